@@ -1,0 +1,50 @@
+# Every outside library, as one interface target per layer that needs it. All come from Debian's
+# packages (12 and 13); a CUDA libtorch of the user's own is found through CMAKE_PREFIX_PATH.
+
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED)
+
+# libtorch. Debian's Caffe2 config looks for optional parts that are not needed here.
+find_package(Torch REQUIRED)
+add_library(penstock_torch INTERFACE)
+target_link_libraries(penstock_torch INTERFACE ${TORCH_LIBRARIES})
+# System headers: their warnings are not ours.
+target_include_directories(penstock_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+
+add_library(penstock_base_deps INTERFACE)
+target_link_libraries(penstock_base_deps INTERFACE Threads::Threads)
+
+add_library(penstock_ops_deps INTERFACE)
+target_link_libraries(penstock_ops_deps INTERFACE OpenMP::OpenMP_CXX)
+# Not through its CMake config, which insists on OpenCL.
+find_path(PENSTOCK_ONEDNN_INCLUDE dnnl.hpp)
+find_library(PENSTOCK_ONEDNN_LIBRARY dnnl)
+if(PENSTOCK_ONEDNN_INCLUDE AND PENSTOCK_ONEDNN_LIBRARY)
+  target_include_directories(penstock_ops_deps SYSTEM INTERFACE ${PENSTOCK_ONEDNN_INCLUDE})
+  target_link_libraries(penstock_ops_deps INTERFACE ${PENSTOCK_ONEDNN_LIBRARY})
+  target_compile_definitions(penstock_ops_deps INTERFACE PENSTOCK_HAVE_ONEDNN)
+endif()
+find_path(PENSTOCK_XSMM_INCLUDE libxsmm.h)
+find_library(PENSTOCK_XSMM_LIBRARY xsmm)
+find_library(PENSTOCK_XSMMNOBLAS_LIBRARY xsmmnoblas)
+if(PENSTOCK_XSMM_INCLUDE AND PENSTOCK_XSMM_LIBRARY AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  target_include_directories(penstock_ops_deps SYSTEM INTERFACE ${PENSTOCK_XSMM_INCLUDE})
+  target_link_libraries(penstock_ops_deps INTERFACE ${PENSTOCK_XSMM_LIBRARY} ${PENSTOCK_XSMMNOBLAS_LIBRARY})
+  target_compile_definitions(penstock_ops_deps INTERFACE PENSTOCK_HAVE_XSMM)
+endif()
+
+if(NOT PENSTOCK_CORE)
+  find_package(PkgConfig REQUIRED)
+  find_package(fmt REQUIRED)
+  find_package(nlohmann_json REQUIRED)
+  find_package(CLI11 REQUIRED)
+  pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
+  pkg_check_modules(LIBARCHIVE REQUIRED IMPORTED_TARGET libarchive)
+  add_library(penstock_data_deps INTERFACE)
+  target_link_libraries(penstock_data_deps INTERFACE penstock_base_deps fmt::fmt nlohmann_json::nlohmann_json
+                        PkgConfig::SENTENCEPIECE PkgConfig::LIBARCHIVE)
+  add_library(penstock_io_deps INTERFACE)
+  target_link_libraries(penstock_io_deps INTERFACE penstock_base_deps fmt::fmt nlohmann_json::nlohmann_json)
+  add_library(penstock_cli_deps INTERFACE)
+  target_link_libraries(penstock_cli_deps INTERFACE CLI11::CLI11)
+endif()

@@ -1,0 +1,49 @@
+// A tree of configuration values that remembers where each came from (file and line, or the
+// command-line override). Not a general document type: only what a recipe can hold.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace penstock {
+
+/// One value of a recipe: bool, integer, number, string, array or table, with its origin.
+class ConfigNode {
+ public:
+  using Array = std::vector<ConfigNode>;
+  using Table = std::map<std::string, ConfigNode>;
+  using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Table>;
+
+  ConfigNode() = default;
+  explicit ConfigNode(Value value, std::string origin = {})
+      : value_(std::move(value)), origin_(std::move(origin)) {}
+
+  const Value& value() const { return value_; }
+  bool empty() const { return std::holds_alternative<std::monostate>(value_); }
+  bool is_table() const { return std::holds_alternative<Table>(value_); }
+  /// "recipe.toml:12", or "--set a.b=c"; empty for a default.
+  const std::string& origin() const { return origin_; }
+  /// The word for the value's type in an error: "a string", "an integer", ...
+  std::string type_name() const;
+
+  /// The table's entries; an empty node counts as an empty table. Throws Error for other types.
+  const Table& table() const;
+  /// The entry of that key, or null.
+  const ConfigNode* find(const std::string& key) const;
+  /// Sets a.b.c below this node, making tables on the way.
+  void set(const std::string& dotted_key, ConfigNode node);
+  /// Lays `over` above this tree: tables merge, everything else replaces.
+  void merge(const ConfigNode& over);
+
+ private:
+  Value value_;
+  std::string origin_;
+};
+
+/// The tree as TOML text: scalars first, then tables, keys sorted; reads back to an equal tree.
+std::string to_toml(const ConfigNode& root);
+
+}  // namespace penstock

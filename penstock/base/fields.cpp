@@ -1,0 +1,149 @@
+#include "penstock/base/fields.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "penstock/base/error.h"
+
+namespace penstock {
+namespace {
+
+std::string where(const ConfigNode& node, const std::string& path) {
+  return (node.origin().empty() ? "" : node.origin() + ": ") + path;
+}
+
+[[noreturn]] void wrong_type(const ConfigNode& node, const std::string& path, const char* wanted) {
+  fail(where(node, path), ": expected ", wanted, ", found ", node.type_name());
+}
+
+std::string range_text(const FieldInfo& info) {
+  if (!info.choices.empty()) {
+    std::string out;
+    for (const auto& choice : info.choices) out += (out.empty() ? "" : " | ") + std::string(choice);
+    return out;
+  }
+  const bool low = std::isfinite(info.min), high = std::isfinite(info.max);
+  std::string out;
+  if (low && high)
+    out = concat(info.min, " to ", info.max);
+  else if (low)
+    out = concat(">= ", info.min);
+  else if (high)
+    out = concat("<= ", info.max);
+  if (!info.unit.empty()) out += (out.empty() ? "" : " ") + std::string(info.unit);
+  return out;
+}
+
+void check_range(const ConfigNode& node, const std::string& path, double value,
+                 const FieldInfo& info) {
+  PENSTOCK_CHECK(value >= info.min && value <= info.max, where(node, path), " = ", value,
+                 " is out of range; it must be ", range_text(info));
+}
+
+}  // namespace
+
+std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
+  std::string best;
+  std::size_t best_distance = word.size() / 2 + 2;
+  for (const auto& candidate : candidates) {
+    std::vector<std::size_t> row(candidate.size() + 1);
+    std::iota(row.begin(), row.end(), 0);
+    for (std::size_t i = 1; i <= word.size(); ++i) {
+      std::size_t diagonal = row[0];
+      row[0] = i;
+      for (std::size_t j = 1; j <= candidate.size(); ++j) {
+        const std::size_t substituted = diagonal + (word[i - 1] != candidate[j - 1]);
+        diagonal = row[j];
+        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+      }
+    }
+    if (row.back() < best_distance) {
+      best_distance = row.back();
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+const ConfigNode* FieldReader::take(std::string_view name) {
+  known_.emplace(name);
+  const ConfigNode* child = node_.find(std::string(name));
+  return child && !child->empty() ? child : nullptr;
+}
+
+void FieldReader::rest(std::map<std::string, ConfigNode>& tables, std::string_view) {
+  for (const auto& [key, child] : node_.table()) {
+    if (known_.contains(key) || !child.is_table()) continue;
+    known_.insert(key);
+    tables[key] = child;
+  }
+}
+
+void FieldReader::finish() const {
+  for (const auto& [key, child] : node_.table()) {
+    if (known_.contains(key)) continue;
+    const std::string path = path_.empty() ? key : path_ + "." + key;
+    const std::string nearest = nearest_name(key, {known_.begin(), known_.end()});
+    std::string advice;
+    if (!nearest.empty()) {
+      advice = "; did you mean '" + nearest + "'?";
+    } else {
+      for (const auto& name : known_) advice += (advice.empty() ? "; valid here: " : ", ") + name;
+    }
+    fail(where(child, path), ": unknown key", advice);
+  }
+}
+
+void FieldReader::read(const ConfigNode& node, const std::string& path, bool& value,
+                       const FieldInfo&) {
+  const auto* found = std::get_if<bool>(&node.value());
+  if (!found) wrong_type(node, path, "true or false");
+  value = *found;
+}
+
+void FieldReader::read(const ConfigNode& node, const std::string& path, std::int64_t& value,
+                       const FieldInfo& info) {
+  const auto* found = std::get_if<std::int64_t>(&node.value());
+  if (!found) wrong_type(node, path, "an integer");
+  check_range(node, path, static_cast<double>(*found), info);
+  value = *found;
+}
+
+void FieldReader::read(const ConfigNode& node, const std::string& path, double& value,
+                       const FieldInfo& info) {
+  double found = 0;
+  if (const auto* number = std::get_if<double>(&node.value()))
+    found = *number;
+  else if (const auto* integer = std::get_if<std::int64_t>(&node.value()))
+    found = static_cast<double>(*integer);
+  else
+    wrong_type(node, path, "a number");
+  check_range(node, path, found, info);
+  value = found;
+}
+
+void FieldReader::read(const ConfigNode& node, const std::string& path, std::string& value,
+                       const FieldInfo& info) {
+  const auto* found = std::get_if<std::string>(&node.value());
+  if (!found) wrong_type(node, path, "a string");
+  if (!info.choices.empty() && std::ranges::find(info.choices, *found) == info.choices.end())
+    fail(where(node, path), " = '", *found, "' is not one of: ", range_text(info));
+  value = *found;
+}
+
+const ConfigNode::Array& FieldReader::items(const ConfigNode& node, const std::string& path) {
+  const auto* found = std::get_if<ConfigNode::Array>(&node.value());
+  if (!found) wrong_type(node, path, "an array");
+  return *found;
+}
+
+void FieldDescriber::add(std::string_view name, const ConfigNode& holder, const char* type,
+                         const FieldInfo& info) {
+  std::string text = to_toml(holder);  // "v = 1\n", or "" for an absent optional
+  text = text.size() > 5 ? text.substr(4, text.size() - 5) : "";
+  descriptions_.push_back(
+      {prefix_ + std::string(name), type, text, std::string(info.help), range_text(info)});
+}
+
+}  // namespace penstock

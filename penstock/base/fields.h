@@ -1,0 +1,204 @@
+// Config fields: each config struct lists its fields once, in `visit`; reading, checking, defaults,
+// help and the written config.toml all come from that list.
+//
+//   struct LinearConfig {
+//     bool bias = false;
+//     template <class V> void visit(V& v) {
+//       v("bias", bias, {.help = "add a trained bias to the logits"});
+//     }
+//   };
+//   auto config = read_config<LinearConfig>(node, "model.router.linear");
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/base/config_node.h"
+
+namespace penstock {
+
+struct FieldInfo {
+  std::string_view help;
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  std::string_view unit = {};
+  std::vector<std::string_view> choices = {};
+};
+
+struct FieldProbe {
+  template <class T>
+  void operator()(std::string_view, T&, const FieldInfo& = {}) {}
+  template <class T>
+  void rest(T&, std::string_view) {}
+};
+
+/// A struct that lists its fields.
+template <class C>
+concept Configurable = requires(C config, FieldProbe probe) { config.visit(probe); };
+
+/// Fills a struct from a node; remembers which keys exist so that an unknown one is an error.
+class FieldReader {
+ public:
+  FieldReader(const ConfigNode& node, std::string path) : node_(node), path_(std::move(path)) {}
+
+  template <class T>
+  void operator()(std::string_view name, T& value, const FieldInfo& info = {}) {
+    const ConfigNode* child = take(name);
+    if (!child) return;
+    const std::string path = path_.empty() ? std::string(name) : path_ + "." + std::string(name);
+    if constexpr (Configurable<T>) {
+      FieldReader reader(*child, path);
+      child->table();
+      value.visit(reader);
+      reader.finish();
+    } else {
+      read(*child, path, value, info);
+    }
+  }
+  /// Takes every remaining table-valued key, whatever its name.
+  void rest(std::map<std::string, ConfigNode>& tables, std::string_view help);
+  /// Throws Error for a key that no field took, naming the nearest valid one.
+  void finish() const;
+
+ private:
+  const ConfigNode* take(std::string_view name);
+  static void read(const ConfigNode&, const std::string& path, bool&, const FieldInfo&);
+  static void read(const ConfigNode&, const std::string& path, std::int64_t&, const FieldInfo&);
+  static void read(const ConfigNode&, const std::string& path, double&, const FieldInfo&);
+  static void read(const ConfigNode&, const std::string& path, std::string&, const FieldInfo&);
+  template <class T>
+  static void read(const ConfigNode& node, const std::string& path, std::optional<T>& value,
+                   const FieldInfo& info) {
+    read(node, path, value.emplace(), info);
+  }
+  template <class T>
+  static void read(const ConfigNode& node, const std::string& path, std::vector<T>& value,
+                   const FieldInfo& info) {
+    value.clear();
+    for (const auto& item : items(node, path)) read(item, path, value.emplace_back(), info);
+  }
+  static const ConfigNode::Array& items(const ConfigNode&, const std::string& path);
+
+  const ConfigNode& node_;
+  std::string path_;
+  std::set<std::string, std::less<>> known_;
+};
+
+/// Writes a struct as a node: the resolved config.
+class FieldWriter {
+ public:
+  template <class T>
+  void operator()(std::string_view name, T& value, const FieldInfo& = {}) {
+    node_.set(std::string(name), write(value));
+  }
+  void rest(std::map<std::string, ConfigNode>& tables, std::string_view) {
+    for (const auto& [name, node] : tables) node_.set(name, node);
+  }
+  ConfigNode take() && { return node_.empty() ? ConfigNode(ConfigNode::Table{}) : std::move(node_); }
+
+ private:
+  template <class T>
+  static ConfigNode write(T& value) {
+    if constexpr (Configurable<T>) {
+      FieldWriter writer;
+      value.visit(writer);
+      return std::move(writer).take();
+    } else {
+      return ConfigNode(ConfigNode::Value(value));
+    }
+  }
+  template <class T>
+  static ConfigNode write(std::optional<T>& value) {
+    return value ? write(*value) : ConfigNode();
+  }
+  template <class T>
+  static ConfigNode write(std::vector<T>& values) {
+    ConfigNode::Array items;
+    for (T item : values) items.push_back(write(item));
+    return ConfigNode(std::move(items));
+  }
+  ConfigNode node_;
+};
+
+struct FieldDescription {
+  std::string path, type, default_value, help, range;
+};
+
+/// Lists the fields with type, default, help and range, for --help and docs.
+class FieldDescriber {
+ public:
+  explicit FieldDescriber(std::string prefix = {}) : prefix_(std::move(prefix)) {}
+
+  template <class T>
+  void operator()(std::string_view name, T& value, const FieldInfo& info = {}) {
+    if constexpr (Configurable<T>) {
+      FieldDescriber below(prefix_ + std::string(name) + ".");
+      value.visit(below);
+      for (auto& description : below.descriptions_) descriptions_.push_back(std::move(description));
+    } else {
+      FieldWriter writer;
+      writer("v", value, info);
+      add(name, std::move(writer).take(), type_word(value), info);
+    }
+  }
+  void rest(std::map<std::string, ConfigNode>&, std::string_view help) {
+    descriptions_.push_back({prefix_ + "<part>", "table", "", std::string(help), ""});
+  }
+  const std::vector<FieldDescription>& descriptions() const { return descriptions_; }
+
+ private:
+  static const char* type_word(const bool&) { return "bool"; }
+  static const char* type_word(const std::int64_t&) { return "int"; }
+  static const char* type_word(const double&) { return "float"; }
+  static const char* type_word(const std::string&) { return "string"; }
+  template <class T>
+  static const char* type_word(const std::optional<T>&) {
+    return type_word(T());
+  }
+  template <class T>
+  static const char* type_word(const std::vector<T>&) {
+    return "array";
+  }
+  void add(std::string_view name, const ConfigNode& holder, const char* type, const FieldInfo&);
+
+  std::string prefix_;
+  std::vector<FieldDescription> descriptions_;
+};
+
+/// Reads and checks a whole struct. `path` prefixes keys in errors ("" at the root).
+template <Configurable C>
+C read_config(const ConfigNode& node, const std::string& path = {}) {
+  C config;
+  FieldReader reader(node, path);
+  config.visit(reader);
+  reader.finish();
+  return config;
+}
+
+/// The struct as a node with every field, defaults included.
+template <Configurable C>
+ConfigNode write_config(C config) {
+  FieldWriter writer;
+  config.visit(writer);
+  return std::move(writer).take();
+}
+
+/// The struct's fields with their defaults.
+template <Configurable C>
+std::vector<FieldDescription> describe_config() {
+  C config;
+  FieldDescriber describer;
+  config.visit(describer);
+  return describer.descriptions();
+}
+
+/// The candidate with the smallest edit distance to `word`, or "" when none is near.
+std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace penstock

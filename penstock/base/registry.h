@@ -1,0 +1,47 @@
+// A table of named things that describe themselves. Entries are added by static registrars, so the
+// library that holds them must be shared (a static link would drop the registrars).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/base/fields.h"
+
+namespace penstock {
+
+/// Names to entries; listings are sorted; a duplicate name fails at start.
+template <class Entry>
+class Registry {
+ public:
+  /// `kind` is the word for an entry in errors: "scorer".
+  explicit Registry(std::string kind) : kind_(std::move(kind)) {}
+
+  void add(const std::string& name, Entry entry) {
+    PENSTOCK_ASSERT(entries_.emplace(name, std::move(entry)).second, "two ", kind_, "s named ", name);
+  }
+  bool contains(const std::string& name) const { return entries_.contains(name); }
+  /// Throws Error with the nearest name for an unknown one.
+  const Entry& at(const std::string& name) const {
+    const auto it = entries_.find(name);
+    if (it != entries_.end()) return it->second;
+    const std::string nearest = nearest_name(name, names());
+    std::string list;
+    for (const auto& known : names()) list += (list.empty() ? "" : ", ") + known;
+    fail("unknown ", kind_, " '", name, "'",
+         nearest.empty() ? "" : "; did you mean '" + nearest + "'?", " (known: ", list, ")");
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    for (const auto& [name, entry] : entries_) out.push_back(name);
+    return out;
+  }
+  const std::map<std::string, Entry>& entries() const { return entries_; }
+
+ private:
+  std::string kind_;
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,18 @@
+// Recipes: TOML files and command-line overrides, read into ConfigNode.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "penstock/base/config_node.h"
+
+namespace penstock {
+
+/// Reads a TOML file. Throws Error naming file and line on a syntax error.
+ConfigNode read_toml(const std::string& path);
+/// Parses TOML text; `name` stands for the file in errors.
+ConfigNode parse_toml(const std::string& text, const std::string& name);
+/// Applies `a.b=c` overrides: c is a TOML value, or else a bare string.
+void apply_overrides(ConfigNode& root, std::span<const std::string> overrides);
+
+}  // namespace penstock

@@ -1,0 +1,28 @@
+// Which implementation ran: counters for tests, and the choice of implementation for experiments.
+// PENSTOCK_VERBOSE=1 prints each operator's first choice per problem shape and why others declined.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace penstock::ops {
+
+/// How often each implementation ran since start or reset, by "<operator>/<implementation>"
+/// ("linear/onednn", "linear.backward/onednn", "linear/reference"). Thread-safe.
+std::map<std::string, std::int64_t> dispatch_counts();
+void reset_dispatch_counts();
+
+/// Restricts every operator to its reference while alive (per thread-global; for tests and benches).
+class ReferenceOnly {
+ public:
+  ReferenceOnly();
+  ~ReferenceOnly();
+  ReferenceOnly(const ReferenceOnly&) = delete;
+  ReferenceOnly& operator=(const ReferenceOnly&) = delete;
+};
+
+/// Sets the threads of libtorch and of the fast paths; 0 takes the physical cores. Returns the number.
+int set_threads(int threads);
+
+}  // namespace penstock::ops

@@ -1,0 +1,79 @@
+// The tensor operators: one function each, dispatched by device and dtype to the first
+// implementation that supports the problem. All are also `torch.ops.penstock.<name>`.
+// Inputs are checked; a violated requirement throws penstock::Error.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace penstock::ops {
+
+/// Affine map.  y = x · wᵀ + b
+/// @param x [..., in] f32|f64;  @param w [out, in];  @param b [out] or nullopt
+/// Gradient: x, w, b.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& w,
+                  const std::optional<at::Tensor>& b = std::nullopt);
+
+/// Root-mean-square norm over the last axis.  y = x · gain / sqrt(mean(x²) + eps)
+/// @param x [..., d];  @param gain [d].  Gradient: x, gain.
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps);
+
+/// Rotary position embedding, half-split pairs (i, i + hd/2) as in Hugging Face's Llama, or adjacent
+/// pairs (2i, 2i+1) when `adjacent`.  Angle of pair i at position p: p · base^(−2i/hd)
+/// @param x [B, T, H, hd];  @param positions [B, T] or [T] i64.  Gradient: x.
+at::Tensor rope(const at::Tensor& x, const at::Tensor& positions, double base, bool adjacent = false);
+
+/// Causal softmax attention with grouped queries: head h reads key/value head h / (H/Hkv).
+///   y_t = Σ_{s ≤ t} softmax_s(q_t·k_s · scale) v_s,   s ≥ start[b, t] where given
+/// @param q [B, T, H, hd];  @param k, v [B, T, Hkv, hd]
+/// @param start [B, T] i64: first position that row t may read (document borders), or nullopt
+/// @return [B, T, H, hd].  Gradient: q, k, v.
+at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            double scale, const std::optional<at::Tensor>& start = std::nullopt);
+
+/// Gated unit of a fused projection.  y = silu(x[..., :f]) · x[..., f:]
+/// @param x [..., 2f].  @return [..., f].  Gradient: x.
+at::Tensor swiglu(const at::Tensor& x);
+
+/// Cross-entropy of each row, in nats.  y_r = logsumexp(logits_r) − logits_r[target_r]
+/// @param logits [R, V] f32|f64;  @param targets [R] i64 in [0, V).  @return [R].
+/// Gradient: logits.
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets);
+
+/// Row lookup with a gradient that is the same for every run.  y = weight[ids]
+/// @param weight [V, d];  @param ids [...] i64 in [0, V).  @return [..., d].  Gradient: weight.
+at::Tensor embedding(const at::Tensor& weight, const at::Tensor& ids);
+
+/// The experts' feed-forward over a plan, gather and weighted scatter included.
+///   y_t = Σ_{a : token_a = t} weight_a · FFN_{expert_a}(hidden_t),
+///   FFN_e(h) = w_down[e] · (silu(g) ⊙ u),  [g; u] = w_gate_up[e] · h
+/// @param hidden        [T, d] f32|f64
+/// @param weight        [A];  @param token [A] i64;  @param offsets [E+1] i64 CPU
+/// @param by_token      [A] i64;  @param token_offsets [T+1] i64 (see Plan)
+/// @param w_gate_up     [E, 2f, d], gate rows first;  @param w_down [E, d, f]
+/// @return [T, d]; rows without an assignment are zero.
+/// Gradient: hidden, weight, w_gate_up, w_down (zero for experts without tokens).
+at::Tensor expert_ffn(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& token,
+                      const at::Tensor& offsets, const at::Tensor& by_token,
+                      const at::Tensor& token_offsets, const at::Tensor& w_gate_up,
+                      const at::Tensor& w_down);
+
+/// One fused AdamW step over many tensors, in place, with decoupled weight decay:
+///   m ← β1 m + (1−β1) g·c;  v ← β2 v + (1−β2)(g·c)²
+///   w ← w − lr·(decay·w + (m/(1−β1^t)) / (sqrt(v/(1−β2^t)) + eps)),   c = grad_scale
+/// All lists have equal length; decay per tensor.
+struct AdamWOptions {
+  double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, grad_scale = 1;
+  std::int64_t step = 1;  ///< t, from 1
+};
+void adamw_step(const std::vector<at::Tensor>& weights, const std::vector<at::Tensor>& grads,
+                const std::vector<at::Tensor>& m, const std::vector<at::Tensor>& v,
+                const std::vector<double>& decay, const AdamWOptions& options);
+
+/// Square root of the sum of squares over all tensors, accumulated in f64 in a fixed order.
+double global_norm(const std::vector<at::Tensor>& tensors);
+
+}  // namespace penstock::ops

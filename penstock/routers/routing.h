@@ -1,0 +1,97 @@
+// What passes between the parts of a router: context in, scores, plan, losses and statistics out.
+// No part's code is here; `experts` and observers include only this file of `routers`.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace penstock {
+
+/// Shapes a router is built for. R rows are the T tokens of a micro-batch.
+struct RouterShape {
+  std::int64_t d_model = 0;   ///< d
+  std::int64_t experts = 0;   ///< E, granularity applied
+  double k = 1;               ///< nominal active experts per token, granularity applied
+  std::int64_t layer = 0;     ///< index of the layer, for per-layer seeds
+  std::int64_t layers = 1;    ///< MoE layers in the model
+};
+
+/// What surrounds one pass through one layer's router.
+struct RoutingContext {
+  std::int64_t step = 0;         ///< optimizer step, from 0
+  std::int64_t total_steps = 0;  ///< of the run; 0 outside training
+  bool training = false;
+  /// Token ids [T] i64, for routers that look at them; undefined when unknown.
+  at::Tensor token_ids;
+  /// Tokens per sequence; T is a multiple of it (rows are sequences one after another).
+  std::int64_t sequence_length = 0;
+  /// Draws for stochastic routers.
+  std::optional<at::Generator> generator;
+  /// Rank that holds each expert [E] i64, for locality losses; undefined on one rank.
+  at::Tensor expert_rank;
+  /// Sums a statistic over ranks (scope = global); null on one rank.
+  std::function<at::Tensor(const at::Tensor&)> reduce;
+};
+
+/// What a scorer says. logits [R, E] f32 (f64 in tests).
+struct Scores {
+  at::Tensor logits;
+  at::Tensor clean_logits;  ///< before noise; undefined where there is none
+  at::Tensor noise_scale;   ///< [R, E]; undefined where there is none
+};
+
+/// Which expert computes which token, with which weight. Either A assignments sorted by expert
+/// (ties keep token order), or, for a merging selector, expert weights per segment.
+struct Plan {
+  std::int64_t tokens = 0;   ///< T
+  std::int64_t experts = 0;  ///< E
+
+  at::Tensor token;    ///< [A] i64, row of `hidden`
+  at::Tensor expert;   ///< [A] i64, ascending
+  at::Tensor weight;   ///< [A], differentiable
+  at::Tensor offsets;  ///< [E+1] i64 on the CPU: expert e owns [offsets[e], offsets[e+1])
+  /// Assignments of token t, in expert order: by_token[token_offsets[t] .. token_offsets[t+1]).
+  at::Tensor by_token;       ///< [A] i64
+  at::Tensor token_offsets;  ///< [T+1] i64
+
+  at::Tensor merge_weights;          ///< [segments, E], differentiable; undefined unless merging
+  std::int64_t segment_length = 0;   ///< tokens per segment when merging
+
+  bool merges() const { return merge_weights.defined(); }
+  std::int64_t assignments() const { return token.defined() ? token.size(0) : 0; }
+};
+
+/// A layer's statistics of one pass, by name, as plain numbers or small tensors without gradient.
+using RoutingStatistics = std::map<std::string, at::Tensor>;
+
+/// Everything one pass through one layer's router produced.
+struct RoutingResult {
+  Plan plan;
+  Scores scores;
+  at::Tensor loss;  ///< scalar: sum of the balancers' terms; undefined when there are none
+  RoutingStatistics statistics;
+};
+
+/// Builds the plan from gates and a mask.
+///   assignments = {(e, t) : mask[t, e]}, weight = gates[t, e]
+/// @param gates [T, E] f32|f64, differentiable
+/// @param mask  [T, E] bool, same device
+/// Gradient: gates, at the masked positions. Cost: O(T·E). Empty T, experts and masks are allowed.
+Plan make_plan(const at::Tensor& gates, const at::Tensor& mask);
+
+/// Builds a merging plan: segment s of `segment_length` tokens uses the blend weights[s].
+/// @param weights [segments, E], differentiable
+Plan make_merge_plan(const at::Tensor& weights, std::int64_t tokens, std::int64_t segment_length);
+
+/// Assignments per expert [E] i64, from a plan.
+at::Tensor expert_counts(const Plan& plan);
+
+}  // namespace penstock
