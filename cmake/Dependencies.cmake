@@ -7,7 +7,8 @@ find_package(OpenMP REQUIRED)
 # libtorch. Debian's Caffe2 config looks for optional parts that are not needed here.
 find_package(Torch REQUIRED)
 add_library(penstock_torch INTERFACE)
-target_link_libraries(penstock_torch INTERFACE ${TORCH_LIBRARIES})
+# OpenMP for all that include torch, so that they can share one precompiled header.
+target_link_libraries(penstock_torch INTERFACE ${TORCH_LIBRARIES} OpenMP::OpenMP_CXX)
 # System headers: their warnings are not ours.
 target_include_directories(penstock_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 

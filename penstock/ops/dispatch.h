@@ -22,6 +22,10 @@ class ReferenceOnly {
   ReferenceOnly& operator=(const ReferenceOnly&) = delete;
 };
 
+/// Does nothing. A program that reaches the operators only by their dispatcher names calls it, so
+/// that no linker drops the library that registers them.
+void anchor();
+
 /// Sets the threads of libtorch and of the fast paths; 0 takes the physical cores. Returns the number.
 int set_threads(int threads);
 

@@ -1,0 +1,81 @@
+// The linear operator on CPU in fp32: three matrix products by oneDNN.
+#include "penstock/ops/linear.h"
+
+#ifdef PENSTOCK_HAVE_ONEDNN
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/cpu/onednn.h"
+
+namespace penstock::ops::onednn {
+namespace {
+
+std::string declines_pair(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.device().is_cpu() || !b.device().is_cpu()) return "not on the CPU";
+  if (a.scalar_type() != at::kFloat || b.scalar_type() != at::kFloat) return "not f32";
+  return {};
+}
+
+/// REQUIRES: 2-D, contiguous f32.
+Matrix matrix(const at::Tensor& tensor) {
+  return {tensor.data_ptr<float>(), tensor.size(0), tensor.size(1),
+          std::max<std::int64_t>(1, tensor.size(1)), 1};
+}
+
+/// Σ over rows of dy [R, out], each column summed by one thread in row order.
+at::Tensor column_sums(const at::Tensor& dy) {
+  const std::int64_t rows = dy.size(0), columns = dy.size(1);
+  at::Tensor sums = at::zeros({columns}, dy.options());
+  const float* in = dy.data_ptr<float>();
+  float* out = sums.data_ptr<float>();
+  at::parallel_for(0, columns, 64, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = begin; j < end; ++j) out[j] += in[i * columns + j];
+  });
+  return sums;
+}
+
+}  // namespace
+
+std::string declines_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor&) {
+  return declines_pair(x, w);
+}
+
+at::Tensor linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) {
+  const at::Tensor rows = x.contiguous(), weight = w.contiguous();
+  const at::Tensor bias = b.defined() ? b.contiguous() : b;
+  at::Tensor y = at::empty({x.size(0), w.size(0)}, x.options());  // [R, out]
+  matmul(matrix(rows), matrix(weight).transposed(),
+         bias.defined() ? bias.data_ptr<float>() : nullptr, matrix(y));
+  return y;
+}
+
+std::string declines_linear_backward(const at::Tensor& dy, const at::Tensor& x,
+                                     const at::Tensor& w, LinearGradients) {
+  const std::string reason = declines_pair(x, w);
+  return reason.empty() ? declines_pair(dy, w) : reason;
+}
+
+LinearGradient linear_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                               LinearGradients wanted) {
+  const at::Tensor grad = dy.contiguous();
+  at::Tensor dx, dw, db;
+  if (wanted.x) {
+    const at::Tensor weight = w.contiguous();
+    dx = at::empty(x.sizes(), x.options());  // [R, in]
+    matmul(matrix(grad), matrix(weight), nullptr, matrix(dx));
+  }
+  if (wanted.w) {
+    const at::Tensor rows = x.contiguous();
+    dw = at::empty(w.sizes(), w.options());  // [out, in]
+    matmul(matrix(grad).transposed(), matrix(rows), nullptr, matrix(dw));
+  }
+  if (wanted.b) db = column_sums(grad);
+  return {dx, dw, db};
+}
+
+}  // namespace penstock::ops::onednn
+
+#endif

@@ -1,0 +1,122 @@
+// The seam of the operators: each has an ordered list of implementations, of which the first that
+// does not decline the problem runs; the last is the ATen reference, which takes everything.
+// Not the public interface (that is ops.h) and not the kernels (cpu/, reference/).
+//
+// How an operator is laid out, with linear.cpp as the example:
+//   library.cpp           its schema, one line; all schemas live there
+//   linear.h              its kernels' signatures: reference::linear, onednn::linear, ...
+//   reference/linear.cpp  plain ATen, any device, f32 and f64; the test oracle
+//   cpu/linear_onednn.cpp fast kernels, each with `declines_...`: why not, or "" if it can
+//   linear.cpp            checks; the lists (forward, and backward as an entry of its own);
+//                         a torch::autograd::Function whose backward runs the backward list;
+//                         TORCH_LIBRARY_IMPL(penstock, CPU | CUDA | Autograd, m) for this operator
+//                         alone; the public function, which calls dispatcher_handle<...>(name)
+// CPU and CUDA keys hold the same kernel: it runs the list, whose fast CPU entries decline CUDA
+// tensors. The Autograd kernel calls the same handle under AutoDispatchBelowADInplaceOrView.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "penstock/base/error.h"
+
+namespace penstock::ops {
+
+/// True while a ReferenceOnly lives.
+bool reference_only();
+/// True with PENSTOCK_VERBOSE=1 in the environment.
+bool verbose();
+/// Counts one run of "<op>/<name>".
+void count_run(const std::string& op_and_name);
+/// Prints "op shapes -> name (other: reason; ...)" the first time for each (op, shapes).
+void report_choice(const std::string& op, const std::string& shapes, const std::string& name,
+                   const std::string& declined);
+
+/// Text of one argument in a verbose line; overload it for the struct of an operator that has one.
+std::string describe(const at::Tensor& tensor);
+std::string describe(const c10::optional<at::Tensor>& tensor);
+std::string describe(at::TensorList tensors);
+template <class T>
+  requires std::is_arithmetic_v<T>
+std::string describe(T value) {
+  return concat(value);
+}
+
+/// One way to compute an operator. A null `declines` takes every problem.
+template <class Signature>
+struct Implementation;
+template <class Result, class... Args>
+struct Implementation<Result(Args...)> {
+  const char* name;
+  std::string (*declines)(Args...);  ///< why this problem is not taken, or "" if it is
+  Result (*run)(Args...);
+};
+
+/// An operator's implementations, fastest first, reference last.
+///   static const Implementations<at::Tensor(const at::Tensor&)> list("swiglu",
+///       {{"avx512", avx512::declines_swiglu, avx512::swiglu},
+///        {"reference", nullptr, reference::swiglu}});
+///   return list.run(x);
+template <class Signature>
+class Implementations;
+template <class Result, class... Args>
+class Implementations<Result(Args...)> {
+ public:
+  using Entry = Implementation<Result(Args...)>;
+
+  /// REQUIRES: entries not empty, the last without `declines`.
+  Implementations(std::string op, std::initializer_list<Entry> entries)
+      : op_(std::move(op)), entries_(entries) {
+    PENSTOCK_ASSERT(!entries_.empty() && !entries_.back().declines, op_, " has no reference");
+    for (const Entry& entry : entries_) keys_.push_back(op_ + "/" + entry.name);
+  }
+
+  /// Runs the first implementation that takes the problem, and counts it.
+  Result run(Args... args) const {
+    std::string declined;
+    std::size_t i = reference_only() ? entries_.size() - 1 : 0;
+    for (; entries_[i].declines; ++i) {
+      const std::string reason = entries_[i].declines(args...);
+      if (reason.empty()) break;
+      if (verbose()) declined += concat(declined.empty() ? "" : "; ", entries_[i].name, ": ", reason);
+    }
+    if (verbose()) {
+      std::string shapes;
+      ((shapes += (shapes.empty() ? "" : ", ") + describe(args)), ...);
+      report_choice(op_, shapes, entries_[i].name, declined);
+    }
+    count_run(keys_[i]);
+    return entries_[i].run(args...);
+  }
+
+ private:
+  std::string op_;
+  std::vector<Entry> entries_;
+  std::vector<std::string> keys_;
+};
+
+/// The dispatcher's handle of penstock::<name>; keep it in a function-local static.
+template <class Signature>
+c10::TypedOperatorHandle<Signature> dispatcher_handle(const char* name) {
+  const std::string full = concat("penstock::", name);
+  return c10::Dispatcher::singleton().findSchemaOrThrow(full.c_str(), "").template typed<Signature>();
+}
+
+/// std::optional as the dispatcher wants it (its own type before libtorch 2.6, the same after).
+inline c10::optional<at::Tensor> to_dispatcher(const std::optional<at::Tensor>& tensor) {
+  return tensor ? c10::optional<at::Tensor>(*tensor) : c10::optional<at::Tensor>();
+}
+
+/// True when autograd has to record a call with these inputs.
+template <class... Tensors>
+bool needs_gradient(const Tensors&... tensors) {
+  return at::GradMode::is_enabled() && ((tensors.defined() && tensors.requires_grad()) || ...);
+}
+
+}  // namespace penstock::ops

@@ -1,0 +1,22 @@
+// The schemas of all operators. Kernels register themselves beside their operator; see
+// implementation.h for the layout.
+#include <torch/library.h>
+
+TORCH_LIBRARY(penstock, m) {
+  m.def("linear(Tensor x, Tensor w, Tensor? b=None) -> Tensor");
+  m.def("rms_norm(Tensor x, Tensor gain, float eps) -> Tensor");
+  m.def("rope(Tensor x, Tensor positions, float base, bool adjacent=False) -> Tensor");
+  m.def(
+      "causal_attention(Tensor q, Tensor k, Tensor v, float scale, Tensor? start=None) -> Tensor");
+  m.def("swiglu(Tensor x) -> Tensor");
+  m.def("cross_entropy(Tensor logits, Tensor targets) -> Tensor");
+  m.def("embedding(Tensor weight, Tensor ids) -> Tensor");
+  m.def(
+      "expert_ffn(Tensor hidden, Tensor weight, Tensor token, Tensor offsets, Tensor by_token, "
+      "Tensor token_offsets, Tensor w_gate_up, Tensor w_down) -> Tensor");
+  m.def(
+      "adamw_step(Tensor(a!)[] weights, Tensor[] grads, Tensor(b!)[] m, Tensor(c!)[] v, "
+      "float[] decay, float lr, float beta1, float beta2, float eps, float grad_scale, int step) "
+      "-> ()");
+  m.def("global_norm(Tensor[] tensors) -> float");
+}

@@ -1,0 +1,128 @@
+// The linear operator: checks, implementations, gradient, dispatcher registration.
+#include "penstock/ops/linear.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "penstock/ops/implementation.h"
+#include "penstock/ops/ops.h"
+
+namespace penstock::ops {
+
+std::string describe(const LinearGradients& wanted) {
+  return concat("d", wanted.x ? "x" : "", wanted.w ? "w" : "", wanted.b ? "b" : "");
+}
+
+namespace {
+
+using Signature = at::Tensor(const at::Tensor&, const at::Tensor&,
+                             const c10::optional<at::Tensor>&);
+
+const Implementations<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&)>&
+forward_list() {
+  static const Implementations<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&)>
+      list("linear", {
+#ifdef PENSTOCK_HAVE_ONEDNN
+                         {"onednn", onednn::declines_linear, onednn::linear},
+#endif
+                         {"reference", nullptr, reference::linear}});
+  return list;
+}
+
+using Backward = LinearGradient(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                LinearGradients);
+
+const Implementations<Backward>& backward_list() {
+  static const Implementations<Backward> list(
+      "linear.backward",
+      {
+#ifdef PENSTOCK_HAVE_ONEDNN
+          {"onednn", onednn::declines_linear_backward, onednn::linear_backward},
+#endif
+          {"reference", nullptr, reference::linear_backward}});
+  return list;
+}
+
+void check(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) {
+  PENSTOCK_CHECK(x.defined() && w.defined(), "[linear] x and w must be given");
+  PENSTOCK_CHECK(w.dim() == 2 && x.dim() >= 1 && x.size(-1) == w.size(1), "[linear] x ", x.sizes(),
+                 " does not fit w ", w.sizes(), ": x is [..., in], w [out, in]");
+  PENSTOCK_CHECK(x.scalar_type() == w.scalar_type() && x.device() == w.device(),
+                 "[linear] x and w differ in type or device: ", describe(x), ", ", describe(w));
+  if (!b.defined()) return;
+  PENSTOCK_CHECK(b.dim() == 1 && b.size(0) == w.size(0), "[linear] b ", b.sizes(),
+                 " does not fit w ", w.sizes());
+  PENSTOCK_CHECK(b.scalar_type() == x.scalar_type() && b.device() == x.device(),
+                 "[linear] b differs from x in type or device: ", describe(b));
+}
+
+at::Tensor value(const c10::optional<at::Tensor>& tensor) {
+  return tensor ? *tensor : at::Tensor();
+}
+
+/// Product of all sizes but the last.
+std::int64_t rows_of(const at::Tensor& x) {
+  std::int64_t rows = 1;
+  for (std::int64_t i = 0; i + 1 < x.dim(); ++i) rows *= x.size(i);
+  return rows;
+}
+
+at::Tensor forward_kernel(const at::Tensor& x, const at::Tensor& w,
+                          const c10::optional<at::Tensor>& b) {
+  check(x, w, value(b));
+  auto shape = x.sizes().vec();
+  shape.back() = w.size(0);
+  return forward_list().run(x.reshape({rows_of(x), w.size(1)}), w, value(b)).view(shape);
+}
+
+const c10::TypedOperatorHandle<Signature>& handle() {
+  static const auto typed = dispatcher_handle<Signature>("linear");
+  return typed;
+}
+
+class LinearFunction : public torch::autograd::Function<LinearFunction> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& w, const c10::optional<at::Tensor>& b) {
+    context->save_for_backward({x, w});
+    context->saved_data["bias"] = value(b).defined();
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return handle().call(x, w, b);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor& x = saved[0];
+    const at::Tensor& w = saved[1];
+    // An absent b has no edge in the graph, so its index may not be asked for.
+    const LinearGradients wanted{
+        context->needs_input_grad(0), context->needs_input_grad(1),
+        context->saved_data["bias"].toBool() && context->needs_input_grad(2)};
+    const std::int64_t rows = rows_of(x);
+    const auto [dx, dw, db] = backward_list().run(grads[0].reshape({rows, w.size(0)}),
+                                                  x.reshape({rows, w.size(1)}), w, wanted);
+    return {dx.defined() ? dx.view(x.sizes()) : dx, dw, db};
+  }
+};
+
+at::Tensor autograd_kernel(const at::Tensor& x, const at::Tensor& w,
+                           const c10::optional<at::Tensor>& b) {
+  if (needs_gradient(x, w, value(b))) return LinearFunction::apply(x, w, b);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return handle().call(x, w, b);
+}
+
+}  // namespace
+
+at::Tensor linear(const at::Tensor& x, const at::Tensor& w, const std::optional<at::Tensor>& b) {
+  return handle().call(x, w, to_dispatcher(b));
+}
+
+}  // namespace penstock::ops
+
+TORCH_LIBRARY_IMPL(penstock, CPU, m) { m.impl("linear", penstock::ops::forward_kernel); }
+TORCH_LIBRARY_IMPL(penstock, CUDA, m) { m.impl("linear", penstock::ops::forward_kernel); }
+TORCH_LIBRARY_IMPL(penstock, Autograd, m) { m.impl("linear", penstock::ops::autograd_kernel); }

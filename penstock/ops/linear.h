@@ -1,0 +1,36 @@
+// Kernels of the linear operator, on flattened rows. Not public: callers use ops.h.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <tuple>
+
+namespace penstock::ops {
+
+/// Which gradients a backward has to compute; the others stay undefined.
+struct LinearGradients {
+  bool x, w, b;
+};
+std::string describe(const LinearGradients& wanted);
+
+using LinearGradient = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+namespace reference {
+/// x [R, in], w [out, in], b [out] or undefined -> [R, out].
+at::Tensor linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);
+/// dy [R, out] -> (dx [R, in], dw [out, in], db [out]).
+LinearGradient linear_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                               LinearGradients wanted);
+}  // namespace reference
+
+namespace onednn {
+std::string declines_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);
+at::Tensor linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);
+std::string declines_linear_backward(const at::Tensor& dy, const at::Tensor& x,
+                                     const at::Tensor& w, LinearGradients wanted);
+LinearGradient linear_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                               LinearGradients wanted);
+}  // namespace onednn
+
+}  // namespace penstock::ops
