@@ -28,7 +28,7 @@ inline GradientReport check_gradients(const TensorFunction& f, const std::vector
                                       double step = 1e-5) {
   std::vector<at::Tensor> leaves;
   for (const auto& input : inputs) {
-    auto leaf = input.detach().clone();
+    auto leaf = input.detach().clone(at::MemoryFormat::Contiguous);
     if (leaf.scalar_type() == at::kDouble) leaf.set_requires_grad(true);
     leaves.push_back(leaf);
   }

@@ -1,0 +1,26 @@
+// RMSNorm in plain ATen.
+#include <torch/torch.h>
+
+#include "penstock/ops/reference/decoder.h"
+
+namespace penstock::ops::reference {
+
+std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x, const at::Tensor& gain,
+                                            double eps) {
+  const auto r = (x.square().mean(-1, /*keepdim=*/true) + eps).rsqrt();  // [..., 1]
+  return {x * r * gain, r.reshape({-1})};
+}
+
+std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& grad, const at::Tensor& x,
+                                                     const at::Tensor& gain,
+                                                     const at::Tensor& reciprocal_rms) {
+  auto lead = x.sizes().vec();
+  lead.back() = 1;
+  const auto r = reciprocal_rms.reshape(lead);
+  const auto normed = x * r;
+  const auto scaled = grad * gain;
+  const auto dx = r * (scaled - normed * (scaled * normed).mean(-1, true));
+  return {dx, (grad * normed).reshape({-1, x.size(-1)}).sum(0)};
+}
+
+}  // namespace penstock::ops::reference
