@@ -1,0 +1,182 @@
+#include "penstock/base/atomic_files.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+namespace penstock {
+namespace {
+
+std::filesystem::path aside(const std::filesystem::path& path, const char* kind) {
+  return parent_directory(path) / concat(".", path.filename().string(), kind, ::getpid());
+}
+
+/// Notes size and checksum of what goes through it.
+class DigestedFile : public OutputFile {
+ public:
+  DigestedFile(std::unique_ptr<OutputFile> file, FileDigest& digest)
+      : file_(std::move(file)), digest_(digest) {}
+  void write(Bytes bytes) override {
+    file_->write(bytes);
+    hash_.update(bytes);
+    bytes_ += bytes.size();
+  }
+  void sync() override { file_->sync(); }
+  void close() override {
+    file_->sync();
+    file_->close();
+    digest_ = {bytes_, hash_.value()};
+  }
+
+ private:
+  std::unique_ptr<OutputFile> file_;
+  FileDigest& digest_;
+  Xxh64 hash_;
+  std::uint64_t bytes_ = 0;
+};
+
+struct Leftover {
+  std::string name;  // what it was to become
+  bool old = false;
+  int pid = 0;
+};
+
+/// Takes ".NAME.tmp-PID" and ".NAME.old-PID" apart.
+std::optional<Leftover> parse_leftover(std::string_view entry) {
+  const auto dash = entry.rfind('-');
+  if (entry.size() < 7 || entry[0] != '.' || dash == std::string_view::npos || dash < 5) return {};
+  const auto kind = entry.substr(dash - 4, 4);
+  if (kind != ".tmp" && kind != ".old") return {};
+  Leftover out{.name = std::string(entry.substr(1, dash - 5)), .old = kind == ".old"};
+  const char* end = entry.data() + entry.size();
+  const auto result = std::from_chars(entry.data() + dash + 1, end, out.pid);
+  if (result.ec != std::errc() || result.ptr != end || out.name.empty() || out.pid <= 0) return {};
+  return out;
+}
+
+bool another_running_process(int pid) {
+  return pid != ::getpid() && (::kill(pid, 0) == 0 || errno == EPERM);
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(FileSystem& fs, std::filesystem::path path, std::uint64_t expected_bytes)
+    : fs_(fs),
+      path_(std::move(path)),
+      temporary_(aside(path_, ".tmp-")),
+      expected_bytes_(expected_bytes) {
+  explain_full_disk([&] { file_ = fs_.open(temporary_, OpenMode::kTruncate); });
+}
+
+AtomicFile::~AtomicFile() {
+  if (!file_) return;
+  file_.reset();
+  try {
+    fs_.remove_all(temporary_);
+  } catch (const Error&) {
+    // The error that led here is the one to report; the leftover is cleaned up later.
+  }
+}
+
+template <class Action>
+void AtomicFile::explain_full_disk(Action action) {
+  try {
+    action();
+  } catch (const DiskFullError&) {
+    throw DiskFullError(
+        concat("cannot write ", path_.string(), ": disk full",
+               expected_bytes_ ? concat("; it needs ", expected_bytes_, " bytes") : "",
+               "; free some space, nothing there was changed"));
+  }
+}
+
+void AtomicFile::write(Bytes bytes) {
+  explain_full_disk([&] { file_->write(bytes); });
+}
+
+void AtomicFile::commit() {
+  explain_full_disk([&] {
+    file_->sync();
+    file_->close();
+    fs_.rename(temporary_, path_);
+    file_.reset();
+    fs_.sync_directory(parent_directory(path_));
+  });
+}
+
+void write_file_atomically(FileSystem& fs, const std::filesystem::path& path, Bytes bytes) {
+  AtomicFile file(fs, path, bytes.size());
+  file.write(bytes);
+  file.commit();
+}
+
+void write_file_atomically(FileSystem& fs, const std::filesystem::path& path,
+                           std::string_view text) {
+  write_file_atomically(fs, path, bytes_of(text));
+}
+
+AtomicDirectory::AtomicDirectory(FileSystem& fs, std::filesystem::path path)
+    : fs_(fs), path_(std::move(path)), temporary_(aside(path_, ".tmp-")) {
+  fs_.remove_all(temporary_);
+  fs_.create_directory(temporary_);
+}
+
+AtomicDirectory::~AtomicDirectory() {
+  if (committed_) return;
+  try {
+    fs_.remove_all(temporary_);
+  } catch (const Error&) {
+    // As above: cleaned up later.
+  }
+}
+
+std::unique_ptr<OutputFile> AtomicDirectory::create(const std::string& name) {
+  const std::filesystem::path plain(name);
+  PENSTOCK_CHECK(!name.empty() && plain.filename() == plain && name != "." && name != "..",
+                 path_.string(), ": '", name, "' is not the name of a file inside it");
+  PENSTOCK_CHECK(!digests_.contains(name), path_.string(), ": two files named '", name, "'");
+  auto file = fs_.open(temporary_ / name, OpenMode::kTruncate);
+  return std::make_unique<DigestedFile>(std::move(file), digests_[name]);
+}
+
+void AtomicDirectory::write(const std::string& name, std::string_view text) {
+  const auto file = create(name);
+  file->write(bytes_of(text));
+  file->close();
+}
+
+void AtomicDirectory::commit() {
+  const auto parent = parent_directory(path_);
+  fs_.sync_directory(temporary_);
+  std::optional<std::filesystem::path> old;
+  if (fs_.exists(path_)) {
+    old = aside(path_, ".old-");
+    fs_.remove_all(*old);
+    fs_.rename(path_, *old);
+  }
+  fs_.rename(temporary_, path_);
+  committed_ = true;
+  fs_.sync_directory(parent);
+  if (old) fs_.remove_all(*old);
+}
+
+void clean_leftovers(FileSystem& fs, const std::filesystem::path& directory) {
+  if (!fs.exists(directory)) return;
+  bool changed = false;
+  for (const auto& entry : fs.list(directory)) {
+    const auto leftover = parse_leftover(entry);
+    if (!leftover || another_running_process(leftover->pid)) continue;
+    if (leftover->old && !fs.exists(directory / leftover->name))
+      fs.rename(directory / entry, directory / leftover->name);
+    else
+      fs.remove_all(directory / entry);
+    changed = true;
+  }
+  if (changed) fs.sync_directory(directory);
+}
+
+}  // namespace penstock

@@ -1,0 +1,78 @@
+// Files and directories that are complete or absent, whatever happens while they are written: made
+// aside under a temporary name, synced, renamed. Not a transaction over several targets.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "penstock/base/checksum.h"
+#include "penstock/base/file_system.h"
+
+namespace penstock {
+
+/// A file that appears under its name, whole and durable, at commit(); before that, or if it is
+/// destroyed uncommitted, an earlier file of that name stays.
+class AtomicFile {
+ public:
+  /// @param expected_bytes  if known, said in the error of a full disk
+  AtomicFile(FileSystem& fs, std::filesystem::path path, std::uint64_t expected_bytes = 0);
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile();
+  void write(Bytes bytes);
+  /// Syncs, renames over the final name, syncs the directory.
+  void commit();
+
+ private:
+  template <class Action>
+  void explain_full_disk(Action action);
+
+  FileSystem& fs_;
+  std::filesystem::path path_, temporary_;
+  std::uint64_t expected_bytes_;
+  std::unique_ptr<OutputFile> file_;
+};
+
+/// One AtomicFile with these bytes.
+void write_file_atomically(FileSystem& fs, const std::filesystem::path& path, Bytes bytes);
+void write_file_atomically(FileSystem& fs, const std::filesystem::path& path,
+                           std::string_view text);
+
+struct FileDigest {
+  std::uint64_t bytes = 0;
+  std::uint64_t checksum = 0;  // XXH64, seed 0
+  bool operator==(const FileDigest&) const = default;
+};
+
+/// A flat directory, built aside as `.NAME.tmp-PID`, that appears under its name, whole and
+/// durable, at commit(). An existing directory of that name is kept as `.NAME.old-PID` until the
+/// new one stands.
+class AtomicDirectory {
+ public:
+  AtomicDirectory(FileSystem& fs, std::filesystem::path path);
+  AtomicDirectory(const AtomicDirectory&) = delete;
+  AtomicDirectory& operator=(const AtomicDirectory&) = delete;
+  ~AtomicDirectory();
+  /// A new file of the directory. close() syncs it and notes its digest.
+  std::unique_ptr<OutputFile> create(const std::string& name);
+  void write(const std::string& name, std::string_view text);
+  /// Size and checksum of each closed file.
+  const std::map<std::string, FileDigest>& digests() const { return digests_; }
+  void commit();
+
+ private:
+  FileSystem& fs_;
+  std::filesystem::path path_, temporary_;
+  std::map<std::string, FileDigest> digests_;
+  bool committed_ = false;
+};
+
+/// Removes what writers that no longer run left in `directory` (`.NAME.tmp-PID`), and puts back an
+/// `.NAME.old-PID` whose successor never appeared. This process must not be writing there.
+void clean_leftovers(FileSystem& fs, const std::filesystem::path& directory);
+
+}  // namespace penstock

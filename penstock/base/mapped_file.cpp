@@ -1,0 +1,40 @@
+#include "penstock/base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "penstock/base/error.h"
+
+namespace penstock {
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  // Non-blocking, so that a named pipe is refused instead of waited for.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  PENSTOCK_CHECK(fd >= 0, "cannot open ", path.string(), ": ",
+                 std::generic_category().message(errno));
+  struct stat info {};
+  void* mapping = nullptr;
+  int code = ::fstat(fd, &info) == 0 ? 0 : errno;
+  const bool regular = code == 0 && S_ISREG(info.st_mode);
+  const auto size = static_cast<std::size_t>(info.st_size);
+  if (regular && size > 0) {
+    mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (mapping == MAP_FAILED) code = errno;
+  }
+  ::close(fd);
+  PENSTOCK_CHECK(code == 0, "cannot read ", path.string(), ": ",
+                 std::generic_category().message(code));
+  PENSTOCK_CHECK(regular, "cannot read ", path.string(), ": it is not a regular file");
+  if (mapping) bytes_ = {static_cast<const std::byte*>(mapping), size};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+}  // namespace penstock
