@@ -1,0 +1,212 @@
+// Summaries over seeds and the results' files.
+#include "penstock/study/results.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string_view>
+
+#include "penstock/study/json_field.h"
+
+namespace penstock::study {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kStudyFormat = "penstock-study";
+constexpr const char* kRowsFormat = "penstock-rows";
+constexpr int kVersion = 1;
+
+json parse_file(const std::string& path, const char* format) {
+  std::ifstream in(path, std::ios::binary);
+  PENSTOCK_CHECK(in, path, ": cannot be opened; check the path");
+  json object = json::parse(in, nullptr, false);
+  PENSTOCK_CHECK(!object.is_discarded() && object.is_object(), path, ": is not a JSON object");
+  PENSTOCK_CHECK(object.value("format", json()) == format, path, ": is not a ", format, " file");
+  PENSTOCK_CHECK(object.value("version", json()) == kVersion, path, ": has version ",
+                 object.value("version", json()).dump(), "; this program reads version ", kVersion);
+  return object;
+}
+
+std::vector<RunRow> rows_from_json(const json& object, const std::string& where) {
+  PENSTOCK_CHECK(object.contains("rows") && object["rows"].is_array(), where, ": has no rows");
+  std::vector<RunRow> rows;
+  for (const auto& row : object["rows"]) rows.push_back(row_from_json(row, where));
+  return rows;
+}
+
+json rows_to_json(std::span<const RunRow> rows) {
+  json out = json::array();
+  for (const auto& row : rows) out.push_back(to_json(row));
+  return out;
+}
+
+json spread_json(const Spread& spread) {
+  if (spread.count == 0) return nullptr;
+  return {{"n", spread.count}, {"mean", spread.mean}, {"sd", spread.sd ? json(*spread.sd) : json()}};
+}
+
+// The spread of whatever `value` finds in the rows.
+Spread spread_of(const std::vector<const RunRow*>& rows,
+                 const std::function<std::optional<double>(const RunRow&)>& value) {
+  std::vector<double> values;
+  for (const RunRow* row : rows)
+    if (const auto found = value(*row)) values.push_back(*found);
+  return spread(values);
+}
+
+std::optional<double> positive(double value) {
+  return value > 0 ? std::optional(value) : std::nullopt;
+}
+
+std::optional<double> active_experts(const RunRow& row) {
+  if (row.validation && row.validation->active_experts()) return row.validation->active_experts();
+  const auto curve = row.curves.find("active_experts");
+  if (curve == row.curves.end() || curve->second.values.empty()) return std::nullopt;
+  return curve->second.values.back();
+}
+
+bool same_key(const RunRow& a, const RunRow& b) {
+  return a.variant == b.variant && a.seed == b.seed && a.config_hash == b.config_hash;
+}
+
+}  // namespace
+
+std::vector<VariantSummary> summarize(std::span<const RunRow> rows) {
+  std::vector<VariantSummary> variants;
+  for (const auto& row : rows) {
+    auto it = std::ranges::find(variants, row.variant, &VariantSummary::name);
+    if (it == variants.end())
+      it = variants.insert(variants.end(), {.name = row.variant, .label = row.label});
+    it->rows.push_back(&row);
+  }
+  for (auto& v : variants) {
+    const auto of = [&](auto value) { return spread_of(v.rows, value); };
+    v.validation_loss = of([](const RunRow& r) {
+      return r.validation ? std::optional(r.validation->loss) : std::nullopt;
+    });
+    v.bits_per_byte = of([](const RunRow& r) {
+      return r.validation ? positive(r.validation->bits_per_byte) : std::nullopt;
+    });
+    v.test_loss =
+        of([](const RunRow& r) { return r.test ? std::optional(r.test->loss) : std::nullopt; });
+    v.active_experts = of(active_experts);
+    v.tokens_per_second = of([](const RunRow& r) { return positive(r.tokens_per_second); });
+    v.share_of_peak = of([](const RunRow& r) { return positive(r.share_of_peak); });
+    v.peak_bytes = of([](const RunRow& r) { return positive(r.peak_bytes); });
+    v.steps = of([](const RunRow& r) { return std::optional<double>(r.steps); });
+    v.total_flops = of([](const RunRow& r) { return positive(r.total_flops); });
+    v.settled_step = of([](const RunRow& r) {
+      return r.stages.settled ? std::optional<double>(*r.stages.settled) : std::nullopt;
+    });
+  }
+  return variants;
+}
+
+std::vector<PairedComparison> compare_pairs(std::span<const VariantSummary> variants) {
+  std::vector<PairedComparison> out;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    for (std::size_t j = i + 1; j < variants.size(); ++j) {
+      std::vector<double> a, b;
+      for (const RunRow* first : variants[i].rows)
+        for (const RunRow* second : variants[j].rows)
+          if (first->seed == second->seed && first->validation && second->validation) {
+            a.push_back(first->validation->loss);
+            b.push_back(second->validation->loss);
+          }
+      if (!a.empty())
+        out.push_back({variants[i].label, variants[j].label, paired_difference(a, b)});
+    }
+  }
+  return out;
+}
+
+json to_json(const StudyResults& results) {
+  const auto variants = summarize(results.rows);
+  json summary = json::array(), paired = json::array();
+  for (const auto& v : variants)
+    summary.push_back({{"variant", v.name},
+                       {"label", v.label},
+                       {"validation_loss", spread_json(v.validation_loss)},
+                       {"bits_per_byte", spread_json(v.bits_per_byte)},
+                       {"test_loss", spread_json(v.test_loss)},
+                       {"active_experts", spread_json(v.active_experts)},
+                       {"tokens_per_second", spread_json(v.tokens_per_second)},
+                       {"share_of_peak", spread_json(v.share_of_peak)},
+                       {"peak_bytes", spread_json(v.peak_bytes)},
+                       {"steps", spread_json(v.steps)},
+                       {"total_flops", spread_json(v.total_flops)},
+                       {"settled_step", spread_json(v.settled_step)}});
+  for (const auto& pair : compare_pairs(variants))
+    paired.push_back({{"first", pair.first},
+                      {"second", pair.second},
+                      {"difference", spread_json(pair.difference.difference)},
+                      {"first_lower", pair.difference.lower},
+                      {"half_width_95", pair.difference.half_width
+                                            ? json(*pair.difference.half_width)
+                                            : json()}});
+  return {{"format", kStudyFormat},
+          {"version", kVersion},
+          {"name", results.name},
+          {"title", results.title},
+          {"claim", results.claim},
+          {"command", results.command},
+          {"planned_runs", results.planned_runs},
+          {"summary", summary},
+          {"paired", paired},
+          {"rows", rows_to_json(results.rows)}};
+}
+
+StudyResults results_from_json(const json& object, const std::string& where) {
+  return {.name = string_or(object, "name", "study", where),
+          .title = string_or(object, "title", "", where),
+          .claim = string_or(object, "claim", "", where),
+          .command = string_or(object, "command", "", where),
+          .planned_runs = static_cast<int>(
+              std::clamp(number_or(object, "planned_runs", 0, where), 0.0, 1e6)),
+          .rows = rows_from_json(object, where)};
+}
+
+void write_results(const StudyResults& results, const std::string& path) {
+  write_text_file(path, to_json(results).dump(1) + "\n");
+}
+
+StudyResults read_results(const std::string& path) {
+  return results_from_json(parse_file(path, kStudyFormat), path);
+}
+
+std::vector<RunRow> read_kept_rows(const std::string& path) {
+  if (!std::filesystem::exists(path)) return {};
+  return rows_from_json(parse_file(path, kRowsFormat), path);
+}
+
+void merge_kept_rows(const std::string& path, std::span<const RunRow> rows) {
+  std::vector<RunRow> kept = read_kept_rows(path);
+  for (const auto& row : rows) {
+    if (!row.finished) continue;
+    std::erase_if(kept, [&](const RunRow& old) { return same_key(old, row); });
+    kept.push_back(row);
+  }
+  std::ranges::sort(kept, [](const RunRow& a, const RunRow& b) {
+    return std::tie(a.variant, a.seed, a.config_hash) < std::tie(b.variant, b.seed, b.config_hash);
+  });
+  const json object = {
+      {"format", kRowsFormat}, {"version", kVersion}, {"rows", rows_to_json(kept)}};
+  write_text_file(path, object.dump(1) + "\n");
+}
+
+void write_text_file(const std::string& path, std::string_view text) {
+  const std::string aside = path + ".partial";
+  std::ofstream out(aside, std::ios::binary | std::ios::trunc);
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  out.close();
+  PENSTOCK_CHECK(out, aside, ": cannot be written; check that the folder exists and has space");
+  std::error_code error;
+  std::filesystem::rename(aside, path, error);
+  PENSTOCK_CHECK(!error, path, ": cannot be replaced: ", error.message());
+}
+
+}  // namespace penstock::study

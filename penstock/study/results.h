@@ -1,0 +1,61 @@
+// A study's results: rows, the figures of the table, and the two files they are kept in. No running
+// and no HTML.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "penstock/study/run_row.h"
+#include "penstock/study/statistics.h"
+
+namespace penstock::study {
+
+/// Everything a report shows.
+struct StudyResults {
+  std::string name;
+  std::string title;
+  std::string claim;
+  std::string command;  ///< reproduces the study
+  int planned_runs = 0;
+  std::vector<RunRow> rows;  ///< variants in the study's order, seeds in order
+};
+
+/// The rows of one variant.
+struct VariantSummary {
+  std::string name;
+  std::string label;
+  std::vector<const RunRow*> rows;
+  Spread validation_loss, bits_per_byte, test_loss, active_experts, tokens_per_second,
+      share_of_peak, peak_bytes, steps, total_flops, settled_step;
+};
+/// One summary per variant, in the order of first appearance. The rows must outlive it.
+std::vector<VariantSummary> summarize(std::span<const RunRow> rows);
+
+/// Validation losses of two variants, seed by seed.
+struct PairedComparison {
+  std::string first, second;  ///< labels; the difference is first − second
+  PairedDifference difference;
+};
+/// Every pair of variants that share at least one seed.
+std::vector<PairedComparison> compare_pairs(std::span<const VariantSummary> variants);
+
+/// The layout of results.json: {"format": "penstock-study", "version": 1, "name", "title", "claim",
+/// "command", "planned_runs", "rows": [...], "summary": [...], "paired": [...]}.
+nlohmann::json to_json(const StudyResults& results);
+/// Reads what to_json wrote (summary and pairs are worked out again). Throws Error naming `where`.
+StudyResults results_from_json(const nlohmann::json& object, const std::string& where);
+
+void write_results(const StudyResults& results, const std::string& path);
+StudyResults read_results(const std::string& path);
+
+/// Rows kept between sittings, by variant, seed and config hash. A missing file holds none.
+std::vector<RunRow> read_kept_rows(const std::string& path);
+/// Adds finished rows to the file, replacing equal keys; other rows stay. Written aside, renamed.
+void merge_kept_rows(const std::string& path, std::span<const RunRow> rows);
+
+/// Writes a file completely or not at all. Throws Error.
+void write_text_file(const std::string& path, std::string_view text);
+
+}  // namespace penstock::study

@@ -1,0 +1,19 @@
+// A run directory to a row: reads config.toml, metrics.jsonl and finished.json as the trainer leaves
+// them. Writes nothing.
+#pragma once
+
+#include <string>
+
+#include "penstock/study/run_row.h"
+
+namespace penstock::study {
+
+/// Whether that run ended as planned.
+bool is_finished(const std::string& run_directory);
+
+/// Reads a run. Works on an unfinished one: figures then come from the steps so far. Variant, label
+/// and hash are the caller's. A torn last line of metrics.jsonl is passed over.
+/// Throws Error when the directory is no run or a file of it is damaged.
+RunRow read_run(const std::string& run_directory);
+
+}  // namespace penstock::study

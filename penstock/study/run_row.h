@@ -1,0 +1,86 @@
+// One run of a study as data: what it was, how it ended, and its curves thinned for drawing. Not the
+// run directory itself (run_reader.h makes a row from one) and not the study (results.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace penstock::study {
+
+/// Values by [layer][expert].
+using Matrix = std::vector<std::vector<double>>;
+
+struct DomainLoss {
+  double loss = 0;  ///< nats per token
+  double bits_per_byte = 0;
+  double tokens = 0;
+};
+
+/// A whole split measured: the trainer's "validation" and "test" objects.
+struct Evaluation {
+  double loss = 0;  ///< nats per token
+  double bits_per_byte = 0;
+  double tokens = 0;
+  std::map<std::string, DomainLoss> by_domain;
+  Matrix load;  ///< assignments of the expert ÷ tokens, [L, E]; empty for a dense model
+  std::map<std::string, Matrix> load_by_domain;
+  std::vector<double> active_by_layer;  ///< mean experts per token, [L]
+  std::map<std::string, std::vector<double>> active_by_layer_domain;
+
+  /// Mean of active_by_layer; none for a dense model.
+  std::optional<double> active_experts() const;
+};
+
+/// A curve over optimizer steps; steps increase.
+struct Curve {
+  std::vector<double> steps;
+  std::vector<double> values;
+};
+
+/// Where ReMoE's stages end (see stages.h); a border that was not reached is absent.
+struct Stages {
+  std::optional<std::int64_t> sparsifying;  ///< first step of stage II
+  std::optional<std::int64_t> settled;      ///< first step of stage III
+};
+
+/// One finished (or, in a report of a single run, unfinished) run.
+struct RunRow {
+  std::string variant;
+  std::string label;
+  std::int64_t seed = 0;
+  std::string config_hash;
+  bool finished = false;
+  std::int64_t steps = 0;
+  double total_parameters = 0;
+  double active_parameters = 0;
+  double flops_per_token = 0;
+  double total_flops = 0;  ///< useful training FLOPs of all steps
+  double tokens_per_second = 0;
+  double share_of_peak = 0;
+  double peak_bytes = 0;
+  double seconds = 0;
+  double peak_flops = 0;  ///< measured FMA peak of the machine, FLOP/s
+  std::string machine;
+  std::string finished_at;  ///< date, UTC
+  std::optional<double> target_sparsity;
+  std::optional<Evaluation> validation;
+  std::optional<Evaluation> test;
+  Stages stages;
+  /// "loss", "validation_loss", "sparsity", "lambda", "active_experts", where the run has them.
+  std::map<std::string, Curve> curves;
+  /// The resolved recipe, "model.d_model" → "256".
+  std::map<std::string, std::string> settings;
+};
+
+nlohmann::json to_json(const Evaluation& evaluation);
+nlohmann::json to_json(const RunRow& row);
+/// Reads the trainer's object; absent parts stay empty. Throws Error naming `where` for a wrong type.
+Evaluation evaluation_from_json(const nlohmann::json& object, const std::string& where);
+/// Throws Error naming `where` for a missing key or a wrong type.
+RunRow row_from_json(const nlohmann::json& object, const std::string& where);
+
+}  // namespace penstock::study

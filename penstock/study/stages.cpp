@@ -1,0 +1,55 @@
+// Stage borders from trailing means.
+#include "penstock/study/stages.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "penstock/base/error.h"
+
+namespace penstock::study {
+namespace {
+
+constexpr std::size_t kSettleWindow = 20;
+constexpr std::size_t kRiseWindow = 5;
+constexpr double kSettleBand = 0.02;
+constexpr double kRiseShare = 0.1;
+
+// Mean of the `window` values that end at `last`.
+double trailing_mean(std::span<const double> values, std::size_t last, std::size_t window) {
+  double sum = 0;
+  for (std::size_t i = last + 1 - window; i <= last; ++i) sum += values[i];
+  return sum / static_cast<double>(window);
+}
+
+}  // namespace
+
+const std::string_view kStageRule =
+    "Stage III begins at the first step whose mean sparsity over the last 20 steps is within ±0.02 "
+    "of the target 1 − k/E. Stage II begins where the 5-step mean has climbed a tenth of the way "
+    "from its lowest value before that to the target. Everything earlier is stage I.";
+
+Stages find_stages(std::span<const double> steps, std::span<const double> sparsity, double target) {
+  PENSTOCK_ASSERT(steps.size() == sparsity.size());
+  Stages stages;
+  std::size_t end = sparsity.size();
+  for (std::size_t i = kSettleWindow; i <= sparsity.size(); ++i) {
+    if (std::abs(trailing_mean(sparsity, i - 1, kSettleWindow) - target) > kSettleBand) continue;
+    stages.settled = static_cast<std::int64_t>(steps[i - 1]);
+    end = i;
+    break;
+  }
+  if (end < kRiseWindow) return stages;
+  std::size_t lowest = kRiseWindow - 1;
+  for (std::size_t i = kRiseWindow - 1; i < end; ++i)
+    if (trailing_mean(sparsity, i, kRiseWindow) < trailing_mean(sparsity, lowest, kRiseWindow))
+      lowest = i;
+  const double low = trailing_mean(sparsity, lowest, kRiseWindow);
+  for (std::size_t i = lowest; i < end; ++i) {
+    if (trailing_mean(sparsity, i, kRiseWindow) < low + kRiseShare * (target - low)) continue;
+    stages.sparsifying = static_cast<std::int64_t>(steps[i]);
+    break;
+  }
+  return stages;
+}
+
+}  // namespace penstock::study

@@ -1,0 +1,21 @@
+// Where ReMoE's three natural stages begin, by a rule on the sparsity's curve alone.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "penstock/study/run_row.h"
+
+namespace penstock::study {
+
+/// The rule in words, for the caption of the plot.
+extern const std::string_view kStageRule;
+
+/// Finds the stages of a run from its sparsity at every step (steps[i], sparsity[i]).
+///   settled:     first step whose trailing 20-step mean is within ±0.02 of `target`
+///   sparsifying: after the minimum of the 5-step mean before that, the first step whose 5-step mean
+///                has gone a tenth of the way from the minimum to the target
+/// Source: the stages of ReMoE §3.5 (arXiv:2412.14711), which gives no border; the rule is ours.
+Stages find_stages(std::span<const double> steps, std::span<const double> sparsity, double target);
+
+}  // namespace penstock::study

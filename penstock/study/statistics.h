@@ -1,0 +1,29 @@
+// Means, spreads and paired differences over seeds.
+#pragma once
+
+#include <optional>
+#include <span>
+
+namespace penstock::study {
+
+/// Mean and sample standard deviation, sd = √(Σ(x−x̄)² / (n−1)).
+struct Spread {
+  int count = 0;
+  double mean = 0;
+  std::optional<double> sd;  ///< absent below two values
+};
+Spread spread(std::span<const double> values);
+
+/// Differences a[i] − b[i] of runs with the same seed.
+struct PairedDifference {
+  Spread difference;
+  int lower = 0;  ///< in how many pairs a is below b
+  /// Half the width of the 95 % interval of the mean, t(0.975, n−1)·sd/√n; absent below two pairs.
+  std::optional<double> half_width;
+};
+PairedDifference paired_difference(std::span<const double> a, std::span<const double> b);
+
+/// The 0.975 quantile of Student's t, for 1 degree of freedom or more.
+double t_quantile_975(int degrees_of_freedom);
+
+}  // namespace penstock::study

@@ -1,0 +1,38 @@
+// A study's TOML file: a base recipe, named variants and seeds. Only what the file says; what is to
+// be run follows in plan.h.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "penstock/base/config_node.h"
+
+namespace penstock::study {
+
+/// One line of the comparison.
+struct Variant {
+  std::string name;   ///< the table's key; also the folder of its runs
+  std::string label;  ///< as shown
+  ConfigNode recipe;  ///< with every override laid over it, the seed excepted
+  /// Name of the variant whose training FLOPs this one spends, by more steps; empty: as the recipe.
+  std::string match_compute;
+};
+
+struct StudyConfig {
+  std::string path;
+  std::string name;
+  std::string title;
+  std::string claim;  ///< what the study asks, one or two sentences
+  std::vector<std::int64_t> seeds;
+  std::vector<Variant> variants;  ///< in the file's order
+};
+
+/// Reads a study and the recipes it names (relative to the study's folder).
+///   recipe = variant's own or base, then [set], then the variant's set, then `overrides` (k=v)
+/// Throws Error with file and line for unknown keys, a missing recipe, a variant that matches the
+/// compute of an unknown one or of one that matches itself, and names unfit for folders.
+StudyConfig read_study(const std::string& path, std::span<const std::string> overrides = {});
+
+}  // namespace penstock::study
