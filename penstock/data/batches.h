@@ -1,0 +1,102 @@
+// Batches of a corpus, for training and for evaluation: each a pure function of what is asked, so
+// resuming needs no state. Not tensors: this layer knows no torch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/data/corpus.h"
+#include "penstock/data/permutation.h"
+
+namespace penstock {
+
+/// Rows of tokens and what follows each; all vectors are [sequences, length], row-major.
+struct Batch {
+  std::int64_t sequences = 0, length = 0;
+  std::vector<std::int64_t> inputs;
+  /// targets[i] is the token after inputs[i]; always a valid id.
+  std::vector<std::int64_t> targets;
+  /// The first position of its row that each input may attend to; empty where documents are not
+  /// isolated, that is, where every row may attend to all that precedes.
+  std::vector<std::int64_t> starts;
+  /// The domain of the document that each target belongs to.
+  std::vector<std::int32_t> domains;
+
+  /// Rows [first, first + count).
+  Batch slice(std::int64_t first, std::int64_t count) const;
+};
+
+enum class Sampling {
+  kShuffled,  // every window of the packed train split once an epoch, in an order drawn from seed
+  kRandom,    // windows at uniformly random offsets
+};
+/// "shuffled" or "random"; throws Error for another word.
+Sampling parse_sampling(const std::string& name);
+
+struct TrainingOptions {
+  std::int64_t sequence_length = 0;
+  std::int64_t batch_sequences = 0;
+  std::uint64_t seed = 0;
+  Sampling sampling = Sampling::kShuffled;
+  /// Tell attention where documents begin.
+  bool isolate_documents = false;
+};
+
+/// The training split as an endless sequence of batches. Thread-safe.
+class TrainingBatches {
+ public:
+  /// Throws Error where the split is shorter than one window and its last target.
+  TrainingBatches(Corpus corpus, const TrainingOptions& options);
+
+  const TrainingOptions& options() const { return options_; }
+  /// Non-overlapping windows in the split: sequences per epoch.
+  std::int64_t windows() const { return windows_; }
+  std::int64_t tokens_per_step() const {
+    return options_.batch_sequences * options_.sequence_length;
+  }
+  /// The batch of a step, counted from 0. An epoch's end may fall inside it.
+  Batch batch(std::int64_t step) const;
+  /// Its rows [first_sequence, first_sequence + sequences): a micro-batch.
+  Batch batch(std::int64_t step, std::int64_t first_sequence, std::int64_t sequences) const;
+
+ private:
+  std::int64_t offset(std::int64_t sequence) const;
+
+  Corpus corpus_;
+  TrainingOptions options_;
+  TokenFile::Range range_;
+  std::int64_t windows_ = 0;
+};
+
+struct EvaluationOptions {
+  std::int64_t sequence_length = 0;
+  std::int64_t batch_sequences = 1;
+  /// At most about this many targets, from evenly spaced windows; 0 is all.
+  std::int64_t max_tokens = 0;
+  bool isolate_documents = false;
+};
+
+/// A split cut into contiguous windows: each token but the split's first is a target exactly once.
+/// The last window may be shorter and then makes a batch of its own. Thread-safe.
+class EvaluationWindows {
+ public:
+  /// Throws Error where the split has fewer than two tokens.
+  EvaluationWindows(Corpus corpus, Split split, const EvaluationOptions& options);
+
+  std::int64_t batches() const { return full_batches_ + (last_length_ > 0 ? 1 : 0); }
+  Batch batch(std::int64_t index) const;
+  /// Targets over all batches.
+  std::int64_t tokens() const { return windows_ * options_.sequence_length + last_length_; }
+
+ private:
+  Corpus corpus_;
+  EvaluationOptions options_;
+  TokenFile::Range range_;
+  std::int64_t split_windows_ = 0;  // full windows in the split
+  std::int64_t windows_ = 0;        // of which these many are taken
+  std::int64_t full_batches_ = 0, last_length_ = 0;
+};
+
+}  // namespace penstock

@@ -1,0 +1,111 @@
+// Bytes as tokens. The file is a byte-level BPE with 256 entries and no merges in the layout of the
+// Hugging Face tokenizers library, so that other programs read it too.
+#include "penstock/data/bytes_tokenizer.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+
+namespace penstock {
+namespace {
+
+constexpr const char* kEndOfDocument = "<|endoftext|>";
+
+/// The printable stand-ins of GPT-2's byte-level BPE: a byte that is printable Latin-1 stands for
+/// itself, the other 68 take the code points from U+0100 on, in order.
+std::array<std::string, 256> byte_names() {
+  std::array<std::string, 256> names;
+  unsigned next = 0x100;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) ||
+                           (byte >= 0xae && byte <= 0xff);
+    const unsigned code = printable ? byte : next++;
+    if (code < 0x80) {
+      names[byte] = static_cast<char>(code);
+    } else {
+      names[byte] = {static_cast<char>(0xc0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3f))};
+    }
+  }
+  return names;
+}
+
+nlohmann::json vocabulary(bool end_of_document) {
+  nlohmann::json vocab = nlohmann::json::object();
+  const auto names = byte_names();
+  for (std::size_t byte = 0; byte < names.size(); ++byte)
+    vocab[byte == 0 && end_of_document ? kEndOfDocument : names[byte]] = byte;
+  return vocab;
+}
+
+class BytesTokenizer : public Tokenizer {
+ public:
+  explicit BytesTokenizer(bool end_of_document) : end_of_document_(end_of_document) {}
+
+  std::string spec() const override { return "bytes"; }
+  std::int64_t vocab_size() const override { return 256; }
+  TokenId end_of_document() const override { return end_of_document_ ? 0 : -1; }
+
+  void encode(std::string_view text, std::vector<TokenId>& ids) const override {
+    if (end_of_document_) {
+      const auto nul = text.find('\0');
+      PENSTOCK_CHECK(nul == std::string_view::npos, "the text holds a NUL byte at offset ", nul,
+                     ", which ends a document here; remove it or prepare with --no-eod");
+    }
+    ids.reserve(ids.size() + text.size() + 1);
+    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+  }
+
+  void decode(TokenId id, std::string& text) const override {
+    PENSTOCK_CHECK(id >= 0 && id < 256, "token id ", id, " is not a byte");
+    if (id == 0 && end_of_document_) return;
+    text.push_back(static_cast<char>(id));
+  }
+
+  std::map<std::string, std::string> files() const override {
+    nlohmann::json added = nlohmann::json::array();
+    if (end_of_document_)
+      added.push_back({{"id", 0},
+                       {"content", kEndOfDocument},
+                       {"single_word", false},
+                       {"lstrip", false},
+                       {"rstrip", false},
+                       {"normalized", false},
+                       {"special", true}});
+    const nlohmann::json level = {
+        {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
+    const nlohmann::json json = {{"version", "1.0"},
+                                 {"added_tokens", added},
+                                 {"pre_tokenizer", level},
+                                 {"decoder", level},
+                                 {"model",
+                                  {{"type", "BPE"},
+                                   {"vocab", vocabulary(end_of_document_)},
+                                   {"merges", nlohmann::json::array()}}}};
+    return {{kBytesFile, json.dump(1) + "\n"}};
+  }
+
+ private:
+  bool end_of_document_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> make_bytes_tokenizer(bool end_of_document) {
+  return std::make_shared<BytesTokenizer>(end_of_document);
+}
+
+std::shared_ptr<const Tokenizer> load_bytes_tokenizer(const std::string& content,
+                                                      const std::string& name) {
+  const auto json = nlohmann::json::parse(content, nullptr, false);
+  const nlohmann::json::json_pointer vocab("/model/vocab"), merges("/model/merges");
+  const bool readable = json.is_object() && json.contains(vocab) && json.contains(merges);
+  PENSTOCK_CHECK(readable, "'", name, "' is not a tokenizer.json with a vocabulary and merges");
+  const bool empty = json.at(merges).is_array() && json.at(merges).empty();
+  for (const bool end_of_document : {true, false})
+    if (empty && json.at(vocab) == vocabulary(end_of_document))
+      return make_bytes_tokenizer(end_of_document);
+  fail("'", name, "' is not the byte vocabulary that Penstock writes: 256 entries, no merges");
+}
+
+}  // namespace penstock

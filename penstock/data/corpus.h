@@ -1,0 +1,53 @@
+// A corpus: a directory that `penstock data prepare` made, opened for reading. Holds tokens.bin,
+// the tokenizer's files, and corpus.json, which is for people and records what was done.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "penstock/data/split.h"
+#include "penstock/data/token_file.h"
+#include "penstock/data/tokenizer.h"
+
+namespace penstock {
+
+inline constexpr const char* kTokensFile = "tokens.bin";
+inline constexpr const char* kManifestFile = "corpus.json";
+
+struct TextCount {
+  std::int64_t documents = 0;
+  std::int64_t tokens = 0;  // end-of-document ids included
+  std::int64_t bytes = 0;   // of text
+};
+
+/// Tokens, documents, domains and tokenizer of one corpus. Cheap to copy. Thread-safe.
+class Corpus {
+ public:
+  /// Throws Error where a file is missing, damaged, or belongs to another tokenizer.
+  static Corpus open(const std::string& path);
+
+  const std::string& path() const;
+  const TokenFile& file() const;
+  const Tokenizer& tokenizer() const;
+  /// "bytes", "bpe:4096", ...
+  std::string tokenizer_spec() const;
+  std::int64_t vocab_size() const;
+  const std::vector<std::string>& domains() const;
+  /// What a split holds, of all domains or of one.
+  TextCount count(Split split) const;
+  TextCount count(Split split, std::size_t domain) const;
+  /// Bytes of text that each token id stands for; 0 for end-of-document.
+  std::span<const std::int32_t> token_bytes() const;
+  /// Names the tokens, tables and tokenizer: 16 hexadecimal digits. Equal corpora have equal hashes.
+  std::string content_hash() const;
+
+ private:
+  struct State;
+  explicit Corpus(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,29 @@
+// BPE and unigram tokenizers through the SentencePiece library, set up so that nothing is lost: no
+// normalisation, no prefix space, all white space kept, unknown characters as bytes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "penstock/data/tokenizer.h"
+
+namespace penstock {
+
+inline constexpr const char* kSentencePieceFile = "tokenizer.model";
+/// 3 control entries and 256 bytes leave no room below.
+inline constexpr std::int64_t kMinPieces = 260;
+inline constexpr std::int64_t kMaxPieces = 1 << 20;
+
+/// @param kind  "bpe" or "unigram"
+/// Source: Kudo and Richardson (2018), arXiv:1808.06226.
+std::shared_ptr<const Tokenizer> train_sentencepiece_tokenizer(
+    const std::string& kind, std::int64_t vocab_size, std::span<const std::string_view> texts);
+
+/// From the content of a tokenizer.model; `name` stands for the file in errors.
+std::shared_ptr<const Tokenizer> load_sentencepiece_tokenizer(const std::string& content,
+                                                              const std::string& name);
+
+}  // namespace penstock

@@ -1,0 +1,167 @@
+// Opening a token file: nothing in it is believed before it has been checked.
+#include "penstock/data/token_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+#include "penstock/base/checksum.h"
+#include "penstock/base/error.h"
+#include "penstock/base/mapped_file.h"
+#include "penstock/data/token_file_format.h"
+
+namespace penstock {
+
+static_assert(sizeof(DocumentRecord) == sizeof(token_file::Document));
+
+struct TokenFile::Mapped {
+  std::string path;
+  MappedFile file;
+  token_file::Header header;
+  std::vector<DocumentRecord> documents;
+  std::vector<std::string> domains;
+  std::array<Range, kSplits> ranges;
+
+  explicit Mapped(const std::string& path) : path(path), file(path) {}
+  Mapped(const Mapped&) = delete;
+  Mapped& operator=(const Mapped&) = delete;
+
+  template <class... Parts>
+  void check(bool condition, const Parts&... what) const {
+    if (!condition)
+      fail("'", path, "' is not a usable token file: ", what...,
+           "; make it again with 'penstock data prepare'");
+  }
+  std::span<const std::byte> tokens() const {
+    return file.bytes().subspan(sizeof(header), header.tokens * header.token_width);
+  }
+  std::size_t tables_offset() const {
+    return sizeof(header) + (header.tokens * header.token_width + 7) / 8 * 8;
+  }
+  std::span<const std::byte> tables() const {
+    return file.bytes().subspan(tables_offset());
+  }
+
+  void check_header();
+  void read_documents();
+  void read_domains();
+};
+
+void TokenFile::Mapped::check_header() {
+  const std::size_t size = file.bytes().size();
+  check(size >= sizeof(header), "it has ", size, " bytes, fewer than the header's ", sizeof(header));
+  std::memcpy(&header, file.bytes().data(), sizeof(header));
+  check(header.magic == token_file::kMagic, "it does not begin with the format's magic bytes");
+  check(header.byte_order == token_file::kByteOrder, "it was written with another byte order");
+  check(header.version == token_file::kVersion, "its format version is ", header.version,
+        " and this program reads version ", token_file::kVersion);
+  check(header.header_hash ==
+            xxh64(file.bytes().first(offsetof(token_file::Header, header_hash))),
+        "its header is damaged (checksum)");
+  check(header.token_width == 2 || header.token_width == 4, "tokens of ", header.token_width,
+        " bytes");
+  check(header.file_bytes == size, "it should have ", header.file_bytes, " bytes and has ", size,
+        " (truncated?)");
+  // With every count bounded by the file's size, the sums below cannot overflow.
+  check(header.tokens <= size && header.documents <= size && header.names_bytes <= size,
+        "its counts exceed its size");
+  check(tables_offset() + header.documents * sizeof(token_file::Document) + header.names_bytes ==
+            size,
+        "its parts do not add up to its size");
+  check(header.vocab_size > 0, "its vocabulary is empty");
+  check(header.tables_hash == xxh64(tables()),
+        "its tables are damaged (checksum)");
+}
+
+void TokenFile::Mapped::read_documents() {
+  documents.resize(header.documents);
+  if (!documents.empty())
+    std::memcpy(documents.data(), tables().data(), documents.size() * sizeof(DocumentRecord));
+  std::uint64_t next = 0;
+  Split last = Split::kTrain;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const auto& document = documents[i];
+    check(document.begin == next && document.tokens > 0 && document.tokens <= header.tokens - next,
+          "document ", i, " is out of place");
+    check(document.domain < header.domains, "document ", i, " has an unknown domain");
+    const auto split = static_cast<std::uint32_t>(document.split);
+    check(split < kSplits && document.split >= last, "document ", i, " has an impossible split");
+    auto& range = ranges[split];
+    if (range.tokens == 0) range.begin = static_cast<std::int64_t>(next);
+    range.tokens += static_cast<std::int64_t>(document.tokens);
+    next += document.tokens;
+    last = document.split;
+  }
+  check(next == header.tokens, "its documents hold ", next, " of its ", header.tokens, " tokens");
+}
+
+void TokenFile::Mapped::read_domains() {
+  auto names = tables().subspan(header.documents * sizeof(token_file::Document));
+  check(header.domains <= names.size(), "its domain names are cut short");
+  for (std::uint64_t i = 0; i < header.domains; ++i) {
+    std::uint32_t length = 0;
+    check(names.size() >= sizeof(length), "its domain names are cut short");
+    std::memcpy(&length, names.data(), sizeof(length));
+    names = names.subspan(sizeof(length));
+    check(length <= names.size(), "its domain names are cut short");
+    domains.emplace_back(reinterpret_cast<const char*>(names.data()), length);
+    names = names.subspan(length);
+  }
+  check(names.empty(), "bytes follow its domain names");
+}
+
+TokenFile TokenFile::open(const std::string& path) {
+  auto mapped = std::make_shared<Mapped>(path);
+  mapped->check_header();
+  mapped->read_documents();
+  mapped->read_domains();
+  return TokenFile(std::move(mapped));
+}
+
+const std::string& TokenFile::path() const { return mapped_->path; }
+std::int64_t TokenFile::vocab_size() const { return mapped_->header.vocab_size; }
+std::int64_t TokenFile::tokens() const { return static_cast<std::int64_t>(mapped_->header.tokens); }
+int TokenFile::token_width() const { return static_cast<int>(mapped_->header.token_width); }
+std::span<const DocumentRecord> TokenFile::documents() const { return mapped_->documents; }
+const std::vector<std::string>& TokenFile::domains() const { return mapped_->domains; }
+std::uint64_t TokenFile::content_hash() const { return mapped_->header.content_hash; }
+
+TokenFile::Range TokenFile::range(Split split) const {
+  return mapped_->ranges[static_cast<std::size_t>(split)];
+}
+
+std::size_t TokenFile::document_at(std::int64_t token) const {
+  PENSTOCK_ASSERT(token >= 0 && token < tokens());
+  const auto& documents = mapped_->documents;
+  const auto after = std::upper_bound(
+      documents.begin(), documents.end(), static_cast<std::uint64_t>(token),
+      [](std::uint64_t position, const DocumentRecord& d) { return position < d.begin; });
+  return static_cast<std::size_t>(after - documents.begin()) - 1;
+}
+
+void TokenFile::read(std::int64_t begin, std::span<std::int64_t> out) const {
+  const auto count = static_cast<std::int64_t>(out.size());
+  PENSTOCK_ASSERT(begin >= 0 && count <= tokens() && begin <= tokens() - count);
+  const std::byte* from = mapped_->tokens().data() + begin * token_width();
+  const auto widen = [&]<class T>(T) {
+    std::int64_t largest = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      T token;
+      std::memcpy(&token, from + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+      out[static_cast<std::size_t>(i)] = token;
+      largest = std::max<std::int64_t>(largest, token);
+    }
+    mapped_->check(largest < vocab_size(), "token id ", largest, " near token ", begin,
+                   " is outside its vocabulary of ", vocab_size());
+  };
+  token_width() == 2 ? widen(std::uint16_t{}) : widen(std::uint32_t{});
+}
+
+void TokenFile::verify() const {
+  mapped_->check(token_file::content_hash(mapped_->tokens(), mapped_->header.tables_hash) ==
+                     content_hash(),
+                 "its tokens are damaged (checksum)");
+}
+
+}  // namespace penstock

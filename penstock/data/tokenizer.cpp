@@ -1,0 +1,87 @@
+// What tokenizers share, and choosing one by spec or by the files in a directory.
+#include "penstock/data/tokenizer.h"
+
+#include <charconv>
+#include <filesystem>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/data/bytes_tokenizer.h"
+#include "penstock/data/sentencepiece_tokenizer.h"
+
+namespace penstock {
+namespace {
+
+struct Spec {
+  std::string kind;
+  std::int64_t vocab_size = 0;
+};
+
+Spec parse_spec(const std::string& spec) {
+  const auto colon = spec.find(':');
+  Spec out{spec.substr(0, colon)};
+  if (out.kind == "bytes" && colon == std::string::npos) return out;
+  PENSTOCK_CHECK(out.kind == "bpe" || out.kind == "unigram", "unknown tokenizer '", spec,
+                 "'; use bytes, bpe:N or unigram:N, N being the vocabulary's size");
+  const std::string number = colon == std::string::npos ? "" : spec.substr(colon + 1);
+  const char* end = number.data() + number.size();
+  const auto result = std::from_chars(number.data(), end, out.vocab_size);
+  PENSTOCK_CHECK(!number.empty() && result.ec == std::errc() && result.ptr == end,
+                 "tokenizer '", spec, "' needs its vocabulary's size, as in ", out.kind, ":4096");
+  PENSTOCK_CHECK(out.vocab_size >= kMinPieces && out.vocab_size <= kMaxPieces, "tokenizer '", spec,
+                 "': a vocabulary has from ", kMinPieces, " to ", kMaxPieces, " entries");
+  return out;
+}
+
+}  // namespace
+
+std::vector<TokenId> Tokenizer::encode(std::string_view text) const {
+  std::vector<TokenId> ids;
+  encode(text, ids);
+  return ids;
+}
+
+std::string Tokenizer::decode(std::span<const TokenId> ids) const {
+  std::string text;
+  for (const TokenId id : ids) decode(id, text);
+  return text;
+}
+
+std::vector<std::int32_t> Tokenizer::token_bytes() const {
+  std::vector<std::int32_t> out(static_cast<std::size_t>(vocab_size()));
+  std::string text;
+  for (std::size_t id = 0; id < out.size(); ++id) {
+    text.clear();
+    decode(static_cast<TokenId>(id), text);
+    out[id] = static_cast<std::int32_t>(text.size());
+  }
+  return out;
+}
+
+void Tokenizer::save(const std::string& directory) const {
+  for (const auto& [name, content] : files())
+    write_file_atomically(real_file_system(), std::filesystem::path(directory) / name, content);
+}
+
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& directory) {
+  auto& fs = real_file_system();
+  const std::filesystem::path root(directory);
+  if (fs.exists(root / kSentencePieceFile))
+    return load_sentencepiece_tokenizer(fs.read(root / kSentencePieceFile),
+                                        (root / kSentencePieceFile).string());
+  if (fs.exists(root / kBytesFile))
+    return load_bytes_tokenizer(fs.read(root / kBytesFile), (root / kBytesFile).string());
+  fail("no tokenizer in '", directory, "': expected ", kSentencePieceFile, " or ", kBytesFile);
+}
+
+void check_tokenizer_spec(const std::string& spec) { parse_spec(spec); }
+
+std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& spec,
+                                                std::span<const std::string_view> texts,
+                                                bool end_of_document) {
+  const Spec parsed = parse_spec(spec);
+  if (parsed.kind == "bytes") return make_bytes_tokenizer(end_of_document);
+  return train_sentencepiece_tokenizer(parsed.kind, parsed.vocab_size, texts);
+}
+
+}  // namespace penstock

@@ -1,0 +1,57 @@
+// Tokenizers: text to token ids and back, without loss. Kinds: bytes, and BPE or unigram trained
+// through SentencePiece. Files they leave in a model directory: docs/formats.md.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace penstock {
+
+using TokenId = std::int32_t;
+
+/// A mapping between UTF-8 text and token ids. Immutable and thread-safe.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  /// What --tokenizer called it: "bytes", "bpe:4096", "unigram:4096".
+  virtual std::string spec() const = 0;
+  virtual std::int64_t vocab_size() const = 0;
+  /// The id that ends a document, or -1 where there is none. encode() never yields it.
+  virtual TokenId end_of_document() const = 0;
+  /// Appends the ids of `text`. decode(encode(text)) == text for every text that encode accepts.
+  /// Throws Error for text that it cannot represent (a NUL byte where byte 0 ends a document).
+  virtual void encode(std::string_view text, std::vector<TokenId>& ids) const = 0;
+  /// Appends the bytes that one id stands for; nothing for end-of-document and other control ids.
+  /// A cut within a character gives invalid UTF-8. Throws Error for an id outside the vocabulary.
+  virtual void decode(TokenId id, std::string& text) const = 0;
+  /// The files that restore it, name to content.
+  virtual std::map<std::string, std::string> files() const = 0;
+
+  std::vector<TokenId> encode(std::string_view text) const;
+  std::string decode(std::span<const TokenId> ids) const;
+  /// Bytes of text per id: what bits per byte divides by.
+  std::vector<std::int32_t> token_bytes() const;
+  /// Writes files() into an existing directory, each atomically.
+  void save(const std::string& directory) const;
+};
+
+/// Restores the tokenizer whose files are in the directory.
+/// Throws Error where there are none or they are damaged.
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& directory);
+
+/// Makes the tokenizer that `spec` names: bytes, bpe:N, unigram:N. The latter two are trained on
+/// `texts` (at most about 10 MB of them, evenly spread); the same texts give the same tokenizer.
+/// Throws Error for an unknown spec, and for a vocabulary that is too large or small for the text.
+std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& spec,
+                                                std::span<const std::string_view> texts,
+                                                bool end_of_document = true);
+
+/// Throws Error unless make_tokenizer knows the spec; asks before the texts are read.
+void check_tokenizer_spec(const std::string& spec);
+
+}  // namespace penstock
