@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,16 +19,18 @@ namespace penstock {
 
 /// Properties that decide what fits together and what must hold; never names.
 struct RouterTraits {
-  bool causal = true;            ///< a token's plan does not depend on later tokens
-  bool order_matters = false;    ///< permuting tokens does not just permute the plan
-  bool stochastic = false;       ///< draws random numbers when training
+  bool causal = true;          ///< a token's plan does not depend on later tokens
+  bool order_matters = false;  ///< permuting tokens does not just permute the plan
+  bool stochastic = false;     ///< draws random numbers when training
   bool needs_token_ids = false;
-  bool merges = false;           ///< the plan blends expert weights per segment
-  bool trainable = true;         ///< (scorer) has trained parameters; (selector) passes gradients on
-  bool foldable = false;         ///< (scorer) can become one matrix and bias
-  bool has_k = false;            ///< (selector) k can be set
+  bool merges = false;    ///< the plan blends expert weights per segment
+  bool trainable = true;  ///< (scorer) has trained parameters; (selector) passes gradients on
+  bool foldable = false;  ///< (scorer) can become one matrix and bias
+  bool has_k = false;     ///< (selector) k can be set
   bool variable_active = false;  ///< (selector) the number of active experts is not fixed by k
   bool ignores_logits = false;   ///< (selector) the plan does not use the logits
+  bool no_logits = false;        ///< (scorer) has nothing to say; for selectors that ignore logits
+  bool needs_logits = false;     ///< (balancer) its loss acts on the logits themselves
   bool needs_variable_active = false;  ///< (balancer) only makes sense with variable_active
   bool needs_assignments = false;      ///< (balancer) cannot work on a merging plan
   int forward_passes = 1;
@@ -55,7 +58,7 @@ class Scorer : public torch::nn::Module {
 class Selector {
  public:
   virtual ~Selector() = default;
-  /// @param hidden [T, d], for selectors that pool rows
+  /// The plan for all T tokens; `Plan::k` is set by the router.
   virtual Plan select(const Scores& scores, const RoutingContext& context) = 0;
   /// Pools rows before scoring; the default hands them on. (Lory scores segment means.)
   virtual at::Tensor rows(const at::Tensor& hidden, const RoutingContext& context);
@@ -74,7 +77,8 @@ struct StepStatistics {
   double sparsity = 0;  ///< 1 − A / (T·E), mean
 };
 
-/// Adds losses and keeps state. One instance per model, shared by its layers; its buffers are saved.
+/// Adds losses and keeps state. One instance per model, shared by its layers; its buffers are
+/// saved.
 class Balancer : public torch::nn::Module {
  public:
   virtual BalancerOutput balance(const Scores& scores, const Plan& plan,
@@ -93,6 +97,8 @@ struct PartEntry {
   RouterTraits traits;
   std::vector<FieldDescription> fields;
   std::function<std::shared_ptr<Part>(const RouterShape&, const ConfigNode& options)> make;
+  /// Checks options and fills in the defaults.
+  std::function<ConfigNode(const ConfigNode& options)> complete;
 };
 
 Registry<PartEntry<Scorer>>& scorer_registry();
@@ -104,8 +110,9 @@ struct Method {
   std::string summary, source;
   std::string scorer, selector;
   std::vector<std::string> balancers;
-  ConfigNode options;  ///< by part: {"topk": {...}, "load-balance": {...}}
+  std::map<std::string, ConfigNode> options;  ///< by part: {"topk": {...}, "load-balance": {...}}
 };
+/// All methods. `dense` has no parts: the model then builds no MoE layers.
 const Registry<Method>& method_registry();
 
 /// Which parts a model uses, as a recipe says it.
@@ -124,7 +131,8 @@ struct RouterConfig {
     v("selector", selector, {.help = "selector, instead of the method's"});
     v("balancers", balancers, {.help = "balancers, instead of the method's"});
     v("k", k, {.help = "nominal active experts per token, before granularity", .min = 0});
-    v("init_std", init_std, {.help = "standard deviation of the router's initial weights; 0: the model's", .min = 0});
+    v("init_std", init_std,
+      {.help = "standard deviation of the router's initial weights; 0: the model's", .min = 0});
     v.rest(parts, "options of a part in use, by its name");
   }
 };
@@ -133,29 +141,35 @@ struct RouterConfig {
 struct ResolvedRouter {
   std::string scorer, selector;
   std::vector<std::string> balancers;
-  std::map<std::string, ConfigNode> options;
-  RouterTraits traits;  ///< of the combination
+  std::map<std::string, ConfigNode> options;  ///< of every part in use, defaults filled in
+  RouterTraits traits;                        ///< of the combination
+
+  bool dense() const { return selector.empty(); }
 };
 
-/// Joins method and overrides; throws Error for unknown names, for options of parts not in use, and
-/// for parts that do not fit together.
+/// Joins method and overrides; throws Error for unknown names, for unknown or impossible options,
+/// for options of parts not in use, and for parts that do not fit together.
 ResolvedRouter resolve(const RouterConfig& config);
 
 /// Why these parts cannot work together, or "" when they can.
 std::string compatible(const std::string& scorer, const std::string& selector,
                        const std::vector<std::string>& balancers);
 
-/// The balancers of a model, shared by its layers. Buffers are saved with the model.
+/// The balancers of a model in the order of `router.balancers`, shared by its layers; the model
+/// registers them as modules, so that their buffers are saved.
 std::vector<std::shared_ptr<Balancer>> make_balancers(const ResolvedRouter& router,
                                                       const RouterShape& shape);
 
 /// The router of one layer: scorer and selector of its own, balancers of the model.
 class Router : public torch::nn::Module {
  public:
+  /// Parameters start as N(0, 0.02²) from the default generator; see Scorer::initialize.
   Router(const ResolvedRouter& config, const RouterShape& shape,
          std::vector<std::shared_ptr<Balancer>> balancers);
 
   /// Scores, plan, losses and statistics of one pass. hidden [T, d].
+  /// Losses exist only when context.training. Statistics always hold "expert_tokens" [E] i64 unless
+  /// the plan merges.
   RoutingResult route(const at::Tensor& hidden, const RoutingContext& context);
 
   Scorer& scorer() { return *scorer_; }
@@ -179,6 +193,9 @@ struct RegisterPart {
                         [name](const RouterShape& shape, const ConfigNode& options) {
                           return std::static_pointer_cast<Base>(std::make_shared<Class>(
                               shape, read_config<Config>(options, "model.router." + name)));
+                        },
+                        [name](const ConfigNode& options) {
+                          return write_config(read_config<Config>(options, "model.router." + name));
                         }});
   }
 };

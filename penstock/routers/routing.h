@@ -17,11 +17,12 @@ namespace penstock {
 
 /// Shapes a router is built for. R rows are the T tokens of a micro-batch.
 struct RouterShape {
-  std::int64_t d_model = 0;   ///< d
-  std::int64_t experts = 0;   ///< E, granularity applied
-  double k = 1;               ///< nominal active experts per token, granularity applied
-  std::int64_t layer = 0;     ///< index of the layer, for per-layer seeds
-  std::int64_t layers = 1;    ///< MoE layers in the model
+  std::int64_t d_model = 0;      ///< d
+  std::int64_t experts = 0;      ///< E, granularity applied
+  double k = 1;                  ///< nominal active experts per token, granularity applied
+  std::int64_t granularity = 1;  ///< G: k values in options are multiplied by it
+  std::int64_t layer = 0;        ///< index of the layer, for per-layer seeds
+  std::int64_t layers = 1;       ///< MoE layers in the model
 };
 
 /// What surrounds one pass through one layer's router.
@@ -53,6 +54,7 @@ struct Scores {
 struct Plan {
   std::int64_t tokens = 0;   ///< T
   std::int64_t experts = 0;  ///< E
+  double k = 1;              ///< active experts per token that this pass aimed at
 
   at::Tensor token;    ///< [A] i64, row of `hidden`
   at::Tensor expert;   ///< [A] i64, ascending
@@ -62,8 +64,8 @@ struct Plan {
   at::Tensor by_token;       ///< [A] i64
   at::Tensor token_offsets;  ///< [T+1] i64
 
-  at::Tensor merge_weights;          ///< [segments, E], differentiable; undefined unless merging
-  std::int64_t segment_length = 0;   ///< tokens per segment when merging
+  at::Tensor merge_weights;         ///< [segments, E], differentiable; undefined unless merging
+  std::int64_t segment_length = 0;  ///< tokens per segment when merging
 
   bool merges() const { return merge_weights.defined(); }
   std::int64_t assignments() const { return token.defined() ? token.size(0) : 0; }
@@ -87,11 +89,18 @@ struct RoutingResult {
 /// Gradient: gates, at the masked positions. Cost: O(T·E). Empty T, experts and masks are allowed.
 Plan make_plan(const at::Tensor& gates, const at::Tensor& mask);
 
+/// The same by ATen operations alone, on any device; the oracle of the direct loop.
+Plan make_plan_reference(const at::Tensor& gates, const at::Tensor& mask);
+
 /// Builds a merging plan: segment s of `segment_length` tokens uses the blend weights[s].
 /// @param weights [segments, E], differentiable
 Plan make_merge_plan(const at::Tensor& weights, std::int64_t tokens, std::int64_t segment_length);
 
-/// Assignments per expert [E] i64, from a plan.
+/// Assignments per expert [E] i64 on the CPU. REQUIRES: the plan does not merge.
 at::Tensor expert_counts(const Plan& plan);
+
+/// Share of token-expert pairs that are off.  1 − A / (T·E); 0 without tokens, and for merging
+/// plans, in which every expert takes part.
+double sparsity(const Plan& plan);
 
 }  // namespace penstock

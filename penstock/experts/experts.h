@@ -1,0 +1,43 @@
+// The experts of one layer: their weights, and the feed-forward over a plan. Not the router, not
+// the residual; expert placement over ranks is not handled here.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <torch/nn/module.h>
+
+#include <cstdint>
+
+#include "penstock/routers/routing.h"
+
+namespace penstock {
+
+/// E gated feed-forward networks without biases (SwiGLU), applied where a plan says.
+///   FFN_e(h) = down[e] · (silu(g) ⊙ u),  [g; u] = gate_up[e] · h
+/// Parameters: `gate_up` [E, 2f, d], gate rows first; `down` [E, d, f].
+class Experts : public torch::nn::Module {
+ public:
+  /// Parameters start as N(0, 0.02²) from the default generator.
+  Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn);
+
+  /// Re-draws gate_up from N(0, std²) and down from N(0, down_std²).
+  void initialize(double std, double down_std, at::Generator generator);
+
+  /// Assignments: y_t = Σ_{a: token_a = t} weight_a · FFN_{expert_a}(h_t).
+  /// Merging: y_t = FFN with weights θ̄_s = Σ_e w_se θ_e (each matrix) of t's segment s.
+  /// @param hidden [T, d] f32|f64.  @return [T, d]; tokens without an expert get zero.
+  /// Gradient: hidden, the plan's weights, both parameters (zero for unused experts).
+  /// REQUIRES: the plan's T and E match (checked). Cost of merging: S·E·3df for the blends.
+  /// Source of merging: Lory, arXiv:2405.03133, Eq. 2.
+  at::Tensor forward(const at::Tensor& hidden, const Plan& plan);
+
+  const at::Tensor& gate_up() const { return gate_up_; }
+  const at::Tensor& down() const { return down_; }
+
+ private:
+  at::Tensor merged(const at::Tensor& hidden, const Plan& plan) const;
+
+  at::Tensor gate_up_;  // [E, 2f, d]
+  at::Tensor down_;     // [E, d, f]
+};
+
+}  // namespace penstock

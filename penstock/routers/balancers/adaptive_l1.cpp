@@ -1,0 +1,88 @@
+// ReMoE's sparsity control: an L1 penalty on the gates whose weight λ follows the measured
+// sparsity.
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "penstock/routers/balancers/load_fraction.h"
+#include "penstock/routers/router.h"
+
+namespace penstock::adaptive_l1 {
+
+struct Config {
+  double initial = 1e-8;
+  double factor = 1.2;
+  bool load_balanced = true;
+  std::int64_t f_power = 1;
+  std::string layers = "sum";
+  std::string equality = "code";
+  double floor = 0;
+  std::string scope = "micro-batch";
+
+  template <class V>
+  void visit(V& v) {
+    v("initial", initial, {.help = "λ at step 0", .min = 0});
+    v("factor", factor, {.help = "what λ is multiplied or divided by each step", .min = 1});
+    v("load_balanced", load_balanced, {.help = "weight each expert's gates by its load f"});
+    v("f_power", f_power, {.help = "1: by f, 2: by f²", .min = 1, .max = 2});
+    v("layers", layers, {.help = "sum over layers, or their mean", .choices = {"sum", "mean"}});
+    v("equality", equality,
+      {.help = "at exactly the target: code divides λ, paper holds it",
+       .choices = {"code", "paper"}});
+    v("floor", floor, {.help = "smallest λ; 0 for none", .min = 0});
+    v("scope", scope, {.help = kScopeHelp, .choices = {"micro-batch", "global"}});
+  }
+};
+
+/// loss = λ/T·Σ_e f_e^p·Σ_t R_te,  f_e = E·c_e/(kT) without gradient (1 unless load-balanced): for
+/// p = 1 that is λ·E/(kT²)·Σ_e c_e Σ_t R_te. Layers are summed as in the authors' code; the paper's
+/// Eq. 9-10 divide by the number of layers. After each step: sparsity below 1 − k/E multiplies λ by
+/// the factor, above divides.
+class AdaptiveL1 : public Balancer {
+ public:
+  AdaptiveL1(const RouterShape& shape, const Config& config)
+      : config_(config),
+        target_(1 - shape.k / static_cast<double>(shape.experts)),
+        layers_(static_cast<double>(shape.layers)) {
+    lambda_ = register_buffer("lambda", at::full({}, config.initial, at::kFloat));
+  }
+
+  BalancerOutput balance(const Scores&, const Plan& plan, const RoutingContext& context) override {
+    double scale = lambda() / static_cast<double>(std::max<std::int64_t>(1, plan.tokens));
+    if (config_.layers == "mean") scale /= layers_;
+    at::Tensor gates = plan.weight;  // [A]
+    if (config_.load_balanced) {
+      at::Tensor load = load_fraction(plan, config_.scope, context);  // [E]
+      if (config_.f_power == 2) load = load.square();
+      gates = gates * load.to(gates.options()).index_select(0, plan.expert);
+    }
+    const at::Tensor loss = gates.sum() * scale;
+    return {.loss = loss, .statistics = {{"adaptive_l1_loss", loss.detach()}}};
+  }
+
+  void after_step(const StepStatistics& step) override {
+    if (step.sparsity == target_ && config_.equality == "paper") return;
+    // In fp32, the precision that is saved.
+    const auto factor = static_cast<float>(config_.factor);
+    const auto now = static_cast<float>(lambda());
+    const float next = step.sparsity < target_ ? now * factor : now / factor;
+    lambda_.fill_(std::max(next, static_cast<float>(config_.floor)));
+  }
+
+  std::map<std::string, double> state() const override { return {{"lambda", lambda()}}; }
+
+ private:
+  double lambda() const { return lambda_.item<double>(); }
+
+  Config config_;
+  double target_, layers_;
+  at::Tensor lambda_;  // scalar f32
+};
+
+static const RegisterBalancer<AdaptiveL1, Config> registered{
+    "adaptive-l1",
+    "L1 penalty on the gates, its weight steered to the target sparsity",
+    "ReMoE, arXiv:2412.14711, Eq. 7-11",
+    {.needs_variable_active = true, .needs_assignments = true}};
+
+}  // namespace penstock::adaptive_l1

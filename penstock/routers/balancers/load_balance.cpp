@@ -1,0 +1,47 @@
+// The load-balancing loss of Switch Transformer. Not a constraint: experts may stay unbalanced.
+#include <torch/torch.h>
+
+#include "penstock/routers/balancers/load_fraction.h"
+#include "penstock/routers/router.h"
+
+namespace penstock::load_balance {
+
+struct Config {
+  double coefficient = 0.01;
+  std::string scope = "micro-batch";
+
+  template <class V>
+  void visit(V& v) {
+    v("coefficient", coefficient, {.help = "factor of the loss", .min = 0});
+    v("scope", scope, {.help = kScopeHelp, .choices = {"micro-batch", "global"}});
+  }
+};
+
+/// loss = α·E·Σ_e f_e·P_e,  f_e = c_e/(kT) without gradient,  P_e = mean_t softmax(z_t)_e.
+/// One per layer, summed over layers; k is this step's. Averaged over ranks, the global scope's
+/// loss is the loss of the pooled batch, since it is linear in P.
+class LoadBalance : public Balancer {
+ public:
+  LoadBalance(const RouterShape&, const Config& config) : config_(config) {}
+
+  BalancerOutput balance(const Scores& scores, const Plan& plan,
+                         const RoutingContext& context) override {
+    const at::Tensor& logits = scores.clean_logits.defined() ? scores.clean_logits : scores.logits;
+    const at::Tensor fraction = load_fraction(plan, config_.scope, context).to(logits.options());
+    const double rows = static_cast<double>(std::max<std::int64_t>(1, logits.size(0)));
+    const at::Tensor mean = logits.softmax(1).sum(0).div(rows);  // [E]
+    const at::Tensor loss = mean.dot(fraction) * config_.coefficient;
+    return {.loss = loss, .statistics = {{"load_balance_loss", loss.detach()}}};
+  }
+
+ private:
+  Config config_;
+};
+
+static const RegisterBalancer<LoadBalance, Config> registered{
+    "load-balance",
+    "pulls every expert's share of tokens towards the mean",
+    "Switch Transformer, arXiv:2101.03961, Eq. 4-6; k > 1 as in MegaBlocks",
+    {.needs_logits = true, .needs_assignments = true}};
+
+}  // namespace penstock::load_balance

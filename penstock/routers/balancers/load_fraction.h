@@ -1,0 +1,21 @@
+// The experts' share of the assignments, which balance losses use as a constant.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "penstock/routers/routing.h"
+
+namespace penstock {
+
+inline constexpr std::string_view kScopeHelp =
+    "counts are taken over: micro-batch (of one rank), or global (the same pass on all ranks)";
+
+/// f_e = E·c_e / (k·T), 1 for every expert in perfect balance at k active experts; 0 without
+/// tokens.
+/// @param plan   not merging
+/// @param scope  "global" sums c and T over ranks by context.reduce where there is one
+/// @return [E] f64 on the CPU, without gradient.
+at::Tensor load_fraction(const Plan& plan, const std::string& scope, const RoutingContext& context);
+
+}  // namespace penstock

@@ -1,0 +1,34 @@
+// Which parts fit together, decided by traits alone.
+#include "penstock/routers/router.h"
+
+namespace penstock {
+
+std::string compatible(const std::string& scorer, const std::string& selector,
+                       const std::vector<std::string>& balancers) {
+  const RouterTraits& scores = scorer_registry().at(scorer).traits;
+  const RouterTraits& selects = selector_registry().at(selector).traits;
+  if (scores.no_logits && !selects.ignores_logits)
+    return concat("selector '", selector, "' selects by logits, and scorer '", scorer,
+                  "' gives none");
+  if (!scores.no_logits && selects.ignores_logits)
+    return concat("selector '", selector, "' ignores logits, so scorer '", scorer,
+                  "' would never be trained; use a scorer without logits");
+  for (std::size_t i = 0; i < balancers.size(); ++i) {
+    const std::string& balancer = balancers[i];
+    const RouterTraits& balances = balancer_registry().at(balancer).traits;
+    if (balances.needs_logits && scores.no_logits)
+      return concat("balancer '", balancer, "' acts on logits, and scorer '", scorer,
+                    "' gives none");
+    if (balances.needs_variable_active && !selects.variable_active)
+      return concat("balancer '", balancer,
+                    "' steers the number of active experts, which selector '", selector, "' fixes");
+    if (balances.needs_assignments && selects.merges)
+      return concat("balancer '", balancer, "' counts assignments, and selector '", selector,
+                    "' blends experts instead");
+    for (std::size_t j = 0; j < i; ++j)
+      if (balancers[j] == balancer) return concat("balancer '", balancer, "' is listed twice");
+  }
+  return {};
+}
+
+}  // namespace penstock

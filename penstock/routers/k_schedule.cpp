@@ -1,0 +1,73 @@
+#include "penstock/routers/k_schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "penstock/base/error.h"
+
+namespace penstock {
+namespace {
+
+/// Python's round: halves go to the even neighbour, whatever the floating-point environment says.
+std::int64_t round_half_even(double x) {
+  const double below = std::floor(x);
+  const double rest = x - below;
+  const bool up = rest > 0.5 || (rest == 0.5 && std::fmod(below, 2) != 0);
+  return static_cast<std::int64_t>(below) + (up ? 1 : 0);
+}
+
+std::int64_t stepped(const KSchedule& schedule, std::int64_t k, const RoutingContext& context) {
+  const auto parts = static_cast<std::int64_t>(schedule.values.size()) + 1;
+  std::int64_t part = 0;
+  if (!schedule.at.empty())
+    part = std::upper_bound(schedule.at.begin(), schedule.at.end(), context.step) -
+           schedule.at.begin();
+  else
+    part = context.total_steps > 0 ? context.step * parts / context.total_steps : parts - 1;
+  return part < parts - 1 ? schedule.values[part] : k;
+}
+
+}  // namespace
+
+void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
+  const auto most = shape.experts / shape.granularity;
+  const auto check_value = [&](std::int64_t value) {
+    PENSTOCK_CHECK(value >= 1 && value <= most, "schedule: k = ", value, " with ", most,
+                   " experts");
+  };
+  if (schedule.kind == "linear" || schedule.kind == "cosine") check_value(schedule.start);
+  if (schedule.kind != "steps") {
+    PENSTOCK_CHECK(schedule.values.empty() && schedule.at.empty(),
+                   "schedule: values and at belong to kind = \"steps\", not \"", schedule.kind,
+                   "\"");
+    return;
+  }
+  for (const std::int64_t value : schedule.values) check_value(value);
+  PENSTOCK_CHECK(!schedule.values.empty(), "schedule: kind = \"steps\" needs values");
+  PENSTOCK_CHECK(schedule.at.empty() || schedule.at.size() == schedule.values.size(),
+                 "schedule: ", schedule.values.size(), " values need as many entries in at, not ",
+                 schedule.at.size());
+  PENSTOCK_CHECK(std::is_sorted(schedule.at.begin(), schedule.at.end()),
+                 "schedule: at must not decrease");
+}
+
+std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,
+                         const RoutingContext& context) {
+  const auto nominal = static_cast<std::int64_t>(shape.k) / shape.granularity;
+  std::int64_t k = nominal;
+  if (context.training && schedule.kind == "steps") {
+    k = stepped(schedule, nominal, context);
+  } else if (context.training && schedule.kind != "constant") {
+    const std::int64_t length = schedule.over > 0 ? schedule.over : context.total_steps;
+    const double done =
+        length > 0 ? std::min(1.0, static_cast<double>(context.step) / length) : 1.0;
+    const auto start = schedule.start;
+    k = schedule.kind == "linear"
+            ? start + round_half_even(static_cast<double>(nominal - start) * done)
+            : round_half_even(nominal + (start - nominal) * std::cos(std::numbers::pi * done / 2));
+  }
+  return k * shape.granularity;
+}
+
+}  // namespace penstock

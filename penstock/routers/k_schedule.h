@@ -1,0 +1,44 @@
+// How many experts per token a top-k router activates at each step of a run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "penstock/routers/routing.h"
+
+namespace penstock {
+
+/// A course of k that ends at the router's nominal k, as a recipe says it. Values are before
+/// granularity.
+///   steps:   values[i] until step at[i], then k; without `at`, equal parts of the run
+///   linear:  start + round((k − start)·step/T)
+///   cosine:  round(k + (start − k)·cos(π·step/2T))
+/// with T = `over` or the run's steps, and halves rounded to even. Outside training k holds.
+/// Source: SMoE-Dropout (arXiv:2303.01610) and HyperRouter (arXiv:2312.07035), authors' code.
+struct KSchedule {
+  std::string kind = "constant";
+  std::int64_t start = 1;
+  std::int64_t over = 0;
+  std::vector<std::int64_t> values;
+  std::vector<std::int64_t> at;
+
+  template <class V>
+  void visit(V& v) {
+    v("kind", kind, {.help = "course of k", .choices = {"constant", "steps", "linear", "cosine"}});
+    v("start", start, {.help = "linear, cosine: k at step 0", .min = 1});
+    v("over", over, {.help = "linear, cosine: length; 0 takes the run", .min = 0, .unit = "steps"});
+    v("values", values, {.help = "steps: the values before the final k", .min = 1});
+    v("at", at,
+      {.help = "steps: where each value ends; empty cuts the run into equal parts", .min = 1});
+  }
+};
+
+/// Throws Error where the schedule's fields contradict each other or exceed `experts`.
+void check_schedule(const KSchedule& schedule, const RouterShape& shape);
+
+/// k at that step, granularity applied; in [1, E] for a checked schedule.
+std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,
+                         const RoutingContext& context);
+
+}  // namespace penstock

@@ -1,0 +1,58 @@
+// The router of one layer, and what parts do unless they say otherwise.
+#include "penstock/routers/router.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include "penstock/base/error.h"
+
+namespace penstock {
+
+FoldedScorer Scorer::fold() const {
+  PENSTOCK_ASSERT(false, "this scorer does not fold");
+  return {};
+}
+
+at::Tensor Selector::rows(const at::Tensor& hidden, const RoutingContext&) { return hidden; }
+
+Router::Router(const ResolvedRouter& config, const RouterShape& shape,
+               std::vector<std::shared_ptr<Balancer>> balancers)
+    : balancers_(std::move(balancers)), traits_(config.traits) {
+  PENSTOCK_ASSERT(!config.dense(), "a dense model has no router");
+  PENSTOCK_CHECK(shape.d_model > 0 && shape.experts > 0,
+                 "a router needs d_model and experts > 0, not ", shape.d_model, " and ",
+                 shape.experts);
+  scorer_ = scorer_registry().at(config.scorer).make(shape, config.options.at(config.scorer));
+  selector_ =
+      selector_registry().at(config.selector).make(shape, config.options.at(config.selector));
+  register_module("scorer", scorer_);
+  scorer_->initialize(0.02, at::detail::getDefaultCPUGenerator());
+}
+
+RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& context) {
+  PENSTOCK_CHECK(hidden.dim() == 2, "a router takes hidden [T, d], not ", hidden.sizes());
+  RoutingResult result;
+  result.scores = scorer_->score(selector_->rows(hidden, context), context);
+  result.plan = selector_->select(result.scores, context);
+  result.plan.k = selector_->nominal_k(context);
+  if (!result.plan.merges()) result.statistics["expert_tokens"] = expert_counts(result.plan);
+  // Losses exist for the optimizer alone; evaluation reports pure cross-entropy.
+  if (!context.training) return result;
+  for (const auto& balancer : balancers_) {
+    BalancerOutput output = balancer->balance(result.scores, result.plan, context);
+    if (output.loss.defined())
+      result.loss = result.loss.defined() ? result.loss + output.loss : output.loss;
+    result.statistics.merge(output.statistics);
+  }
+  return result;
+}
+
+std::vector<std::shared_ptr<Balancer>> make_balancers(const ResolvedRouter& router,
+                                                      const RouterShape& shape) {
+  std::vector<std::shared_ptr<Balancer>> balancers;
+  for (const auto& name : router.balancers)
+    balancers.push_back(balancer_registry().at(name).make(shape, router.options.at(name)));
+  return balancers;
+}
+
+}  // namespace penstock

@@ -1,0 +1,32 @@
+// No scorer: for selectors that do not look at logits (hash).
+#include <torch/torch.h>
+
+#include "penstock/routers/router.h"
+
+namespace penstock::none {
+
+struct Config {
+  template <class V>
+  void visit(V&) {}
+};
+
+/// logits = 0, without parameters and gradient.
+class None : public Scorer {
+ public:
+  None(const RouterShape& shape, const Config&) : experts_(shape.experts) {}
+
+  Scores score(const at::Tensor& hidden, const RoutingContext&) override {
+    return {.logits = at::zeros({hidden.size(0), experts_}, hidden.options())};  // [T, E]
+  }
+  void initialize(double, at::Generator) override {}
+
+ private:
+  std::int64_t experts_;
+};
+
+static const RegisterScorer<None, Config> registered{"none",
+                                                     "no logits, for selectors that ignore them",
+                                                     "-",
+                                                     {.trainable = false, .no_logits = true}};
+
+}  // namespace penstock::none

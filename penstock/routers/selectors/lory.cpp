@@ -1,0 +1,59 @@
+// Lory: instead of choosing experts, blend their weights, once per segment of the sequence.
+#include <torch/torch.h>
+
+#include "penstock/base/error.h"
+#include "penstock/routers/router.h"
+
+namespace penstock::lory {
+
+struct Config {
+  std::int64_t segment_length = 256;
+
+  template <class V>
+  void visit(V& v) {
+    v("segment_length", segment_length,
+      {.help = "tokens that share one blend; divides the sequence", .min = 1, .unit = "tokens"});
+  }
+};
+
+/// e_s = softmax of the logits of segment s's mean row; segment s uses e_{s−1} of its sequence, the
+/// first its own with a stopped gradient (and so sees later tokens of that segment).
+class Lory : public Selector {
+ public:
+  Lory(const RouterShape& shape, const Config& config) : k_(shape.k), config_(config) {}
+
+  at::Tensor rows(const at::Tensor& hidden, const RoutingContext& context) override {
+    const std::int64_t length = config_.segment_length;
+    PENSTOCK_CHECK(context.sequence_length > 0 && context.sequence_length % length == 0,
+                   "[lory] segment_length = ", length, " must divide the sequence length, ",
+                   context.sequence_length);
+    PENSTOCK_CHECK(hidden.size(0) % context.sequence_length == 0, "[lory] ", hidden.size(0),
+                   " tokens are not whole sequences of ", context.sequence_length);
+    return hidden.reshape({hidden.size(0) / length, length, hidden.size(1)})
+        .mean(1);  // [segments, d]
+  }
+
+  Plan select(const Scores& scores, const RoutingContext& context) override {
+    const std::int64_t length = config_.segment_length,
+                       per_sequence = context.sequence_length / length;
+    const std::int64_t segments = scores.logits.size(0), experts = scores.logits.size(1);
+    const at::Tensor own =
+        scores.logits.softmax(1).view({segments / per_sequence, per_sequence, experts});
+    const at::Tensor used =
+        at::cat({own.slice(1, 0, 1).detach(), own.slice(1, 0, per_sequence - 1)}, 1);
+    return make_merge_plan(used.reshape({segments, experts}), segments * length, length);
+  }
+  double nominal_k(const RoutingContext&) const override { return k_; }
+
+ private:
+  double k_;
+  Config config_;
+};
+
+static const RegisterSelector<Lory, Config> registered{
+    "lory",
+    "blends expert weights per segment by the segment before",
+    "Lory, arXiv:2405.03133, Eq. 3-5",
+    {.causal = false, .order_matters = true, .merges = true}};
+
+}  // namespace penstock::lory

@@ -1,0 +1,34 @@
+// ReLU routing: every expert with a positive logit, weighted by it. No k, no softmax, no cap.
+#include <torch/torch.h>
+
+#include "penstock/routers/router.h"
+
+namespace penstock::relu {
+
+struct Config {
+  template <class V>
+  void visit(V&) {}
+};
+
+/// weight = max(z, 0), assigned where z > 0. A token without a positive logit gets no expert.
+class Relu : public Selector {
+ public:
+  Relu(const RouterShape& shape, const Config&) : k_(shape.k) {}
+
+  Plan select(const Scores& scores, const RoutingContext&) override {
+    // "not ≤ 0" keeps a NaN in the plan, so that it reaches the loss instead of vanishing here.
+    return make_plan(scores.logits, scores.logits.le(0).logical_not_());
+  }
+  double nominal_k(const RoutingContext&) const override { return k_; }
+
+ private:
+  double k_;
+};
+
+static const RegisterSelector<Relu, Config> registered{
+    "relu",
+    "every expert with a positive logit, weighted by the logit",
+    "ReMoE, arXiv:2412.14711, Eq. 5",
+    {.variable_active = true}};
+
+}  // namespace penstock::relu

@@ -1,0 +1,15 @@
+// Marks the k largest entries of each row.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace penstock {
+
+/// mask[r, c] = logits[r, c] is among the k largest of row r; of equals the lowest column wins.
+/// @param logits [R, C] f32|f64;  k in [0, C].  @return [R, C] bool, exactly k set per row, also
+/// where entries are NaN (which count as smallest).  Cost: one pass of O(R·C·k).
+at::Tensor top_mask(const at::Tensor& logits, std::int64_t k);
+
+}  // namespace penstock

@@ -1,0 +1,67 @@
+// The k experts with the highest logits, on a schedule of k. Dropless: no capacity.
+#include <torch/torch.h>
+
+#include <cmath>
+#include <limits>
+
+#include "penstock/base/error.h"
+#include "penstock/routers/k_schedule.h"
+#include "penstock/routers/router.h"
+#include "penstock/routers/selectors/top_mask.h"
+
+namespace penstock::topk {
+
+struct Config {
+  std::string softmax = "before";
+  bool renormalise = false;
+  KSchedule schedule;
+
+  template <class V>
+  void visit(V& v) {
+    v("softmax", softmax,
+      {.help = "before: over all E logits; after: over the k kept ones",
+       .choices = {"before", "after"}});
+    v("renormalise", renormalise, {.help = "divide the kept weights by their sum"});
+    v("schedule", schedule, {.help = "k over the run"});
+  }
+};
+
+/// before: weight = softmax(z)_e, kept where z is among the k largest, divided by the kept sum if
+/// so asked.  after: weight = softmax over the kept logits.  Ties go to the lower expert index.
+class TopK : public Selector {
+ public:
+  TopK(const RouterShape& shape, const Config& config) : shape_(shape), config_(config) {
+    PENSTOCK_CHECK(shape.k == std::floor(shape.k) && shape.k >= 1 && shape.k <= shape.experts,
+                   "[topk] k = ", shape.k, " must be a whole number from 1 to E = ", shape.experts);
+    check_schedule(config.schedule, shape);
+  }
+
+  Plan select(const Scores& scores, const RoutingContext& context) override {
+    const at::Tensor& logits = scores.logits;  // [T, E]
+    const at::Tensor mask = top_mask(logits, scheduled_k(config_.schedule, shape_, context));
+    if (config_.softmax == "after") {
+      const double off = -std::numeric_limits<double>::infinity();
+      return make_plan(logits.masked_fill(mask.logical_not(), off).softmax(1), mask);
+    }
+    const at::Tensor probabilities = logits.softmax(1);
+    if (!config_.renormalise) return make_plan(probabilities, mask);
+    const at::Tensor kept = probabilities * mask;
+    return make_plan(kept / kept.sum(1, true), mask);
+  }
+
+  double nominal_k(const RoutingContext& context) const override {
+    return static_cast<double>(scheduled_k(config_.schedule, shape_, context));
+  }
+
+ private:
+  RouterShape shape_;
+  Config config_;
+};
+
+static const RegisterSelector<TopK, Config> registered{
+    "topk",
+    "the k experts of highest logit, weighted by softmax before or after the choice",
+    "Shazeer et al., arXiv:1701.06538; dropless as MegaBlocks, arXiv:2211.15841",
+    {.has_k = true}};
+
+}  // namespace penstock::topk
