@@ -4,6 +4,7 @@
 
 function(penstock_compile_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)
+  target_compile_definitions(${target} PRIVATE PENSTOCK_VERSION="${PROJECT_VERSION}")
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-unknown-pragmas -Wno-missing-field-initializers)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()

@@ -1,0 +1,36 @@
+// A progress line for anything over two seconds: rewritten in place on a terminal, a line every few
+// seconds elsewhere. The text is the caller's.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+namespace penstock {
+
+class ProgressLine {
+ public:
+  /// `out` may be null: nothing is shown.
+  explicit ProgressLine(std::FILE* out);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  /// Whether enough time has passed since the last line for another; lets callers skip formatting.
+  bool due() const;
+  void show(const std::string& text);
+  /// Ends the line, so that other output starts on a fresh one, with `text` where given.
+  void finish(const std::string& text = {});
+
+ private:
+  std::FILE* out_;
+  bool terminal_ = false, open_ = false;
+  std::chrono::steady_clock::time_point start_, last_{};
+};
+
+/// "1h02m", "3m20s", "12s".
+std::string duration_text(double seconds);
+/// Digits grouped by commas: 1,234,567.
+std::string grouped(long long value);
+
+}  // namespace penstock

@@ -1,0 +1,49 @@
+// The program: subcommands, and the only place that catches. Exit codes: 0 done, 1 an error, 2 wrong
+// usage, 130 interrupted (state saved).
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "penstock/base/error.h"
+#include "penstock/cli/data.h"
+#include "penstock/cli/eval.h"
+#include "penstock/cli/info.h"
+#include "penstock/cli/report.h"
+#include "penstock/cli/routers.h"
+#include "penstock/cli/study.h"
+#include "penstock/cli/train.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Train, evaluate and compare Mixture-of-Experts language models with any router.",
+               "penstock");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", PENSTOCK_VERSION);
+  app.footer(
+      "Start here:\n"
+      "  penstock data prepare --system --out corpus\n"
+      "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe\n"
+      "  penstock eval runs/remoe --data corpus\n"
+      "  penstock study recipes/demo/study.toml\n"
+      "Every subcommand has --help with examples.");
+  int exit_code = 0;
+  penstock::add_data_command(app);
+  penstock::add_train_command(app, exit_code);
+  penstock::add_eval_command(app);
+  penstock::add_study_command(app);
+  penstock::add_report_command(app);
+  penstock::add_info_command(app);
+  penstock::add_routers_command(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : 2;
+  } catch (const penstock::Error& error) {
+    std::fprintf(stderr, "penstock: %s\n", error.what());
+    return 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "penstock: internal error: %s\n", error.what());
+    return 1;
+  }
+  return exit_code;
+}

@@ -1,0 +1,124 @@
+#include "penstock/cli/routers.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/routers/router.h"
+
+namespace penstock {
+namespace {
+
+struct Options {
+  std::string name;
+  bool json = false, markdown = false;
+};
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out.empty() ? "–" : out;
+}
+
+std::string part(const std::string& name) { return name.empty() ? "–" : name; }
+
+template <class Part>
+nlohmann::ordered_json parts_json(const Registry<PartEntry<Part>>& registry) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  for (const auto& [name, entry] : registry.entries()) {
+    nlohmann::ordered_json fields = nlohmann::ordered_json::array();
+    for (const auto& field : entry.fields)
+      fields.push_back({{"name", field.path}, {"type", field.type}, {"default", field.default_value},
+                        {"help", field.help}, {"range", field.range}});
+    out[name] = {{"summary", entry.summary}, {"source", entry.source}, {"options", fields}};
+  }
+  return out;
+}
+
+template <class Part>
+void print_parts(const char* title, const Registry<PartEntry<Part>>& registry) {
+  fmt::print("\n{}\n", title);
+  for (const auto& [name, entry] : registry.entries())
+    fmt::print("  {:<16} {}\n", name, entry.summary);
+}
+
+template <class Part>
+bool print_part(const char* kind, const std::string& name, const Registry<PartEntry<Part>>& registry) {
+  if (!registry.contains(name)) return false;
+  const auto& entry = registry.at(name);
+  fmt::print("{} {}\n  {}\n  source: {}\n", kind, name, entry.summary, entry.source);
+  if (!entry.fields.empty()) fmt::print("  options, under [model.router.{}]:\n", name);
+  for (const auto& field : entry.fields)
+    fmt::print("    {:<16} {:<7} default {:<10} {}{}\n", field.path, field.type,
+               field.default_value.empty() ? "none" : field.default_value, field.help,
+               field.range.empty() ? "" : " (" + field.range + ")");
+  return true;
+}
+
+void print_method(const std::string& name, const Method& method) {
+  fmt::print("method {}\n  {}\n  source: {}\n  scorer: {}   selector: {}   balancers: {}\n", name,
+             method.summary, method.source, part(method.scorer), part(method.selector),
+             joined(method.balancers));
+  for (const auto& [part_name, options] : method.options) {
+    const std::string text = to_toml(options);
+    if (!text.empty()) fmt::print("  [model.router.{}]\n{}", part_name, text);
+  }
+}
+
+void print_markdown() {
+  fmt::print("| method | scorer | selector | balancers | what it is | source |\n"
+             "|---|---|---|---|---|---|\n");
+  for (const auto& [name, method] : method_registry().entries())
+    fmt::print("| `{}` | {} | {} | {} | {} | {} |\n", name, part(method.scorer), part(method.selector),
+               joined(method.balancers), method.summary, method.source);
+}
+
+void print_json() {
+  nlohmann::ordered_json methods = nlohmann::ordered_json::object();
+  for (const auto& [name, method] : method_registry().entries())
+    methods[name] = {{"summary", method.summary}, {"source", method.source}, {"scorer", method.scorer},
+                     {"selector", method.selector}, {"balancers", method.balancers}};
+  const nlohmann::ordered_json out = {{"methods", methods},
+                                      {"scorers", parts_json(scorer_registry())},
+                                      {"selectors", parts_json(selector_registry())},
+                                      {"balancers", parts_json(balancer_registry())}};
+  fmt::print("{}\n", out.dump(2));
+}
+
+void print_routers(const Options& options) {
+  if (!options.name.empty()) {
+    bool found = method_registry().contains(options.name);
+    if (found) print_method(options.name, method_registry().at(options.name));
+    found |= print_part("scorer", options.name, scorer_registry());
+    found |= print_part("selector", options.name, selector_registry());
+    found |= print_part("balancer", options.name, balancer_registry());
+    if (!found) method_registry().at(options.name);  // throws with the nearest name
+    return;
+  }
+  if (options.json) return print_json();
+  if (options.markdown) return print_markdown();
+  fmt::print("methods (model.router.method)\n");
+  for (const auto& [name, method] : method_registry().entries())
+    fmt::print("  {:<16} {}\n", name, method.summary);
+  print_parts("scorers (model.router.scorer)", scorer_registry());
+  print_parts("selectors (model.router.selector)", selector_registry());
+  print_parts("balancers (model.router.balancers)", balancer_registry());
+  fmt::print("\nDetails and options: penstock routers NAME\n");
+}
+
+}  // namespace
+
+void add_routers_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("routers", "Methods, scorers, selectors and balancers");
+  command->add_option("NAME", options->name, "show one in full, with its options");
+  command->add_flag("--json", options->json, "one JSON object");
+  command->add_flag("--markdown", options->markdown, "the table of methods, as the README shows it");
+  command->footer("Examples:\n  penstock routers\n  penstock routers remoe\n  penstock routers adaptive-l1");
+  command->callback([options] { print_routers(*options); });
+}
+
+}  // namespace penstock

@@ -1,0 +1,58 @@
+// Loss, perplexity and bits per byte of a model over a split, whole and by domain, with the routing
+// seen on the way. Measurement only: nothing is trained or written.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "penstock/data/corpus.h"
+#include "penstock/models/decoder.h"
+
+namespace penstock {
+
+/// Sums over scored targets; means come from the methods.
+struct LossTotals {
+  double nats = 0;
+  std::int64_t tokens = 0;  ///< targets scored
+  std::int64_t bytes = 0;   ///< bytes of text that the targets stand for
+  double loss() const;           ///< nats per token
+  double perplexity() const;     ///< exp(loss)
+  double bits_per_byte() const;  ///< nats / ln 2 / bytes
+};
+
+/// Assignments counted per MoE layer and expert.
+struct RoutingTotals {
+  std::int64_t tokens = 0;
+  std::vector<std::vector<double>> assignments;  ///< [L][E]
+};
+
+struct Evaluation {
+  LossTotals total;
+  std::map<std::string, LossTotals> by_domain;
+  RoutingTotals routing;
+  std::map<std::string, RoutingTotals> routing_by_domain;
+};
+
+struct EvaluateOptions {
+  Split split = Split::kValidation;
+  std::int64_t sequence_length = 256;
+  std::int64_t batch_sequences = 16;
+  std::int64_t max_tokens = 0;  ///< evenly spaced windows up to this many; 0: the whole split
+  bool isolate_documents = false;
+  RoutingContext context;  ///< step and total_steps, for selectors with a schedule
+  std::function<void(double done, const LossTotals& sofar)> progress;
+};
+
+/// Scores every target of the split once, each with the context of its window.
+/// Puts the model into evaluation mode and back.
+Evaluation evaluate(Decoder& model, const Corpus& corpus, const EvaluateOptions& options);
+
+/// {"loss", "perplexity", "bits_per_byte", "tokens", "by_domain", and for MoE "load",
+/// "load_by_domain", "active_by_layer", "active_by_layer_domain"}. Load is assignments per token.
+nlohmann::ordered_json to_json(const Evaluation& evaluation);
+
+}  // namespace penstock

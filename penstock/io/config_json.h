@@ -1,0 +1,18 @@
+// ConfigNode to and from JSON, for config.json and --json output.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "penstock/base/config_node.h"
+
+namespace penstock {
+
+nlohmann::json to_json(const ConfigNode& node);
+/// `origin` stands for the document in errors. Nulls become empty nodes.
+ConfigNode from_json(const nlohmann::json& value, const std::string& origin);
+/// Parses a JSON file. Throws Error naming the file and byte on a syntax error, or when its nesting
+/// or size is beyond what a config has.
+nlohmann::json read_json(const std::string& path);
+
+}  // namespace penstock

@@ -1,0 +1,53 @@
+#include "penstock/layers/moe.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include "penstock/base/error.h"
+#include "penstock/routers/routing.h"
+
+namespace penstock {
+
+RouterShape router_shape(const MoeOptions& options) {
+  return {.d_model = options.d_model,
+          .experts = options.experts,
+          .k = options.router.k * options.granularity,
+          .layer = options.layer,
+          .layers = options.layers};
+}
+
+MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balancer>> balancers) {
+  PENSTOCK_CHECK(options.d_model > 0 && options.d_ffn > 0 && options.experts > 0,
+                 "[moe] d_model, d_ffn and experts must be positive, got ", options.d_model, ", ",
+                 options.d_ffn, ", ", options.experts);
+  const ResolvedRouter resolved = resolve(options.router);
+  const RouterShape shape = router_shape(options);
+  if (balancers.empty()) {
+    balancers = own_balancers_ = make_balancers(resolved, shape);
+    for (std::size_t i = 0; i < own_balancers_.size(); ++i)
+      register_module("balancer_" + std::to_string(i), own_balancers_[i]);
+  }
+  router_ = register_module("router", std::make_shared<Router>(resolved, shape, std::move(balancers)));
+  const at::Generator draws = at::detail::getDefaultCPUGenerator();
+  const double router_std = options.router.init_std > 0 ? options.router.init_std : options.init_std;
+  router_->scorer().initialize(router_std, draws);
+  experts_ = register_module(
+      "experts", std::make_shared<Experts>(options.experts, options.d_model, options.d_ffn));
+  experts_->initialize(options.init_std, options.output_std, draws);
+}
+
+MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context) {
+  const at::Tensor hidden = x.reshape({-1, x.size(-1)});  // [T, d]
+  RoutingContext complete = context;
+  if (complete.sequence_length == 0) complete.sequence_length = x.dim() > 2 ? x.size(-2) : x.size(0);
+  RoutingResult routing = router_->route(hidden, complete);
+  at::Tensor y = experts_->forward(hidden, routing.plan).view(x.sizes());
+  if (!own_balancers_.empty()) last_sparsity_ = sparsity(routing.plan);
+  return {std::move(y), std::move(routing)};
+}
+
+void MoeLayer::after_step() {
+  for (const auto& balancer : own_balancers_) balancer->after_step({.sparsity = last_sparsity_});
+}
+
+}  // namespace penstock

@@ -1,0 +1,64 @@
+// The Mixture-of-Experts feed-forward layer: a router and its experts. This is what a libtorch model
+// of one's own embeds:
+//
+//   penstock::MoeOptions options{.d_model = 64, .d_ffn = 128, .experts = 8};
+//   options.router.method = "remoe";
+//   auto moe = register_module("moe", std::make_shared<penstock::MoeLayer>(options));
+//   auto [y, routing] = moe->forward(x, {.training = is_training()});
+//   (task_loss + routing.loss).backward();  optimizer.step();  moe->after_step();
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "penstock/experts/experts.h"
+#include "penstock/routers/router.h"
+
+namespace penstock {
+
+struct MoeOptions {
+  std::int64_t d_model = 0;
+  std::int64_t d_ffn = 0;    ///< f of one expert, granularity applied
+  std::int64_t experts = 0;  ///< E, granularity applied
+  RouterConfig router;       ///< router.k before granularity
+  double granularity = 1;    ///< multiplies router.k only; E and f are given with it applied
+  double init_std = 0.02;
+  double output_std = 0.02;
+  std::int64_t layer = 0, layers = 1;  ///< place among the model's MoE layers
+};
+
+struct MoeOutput {
+  at::Tensor y;  ///< same shape as the input
+  RoutingResult routing;
+};
+
+class MoeLayer : public torch::nn::Module {
+ public:
+  /// `balancers`: those of the model, shared by its layers; empty: the layer makes its own.
+  explicit MoeLayer(const MoeOptions& options,
+                    std::vector<std::shared_ptr<Balancer>> balancers = {});
+
+  /// @param x [..., d], normed.  @return y = Σ_e weight_e FFN_e(x), and the routing result.
+  MoeOutput forward(const at::Tensor& x, const RoutingContext& context = {});
+
+  /// Once after each optimizer step, when the layer has balancers of its own: moves λ and the like
+  /// by the last forward pass's statistics.
+  void after_step();
+
+  Router& router() { return *router_; }
+  Experts& experts() { return *experts_; }
+
+ private:
+  std::shared_ptr<Router> router_;
+  std::shared_ptr<Experts> experts_;
+  std::vector<std::shared_ptr<Balancer>> own_balancers_;
+  double last_sparsity_ = 0;
+};
+
+/// The router's shape of a layer with these options.
+RouterShape router_shape(const MoeOptions& options);
+
+}  // namespace penstock

@@ -1,0 +1,18 @@
+#include "penstock/layers/projection.h"
+
+#include <torch/torch.h>
+
+#include "penstock/ops/ops.h"
+
+namespace penstock {
+
+Projection::Projection(std::int64_t in, std::int64_t out, bool bias, double std) {
+  weight_ = register_parameter("weight", torch::empty({out, in}).normal_(0, std));
+  if (bias) bias_ = register_parameter("bias", torch::zeros({out}));
+}
+
+at::Tensor Projection::forward(const at::Tensor& x) {
+  return ops::linear(x, weight_, bias_.defined() ? std::make_optional(bias_) : std::nullopt);
+}
+
+}  // namespace penstock

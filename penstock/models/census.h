@@ -1,0 +1,48 @@
+// Parameters, FLOPs and memory of a decoder in closed form, without building it.
+#pragma once
+
+#include <cstdint>
+
+#include "penstock/models/model_config.h"
+
+namespace penstock {
+
+struct ParameterCensus {
+  std::int64_t total = 0;
+  /// Used by one token: nominal k experts per MoE layer, everything else whole.
+  std::int64_t active = 0;
+  std::int64_t embedding = 0;  ///< input embedding, and the head where untied
+  std::int64_t router = 0;     ///< trained parameters of all scorers
+};
+
+/// Counts trained parameters. The scorers' share is counted on a scorer built for the shape.
+ParameterCensus count_parameters(const ModelConfig& config);
+
+/// Forward and backward FLOPs of one sequence by the published formula, attention unmasked:
+///   12·s·L·d²·[1 + kv/heads + s/d + 1.5·(f/d)·k + V/(2·L·d)]
+/// Source: Narayanan et al. 2021 as ReMoE's Table 1 uses it. Only for comparison with the paper.
+double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequence_length);
+
+/// Useful FLOPs of a training step: linear layers (active experts only), the router, the head and
+/// unmasked attention products, times 3. Nothing for recomputation, norms or the optimizer.
+/// @param tokens          tokens in the step
+/// @param attended_pairs  Σ over rows of the positions each may read (one layer)
+/// @param assignments     (token, expert) pairs, summed over MoE layers
+double useful_training_flops(const ModelConfig& config, double tokens, double attended_pairs,
+                             double assignments);
+
+/// Σ over rows of readable positions for `sequences` causal sequences of that length.
+double causal_pairs(std::int64_t sequences, std::int64_t length);
+
+/// Bytes that training holds: weights, gradients, two moments (fp32), and an estimate of the
+/// activations of one micro-batch.
+struct TrainingMemory {
+  std::int64_t parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0, activation_bytes = 0;
+  std::int64_t total() const {
+    return parameter_bytes + gradient_bytes + optimizer_bytes + activation_bytes;
+  }
+};
+TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_batch,
+                               std::int64_t sequence_length);
+
+}  // namespace penstock

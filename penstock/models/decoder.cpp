@@ -1,0 +1,101 @@
+#include "penstock/models/decoder.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/ops.h"
+
+namespace penstock {
+
+DecoderLayer::DecoderLayer(const ModelConfig& config, std::int64_t moe_index,
+                           const std::vector<std::shared_ptr<Balancer>>& balancers) {
+  const double output_std = config.init_std / std::sqrt(2.0 * static_cast<double>(config.layers));
+  input_layernorm_ = register_module(
+      "input_layernorm", std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
+  self_attn_ = register_module(
+      "self_attn", std::make_shared<Attention>(AttentionConfig{.d_model = config.d_model,
+                                                               .heads = config.heads,
+                                                               .kv_heads = config.kv_heads,
+                                                               .head_dim = config.head_dim,
+                                                               .qkv_bias = config.qkv_bias,
+                                                               .rope_base = config.rope_base,
+                                                               .rope_adjacent = config.rope_adjacent,
+                                                               .init_std = config.init_std,
+                                                               .output_std = output_std}));
+  post_attention_layernorm_ = register_module(
+      "post_attention_layernorm", std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
+  if (moe_index >= 0)
+    moe_ = register_module("mlp", std::make_shared<MoeLayer>(config.moe_options(moe_index), balancers));
+  else
+    mlp_ = register_module("mlp", std::make_shared<FeedForward>(config.d_model, config.d_ffn,
+                                                                config.init_std, output_std));
+}
+
+at::Tensor DecoderLayer::forward(const at::Tensor& x, const at::Tensor& positions,
+                                 const std::optional<at::Tensor>& start,
+                                 const RoutingContext& context,
+                                 std::optional<RoutingResult>& routing) {
+  const at::Tensor h = x + self_attn_->forward(input_layernorm_->forward(x), positions, start);
+  const at::Tensor normed = post_attention_layernorm_->forward(h);
+  if (!moe_) return h + mlp_->forward(normed);
+  MoeOutput out = moe_->forward(normed, context);
+  routing = std::move(out.routing);
+  return h + out.y;
+}
+
+Decoder::Decoder(const ModelConfig& config) : config_(config.resolved()) {
+  embed_tokens_ = register_parameter(
+      "embed_tokens", torch::empty({config_.vocab, config_.d_model}).normal_(0, config_.init_std));
+  if (config_.moe_layers() > 0) {
+    balancers_ = make_balancers(resolve(config_.router), router_shape(config_.moe_options(0)));
+    for (std::size_t i = 0; i < balancers_.size(); ++i)
+      register_module("balancer_" + std::to_string(i), balancers_[i]);
+  }
+  std::int64_t moe_index = 0;
+  for (std::int64_t i = 0; i < config_.layers; ++i)
+    layers_.push_back(register_module(
+        "layer_" + std::to_string(i),
+        std::make_shared<DecoderLayer>(config_, config_.is_moe(i) ? moe_index++ : -1, balancers_)));
+  norm_ = register_module("norm", std::make_shared<RmsNorm>(config_.d_model, config_.norm_eps));
+  if (!config_.tie_embeddings)
+    lm_head_ = register_parameter(
+        "lm_head", torch::empty({config_.vocab, config_.d_model}).normal_(0, config_.init_std));
+}
+
+DecoderOutput Decoder::forward(const DecoderInput& input, const RoutingContext& context,
+                               const RoutingTap& routing_tap, const HiddenTap& hidden_tap) {
+  PENSTOCK_CHECK(input.tokens.dim() == 2, "[decoder] tokens must be [B, T], got ",
+                 input.tokens.dim(), " axes");
+  RoutingContext complete = context;
+  complete.sequence_length = input.tokens.size(1);
+  complete.token_ids = input.tokens.reshape({-1});
+  const at::Tensor positions =
+      torch::arange(input.tokens.size(1), input.tokens.options().dtype(torch::kInt64));
+  DecoderOutput out;
+  at::Tensor x = ops::embedding(embed_tokens_, input.tokens);  // [B, T, d]
+  std::int64_t moe_index = 0;
+  for (std::int64_t i = 0; i < config_.layers; ++i) {
+    std::optional<RoutingResult> routing;
+    x = layers_[i]->forward(x, positions, input.starts, complete, routing);
+    if (hidden_tap) hidden_tap(i, x);
+    if (!routing) continue;
+    if (routing->loss.defined())
+      out.auxiliary_loss =
+          out.auxiliary_loss.defined() ? out.auxiliary_loss + routing->loss : routing->loss;
+    if (routing_tap) routing_tap(moe_index, *routing);
+    ++moe_index;
+  }
+  const at::Tensor& head = config_.tie_embeddings ? embed_tokens_ : lm_head_;
+  out.logits = ops::linear(norm_->forward(x).view({-1, config_.d_model}), head);  // [B·T, V]
+  return out;
+}
+
+double Decoder::nominal_active(const RoutingContext& context) {
+  for (const auto& layer : layers_)
+    if (layer->moe()) return layer->moe()->router().selector().nominal_k(context);
+  return 0;
+}
+
+}  // namespace penstock

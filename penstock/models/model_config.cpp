@@ -1,0 +1,61 @@
+#include "penstock/models/model_config.h"
+
+#include <cmath>
+
+#include "penstock/base/error.h"
+
+namespace penstock {
+
+ModelConfig ModelConfig::resolved() const {
+  ModelConfig c = *this;
+  if (c.kv_heads == 0) c.kv_heads = c.heads;
+  if (c.d_ffn == 0) c.d_ffn = 4 * c.d_model;
+  if (c.head_dim == 0) {
+    PENSTOCK_CHECK(c.d_model % c.heads == 0, "model.d_model = ", c.d_model,
+                   " is not a multiple of model.heads = ", c.heads, "; change one, or set model.head_dim");
+    c.head_dim = c.d_model / c.heads;
+  }
+  PENSTOCK_CHECK(c.heads % c.kv_heads == 0, "model.heads = ", c.heads,
+                 " is not a multiple of model.kv_heads = ", c.kv_heads);
+  PENSTOCK_CHECK(c.head_dim % 2 == 0, "the width of a head is ", c.head_dim,
+                 "; rotary positions need an even one");
+  if (c.router.method == "dense") {
+    PENSTOCK_CHECK(c.router.scorer.empty() && c.router.selector.empty(),
+                   "model.router: method 'dense' has no scorer or selector; name a method or both parts");
+    c.moe = {};
+    return c;
+  }
+  PENSTOCK_CHECK(c.moe.experts >= 2, "model.router.method = '", c.router.method,
+                 "' needs model.moe.experts of 2 or more, got ", c.moe.experts,
+                 "; or set model.router.method = \"dense\"");
+  PENSTOCK_CHECK(c.d_ffn % c.moe.granularity == 0, "model.d_ffn = ", c.d_ffn,
+                 " is not a multiple of model.moe.granularity = ", c.moe.granularity);
+  PENSTOCK_CHECK(c.active_experts() <= static_cast<double>(c.total_experts()), "model.router.k = ",
+                 c.router.k, " is above model.moe.experts = ", c.moe.experts);
+  return c;
+}
+
+bool ModelConfig::is_moe(std::int64_t layer) const {
+  if (moe.experts < 2 || router.method == "dense") return false;
+  return (moe.first_layers < 0 || layer < moe.first_layers) && layer % moe.every == 0;
+}
+
+std::int64_t ModelConfig::moe_layers() const {
+  std::int64_t count = 0;
+  for (std::int64_t layer = 0; layer < layers; ++layer) count += is_moe(layer);
+  return count;
+}
+
+MoeOptions ModelConfig::moe_options(std::int64_t index) const {
+  return {.d_model = d_model,
+          .d_ffn = expert_width(),
+          .experts = total_experts(),
+          .router = router,
+          .granularity = static_cast<double>(moe.granularity),
+          .init_std = init_std,
+          .output_std = init_std / std::sqrt(2.0 * static_cast<double>(layers)),
+          .layer = index,
+          .layers = moe_layers()};
+}
+
+}  // namespace penstock

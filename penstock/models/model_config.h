@@ -1,0 +1,82 @@
+// The shape of a decoder, as a recipe or a model directory's config.json gives it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "penstock/base/fields.h"
+#include "penstock/layers/moe.h"
+#include "penstock/routers/router.h"
+
+namespace penstock {
+
+struct MoeConfig {
+  std::int64_t experts = 0;
+  std::int64_t granularity = 1;
+  std::int64_t first_layers = -1;
+  std::int64_t every = 1;
+
+  template <class V>
+  void visit(V& v) {
+    v("experts", experts, {.help = "experts E before granularity; 0 or 1: dense", .min = 0, .max = 65536});
+    v("granularity", granularity,
+      {.help = "G: E -> E*G experts of width f/G, k -> k*G active", .min = 1, .max = 4096});
+    v("first_layers", first_layers, {.help = "only the first n layers are MoE; -1: all", .min = -1});
+    v("every", every, {.help = "every n-th layer is MoE, counted from the first", .min = 1});
+  }
+};
+
+struct ModelConfig {
+  std::int64_t vocab = 256;
+  std::int64_t d_model = 256;
+  std::int64_t layers = 4;
+  std::int64_t heads = 8;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t d_ffn = 0;
+  std::int64_t context = 0;
+  bool tie_embeddings = false;
+  bool qkv_bias = false;
+  double rope_base = 1e4;
+  bool rope_adjacent = false;
+  double norm_eps = 1e-5;
+  double init_std = 0.02;
+  MoeConfig moe;
+  RouterConfig router = {.method = "dense"};
+
+  template <class V>
+  void visit(V& v) {
+    v("vocab", vocab, {.help = "vocabulary size V; 0: the corpus's", .min = 0, .max = 1 << 24});
+    v("d_model", d_model, {.help = "model width d", .min = 1, .max = 1 << 20});
+    v("layers", layers, {.help = "decoder layers L", .min = 1, .max = 10000});
+    v("heads", heads, {.help = "attention heads", .min = 1, .max = 1 << 16});
+    v("kv_heads", kv_heads, {.help = "key/value heads (groups); 0: as heads", .min = 0});
+    v("head_dim", head_dim, {.help = "width of a head; 0: d_model / heads", .min = 0, .max = 1 << 16});
+    v("d_ffn", d_ffn, {.help = "FFN width f of a dense layer or one expert before granularity; 0: 4 d_model", .min = 0, .max = 1 << 24});
+    v("context", context, {.help = "longest sequence the model is meant for; 0: as trained", .min = 0});
+    v("tie_embeddings", tie_embeddings, {.help = "output head shares the embedding"});
+    v("qkv_bias", qkv_bias, {.help = "biases on q, k and v, as Qwen2 has"});
+    v("rope_base", rope_base, {.help = "base of the rotary angles", .min = 1});
+    v("rope_adjacent", rope_adjacent, {.help = "rotate adjacent pairs, as llama2.c does, instead of halves"});
+    v("norm_eps", norm_eps, {.help = "epsilon of the RMS norms", .min = 0, .max = 1});
+    v("init_std", init_std, {.help = "standard deviation of initial weights; outputs into the residual stream get std / sqrt(2L)", .min = 0});
+    v("moe", moe);
+    v("router", router);
+  }
+
+  /// Fills what was left at 0 and checks that the numbers fit together; throws Error.
+  ModelConfig resolved() const;
+  /// Whether that layer is MoE.
+  bool is_moe(std::int64_t layer) const;
+  /// Number of MoE layers.
+  std::int64_t moe_layers() const;
+  /// Experts per MoE layer and FFN width of one, granularity applied.
+  std::int64_t total_experts() const { return moe.experts * moe.granularity; }
+  std::int64_t expert_width() const { return d_ffn / moe.granularity; }
+  /// Nominal active experts per token, granularity applied.
+  double active_experts() const { return router.k * static_cast<double>(moe.granularity); }
+  /// Options of one MoE layer; `index` counts MoE layers.
+  MoeOptions moe_options(std::int64_t index) const;
+};
+
+}  // namespace penstock

@@ -1,0 +1,87 @@
+#include "penstock/models/model_directory.h"
+
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/io/config_json.h"
+#include "penstock/models/tensor_files.h"
+#include "penstock/models/tensor_names.h"
+
+namespace penstock {
+namespace fs = std::filesystem;
+
+std::string config_json_text(const ModelConfig& config) {
+  const ModelConfig c = config.resolved();
+  const bool dense = c.moe_layers() == 0;
+  nlohmann::ordered_json out;
+  const std::string type = !dense ? "penstock" : c.qkv_bias ? "qwen2" : "llama";
+  out["architectures"] = {dense ? (c.qkv_bias ? "Qwen2ForCausalLM" : "LlamaForCausalLM")
+                                : "PenstockForCausalLM"};
+  out["model_type"] = type;
+  out["vocab_size"] = c.vocab;
+  out["hidden_size"] = c.d_model;
+  out["intermediate_size"] = dense ? c.d_ffn : c.expert_width();
+  out["num_hidden_layers"] = c.layers;
+  out["num_attention_heads"] = c.heads;
+  out["num_key_value_heads"] = c.kv_heads;
+  out["head_dim"] = c.head_dim;
+  out["hidden_act"] = "silu";
+  out["max_position_embeddings"] = c.context > 0 ? c.context : 2048;
+  out["rms_norm_eps"] = c.norm_eps;
+  out["rope_theta"] = c.rope_base;
+  out["tie_word_embeddings"] = c.tie_embeddings;
+  out["attention_bias"] = c.qkv_bias;
+  out["torch_dtype"] = "float32";
+  if (!dense) {
+    out["num_experts"] = c.total_experts();
+    out["num_experts_per_tok"] = c.active_experts();
+  }
+  out["penstock"] = {{"format", 1}, {"model", to_json(write_config(c))}};
+  return out.dump(2) + "\n";
+}
+
+ModelConfig read_model_config(const std::string& directory) {
+  const std::string path = directory + "/config.json";
+  const nlohmann::json config = read_json(path);
+  PENSTOCK_CHECK(config.is_object() && config.contains("penstock") &&
+                     config["penstock"].is_object() && config["penstock"].contains("model"),
+                 path, ": has no \"penstock\" table; only models that Penstock wrote can be opened");
+  return read_config<ModelConfig>(from_json(config["penstock"]["model"], path), "model").resolved();
+}
+
+std::string model_directory(const std::string& path) {
+  PENSTOCK_CHECK(fs::is_directory(path), path, ": no such folder; give a model or run directory");
+  if (fs::exists(path + "/config.json")) return path;
+  for (const char* marker : {"best", "latest"}) {
+    const std::string link = path + "/checkpoints/" + marker;
+    if (fs::exists(link + "/config.json")) return link;
+  }
+  // The newest complete checkpoint.
+  std::int64_t newest = -1;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(path + "/checkpoints", ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.rfind("step-", 0) != 0 || !fs::exists(entry.path() / "config.json")) continue;
+    const std::string digits = name.substr(5);
+    if (digits.empty() || digits.size() > 15 ||
+        digits.find_first_not_of("0123456789") != std::string::npos)
+      continue;
+    newest = std::max<std::int64_t>(newest, std::stoll(digits));
+  }
+  PENSTOCK_CHECK(newest >= 0, path, ": holds neither a config.json nor a complete checkpoint");
+  return path + "/checkpoints/step-" + std::to_string(newest);
+}
+
+std::shared_ptr<Decoder> load_model(const std::string& path) {
+  const std::string directory = model_directory(path);
+  auto model = std::make_shared<Decoder>(read_model_config(directory));
+  const std::string weights = directory + "/model.safetensors";
+  load_file_tensors(*model, load_tensors(weights), weights);
+  model->eval();
+  return model;
+}
+
+}  // namespace penstock

@@ -1,0 +1,27 @@
+// A model directory: config.json, model.safetensors, tokenizer files. What training leaves behind
+// and every other subcommand opens.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "penstock/models/decoder.h"
+
+namespace penstock {
+
+/// The text of config.json: Hugging Face's keys, and Penstock's own [model] table under "penstock".
+/// model_type is "llama" or "qwen2" for a dense model and "penstock" for an MoE, which no Hugging
+/// Face class describes in general.
+std::string config_json_text(const ModelConfig& config);
+
+/// Reads config.json back. Throws Error for a file without the "penstock" table.
+ModelConfig read_model_config(const std::string& directory);
+
+/// Opens a model directory, or the best (else latest) checkpoint of a run directory.
+std::shared_ptr<Decoder> load_model(const std::string& directory);
+
+/// The directory that load_model would open: `path` itself when it holds a config.json, otherwise
+/// the best or latest checkpoint below it.
+std::string model_directory(const std::string& path);
+
+}  // namespace penstock

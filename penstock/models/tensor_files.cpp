@@ -1,0 +1,94 @@
+#include "penstock/models/tensor_files.h"
+
+#include <torch/torch.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "penstock/base/atomic_files.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::array<std::pair<Dtype, at::ScalarType>, 10> kTypes = {{{Dtype::kBool, at::kBool},
+                                                                      {Dtype::kU8, at::kByte},
+                                                                      {Dtype::kI8, at::kChar},
+                                                                      {Dtype::kI16, at::kShort},
+                                                                      {Dtype::kI32, at::kInt},
+                                                                      {Dtype::kI64, at::kLong},
+                                                                      {Dtype::kF16, at::kHalf},
+                                                                      {Dtype::kBF16, at::kBFloat16},
+                                                                      {Dtype::kF32, at::kFloat},
+                                                                      {Dtype::kF64, at::kDouble}}};
+
+Dtype dtype_of(const std::string& name, const at::Tensor& tensor) {
+  PENSTOCK_ASSERT(tensor.defined(), name, " is undefined");
+  for (const auto& [dtype, type] : kTypes)
+    if (type == tensor.scalar_type()) return dtype;
+  fail("cannot save '", name, "': safetensors files have no type for ",
+       c10::toString(tensor.scalar_type()));
+}
+
+at::ScalarType scalar_type_of(Dtype dtype) {
+  for (const auto& [known, type] : kTypes)
+    if (known == dtype) return type;
+  assertion_failed("every dtype is in the table", std::string(dtype_name(dtype)));
+}
+
+}  // namespace
+
+void write_tensors(OutputFile& file, const TensorMap& tensors, const Metadata& metadata) {
+  std::vector<TensorView> views;
+  std::vector<at::Tensor> held;  // keeps copies alive while they are written
+  for (const auto& [name, tensor] : tensors) {
+    const Dtype dtype = dtype_of(name, tensor);
+    held.push_back(tensor.detach().cpu().contiguous());
+    views.push_back(
+        {.name = name,
+         .dtype = dtype,
+         .shape = held.back().sizes().vec(),
+         .data = {static_cast<const std::byte*>(held.back().data_ptr()), held.back().nbytes()}});
+  }
+  write_safetensors(file, std::move(views), metadata);
+}
+
+void save_tensors(FileSystem& fs, const std::filesystem::path& path, const TensorMap& tensors,
+                  const Metadata& metadata) {
+  class Forward : public OutputFile {
+   public:
+    explicit Forward(AtomicFile& file) : file_(file) {}
+    void write(Bytes bytes) override { file_.write(bytes); }
+    void sync() override {}
+    void close() override {}
+
+   private:
+    AtomicFile& file_;
+  };
+  AtomicFile file(fs, path, tensor_bytes(tensors));
+  Forward forward(file);
+  write_tensors(forward, tensors, metadata);
+  file.commit();
+}
+
+at::Tensor to_tensor(const TensorView& view) {
+  const at::Tensor tensor = at::empty(view.shape, at::TensorOptions(scalar_type_of(view.dtype)));
+  if (!view.data.empty()) std::memcpy(tensor.data_ptr(), view.data.data(), view.data.size());
+  return tensor;
+}
+
+TensorMap load_tensors(const std::filesystem::path& path) {
+  const SafetensorsModel files(path);
+  TensorMap out;
+  for (const auto& view : files.tensors()) out.emplace(view.name, to_tensor(view));
+  return out;
+}
+
+std::uint64_t tensor_bytes(const TensorMap& tensors) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes();
+  return bytes;
+}
+
+}  // namespace penstock

@@ -1,0 +1,75 @@
+#include "penstock/models/tensor_names.h"
+
+#include <torch/torch.h>
+
+#include "penstock/base/error.h"
+
+namespace penstock {
+namespace {
+
+bool ends_with(const std::string& text, const std::string& tail) {
+  return text.size() >= tail.size() && text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
+}
+
+/// "layer_3.self_attn.q_proj.weight" -> "model.layers.3.self_attn.q_proj.weight".
+std::string file_name(const std::string& name) {
+  if (name == "embed_tokens") return "model.embed_tokens.weight";
+  if (name == "lm_head") return "lm_head.weight";
+  if (name.rfind("balancer_", 0) == 0) return "penstock." + name;
+  if (name.rfind("layer_", 0) == 0) return "model.layers." + name.substr(6);
+  return "model." + name;
+}
+
+void add_gate_up(const std::string& stem, const at::Tensor& fused,
+                 std::map<std::string, at::Tensor>& out) {
+  const std::int64_t f = fused.size(0) / 2;
+  out[stem + "gate_proj.weight"] = fused.narrow(0, 0, f);
+  out[stem + "up_proj.weight"] = fused.narrow(0, f, f);
+}
+
+void add(const std::string& name, const at::Tensor& tensor, std::map<std::string, at::Tensor>& out) {
+  const std::string full = file_name(name);
+  const auto stem = [&](const std::string& tail) { return full.substr(0, full.size() - tail.size()); };
+  if (ends_with(name, "mlp.experts.gate_up")) {
+    for (std::int64_t e = 0; e < tensor.size(0); ++e)
+      add_gate_up(stem("gate_up") + std::to_string(e) + ".", tensor.select(0, e), out);
+  } else if (ends_with(name, "mlp.experts.down")) {
+    for (std::int64_t e = 0; e < tensor.size(0); ++e)
+      out[stem("down") + std::to_string(e) + ".down_proj.weight"] = tensor.select(0, e);
+  } else if (ends_with(name, "mlp.gate_up")) {
+    add_gate_up(stem("gate_up"), tensor, out);
+  } else if (ends_with(name, "mlp.down")) {
+    out[stem("down") + "down_proj.weight"] = tensor;
+  } else if (ends_with(name, "mlp.router.scorer.weight")) {
+    out[stem("router.scorer.weight") + "gate.weight"] = tensor;
+  } else {
+    out[full] = tensor;
+  }
+}
+
+}  // namespace
+
+std::map<std::string, at::Tensor> file_tensors(Decoder& model) {
+  std::map<std::string, at::Tensor> out;
+  for (const auto& item : model.named_parameters()) add(item.key(), item.value().detach(), out);
+  for (const auto& item : model.named_buffers()) add(item.key(), item.value().detach(), out);
+  return out;
+}
+
+void load_file_tensors(Decoder& model, const std::map<std::string, at::Tensor>& tensors,
+                       const std::string& where) {
+  torch::NoGradGuard no_grad;
+  auto wanted = file_tensors(model);
+  for (const auto& [name, tensor] : tensors)
+    PENSTOCK_CHECK(wanted.count(name), where, ": unknown tensor '", name,
+                   "'; the config describes no such part");
+  for (auto& [name, target] : wanted) {
+    const auto found = tensors.find(name);
+    PENSTOCK_CHECK(found != tensors.end(), where, ": tensor '", name, "' is missing");
+    PENSTOCK_CHECK(found->second.sizes() == target.sizes(), where, ": tensor '", name, "' has shape ",
+                   found->second.sizes(), ", the config asks for ", target.sizes());
+    target.copy_(found->second);
+  }
+}
+
+}  // namespace penstock

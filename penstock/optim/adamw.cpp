@@ -1,0 +1,79 @@
+#include "penstock/optim/adamw.h"
+
+#include <torch/torch.h>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/ops.h"
+
+namespace penstock {
+
+AdamW::AdamW(torch::nn::Module& model, const AdamWConfig& config) : config_(config) {
+  for (auto& item : model.named_parameters()) {
+    at::Tensor& weight = item.value();
+    if (!weight.requires_grad()) continue;
+    names_.push_back(item.key());
+    weights_.push_back(weight);
+    m_.push_back(torch::zeros_like(weight));
+    v_.push_back(torch::zeros_like(weight));
+    decay_.push_back(weight.dim() > 1 ? config.weight_decay : 0.0);
+  }
+}
+
+double AdamW::gradient_norm() {
+  torch::NoGradGuard no_grad;
+  grads_.clear();
+  for (auto& weight : weights_) {
+    at::Tensor& grad = weight.mutable_grad();
+    if (!grad.defined()) grad = torch::zeros_like(weight);
+    grads_.push_back(grad);
+  }
+  return ops::global_norm(grads_);
+}
+
+void AdamW::step(double lr, double norm) {
+  torch::NoGradGuard no_grad;
+  PENSTOCK_ASSERT(grads_.size() == weights_.size(), "gradient_norm comes before step");
+  const double scale = config_.clip > 0 && norm > config_.clip ? config_.clip / (norm + 1e-6) : 1.0;
+  ops::adamw_step(weights_, grads_, m_, v_, decay_,
+                  {.lr = lr,
+                   .beta1 = config_.beta1,
+                   .beta2 = config_.beta2,
+                   .eps = config_.eps,
+                   .grad_scale = scale,
+                   .step = ++steps_});
+}
+
+void AdamW::zero_gradients() {
+  for (auto& weight : weights_) weight.mutable_grad() = at::Tensor();
+  grads_.clear();
+}
+
+std::map<std::string, at::Tensor> AdamW::state() const {
+  std::map<std::string, at::Tensor> out;
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    out["m." + names_[i]] = m_[i];
+    out["v." + names_[i]] = v_[i];
+  }
+  return out;
+}
+
+void AdamW::load_state(const std::map<std::string, at::Tensor>& state, std::int64_t steps) {
+  torch::NoGradGuard no_grad;
+  for (auto& [name, target] : this->state()) {
+    const auto found = state.find(name);
+    PENSTOCK_CHECK(found != state.end(), "optimizer state: '", name, "' is missing");
+    PENSTOCK_CHECK(found->second.sizes() == target.sizes(), "optimizer state: '", name,
+                   "' has shape ", found->second.sizes(), ", the model asks for ", target.sizes());
+    at::Tensor(target).copy_(found->second);
+  }
+  steps_ = steps;
+}
+
+std::string AdamW::non_finite_gradient() const {
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    if (weights_[i].grad().defined() && !weights_[i].grad().isfinite().all().item<bool>())
+      return names_[i];
+  return "";
+}
+
+}  // namespace penstock

@@ -1,0 +1,46 @@
+// AdamW over a module's parameters: no decay on 1-D tensors, clipping by the global norm.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace penstock {
+
+struct AdamWConfig {
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double weight_decay = 0.01;  ///< of tensors with two axes or more
+  double clip = 1.0;           ///< largest global gradient norm; 0: no clipping
+};
+
+/// Fused AdamW with decoupled decay. State is one pair of moments per trained parameter.
+class AdamW {
+ public:
+  AdamW(torch::nn::Module& model, const AdamWConfig& config);
+
+  /// Global norm of the gradients as they stand, and whether it is finite. Parameters without a
+  /// gradient get a zero one, so that every expert is updated in every step.
+  double gradient_norm();
+  /// One update; `norm` is what gradient_norm returned.
+  void step(double lr, double norm);
+  void zero_gradients();
+
+  /// Moments by parameter name, "m.<name>" and "v.<name>"; they alias the optimizer's.
+  std::map<std::string, at::Tensor> state() const;
+  /// Restores moments and the number of updates done. Throws Error on a missing or misshaped one.
+  void load_state(const std::map<std::string, at::Tensor>& state, std::int64_t steps);
+  /// Name of the first parameter whose gradient is not finite, or "".
+  std::string non_finite_gradient() const;
+
+ private:
+  AdamWConfig config_;
+  std::vector<std::string> names_;
+  std::vector<at::Tensor> weights_, grads_, m_, v_;
+  std::vector<double> decay_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace penstock

@@ -1,0 +1,33 @@
+// manifest.json of a checkpoint: which files belong to it, with size and checksum. It guards itself
+// with a checksum too. Written last, read first.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/file_system.h"
+
+namespace penstock {
+
+inline constexpr const char* kManifestName = "manifest.json";
+
+struct CheckpointManifest {
+  std::int64_t step = 0;
+  std::optional<double> validation_loss;
+  std::map<std::string, FileDigest> files;
+};
+
+std::string manifest_text(const CheckpointManifest& manifest);
+/// Throws Error, saying what is wrong, for anything that manifest_text did not write.
+CheckpointManifest parse_manifest(const std::string& text);
+
+/// Reads the manifest of a checkpoint; with `contents`, also compares every file with it.
+/// Throws Error when something is missing or differs.
+CheckpointManifest verify_checkpoint(FileSystem& fs, const std::filesystem::path& directory,
+                                     bool contents);
+
+}  // namespace penstock

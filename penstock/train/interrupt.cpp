@@ -1,0 +1,36 @@
+#include "penstock/train/interrupt.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace penstock {
+namespace {
+
+volatile std::sig_atomic_t received = 0;
+
+void on_signal(int number) {
+  if (received != 0 && number == SIGINT) _exit(130);
+  received = number;
+}
+
+}  // namespace
+
+InterruptGuard::InterruptGuard() {
+  received = 0;
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, &old_int_);
+  sigaction(SIGTERM, &action, &old_term_);
+}
+
+InterruptGuard::~InterruptGuard() {
+  sigaction(SIGINT, &old_int_, nullptr);
+  sigaction(SIGTERM, &old_term_, nullptr);
+}
+
+int InterruptGuard::signal() const { return received; }
+
+}  // namespace penstock

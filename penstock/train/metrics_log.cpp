@@ -1,0 +1,78 @@
+#include "penstock/train/metrics_log.h"
+
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "penstock/base/atomic_files.h"
+
+namespace penstock {
+namespace {
+
+using nlohmann::json;
+
+std::optional<std::int64_t> step_of(const json& line) {
+  if (!line.is_object()) return {};
+  const auto found = line.find("step");
+  if (found == line.end() || !found->is_number_integer()) return {};
+  return found->get<std::int64_t>();
+}
+
+/// Calls keep(line, value) for each whole line that is an object with a step.
+template <class Keep>
+void for_each_line(std::string_view text, Keep keep) {
+  while (true) {
+    const auto end = text.find('\n');
+    if (end == std::string_view::npos) return;  // what follows the last newline is torn
+    const auto line = text.substr(0, end + 1);
+    text.remove_prefix(end + 1);
+    json value = json::parse(line, nullptr, false);
+    if (const auto step = step_of(value)) keep(line, *step, std::move(value));
+  }
+}
+
+constexpr std::uint64_t kLargestLog = std::numeric_limits<std::uint32_t>::max();
+
+}  // namespace
+
+MetricsLog::MetricsLog(FileSystem& fs, std::filesystem::path path, std::int64_t resume_step)
+    : path_(std::move(path)), last_step_(std::numeric_limits<std::int64_t>::min()) {
+  const auto parent = parent_directory(path_);
+  create_directories(fs, parent);
+  const bool existed = fs.exists(path_);
+  if (existed) {
+    const std::string text = fs.read(path_, kLargestLog);
+    std::string kept;
+    for_each_line(text, [&](std::string_view line, std::int64_t step, json) {
+      if (step > resume_step || step <= last_step_) return;
+      kept += line;
+      last_step_ = step;
+    });
+    if (kept != text) write_file_atomically(fs, path_, kept);
+  }
+  file_ = fs.open(path_, OpenMode::kAppend);
+  if (!existed) fs.sync_directory(parent);
+}
+
+void MetricsLog::append(const json& line) {
+  const auto step = step_of(line);
+  PENSTOCK_ASSERT(step, "a line of metrics without a step");
+  PENSTOCK_ASSERT(*step > last_step_, "step ", *step, " after step ", last_step_);
+  // Unbuffered and in one piece. Names from outside may hold bytes that are not UTF-8.
+  file_->write(bytes_of(line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"));
+  last_step_ = *step;
+}
+
+void MetricsLog::sync() { file_->sync(); }
+
+std::vector<json> read_metrics(FileSystem& fs, const std::filesystem::path& path) {
+  std::vector<json> out;
+  for_each_line(fs.read(path, kLargestLog), [&](std::string_view, std::int64_t, json value) {
+    out.push_back(std::move(value));
+  });
+  return out;
+}
+
+}  // namespace penstock

@@ -1,0 +1,36 @@
+// metrics.jsonl: one JSON object per training step, appended line by line. Every step stands there
+// once, also after kills and resumes. Not for events that belong to no step.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "penstock/base/file_system.h"
+
+namespace penstock {
+
+class MetricsLog {
+ public:
+  /// Opens the log of a run that stands at `resume_step` (0: a new run): later steps, torn lines
+  /// and repeated steps are dropped first, atomically.
+  MetricsLog(FileSystem& fs, std::filesystem::path path, std::int64_t resume_step);
+  /// Appends one line; a kill of the process cannot lose it, a crash of the machine can until
+  /// sync(). Numbers read back to the same bits; NaN and infinities become null. REQUIRES:
+  /// line["step"] is an integer above the last one's.
+  void append(const nlohmann::json& line);
+  /// Makes everything so far durable. To be called before the checkpoint of that step is saved.
+  void sync();
+
+ private:
+  std::filesystem::path path_;
+  std::unique_ptr<OutputFile> file_;
+  std::int64_t last_step_ = 0;
+};
+
+/// The lines of a log in order; a torn last line is left out. Throws Error when there is no file.
+std::vector<nlohmann::json> read_metrics(FileSystem& fs, const std::filesystem::path& path);
+
+}  // namespace penstock

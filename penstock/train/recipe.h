@@ -1,0 +1,101 @@
+// A training recipe: the model, the data, how to train, how to run. One TOML file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "penstock/base/fields.h"
+#include "penstock/models/model_config.h"
+
+namespace penstock {
+
+struct DataConfig {
+  std::string corpus;
+  std::string sampling = "shuffled";
+  bool isolate_documents = false;
+
+  template <class V>
+  void visit(V& v) {
+    v("corpus", corpus, {.help = "corpus directory that `penstock data prepare` wrote"});
+    v("sampling", sampling,
+      {.help = "shuffled: every window once an epoch; random: windows at uniform offsets",
+       .choices = {"shuffled", "random"}});
+    v("isolate_documents", isolate_documents, {.help = "attention does not cross document borders"});
+  }
+};
+
+struct TrainConfig {
+  std::int64_t steps = 1000, batch_sequences = 16, sequence_length = 256, micro_batch = 0;
+  double lr = 5e-4, min_lr = -1;
+  std::string lr_schedule = "cosine";
+  std::int64_t warmup_steps = -1;
+  double weight_decay = 0.01, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, clip = 1.0;
+  std::int64_t seed = 1234;
+  std::int64_t checkpoint_every = 0, keep_last = 2;
+  bool keep_best = true;
+  std::int64_t eval_every = 0, eval_tokens = 65536;
+  std::int64_t final_eval_tokens = 0;
+
+  template <class V>
+  void visit(V& v) {
+    v("steps", steps, {.help = "optimizer steps", .min = 1});
+    v("batch_sequences", batch_sequences, {.help = "sequences per step", .min = 1});
+    v("sequence_length", sequence_length, {.help = "tokens per sequence", .min = 1});
+    v("micro_batch", micro_batch,
+      {.help = "sequences per forward pass; part of the recipe, since balancing statistics are taken over it; 0: the batch", .min = 0});
+    v("lr", lr, {.help = "highest learning rate", .min = 0});
+    v("min_lr", min_lr, {.help = "learning rate at the end; -1: lr / 10", .min = -1});
+    v("lr_schedule", lr_schedule, {.help = "after warm-up", .choices = {"cosine", "linear", "constant"}});
+    v("warmup_steps", warmup_steps, {.help = "linear warm-up; -1: 1 % of the steps", .min = -1});
+    v("weight_decay", weight_decay, {.help = "of tensors with two axes or more", .min = 0});
+    v("beta1", beta1, {.help = "AdamW's first decay", .min = 0, .max = 1});
+    v("beta2", beta2, {.help = "AdamW's second decay", .min = 0, .max = 1});
+    v("eps", eps, {.help = "AdamW's epsilon", .min = 0});
+    v("clip", clip, {.help = "largest global gradient norm; 0: none", .min = 0});
+    v("seed", seed, {.help = "of initialisation, data order and stochastic routers", .min = 0});
+    v("checkpoint_every", checkpoint_every, {.help = "steps between checkpoints; 0: only at the end", .min = 0});
+    v("keep_last", keep_last, {.help = "newest checkpoints kept", .min = 1});
+    v("keep_best", keep_best, {.help = "also keep the checkpoint of the lowest validation loss"});
+    v("eval_every", eval_every, {.help = "steps between validations; 0: only at the end", .min = 0});
+    v("eval_tokens", eval_tokens, {.help = "tokens of a validation during training; 0: the whole split", .min = 0});
+    v("final_eval_tokens", final_eval_tokens, {.help = "tokens of the last validation; 0: the whole split", .min = 0});
+  }
+};
+
+struct RunConfig {
+  std::int64_t threads = 0;
+  std::string device = "cpu";
+  bool tensorboard = true;
+  bool report = true;
+
+  template <class V>
+  void visit(V& v) {
+    v("threads", threads, {.help = "0: the physical cores", .min = 0, .max = 4096});
+    v("device", device, {.help = "cpu, cuda or cuda:N"});
+    v("tensorboard", tensorboard, {.help = "write TensorBoard event files"});
+    v("report", report, {.help = "write report.html at the end"});
+  }
+};
+
+struct Recipe {
+  std::string name, description;
+  ModelConfig model;
+  DataConfig data;
+  TrainConfig train;
+  RunConfig run;
+
+  template <class V>
+  void visit(V& v) {
+    v("name", name, {.help = "short name, for reports"});
+    v("description", description, {.help = "what the recipe is for"});
+    v("model", model);
+    v("data", data);
+    v("train", train);
+    v("run", run);
+  }
+};
+
+/// Reads, completes and checks a recipe; throws Error naming file, line and key.
+Recipe read_recipe(const ConfigNode& node);
+
+}  // namespace penstock

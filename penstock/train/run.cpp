@@ -1,0 +1,265 @@
+// A run directory: what is written when, what a resumed run continues from, and how it ends.
+#include "penstock/train/run.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/base/progress.h"
+#include "penstock/base/threads.h"
+#include "penstock/io/toml.h"
+#include "penstock/models/census.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/ops/machine.h"
+#include "penstock/train/checkpoints.h"
+#include "penstock/train/interrupt.h"
+#include "penstock/train/metrics_log.h"
+#include "penstock/train/run_record.h"
+#include "penstock/train/tensorboard.h"
+#include "penstock/train/trainer.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+/// The recipe as text, without what may differ between a run and its continuation.
+std::string identity_text(const Recipe& recipe) {
+  Recipe same = recipe;
+  same.run = {};
+  same.name = same.description = "";
+  return to_toml(write_config(same));
+}
+
+/// The first line in which two texts differ, for an error that shows what changed.
+std::string first_difference(const std::string& before, const std::string& now) {
+  std::istringstream a(before), b(now);
+  std::string section, line_a, line_b;
+  while (std::getline(a, line_a) && std::getline(b, line_b)) {
+    if (line_a != line_b) return section + " " + line_a + " -> " + line_b;
+    if (!line_a.empty() && line_a.front() == '[') section = line_a;
+  }
+  return "another set of keys";
+}
+
+class Run {
+ public:
+  Run(const ConfigNode& node, std::string directory, const TrainControl& control)
+      : directory_(std::move(directory)),
+        control_(control),
+        recipe_(read_recipe(node)),
+        threads_(ops::set_threads(static_cast<int>(recipe_.run.threads))),
+        peak_flops_(ops::measure_peak_flops(threads_)),
+        trainer_(recipe_, open_corpus()),
+        progress_(control.quiet ? nullptr : control.progress) {
+    recipe_ = trainer_.recipe();
+  }
+
+  RunOutcome run() {
+    claim_directory();
+    CheckpointStore store(real_file_system(), directory_, recipe_.train.keep_last,
+                          recipe_.train.keep_best);
+    resume(store);
+    if (fs::exists(directory_ + "/finished.json")) return RunOutcome::finished;
+    log_.emplace(real_file_system(), directory_ + "/metrics.jsonl", trainer_.step());
+    if (recipe_.run.tensorboard)
+      events_ = std::make_unique<TensorBoardWriter>(real_file_system(), directory_ + "/events");
+    const InterruptGuard interrupt;
+    started_ = Clock::now();
+    first_step_ = trainer_.step();
+    while (trainer_.step() < recipe_.train.steps) {
+      if (interrupt.signal() != 0) {
+        save(store, std::nullopt);
+        progress_.finish(fmt::format("stopped by signal {} after step {}; checkpoint saved",
+                                     interrupt.signal(), trainer_.step()));
+        return RunOutcome::interrupted;
+      }
+      one_step(store);
+    }
+    finish(store);
+    return RunOutcome::finished;
+  }
+
+ private:
+  Corpus open_corpus() const {
+    PENSTOCK_CHECK(!recipe_.data.corpus.empty(),
+                   "data.corpus is not set; give --set data.corpus=DIR (see `penstock data prepare`)");
+    return Corpus::open(recipe_.data.corpus);
+  }
+
+  /// Writes config.toml, or checks that the one there is of the same run.
+  void claim_directory() {
+    const std::string path = directory_ + "/config.toml";
+    const std::string text = to_toml(write_config(recipe_));
+    if (fs::exists(path)) {
+      PENSTOCK_CHECK(control_.resume, directory_,
+                     ": holds a run already; continue it with --resume, or choose another --out");
+      const Recipe before = read_recipe(read_toml(path));
+      const std::string old_text = identity_text(before), new_text = identity_text(recipe_);
+      PENSTOCK_CHECK(old_text == new_text, directory_, ": holds a run of another recipe (",
+                     first_difference(old_text, new_text), "); choose another --out");
+    }
+    create_directories(real_file_system(), directory_);
+    write_file_atomically(real_file_system(), path, bytes_of(text));
+  }
+
+  void resume(CheckpointStore& store) {
+    const auto latest = store.latest();
+    if (!latest) return;
+    const CheckpointContents contents = store.load(*latest);
+    const auto& state = contents.trainer;
+    const std::string where = fmt::format("{}/checkpoints/step-{}", directory_, *latest);
+    PENSTOCK_CHECK(state.value("corpus_hash", "") == trainer_.corpus().content_hash(), where,
+                   ": was trained on another corpus than ", recipe_.data.corpus);
+    trainer_.restore(*latest, contents.model, contents.optimizer, where);
+    earlier_seconds_ = state.value("seconds", 0.0);
+    if (state.contains("best_loss") && state["best_loss"].is_number())
+      best_loss_ = state["best_loss"].get<double>();
+    progress_.finish(fmt::format("continuing after step {}", *latest));
+  }
+
+  double seconds() const {
+    return earlier_seconds_ + std::chrono::duration<double>(Clock::now() - started_).count();
+  }
+
+  void one_step(CheckpointStore& store) {
+    const StepOutcome outcome = trainer_.advance();
+    if (!outcome.failure.empty()) {
+      if (trainer_.step() > 0 && store.latest() != trainer_.step()) save(store, std::nullopt);
+      fail(fmt::format("{}: step {} stopped: {}. The state after step {} is saved; lower train.lr, or "
+                       "look at the data",
+                       directory_, trainer_.step() + 1, outcome.failure, trainer_.step()));
+    }
+    const std::int64_t step = trainer_.step();
+    nlohmann::ordered_json line = metrics_line(step, outcome, *this_machine());
+    std::optional<double> validation_loss;
+    const TrainConfig& train = recipe_.train;
+    const bool last = step == train.steps;
+    if (!last && train.eval_every > 0 && step % train.eval_every == 0 && has_split(Split::kValidation)) {
+      const Evaluation validation = trainer_.evaluate(Split::kValidation, train.eval_tokens);
+      validation_loss = last_validation_ = validation.total.loss();
+      line["validation"] = to_json(validation);
+    }
+    if (last) {
+      final_validation_ = final_evaluation(Split::kValidation);
+      final_test_ = final_evaluation(Split::kTest);
+      if (!final_validation_.is_null()) {
+        validation_loss = last_validation_ = final_validation_["loss"].get<double>();
+        line["validation"] = final_validation_;
+      }
+    }
+    line["seconds"] = seconds();
+    log_->append(line);
+    write_events(step, line);
+    show(outcome);
+    const bool improved = validation_loss && *validation_loss < best_loss_;
+    if (improved) best_loss_ = *validation_loss;
+    const bool due = train.checkpoint_every > 0 && step % train.checkpoint_every == 0;
+    if (last || due || (improved && train.keep_best)) save(store, validation_loss);
+  }
+
+  bool has_split(Split split) const { return trainer_.corpus().count(split).tokens > 1; }
+
+  nlohmann::ordered_json final_evaluation(Split split) {
+    if (!has_split(split)) return nullptr;
+    return to_json(trainer_.evaluate(split, recipe_.train.final_eval_tokens,
+                                     [&](double done, const LossTotals& totals) {
+                                       if (progress_.due())
+                                         progress_.show(fmt::format("evaluating {} {:3.0f}%  loss {:.4f}",
+                                                                    split_name(split), 100 * done,
+                                                                    totals.loss()));
+                                     }));
+  }
+
+  const MachineRecord* this_machine() {
+    machine_ = {.threads = threads_, .peak_flops = peak_flops_};
+    for (const auto& balancer : trainer_.model().balancers())
+      for (const auto& [name, value] : balancer->state()) machine_.balancer_state[name] = value;
+    return &machine_;
+  }
+
+  void save(CheckpointStore& store, std::optional<double> validation_loss) {
+    if (trainer_.step() == 0 || store.latest() == trainer_.step()) return;
+    log_->sync();
+    CheckpointContents contents;
+    contents.model = trainer_.model_tensors();
+    contents.config_json = config_json_text(recipe_.model);
+    contents.files = trainer_.corpus().tokenizer().files();
+    contents.optimizer = trainer_.optimizer_tensors();
+    contents.trainer = {{"step", trainer_.step()},
+                        {"seed", recipe_.train.seed},
+                        {"corpus_hash", trainer_.corpus().content_hash()}};
+    if (std::isfinite(best_loss_)) contents.trainer["best_loss"] = best_loss_;
+    store.save(trainer_.step(), contents, validation_loss);
+  }
+
+  void write_events(std::int64_t step, const nlohmann::ordered_json& line) {
+    if (!events_) return;
+    for (const auto& [name, value] : line.items())
+      if (value.is_number() && name != "step") events_->scalar("train/" + name, step, value.get<double>());
+    if (line.contains("validation"))
+      for (const auto& [name, value] : line["validation"].items())
+        if (value.is_number()) events_->scalar("validation/" + name, step, value.get<double>());
+    events_->flush();
+  }
+
+  void show(const StepOutcome& outcome) {
+    if (!progress_.due()) return;
+    const std::int64_t step = trainer_.step(), done = step - first_step_;
+    const double left = (seconds() - earlier_seconds_) / static_cast<double>(done) *
+                        static_cast<double>(recipe_.train.steps - step);
+    progress_.show(progress_text(step, recipe_.train.steps, outcome, *this_machine(), last_validation_, left));
+  }
+
+  void finish(CheckpointStore& store) {
+    progress_.finish();
+    save(store, std::nullopt);
+    events_.reset();
+    log_.reset();
+    nlohmann::ordered_json record = finished_record(recipe_, directory_, *this_machine());
+    record["validation"] = final_validation_;
+    record["test"] = final_test_;
+    record["seconds"] = seconds();
+    write_file_atomically(real_file_system(), directory_ + "/finished.json",
+                          bytes_of(record.dump(2) + "\n"));
+    if (!final_validation_.is_null())
+      progress_.finish(fmt::format("{}: {} steps, validation loss {:.4f} nats, {:.4f} bits per byte, {}",
+                                   directory_, recipe_.train.steps,
+                                   final_validation_["loss"].get<double>(),
+                                   final_validation_["bits_per_byte"].get<double>(),
+                                   duration_text(seconds())));
+  }
+
+  std::string directory_;
+  TrainControl control_;
+  Recipe recipe_;
+  int threads_;
+  double peak_flops_;
+  Trainer trainer_;
+  ProgressLine progress_;
+  MachineRecord machine_;
+  std::optional<MetricsLog> log_;
+  std::unique_ptr<TensorBoardWriter> events_;
+  Clock::time_point started_;
+  std::int64_t first_step_ = 0;
+  double earlier_seconds_ = 0;
+  double best_loss_ = INFINITY, last_validation_ = NAN;
+  nlohmann::ordered_json final_validation_, final_test_;
+};
+
+}  // namespace
+
+RunOutcome train_run(const ConfigNode& recipe, const std::string& run_directory,
+                     const TrainControl& control) {
+  return Run(recipe, run_directory, control).run();
+}
+
+}  // namespace penstock

@@ -1,0 +1,127 @@
+#include "penstock/train/run_record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <numbers>
+
+#include "penstock/base/progress.h"
+#include "penstock/base/threads.h"
+#include "penstock/models/census.h"
+#include "penstock/ops/machine.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t settle_window = 20;
+constexpr double settle_tolerance = 0.02;
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  const std::size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+double bits_per_byte(const StepReport& report) {
+  return report.bytes > 0 ? report.loss * static_cast<double>(report.tokens) / std::numbers::ln2 /
+                                static_cast<double>(report.bytes)
+                          : 0;
+}
+
+}  // namespace
+
+nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcome,
+                                    const MachineRecord& machine) {
+  const StepReport& report = outcome.report;
+  nlohmann::ordered_json line = {
+      {"step", step},
+      {"loss", report.loss},
+      {"bits_per_byte", bits_per_byte(report)},
+      {"total_loss", report.total_loss},
+      {"learning_rate", outcome.learning_rate},
+      {"grad_norm", outcome.gradient_norm},
+      {"tokens_per_second", static_cast<double>(report.tokens) / outcome.seconds},
+      {"share_of_peak", report.flops / outcome.seconds / machine.peak_flops},
+      {"flops", report.flops},
+      {"peak_bytes", ops::peak_resident_bytes()},
+      {"step_seconds", outcome.seconds}};
+  if (report.sparsity_by_layer.empty()) return line;
+  line["sparsity"] = report.sparsity;
+  line["active_experts"] = report.active_experts;
+  for (const auto& [name, value] : machine.balancer_state) line[name] = value;
+  for (const auto& [name, value] : report.statistics) line[name] = value;
+  line["sparsity_by_layer"] = report.sparsity_by_layer;
+  line["load"] = report.load;
+  return line;
+}
+
+std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,
+                          const MachineRecord& machine, double validation_loss,
+                          double seconds_left) {
+  const StepReport& report = outcome.report;
+  std::string text = fmt::format(
+      "step {}/{}  loss {:.4f}  {:.3f} bits/byte  {} tok/s  {:.0f}% of peak", step, steps,
+      report.loss, bits_per_byte(report),
+      grouped(std::llround(static_cast<double>(report.tokens) / outcome.seconds)),
+      100 * report.flops / outcome.seconds / machine.peak_flops);
+  if (!report.sparsity_by_layer.empty())
+    text += fmt::format("  sparsity {:.3f}", report.sparsity);
+  for (const auto& [name, value] : machine.balancer_state)
+    text += fmt::format("  {} {:.2g}", name, value);
+  if (std::isfinite(validation_loss)) text += fmt::format("  valid {:.4f}", validation_loss);
+  return text + "  " + duration_text(seconds_left) + " left";
+}
+
+std::int64_t settled_step(const std::vector<double>& sparsity, double target) {
+  const auto settled = [&](std::size_t end) {  // mean of [end - window, end)
+    double sum = 0;
+    for (std::size_t i = end - settle_window; i < end; ++i) sum += sparsity[i];
+    return std::fabs(sum / settle_window - target) <= settle_tolerance;
+  };
+  std::size_t run = 0;
+  for (std::size_t end = settle_window; end <= sparsity.size(); ++end) {
+    run = settled(end) ? run + 1 : 0;
+    if (run > settle_window) return static_cast<std::int64_t>(end - settle_window);
+  }
+  return -1;
+}
+
+nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& run_directory,
+                                       const MachineRecord& machine) {
+  std::vector<double> speed, share, sparsity;
+  double flops = 0, tokens = 0;
+  std::ifstream metrics(run_directory + "/metrics.jsonl");
+  for (std::string text; std::getline(metrics, text);) {
+    const auto line = nlohmann::json::parse(text);
+    speed.push_back(line.at("tokens_per_second").get<double>());
+    share.push_back(line.at("share_of_peak").get<double>());
+    flops += line.at("flops").get<double>();
+    tokens += static_cast<double>(recipe.train.batch_sequences * recipe.train.sequence_length);
+    if (line.contains("sparsity")) sparsity.push_back(line["sparsity"].get<double>());
+  }
+  const ParameterCensus census = count_parameters(recipe.model);
+  nlohmann::ordered_json out = {{"steps", recipe.train.steps},
+                                {"total_parameters", census.total},
+                                {"active_parameters", census.active},
+                                {"flops", flops},
+                                {"flops_per_token", tokens > 0 ? flops / tokens : 0},
+                                {"tokens_per_second", median(speed)},
+                                {"share_of_peak", median(share)},
+                                {"peak_bytes", ops::peak_resident_bytes()},
+                                {"peak_flops", machine.peak_flops},
+                                {"threads", machine.threads},
+                                {"machine", cpu_name()}};
+  if (!sparsity.empty()) {
+    const double target =
+        1 - recipe.model.active_experts() / static_cast<double>(recipe.model.total_experts());
+    const std::int64_t settled = settled_step(sparsity, target);
+    out["target_sparsity"] = target;
+    out["settled_step"] = settled < 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(settled);
+  }
+  return out;
+}
+
+}  // namespace penstock

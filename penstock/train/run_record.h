@@ -1,0 +1,37 @@
+// What a run says of itself: a line of metrics.jsonl, the progress line, finished.json.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "penstock/train/recipe.h"
+#include "penstock/train/trainer.h"
+
+namespace penstock {
+
+/// The machine's yardstick, and the balancers' state (λ) as it stands.
+struct MachineRecord {
+  int threads = 1;
+  double peak_flops = 0;
+  std::map<std::string, double> balancer_state;
+};
+
+/// One line of metrics.jsonl, without validation and elapsed seconds. `step` counts completed steps.
+nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcome,
+                                    const MachineRecord& machine);
+
+/// The progress line; `validation_loss` NaN: none yet.
+std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,
+                          const MachineRecord& machine, double validation_loss, double seconds_left);
+
+/// finished.json from the run's metrics: medians, memory, where sparsity settled.
+nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& run_directory,
+                                       const MachineRecord& machine);
+
+/// First step from which the mean sparsity of the 20 steps up to it is within ±0.02 of the target,
+/// and the next 20 steps' means too; -1 when it never settles. sparsity[i] is step i+1's.
+std::int64_t settled_step(const std::vector<double>& sparsity, double target);
+
+}  // namespace penstock

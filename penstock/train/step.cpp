@@ -1,0 +1,124 @@
+#include "penstock/train/step.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "penstock/base/error.h"
+#include "penstock/base/random.h"
+#include "penstock/models/batch_tensors.h"
+#include "penstock/models/census.h"
+#include "penstock/ops/ops.h"
+#include "penstock/routers/routing.h"
+
+namespace penstock {
+namespace {
+
+/// Sums what the routing tap sees; divided by the number of micro-batches at the end.
+class RoutingSums {
+ public:
+  void add(std::int64_t layer, const RoutingResult& result) {
+    const Plan& plan = result.plan;
+    const auto index = static_cast<std::size_t>(layer);
+    if (index >= report_.sparsity_by_layer.size()) {
+      report_.sparsity_by_layer.resize(index + 1);
+      report_.load.resize(index + 1);
+    }
+    report_.sparsity_by_layer[index] += sparsity(plan);
+    const auto tokens = static_cast<double>(std::max<std::int64_t>(1, plan.tokens));
+    if (!plan.merges()) {
+      auto& load = report_.load[index];
+      load.resize(static_cast<std::size_t>(plan.experts));
+      const auto* offsets = plan.offsets.data_ptr<std::int64_t>();
+      for (std::size_t e = 0; e < load.size(); ++e)
+        load[e] += static_cast<double>(offsets[e + 1] - offsets[e]) / tokens;
+      assignments_ += static_cast<double>(plan.assignments());
+    } else {  // one merged expert per token
+      assignments_ += tokens;
+    }
+    for (const auto& [name, value] : result.statistics)
+      if (value.numel() == 1) report_.statistics[name] += value.item<double>();
+  }
+
+  double assignments() const { return assignments_; }
+
+  void finish(double micro_batches, double tokens, StepReport& out) {
+    const auto layers = static_cast<double>(report_.sparsity_by_layer.size());
+    for (double& value : report_.sparsity_by_layer) {
+      value /= micro_batches;
+      out.sparsity += value / layers;
+    }
+    for (auto& layer : report_.load)
+      for (double& value : layer) value /= micro_batches;
+    for (auto& [name, value] : report_.statistics) value /= micro_batches;
+    if (layers > 0) out.active_experts = assignments_ / tokens / layers;
+    out.sparsity_by_layer = std::move(report_.sparsity_by_layer);
+    out.load = std::move(report_.load);
+    out.statistics = std::move(report_.statistics);
+  }
+
+ private:
+  StepReport report_;
+  double assignments_ = 0;
+};
+
+/// Runs the batch again and names the first layer whose output is not finite.
+std::string blame(Decoder& model, const BatchTensors& tensors, const RoutingContext& context) {
+  torch::NoGradGuard no_grad;
+  std::string culprit;
+  model.forward(tensors.input, context, {}, [&](std::int64_t layer, const at::Tensor& hidden) {
+    if (culprit.empty() && !hidden.isfinite().all().item<bool>())
+      culprit = "layer " + std::to_string(layer);
+  });
+  return culprit.empty() ? "the output head or an auxiliary loss" : culprit;
+}
+
+double readable_pairs(const Batch& batch) {
+  if (batch.starts.empty()) return causal_pairs(batch.sequences, batch.length);
+  double pairs = 0;
+  for (std::size_t i = 0; i < batch.starts.size(); ++i)
+    pairs += static_cast<double>(static_cast<std::int64_t>(i) % batch.length - batch.starts[i] + 1);
+  return pairs;
+}
+
+}  // namespace
+
+StepReport forward_backward(Decoder& model, const std::vector<Batch>& micro_batches,
+                            RoutingContext context, std::uint64_t draw_seed,
+                            std::span<const std::int32_t> token_bytes) {
+  StepReport report;
+  RoutingSums sums;
+  double pairs = 0;
+  const auto count = static_cast<double>(micro_batches.size());
+  const at::Device device = model.parameters().front().device();
+  for (std::size_t m = 0; m < micro_batches.size(); ++m) {
+    const Batch& batch = micro_batches[m];
+    const BatchTensors tensors = to_tensors(batch, device);
+    context.generator = at::detail::createCPUGenerator(mix64(draw_seed + m));
+    const RoutingContext replay = context;
+    DecoderOutput out = model.forward(
+        tensors.input, context,
+        [&](std::int64_t layer, const RoutingResult& result) { sums.add(layer, result); });
+    const at::Tensor loss = ops::cross_entropy(out.logits, tensors.targets).mean();
+    const at::Tensor total = out.auxiliary_loss.defined() ? loss + out.auxiliary_loss : loss;
+    const double value = loss.item<double>(), total_value = total.item<double>();
+    report.loss += value / count;
+    report.total_loss += total_value / count;
+    if (!std::isfinite(total_value)) {
+      report.non_finite = "the loss is " + std::to_string(total_value) + ", first seen in " +
+                          blame(model, tensors, replay);
+      return report;
+    }
+    (count > 1 ? total / count : total).backward();
+    report.tokens += batch.sequences * batch.length;
+    for (const std::int64_t target : batch.targets)
+      report.bytes += token_bytes[static_cast<std::size_t>(target)];
+    pairs += readable_pairs(batch);
+  }
+  report.flops = useful_training_flops(model.config(), static_cast<double>(report.tokens), pairs,
+                                       sums.assignments());
+  sums.finish(count, static_cast<double>(report.tokens), report);
+  return report;
+}
+
+}  // namespace penstock

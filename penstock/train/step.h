@@ -1,0 +1,38 @@
+// One optimizer step: micro-batches forward and backward, and what was seen on the way. It neither
+// updates weights nor writes files.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "penstock/data/batches.h"
+#include "penstock/models/decoder.h"
+
+namespace penstock {
+
+/// Means over the step's tokens, micro-batches and MoE layers.
+struct StepReport {
+  double loss = 0;        ///< cross-entropy, nats per token
+  double total_loss = 0;  ///< with auxiliary losses
+  std::int64_t tokens = 0, bytes = 0;
+  double flops = 0;       ///< useful training FLOPs
+  // MoE only:
+  double sparsity = 0, active_experts = 0;
+  std::vector<double> sparsity_by_layer;
+  std::vector<std::vector<double>> load;  ///< [L][E], assignments per token
+  std::map<std::string, double> statistics;
+  /// "" or what was not finite: "the loss", and the first layer that produced it.
+  std::string non_finite;
+};
+
+/// Accumulates gradients of (mean-token cross-entropy + Σ auxiliary losses), averaged over the
+/// micro-batches, into the model's parameters. Stops early, without gradients to trust, when a loss
+/// is not finite.
+/// @param draw_seed  seeds stochastic routers; the same value draws the same numbers
+StepReport forward_backward(Decoder& model, const std::vector<Batch>& micro_batches,
+                            RoutingContext context, std::uint64_t draw_seed,
+                            std::span<const std::int32_t> token_bytes);
+
+}  // namespace penstock

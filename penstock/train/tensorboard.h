@@ -1,0 +1,35 @@
+// TensorBoard event files with scalars only. Not a protobuf library: the three messages are encoded
+// by hand.
+// Source: tensorflow/core/util/event.proto, framework/summary.proto, lib/io/record_writer.cc (the
+// framing: length, masked CRC-32C of it, data, masked CRC-32C of it).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "penstock/base/file_system.h"
+
+namespace penstock {
+
+/// One new event file in a run's directory; TensorBoard joins the files of a directory.
+class TensorboardWriter {
+ public:
+  /// @param resume_step  where the run stands; what an earlier file holds from later steps is
+  ///                     withdrawn (TensorBoard purges on a session's start)
+  TensorboardWriter(FileSystem& fs, const std::filesystem::path& directory,
+                    std::int64_t resume_step);
+  /// Appends one event with a value per tag. `wall_seconds` since 1970.
+  void scalars(std::int64_t step, double wall_seconds, const std::map<std::string, double>& values);
+  void sync();
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void record(const std::string& event);
+  std::filesystem::path path_;
+  std::unique_ptr<OutputFile> file_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,147 @@
+#include "penstock/train/trainer.h"
+
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "penstock/base/error.h"
+#include "penstock/base/random.h"
+#include "penstock/models/tensor_names.h"
+#include "penstock/optim/schedule.h"
+
+namespace penstock {
+namespace {
+
+// Streams of the recipe's seed, so that data order does not depend on what the model draws.
+constexpr std::uint64_t model_stream = 1, data_stream = 2, router_stream = 3;
+
+std::shared_ptr<Decoder> build_model(const Recipe& recipe) {
+  // One 64-bit seed for libtorch's generator; restored for a caller's own use of it.
+  torch::manual_seed(random_bits(static_cast<std::uint64_t>(recipe.train.seed), model_stream, 0));
+  auto model = std::make_shared<Decoder>(recipe.model);
+  const at::Device device(recipe.run.device);
+  if (!device.is_cpu()) model->to(device);
+  model->train();
+  return model;
+}
+
+Recipe with_vocab(Recipe recipe, const Corpus& corpus) {
+  if (recipe.model.vocab == 0) recipe.model.vocab = corpus.vocab_size();
+  PENSTOCK_CHECK(recipe.model.vocab >= corpus.vocab_size(), "model.vocab = ", recipe.model.vocab,
+                 " is smaller than the corpus's ", corpus.vocab_size(), " (", corpus.path(),
+                 "); raise it, or set it to 0 to take the corpus's");
+  return recipe;
+}
+
+void check_device(const std::string& name) {
+  try {
+    const at::Device device(name);
+    PENSTOCK_CHECK(device.is_cpu() || (device.is_cuda() && torch::cuda::is_available()),
+                   "run.device = '", name, "': this libtorch sees no such device; use cpu");
+  } catch (const c10::Error&) {
+    fail("run.device = '", name, "' is not a device; use cpu, cuda or cuda:N");
+  }
+}
+
+}  // namespace
+
+Trainer::Trainer(const Recipe& recipe, Corpus corpus)
+    : recipe_(with_vocab(recipe, corpus)), corpus_(std::move(corpus)) {
+  check_device(recipe_.run.device);
+  const TrainConfig& train = recipe_.train;
+  model_ = build_model(recipe_);
+  optimizer_ = std::make_unique<AdamW>(*model_, AdamWConfig{.beta1 = train.beta1,
+                                                            .beta2 = train.beta2,
+                                                            .eps = train.eps,
+                                                            .weight_decay = train.weight_decay,
+                                                            .clip = train.clip});
+  batches_ = std::make_shared<TrainingBatches>(
+      corpus_, TrainingOptions{
+                   .sequence_length = train.sequence_length,
+                   .batch_sequences = train.batch_sequences,
+                   .seed = random_bits(static_cast<std::uint64_t>(train.seed), data_stream, 0),
+                   .sampling = parse_sampling(recipe_.data.sampling),
+                   .isolate_documents = recipe_.data.isolate_documents});
+}
+
+void Trainer::start_prefetch() {
+  prefetcher_ = std::make_unique<Prefetcher>(
+      [batches = batches_](std::int64_t step) { return batches->batch(step); }, step_);
+}
+
+RoutingContext Trainer::context() const {
+  RoutingContext context;
+  context.step = step_;
+  context.total_steps = recipe_.train.steps;
+  return context;
+}
+
+StepOutcome Trainer::advance() {
+  if (!prefetcher_) start_prefetch();
+  const auto start = std::chrono::steady_clock::now();
+  const TrainConfig& train = recipe_.train;
+  const Batch batch = prefetcher_->next();
+  std::vector<Batch> micro_batches;
+  for (std::int64_t first = 0; first < train.batch_sequences; first += train.micro_batch)
+    micro_batches.push_back(batch.slice(first, train.micro_batch));
+  RoutingContext routing = context();
+  routing.training = true;
+  optimizer_->zero_gradients();
+
+  StepOutcome out;
+  const std::uint64_t draw_seed = random_bits(static_cast<std::uint64_t>(train.seed), router_stream,
+                                              static_cast<std::uint64_t>(step_));
+  out.report = forward_backward(*model_, micro_batches, routing, draw_seed, corpus_.token_bytes());
+  out.learning_rate = learning_rate({.shape = train.lr_schedule,
+                                     .lr = train.lr,
+                                     .min_lr = train.min_lr,
+                                     .warmup_steps = train.warmup_steps,
+                                     .total_steps = train.steps},
+                                    step_);
+  if (!out.report.non_finite.empty()) {
+    out.failure = out.report.non_finite;
+    prefetcher_.reset();
+    return out;
+  }
+  out.gradient_norm = optimizer_->gradient_norm();
+  if (!std::isfinite(out.gradient_norm)) {
+    const std::string culprit = optimizer_->non_finite_gradient();
+    out.failure = "the gradient is not finite, first in " +
+                  (culprit.empty() ? "the global norm (overflow)" : culprit);
+    prefetcher_.reset();
+    return out;
+  }
+  optimizer_->step(out.learning_rate, out.gradient_norm);
+  for (const auto& balancer : model_->balancers())
+    balancer->after_step({.sparsity = out.report.sparsity});
+  ++step_;
+  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return out;
+}
+
+Evaluation Trainer::evaluate(Split split, std::int64_t max_tokens,
+                             const std::function<void(double, const LossTotals&)>& progress) {
+  return penstock::evaluate(*model_, corpus_,
+                            {.split = split,
+                             .sequence_length = recipe_.train.sequence_length,
+                             .batch_sequences = recipe_.train.micro_batch,
+                             .max_tokens = max_tokens,
+                             .isolate_documents = recipe_.data.isolate_documents,
+                             .context = context(),
+                             .progress = progress});
+}
+
+std::map<std::string, at::Tensor> Trainer::model_tensors() { return file_tensors(*model_); }
+
+std::map<std::string, at::Tensor> Trainer::optimizer_tensors() const { return optimizer_->state(); }
+
+void Trainer::restore(std::int64_t step, const std::map<std::string, at::Tensor>& model,
+                      const std::map<std::string, at::Tensor>& optimizer, const std::string& where) {
+  load_file_tensors(*model_, model, where);
+  optimizer_->load_state(optimizer, step);
+  step_ = step;
+  prefetcher_.reset();
+}
+
+}  // namespace penstock

@@ -1,0 +1,66 @@
+// The training state of one run, step by step: model, optimizer, data, balancers. Files, signals and
+// progress are run.cpp's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "penstock/data/corpus.h"
+#include "penstock/data/prefetcher.h"
+#include "penstock/eval/perplexity.h"
+#include "penstock/models/decoder.h"
+#include "penstock/optim/adamw.h"
+#include "penstock/train/recipe.h"
+#include "penstock/train/step.h"
+
+namespace penstock {
+
+/// What a step did, besides the report of its forward and backward passes.
+struct StepOutcome {
+  StepReport report;
+  double learning_rate = 0, gradient_norm = 0, seconds = 0;
+  /// "" or why the update was not made: the state is that of the last good step.
+  std::string failure;
+};
+
+class Trainer {
+ public:
+  /// Builds the model from the recipe's seed. A vocabulary of 0 becomes the corpus's.
+  Trainer(const Recipe& recipe, Corpus corpus);
+
+  /// Steps done so far.
+  std::int64_t step() const { return step_; }
+  const Recipe& recipe() const { return recipe_; }
+  Decoder& model() { return *model_; }
+  const Corpus& corpus() const { return corpus_; }
+
+  /// One optimizer step; balancers' shared state moves after it.
+  StepOutcome advance();
+  /// Routing context of the current step.
+  RoutingContext context() const;
+  /// Validation (or another split) at the current step.
+  Evaluation evaluate(Split split, std::int64_t max_tokens,
+                      const std::function<void(double, const LossTotals&)>& progress = {});
+
+  /// The model's tensors under their file names, and the optimizer's; both alias the live state.
+  std::map<std::string, at::Tensor> model_tensors();
+  std::map<std::string, at::Tensor> optimizer_tensors() const;
+  /// Continues from what a checkpoint held.
+  void restore(std::int64_t step, const std::map<std::string, at::Tensor>& model,
+               const std::map<std::string, at::Tensor>& optimizer, const std::string& where);
+
+ private:
+  void start_prefetch();
+
+  Recipe recipe_;
+  Corpus corpus_;
+  std::shared_ptr<Decoder> model_;
+  std::unique_ptr<AdamW> optimizer_;
+  std::shared_ptr<const TrainingBatches> batches_;
+  std::unique_ptr<Prefetcher> prefetcher_;
+  std::int64_t step_ = 0;
+};
+
+}  // namespace penstock
