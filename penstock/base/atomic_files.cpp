@@ -64,10 +64,14 @@ bool another_running_process(int pid) {
 
 }  // namespace
 
+std::filesystem::path temporary_path(const std::filesystem::path& path) {
+  return aside(path, ".tmp-");
+}
+
 AtomicFile::AtomicFile(FileSystem& fs, std::filesystem::path path, std::uint64_t expected_bytes)
     : fs_(fs),
       path_(std::move(path)),
-      temporary_(aside(path_, ".tmp-")),
+      temporary_(temporary_path(path_)),
       expected_bytes_(expected_bytes) {
   explain_full_disk([&] { file_ = fs_.open(temporary_, OpenMode::kTruncate); });
 }
@@ -120,7 +124,7 @@ void write_file_atomically(FileSystem& fs, const std::filesystem::path& path,
 }
 
 AtomicDirectory::AtomicDirectory(FileSystem& fs, std::filesystem::path path)
-    : fs_(fs), path_(std::move(path)), temporary_(aside(path_, ".tmp-")) {
+    : fs_(fs), path_(std::move(path)), temporary_(temporary_path(path_)) {
   fs_.remove_all(temporary_);
   fs_.create_directory(temporary_);
 }

@@ -71,6 +71,9 @@ class AtomicDirectory {
   bool committed_ = false;
 };
 
+/// Where `path` is made: `.NAME.tmp-PID` beside it.
+std::filesystem::path temporary_path(const std::filesystem::path& path);
+
 /// Removes what writers that no longer run left in `directory` (`.NAME.tmp-PID`), and puts back an
 /// `.NAME.old-PID` whose successor never appeared. This process must not be writing there.
 void clean_leftovers(FileSystem& fs, const std::filesystem::path& directory);
