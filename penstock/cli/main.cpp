@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   penstock::add_data_command(app);
   penstock::add_train_command(app, exit_code);
   penstock::add_eval_command(app);
-  penstock::add_study_command(app);
+  penstock::add_study_command(app, exit_code);
   penstock::add_report_command(app);
   penstock::add_info_command(app);
   penstock::add_routers_command(app);

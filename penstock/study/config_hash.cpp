@@ -39,7 +39,7 @@ std::map<std::string, std::string> flatten(const ConfigNode& root) {
 std::string config_hash(const ConfigNode& resolved, const std::string& corpus_hash) {
   std::string text;
   for (const auto& [key, value] : flatten(resolved)) {
-    if (key.starts_with("run.")) continue;
+    if (key.starts_with("run.") || key == "name" || key == "description") continue;
     if (key == "data.corpus" && !corpus_hash.empty())
       text += "data.corpus = #" + corpus_hash + "\n";
     else

@@ -13,8 +13,8 @@ namespace penstock::study {
 /// FNV-1a, 64 bits (Fowler, Noll and Vo).
 std::uint64_t fnv1a(std::string_view text);
 
-/// 16 hex digits over the resolved recipe's canonical text, without [run] (threads, folders and
-/// logging change no result that is compared) and with the corpus's path replaced by its content's
+/// 16 hex digits over the resolved recipe's canonical text, without name, description and [run]
+/// (which change no result that is compared) and with the corpus's path replaced by its content's
 /// hash. The seed counts.
 std::string config_hash(const ConfigNode& resolved, const std::string& corpus_hash);
 

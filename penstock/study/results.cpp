@@ -6,9 +6,9 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <sstream>
-#include <string_view>
+#include <tuple>
 
+#include "penstock/base/atomic_files.h"
 #include "penstock/study/json_field.h"
 
 namespace penstock::study {
@@ -19,6 +19,7 @@ using nlohmann::json;
 constexpr const char* kStudyFormat = "penstock-study";
 constexpr const char* kRowsFormat = "penstock-rows";
 constexpr int kVersion = 1;
+constexpr auto kReplace = json::error_handler_t::replace;  // a label may hold broken UTF-8
 
 json parse_file(const std::string& path, const char* format) {
   std::ifstream in(path, std::ios::binary);
@@ -171,7 +172,8 @@ StudyResults results_from_json(const json& object, const std::string& where) {
 }
 
 void write_results(const StudyResults& results, const std::string& path) {
-  write_text_file(path, to_json(results).dump(1) + "\n");
+  write_file_atomically(real_file_system(), path,
+                        to_json(results).dump(1, ' ', false, kReplace) + "\n");
 }
 
 StudyResults read_results(const std::string& path) {
@@ -195,18 +197,8 @@ void merge_kept_rows(const std::string& path, std::span<const RunRow> rows) {
   });
   const json object = {
       {"format", kRowsFormat}, {"version", kVersion}, {"rows", rows_to_json(kept)}};
-  write_text_file(path, object.dump(1) + "\n");
-}
-
-void write_text_file(const std::string& path, std::string_view text) {
-  const std::string aside = path + ".partial";
-  std::ofstream out(aside, std::ios::binary | std::ios::trunc);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  out.close();
-  PENSTOCK_CHECK(out, aside, ": cannot be written; check that the folder exists and has space");
-  std::error_code error;
-  std::filesystem::rename(aside, path, error);
-  PENSTOCK_CHECK(!error, path, ": cannot be replaced: ", error.message());
+  write_file_atomically(real_file_system(), path,
+                        object.dump(1, ' ', false, kReplace) + "\n");
 }
 
 }  // namespace penstock::study

@@ -55,7 +55,4 @@ std::vector<RunRow> read_kept_rows(const std::string& path);
 /// Adds finished rows to the file, replacing equal keys; other rows stay. Written aside, renamed.
 void merge_kept_rows(const std::string& path, std::span<const RunRow> rows);
 
-/// Writes a file completely or not at all. Throws Error.
-void write_text_file(const std::string& path, std::string_view text);
-
 }  // namespace penstock::study

@@ -1,17 +1,13 @@
 // Stage borders from trailing means.
 #include "penstock/study/stages.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "penstock/base/error.h"
+#include "penstock/train/run_record.h"
 
 namespace penstock::study {
 namespace {
 
-constexpr std::size_t kSettleWindow = 20;
 constexpr std::size_t kRiseWindow = 5;
-constexpr double kSettleBand = 0.02;
 constexpr double kRiseShare = 0.1;
 
 // Mean of the `window` values that end at `last`.
@@ -25,18 +21,16 @@ double trailing_mean(std::span<const double> values, std::size_t last, std::size
 
 const std::string_view kStageRule =
     "Stage III begins at the first step whose mean sparsity over the last 20 steps is within ±0.02 "
-    "of the target 1 − k/E. Stage II begins where the 5-step mean has climbed a tenth of the way "
+    "of the target 1 − k/E and stays there for the next 20 steps. Stage II begins where the 5-step mean has climbed a tenth of the way "
     "from its lowest value before that to the target. Everything earlier is stage I.";
 
 Stages find_stages(std::span<const double> steps, std::span<const double> sparsity, double target) {
   PENSTOCK_ASSERT(steps.size() == sparsity.size());
   Stages stages;
   std::size_t end = sparsity.size();
-  for (std::size_t i = kSettleWindow; i <= sparsity.size(); ++i) {
-    if (std::abs(trailing_mean(sparsity, i - 1, kSettleWindow) - target) > kSettleBand) continue;
-    stages.settled = static_cast<std::int64_t>(steps[i - 1]);
-    end = i;
-    break;
+  if (const auto settled = settled_step({sparsity.begin(), sparsity.end()}, target); settled > 0) {
+    end = static_cast<std::size_t>(settled);
+    stages.settled = static_cast<std::int64_t>(steps[end - 1]);
   }
   if (end < kRiseWindow) return stages;
   std::size_t lowest = kRiseWindow - 1;

@@ -1,0 +1,10 @@
+// `penstock report`: draws the page of a run or a study again.
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace penstock {
+
+void add_report_command(CLI::App& app);
+
+}  // namespace penstock

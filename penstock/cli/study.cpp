@@ -1,0 +1,95 @@
+#include "penstock/cli/study.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "penstock/study/report.h"
+#include "penstock/study/study_runner.h"
+
+namespace penstock {
+namespace {
+
+struct Options {
+  std::string study, out, results;
+  std::vector<std::string> overrides;
+  bool report_only = false, json = false, quiet = false;
+};
+
+std::string quoted(const std::string& word) {
+  const bool plain = word.find_first_not_of(
+                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,+") ==
+                         std::string::npos &&
+                     !word.empty();
+  if (plain) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+std::string command_line(const Options& options) {
+  std::string out = "penstock study " + quoted(options.study);
+  for (const auto& set : options.overrides) out += " --set " + quoted(set);
+  if (!options.out.empty()) out += " --out " + quoted(options.out);
+  if (!options.results.empty()) out += " --results " + quoted(options.results);
+  return out;
+}
+
+int run(const Options& options) {
+  const auto config = study::read_study(options.study, options.overrides);
+  std::FILE* progress = options.quiet ? nullptr : stderr;
+  const study::StudyOptions how{.output = options.out.empty() ? "studies/" + config.name : options.out,
+                                .kept_rows = options.results,
+                                .command = command_line(options),
+                                .report_only = options.report_only,
+                                .progress = progress};
+  const auto outcome = study::run_study(config, how, study::training_hooks(progress));
+  if (options.json)
+    fmt::print("{}\n", study::to_json(outcome.results).dump());
+  else
+    fmt::print("{}\n{} of {} runs finished; {}/results.json{}\n",
+               study::results_table(outcome.results), outcome.results.rows.size(),
+               outcome.results.planned_runs, how.output,
+               outcome.results.rows.empty() ? "" : ", " + how.output + "/report.html");
+  if (!outcome.interrupted) return 0;
+  fmt::print(stderr, "interrupted; the state is saved. Continue with: {}\n", how.command);
+  return 130;
+}
+
+}  // namespace
+
+void add_study_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("study", "Train variants over several seeds and compare them");
+  command->add_option("STUDY", options->study, "study (TOML)")->required();
+  command->add_option("--out", options->out, "output directory; default studies/<the study's name>");
+  command->add_option("--results", options->results,
+                      "file that keeps finished rows between sittings; made if absent");
+  command->add_option("--set", options->overrides, "override a key of every recipe: --set train.steps=100")
+      ->expected(1)
+      ->take_all();
+  command->add_flag("--report-only", options->report_only, "train nothing; report what is finished");
+  command->add_flag("--json", options->json, "print results.json's object instead of the table");
+  command->add_flag("--quiet", options->quiet, "no progress");
+  command->footer(
+      "Examples:\n"
+      "  penstock study recipes/demo/study.toml --set data.corpus=corpus\n"
+      "  penstock study long.toml --results long-rows.json    a long study, in parts\n"
+      "  penstock study recipes/demo/study.toml --report-only\n"
+      "Finished runs are not repeated and interrupted ones resume, so the same command continues.\n"
+      "A study file:\n"
+      "  name = \"demo\"                        base = \"remoe.toml\"     seeds = [1, 2, 3]\n"
+      "  [set]                                for every variant\n"
+      "  train.steps = 400\n"
+      "  [variants.topk]\n"
+      "  label = \"top-1\"\n"
+      "  recipe = \"topk.toml\"                 instead of base\n"
+      "  set = {\"model.router.k\" = 1}         for this variant\n"
+      "  match_compute = \"remoe\"              as many steps as that variant's FLOPs allow");
+  command->callback([options, &exit_code] { exit_code = run(*options); });
+}
+
+}  // namespace penstock

@@ -1,0 +1,159 @@
+// Tables of the report: results, domains, settings.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "penstock/study/columns.h"
+#include "penstock/study/html.h"
+#include "penstock/study/page_sections.h"
+
+namespace penstock::study {
+namespace {
+
+std::string spread_html(const Spread& value, const std::function<std::string(double)>& format) {
+  if (value.count == 0) return "–";
+  std::string out = escape(format(value.mean));
+  if (value.sd) out += " <span class=\"sd\">± " + escape(format(*value.sd)) + "</span>";
+  return out;
+}
+
+// The variant with the lowest mean, where there is something to choose from.
+const VariantSummary* lowest(Variants variants, const std::function<Spread(const VariantSummary&)>& value) {
+  if (variants.size() < 2) return nullptr;
+  const VariantSummary* best = nullptr;
+  for (const auto& variant : variants)
+    if (value(variant).count > 0 && (!best || value(variant).mean < value(*best).mean))
+      best = &variant;
+  return best;
+}
+
+Spread domain_loss(const VariantSummary& variant, const std::string& domain) {
+  std::vector<double> losses;
+  for (const RunRow* row : variant.rows) {
+    if (!row->validation) continue;
+    const auto it = row->validation->by_domain.find(domain);
+    if (it != row->validation->by_domain.end()) losses.push_back(it->second.loss);
+  }
+  return spread(losses);
+}
+
+std::string fixed4(double value) { return fmt::format("{:.4f}", value); }
+
+std::string setting(const VariantSummary& variant, const std::string& key) {
+  const auto& settings = variant.rows[0]->settings;
+  const auto it = settings.find(key);
+  return it == settings.end() ? "–" : it->second;
+}
+
+std::string settings_table(Variants variants, const std::vector<std::string>& keys, bool by_variant) {
+  std::string out = "<div class=\"scroll\"><table class=\"settings\"><tr><th>key</th>";
+  if (by_variant)
+    for (std::size_t i = 0; i < variants.size(); ++i)
+      out += "<th>" + dot(i) + escape(variants[i].label) + "</th>";
+  else
+    out += "<th>value</th>";
+  out += "</tr>";
+  for (const auto& key : keys) {
+    out += "<tr><td>" + escape(key) + "</td>";
+    for (std::size_t i = 0; i < (by_variant ? variants.size() : 1); ++i)
+      out += "<td>" + escape(setting(variants[i], key)) + "</td>";
+    out += "</tr>";
+  }
+  return out + "</table></div>";
+}
+
+}  // namespace
+
+std::string results_section(Variants variants) {
+  const auto columns = filled_columns(variants);
+  std::string out = "<h2>Results</h2><div class=\"card\"><div class=\"scroll\"><table><tr><th>variant</th><th title=\"runs\">seeds</th>";
+  for (const auto& column : columns)
+    out += fmt::format("<th title=\"{}\">{}</th>", escape(column.explanation), escape(column.title));
+  out += "</tr>";
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    out += fmt::format("<tr><td>{}{}</td><td>{}</td>", dot(i), escape(variants[i].label),
+                       variants[i].rows.size());
+    for (const auto& column : columns) {
+      const bool best = column.lower_is_better && lowest(variants, column.value) == &variants[i];
+      out += fmt::format("<td{}>{}</td>", best ? " class=\"best\"" : "",
+                         spread_html(column.value(variants[i]), column.format));
+    }
+    out += "</tr>";
+  }
+  out += "</table></div>";
+  const auto pairs = compare_pairs(variants);
+  if (!pairs.empty()) {
+    out += "<ul class=\"pairs\">";
+    for (const auto& pair : pairs) out += "<li>" + escape(pair_text(pair)) + "</li>";
+    out += "</ul>";
+  }
+  out += "</div><p class=\"note\">Mean ± standard deviation over seeds. Losses are nats per token; "
+         "the tinted cell is the lowest mean of its column, which by itself says nothing about "
+         "significance";
+  out += pairs.empty() ? ".</p>" : ": see the differences seed by seed below the table.</p>";
+  return out;
+}
+
+std::string domain_section(Variants variants) {
+  std::set<std::string> domains;
+  for (const auto& variant : variants)
+    for (const RunRow* row : variant.rows)
+      if (row->validation)
+        for (const auto& [name, loss] : row->validation->by_domain) domains.insert(name);
+  if (domains.empty()) return "";
+  std::string out = "<h2>Validation loss by domain</h2><div class=\"card scroll\"><table><tr><th>domain</th>";
+  for (std::size_t i = 0; i < variants.size(); ++i)
+    out += "<th>" + dot(i) + escape(variants[i].label) + "</th>";
+  out += "</tr>";
+  for (const auto& domain : domains) {
+    const auto value = [&](const VariantSummary& v) { return domain_loss(v, domain); };
+    out += "<tr><td>" + escape(domain) + "</td>";
+    for (const auto& variant : variants)
+      out += fmt::format("<td{}>{}</td>",
+                         lowest(variants, value) == &variant ? " class=\"best\"" : "",
+                         spread_html(value(variant), fixed4));
+    out += "</tr>";
+  }
+  return out + "</table></div>";
+}
+
+std::string settings_section(Variants variants) {
+  std::set<std::string> keys;
+  for (const auto& variant : variants)
+    for (const auto& [key, value] : variant.rows[0]->settings) keys.insert(key);
+  std::vector<std::string> different, shared;
+  for (const auto& key : keys) {
+    const bool by_nature = key == "name" || key == "description" || key == "train.seed";
+    if (by_nature && variants.size() > 1) continue;
+    const bool equal = std::ranges::all_of(variants, [&](const VariantSummary& variant) {
+      return setting(variant, key) == setting(variants[0], key);
+    });
+    (equal ? shared : different).push_back(key);
+  }
+  if (keys.empty()) return "";
+  std::string out = "<h2>Settings</h2><div class=\"card\">";
+  if (!different.empty())
+    out += "<h3>Where the variants differ</h3>" + settings_table(variants, different, true);
+  if (!shared.empty())
+    out += fmt::format("<details{}><summary>{}</summary>{}</details>",
+                       variants.size() > 1 ? "" : " open",
+                       variants.size() > 1 ? "What they share" : "All settings",
+                       settings_table(variants, shared, false));
+  return out + "</div>";
+}
+
+std::string reproduce_section(const StudyResults& results) {
+  std::string out = "<h2>How to reproduce</h2><div class=\"card\">";
+  if (!results.command.empty())
+    out += "<div class=\"scroll\"><pre>" + escape(results.command) + "</pre></div>";
+  out += "<details><summary>Runs and their configuration hashes</summary><div class=\"scroll\"><table><tr>"
+         "<th>variant</th><th>seed</th><th>steps</th><th>hours</th><th>date</th><th>hash</th></tr>";
+  for (const auto& row : results.rows)
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2f}</td><td>{}</td><td><code>{}</code></td></tr>",
+                       escape(row.label), row.seed, row.steps, row.seconds / 3600,
+                       escape(row.finished_at), escape(row.config_hash));
+  return out + "</table></div></details></div>";
+}
+
+}  // namespace penstock::study

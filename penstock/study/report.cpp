@@ -1,0 +1,54 @@
+// Directories to report.html.
+#include "penstock/study/report.h"
+
+#include <filesystem>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/study/run_reader.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string setting_text(const study::RunRow& row, const std::string& key) {
+  const auto it = row.settings.find(key);
+  if (it == row.settings.end() || it->second.size() < 2) return "";
+  return it->second.substr(1, it->second.size() - 2);  // a TOML string, quoted
+}
+
+std::string write_page(const study::StudyResults& results, const fs::path& directory) {
+  const std::string path = (directory / "report.html").string();
+  write_file_atomically(real_file_system(), path, study::report_page(results));
+  return path;
+}
+
+}  // namespace
+
+void write_run_report(const std::string& run_directory) {
+  study::RunRow row = study::read_run(run_directory);
+  study::StudyResults results{.planned_runs = 1};
+  const std::string name = setting_text(row, "name");
+  if (!name.empty()) row.label = name;
+  results.name = results.title = row.label;
+  results.claim = setting_text(row, "description");
+  results.command = "penstock train " + run_directory + "/config.toml --out " + run_directory + "-again";
+  results.rows.push_back(std::move(row));
+  write_page(results, run_directory);
+}
+
+std::string write_report(const std::string& directory) {
+  const fs::path folder(directory);
+  if (fs::exists(folder / "results.json")) {
+    const auto results = study::read_results((folder / "results.json").string());
+    PENSTOCK_CHECK(!results.rows.empty(), directory, ": no run of this study has finished yet");
+    return write_page(results, folder);
+  }
+  PENSTOCK_CHECK(fs::exists(folder / "metrics.jsonl"), directory,
+                 ": holds neither results.json (a study) nor metrics.jsonl (a run)");
+  write_run_report(directory);
+  return (folder / "report.html").string();
+}
+
+}  // namespace penstock

@@ -1,0 +1,145 @@
+// The page, put together from its sections.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "penstock/base/error.h"
+#include "penstock/study/assets.h"
+#include "penstock/study/charts.h"
+#include "penstock/study/columns.h"
+#include "penstock/study/html.h"
+#include "penstock/study/page_sections.h"
+#include "penstock/study/report.h"
+#include "penstock/study/stages.h"
+
+namespace penstock::study {
+namespace {
+
+std::string joined(const std::set<std::string>& words) {
+  std::string out;
+  for (const auto& word : words)
+    if (!word.empty()) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
+std::string fact(const std::string& name, const std::string& value) {
+  return value.empty() ? "" : fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", name, escape(value));
+}
+
+std::string header(const StudyResults& results) {
+  std::set<std::string> corpora, machines, dates;
+  std::set<std::int64_t> seeds;
+  double seconds = 0, peak = 0;
+  for (const auto& row : results.rows) {
+    if (const auto it = row.settings.find("data.corpus"); it != row.settings.end())
+      corpora.insert(it->second);
+    machines.insert(row.machine);
+    dates.insert(row.finished_at);
+    seeds.insert(row.seed);
+    seconds += row.seconds;
+    peak = std::max(peak, row.peak_flops);
+  }
+  std::string seed_list;
+  for (const auto seed : seeds) seed_list += (seed_list.empty() ? "" : ", ") + fmt::to_string(seed);
+  const auto done = std::ranges::count_if(results.rows, &RunRow::finished);
+  const auto planned = std::max<std::ptrdiff_t>(results.planned_runs, done);
+  std::string out = "<h1>" + escape(results.title) + "</h1>";
+  if (!results.claim.empty()) out += "<p class=\"claim\">" + escape(results.claim) + "</p>";
+  out += "<dl class=\"facts\">" + fact("Data", joined(corpora)) + fact("Seeds", seed_list) +
+         fact("Runs", done == planned ? fmt::format("{} finished", done)
+                                      : fmt::format("{} of {} finished", done, planned)) +
+         fact("Training time", seconds > 0 ? fmt::format("{:.0f} min", std::ceil(seconds / 60)) : "") +
+         fact("Machine", joined(machines)) +
+         fact("Measured peak", peak > 0 ? with_prefix(peak, "FLOP/s") : "");
+  dates.erase("");
+  if (!dates.empty())
+    out += fact("Date", *dates.begin() == *dates.rbegin() ? *dates.begin()
+                                                          : *dates.begin() + " to " + *dates.rbegin());
+  return out + "</dl>";
+}
+
+std::string chart_card(const char* id, const char* title, const std::string& caption) {
+  return fmt::format("<figure class=\"card\"><h3>{}</h3><div class=\"chart\"><canvas id=\"{}\" role=\"img\" "
+                     "aria-label=\"{}\"></canvas></div><figcaption>{}</figcaption></figure>",
+                     title, id, title, escape(caption));
+}
+
+std::string loss_charts(const nlohmann::json& data, bool several_seeds) {
+  const std::string band = several_seeds ? " Lines are means over seeds, bands their range." : "";
+  std::string out;
+  if (has_chart(data, "loss"))
+    out += chart_card("loss", "Training loss",
+                      "Cross-entropy without auxiliary losses, smoothed over a fiftieth of the run. "
+                      "The axis leaves out the first steps." + band);
+  if (has_chart(data, "validation"))
+    out += chart_card("validation", "Validation loss",
+                      "Measured during training on a fixed part of the validation split." + band);
+  return out.empty() ? "" : "<h2>Loss</h2><div class=\"grid\">" + out + "</div>";
+}
+
+std::string stage_table(Variants variants) {
+  std::string rows;
+  const auto whole = [](double x) { return fmt::format("{:.0f}", x); };
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    std::vector<double> begins;
+    for (const RunRow* row : variants[i].rows)
+      if (row->stages.sparsifying) begins.push_back(static_cast<double>(*row->stages.sparsifying));
+    if (begins.empty()) continue;
+    rows += fmt::format("<tr><td>{}{}</td><td>{}</td><td>{}</td></tr>", dot(i),
+                        escape(variants[i].label), spread_text(spread(begins), whole),
+                        spread_text(variants[i].settled_step, whole));
+  }
+  if (rows.empty()) return "";
+  return "<div class=\"card scroll\"><table><tr><th>variant</th><th>stage II begins at step</th>"
+         "<th>stage III begins at step</th></tr>" + rows + "</table></div>";
+}
+
+std::string routing_charts(const nlohmann::json& data, Variants variants) {
+  const std::string stages = stage_table(variants);
+  std::string out;
+  if (has_chart(data, "sparsity"))
+    out += chart_card("sparsity", "Sparsity", "Mean over layers of the share of gates that are off.");
+  if (has_chart(data, "lambda"))
+    out += chart_card("lambda", "Regulariser’s weight λ",
+                      "Raised by the factor α after every step that is less sparse than the target, "
+                      "and lowered by it otherwise.");
+  if (has_chart(data, "active"))
+    out += chart_card("active", "Active experts", "Mean per token and MoE layer, while training.");
+  if (out.empty()) return "";
+  out = "<h2>Sparsity over the steps</h2><div class=\"grid\">" + out + "</div>";
+  if (!stages.empty())
+    out += stages + "<p class=\"note\">" + escape(kStageRule) + "</p>";
+  return out;
+}
+
+}  // namespace
+
+std::string report_page(const StudyResults& results) {
+  PENSTOCK_ASSERT(!results.rows.empty());
+  const auto variants = summarize(results.rows);
+  const nlohmann::json data = chart_data(variants);
+  const bool several_seeds =
+      std::ranges::any_of(variants, [](const VariantSummary& v) { return v.rows.size() > 1; });
+  std::string out =
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+      "script-src 'unsafe-inline'; style-src 'unsafe-inline'\"><title>";
+  out += escape(results.title) + "</title><style>\n";
+  out += assets::report_css;
+  out += "</style></head><body><main>" + header(results) + results_section(variants);
+  out += loss_charts(data, several_seeds) + routing_charts(data, variants);
+  out += "<noscript><p class=\"note\">The line charts need JavaScript; everything else is here.</p></noscript>";
+  out += load_section(variants) + active_section(variants) + domain_section(variants);
+  out += speed_section(variants) + settings_section(variants) + reproduce_section(results);
+  out += "<footer>Written by Penstock " PENSTOCK_VERSION ". Charts by Chart.js (MIT licence).</footer></main>";
+  out += "<script type=\"application/json\" id=\"data\">" + script_json(data) + "</script>\n<script>";
+  out += assets::chart_js;
+  out += "</script>\n<script>\n";
+  out += assets::report_js;
+  return out + "</script></body></html>\n";
+}
+
+}  // namespace penstock::study

@@ -1,0 +1,175 @@
+// The order of a study's runs and what is already there.
+#include "penstock/study/study_runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/study/config_hash.h"
+#include "penstock/study/report.h"
+#include "penstock/study/run_reader.h"
+
+namespace penstock::study {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Session {
+ public:
+  Session(const StudyConfig& study, const StudyOptions& options, const StudyHooks& hooks)
+      : study_(study), options_(options), hooks_(hooks) {
+    if (!options.kept_rows.empty()) kept_ = read_kept_rows(options.kept_rows);
+    // A mistake in the last variant should not show after hours of training the first.
+    for (const auto& variant : study.variants) hooks.resolve(with_seed(variant, study.seeds[0]));
+    create_directories(real_file_system(), options.output);
+    gather();
+  }
+
+  bool run_missing() {
+    for (const std::int64_t seed : study_.seeds) {
+      for (const bool matching : {false, true}) {
+        for (const auto& variant : study_.variants) {
+          if (variant.match_compute.empty() == matching) continue;
+          if (rows_.contains({variant.name, seed})) continue;
+          if (!run(variant, seed)) return false;
+          publish();
+        }
+      }
+    }
+    return true;
+  }
+
+  void publish() {
+    std::vector<RunRow> finished;
+    for (const auto& [key, row] : rows_) finished.push_back(row);
+    if (!options_.kept_rows.empty()) merge_kept_rows(options_.kept_rows, finished);
+    const StudyResults current = results();
+    write_results(current, (fs::path(options_.output) / "results.json").string());
+    if (!current.rows.empty())
+      write_file_atomically(real_file_system(), fs::path(options_.output) / "report.html",
+                            report_page(current));
+  }
+
+  StudyResults results() const {
+    StudyResults out{.name = study_.name,
+                     .title = study_.title,
+                     .claim = study_.claim,
+                     .command = options_.command,
+                     .planned_runs =
+                         static_cast<int>(study_.variants.size() * study_.seeds.size())};
+    for (const auto& variant : study_.variants)
+      for (const std::int64_t seed : study_.seeds)
+        if (const auto it = rows_.find({variant.name, seed}); it != rows_.end())
+          out.rows.push_back(it->second);
+    return out;
+  }
+
+ private:
+  using Key = std::pair<std::string, std::int64_t>;
+  struct Planned {
+    ConfigNode recipe;  // resolved
+    std::string hash, directory;
+  };
+
+  static ConfigNode with_seed(const Variant& variant, std::int64_t seed) {
+    ConfigNode recipe = variant.recipe;
+    recipe.set("train.seed", ConfigNode(seed, "seeds"));
+    return recipe;
+  }
+
+  // Nothing while the run whose compute it matches is missing.
+  std::optional<Planned> plan(const Variant& variant, std::int64_t seed) const {
+    ConfigNode recipe = hooks_.resolve(with_seed(variant, seed));
+    if (!variant.match_compute.empty()) {
+      const auto target = rows_.find({variant.match_compute, seed});
+      if (target == rows_.end()) return std::nullopt;
+      recipe.set("train.steps",
+                 ConfigNode(matched_steps(target->second.total_flops, hooks_.flops_per_step(recipe)),
+                            "match_compute"));
+      recipe = hooks_.resolve(recipe);
+    }
+    Planned planned{.recipe = std::move(recipe)};
+    planned.hash = config_hash(planned.recipe, hooks_.corpus_hash(planned.recipe));
+    // The hash in the name keeps runs of an edited recipe apart from those of the earlier one.
+    planned.directory =
+        (fs::path(options_.output) / "runs" /
+         fmt::format("{}-seed-{}-{}", variant.name, seed, planned.hash))
+            .string();
+    return planned;
+  }
+
+  // Takes up every finished run, matched ones after those they match.
+  void gather() {
+    for (const bool matching : {false, true})
+      for (const auto& variant : study_.variants)
+        for (const std::int64_t seed : study_.seeds)
+          if (variant.match_compute.empty() != matching)
+            if (const auto planned = plan(variant, seed)) take_finished(variant, seed, *planned);
+  }
+
+  bool take_finished(const Variant& variant, std::int64_t seed, const Planned& planned) {
+    if (is_finished(planned.directory)) {
+      take(variant, seed, planned, read_run(planned.directory));
+      return true;
+    }
+    const auto kept = std::ranges::find_if(kept_, [&](const RunRow& row) {
+      return row.variant == variant.name && row.seed == seed && row.config_hash == planned.hash;
+    });
+    if (kept == kept_.end()) return false;
+    take(variant, seed, planned, *kept);
+    return true;
+  }
+
+  void take(const Variant& variant, std::int64_t seed, const Planned& planned, RunRow row) {
+    row.variant = variant.name;
+    row.label = variant.label;
+    row.seed = seed;
+    row.config_hash = planned.hash;
+    rows_[{variant.name, seed}] = std::move(row);
+  }
+
+  bool run(const Variant& variant, std::int64_t seed) {
+    const auto planned = plan(variant, seed);
+    PENSTOCK_ASSERT(planned, "the matched variant's run is made first");
+    if (take_finished(variant, seed, *planned)) return true;
+    if (options_.progress) {
+      fmt::print(options_.progress, "[{}/{}] {}, seed {}{}\n", rows_.size() + 1,
+                 study_.variants.size() * study_.seeds.size(), variant.label, seed,
+                 fs::exists(planned->directory) ? " (resuming)" : "");
+      std::fflush(options_.progress);
+    }
+    if (!hooks_.train(planned->recipe, planned->directory)) return false;
+    PENSTOCK_CHECK(take_finished(variant, seed, *planned), planned->directory,
+                   ": the training ended without finished.json; look at metrics.jsonl there");
+    return true;
+  }
+
+  const StudyConfig& study_;
+  const StudyOptions& options_;
+  const StudyHooks& hooks_;
+  std::vector<RunRow> kept_;
+  std::map<Key, RunRow> rows_;
+};
+
+}  // namespace
+
+std::int64_t matched_steps(double target_flops, double flops_per_step) {
+  PENSTOCK_CHECK(target_flops > 0, "match_compute: the named variant's metrics.jsonl states no FLOPs");
+  PENSTOCK_ASSERT(flops_per_step > 0);
+  return std::max<std::int64_t>(1, std::llround(target_flops / flops_per_step));
+}
+
+StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
+                       const StudyHooks& hooks) {
+  Session session(study, options, hooks);
+  const bool complete = options.report_only || session.run_missing();
+  session.publish();
+  return {.results = session.results(), .interrupted = !complete};
+}
+
+}  // namespace penstock::study

@@ -1,0 +1,52 @@
+// Carries a study out: which runs are missing, runs them, gathers rows. Training itself is behind
+// StudyHooks, so that this file knows no model.
+#pragma once
+
+#include <cstdio>
+#include <functional>
+#include <string>
+
+#include "penstock/study/results.h"
+#include "penstock/study/study_config.h"
+
+namespace penstock::study {
+
+/// What a study needs from the rest of the library.
+struct StudyHooks {
+  /// Completes and checks a recipe: every field, defaults included.
+  std::function<ConfigNode(const ConfigNode& recipe)> resolve;
+  /// Hash of the corpus the recipe names; "" where that cannot be told.
+  std::function<std::string(const ConfigNode& resolved)> corpus_hash;
+  /// Useful training FLOPs of one step at the nominal number of active experts.
+  std::function<double(const ConfigNode& resolved)> flops_per_step;
+  /// Trains in that directory, resuming what is there; false when it was interrupted.
+  std::function<bool(const ConfigNode& resolved, const std::string& run_directory)> train;
+};
+/// The hooks that train for real; `progress` may be null.
+StudyHooks training_hooks(std::FILE* progress);
+
+struct StudyOptions {
+  std::string output;              ///< folder for runs/, results.json and report.html
+  std::string kept_rows;           ///< file of finished rows to use and to extend; "" for none
+  std::string command;             ///< shown as the way to reproduce
+  bool report_only = false;        ///< train nothing
+  std::FILE* progress = nullptr;   ///< one line per run; null for silence
+};
+
+struct StudyOutcome {
+  StudyResults results;
+  bool interrupted = false;
+};
+
+/// The steps at which a variant has spent `target_flops`: target ÷ per step, to the nearest, ≥ 1.
+std::int64_t matched_steps(double target_flops, double flops_per_step);
+
+/// Trains every (variant, seed) that neither the output folder nor the kept rows hold finished under
+/// the same config hash, seed by seed. Unfinished runs resume. Variants with match_compute come last
+/// within a seed; their train.steps is set so that steps · flops_per_step equals the useful FLOPs
+/// that the named variant's run with that seed really spent. results.json, the report and the kept
+/// rows are brought up to date after every run. All recipes are checked before anything is trained.
+StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
+                       const StudyHooks& hooks);
+
+}  // namespace penstock::study

@@ -1,0 +1,40 @@
+// A study's hooks onto the trainer, the model's FLOPs and the corpus.
+#include "penstock/data/corpus.h"
+#include "penstock/models/census.h"
+#include "penstock/study/study_runner.h"
+#include "penstock/train/recipe.h"
+#include "penstock/train/run.h"
+
+namespace penstock::study {
+namespace {
+
+double nominal_flops_per_step(const ConfigNode& resolved) {
+  Recipe recipe = read_recipe(resolved);
+  if (recipe.model.vocab == 0) recipe.model.vocab = Corpus::open(recipe.data.corpus).vocab_size();
+  const double tokens =
+      static_cast<double>(recipe.train.batch_sequences * recipe.train.sequence_length);
+  const double assignments = tokens * static_cast<double>(recipe.model.moe_layers()) *
+                             static_cast<double>(recipe.model.active_experts());
+  return useful_training_flops(
+      recipe.model, tokens, causal_pairs(recipe.train.batch_sequences, recipe.train.sequence_length),
+      assignments);
+}
+
+}  // namespace
+
+StudyHooks training_hooks(std::FILE* progress) {
+  return {.resolve = [](const ConfigNode& recipe) { return write_config(read_recipe(recipe)); },
+          .corpus_hash =
+              [](const ConfigNode& resolved) {
+                const std::string path = read_recipe(resolved).data.corpus;
+                return path.empty() ? std::string() : Corpus::open(path).content_hash();
+              },
+          .flops_per_step = nominal_flops_per_step,
+          .train =
+              [progress](const ConfigNode& resolved, const std::string& run_directory) {
+                const TrainControl control{.resume = true, .quiet = !progress, .progress = progress};
+                return train_run(resolved, run_directory, control) == RunOutcome::finished;
+              }};
+}
+
+}  // namespace penstock::study
