@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "penstock/base/file_system.h"
 
@@ -20,7 +19,7 @@ class MetricsLog {
   /// Appends one line; a kill of the process cannot lose it, a crash of the machine can until
   /// sync(). Numbers read back to the same bits; NaN and infinities become null. REQUIRES:
   /// line["step"] is an integer above the last one's.
-  void append(const nlohmann::json& line);
+  void append(const nlohmann::ordered_json& line);
   /// Makes everything so far durable. To be called before the checkpoint of that step is saved.
   void sync();
 
@@ -29,8 +28,5 @@ class MetricsLog {
   std::unique_ptr<OutputFile> file_;
   std::int64_t last_step_ = 0;
 };
-
-/// The lines of a log in order; a torn last line is left out. Throws Error when there is no file.
-std::vector<nlohmann::json> read_metrics(FileSystem& fs, const std::filesystem::path& path);
 
 }  // namespace penstock
