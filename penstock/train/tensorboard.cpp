@@ -69,7 +69,7 @@ std::filesystem::path fresh_path(FileSystem& fs, const std::filesystem::path& di
 
 }  // namespace
 
-TensorboardWriter::TensorboardWriter(FileSystem& fs, const std::filesystem::path& directory,
+TensorBoardWriter::TensorBoardWriter(FileSystem& fs, const std::filesystem::path& directory,
                                      std::int64_t resume_step) {
   create_directories(fs, directory);
   path_ = fresh_path(fs, directory);
@@ -87,7 +87,7 @@ TensorboardWriter::TensorboardWriter(FileSystem& fs, const std::filesystem::path
   record(start);
 }
 
-void TensorboardWriter::scalars(std::int64_t step, double wall_seconds,
+void TensorBoardWriter::scalars(std::int64_t step, double wall_seconds,
                                 const std::map<std::string, double>& values) {
   std::string summary;
   for (const auto& [tag, number] : values) {
@@ -102,7 +102,7 @@ void TensorboardWriter::scalars(std::int64_t step, double wall_seconds,
   record(event);
 }
 
-void TensorboardWriter::record(const std::string& event) {
+void TensorBoardWriter::record(const std::string& event) {
   std::string out;
   put_fixed(out, static_cast<std::uint64_t>(event.size()));
   put_fixed(out, masked_crc(out));
@@ -111,6 +111,6 @@ void TensorboardWriter::record(const std::string& event) {
   file_->write(bytes_of(out));
 }
 
-void TensorboardWriter::sync() { file_->sync(); }
+void TensorBoardWriter::sync() { file_->sync(); }
 
 }  // namespace penstock

@@ -15,11 +15,11 @@
 namespace penstock {
 
 /// One new event file in a run's directory; TensorBoard joins the files of a directory.
-class TensorboardWriter {
+class TensorBoardWriter {
  public:
   /// @param resume_step  where the run stands; what an earlier file holds from later steps is
   ///                     withdrawn (TensorBoard purges on a session's start)
-  TensorboardWriter(FileSystem& fs, const std::filesystem::path& directory,
+  TensorBoardWriter(FileSystem& fs, const std::filesystem::path& directory,
                     std::int64_t resume_step);
   /// Appends one event with a value per tag. `wall_seconds` since 1970.
   void scalars(std::int64_t step, double wall_seconds, const std::map<std::string, double>& values);
