@@ -1,0 +1,35 @@
+// Small fp32 matrix products by libxsmm, row-major. Only this pair of files sees libxsmm.
+#pragma once
+
+#include <cstdint>
+
+namespace penstock::ops::xsmm {
+
+/// Shape of c (+)= a·b, all row-major: a [rows, depth], b [depth, columns], c [rows, columns].
+struct ProductShape {
+  std::int64_t rows, columns, depth;
+  std::int64_t a_stride, b_stride, c_stride;  ///< from row to row
+  bool transpose_a = false;                   ///< a is stored [depth, rows]
+  bool accumulate = false;                    ///< c += instead of c =
+};
+
+/// A compiled product. Calls are thread-safe; operands may be unaligned.
+class Product {
+ public:
+  void operator()(const float* a, const float* b, float* c) const { call_(b, a, c); }
+
+ private:
+  friend Product compile(const ProductShape& shape);
+  using Call = void (*)(const float*, const float*, float*, ...);
+  explicit Product(Call call) : call_(call) {}
+  Call call_;
+};
+
+/// True when libxsmm compiles kernels for this processor (AVX2 and later).
+bool supported();
+
+/// The compiled product of that shape; compiled once per process, then found by hash.
+/// REQUIRES: supported(), sizes > 0.  Thread-safe.
+Product compile(const ProductShape& shape);
+
+}  // namespace penstock::ops::xsmm

@@ -1,0 +1,126 @@
+// linear: gradients in f64 by finite differences; the fast f32 path, forward and every gradient,
+// against the f64 reference, on shapes with odd and empty sizes.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/ops/ops.h"
+#include "tests/ops/finite_difference.h"
+
+namespace penstock::ops {
+namespace {
+
+struct Results {
+  at::Tensor y, dx, dw, db;
+};
+
+Results run(const at::Tensor& x, const at::Tensor& w, const std::optional<at::Tensor>& b,
+            at::ScalarType type) {
+  const auto leaf = [&](const at::Tensor& tensor) {
+    return tensor.detach().to(type).clone().set_requires_grad(true);
+  };
+  const at::Tensor lx = leaf(x), lw = leaf(w);
+  std::optional<at::Tensor> lb;
+  if (b) lb = leaf(*b);
+  const at::Tensor y = linear(lx, lw, lb);
+  const at::Tensor probe = torch::linspace(-1, 1, y.numel(), y.options()).view(y.sizes());
+  (y * probe).sum().backward();
+  return {y.detach(), lx.grad(), lw.grad(), lb ? lb->grad() : at::Tensor()};
+}
+
+TEST(Linear, HandWorked) {
+  const auto x = torch::tensor({{1.0, 2.0}, {3.0, -1.0}}, torch::kDouble);
+  const auto w = torch::tensor({{0.5, 1.0}, {2.0, 0.0}, {-1.0, 1.0}}, torch::kDouble);
+  const auto b = torch::tensor({0.0, 10.0, 1.0}, torch::kDouble);
+  const auto expected = torch::tensor({{2.5, 12.0, 2.0}, {0.5, 16.0, -3.0}}, torch::kDouble);
+  EXPECT_TRUE(linear(x, w, b).equal(expected));
+  EXPECT_TRUE(linear(x.to(torch::kFloat), w.to(torch::kFloat), b.to(torch::kFloat))
+                  .equal(expected.to(torch::kFloat)));
+}
+
+TEST(Linear, GradientsMatchFiniteDifferences) {
+  torch::manual_seed(1);
+  const auto f64 = torch::kDouble;
+  const std::vector<at::Tensor> inputs{torch::randn({2, 3, 5}, f64), torch::randn({4, 5}, f64),
+                                       torch::randn({4}, f64)};
+  const auto report = testing::check_gradients(
+      [](const std::vector<at::Tensor>& in) { return linear(in[0], in[1], in[2]).tanh(); }, inputs);
+  EXPECT_LT(report.error, 1e-8) << report.where;
+}
+
+class LinearShapes : public ::testing::TestWithParam<std::array<int, 4>> {};
+
+TEST_P(LinearShapes, FastPathMatchesReferenceInF64) {
+  const auto [rows, in, out, bias] = GetParam();
+  torch::manual_seed(rows * 31 + in);
+  const auto x = torch::randn({rows, in}), w = torch::randn({out, in});
+  const std::optional<at::Tensor> b = bias ? std::optional(torch::randn({out})) : std::nullopt;
+  reset_dispatch_counts();
+  const Results fast = run(x, w, b, torch::kFloat);
+  const auto counts = dispatch_counts();
+  ASSERT_EQ(counts.count("linear/onednn"), 1u);
+  ASSERT_EQ(counts.count("linear.backward/onednn"), 1u);
+  ASSERT_EQ(counts.count("linear/reference"), 0u);
+  const Results exact = run(x, w, b, torch::kDouble);
+  EXPECT_EQ(dispatch_counts().at("linear.backward/reference"), 1);
+  EXPECT_LT(testing::relative_error(fast.y, exact.y), 2e-6);
+  EXPECT_LT(testing::relative_error(fast.dx, exact.dx), 2e-6);
+  EXPECT_LT(testing::relative_error(fast.dw, exact.dw), 2e-6);
+  if (b) EXPECT_LT(testing::relative_error(fast.db, exact.db), 2e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Odd, LinearShapes,
+                         ::testing::Values(std::array{1, 1, 1, 1}, std::array{7, 13, 5, 0},
+                                           std::array{33, 64, 17, 1}, std::array{0, 8, 4, 1},
+                                           std::array{5, 0, 3, 1}, std::array{200, 129, 65, 1},
+                                           std::array{512, 256, 8, 0}));
+
+TEST(Linear, ComparisonSeesOneWrongElement) {
+  torch::manual_seed(2);
+  const auto x = torch::randn({64, 48}), w = torch::randn({32, 48});
+  const Results exact = run(x, w, std::nullopt, torch::kDouble);
+  auto wrong = w.clone();
+  wrong[3][5] += 1e-3;
+  EXPECT_GT(testing::relative_error(run(x, wrong, std::nullopt, torch::kFloat).y, exact.y), 2e-5);
+}
+
+TEST(Linear, TakesStridedInputsAndPartialGradients) {
+  torch::manual_seed(3);
+  const auto x = torch::randn({12, 9}).t(), w = torch::randn({12, 7}).t();
+  auto leaf = w.detach().set_requires_grad(true);
+  const auto y = linear(x, leaf);
+  EXPECT_LT(testing::relative_error(y, torch::mm(x, w.t())), 1e-6);
+  y.sum().backward();
+  const auto expected = x.sum(0).expand({7, 12});
+  EXPECT_LT(testing::relative_error(leaf.grad(), expected), 1e-6);
+}
+
+TEST(Linear, RepeatsBitwiseWithTwoThreads) {
+  torch::manual_seed(4);
+  set_threads(2);
+  const auto x = torch::randn({4096, 64}), w = torch::randn({96, 64}), b = torch::randn({96});
+  const Results first = run(x, w, b, torch::kFloat);
+  for (int i = 0; i < 5; ++i) {
+    const Results again = run(x, w, b, torch::kFloat);
+    EXPECT_TRUE(again.y.equal(first.y) && again.dx.equal(first.dx) && again.dw.equal(first.dw) &&
+                again.db.equal(first.db));
+  }
+  set_threads(0);
+}
+
+TEST(Linear, ReferenceOnlyHolds) {
+  const ReferenceOnly only;
+  reset_dispatch_counts();
+  linear(torch::randn({2, 3}), torch::randn({4, 3}));
+  EXPECT_EQ(dispatch_counts(), (std::map<std::string, std::int64_t>{{"linear/reference", 1}}));
+}
+
+TEST(Linear, WrongShapesAreErrors) {
+  EXPECT_THROW(linear(torch::randn({2, 3}), torch::randn({4, 5})), Error);
+  EXPECT_THROW(linear(torch::randn({2, 3}), torch::randn({4, 3}), torch::randn({3})), Error);
+  EXPECT_THROW(linear(torch::randn({2, 3}), torch::randn({4, 3}, torch::kDouble)), Error);
+}
+
+}  // namespace
+}  // namespace penstock::ops
