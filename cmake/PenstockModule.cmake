@@ -1,6 +1,8 @@
 # penstock_module(<folder> [TORCH]): one folder of penstock/ as an object library with the project's
-# warnings, sanitizers and precompiled header. penstock_library(<name> FOLDERS ... LINK ...) joins
-# folders into one shared library.
+# warnings, sanitizers and precompiled header. penstock_library(<name> FOLDERS ... LINK ...
+# BUILD_LINK ... INSTALL_LINK ...) joins folders into one shared library: LINK for targets that are
+# installed too, BUILD_LINK for what only the build sees, INSTALL_LINK for what users of the
+# installed package get in its place.
 
 function(penstock_compile_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)
@@ -44,7 +46,7 @@ function(penstock_module folder)
 endfunction()
 
 function(penstock_library name)
-  cmake_parse_arguments(ARG "" "" "FOLDERS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "FOLDERS;LINK;BUILD_LINK;INSTALL_LINK" ${ARGN})
   add_library(${name} SHARED)
   foreach(folder IN LISTS ARG_FOLDERS)
     if(TARGET penstock_${folder})
@@ -56,6 +58,12 @@ function(penstock_library name)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                             $<INSTALL_INTERFACE:include>)
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
+  foreach(item IN LISTS ARG_BUILD_LINK)
+    target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:${item}>)
+  endforeach()
+  foreach(item IN LISTS ARG_INSTALL_LINK)
+    target_link_libraries(${name} PUBLIC $<INSTALL_INTERFACE:${item}>)
+  endforeach()
 endfunction()
 
 # penstock_tests(<folder> LINK ...): tests/<folder>/*.cpp as one GoogleTest binary.
