@@ -92,7 +92,8 @@ std::int64_t TrainingBatches::offset(std::int64_t sequence) const {
   }
   const auto windows = static_cast<std::uint64_t>(windows_);
   const Permutation order(windows, options_.seed, kEpochStream + index / windows);
-  return range_.begin + static_cast<std::int64_t>(order(index % windows)) * options_.sequence_length;
+  return range_.begin +
+         static_cast<std::int64_t>(order(index % windows)) * options_.sequence_length;
 }
 
 Batch TrainingBatches::batch(std::int64_t step) const {
@@ -114,7 +115,8 @@ EvaluationWindows::EvaluationWindows(Corpus corpus, Split split, const Evaluatio
     : corpus_(std::move(corpus)), options_(options), range_(corpus_.file().range(split)) {
   check_sizes(options_.sequence_length, options_.batch_sequences);
   PENSTOCK_CHECK(range_.tokens > 1, "the ", split_name(split), " split of '", corpus_.path(),
-                 "' has ", range_.tokens, " tokens and at least 2 are needed; prepare the corpus "
+                 "' has ", range_.tokens,
+                 " tokens and at least 2 are needed; prepare the corpus "
                  "with a larger share for it (--split)");
   const std::int64_t targets = range_.tokens - 1;
   split_windows_ = targets / options_.sequence_length;
@@ -123,7 +125,8 @@ EvaluationWindows::EvaluationWindows(Corpus corpus, Split split, const Evaluatio
   const std::int64_t limit = options_.max_tokens;
   if (limit > 0 && limit < targets) {
     if (split_windows_ > 0) last_length_ = 0;
-    windows_ = std::min(split_windows_, std::max<std::int64_t>(1, limit / options_.sequence_length));
+    windows_ =
+        std::min(split_windows_, std::max<std::int64_t>(1, limit / options_.sequence_length));
   }
   full_batches_ = (windows_ + options_.batch_sequences - 1) / options_.batch_sequences;
 }
@@ -142,7 +145,8 @@ Batch EvaluationWindows::batch(std::int64_t index) const {
                           options_.sequence_length, isolate);
   for (std::int64_t i = first; i < first + out.sequences; ++i) {
     // Evenly spaced; the identity when every window is taken. 128 bits, since the counts multiply.
-    const auto window = static_cast<std::int64_t>(static_cast<__int128>(i) * split_windows_ / windows_);
+    const auto window =
+        static_cast<std::int64_t>(static_cast<__int128>(i) * split_windows_ / windows_);
     append_window(corpus_.file(), range_.begin + window * options_.sequence_length, isolate, out);
   }
   return out;

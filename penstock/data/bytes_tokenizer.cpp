@@ -24,7 +24,8 @@ std::array<std::string, 256> byte_names() {
     if (code < 0x80) {
       names[byte] = static_cast<char>(code);
     } else {
-      names[byte] = {static_cast<char>(0xc0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3f))};
+      names[byte] = {static_cast<char>(0xc0 | (code >> 6)),
+                     static_cast<char>(0x80 | (code & 0x3f))};
     }
   }
   return names;
@@ -72,8 +73,10 @@ class BytesTokenizer : public Tokenizer {
                        {"rstrip", false},
                        {"normalized", false},
                        {"special", true}});
-    const nlohmann::json level = {
-        {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
+    const nlohmann::json level = {{"type", "ByteLevel"},
+                                  {"add_prefix_space", false},
+                                  {"trim_offsets", true},
+                                  {"use_regex", false}};
     const nlohmann::json json = {{"version", "1.0"},
                                  {"added_tokens", added},
                                  {"pre_tokenizer", level},

@@ -24,15 +24,15 @@ struct Corpus::State {
 Corpus Corpus::open(const std::string& path) {
   const std::filesystem::path root(path);
   PENSTOCK_CHECK(std::filesystem::is_directory(root), "no corpus at '", path,
-                 "': it is not a directory; make one with 'penstock data prepare INPUT --out ", path,
-                 "'");
+                 "': it is not a directory; make one with 'penstock data prepare INPUT --out ",
+                 path, "'");
   PENSTOCK_CHECK(std::filesystem::exists(root / kTokensFile), "no corpus at '", path,
                  "': it holds no ", kTokensFile, "; make one with 'penstock data prepare'");
   auto file = TokenFile::open((root / kTokensFile).string());
   auto tokenizer = load_tokenizer(path);
   PENSTOCK_CHECK(tokenizer->vocab_size() == file.vocab_size(), "the corpus '", path,
-                 "' was not made with the tokenizer beside it: its tokens count ", file.vocab_size(),
-                 " entries and the tokenizer ", tokenizer->vocab_size());
+                 "' was not made with the tokenizer beside it: its tokens count ",
+                 file.vocab_size(), " entries and the tokenizer ", tokenizer->vocab_size());
   Xxh64 hash;
   const std::uint64_t content = file.content_hash();
   hash.update(std::as_bytes(std::span(&content, 1)));

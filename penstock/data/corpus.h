@@ -41,7 +41,8 @@ class Corpus {
   TextCount count(Split split, std::size_t domain) const;
   /// Bytes of text that each token id stands for; 0 for end-of-document.
   std::span<const std::int32_t> token_bytes() const;
-  /// Names the tokens, tables and tokenizer: 16 hexadecimal digits. Equal corpora have equal hashes.
+  /// Names the tokens, tables and tokenizer: 16 hexadecimal digits. Equal corpora have equal
+  /// hashes.
   std::string content_hash() const;
 
  private:

@@ -34,7 +34,8 @@ class Permutation {
   std::uint64_t scramble(std::uint64_t x) const {
     std::uint64_t left = x >> half_bits_, right = x & mask_;
     for (std::uint64_t round = 0; round < kRounds; ++round) {
-      const std::uint64_t next = left ^ (mix64(key_ + round * 0x632be59bd9b4e019ULL + right) & mask_);
+      const std::uint64_t next =
+          left ^ (mix64(key_ + round * 0x632be59bd9b4e019ULL + right) & mask_);
       left = right;
       right = next;
     }

@@ -85,7 +85,9 @@ class Message {
           numbers_[field] = *value;
           break;
         }
-        case 1: skip = 8; break;
+        case 1:
+          skip = 8;
+          break;
         case 2: {
           const auto length = varint(bytes);
           if (!length || *length > bytes.size()) return;
@@ -93,8 +95,11 @@ class Message {
           messages_[field] = bytes.substr(0, skip);
           break;
         }
-        case 5: skip = 4; break;
-        default: return;
+        case 5:
+          skip = 4;
+          break;
+        default:
+          return;
       }
       if (skip > bytes.size()) return;
       bytes.remove_prefix(skip);
@@ -128,13 +133,14 @@ class SentencePieceTokenizer : public Tokenizer {
  public:
   SentencePieceTokenizer(std::string model, const std::string& name) : model_(std::move(model)) {
     const auto status = processor_.LoadFromSerializedProto(model_);
-    PENSTOCK_CHECK(status.ok(), "'", name, "' is not a usable SentencePiece model: ",
-                   status.ToString());
+    PENSTOCK_CHECK(status.ok(), "'", name,
+                   "' is not a usable SentencePiece model: ", status.ToString());
     // Field numbers of sentencepiece_model.proto.
     const Message proto(model_), normalizer = proto.message(3);
-    PENSTOCK_CHECK(!normalizer.number(3, 1) && !normalizer.number(4, 1), "'", name,
-                   "' adds or removes white space, so text would not survive; train a tokenizer with "
-                   "--tokenizer bpe:N or unigram:N");
+    PENSTOCK_CHECK(
+        !normalizer.number(3, 1) && !normalizer.number(4, 1), "'", name,
+        "' adds or removes white space, so text would not survive; train a tokenizer with "
+        "--tokenizer bpe:N or unigram:N");
     spec_ = concat(proto.message(2).number(3, 1) == 2 ? "bpe:" : "unigram:", vocab_size());
     read_pieces(name);
   }
@@ -161,7 +167,9 @@ class SentencePieceTokenizer : public Tokenizer {
     text += pieces_[static_cast<std::size_t>(id)];
   }
 
-  std::map<std::string, std::string> files() const override { return {{kSentencePieceFile, model_}}; }
+  std::map<std::string, std::string> files() const override {
+    return {{kSentencePieceFile, model_}};
+  }
 
  private:
   void encode_plain(std::string_view text, std::vector<TokenId>& ids) const {
@@ -192,7 +200,8 @@ class SentencePieceTokenizer : public Tokenizer {
       pieces_.push_back(std::move(text));
     }
     for (const TokenId id : byte_ids_)
-      PENSTOCK_CHECK(id >= 0, "'", name, "' has no pieces for single bytes, so text outside its "
+      PENSTOCK_CHECK(id >= 0, "'", name,
+                     "' has no pieces for single bytes, so text outside its "
                      "vocabulary would be lost; train one with --tokenizer bpe:N or unigram:N");
   }
 
@@ -207,7 +216,8 @@ class SentencePieceTokenizer : public Tokenizer {
 std::shared_ptr<const Tokenizer> train_sentencepiece_tokenizer(
     const std::string& kind, std::int64_t vocab_size, std::span<const std::string_view> texts) {
   Sentences sentences(texts);
-  PENSTOCK_CHECK(!sentences.done(), "no text to train the tokenizer ", kind, ":", vocab_size, " on");
+  PENSTOCK_CHECK(!sentences.done(), "no text to train the tokenizer ", kind, ":", vocab_size,
+                 " on");
   // One thread: sums of floats would depend on the number of threads. Ids 0 to 2 as Llama has them.
   const std::unordered_map<std::string, std::string> options = {
       {"model_type", kind},
@@ -228,7 +238,8 @@ std::shared_ptr<const Tokenizer> train_sentencepiece_tokenizer(
   const auto status = sentencepiece::SentencePieceTrainer::Train(options, &sentences, &model);
   PENSTOCK_CHECK(status.ok(), "cannot train the tokenizer ", kind, ":", vocab_size,
                  " on this text (a vocabulary that is too large for a short text, or too small for "
-                 "its characters; try another size, or bytes): ", status.ToString());
+                 "its characters; try another size, or bytes): ",
+                 status.ToString());
   return std::make_shared<SentencePieceTokenizer>(std::move(model), "the trained tokenizer");
 }
 

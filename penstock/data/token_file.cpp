@@ -39,9 +39,7 @@ struct TokenFile::Mapped {
   std::size_t tables_offset() const {
     return sizeof(header) + (header.tokens * header.token_width + 7) / 8 * 8;
   }
-  std::span<const std::byte> tables() const {
-    return file.bytes().subspan(tables_offset());
-  }
+  std::span<const std::byte> tables() const { return file.bytes().subspan(tables_offset()); }
 
   void check_header();
   void read_documents();
@@ -50,14 +48,14 @@ struct TokenFile::Mapped {
 
 void TokenFile::Mapped::check_header() {
   const std::size_t size = file.bytes().size();
-  check(size >= sizeof(header), "it has ", size, " bytes, fewer than the header's ", sizeof(header));
+  check(size >= sizeof(header), "it has ", size, " bytes, fewer than the header's ",
+        sizeof(header));
   std::memcpy(&header, file.bytes().data(), sizeof(header));
   check(header.magic == token_file::kMagic, "it does not begin with the format's magic bytes");
   check(header.byte_order == token_file::kByteOrder, "it was written with another byte order");
   check(header.version == token_file::kVersion, "its format version is ", header.version,
         " and this program reads version ", token_file::kVersion);
-  check(header.header_hash ==
-            xxh64(file.bytes().first(offsetof(token_file::Header, header_hash))),
+  check(header.header_hash == xxh64(file.bytes().first(offsetof(token_file::Header, header_hash))),
         "its header is damaged (checksum)");
   check(header.token_width == 2 || header.token_width == 4, "tokens of ", header.token_width,
         " bytes");
@@ -70,8 +68,7 @@ void TokenFile::Mapped::check_header() {
             size,
         "its parts do not add up to its size");
   check(header.vocab_size > 0, "its vocabulary is empty");
-  check(header.tables_hash == xxh64(tables()),
-        "its tables are damaged (checksum)");
+  check(header.tables_hash == xxh64(tables()), "its tables are damaged (checksum)");
 }
 
 void TokenFile::Mapped::read_documents() {
@@ -159,9 +156,9 @@ void TokenFile::read(std::int64_t begin, std::span<std::int64_t> out) const {
 }
 
 void TokenFile::verify() const {
-  mapped_->check(token_file::content_hash(mapped_->tokens(), mapped_->header.tables_hash) ==
-                     content_hash(),
-                 "its tokens are damaged (checksum)");
+  mapped_->check(
+      token_file::content_hash(mapped_->tokens(), mapped_->header.tables_hash) == content_hash(),
+      "its tokens are damaged (checksum)");
 }
 
 }  // namespace penstock

@@ -40,7 +40,8 @@ class TokenFile {
     std::int64_t begin = 0, tokens = 0;
   };
   Range range(Split split) const;
-  /// Index of the document that holds the token. REQUIRES: 0 <= token < tokens(). Cost: log(documents).
+  /// Index of the document that holds the token. REQUIRES: 0 <= token < tokens(). Cost:
+  /// log(documents).
   std::size_t document_at(std::int64_t token) const;
   /// Copies tokens [begin, begin + out.size()) widened to 64 bits.
   /// Throws Error for a token id that is not below vocab_size(): the file is damaged.

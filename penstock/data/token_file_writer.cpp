@@ -53,9 +53,8 @@ std::uint64_t write_token_file(OutputFile& out, const TokenFileContents& content
   header.names_bytes = tables.size() - contents.documents.size() * sizeof(token_file::Document);
   header.file_bytes = sizeof(header) + tokens.size() + tables.size();
   header.tables_hash = xxh64(tables);
-  header.content_hash =
-      token_file::content_hash(std::span(tokens).first(header.tokens * header.token_width),
-                               header.tables_hash);
+  header.content_hash = token_file::content_hash(
+      std::span(tokens).first(header.tokens * header.token_width), header.tables_hash);
   const auto bytes = std::as_bytes(std::span(&header, 1));
   header.header_hash = xxh64(bytes.first(offsetof(token_file::Header, header_hash)));
   out.write(bytes);

@@ -26,8 +26,8 @@ Spec parse_spec(const std::string& spec) {
   const std::string number = colon == std::string::npos ? "" : spec.substr(colon + 1);
   const char* end = number.data() + number.size();
   const auto result = std::from_chars(number.data(), end, out.vocab_size);
-  PENSTOCK_CHECK(!number.empty() && result.ec == std::errc() && result.ptr == end,
-                 "tokenizer '", spec, "' needs its vocabulary's size, as in ", out.kind, ":4096");
+  PENSTOCK_CHECK(!number.empty() && result.ec == std::errc() && result.ptr == end, "tokenizer '",
+                 spec, "' needs its vocabulary's size, as in ", out.kind, ":4096");
   PENSTOCK_CHECK(out.vocab_size >= kMinPieces && out.vocab_size <= kMaxPieces, "tokenizer '", spec,
                  "': a vocabulary has from ", kMinPieces, " to ", kMaxPieces, " entries");
   return out;

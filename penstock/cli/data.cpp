@@ -1,0 +1,147 @@
+// Command line of `penstock data`.
+#include "penstock/cli/data.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/base/progress.h"
+#include "penstock/data/prepare.h"
+
+namespace penstock {
+namespace {
+
+struct Options {
+  PrepareOptions prepare;
+  std::vector<std::string> inputs, domains, validation, test;
+  std::string split;
+  bool dedup = false, no_eod = false, json = false;
+};
+
+DataInput labelled(const std::string& text, std::string_view option) {
+  const auto equals = text.find('=');
+  PENSTOCK_CHECK(equals != std::string::npos && equals > 0 && equals + 1 < text.size(), option,
+                 " '", text, "' should be NAME=PATH");
+  return {.path = text.substr(equals + 1), .domain = text.substr(0, equals)};
+}
+
+PrepareOptions resolve(const Options& options, const CLI::App& command) {
+  PrepareOptions out = options.prepare;
+  for (const auto& path : options.inputs) out.inputs.push_back({.path = path});
+  for (const auto& text : options.domains) out.inputs.push_back(labelled(text, "--domain"));
+  const bool held_out = !options.validation.empty() || !options.test.empty();
+  PENSTOCK_CHECK(
+      !held_out || options.split.empty(),
+      "--split cannot be used with --validation or --test: all other text is for training");
+  if (held_out) out.split = "1,0,0";
+  if (!options.split.empty()) out.split = options.split;
+  // With a single domain the held-out files belong to it; their own names would say "valid",
+  // "test".
+  std::string only;
+  if (out.inputs.size() == 1)
+    only = out.inputs[0].domain.empty() ? default_domain(out.inputs[0].path) : out.inputs[0].domain;
+  const auto add = [&](const std::vector<std::string>& paths, Split split) {
+    for (const auto& text : paths) {
+      DataInput input{.path = text, .domain = only};
+      if (text.find('=') != std::string::npos && !std::filesystem::exists(text))
+        input = labelled(text, "--" + std::string(split_name(split)));
+      input.split = split;
+      out.inputs.push_back(input);
+    }
+  };
+  add(options.validation, Split::kValidation);
+  add(options.test, Split::kTest);
+  if (command.count("--dedup") > 0) out.dedup = options.dedup;
+  out.end_of_document = !options.no_eod;
+  return out;
+}
+
+void print_result(const PrepareResult& result) {
+  fmt::print("\n{:<16}", "domain");
+  for (const auto name : kSplitNames) fmt::print("{:>14}", name);
+  fmt::print("   tokens\n");
+  for (const auto& domain : result.domains) {
+    fmt::print("{:<16}", domain.name);
+    for (const auto& count : domain.counts) fmt::print("{:>14}", grouped(count.tokens));
+    fmt::print("\n");
+  }
+  if (result.deduplicated) {
+    fmt::print("removed {} of {} paragraphs as near-duplicates ({} bytes)\n",
+               grouped(result.removed_paragraphs), grouped(result.paragraphs),
+               grouped(result.removed_bytes));
+    fmt::print("{:.2f} % of validation paragraphs occur in training\n",
+               100 * result.validation_overlap);
+  }
+  for (const auto& note : result.notes) fmt::print("note: {}\n", note);
+  fmt::print("corpus {} (tokenizer {}, vocabulary {}, content {})\n", result.path, result.tokenizer,
+             result.vocab_size, result.content_hash);
+}
+
+void run(const Options& options, const CLI::App& command) {
+  const PrepareOptions prepare = resolve(options, command);
+  const PrepareResult result =
+      prepare_corpus(prepare, [](std::string_view line) { fmt::print(stderr, "{}\n", line); });
+  if (options.json) {
+    fmt::print("{}\n", to_json(result));
+  } else {
+    print_result(result);
+  }
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app) {
+  CLI::App* data = app.add_subcommand("data", "Turn text into corpora for training and evaluation");
+  data->require_subcommand(1);
+  CLI::App* command = data->add_subcommand(
+      "prepare",
+      "Tokenize text files and folders into a corpus with train, validation and test splits");
+  const auto options = std::make_shared<Options>();
+  PrepareOptions& prepare = options->prepare;
+  command->add_option("INPUT", options->inputs,
+                      "text, .jsonl, their .gz/.zst/.xz/.bz2, .zip or .tar, or folders of these");
+  command
+      ->add_option("--out", prepare.out, "directory of the corpus; an earlier corpus is replaced")
+      ->required();
+  command->add_option("--tokenizer", prepare.tokenizer, "bytes, bpe:N or unigram:N")
+      ->capture_default_str();
+  command->add_option(
+      "--split", options->split,
+      "shares of train, validation and test by whole documents, or contiguous:A,B,C to "
+      "cut each domain's text in order (default: " +
+          prepare.split + ")");
+  command->add_option("--validation", options->validation,
+                      "PATH or NAME=PATH held out for validation");
+  command->add_option("--test", options->test, "PATH or NAME=PATH held out for test");
+  command->add_option("--domain", options->domains, "NAME=PATH: an input with this domain label");
+  command->add_option("--field", prepare.read.field, "JSONL field that holds the text")
+      ->capture_default_str();
+  command->add_option("--document-separator", prepare.read.separator,
+                      "what divides a text file into documents: blank-lines, or literal text");
+  command->add_option("--seed", prepare.seed, "chooses held-out documents and the system's files")
+      ->capture_default_str();
+  command->add_flag(
+      "--dedup,!--no-dedup", options->dedup,
+      "remove near-duplicate paragraphs before the split (default: only with --system)");
+  command->add_flag("--no-eod", options->no_eod, "no end-of-document token after each document");
+  command->add_flag("--system", prepare.system,
+                    "use the text this Debian machine has, several domains");
+  command->add_flag("--json", options->json, "print the result as one JSON object");
+  command->footer(
+      "Examples:\n"
+      "  penstock data prepare --system --out corpus\n"
+      "  penstock data prepare input.txt --split contiguous:0.9,0.1,0 --out shakespeare\n"
+      "  penstock data prepare train.txt.gz --validation valid.txt.gz --test test.txt.gz "
+      "--tokenizer "
+      "bpe:4096 --out wikitext\n"
+      "  penstock data prepare --domain web=c4.jsonl.zst --domain code=src/ --out mixed");
+  command->callback([options, command] { run(*options, *command); });
+}
+
+}  // namespace penstock

@@ -1,0 +1,39 @@
+// Deciding which tokens are for training, validation and test.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "penstock/data/split.h"
+
+namespace penstock {
+
+/// How a corpus is divided: by whole documents, or by cutting each domain's token sequence.
+struct SplitPlan {
+  bool contiguous = false;
+  std::array<double, kSplits> shares = {1, 0, 0};
+};
+
+/// "0.9,0.05,0.05" or "contiguous:0.9,0.1,0": train, validation, test; a last share of 0 may be
+/// left out. Throws Error unless the shares are from 0 to 1 and sum to 1.
+SplitPlan parse_split_plan(const std::string& text);
+
+/// Tokens [begin, end) of a document, for a split.
+struct Piece {
+  std::size_t document = 0;
+  std::int64_t begin = 0, end = 0;
+  Split split = Split::kTrain;
+};
+
+/// Divides documents of these lengths that belong to one domain, in order.
+/// By documents: an order drawn from the seed fills validation, then test, up to their shares of
+/// the tokens, and the rest is for training. Contiguous: the first share of tokens trains, the next
+/// validates, the rest tests. `fell_back` tells that a share came out empty by documents (too few
+/// of them) and the domain was therefore cut.
+std::vector<Piece> assign_splits(std::span<const std::int64_t> lengths, const SplitPlan& plan,
+                                 std::uint64_t seed, bool& fell_back);
+
+}  // namespace penstock

@@ -1,0 +1,41 @@
+// Near-duplicate removal by paragraph. A paragraph is a run of lines without a blank one, cut at
+// about 2 KB. It is compared as a bag of 8-word shingles with letters lower-cased, digits made
+// equal and everything between words ignored, so line breaks, comment signs and years do not hide a
+// copy.
+//
+// A paragraph goes when at least half of its shingles occur in what is kept already. Exact
+// containment in everything kept, instead of MinHash between pairs, needs no banding parameters,
+// finds a paragraph that is pieced together from several others, and is linear; its table takes
+// some 16 bytes per word, which suits corpora of up to a few GB.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "penstock/data/documents.h"
+
+namespace penstock {
+
+/// Shorter paragraphs (headings, closing braces), counted after normalisation, are structure and
+/// stay.
+inline constexpr std::size_t kShortestParagraphBytes = 50;
+
+struct DedupResult {
+  std::int64_t paragraphs = 0;  // long enough to be compared
+  std::int64_t removed = 0;
+  std::int64_t removed_bytes = 0;
+};
+
+/// Removes near-duplicate paragraphs in place, and documents that become empty. Longer paragraphs
+/// are kept first, so that an excerpt goes and its whole stays; ties go by order. Documents of the
+/// validation and test splits that were given as such are left alone, and what repeats them goes.
+DedupResult remove_near_duplicates(std::vector<Document>& documents);
+
+/// The share of paragraphs of `probe` of which at least half of the shingles occur in `reference`;
+/// 0 where there are none.
+double paragraph_overlap(std::span<const std::string_view> reference,
+                         std::span<const std::string_view> probe);
+
+}  // namespace penstock

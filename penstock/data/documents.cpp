@@ -1,0 +1,164 @@
+// Reading inputs and cutting them into documents.
+#include "penstock/data/documents.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "penstock/base/error.h"
+#include "penstock/data/text_files.h"
+#include "penstock/data/utf8.h"
+
+namespace penstock {
+namespace {
+
+namespace files = std::filesystem;
+
+void check_utf8(const std::string& name, std::string_view text) {
+  const auto offset = find_invalid_utf8(text);
+  if (offset == text.npos) return;
+  fail(fmt::format(
+      "'{}' is not UTF-8: byte 0x{:02x} at offset {}; convert it first, for example with "
+      "'iconv -f latin1 -t utf-8', or drop what is broken with 'iconv -c -f utf-8 -t utf-8'",
+      name, static_cast<unsigned char>(text[offset]), offset));
+}
+
+bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == line.npos; }
+
+/// Calls with each line, its newline included, and its number from 1.
+template <class Visitor>
+void for_each_line(std::string_view text, Visitor visit) {
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::size_t length = std::min(text.find('\n'), text.size() - 1) + 1;
+    visit(text.substr(0, length), number);
+    text.remove_prefix(length);
+  }
+}
+
+class DocumentReader {
+ public:
+  DocumentReader(const DataInput& input, const ReadOptions& options)
+      : input_(input), options_(options) {}
+
+  void read(const std::string& path, const std::string& domain) {
+    domain_ = domain;
+    read_text_file(path, [&](const std::string& name, std::string content) {
+      source_ = name;
+      check_utf8(name, content);
+      if (name.ends_with(".jsonl") || name.ends_with(".ndjson"))
+        read_jsonl(name, content);
+      else if (options_.separator.empty())
+        add(std::move(content));
+      else if (options_.separator == "blank-lines")
+        split_at_blank_lines(content);
+      else
+        split_at_separator(content);
+    });
+  }
+  std::vector<Document> take() { return std::move(documents_); }
+
+ private:
+  void add(std::string text) {
+    if (!is_blank(text)) documents_.push_back({std::move(text), domain_, input_.split, source_});
+  }
+
+  void read_jsonl(const std::string& name, std::string_view content) {
+    for_each_line(content, [&](std::string_view line, std::size_t number) {
+      if (is_blank(line)) return;
+      const auto json = nlohmann::json::parse(line, nullptr, false);
+      PENSTOCK_CHECK(json.is_object(), name, ":", number, ": the line is not a JSON object");
+      const auto field = json.find(options_.field);
+      if (field == json.end()) {
+        std::string known;
+        for (const auto& item : json.items()) known += (known.empty() ? "" : ", ") + item.key();
+        fail(name, ":", number, ": no field '", options_.field,
+             "'; name the text's with --field (here: ", known.empty() ? "none" : known, ")");
+      }
+      PENSTOCK_CHECK(field->is_string(), name, ":", number, ": the field '", options_.field,
+                     "' is not a string");
+      source_ = concat(name, ":", number);
+      add(field->get<std::string>());
+    });
+  }
+
+  void split_at_blank_lines(std::string_view content) {
+    std::string document;
+    for_each_line(content, [&](std::string_view line, std::size_t) {
+      if (!is_blank(line)) {
+        document += line;
+      } else if (!document.empty()) {
+        add(std::exchange(document, {}));
+      }
+    });
+    add(std::move(document));
+  }
+
+  void split_at_separator(std::string_view content) {
+    for (;;) {
+      const auto at = content.find(options_.separator);
+      std::string_view part = content.substr(0, at);
+      while (part.starts_with('\n')) part.remove_prefix(1);
+      add(std::string(part));
+      if (at == content.npos) return;
+      content.remove_prefix(at + options_.separator.size());
+    }
+  }
+
+  const DataInput& input_;
+  const ReadOptions& options_;
+  std::string domain_, source_;
+  std::vector<Document> documents_;
+};
+
+bool is_hidden(const files::path& path) { return path.filename().string().starts_with('.'); }
+
+/// The regular files below a folder, sorted by path.
+std::vector<files::path> list_files(const files::path& root) {
+  std::vector<files::path> found;
+  try {
+    for (auto it = files::recursive_directory_iterator(root); it != files::end(it); ++it) {
+      if (is_hidden(it->path())) {
+        it.disable_recursion_pending();
+      } else if (it->is_regular_file()) {
+        found.push_back(it->path());
+      }
+    }
+  } catch (const files::filesystem_error& error) {
+    fail("cannot list '", root.string(), "': ", error.code().message());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+std::string default_domain(const std::string& path) {
+  // Canonical, so that "." and "corpus/" have names.
+  if (files::is_directory(path)) return files::canonical(path).filename().string();
+  const std::string name = without_compression_suffix(files::path(path).filename().string());
+  const auto dot = name.rfind('.');
+  return dot == std::string::npos || dot == 0 ? name : name.substr(0, dot);
+}
+
+std::vector<Document> read_documents(const DataInput& input, const ReadOptions& options) {
+  PENSTOCK_CHECK(files::exists(input.path), "no such file or folder: '", input.path, "'");
+  DocumentReader reader(input, options);
+  if (!files::is_directory(input.path)) {
+    reader.read(input.path, input.domain.empty() ? default_domain(input.path) : input.domain);
+    return reader.take();
+  }
+  const files::path root(input.path);
+  for (const auto& path : list_files(root)) {
+    const auto below = path.lexically_relative(root);
+    const bool direct = !below.has_parent_path();
+    const std::string own = direct ? default_domain(input.path) : below.begin()->string();
+    reader.read(path.string(), input.domain.empty() ? own : input.domain);
+  }
+  return reader.take();
+}
+
+}  // namespace penstock

@@ -1,0 +1,48 @@
+// From files and folders to documents with a domain label: one per text file, one per line of
+// JSONL, or several per file where a separator is given.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/data/split.h"
+
+namespace penstock {
+
+struct Document {
+  std::string text;
+  std::string domain;
+  /// Where the person said which split it belongs to.
+  std::optional<Split> split;
+  /// The file, and the line or member where it holds many, for errors.
+  std::string source = {};
+};
+
+/// A file or folder to read.
+struct DataInput {
+  std::string path;
+  /// Empty: the first folder below `path`, or else the folder's or file's own name without
+  /// suffixes.
+  std::string domain = {};
+  std::optional<Split> split = {};
+};
+
+struct ReadOptions {
+  /// The JSONL field that holds the text.
+  std::string field = "text";
+  /// Between documents of a plain file: "" for one document per file, "blank-lines", or the literal
+  /// text of a separator.
+  std::string separator = {};
+};
+
+/// The label that a file or folder gets from its own name: "a/wiki.txt.gz" is "wiki".
+std::string default_domain(const std::string& path);
+
+/// The documents of an input, in sorted path order; empty ones are left out. Folders are read
+/// whole, without hidden files.
+/// Throws Error for a file that is missing, truncated, not UTF-8, or JSONL without the field.
+std::vector<Document> read_documents(const DataInput& input, const ReadOptions& options);
+
+}  // namespace penstock

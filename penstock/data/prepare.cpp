@@ -1,0 +1,278 @@
+// The stages of `penstock data prepare`.
+#include "penstock/data/prepare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/data/assign_splits.h"
+#include "penstock/data/dedup.h"
+#include "penstock/data/system_corpus.h"
+#include "penstock/data/token_file_writer.h"
+
+namespace penstock {
+namespace {
+
+namespace files = std::filesystem;
+
+// Of the system corpus: a smaller domain says nothing, a larger one only costs time.
+constexpr std::int64_t kSmallestDomainBytes = 1 << 20, kLargestDomainBytes = 4 << 20;
+
+class Preparation {
+ public:
+  Preparation(const PrepareOptions& options, const std::function<void(std::string_view)>& progress)
+      : options_(options), plan_(parse_split_plan(options.split)), progress_(progress) {
+    check_tokenizer_spec(options.tokenizer);
+    PENSTOCK_CHECK(options.system || !options.inputs.empty(),
+                   "nothing to prepare: name files or folders, or use --system");
+    PENSTOCK_CHECK(!options.system || options.inputs.empty(),
+                   "--system gathers its own text and takes no inputs beside it");
+    check_target();
+  }
+
+  PrepareResult run() {
+    read();
+    if (options_.dedup.value_or(options_.system)) remove_duplicates();
+    if (options_.system) limit_domains();
+    PENSTOCK_CHECK(!documents_.empty(), "the inputs hold no text");
+    encode();
+    divide();
+    if (result_.deduplicated) measure_overlap();
+    write();
+    return std::move(result_);
+  }
+
+ private:
+  void say(const std::string& line) const {
+    if (progress_) progress_(line);
+  }
+
+  /// Refuses to replace what is not a corpus.
+  void check_target() {
+    PENSTOCK_CHECK(!options_.out.empty(), "say where the corpus goes with --out DIR");
+    // Without a trailing slash, which would leave the last component without a name.
+    target_ = files::absolute(options_.out).lexically_normal();
+    if (!target_.has_filename()) target_ = target_.parent_path();
+    result_.path = options_.out;
+    if (!files::exists(files::symlink_status(target_))) return;
+    const bool replaceable =
+        files::is_directory(target_) && !files::is_symlink(target_) &&
+        (files::is_empty(target_) || (files::is_regular_file(target_ / kTokensFile) &&
+                                      files::is_regular_file(target_ / kManifestFile)));
+    PENSTOCK_CHECK(replaceable, "'", options_.out,
+                   "' exists and is not a corpus; remove it or name another --out");
+  }
+
+  void read() {
+    if (options_.system) {
+      say("gathering this machine's text");
+      documents_ = read_system_documents({.seed = options_.seed});
+      return;
+    }
+    for (const auto& input : options_.inputs) {
+      say(fmt::format("reading {}", input.path));
+      auto read = read_documents(input, options_.read);
+      PENSTOCK_CHECK(!read.empty(), "'", input.path, "' is empty: it holds no text");
+      documents_.insert(documents_.end(), std::make_move_iterator(read.begin()),
+                        std::make_move_iterator(read.end()));
+    }
+  }
+
+  void remove_duplicates() {
+    say("removing near-duplicate paragraphs");
+    const DedupResult removed = remove_near_duplicates(documents_);
+    result_.deduplicated = true;
+    result_.paragraphs = removed.paragraphs;
+    result_.removed_paragraphs = removed.removed;
+    result_.removed_bytes = removed.removed_bytes;
+  }
+
+  /// Keeps the first few MB of each domain, whole documents, and drops domains that are too small.
+  void limit_domains() {
+    std::map<std::string, std::int64_t> bytes;
+    std::erase_if(documents_, [&](const Document& document) {
+      auto& sum = bytes[document.domain];
+      const auto size = static_cast<std::int64_t>(document.text.size());
+      if (sum + size > kLargestDomainBytes) return true;
+      sum += size;
+      return false;
+    });
+    for (const auto& [domain, sum] : bytes) {
+      if (sum >= kSmallestDomainBytes) continue;
+      result_.notes.push_back(fmt::format("domain {} dropped: {} bytes of text here, below {}",
+                                          domain, sum, kSmallestDomainBytes));
+      std::erase_if(documents_, [&](const Document& d) { return d.domain == domain; });
+    }
+  }
+
+  void encode() {
+    if (options_.tokenizer != "bytes")
+      say(fmt::format("training tokenizer {}", options_.tokenizer));
+    // Held-out text does not shape the vocabulary where the person said what is held out.
+    std::vector<std::string_view> texts;
+    for (const auto& document : documents_)
+      if (document.split.value_or(Split::kTrain) == Split::kTrain) texts.push_back(document.text);
+    tokenizer_ = make_tokenizer(options_.tokenizer, texts, options_.end_of_document);
+    say("tokenizing");
+    for (auto& document : documents_) {
+      std::vector<TokenId> ids;
+      try {
+        tokenizer_->encode(document.text, ids);
+      } catch (const Error& error) {
+        fail(document.source, ": ", error.what());
+      }
+      if (options_.end_of_document) ids.push_back(tokenizer_->end_of_document());
+      encoded_.push_back(std::move(ids));
+      // What follows works on tokens; they stand for the text.
+      document.text = {};
+    }
+    result_.tokenizer = tokenizer_->spec();
+    result_.vocab_size = tokenizer_->vocab_size();
+  }
+
+  /// Chooses every document's split and lines the pieces up: train, validation, test.
+  void divide() {
+    std::map<std::string, std::vector<std::size_t>> by_domain;
+    for (std::size_t i = 0; i < documents_.size(); ++i)
+      by_domain[documents_[i].domain].push_back(i);
+    for (const auto& [domain, members] : by_domain) {
+      const auto index = static_cast<std::uint32_t>(result_.domains.size());
+      result_.domains.push_back({.name = domain});
+      std::vector<std::size_t> open;
+      std::vector<std::int64_t> lengths;
+      for (const std::size_t i : members) {
+        domain_of_.emplace(i, index);
+        const auto length = static_cast<std::int64_t>(encoded_[i].size());
+        if (documents_[i].split) {
+          pieces_.push_back({i, 0, length, *documents_[i].split});
+        } else {
+          open.push_back(i);
+          lengths.push_back(length);
+        }
+      }
+      bool fell_back = false;
+      for (Piece piece : assign_splits(lengths, plan_, options_.seed, fell_back)) {
+        piece.document = open[piece.document];
+        pieces_.push_back(piece);
+      }
+      if (fell_back && !open.empty())
+        result_.notes.push_back(fmt::format(
+            "domain {} has too few documents ({}) to give whole ones to every split: its text was "
+            "cut instead",
+            domain, open.size()));
+    }
+    std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) {
+      return std::tie(a.split, a.document, a.begin) < std::tie(b.split, b.document, b.begin);
+    });
+  }
+
+  std::string text_of(const Piece& piece) const {
+    return tokenizer_->decode(std::span(encoded_[piece.document])
+                                  .subspan(static_cast<std::size_t>(piece.begin),
+                                           static_cast<std::size_t>(piece.end - piece.begin)));
+  }
+
+  /// Measured on what is written, not on what the removal believed.
+  void measure_overlap() {
+    say("measuring the overlap of training and validation");
+    std::vector<std::string> texts;
+    for (const auto& piece : pieces_) texts.push_back(text_of(piece));
+    std::vector<std::string_view> train, validation;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      if (pieces_[i].split == Split::kTrain) train.push_back(texts[i]);
+      if (pieces_[i].split == Split::kValidation) validation.push_back(texts[i]);
+    }
+    result_.validation_overlap = paragraph_overlap(train, validation);
+  }
+
+  void write() {
+    say(fmt::format("writing {}", options_.out));
+    const auto token_bytes = tokenizer_->token_bytes();
+    TokenFileContents contents;
+    contents.vocab_size = static_cast<std::uint32_t>(tokenizer_->vocab_size());
+    for (const auto& domain : result_.domains) contents.domains.push_back(domain.name);
+    for (const auto& piece : pieces_) {
+      DocumentRecord record{.begin = contents.tokens.size(),
+                            .tokens = static_cast<std::uint64_t>(piece.end - piece.begin),
+                            .domain = domain_of_.at(piece.document),
+                            .split = piece.split};
+      for (std::int64_t i = piece.begin; i < piece.end; ++i) {
+        const TokenId id = encoded_[piece.document][static_cast<std::size_t>(i)];
+        contents.tokens.push_back(static_cast<std::uint32_t>(id));
+        record.bytes += static_cast<std::uint64_t>(token_bytes[static_cast<std::size_t>(id)]);
+      }
+      auto& count = result_.domains[record.domain].counts[static_cast<std::size_t>(record.split)];
+      ++count.documents;
+      count.tokens += static_cast<std::int64_t>(record.tokens);
+      count.bytes += static_cast<std::int64_t>(record.bytes);
+      contents.documents.push_back(record);
+    }
+    auto& fs = real_file_system();
+    create_directories(fs, parent_directory(target_));
+    AtomicDirectory directory(fs, target_);
+    const auto tokens = directory.create(kTokensFile);
+    result_.content_hash = fmt::format("{:016x}", write_token_file(*tokens, contents));
+    tokens->close();
+    for (const auto& [name, content] : tokenizer_->files()) directory.write(name, content);
+    directory.write(kManifestFile, to_json(result_) + "\n");
+    directory.commit();
+  }
+
+  const PrepareOptions& options_;
+  SplitPlan plan_;
+  const std::function<void(std::string_view)>& progress_;
+  files::path target_;
+  std::vector<Document> documents_;
+  std::vector<std::vector<TokenId>> encoded_;
+  std::map<std::size_t, std::uint32_t> domain_of_;
+  std::vector<Piece> pieces_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  PrepareResult result_;
+};
+
+nlohmann::ordered_json count_json(const TextCount& count) {
+  return {{"documents", count.documents}, {"tokens", count.tokens}, {"bytes", count.bytes}};
+}
+
+}  // namespace
+
+PrepareResult prepare_corpus(const PrepareOptions& options,
+                             const std::function<void(std::string_view)>& progress) {
+  return Preparation(options, progress).run();
+}
+
+std::string to_json(const PrepareResult& result) {
+  nlohmann::ordered_json splits, domains;
+  for (std::size_t s = 0; s < kSplits; ++s) {
+    TextCount total;
+    for (const auto& domain : result.domains) {
+      total.documents += domain.counts[s].documents;
+      total.tokens += domain.counts[s].tokens;
+      total.bytes += domain.counts[s].bytes;
+      domains[domain.name][std::string(kSplitNames[s])] = count_json(domain.counts[s]);
+    }
+    splits[std::string(kSplitNames[s])] = count_json(total);
+  }
+  nlohmann::ordered_json json = {{"tokenizer", result.tokenizer},
+                                 {"vocab_size", result.vocab_size},
+                                 {"content_hash", result.content_hash},
+                                 {"splits", splits},
+                                 {"domains", domains}};
+  if (result.deduplicated) {
+    json["paragraphs"] = result.paragraphs;
+    json["removed_paragraphs"] = result.removed_paragraphs;
+    json["removed_bytes"] = result.removed_bytes;
+    json["validation_overlap"] = result.validation_overlap;
+  }
+  json["notes"] = result.notes;
+  // Domain names come from file names, which need not be UTF-8.
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace penstock

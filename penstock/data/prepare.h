@@ -1,0 +1,58 @@
+// From text files to a corpus directory: read, remove duplicates, tokenize, divide, write.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/data/corpus.h"
+#include "penstock/data/documents.h"
+
+namespace penstock {
+
+struct PrepareOptions {
+  std::vector<DataInput> inputs;
+  /// Gather the machine's own text instead of inputs (system_corpus.h).
+  bool system = false;
+  ReadOptions read;
+  std::string tokenizer = "bytes";
+  /// For documents without a given split; see assign_splits.h.
+  std::string split = "0.9,0.05,0.05";
+  std::uint64_t seed = 0;
+  /// Remove near-duplicate paragraphs before the split; if not said, for the system corpus only.
+  std::optional<bool> dedup = {};
+  /// End each document with the tokenizer's end-of-document id.
+  bool end_of_document = true;
+  std::string out;
+};
+
+struct PrepareResult {
+  std::string path, tokenizer, content_hash;
+  std::int64_t vocab_size = 0;
+  struct Domain {
+    std::string name;
+    std::array<TextCount, kSplits> counts;
+  };
+  std::vector<Domain> domains;
+  bool deduplicated = false;
+  std::int64_t paragraphs = 0, removed_paragraphs = 0, removed_bytes = 0;
+  /// Share of validation paragraphs that occur in training; only where duplicates were removed.
+  double validation_overlap = 0;
+  /// What the person should know: dropped domains, domains cut although documents were asked for.
+  std::vector<std::string> notes;
+};
+
+/// Makes the corpus at options.out: complete or absent. An earlier corpus there is replaced;
+/// anything else there is an error. The same inputs and options give the same bytes. `progress`
+/// gets a line at the beginning of each stage. Throws Error for unreadable, empty or non-UTF-8
+/// input and impossible options.
+PrepareResult prepare_corpus(const PrepareOptions& options,
+                             const std::function<void(std::string_view)>& progress = {});
+
+/// The result as a JSON object: corpus.json, and what --json prints.
+std::string to_json(const PrepareResult& result);
+
+}  // namespace penstock

@@ -1,0 +1,28 @@
+// Text that a Debian machine with the build dependencies already holds, as a corpus of several
+// domains: no download, the same each time on the same machine.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "penstock/data/documents.h"
+
+namespace penstock {
+
+struct SystemCorpusOptions {
+  std::uint64_t seed = 0;
+  /// How much to read of each domain at most; whole files, chosen by seed.
+  std::uint64_t domain_bytes = 12 << 20;
+  /// Everything is looked for below this folder.
+  std::filesystem::path root = "/";
+};
+
+/// Documents of the domains cpp (C++ library headers), perl (modules), perl-manual (their POD),
+/// cmake (modules and help), python (the standard and installed libraries) and prose (licences,
+/// changelogs, READMEs, package descriptions), each in an order drawn from the seed. A domain the
+/// machine has nothing of is absent. Files that are links, unreadable, or not UTF-8 are passed
+/// over.
+std::vector<Document> read_system_documents(const SystemCorpusOptions& options);
+
+}  // namespace penstock

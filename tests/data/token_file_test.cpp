@@ -1,0 +1,119 @@
+#include "penstock/data/token_file.h"
+
+#include <vector>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/data/token_file_writer.h"
+#include "support.h"
+
+namespace penstock {
+namespace {
+
+using testing::error_of;
+using testing::expect_says;
+
+TokenFileContents sample(std::uint32_t vocab_size) {
+  return {.vocab_size = vocab_size,
+          .domains = {"news", "code"},
+          .documents = {{0, 3, 9, 0, Split::kTrain},
+                        {3, 2, 5, 1, Split::kTrain},
+                        {5, 4, 4, 1, Split::kTest}},
+          .tokens = {1, 2, 3, 4, 5, 6, 7, 8, vocab_size - 1}};
+}
+
+std::string write(const testing::TemporaryFolder& folder, const TokenFileContents& contents) {
+  const std::string path = folder / "tokens.bin";
+  const auto file = real_file_system().open(path, OpenMode::kTruncate);
+  write_token_file(*file, contents);
+  file->close();
+  return path;
+}
+
+TEST(TokenFile, RoundTripsInBothWidths) {
+  for (const std::uint32_t vocab_size : {256u, 65536u, 65537u, 4000000000u}) {
+    const testing::TemporaryFolder folder;
+    const auto contents = sample(vocab_size);
+    const TokenFile file = TokenFile::open(write(folder, contents));
+    EXPECT_EQ(file.token_width(), vocab_size <= 65536 ? 2 : 4);
+    EXPECT_EQ(file.vocab_size(), vocab_size);
+    EXPECT_EQ(file.domains(), contents.domains);
+    std::vector<std::int64_t> tokens(9);
+    file.read(0, tokens);
+    EXPECT_EQ(tokens, std::vector<std::int64_t>(contents.tokens.begin(), contents.tokens.end()));
+    EXPECT_EQ(file.range(Split::kTrain).begin, 0);
+    EXPECT_EQ(file.range(Split::kTrain).tokens, 5);
+    EXPECT_EQ(file.range(Split::kValidation).tokens, 0);
+    EXPECT_EQ(file.range(Split::kTest).begin, 5);
+    EXPECT_EQ(file.range(Split::kTest).tokens, 4);
+    EXPECT_EQ(file.documents()[1].bytes, 5u);
+    const std::vector<std::size_t> expected = {0, 0, 0, 1, 1, 2, 2, 2, 2};
+    for (std::int64_t i = 0; i < 9; ++i) EXPECT_EQ(file.document_at(i), expected[i]);
+    EXPECT_NO_THROW(file.verify());
+  }
+}
+
+TEST(TokenFile, TruncatedAnywhereIsOneClearError) {
+  const testing::TemporaryFolder folder;
+  const std::string path = write(folder, sample(256)), bytes = testing::read_bytes(path);
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    const std::string cut = folder.write("cut.bin", std::string_view(bytes).substr(0, length));
+    expect_says(error_of([&] { TokenFile::open(cut); }),
+                {"cut.bin", "not a usable token file", "penstock data prepare"});
+  }
+  const std::string longer = folder.write("longer.bin", bytes + "x");
+  expect_says(error_of([&] { TokenFile::open(longer); }), {"longer.bin"});
+}
+
+TEST(TokenFile, AFlippedBitInAnyByteIsNoticed) {
+  const testing::TemporaryFolder folder;
+  const std::string path = write(folder, sample(256)), bytes = testing::read_bytes(path);
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
+    const std::string name = folder.write("flip.bin", damaged);
+    // Tokens are checked on demand: reading them all at every start would be slow. The six bytes
+    // that pad 9 tokens to a multiple of 8 carry nothing.
+    const bool padding = at >= 88 + 18 && at < 88 + 24;
+    if (!padding) expect_says(error_of([&] { TokenFile::open(name).verify(); }), {"flip.bin"});
+  }
+}
+
+TEST(TokenFile, ForeignFilesAreRefused) {
+  const testing::TemporaryFolder folder;
+  const std::string text = folder.write("text.bin", std::string(1000, 'a'));
+  expect_says(error_of([&] { TokenFile::open(text); }), {"text.bin", "magic"});
+  expect_says(error_of([&] { TokenFile::open(folder / "missing.bin"); }), {"missing.bin"});
+  std::filesystem::create_directory(folder / "folder");
+  expect_says(error_of([&] { TokenFile::open(folder / "folder"); }), {"folder"});
+}
+
+TEST(TokenFile, TablesThatContradictThemselvesAreRefused) {
+  const testing::TemporaryFolder folder;
+  const auto refused = [&](auto change, std::string_view why) {
+    auto contents = sample(256);
+    change(contents);
+    const std::string path = write(folder, contents);
+    expect_says(error_of([&] { TokenFile::open(path); }), {"tokens.bin", why});
+  };
+  refused([](auto& c) { c.documents[1].begin = 2; }, "document 1 is out of place");
+  refused([](auto& c) { c.documents[1].tokens = ~0ull; }, "document 1 is out of place");
+  refused([](auto& c) { c.documents[0].tokens = 0; }, "document 0 is out of place");
+  refused([](auto& c) { c.documents[2].domain = 2; }, "unknown domain");
+  refused([](auto& c) { c.documents[1].split = static_cast<Split>(3); }, "impossible split");
+  refused([](auto& c) { std::swap(c.documents[0].split, c.documents[2].split); },
+          "impossible split");
+  refused([](auto& c) { c.documents.pop_back(); }, "hold 5 of its 9 tokens");
+}
+
+TEST(TokenFile, IdsOutsideTheVocabularyAreRefusedWhenRead) {
+  const testing::TemporaryFolder folder;
+  auto bytes = testing::read_bytes(write(folder, sample(256)));
+  bytes[88 + 1] = 7;  // token 0's high byte: 1 + 7·256
+  const TokenFile file = TokenFile::open(folder.write("ids.bin", bytes));
+  std::vector<std::int64_t> tokens(2);
+  expect_says(error_of([&] { file.read(0, tokens); }), {"ids.bin", "1793", "256"});
+  EXPECT_NO_THROW(file.read(1, tokens));
+}
+
+}  // namespace
+}  // namespace penstock
