@@ -116,10 +116,13 @@ void add_data_command(CLI::App& app) {
       "shares of train, validation and test by whole documents, or contiguous:A,B,C to "
       "cut each domain's text in order (default: " +
           prepare.split + ")");
-  command->add_option("--validation", options->validation,
-                      "PATH or NAME=PATH held out for validation");
-  command->add_option("--test", options->test, "PATH or NAME=PATH held out for test");
-  command->add_option("--domain", options->domains, "NAME=PATH: an input with this domain label");
+  command
+      ->add_option("--validation", options->validation, "PATH or NAME=PATH held out for validation")
+      ->allow_extra_args(false);
+  command->add_option("--test", options->test, "PATH or NAME=PATH held out for test")
+      ->allow_extra_args(false);
+  command->add_option("--domain", options->domains, "NAME=PATH: an input with this domain label")
+      ->allow_extra_args(false);
   command->add_option("--field", prepare.read.field, "JSONL field that holds the text")
       ->capture_default_str();
   command->add_option("--document-separator", prepare.read.separator,

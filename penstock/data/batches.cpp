@@ -2,6 +2,8 @@
 #include "penstock/data/batches.h"
 
 #include <algorithm>
+#include <type_traits>
+#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <tuple>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
@@ -109,6 +109,9 @@ class Preparation {
                                           domain, sum, kSmallestDomainBytes));
       std::erase_if(documents_, [&](const Document& d) { return d.domain == domain; });
     }
+    PENSTOCK_CHECK(!documents_.empty(),
+                   "this machine has too little text for --system: no domain of ",
+                   kSmallestDomainBytes, " bytes; name files or folders instead");
   }
 
   void encode() {

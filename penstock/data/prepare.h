@@ -1,6 +1,7 @@
 // From text files to a corpus directory: read, remove duplicates, tokenize, divide, write.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>

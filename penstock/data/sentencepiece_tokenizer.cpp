@@ -6,6 +6,7 @@
 #include <sentencepiece_trainer.h>
 
 #include <charconv>
+#include <map>
 #include <optional>
 #include <unordered_map>
 

@@ -2,6 +2,7 @@
 #include "penstock/data/system_corpus.h"
 
 #include <algorithm>
+#include <cctype>
 #include <functional>
 #include <string_view>
 #include <utility>
@@ -19,7 +20,7 @@ namespace {
 namespace files = std::filesystem;
 
 // Below, a file has no running text; above, it is a generated table.
-constexpr std::uintmax_t kSmallestFile = 200, kLargestFile = 512 << 10;
+constexpr std::uintmax_t kSmallestFile = 200, kLargestFile = 128 << 10;
 
 struct Source {
   /// A pattern of folders below the root: components may end in '*'.

@@ -2,6 +2,7 @@
 #include "penstock/data/token_file_writer.h"
 
 #include <cstring>
+#include <span>
 
 #include "penstock/base/error.h"
 #include "penstock/data/token_file_format.h"
