@@ -23,7 +23,7 @@ Results run(const at::Tensor& x, const at::Tensor& w, const std::optional<at::Te
   const at::Tensor lx = leaf(x), lw = leaf(w);
   std::optional<at::Tensor> lb;
   if (b) lb = leaf(*b);
-  const at::Tensor y = linear(lx, lw, lb);
+  const at::Tensor y = ops::linear(lx, lw, lb);
   const at::Tensor probe = torch::linspace(-1, 1, y.numel(), y.options()).view(y.sizes());
   (y * probe).sum().backward();
   return {y.detach(), lx.grad(), lw.grad(), lb ? lb->grad() : at::Tensor()};
@@ -34,8 +34,8 @@ TEST(Linear, HandWorked) {
   const auto w = torch::tensor({{0.5, 1.0}, {2.0, 0.0}, {-1.0, 1.0}}, torch::kDouble);
   const auto b = torch::tensor({0.0, 10.0, 1.0}, torch::kDouble);
   const auto expected = torch::tensor({{2.5, 12.0, 2.0}, {0.5, 16.0, -3.0}}, torch::kDouble);
-  EXPECT_TRUE(linear(x, w, b).equal(expected));
-  EXPECT_TRUE(linear(x.to(torch::kFloat), w.to(torch::kFloat), b.to(torch::kFloat))
+  EXPECT_TRUE(ops::linear(x, w, b).equal(expected));
+  EXPECT_TRUE(ops::linear(x.to(torch::kFloat), w.to(torch::kFloat), b.to(torch::kFloat))
                   .equal(expected.to(torch::kFloat)));
 }
 
@@ -45,7 +45,7 @@ TEST(Linear, GradientsMatchFiniteDifferences) {
   const std::vector<at::Tensor> inputs{torch::randn({2, 3, 5}, f64), torch::randn({4, 5}, f64),
                                        torch::randn({4}, f64)};
   const auto report = testing::check_gradients(
-      [](const std::vector<at::Tensor>& in) { return linear(in[0], in[1], in[2]).tanh(); }, inputs);
+      [](const std::vector<at::Tensor>& in) { return ops::linear(in[0], in[1], in[2]).tanh(); }, inputs);
   EXPECT_LT(report.error, 1e-8) << report.where;
 }
 
@@ -67,7 +67,9 @@ TEST_P(LinearShapes, FastPathMatchesReferenceInF64) {
   EXPECT_LT(testing::relative_error(fast.y, exact.y), 2e-6);
   EXPECT_LT(testing::relative_error(fast.dx, exact.dx), 2e-6);
   EXPECT_LT(testing::relative_error(fast.dw, exact.dw), 2e-6);
-  if (b) EXPECT_LT(testing::relative_error(fast.db, exact.db), 2e-6);
+  if (b) {
+    EXPECT_LT(testing::relative_error(fast.db, exact.db), 2e-6);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Odd, LinearShapes,
@@ -89,7 +91,7 @@ TEST(Linear, TakesStridedInputsAndPartialGradients) {
   torch::manual_seed(3);
   const auto x = torch::randn({12, 9}).t(), w = torch::randn({12, 7}).t();
   auto leaf = w.detach().set_requires_grad(true);
-  const auto y = linear(x, leaf);
+  const auto y = ops::linear(x, leaf);
   EXPECT_LT(testing::relative_error(y, torch::mm(x, w.t())), 1e-6);
   y.sum().backward();
   const auto expected = x.sum(0).expand({7, 12});
@@ -112,14 +114,14 @@ TEST(Linear, RepeatsBitwiseWithTwoThreads) {
 TEST(Linear, ReferenceOnlyHolds) {
   const ReferenceOnly only;
   reset_dispatch_counts();
-  linear(torch::randn({2, 3}), torch::randn({4, 3}));
+  ops::linear(torch::randn({2, 3}), torch::randn({4, 3}));
   EXPECT_EQ(dispatch_counts(), (std::map<std::string, std::int64_t>{{"linear/reference", 1}}));
 }
 
 TEST(Linear, WrongShapesAreErrors) {
-  EXPECT_THROW(linear(torch::randn({2, 3}), torch::randn({4, 5})), Error);
-  EXPECT_THROW(linear(torch::randn({2, 3}), torch::randn({4, 3}), torch::randn({3})), Error);
-  EXPECT_THROW(linear(torch::randn({2, 3}), torch::randn({4, 3}, torch::kDouble)), Error);
+  EXPECT_THROW(ops::linear(torch::randn({2, 3}), torch::randn({4, 5})), Error);
+  EXPECT_THROW(ops::linear(torch::randn({2, 3}), torch::randn({4, 3}), torch::randn({3})), Error);
+  EXPECT_THROW(ops::linear(torch::randn({2, 3}), torch::randn({4, 3}, torch::kDouble)), Error);
 }
 
 }  // namespace

@@ -1,0 +1,106 @@
+// Speed of linear and expert_ffn, forward and training step, in GFLOP/s of useful work and as a share
+// of the FMA peak measured before and after each benchmark in the same process.
+//   build/release/bin/ops_bench [--benchmark_filter=...]
+#include <benchmark/benchmark.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "penstock/base/random.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/ops/machine.h"
+#include "penstock/ops/ops.h"
+
+namespace penstock {
+namespace {
+
+int threads() {
+  static const int count = ops::set_threads(0);
+  return count;
+}
+
+/// Runs `step` and reports its useful FLOPs against the peak of the same minute.
+template <class Step>
+void measure(benchmark::State& state, double flops, const Step& step) {
+  double peak = ops::measure_peak_flops(threads());
+  for (int i = 0; i < 3; ++i) step();
+  for (auto _ : state) step();
+  peak = std::max(peak, ops::measure_peak_flops(threads()));
+  using benchmark::Counter;
+  state.counters["GFLOP/s"] = Counter(flops * 1e-9, Counter::kIsIterationInvariantRate);
+  state.counters["peak"] = peak * 1e-9;
+  state.counters["share"] = Counter(flops / peak, Counter::kIsIterationInvariantRate);
+}
+
+/// rows × in → out.
+void linear(benchmark::State& state) {
+  const auto rows = state.range(0), in = state.range(1), out = state.range(2);
+  const bool training = state.range(3) != 0;
+  auto x = torch::randn({rows, in}).set_requires_grad(training);
+  auto w = torch::randn({out, in}).set_requires_grad(training);
+  const auto dy = torch::randn({rows, out});
+  const torch::AutoGradMode mode(training);
+  measure(state, 2.0 * rows * in * out * (training ? 3 : 1), [&] {
+    const auto y = ops::linear(x, w);
+    if (training) benchmark::DoNotOptimize(torch::autograd::grad({y}, {x, w}, {dy}));
+  });
+}
+
+/// T tokens, each to k of E experts at random.
+void expert_ffn(benchmark::State& state) {
+  const auto experts = state.range(0), k = state.range(1), d = state.range(2), f = state.range(3);
+  const bool training = state.range(4) != 0;
+  const std::int64_t tokens = 4096;
+  std::vector<std::vector<std::int64_t>> by_expert(experts);
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    std::vector<std::int64_t> order(experts);
+    for (std::int64_t e = 0; e < experts; ++e) order[e] = e;
+    shuffle(order, 1, t);
+    for (std::int64_t i = 0; i < k; ++i) by_expert[order[i]].push_back(t);
+  }
+  std::vector<std::int64_t> token, offsets{0};
+  for (const auto& rows : by_expert) {
+    token.insert(token.end(), rows.begin(), rows.end());
+    offsets.push_back(static_cast<std::int64_t>(token.size()));
+  }
+  const auto tokens_of = torch::tensor(token, torch::kLong);
+  // Stable, so a token's assignments stay in expert order.
+  const auto by_token = std::get<1>(tokens_of.sort(/*stable=*/true, 0, false));
+  const auto token_offsets = torch::arange(0, tokens * k + 1, k);
+  const auto offsets_of = torch::tensor(offsets, torch::kLong);
+  auto hidden = torch::randn({tokens, d}).set_requires_grad(training);
+  auto weight = torch::rand({tokens * k}).set_requires_grad(training);
+  auto w_gate_up = (torch::randn({experts, 2 * f, d}) * 0.05).set_requires_grad(training);
+  auto w_down = (torch::randn({experts, d, f}) * 0.05).set_requires_grad(training);
+  const auto dy = torch::randn({tokens, d});
+  const torch::AutoGradMode mode(training);
+  measure(state, 6.0 * tokens * k * d * f * (training ? 3 : 1), [&] {
+    const auto y = ops::expert_ffn(hidden, weight, tokens_of, offsets_of, by_token, token_offsets,
+                                   w_gate_up, w_down);
+    if (training)
+      benchmark::DoNotOptimize(
+          torch::autograd::grad({y}, {hidden, weight, w_gate_up, w_down}, {dy}));
+  });
+}
+
+BENCHMARK(linear)
+    ->ArgNames({"rows", "in", "out", "train"})
+    ->ArgsProduct({{4096}, {256}, {256, 2048}, {0, 1}})
+    ->Args({4096, 1024, 256, 1})
+    ->Args({1024, 768, 3072, 0})
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK(expert_ffn)
+    ->ArgNames({"E", "k", "d", "f", "train"})
+    ->Args({8, 1, 256, 1024, 0})
+    ->Args({8, 1, 256, 1024, 1})
+    ->Args({16, 2, 256, 512, 1})
+    ->Args({64, 8, 256, 128, 0})
+    ->Args({64, 8, 256, 128, 1})
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace penstock
+
+BENCHMARK_MAIN();

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""The peer: a training step of the same decoder in stock PyTorch, as users write it.
+
+d=256, 4 layers, 8 heads, 4 key/value groups, RMSNorm, RoPE, SwiGLU, byte vocabulary, AdamW with
+clipping; dense, or experts run one after another as Hugging Face's models do. One step is
+16 x 256 tokens. Prints one JSON object: tokens per second, the median over the timed steps.
+
+    OPENBLAS_CORETYPE=SKYLAKEX /usr/bin/python3 bench/torch_peer.py --experts 8 --k 1 --ffn 1024
+
+Not an optimised program, and not Penstock: what a person would otherwise run.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class RmsNorm(nn.Module):
+    def __init__(self, width, eps=1e-5):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.gain
+
+
+def rotate(x, cos, sin):
+    """x [B, H, T, hd]; pairs (i, i + hd/2)."""
+    low, high = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-high, low), dim=-1) * sin
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads, kv_heads):
+        super().__init__()
+        self.heads, self.kv_heads, self.size = heads, kv_heads, width // heads
+        self.q = nn.Linear(width, width, bias=False)
+        self.k = nn.Linear(width, kv_heads * self.size, bias=False)
+        self.v = nn.Linear(width, kv_heads * self.size, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+
+    def forward(self, x, cos, sin, mask):
+        batch, length, width = x.shape
+
+        def split(y, heads):
+            return y.view(batch, length, heads, self.size).transpose(1, 2)
+
+        q = rotate(split(self.q(x), self.heads), cos, sin)
+        k = rotate(split(self.k(x), self.kv_heads), cos, sin)
+        v = split(self.v(x), self.kv_heads)
+        if hasattr(F, "scaled_dot_product_attention"):  # PyTorch 2: its own fused kernel
+            group = self.heads // self.kv_heads
+            y = F.scaled_dot_product_attention(
+                q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), is_causal=True)
+        else:
+            group = self.heads // self.kv_heads
+            k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+            scores = q @ k.transpose(2, 3) / self.size**0.5 + mask
+            y = torch.softmax(scores, -1) @ v
+        return self.out(y.transpose(1, 2).reshape(batch, length, width))
+
+
+class SwiGlu(nn.Module):
+    def __init__(self, width, inner):
+        super().__init__()
+        self.gate = nn.Linear(width, inner, bias=False)
+        self.up = nn.Linear(width, inner, bias=False)
+        self.down = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x):
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+class Experts(nn.Module):
+    """Top-k of a softmax; each expert gathers its tokens, runs, and adds its weighted rows."""
+
+    def __init__(self, width, inner, experts, k):
+        super().__init__()
+        self.k = k
+        self.router = nn.Linear(width, experts, bias=False)
+        self.experts = nn.ModuleList(SwiGlu(width, inner) for _ in range(experts))
+
+    def forward(self, x):
+        rows = x.reshape(-1, x.shape[-1])
+        weights, chosen = torch.topk(torch.softmax(self.router(rows), -1), self.k, dim=-1)
+        out = torch.zeros_like(rows)
+        hits = F.one_hot(chosen, len(self.experts)).permute(2, 1, 0)  # [E, k, T]
+        for index, expert in enumerate(self.experts):
+            slot, token = torch.where(hits[index])
+            if token.numel():
+                out.index_add_(0, token, expert(rows[token]) * weights[token, slot, None])
+        return out.view_as(x)
+
+
+class Block(nn.Module):
+    def __init__(self, args):
+        super().__init__()
+        self.norm1, self.norm2 = RmsNorm(args.width), RmsNorm(args.width)
+        self.attention = Attention(args.width, args.heads, args.kv_heads)
+        self.ffn = (Experts(args.width, args.ffn, args.experts, args.k) if args.experts
+                    else SwiGlu(args.width, args.ffn))
+
+    def forward(self, x, *rest):
+        x = x + self.attention(self.norm1(x), *rest)
+        return x + self.ffn(self.norm2(x))
+
+
+class Decoder(nn.Module):
+    def __init__(self, args):
+        super().__init__()
+        self.embedding = nn.Embedding(args.vocab, args.width)
+        self.blocks = nn.ModuleList(Block(args) for _ in range(args.layers))
+        self.norm = RmsNorm(args.width)
+        self.head = nn.Linear(args.width, args.vocab, bias=False)
+        size = args.width // args.heads
+        angle = torch.outer(torch.arange(args.length).float(),
+                            1e4 ** (-torch.arange(0, size, 2).float() / size))
+        angle = torch.cat((angle, angle), -1)
+        self.register_buffer("cos", angle.cos())
+        self.register_buffer("sin", angle.sin())
+        self.register_buffer("mask", torch.full((args.length, args.length), -torch.inf).triu(1))
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.02)
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        for block in self.blocks:
+            x = block(x, self.cos, self.sin, self.mask)
+        return self.head(self.norm(x))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    for name, default in dict(width=256, layers=4, heads=8, kv_heads=4, ffn=1024, vocab=256,
+                              batch=16, length=256, experts=0, k=1, steps=5, warmup=2,
+                              threads=len(os.sched_getaffinity(0))).items():
+        parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(1)
+    model = Decoder(args)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1)
+    seconds = []
+    for step in range(args.warmup + args.steps):
+        ids = torch.randint(args.vocab, (args.batch, args.length + 1))
+        start = time.perf_counter()
+        logits = model(ids[:, :-1])
+        loss = F.cross_entropy(logits.reshape(-1, args.vocab), ids[:, 1:].reshape(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        if step >= args.warmup:
+            seconds.append(time.perf_counter() - start)
+    print(json.dumps({
+        "tokens_per_second": round(args.batch * args.length / statistics.median(seconds), 1),
+        "seconds_per_step": [round(s, 4) for s in seconds],
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "loss": round(loss.item(), 4), "torch": torch.__version__, "threads": args.threads,
+        "experts": args.experts, "k": args.k, "ffn": args.ffn,
+        "openblas_coretype": os.environ.get("OPENBLAS_CORETYPE", ""),
+    }))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+// expert_ffn: the reference by hand and by finite differences in f64; the fast f32 path, forward and
+// all four gradients, against the f64 reference on odd shapes and uneven plans.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "penstock/base/error.h"
+#include "penstock/base/random.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/ops/ops.h"
+#include "tests/ops/expert_plan_fixture.h"
+#include "tests/ops/finite_difference.h"
+
+namespace penstock::ops {
+namespace {
+
+using testing::make_test_plan;
+using testing::TestPlan;
+
+struct Case {
+  TestPlan plan;
+  at::Tensor hidden, weight, w_gate_up, w_down;  // f64
+};
+
+struct Results {
+  at::Tensor y, hidden, weight, w_gate_up, w_down;
+};
+
+Case make_case(const TestPlan& plan, std::int64_t tokens, std::int64_t experts, std::int64_t d,
+               std::int64_t f) {
+  const auto f64 = torch::kDouble;
+  torch::manual_seed(tokens * 7 + d);
+  return {plan, torch::randn({tokens, d}, f64), torch::rand({plan.assignments()}, f64) + 0.1,
+          torch::randn({experts, 2 * f, d}, f64) / std::sqrt(double(d)),
+          torch::randn({experts, d, f}, f64) / std::sqrt(double(f))};
+}
+
+at::Tensor call(const Case& c) {
+  return expert_ffn(c.hidden, c.weight, c.plan.token, c.plan.offsets, c.plan.by_token,
+                    c.plan.token_offsets, c.w_gate_up, c.w_down);
+}
+
+/// Output and gradients; the f32 run computes from the same (f32-representable) values.
+Results run(const Case& c, at::ScalarType type) {
+  const auto leaf = [&](const at::Tensor& tensor) {
+    return tensor.to(torch::kFloat).to(type).set_requires_grad(true);
+  };
+  const Case leaves{c.plan, leaf(c.hidden), leaf(c.weight), leaf(c.w_gate_up), leaf(c.w_down)};
+  const at::Tensor y = call(leaves);
+  const at::Tensor probe = torch::linspace(-1, 1, y.numel(), y.options()).cos().view(y.sizes());
+  (y * probe).sum().backward();
+  return {y.detach(), leaves.hidden.grad(), leaves.weight.grad(), leaves.w_gate_up.grad(),
+          leaves.w_down.grad()};
+}
+
+std::map<std::string, double> errors(const Results& fast, const Results& exact) {
+  return {{"y", testing::relative_error(fast.y, exact.y)},
+          {"hidden", testing::relative_error(fast.hidden, exact.hidden)},
+          {"weight", testing::relative_error(fast.weight, exact.weight)},
+          {"w_gate_up", testing::relative_error(fast.w_gate_up, exact.w_gate_up)},
+          {"w_down", testing::relative_error(fast.w_down, exact.w_down)}};
+}
+
+/// Each (expert, token) pair with the given chance.
+TestPlan random_plan(std::int64_t tokens, std::int64_t experts, double chance) {
+  return make_test_plan(tokens, experts, [&](std::int64_t e, std::int64_t t) {
+    return static_cast<double>(random_bits(5, e, t) >> 11) * 0x1p-53 < chance;
+  });
+}
+
+TEST(ExpertFfn, HandWorked) {
+  // Two tokens of width 1, f = 1. Expert 0 takes both, expert 1 none, expert 2 token 1.
+  const auto plan = make_test_plan(2, 3, [](std::int64_t e, std::int64_t t) {
+    return e == 0 || (e == 2 && t == 1);
+  });
+  const auto f64 = torch::kDouble;
+  const Case c{plan, torch::tensor({{1.0}, {2.0}}, f64), torch::tensor({0.5, 0.25, 2.0}, f64),
+               torch::tensor({{{1.0}, {3.0}}, {{9.0}, {9.0}}, {{-1.0}, {1.0}}}, f64),
+               torch::tensor({{{2.0}}, {{9.0}}, {{1.0}}}, f64)};
+  const auto silu = [](double x) { return x / (1 + std::exp(-x)); };
+  const auto y = call(c);
+  EXPECT_NEAR(y[0].item<double>(), 0.5 * 2 * silu(1) * 3, 1e-14);
+  EXPECT_NEAR(y[1].item<double>(), 0.25 * 2 * silu(2) * 6 + 2.0 * silu(-2) * 2, 1e-14);
+}
+
+TEST(ExpertFfn, GradientsMatchFiniteDifferences) {
+  const Case c = make_case(random_plan(5, 4, 0.5), 5, 4, 3, 2);
+  const auto report = testing::check_gradients(
+      [&](const std::vector<at::Tensor>& in) {
+        return call({c.plan, in[0], in[1], in[2], in[3]}).tanh();
+      },
+      {c.hidden, c.weight, c.w_gate_up, c.w_down});
+  EXPECT_LT(report.error, 1e-8) << report.where;
+}
+
+struct Shape {
+  const char* name;
+  std::int64_t tokens, experts, d, f;
+  double chance;  // below 0: all tokens to expert −chance − 1
+};
+
+class ExpertShapes : public ::testing::TestWithParam<Shape> {};
+
+TEST_P(ExpertShapes, FastPathMatchesReferenceInF64) {
+  const Shape s = GetParam();
+  const TestPlan plan =
+      s.chance >= 0 ? random_plan(s.tokens, s.experts, s.chance)
+                    : make_test_plan(s.tokens, s.experts, [&](std::int64_t e, std::int64_t) {
+                        return e == static_cast<std::int64_t>(-s.chance) - 1;
+                      });
+  const Case c = make_case(plan, s.tokens, s.experts, s.d, s.f);
+  reset_dispatch_counts();
+  const Results fast = run(c, torch::kFloat);
+  const auto counts = dispatch_counts();
+  ASSERT_EQ(counts.count("expert_ffn/xsmm"), 1u);
+  ASSERT_EQ(counts.count("expert_ffn.backward/xsmm"), 1u);
+  ASSERT_EQ(counts.count("expert_ffn/reference"), 0u);
+  const Results exact = run(c, torch::kDouble);
+  ASSERT_EQ(dispatch_counts().at("expert_ffn.backward/reference"), 1);
+  for (const auto& [name, error] : errors(fast, exact)) EXPECT_LT(error, 4e-6) << name;
+  for (std::int64_t e = 0; e < s.experts; ++e) {
+    if (plan.offsets[e].item<std::int64_t>() != plan.offsets[e + 1].item<std::int64_t>()) continue;
+    EXPECT_EQ(fast.w_gate_up[e].abs().sum().item<float>(), 0) << "expert " << e;
+    EXPECT_EQ(fast.w_down[e].abs().sum().item<float>(), 0) << "expert " << e;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Uneven, ExpertShapes,
+    ::testing::Values(Shape{"one_token", 1, 3, 5, 7, 0.9}, Shape{"no_assignment", 6, 3, 8, 4, 0.0},
+                      Shape{"no_token", 0, 2, 4, 3, 0.5}, Shape{"odd", 131, 5, 33, 29, 0.4},
+                      Shape{"empty_experts", 20, 40, 16, 24, 0.02},
+                      Shape{"all_on_one", 700, 4, 24, 300, -2},
+                      Shape{"several_panels", 300, 3, 48, 257, 0.6},
+                      Shape{"all_on_all", 90, 6, 64, 128, 1.0},
+                      Shape{"wide", 60, 2, 257, 130, 0.5}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(ExpertFfn, ComparisonSeesSmallFaults) {
+  const Case c = make_case(random_plan(64, 4, 0.5), 64, 4, 32, 48);
+  const Results exact = run(c, torch::kDouble);
+  // One weight of one expert off by 1 %: output and every other gradient move.
+  Case wrong = c;
+  wrong.w_down = c.w_down.clone();
+  wrong.w_down[2][7][11] *= 1.01;
+  auto seen = errors(run(wrong, torch::kFloat), exact);
+  for (const char* name : {"y", "hidden", "weight", "w_gate_up"}) EXPECT_GT(seen[name], 4e-6) << name;
+  // Two assignments' weights exchanged: w_down's gradient sees it.
+  wrong = c;
+  wrong.weight = c.weight.clone();
+  wrong.weight[0] = c.weight[1];
+  wrong.weight[1] = c.weight[0];
+  seen = errors(run(wrong, torch::kFloat), exact);
+  for (const char* name : {"y", "hidden", "w_gate_up", "w_down"}) EXPECT_GT(seen[name], 4e-6) << name;
+}
+
+void expect_same_bits(const Results& a, const Results& b) {
+  EXPECT_TRUE(a.y.equal(b.y));
+  EXPECT_TRUE(a.hidden.equal(b.hidden));
+  EXPECT_TRUE(a.weight.equal(b.weight));
+  EXPECT_TRUE(a.w_gate_up.equal(b.w_gate_up));
+  EXPECT_TRUE(a.w_down.equal(b.w_down));
+}
+
+TEST(ExpertFfn, SameBitsInEveryRunAndForOneAndTwoThreads) {
+  const Case c = make_case(random_plan(4096, 8, 0.25), 4096, 8, 32, 160);
+  set_threads(2);
+  const Results first = run(c, torch::kFloat);
+  for (int i = 0; i < 6; ++i) expect_same_bits(run(c, torch::kFloat), first);
+  set_threads(1);
+  expect_same_bits(run(c, torch::kFloat), first);
+  set_threads(0);
+}
+
+TEST(ExpertFfn, OutputWithoutGradientIsTheSame) {
+  const Case c = make_case(random_plan(100, 3, 0.5), 100, 3, 16, 140);
+  const Results with = run(c, torch::kFloat);
+  const torch::NoGradGuard no_grad;
+  const auto f32 = [](const at::Tensor& tensor) { return tensor.to(torch::kFloat); };
+  EXPECT_TRUE(call({c.plan, f32(c.hidden), f32(c.weight), f32(c.w_gate_up), f32(c.w_down)})
+                  .equal(with.y));
+}
+
+TEST(ExpertFfn, BadPlansAreErrors) {
+  const Case good = make_case(random_plan(6, 3, 0.6), 6, 3, 4, 5);
+  const auto broken = [&](auto change) {
+    Case c = good;
+    c.plan.token = c.plan.token.clone();
+    c.plan.offsets = c.plan.offsets.clone();
+    c.plan.by_token = c.plan.by_token.clone();
+    change(c);
+    return c;
+  };
+  EXPECT_NO_THROW(call(good));
+  EXPECT_THROW(call(broken([](Case& c) { c.plan.token[0] = 6; })), Error);
+  EXPECT_THROW(call(broken([](Case& c) { c.plan.by_token[0] = -1; })), Error);
+  EXPECT_THROW(call(broken([](Case& c) { c.plan.by_token[0] = 1000; })), Error);
+  EXPECT_THROW(call(broken([](Case& c) { c.plan.offsets[1] = 99; })), Error);
+  EXPECT_THROW(call(broken([](Case& c) { c.w_down = torch::randn({3, 5, 4}); })), Error);
+  EXPECT_THROW(call(broken([](Case& c) { c.hidden = c.hidden.to(torch::kFloat); })), Error);
+}
+
+}  // namespace
+}  // namespace penstock::ops

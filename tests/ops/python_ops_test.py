@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""The operators from Python: torch.ops.penstock.* against plain PyTorch, forward and gradients.
+
+    python_ops_test.py LIBRARY
+
+Exits 77 (skipped) where this Python has no torch."""
+
+import sys
+
+try:
+    import torch
+except ImportError:
+    print("skipped: this Python has no torch (Debian: python3-torch)")
+    sys.exit(77)
+
+
+def leaf(*shape, scale=1.0):
+    return (torch.randn(*shape) * scale).requires_grad_()
+
+
+def compare(name, function, expected, inputs):
+    """Outputs and gradients of both functions of the same inputs, expected in f64."""
+    y = function(*inputs)
+    probe = torch.linspace(-1, 1, y.numel()).view_as(y)
+    gradients = torch.autograd.grad((y * probe).sum(), inputs)
+    wide = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    exact = expected(*wide)
+    exact_gradients = torch.autograd.grad((exact * probe.double()).sum(), wide)
+    for part, got, want in zip(["y"] + [f"d{i}" for i in range(len(inputs))],
+                               (y, *gradients), (exact, *exact_gradients)):
+        error = (got.double() - want).abs().max().item() / max(1.0, want.abs().max().item())
+        assert error < 5e-6, f"{name} {part}: relative error {error}"
+    print(f"{name}: output and {len(inputs)} gradients agree")
+
+
+def test_linear():
+    def expected(x, w, b):
+        return x @ w.t() + b
+
+    compare("linear", torch.ops.penstock.linear, expected, [leaf(3, 17, 40), leaf(24, 40), leaf(24)])
+    compare("linear without bias", torch.ops.penstock.linear, lambda x, w: x @ w.t(),
+            [leaf(17, 40), leaf(24, 40)])
+
+
+def test_expert_ffn():
+    tokens, experts, width, inner = 50, 4, 24, 40
+    takes = torch.rand(experts, tokens) < 0.4
+    takes[2] = False  # an expert without tokens
+    expert, token = takes.nonzero(as_tuple=True)
+    offsets = torch.cat([torch.zeros(1, dtype=torch.long), takes.sum(1).cumsum(0)])
+    by_token = torch.argsort(token * experts + expert)
+    token_offsets = torch.cat([torch.zeros(1, dtype=torch.long), takes.sum(0).cumsum(0)])
+
+    def fast(hidden, weight, w_gate_up, w_down):
+        return torch.ops.penstock.expert_ffn(hidden, weight, token, offsets, by_token,
+                                             token_offsets, w_gate_up, w_down)
+
+    def expected(hidden, weight, w_gate_up, w_down):
+        out = torch.zeros_like(hidden)
+        for a in range(len(token)):
+            gate, up = (w_gate_up[expert[a]] @ hidden[token[a]]).chunk(2)
+            row = w_down[expert[a]] @ (torch.nn.functional.silu(gate) * up)
+            out = out.index_add(0, token[a:a + 1], (weight[a] * row)[None])
+        return out
+
+    compare("expert_ffn", fast, expected,
+            [leaf(tokens, width), leaf(len(token)), leaf(experts, 2 * inner, width, scale=0.2),
+             leaf(experts, width, inner, scale=0.2)])
+
+
+def test_errors():
+    try:
+        torch.ops.penstock.linear(torch.randn(2, 3), torch.randn(4, 5))
+    except RuntimeError as error:
+        assert "[linear]" in str(error), error
+        print("linear: a wrong shape is a RuntimeError that says so")
+    else:
+        raise AssertionError("a wrong shape passed")
+
+
+def main():
+    torch.ops.load_library(sys.argv[1])
+    torch.manual_seed(1)
+    test_linear()
+    test_expert_ffn()
+    test_errors()
+
+
+if __name__ == "__main__":
+    main()
