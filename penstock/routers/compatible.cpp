@@ -25,6 +25,9 @@ std::string compatible(const std::string& scorer, const std::string& selector,
     if (balances.needs_assignments && selects.merges)
       return concat("balancer '", balancer, "' counts assignments, and selector '", selector,
                     "' blends experts instead");
+    if (balances.evens_loads && selects.even_loads)
+      return concat("balancer '", balancer, "' evens out loads, which selector '", selector,
+                    "' keeps even already");
     for (std::size_t j = 0; j < i; ++j)
       if (balancers[j] == balancer) return concat("balancer '", balancer, "' is listed twice");
   }

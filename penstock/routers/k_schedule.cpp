@@ -60,12 +60,16 @@ std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,
     k = stepped(schedule, nominal, context);
   } else if (context.training && schedule.kind != "constant") {
     const std::int64_t length = schedule.over > 0 ? schedule.over : context.total_steps;
-    const double done =
-        length > 0 ? std::min(1.0, static_cast<double>(context.step) / length) : 1.0;
-    const auto start = schedule.start;
-    k = schedule.kind == "linear"
-            ? start + round_half_even(static_cast<double>(nominal - start) * done)
-            : round_half_even(nominal + (start - nominal) * std::cos(std::numbers::pi * done / 2));
+    const auto step = static_cast<double>(std::min(context.step, length));
+    const auto change = static_cast<double>(nominal - schedule.start);
+    if (length <= 0) {
+      k = nominal;  // a run of unknown length has arrived
+    } else if (schedule.kind == "linear") {
+      k = schedule.start + round_half_even(change * step / static_cast<double>(length));
+    } else {
+      const double angle = std::numbers::pi * step / (2 * static_cast<double>(length));
+      k = round_half_even(static_cast<double>(nominal) - change * std::cos(angle));
+    }
   }
   return k * shape.granularity;
 }

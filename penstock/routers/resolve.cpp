@@ -18,6 +18,7 @@ RouterTraits combine(const std::string& scorer, const std::string& selector) {
           .foldable = a.foldable,
           .has_k = b.has_k,
           .variable_active = b.variable_active,
+          .even_loads = b.even_loads,
           .ignores_logits = b.ignores_logits,
           .no_logits = a.no_logits,
           .forward_passes = std::max(a.forward_passes, b.forward_passes)};

@@ -28,9 +28,11 @@ struct RouterTraits {
   bool foldable = false;  ///< (scorer) can become one matrix and bias
   bool has_k = false;     ///< (selector) k can be set
   bool variable_active = false;  ///< (selector) the number of active experts is not fixed by k
-  bool ignores_logits = false;   ///< (selector) the plan does not use the logits
-  bool no_logits = false;        ///< (scorer) has nothing to say; for selectors that ignore logits
-  bool needs_logits = false;     ///< (balancer) its loss acts on the logits themselves
+  bool even_loads = false;      ///< (selector) experts get equally many tokens, whatever the logits
+  bool ignores_logits = false;  ///< (selector) the plan does not use the logits
+  bool no_logits = false;       ///< (scorer) has nothing to say; for selectors that ignore logits
+  bool needs_logits = false;    ///< (balancer) its loss acts on the logits themselves
+  bool evens_loads = false;     ///< (balancer) pulls uneven loads together
   bool needs_variable_active = false;  ///< (balancer) only makes sense with variable_active
   bool needs_assignments = false;      ///< (balancer) cannot work on a merging plan
   int forward_passes = 1;

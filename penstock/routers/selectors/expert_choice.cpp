@@ -39,6 +39,6 @@ static const RegisterSelector<ExpertChoice, Config> registered{
     "expert-choice",
     "each expert takes its T·k/E best tokens of the micro-batch",
     "Expert Choice, arXiv:2202.09368, Eq. 1-2",
-    {.causal = false, .has_k = true}};
+    {.causal = false, .has_k = true, .even_loads = true}};
 
 }  // namespace penstock::expert_choice

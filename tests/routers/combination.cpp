@@ -1,0 +1,348 @@
+#include "tests/routers/combination.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "tests/routers/parts.h"
+
+namespace penstock::testing {
+namespace {
+
+/// Options under which small numbers show: strong losses, short segments.
+std::map<std::string, ConfigNode> visible_options() {
+  return {{"lory", node({{"segment_length", std::int64_t{4}}})},
+          {"adaptive-l1", node({{"initial", 0.3}})},
+          {"load-balance", node({{"coefficient", 0.5}})},
+          {"z-loss", node({{"coefficient", 0.2}})}};
+}
+
+double difference(const at::Tensor& a, const at::Tensor& b) {
+  if (a.numel() == 0 && b.numel() == 0) return 0;
+  return (a - b).abs().max().item<double>();
+}
+
+constexpr double kEqual = 1e-12;
+
+/// What the plan says of each token, comparable whatever the kind of plan. [T, E]
+at::Tensor weights_of(Combination& parts, const Input& input, std::uint64_t seed = 7) {
+  return dense_weights(parts.run(input, seed).routing.plan);
+}
+
+}  // namespace
+
+Combination::Combination(const std::string& scorer, const std::string& selector,
+                         const std::vector<std::string>& balancers, const Case& size)
+    : size_(size) {
+  RouterConfig config{.scorer = scorer, .selector = selector, .balancers = balancers, .k = size.k};
+  const auto options = visible_options();
+  for (const auto& name : {std::vector<std::string>{scorer, selector}, balancers})
+    for (const auto& part : name)
+      if (options.contains(part)) config.parts[part] = options.at(part);
+  resolved_ = resolve(config);
+  const RouterShape shape{.d_model = size.width, .experts = size.experts, .k = size.k, .layers = 2};
+  balancers_ = make_balancers(resolved_, shape);
+  router_ = std::make_shared<Router>(resolved_, shape, balancers_);
+  experts_ = std::make_shared<Experts>(size.experts, size.width, 3);
+  const at::Generator draws = at::detail::createCPUGenerator(11);
+  router_->to(at::kDouble);
+  experts_->to(at::kDouble);
+  router_->scorer().initialize(0.7, draws);
+  experts_->initialize(0.7, 0.7, draws);
+}
+
+Output Combination::run(const Input& input, std::uint64_t seed, bool training) {
+  RoutingContext context{.step = 3, .total_steps = 10, .training = training};
+  context.token_ids = input.token_ids;
+  context.sequence_length = size_.sequence_length;
+  context.generator = at::detail::createCPUGenerator(seed);
+  RoutingResult routing = router_->route(input.hidden, context);
+  at::Tensor y = experts_->forward(input.hidden, routing.plan);
+  return {std::move(y), std::move(routing)};
+}
+
+Input Combination::random_input(std::uint64_t seed) const {
+  const at::Generator draws = at::detail::createCPUGenerator(seed);
+  return {at::randn({size_.tokens(), size_.width}, draws, at::TensorOptions().dtype(at::kDouble)),
+          at::randint(0, 40, {size_.tokens()}, draws, at::TensorOptions().dtype(at::kLong))};
+}
+
+std::vector<std::shared_ptr<torch::nn::Module>> Combination::modules() const {
+  std::vector<std::shared_ptr<torch::nn::Module>> all{router_, experts_};
+  all.insert(all.end(), balancers_.begin(), balancers_.end());
+  return all;
+}
+
+std::string plan_is_valid(const Plan& plan) {
+  if (plan.merges()) {
+    if (plan.merge_weights.size(0) * plan.segment_length != plan.tokens)
+      return "segments do not cover the tokens";
+    return plan.merge_weights.isfinite().all().item<bool>() ? "" : "a blend is not finite";
+  }
+  const std::int64_t count = plan.assignments();
+  if (plan.expert.numel() != count || plan.weight.numel() != count ||
+      plan.by_token.numel() != count)
+    return "lengths differ";
+  if (!plan.weight.isfinite().all().item<bool>()) return "a weight is not finite";
+  if (plan.offsets.numel() != plan.experts + 1 || plan.token_offsets.numel() != plan.tokens + 1)
+    return "offsets have a wrong length";
+  const auto* token = plan.token.data_ptr<std::int64_t>();
+  const auto* expert = plan.expert.data_ptr<std::int64_t>();
+  const auto* offsets = plan.offsets.data_ptr<std::int64_t>();
+  const auto* by_token = plan.by_token.data_ptr<std::int64_t>();
+  const auto* token_offsets = plan.token_offsets.data_ptr<std::int64_t>();
+  if (offsets[0] != 0 || offsets[plan.experts] != count)
+    return "offsets do not span the assignments";
+  if (token_offsets[0] != 0 || token_offsets[plan.tokens] != count)
+    return "token offsets do not span";
+  for (std::int64_t e = 0; e < plan.experts; ++e)
+    for (std::int64_t a = offsets[e]; a < offsets[e + 1]; ++a) {
+      if (expert[a] != e) return "an assignment lies outside its expert's range";
+      if (token[a] < 0 || token[a] >= plan.tokens) return "a token is out of range";
+      if (a > offsets[e] && token[a] <= token[a - 1]) return "tokens of an expert do not ascend";
+    }
+  for (std::int64_t t = 0; t < plan.tokens; ++t)
+    for (std::int64_t i = token_offsets[t]; i < token_offsets[t + 1]; ++i) {
+      if (by_token[i] < 0 || by_token[i] >= count || token[by_token[i]] != t)
+        return "by_token lists an assignment of another token";
+      if (i > token_offsets[t] && by_token[i] <= by_token[i - 1])
+        return "by_token is not in expert order";
+    }
+  return {};
+}
+
+std::string seeds_decide(Combination& parts, const RouterTraits& traits) {
+  const Input input = parts.random_input(1);
+  const at::Tensor first = weights_of(parts, input, 7);
+  if (!first.equal(weights_of(parts, input, 7))) return "the same seed gave another plan";
+  const bool same = first.equal(weights_of(parts, input, 8));
+  if (same && traits.stochastic) return "a stochastic router ignored the seed";
+  if (!same && !traits.stochastic) return "a router that is not stochastic followed the seed";
+  return {};
+}
+
+std::string permutes(Combination& parts, const RouterTraits& traits) {
+  const Input input = parts.random_input(2);
+  const at::Tensor order = at::randperm(parts.size().tokens(), at::detail::createCPUGenerator(3),
+                                        at::TensorOptions().dtype(at::kLong));
+  const Input permuted{input.hidden.index_select(0, order), input.token_ids.index_select(0, order)};
+  const double moved =
+      difference(weights_of(parts, input).index_select(0, order), weights_of(parts, permuted));
+  if (moved > kEqual && !traits.order_matters)
+    return concat("permuting tokens changed weights by ", moved);
+  if (moved <= kEqual && traits.order_matters) return "order_matters is set, and order does not";
+  return {};
+}
+
+std::string respects_time(Combination& parts, const RouterTraits& traits) {
+  const Input input = parts.random_input(4), other = parts.random_input(5);
+  const at::Tensor before = weights_of(parts, input);
+  double leak = 0;
+  for (std::int64_t now = 1; now < parts.size().tokens(); ++now) {
+    const auto spliced = [&](const at::Tensor& early, const at::Tensor& late) {
+      return at::cat({early.slice(0, 0, now), late.slice(0, now)});
+    };
+    const Input changed{spliced(input.hidden, other.hidden),
+                        spliced(input.token_ids, other.token_ids)};
+    leak = std::max(
+        leak, difference(before.slice(0, 0, now), weights_of(parts, changed).slice(0, 0, now)));
+  }
+  if (leak > kEqual && traits.causal)
+    return concat("later tokens changed earlier weights by ", leak);
+  if (leak <= kEqual && !traits.causal)
+    return "no later token changed an earlier plan, yet not causal";
+  return {};
+}
+
+std::string accepts_no_tokens(Combination& parts) {
+  const Input none{at::zeros({0, parts.size().width}, at::kDouble).requires_grad_(),
+                   at::zeros({0}, at::kLong)};
+  const Output out = parts.run(none);
+  if (out.y.size(0) != 0 || out.y.size(1) != parts.size().width) return "the output is not [0, d]";
+  const std::string invalid = plan_is_valid(out.routing.plan);
+  if (!invalid.empty()) return invalid;
+  at::Tensor objective = out.y.sum();
+  if (out.routing.loss.defined()) objective = objective + out.routing.loss;
+  if (objective.item<double>() != 0) return "no tokens, but a loss";
+  if (objective.requires_grad()) objective.backward();
+  for (const auto& module : parts.modules())
+    for (const at::Tensor& parameter : module->parameters())
+      if (parameter.grad().defined() && parameter.grad().abs().max().item<double>() != 0)
+        return "no tokens, but a gradient";
+  return {};
+}
+
+std::string accepts_one_busy_expert(Combination& parts, const RouterTraits& traits) {
+  const std::int64_t busy = 2;
+  Input input = parts.random_input(6);
+  input.hidden = (input.hidden.abs() + 0.1).detach();
+  input.token_ids.fill_(busy);
+  if (traits.foldable) {
+    torch::NoGradGuard no_grad;
+    at::Tensor weight = parts.router().scorer().fold().weight;  // [E, d]
+    weight.fill_(-1);
+    weight[busy].fill_(1);
+  }
+  const Output out = parts.run(input);
+  if (const std::string invalid = plan_is_valid(out.routing.plan); !invalid.empty()) return invalid;
+  if (!out.y.isfinite().all().item<bool>()) return "the output is not finite";
+  if (traits.merges) return {};
+  const at::Tensor counts = expert_counts(out.routing.plan);
+  if (traits.even_loads)
+    return counts.eq(counts[0]).all().item<bool>() ? "" : concat("uneven loads ", counts);
+  const at::Tensor expected = at::zeros({parts.size().experts}, at::kLong);
+  expected[busy] = parts.size().tokens();
+  if (!counts.equal(expected)) return concat("loads ", counts, " where one expert was due");
+  out.y.sum().backward();
+  const at::Tensor grad = parts.experts().gate_up().grad();
+  if (!grad.defined()) return "idle experts have no gradient at all";
+  for (std::int64_t e = 0; e < parts.size().experts; ++e) {
+    const bool moved = grad[e].abs().max().item<double>() > 0;
+    if (moved != (e == busy))
+      return concat("expert ", e, moved ? " is idle and moved" : " got no gradient");
+  }
+  return {};
+}
+
+std::string gradients_agree(Combination& parts, const RouterTraits& traits) {
+  Input input = parts.random_input(9);
+  input.hidden.requires_grad_();
+  const at::Generator draws = at::detail::createCPUGenerator(10);
+  const auto random_like = [&](const at::Tensor& t) {
+    return at::randn(t.sizes(), draws, at::TensorOptions().dtype(at::kDouble));
+  };
+  at::Tensor probe = random_like(input.hidden);
+  // The first segment's blend has a stopped gradient: leave its outputs out of the objective.
+  if (traits.merges)
+    probe.view({parts.size().sequences, parts.size().sequence_length, -1}).slice(1, 0, 4).zero_();
+  const auto objective = [&] {
+    const Output out = parts.run(input);
+    at::Tensor sum = (out.y * probe).sum();
+    return out.routing.loss.defined() ? sum + out.routing.loss : sum;
+  };
+  objective().backward();
+  const auto value = [&] {
+    torch::NoGradGuard no_grad;
+    return objective().item<double>();
+  };
+  const auto check = [&](const std::string& name, const at::Tensor& leaf) -> std::string {
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      const double step = 1e-6;
+      const at::Tensor kept = leaf.detach().clone(), direction = random_like(leaf);
+      const double analytic =
+          leaf.grad().defined() ? (leaf.grad() * direction).sum().item<double>() : 0;
+      torch::NoGradGuard no_grad;
+      at::Tensor data = leaf.detach();
+      data.copy_(kept + step * direction);
+      const double above = value();
+      data.copy_(kept - step * direction);
+      const double below = value();
+      data.copy_(kept);
+      const double numeric = (above - below) / (2 * step);
+      if (!(std::abs(analytic - numeric) <= 1e-6 * std::max(1.0, std::abs(numeric))))
+        return concat(name, ": autograd ", analytic, ", numeric ", numeric);
+    }
+    return {};
+  };
+  if (auto wrong = check("hidden", input.hidden); !wrong.empty()) return wrong;
+  for (const auto& module :
+       {std::static_pointer_cast<torch::nn::Module>(parts.modules()[0]), parts.modules()[1]})
+    for (const auto& parameter : module->named_parameters())
+      if (auto wrong = check(parameter.key(), parameter.value()); !wrong.empty()) return wrong;
+  bool trained = false;
+  for (const at::Tensor& parameter : parts.router().parameters())
+    trained |= parameter.grad().defined() && parameter.grad().abs().max().item<double>() > 0;
+  if (trained != traits.trainable)
+    return trained ? "trained, yet the traits say not" : "never trained";
+  return {};
+}
+
+std::string survives_saving(Combination& parts) {
+  for (const auto& balancer : parts.balancers()) balancer->after_step({.sparsity = 0});
+  Combination other(parts.resolved().scorer, parts.resolved().selector, parts.resolved().balancers,
+                    parts.size());
+  other.router().scorer().initialize(0.3, at::detail::createCPUGenerator(77));
+  other.experts().initialize(0.3, 0.3, at::detail::createCPUGenerator(78));
+  for (std::size_t i = 0; i < parts.modules().size(); ++i) {
+    std::stringstream file;
+    torch::serialize::OutputArchive out;
+    parts.modules()[i]->save(out);
+    out.save_to(file);
+    torch::serialize::InputArchive in;
+    in.load_from(file);
+    other.modules()[i]->load(in);
+  }
+  const Input input = parts.random_input(12);
+  const Output a = parts.run(input), b = other.run(input);
+  if (!a.y.equal(b.y)) return "another output after loading";
+  if (a.routing.loss.defined() && !a.routing.loss.equal(b.routing.loss))
+    return "another loss after loading";
+  return {};
+}
+
+namespace {
+
+/// The balancer's loss, entry by entry from its published formula.
+double loss_by_hand(const std::string& name, const at::Tensor& logits, const Plan& plan,
+                    double lambda) {
+  const auto z = logits.accessor<double, 2>();
+  const std::int64_t rows = logits.size(0), experts = logits.size(1);
+  if (name == "z-loss") {
+    double sum = 0;
+    for (std::int64_t t = 0; t < rows; ++t) {
+      double total = 0;
+      for (std::int64_t e = 0; e < experts; ++e) total += std::exp(z[t][e]);
+      sum += std::log(total) * std::log(total);
+    }
+    return 0.2 * sum / static_cast<double>(rows);
+  }
+  const at::Tensor weights = dense_weights(plan), mask = dense_mask(plan);
+  const auto w = weights.accessor<double, 2>();
+  const auto on = mask.accessor<bool, 2>();
+  const auto tokens = static_cast<double>(plan.tokens);
+  double loss = 0;
+  for (std::int64_t e = 0; e < experts; ++e) {
+    double count = 0, gates = 0, probability = 0;
+    for (std::int64_t t = 0; t < rows; ++t) {
+      double total = 0;
+      for (std::int64_t i = 0; i < experts; ++i) total += std::exp(z[t][i]);
+      count += on[t][e] ? 1 : 0;
+      gates += w[t][e];
+      probability += std::exp(z[t][e]) / total;
+    }
+    if (name == "load-balance")
+      loss += 0.5 * static_cast<double>(experts) * count / (2 * tokens) * probability / tokens;
+    else if (name == "adaptive-l1")
+      loss += lambda * static_cast<double>(experts) / (2 * tokens * tokens) * count * gates;
+    else
+      return std::numeric_limits<double>::quiet_NaN();  // a balancer without a formula here must
+                                                        // fail
+  }
+  return loss;
+}
+
+}  // namespace
+
+std::string losses_agree(Combination& parts) {
+  const Input input = parts.random_input(13);
+  if (parts.run(input, 7, /*training=*/false).routing.loss.defined())
+    return "a loss outside training";
+  const RoutingResult routing = parts.run(input).routing;
+  const auto& names = parts.resolved().balancers;
+  if (names.empty()) return routing.loss.defined() ? "a loss without balancers" : "";
+  if (!routing.loss.defined()) return "no loss";
+  double expected = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto state = parts.balancers()[i]->state();
+    const double lambda = state.contains("lambda") ? state.at("lambda") : 0;
+    expected +=
+        loss_by_hand(names[i], routing.scores.logits.detach().contiguous(), routing.plan, lambda);
+  }
+  const double actual = routing.loss.item<double>();
+  return std::abs(actual - expected) <= 1e-10 * std::max(1.0, std::abs(expected))
+             ? ""
+             : concat("loss ", actual, ", by hand ", expected);
+}
+
+}  // namespace penstock::testing

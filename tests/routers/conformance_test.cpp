@@ -1,0 +1,127 @@
+// The full product scorer × selector × sets of balancers: each combination either has every
+// property of combination.h, or is refused with a reason.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "penstock/base/error.h"
+#include "tests/routers/combination.h"
+
+namespace penstock::testing {
+namespace {
+
+using Names = std::vector<std::string>;
+
+/// All subsets of the registered balancers while they are few; else the empty set, singles, pairs.
+std::vector<Names> balancer_sets() {
+  const Names all = balancer_registry().names();
+  std::vector<Names> sets;
+  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << all.size()); ++bits) {
+    Names chosen;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (bits >> i & 1) chosen.push_back(all[i]);
+    if (all.size() <= 5 || chosen.size() <= 2) sets.push_back(chosen);
+  }
+  return sets;
+}
+
+void expect_conforming(const std::string& scorer, const std::string& selector,
+                       const Names& balancers) {
+  const auto fresh = [&] { return Combination(scorer, selector, balancers); };
+  const RouterTraits traits = fresh().traits();
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    Combination parts = fresh();
+    EXPECT_EQ(plan_is_valid(parts.run(parts.random_input(seed)).routing.plan), "");
+  }
+  const auto expect = [&](const char* what, auto&& check) {
+    Combination parts = fresh();
+    EXPECT_EQ(check(parts), "") << what;
+  };
+  expect("seeds", [&](Combination& parts) { return seeds_decide(parts, traits); });
+  expect("permutation", [&](Combination& parts) { return permutes(parts, traits); });
+  expect("causality", [&](Combination& parts) { return respects_time(parts, traits); });
+  expect("no tokens", [&](Combination& parts) { return accepts_no_tokens(parts); });
+  expect("one busy expert",
+         [&](Combination& parts) { return accepts_one_busy_expert(parts, traits); });
+  expect("gradients", [&](Combination& parts) { return gradients_agree(parts, traits); });
+  expect("save and load", [&](Combination& parts) { return survives_saving(parts); });
+  expect("losses", [&](Combination& parts) { return losses_agree(parts); });
+}
+
+void expect_refused(const std::string& scorer, const std::string& selector, const Names& balancers,
+                    const std::string& reason) {
+  try {
+    resolve({.scorer = scorer, .selector = selector, .balancers = balancers});
+    ADD_FAILURE() << "resolved although " << reason;
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+  }
+}
+
+TEST(Conformance, FullProduct) {
+  std::size_t tested = 0, refused = 0;
+  const auto sets = balancer_sets();
+  for (const auto& scorer : scorer_registry().names())
+    for (const auto& selector : selector_registry().names())
+      for (const Names& balancers : sets) {
+        std::string list;
+        for (const auto& balancer : balancers) list += " + " + balancer;
+        SCOPED_TRACE(scorer + " x " + selector + list);
+        const std::string reason = compatible(scorer, selector, balancers);
+        if (reason.empty()) {
+          expect_conforming(scorer, selector, balancers);
+          ++tested;
+        } else {
+          expect_refused(scorer, selector, balancers, reason);
+          ++refused;
+        }
+      }
+  const std::size_t product =
+      scorer_registry().names().size() * selector_registry().names().size() * sets.size();
+  EXPECT_EQ(tested + refused, product);
+  EXPECT_GT(tested, 0U);
+  std::printf("conformance: %zu tested + %zu refused = %zu combinations\n", tested, refused,
+              product);
+  RecordProperty("tested", static_cast<int>(tested));
+  RecordProperty("refused", static_cast<int>(refused));
+}
+
+/// Every boolean trait that the checks read, told wrongly, must be noticed.
+TEST(Conformance, NoticesFalseTraits) {
+  Combination topk("linear", "topk", {});
+  const auto lie = [](Combination& parts, bool RouterTraits::*trait) {
+    RouterTraits traits = parts.traits();
+    traits.*trait = !(traits.*trait);
+    return traits;
+  };
+  EXPECT_NE(seeds_decide(topk, lie(topk, &RouterTraits::stochastic)), "");
+  EXPECT_NE(permutes(topk, lie(topk, &RouterTraits::order_matters)), "");
+  EXPECT_NE(respects_time(topk, lie(topk, &RouterTraits::causal)), "");
+  EXPECT_NE(gradients_agree(topk, lie(topk, &RouterTraits::trainable)), "");
+  EXPECT_NE(accepts_one_busy_expert(topk, lie(topk, &RouterTraits::even_loads)), "");
+  Combination choice("linear", "expert-choice", {});
+  EXPECT_NE(respects_time(choice, lie(choice, &RouterTraits::causal)), "");
+  EXPECT_NE(accepts_one_busy_expert(choice, lie(choice, &RouterTraits::even_loads)), "");
+  Combination lory("linear", "lory", {});
+  EXPECT_NE(permutes(lory, lie(lory, &RouterTraits::order_matters)), "");
+  EXPECT_NE(respects_time(lory, lie(lory, &RouterTraits::causal)), "");
+  EXPECT_NE(gradients_agree(lory, lie(lory, &RouterTraits::merges)), "");
+  Combination hash("none", "hash", {});
+  EXPECT_NE(gradients_agree(hash, lie(hash, &RouterTraits::trainable)), "");
+}
+
+/// needs_token_ids is true of exactly the selectors that fail without them.
+TEST(Conformance, TokenIdsAreNeededWhereTheTraitSaysSo) {
+  for (const auto& [name, entry] : selector_registry().entries()) {
+    Combination parts(entry.traits.ignores_logits ? "none" : "linear", name, {});
+    Input input = parts.random_input(1);
+    input.token_ids = at::Tensor();
+    if (entry.traits.needs_token_ids)
+      EXPECT_THROW(parts.run(input), Error) << name;
+    else
+      EXPECT_NO_THROW(parts.run(input)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace penstock::testing

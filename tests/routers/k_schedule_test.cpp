@@ -1,0 +1,94 @@
+// The course of k: switching steps of the published runs, and of small ones by hand.
+#include "penstock/routers/k_schedule.h"
+
+#include <gtest/gtest.h>
+
+#include "penstock/base/error.h"
+#include "penstock/base/fields.h"
+
+namespace penstock {
+namespace {
+
+using Steps = std::vector<std::int64_t>;
+
+std::int64_t k_at(const KSchedule& schedule, const RouterShape& shape, std::int64_t step,
+                  std::int64_t total) {
+  return scheduled_k(schedule, shape, {.step = step, .total_steps = total, .training = true});
+}
+
+/// The steps at which k differs from the step before.
+Steps switches(const KSchedule& schedule, const RouterShape& shape, std::int64_t total) {
+  Steps out;
+  std::int64_t before = k_at(schedule, shape, 0, total);
+  for (std::int64_t step = 1; step <= total; ++step) {
+    const std::int64_t now = k_at(schedule, shape, step, total);
+    if (now != before) out.push_back(step);
+    before = now;
+  }
+  return out;
+}
+
+const RouterShape kSixteen{.d_model = 4, .experts = 16, .k = 16};
+
+TEST(KSchedule, LinearIncreaseSwitchesWhereThePublishedRunsDo) {
+  EXPECT_EQ(switches({.kind = "linear", .start = 8}, kSixteen, 400'000),
+            (Steps{25'001, 75'000, 125'001, 175'000, 225'001, 275'000, 325'001, 375'000}));
+}
+
+TEST(KSchedule, CosineIncrease) {  // from formulas.py
+  EXPECT_EQ(switches({.kind = "cosine", .start = 8}, kSixteen, 1000),
+            (Steps{227, 397, 518, 620, 712, 798, 880, 961}));
+}
+
+TEST(KSchedule, LinearAndCosineDecrease) {
+  const RouterShape two{.d_model = 4, .experts = 16, .k = 2};
+  // 4 − 2·s/8: 4 3.75 3.5 3.25 3 2.75 2.5 2.25 2, where 4 + round(−0.5) = 4 and 4 + round(−1.5)
+  // = 2.
+  EXPECT_EQ(switches({.kind = "linear", .start = 4}, two, 8), (Steps{3, 6}));
+  // 2 + 2·cos(π·s/8): 4 3.85 3.41 2.77 2 at s = 0..4.
+  EXPECT_EQ(switches({.kind = "cosine", .start = 4}, two, 4), (Steps{2, 4}));
+}
+
+TEST(KSchedule, StepsHoldUntilTheirEnd) {
+  const RouterShape one{.d_model = 4, .experts = 8, .k = 1};
+  const KSchedule near_dense{.kind = "steps", .values = {6}, .at = {100}};
+  EXPECT_EQ(k_at(near_dense, one, 0, 1000), 6);
+  EXPECT_EQ(k_at(near_dense, one, 99, 1000), 6);
+  EXPECT_EQ(k_at(near_dense, one, 100, 1000), 1);
+}
+
+TEST(KSchedule, StepsWithoutEndsCutTheRunIntoEqualParts) {
+  const KSchedule up{.kind = "steps", .values = {1, 2, 4, 8}};
+  EXPECT_EQ(switches(up, kSixteen, 50), (Steps{10, 20, 30, 40}));
+  EXPECT_EQ(k_at(up, kSixteen, 0, 50), 1);
+  EXPECT_EQ(k_at(up, kSixteen, 49, 50), 16);
+}
+
+TEST(KSchedule, HoldsTheFinalValueAfterItsLengthAndOutsideTraining) {
+  const KSchedule linear{.kind = "linear", .start = 8, .over = 10};
+  EXPECT_EQ(k_at(linear, kSixteen, 0, 1000), 8);
+  EXPECT_EQ(k_at(linear, kSixteen, 10, 1000), 16);
+  EXPECT_EQ(k_at(linear, kSixteen, 500, 1000), 16);
+  EXPECT_EQ(scheduled_k(linear, kSixteen, {.step = 0, .total_steps = 1000, .training = false}), 16);
+}
+
+TEST(KSchedule, GranularityMultipliesEveryValue) {
+  const RouterShape fine{.d_model = 4, .experts = 32, .k = 4, .granularity = 4};
+  const KSchedule near_dense{.kind = "steps", .values = {6}, .at = {100}};
+  EXPECT_EQ(k_at(near_dense, fine, 0, 1000), 24);
+  EXPECT_EQ(k_at(near_dense, fine, 100, 1000), 4);
+}
+
+TEST(KSchedule, RefusesContradictions) {
+  const RouterShape eight{.d_model = 4, .experts = 8, .k = 1};
+  for (const KSchedule& wrong :
+       {KSchedule{.kind = "steps"}, KSchedule{.kind = "steps", .values = {9}},
+        KSchedule{.kind = "steps", .values = {4, 2}, .at = {5}},
+        KSchedule{.kind = "steps", .values = {4, 2}, .at = {5, 3}},
+        KSchedule{.kind = "linear", .start = 9}, KSchedule{.kind = "constant", .values = {2}}})
+    EXPECT_THROW(check_schedule(wrong, eight), Error);
+  EXPECT_NO_THROW(check_schedule({.kind = "steps", .values = {4, 2}, .at = {5, 30}}, eight));
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,78 @@
+// Plans: the direct index against a hand-worked one, the ATen oracle, and its gradient.
+#include <gtest/gtest.h>
+
+#include "penstock/base/error.h"
+#include "tests/routers/parts.h"
+
+namespace penstock {
+namespace {
+
+using testing::matrix;
+
+std::vector<std::int64_t> list(const at::Tensor& t) {
+  const at::Tensor flat = t.contiguous();
+  return {flat.data_ptr<std::int64_t>(), flat.data_ptr<std::int64_t>() + flat.numel()};
+}
+using Ints = std::vector<std::int64_t>;
+
+TEST(Plan, SortsAssignmentsByExpertAndIndexesThemByToken) {
+  const at::Tensor gates = matrix({{.1, .2, .3}, {.4, .5, .6}, {.7, .8, .9}, {1.0, 1.1, 1.2}});
+  const at::Tensor mask =
+      torch::tensor({0, 0, 1, 1, 0, 1, 0, 0, 0, 1, 0, 0}).view({4, 3}).to(at::kBool);
+  const Plan plan = make_plan(gates, mask);
+  EXPECT_EQ(plan.assignments(), 4);
+  EXPECT_EQ(list(plan.expert), (Ints{0, 0, 2, 2}));
+  EXPECT_EQ(list(plan.token), (Ints{1, 3, 0, 1}));
+  EXPECT_EQ(list(plan.offsets), (Ints{0, 2, 2, 4}));
+  EXPECT_EQ(list(plan.token_offsets), (Ints{0, 1, 3, 3, 4}));
+  EXPECT_EQ(list(plan.by_token), (Ints{2, 0, 3, 1}));
+  EXPECT_EQ(list(expert_counts(plan)), (Ints{2, 0, 2}));
+  EXPECT_TRUE(plan.weight.equal(torch::tensor({.4, 1.0, .3, .6}, at::kDouble)));
+  EXPECT_DOUBLE_EQ(sparsity(plan), 1 - 4 / 12.);
+}
+
+TEST(Plan, EqualsTheOracleForEveryShapeAndDensity) {
+  torch::manual_seed(1);
+  for (const std::int64_t tokens : {0, 1, 7, 64})
+    for (const std::int64_t experts : {1, 5, 8, 9, 16, 67})
+      for (const double density : {0.0, 0.05, 0.5, 1.0}) {
+        const at::Tensor gates = torch::randn({tokens, experts});
+        const at::Tensor mask = torch::rand({tokens, experts}) < density;
+        const Plan direct = make_plan(gates, mask), oracle = make_plan_reference(gates, mask);
+        for (const auto member : {&Plan::token, &Plan::expert, &Plan::weight, &Plan::offsets,
+                                  &Plan::by_token, &Plan::token_offsets})
+          ASSERT_TRUE((direct.*member).equal(oracle.*member)) << tokens << "x" << experts;
+      }
+}
+
+TEST(Plan, ReadsMasksThatAreNotContiguous) {
+  const at::Tensor gates = torch::rand({6, 4}), mask = torch::rand({4, 6}) < 0.5;
+  EXPECT_TRUE(
+      make_plan(gates, mask.t()).token.equal(make_plan(gates, mask.t().contiguous()).token));
+}
+
+TEST(Plan, HandsTheWeightsGradientToTheMaskedGates) {
+  const at::Tensor gates = torch::rand({3, 2}, at::kDouble).requires_grad_();
+  const at::Tensor mask = torch::tensor({1, 0, 1, 1, 0, 0}).view({3, 2}).to(at::kBool);
+  const Plan plan = make_plan(gates, mask);  // (0,0), (1,0), (1,1)
+  (plan.weight * torch::tensor({2.0, 3.0, 5.0}, at::kDouble)).sum().backward();
+  EXPECT_TRUE(gates.grad().equal(matrix({{2, 0}, {3, 5}, {0, 0}})));
+}
+
+TEST(Plan, MergingPlansCoverEveryToken) {
+  const Plan plan = make_merge_plan(torch::rand({3, 2}), 12, 4);
+  EXPECT_TRUE(plan.merges());
+  EXPECT_EQ(plan.assignments(), 0);
+  EXPECT_EQ(sparsity(plan), 0);
+  EXPECT_THROW(make_merge_plan(torch::rand({3, 2}), 13, 4), Error);
+  EXPECT_THROW(make_merge_plan(torch::rand({3, 2}), 0, 0), Error);
+}
+
+TEST(Plan, RejectsMasksThatDoNotFit) {
+  EXPECT_THROW(make_plan(torch::rand({3, 2}), torch::ones({2, 3}, at::kBool)), Error);
+  EXPECT_THROW(make_plan(torch::rand({3, 2}), torch::ones({3, 2})), Error);
+  EXPECT_THROW(make_plan(torch::rand({6}), torch::ones({6}, at::kBool)), Error);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,110 @@
+// From a recipe's table to parts and options, and the errors of a wrong one.
+#include <gtest/gtest.h>
+
+#include "penstock/base/error.h"
+#include "tests/routers/parts.h"
+
+namespace penstock {
+namespace {
+
+using testing::node;
+using Names = std::vector<std::string>;
+
+template <class T>
+T option(const ResolvedRouter& router, const std::string& part, const std::string& key) {
+  return std::get<T>(router.options.at(part).find(key)->value());
+}
+
+std::string error_of(const RouterConfig& config) {
+  try {
+    resolve(config);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Resolve, AMethodNamesItsParts) {
+  const ResolvedRouter remoe = resolve({.method = "remoe"});
+  EXPECT_EQ(remoe.scorer, "linear");
+  EXPECT_EQ(remoe.selector, "relu");
+  EXPECT_EQ(remoe.balancers, (Names{"adaptive-l1"}));
+  EXPECT_EQ(option<double>(remoe, "adaptive-l1", "initial"), 1e-8);
+  EXPECT_EQ(option<double>(remoe, "adaptive-l1", "factor"), 1.2);
+  EXPECT_TRUE(option<bool>(remoe, "adaptive-l1", "load_balanced"));
+  EXPECT_TRUE(remoe.traits.variable_active);
+  EXPECT_TRUE(remoe.traits.foldable);
+}
+
+TEST(Resolve, DenseHasNoParts) {
+  const ResolvedRouter dense = resolve({.method = "dense"});
+  EXPECT_TRUE(dense.dense());
+  EXPECT_TRUE(make_balancers(dense, {}).empty());
+  EXPECT_NE(error_of({.method = "dense", .parts = {{"topk", node({})}}}), "no error");
+  EXPECT_NE(error_of({.method = "dense", .selector = "relu"}), "no error");
+  EXPECT_NE(error_of({.method = "dense", .balancers = Names{"z-loss"}}), "no error");
+}
+
+TEST(Resolve, PartsAndOptionsOverrideTheMethod) {
+  const ResolvedRouter router = resolve({.method = "topk",
+                                         .balancers = Names{"load-balance", "z-loss"},
+                                         .parts = {{"load-balance", node({{"coefficient", 0.5}})},
+                                                   {"topk", node({{"renormalise", true}})}}});
+  EXPECT_EQ(router.balancers, (Names{"load-balance", "z-loss"}));
+  EXPECT_EQ(option<double>(router, "load-balance", "coefficient"), 0.5);
+  EXPECT_EQ(option<double>(router, "z-loss", "coefficient"), 0.001);
+  EXPECT_EQ(option<std::string>(router, "topk", "softmax"), "before");
+  EXPECT_TRUE(option<bool>(router, "topk", "renormalise"));
+  EXPECT_TRUE(resolve({.method = "remoe", .balancers = Names{}}).balancers.empty());
+}
+
+TEST(Resolve, EveryMethodBuildsARouter) {
+  for (const auto& [name, method] : method_registry().entries()) {
+    EXPECT_FALSE(method.summary.empty()) << name;
+    EXPECT_FALSE(method.source.empty()) << name;
+    const ResolvedRouter router = resolve({.method = name});
+    const RouterShape shape{.d_model = 4, .experts = 4, .k = 2};
+    if (!router.dense()) {
+      EXPECT_NO_THROW(Router(router, shape, make_balancers(router, shape))) << name;
+    }
+  }
+}
+
+TEST(Resolve, ErrorsNameTheKeyAndTheRemedy) {
+  EXPECT_NE(error_of({.method = "remo"}).find("did you mean 'remoe'"), std::string::npos);
+  EXPECT_NE(error_of({.scorer = "liner"}).find("did you mean 'linear'"), std::string::npos);
+  EXPECT_NE(error_of({.selector = "top"}).find("did you mean 'topk'"), std::string::npos);
+  EXPECT_NE(error_of({.balancers = Names{"z-los"}}).find("did you mean 'z-loss'"),
+            std::string::npos);
+  EXPECT_NE(error_of({.parts = {{"topkk", node({})}}}).find("did you mean 'topk'"),
+            std::string::npos);
+  EXPECT_NE(error_of({.parts = {{"relu", node({})}}}).find("not in use"), std::string::npos);
+  EXPECT_NE(
+      error_of({.parts = {{"topk", node({{"softmx", true}})}}}).find("model.router.topk.softmx"),
+      std::string::npos);
+  EXPECT_NE(error_of({.parts = {{"topk", node({{"softmax", std::string("during")}})}}})
+                .find("model.router.topk.softmax"),
+            std::string::npos);
+  EXPECT_NE(error_of({.balancers = Names{"z-loss", "z-loss"}}).find("twice"), std::string::npos);
+  EXPECT_NE(error_of({.balancers = Names{"adaptive-l1"}}).find("adaptive-l1"), std::string::npos);
+}
+
+TEST(Resolve, PartNamesAreUniqueAcrossKinds) {
+  std::set<std::string> names;
+  std::size_t parts = 0;
+  const auto add = [&](const auto& registry) {
+    for (const auto& [name, entry] : registry.entries()) {
+      names.insert(name);
+      ++parts;
+      EXPECT_FALSE(entry.summary.empty()) << name;
+      EXPECT_FALSE(entry.source.empty()) << name;
+    }
+  };
+  add(scorer_registry());
+  add(selector_registry());
+  add(balancer_registry());
+  EXPECT_EQ(names.size(), parts);
+}
+
+}  // namespace
+}  // namespace penstock
