@@ -72,9 +72,10 @@ void print_result(const PrepareResult& result) {
     fmt::print("\n");
   }
   if (result.deduplicated) {
-    fmt::print("removed {} of {} paragraphs as near-duplicates ({} bytes)\n",
-               grouped(result.removed_paragraphs), grouped(result.paragraphs),
-               grouped(result.removed_bytes));
+    fmt::print(
+        "removed {} of {} paragraphs as near-duplicates ({} bytes), and {} documents with them\n",
+        grouped(result.removed_paragraphs), grouped(result.paragraphs),
+        grouped(result.removed_bytes), grouped(result.removed_documents));
     fmt::print("{:.2f} % of validation paragraphs occur in training\n",
                100 * result.validation_overlap);
   }

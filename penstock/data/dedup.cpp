@@ -167,11 +167,12 @@ DedupResult remove_near_duplicates(std::vector<Document>& documents) {
     std::string kept;
     for (const auto& paragraph : all[i])
       if (paragraph.kept) kept += paragraph.text;
+    const std::size_t before = documents[i].text.size();
+    if (3 * kept.size() < before) kept.clear();
     documents[i].text = std::move(kept);
   }
-  std::erase_if(documents, [](const Document& document) {
-    return document.text.find_first_not_of(" \t\r\n") == std::string::npos;
-  });
+  result.removed_documents = static_cast<std::int64_t>(
+      std::erase_if(documents, [](const Document& document) { return document.text.empty(); }));
   return result;
 }
 

@@ -26,9 +26,11 @@ struct DedupResult {
   std::int64_t paragraphs = 0;  // long enough to be compared
   std::int64_t removed = 0;
   std::int64_t removed_bytes = 0;
+  std::int64_t removed_documents = 0;  // with what was left of them
 };
 
-/// Removes near-duplicate paragraphs in place, and documents that become empty. Longer paragraphs
+/// Removes near-duplicate paragraphs in place, and documents that keep less than a third of their
+/// bytes: what is left is a frame of headings around nothing. Longer paragraphs
 /// are kept first, so that an excerpt goes and its whole stays; ties go by order. Documents of the
 /// validation and test splits that were given as such are left alone, and what repeats them goes.
 DedupResult remove_near_duplicates(std::vector<Document>& documents);

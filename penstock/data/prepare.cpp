@@ -91,6 +91,7 @@ class Preparation {
     result_.paragraphs = removed.paragraphs;
     result_.removed_paragraphs = removed.removed;
     result_.removed_bytes = removed.removed_bytes;
+    result_.removed_documents = removed.removed_documents;
   }
 
   /// Keeps the first few MB of each domain, whole documents, and drops domains that are too small.
@@ -271,6 +272,7 @@ std::string to_json(const PrepareResult& result) {
     json["paragraphs"] = result.paragraphs;
     json["removed_paragraphs"] = result.removed_paragraphs;
     json["removed_bytes"] = result.removed_bytes;
+    json["removed_documents"] = result.removed_documents;
     json["validation_overlap"] = result.validation_overlap;
   }
   json["notes"] = result.notes;

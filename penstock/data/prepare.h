@@ -39,7 +39,7 @@ struct PrepareResult {
   };
   std::vector<Domain> domains;
   bool deduplicated = false;
-  std::int64_t paragraphs = 0, removed_paragraphs = 0, removed_bytes = 0;
+  std::int64_t paragraphs = 0, removed_paragraphs = 0, removed_bytes = 0, removed_documents = 0;
   /// Share of validation paragraphs that occur in training; only where duplicates were removed.
   double validation_overlap = 0;
   /// What the person should know: dropped domains, domains cut although documents were asked for.

@@ -1,0 +1,22 @@
+// What the SentencePiece module offers, found by name after loading it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "penstock/data/tokenizer.h"
+
+namespace penstock {
+
+struct SentencePieceFunctions {
+  std::shared_ptr<const Tokenizer> (*train)(const std::string& kind, std::int64_t vocab_size,
+                                            std::span<const std::string_view> texts);
+  std::shared_ptr<const Tokenizer> (*load)(const std::string& content, const std::string& name);
+};
+
+inline constexpr const char* kSentencePieceEntry = "penstock_sentencepiece";
+
+}  // namespace penstock
