@@ -31,6 +31,9 @@ find_library(PENSTOCK_XSMMNOBLAS_LIBRARY xsmmnoblas)
 if(PENSTOCK_XSMM AND PENSTOCK_XSMM_INCLUDE AND PENSTOCK_XSMM_LIBRARY AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_include_directories(penstock_ops_deps SYSTEM INTERFACE ${PENSTOCK_XSMM_INCLUDE})
   target_link_libraries(penstock_ops_deps INTERFACE ${PENSTOCK_XSMM_LIBRARY} ${PENSTOCK_XSMMNOBLAS_LIBRARY})
+  # Debian's libxsmm is an archive whose companion defines sgemm_ and dgemm_ as stubs. Exported, they
+  # would take libtorch's calls to the real BLAS.
+  target_link_options(penstock_ops_deps INTERFACE -Wl,--exclude-libs,libxsmm.a:libxsmmnoblas.a)
   target_compile_definitions(penstock_ops_deps INTERFACE PENSTOCK_HAVE_XSMM)
 endif()
 
@@ -43,7 +46,7 @@ if(NOT PENSTOCK_CORE)
   pkg_check_modules(LIBARCHIVE REQUIRED IMPORTED_TARGET libarchive)
   add_library(penstock_data_deps INTERFACE)
   target_link_libraries(penstock_data_deps INTERFACE penstock_base_deps fmt::fmt nlohmann_json::nlohmann_json
-                        PkgConfig::SENTENCEPIECE PkgConfig::LIBARCHIVE)
+                        PkgConfig::LIBARCHIVE)
   add_library(penstock_io_deps INTERFACE)
   target_link_libraries(penstock_io_deps INTERFACE penstock_base_deps fmt::fmt nlohmann_json::nlohmann_json)
   add_library(penstock_cli_deps INTERFACE)
