@@ -1,42 +1,53 @@
-// Causal attention: checks and gradient. Only q, k, v, y and one number per row are kept.
-#include <torch/torch.h>
+// Causal attention: checks, implementations, gradient, dispatcher registration. The backward pass
+// keeps q, k, v, y and one number per row.
+#include "penstock/ops/causal_attention.h"
 
-#include "penstock/base/error.h"
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "penstock/ops/check.h"
+#include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
-#include "penstock/ops/reference/decoder.h"
 
 namespace penstock::ops {
 namespace {
 
-std::optional<at::Tensor> defined(const at::Tensor& x) {
-  return x.defined() ? std::optional(x) : std::nullopt;
+using Forward = AttentionResult(const at::Tensor&, const at::Tensor&, const at::Tensor&, double,
+                                const at::Tensor&);
+using Backward = AttentionGradient(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                   const at::Tensor&, const at::Tensor&, const at::Tensor&, double,
+                                   const at::Tensor&);
+using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, double,
+                             const c10::optional<at::Tensor>&);
+
+const Implementations<Forward>& forward_list() {
+  static const Implementations<Forward> list(
+      "causal_attention", {{"cpu",
+                            [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                               double, const at::Tensor&) { return cpu::declines({q, k, v}); },
+                            cpu::causal_attention},
+                           {"reference", nullptr, reference::causal_attention}});
+  return list;
 }
 
-class CausalAttention : public torch::autograd::Function<CausalAttention> {
- public:
-  /// `start` may be undefined.
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q,
-                            const at::Tensor& k, const at::Tensor& v, double scale,
-                            const at::Tensor& start) {
-    auto [y, logsumexp] = reference::causal_attention(q, k, v, scale, defined(start));
-    ctx->save_for_backward({q, k, v, y, logsumexp, start});
-    ctx->saved_data["scale"] = scale;
-    return y;
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
-                                                 torch::autograd::variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
-    auto [dq, dk, dv] = reference::causal_attention_backward(
-        grads[0], saved[0], saved[1], saved[2], saved[3], saved[4],
-        ctx->saved_data["scale"].toDouble(), defined(saved[5]));
-    return {dq, dk, dv, {}, {}};
-  }
-};
+const Implementations<Backward>& backward_list() {
+  static const Implementations<Backward> list(
+      "causal_attention.backward",
+      {{"cpu",
+        [](const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+           const at::Tensor&, const at::Tensor&, double,
+           const at::Tensor&) { return cpu::declines({grad, q, k, v}); },
+        cpu::causal_attention_backward},
+       {"reference", nullptr, reference::causal_attention_backward}});
+  return list;
+}
 
 void check_start(const at::Tensor& start, const at::Tensor& q) {
-  PENSTOCK_CHECK(start.scalar_type() == at::kLong && start.sizes() == q.sizes().slice(0, 2),
-                 "[causal_attention] start ", start.sizes(), " must be i64 [B, T] for q ", q.sizes());
-  if (!start.is_cpu()) return;
+  PENSTOCK_CHECK(start.scalar_type() == at::kLong && start.sizes() == q.sizes().slice(0, 2) &&
+                     start.device() == q.device(),
+                 "[causal_attention] start ", start.sizes(),
+                 " must be i64 [B, T], on q's device, for q ", q.sizes());
+  if (!start.is_cpu()) return;  // reading it would wait for the device
   const auto rows = start.contiguous();
   const std::int64_t* first = rows.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < rows.numel(); ++i)
@@ -45,21 +56,72 @@ void check_start(const at::Tensor& start, const at::Tensor& q) {
                    "; it must start between 0 and itself");
 }
 
+AttentionResult checked_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                double scale, const at::Tensor& start) {
+  PENSTOCK_CHECK(q.dim() == 4 && k.dim() == 4 && k.sizes() == v.sizes() &&
+                     q.sizes().slice(0, 2) == k.sizes().slice(0, 2) && q.size(3) == k.size(3),
+                 "[causal_attention] q ", q.sizes(), " must be [B, T, H, hd], k ", k.sizes(),
+                 " and v ", v.sizes(), " [B, T, Hkv, hd]");
+  PENSTOCK_CHECK(k.size(2) > 0 && q.size(2) % k.size(2) == 0, "[causal_attention] ", q.size(2),
+                 " query heads are not a multiple of ", k.size(2), " key/value heads");
+  check_same_kind({q, k, v}, "causal_attention");
+  if (start.defined()) check_start(start, q);
+  return forward_list().run(q, k, v, scale, start);
+}
+
+at::Tensor value(const c10::optional<at::Tensor>& tensor) {
+  return tensor ? *tensor : at::Tensor();
+}
+
+at::Tensor forward_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                          double scale, const c10::optional<at::Tensor>& start) {
+  return std::get<0>(checked_forward(q, k, v, scale, value(start)));
+}
+
+class CausalAttention : public torch::autograd::Function<CausalAttention> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& q,
+                            const at::Tensor& k, const at::Tensor& v, double scale,
+                            const c10::optional<at::Tensor>& start) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto [y, logsumexp] = checked_forward(q, k, v, scale, value(start));
+    context->save_for_backward({q, k, v, y, logsumexp, value(start)});
+    context->saved_data["scale"] = scale;
+    return y;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    const auto saved = context->get_saved_variables();
+    const auto [dq, dk, dv] =
+        backward_list().run(grads[0], saved[0], saved[1], saved[2], saved[3], saved[4],
+                            context->saved_data["scale"].toDouble(), saved[5]);
+    return {dq, dk, dv, {}, {}};
+  }
+};
+
+at::Tensor autograd_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           double scale, const c10::optional<at::Tensor>& start) {
+  if (needs_gradient(q, k, v)) return CausalAttention::apply(q, k, v, scale, start);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return forward_kernel(q, k, v, scale, start);
+}
+
 }  // namespace
 
 at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             double scale, const std::optional<at::Tensor>& start) {
-  PENSTOCK_CHECK(q.dim() == 4 && k.dim() == 4 && k.sizes() == v.sizes() &&
-                     q.sizes().slice(0, 2) == k.sizes().slice(0, 2) && q.size(3) == k.size(3),
-                 "[causal_attention] q ", q.sizes(), " must be [B, T, H, hd] and k ", k.sizes(),
-                 " and v ", v.sizes(), " [B, T, Hkv, hd]");
-  PENSTOCK_CHECK(k.size(2) > 0 && q.size(2) % k.size(2) == 0, "[causal_attention] ", q.size(2),
-                 " query heads are not a multiple of ", k.size(2), " key/value heads");
-  PENSTOCK_CHECK(q.is_floating_point() && q.scalar_type() == k.scalar_type() &&
-                     q.scalar_type() == v.scalar_type(),
-                 "[causal_attention] q, k and v must be of one floating type");
-  if (start) check_start(*start, q);
-  return CausalAttention::apply(q, k, v, scale, start ? *start : at::Tensor());
+  static const auto handle = dispatcher_handle<Signature>("causal_attention");
+  return handle.call(q, k, v, scale, to_dispatcher(start));
 }
 
 }  // namespace penstock::ops
+
+TORCH_LIBRARY_IMPL(penstock, CPU, m) {
+  m.impl("causal_attention", penstock::ops::forward_kernel);
+}
+TORCH_LIBRARY_IMPL(penstock, CUDA, m) {
+  m.impl("causal_attention", penstock::ops::forward_kernel);
+}
+TORCH_LIBRARY_IMPL(penstock, Autograd, m) {
+  m.impl("causal_attention", penstock::ops::autograd_kernel);
+}

@@ -4,11 +4,22 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <initializer_list>
+#include <string>
 
 namespace penstock::ops {
 
 /// Throws Error unless every index is in [0, bound), naming the first that is not.
 /// REQUIRES: i64.  Cost: one sweep; on a device other than the CPU it waits for the device.
-void check_index_range(const at::Tensor& index, std::int64_t bound, const char* op, const char* what);
+void check_index_range(const at::Tensor& index, std::int64_t bound, const char* op,
+                       const char* what);
+
+/// Throws Error unless all defined tensors are f32 or all f64, on one device.
+void check_same_kind(std::initializer_list<at::Tensor> tensors, const char* op);
+
+namespace cpu {
+/// Why the f32 kernels of the CPU do not take these operands, or "". Undefined ones are ignored.
+std::string declines(std::initializer_list<at::Tensor> operands);
+}  // namespace cpu
 
 }  // namespace penstock::ops

@@ -1,39 +1,83 @@
-// Row lookup: checks and gradient.
-#include <torch/torch.h>
+// Row lookup: checks, implementations, gradient, dispatcher registration.
+#include "penstock/ops/embedding.h"
 
-#include "penstock/base/error.h"
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
 #include "penstock/ops/check.h"
+#include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
-#include "penstock/ops/reference/decoder.h"
 
 namespace penstock::ops {
 namespace {
 
+using Forward = at::Tensor(const at::Tensor&, const at::Tensor&);
+using Backward = at::Tensor(const at::Tensor&, const at::Tensor&, std::int64_t);
+
+const Implementations<Forward>& forward_list() {
+  static const Implementations<Forward> list("embedding",
+                                             {{"cpu",
+                                               [](const at::Tensor& weight, const at::Tensor& ids) {
+                                                 return cpu::declines({weight, ids});
+                                               },
+                                               cpu::embedding},
+                                              {"reference", nullptr, reference::embedding}});
+  return list;
+}
+
+const Implementations<Backward>& backward_list() {
+  static const Implementations<Backward> list(
+      "embedding.backward", {{"cpu",
+                              [](const at::Tensor& grad, const at::Tensor& ids, std::int64_t) {
+                                return cpu::declines({grad, ids});
+                              },
+                              cpu::embedding_backward},
+                             {"reference", nullptr, reference::embedding_backward}});
+  return list;
+}
+
+at::Tensor forward_kernel(const at::Tensor& weight, const at::Tensor& ids) {
+  PENSTOCK_CHECK(weight.dim() == 2, "[embedding] weight must be [V, d], not ", weight.sizes());
+  check_same_kind({weight}, "embedding");
+  PENSTOCK_CHECK(ids.scalar_type() == at::kLong && ids.device() == weight.device(),
+                 "[embedding] ids must be i64 on the weight's device, not ", describe(ids));
+  check_index_range(ids, weight.size(0), "embedding", "id");
+  return forward_list().run(weight, ids);
+}
+
 class Embedding : public torch::autograd::Function<Embedding> {
  public:
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& weight,
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& weight,
                             const at::Tensor& ids) {
-    ctx->save_for_backward({ids});
-    ctx->saved_data["vocabulary"] = weight.size(0);
-    return reference::embedding(weight, ids);
+    context->save_for_backward({ids});
+    context->saved_data["vocabulary"] = weight.size(0);
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return forward_kernel(weight, ids);
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
-    return {reference::embedding_backward(grads[0], ctx->get_saved_variables()[0],
-                                          ctx->saved_data["vocabulary"].toInt()),
+    return {backward_list().run(grads[0], context->get_saved_variables()[0],
+                                context->saved_data["vocabulary"].toInt()),
             {}};
   }
 };
 
+at::Tensor autograd_kernel(const at::Tensor& weight, const at::Tensor& ids) {
+  if (needs_gradient(weight)) return Embedding::apply(weight, ids);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return forward_kernel(weight, ids);
+}
+
 }  // namespace
 
 at::Tensor embedding(const at::Tensor& weight, const at::Tensor& ids) {
-  PENSTOCK_CHECK(weight.dim() == 2 && weight.is_floating_point(),
-                 "[embedding] weight must be floating [V, d], not ", weight.sizes());
-  PENSTOCK_CHECK(ids.scalar_type() == at::kLong, "[embedding] ids must be i64, not ",
-                 ids.scalar_type());
-  check_index_range(ids, weight.size(0), "embedding", "id");
-  return Embedding::apply(weight, ids);
+  static const auto handle =
+      dispatcher_handle<at::Tensor(const at::Tensor&, const at::Tensor&)>("embedding");
+  return handle.call(weight, ids);
 }
 
 }  // namespace penstock::ops
+
+TORCH_LIBRARY_IMPL(penstock, CPU, m) { m.impl("embedding", penstock::ops::forward_kernel); }
+TORCH_LIBRARY_IMPL(penstock, CUDA, m) { m.impl("embedding", penstock::ops::forward_kernel); }
+TORCH_LIBRARY_IMPL(penstock, Autograd, m) { m.impl("embedding", penstock::ops::autograd_kernel); }

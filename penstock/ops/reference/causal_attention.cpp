@@ -1,20 +1,20 @@
 // Causal attention in plain ATen, with the whole T×T matrix of scores.
-#include <torch/torch.h>
+#include "penstock/ops/causal_attention.h"
+
+#include <ATen/ATen.h>
 
 #include <limits>
-
-#include "penstock/ops/reference/decoder.h"
 
 namespace penstock::ops::reference {
 namespace {
 
 /// True where row t may not read position s: [T, T], or [B, 1, T, T] with borders.
-at::Tensor forbidden(const at::Tensor& q, const std::optional<at::Tensor>& start) {
+at::Tensor forbidden(const at::Tensor& q, const at::Tensor& start) {
   const auto index =
-      torch::arange(q.size(1), torch::TensorOptions().dtype(at::kLong).device(q.device()));
+      at::arange(q.size(1), at::TensorOptions().dtype(at::kLong).device(q.device()));
   auto mask = index.unsqueeze(0) > index.unsqueeze(1);  // [T, T]
-  if (start)
-    mask = mask.logical_or(index.view({1, 1, 1, -1}) < start->unsqueeze(1).unsqueeze(-1));
+  if (start.defined())
+    mask = mask.logical_or(index.view({1, 1, 1, -1}) < start.unsqueeze(1).unsqueeze(-1));
   return mask;
 }
 
@@ -32,7 +32,7 @@ at::Tensor gather(const at::Tensor& x, std::int64_t kv_heads) {
 }
 
 at::Tensor masked_scores(const at::Tensor& q, const at::Tensor& k, double scale,
-                         const std::optional<at::Tensor>& start) {
+                         const at::Tensor& start) {
   const auto keys = spread(k, q.size(2));                                     // [B, H, T, hd]
   const auto scores = at::matmul(q.transpose(1, 2), keys.transpose(-1, -2)) * scale;  // [B, H, T, T]
   return scores.masked_fill(forbidden(q, start), -std::numeric_limits<double>::infinity());
@@ -40,9 +40,9 @@ at::Tensor masked_scores(const at::Tensor& q, const at::Tensor& k, double scale,
 
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor> causal_attention(const at::Tensor& q, const at::Tensor& k,
+AttentionResult causal_attention(const at::Tensor& q, const at::Tensor& k,
                                                     const at::Tensor& v, double scale,
-                                                    const std::optional<at::Tensor>& start) {
+                                                    const at::Tensor& start) {
   if (q.numel() == 0)
     return {at::zeros_like(q), q.new_zeros({q.size(0), q.size(2), q.size(1)})};
   const auto scores = masked_scores(q, k, scale, start);
@@ -52,10 +52,10 @@ std::tuple<at::Tensor, at::Tensor> causal_attention(const at::Tensor& q, const a
   return {y.transpose(1, 2).contiguous(), logsumexp};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> causal_attention_backward(
+AttentionGradient causal_attention_backward(
     const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
     const at::Tensor& y, const at::Tensor& logsumexp, double scale,
-    const std::optional<at::Tensor>& start) {
+    const at::Tensor& start) {
   if (q.numel() == 0) return {at::zeros_like(q), at::zeros_like(k), at::zeros_like(v)};
   const auto weights =
       (masked_scores(q, k, scale, start) - logsumexp.unsqueeze(-1)).exp();  // [B, H, T, T]

@@ -1,11 +1,11 @@
 // Cross-entropy in plain ATen.
-#include <torch/torch.h>
+#include "penstock/ops/cross_entropy.h"
 
-#include "penstock/ops/reference/decoder.h"
+#include <ATen/ATen.h>
 
 namespace penstock::ops::reference {
 
-std::tuple<at::Tensor, at::Tensor> cross_entropy(const at::Tensor& logits,
+CrossEntropyResult cross_entropy(const at::Tensor& logits,
                                                  const at::Tensor& targets) {
   const auto logsumexp = at::logsumexp(logits, -1);
   return {logsumexp - logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1), logsumexp};

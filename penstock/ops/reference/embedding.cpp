@@ -1,7 +1,7 @@
 // Row lookup in plain ATen; its backward splits the vocabulary, not the rows, so it repeats bitwise.
-#include <torch/torch.h>
+#include "penstock/ops/embedding.h"
 
-#include "penstock/ops/reference/decoder.h"
+#include <ATen/ATen.h>
 
 namespace penstock::ops::reference {
 

@@ -1,17 +1,17 @@
 // RMSNorm in plain ATen.
-#include <torch/torch.h>
+#include "penstock/ops/rms_norm.h"
 
-#include "penstock/ops/reference/decoder.h"
+#include <ATen/ATen.h>
 
 namespace penstock::ops::reference {
 
-std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x, const at::Tensor& gain,
+RmsNormResult rms_norm(const at::Tensor& x, const at::Tensor& gain,
                                             double eps) {
   const auto r = (x.square().mean(-1, /*keepdim=*/true) + eps).rsqrt();  // [..., 1]
   return {x * r * gain, r.reshape({-1})};
 }
 
-std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& grad, const at::Tensor& x,
+RmsNormGradient rms_norm_backward(const at::Tensor& grad, const at::Tensor& x,
                                                      const at::Tensor& gain,
                                                      const at::Tensor& reciprocal_rms) {
   auto lead = x.sizes().vec();

@@ -1,7 +1,7 @@
 // Rotary position embedding in plain ATen. Angles are taken in f64 and rounded once.
-#include <torch/torch.h>
+#include "penstock/ops/rope.h"
 
-#include "penstock/ops/reference/decoder.h"
+#include <ATen/ATen.h>
 
 namespace penstock::ops::reference {
 
@@ -9,7 +9,7 @@ at::Tensor rope(const at::Tensor& x, const at::Tensor& positions, double base, b
                 bool inverse) {
   const auto half = x.size(3) / 2;
   const auto wide = x.options().dtype(at::kDouble).requires_grad(false);
-  const auto exponent = torch::arange(half, wide) * (-2.0 / static_cast<double>(x.size(3)));
+  const auto exponent = at::arange(half, wide) * (-2.0 / static_cast<double>(x.size(3)));
   const auto angle =
       positions.to(at::kDouble).unsqueeze(-1) * at::pow(at::Scalar(base), exponent);  // [(B,) T, f]
   const auto cos = angle.cos().unsqueeze(-2).to(x.scalar_type());  // [(B,) T, 1, f]

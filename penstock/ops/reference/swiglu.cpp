@@ -1,21 +1,22 @@
 // The gated unit in plain ATen.
-#include <torch/torch.h>
+#include "penstock/ops/swiglu.h"
 
-#include "penstock/ops/reference/decoder.h"
+#include <ATen/ATen.h>
 
 namespace penstock::ops::reference {
 
 at::Tensor swiglu(const at::Tensor& x) {
-  const auto parts = x.chunk(2, -1);
-  return parts[0] * parts[0].sigmoid() * parts[1];
+  const std::int64_t f = x.size(-1) / 2;
+  const auto gate = x.narrow(-1, 0, f), up = x.narrow(-1, f, f);
+  return gate * gate.sigmoid() * up;
 }
 
 at::Tensor swiglu_backward(const at::Tensor& grad, const at::Tensor& x) {
-  const auto parts = x.chunk(2, -1);
-  const auto s = parts[0].sigmoid();
-  const auto silu = parts[0] * s;
-  const auto slope = s + silu * (1 - s);
-  return at::cat({grad * parts[1] * slope, grad * silu}, -1);
+  const std::int64_t f = x.size(-1) / 2;
+  const auto gate = x.narrow(-1, 0, f), up = x.narrow(-1, f, f);
+  const auto s = gate.sigmoid();
+  const auto silu = gate * s;
+  return at::cat({grad * up * (s + silu * (1 - s)), grad * silu}, -1);
 }
 
 }  // namespace penstock::ops::reference

@@ -1,0 +1,35 @@
+// Kernels of AdamW and of the global norm. Not public: callers use ops.h.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "penstock/ops/ops.h"
+
+namespace penstock::ops {
+
+/// One tensor of an optimizer step.
+struct AdamWItem {
+  at::Tensor weight, grad, m, v;
+  double decay;
+};
+std::string describe(const std::vector<AdamWItem>& items);
+std::string describe(const AdamWOptions& options);
+
+namespace reference {
+void adamw_step(const std::vector<AdamWItem>& items, const AdamWOptions& options);
+/// Over all tensors, in f64.
+double sum_of_squares(const std::vector<at::Tensor>& tensors);
+}  // namespace reference
+
+namespace cpu {
+/// Pieces of all tensors are divided over the threads; equal for any number of threads.
+std::string declines_adamw(const std::vector<AdamWItem>& items, const AdamWOptions& options);
+void adamw_step(const std::vector<AdamWItem>& items, const AdamWOptions& options);
+std::string declines_sum_of_squares(const std::vector<at::Tensor>& tensors);
+double sum_of_squares(const std::vector<at::Tensor>& tensors);
+}  // namespace cpu
+
+}  // namespace penstock::ops

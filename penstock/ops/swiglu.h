@@ -1,0 +1,19 @@
+// Kernels of the gated unit. Not public: callers use ops.h.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace penstock::ops {
+
+namespace reference {
+at::Tensor swiglu(const at::Tensor& x);
+at::Tensor swiglu_backward(const at::Tensor& grad, const at::Tensor& x);
+}  // namespace reference
+
+namespace cpu {
+/// One sweep each; equal for any number of threads.
+at::Tensor swiglu(const at::Tensor& x);
+at::Tensor swiglu_backward(const at::Tensor& grad, const at::Tensor& x);
+}  // namespace cpu
+
+}  // namespace penstock::ops
