@@ -22,6 +22,12 @@ install(TARGETS ${installed} EXPORT penstock
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
+if(TARGET penstock_sentencepiece)
+  # Loaded by libpenstock from its own folder.
+  set_target_properties(penstock_sentencepiece PROPERTIES INSTALL_RPATH "$ORIGIN")
+  install(TARGETS penstock_sentencepiece LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+
 foreach(folder base ops routers optim experts layers data io models infer eval train finetune convert
                analysis study bench)
   if(TARGET penstock_${folder})
