@@ -1,8 +1,6 @@
-// The SentencePiece module: the only file that links libsentencepiece, loaded by
-// sentencepiece_tokenizer.cpp. SentencePiece is kept lossless. Text is encoded line by line, as it is trained, so no piece crosses
-// the end of a line and long documents cost linear time.
-#include "penstock/data/sentencepiece/functions.h"
-
+// The SentencePiece module: the only file that uses libsentencepiece, loaded by
+// sentencepiece_tokenizer.cpp. SentencePiece is kept lossless. Text is encoded line by line, as it is
+// trained, so no piece crosses the end of a line and long documents cost linear time.
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
@@ -12,6 +10,7 @@
 #include <unordered_map>
 
 #include "penstock/base/error.h"
+#include "penstock/data/sentencepiece/functions.h"
 #include "penstock/data/sentencepiece_tokenizer.h"
 
 namespace penstock {
@@ -214,9 +213,8 @@ class SentencePieceTokenizer : public Tokenizer {
   std::vector<TokenId> byte_ids_;
 };
 
-
-std::shared_ptr<const Tokenizer> train(
-    const std::string& kind, std::int64_t vocab_size, std::span<const std::string_view> texts) {
+std::shared_ptr<const Tokenizer> train(const std::string& kind, std::int64_t vocab_size,
+                                       std::span<const std::string_view> texts) {
   Sentences sentences(texts);
   PENSTOCK_CHECK(!sentences.done(), "no text to train the tokenizer ", kind, ":", vocab_size,
                  " on");
@@ -245,8 +243,7 @@ std::shared_ptr<const Tokenizer> train(
   return std::make_shared<SentencePieceTokenizer>(std::move(model), "the trained tokenizer");
 }
 
-std::shared_ptr<const Tokenizer> load(const std::string& content,
-                                                              const std::string& name) {
+std::shared_ptr<const Tokenizer> load(const std::string& content, const std::string& name) {
   return std::make_shared<SentencePieceTokenizer>(content, name);
 }
 
