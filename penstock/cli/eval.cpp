@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/cli/model_argument.h"
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/eval/perplexity.h"
@@ -35,7 +36,7 @@ void check_same_tokenizer(const std::string& directory, const Corpus& corpus) {
 
 void run_eval(const Options& options) {
   ops::set_threads(static_cast<int>(options.threads));
-  const std::string directory = model_directory(options.model);
+  const std::string directory = model_argument(options.model);
   const auto model = load_model(directory);
   const Corpus corpus = Corpus::open(options.data);
   check_same_tokenizer(directory, corpus);

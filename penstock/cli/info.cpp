@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/cli/model_argument.h"
 #include "penstock/base/progress.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/census.h"
@@ -27,7 +28,7 @@ double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 <<
 void print_info(const Options& options) {
   Recipe recipe;
   if (std::filesystem::is_directory(options.target)) {
-    recipe.model = read_model_config(model_directory(options.target));
+    recipe.model = read_model_config(model_argument(options.target));
     recipe.train.sequence_length = recipe.model.context;
     recipe.train.micro_batch = 1;
   } else {

@@ -2,7 +2,6 @@
 
 #include <torch/torch.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
@@ -11,7 +10,6 @@
 #include "penstock/models/tensor_names.h"
 
 namespace penstock {
-namespace fs = std::filesystem;
 
 std::string config_json_text(const ModelConfig& config) {
   const ModelConfig c = config.resolved();
@@ -52,31 +50,7 @@ ModelConfig read_model_config(const std::string& directory) {
   return read_config<ModelConfig>(from_json(config["penstock"]["model"], path), "model").resolved();
 }
 
-std::string model_directory(const std::string& path) {
-  PENSTOCK_CHECK(fs::is_directory(path), path, ": no such folder; give a model or run directory");
-  if (fs::exists(path + "/config.json")) return path;
-  for (const char* marker : {"best", "latest"}) {
-    const std::string link = path + "/checkpoints/" + marker;
-    if (fs::exists(link + "/config.json")) return link;
-  }
-  // The newest complete checkpoint.
-  std::int64_t newest = -1;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(path + "/checkpoints", ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.rfind("step-", 0) != 0 || !fs::exists(entry.path() / "config.json")) continue;
-    const std::string digits = name.substr(5);
-    if (digits.empty() || digits.size() > 15 ||
-        digits.find_first_not_of("0123456789") != std::string::npos)
-      continue;
-    newest = std::max<std::int64_t>(newest, std::stoll(digits));
-  }
-  PENSTOCK_CHECK(newest >= 0, path, ": holds neither a config.json nor a complete checkpoint");
-  return path + "/checkpoints/step-" + std::to_string(newest);
-}
-
-std::shared_ptr<Decoder> load_model(const std::string& path) {
-  const std::string directory = model_directory(path);
+std::shared_ptr<Decoder> load_model(const std::string& directory) {
   auto model = std::make_shared<Decoder>(read_model_config(directory));
   const std::string weights = directory + "/model.safetensors";
   load_file_tensors(*model, load_tensors(weights), weights);

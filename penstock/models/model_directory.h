@@ -17,11 +17,8 @@ std::string config_json_text(const ModelConfig& config);
 /// Reads config.json back. Throws Error for a file without the "penstock" table.
 ModelConfig read_model_config(const std::string& directory);
 
-/// Opens a model directory, or the best (else latest) checkpoint of a run directory.
+/// Builds the model that a directory describes and reads its weights, in evaluation mode.
+/// Throws Error naming the file, and the tensor, that is wrong.
 std::shared_ptr<Decoder> load_model(const std::string& directory);
-
-/// The directory that load_model would open: `path` itself when it holds a config.json, otherwise
-/// the best or latest checkpoint below it.
-std::string model_directory(const std::string& path);
 
 }  // namespace penstock

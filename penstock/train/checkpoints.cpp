@@ -83,7 +83,6 @@ void CheckpointStore::save(std::int64_t step, const CheckpointContents& contents
                tensor_bytes(contents.model) + tensor_bytes(contents.optimizer),
                " bytes. Earlier checkpoints are intact: free some space and resume"));
   }
-  last_known_ = step;
   remove_superseded(step);
 }
 
@@ -124,9 +123,7 @@ CheckpointSearch CheckpointStore::first_intact(std::vector<CheckpointInfo> candi
 CheckpointSearch CheckpointStore::latest() {
   std::vector<std::string> ignored;
   auto candidates = list(&ignored);
-  auto search = first_intact(std::move(candidates), std::move(ignored));
-  if (search.found) last_known_ = search.found->step;
-  return search;
+  return first_intact(std::move(candidates), std::move(ignored));
 }
 
 CheckpointSearch CheckpointStore::best() {

@@ -56,8 +56,6 @@ class CheckpointStore {
             std::optional<double> validation_loss = std::nullopt);
   /// The newest one whose files all match its manifest. Reads them all.
   CheckpointSearch latest();
-  /// The step that this object saved or found intact last. Costs nothing.
-  std::optional<std::int64_t> last_known() const { return last_known_; }
   /// As latest(), by lowest validation loss, earliest step first among equals.
   CheckpointSearch best();
   /// Everything that save() was given. Throws Error when damaged or absent.
@@ -73,7 +71,6 @@ class CheckpointStore {
   FileSystem& fs_;
   std::filesystem::path root_;
   CheckpointPolicy policy_;
-  std::optional<std::int64_t> last_known_;
 };
 
 }  // namespace penstock

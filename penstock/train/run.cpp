@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/atomic_files.h"
@@ -65,13 +66,16 @@ class Run {
 
   RunOutcome run() {
     claim_directory();
-    CheckpointStore store(real_file_system(), directory_, recipe_.train.keep_last,
-                          recipe_.train.keep_best);
+    CheckpointStore store(
+        real_file_system(), directory_,
+        {.keep_last = recipe_.train.keep_last, .keep_best = recipe_.train.keep_best});
+    store.recover();
     resume(store);
     if (fs::exists(directory_ + "/finished.json")) return RunOutcome::finished;
     log_.emplace(real_file_system(), directory_ + "/metrics.jsonl", trainer_.step());
     if (recipe_.run.tensorboard)
-      events_ = std::make_unique<TensorBoardWriter>(real_file_system(), directory_ + "/events");
+      events_ = std::make_unique<TensorBoardWriter>(real_file_system(), directory_ + "/events",
+                                                    trainer_.step());
     const InterruptGuard interrupt;
     started_ = Clock::now();
     first_step_ = trainer_.step();
@@ -108,22 +112,25 @@ class Run {
                      first_difference(old_text, new_text), "); choose another --out");
     }
     create_directories(real_file_system(), directory_);
-    write_file_atomically(real_file_system(), path, bytes_of(text));
+    write_file_atomically(real_file_system(), path, text);
   }
 
   void resume(CheckpointStore& store) {
-    const auto latest = store.latest();
-    if (!latest) return;
-    const CheckpointContents contents = store.load(*latest);
+    const CheckpointSearch search = store.latest();
+    for (const auto& sentence : search.ignored) progress_.finish(sentence);
+    if (!search.found) return;
+    const std::int64_t step = search.found->step;
+    const CheckpointContents contents = store.load(step);
     const auto& state = contents.trainer;
-    const std::string where = fmt::format("{}/checkpoints/step-{}", directory_, *latest);
+    const std::string where = search.found->directory.string();
     PENSTOCK_CHECK(state.value("corpus_hash", "") == trainer_.corpus().content_hash(), where,
                    ": was trained on another corpus than ", recipe_.data.corpus);
-    trainer_.restore(*latest, contents.model, contents.optimizer, where);
+    trainer_.restore(step, contents.model, contents.optimizer, where);
     earlier_seconds_ = state.value("seconds", 0.0);
     if (state.contains("best_loss") && state["best_loss"].is_number())
       best_loss_ = state["best_loss"].get<double>();
-    progress_.finish(fmt::format("continuing after step {}", *latest));
+    saved_step_ = step;
+    progress_.finish(fmt::format("continuing after step {}", step));
   }
 
   double seconds() const {
@@ -133,7 +140,7 @@ class Run {
   void one_step(CheckpointStore& store) {
     const StepOutcome outcome = trainer_.advance();
     if (!outcome.failure.empty()) {
-      if (trainer_.step() > 0 && store.latest() != trainer_.step()) save(store, std::nullopt);
+      save(store, std::nullopt);
       fail(fmt::format("{}: step {} stopped: {}. The state after step {} is saved; lower train.lr, or "
                        "look at the data",
                        directory_, trainer_.step() + 1, outcome.failure, trainer_.step()));
@@ -187,7 +194,7 @@ class Run {
   }
 
   void save(CheckpointStore& store, std::optional<double> validation_loss) {
-    if (trainer_.step() == 0 || store.latest() == trainer_.step()) return;
+    if (trainer_.step() == 0 || saved_step_ == trainer_.step()) return;
     log_->sync();
     CheckpointContents contents;
     contents.model = trainer_.model_tensors();
@@ -199,16 +206,20 @@ class Run {
                         {"corpus_hash", trainer_.corpus().content_hash()}};
     if (std::isfinite(best_loss_)) contents.trainer["best_loss"] = best_loss_;
     store.save(trainer_.step(), contents, validation_loss);
+    saved_step_ = trainer_.step();
   }
 
   void write_events(std::int64_t step, const nlohmann::ordered_json& line) {
     if (!events_) return;
-    for (const auto& [name, value] : line.items())
-      if (value.is_number() && name != "step") events_->scalar("train/" + name, step, value.get<double>());
-    if (line.contains("validation"))
-      for (const auto& [name, value] : line["validation"].items())
-        if (value.is_number()) events_->scalar("validation/" + name, step, value.get<double>());
-    events_->flush();
+    std::map<std::string, double> values;
+    const auto add = [&](const std::string& prefix, const nlohmann::ordered_json& object) {
+      for (const auto& [name, value] : object.items())
+        if (value.is_number() && name != "step") values[prefix + name] = value.get<double>();
+    };
+    add("train/", line);
+    if (line.contains("validation")) add("validation/", line["validation"]);
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    events_->scalars(step, std::chrono::duration<double>(now).count(), values);
   }
 
   void show(const StepOutcome& outcome) {
@@ -222,6 +233,7 @@ class Run {
   void finish(CheckpointStore& store) {
     progress_.finish();
     save(store, std::nullopt);
+    if (events_) events_->sync();
     events_.reset();
     log_.reset();
     nlohmann::ordered_json record = finished_record(recipe_, directory_, *this_machine());
@@ -229,7 +241,7 @@ class Run {
     record["test"] = final_test_;
     record["seconds"] = seconds();
     write_file_atomically(real_file_system(), directory_ + "/finished.json",
-                          bytes_of(record.dump(2) + "\n"));
+                          record.dump(2) + "\n");
     if (!final_validation_.is_null())
       progress_.finish(fmt::format("{}: {} steps, validation loss {:.4f} nats, {:.4f} bits per byte, {}",
                                    directory_, recipe_.train.steps,
@@ -249,7 +261,7 @@ class Run {
   std::optional<MetricsLog> log_;
   std::unique_ptr<TensorBoardWriter> events_;
   Clock::time_point started_;
-  std::int64_t first_step_ = 0;
+  std::int64_t first_step_ = 0, saved_step_ = 0;
   double earlier_seconds_ = 0;
   double best_loss_ = INFINITY, last_validation_ = NAN;
   nlohmann::ordered_json final_validation_, final_test_;

@@ -47,6 +47,7 @@ std::string begin_event(double wall_seconds, std::int64_t step) {
   std::string out;
   put_tag(out, 1, kFixed64);
   put_fixed(out, wall_seconds);
+  if (step == 0) return out;  // protobuf leaves defaults out
   put_tag(out, 2, kVarint);
   put_varint(out, static_cast<std::uint64_t>(step));
   return out;

@@ -1,0 +1,105 @@
+// Published counts: ReMoE (arXiv:2412.14711) Table 1, and parameters derived by hand from its
+// configurations.
+#include "penstock/models/census.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "penstock/models/decoder.h"
+
+namespace penstock {
+namespace {
+
+ModelConfig published(std::int64_t layers, std::int64_t d, std::int64_t heads) {
+  ModelConfig config;
+  config.vocab = 51200;
+  config.d_model = d;
+  config.layers = layers;
+  config.heads = heads;
+  config.kv_heads = 4;
+  return config;
+}
+
+ModelConfig with_experts(ModelConfig config, std::int64_t experts, const std::string& method) {
+  config.moe.experts = experts;
+  config.router.method = method;
+  return config;
+}
+
+TEST(Census, ReproducesThePublishedCounts) {
+  const ModelConfig small = published(12, 768, 12), medium = published(24, 1024, 16),
+                    large = published(24, 1536, 16);
+  EXPECT_EQ(count_parameters(small).total, 182471424);
+  EXPECT_EQ(count_parameters(medium).total, 469812224);
+  EXPECT_EQ(count_parameters(large).total, 978396672);
+  for (const char* method : {"topk", "remoe"}) {
+    EXPECT_EQ(count_parameters(with_experts(small, 8, method)).total, 777087744);
+    EXPECT_EQ(count_parameters(with_experts(medium, 8, method)).total, 2583938048);
+    EXPECT_EQ(count_parameters(with_experts(large, 8, method)).total, 5735032320);
+  }
+}
+
+TEST(Census, ReproducesThePublishedFlops) {
+  EXPECT_NEAR(published_flops_per_sequence(published(12, 768, 12), 1024) / 1e9, 995.36, 0.01);
+  EXPECT_NEAR(published_flops_per_sequence(published(24, 1024, 16), 1024) / 1e9, 2873.3, 0.05);
+  EXPECT_NEAR(published_flops_per_sequence(published(24, 1536, 16), 1024) / 1e9, 5991.5, 0.05);
+  // Routing to one expert of eight costs what the dense layer does.
+  EXPECT_NEAR(published_flops_per_sequence(with_experts(published(12, 768, 12), 8, "topk"), 1024) / 1e9,
+              995.36, 0.01);
+}
+
+TEST(Census, CountsWhatTheBuiltModelHas) {
+  for (const char* method : {"dense", "topk", "remoe"}) {
+    for (const bool tied : {false, true}) {
+      ModelConfig config;
+      config.vocab = 50;
+      config.d_model = 16;
+      config.layers = 3;
+      config.heads = 4;
+      config.kv_heads = 2;
+      config.d_ffn = 24;
+      config.tie_embeddings = tied;
+      config.qkv_bias = tied;
+      config.router.method = method;
+      config.moe.experts = 4;
+      config.moe.granularity = 2;
+      config.moe.every = 2;
+      Decoder model(config);
+      std::int64_t built = 0;
+      for (const auto& parameter : model.parameters()) built += parameter.numel();
+      EXPECT_EQ(count_parameters(config).total, built) << method << tied;
+    }
+  }
+}
+
+TEST(Census, GranularityKeepsActiveSizeAndTotal) {
+  ModelConfig plain = with_experts(published(12, 768, 12), 8, "topk"), fine = plain;
+  fine.moe.granularity = 4;
+  const std::int64_t routers = 12 * 768 * 8;
+  EXPECT_EQ(count_parameters(fine).total - count_parameters(plain).total, 3 * routers);
+  EXPECT_EQ(count_parameters(fine).active - count_parameters(plain).active, 3 * routers);
+  EXPECT_DOUBLE_EQ(published_flops_per_sequence(fine, 1024), published_flops_per_sequence(plain, 1024));
+}
+
+TEST(Census, UsefulFlopsByHand) {
+  // d=4, 1 layer, 2 heads of 2, f=8, V=10, 3 tokens in one sequence: pairs 1+2+3 = 6.
+  ModelConfig config;
+  config.vocab = 10;
+  config.d_model = 4;
+  config.layers = 1;
+  config.heads = 2;
+  config.d_ffn = 8;
+  config = config.resolved();
+  EXPECT_EQ(causal_pairs(1, 3), 6);
+  // Per token: qkvo 4·16 = 64, FFN 3·4·8 = 96, head 40 -> 200 products, 400 FLOPs; attention
+  // 2 products · 2 FLOPs · width 4 · 6 pairs = 96.  (3·400 + 96)·3 = 3888.
+  EXPECT_DOUBLE_EQ(useful_training_flops(config, 3, 6, 0), 3888);
+  config.moe.experts = 2;
+  config.router.method = "topk";
+  // FFN by assignments: 5 of 96 products each; router 4·2 = 8 products a token.
+  // (3·2·(64+8+40) + 5·2·96 + 96)·3 = (672 + 960 + 96)·3 = 5184.
+  EXPECT_DOUBLE_EQ(useful_training_flops(config, 3, 6, 5), 5184);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,165 @@
+#include "penstock/models/decoder.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "penstock/base/error.h"
+#include "penstock/models/tensor_names.h"
+#include "penstock/ops/ops.h"
+
+namespace penstock {
+namespace {
+
+ModelConfig tiny(const std::string& method) {
+  ModelConfig config;
+  config.vocab = 19;
+  config.d_model = 16;
+  config.layers = 2;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.d_ffn = 24;
+  config.init_std = 0.3;  // large enough that a wrong wire shows in the logits
+  config.router.method = method;
+  if (method != "dense") config.moe.experts = 4;
+  return config;
+}
+
+at::Tensor tokens(std::int64_t batch, std::int64_t length) {
+  return torch::randint(0, 19, {batch, length}, torch::kInt64);
+}
+
+at::Tensor logits(Decoder& model, const at::Tensor& ids,
+                  const std::optional<at::Tensor>& starts = std::nullopt) {
+  torch::NoGradGuard no_grad;
+  return model.forward({.tokens = ids, .starts = starts}, {}).logits;
+}
+
+TEST(Decoder, IsCausal) {
+  for (const char* method : {"dense", "topk", "remoe", "hash"}) {
+    torch::manual_seed(1);
+    Decoder model(tiny(method));
+    model.to(torch::kDouble);
+    at::Tensor ids = tokens(1, 9);
+    const at::Tensor before = logits(model, ids);
+    ids[0][6] = (ids[0][6].item<std::int64_t>() + 1) % 19;
+    const at::Tensor after = logits(model, ids);
+    EXPECT_TRUE(torch::allclose(before.narrow(0, 0, 6), after.narrow(0, 0, 6), 0, 1e-12)) << method;
+    EXPECT_GT((before - after).abs()[6].max().item<double>(), 1e-6) << method;
+  }
+}
+
+TEST(Decoder, RowsOfABatchDoNotMix) {
+  torch::manual_seed(2);
+  Decoder model(tiny("topk"));
+  model.to(torch::kDouble);
+  const at::Tensor ids = tokens(3, 7);
+  const at::Tensor whole = logits(model, ids).view({3, 7, 19});
+  for (int row = 0; row < 3; ++row)
+    EXPECT_TRUE(torch::allclose(whole[row], logits(model, ids.narrow(0, row, 1)), 0, 1e-12));
+}
+
+TEST(Decoder, IsolatedDocumentsSeeNothingBeforeTheirStart) {
+  torch::manual_seed(3);
+  Decoder model(tiny("dense"));
+  model.to(torch::kDouble);
+  at::Tensor ids = tokens(1, 8);
+  const at::Tensor starts = torch::tensor({0, 0, 0, 3, 3, 3, 3, 3}, torch::kInt64).view({1, 8});
+  const at::Tensor before = logits(model, ids, starts);
+  ids[0][1] = (ids[0][1].item<std::int64_t>() + 1) % 19;
+  const at::Tensor after = logits(model, ids, starts);
+  EXPECT_TRUE(torch::allclose(before.narrow(0, 3, 5), after.narrow(0, 3, 5), 0, 1e-12));
+  EXPECT_FALSE(torch::allclose(before[2], after[2], 0, 1e-6));
+}
+
+TEST(Decoder, WholeModelGradientAgreesWithFiniteDifferences) {
+  for (const char* method : {"dense", "topk", "remoe"}) {
+    torch::manual_seed(4);
+    Decoder model(tiny(method));
+    model.to(torch::kDouble);
+    const at::Tensor ids = tokens(2, 6), targets = tokens(2, 6).view({-1});
+    const auto loss = [&] {
+      RoutingContext context;
+      context.training = true;
+      const DecoderOutput out = model.forward({.tokens = ids}, context);
+      const at::Tensor ce = ops::cross_entropy(out.logits, targets).mean();
+      return out.auxiliary_loss.defined() ? ce + out.auxiliary_loss : ce;
+    };
+    loss().backward();
+    for (auto& item : model.named_parameters()) {
+      at::Tensor weight = item.value();
+      const at::Tensor flat = weight.detach().view({-1});
+      const at::Tensor grad = weight.grad().defined() ? weight.grad().view({-1}) : torch::zeros_like(flat);
+      const std::int64_t index = flat.numel() / 2;  // one entry of each parameter
+      const double saved = flat[index].item<double>(), step = 1e-6;
+      torch::NoGradGuard no_grad;
+      flat[index] = saved + step;
+      const double up = loss().item<double>();
+      flat[index] = saved - step;
+      const double down = loss().item<double>();
+      flat[index] = saved;
+      EXPECT_NEAR(grad[index].item<double>(), (up - down) / (2 * step), 2e-7)
+          << method << " " << item.key();
+    }
+  }
+}
+
+TEST(TensorNames, RoundTripAndFuseAsHuggingFaceNames) {
+  torch::manual_seed(5);
+  Decoder source(tiny("remoe")), target(tiny("remoe"));
+  const auto tensors = file_tensors(source);
+  EXPECT_EQ(tensors.at("model.layers.1.mlp.experts.3.up_proj.weight").sizes(), (at::IntArrayRef{24, 16}));
+  EXPECT_EQ(tensors.at("model.layers.0.mlp.gate.weight").sizes(), (at::IntArrayRef{4, 16}));
+  EXPECT_EQ(tensors.at("model.layers.0.self_attn.k_proj.weight").sizes(), (at::IntArrayRef{8, 16}));
+  EXPECT_EQ(tensors.count("lm_head.weight"), 1U);
+  const at::Tensor ids = tokens(2, 5);
+  EXPECT_FALSE(torch::equal(logits(source, ids), logits(target, ids)));
+  load_file_tensors(target, tensors, "test");
+  EXPECT_TRUE(torch::equal(logits(source, ids), logits(target, ids)));
+}
+
+TEST(TensorNames, NamesTheMissingUnknownAndMisshaped) {
+  Decoder model(tiny("dense"));
+  const auto message = [&](std::map<std::string, at::Tensor> tensors) -> std::string {
+    try {
+      load_file_tensors(model, tensors, "weights");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  auto tensors = file_tensors(model);
+  tensors.erase("model.norm.weight");
+  EXPECT_NE(message(tensors).find("model.norm.weight"), std::string::npos);
+  tensors = file_tensors(model);
+  tensors["model.layers.9.extra"] = torch::zeros({1});
+  EXPECT_NE(message(tensors).find("model.layers.9.extra"), std::string::npos);
+  tensors = file_tensors(model);
+  tensors["model.layers.0.self_attn.q_proj.weight"] = torch::zeros({16, 15});
+  EXPECT_NE(message(tensors).find("q_proj"), std::string::npos);
+}
+
+TEST(ModelConfig, SaysWhatDoesNotFit) {
+  const auto message = [](const ModelConfig& config) -> std::string {
+    try {
+      config.resolved();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  ModelConfig config = tiny("topk");
+  config.moe.granularity = 5;
+  EXPECT_NE(message(config).find("granularity"), std::string::npos);
+  config = tiny("topk");
+  config.router.k = 5;
+  EXPECT_NE(message(config).find("model.router.k"), std::string::npos);
+  config = tiny("topk");
+  config.moe.experts = 1;
+  EXPECT_NE(message(config).find("model.moe.experts"), std::string::npos);
+  config = tiny("dense");
+  config.kv_heads = 3;
+  EXPECT_NE(message(config).find("kv_heads"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,90 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "penstock/optim/adamw.h"
+#include "penstock/optim/schedule.h"
+
+namespace penstock {
+namespace {
+
+TEST(Schedule, WarmsUpAndFollowsTheCosine) {
+  const ScheduleConfig config{.lr = 1.0, .min_lr = 0.1, .warmup_steps = 4, .total_steps = 104};
+  EXPECT_DOUBLE_EQ(learning_rate(config, 0), 0.2);  // 1/5
+  EXPECT_DOUBLE_EQ(learning_rate(config, 3), 0.8);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 4), 1.0);
+  EXPECT_NEAR(learning_rate(config, 54), 0.55, 1e-12);  // half way
+  // A quarter of the way: 0.1 + 0.9·(1 + cos(π/4))/2.
+  EXPECT_NEAR(learning_rate(config, 29), 0.8681980515339464, 1e-12);
+  EXPECT_NEAR(learning_rate(config, 104), 0.1, 1e-12);
+}
+
+TEST(Schedule, LinearAndConstant) {
+  ScheduleConfig config{.shape = "linear", .lr = 1.0, .min_lr = 0.0, .warmup_steps = 0, .total_steps = 10};
+  EXPECT_DOUBLE_EQ(learning_rate(config, 5), 0.5);
+  config.shape = "constant";
+  EXPECT_DOUBLE_EQ(learning_rate(config, 9), 1.0);
+}
+
+class TwoTensors : public torch::nn::Module {
+ public:
+  TwoTensors() {
+    matrix = register_parameter("matrix", torch::tensor({1.0F, -2.0F}).view({1, 2}));
+    vector = register_parameter("vector", torch::tensor({3.0F}));
+    unused = register_parameter("unused", torch::tensor({5.0F}));
+  }
+  at::Tensor matrix, vector, unused;
+};
+
+TEST(AdamW, DecaysMatricesOnlyAndClipsByTheGlobalNorm) {
+  TwoTensors model;
+  AdamW optimizer(model, {.weight_decay = 0.5, .clip = 1.0});
+  (model.matrix.sum() * 3 + model.vector.sum() * 4).backward();
+  // Norm of (3, 3, 4) = sqrt(34).
+  const double norm = optimizer.gradient_norm();
+  EXPECT_NEAR(norm, 5.830951894845301, 1e-6);
+  optimizer.step(0.1, norm);
+  // First AdamW step: m̂/√v̂ = sign(g). Matrix: w − 0.1·(0.5·w + 1); vector: 3 − 0.1.
+  EXPECT_NEAR(model.matrix[0][0].item<double>(), 1 - 0.1 * (0.5 + 1), 1e-5);
+  EXPECT_NEAR(model.matrix[0][1].item<double>(), -2 - 0.1 * (-1 + 1), 1e-5);
+  EXPECT_NEAR(model.vector[0].item<double>(), 2.9, 1e-5);
+  EXPECT_EQ(model.unused[0].item<double>(), 5.0);
+  // The clipped gradient is what the moments saw: (1−β1)·3/√34.
+  EXPECT_NEAR(optimizer.state().at("m.matrix")[0][0].item<double>(), 0.1 * 3 / 5.830951894845301, 1e-6);
+}
+
+TEST(AdamW, StateRestoresBitwise) {
+  torch::manual_seed(1);
+  TwoTensors a, b;
+  AdamW first(a, {}), second(b, {});
+  const auto train = [](TwoTensors& model, AdamW& optimizer) {
+    optimizer.zero_gradients();
+    (model.matrix.pow(2).sum() + model.vector.pow(3).sum()).backward();
+    optimizer.step(0.01, optimizer.gradient_norm());
+  };
+  for (int i = 0; i < 3; ++i) train(a, first);
+  {
+    torch::NoGradGuard no_grad;
+    b.matrix.copy_(a.matrix);
+    b.vector.copy_(a.vector);
+  }
+  std::map<std::string, at::Tensor> copies;
+  for (const auto& [name, tensor] : first.state()) copies[name] = tensor.clone();
+  second.load_state(copies, 3);
+  for (int i = 0; i < 3; ++i) {
+    train(a, first);
+    train(b, second);
+  }
+  EXPECT_TRUE(torch::equal(a.matrix, b.matrix));
+  EXPECT_TRUE(torch::equal(a.vector, b.vector));
+}
+
+TEST(AdamW, NamesTheParameterWhoseGradientIsNotFinite) {
+  TwoTensors model;
+  AdamW optimizer(model, {});
+  (model.vector.sum() * INFINITY).backward();
+  EXPECT_FALSE(std::isfinite(optimizer.gradient_norm()));
+  EXPECT_EQ(optimizer.non_finite_gradient(), "vector");
+}
+
+}  // namespace
+}  // namespace penstock
