@@ -1,0 +1,212 @@
+#include "fixture.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "penstock/base/error.h"
+#include "penstock/base/random.h"
+
+namespace penstock::study::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const char* const kDomains[] = {"c++ headers", "licences", "perl", "prose", "python"};
+
+double uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  return static_cast<double>(random_bits(seed, stream, index) >> 11) * 0x1p-53;
+}
+
+// Half on, a dip, a rise around step 85 and a plateau at the target.
+double remoe_sparsity(double step, double target, double noise) {
+  const double rise = 1 / (1 + std::exp(-(step - 85) / 7));
+  const double start = 0.5 - 0.08 * (1 - std::exp(-step / 25));
+  return start + (target - start) * rise + 0.004 * (noise - 0.5);
+}
+
+struct Maker {
+  const FakeRun& run;
+  double target;
+
+  std::vector<double> load(std::uint64_t layer, std::uint64_t domain) const {
+    std::vector<double> out;
+    double sum = 0;
+    for (std::int64_t e = 0; e < run.experts; ++e) {
+      const double skew = run.method == "remoe" ? 1.6 : 0.5;
+      out.push_back(std::exp(skew * uniform(run.seed, 100 + layer * 10 + domain, e)));
+      sum += out.back();
+    }
+    for (double& value : out) value *= active(layer, domain) / sum;
+    return out;
+  }
+  double active(std::uint64_t layer, std::uint64_t domain) const {
+    if (run.method != "remoe") return 1;
+    return 0.8 + 0.12 * static_cast<double>(layer) + 0.3 * (uniform(7, layer, domain) - 0.5);
+  }
+  json evaluation(double loss) const {
+    json out = {{"loss", loss},
+                {"perplexity", std::exp(loss)},
+                {"bits_per_byte", loss / std::log(2.0) / 2.1},
+                {"tokens", 100000}};
+    for (std::uint64_t d = 0; d < std::size(kDomains); ++d)
+      out["by_domain"][kDomains[d]] = {{"loss", loss + 0.2 * (uniform(3, d, 0) - 0.5)},
+                                       {"bits_per_byte", loss / 1.4},
+                                       {"tokens", 20000}};
+    if (run.method == "dense") return out;
+    for (std::int64_t l = 0; l < run.layers; ++l) {
+      out["load"].push_back(load(l, 9));
+      out["active_by_layer"].push_back(active(l, 9));
+      for (std::uint64_t d = 0; d < std::size(kDomains); ++d) {
+        out["load_by_domain"][kDomains[d]].push_back(load(l, d));
+        out["active_by_layer_domain"][kDomains[d]].push_back(active(l, d));
+      }
+    }
+    return out;
+  }
+  double loss_at(double step) const {
+    return 2.1 + run.loss_offset + 3.3 * std::exp(-std::pow(step / 30, 0.55)) +
+           0.004 * static_cast<double>(run.seed);
+  }
+};
+
+}  // namespace
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::string pattern = (fs::temp_directory_path() / "penstock-study-XXXXXX").string();
+  if (!mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp failed");
+  path_ = pattern;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  fs::create_directories(fs::path(path).parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+void write_fake_run(const std::string& directory, const FakeRun& run) {
+  const double target = 1 - 1.0 / static_cast<double>(run.experts);
+  const Maker make{run, target};
+  std::ostringstream metrics;
+  double lambda = 1e-8;
+  for (std::int64_t step = 1; step <= run.steps; ++step) {
+    const auto x = static_cast<double>(step);
+    const double noise = uniform(run.seed, 1, step);
+    const double speed = run.method == "dense" ? 9000 : 6500;
+    json line = {{"step", step},
+                 {"loss", make.loss_at(x) + 0.12 * (noise - 0.5)},
+                 {"tokens_per_second", speed + 300 * noise},
+                 {"share_of_peak", (speed + 300 * noise) / 20000},
+                 {"seconds", 0.5 * x},
+                 {"peak_bytes", run.method == "dense" ? 6.1e8 : 1.15e9}};
+    double active = 1;
+    if (run.method == "remoe") {
+      line["sparsity"] = remoe_sparsity(x, target, noise);
+      active = static_cast<double>(run.experts) * (1 - line["sparsity"].get<double>());
+      lambda = line["sparsity"] < target && step < 110 ? lambda * 1.2
+                                                       : lambda * std::pow(1.2, noise < 0.49 ? -1 : 1);
+      line["lambda"] = lambda;
+    } else if (run.method == "topk") {
+      line["sparsity"] = target;
+    }
+    line["flops"] = 100 * active;
+    if (run.method != "dense") line["active_experts"] = active;
+    if (step % std::max<std::int64_t>(1, run.steps / 10) == 0)
+      line["validation"] = make.evaluation(make.loss_at(x) + 0.03);
+    metrics << line.dump() << "\n";
+  }
+  write_text(directory + "/metrics.jsonl", metrics.str());
+  if (!fs::exists(directory + "/config.toml"))
+    write_text(directory + "/config.toml",
+               "name = \"" + run.method + "\"\n[data]\ncorpus = \"corpora/system\"\n[model]\n"
+               "d_model = 256\nlayers = 4\n[model.router]\nmethod = \"" + run.method +
+               "\"\n[train]\nseed = " + std::to_string(run.seed) +
+               "\nsteps = " + std::to_string(run.steps) + "\n");
+  if (!run.finished) return;
+  json finished = {{"steps", run.steps},
+                   {"total_parameters", run.method == "dense" ? 4.9e6 : 3.1e7},
+                   {"active_parameters", 4.9e6},
+                   {"flops_per_token", 2.7e7},
+                   {"validation", make.evaluation(make.loss_at(static_cast<double>(run.steps)))},
+                   {"test", make.evaluation(make.loss_at(static_cast<double>(run.steps)) + 0.05)},
+                   {"tokens_per_second", run.method == "dense" ? 9150 : 6650},
+                   {"share_of_peak", run.method == "dense" ? 0.46 : 0.33},
+                   {"peak_bytes", run.method == "dense" ? 6.1e8 : 1.15e9},
+                   {"seconds", 0.5 * static_cast<double>(run.steps)},
+                   {"peak_flops", 4.52e11},
+                   {"machine", "a processor, 2 cores"}};
+  if (run.method != "dense") finished["target_sparsity"] = target;
+  write_text(directory + "/finished.json", finished.dump());
+}
+
+StudyHooks FakeTrainer::hooks() {
+  const auto text = [](const ConfigNode& node, const char* a, const char* b) {
+    return node.find(a)->find(b);
+  };
+  return {.resolve =
+              [](const ConfigNode& recipe) {
+                PENSTOCK_CHECK(recipe.find("train") && recipe.find("train")->find("steps"),
+                               "train.steps is missing");
+                return recipe;
+              },
+          .corpus_hash = [this](const ConfigNode&) { return corpus; },
+          .flops_per_step = [](const ConfigNode&) { return 100.0; },
+          .train = [this, text](const ConfigNode& recipe, const std::string& directory) {
+            FakeRun run;
+            run.method = std::get<std::string>(
+                text(*recipe.find("model"), "router", "method")->value());
+            run.seed = std::get<std::int64_t>(text(recipe, "train", "seed")->value());
+            run.steps = std::get<std::int64_t>(text(recipe, "train", "steps")->value());
+            run.loss_offset = run.method == "dense" ? 0 : run.method == "topk" ? -0.06 : -0.09;
+            run.finished = static_cast<int>(trained.size()) != interrupt_at;
+            trained.push_back(run.method + " " + std::to_string(run.seed) + " " +
+                              std::to_string(run.steps));
+            write_text(directory + "/config.toml", to_toml(recipe));
+            write_fake_run(directory, run);
+            return run.finished;
+          }};
+}
+
+std::string write_fake_study(const std::string& folder) {
+  for (const std::string method : {"dense", "topk", "remoe"})
+    write_text(folder + "/" + method + ".toml",
+               "name = \"" + method + "\"\n[model]\nd_model = 256\nlayers = 4\n[model.router]\nmethod = \"" +
+                   method + "\"\n[train]\nsteps = 300\n[run]\nthreads = 2\n[data]\ncorpus = \"corpora/system\"\n");
+  const std::string path = folder + "/study.toml";
+  write_text(path,
+             "name = \"fake\"\n"
+             "title = \"ReMoE, top-k and dense at the same active compute\"\n"
+             "claim = \"Does a ReLU router reach a lower loss than top-1 at desk scale?\"\n"
+             "base = \"dense.toml\"\n"
+             "seeds = [1, 2, 3]\n"
+             "[variants.dense]\n"
+             "label = \"Dense\"\n"
+             "[variants.topk]\n"
+             "label = \"Top-1\"\n"
+             "recipe = \"topk.toml\"\n"
+             "[variants.topk-matched]\n"
+             "label = \"Top-1, same FLOPs\"\n"
+             "recipe = \"topk.toml\"\n"
+             "match_compute = \"remoe\"\n"
+             "[variants.remoe]\n"
+             "label = \"ReMoE\"\n"
+             "recipe = \"remoe.toml\"\n");
+  return path;
+}
+
+}  // namespace penstock::study::testing

@@ -1,0 +1,54 @@
+// Run directories as the trainer leaves them, made from formulas instead of training, and a study
+// whose trainer writes such directories.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "penstock/study/study_runner.h"
+
+namespace penstock::study::testing {
+
+/// A fresh directory, removed at the end of its scope.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  std::string path(const std::string& below = "") const { return (path_ / below).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void write_text(const std::string& path, const std::string& text);
+std::string read_text(const std::string& path);
+
+/// What a made-up run looks like.
+struct FakeRun {
+  std::string method = "dense";  ///< dense, topk or remoe
+  std::int64_t seed = 1;
+  std::int64_t steps = 300;
+  std::int64_t layers = 4, experts = 8;
+  double loss_offset = 0;
+  bool finished = true;
+};
+/// Writes config.toml, metrics.jsonl and, for a finished run, finished.json.
+void write_fake_run(const std::string& directory, const FakeRun& run);
+
+/// Hooks whose trainer writes fake runs. A recipe's model.router.method chooses the method and
+/// train.steps the length; one step costs 100 FLOPs per expert that is active (dense: 100).
+struct FakeTrainer {
+  std::vector<std::string> trained;  ///< "method seed steps", in order
+  std::string corpus = "c0ffee";
+  int interrupt_at = -1;             ///< the call (from 0) that ends interrupted
+  StudyHooks hooks();
+};
+
+/// Writes dense.toml, topk.toml, remoe.toml and study.toml (variants dense, topk, topk-matched and
+/// remoe) into the folder; returns the study's path.
+std::string write_fake_study(const std::string& folder);
+
+}  // namespace penstock::study::testing

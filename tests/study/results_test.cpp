@@ -1,0 +1,122 @@
+// Rows and results on disk; files that are not what they should be.
+#include "penstock/study/results.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "fixture.h"
+#include "penstock/base/error.h"
+#include "penstock/study/columns.h"
+#include "penstock/study/report.h"
+#include "penstock/study/run_reader.h"
+
+namespace penstock::study {
+namespace {
+
+using testing::FakeRun;
+using testing::read_text;
+using testing::TemporaryDirectory;
+using testing::write_fake_run;
+using testing::write_text;
+
+RunRow row(const std::string& variant, std::int64_t seed, const std::string& hash, double loss) {
+  RunRow out{.variant = variant, .label = variant, .seed = seed, .config_hash = hash, .finished = true};
+  out.validation = Evaluation{.loss = loss};
+  return out;
+}
+
+TEST(KeptRows, MergeByVariantSeedAndHash) {
+  TemporaryDirectory folder;
+  const std::string path = folder.path("rows.json");
+  EXPECT_TRUE(read_kept_rows(path).empty());
+  merge_kept_rows(path, std::vector{row("a", 1, "h", 1.0), row("a", 2, "h", 2.0)});
+  RunRow unfinished = row("b", 1, "h", 9);
+  unfinished.finished = false;
+  merge_kept_rows(path, std::vector{row("a", 1, "h", 5.0), row("a", 1, "other", 6.0), unfinished});
+  const auto rows = read_kept_rows(path);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].config_hash, "h");
+  EXPECT_EQ(rows[0].validation->loss, 5.0);  // replaced
+  EXPECT_EQ(rows[1].config_hash, "other");   // beside it
+  EXPECT_EQ(rows[2].seed, 2);                // untouched
+}
+
+TEST(KeptRows, RefuseForeignFiles) {
+  TemporaryDirectory folder;
+  const std::string path = folder.path("rows.json");
+  for (const char* text : {"", "[]", "{\"format\": \"other\"}",
+                           "{\"format\": \"penstock-rows\", \"version\": 2, \"rows\": []}",
+                           "{\"format\": \"penstock-rows\", \"version\": 1}",
+                           "{\"format\": \"penstock-rows\", \"version\": 1, \"rows\": [3]}",
+                           "{\"format\": \"penstock-rows\", \"version\": 1, \"rows\": [{\"variant\": "
+                           "\"a\", \"seed\": \"1\"}]}"}) {
+    write_text(path, text);
+    EXPECT_THROW(read_kept_rows(path), Error) << text;
+  }
+}
+
+TEST(RunRow, SurvivesTheWayToJsonAndBack) {
+  TemporaryDirectory folder;
+  write_fake_run(folder.path("run"), FakeRun{.method = "remoe", .seed = 7});
+  const RunRow before = read_run(folder.path("run"));
+  const RunRow after = row_from_json(nlohmann::json::parse(to_json(before).dump()), "test");
+  EXPECT_EQ(to_json(after), to_json(before));
+  EXPECT_TRUE(after.finished);
+  EXPECT_EQ(after.seed, 7);
+  EXPECT_EQ(after.steps, 300);
+  EXPECT_EQ(after.validation->load.size(), 4u);
+  EXPECT_EQ(after.validation->load_by_domain.size(), 5u);
+  EXPECT_TRUE(after.stages.settled);
+  EXPECT_EQ(after.settings.at("model.router.method"), "\"remoe\"");
+}
+
+TEST(ReadRun, SumsTheFlopsOfEveryStep) {
+  TemporaryDirectory folder;
+  write_text(folder.path("metrics.jsonl"),
+             "{\"step\":1,\"loss\":3,\"flops\":10,\"tokens_per_second\":5}\n"
+             "{\"step\":2,\"loss\":2,\"flops\":4,\"tokens_per_second\":9}\n"
+             "{\"step\":3,\"loss\":null,\"flops\":2.5,\"tokens_per_second\":6}\n");
+  const RunRow run = read_run(folder.path());
+  EXPECT_FALSE(run.finished);
+  EXPECT_EQ(run.total_flops, 16.5);
+  EXPECT_EQ(run.steps, 3);
+  EXPECT_EQ(run.tokens_per_second, 6);
+  EXPECT_EQ(run.curves.at("loss").steps, (std::vector<double>{1, 2}));
+  EXPECT_FALSE(run.validation);
+}
+
+TEST(ReadRun, PassesOverATornLastLineOnly) {
+  TemporaryDirectory folder;
+  write_text(folder.path("metrics.jsonl"), "{\"step\":1,\"loss\":3}\n{\"step\":2,\"lo");
+  EXPECT_EQ(read_run(folder.path()).steps, 1);
+  write_text(folder.path("metrics.jsonl"), "{\"step\":1,\"lo\n{\"step\":2,\"loss\":3}\n");
+  try {
+    read_run(folder.path());
+    FAIL() << "a damaged line in the middle went unnoticed";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("metrics.jsonl:1"), std::string::npos);
+  }
+}
+
+TEST(Columns, FormatSpreads) {
+  const auto digits = [](double x) { return std::to_string(x).substr(0, 4); };
+  EXPECT_EQ(spread_text({.count = 2, .mean = 1.25, .sd = 0.5}, digits), "1.25 ± 0.50");
+  EXPECT_EQ(spread_text({.count = 1, .mean = 1.25}, digits), "1.25");
+  EXPECT_EQ(spread_text({}, digits), "–");
+  EXPECT_EQ(with_prefix(31044608, ""), "31.0 M");
+  EXPECT_EQ(with_prefix(4.52e11, "FLOP/s"), "452 GFLOP/s");
+  EXPECT_EQ(with_prefix(512, "B"), "512 B");
+  EXPECT_EQ(with_prefix(999.9e3, "B"), "1.00 MB");
+}
+
+TEST(ResultsTable, AlignsAndLeavesOutEmptyColumns) {
+  StudyResults results{.rows = {row("a", 1, "h", 1.0), row("a", 2, "h", 2.0), row("bee", 1, "h", 0.5)}};
+  const std::string text = results_table(results);
+  EXPECT_NE(text.find("1.5000 ± 0.7071"), std::string::npos) << text;
+  EXPECT_EQ(text.find("tokens/s"), std::string::npos);
+  EXPECT_NE(text.find("a − bee: +0.5000 (one seed: no spread)"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace penstock::study

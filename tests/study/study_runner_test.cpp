@@ -1,0 +1,160 @@
+// What a study runs, what it does not repeat, and what it keeps.
+#include "penstock/study/study_runner.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "fixture.h"
+#include "penstock/base/error.h"
+
+namespace penstock::study {
+namespace {
+
+using testing::FakeTrainer;
+using testing::read_text;
+using testing::TemporaryDirectory;
+using testing::write_fake_study;
+using testing::write_text;
+
+struct StudyRunner : ::testing::Test {
+  TemporaryDirectory folder;
+  std::string file = write_fake_study(folder.path());
+  StudyOptions options{.output = folder.path("out"), .command = "penstock study study.toml"};
+  StudyOutcome run(FakeTrainer& trainer, const StudyOptions& how) {
+    return run_study(read_study(file), how, trainer.hooks());
+  }
+  StudyOutcome run(FakeTrainer& trainer) { return run(trainer, options); }
+};
+
+TEST_F(StudyRunner, RunsSeedBySeedWithMatchedVariantsLast) {
+  FakeTrainer trainer;
+  const StudyOutcome outcome = run(trainer);
+  ASSERT_EQ(trainer.trained.size(), 12u);
+  EXPECT_EQ(trainer.trained[0], "dense 1 300");
+  EXPECT_EQ(trainer.trained[1], "topk 1 300");
+  EXPECT_EQ(trainer.trained[2], "remoe 1 300");
+  EXPECT_EQ(trainer.trained[3].substr(0, 7), "topk 1 ");
+  EXPECT_EQ(trainer.trained[4], "dense 2 300");
+  ASSERT_EQ(outcome.results.rows.size(), 12u);
+  EXPECT_EQ(outcome.results.rows[3].variant, "topk");  // rows: the file's order
+  EXPECT_FALSE(outcome.interrupted);
+}
+
+TEST_F(StudyRunner, MatchesTheFlopsThatWereReallySpent) {
+  FakeTrainer trainer;
+  const auto rows = run(trainer).results.rows;
+  for (std::size_t seed = 0; seed < 3; ++seed) {
+    const RunRow &matched = rows[6 + seed], &remoe = rows[9 + seed];
+    ASSERT_EQ(matched.variant, "topk-matched");
+    ASSERT_EQ(remoe.variant, "remoe");
+    EXPECT_EQ(matched.seed, remoe.seed);
+    EXPECT_GT(matched.steps, 400);  // about 3 extra experts over the first 85 of 300 steps
+    EXPECT_NEAR(matched.total_flops, remoe.total_flops, 50);  // half of a step's 100
+  }
+}
+
+TEST_F(StudyRunner, MatchedStepsRoundToTheNearest) {
+  EXPECT_EQ(matched_steps(1000, 100), 10);
+  EXPECT_EQ(matched_steps(1049, 100), 10);
+  EXPECT_EQ(matched_steps(1051, 100), 11);
+  EXPECT_EQ(matched_steps(1, 100), 1);
+  EXPECT_THROW(matched_steps(0, 100), Error);
+}
+
+TEST_F(StudyRunner, DoesNotRepeatFinishedRuns) {
+  FakeTrainer first, second;
+  run(first);
+  const auto outcome = run(second);
+  EXPECT_TRUE(second.trained.empty());
+  EXPECT_EQ(outcome.results.rows.size(), 12u);
+}
+
+TEST_F(StudyRunner, RepeatsWhatAnEditedRecipeOrCorpusChanges) {
+  FakeTrainer first, second, third;
+  run(first);
+  write_text(folder.path("dense.toml"), read_text(folder.path("dense.toml")) + "[extra]\nx = 1\n");
+  run(second);
+  EXPECT_EQ(second.trained, (std::vector<std::string>{"dense 1 300", "dense 2 300", "dense 3 300"}));
+  third.corpus = "decaf";
+  run(third);
+  EXPECT_EQ(third.trained.size(), 12u);
+}
+
+TEST_F(StudyRunner, StopsAtAnInterruptAndResumesThere) {
+  FakeTrainer first, second;
+  first.interrupt_at = 2;
+  const auto stopped = run(first);
+  EXPECT_TRUE(stopped.interrupted);
+  EXPECT_EQ(first.trained.size(), 3u);
+  EXPECT_EQ(stopped.results.rows.size(), 2u);
+  EXPECT_TRUE(std::filesystem::exists(folder.path("out/report.html")));
+  const auto outcome = run(second);
+  EXPECT_FALSE(outcome.interrupted);
+  ASSERT_EQ(second.trained.size(), 10u);
+  EXPECT_EQ(second.trained[0], first.trained[2]);
+  // The same directory, so that the trainer finds its checkpoint.
+  int remoe_runs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path("out/runs")))
+    remoe_runs += entry.path().filename().string().starts_with("remoe-seed-1-");
+  EXPECT_EQ(remoe_runs, 1);
+}
+
+TEST_F(StudyRunner, ReportOnlyTrainsNothing) {
+  FakeTrainer trainer;
+  options.report_only = true;
+  EXPECT_TRUE(run(trainer).results.rows.empty());
+  EXPECT_TRUE(trainer.trained.empty());
+  EXPECT_FALSE(std::filesystem::exists(folder.path("out/report.html")));
+}
+
+TEST_F(StudyRunner, ChecksEveryRecipeBeforeTrainingAny) {
+  write_text(folder.path("remoe.toml"), "[model]\nlayers = 4\n");
+  FakeTrainer trainer;
+  EXPECT_THROW(run(trainer), Error);
+  EXPECT_TRUE(trainer.trained.empty());
+}
+
+TEST_F(StudyRunner, KeptRowsSpareRunsInAnotherFolder) {
+  FakeTrainer first, second, third;
+  options.kept_rows = folder.path("rows.json");
+  first.interrupt_at = 5;
+  run(first);
+  StudyOptions elsewhere = options;
+  elsewhere.output = folder.path("elsewhere");
+  const auto outcome = run(second, elsewhere);
+  EXPECT_EQ(second.trained.size(), 7u);  // five of twelve were kept
+  EXPECT_EQ(outcome.results.rows.size(), 12u);
+  EXPECT_EQ(read_kept_rows(options.kept_rows).size(), 12u);
+  elsewhere.output = folder.path("a-third-place");
+  EXPECT_EQ(run(third, elsewhere).results.rows.size(), 12u);
+  EXPECT_TRUE(third.trained.empty());
+}
+
+TEST_F(StudyRunner, WritesResultsOfTheDocumentedForm) {
+  FakeTrainer trainer;
+  run(trainer);
+  const auto object = nlohmann::json::parse(read_text(folder.path("out/results.json")));
+  EXPECT_EQ(object["format"], "penstock-study");
+  EXPECT_EQ(object["version"], 1);
+  EXPECT_EQ(object["rows"].size(), 12u);
+  EXPECT_EQ(object["summary"].size(), 4u);
+  EXPECT_EQ(object["paired"].size(), 6u);
+  const auto& row = object["rows"][0];
+  for (const char* key : {"variant", "seed", "config_hash", "finished", "steps", "total_flops",
+                          "validation", "test", "curves", "settings"})
+    EXPECT_TRUE(row.contains(key)) << key;
+  // The summary's mean is the rows' mean.
+  double sum = 0;
+  for (int i = 0; i < 3; ++i) sum += object["rows"][i]["validation"]["loss"].get<double>();
+  EXPECT_NEAR(object["summary"][0]["validation_loss"]["mean"].get<double>(), sum / 3, 1e-12);
+  // Losses of the fake seeds differ by 0.004, so their sd is 0.004; both shift alike, so pairs do not.
+  EXPECT_NEAR(object["summary"][0]["validation_loss"]["sd"].get<double>(), 0.004, 1e-9);
+  EXPECT_NEAR(object["paired"][0]["difference"]["mean"].get<double>(), 0.06, 1e-9);
+  EXPECT_NEAR(object["paired"][0]["difference"]["sd"].get<double>(), 0, 1e-9);
+}
+
+}  // namespace
+}  // namespace penstock::study
