@@ -12,6 +12,7 @@ RouterShape router_shape(const MoeOptions& options) {
   return {.d_model = options.d_model,
           .experts = options.experts,
           .k = options.router.k * options.granularity,
+          .granularity = static_cast<std::int64_t>(options.granularity),
           .layer = options.layer,
           .layers = options.layers};
 }

@@ -31,6 +31,9 @@ std::int64_t stepped(const KSchedule& schedule, std::int64_t k, const RoutingCon
 }  // namespace
 
 void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
+  PENSTOCK_CHECK(schedule.kind == "constant" || std::fmod(shape.k, shape.granularity) == 0,
+                 "schedule: the final k = ", shape.k / static_cast<double>(shape.granularity),
+                 " must be a whole number");
   const auto most = shape.experts / shape.granularity;
   const auto check_value = [&](std::int64_t value) {
     PENSTOCK_CHECK(value >= 1 && value <= most, "schedule: k = ", value, " with ", most,
@@ -54,11 +57,13 @@ void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
 
 std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,
                          const RoutingContext& context) {
-  const auto nominal = static_cast<std::int64_t>(shape.k) / shape.granularity;
+  const auto final_k = static_cast<std::int64_t>(shape.k);
+  if (!context.training || schedule.kind == "constant") return final_k;
+  const std::int64_t nominal = final_k / shape.granularity;
   std::int64_t k = nominal;
-  if (context.training && schedule.kind == "steps") {
+  if (schedule.kind == "steps") {
     k = stepped(schedule, nominal, context);
-  } else if (context.training && schedule.kind != "constant") {
+  } else {
     const std::int64_t length = schedule.over > 0 ? schedule.over : context.total_steps;
     const auto step = static_cast<double>(std::min(context.step, length));
     const auto change = static_cast<double>(nominal - schedule.start);

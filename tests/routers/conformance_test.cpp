@@ -27,7 +27,9 @@ std::vector<Names> balancer_sets() {
 
 void expect_conforming(const std::string& scorer, const std::string& selector,
                        const Names& balancers) {
-  const auto fresh = [&] { return Combination(scorer, selector, balancers); };
+  const auto fresh = [&](const Case& size = {}) {
+    return Combination(scorer, selector, balancers, size);
+  };
   const RouterTraits traits = fresh().traits();
   for (const std::uint64_t seed : {1, 2, 3}) {
     Combination parts = fresh();
@@ -41,11 +43,11 @@ void expect_conforming(const std::string& scorer, const std::string& selector,
   expect("permutation", [&](Combination& parts) { return permutes(parts, traits); });
   expect("causality", [&](Combination& parts) { return respects_time(parts, traits); });
   expect("no tokens", [&](Combination& parts) { return accepts_no_tokens(parts); });
-  expect("one busy expert",
-         [&](Combination& parts) { return accepts_one_busy_expert(parts, traits); });
   expect("gradients", [&](Combination& parts) { return gradients_agree(parts, traits); });
   expect("save and load", [&](Combination& parts) { return survives_saving(parts); });
   expect("losses", [&](Combination& parts) { return losses_agree(parts); });
+  Combination one = fresh({.k = 1});
+  EXPECT_EQ(accepts_one_busy_expert(one, traits), "");
 }
 
 void expect_refused(const std::string& scorer, const std::string& selector, const Names& balancers,
@@ -98,7 +100,9 @@ TEST(Conformance, NoticesFalseTraits) {
   EXPECT_NE(permutes(topk, lie(topk, &RouterTraits::order_matters)), "");
   EXPECT_NE(respects_time(topk, lie(topk, &RouterTraits::causal)), "");
   EXPECT_NE(gradients_agree(topk, lie(topk, &RouterTraits::trainable)), "");
-  EXPECT_NE(accepts_one_busy_expert(topk, lie(topk, &RouterTraits::even_loads)), "");
+  Combination single("linear", "topk", {}, {.k = 1});
+  EXPECT_EQ(accepts_one_busy_expert(single, single.traits()), "");
+  EXPECT_NE(accepts_one_busy_expert(single, lie(single, &RouterTraits::even_loads)), "");
   Combination choice("linear", "expert-choice", {});
   EXPECT_NE(respects_time(choice, lie(choice, &RouterTraits::causal)), "");
   EXPECT_NE(accepts_one_busy_expert(choice, lie(choice, &RouterTraits::even_loads)), "");

@@ -79,6 +79,13 @@ TEST(KSchedule, GranularityMultipliesEveryValue) {
   EXPECT_EQ(k_at(near_dense, fine, 100, 1000), 4);
 }
 
+TEST(KSchedule, AFractionalKBeforeGranularityIsFineWithoutASchedule) {
+  const RouterShape half{.d_model = 4, .experts = 16, .k = 1, .granularity = 2};
+  EXPECT_EQ(k_at({}, half, 0, 10), 1);
+  EXPECT_NO_THROW(check_schedule({}, half));
+  EXPECT_THROW(check_schedule({.kind = "linear", .start = 4}, half), Error);
+}
+
 TEST(KSchedule, RefusesContradictions) {
   const RouterShape eight{.d_model = 4, .experts = 8, .k = 1};
   for (const KSchedule& wrong :

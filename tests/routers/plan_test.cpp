@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "penstock/base/error.h"
+#include "penstock/routers/selectors/top_mask.h"
 #include "tests/routers/parts.h"
 
 namespace penstock {
@@ -57,6 +58,33 @@ TEST(Plan, HandsTheWeightsGradientToTheMaskedGates) {
   const Plan plan = make_plan(gates, mask);  // (0,0), (1,0), (1,1)
   (plan.weight * torch::tensor({2.0, 3.0, 5.0}, at::kDouble)).sum().backward();
   EXPECT_TRUE(gates.grad().equal(matrix({{2, 0}, {3, 5}, {0, 0}})));
+}
+
+TEST(Plan, GradientsRepeatBitwiseAtFourThousandRows) {
+  torch::manual_seed(3);
+  const at::Tensor gates = torch::randn({4096, 8}).requires_grad_();
+  const at::Tensor weights = torch::randn({8, 64}), mask = gates.detach() > 0;
+  at::Tensor first;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    gates.mutable_grad() = at::Tensor();
+    const Plan plan = make_plan(gates, mask);
+    (plan.weight.unsqueeze(1) * weights.index_select(0, plan.expert)).square().sum().backward();
+    if (repeat == 0) first = gates.grad().clone();
+    EXPECT_TRUE(gates.grad().equal(first));
+  }
+}
+
+TEST(TopMask, EqualsTheOracleWithTiesAndNaN) {
+  torch::manual_seed(4);
+  for (const std::int64_t columns : {1, 3, 8, 33})
+    for (std::int64_t k = 0; k <= columns; k += 1 + columns / 5) {
+      at::Tensor logits = torch::randint(-2, 3, {200, columns}, at::kDouble);
+      logits.masked_fill_(torch::rand({200, columns}) < 0.2, NAN);
+      logits.masked_fill_(torch::rand({200, columns}) < 0.1, -INFINITY);
+      const at::Tensor mask = top_mask(logits, k);
+      EXPECT_TRUE(mask.equal(top_mask_reference(logits, k))) << columns << " columns, k = " << k;
+      EXPECT_TRUE(mask.sum(1).eq(k).all().item<bool>());
+    }
 }
 
 TEST(Plan, MergingPlansCoverEveryToken) {

@@ -58,6 +58,20 @@ TEST(Resolve, PartsAndOptionsOverrideTheMethod) {
   EXPECT_TRUE(resolve({.method = "remoe", .balancers = Names{}}).balancers.empty());
 }
 
+TEST(Resolve, ASchedulesTableReachesTheSelector) {
+  const auto list = [](std::int64_t value) {
+    return ConfigNode::Array{ConfigNode(ConfigNode::Value(value))};
+  };
+  ConfigNode options = node({});
+  options.set("schedule.kind", ConfigNode(std::string("steps")));
+  options.set("schedule.values", ConfigNode(list(6)));
+  options.set("schedule.at", ConfigNode(list(100)));
+  const ResolvedRouter config = resolve({.method = "topk", .parts = {{"topk", options}}});
+  const Router router(config, {.d_model = 4, .experts = 8, .k = 1}, {});
+  EXPECT_EQ(router.selector().nominal_k({.step = 99, .training = true}), 6);
+  EXPECT_EQ(router.selector().nominal_k({.step = 100, .training = true}), 1);
+}
+
 TEST(Resolve, EveryMethodBuildsARouter) {
   for (const auto& [name, method] : method_registry().entries()) {
     EXPECT_FALSE(method.summary.empty()) << name;

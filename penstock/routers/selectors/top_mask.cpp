@@ -29,16 +29,22 @@ void mark_rows(const Real* logits, bool* mask, std::int64_t columns, std::int64_
 
 }  // namespace
 
+at::Tensor top_mask_reference(const at::Tensor& logits, std::int64_t k) {
+  // A NaN sorts as largest; a second stable sort moves it behind every number.
+  const at::Tensor values = logits.detach();
+  const at::Tensor by_value = std::get<1>(at::sort(values, /*stable=*/true, 1, true));  // [R, C]
+  const at::Tensor numbers = values.isnan().logical_not_().gather(1, by_value);
+  const at::Tensor numbers_first =
+      std::get<1>(at::sort(numbers.to(at::kByte), /*stable=*/true, 1, true));
+  const at::Tensor best = by_value.gather(1, numbers_first).slice(1, 0, k);  // [R, k]
+  return at::zeros(values.sizes(), values.options().dtype(at::kBool)).scatter_(1, best, true);
+}
+
 at::Tensor top_mask(const at::Tensor& logits, std::int64_t k) {
   PENSTOCK_ASSERT(logits.dim() == 2 && k >= 0 && k <= logits.size(1), "k = ", k);
+  if (!logits.is_cpu()) return top_mask_reference(logits, k);
   const at::Tensor values = logits.detach().contiguous();
   at::Tensor mask = at::zeros(values.sizes(), values.options().dtype(at::kBool));
-  if (!values.is_cpu()) {
-    // [R, k]; a NaN would sort as largest.
-    const at::Tensor order = std::get<1>(
-        at::sort(values.nan_to_num(-INFINITY, INFINITY, -INFINITY), /*stable=*/true, 1, true));
-    return mask.scatter_(1, order.slice(1, 0, k), true);
-  }
   const std::int64_t columns = values.size(1);
   AT_DISPATCH_FLOATING_TYPES(values.scalar_type(), "top_mask", [&] {
     const auto* in = values.data_ptr<scalar_t>();
