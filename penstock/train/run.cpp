@@ -126,7 +126,8 @@ class Run {
     PENSTOCK_CHECK(state.value("corpus_hash", "") == trainer_.corpus().content_hash(), where,
                    ": was trained on another corpus than ", recipe_.data.corpus);
     trainer_.restore(step, contents.model, contents.optimizer, where);
-    earlier_seconds_ = state.value("seconds", 0.0);
+    for (const auto& line : read_metrics(real_file_system(), directory_ + "/metrics.jsonl"))
+      if (line.at("step") == step) earlier_seconds_ = line.value("seconds", 0.0);
     if (state.contains("best_loss") && state["best_loss"].is_number())
       best_loss_ = state["best_loss"].get<double>();
     saved_step_ = step;
@@ -236,6 +237,9 @@ class Run {
     if (events_) events_->sync();
     events_.reset();
     log_.reset();
+    // A run that was killed between its last checkpoint and here measures again.
+    if (final_validation_.is_null()) final_validation_ = final_evaluation(Split::kValidation);
+    if (final_test_.is_null()) final_test_ = final_evaluation(Split::kTest);
     nlohmann::ordered_json record = finished_record(recipe_, directory_, *this_machine());
     record["validation"] = final_validation_;
     record["test"] = final_test_;
