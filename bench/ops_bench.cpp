@@ -15,7 +15,10 @@ namespace penstock {
 namespace {
 
 int threads() {
-  static const int count = ops::set_threads(0);
+  static const int count = [] {
+    ops::keep_freed_memory();
+    return ops::set_threads(0);
+  }();
   return count;
 }
 

@@ -12,8 +12,10 @@
 #include "penstock/cli/routers.h"
 #include "penstock/cli/study.h"
 #include "penstock/cli/train.h"
+#include "penstock/ops/dispatch.h"
 
 int main(int argc, char** argv) {
+  penstock::ops::keep_freed_memory();
   CLI::App app("Train, evaluate and compare Mixture-of-Experts language models with any router.",
                "penstock");
   app.require_subcommand(1);

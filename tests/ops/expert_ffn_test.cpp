@@ -48,7 +48,7 @@ Results run(const Case& c, at::ScalarType type) {
   };
   const Case leaves{c.plan, leaf(c.hidden), leaf(c.weight), leaf(c.w_gate_up), leaf(c.w_down)};
   const at::Tensor y = call(leaves);
-  const at::Tensor probe = torch::linspace(-1, 1, y.numel(), y.options()).cos().view(y.sizes());
+  const at::Tensor probe = torch::linspace(-1, 1, y.numel()).cos().to(type).view(y.sizes());
   (y * probe).sum().backward();
   return {y.detach(), leaves.hidden.grad(), leaves.weight.grad(), leaves.w_gate_up.grad(),
           leaves.w_down.grad()};

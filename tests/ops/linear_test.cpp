@@ -24,7 +24,7 @@ Results run(const at::Tensor& x, const at::Tensor& w, const std::optional<at::Te
   std::optional<at::Tensor> lb;
   if (b) lb = leaf(*b);
   const at::Tensor y = ops::linear(lx, lw, lb);
-  const at::Tensor probe = torch::linspace(-1, 1, y.numel(), y.options()).view(y.sizes());
+  const at::Tensor probe = torch::linspace(-1, 1, y.numel()).to(type).view(y.sizes());
   (y * probe).sum().backward();
   return {y.detach(), lx.grad(), lw.grad(), lb ? lb->grad() : at::Tensor()};
 }

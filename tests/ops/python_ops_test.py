@@ -5,6 +5,8 @@
 
 Exits 77 (skipped) where this Python has no torch."""
 
+import os
+import subprocess
 import sys
 
 try:
@@ -78,9 +80,22 @@ def test_errors():
         raise AssertionError("a wrong shape passed")
 
 
+def test_verbose():
+    """PENSTOCK_VERBOSE=1 says once per shape what ran and why others did not."""
+    code = ("import sys, torch; torch.ops.load_library(sys.argv[1]);"
+            "w = torch.ones(4, 3, dtype=torch.double);"
+            "torch.ops.penstock.linear(w, w); torch.ops.penstock.linear(w, w)")
+    result = subprocess.run([sys.executable, "-c", code, sys.argv[1]], check=True, text=True,
+                            capture_output=True, env={**os.environ, "PENSTOCK_VERBOSE": "1"})
+    lines = [line for line in result.stderr.splitlines() if line.startswith("penstock: linear(")]
+    assert len(lines) == 1 and "-> reference" in lines[0], result.stderr
+    print(lines[0])
+
+
 def main():
     torch.ops.load_library(sys.argv[1])
     torch.manual_seed(1)
+    test_verbose()
     test_linear()
     test_expert_ffn()
     test_errors()
