@@ -11,7 +11,9 @@
 
 namespace penstock::ops {
 
-std::string describe(const std::vector<AdamWItem>& items) { return concat(items.size(), " tensors"); }
+std::string describe(const std::vector<AdamWItem>& items) {
+  return concat(items.size(), " tensors");
+}
 std::string describe(const AdamWOptions&) { return "options"; }
 
 namespace {
@@ -43,7 +45,8 @@ void step_kernel(at::TensorList weights, at::TensorList grads, at::TensorList m,
   const std::size_t n = weights.size();
   PENSTOCK_CHECK(grads.size() == n && m.size() == n && v.size() == n && decay.size() == n,
                  "[adamw_step] lists differ in length: ", n, " weights, ", grads.size(),
-                 " gradients, ", m.size(), " and ", v.size(), " moments, ", decay.size(), " decays");
+                 " gradients, ", m.size(), " and ", v.size(), " moments, ", decay.size(),
+                 " decays");
   PENSTOCK_CHECK(step >= 1, "[adamw_step] steps count from 1, not ", step);
   std::vector<AdamWItem> items;
   items.reserve(n);
@@ -57,8 +60,12 @@ void step_kernel(at::TensorList weights, at::TensorList grads, at::TensorList m,
     check_same_kind({weights[i], grads[i], m[i], v[i]}, "adamw_step");
     items.push_back({weights[i], grads[i], m[i], v[i], decay[i]});
   }
-  step_list().run(items, {.lr = lr, .beta1 = beta1, .beta2 = beta2, .eps = eps,
-                          .grad_scale = grad_scale, .step = step});
+  step_list().run(items, {.lr = lr,
+                          .beta1 = beta1,
+                          .beta2 = beta2,
+                          .eps = eps,
+                          .grad_scale = grad_scale,
+                          .step = step});
 }
 
 double norm_kernel(at::TensorList tensors) {
