@@ -20,7 +20,7 @@ std::optional<std::int64_t> step_of(const json& line) {
   return found->get<std::int64_t>();
 }
 
-/// Calls keep(line, step) for each whole line that is an object with a step.
+/// Calls keep(line, step, value) for each whole line that is an object with a step.
 template <class Keep>
 void for_each_line(std::string_view text, Keep keep) {
   while (true) {
@@ -28,7 +28,8 @@ void for_each_line(std::string_view text, Keep keep) {
     if (end == std::string_view::npos) return;  // what follows the last newline is torn
     const auto line = text.substr(0, end + 1);
     text.remove_prefix(end + 1);
-    if (const auto step = step_of(json::parse(line, nullptr, false))) keep(line, *step);
+    json value = json::parse(line, nullptr, false);
+    if (const auto step = step_of(value)) keep(line, *step, std::move(value));
   }
 }
 
@@ -44,7 +45,7 @@ MetricsLog::MetricsLog(FileSystem& fs, std::filesystem::path path, std::int64_t 
   if (existed) {
     const std::string text = fs.read(path_, kLargestLog);
     std::string kept;
-    for_each_line(text, [&](std::string_view line, std::int64_t step) {
+    for_each_line(text, [&](std::string_view line, std::int64_t step, const json&) {
       if (step > resume_step || step <= last_step_) return;
       kept += line;
       last_step_ = step;
@@ -65,5 +66,14 @@ void MetricsLog::append(const json& line) {
 }
 
 void MetricsLog::sync() { file_->sync(); }
+
+std::vector<json> read_metrics(FileSystem& fs, const std::filesystem::path& path) {
+  std::vector<json> out;
+  if (!fs.exists(path)) return out;
+  const std::string text = fs.read(path, kLargestLog);
+  for_each_line(
+      text, [&](std::string_view, std::int64_t, json value) { out.push_back(std::move(value)); });
+  return out;
+}
 
 }  // namespace penstock

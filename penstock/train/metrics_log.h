@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "penstock/base/file_system.h"
 
@@ -28,5 +29,8 @@ class MetricsLog {
   std::unique_ptr<OutputFile> file_;
   std::int64_t last_step_ = 0;
 };
+
+/// The whole lines of a log, in order; none when there is no file.
+std::vector<nlohmann::ordered_json> read_metrics(FileSystem& fs, const std::filesystem::path& path);
 
 }  // namespace penstock
