@@ -1,5 +1,5 @@
-// Speed of linear and expert_ffn, forward and training step, in GFLOP/s of useful work and as a share
-// of the FMA peak measured before and after each benchmark in the same process.
+// Speed of linear and expert_ffn, forward and training step, in GFLOP/s of useful work and as a
+// share of the FMA peak measured before and after each benchmark in the same process.
 //   build/release/bin/ops_bench [--benchmark_filter=...]
 #include <benchmark/benchmark.h>
 #include <torch/torch.h>

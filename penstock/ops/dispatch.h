@@ -13,7 +13,8 @@ namespace penstock::ops {
 std::map<std::string, std::int64_t> dispatch_counts();
 void reset_dispatch_counts();
 
-/// Restricts every operator to its reference while alive (per thread-global; for tests and benches).
+/// Restricts every operator to its reference while alive (per thread-global; for tests and
+/// benches).
 class ReferenceOnly {
  public:
   ReferenceOnly();
@@ -26,7 +27,8 @@ class ReferenceOnly {
 /// that no linker drops the library that registers them.
 void anchor();
 
-/// Sets the threads of libtorch and of the fast paths; 0 takes the physical cores. Returns the number.
+/// Sets the threads of libtorch and of the fast paths; 0 takes the physical cores. Returns the
+/// number.
 int set_threads(int threads);
 
 /// Makes the C library's allocator keep what is freed instead of returning it to the system. Each

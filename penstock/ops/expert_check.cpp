@@ -20,8 +20,8 @@ void check_shapes(const ExpertProblem& p) {
                  "[expert_ffn] weight ", p.weight.sizes(), ", token ", p.token.sizes(),
                  " and by_token ", p.by_token.sizes(), " must all be [A]");
   PENSTOCK_CHECK(p.offsets.dim() == 1 && p.offsets.size(0) == p.experts() + 1,
-                 "[expert_ffn] offsets ", p.offsets.sizes(), " must be [E+1] with E = ",
-                 p.experts());
+                 "[expert_ffn] offsets ", p.offsets.sizes(),
+                 " must be [E+1] with E = ", p.experts());
   PENSTOCK_CHECK(p.token_offsets.dim() == 1 && p.token_offsets.size(0) == p.tokens() + 1,
                  "[expert_ffn] token_offsets ", p.token_offsets.sizes(),
                  " must be [T+1] with T = ", p.tokens());

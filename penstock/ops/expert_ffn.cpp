@@ -1,5 +1,5 @@
-// The grouped expert feed-forward: implementations, gradient, dispatcher registration. Its checks are
-// in expert_check.cpp.
+// The grouped expert feed-forward: implementations, gradient, dispatcher registration. Its checks
+// are in expert_check.cpp.
 #include "penstock/ops/expert_ffn.h"
 
 #include <ATen/ATen.h>
@@ -14,8 +14,8 @@
 namespace penstock::ops {
 
 std::string describe(const ExpertProblem& problem) {
-  return concat(describe(problem.hidden), ", A ", problem.assignments(), ", E ",
-                problem.experts(), ", f ", problem.inner());
+  return concat(describe(problem.hidden), ", A ", problem.assignments(), ", E ", problem.experts(),
+                ", f ", problem.inner());
 }
 
 namespace {
@@ -50,8 +50,8 @@ const Implementations<Backward>& backward_list() {
 Tensor forward_kernel(const Tensor& hidden, const Tensor& weight, const Tensor& token,
                       const Tensor& offsets, const Tensor& by_token, const Tensor& token_offsets,
                       const Tensor& w_gate_up, const Tensor& w_down) {
-  const ExpertProblem problem{hidden,        weight,    token, offsets, by_token,
-                              token_offsets, w_gate_up, w_down};
+  const ExpertProblem problem{hidden,   weight,        token,     offsets,
+                              by_token, token_offsets, w_gate_up, w_down};
   check_expert_problem(problem);
   return forward_list().run(problem, false).output;
 }
@@ -63,8 +63,8 @@ class ExpertFunction : public torch::autograd::Function<ExpertFunction> {
                         const Tensor& by_token, const Tensor& token_offsets,
                         const Tensor& w_gate_up, const Tensor& w_down) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const ExpertProblem problem{hidden,        weight,    token, offsets, by_token,
-                                token_offsets, w_gate_up, w_down};
+    const ExpertProblem problem{hidden,   weight,        token,     offsets,
+                                by_token, token_offsets, w_gate_up, w_down};
     check_expert_problem(problem);
     const ExpertOutput result = forward_list().run(problem, true);
     context->save_for_backward({hidden, weight, token, offsets, by_token, token_offsets, w_gate_up,
@@ -78,7 +78,7 @@ class ExpertFunction : public torch::autograd::Function<ExpertFunction> {
     const ExpertProblem problem{saved[0], saved[1], saved[2], saved[3],
                                 saved[4], saved[5], saved[6], saved[7]};
     const ExpertGradient gradient = backward_list().run(grads[0], problem, saved[8]);
-    return {gradient.hidden, gradient.weight, Tensor(), Tensor(),
+    return {gradient.hidden, gradient.weight, Tensor(),           Tensor(),
             Tensor(),        Tensor(),        gradient.w_gate_up, gradient.w_down};
   }
 };
@@ -87,11 +87,10 @@ Tensor autograd_kernel(const Tensor& hidden, const Tensor& weight, const Tensor&
                        const Tensor& offsets, const Tensor& by_token, const Tensor& token_offsets,
                        const Tensor& w_gate_up, const Tensor& w_down) {
   if (needs_gradient(hidden, weight, w_gate_up, w_down))
-    return ExpertFunction::apply(hidden, weight, token, offsets, by_token, token_offsets,
-                                 w_gate_up, w_down);
+    return ExpertFunction::apply(hidden, weight, token, offsets, by_token, token_offsets, w_gate_up,
+                                 w_down);
   const at::AutoDispatchBelowADInplaceOrView below;
-  return forward_kernel(hidden, weight, token, offsets, by_token, token_offsets, w_gate_up,
-                        w_down);
+  return forward_kernel(hidden, weight, token, offsets, by_token, token_offsets, w_gate_up, w_down);
 }
 
 }  // namespace

@@ -43,10 +43,7 @@ std::string describe(const at::Tensor& tensor);
 std::string describe(const c10::optional<at::Tensor>& tensor);
 std::string describe(at::TensorList tensors);
 template <class T>
-  requires std::is_arithmetic_v<T>
-std::string describe(T value) {
-  return concat(value);
-}
+requires std::is_arithmetic_v<T> std::string describe(T value) { return concat(value); }
 
 /// One way to compute an operator. A null `declines` takes every problem.
 template <class Signature>
@@ -84,7 +81,8 @@ class Implementations<Result(Args...)> {
     for (; entries_[i].declines; ++i) {
       const std::string reason = entries_[i].declines(args...);
       if (reason.empty()) break;
-      if (verbose()) declined += concat(declined.empty() ? "" : "; ", entries_[i].name, ": ", reason);
+      if (verbose())
+        declined += concat(declined.empty() ? "" : "; ", entries_[i].name, ": ", reason);
     }
     if (verbose()) {
       std::string shapes;
@@ -105,7 +103,9 @@ class Implementations<Result(Args...)> {
 template <class Signature>
 c10::TypedOperatorHandle<Signature> dispatcher_handle(const char* name) {
   const std::string full = concat("penstock::", name);
-  return c10::Dispatcher::singleton().findSchemaOrThrow(full.c_str(), "").template typed<Signature>();
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow(full.c_str(), "")
+      .template typed<Signature>();
 }
 
 /// std::optional as the dispatcher wants it (its own type before libtorch 2.6, the same after).

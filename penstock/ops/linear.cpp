@@ -36,12 +36,11 @@ using Backward = LinearGradient(const at::Tensor&, const at::Tensor&, const at::
 
 const Implementations<Backward>& backward_list() {
   static const Implementations<Backward> list(
-      "linear.backward",
-      {
+      "linear.backward", {
 #ifdef PENSTOCK_HAVE_ONEDNN
-          {"onednn", onednn::declines_linear_backward, onednn::linear_backward},
+                             {"onednn", onednn::declines_linear_backward, onednn::linear_backward},
 #endif
-          {"reference", nullptr, reference::linear_backward}});
+                             {"reference", nullptr, reference::linear_backward}});
   return list;
 }
 

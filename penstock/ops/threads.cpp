@@ -19,9 +19,9 @@ int set_threads(int threads) {
 
 void keep_freed_memory() {
 #ifdef M_MMAP_MAX
-  mallopt(M_MMAP_MAX, 0);                          // large blocks from the heap too
-  mallopt(M_TRIM_THRESHOLD, -1);                   // whose end is never given back
-  mallopt(M_TOP_PAD, 64 << 20);                    // and which grows in large steps
+  mallopt(M_MMAP_MAX, 0);         // large blocks from the heap too
+  mallopt(M_TRIM_THRESHOLD, -1);  // whose end is never given back
+  mallopt(M_TOP_PAD, 64 << 20);   // and which grows in large steps
 #endif
 }
 

@@ -1,5 +1,5 @@
-// expert_ffn: the reference by hand and by finite differences in f64; the fast f32 path, forward and
-// all four gradients, against the f64 reference on odd shapes and uneven plans.
+// expert_ffn: the reference by hand and by finite differences in f64; the fast f32 path, forward
+// and all four gradients, against the f64 reference on odd shapes and uneven plans.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -71,9 +71,8 @@ TestPlan random_plan(std::int64_t tokens, std::int64_t experts, double chance) {
 
 TEST(ExpertFfn, HandWorked) {
   // Two tokens of width 1, f = 1. Expert 0 takes both, expert 1 none, expert 2 token 1.
-  const auto plan = make_test_plan(2, 3, [](std::int64_t e, std::int64_t t) {
-    return e == 0 || (e == 2 && t == 1);
-  });
+  const auto plan = make_test_plan(
+      2, 3, [](std::int64_t e, std::int64_t t) { return e == 0 || (e == 2 && t == 1); });
   const auto f64 = torch::kDouble;
   const Case c{plan, torch::tensor({{1.0}, {2.0}}, f64), torch::tensor({0.5, 0.25, 2.0}, f64),
                torch::tensor({{{1.0}, {3.0}}, {{9.0}, {9.0}}, {{-1.0}, {1.0}}}, f64),
@@ -126,16 +125,17 @@ TEST_P(ExpertShapes, FastPathMatchesReferenceInF64) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Uneven, ExpertShapes,
-    ::testing::Values(Shape{"one_token", 1, 3, 5, 7, 0.9}, Shape{"no_assignment", 6, 3, 8, 4, 0.0},
-                      Shape{"no_token", 0, 2, 4, 3, 0.5}, Shape{"odd", 131, 5, 33, 29, 0.4},
-                      Shape{"empty_experts", 20, 40, 16, 24, 0.02},
-                      Shape{"all_on_one", 700, 4, 24, 300, -2},
-                      Shape{"several_panels", 300, 3, 48, 257, 0.6},
-                      Shape{"all_on_all", 90, 6, 64, 128, 1.0},
-                      Shape{"wide", 60, 2, 257, 130, 0.5}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Uneven, ExpertShapes,
+                         ::testing::Values(Shape{"one_token", 1, 3, 5, 7, 0.9},
+                                           Shape{"no_assignment", 6, 3, 8, 4, 0.0},
+                                           Shape{"no_token", 0, 2, 4, 3, 0.5},
+                                           Shape{"odd", 131, 5, 33, 29, 0.4},
+                                           Shape{"empty_experts", 20, 40, 16, 24, 0.02},
+                                           Shape{"all_on_one", 700, 4, 24, 300, -2},
+                                           Shape{"several_panels", 300, 3, 48, 257, 0.6},
+                                           Shape{"all_on_all", 90, 6, 64, 128, 1.0},
+                                           Shape{"wide", 60, 2, 257, 130, 0.5}),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(ExpertFfn, ComparisonSeesSmallFaults) {
   const Case c = make_case(random_plan(64, 4, 0.5), 64, 4, 32, 48);
@@ -145,14 +145,16 @@ TEST(ExpertFfn, ComparisonSeesSmallFaults) {
   wrong.w_down = c.w_down.clone();
   wrong.w_down[2][7][11] *= 1.01;
   auto seen = errors(run(wrong, torch::kFloat), exact);
-  for (const char* name : {"y", "hidden", "weight", "w_gate_up"}) EXPECT_GT(seen[name], 4e-6) << name;
+  for (const char* name : {"y", "hidden", "weight", "w_gate_up"})
+    EXPECT_GT(seen[name], 4e-6) << name;
   // Two assignments' weights exchanged: w_down's gradient sees it.
   wrong = c;
   wrong.weight = c.weight.clone();
   wrong.weight[0] = c.weight[1];
   wrong.weight[1] = c.weight[0];
   seen = errors(run(wrong, torch::kFloat), exact);
-  for (const char* name : {"y", "hidden", "w_gate_up", "w_down"}) EXPECT_GT(seen[name], 4e-6) << name;
+  for (const char* name : {"y", "hidden", "w_gate_up", "w_down"})
+    EXPECT_GT(seen[name], 4e-6) << name;
 }
 
 void expect_same_bits(const Results& a, const Results& b) {
@@ -178,8 +180,8 @@ TEST(ExpertFfn, OutputWithoutGradientIsTheSame) {
   const Results with = run(c, torch::kFloat);
   const torch::NoGradGuard no_grad;
   const auto f32 = [](const at::Tensor& tensor) { return tensor.to(torch::kFloat); };
-  EXPECT_TRUE(call({c.plan, f32(c.hidden), f32(c.weight), f32(c.w_gate_up), f32(c.w_down)})
-                  .equal(with.y));
+  EXPECT_TRUE(
+      call({c.plan, f32(c.hidden), f32(c.weight), f32(c.w_gate_up), f32(c.w_down)}).equal(with.y));
 }
 
 TEST(ExpertFfn, BadPlansAreErrors) {

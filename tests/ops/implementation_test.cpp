@@ -27,9 +27,8 @@ TEST(Implementations, FirstThatDoesNotDeclineRunsAndIsCounted) {
   EXPECT_EQ(list().run(12), "even");
   EXPECT_EQ(list().run(3), "small");
   EXPECT_EQ(list().run(13), "all");
-  EXPECT_EQ(dispatch_counts(), (Counts{{"seam_test/even", 2},
-                                       {"seam_test/small", 1},
-                                       {"seam_test/reference", 1}}));
+  EXPECT_EQ(dispatch_counts(),
+            (Counts{{"seam_test/even", 2}, {"seam_test/small", 1}, {"seam_test/reference", 1}}));
 }
 
 TEST(Implementations, ReferenceOnlyNests) {

@@ -1,7 +1,7 @@
-// The expert feed-forward's gradients on CPU in fp32. A task takes some panels of f of one expert and
-// all its rows, chunk by chunk; so it alone writes those panels' weight gradients, and nothing of
-// size [A, f] leaves the cache. Gradients of rows are partial sums over the task's panels; tokens
-// then add them in expert and panel order.
+// The expert feed-forward's gradients on CPU in fp32. A task takes some panels of f of one expert
+// and all its rows, chunk by chunk; so it alone writes those panels' weight gradients, and nothing
+// of size [A, f] leaves the cache. Gradients of rows are partial sums over the task's panels;
+// tokens then add them in expert and panel order.
 #include "penstock/ops/expert_ffn.h"
 
 #ifdef PENSTOCK_HAVE_XSMM
@@ -20,9 +20,7 @@ namespace penstock::ops::xsmm {
 namespace {
 
 /// A multiple of kDepthStep: products over a chunk's rows then come in few sizes.
-std::int64_t padded(std::int64_t rows) {
-  return (rows + kDepthStep - 1) / kDepthStep * kDepthStep;
-}
+std::int64_t padded(std::int64_t rows) { return (rows + kDepthStep - 1) / kDepthStep * kDepthStep; }
 
 /// The products of one panel width, by rows of a block or by (padded) rows of a chunk.
 struct PanelProducts {
@@ -32,26 +30,45 @@ struct PanelProducts {
 
   void prepare_rows(std::int64_t rows, std::int64_t d, std::int64_t panel) {
     p.prepare(rows, [&](std::int64_t n) {
-      return ProductShape{.rows = n, .columns = panel, .depth = d,
-                          .a_stride = d, .b_stride = panel, .c_stride = panel};
+      return ProductShape{.rows = n,
+                          .columns = panel,
+                          .depth = d,
+                          .a_stride = d,
+                          .b_stride = panel,
+                          .c_stride = panel};
     });
     for (const bool next : {false, true})
       (next ? dx_next : dx_first).prepare(rows, [&](std::int64_t n) {
-        return ProductShape{.rows = n, .columns = d, .depth = panel, .a_stride = panel,
-                            .b_stride = d, .c_stride = d, .accumulate = next};
+        return ProductShape{.rows = n,
+                            .columns = d,
+                            .depth = panel,
+                            .a_stride = panel,
+                            .b_stride = d,
+                            .c_stride = d,
+                            .accumulate = next};
       });
   }
 
   void prepare_depth(std::int64_t depth, std::int64_t d, std::int64_t f, std::int64_t panel) {
     for (const bool next : {false, true}) {
       (next ? dw_in_next : dw_in_first).prepare(depth, [&](std::int64_t n) {
-        return ProductShape{.rows = panel, .columns = d, .depth = n, .a_stride = panel,
-                            .b_stride = d, .c_stride = d, .transpose_a = true,
+        return ProductShape{.rows = panel,
+                            .columns = d,
+                            .depth = n,
+                            .a_stride = panel,
+                            .b_stride = d,
+                            .c_stride = d,
+                            .transpose_a = true,
                             .accumulate = next};
       });
       (next ? dw_out_next : dw_out_first).prepare(depth, [&](std::int64_t n) {
-        return ProductShape{.rows = d, .columns = panel, .depth = n, .a_stride = d,
-                            .b_stride = panel, .c_stride = f, .transpose_a = true,
+        return ProductShape{.rows = d,
+                            .columns = panel,
+                            .depth = n,
+                            .a_stride = d,
+                            .b_stride = panel,
+                            .c_stride = f,
+                            .transpose_a = true,
                             .accumulate = next};
       });
     }
@@ -108,8 +125,8 @@ struct Backward {
     }
   }
 
-  void run_panel(const Task& task, std::int64_t row, std::int64_t n, std::int64_t p,
-                 const float* x, const float* dy, float* scratch) const {
+  void run_panel(const Task& task, std::int64_t row, std::int64_t n, std::int64_t p, const float* x,
+                 const float* dy, float* scratch) const {
     const std::int64_t d = in.width, f = in.inner, j = p * kPanel, width = in.panel_width(p);
     const PanelProducts& product = products(p);
     const float *w_gate = in.gate(task.expert) + j * d, *w_up = in.up(task.expert) + j * d;
@@ -136,9 +153,9 @@ struct Backward {
     const Product& dw_in = (first ? product.dw_in_first : product.dw_in_next)[depth];
     const Product& dw_out = (first ? product.dw_out_first : product.dw_out_next)[depth];
     float* d_gate = d_gate_up + (task.expert * 2 * f + j) * d;
-    dw_in(d_g, x, d_gate);                               // [width, d]
-    dw_in(d_u, x, d_gate + f * d);                       // [width, d]
-    dw_out(dy, h, d_down + task.expert * d * f + j);     // [d, width]
+    dw_in(d_g, x, d_gate);                            // [width, d]
+    dw_in(d_u, x, d_gate + f * d);                    // [width, d]
+    dw_out(dy, h, d_down + task.expert * d * f + j);  // [d, width]
   }
 
   /// An expert without rows has gradients too: zero.
@@ -189,10 +206,9 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
   const Operands in(problem);
   const at::Tensor dy = d_output.contiguous(), kept = gate_up.contiguous();
   const auto options = problem.hidden.options().requires_grad(false);
-  const ExpertGradient result{at::empty({in.tokens, in.width}, options),
-                              at::empty({in.assignments}, options),
-                              at::empty(problem.w_gate_up.sizes(), options),
-                              at::empty(problem.w_down.sizes(), options)};
+  const ExpertGradient result{
+      at::empty({in.tokens, in.width}, options), at::empty({in.assignments}, options),
+      at::empty(problem.w_gate_up.sizes(), options), at::empty(problem.w_down.sizes(), options)};
   const std::vector<Task> tasks = backward_tasks(in);
   const Partials partials(tasks, in);
   const at::Tensor rows = at::empty({partials.rows, in.width}, options);

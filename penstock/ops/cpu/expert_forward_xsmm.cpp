@@ -25,13 +25,22 @@ struct PanelProducts {
 
   void prepare(std::int64_t rows, std::int64_t d, std::int64_t panel, std::int64_t gu_stride) {
     up.prepare(rows, [&](std::int64_t n) {
-      return ProductShape{.rows = n, .columns = panel, .depth = d,
-                          .a_stride = d, .b_stride = panel, .c_stride = gu_stride};
+      return ProductShape{.rows = n,
+                          .columns = panel,
+                          .depth = d,
+                          .a_stride = d,
+                          .b_stride = panel,
+                          .c_stride = gu_stride};
     });
     for (const bool next : {false, true})
       (next ? down_next : down_first).prepare(rows, [&](std::int64_t n) {
-        return ProductShape{.rows = n, .columns = d, .depth = panel, .a_stride = panel,
-                            .b_stride = d, .c_stride = d, .accumulate = next};
+        return ProductShape{.rows = n,
+                            .columns = d,
+                            .depth = panel,
+                            .a_stride = panel,
+                            .b_stride = d,
+                            .c_stride = d,
+                            .accumulate = next};
       });
   }
 };
@@ -115,9 +124,8 @@ ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep_gate_up) {
 
   const int threads = omp_get_max_threads();
   const std::vector<Task> tasks = forward_tasks(in, threads);
-  Forward forward{.in = in,
-                  .gate_up = keep_gate_up ? result.gate_up.data_ptr<float>() : nullptr,
-                  .rows = sums};
+  Forward forward{
+      .in = in, .gate_up = keep_gate_up ? result.gate_up.data_ptr<float>() : nullptr, .rows = sums};
   forward.prepare(tasks);
   const at::Tensor scratch = at::empty({threads, forward.scratch_floats()}, options);
   float* scratch_data = scratch.data_ptr<float>();

@@ -52,8 +52,8 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b)
   return y;
 }
 
-std::string declines_linear_backward(const at::Tensor& dy, const at::Tensor& x,
-                                     const at::Tensor& w, LinearGradients) {
+std::string declines_linear_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                                     LinearGradients) {
   const std::string reason = declines_pair(x, w);
   return reason.empty() ? declines_pair(dy, w) : reason;
 }

@@ -1,13 +1,13 @@
-// oneDNN matmul. Version 2 builds a primitive from an operation descriptor, version 3 directly; that
-// and the cache of primitives are all there is here.
+// oneDNN matmul. Version 2 builds a primitive from an operation descriptor, version 3 directly;
+// that and the cache of primitives are all there is here.
 #include "penstock/ops/cpu/onednn.h"
 
 #ifdef PENSTOCK_HAVE_ONEDNN
 
-#include <dnnl.hpp>
 #include <omp.h>
 
 #include <array>
+#include <dnnl.hpp>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -42,10 +42,9 @@ Product build(const Matrix& a, const Matrix& b, bool with_bias, const Matrix& c)
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
 #if DNNL_VERSION_MAJOR >= 3
   const dnnl::matmul::primitive_desc chosen =
-      with_bias
-          ? dnnl::matmul::primitive_desc(cpu(), product.a, product.b, product.bias, product.c,
-                                         attributes)
-          : dnnl::matmul::primitive_desc(cpu(), product.a, product.b, product.c, attributes);
+      with_bias ? dnnl::matmul::primitive_desc(cpu(), product.a, product.b, product.bias, product.c,
+                                               attributes)
+                : dnnl::matmul::primitive_desc(cpu(), product.a, product.b, product.c, attributes);
 #else
   const dnnl::matmul::desc operation =
       with_bias ? dnnl::matmul::desc(product.a, product.b, product.bias, product.c)
@@ -64,9 +63,17 @@ std::shared_ptr<const Product> cached(const Matrix& a, const Matrix& b, bool wit
                                       const Matrix& c) {
   static std::mutex mutex;
   static std::map<Key, std::shared_ptr<const Product>> products;
-  const Key key{c.rows,       c.columns,       a.columns,    a.row_stride,
-                a.column_stride, b.row_stride, b.column_stride, c.row_stride,
-                c.column_stride, with_bias,    omp_get_max_threads()};
+  const Key key{c.rows,
+                c.columns,
+                a.columns,
+                a.row_stride,
+                a.column_stride,
+                b.row_stride,
+                b.column_stride,
+                c.row_stride,
+                c.column_stride,
+                with_bias,
+                omp_get_max_threads()};
   const std::lock_guard lock(mutex);
   // Routed row counts vary without end; forgetting all is simple and rare.
   if (products.size() > 1024) products.clear();

@@ -1,5 +1,5 @@
-// fp32 matrix products by oneDNN with cached primitives. Nothing else of the project sees oneDNN, so
-// the differences between its versions 2 and 3 stay in onednn.cpp.
+// fp32 matrix products by oneDNN with cached primitives. Nothing else of the project sees oneDNN,
+// so the differences between its versions 2 and 3 stay in onednn.cpp.
 #pragma once
 
 #include <cstdint>

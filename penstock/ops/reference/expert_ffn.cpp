@@ -30,21 +30,19 @@ ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep_gate_up) {
   for (std::int64_t e = 0; e < problem.experts(); ++e) {
     const auto [begin, count] = rows_of(problem, e);
     if (count == 0) continue;
-    const at::Tensor gu =
-        at::mm(x.narrow(0, begin, count), problem.w_gate_up[e].t());  // [n, 2f]
-    const at::Tensor h = at::silu(gu.narrow(1, 0, f)) * gu.narrow(1, f, f);  // [n, f]
+    const at::Tensor gu = at::mm(x.narrow(0, begin, count), problem.w_gate_up[e].t());  // [n, 2f]
+    const at::Tensor h = at::silu(gu.narrow(1, 0, f)) * gu.narrow(1, f, f);             // [n, f]
     gate_up.narrow(0, begin, count).copy_(gu);
     y.narrow(0, begin, count).copy_(at::mm(h, problem.w_down[e].t()));
   }
-  return {combine(y * problem.weight.unsqueeze(1), problem),
-          keep_gate_up ? gate_up : at::Tensor()};
+  return {combine(y * problem.weight.unsqueeze(1), problem), keep_gate_up ? gate_up : at::Tensor()};
 }
 
 ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProblem& problem,
                                    const at::Tensor& gate_up) {
   const std::int64_t f = problem.inner();
-  const at::Tensor x = problem.hidden.index_select(0, problem.token);   // [A, d]
-  const at::Tensor dy = d_output.index_select(0, problem.token);        // [A, d], unweighted
+  const at::Tensor x = problem.hidden.index_select(0, problem.token);  // [A, d]
+  const at::Tensor dy = d_output.index_select(0, problem.token);       // [A, d], unweighted
   at::Tensor dx = at::empty_like(x);
   ExpertGradient gradient{{},
                           at::zeros_like(problem.weight),
