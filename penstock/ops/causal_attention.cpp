@@ -24,7 +24,9 @@ const Implementations<Forward>& forward_list() {
   static const Implementations<Forward> list(
       "causal_attention", {{"cpu",
                             [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                               double, const at::Tensor&) { return cpu::declines({q, k, v}); },
+                               double, const at::Tensor&) {
+                              return cpu::declines({q, k, v});
+                            },
                             cpu::causal_attention},
                            {"reference", nullptr, reference::causal_attention}});
   return list;
@@ -35,8 +37,9 @@ const Implementations<Backward>& backward_list() {
       "causal_attention.backward",
       {{"cpu",
         [](const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-           const at::Tensor&, const at::Tensor&, double,
-           const at::Tensor&) { return cpu::declines({grad, q, k, v}); },
+           const at::Tensor&, const at::Tensor&, double, const at::Tensor&) {
+          return cpu::declines({grad, q, k, v});
+        },
         cpu::causal_attention_backward},
        {"reference", nullptr, reference::causal_attention_backward}});
   return list;
@@ -116,12 +119,8 @@ at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::
 
 }  // namespace penstock::ops
 
-TORCH_LIBRARY_IMPL(penstock, CPU, m) {
-  m.impl("causal_attention", penstock::ops::forward_kernel);
-}
-TORCH_LIBRARY_IMPL(penstock, CUDA, m) {
-  m.impl("causal_attention", penstock::ops::forward_kernel);
-}
+TORCH_LIBRARY_IMPL(penstock, CPU, m) { m.impl("causal_attention", penstock::ops::forward_kernel); }
+TORCH_LIBRARY_IMPL(penstock, CUDA, m) { m.impl("causal_attention", penstock::ops::forward_kernel); }
 TORCH_LIBRARY_IMPL(penstock, Autograd, m) {
   m.impl("causal_attention", penstock::ops::autograd_kernel);
 }

@@ -23,8 +23,8 @@ AttentionGradient causal_attention_backward(const at::Tensor& grad, const at::Te
 }  // namespace reference
 
 namespace cpu {
-/// Blocks of rows against tiles of keys; memory per thread is linear in T.  Threads divide (sequence,
-/// key/value head) pairs: equal for any number of threads.
+/// Blocks of rows against tiles of keys; memory per thread is linear in T.  Threads divide
+/// (sequence, key/value head) pairs: equal for any number of threads.
 AttentionResult causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                  double scale, const at::Tensor& start);
 /// Recomputes the weights tile by tile from the logsumexp.

@@ -27,8 +27,8 @@ void check_same_kind(std::initializer_list<at::Tensor> tensors, const char* op) 
   const at::Tensor& first = *tensors.begin();
   for (const auto& tensor : tensors) {
     if (!tensor.defined()) continue;
-    PENSTOCK_CHECK(tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble, "[", op,
-                   "] takes f32 or f64, not ", tensor.scalar_type(), "; convert the operand");
+    PENSTOCK_CHECK(tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble, "[",
+                   op, "] takes f32 or f64, not ", tensor.scalar_type(), "; convert the operand");
     PENSTOCK_CHECK(tensor.scalar_type() == first.scalar_type() && tensor.device() == first.device(),
                    "[", op, "] operands differ in type or device: ", first.scalar_type(), " on ",
                    first.device(), " and ", tensor.scalar_type(), " on ", tensor.device());

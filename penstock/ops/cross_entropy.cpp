@@ -1,5 +1,5 @@
-// Cross-entropy: checks, implementations, gradient, dispatcher registration. The backward pass keeps
-// the logits and one number per row.
+// Cross-entropy: checks, implementations, gradient, dispatcher registration. The backward pass
+// keeps the logits and one number per row.
 #include "penstock/ops/cross_entropy.h"
 
 #include <torch/csrc/autograd/custom_function.h>
@@ -29,14 +29,13 @@ const Implementations<Forward>& forward_list() {
 
 const Implementations<Backward>& backward_list() {
   static const Implementations<Backward> list(
-      "cross_entropy.backward",
-      {{"cpu",
-        [](const at::Tensor& grad, const at::Tensor& logits, const at::Tensor& targets,
-           const at::Tensor& logsumexp) {
-          return cpu::declines({grad, logits, targets, logsumexp});
-        },
-        cpu::cross_entropy_backward},
-       {"reference", nullptr, reference::cross_entropy_backward}});
+      "cross_entropy.backward", {{"cpu",
+                                  [](const at::Tensor& grad, const at::Tensor& logits,
+                                     const at::Tensor& targets, const at::Tensor& logsumexp) {
+                                    return cpu::declines({grad, logits, targets, logsumexp});
+                                  },
+                                  cpu::cross_entropy_backward},
+                                 {"reference", nullptr, reference::cross_entropy_backward}});
   return list;
 }
 

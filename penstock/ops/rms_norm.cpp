@@ -30,15 +30,17 @@ const Implementations<Backward>& backward_list() {
   static const Implementations<Backward> list(
       "rms_norm.backward", {{"cpu",
                              [](const at::Tensor& grad, const at::Tensor& x, const at::Tensor& gain,
-                                const at::Tensor& r) { return cpu::declines({grad, x, gain, r}); },
+                                const at::Tensor& r) {
+                               return cpu::declines({grad, x, gain, r});
+                             },
                              cpu::rms_norm_backward},
                             {"reference", nullptr, reference::rms_norm_backward}});
   return list;
 }
 
 void check(const at::Tensor& x, const at::Tensor& gain) {
-  PENSTOCK_CHECK(x.dim() >= 1 && gain.dim() == 1 && x.size(-1) == gain.size(0),
-                 "[rms_norm] gain ", gain.sizes(), " must have the width of x ", x.sizes());
+  PENSTOCK_CHECK(x.dim() >= 1 && gain.dim() == 1 && x.size(-1) == gain.size(0), "[rms_norm] gain ",
+                 gain.sizes(), " must have the width of x ", x.sizes());
   check_same_kind({x, gain}, "rms_norm");
 }
 

@@ -33,11 +33,11 @@ at::Tensor forward_kernel(const at::Tensor& x, const at::Tensor& positions, doub
   PENSTOCK_CHECK(x.dim() == 4 && x.size(3) % 2 == 0,
                  "[rope] x must be [B, T, H, hd] with hd even, not ", x.sizes());
   check_same_kind({x}, "rope");
-  PENSTOCK_CHECK(
-      positions.scalar_type() == at::kLong && positions.device() == x.device() &&
-          (positions.sizes() == x.sizes().slice(1, 1) || positions.sizes() == x.sizes().slice(0, 2)),
-      "[rope] positions ", positions.sizes(), " must be i64 [T] or [B, T], on x's device, for x ",
-      x.sizes());
+  PENSTOCK_CHECK(positions.scalar_type() == at::kLong && positions.device() == x.device() &&
+                     (positions.sizes() == x.sizes().slice(1, 1) ||
+                      positions.sizes() == x.sizes().slice(0, 2)),
+                 "[rope] positions ", positions.sizes(),
+                 " must be i64 [T] or [B, T], on x's device, for x ", x.sizes());
   PENSTOCK_CHECK(base > 0, "[rope] base must be positive, not ", base);
   return rotation_list(false).run(x, positions, base, adjacent, false);
 }
@@ -57,7 +57,9 @@ class Rope : public torch::autograd::Function<Rope> {
     return {rotation_list(true).run(grads[0], context->get_saved_variables()[0],
                                     context->saved_data["base"].toDouble(),
                                     context->saved_data["adjacent"].toBool(), true),
-            {}, {}, {}};
+            {},
+            {},
+            {}};
   }
 };
 

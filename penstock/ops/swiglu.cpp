@@ -16,19 +16,19 @@ using Backward = at::Tensor(const at::Tensor&, const at::Tensor&);
 
 const Implementations<Forward>& forward_list() {
   static const Implementations<Forward> list(
-      "swiglu",
-      {{"cpu", [](const at::Tensor& x) { return cpu::declines({x}); }, cpu::swiglu},
-       {"reference", nullptr, reference::swiglu}});
+      "swiglu", {{"cpu", [](const at::Tensor& x) { return cpu::declines({x}); }, cpu::swiglu},
+                 {"reference", nullptr, reference::swiglu}});
   return list;
 }
 
 const Implementations<Backward>& backward_list() {
-  static const Implementations<Backward> list(
-      "swiglu.backward",
-      {{"cpu",
-        [](const at::Tensor& grad, const at::Tensor& x) { return cpu::declines({grad, x}); },
-        cpu::swiglu_backward},
-       {"reference", nullptr, reference::swiglu_backward}});
+  static const Implementations<Backward> list("swiglu.backward",
+                                              {{"cpu",
+                                                [](const at::Tensor& grad, const at::Tensor& x) {
+                                                  return cpu::declines({grad, x});
+                                                },
+                                                cpu::swiglu_backward},
+                                               {"reference", nullptr, reference::swiglu_backward}});
   return list;
 }
 

@@ -13,8 +13,10 @@ at::Tensor readable(const at::Tensor& x) {
 
 View view(const at::Tensor& x) {
   // The stride of a single row means nothing, but has to be a valid one.
-  return {.data = x.data_ptr<float>(), .batch_stride = x.stride(0),
-          .row_stride = x.size(1) == 1 ? x.size(3) : x.stride(1), .head_stride = x.stride(2)};
+  return {.data = x.data_ptr<float>(),
+          .batch_stride = x.stride(0),
+          .row_stride = x.size(1) == 1 ? x.size(3) : x.stride(1),
+          .head_stride = x.stride(2)};
 }
 
 Block block_at(std::int64_t first, std::int64_t length, const std::int64_t* start) {
@@ -25,14 +27,25 @@ Block block_at(std::int64_t first, std::int64_t length, const std::int64_t* star
 }
 
 void pack_transposed(const float* x, std::int64_t row_stride, std::int64_t length, std::int64_t hd,
-                     float scale, float* out, std::int64_t stride) {
+                     float scale, float* out) {
   constexpr std::int64_t kBatch = 16;  // rows read together: one cache line of each output row
   for (std::int64_t s = 0; s < length; s += kBatch) {
     const std::int64_t count = std::min(kBatch, length - s);
+    float* tile = out + s / kKeys * kKeys * hd + s % kKeys;
     for (std::int64_t i = 0; i < hd; ++i)
       for (std::int64_t j = 0; j < count; ++j)
-        out[i * stride + s + j] = scale * x[(s + j) * row_stride + i];
+        tile[i * kKeys + j] = scale * x[(s + j) * row_stride + i];
   }
+}
+
+void pack_rows(const float* x, std::int64_t row_stride, std::int64_t length, std::int64_t hd,
+               float* out) {
+  for (std::int64_t t = 0; t < length; ++t) std::copy_n(x + t * row_stride, hd, out + t * hd);
+}
+
+void unpack_rows(const float* packed, std::int64_t length, std::int64_t hd, float* x,
+                 std::int64_t row_stride) {
+  for (std::int64_t t = 0; t < length; ++t) std::copy_n(packed + t * hd, hd, x + t * row_stride);
 }
 
 }  // namespace penstock::ops::cpu::attention

@@ -1,5 +1,5 @@
-// What attention's forward and backward share: strided views of q, k and v, the division into blocks
-// of rows and tiles of keys, and the packing of transposed keys.
+// What attention's forward and backward share: strided views of q, k and v, the division into
+// blocks of rows and tiles of keys, and the packing of heads.
 //
 // Rows are taken kRows at a time against tiles of kKeys keys. Tiles start at multiples of kKeys, so
 // a tile has one of at most three widths (kKeys, half of it on the diagonal, what is left at the
@@ -34,10 +34,8 @@ struct View {
 at::Tensor readable(const at::Tensor& x);
 View view(const at::Tensor& x);
 
-/// Floats from row to row of a scratch matrix with `columns` columns: whole vectors, and not a
-/// multiple of a page, which would map all rows to the same cache sets.
-inline std::int64_t padded(std::int64_t columns) { return (columns + 15) / 16 * 16 + 16; }
-inline std::int64_t whole_vectors(std::int64_t columns) { return (columns + 15) / 16 * 16; }
+inline std::int64_t whole_tiles(std::int64_t keys) { return (keys + kKeys - 1) / kKeys * kKeys; }
+inline std::int64_t whole_vectors(std::int64_t keys) { return (keys + 15) / 16 * 16; }
 
 /// A block of rows [first, last) and the keys [low, last) that it may read.
 struct Block {
@@ -47,9 +45,17 @@ struct Block {
 /// `start` is the sequence's [T] row starts, or null.
 Block block_at(std::int64_t first, std::int64_t length, const std::int64_t* start);
 
-/// out [hd, stride] = scale · xᵀ.
+/// Each tile of x transposed and scaled: out [tiles, hd, kKeys].  Scratch tiles are contiguous:
+/// rows far apart would share few cache sets and defeat the prefetcher.
 void pack_transposed(const float* x, std::int64_t row_stride, std::int64_t length, std::int64_t hd,
-                     float scale, float* out, std::int64_t stride);
+                     float scale, float* out);
+
+/// out [length, hd] = x.
+void pack_rows(const float* x, std::int64_t row_stride, std::int64_t length, std::int64_t hd,
+               float* out);
+/// The way back.
+void unpack_rows(const float* packed, std::int64_t length, std::int64_t hd, float* x,
+                 std::int64_t row_stride);
 
 /// One product for every height and width that occurs at this length.
 class TileProducts {

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "penstock/ops/cpu/parallel.h"
-#include "penstock/ops/cpu/vector_math.h"
+#include "penstock/ops/cpu/vec16.h"
 
 namespace penstock::ops::cpu {
 namespace {
@@ -16,18 +16,22 @@ namespace {
 /// Partial sums of this many terms are added in f64, so that long rows lose nothing.
 constexpr std::int64_t kChunk = 4096;
 
-PENSTOCK_PER_CPU float largest(const float* x, std::int64_t n) {
-  float most = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : most)
-  for (std::int64_t i = 0; i < n; ++i) most = x[i] > most ? x[i] : most;
-  return most;
+PENSTOCK_PER_CPU float largest_of(const float* x, std::int64_t n) {
+  Vec16 most = splat(-std::numeric_limits<float>::infinity());
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) most = larger(load(x + i), most);
+  float out = largest(most);
+  for (; i < n; ++i) out = x[i] > out ? x[i] : out;
+  return out;
 }
 
 PENSTOCK_PER_CPU float exp_sum(const float* x, std::int64_t n, float shift) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < n; ++i) sum += fast_exp(x[i] - shift);
-  return sum;
+  Vec16 total{};
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) total += fast_exp(load(x + i) - shift);
+  float out = sum(total);
+  for (; i < n; ++i) out += fast_exp(x[i] - shift);
+  return out;
 }
 
 /// out = grad · exp(x − shift).
@@ -38,7 +42,7 @@ PENSTOCK_PER_CPU void scaled_exp(const float* x, float* out, std::int64_t n, flo
 }
 
 float log_sum_exp(const float* x, std::int64_t n) {
-  const float most = largest(x, n);
+  const float most = largest_of(x, n);
   double sum = 0;
   for (std::int64_t i = 0; i < n; i += kChunk) sum += exp_sum(x + i, std::min(kChunk, n - i), most);
   return most + static_cast<float>(std::log(sum));

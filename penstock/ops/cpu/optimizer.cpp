@@ -34,11 +34,11 @@ std::vector<Piece> cut(std::size_t tensors, const Sizes& size) {
 struct StepConstants {
   float beta1, rest1;  ///< β1 and 1 − β1
   float beta2, rest2;
-  float scale;       ///< of the gradient
-  float root2;       ///< 1 / sqrt(1 − β2^t)
+  float scale;  ///< of the gradient
+  float root2;  ///< 1 / sqrt(1 − β2^t)
   float eps;
-  float rate;        ///< lr / (1 − β1^t)
-  float keep;        ///< 1 − lr · decay
+  float rate;  ///< lr / (1 − β1^t)
+  float keep;  ///< 1 − lr · decay
 };
 
 PENSTOCK_PER_CPU void step_piece(float* w, const float* grad, float* m, float* v, std::int64_t n,
@@ -88,7 +88,9 @@ void adamw_step(const std::vector<AdamWItem>& items, const AdamWOptions& options
   for (const auto& [weight, grad, m, v, decay] : items) {
     grads.push_back(grad.contiguous());
     pointers.push_back(
-        {.w = weight.data_ptr<float>(), .m = m.data_ptr<float>(), .v = v.data_ptr<float>(),
+        {.w = weight.data_ptr<float>(),
+         .m = m.data_ptr<float>(),
+         .v = v.data_ptr<float>(),
          .grad = grads.back().data_ptr<float>(),
          .constants = {.beta1 = static_cast<float>(options.beta1),
                        .rest1 = static_cast<float>(1 - options.beta1),
@@ -100,8 +102,7 @@ void adamw_step(const std::vector<AdamWItem>& items, const AdamWOptions& options
                        .rate = static_cast<float>(options.lr / (1 - std::pow(options.beta1, t))),
                        .keep = static_cast<float>(1 - options.lr * decay)}});
   }
-  const auto pieces =
-      cut(items.size(), [&](std::size_t i) { return items[i].weight.numel(); });
+  const auto pieces = cut(items.size(), [&](std::size_t i) { return items[i].weight.numel(); });
   parallel_ranges(static_cast<std::int64_t>(pieces.size()), 1,
                   [&](std::int64_t begin, std::int64_t end) {
                     for (std::int64_t i = begin; i < end; ++i) {
@@ -128,12 +129,12 @@ double sum_of_squares(const std::vector<at::Tensor>& tensors) {
   }
   const auto pieces = cut(held.size(), [&](std::size_t i) { return held[i].numel(); });
   std::vector<double> sums(pieces.size());
-  parallel_ranges(static_cast<std::int64_t>(pieces.size()), 2,
-                  [&](std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t i = begin; i < end; ++i)
-                      sums[i] = square_sum(data[pieces[i].tensor] + pieces[i].begin,
-                                           pieces[i].end - pieces[i].begin);
-                  });
+  parallel_ranges(
+      static_cast<std::int64_t>(pieces.size()), 2, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i)
+          sums[i] =
+              square_sum(data[pieces[i].tensor] + pieces[i].begin, pieces[i].end - pieces[i].begin);
+      });
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "penstock/ops/cpu/parallel.h"
-#include "penstock/ops/cpu/vector_math.h"
+#include "penstock/ops/cpu/vec16.h"
 
 namespace penstock::ops::cpu {
 namespace {
@@ -31,10 +31,12 @@ PENSTOCK_PER_CPU void forward_rows(const Rows& rows, float eps, std::int64_t beg
   for (std::int64_t row = begin; row < end; ++row) {
     const float* x = rows.x + row * d;
     float* y = rows.out + row * d;
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < d; ++i) sum += x[i] * x[i];
-    const float r = 1.0f / std::sqrt(sum / static_cast<float>(d) + eps);
+    Vec16 squares{};
+    std::int64_t whole = 0;
+    for (; whole + kLanes <= d; whole += kLanes) squares += load(x + whole) * load(x + whole);
+    float total = sum(squares);
+    for (std::int64_t i = whole; i < d; ++i) total += x[i] * x[i];
+    const float r = 1.0f / std::sqrt(total / static_cast<float>(d) + eps);
     rows.r[row] = r;
 #pragma omp simd
     for (std::int64_t i = 0; i < d; ++i) y[i] = x[i] * r * gain[i];
@@ -51,9 +53,12 @@ PENSTOCK_PER_CPU void backward_rows(const Rows& rows, float* dgain, std::int64_t
     const float* grad = rows.grad + row * d;
     float* dx = rows.out + row * d;
     const float r = rows.r[row];
-    float dot = 0;
-#pragma omp simd reduction(+ : dot)
-    for (std::int64_t i = 0; i < d; ++i) dot += grad[i] * gain[i] * x[i];
+    Vec16 products{};
+    std::int64_t whole = 0;
+    for (; whole + kLanes <= d; whole += kLanes)
+      products += load(grad + whole) * load(gain + whole) * load(x + whole);
+    float dot = sum(products);
+    for (std::int64_t i = whole; i < d; ++i) dot += grad[i] * gain[i] * x[i];
     const float along = dot * r * r * r / static_cast<float>(d);
 #pragma omp simd
     for (std::int64_t i = 0; i < d; ++i) {
@@ -70,8 +75,12 @@ RmsNormResult rms_norm(const at::Tensor& x_in, const at::Tensor& gain_in, double
   const std::int64_t d = gain.size(0), count = d ? x.numel() / d : 0;
   auto y = at::empty_like(x);
   auto r = at::empty({count}, x.options());
-  const Rows rows{.x = x.data_ptr<float>(), .gain = gain.data_ptr<float>(), .grad = nullptr,
-                  .r = r.data_ptr<float>(), .out = y.data_ptr<float>(), .d = d};
+  const Rows rows{.x = x.data_ptr<float>(),
+                  .gain = gain.data_ptr<float>(),
+                  .grad = nullptr,
+                  .r = r.data_ptr<float>(),
+                  .out = y.data_ptr<float>(),
+                  .d = d};
   parallel_ranges(count, 1 + 8192 / (d + 1), [&](std::int64_t begin, std::int64_t end) {
     forward_rows(rows, static_cast<float>(eps), begin, end);
   });
@@ -84,9 +93,12 @@ RmsNormGradient rms_norm_backward(const at::Tensor& grad_in, const at::Tensor& x
   const std::int64_t d = gain.size(0), count = reciprocal_rms.size(0);
   auto dx = at::empty_like(x);
   auto partial = at::zeros({kBlocks, d}, x.options());
-  const Rows rows{.x = x.data_ptr<float>(), .gain = gain.data_ptr<float>(),
-                  .grad = grad.data_ptr<float>(), .r = reciprocal_rms.data_ptr<float>(),
-                  .out = dx.data_ptr<float>(), .d = d};
+  const Rows rows{.x = x.data_ptr<float>(),
+                  .gain = gain.data_ptr<float>(),
+                  .grad = grad.data_ptr<float>(),
+                  .r = reciprocal_rms.data_ptr<float>(),
+                  .out = dx.data_ptr<float>(),
+                  .d = d};
   float* sums = partial.data_ptr<float>();
   const std::int64_t grain = 1 + 8192 * kBlocks / ((d + 1) * (count + 1));
   parallel_ranges(kBlocks, grain, [&](std::int64_t begin, std::int64_t end) {

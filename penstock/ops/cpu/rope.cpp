@@ -15,8 +15,8 @@ namespace {
 
 /// Cosines and sines of each angle, and which row of them each token reads.
 struct Angles {
-  std::vector<float> cos, sin;     ///< [rows, half]
-  std::vector<std::int64_t> row;   ///< [positions]
+  std::vector<float> cos, sin;    ///< [rows, half]
+  std::vector<std::int64_t> row;  ///< [positions]
 };
 
 /// One row per position from 0 to the largest where those are few, else one per token.
@@ -96,14 +96,15 @@ at::Tensor rope(const at::Tensor& x_in, const at::Tensor& positions, double base
   float* to = y.data_ptr<float>();
   const auto strides = x.strides().vec();
   auto* const kernel = adjacent ? rotate_adjacent : rotate_halves;
-  parallel_ranges(batch * length, 1 + 8192 / (heads * hd), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t n = begin; n < end; ++n) {
-      const std::int64_t b = n / length, t = n % length;
-      const std::int64_t row = angles.row[shared ? t : n] * (hd / 2);
-      kernel(from + b * strides[0] + t * strides[1], to + n * heads * hd, angles.cos.data() + row,
-             angles.sin.data() + row, heads, hd / 2, strides[2]);
-    }
-  });
+  parallel_ranges(
+      batch * length, 1 + 8192 / (heads * hd), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t n = begin; n < end; ++n) {
+          const std::int64_t b = n / length, t = n % length;
+          const std::int64_t row = angles.row[shared ? t : n] * (hd / 2);
+          kernel(from + b * strides[0] + t * strides[1], to + n * heads * hd,
+                 angles.cos.data() + row, angles.sin.data() + row, heads, hd / 2, strides[2]);
+        }
+      });
   return y;
 }
 

@@ -1,6 +1,6 @@
-// Functions that the compiler can vectorise inside a `#pragma omp simd` loop, and the attribute that
-// compiles such a loop once per instruction set and picks at load time. No intrinsics, no global
-// -march: the same source runs everywhere.
+// Functions that the compiler can vectorise inside a `#pragma omp simd` loop, and the attribute
+// that compiles such a loop once per instruction set and picks at load time. No intrinsics, no
+// global -march: the same source runs everywhere.
 #pragma once
 
 #include <bit>
@@ -19,8 +19,8 @@
 
 namespace penstock::ops::cpu {
 
-/// e^x with relative error below 2e-7 for x in [−87, 88]; clamped outside.  Splits x = n·ln 2 + r and
-/// takes the polynomial of Cephes' expf in r.
+/// e^x with relative error below 2e-7 for x in [−87, 88]; clamped outside.  Splits x = n·ln 2 + r
+/// and takes the polynomial of Cephes' expf in r.
 PENSTOCK_INLINE float fast_exp(float x) {
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;

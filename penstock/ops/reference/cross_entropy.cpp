@@ -5,8 +5,7 @@
 
 namespace penstock::ops::reference {
 
-CrossEntropyResult cross_entropy(const at::Tensor& logits,
-                                                 const at::Tensor& targets) {
+CrossEntropyResult cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
   const auto logsumexp = at::logsumexp(logits, -1);
   return {logsumexp - logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1), logsumexp};
 }

@@ -1,4 +1,5 @@
-// Row lookup in plain ATen; its backward splits the vocabulary, not the rows, so it repeats bitwise.
+// Row lookup in plain ATen; its backward splits the vocabulary, not the rows, so it repeats
+// bitwise.
 #include "penstock/ops/embedding.h"
 
 #include <ATen/ATen.h>

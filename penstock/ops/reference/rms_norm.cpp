@@ -5,15 +5,13 @@
 
 namespace penstock::ops::reference {
 
-RmsNormResult rms_norm(const at::Tensor& x, const at::Tensor& gain,
-                                            double eps) {
+RmsNormResult rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps) {
   const auto r = (x.square().mean(-1, /*keepdim=*/true) + eps).rsqrt();  // [..., 1]
   return {x * r * gain, r.reshape({-1})};
 }
 
 RmsNormGradient rms_norm_backward(const at::Tensor& grad, const at::Tensor& x,
-                                                     const at::Tensor& gain,
-                                                     const at::Tensor& reciprocal_rms) {
+                                  const at::Tensor& gain, const at::Tensor& reciprocal_rms) {
   auto lead = x.sizes().vec();
   lead.back() = 1;
   const auto r = reciprocal_rms.reshape(lead);

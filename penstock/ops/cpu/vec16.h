@@ -1,0 +1,84 @@
+// Sixteen floats as one value, for loops whose reductions the compiler keeps in memory when it
+// vectorises them by itself. The compiler's vector type: lowered to what each instruction set has.
+// Used inside PENSTOCK_PER_CPU functions only.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "penstock/ops/cpu/vector_math.h"
+
+// Values are passed between inlined functions only, so their calling convention does not matter.
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+namespace penstock::ops::cpu {
+
+using Vec16 = float __attribute__((vector_size(64)));
+using Int16 = std::int32_t __attribute__((vector_size(64)));
+constexpr std::int64_t kLanes = 16;
+
+PENSTOCK_INLINE Vec16 load(const float* from) {
+  Vec16 x;
+  std::memcpy(&x, from, sizeof(x));
+  return x;
+}
+PENSTOCK_INLINE void store(float* to, const Vec16& x) { std::memcpy(to, &x, sizeof(x)); }
+PENSTOCK_INLINE Vec16 splat(float x) { return x - Vec16{}; }
+PENSTOCK_INLINE Vec16 larger(const Vec16& a, const Vec16& b) { return a > b ? a : b; }
+
+/// All ones in lane i where begin ≤ first + i < end.  (Comparisons of integers go lane by lane.)
+PENSTOCK_INLINE Int16 lanes_between(std::int64_t first, std::int64_t begin, std::int64_t end) {
+  static constexpr std::int32_t kOnes[3 * kLanes] = {0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,
+                                                     0,  0,  0,  0,  0,  -1, -1, -1, -1, -1, -1,
+                                                     -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+  Int16 from, to;
+  std::memcpy(&from, kOnes + kLanes - std::clamp<std::int64_t>(begin - first, 0, kLanes),
+              sizeof(from));
+  std::memcpy(&to, kOnes + 2 * kLanes - std::clamp<std::int64_t>(end - first, 0, kLanes),
+              sizeof(to));
+  return from & to;
+}
+/// x where the mask is set, else y.
+PENSTOCK_INLINE Vec16 choose(const Int16& mask, const Vec16& x, const Vec16& y) {
+  return std::bit_cast<Vec16>((std::bit_cast<Int16>(x) & mask) | (std::bit_cast<Int16>(y) & ~mask));
+}
+
+/// fast_exp of each lane.
+PENSTOCK_INLINE Vec16 fast_exp(const Vec16& from) {
+  Vec16 x = from < -87.0f ? splat(-87.0f) : from;
+  x = x > 88.0f ? splat(88.0f) : x;
+  const Vec16 shifted = x * 1.44269504f + 12582912.0f;
+  const Vec16 n = shifted - 12582912.0f;
+  Vec16 r = x - n * 0.693359375f;
+  r = r - n * -2.12194440e-4f;
+  Vec16 p = splat(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + r + 1.0f;
+  return std::bit_cast<Vec16>(std::bit_cast<Int16>(p) + (std::bit_cast<Int16>(shifted) << 23));
+}
+
+/// The lanes' sum, halving each time.
+PENSTOCK_INLINE float sum(const Vec16& from) {
+  Vec16 x = from;
+  x += __builtin_shuffle(x, Int16{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7});
+  x += __builtin_shuffle(x, Int16{4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11});
+  x += __builtin_shuffle(x, Int16{2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13});
+  return x[0] + x[1];
+}
+
+/// The largest lane.
+PENSTOCK_INLINE float largest(const Vec16& from) {
+  Vec16 x = from;
+  x = larger(x, __builtin_shuffle(x, Int16{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7}));
+  x = larger(x, __builtin_shuffle(x, Int16{4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11}));
+  x = larger(x, __builtin_shuffle(x, Int16{2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13}));
+  return x[0] > x[1] ? x[0] : x[1];
+}
+
+}  // namespace penstock::ops::cpu
