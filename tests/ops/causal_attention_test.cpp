@@ -1,4 +1,5 @@
-// Causal attention: hand-worked numbers, gradients in f64, the fused f32 path against the reference.
+// Causal attention: hand-worked numbers, gradients in f64, the fused f32 path against the
+// reference.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -57,11 +58,17 @@ TEST(CausalAttention, FastPathOnOddShapes) {
   struct Shape {
     std::int64_t batch, length, heads, kv_heads, hd;
   };
-  for (const auto& s : std::vector<Shape>{{1, 1, 1, 1, 8}, {2, 31, 4, 2, 8}, {1, 33, 3, 3, 32},
-                                          {2, 64, 2, 1, 64}, {1, 97, 4, 4, 96}, {3, 130, 4, 2, 32},
-                                          {1, 200, 2, 1, 128}, {2, 17, 2, 2, 1}, {1, 70, 5, 1, 6}}) {
-    SCOPED_TRACE(concat("B=", s.batch, " T=", s.length, " H=", s.heads, " Hkv=", s.kv_heads,
-                        " hd=", s.hd));
+  for (const auto& s : std::vector<Shape>{{1, 1, 1, 1, 8},
+                                          {2, 31, 4, 2, 8},
+                                          {1, 33, 3, 3, 32},
+                                          {2, 64, 2, 1, 64},
+                                          {1, 97, 4, 4, 96},
+                                          {3, 130, 4, 2, 32},
+                                          {1, 200, 2, 1, 128},
+                                          {2, 17, 2, 2, 1},
+                                          {1, 70, 5, 1, 6}}) {
+    SCOPED_TRACE(
+        concat("B=", s.batch, " T=", s.length, " H=", s.heads, " Hkv=", s.kv_heads, " hd=", s.hd));
     const auto q = normal({s.batch, s.length, s.heads, s.hd});
     const auto k = normal({s.batch, s.length, s.kv_heads, s.hd});
     const auto v = normal({s.batch, s.length, s.kv_heads, s.hd});
@@ -84,24 +91,24 @@ TEST(CausalAttention, ReadsSlicesOfAFusedProjection) {
 
 TEST(CausalAttention, LargeScoresDoNotOverflow) {
   const auto q = normal({1, 80, 2, 16}) * 40, k = normal({1, 80, 2, 16}) * 40;
-  const auto y = ops::causal_attention(q.to(at::kFloat), k.to(at::kFloat),
-                                       torch::ones({1, 80, 2, 16}), 1.0);
+  const auto y =
+      ops::causal_attention(q.to(at::kFloat), k.to(at::kFloat), torch::ones({1, 80, 2, 16}), 1.0);
   EXPECT_LT(relative_error(y, torch::ones_like(y)), 1e-5);
 }
 
 TEST(CausalAttention, Repeats) {
   // 16 × 256 = 4096 rows.
-  expect_repeats(attention(0.25), {normal({16, 256, 4, 16}), normal({16, 256, 2, 16}),
-                                   normal({16, 256, 2, 16})});
+  expect_repeats(attention(0.25),
+                 {normal({16, 256, 4, 16}), normal({16, 256, 2, 16}), normal({16, 256, 2, 16})});
 }
 
 TEST(CausalAttention, EmptyIsNormal) {
   for (const auto type : {at::kDouble, at::kFloat})
     for (const auto& [batch, length] : {std::pair<std::int64_t, std::int64_t>{0, 4}, {2, 0}}) {
       const auto results =
-          value_and_gradients(attention(1.0), {normal({batch, length, 2, 8}),
-                                               normal({batch, length, 1, 8}),
-                                               normal({batch, length, 1, 8})},
+          value_and_gradients(attention(1.0),
+                              {normal({batch, length, 2, 8}), normal({batch, length, 1, 8}),
+                               normal({batch, length, 1, 8})},
                               type);
       EXPECT_EQ(results[0].numel(), 0);
     }

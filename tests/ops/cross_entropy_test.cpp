@@ -46,7 +46,8 @@ TEST(CrossEntropy, GradientsOfTheReference) {
 TEST(CrossEntropy, FastPathOnOddShapes) {
   for (const auto& [rows, width] : std::vector<std::pair<std::int64_t, std::int64_t>>{
            {1, 1}, {3, 2}, {65, 33}, {4, 4097}, {2, 51200}, {129, 256}})
-    expect_fast_path("cross_entropy", "cpu", kLoss, {normal({rows, width}) * 4, targets(rows, width)});
+    expect_fast_path("cross_entropy", "cpu", kLoss,
+                     {normal({rows, width}) * 4, targets(rows, width)});
 }
 
 TEST(CrossEntropy, LargeLogitsDoNotOverflow) {

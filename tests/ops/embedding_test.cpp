@@ -20,9 +20,8 @@ TEST(Embedding, WorkedByHand) {
     auto weight = torch::tensor({1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, at::kDouble).view({3, 2}).to(type);
     weight.set_requires_grad(true);
     const auto y = ops::embedding(weight, torch::tensor({2, 0, 2}, at::kLong));
-    EXPECT_TRUE(y.equal(torch::tensor({5.0, 6.0, 1.0, 2.0, 5.0, 6.0}, at::kDouble)
-                            .view({3, 2})
-                            .to(type)));
+    EXPECT_TRUE(
+        y.equal(torch::tensor({5.0, 6.0, 1.0, 2.0, 5.0, 6.0}, at::kDouble).view({3, 2}).to(type)));
     (y * torch::tensor({1.0, 10.0, 100.0}, at::kDouble).to(type).view({3, 1})).sum().backward();
     EXPECT_TRUE(weight.grad().equal(
         torch::tensor({10.0, 10.0, 0.0, 0.0, 101.0, 101.0}, at::kDouble).view({3, 2}).to(type)));

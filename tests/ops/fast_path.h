@@ -33,8 +33,8 @@ inline std::vector<at::Tensor> value_and_gradients(const TensorFunction& f,
   return out;
 }
 
-/// Expects f in f32 on the fast path `name` ("cpu") of operator `op` to agree with the f64 reference
-/// to `tolerance`, relative to the largest element of each result.
+/// Expects f in f32 on the fast path `name` ("cpu") of operator `op` to agree with the f64
+/// reference to `tolerance`, relative to the largest element of each result.
 inline void expect_fast_path(const std::string& op, const std::string& name,
                              const TensorFunction& f, const std::vector<at::Tensor>& inputs,
                              double tolerance = 2e-5) {
@@ -53,7 +53,8 @@ inline void expect_fast_path(const std::string& op, const std::string& name,
         << op << (i ? " gradient " + std::to_string(i - 1) : " value");
 }
 
-/// Expects two runs, with 2 threads, to agree bitwise in value and gradients, and with 1 thread too.
+/// Expects two runs, with 2 threads, to agree bitwise in value and gradients, and with 1 thread
+/// too.
 inline void expect_repeats(const TensorFunction& f, const std::vector<at::Tensor>& inputs) {
   ops::set_threads(2);
   const auto once = value_and_gradients(f, inputs, at::kFloat);

@@ -24,8 +24,8 @@ struct GradientReport {
 /// Compares autograd's gradient of Σ f(inputs) ⊙ probe (a fixed random probe) with central
 /// differences, for every element of every f64 input; other inputs (indices) are passed through.
 /// REQUIRES: f is smooth within `step` of the inputs.  Cost: two forward passes per element.
-inline GradientReport check_gradients(const TensorFunction& f, const std::vector<at::Tensor>& inputs,
-                                      double step = 1e-5) {
+inline GradientReport check_gradients(const TensorFunction& f,
+                                      const std::vector<at::Tensor>& inputs, double step = 1e-5) {
   std::vector<at::Tensor> leaves;
   for (const auto& input : inputs) {
     auto leaf = input.detach().clone(at::MemoryFormat::Contiguous);
@@ -43,8 +43,8 @@ inline GradientReport check_gradients(const TensorFunction& f, const std::vector
   GradientReport report;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     if (!leaves[i].requires_grad()) continue;
-    const auto grad = leaves[i].grad().defined() ? leaves[i].grad().contiguous()
-                                                 : torch::zeros_like(leaves[i]);
+    const auto grad =
+        leaves[i].grad().defined() ? leaves[i].grad().contiguous() : torch::zeros_like(leaves[i]);
     double* data = leaves[i].data_ptr<double>();
     for (std::int64_t n = 0; n < leaves[i].numel(); ++n) {
       const double kept = data[n];

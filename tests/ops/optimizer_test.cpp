@@ -36,9 +36,9 @@ State random_state(at::ScalarType type) {
 
 void steps(State& state, int count) {
   for (int t = 1; t <= count; ++t)
-    ops::adamw_step(state.w, state.g, state.m, state.v, state.decay,
-                    {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .grad_scale = 0.5,
-                     .step = t});
+    ops::adamw_step(
+        state.w, state.g, state.m, state.v, state.decay,
+        {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .grad_scale = 0.5, .step = t});
 }
 
 TEST(AdamW, TwoStepsWorkedByHand) {
@@ -129,8 +129,8 @@ TEST(GlobalNorm, WorkedByHand) {
   ops::reset_dispatch_counts();
   EXPECT_DOUBLE_EQ(ops::global_norm({torch::tensor({3.0f}), torch::tensor({4.0f, 12.0f})}), 13.0);
   EXPECT_EQ(ops::dispatch_counts()["global_norm/cpu"], 1);
-  EXPECT_DOUBLE_EQ(
-      ops::global_norm({torch::tensor({3.0}, at::kDouble), torch::tensor({4.0f})}), 5.0);
+  EXPECT_DOUBLE_EQ(ops::global_norm({torch::tensor({3.0}, at::kDouble), torch::tensor({4.0f})}),
+                   5.0);
   EXPECT_EQ(ops::dispatch_counts()["global_norm/reference"], 1);
   EXPECT_EQ(ops::global_norm({}), 0);
   EXPECT_EQ(ops::global_norm({torch::empty({0})}), 0);

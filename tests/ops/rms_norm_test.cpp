@@ -18,8 +18,8 @@ const TensorFunction kNorm = [](const std::vector<at::Tensor>& in) {
 TEST(RmsNorm, WorkedByHand) {
   // mean(3², 4²) = 12.5; with eps 12.5 the root is 5.
   for (const auto type : {at::kDouble, at::kFloat}) {
-    const auto y = ops::rms_norm(torch::tensor({3.0, 4.0}, type), torch::tensor({1.0, 10.0}, type),
-                                 12.5);
+    const auto y =
+        ops::rms_norm(torch::tensor({3.0, 4.0}, type), torch::tensor({1.0, 10.0}, type), 12.5);
     EXPECT_NEAR(y[0].item<double>(), 0.6, 1e-6);
     EXPECT_NEAR(y[1].item<double>(), 8.0, 1e-6);
   }

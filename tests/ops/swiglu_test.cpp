@@ -30,8 +30,8 @@ TEST(Swiglu, GradientsOfTheReference) {
 }
 
 TEST(Swiglu, FastPathOnOddShapes) {
-  for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
-           {2}, {1, 2}, {3, 5, 34}, {129, 64}, {40, 2048}})
+  for (const auto& sizes :
+       std::vector<std::vector<std::int64_t>>{{2}, {1, 2}, {3, 5, 34}, {129, 64}, {40, 2048}})
     expect_fast_path("swiglu", "cpu", kSwiglu, {normal(sizes) * 4});
 }
 

@@ -1,0 +1,157 @@
+// The decoder's operators other than the large products, forward and backward, at the sizes of one
+// layer of a d = 256 decoder over 16 × 256 tokens (or what the arguments say). Bytes are those that
+// have to move at least; FLOPs those of the unmasked half of the products.
+#include <benchmark/benchmark.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "penstock/ops/dispatch.h"
+#include "penstock/ops/ops.h"
+
+namespace {
+
+using namespace penstock;
+
+constexpr std::int64_t kBatch = 16, kLength = 256, kTokens = kBatch * kLength;
+
+at::Tensor leaf(at::IntArrayRef sizes) { return torch::randn(sizes).set_requires_grad(true); }
+
+/// Times f() alone, or its backward pass alone, and reports GB/s of `values` floats.
+template <class Forward>
+void measure(benchmark::State& state, bool backward, std::int64_t values, const Forward& f) {
+  ops::set_threads(0);
+  const at::Tensor seed = torch::randn_like(f().detach());
+  for (auto _ : state) {
+    if (!backward) {
+      benchmark::DoNotOptimize(f());
+      continue;
+    }
+    state.PauseTiming();
+    const at::Tensor y = f();
+    state.ResumeTiming();
+    y.backward(seed);
+  }
+  state.SetBytesProcessed(state.iterations() * values * 4);
+}
+
+void rms_norm(benchmark::State& state) {
+  const auto x = leaf({kTokens, 256}), gain = leaf({256});
+  measure(state, state.range(0), x.numel() * (state.range(0) ? 3 : 2), [&] {
+    x.mutable_grad() = gain.mutable_grad() = at::Tensor();
+    return ops::rms_norm(x, gain, 1e-5);
+  });
+}
+BENCHMARK(rms_norm)
+    ->Arg(0)
+    ->Arg(1)
+    ->ArgName("backward")
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+void rope(benchmark::State& state) {
+  const auto x = leaf({kBatch, kLength, 8, 32});
+  const auto positions = torch::arange(kLength, at::kLong);
+  measure(state, state.range(0), x.numel() * 2, [&] {
+    x.mutable_grad() = at::Tensor();
+    return ops::rope(x, positions, 1e4);
+  });
+}
+BENCHMARK(rope)->Arg(0)->Arg(1)->ArgName("backward")->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+void swiglu(benchmark::State& state) {
+  const auto x = leaf({kTokens, 2048});
+  measure(state, state.range(0), kTokens * 1024 * (state.range(0) ? 5 : 3), [&] {
+    x.mutable_grad() = at::Tensor();
+    return ops::swiglu(x);
+  });
+}
+BENCHMARK(swiglu)
+    ->Arg(0)
+    ->Arg(1)
+    ->ArgName("backward")
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+void cross_entropy(benchmark::State& state) {
+  const std::int64_t width = state.range(1);
+  const auto logits = leaf({kTokens, width});
+  const auto targets = torch::randint(0, width, {kTokens}, at::kLong);
+  measure(state, state.range(0), logits.numel() * (state.range(0) ? 2 : 1), [&] {
+    logits.mutable_grad() = at::Tensor();
+    return ops::cross_entropy(logits, targets);
+  });
+}
+BENCHMARK(cross_entropy)
+    ->ArgNames({"backward", "vocabulary"})
+    ->ArgsProduct({{0, 1}, {256, 8192}})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+void embedding(benchmark::State& state) {
+  const auto weight = leaf({state.range(1), 256});
+  const auto ids = torch::randint(0, state.range(1), {kBatch, kLength}, at::kLong);
+  measure(state, state.range(0), kTokens * 256 * 2, [&] {
+    weight.mutable_grad() = at::Tensor();
+    return ops::embedding(weight, ids);
+  });
+}
+BENCHMARK(embedding)
+    ->ArgNames({"backward", "vocabulary"})
+    ->ArgsProduct({{0, 1}, {256, 8192}})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+void causal_attention(benchmark::State& state) {
+  const bool backward = state.range(0);
+  const std::int64_t batch = state.range(1), length = state.range(2), heads = 8, kv_heads = 4;
+  const std::int64_t hd = state.range(3);
+  const auto q = leaf({batch, length, heads, hd}), k = leaf({batch, length, kv_heads, hd}),
+             v = leaf({batch, length, kv_heads, hd});
+  measure(state, backward, 0, [&] {
+    q.mutable_grad() = k.mutable_grad() = v.mutable_grad() = at::Tensor();
+    return ops::causal_attention(q, k, v, 1 / std::sqrt(static_cast<double>(hd)));
+  });
+  // Two products forward, five backward, over the unmasked half.
+  const double flops = 2.0 * (backward ? 5 : 2) * static_cast<double>(batch * heads * hd) *
+                       (static_cast<double>(length) * static_cast<double>(length + 1) / 2);
+  state.counters["FLOP/s"] = benchmark::Counter(flops * static_cast<double>(state.iterations()),
+                                                benchmark::Counter::kIsRate);
+}
+BENCHMARK(causal_attention)
+    ->ArgNames({"backward", "B", "T", "hd"})
+    ->ArgsProduct({{0, 1}, {16}, {256}, {32, 64}})
+    ->ArgsProduct({{0, 1}, {2}, {2048}, {64}})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+void adamw_step(benchmark::State& state) {
+  ops::set_threads(0);
+  std::vector<at::Tensor> w, g, m, v;
+  for (int i = 0; i < 16; ++i) {
+    w.push_back(torch::randn({256, 1024}));
+    g.push_back(torch::randn({256, 1024}));
+    m.push_back(torch::zeros({256, 1024}));
+    v.push_back(torch::zeros({256, 1024}));
+  }
+  const std::vector<double> decay(16, 0.1);
+  for (auto _ : state) ops::adamw_step(w, g, m, v, decay, {.lr = 1e-3, .step = 10});
+  state.SetBytesProcessed(state.iterations() * 16 * 256 * 1024 * 7 * 4);
+}
+BENCHMARK(adamw_step)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+void global_norm(benchmark::State& state) {
+  ops::set_threads(0);
+  const std::vector<at::Tensor> tensors(16, torch::randn({256, 1024}));
+  for (auto _ : state) benchmark::DoNotOptimize(ops::global_norm(tensors));
+  state.SetBytesProcessed(state.iterations() * 16 * 256 * 1024 * 4);
+}
+BENCHMARK(global_norm)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  penstock::ops::keep_freed_memory();  // as the program does
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}
