@@ -3,27 +3,38 @@
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 #include "penstock/base/error.h"
 
 namespace penstock {
 namespace {
 
+/// a before b in a row's order: larger first, NaN last. Equals keep their columns' order because
+/// columns come in ascending.
+template <class Real>
+bool beats(Real a, Real b) {
+  return a > b || (std::isnan(b) && !std::isnan(a));
+}
+
 template <class Real>
 void mark_rows(const Real* logits, bool* mask, std::int64_t columns, std::int64_t k,
                std::int64_t begin, std::int64_t end) {
+  std::vector<std::int64_t> best(k);  // columns, best first
   for (std::int64_t r = begin; r < end; ++r) {
     const Real* row = logits + r * columns;
-    bool* taken = mask + r * columns;
-    for (std::int64_t i = 0; i < k; ++i) {
-      std::int64_t best = -1;
-      for (std::int64_t c = 0; c < columns; ++c) {
-        if (taken[c]) continue;
-        // Strictly greater keeps the lowest column; a NaN is replaced by any number.
-        if (best < 0 || row[c] > row[best] || (row[best] != row[best] && row[c] == row[c]))
-          best = c;
-      }
-      taken[best] = true;
+    for (std::int64_t c = 0; c < columns; ++c) {
+      // Most columns lose to the k-th best and cost this one comparison.
+      std::int64_t place = std::min(c, k);
+      if (place == k && !beats(row[c], row[best[k - 1]])) continue;
+      if (place == k) --place;
+      for (; place > 0 && beats(row[c], row[best[place - 1]]); --place)
+        best[place] = best[place - 1];
+      best[place] = c;
     }
+    for (const std::int64_t c : best) mask[r * columns + c] = true;
   }
 }
 
@@ -45,6 +56,7 @@ at::Tensor top_mask(const at::Tensor& logits, std::int64_t k) {
   if (!logits.is_cpu()) return top_mask_reference(logits, k);
   const at::Tensor values = logits.detach().contiguous();
   at::Tensor mask = at::zeros(values.sizes(), values.options().dtype(at::kBool));
+  if (k == 0) return mask;
   const std::int64_t columns = values.size(1);
   AT_DISPATCH_FLOATING_TYPES(values.scalar_type(), "top_mask", [&] {
     const auto* in = values.data_ptr<scalar_t>();
