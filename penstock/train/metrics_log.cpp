@@ -11,9 +11,9 @@
 namespace penstock {
 namespace {
 
-using json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
 
-std::optional<std::int64_t> step_of(const json& line) {
+std::optional<std::int64_t> step_of(const Json& line) {
   if (!line.is_object()) return {};
   const auto found = line.find("step");
   if (found == line.end() || !found->is_number_integer()) return {};
@@ -28,7 +28,7 @@ void for_each_line(std::string_view text, Keep keep) {
     if (end == std::string_view::npos) return;  // what follows the last newline is torn
     const auto line = text.substr(0, end + 1);
     text.remove_prefix(end + 1);
-    json value = json::parse(line, nullptr, false);
+    Json value = Json::parse(line, nullptr, false);
     if (const auto step = step_of(value)) keep(line, *step, std::move(value));
   }
 }
@@ -45,7 +45,7 @@ MetricsLog::MetricsLog(FileSystem& fs, std::filesystem::path path, std::int64_t 
   if (existed) {
     const std::string text = fs.read(path_, kLargestLog);
     std::string kept;
-    for_each_line(text, [&](std::string_view line, std::int64_t step, const json&) {
+    for_each_line(text, [&](std::string_view line, std::int64_t step, const Json&) {
       if (step > resume_step || step <= last_step_) return;
       kept += line;
       last_step_ = step;
@@ -56,23 +56,23 @@ MetricsLog::MetricsLog(FileSystem& fs, std::filesystem::path path, std::int64_t 
   if (!existed) fs.sync_directory(parent);
 }
 
-void MetricsLog::append(const json& line) {
+void MetricsLog::append(const Json& line) {
   const auto step = step_of(line);
   PENSTOCK_ASSERT(step, "a line of metrics without a step");
   PENSTOCK_ASSERT(*step > last_step_, "step ", *step, " after step ", last_step_);
   // Unbuffered and in one piece. Names from outside may hold bytes that are not UTF-8.
-  file_->write(bytes_of(line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"));
+  file_->write(bytes_of(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"));
   last_step_ = *step;
 }
 
 void MetricsLog::sync() { file_->sync(); }
 
-std::vector<json> read_metrics(FileSystem& fs, const std::filesystem::path& path) {
-  std::vector<json> out;
+std::vector<Json> read_metrics(FileSystem& fs, const std::filesystem::path& path) {
+  std::vector<Json> out;
   if (!fs.exists(path)) return out;
   const std::string text = fs.read(path, kLargestLog);
   for_each_line(
-      text, [&](std::string_view, std::int64_t, json value) { out.push_back(std::move(value)); });
+      text, [&](std::string_view, std::int64_t, Json value) { out.push_back(std::move(value)); });
   return out;
 }
 

@@ -170,7 +170,7 @@ def kill_at_random(process, run, rng, usual_seconds, hunt):
         wait_for(lambda: glob.glob(aside), process, usual_seconds)
         time.sleep(rng.random() * 0.004)
     else:
-        wait_for(lambda: False, process, rng.random() * usual_seconds)
+        wait_for(lambda: False, process, rng.random() * usual_seconds * 1.4)
     if process.poll() is not None:
         process.communicate()
         if process.returncode != 0:
