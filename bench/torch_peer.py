@@ -5,6 +5,8 @@ d=256, 4 layers, 8 heads, 4 key/value groups, RMSNorm, RoPE, SwiGLU, byte vocabu
 clipping; dense, or experts run one after another as Hugging Face's models do. One step is
 16 x 256 tokens. Prints one JSON object: tokens per second, the median over the timed steps.
 
+Needs OpenBLAS (libopenblas0-pthread) as the system's BLAS on Debian; "blas" in the output says.
+
     OPENBLAS_CORETYPE=SKYLAKEX /usr/bin/python3 bench/torch_peer.py --experts 8 --k 1 --ffn 1024
 
 Not an optimised program, and not Penstock: what a person would otherwise run.
@@ -137,6 +139,16 @@ class Decoder(nn.Module):
         return self.head(self.norm(x))
 
 
+def loaded_blas():
+    """The BLAS this process really uses: the distribution's plain one would be no fair peer."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8") as maps:
+            paths = {line.split()[-1] for line in maps if ".so" in line}
+    except OSError:
+        return "unknown"
+    return ", ".join(sorted(p for p in paths if "blas" in p or "mkl" in p)) or "built into torch"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     for name, default in dict(width=256, layers=4, heads=8, kv_heads=4, ffn=1024, vocab=256,
@@ -165,6 +177,7 @@ def main():
         "seconds_per_step": [round(s, 4) for s in seconds],
         "parameters": sum(p.numel() for p in model.parameters()),
         "loss": round(loss.item(), 4), "torch": torch.__version__, "threads": args.threads,
+        "blas": loaded_blas(),
         "experts": args.experts, "k": args.k, "ffn": args.ffn,
         "openblas_coretype": os.environ.get("OPENBLAS_CORETYPE", ""),
     }))
