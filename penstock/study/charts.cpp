@@ -84,10 +84,10 @@ void mark_stages(json& out, std::span<const VariantSummary> variants) {
   if (borders.size() == 1) {
     const auto& [variant, two, three] = borders[0];
     const json end = three.count > 0 ? json(three.mean) : json();
-    out["bands"] = {{{"from", nullptr}, {"to", two.mean}, {"label", "stage I"}},
-                    {{"from", two.mean}, {"to", end}, {"label", "stage II"}}};
+    out["bands"] = {{{"from", nullptr}, {"to", two.mean}, {"label", "stage I"}, {"short", "I"}},
+                    {{"from", two.mean}, {"to", end}, {"label", "stage II"}, {"short", "II"}}};
     if (three.count > 0)
-      out["bands"].push_back({{"from", end}, {"to", nullptr}, {"label", "stage III"}});
+      out["bands"].push_back({{"from", end}, {"to", nullptr}, {"label", "stage III"}, {"short", "III"}});
     return;
   }
   for (const auto& [variant, two, three] : borders) {
@@ -120,10 +120,12 @@ json chart_data(std::span<const VariantSummary> variants) {
   add(std::move(validation));
   json sparsity = chart("sparsity", series_of(variants, "sparsity", false), "share of gates that are off");
   sparsity["lines"] = json::array();
+  sparsity["y_max"] = 1;
   mark_stages(sparsity, variants);
   mark_targets(sparsity, variants);
   json active = chart("active", series_of(variants, "active_experts", false), "experts per token");
   active["lines"] = json::array();
+  active["y_min"] = 0;
   mark_stages(active, variants);
   json lambda = chart("lambda", series_of(variants, "lambda", true), "λ");
   lambda["lines"] = json::array();

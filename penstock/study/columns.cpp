@@ -34,13 +34,13 @@ std::vector<Column> all_columns() {
        [](V v) { return v.active_experts; }, fixed(2)},
       {"parameters", "in all", [](V v) { return parameters(v, &RunRow::total_parameters); },
        [](double x) { return with_prefix(x, ""); }},
-      {"active", "parameters that one token uses at the nominal number of experts",
+      {"active parameters", "parameters that one token uses at the nominal number of experts",
        [](V v) { return parameters(v, &RunRow::active_parameters); },
        [](double x) { return with_prefix(x, ""); }},
       {"steps", "optimizer steps", [](V v) { return v.steps; }, fixed(0)},
       {"FLOPs", "useful training FLOPs, summed over the steps", [](V v) { return v.total_flops; },
        [](double x) { return with_prefix(x, ""); }},
-      {"settled at", "first step of stage III", [](V v) { return v.settled_step; }, fixed(0)},
+      {"settled at step", "first step of stage III", [](V v) { return v.settled_step; }, fixed(0)},
       {"tokens/s", "median over the steps", [](V v) { return v.tokens_per_second; }, fixed(0)},
       {"share of peak", "useful FLOPs per second over the measured peak of the machine",
        [](V v) { return v.share_of_peak; },
@@ -54,7 +54,7 @@ std::vector<Column> all_columns() {
 
 std::string spread_text(const Spread& spread, const std::function<std::string(double)>& format) {
   if (spread.count == 0) return "–";
-  if (!spread.sd) return format(spread.mean);
+  if (!spread.sd || *spread.sd == 0) return format(spread.mean);
   return format(spread.mean) + " ± " + format(*spread.sd);
 }
 

@@ -24,7 +24,7 @@ struct Column {
 /// The columns that at least one variant fills.
 std::vector<Column> filled_columns(std::span<const VariantSummary> variants);
 
-/// "1.2345 ± 0.0012" in the column's own number format.
+/// "1.2345 ± 0.0012" in the column's own number format; the mean alone where nothing varies.
 std::string spread_text(const Spread& spread, const std::function<std::string(double)>& format);
 
 /// "Dense − ReMoE: +0.0123 ± 0.0010 (sd over 3 seeds; 95 % interval of the mean [..., ...]; ...)".

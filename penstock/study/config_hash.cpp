@@ -36,6 +36,14 @@ std::map<std::string, std::string> flatten(const ConfigNode& root) {
   return out;
 }
 
+std::string plain_setting(const std::map<std::string, std::string>& flat, const std::string& key) {
+  const auto it = flat.find(key);
+  if (it == flat.end()) return "";
+  const std::string& text = it->second;
+  const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
 std::string config_hash(const ConfigNode& resolved, const std::string& corpus_hash) {
   std::string text;
   for (const auto& [key, value] : flatten(resolved)) {

@@ -21,4 +21,7 @@ std::string config_hash(const ConfigNode& resolved, const std::string& corpus_ha
 /// The tree as "a.b.c" → TOML text of the value.
 std::map<std::string, std::string> flatten(const ConfigNode& root);
 
+/// A flattened value without a string's quotes, for people; "" where the key is absent.
+std::string plain_setting(const std::map<std::string, std::string>& flat, const std::string& key);
+
 }  // namespace penstock::study

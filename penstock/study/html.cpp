@@ -61,7 +61,7 @@ std::string heat_map(const HeatMap& map) {
       const std::string number = fmt::format("{:.{}f}", row.values[i] * map.scale, map.digits);
       const std::string column = i < map.columns.size() ? map.columns[i] : fmt::to_string(i);
       out += fmt::format("<td{} style=\"--v:{:.3f}\" title=\"{}\">{}</td>",
-                         share > 0.5 ? " class=\"high\"" : "", share,
+                         share > 0.62 ? " class=\"high\"" : "", share,
                          escape(fmt::format("{}{}, {}: {:.{}f}{}", group.empty() ? "" : group + ", ",
                                             row.name, column, row.values[i] * map.scale,
                                             map.digits + 1, map.unit)),

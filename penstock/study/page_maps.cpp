@@ -115,10 +115,12 @@ std::string bar_card(Variants variants, const Column& column) {
 std::string load_section(Variants variants) {
   std::string whole, by_domain;
   double max = 0, domain_max = 0;
+  std::size_t experts = 0;
   for (const auto& variant : variants) {
     const RunRow* row = run_with_load(variant);
     if (!row) continue;
     max = std::max(max, largest(row->validation->load));
+    experts = std::max(experts, expert_names(row->validation->load).size());
     for (const auto& [name, load] : row->validation->load_by_domain)
       domain_max = std::max(domain_max, largest(load));
   }
@@ -129,14 +131,14 @@ std::string load_section(Variants variants) {
     by_domain += domain_load_card(variants[i], i, *row, domain_max);
   }
   if (whole.empty()) return "";
+  const std::string grid = experts <= 8 ? "<div class=\"grid thirds\">" : "<div class=\"grid\">";
   std::string out =
       "<h2>Load of the experts</h2><p class=\"note\">Percent of the validation tokens that each "
       "expert (columns) of each layer (rows) receives. A layer's row adds up to 100 times its "
       "active experts per token. One run per variant: experts of different seeds do not "
-      "correspond.</p><div class=\"grid\">" +
-      whole + "</div>" + heat_scale(max, "0 %", fmt::format("{:.0f} %", 100 * max));
+      "correspond.</p>" + grid + whole + "</div>" + heat_scale(max, "0 %", fmt::format("{:.0f} %", 100 * max));
   if (!by_domain.empty())
-    out += "<details open><summary>Load by domain</summary><div class=\"grid\">" + by_domain + "</div>" +
+    out += "<details open><summary>Load by domain</summary>" + grid + by_domain + "</div>" +
            heat_scale(domain_max, "0 %", fmt::format("{:.0f} %", 100 * domain_max)) + "</details>";
   return out;
 }

@@ -14,7 +14,7 @@ namespace {
 std::string spread_html(const Spread& value, const std::function<std::string(double)>& format) {
   if (value.count == 0) return "–";
   std::string out = escape(format(value.mean));
-  if (value.sd) out += " <span class=\"sd\">± " + escape(format(*value.sd)) + "</span>";
+  if (value.sd && *value.sd > 0) out += " <span class=\"sd\">± " + escape(format(*value.sd)) + "</span>";
   return out;
 }
 
@@ -39,6 +39,25 @@ Spread domain_loss(const VariantSummary& variant, const std::string& domain) {
 }
 
 std::string fixed4(double value) { return fmt::format("{:.4f}", value); }
+
+std::string pairs_table(std::span<const PairedComparison> pairs) {
+  std::string out =
+      "<div class=\"scroll\"><table class=\"pairs\"><tr><th>difference in validation loss, seed by seed</th>"
+      "<th>mean</th><th>sd</th><th>95 % interval of the mean</th><th>first is lower</th></tr>";
+  for (const auto& pair : pairs) {
+    const auto& d = pair.difference;
+    const bool several = d.half_width.has_value();
+    out += fmt::format(
+        "<tr><td>{} − {}</td><td>{:+.4f}</td><td>{}</td><td>{}</td><td>{} of {}</td></tr>",
+        escape(pair.first), escape(pair.second), d.difference.mean,
+        several ? fixed4(*d.difference.sd) : "one seed",
+        several ? fmt::format("{:+.4f} to {:+.4f}", d.difference.mean - *d.half_width,
+                              d.difference.mean + *d.half_width)
+                : "–",
+        d.lower, d.difference.count);
+  }
+  return out + "</table></div>";
+}
 
 std::string setting(const VariantSummary& variant, const std::string& key) {
   const auto& settings = variant.rows[0]->settings;
@@ -67,7 +86,7 @@ std::string settings_table(Variants variants, const std::vector<std::string>& ke
 
 std::string results_section(Variants variants) {
   const auto columns = filled_columns(variants);
-  std::string out = "<h2>Results</h2><div class=\"card\"><div class=\"scroll\"><table><tr><th>variant</th><th title=\"runs\">seeds</th>";
+  std::string out = "<h2>Results</h2><div class=\"card\"><div class=\"scroll\"><table class=\"results\"><tr><th>variant</th><th title=\"runs\">seeds</th>";
   for (const auto& column : columns)
     out += fmt::format("<th title=\"{}\">{}</th>", escape(column.explanation), escape(column.title));
   out += "</tr>";
@@ -83,11 +102,7 @@ std::string results_section(Variants variants) {
   }
   out += "</table></div>";
   const auto pairs = compare_pairs(variants);
-  if (!pairs.empty()) {
-    out += "<ul class=\"pairs\">";
-    for (const auto& pair : pairs) out += "<li>" + escape(pair_text(pair)) + "</li>";
-    out += "</ul>";
-  }
+  if (!pairs.empty()) out += pairs_table(pairs);
   out += "</div><p class=\"note\">Mean ± standard deviation over seeds. Losses are nats per token; "
          "the tinted cell is the lowest mean of its column, which by itself says nothing about "
          "significance";

@@ -5,18 +5,13 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/study/config_hash.h"
 #include "penstock/study/run_reader.h"
 
 namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string setting_text(const study::RunRow& row, const std::string& key) {
-  const auto it = row.settings.find(key);
-  if (it == row.settings.end() || it->second.size() < 2) return "";
-  return it->second.substr(1, it->second.size() - 2);  // a TOML string, quoted
-}
 
 std::string write_page(const study::StudyResults& results, const fs::path& directory) {
   const std::string path = (directory / "report.html").string();
@@ -29,10 +24,10 @@ std::string write_page(const study::StudyResults& results, const fs::path& direc
 void write_run_report(const std::string& run_directory) {
   study::RunRow row = study::read_run(run_directory);
   study::StudyResults results{.planned_runs = 1};
-  const std::string name = setting_text(row, "name");
+  const std::string name = study::plain_setting(row.settings, "name");
   if (!name.empty()) row.label = name;
   results.name = results.title = row.label;
-  results.claim = setting_text(row, "description");
+  results.claim = study::plain_setting(row.settings, "description");
   results.command = "penstock train " + run_directory + "/config.toml --out " + run_directory + "-again";
   results.rows.push_back(std::move(row));
   write_page(results, run_directory);

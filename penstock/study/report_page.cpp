@@ -9,6 +9,7 @@
 #include "penstock/study/assets.h"
 #include "penstock/study/charts.h"
 #include "penstock/study/columns.h"
+#include "penstock/study/config_hash.h"
 #include "penstock/study/html.h"
 #include "penstock/study/page_sections.h"
 #include "penstock/study/report.h"
@@ -33,8 +34,7 @@ std::string header(const StudyResults& results) {
   std::set<std::int64_t> seeds;
   double seconds = 0, peak = 0;
   for (const auto& row : results.rows) {
-    if (const auto it = row.settings.find("data.corpus"); it != row.settings.end())
-      corpora.insert(it->second);
+    corpora.insert(plain_setting(row.settings, "data.corpus"));
     machines.insert(row.machine);
     dates.insert(row.finished_at);
     seeds.insert(row.seed);
@@ -92,8 +92,9 @@ std::string stage_table(Variants variants) {
                         spread_text(variants[i].settled_step, whole));
   }
   if (rows.empty()) return "";
-  return "<div class=\"card scroll\"><table><tr><th>variant</th><th>stage II begins at step</th>"
-         "<th>stage III begins at step</th></tr>" + rows + "</table></div>";
+  return "<div class=\"card\"><h3>ReMoE’s stages</h3><div class=\"scroll\"><table><tr><th>variant</th>"
+         "<th>stage II begins</th><th>stage III begins</th></tr>" +
+         rows + "</table></div><p class=\"note\">" + escape(kStageRule) + "</p></div>";
 }
 
 std::string routing_charts(const nlohmann::json& data, Variants variants) {
@@ -108,10 +109,7 @@ std::string routing_charts(const nlohmann::json& data, Variants variants) {
   if (has_chart(data, "active"))
     out += chart_card("active", "Active experts", "Mean per token and MoE layer, while training.");
   if (out.empty()) return "";
-  out = "<h2>Sparsity over the steps</h2><div class=\"grid\">" + out + "</div>";
-  if (!stages.empty())
-    out += stages + "<p class=\"note\">" + escape(kStageRule) + "</p>";
-  return out;
+  return "<h2>Sparsity over the steps</h2><div class=\"grid\">" + out + stages + "</div>";
 }
 
 }  // namespace

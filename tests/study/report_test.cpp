@@ -57,7 +57,7 @@ TEST(ReportPage, OfAStudyIsWholeAndSelfContained) {
   keep(folder.path("out/report.html"), "study.html");
   expect_self_contained(page);
   for (const char* part : {"Results", "Training loss", "Validation loss", "Sparsity", "weight λ",
-                           "stage III begins", "Load of the experts", "Load by domain",
+                           "stage III begins", "seed by seed", "Load of the experts", "Load by domain",
                            "Active experts per token", "Validation loss by domain",
                            "Speed and memory", "Where the variants differ", "How to reproduce"})
     EXPECT_NE(page.find(part), std::string::npos) << part;

@@ -13,11 +13,11 @@
   function short(value) {
     if (value === 0) return '0';
     const size = Math.abs(value);
-    if (size < 1e-3 || size >= 1e6) return value.toExponential(1).replace('e+', 'e');
+    if (size < 1e-3 || size >= 1e6) return value.toExponential(1).replace('.0', '').replace('e+', 'e');
     return String(Number(value.toPrecision(4)));
   }
 
-  // Tinted bands with a name on top, and dashed lines across.
+  // Tinted bands with a name above, and dashed lines across.
   const marks = {
     id: 'marks',
     beforeDatasetsDraw(chart) {
@@ -35,8 +35,9 @@
         }
         ctx.fillStyle = css('--soft');
         ctx.textAlign = 'center';
-        if (ctx.measureText(band.label).width < right - left - 4)
-          ctx.fillText(band.label, (left + right) / 2, area.top + 14);
+        const room = right - left - 4;
+        const fits = [band.label, band.short].find((text) => ctx.measureText(text).width < room);
+        if (fits) ctx.fillText(fits, (left + right) / 2, area.top - 7);
       }
       for (const line of spec.lines || []) {
         const across = line.y !== undefined;
@@ -83,7 +84,7 @@
       grid: {color: css('--line'), borderColor: css('--line')},
       border: {color: css('--line')},
       ticks: {
-        color: css('--soft'), maxRotation: 0, autoSkipPadding: 18,
+        color: css('--soft'), maxRotation: 0, autoSkipPadding: 18, includeBounds: false,
         callback(value) {
           if (kind !== 'logarithmic') return short(value);
           const digit = value / Math.pow(10, Math.floor(Math.log10(value) + 1e-9));
@@ -112,8 +113,10 @@
           y: axis(spec.y_log ? 'logarithmic' : 'linear', spec.y_title,
                   {min: spec.y_min ?? undefined, max: spec.y_max ?? undefined}),
         },
+        layout: {padding: {top: spec.bands ? 20 : 4}},
         plugins: {
           legend: {
+            position: 'bottom',
             labels: {color: css('--ink'), boxWidth: 26, boxHeight: 0, padding: 14,
                      filter: (item, all) => !all.datasets[item.datasetIndex].band},
             onClick(event, item, legend) {
