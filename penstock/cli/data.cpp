@@ -17,7 +17,7 @@
 namespace penstock {
 namespace {
 
-struct Options {
+struct DataArguments {
   PrepareOptions prepare;
   std::vector<std::string> inputs, domains, validation, test;
   std::string split;
@@ -31,7 +31,7 @@ DataInput labelled(const std::string& text, std::string_view option) {
   return {.path = text.substr(equals + 1), .domain = text.substr(0, equals)};
 }
 
-PrepareOptions resolve(const Options& options, const CLI::App& command) {
+PrepareOptions resolve(const DataArguments& options, const CLI::App& command) {
   PrepareOptions out = options.prepare;
   for (const auto& path : options.inputs) out.inputs.push_back({.path = path});
   for (const auto& text : options.domains) out.inputs.push_back(labelled(text, "--domain"));
@@ -84,7 +84,7 @@ void print_result(const PrepareResult& result) {
              result.vocab_size, result.content_hash);
 }
 
-void run(const Options& options, const CLI::App& command) {
+void run_prepare(const DataArguments& options, const CLI::App& command) {
   const PrepareOptions prepare = resolve(options, command);
   const PrepareResult result =
       prepare_corpus(prepare, [](std::string_view line) { fmt::print(stderr, "{}\n", line); });
@@ -103,7 +103,7 @@ void add_data_command(CLI::App& app) {
   CLI::App* command = data->add_subcommand(
       "prepare",
       "Tokenize text files and folders into a corpus with train, validation and test splits");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DataArguments>();
   PrepareOptions& prepare = options->prepare;
   command->add_option("INPUT", options->inputs,
                       "text, .jsonl, their .gz/.zst/.xz/.bz2, .zip or .tar, or folders of these");
@@ -145,7 +145,7 @@ void add_data_command(CLI::App& app) {
       "--tokenizer "
       "bpe:4096 --out wikitext\n"
       "  penstock data prepare --domain web=c4.jsonl.zst --domain code=src/ --out mixed");
-  command->callback([options, command] { run(*options, *command); });
+  command->callback([options, command] { run_prepare(*options, *command); });
 }
 
 }  // namespace penstock

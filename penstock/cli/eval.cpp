@@ -16,7 +16,7 @@
 namespace penstock {
 namespace {
 
-struct Options {
+struct EvalOptions {
   std::string model, data, split = "validation";
   std::int64_t max_tokens = 0, length = 0, threads = 0;
   bool json = false, isolate = false;
@@ -34,7 +34,7 @@ void check_same_tokenizer(const std::string& directory, const Corpus& corpus) {
                  model_tokenizer->spec(), "); prepare the text with the model's");
 }
 
-void run_eval(const Options& options) {
+void run_eval(const EvalOptions& options) {
   ops::set_threads(static_cast<int>(options.threads));
   const std::string directory = model_argument(options.model);
   const auto model = load_model(directory);
@@ -70,7 +70,7 @@ void run_eval(const Options& options) {
 }  // namespace
 
 void add_eval_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EvalOptions>();
   CLI::App* command = app.add_subcommand("eval", "Loss, perplexity and bits per byte on a corpus");
   command->add_option("MODEL", options->model, "model directory, or run directory (its best checkpoint)")
       ->required();

@@ -17,7 +17,7 @@
 namespace penstock {
 namespace {
 
-struct Options {
+struct InfoOptions {
   std::string target;
   std::vector<std::string> overrides;
   bool json = false;
@@ -25,7 +25,7 @@ struct Options {
 
 double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-void print_info(const Options& options) {
+void print_info(const InfoOptions& options) {
   Recipe recipe;
   if (std::filesystem::is_directory(options.target)) {
     recipe.model = read_model_config(model_argument(options.target));
@@ -83,7 +83,7 @@ void print_info(const Options& options) {
 }  // namespace
 
 void add_info_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InfoOptions>();
   CLI::App* command = app.add_subcommand("info", "Parameters, FLOPs and memory of a recipe or a model");
   command->add_option("RECIPE", options->target, "recipe (TOML), model directory or run directory")
       ->required();

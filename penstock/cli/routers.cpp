@@ -12,7 +12,7 @@
 namespace penstock {
 namespace {
 
-struct Options {
+struct RoutersOptions {
   std::string name;
   bool json = false, markdown = false;
 };
@@ -88,7 +88,7 @@ void print_json() {
   fmt::print("{}\n", out.dump(2));
 }
 
-void print_routers(const Options& options) {
+void print_routers(const RoutersOptions& options) {
   if (!options.name.empty()) {
     bool found = method_registry().contains(options.name);
     if (found) print_method(options.name, method_registry().at(options.name));
@@ -112,7 +112,7 @@ void print_routers(const Options& options) {
 }  // namespace
 
 void add_routers_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RoutersOptions>();
   CLI::App* command = app.add_subcommand("routers", "Methods, scorers, selectors and balancers");
   command->add_option("NAME", options->name, "show one in full, with its options");
   command->add_flag("--json", options->json, "one JSON object");

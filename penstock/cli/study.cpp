@@ -12,7 +12,7 @@
 namespace penstock {
 namespace {
 
-struct Options {
+struct StudyArguments {
   std::string study, out, results;
   std::vector<std::string> overrides;
   bool report_only = false, json = false, quiet = false;
@@ -29,7 +29,7 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
-std::string command_line(const Options& options) {
+std::string command_line(const StudyArguments& options) {
   std::string out = "penstock study " + quoted(options.study);
   for (const auto& set : options.overrides) out += " --set " + quoted(set);
   if (!options.out.empty()) out += " --out " + quoted(options.out);
@@ -37,7 +37,7 @@ std::string command_line(const Options& options) {
   return out;
 }
 
-int run(const Options& options) {
+int run(const StudyArguments& options) {
   const auto config = study::read_study(options.study, options.overrides);
   std::FILE* progress = options.quiet ? nullptr : stderr;
   const study::StudyOptions how{.output = options.out.empty() ? "studies/" + config.name : options.out,
@@ -61,7 +61,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_study_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StudyArguments>();
   CLI::App* command =
       app.add_subcommand("study", "Train variants over several seeds and compare them");
   command->add_option("STUDY", options->study, "study (TOML)")->required();

@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-struct Options {
+struct TrainOptions {
   std::string recipe, out;
   std::vector<std::string> overrides;
   bool resume = false, quiet = false, keys = false;
@@ -29,7 +29,7 @@ void print_keys() {
 }  // namespace
 
 void add_train_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainOptions>();
   CLI::App* command = app.add_subcommand("train", "Train a model from a recipe");
   auto* recipe = command->add_option("RECIPE", options->recipe, "recipe (TOML)");
   command->add_option("--set", options->overrides, "override a key: --set train.steps=100")
