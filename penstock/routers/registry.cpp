@@ -1,3 +1,4 @@
+// The registries of parts, one of each in the process.
 #include "penstock/routers/router.h"
 
 namespace penstock {
