@@ -25,8 +25,8 @@ const ConfigNode* ConfigNode::find(const std::string& key) const {
 
 void ConfigNode::set(const std::string& dotted_key, ConfigNode node) {
   if (empty()) value_ = Table{};
-  PENSTOCK_CHECK(is_table(), node.origin(), ": '", dotted_key, "' is below a value that is not a table (",
-                 origin_, ")");
+  PENSTOCK_CHECK(is_table(), node.origin(), ": '", dotted_key,
+                 "' is below a value that is not a table (", origin_, ")");
   auto& entries = std::get<Table>(value_);
   const auto dot = dotted_key.find('.');
   if (dot == std::string::npos) {

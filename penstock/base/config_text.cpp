@@ -26,9 +26,10 @@ std::string quoted(const std::string& text) {
 }
 
 std::string key_text(const std::string& key) {
-  const bool bare = !key.empty() && key.find_first_not_of("abcdefghijklmnopqrstuvwxyz"
-                                                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                          "0123456789_-") == std::string::npos;
+  const bool bare = !key.empty() && key.find_first_not_of(
+                                        "abcdefghijklmnopqrstuvwxyz"
+                                        "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                        "0123456789_-") == std::string::npos;
   return bare ? key : quoted(key);
 }
 
@@ -57,8 +58,7 @@ std::string inline_text(const ConfigNode& node) {
 
 void write_table(const ConfigNode& node, const std::string& path, std::string& out) {
   for (const auto& [key, item] : node.table())
-    if (!item.is_table() && !item.empty())
-      out += key_text(key) + " = " + inline_text(item) + "\n";
+    if (!item.is_table() && !item.empty()) out += key_text(key) + " = " + inline_text(item) + "\n";
   for (const auto& [key, item] : node.table()) {
     if (!item.is_table()) continue;
     const std::string below = path.empty() ? key_text(key) : path + "." + key_text(key);

@@ -1,5 +1,5 @@
-// Errors: user mistakes throw penstock::Error, bugs fail an assertion. Nothing here prints or exits;
-// only cli/main.cpp catches.
+// Errors: user mistakes throw penstock::Error, bugs fail an assertion. Nothing here prints or
+// exits; only cli/main.cpp catches.
 #pragma once
 
 #include <source_location>
@@ -41,15 +41,15 @@ template <class... Parts>
 }  // namespace penstock
 
 /// Checks what a caller or a file can get wrong.
-#define PENSTOCK_CHECK(condition, ...)                    \
-  do {                                                    \
-    if (!(condition)) [[unlikely]]                        \
-      ::penstock::fail(__VA_ARGS__);                      \
+#define PENSTOCK_CHECK(condition, ...) \
+  do {                                 \
+    if (!(condition)) [[unlikely]]     \
+      ::penstock::fail(__VA_ARGS__);   \
   } while (false)
 
 /// Checks what only a bug can break.
-#define PENSTOCK_ASSERT(condition, ...)                                                    \
-  do {                                                                                     \
-    if (!(condition)) [[unlikely]]                                                         \
+#define PENSTOCK_ASSERT(condition, ...)                                                            \
+  do {                                                                                             \
+    if (!(condition)) [[unlikely]]                                                                 \
       ::penstock::assertion_failed(#condition, ::penstock::concat("" __VA_OPT__(, ) __VA_ARGS__)); \
   } while (false)

@@ -40,7 +40,9 @@ struct FieldProbe {
 
 /// A struct that lists its fields.
 template <class C>
-concept Configurable = requires(C config, FieldProbe probe) { config.visit(probe); };
+concept Configurable = requires(C config, FieldProbe probe) {
+  config.visit(probe);
+};
 
 /// Fills a struct from a node; remembers which keys exist so that an unknown one is an error.
 class FieldReader {
@@ -100,7 +102,9 @@ class FieldWriter {
   void rest(std::map<std::string, ConfigNode>& tables, std::string_view) {
     for (const auto& [name, node] : tables) node_.set(name, node);
   }
-  ConfigNode take() && { return node_.empty() ? ConfigNode(ConfigNode::Table{}) : std::move(node_); }
+  ConfigNode take() && {
+    return node_.empty() ? ConfigNode(ConfigNode::Table{}) : std::move(node_);
+  }
 
  private:
   template <class T>

@@ -19,7 +19,8 @@ class Registry {
   explicit Registry(std::string kind) : kind_(std::move(kind)) {}
 
   void add(const std::string& name, Entry entry) {
-    PENSTOCK_ASSERT(entries_.emplace(name, std::move(entry)).second, "two ", kind_, "s named ", name);
+    PENSTOCK_ASSERT(entries_.emplace(name, std::move(entry)).second, "two ", kind_, "s named ",
+                    name);
   }
   bool contains(const std::string& name) const { return entries_.contains(name); }
   /// Throws Error with the nearest name for an unknown one.

@@ -6,9 +6,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "penstock/cli/model_argument.h"
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
+#include "penstock/cli/model_argument.h"
 #include "penstock/eval/perplexity.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
@@ -23,15 +23,16 @@ struct EvalOptions {
 };
 
 void print_totals(const std::string& name, const LossTotals& totals) {
-  fmt::print("{:<16} {:>8.4f} {:>10.3f} {:>9.4f} {:>14}\n", name, totals.loss(), totals.perplexity(),
-             totals.bits_per_byte(), grouped(totals.tokens));
+  fmt::print("{:<16} {:>8.4f} {:>10.3f} {:>9.4f} {:>14}\n", name, totals.loss(),
+             totals.perplexity(), totals.bits_per_byte(), grouped(totals.tokens));
 }
 
 void check_same_tokenizer(const std::string& directory, const Corpus& corpus) {
   const auto model_tokenizer = load_tokenizer(directory);
   PENSTOCK_CHECK(model_tokenizer->files() == corpus.tokenizer().files(), corpus.path(),
-                 ": was made with another tokenizer (", corpus.tokenizer_spec(), ") than the model (",
-                 model_tokenizer->spec(), "); prepare the text with the model's");
+                 ": was made with another tokenizer (", corpus.tokenizer_spec(),
+                 ") than the model (", model_tokenizer->spec(),
+                 "); prepare the text with the model's");
 }
 
 void run_eval(const EvalOptions& options) {
@@ -42,18 +43,18 @@ void run_eval(const EvalOptions& options) {
   check_same_tokenizer(directory, corpus);
   ProgressLine progress(options.json ? nullptr : stderr);
   const std::int64_t length = options.length > 0 ? options.length : model->config().context;
-  const Evaluation result = evaluate(
-      *model, corpus,
-      {.split = parse_split(options.split),
-       .sequence_length = length,
-       .batch_sequences = std::max<std::int64_t>(1, 4096 / length),
-       .max_tokens = options.max_tokens,
-       .isolate_documents = options.isolate,
-       .progress = [&](double done, const LossTotals& totals) {
-         if (progress.due())
-           progress.show(fmt::format("{:3.0f}%  loss {:.4f}  bits per byte {:.4f}", 100 * done,
-                                     totals.loss(), totals.bits_per_byte()));
-       }});
+  const Evaluation result =
+      evaluate(*model, corpus,
+               {.split = parse_split(options.split),
+                .sequence_length = length,
+                .batch_sequences = std::max<std::int64_t>(1, 4096 / length),
+                .max_tokens = options.max_tokens,
+                .isolate_documents = options.isolate,
+                .progress = [&](double done, const LossTotals& totals) {
+                  if (progress.due())
+                    progress.show(fmt::format("{:3.0f}%  loss {:.4f}  bits per byte {:.4f}",
+                                              100 * done, totals.loss(), totals.bits_per_byte()));
+                }});
   progress.finish();
   if (options.json) {
     auto out = to_json(result);
@@ -62,7 +63,8 @@ void run_eval(const EvalOptions& options) {
     fmt::print("{}\n", out.dump(2));
     return;
   }
-  fmt::print("{:<16} {:>8} {:>10} {:>9} {:>14}\n", "domain", "loss", "perplexity", "bits/byte", "tokens");
+  fmt::print("{:<16} {:>8} {:>10} {:>9} {:>14}\n", "domain", "loss", "perplexity", "bits/byte",
+             "tokens");
   for (const auto& [name, totals] : result.by_domain) print_totals(name, totals);
   print_totals("all", result.total);
 }
@@ -72,16 +74,25 @@ void run_eval(const EvalOptions& options) {
 void add_eval_command(CLI::App& app) {
   auto options = std::make_shared<EvalOptions>();
   CLI::App* command = app.add_subcommand("eval", "Loss, perplexity and bits per byte on a corpus");
-  command->add_option("MODEL", options->model, "model directory, or run directory (its best checkpoint)")
+  command
+      ->add_option("MODEL", options->model,
+                   "model directory, or run directory (its best checkpoint)")
       ->required();
   command->add_option("--data", options->data, "corpus directory")->required();
-  command->add_option("--split", options->split, "train, validation or test")->capture_default_str();
-  command->add_option("--max-tokens", options->max_tokens, "evenly spaced windows up to this many tokens; 0: all")
+  command->add_option("--split", options->split, "train, validation or test")
+      ->capture_default_str();
+  command
+      ->add_option("--max-tokens", options->max_tokens,
+                   "evenly spaced windows up to this many tokens; 0: all")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--sequence-length", options->length, "tokens per window; 0: the model's context")
+  command
+      ->add_option("--sequence-length", options->length,
+                   "tokens per window; 0: the model's context")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--threads", options->threads, "0: the physical cores")->check(CLI::NonNegativeNumber);
-  command->add_flag("--isolate-documents", options->isolate, "attention does not cross document borders");
+  command->add_option("--threads", options->threads, "0: the physical cores")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--isolate-documents", options->isolate,
+                    "attention does not cross document borders");
   command->add_flag("--json", options->json, "one JSON object");
   command->footer(
       "Examples:\n"

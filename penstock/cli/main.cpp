@@ -1,5 +1,5 @@
-// The program: subcommands, and the only place that catches. Exit codes: 0 done, 1 an error, 2 wrong
-// usage, 130 interrupted (state saved).
+// The program: subcommands, and the only place that catches. Exit codes: 0 done, 1 an error, 2
+// wrong usage, 130 interrupted (state saved).
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>

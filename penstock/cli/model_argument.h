@@ -5,8 +5,8 @@
 
 namespace penstock {
 
-/// `path` where it holds a config.json; otherwise the run's checkpoint of the lowest validation loss,
-/// or its newest. Throws Error where there is neither.
+/// `path` where it holds a config.json; otherwise the run's checkpoint of the lowest validation
+/// loss, or its newest. Throws Error where there is neither.
 std::string model_argument(const std::string& path);
 
 }  // namespace penstock

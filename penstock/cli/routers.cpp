@@ -31,8 +31,11 @@ nlohmann::ordered_json parts_json(const Registry<PartEntry<Part>>& registry) {
   for (const auto& [name, entry] : registry.entries()) {
     nlohmann::ordered_json fields = nlohmann::ordered_json::array();
     for (const auto& field : entry.fields)
-      fields.push_back({{"name", field.path}, {"type", field.type}, {"default", field.default_value},
-                        {"help", field.help}, {"range", field.range}});
+      fields.push_back({{"name", field.path},
+                        {"type", field.type},
+                        {"default", field.default_value},
+                        {"help", field.help},
+                        {"range", field.range}});
     out[name] = {{"summary", entry.summary}, {"source", entry.source}, {"options", fields}};
   }
   return out;
@@ -46,7 +49,8 @@ void print_parts(const char* title, const Registry<PartEntry<Part>>& registry) {
 }
 
 template <class Part>
-bool print_part(const char* kind, const std::string& name, const Registry<PartEntry<Part>>& registry) {
+bool print_part(const char* kind, const std::string& name,
+                const Registry<PartEntry<Part>>& registry) {
   if (!registry.contains(name)) return false;
   const auto& entry = registry.at(name);
   fmt::print("{} {}\n  {}\n  source: {}\n", kind, name, entry.summary, entry.source);
@@ -69,18 +73,22 @@ void print_method(const std::string& name, const Method& method) {
 }
 
 void print_markdown() {
-  fmt::print("| method | scorer | selector | balancers | what it is | source |\n"
-             "|---|---|---|---|---|---|\n");
+  fmt::print(
+      "| method | scorer | selector | balancers | what it is | source |\n"
+      "|---|---|---|---|---|---|\n");
   for (const auto& [name, method] : method_registry().entries())
-    fmt::print("| `{}` | {} | {} | {} | {} | {} |\n", name, part(method.scorer), part(method.selector),
-               joined(method.balancers), method.summary, method.source);
+    fmt::print("| `{}` | {} | {} | {} | {} | {} |\n", name, part(method.scorer),
+               part(method.selector), joined(method.balancers), method.summary, method.source);
 }
 
 void print_json() {
   nlohmann::ordered_json methods = nlohmann::ordered_json::object();
   for (const auto& [name, method] : method_registry().entries())
-    methods[name] = {{"summary", method.summary}, {"source", method.source}, {"scorer", method.scorer},
-                     {"selector", method.selector}, {"balancers", method.balancers}};
+    methods[name] = {{"summary", method.summary},
+                     {"source", method.source},
+                     {"scorer", method.scorer},
+                     {"selector", method.selector},
+                     {"balancers", method.balancers}};
   const nlohmann::ordered_json out = {{"methods", methods},
                                       {"scorers", parts_json(scorer_registry())},
                                       {"selectors", parts_json(selector_registry())},
@@ -116,8 +124,10 @@ void add_routers_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("routers", "Methods, scorers, selectors and balancers");
   command->add_option("NAME", options->name, "show one in full, with its options");
   command->add_flag("--json", options->json, "one JSON object");
-  command->add_flag("--markdown", options->markdown, "the table of methods, as the README shows it");
-  command->footer("Examples:\n  penstock routers\n  penstock routers remoe\n  penstock routers adaptive-l1");
+  command->add_flag("--markdown", options->markdown,
+                    "the table of methods, as the README shows it");
+  command->footer(
+      "Examples:\n  penstock routers\n  penstock routers remoe\n  penstock routers adaptive-l1");
   command->callback([options] { print_routers(*options); });
 }
 

@@ -19,10 +19,11 @@ struct StudyArguments {
 };
 
 std::string quoted(const std::string& word) {
-  const bool plain = word.find_first_not_of(
-                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,+") ==
-                         std::string::npos &&
-                     !word.empty();
+  const bool plain =
+      word.find_first_not_of(
+          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,+") ==
+          std::string::npos &&
+      !word.empty();
   if (plain) return word;
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
@@ -40,11 +41,12 @@ std::string command_line(const StudyArguments& options) {
 int run(const StudyArguments& options) {
   const auto config = study::read_study(options.study, options.overrides);
   std::FILE* progress = options.quiet ? nullptr : stderr;
-  const study::StudyOptions how{.output = options.out.empty() ? "studies/" + config.name : options.out,
-                                .kept_rows = options.results,
-                                .command = command_line(options),
-                                .report_only = options.report_only,
-                                .progress = progress};
+  const study::StudyOptions how{
+      .output = options.out.empty() ? "studies/" + config.name : options.out,
+      .kept_rows = options.results,
+      .command = command_line(options),
+      .report_only = options.report_only,
+      .progress = progress};
   const auto outcome = study::run_study(config, how, study::training_hooks(progress));
   if (options.json)
     fmt::print("{}\n", study::to_json(outcome.results).dump());
@@ -65,13 +67,17 @@ void add_study_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("study", "Train variants over several seeds and compare them");
   command->add_option("STUDY", options->study, "study (TOML)")->required();
-  command->add_option("--out", options->out, "output directory; default studies/<the study's name>");
+  command->add_option("--out", options->out,
+                      "output directory; default studies/<the study's name>");
   command->add_option("--results", options->results,
                       "file that keeps finished rows between sittings; made if absent");
-  command->add_option("--set", options->overrides, "override a key of every recipe: --set train.steps=100")
+  command
+      ->add_option("--set", options->overrides,
+                   "override a key of every recipe: --set train.steps=100")
       ->expected(1)
       ->take_all();
-  command->add_flag("--report-only", options->report_only, "train nothing; report what is finished");
+  command->add_flag("--report-only", options->report_only,
+                    "train nothing; report what is finished");
   command->add_flag("--json", options->json, "print results.json's object instead of the table");
   command->add_flag("--quiet", options->quiet, "no progress");
   command->footer(

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "penstock/io/toml.h"
+#include "penstock/study/report.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/run.h"
 
@@ -33,7 +34,8 @@ void add_train_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("train", "Train a model from a recipe");
   auto* recipe = command->add_option("RECIPE", options->recipe, "recipe (TOML)");
   command->add_option("--set", options->overrides, "override a key: --set train.steps=100")
-      ->expected(1)->take_all();
+      ->expected(1)
+      ->take_all();
   command->add_option("--out", options->out, "run directory; default runs/<recipe's file name>");
   command->add_flag("--resume", options->resume, "continue the run in the directory, or start it");
   command->add_flag("--quiet", options->quiet, "no progress");
@@ -50,12 +52,17 @@ void add_train_command(CLI::App& app, int& exit_code) {
     if (recipe->count() == 0) throw CLI::RequiredError("RECIPE");
     ConfigNode node = read_toml(options->recipe);
     apply_overrides(node, options->overrides);
-    const std::string out =
-        options->out.empty() ? "runs/" + std::filesystem::path(options->recipe).stem().string() : options->out;
-    const RunOutcome outcome = train_run(node, out, {.resume = options->resume, .quiet = options->quiet});
+    const std::string out = options->out.empty()
+                                ? "runs/" + std::filesystem::path(options->recipe).stem().string()
+                                : options->out;
+    const RunOutcome outcome =
+        train_run(node, out, {.resume = options->resume, .quiet = options->quiet});
+    if (outcome == RunOutcome::finished && read_recipe(node).run.report) write_run_report(out);
     if (outcome == RunOutcome::interrupted) {
-      fmt::print(stderr, "interrupted; the state is saved. Continue with: penstock train {} --out {} --resume\n",
-                 options->recipe, out);
+      fmt::print(
+          stderr,
+          "interrupted; the state is saved. Continue with: penstock train {} --out {} --resume\n",
+          options->recipe, out);
       exit_code = 130;
     }
   });

@@ -1,6 +1,7 @@
-// Loads the SentencePiece module at first use. Not linked directly: Debian's libsentencepiece carries
-// an old protobuf of its own under public names, libtorch brings a newer one, and in one symbol scope
-// the two crash before main. The module's scope puts SentencePiece's own symbols first.
+// Loads the SentencePiece module at first use. Not linked directly: Debian's libsentencepiece
+// carries an old protobuf of its own under public names, libtorch brings a newer one, and in one
+// symbol scope the two crash before main. The module's scope puts SentencePiece's own symbols
+// first.
 #include "penstock/data/sentencepiece_tokenizer.h"
 
 #include <dlfcn.h>
@@ -17,7 +18,8 @@ namespace {
 std::string module_path() {
   Dl_info info{};
   PENSTOCK_ASSERT(dladdr(reinterpret_cast<void*>(&module_path), &info) != 0 && info.dli_fname);
-  return (std::filesystem::path(info.dli_fname).parent_path() / "libpenstock_sentencepiece.so").string();
+  return (std::filesystem::path(info.dli_fname).parent_path() / "libpenstock_sentencepiece.so")
+      .string();
 }
 
 SentencePieceFunctions load_module() {

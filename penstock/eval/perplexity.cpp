@@ -22,8 +22,9 @@ double LossTotals::bits_per_byte() const {
 namespace {
 
 /// Adds the counts of one layer's plan, by domain of the routed token.
-void count_routing(std::int64_t layer, const RoutingResult& result, std::span<const std::int32_t> domain,
-                   const std::vector<std::string>& names, Evaluation& out) {
+void count_routing(std::int64_t layer, const RoutingResult& result,
+                   std::span<const std::int32_t> domain, const std::vector<std::string>& names,
+                   Evaluation& out) {
   const Plan& plan = result.plan;
   if (plan.merges()) return;
   const at::Tensor token = plan.token.to(at::kCPU).contiguous(),
@@ -48,8 +49,10 @@ void count_routing(std::int64_t layer, const RoutingResult& result, std::span<co
 }
 
 nlohmann::ordered_json totals_json(const LossTotals& totals) {
-  return {{"loss", totals.loss()}, {"perplexity", totals.perplexity()},
-          {"bits_per_byte", totals.bits_per_byte()}, {"tokens", totals.tokens}};
+  return {{"loss", totals.loss()},
+          {"perplexity", totals.perplexity()},
+          {"bits_per_byte", totals.bits_per_byte()},
+          {"tokens", totals.tokens}};
 }
 
 std::vector<std::vector<double>> load(const RoutingTotals& totals) {
@@ -89,8 +92,8 @@ Evaluation evaluate(Decoder& model, const Corpus& corpus, const EvaluateOptions&
   for (std::int64_t index = 0; index < windows.batches(); ++index) {
     const Batch batch = windows.batch(index);
     const BatchTensors tensors = to_tensors(batch, device);
-    const DecoderOutput result =
-        model.forward(tensors.input, context, [&](std::int64_t layer, const RoutingResult& routing) {
+    const DecoderOutput result = model.forward(
+        tensors.input, context, [&](std::int64_t layer, const RoutingResult& routing) {
           count_routing(layer, routing, batch.domains, names, out);
         });
     const at::Tensor nll =
@@ -108,7 +111,8 @@ Evaluation evaluate(Decoder& model, const Corpus& corpus, const EvaluateOptions&
       out.routing_by_domain[name].tokens += 1;
     }
     if (options.progress)
-      options.progress(static_cast<double>(index + 1) / static_cast<double>(windows.batches()), out.total);
+      options.progress(static_cast<double>(index + 1) / static_cast<double>(windows.batches()),
+                       out.total);
   }
   model.train(was_training);
   return out;
@@ -117,7 +121,8 @@ Evaluation evaluate(Decoder& model, const Corpus& corpus, const EvaluateOptions&
 nlohmann::ordered_json to_json(const Evaluation& evaluation) {
   nlohmann::ordered_json out = totals_json(evaluation.total);
   out["by_domain"] = nlohmann::ordered_json::object();
-  for (const auto& [name, totals] : evaluation.by_domain) out["by_domain"][name] = totals_json(totals);
+  for (const auto& [name, totals] : evaluation.by_domain)
+    out["by_domain"][name] = totals_json(totals);
   if (evaluation.routing.assignments.empty()) return out;
   out["load"] = load(evaluation.routing);
   out["active_by_layer"] = active(load(evaluation.routing));

@@ -17,8 +17,8 @@ namespace penstock {
 /// Sums over scored targets; means come from the methods.
 struct LossTotals {
   double nats = 0;
-  std::int64_t tokens = 0;  ///< targets scored
-  std::int64_t bytes = 0;   ///< bytes of text that the targets stand for
+  std::int64_t tokens = 0;       ///< targets scored
+  std::int64_t bytes = 0;        ///< bytes of text that the targets stand for
   double loss() const;           ///< nats per token
   double perplexity() const;     ///< exp(loss)
   double bits_per_byte() const;  ///< nats / ln 2 / bytes

@@ -61,13 +61,15 @@ nlohmann::json read_json(const std::string& path) {
   char block[1 << 16];
   while (in.read(block, sizeof block) || in.gcount() > 0) {
     text.append(block, static_cast<std::size_t>(in.gcount()));
-    PENSTOCK_CHECK(text.size() <= max_bytes, path, ": larger than ", max_bytes, " bytes; not a config");
+    PENSTOCK_CHECK(text.size() <= max_bytes, path, ": larger than ", max_bytes,
+                   " bytes; not a config");
   }
   try {
-    return nlohmann::json::parse(text, [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-      PENSTOCK_CHECK(depth <= max_depth, path, ": nested deeper than ", max_depth, " levels");
-      return true;
-    });
+    return nlohmann::json::parse(
+        text, [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+          PENSTOCK_CHECK(depth <= max_depth, path, ": nested deeper than ", max_depth, " levels");
+          return true;
+        });
   } catch (const nlohmann::json::exception& error) {
     fail(path, ": not valid JSON (", error.what(), ")");
   }

@@ -11,7 +11,8 @@ namespace penstock {
 Attention::Attention(const AttentionConfig& config) : config_(config) {
   const std::int64_t query_width = config.heads * config.head_dim;
   const std::int64_t kv_width = config.kv_heads * config.head_dim;
-  const auto projection = [&](const char* name, std::int64_t in, std::int64_t out, bool bias, double std) {
+  const auto projection = [&](const char* name, std::int64_t in, std::int64_t out, bool bias,
+                              double std) {
     return register_module(name, std::make_shared<Projection>(in, out, bias, std));
   };
   q_proj_ = projection("q_proj", config.d_model, query_width, config.qkv_bias, config.init_std);
@@ -32,7 +33,8 @@ at::Tensor Attention::forward(const at::Tensor& x, const at::Tensor& positions,
   const at::Tensor q = rotated(heads_of(*q_proj_, config_.heads));
   const at::Tensor k = rotated(heads_of(*k_proj_, config_.kv_heads));
   const at::Tensor v = heads_of(*v_proj_, config_.kv_heads);
-  const at::Tensor y = ops::causal_attention(q, k, v, 1.0 / std::sqrt(static_cast<double>(hd)), start);
+  const at::Tensor y =
+      ops::causal_attention(q, k, v, 1.0 / std::sqrt(static_cast<double>(hd)), start);
   return o_proj_->forward(y.reshape({batch, length, config_.heads * hd}));
 }
 

@@ -7,7 +7,8 @@
 
 namespace penstock {
 
-/// y = down · (silu(g) ⊙ u),  [g; u] = gate_up · x.  Gate and up are one tensor [2f, d], gate first.
+/// y = down · (silu(g) ⊙ u),  [g; u] = gate_up · x.  Gate and up are one tensor [2f, d], gate
+/// first.
 class FeedForward : public torch::nn::Module {
  public:
   FeedForward(std::int64_t d_model, std::int64_t d_ffn, double init_std, double output_std);

@@ -28,9 +28,11 @@ MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balanc
     for (std::size_t i = 0; i < own_balancers_.size(); ++i)
       register_module("balancer_" + std::to_string(i), own_balancers_[i]);
   }
-  router_ = register_module("router", std::make_shared<Router>(resolved, shape, std::move(balancers)));
+  router_ =
+      register_module("router", std::make_shared<Router>(resolved, shape, std::move(balancers)));
   const at::Generator draws = at::detail::getDefaultCPUGenerator();
-  const double router_std = options.router.init_std > 0 ? options.router.init_std : options.init_std;
+  const double router_std =
+      options.router.init_std > 0 ? options.router.init_std : options.init_std;
   router_->scorer().initialize(router_std, draws);
   experts_ = register_module(
       "experts", std::make_shared<Experts>(options.experts, options.d_model, options.d_ffn));
@@ -40,7 +42,8 @@ MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balanc
 MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context) {
   const at::Tensor hidden = x.reshape({-1, x.size(-1)});  // [T, d]
   RoutingContext complete = context;
-  if (complete.sequence_length == 0) complete.sequence_length = x.dim() > 2 ? x.size(-2) : x.size(0);
+  if (complete.sequence_length == 0)
+    complete.sequence_length = x.dim() > 2 ? x.size(-2) : x.size(0);
   RoutingResult routing = router_->route(hidden, complete);
   at::Tensor y = experts_->forward(hidden, routing.plan).view(x.sizes());
   if (!own_balancers_.empty()) last_sparsity_ = sparsity(routing.plan);

@@ -1,5 +1,5 @@
-// The Mixture-of-Experts feed-forward layer: a router and its experts. This is what a libtorch model
-// of one's own embeds:
+// The Mixture-of-Experts feed-forward layer: a router and its experts. This is what a libtorch
+// model of one's own embeds:
 //
 //   penstock::MoeOptions options{.d_model = 64, .d_ffn = 128, .experts = 8};
 //   options.router.method = "remoe";

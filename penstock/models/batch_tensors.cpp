@@ -11,7 +11,8 @@ BatchTensors to_tensors(const Batch& batch, const at::Device& device) {
   };
   BatchTensors out;
   out.input.tokens = tensor(batch.inputs, {batch.sequences, batch.length});
-  if (!batch.starts.empty()) out.input.starts = tensor(batch.starts, {batch.sequences, batch.length});
+  if (!batch.starts.empty())
+    out.input.starts = tensor(batch.starts, {batch.sequences, batch.length});
   out.targets = tensor(batch.targets, {batch.sequences * batch.length});
   return out;
 }

@@ -18,8 +18,10 @@ std::int64_t scorer_parameters(const ModelConfig& c) {
   const MoeOptions options = c.moe_options(0);
   const ResolvedRouter router = resolve(options.router);
   const auto found = router.options.find(router.scorer);
-  const auto scorer = scorer_registry().at(router.scorer).make(
-      router_shape(options), found == router.options.end() ? ConfigNode() : found->second);
+  const auto scorer = scorer_registry()
+                          .at(router.scorer)
+                          .make(router_shape(options),
+                                found == router.options.end() ? ConfigNode() : found->second);
   std::int64_t count = 0;
   for (const auto& parameter : scorer->parameters())
     if (parameter.requires_grad()) count += parameter.numel();
@@ -49,7 +51,8 @@ double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequ
                d = static_cast<double>(c.d_model), f = static_cast<double>(c.d_ffn);
   // Granularity leaves k·f unchanged: k·G experts of width f/G.
   const double k_mean = (static_cast<double>(c.moe_layers()) * c.router.k +
-                         static_cast<double>(c.layers - c.moe_layers())) / layers;
+                         static_cast<double>(c.layers - c.moe_layers())) /
+                        layers;
   const double kv = static_cast<double>(c.kv_heads) / static_cast<double>(c.heads);
   return 12 * s * layers * d * d *
          (1 + kv + s / d + 1.5 * f / d * k_mean + static_cast<double>(c.vocab) / (2 * layers * d));
@@ -61,10 +64,10 @@ double useful_training_flops(const ModelConfig& c, double tokens, double attende
   const double q = static_cast<double>(c.heads * c.head_dim),
                kv = static_cast<double>(c.kv_heads * c.head_dim);
   const auto layers = static_cast<double>(c.layers), moe = static_cast<double>(c.moe_layers());
-  double products = layers * d * (2 * q + 2 * kv)                               // q, k, v, o
-                    + (layers - moe) * 3 * d * static_cast<double>(c.d_ffn)    // dense FFN
-                    + d * static_cast<double>(c.vocab);                        // head
-  if (moe > 0) products += moe * d * static_cast<double>(c.total_experts());   // router
+  double products = layers * d * (2 * q + 2 * kv)                             // q, k, v, o
+                    + (layers - moe) * 3 * d * static_cast<double>(c.d_ffn)   // dense FFN
+                    + d * static_cast<double>(c.vocab);                       // head
+  if (moe > 0) products += moe * d * static_cast<double>(c.total_experts());  // router
   double flops = 2 * tokens * products + 4 * layers * q * attended_pairs;
   if (moe > 0) flops += 2 * assignments * 3 * d * static_cast<double>(c.expert_width());
   return 3 * flops;
@@ -84,11 +87,14 @@ TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_bat
   out.optimizer_bytes = 8 * parameters;
   // Saved per token and layer: two norm inputs and outputs, q, k, v, the attention output, and the
   // FFN's fused projection and product (times active experts).
-  const double active = c.moe_layers() > 0 ? c.active_experts() * static_cast<double>(c.expert_width())
-                                           : static_cast<double>(c.d_ffn);
+  const double active = c.moe_layers() > 0
+                            ? c.active_experts() * static_cast<double>(c.expert_width())
+                            : static_cast<double>(c.d_ffn);
   const double per_layer = 4.0 * static_cast<double>(c.d_model) +
-                           2.0 * static_cast<double>((c.heads + c.kv_heads) * c.head_dim) + 3 * active;
-  const double per_token = static_cast<double>(c.layers) * per_layer + 2.0 * static_cast<double>(c.vocab);
+                           2.0 * static_cast<double>((c.heads + c.kv_heads) * c.head_dim) +
+                           3 * active;
+  const double per_token =
+      static_cast<double>(c.layers) * per_layer + 2.0 * static_cast<double>(c.vocab);
   out.activation_bytes =
       static_cast<std::int64_t>(4 * per_token * static_cast<double>(micro_batch * sequence_length));
   return out;

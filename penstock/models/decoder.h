@@ -1,5 +1,5 @@
-// The decoder: Llama- and Qwen2-like models, dense or MoE per layer, by config. The only other model
-// is Transformer-XL. Generation and its cache are not here.
+// The decoder: Llama- and Qwen2-like models, dense or MoE per layer, by config. The only other
+// model is Transformer-XL. Generation and its cache are not here.
 #pragma once
 
 #include <torch/nn/module.h>

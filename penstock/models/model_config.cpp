@@ -12,7 +12,8 @@ ModelConfig ModelConfig::resolved() const {
   if (c.d_ffn == 0) c.d_ffn = 4 * c.d_model;
   if (c.head_dim == 0) {
     PENSTOCK_CHECK(c.d_model % c.heads == 0, "model.d_model = ", c.d_model,
-                   " is not a multiple of model.heads = ", c.heads, "; change one, or set model.head_dim");
+                   " is not a multiple of model.heads = ", c.heads,
+                   "; change one, or set model.head_dim");
     c.head_dim = c.d_model / c.heads;
   }
   PENSTOCK_CHECK(c.heads % c.kv_heads == 0, "model.heads = ", c.heads,
@@ -20,8 +21,9 @@ ModelConfig ModelConfig::resolved() const {
   PENSTOCK_CHECK(c.head_dim % 2 == 0, "the width of a head is ", c.head_dim,
                  "; rotary positions need an even one");
   if (c.router.method == "dense") {
-    PENSTOCK_CHECK(c.router.scorer.empty() && c.router.selector.empty(),
-                   "model.router: method 'dense' has no scorer or selector; name a method or both parts");
+    PENSTOCK_CHECK(
+        c.router.scorer.empty() && c.router.selector.empty(),
+        "model.router: method 'dense' has no scorer or selector; name a method or both parts");
     c.moe = {};
     return c;
   }
@@ -30,8 +32,8 @@ ModelConfig ModelConfig::resolved() const {
                  "; or set model.router.method = \"dense\"");
   PENSTOCK_CHECK(c.d_ffn % c.moe.granularity == 0, "model.d_ffn = ", c.d_ffn,
                  " is not a multiple of model.moe.granularity = ", c.moe.granularity);
-  PENSTOCK_CHECK(c.active_experts() <= static_cast<double>(c.total_experts()), "model.router.k = ",
-                 c.router.k, " is above model.moe.experts = ", c.moe.experts);
+  PENSTOCK_CHECK(c.active_experts() <= static_cast<double>(c.total_experts()),
+                 "model.router.k = ", c.router.k, " is above model.moe.experts = ", c.moe.experts);
   return c;
 }
 

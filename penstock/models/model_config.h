@@ -18,10 +18,12 @@ struct MoeConfig {
 
   template <class V>
   void visit(V& v) {
-    v("experts", experts, {.help = "experts E before granularity; 0 or 1: dense", .min = 0, .max = 65536});
+    v("experts", experts,
+      {.help = "experts E before granularity; 0 or 1: dense", .min = 0, .max = 65536});
     v("granularity", granularity,
       {.help = "G: E -> E*G experts of width f/G, k -> k*G active", .min = 1, .max = 4096});
-    v("first_layers", first_layers, {.help = "only the first n layers are MoE; -1: all", .min = -1});
+    v("first_layers", first_layers,
+      {.help = "only the first n layers are MoE; -1: all", .min = -1});
     v("every", every, {.help = "every n-th layer is MoE, counted from the first", .min = 1});
   }
 };
@@ -51,15 +53,24 @@ struct ModelConfig {
     v("layers", layers, {.help = "decoder layers L", .min = 1, .max = 10000});
     v("heads", heads, {.help = "attention heads", .min = 1, .max = 1 << 16});
     v("kv_heads", kv_heads, {.help = "key/value heads (groups); 0: as heads", .min = 0});
-    v("head_dim", head_dim, {.help = "width of a head; 0: d_model / heads", .min = 0, .max = 1 << 16});
-    v("d_ffn", d_ffn, {.help = "FFN width f of a dense layer or one expert before granularity; 0: 4 d_model", .min = 0, .max = 1 << 24});
-    v("context", context, {.help = "longest sequence the model is meant for; 0: as trained", .min = 0});
+    v("head_dim", head_dim,
+      {.help = "width of a head; 0: d_model / heads", .min = 0, .max = 1 << 16});
+    v("d_ffn", d_ffn,
+      {.help = "FFN width f of a dense layer or one expert before granularity; 0: 4 d_model",
+       .min = 0,
+       .max = 1 << 24});
+    v("context", context,
+      {.help = "longest sequence the model is meant for; 0: as trained", .min = 0});
     v("tie_embeddings", tie_embeddings, {.help = "output head shares the embedding"});
     v("qkv_bias", qkv_bias, {.help = "biases on q, k and v, as Qwen2 has"});
     v("rope_base", rope_base, {.help = "base of the rotary angles", .min = 1});
-    v("rope_adjacent", rope_adjacent, {.help = "rotate adjacent pairs, as llama2.c does, instead of halves"});
+    v("rope_adjacent", rope_adjacent,
+      {.help = "rotate adjacent pairs, as llama2.c does, instead of halves"});
     v("norm_eps", norm_eps, {.help = "epsilon of the RMS norms", .min = 0, .max = 1});
-    v("init_std", init_std, {.help = "standard deviation of initial weights; outputs into the residual stream get std / sqrt(2L)", .min = 0});
+    v("init_std", init_std,
+      {.help = "standard deviation of initial weights; outputs into the residual stream get std / "
+               "sqrt(2L)",
+       .min = 0});
     v("moe", moe);
     v("router", router);
   }

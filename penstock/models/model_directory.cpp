@@ -46,7 +46,8 @@ ModelConfig read_model_config(const std::string& directory) {
   const nlohmann::json config = read_json(path);
   PENSTOCK_CHECK(config.is_object() && config.contains("penstock") &&
                      config["penstock"].is_object() && config["penstock"].contains("model"),
-                 path, ": has no \"penstock\" table; only models that Penstock wrote can be opened");
+                 path,
+                 ": has no \"penstock\" table; only models that Penstock wrote can be opened");
   return read_config<ModelConfig>(from_json(config["penstock"]["model"], path), "model").resolved();
 }
 

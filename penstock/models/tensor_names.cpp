@@ -8,7 +8,8 @@ namespace penstock {
 namespace {
 
 bool ends_with(const std::string& text, const std::string& tail) {
-  return text.size() >= tail.size() && text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
+  return text.size() >= tail.size() &&
+         text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
 }
 
 /// "layer_3.self_attn.q_proj.weight" -> "model.layers.3.self_attn.q_proj.weight".
@@ -27,9 +28,12 @@ void add_gate_up(const std::string& stem, const at::Tensor& fused,
   out[stem + "up_proj.weight"] = fused.narrow(0, f, f);
 }
 
-void add(const std::string& name, const at::Tensor& tensor, std::map<std::string, at::Tensor>& out) {
+void add(const std::string& name, const at::Tensor& tensor,
+         std::map<std::string, at::Tensor>& out) {
   const std::string full = file_name(name);
-  const auto stem = [&](const std::string& tail) { return full.substr(0, full.size() - tail.size()); };
+  const auto stem = [&](const std::string& tail) {
+    return full.substr(0, full.size() - tail.size());
+  };
   if (ends_with(name, "mlp.experts.gate_up")) {
     for (std::int64_t e = 0; e < tensor.size(0); ++e)
       add_gate_up(stem("gate_up") + std::to_string(e) + ".", tensor.select(0, e), out);
@@ -66,8 +70,8 @@ void load_file_tensors(Decoder& model, const std::map<std::string, at::Tensor>& 
   for (auto& [name, target] : wanted) {
     const auto found = tensors.find(name);
     PENSTOCK_CHECK(found != tensors.end(), where, ": tensor '", name, "' is missing");
-    PENSTOCK_CHECK(found->second.sizes() == target.sizes(), where, ": tensor '", name, "' has shape ",
-                   found->second.sizes(), ", the config asks for ", target.sizes());
+    PENSTOCK_CHECK(found->second.sizes() == target.sizes(), where, ": tensor '", name,
+                   "' has shape ", found->second.sizes(), ", the config asks for ", target.sizes());
     target.copy_(found->second);
   }
 }

@@ -16,8 +16,8 @@ namespace penstock {
 /// Balancers' state is under penstock.balancer_<i>.
 std::map<std::string, at::Tensor> file_tensors(Decoder& model);
 
-/// Copies the given tensors into the model. Throws Error naming every kind of mismatch: a missing, an
-/// unknown or a wrongly shaped tensor. `where` stands for the file in errors.
+/// Copies the given tensors into the model. Throws Error naming every kind of mismatch: a missing,
+/// an unknown or a wrongly shaped tensor. `where` stands for the file in errors.
 void load_file_tensors(Decoder& model, const std::map<std::string, at::Tensor>& tensors,
                        const std::string& where);
 

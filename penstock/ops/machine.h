@@ -3,8 +3,9 @@
 
 namespace penstock::ops {
 
-/// fp32 fused multiply-adds per second times 2, over `threads` threads, in a register-only loop with
-/// the widest vectors the processor has. Takes about `seconds`; the best of several short bursts.
+/// fp32 fused multiply-adds per second times 2, over `threads` threads, in a register-only loop
+/// with the widest vectors the processor has. Takes about `seconds`; the best of several short
+/// bursts.
 double measure_peak_flops(int threads, double seconds = 0.2);
 
 /// Largest resident set of this process so far, in bytes.

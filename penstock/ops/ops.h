@@ -21,10 +21,11 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& w,
 /// @param x [..., d];  @param gain [d].  Gradient: x, gain.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps);
 
-/// Rotary position embedding, half-split pairs (i, i + hd/2) as in Hugging Face's Llama, or adjacent
-/// pairs (2i, 2i+1) when `adjacent`.  Angle of pair i at position p: p · base^(−2i/hd)
+/// Rotary position embedding, half-split pairs (i, i + hd/2) as in Hugging Face's Llama, or
+/// adjacent pairs (2i, 2i+1) when `adjacent`.  Angle of pair i at position p: p · base^(−2i/hd)
 /// @param x [B, T, H, hd];  @param positions [B, T] or [T] i64.  Gradient: x.
-at::Tensor rope(const at::Tensor& x, const at::Tensor& positions, double base, bool adjacent = false);
+at::Tensor rope(const at::Tensor& x, const at::Tensor& positions, double base,
+                bool adjacent = false);
 
 /// Causal softmax attention with grouped queries: head h reads key/value head h / (H/Hkv).
 ///   y_t = Σ_{s ≤ t} softmax_s(q_t·k_s · scale) v_s,   s ≥ start[b, t] where given

@@ -17,8 +17,14 @@ using nlohmann::json;
 constexpr double kCutShare = 0.04;
 
 // A number that a chart can hold, short enough not to swell the page.
-json number(double value) { return std::isfinite(value) ? json(std::stod(
-    [&] { char text[32]; std::snprintf(text, sizeof text, "%.6g", value); return std::string(text); }())) : json(); }
+json number(double value) {
+  return std::isfinite(value) ? json(std::stod([&] {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.6g", value);
+    return std::string(text);
+  }()))
+                              : json();
+}
 
 json array(const std::vector<double>& values) {
   json out = json::array();
@@ -51,8 +57,11 @@ json series_of(std::span<const VariantSummary> variants, const char* name, bool 
 json chart(const char* id, json series, const char* y_title) {
   double last = 1;
   for (const auto& one : series) last = std::max(last, one["steps"].back().get<double>());
-  return {{"id", id},         {"series", std::move(series)}, {"x_title", "step"},
-          {"y_title", y_title}, {"x_max", last}};
+  return {{"id", id},
+          {"series", std::move(series)},
+          {"x_title", "step"},
+          {"y_title", y_title},
+          {"x_max", last}};
 }
 
 json loss_chart(std::span<const VariantSummary> variants) {
@@ -87,7 +96,8 @@ void mark_stages(json& out, std::span<const VariantSummary> variants) {
     out["bands"] = {{{"from", nullptr}, {"to", two.mean}, {"label", "stage I"}, {"short", "I"}},
                     {{"from", two.mean}, {"to", end}, {"label", "stage II"}, {"short", "II"}}};
     if (three.count > 0)
-      out["bands"].push_back({{"from", end}, {"to", nullptr}, {"label", "stage III"}, {"short", "III"}});
+      out["bands"].push_back(
+          {{"from", end}, {"to", nullptr}, {"label", "stage III"}, {"short", "III"}});
     return;
   }
   for (const auto& [variant, two, three] : borders) {
@@ -100,7 +110,8 @@ void mark_targets(json& out, std::span<const VariantSummary> variants) {
   std::vector<double> targets;
   for (const auto& variant : variants)
     for (const RunRow* row : variant.rows)
-      if (row->target_sparsity && std::ranges::find(targets, *row->target_sparsity) == targets.end())
+      if (row->target_sparsity &&
+          std::ranges::find(targets, *row->target_sparsity) == targets.end())
         targets.push_back(*row->target_sparsity);
   for (const double target : targets)
     out["lines"].push_back({{"y", target}, {"label", "target 1 − k/E"}});
@@ -114,11 +125,13 @@ json chart_data(std::span<const VariantSummary> variants) {
     if (!chart["series"].empty()) charts.push_back(std::move(chart));
   };
   add(loss_chart(variants));
-  json validation = chart("validation", series_of(variants, "validation_loss", false), "nats per token");
+  json validation =
+      chart("validation", series_of(variants, "validation_loss", false), "nats per token");
   validation["points"] = true;
   validation["x_min"] = 0;
   add(std::move(validation));
-  json sparsity = chart("sparsity", series_of(variants, "sparsity", false), "share of gates that are off");
+  json sparsity =
+      chart("sparsity", series_of(variants, "sparsity", false), "share of gates that are off");
   sparsity["lines"] = json::array();
   sparsity["y_max"] = 1;
   mark_stages(sparsity, variants);

@@ -8,8 +8,8 @@
 
 namespace penstock::study {
 
-/// {"charts": [{"id", "series", axes, bands, lines}, ...]}: "loss", "validation", and where a variant
-/// routes, "sparsity", "active" and "lambda". A chart without any series is left out.
+/// {"charts": [{"id", "series", axes, bands, lines}, ...]}: "loss", "validation", and where a
+/// variant routes, "sparsity", "active" and "lambda". A chart without any series is left out.
 nlohmann::json chart_data(std::span<const VariantSummary> variants);
 
 /// Whether chart_data has the chart of that id.

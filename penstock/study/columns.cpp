@@ -73,8 +73,7 @@ std::vector<Column> filled_columns(std::span<const VariantSummary> variants) {
 
 std::string pair_text(const PairedComparison& pair) {
   const auto& d = pair.difference;
-  std::string out =
-      fmt::format("{} − {}: {:+.4f}", pair.first, pair.second, d.difference.mean);
+  std::string out = fmt::format("{} − {}: {:+.4f}", pair.first, pair.second, d.difference.mean);
   if (!d.difference.sd) return out + " (one seed: no spread)";
   out += fmt::format(" ± {:.4f} (sd over {} seeds; 95 % interval of the mean {:+.4f} to {:+.4f})",
                      *d.difference.sd, d.difference.count, d.difference.mean - *d.half_width,

@@ -12,12 +12,23 @@ std::string escape(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
@@ -42,8 +53,9 @@ std::string dot(std::size_t variant) {
 std::string heat_map(const HeatMap& map) {
   std::size_t longest = 0;
   for (const auto& row : map.rows) longest = std::max(longest, row.name.size());
-  std::string out = fmt::format("<div class=\"scroll\"><table class=\"heat\" style=\"--names:{}px\"><tr><th></th>",
-                                std::clamp<std::size_t>(longest * 8 + 12, 40, 180));
+  std::string out = fmt::format(
+      "<div class=\"scroll\"><table class=\"heat\" style=\"--names:{}px\"><tr><th></th>",
+      std::clamp<std::size_t>(longest * 8 + 12, 40, 180));
   const bool crowded = map.columns.size() > 16;
   for (std::size_t i = 0; i < map.columns.size(); ++i)
     out += "<th scope=\"col\">" + (crowded && i % 8 != 0 ? "" : escape(map.columns[i])) + "</th>";
@@ -60,12 +72,12 @@ std::string heat_map(const HeatMap& map) {
       const double share = map.max > 0 ? std::clamp(row.values[i] / map.max, 0.0, 1.0) : 0.0;
       const std::string number = fmt::format("{:.{}f}", row.values[i] * map.scale, map.digits);
       const std::string column = i < map.columns.size() ? map.columns[i] : fmt::to_string(i);
-      out += fmt::format("<td{} style=\"--v:{:.3f}\" title=\"{}\">{}</td>",
-                         share > 0.62 ? " class=\"high\"" : "", share,
-                         escape(fmt::format("{}{}, {}: {:.{}f}{}", group.empty() ? "" : group + ", ",
-                                            row.name, column, row.values[i] * map.scale,
-                                            map.digits + 1, map.unit)),
-                         crowded ? "" : number);
+      out += fmt::format(
+          "<td{} style=\"--v:{:.3f}\" title=\"{}\">{}</td>", share > 0.62 ? " class=\"high\"" : "",
+          share,
+          escape(fmt::format("{}{}, {}: {:.{}f}{}", group.empty() ? "" : group + ", ", row.name,
+                             column, row.values[i] * map.scale, map.digits + 1, map.unit)),
+          crowded ? "" : number);
     }
     out += "</tr>";
   }

@@ -26,13 +26,14 @@ struct HeatRow {
 struct HeatMap {
   std::vector<HeatRow> rows;
   std::vector<std::string> columns;
-  double max = 1;           ///< the value of the strongest colour; the weakest is 0
-  int digits = 0;           ///< after the point, in the cells
-  double scale = 1;         ///< cells show value · scale
-  std::string unit;         ///< behind the number in hover texts
+  double max = 1;    ///< the value of the strongest colour; the weakest is 0
+  int digits = 0;    ///< after the point, in the cells
+  double scale = 1;  ///< cells show value · scale
+  std::string unit;  ///< behind the number in hover texts
 };
 
-/// A table of coloured cells. Numbers stand in the cells up to 16 columns and always in hover texts.
+/// A table of coloured cells. Numbers stand in the cells up to 16 columns and always in hover
+/// texts.
 std::string heat_map(const HeatMap& map);
 /// The legend of the colours.
 std::string heat_scale(double max, const std::string& low, const std::string& high);

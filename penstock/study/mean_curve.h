@@ -12,9 +12,9 @@ struct MeanCurve {
   std::vector<double> steps, mean, low, high;
 };
 
-/// Means at the steps of the first curve, up to where the shortest ends; the others are interpolated
-/// linearly. With `logarithmic`, means and interpolation are those of the logarithms (values > 0;
-/// others are left out).
+/// Means at the steps of the first curve, up to where the shortest ends; the others are
+/// interpolated linearly. With `logarithmic`, means and interpolation are those of the logarithms
+/// (values > 0; others are left out).
 MeanCurve mean_curve(std::span<const Curve* const> curves, bool logarithmic);
 
 }  // namespace penstock::study

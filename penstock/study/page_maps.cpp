@@ -44,8 +44,11 @@ double imbalance(const Matrix& load) {
   return load.empty() ? 0 : sum / static_cast<double>(load.size());
 }
 
-std::string load_card(const VariantSummary& variant, std::size_t index, const RunRow& row, double max) {
-  HeatMap map{.columns = expert_names(row.validation->load), .max = max, .scale = 100,
+std::string load_card(const VariantSummary& variant, std::size_t index, const RunRow& row,
+                      double max) {
+  HeatMap map{.columns = expert_names(row.validation->load),
+              .max = max,
+              .scale = 100,
               .unit = " % of tokens"};
   for (std::size_t l = 0; l < row.validation->load.size(); ++l)
     map.rows.push_back({fmt::format("layer {}", l), row.validation->load[l], ""});
@@ -54,7 +57,8 @@ std::string load_card(const VariantSummary& variant, std::size_t index, const Ru
     if (one->validation && !one->validation->load.empty())
       spreads.push_back(imbalance(one->validation->load));
   return fmt::format(
-      "<figure class=\"card\"><h3>{}{}</h3>{}<figcaption>Seed {}. Imbalance (sd ÷ mean over experts, "
+      "<figure class=\"card\"><h3>{}{}</h3>{}<figcaption>Seed {}. Imbalance (sd ÷ mean over "
+      "experts, "
       "mean over layers): {} over {} seed{}.</figcaption></figure>",
       dot(index), escape(variant.label), heat_map(map), row.seed,
       spread_text(spread(spreads), [](double x) { return fmt::format("{:.2f}", x); }),
@@ -65,13 +69,16 @@ std::string domain_load_card(const VariantSummary& variant, std::size_t index, c
                              double max) {
   const auto& by_domain = row.validation->load_by_domain;
   if (by_domain.empty()) return "";
-  HeatMap map{.columns = expert_names(row.validation->load), .max = max, .scale = 100,
+  HeatMap map{.columns = expert_names(row.validation->load),
+              .max = max,
+              .scale = 100,
               .unit = " % of tokens"};
   for (std::size_t l = 0; l < row.validation->load.size(); ++l)
     for (const auto& [domain, load] : by_domain)
       if (l < load.size()) map.rows.push_back({domain, load[l], fmt::format("layer {}", l)});
-  return fmt::format("<figure class=\"card\"><h3>{}{}</h3>{}<figcaption>Seed {}.</figcaption></figure>",
-                     dot(index), escape(variant.label), heat_map(map), row.seed);
+  return fmt::format(
+      "<figure class=\"card\"><h3>{}{}</h3>{}<figcaption>Seed {}.</figcaption></figure>",
+      dot(index), escape(variant.label), heat_map(map), row.seed);
 }
 
 // Mean over seeds: layers and domains, unlike experts, are the same thing in every run.
@@ -99,13 +106,16 @@ Matrix mean_active(const VariantSummary& variant, const std::vector<std::string>
 std::string bar_card(Variants variants, const Column& column) {
   double max = 0;
   for (const auto& variant : variants) max = std::max(max, column.value(variant).mean);
-  std::string out = fmt::format("<figure class=\"card\"><h3>{}</h3><div class=\"bars\">", escape(column.title));
+  std::string out =
+      fmt::format("<figure class=\"card\"><h3>{}</h3><div class=\"bars\">", escape(column.title));
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const Spread value = column.value(variants[i]);
-    out += fmt::format("<span>{}{}</span><span class=\"track\"><i style=\"--color:var(--c{});width:{:.1f}%\"></i></span>"
-                       "<span class=\"value\">{}</span>",
-                       dot(i), escape(variants[i].label), i % 8, max > 0 ? 100 * value.mean / max : 0,
-                       escape(column.text(variants[i])));
+    out += fmt::format(
+        "<span>{}{}</span><span class=\"track\"><i "
+        "style=\"--color:var(--c{});width:{:.1f}%\"></i></span>"
+        "<span class=\"value\">{}</span>",
+        dot(i), escape(variants[i].label), i % 8, max > 0 ? 100 * value.mean / max : 0,
+        escape(column.text(variants[i])));
   }
   return out + "</div><figcaption>" + escape(column.explanation) + "</figcaption></figure>";
 }
@@ -136,7 +146,8 @@ std::string load_section(Variants variants) {
       "<h2>Load of the experts</h2><p class=\"note\">Percent of the validation tokens that each "
       "expert (columns) of each layer (rows) receives. A layer's row adds up to 100 times its "
       "active experts per token. One run per variant: experts of different seeds do not "
-      "correspond.</p>" + grid + whole + "</div>" + heat_scale(max, "0 %", fmt::format("{:.0f} %", 100 * max));
+      "correspond.</p>" +
+      grid + whole + "</div>" + heat_scale(max, "0 %", fmt::format("{:.0f} %", 100 * max));
   if (!by_domain.empty())
     out += "<details open><summary>Load by domain</summary>" + grid + by_domain + "</div>" +
            heat_scale(domain_max, "0 %", fmt::format("{:.0f} %", 100 * domain_max)) + "</details>";
@@ -168,7 +179,8 @@ std::string active_section(Variants variants) {
     cards += fmt::format("<figure class=\"card\"><h3>{}{}</h3>{}</figure>", dot(i),
                          escape(variants[i].label), heat_map(map));
   }
-  return "<h2>Active experts per token</h2><p class=\"note\">By layer (rows) and domain (columns) on "
+  return "<h2>Active experts per token</h2><p class=\"note\">By layer (rows) and domain (columns) "
+         "on "
          "the validation split, mean over seeds.</p><div class=\"grid\">" +
          cards + "</div>" + heat_scale(max, "0", fmt::format("{:.2f}", max));
 }
@@ -178,7 +190,8 @@ std::string speed_section(Variants variants) {
   for (const auto& column : filled_columns(variants))
     if (column.title == "tokens/s" || column.title == "share of peak" || column.title == "memory")
       cards += bar_card(variants, column);
-  return cards.empty() ? "" : "<h2>Speed and memory</h2><div class=\"grid thirds\">" + cards + "</div>";
+  return cards.empty() ? ""
+                       : "<h2>Speed and memory</h2><div class=\"grid thirds\">" + cards + "</div>";
 }
 
 }  // namespace penstock::study

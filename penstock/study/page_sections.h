@@ -1,4 +1,5 @@
-// The sections of the report that are plain HTML. Each returns "" where the rows have nothing for it.
+// The sections of the report that are plain HTML. Each returns "" where the rows have nothing for
+// it.
 #pragma once
 
 #include <span>

@@ -14,12 +14,14 @@ namespace {
 std::string spread_html(const Spread& value, const std::function<std::string(double)>& format) {
   if (value.count == 0) return "–";
   std::string out = escape(format(value.mean));
-  if (value.sd && *value.sd > 0) out += " <span class=\"sd\">± " + escape(format(*value.sd)) + "</span>";
+  if (value.sd && *value.sd > 0)
+    out += " <span class=\"sd\">± " + escape(format(*value.sd)) + "</span>";
   return out;
 }
 
 // The variant with the lowest mean, where there is something to choose from.
-const VariantSummary* lowest(Variants variants, const std::function<Spread(const VariantSummary&)>& value) {
+const VariantSummary* lowest(Variants variants,
+                             const std::function<Spread(const VariantSummary&)>& value) {
   if (variants.size() < 2) return nullptr;
   const VariantSummary* best = nullptr;
   for (const auto& variant : variants)
@@ -42,7 +44,8 @@ std::string fixed4(double value) { return fmt::format("{:.4f}", value); }
 
 std::string pairs_table(std::span<const PairedComparison> pairs) {
   std::string out =
-      "<div class=\"scroll\"><table class=\"pairs\"><tr><th>difference in validation loss, seed by seed</th>"
+      "<div class=\"scroll\"><table class=\"pairs\"><tr><th>difference in validation loss, seed by "
+      "seed</th>"
       "<th>mean</th><th>sd</th><th>95 % interval of the mean</th><th>first is lower</th></tr>";
   for (const auto& pair : pairs) {
     const auto& d = pair.difference;
@@ -65,7 +68,8 @@ std::string setting(const VariantSummary& variant, const std::string& key) {
   return it == settings.end() ? "–" : it->second;
 }
 
-std::string settings_table(Variants variants, const std::vector<std::string>& keys, bool by_variant) {
+std::string settings_table(Variants variants, const std::vector<std::string>& keys,
+                           bool by_variant) {
   std::string out = "<div class=\"scroll\"><table class=\"settings\"><tr><th>key</th>";
   if (by_variant)
     for (std::size_t i = 0; i < variants.size(); ++i)
@@ -86,9 +90,12 @@ std::string settings_table(Variants variants, const std::vector<std::string>& ke
 
 std::string results_section(Variants variants) {
   const auto columns = filled_columns(variants);
-  std::string out = "<h2>Results</h2><div class=\"card\"><div class=\"scroll\"><table class=\"results\"><tr><th>variant</th><th title=\"runs\">seeds</th>";
+  std::string out =
+      "<h2>Results</h2><div class=\"card\"><div class=\"scroll\"><table "
+      "class=\"results\"><tr><th>variant</th><th title=\"runs\">seeds</th>";
   for (const auto& column : columns)
-    out += fmt::format("<th title=\"{}\">{}</th>", escape(column.explanation), escape(column.title));
+    out +=
+        fmt::format("<th title=\"{}\">{}</th>", escape(column.explanation), escape(column.title));
   out += "</tr>";
   for (std::size_t i = 0; i < variants.size(); ++i) {
     out += fmt::format("<tr><td>{}{}</td><td>{}</td>", dot(i), escape(variants[i].label),
@@ -103,9 +110,10 @@ std::string results_section(Variants variants) {
   out += "</table></div>";
   const auto pairs = compare_pairs(variants);
   if (!pairs.empty()) out += pairs_table(pairs);
-  out += "</div><p class=\"note\">Mean ± standard deviation over seeds. Losses are nats per token; "
-         "the tinted cell is the lowest mean of its column, which by itself says nothing about "
-         "significance";
+  out +=
+      "</div><p class=\"note\">Mean ± standard deviation over seeds. Losses are nats per token; "
+      "the tinted cell is the lowest mean of its column, which by itself says nothing about "
+      "significance";
   out += pairs.empty() ? ".</p>" : ": see the differences seed by seed below the table.</p>";
   return out;
 }
@@ -117,7 +125,8 @@ std::string domain_section(Variants variants) {
       if (row->validation)
         for (const auto& [name, loss] : row->validation->by_domain) domains.insert(name);
   if (domains.empty()) return "";
-  std::string out = "<h2>Validation loss by domain</h2><div class=\"card scroll\"><table><tr><th>domain</th>";
+  std::string out =
+      "<h2>Validation loss by domain</h2><div class=\"card scroll\"><table><tr><th>domain</th>";
   for (std::size_t i = 0; i < variants.size(); ++i)
     out += "<th>" + dot(i) + escape(variants[i].label) + "</th>";
   out += "</tr>";
@@ -125,9 +134,9 @@ std::string domain_section(Variants variants) {
     const auto value = [&](const VariantSummary& v) { return domain_loss(v, domain); };
     out += "<tr><td>" + escape(domain) + "</td>";
     for (const auto& variant : variants)
-      out += fmt::format("<td{}>{}</td>",
-                         lowest(variants, value) == &variant ? " class=\"best\"" : "",
-                         spread_html(value(variant), fixed4));
+      out +=
+          fmt::format("<td{}>{}</td>", lowest(variants, value) == &variant ? " class=\"best\"" : "",
+                      spread_html(value(variant), fixed4));
     out += "</tr>";
   }
   return out + "</table></div>";
@@ -162,12 +171,16 @@ std::string reproduce_section(const StudyResults& results) {
   std::string out = "<h2>How to reproduce</h2><div class=\"card\">";
   if (!results.command.empty())
     out += "<div class=\"scroll\"><pre>" + escape(results.command) + "</pre></div>";
-  out += "<details><summary>Runs and their configuration hashes</summary><div class=\"scroll\"><table><tr>"
-         "<th>variant</th><th>seed</th><th>steps</th><th>hours</th><th>date</th><th>hash</th></tr>";
+  out +=
+      "<details><summary>Runs and their configuration hashes</summary><div "
+      "class=\"scroll\"><table><tr>"
+      "<th>variant</th><th>seed</th><th>steps</th><th>hours</th><th>date</th><th>hash</th></tr>";
   for (const auto& row : results.rows)
-    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2f}</td><td>{}</td><td><code>{}</code></td></tr>",
-                       escape(row.label), row.seed, row.steps, row.seconds / 3600,
-                       escape(row.finished_at), escape(row.config_hash));
+    out += fmt::format(
+        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2f}</td><td>{}</td><td><code>{}</code></td></"
+        "tr>",
+        escape(row.label), row.seed, row.steps, row.seconds / 3600, escape(row.finished_at),
+        escape(row.config_hash));
   return out + "</table></div></details></div>";
 }
 

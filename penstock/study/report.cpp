@@ -28,7 +28,8 @@ void write_run_report(const std::string& run_directory) {
   if (!name.empty()) row.label = name;
   results.name = results.title = row.label;
   results.claim = study::plain_setting(row.settings, "description");
-  results.command = "penstock train " + run_directory + "/config.toml --out " + run_directory + "-again";
+  results.command =
+      "penstock train " + run_directory + "/config.toml --out " + run_directory + "-again";
   results.rows.push_back(std::move(row));
   write_page(results, run_directory);
 }

@@ -47,32 +47,37 @@ std::string header(const StudyResults& results) {
   const auto planned = std::max<std::ptrdiff_t>(results.planned_runs, done);
   std::string out = "<h1>" + escape(results.title) + "</h1>";
   if (!results.claim.empty()) out += "<p class=\"claim\">" + escape(results.claim) + "</p>";
-  out += "<dl class=\"facts\">" + fact("Data", joined(corpora)) + fact("Seeds", seed_list) +
-         fact("Runs", done == planned ? fmt::format("{} finished", done)
-                                      : fmt::format("{} of {} finished", done, planned)) +
-         fact("Training time", seconds > 0 ? fmt::format("{:.0f} min", std::ceil(seconds / 60)) : "") +
-         fact("Machine", joined(machines)) +
-         fact("Measured peak", peak > 0 ? with_prefix(peak, "FLOP/s") : "");
+  out +=
+      "<dl class=\"facts\">" + fact("Data", joined(corpora)) + fact("Seeds", seed_list) +
+      fact("Runs", done == planned ? fmt::format("{} finished", done)
+                                   : fmt::format("{} of {} finished", done, planned)) +
+      fact("Training time", seconds > 0 ? fmt::format("{:.0f} min", std::ceil(seconds / 60)) : "") +
+      fact("Machine", joined(machines)) +
+      fact("Measured peak", peak > 0 ? with_prefix(peak, "FLOP/s") : "");
   dates.erase("");
   if (!dates.empty())
-    out += fact("Date", *dates.begin() == *dates.rbegin() ? *dates.begin()
-                                                          : *dates.begin() + " to " + *dates.rbegin());
+    out +=
+        fact("Date", *dates.begin() == *dates.rbegin() ? *dates.begin()
+                                                       : *dates.begin() + " to " + *dates.rbegin());
   return out + "</dl>";
 }
 
 std::string chart_card(const char* id, const char* title, const std::string& caption) {
-  return fmt::format("<figure class=\"card\"><h3>{}</h3><div class=\"chart\"><canvas id=\"{}\" role=\"img\" "
-                     "aria-label=\"{}\"></canvas></div><figcaption>{}</figcaption></figure>",
-                     title, id, title, escape(caption));
+  return fmt::format(
+      "<figure class=\"card\"><h3>{}</h3><div class=\"chart\"><canvas id=\"{}\" role=\"img\" "
+      "aria-label=\"{}\"></canvas></div><figcaption>{}</figcaption></figure>",
+      title, id, title, escape(caption));
 }
 
 std::string loss_charts(const nlohmann::json& data, bool several_seeds) {
   const std::string band = several_seeds ? " Lines are means over seeds, bands their range." : "";
   std::string out;
   if (has_chart(data, "loss"))
-    out += chart_card("loss", "Training loss",
-                      "Cross-entropy without auxiliary losses, smoothed over a fiftieth of the run. "
-                      "The axis leaves out the first steps." + band);
+    out +=
+        chart_card("loss", "Training loss",
+                   "Cross-entropy without auxiliary losses, smoothed over a fiftieth of the run. "
+                   "The axis leaves out the first steps." +
+                       band);
   if (has_chart(data, "validation"))
     out += chart_card("validation", "Validation loss",
                       "Measured during training on a fixed part of the validation split." + band);
@@ -92,7 +97,8 @@ std::string stage_table(Variants variants) {
                         spread_text(variants[i].settled_step, whole));
   }
   if (rows.empty()) return "";
-  return "<div class=\"card\"><h3>ReMoE’s stages</h3><div class=\"scroll\"><table><tr><th>variant</th>"
+  return "<div class=\"card\"><h3>ReMoE’s stages</h3><div "
+         "class=\"scroll\"><table><tr><th>variant</th>"
          "<th>stage II begins</th><th>stage III begins</th></tr>" +
          rows + "</table></div><p class=\"note\">" + escape(kStageRule) + "</p></div>";
 }
@@ -101,11 +107,13 @@ std::string routing_charts(const nlohmann::json& data, Variants variants) {
   const std::string stages = stage_table(variants);
   std::string out;
   if (has_chart(data, "sparsity"))
-    out += chart_card("sparsity", "Sparsity", "Mean over layers of the share of gates that are off.");
+    out +=
+        chart_card("sparsity", "Sparsity", "Mean over layers of the share of gates that are off.");
   if (has_chart(data, "lambda"))
-    out += chart_card("lambda", "Regulariser’s weight λ",
-                      "Raised by the factor α after every step that is less sparse than the target, "
-                      "and lowered by it otherwise.");
+    out +=
+        chart_card("lambda", "Regulariser’s weight λ",
+                   "Raised by the factor α after every step that is less sparse than the target, "
+                   "and lowered by it otherwise.");
   if (has_chart(data, "active"))
     out += chart_card("active", "Active experts", "Mean per token and MoE layer, while training.");
   if (out.empty()) return "";
@@ -129,11 +137,15 @@ std::string report_page(const StudyResults& results) {
   out += assets::report_css;
   out += "</style></head><body><main>" + header(results) + results_section(variants);
   out += loss_charts(data, several_seeds) + routing_charts(data, variants);
-  out += "<noscript><p class=\"note\">The line charts need JavaScript; everything else is here.</p></noscript>";
+  out +=
+      "<noscript><p class=\"note\">The line charts need JavaScript; everything else is "
+      "here.</p></noscript>";
   out += load_section(variants) + active_section(variants) + domain_section(variants);
   out += speed_section(variants) + settings_section(variants) + reproduce_section(results);
-  out += "<footer>Written by Penstock " PENSTOCK_VERSION ". Charts by Chart.js (MIT licence).</footer></main>";
-  out += "<script type=\"application/json\" id=\"data\">" + script_json(data) + "</script>\n<script>";
+  out += "<footer>Written by Penstock " PENSTOCK_VERSION
+         ". Charts by Chart.js (MIT licence).</footer></main>";
+  out +=
+      "<script type=\"application/json\" id=\"data\">" + script_json(data) + "</script>\n<script>";
   out += assets::chart_js;
   out += "</script>\n<script>\n";
   out += assets::report_js;

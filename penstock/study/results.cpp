@@ -47,7 +47,8 @@ json rows_to_json(std::span<const RunRow> rows) {
 
 json spread_json(const Spread& spread) {
   if (spread.count == 0) return nullptr;
-  return {{"n", spread.count}, {"mean", spread.mean}, {"sd", spread.sd ? json(*spread.sd) : json()}};
+  return {
+      {"n", spread.count}, {"mean", spread.mean}, {"sd", spread.sd ? json(*spread.sd) : json()}};
 }
 
 // The spread of whatever `value` finds in the rows.
@@ -146,9 +147,8 @@ json to_json(const StudyResults& results) {
                       {"second", pair.second},
                       {"difference", spread_json(pair.difference.difference)},
                       {"first_lower", pair.difference.lower},
-                      {"half_width_95", pair.difference.half_width
-                                            ? json(*pair.difference.half_width)
-                                            : json()}});
+                      {"half_width_95",
+                       pair.difference.half_width ? json(*pair.difference.half_width) : json()}});
   return {{"format", kStudyFormat},
           {"version", kVersion},
           {"name", results.name},
@@ -166,8 +166,8 @@ StudyResults results_from_json(const json& object, const std::string& where) {
           .title = string_or(object, "title", "", where),
           .claim = string_or(object, "claim", "", where),
           .command = string_or(object, "command", "", where),
-          .planned_runs = static_cast<int>(
-              std::clamp(number_or(object, "planned_runs", 0, where), 0.0, 1e6)),
+          .planned_runs =
+              static_cast<int>(std::clamp(number_or(object, "planned_runs", 0, where), 0.0, 1e6)),
           .rows = rows_from_json(object, where)};
 }
 
@@ -197,8 +197,7 @@ void merge_kept_rows(const std::string& path, std::span<const RunRow> rows) {
   });
   const json object = {
       {"format", kRowsFormat}, {"version", kVersion}, {"rows", rows_to_json(kept)}};
-  write_file_atomically(real_file_system(), path,
-                        object.dump(1, ' ', false, kReplace) + "\n");
+  write_file_atomically(real_file_system(), path, object.dump(1, ' ', false, kReplace) + "\n");
 }
 
 }  // namespace penstock::study

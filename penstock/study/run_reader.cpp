@@ -126,9 +126,8 @@ std::string date_of(const std::string& path) {
   std::error_code error;
   const auto written = fs::last_write_time(path, error);
   if (error) return "";
-  const std::time_t time = std::chrono::system_clock::to_time_t(
-      std::chrono::file_clock::to_sys(
-          std::chrono::time_point_cast<std::chrono::file_clock::duration>(written)));
+  const std::time_t time = std::chrono::system_clock::to_time_t(std::chrono::file_clock::to_sys(
+      std::chrono::time_point_cast<std::chrono::file_clock::duration>(written)));
   std::tm utc{};
   gmtime_r(&time, &utc);
   char text[32];
@@ -148,7 +147,8 @@ void take_finished(RunRow& row, const json& finished, const std::string& path) {
   row.seconds = number_or(finished, "seconds", row.seconds, path);
   row.peak_flops = number_or(finished, "peak_flops", 0, path);
   row.machine = string_or(finished, "machine", "", path);
-  if (const double target = number_or(finished, "target_sparsity", NAN, path); std::isfinite(target))
+  if (const double target = number_or(finished, "target_sparsity", NAN, path);
+      std::isfinite(target))
     row.target_sparsity = target;
   if (finished.contains("validation") && finished["validation"].is_object())
     row.validation = evaluation_from_json(finished["validation"], path + ": validation");

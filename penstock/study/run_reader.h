@@ -1,5 +1,5 @@
-// A run directory to a row: reads config.toml, metrics.jsonl and finished.json as the trainer leaves
-// them. Writes nothing.
+// A run directory to a row: reads config.toml, metrics.jsonl and finished.json as the trainer
+// leaves them. Writes nothing.
 #pragma once
 
 #include <string>

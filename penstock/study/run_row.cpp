@@ -64,9 +64,8 @@ std::optional<double> Evaluation::active_experts() const {
 json to_json(const Evaluation& evaluation) {
   json domains = json::object();
   for (const auto& [name, domain] : evaluation.by_domain)
-    domains[name] = {{"loss", domain.loss},
-                     {"bits_per_byte", domain.bits_per_byte},
-                     {"tokens", domain.tokens}};
+    domains[name] = {
+        {"loss", domain.loss}, {"bits_per_byte", domain.bits_per_byte}, {"tokens", domain.tokens}};
   json out = {{"loss", evaluation.loss},
               {"bits_per_byte", evaluation.bits_per_byte},
               {"tokens", evaluation.tokens},

@@ -1,5 +1,5 @@
-// One run of a study as data: what it was, how it ended, and its curves thinned for drawing. Not the
-// run directory itself (run_reader.h makes a row from one) and not the study (results.h).
+// One run of a study as data: what it was, how it ended, and its curves thinned for drawing. Not
+// the run directory itself (run_reader.h makes a row from one) and not the study (results.h).
 #pragma once
 
 #include <cstdint>
@@ -78,7 +78,8 @@ struct RunRow {
 
 nlohmann::json to_json(const Evaluation& evaluation);
 nlohmann::json to_json(const RunRow& row);
-/// Reads the trainer's object; absent parts stay empty. Throws Error naming `where` for a wrong type.
+/// Reads the trainer's object; absent parts stay empty. Throws Error naming `where` for a wrong
+/// type.
 Evaluation evaluation_from_json(const nlohmann::json& object, const std::string& where);
 /// Throws Error naming `where` for a missing key or a wrong type.
 RunRow row_from_json(const nlohmann::json& object, const std::string& where);

@@ -121,21 +121,22 @@ void check_matches(const StudyConfig& study, const ConfigNode& variants) {
 StudyConfig read_study(const std::string& path, std::span<const std::string> overrides) {
   const ConfigNode root = read_toml(path);
   const auto fields = read_config<StudyFields>(root);
-  refuse_other_tables(fields.tables,
-                      {"set", "variants", "name", "title", "claim", "base", "seeds"}, "");
+  refuse_other_tables(fields.tables, {"set", "variants", "name", "title", "claim", "base", "seeds"},
+                      "");
   const auto variants = fields.tables.find("variants");
   PENSTOCK_CHECK(variants != fields.tables.end() && !variants->second.table().empty(), path,
                  ": a study needs at least one [variants.NAME] table");
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
 
-  StudyConfig study{.path = path, .name = fields.name, .title = fields.title, .claim = fields.claim};
+  StudyConfig study{
+      .path = path, .name = fields.name, .title = fields.title, .claim = fields.claim};
   if (study.name.empty()) study.name = std::filesystem::path(path).stem().string();
   check_name(study.name, path + ": name");
   if (study.title.empty()) study.title = study.name;
   study.seeds = fields.seeds;
   PENSTOCK_CHECK(!study.seeds.empty(), path, ": seeds is empty; give at least one");
-  PENSTOCK_CHECK(std::set(study.seeds.begin(), study.seeds.end()).size() == study.seeds.size(), path,
-                 ": seeds has the same seed twice");
+  PENSTOCK_CHECK(std::set(study.seeds.begin(), study.seeds.end()).size() == study.seeds.size(),
+                 path, ": seeds has the same seed twice");
 
   std::vector<std::pair<int, std::string>> order;
   for (const auto& [name, node] : variants->second.table()) {

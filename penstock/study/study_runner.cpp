@@ -56,12 +56,12 @@ class Session {
   }
 
   StudyResults results() const {
-    StudyResults out{.name = study_.name,
-                     .title = study_.title,
-                     .claim = study_.claim,
-                     .command = options_.command,
-                     .planned_runs =
-                         static_cast<int>(study_.variants.size() * study_.seeds.size())};
+    StudyResults out{
+        .name = study_.name,
+        .title = study_.title,
+        .claim = study_.claim,
+        .command = options_.command,
+        .planned_runs = static_cast<int>(study_.variants.size() * study_.seeds.size())};
     for (const auto& variant : study_.variants)
       for (const std::int64_t seed : study_.seeds)
         if (const auto it = rows_.find({variant.name, seed}); it != rows_.end())
@@ -88,18 +88,17 @@ class Session {
     if (!variant.match_compute.empty()) {
       const auto target = rows_.find({variant.match_compute, seed});
       if (target == rows_.end()) return std::nullopt;
-      recipe.set("train.steps",
-                 ConfigNode(matched_steps(target->second.total_flops, hooks_.flops_per_step(recipe)),
-                            "match_compute"));
+      recipe.set("train.steps", ConfigNode(matched_steps(target->second.total_flops,
+                                                         hooks_.flops_per_step(recipe)),
+                                           "match_compute"));
       recipe = hooks_.resolve(recipe);
     }
     Planned planned{.recipe = std::move(recipe)};
     planned.hash = config_hash(planned.recipe, hooks_.corpus_hash(planned.recipe));
     // The hash in the name keeps runs of an edited recipe apart from those of the earlier one.
-    planned.directory =
-        (fs::path(options_.output) / "runs" /
-         fmt::format("{}-seed-{}-{}", variant.name, seed, planned.hash))
-            .string();
+    planned.directory = (fs::path(options_.output) / "runs" /
+                         fmt::format("{}-seed-{}-{}", variant.name, seed, planned.hash))
+                            .string();
     return planned;
   }
 
@@ -159,7 +158,8 @@ class Session {
 }  // namespace
 
 std::int64_t matched_steps(double target_flops, double flops_per_step) {
-  PENSTOCK_CHECK(target_flops > 0, "match_compute: the named variant's metrics.jsonl states no FLOPs");
+  PENSTOCK_CHECK(target_flops > 0,
+                 "match_compute: the named variant's metrics.jsonl states no FLOPs");
   PENSTOCK_ASSERT(flops_per_step > 0);
   return std::max<std::int64_t>(1, std::llround(target_flops / flops_per_step));
 }

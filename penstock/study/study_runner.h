@@ -26,11 +26,11 @@ struct StudyHooks {
 StudyHooks training_hooks(std::FILE* progress);
 
 struct StudyOptions {
-  std::string output;              ///< folder for runs/, results.json and report.html
-  std::string kept_rows;           ///< file of finished rows to use and to extend; "" for none
-  std::string command;             ///< shown as the way to reproduce
-  bool report_only = false;        ///< train nothing
-  std::FILE* progress = nullptr;   ///< one line per run; null for silence
+  std::string output;             ///< folder for runs/, results.json and report.html
+  std::string kept_rows;          ///< file of finished rows to use and to extend; "" for none
+  std::string command;            ///< shown as the way to reproduce
+  bool report_only = false;       ///< train nothing
+  std::FILE* progress = nullptr;  ///< one line per run; null for silence
 };
 
 struct StudyOutcome {
@@ -41,11 +41,12 @@ struct StudyOutcome {
 /// The steps at which a variant has spent `target_flops`: target ÷ per step, to the nearest, ≥ 1.
 std::int64_t matched_steps(double target_flops, double flops_per_step);
 
-/// Trains every (variant, seed) that neither the output folder nor the kept rows hold finished under
-/// the same config hash, seed by seed. Unfinished runs resume. Variants with match_compute come last
-/// within a seed; their train.steps is set so that steps · flops_per_step equals the useful FLOPs
-/// that the named variant's run with that seed really spent. results.json, the report and the kept
-/// rows are brought up to date after every run. All recipes are checked before anything is trained.
+/// Trains every (variant, seed) that neither the output folder nor the kept rows hold finished
+/// under the same config hash, seed by seed. Unfinished runs resume. Variants with match_compute
+/// come last within a seed; their train.steps is set so that steps · flops_per_step equals the
+/// useful FLOPs that the named variant's run with that seed really spent. results.json, the report
+/// and the kept rows are brought up to date after every run. All recipes are checked before
+/// anything is trained.
 StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks);
 

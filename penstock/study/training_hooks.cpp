@@ -16,8 +16,8 @@ double nominal_flops_per_step(const ConfigNode& resolved) {
   const double assignments = tokens * static_cast<double>(recipe.model.moe_layers()) *
                              static_cast<double>(recipe.model.active_experts());
   return useful_training_flops(
-      recipe.model, tokens, causal_pairs(recipe.train.batch_sequences, recipe.train.sequence_length),
-      assignments);
+      recipe.model, tokens,
+      causal_pairs(recipe.train.batch_sequences, recipe.train.sequence_length), assignments);
 }
 
 }  // namespace
@@ -32,7 +32,8 @@ StudyHooks training_hooks(std::FILE* progress) {
           .flops_per_step = nominal_flops_per_step,
           .train =
               [progress](const ConfigNode& resolved, const std::string& run_directory) {
-                const TrainControl control{.resume = true, .quiet = !progress, .progress = progress};
+                const TrainControl control{
+                    .resume = true, .quiet = !progress, .progress = progress};
                 return train_run(resolved, run_directory, control) == RunOutcome::finished;
               }};
 }

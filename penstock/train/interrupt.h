@@ -5,8 +5,8 @@
 
 namespace penstock {
 
-/// While alive, SIGINT and SIGTERM set a flag instead of ending the process; a second SIGINT ends it
-/// at once. Restores the earlier handlers. One at a time.
+/// While alive, SIGINT and SIGTERM set a flag instead of ending the process; a second SIGINT ends
+/// it at once. Restores the earlier handlers. One at a time.
 class InterruptGuard {
  public:
   InterruptGuard();

@@ -10,8 +10,9 @@ Recipe read_recipe(const ConfigNode& node) {
   Recipe recipe = read_config<Recipe>(node);
   TrainConfig& train = recipe.train;
   if (train.micro_batch == 0) train.micro_batch = train.batch_sequences;
-  PENSTOCK_CHECK(train.batch_sequences % train.micro_batch == 0, "train.batch_sequences = ",
-                 train.batch_sequences, " is not a multiple of train.micro_batch = ", train.micro_batch);
+  PENSTOCK_CHECK(train.batch_sequences % train.micro_batch == 0,
+                 "train.batch_sequences = ", train.batch_sequences,
+                 " is not a multiple of train.micro_batch = ", train.micro_batch);
   if (train.min_lr < 0) train.min_lr = train.lr / 10;
   PENSTOCK_CHECK(train.min_lr <= train.lr, "train.min_lr = ", train.min_lr,
                  " is above train.lr = ", train.lr);

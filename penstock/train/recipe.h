@@ -20,7 +20,8 @@ struct DataConfig {
     v("sampling", sampling,
       {.help = "shuffled: every window once an epoch; random: windows at uniform offsets",
        .choices = {"shuffled", "random"}});
-    v("isolate_documents", isolate_documents, {.help = "attention does not cross document borders"});
+    v("isolate_documents", isolate_documents,
+      {.help = "attention does not cross document borders"});
   }
 };
 
@@ -42,10 +43,13 @@ struct TrainConfig {
     v("batch_sequences", batch_sequences, {.help = "sequences per step", .min = 1});
     v("sequence_length", sequence_length, {.help = "tokens per sequence", .min = 1});
     v("micro_batch", micro_batch,
-      {.help = "sequences per forward pass; part of the recipe, since balancing statistics are taken over it; 0: the batch", .min = 0});
+      {.help = "sequences per forward pass; part of the recipe, since balancing statistics are "
+               "taken over it; 0: the batch",
+       .min = 0});
     v("lr", lr, {.help = "highest learning rate", .min = 0});
     v("min_lr", min_lr, {.help = "learning rate at the end; -1: lr / 10", .min = -1});
-    v("lr_schedule", lr_schedule, {.help = "after warm-up", .choices = {"cosine", "linear", "constant"}});
+    v("lr_schedule", lr_schedule,
+      {.help = "after warm-up", .choices = {"cosine", "linear", "constant"}});
     v("warmup_steps", warmup_steps, {.help = "linear warm-up; -1: 1 % of the steps", .min = -1});
     v("weight_decay", weight_decay, {.help = "of tensors with two axes or more", .min = 0});
     v("beta1", beta1, {.help = "AdamW's first decay", .min = 0, .max = 1});
@@ -53,12 +57,16 @@ struct TrainConfig {
     v("eps", eps, {.help = "AdamW's epsilon", .min = 0});
     v("clip", clip, {.help = "largest global gradient norm; 0: none", .min = 0});
     v("seed", seed, {.help = "of initialisation, data order and stochastic routers", .min = 0});
-    v("checkpoint_every", checkpoint_every, {.help = "steps between checkpoints; 0: only at the end", .min = 0});
+    v("checkpoint_every", checkpoint_every,
+      {.help = "steps between checkpoints; 0: only at the end", .min = 0});
     v("keep_last", keep_last, {.help = "newest checkpoints kept", .min = 1});
     v("keep_best", keep_best, {.help = "also keep the checkpoint of the lowest validation loss"});
-    v("eval_every", eval_every, {.help = "steps between validations; 0: only at the end", .min = 0});
-    v("eval_tokens", eval_tokens, {.help = "tokens of a validation during training; 0: the whole split", .min = 0});
-    v("final_eval_tokens", final_eval_tokens, {.help = "tokens of the last validation; 0: the whole split", .min = 0});
+    v("eval_every", eval_every,
+      {.help = "steps between validations; 0: only at the end", .min = 0});
+    v("eval_tokens", eval_tokens,
+      {.help = "tokens of a validation during training; 0: the whole split", .min = 0});
+    v("final_eval_tokens", final_eval_tokens,
+      {.help = "tokens of the last validation; 0: the whole split", .min = 0});
   }
 };
 

@@ -94,8 +94,9 @@ class Run {
 
  private:
   Corpus open_corpus() const {
-    PENSTOCK_CHECK(!recipe_.data.corpus.empty(),
-                   "data.corpus is not set; give --set data.corpus=DIR (see `penstock data prepare`)");
+    PENSTOCK_CHECK(
+        !recipe_.data.corpus.empty(),
+        "data.corpus is not set; give --set data.corpus=DIR (see `penstock data prepare`)");
     return Corpus::open(recipe_.data.corpus);
   }
 
@@ -142,16 +143,18 @@ class Run {
     const StepOutcome outcome = trainer_.advance();
     if (!outcome.failure.empty()) {
       save(store, std::nullopt);
-      fail(fmt::format("{}: step {} stopped: {}. The state after step {} is saved; lower train.lr, or "
-                       "look at the data",
-                       directory_, trainer_.step() + 1, outcome.failure, trainer_.step()));
+      fail(fmt::format(
+          "{}: step {} stopped: {}. The state after step {} is saved; lower train.lr, or "
+          "look at the data",
+          directory_, trainer_.step() + 1, outcome.failure, trainer_.step()));
     }
     const std::int64_t step = trainer_.step();
     nlohmann::ordered_json line = metrics_line(step, outcome, *this_machine());
     std::optional<double> validation_loss;
     const TrainConfig& train = recipe_.train;
     const bool last = step == train.steps;
-    if (!last && train.eval_every > 0 && step % train.eval_every == 0 && has_split(Split::kValidation)) {
+    if (!last && train.eval_every > 0 && step % train.eval_every == 0 &&
+        has_split(Split::kValidation)) {
       const Evaluation validation = trainer_.evaluate(Split::kValidation, train.eval_tokens);
       validation_loss = last_validation_ = validation.total.loss();
       line["validation"] = to_json(validation);
@@ -178,13 +181,12 @@ class Run {
 
   nlohmann::ordered_json final_evaluation(Split split) {
     if (!has_split(split)) return nullptr;
-    return to_json(trainer_.evaluate(split, recipe_.train.final_eval_tokens,
-                                     [&](double done, const LossTotals& totals) {
-                                       if (progress_.due())
-                                         progress_.show(fmt::format("evaluating {} {:3.0f}%  loss {:.4f}",
-                                                                    split_name(split), 100 * done,
-                                                                    totals.loss()));
-                                     }));
+    return to_json(trainer_.evaluate(
+        split, recipe_.train.final_eval_tokens, [&](double done, const LossTotals& totals) {
+          if (progress_.due())
+            progress_.show(fmt::format("evaluating {} {:3.0f}%  loss {:.4f}", split_name(split),
+                                       100 * done, totals.loss()));
+        }));
   }
 
   const MachineRecord* this_machine() {
@@ -228,7 +230,8 @@ class Run {
     const std::int64_t step = trainer_.step(), done = step - first_step_;
     const double left = (seconds() - earlier_seconds_) / static_cast<double>(done) *
                         static_cast<double>(recipe_.train.steps - step);
-    progress_.show(progress_text(step, recipe_.train.steps, outcome, *this_machine(), last_validation_, left));
+    progress_.show(
+        progress_text(step, recipe_.train.steps, outcome, *this_machine(), last_validation_, left));
   }
 
   void finish(CheckpointStore& store) {
@@ -244,14 +247,12 @@ class Run {
     record["validation"] = final_validation_;
     record["test"] = final_test_;
     record["seconds"] = seconds();
-    write_file_atomically(real_file_system(), directory_ + "/finished.json",
-                          record.dump(2) + "\n");
+    write_file_atomically(real_file_system(), directory_ + "/finished.json", record.dump(2) + "\n");
     if (!final_validation_.is_null())
-      progress_.finish(fmt::format("{}: {} steps, validation loss {:.4f} nats, {:.4f} bits per byte, {}",
-                                   directory_, recipe_.train.steps,
-                                   final_validation_["loss"].get<double>(),
-                                   final_validation_["bits_per_byte"].get<double>(),
-                                   duration_text(seconds())));
+      progress_.finish(
+          fmt::format("{}: {} steps, validation loss {:.4f} nats, {:.4f} bits per byte, {}",
+                      directory_, recipe_.train.steps, final_validation_["loss"].get<double>(),
+                      final_validation_["bits_per_byte"].get<double>(), duration_text(seconds())));
   }
 
   std::string directory_;

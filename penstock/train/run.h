@@ -9,18 +9,18 @@
 namespace penstock {
 
 struct TrainControl {
-  bool resume = true;    ///< continue what the directory holds; false: the directory must be new
-  bool quiet = false;    ///< no progress
+  bool resume = true;  ///< continue what the directory holds; false: the directory must be new
+  bool quiet = false;  ///< no progress
   std::FILE* progress = stderr;
 };
 
 enum class RunOutcome { finished, interrupted };
 
 /// Trains (or resumes) the recipe in that run directory: config.toml, metrics.jsonl, TensorBoard
-/// events, checkpoints/step-N/, finished.json, report.html. SIGINT and SIGTERM save a checkpoint and
-/// return `interrupted`. Throws Error for bad recipes, for a directory that holds another recipe's
-/// run, on a full disk (the earlier checkpoint stays), and on a loss or gradient that is not finite
-/// (after saving the last good step; the message names the layer).
+/// events, checkpoints/step-N/, finished.json, report.html. SIGINT and SIGTERM save a checkpoint
+/// and return `interrupted`. Throws Error for bad recipes, for a directory that holds another
+/// recipe's run, on a full disk (the earlier checkpoint stays), and on a loss or gradient that is
+/// not finite (after saving the last good step; the message names the layer).
 RunOutcome train_run(const ConfigNode& recipe, const std::string& run_directory,
                      const TrainControl& control);
 

@@ -62,13 +62,12 @@ std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutco
                           const MachineRecord& machine, double validation_loss,
                           double seconds_left) {
   const StepReport& report = outcome.report;
-  std::string text = fmt::format(
-      "step {}/{}  loss {:.4f}  {:.3f} bits/byte  {} tok/s  {:.0f}% of peak", step, steps,
-      report.loss, bits_per_byte(report),
-      grouped(std::llround(static_cast<double>(report.tokens) / outcome.seconds)),
-      100 * report.flops / outcome.seconds / machine.peak_flops);
-  if (!report.sparsity_by_layer.empty())
-    text += fmt::format("  sparsity {:.3f}", report.sparsity);
+  std::string text =
+      fmt::format("step {}/{}  loss {:.4f}  {:.3f} bits/byte  {} tok/s  {:.0f}% of peak", step,
+                  steps, report.loss, bits_per_byte(report),
+                  grouped(std::llround(static_cast<double>(report.tokens) / outcome.seconds)),
+                  100 * report.flops / outcome.seconds / machine.peak_flops);
+  if (!report.sparsity_by_layer.empty()) text += fmt::format("  sparsity {:.3f}", report.sparsity);
   for (const auto& [name, value] : machine.balancer_state)
     text += fmt::format("  {} {:.2g}", name, value);
   if (std::isfinite(validation_loss)) text += fmt::format("  valid {:.4f}", validation_loss);
@@ -119,7 +118,8 @@ nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& 
         1 - recipe.model.active_experts() / static_cast<double>(recipe.model.total_experts());
     const std::int64_t settled = settled_step(sparsity, target);
     out["target_sparsity"] = target;
-    out["settled_step"] = settled < 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(settled);
+    out["settled_step"] =
+        settled < 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(settled);
   }
   return out;
 }

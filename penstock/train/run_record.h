@@ -18,13 +18,15 @@ struct MachineRecord {
   std::map<std::string, double> balancer_state;
 };
 
-/// One line of metrics.jsonl, without validation and elapsed seconds. `step` counts completed steps.
+/// One line of metrics.jsonl, without validation and elapsed seconds. `step` counts completed
+/// steps.
 nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcome,
                                     const MachineRecord& machine);
 
 /// The progress line; `validation_loss` NaN: none yet.
 std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,
-                          const MachineRecord& machine, double validation_loss, double seconds_left);
+                          const MachineRecord& machine, double validation_loss,
+                          double seconds_left);
 
 /// finished.json from the run's metrics: medians, memory, where sparsity settled.
 nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& run_directory,

@@ -17,7 +17,7 @@ struct StepReport {
   double loss = 0;        ///< cross-entropy, nats per token
   double total_loss = 0;  ///< with auxiliary losses
   std::int64_t tokens = 0, bytes = 0;
-  double flops = 0;       ///< useful training FLOPs
+  double flops = 0;  ///< useful training FLOPs
   // MoE only:
   double sparsity = 0, active_experts = 0;
   std::vector<double> sparsity_by_layer;

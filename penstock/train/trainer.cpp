@@ -57,12 +57,12 @@ Trainer::Trainer(const Recipe& recipe, Corpus corpus)
                                                             .weight_decay = train.weight_decay,
                                                             .clip = train.clip});
   batches_ = std::make_shared<TrainingBatches>(
-      corpus_, TrainingOptions{
-                   .sequence_length = train.sequence_length,
-                   .batch_sequences = train.batch_sequences,
-                   .seed = random_bits(static_cast<std::uint64_t>(train.seed), data_stream, 0),
-                   .sampling = parse_sampling(recipe_.data.sampling),
-                   .isolate_documents = recipe_.data.isolate_documents});
+      corpus_,
+      TrainingOptions{.sequence_length = train.sequence_length,
+                      .batch_sequences = train.batch_sequences,
+                      .seed = random_bits(static_cast<std::uint64_t>(train.seed), data_stream, 0),
+                      .sampling = parse_sampling(recipe_.data.sampling),
+                      .isolate_documents = recipe_.data.isolate_documents});
 }
 
 void Trainer::start_prefetch() {
@@ -137,7 +137,8 @@ std::map<std::string, at::Tensor> Trainer::model_tensors() { return file_tensors
 std::map<std::string, at::Tensor> Trainer::optimizer_tensors() const { return optimizer_->state(); }
 
 void Trainer::restore(std::int64_t step, const std::map<std::string, at::Tensor>& model,
-                      const std::map<std::string, at::Tensor>& optimizer, const std::string& where) {
+                      const std::map<std::string, at::Tensor>& optimizer,
+                      const std::string& where) {
   load_file_tensors(*model_, model, where);
   optimizer_->load_state(optimizer, step);
   step_ = step;

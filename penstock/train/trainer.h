@@ -1,5 +1,5 @@
-// The training state of one run, step by step: model, optimizer, data, balancers. Files, signals and
-// progress are run.cpp's.
+// The training state of one run, step by step: model, optimizer, data, balancers. Files, signals
+// and progress are run.cpp's.
 #pragma once
 
 #include <cstdint>

@@ -44,8 +44,9 @@ TEST(Census, ReproducesThePublishedFlops) {
   EXPECT_NEAR(published_flops_per_sequence(published(24, 1024, 16), 1024) / 1e9, 2873.3, 0.05);
   EXPECT_NEAR(published_flops_per_sequence(published(24, 1536, 16), 1024) / 1e9, 5991.5, 0.05);
   // Routing to one expert of eight costs what the dense layer does.
-  EXPECT_NEAR(published_flops_per_sequence(with_experts(published(12, 768, 12), 8, "topk"), 1024) / 1e9,
-              995.36, 0.01);
+  EXPECT_NEAR(
+      published_flops_per_sequence(with_experts(published(12, 768, 12), 8, "topk"), 1024) / 1e9,
+      995.36, 0.01);
 }
 
 TEST(Census, CountsWhatTheBuiltModelHas) {
@@ -78,7 +79,8 @@ TEST(Census, GranularityKeepsActiveSizeAndTotal) {
   const std::int64_t routers = 12 * 768 * 8;
   EXPECT_EQ(count_parameters(fine).total - count_parameters(plain).total, 3 * routers);
   EXPECT_EQ(count_parameters(fine).active - count_parameters(plain).active, 3 * routers);
-  EXPECT_DOUBLE_EQ(published_flops_per_sequence(fine, 1024), published_flops_per_sequence(plain, 1024));
+  EXPECT_DOUBLE_EQ(published_flops_per_sequence(fine, 1024),
+                   published_flops_per_sequence(plain, 1024));
 }
 
 TEST(Census, UsefulFlopsByHand) {

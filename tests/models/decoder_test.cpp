@@ -88,7 +88,8 @@ TEST(Decoder, WholeModelGradientAgreesWithFiniteDifferences) {
     for (auto& item : model.named_parameters()) {
       at::Tensor weight = item.value();
       const at::Tensor flat = weight.detach().view({-1});
-      const at::Tensor grad = weight.grad().defined() ? weight.grad().view({-1}) : torch::zeros_like(flat);
+      const at::Tensor grad =
+          weight.grad().defined() ? weight.grad().view({-1}) : torch::zeros_like(flat);
       const std::int64_t index = flat.numel() / 2;  // one entry of each parameter
       const double saved = flat[index].item<double>(), step = 1e-6;
       torch::NoGradGuard no_grad;
@@ -107,7 +108,8 @@ TEST(TensorNames, RoundTripAndFuseAsHuggingFaceNames) {
   torch::manual_seed(5);
   Decoder source(tiny("remoe")), target(tiny("remoe"));
   const auto tensors = file_tensors(source);
-  EXPECT_EQ(tensors.at("model.layers.1.mlp.experts.3.up_proj.weight").sizes(), (at::IntArrayRef{24, 16}));
+  EXPECT_EQ(tensors.at("model.layers.1.mlp.experts.3.up_proj.weight").sizes(),
+            (at::IntArrayRef{24, 16}));
   EXPECT_EQ(tensors.at("model.layers.0.mlp.gate.weight").sizes(), (at::IntArrayRef{4, 16}));
   EXPECT_EQ(tensors.at("model.layers.0.self_attn.k_proj.weight").sizes(), (at::IntArrayRef{8, 16}));
   EXPECT_EQ(tensors.count("lm_head.weight"), 1U);

@@ -19,7 +19,8 @@ TEST(Schedule, WarmsUpAndFollowsTheCosine) {
 }
 
 TEST(Schedule, LinearAndConstant) {
-  ScheduleConfig config{.shape = "linear", .lr = 1.0, .min_lr = 0.0, .warmup_steps = 0, .total_steps = 10};
+  ScheduleConfig config{
+      .shape = "linear", .lr = 1.0, .min_lr = 0.0, .warmup_steps = 0, .total_steps = 10};
   EXPECT_DOUBLE_EQ(learning_rate(config, 5), 0.5);
   config.shape = "constant";
   EXPECT_DOUBLE_EQ(learning_rate(config, 9), 1.0);
@@ -49,7 +50,8 @@ TEST(AdamW, DecaysMatricesOnlyAndClipsByTheGlobalNorm) {
   EXPECT_NEAR(model.vector[0].item<double>(), 2.9, 1e-5);
   EXPECT_EQ(model.unused[0].item<double>(), 5.0);
   // The clipped gradient is what the moments saw: (1−β1)·3/√34.
-  EXPECT_NEAR(optimizer.state().at("m.matrix")[0][0].item<double>(), 0.1 * 3 / 5.830951894845301, 1e-6);
+  EXPECT_NEAR(optimizer.state().at("m.matrix")[0][0].item<double>(), 0.1 * 3 / 5.830951894845301,
+              1e-6);
 }
 
 TEST(AdamW, StateRestoresBitwise) {

@@ -118,8 +118,9 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
     if (run.method == "remoe") {
       line["sparsity"] = remoe_sparsity(x, target, noise);
       active = static_cast<double>(run.experts) * (1 - line["sparsity"].get<double>());
-      lambda = line["sparsity"] < target && step < 110 ? lambda * 1.2
-                                                       : lambda * std::pow(1.2, noise < 0.49 ? -1 : 1);
+      lambda = line["sparsity"] < target && step < 110
+                   ? lambda * 1.2
+                   : lambda * std::pow(1.2, noise < 0.49 ? -1 : 1);
       line["lambda"] = lambda;
     } else if (run.method == "topk") {
       line["sparsity"] = target;
@@ -133,10 +134,11 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
   write_text(directory + "/metrics.jsonl", metrics.str());
   if (!fs::exists(directory + "/config.toml"))
     write_text(directory + "/config.toml",
-               "name = \"" + run.method + "\"\n[data]\ncorpus = \"corpora/system\"\n[model]\n"
-               "d_model = 256\nlayers = 4\n[model.router]\nmethod = \"" + run.method +
-               "\"\n[train]\nseed = " + std::to_string(run.seed) +
-               "\nsteps = " + std::to_string(run.steps) + "\n");
+               "name = \"" + run.method +
+                   "\"\n[data]\ncorpus = \"corpora/system\"\n[model]\n"
+                   "d_model = 256\nlayers = 4\n[model.router]\nmethod = \"" +
+                   run.method + "\"\n[train]\nseed = " + std::to_string(run.seed) +
+                   "\nsteps = " + std::to_string(run.steps) + "\n");
   if (!run.finished) return;
   json finished = {{"steps", run.steps},
                    {"total_parameters", run.method == "dense" ? 4.9e6 : 3.1e7},
@@ -166,27 +168,30 @@ StudyHooks FakeTrainer::hooks() {
               },
           .corpus_hash = [this](const ConfigNode&) { return corpus; },
           .flops_per_step = [](const ConfigNode&) { return 100.0; },
-          .train = [this, text](const ConfigNode& recipe, const std::string& directory) {
-            FakeRun run;
-            run.method = std::get<std::string>(
-                text(*recipe.find("model"), "router", "method")->value());
-            run.seed = std::get<std::int64_t>(text(recipe, "train", "seed")->value());
-            run.steps = std::get<std::int64_t>(text(recipe, "train", "steps")->value());
-            run.loss_offset = run.method == "dense" ? 0 : run.method == "topk" ? -0.06 : -0.09;
-            run.finished = static_cast<int>(trained.size()) != interrupt_at;
-            trained.push_back(run.method + " " + std::to_string(run.seed) + " " +
-                              std::to_string(run.steps));
-            write_text(directory + "/config.toml", to_toml(recipe));
-            write_fake_run(directory, run);
-            return run.finished;
-          }};
+          .train =
+              [this, text](const ConfigNode& recipe, const std::string& directory) {
+                FakeRun run;
+                run.method =
+                    std::get<std::string>(text(*recipe.find("model"), "router", "method")->value());
+                run.seed = std::get<std::int64_t>(text(recipe, "train", "seed")->value());
+                run.steps = std::get<std::int64_t>(text(recipe, "train", "steps")->value());
+                run.loss_offset = run.method == "dense" ? 0 : run.method == "topk" ? -0.06 : -0.09;
+                run.finished = static_cast<int>(trained.size()) != interrupt_at;
+                trained.push_back(run.method + " " + std::to_string(run.seed) + " " +
+                                  std::to_string(run.steps));
+                write_text(directory + "/config.toml", to_toml(recipe));
+                write_fake_run(directory, run);
+                return run.finished;
+              }};
 }
 
 std::string write_fake_study(const std::string& folder) {
   for (const std::string method : {"dense", "topk", "remoe"})
-    write_text(folder + "/" + method + ".toml",
-               "name = \"" + method + "\"\n[model]\nd_model = 256\nlayers = 4\n[model.router]\nmethod = \"" +
-                   method + "\"\n[train]\nsteps = 300\n[run]\nthreads = 2\n[data]\ncorpus = \"corpora/system\"\n");
+    write_text(
+        folder + "/" + method + ".toml",
+        "name = \"" + method +
+            "\"\n[model]\nd_model = 256\nlayers = 4\n[model.router]\nmethod = \"" + method +
+            "\"\n[train]\nsteps = 300\n[run]\nthreads = 2\n[data]\ncorpus = \"corpora/system\"\n");
   const std::string path = folder + "/study.toml";
   write_text(path,
              "name = \"fake\"\n"

@@ -43,7 +43,7 @@ void write_fake_run(const std::string& directory, const FakeRun& run);
 struct FakeTrainer {
   std::vector<std::string> trained;  ///< "method seed steps", in order
   std::string corpus = "c0ffee";
-  int interrupt_at = -1;             ///< the call (from 0) that ends interrupted
+  int interrupt_at = -1;  ///< the call (from 0) that ends interrupted
   StudyHooks hooks();
 };
 

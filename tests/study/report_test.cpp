@@ -40,7 +40,8 @@ std::string without_scripts(std::string page) {
 // Whatever a browser would fetch: tags and styles that name an address.
 void expect_self_contained(const std::string& page) {
   const std::string html = without_scripts(page);
-  EXPECT_FALSE(std::regex_search(html, std::regex("<(link|img|iframe|object|embed|video|audio)\\b")));
+  EXPECT_FALSE(
+      std::regex_search(html, std::regex("<(link|img|iframe|object|embed|video|audio)\\b")));
   EXPECT_FALSE(std::regex_search(html, std::regex("\\b(src|href|srcset|action)\\s*=")));
   EXPECT_EQ(html.find("@import"), std::string::npos);
   EXPECT_EQ(html.find("url("), std::string::npos);
@@ -52,14 +53,16 @@ TEST(ReportPage, OfAStudyIsWholeAndSelfContained) {
   TemporaryDirectory folder;
   FakeTrainer trainer;
   run_study(read_study(write_fake_study(folder.path())),
-            {.output = folder.path("out"), .command = "penstock study study.toml"}, trainer.hooks());
+            {.output = folder.path("out"), .command = "penstock study study.toml"},
+            trainer.hooks());
   const std::string page = read_text(folder.path("out/report.html"));
   keep(folder.path("out/report.html"), "study.html");
   expect_self_contained(page);
-  for (const char* part : {"Results", "Training loss", "Validation loss", "Sparsity", "weight λ",
-                           "stage III begins", "seed by seed", "Load of the experts", "Load by domain",
-                           "Active experts per token", "Validation loss by domain",
-                           "Speed and memory", "Where the variants differ", "How to reproduce"})
+  for (const char* part :
+       {"Results", "Training loss", "Validation loss", "Sparsity", "weight λ", "stage III begins",
+        "seed by seed", "Load of the experts", "Load by domain", "Active experts per token",
+        "Validation loss by domain", "Speed and memory", "Where the variants differ",
+        "How to reproduce"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
   EXPECT_NE(page.find("Chart.js v"), std::string::npos);
   EXPECT_LT(page.size(), 2'000'000u);
@@ -87,9 +90,11 @@ TEST(ReportPage, OfSingleRuns) {
     expect_self_contained(page);
     EXPECT_EQ(page.find("id=\"lambda\"") != std::string::npos, method == "remoe");
   }
-  write_fake_run(folder.path("stopped"), FakeRun{.method = "remoe", .steps = 12, .finished = false});
+  write_fake_run(folder.path("stopped"),
+                 FakeRun{.method = "remoe", .steps = 12, .finished = false});
   write_run_report(folder.path("stopped"));
-  EXPECT_NE(read_text(folder.path("stopped/report.html")).find("0 of 1 finished"), std::string::npos);
+  EXPECT_NE(read_text(folder.path("stopped/report.html")).find("0 of 1 finished"),
+            std::string::npos);
   EXPECT_THROW(write_report(folder.path()), Error);
 }
 
@@ -100,8 +105,8 @@ TEST(ReportPage, EscapesWhatFilesSay) {
   row.validation->by_domain["<i>"] = {.loss = 1};
   row.settings["<u>"] = "</td><script>";
   row.curves["loss"] = {{1, 2}, {3, 2}};
-  const std::string page =
-      report_page({.title = "<h1>t", .claim = "<img src=x>", .command = "a > b & c", .rows = {row}});
+  const std::string page = report_page(
+      {.title = "<h1>t", .claim = "<img src=x>", .command = "a > b & c", .rows = {row}});
   for (const char* raw : {"<script>alert", "<b>\"x\"", "<i>", "<u>", "<h1>t", "<img", "a > b"})
     EXPECT_EQ(page.find(raw), std::string::npos) << raw;
   EXPECT_NE(page.find("&lt;b&gt;&quot;x&quot; &amp; &#39;y&#39;"), std::string::npos);
@@ -116,7 +121,10 @@ TEST(Html, ScriptJsonCannotEndItsElement) {
 
 TEST(Html, HeatMapHasEveryNumber) {
   const std::string map = heat_map({.rows = {{"layer 0", {0.25, 0.5}, ""}},
-                                    .columns = {"0", "1"}, .max = 0.5, .scale = 100, .unit = " %"});
+                                    .columns = {"0", "1"},
+                                    .max = 0.5,
+                                    .scale = 100,
+                                    .unit = " %"});
   EXPECT_NE(map.find("--v:0.500\" title=\"layer 0, 0: 25.0 %\">25</td>"), std::string::npos) << map;
   EXPECT_NE(map.find("class=\"high\" style=\"--v:1.000\""), std::string::npos) << map;
 }

@@ -21,7 +21,8 @@ using testing::write_fake_run;
 using testing::write_text;
 
 RunRow row(const std::string& variant, std::int64_t seed, const std::string& hash, double loss) {
-  RunRow out{.variant = variant, .label = variant, .seed = seed, .config_hash = hash, .finished = true};
+  RunRow out{
+      .variant = variant, .label = variant, .seed = seed, .config_hash = hash, .finished = true};
   out.validation = Evaluation{.loss = loss};
   return out;
 }
@@ -45,12 +46,13 @@ TEST(KeptRows, MergeByVariantSeedAndHash) {
 TEST(KeptRows, RefuseForeignFiles) {
   TemporaryDirectory folder;
   const std::string path = folder.path("rows.json");
-  for (const char* text : {"", "[]", "{\"format\": \"other\"}",
-                           "{\"format\": \"penstock-rows\", \"version\": 2, \"rows\": []}",
-                           "{\"format\": \"penstock-rows\", \"version\": 1}",
-                           "{\"format\": \"penstock-rows\", \"version\": 1, \"rows\": [3]}",
-                           "{\"format\": \"penstock-rows\", \"version\": 1, \"rows\": [{\"variant\": "
-                           "\"a\", \"seed\": \"1\"}]}"}) {
+  for (const char* text :
+       {"", "[]", "{\"format\": \"other\"}",
+        "{\"format\": \"penstock-rows\", \"version\": 2, \"rows\": []}",
+        "{\"format\": \"penstock-rows\", \"version\": 1}",
+        "{\"format\": \"penstock-rows\", \"version\": 1, \"rows\": [3]}",
+        "{\"format\": \"penstock-rows\", \"version\": 1, \"rows\": [{\"variant\": "
+        "\"a\", \"seed\": \"1\"}]}"}) {
     write_text(path, text);
     EXPECT_THROW(read_kept_rows(path), Error) << text;
   }
@@ -111,7 +113,8 @@ TEST(Columns, FormatSpreads) {
 }
 
 TEST(ResultsTable, AlignsAndLeavesOutEmptyColumns) {
-  StudyResults results{.rows = {row("a", 1, "h", 1.0), row("a", 2, "h", 2.0), row("bee", 1, "h", 0.5)}};
+  StudyResults results{
+      .rows = {row("a", 1, "h", 1.0), row("a", 2, "h", 2.0), row("bee", 1, "h", 0.5)}};
   const std::string text = results_table(results);
   EXPECT_NE(text.find("1.5000 ± 0.7071"), std::string::npos) << text;
   EXPECT_EQ(text.find("tokens/s"), std::string::npos);

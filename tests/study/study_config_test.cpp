@@ -33,10 +33,11 @@ TEST(StudyConfig, LaysOverridesInOrder) {
   TemporaryDirectory folder;
   write_text(folder.path("a.toml"), "[train]\nsteps = 1\nlr = 0.5\nseed = 9\nwarmup_steps = 3\n");
   write_text(folder.path("sub/b.toml"), "[train]\nsteps = 2\n");
-  write_text(folder.path("s.toml"),
-             "base = 'a.toml'\nseeds = [4, 5]\nset = {'train.steps' = 10, 'train.lr' = 0.25}\n"
-             "[variants.zebra]\nset = {'train.steps' = 20}\n"
-             "[variants.ant]\nlabel = 'Ant'\nrecipe = 'sub/b.toml'\n[variants.ant.set.train]\nlr = 1.0\n");
+  write_text(
+      folder.path("s.toml"),
+      "base = 'a.toml'\nseeds = [4, 5]\nset = {'train.steps' = 10, 'train.lr' = 0.25}\n"
+      "[variants.zebra]\nset = {'train.steps' = 20}\n"
+      "[variants.ant]\nlabel = 'Ant'\nrecipe = 'sub/b.toml'\n[variants.ant.set.train]\nlr = 1.0\n");
   const std::vector<std::string> overrides{"train.warmup_steps=7"};
   const StudyConfig study = read_study(folder.path("s.toml"), overrides);
   EXPECT_EQ(study.name, "s");

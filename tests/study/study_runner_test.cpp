@@ -77,7 +77,8 @@ TEST_F(StudyRunner, RepeatsWhatAnEditedRecipeOrCorpusChanges) {
   run(first);
   write_text(folder.path("dense.toml"), read_text(folder.path("dense.toml")) + "[extra]\nx = 1\n");
   run(second);
-  EXPECT_EQ(second.trained, (std::vector<std::string>{"dense 1 300", "dense 2 300", "dense 3 300"}));
+  EXPECT_EQ(second.trained,
+            (std::vector<std::string>{"dense 1 300", "dense 2 300", "dense 3 300"}));
   third.corpus = "decaf";
   run(third);
   EXPECT_EQ(third.trained.size(), 12u);
@@ -150,7 +151,8 @@ TEST_F(StudyRunner, WritesResultsOfTheDocumentedForm) {
   double sum = 0;
   for (int i = 0; i < 3; ++i) sum += object["rows"][i]["validation"]["loss"].get<double>();
   EXPECT_NEAR(object["summary"][0]["validation_loss"]["mean"].get<double>(), sum / 3, 1e-12);
-  // Losses of the fake seeds differ by 0.004, so their sd is 0.004; both shift alike, so pairs do not.
+  // Losses of the fake seeds differ by 0.004, so their sd is 0.004; both shift alike, so pairs do
+  // not.
   EXPECT_NEAR(object["summary"][0]["validation_loss"]["sd"].get<double>(), 0.004, 1e-9);
   EXPECT_NEAR(object["paired"][0]["difference"]["mean"].get<double>(), 0.06, 1e-9);
   EXPECT_NEAR(object["paired"][0]["difference"]["sd"].get<double>(), 0, 1e-9);

@@ -1,6 +1,6 @@
 // The SentencePiece module: the only file that uses libsentencepiece, loaded by
-// sentencepiece_tokenizer.cpp. SentencePiece is kept lossless. Text is encoded line by line, as it is
-// trained, so no piece crosses the end of a line and long documents cost linear time.
+// sentencepiece_tokenizer.cpp. SentencePiece is kept lossless. Text is encoded line by line, as it
+// is trained, so no piece crosses the end of a line and long documents cost linear time.
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
