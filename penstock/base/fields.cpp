@@ -37,6 +37,7 @@ std::string range_text(const FieldInfo& info) {
 
 void check_range(const ConfigNode& node, const std::string& path, double value,
                  const FieldInfo& info) {
+  PENSTOCK_CHECK(std::isfinite(value), where(node, path), " = ", value, " is not a finite number");
   PENSTOCK_CHECK(value >= info.min && value <= info.max, where(node, path), " = ", value,
                  " is out of range; it must be ", range_text(info));
 }

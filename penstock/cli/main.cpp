@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
       "  penstock data prepare --system --out corpus\n"
       "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe\n"
       "  penstock eval runs/remoe --data corpus\n"
-      "  penstock study recipes/demo/study.toml\n"
+      "  penstock study recipes/demo/study.toml --set data.corpus=corpus\n"
       "Every subcommand has --help with examples.");
   int exit_code = 0;
   penstock::add_data_command(app);

@@ -1,3 +1,4 @@
+#include "penstock/cli/shell_quoted.h"
 #include "penstock/cli/study.h"
 
 #include <fmt/format.h>
@@ -18,23 +19,11 @@ struct StudyArguments {
   bool report_only = false, json = false, quiet = false;
 };
 
-std::string quoted(const std::string& word) {
-  const bool plain =
-      word.find_first_not_of(
-          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,+") ==
-          std::string::npos &&
-      !word.empty();
-  if (plain) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
-
 std::string command_line(const StudyArguments& options) {
-  std::string out = "penstock study " + quoted(options.study);
-  for (const auto& set : options.overrides) out += " --set " + quoted(set);
-  if (!options.out.empty()) out += " --out " + quoted(options.out);
-  if (!options.results.empty()) out += " --results " + quoted(options.results);
+  std::string out = "penstock study " + shell_quoted(options.study);
+  for (const auto& set : options.overrides) out += " --set " + shell_quoted(set);
+  if (!options.out.empty()) out += " --out " + shell_quoted(options.out);
+  if (!options.results.empty()) out += " --results " + shell_quoted(options.results);
   return out;
 }
 

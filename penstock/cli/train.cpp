@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "penstock/cli/shell_quoted.h"
 #include "penstock/io/toml.h"
 #include "penstock/study/report.h"
 #include "penstock/train/recipe.h"
@@ -43,7 +44,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
   command->footer(
       "Examples:\n"
       "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe\n"
-      "  penstock train recipes/demo/remoe.toml --out runs/remoe --resume\n"
+      "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe --resume\n"
       "  penstock train recipes/demo/topk.toml --set model.router.k=2 --set train.steps=500\n"
       "A run directory holds config.toml, metrics.jsonl, TensorBoard events, checkpoints/step-N/,\n"
       "finished.json and report.html. Ctrl-C saves a checkpoint; --resume continues bitwise.");
@@ -59,10 +60,9 @@ void add_train_command(CLI::App& app, int& exit_code) {
         train_run(node, out, {.resume = options->resume, .quiet = options->quiet});
     if (outcome == RunOutcome::finished && read_recipe(node).run.report) write_run_report(out);
     if (outcome == RunOutcome::interrupted) {
-      fmt::print(
-          stderr,
-          "interrupted; the state is saved. Continue with: penstock train {} --out {} --resume\n",
-          options->recipe, out);
+      std::string command = "penstock train " + shell_quoted(options->recipe);
+      for (const auto& set : options->overrides) command += " --set " + shell_quoted(set);
+      fmt::print(stderr, "interrupted. Continue with: {} --out {} --resume\n", command, shell_quoted(out));
       exit_code = 130;
     }
   });

@@ -48,6 +48,17 @@ void count_routing(std::int64_t layer, const RoutingResult& result,
   }
 }
 
+/// The last, shorter window (one sequence) filled up with token 0: routers that merge experts per
+/// segment need whole ones. What follows a token does not change it, but for the filler's share in the
+/// mean of a segment that it cuts.
+DecoderInput pad(const DecoderInput& input, std::int64_t length) {
+  const std::int64_t missing = length - input.tokens.size(1);
+  DecoderInput out;
+  out.tokens = torch::constant_pad_nd(input.tokens, {0, missing});
+  if (input.starts) out.starts = torch::constant_pad_nd(*input.starts, {0, missing});
+  return out;
+}
+
 nlohmann::ordered_json totals_json(const LossTotals& totals) {
   return {{"loss", totals.loss()},
           {"perplexity", totals.perplexity()},
@@ -88,16 +99,21 @@ Evaluation evaluate(Decoder& model, const Corpus& corpus, const EvaluateOptions&
   const at::Device device = model.parameters().front().device();
   RoutingContext context = options.context;
   context.training = false;
+  const bool merges = resolve(model.config().router).traits.merges;
   Evaluation out;
   for (std::int64_t index = 0; index < windows.batches(); ++index) {
     const Batch batch = windows.batch(index);
     const BatchTensors tensors = to_tensors(batch, device);
+    const bool padded = merges && batch.length < options.sequence_length;
     const DecoderOutput result = model.forward(
-        tensors.input, context, [&](std::int64_t layer, const RoutingResult& routing) {
+        padded ? pad(tensors.input, options.sequence_length) : tensors.input, context,
+        [&](std::int64_t layer, const RoutingResult& routing) {
           count_routing(layer, routing, batch.domains, names, out);
         });
+    const at::Tensor logits =
+        result.logits.narrow(0, 0, static_cast<std::int64_t>(batch.targets.size()));
     const at::Tensor nll =
-        ops::cross_entropy(result.logits, tensors.targets).to(at::kCPU, at::kDouble).contiguous();
+        ops::cross_entropy(logits, tensors.targets).to(at::kCPU, at::kDouble).contiguous();
     const auto* nats = nll.data_ptr<double>();
     for (std::size_t i = 0; i < batch.targets.size(); ++i) {
       const auto& name = names[static_cast<std::size_t>(batch.domains[i])];

@@ -67,7 +67,8 @@ double useful_training_flops(const ModelConfig& c, double tokens, double attende
   double products = layers * d * (2 * q + 2 * kv)                             // q, k, v, o
                     + (layers - moe) * 3 * d * static_cast<double>(c.d_ffn)   // dense FFN
                     + d * static_cast<double>(c.vocab);                       // head
-  if (moe > 0) products += moe * d * static_cast<double>(c.total_experts());  // router
+  if (moe > 0 && !resolve(c.router).traits.no_logits)
+    products += moe * d * static_cast<double>(c.total_experts());  // router
   double flops = 2 * tokens * products + 4 * layers * q * attended_pairs;
   if (moe > 0) flops += 2 * assignments * 3 * d * static_cast<double>(c.expert_width());
   return 3 * flops;

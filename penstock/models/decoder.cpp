@@ -93,10 +93,4 @@ DecoderOutput Decoder::forward(const DecoderInput& input, const RoutingContext& 
   return out;
 }
 
-double Decoder::nominal_active(const RoutingContext& context) {
-  for (const auto& layer : layers_)
-    if (layer->moe()) return layer->moe()->router().selector().nominal_k(context);
-  return 0;
-}
-
 }  // namespace penstock

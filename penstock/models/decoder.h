@@ -65,8 +65,6 @@ class Decoder : public torch::nn::Module {
   DecoderLayer& layer(std::int64_t index) { return *layers_[index]; }
   /// Balancers shared by the layers; empty for a dense model.
   const std::vector<std::shared_ptr<Balancer>>& balancers() const { return balancers_; }
-  /// Nominal active experts per token in this step (k on its schedule); 0 for a dense model.
-  double nominal_active(const RoutingContext& context);
 
  private:
   ModelConfig config_;

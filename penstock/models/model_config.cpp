@@ -20,10 +20,8 @@ ModelConfig ModelConfig::resolved() const {
                  " is not a multiple of model.kv_heads = ", c.kv_heads);
   PENSTOCK_CHECK(c.head_dim % 2 == 0, "the width of a head is ", c.head_dim,
                  "; rotary positions need an even one");
-  if (c.router.method == "dense") {
-    PENSTOCK_CHECK(
-        c.router.scorer.empty() && c.router.selector.empty(),
-        "model.router: method 'dense' has no scorer or selector; name a method or both parts");
+  const ResolvedRouter router = resolve(c.router);  // parts exist, fit, and have sound options
+  if (router.dense()) {
     c.moe = {};
     return c;
   }
@@ -34,11 +32,19 @@ ModelConfig ModelConfig::resolved() const {
                  " is not a multiple of model.moe.granularity = ", c.moe.granularity);
   PENSTOCK_CHECK(c.active_experts() <= static_cast<double>(c.total_experts()),
                  "model.router.k = ", c.router.k, " is above model.moe.experts = ", c.moe.experts);
+  PENSTOCK_CHECK(router.traits.has_k || router.traits.variable_active || c.active_experts() == 1,
+                 "model.router.k = ", c.router.k, " with granularity ", c.moe.granularity,
+                 ": selector '", router.selector, "' always uses one expert; leave both at 1");
+  if (c.moe_layers() > 0) {  // what only the parts themselves can check: schedules, shapes
+    const RouterShape shape = router_shape(c.moe_options(0));
+    Router(router, shape, make_balancers(router, shape));
+  }
   return c;
 }
 
 bool ModelConfig::is_moe(std::int64_t layer) const {
-  if (moe.experts < 2 || router.method == "dense") return false;
+  const bool parts = !router.scorer.empty() && !router.selector.empty();
+  if (moe.experts < 2 || (router.method == "dense" && !parts)) return false;
   return (moe.first_layers < 0 || layer < moe.first_layers) && layer % moe.every == 0;
 }
 

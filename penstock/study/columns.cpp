@@ -25,7 +25,7 @@ Spread parameters(const VariantSummary& variant, double RunRow::*member) {
 std::vector<Column> all_columns() {
   using V = const VariantSummary&;
   return {
-      {"validation loss", "nats per token on the whole validation split",
+      {"validation loss", "nats per token on the validation split (train.final_eval_tokens of it)",
        [](V v) { return v.validation_loss; }, fixed(4), true},
       {"bits/byte", "of the validation text", [](V v) { return v.bits_per_byte; }, fixed(4), true},
       {"test loss", "nats per token on the test split", [](V v) { return v.test_loss; }, fixed(4),

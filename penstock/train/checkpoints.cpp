@@ -81,7 +81,7 @@ void CheckpointStore::save(std::int64_t step, const CheckpointContents& contents
         concat("cannot save the checkpoint of step ", step, " in ", root_.string(),
                ": disk full; it needs about ",
                tensor_bytes(contents.model) + tensor_bytes(contents.optimizer),
-               " bytes. Earlier checkpoints are intact: free some space and resume"));
+               " bytes. Nothing saved before is lost: free some space and resume"));
   }
   remove_superseded(step);
 }

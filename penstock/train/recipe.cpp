@@ -6,8 +6,10 @@
 
 namespace penstock {
 
-Recipe read_recipe(const ConfigNode& node) {
-  Recipe recipe = read_config<Recipe>(node);
+namespace {
+
+/// Completes what was left open and checks fields against each other.
+void complete(Recipe& recipe, const ConfigNode& node) {
   TrainConfig& train = recipe.train;
   if (train.micro_batch == 0) train.micro_batch = train.batch_sequences;
   PENSTOCK_CHECK(train.batch_sequences % train.micro_batch == 0,
@@ -18,12 +20,30 @@ Recipe read_recipe(const ConfigNode& node) {
                  " is above train.lr = ", train.lr);
   if (train.warmup_steps < 0) train.warmup_steps = std::max<std::int64_t>(1, train.steps / 100);
   if (recipe.model.context == 0) recipe.model.context = train.sequence_length;
+  const ConfigNode* model = node.find("model");
+  const ConfigNode* router = model ? model->find("router") : nullptr;
+  PENSTOCK_CHECK(recipe.model.moe.experts < 2 ||
+                     (router && (router->find("method") || router->find("scorer"))),
+                 "model.moe.experts = ", recipe.model.moe.experts,
+                 " without model.router.method; name a method (`penstock routers`), or \"dense\"");
   // A vocabulary of 0 waits for the corpus.
   const std::int64_t vocab = recipe.model.vocab;
   if (vocab == 0) recipe.model.vocab = 1;
   recipe.model = recipe.model.resolved();
   recipe.model.vocab = vocab;
-  if (recipe.model.moe_layers() > 0) resolve(recipe.model.router);  // parts exist and fit together
+}
+
+}  // namespace
+
+Recipe read_recipe(const ConfigNode& node) {
+  Recipe recipe = read_config<Recipe>(node);
+  try {
+    complete(recipe, node);
+  } catch (const Error& error) {
+    // Checks of several fields have no one line; they still name the file.
+    const std::string file = node.origin().substr(0, node.origin().rfind(':'));
+    throw Error(file.empty() ? error.what() : file + ": " + error.what());
+  }
   return recipe;
 }
 

@@ -37,6 +37,7 @@ std::string identity_text(const Recipe& recipe) {
   Recipe same = recipe;
   same.run = {};
   same.name = same.description = "";
+  same.data.corpus = "";  // a corpus may move; its content is compared by hash
   return to_toml(write_config(same));
 }
 
@@ -82,8 +83,9 @@ class Run {
     while (trainer_.step() < recipe_.train.steps) {
       if (interrupt.signal() != 0) {
         save(store, std::nullopt);
-        progress_.finish(fmt::format("stopped by signal {} after step {}; checkpoint saved",
-                                     interrupt.signal(), trainer_.step()));
+        progress_.finish(fmt::format("stopped by signal {} after step {}{}", interrupt.signal(),
+                                     trainer_.step(),
+                                     trainer_.step() > 0 ? "; checkpoint saved" : ""));
         return RunOutcome::interrupted;
       }
       one_step(store);
@@ -143,29 +145,22 @@ class Run {
     const StepOutcome outcome = trainer_.advance();
     if (!outcome.failure.empty()) {
       save(store, std::nullopt);
-      fail(fmt::format(
-          "{}: step {} stopped: {}. The state after step {} is saved; lower train.lr, or "
-          "look at the data",
-          directory_, trainer_.step() + 1, outcome.failure, trainer_.step()));
+      const std::string kept = trainer_.step() > 0
+                                   ? fmt::format("The state after step {} is saved", trainer_.step())
+                                   : "No step was done";
+      fail(directory_, ": step ", trainer_.step() + 1, " stopped: ", outcome.failure, ". ", kept,
+           "; lower train.lr, or look at the data");
     }
     const std::int64_t step = trainer_.step();
     nlohmann::ordered_json line = metrics_line(step, outcome, *this_machine());
     std::optional<double> validation_loss;
     const TrainConfig& train = recipe_.train;
     const bool last = step == train.steps;
-    if (!last && train.eval_every > 0 && step % train.eval_every == 0 &&
+    if (train.eval_every > 0 && (last || step % train.eval_every == 0) &&
         has_split(Split::kValidation)) {
       const Evaluation validation = trainer_.evaluate(Split::kValidation, train.eval_tokens);
       validation_loss = last_validation_ = validation.total.loss();
       line["validation"] = to_json(validation);
-    }
-    if (last) {
-      final_validation_ = final_evaluation(Split::kValidation);
-      final_test_ = final_evaluation(Split::kTest);
-      if (!final_validation_.is_null()) {
-        validation_loss = last_validation_ = final_validation_["loss"].get<double>();
-        line["validation"] = final_validation_;
-      }
     }
     line["seconds"] = seconds();
     log_->append(line);
@@ -240,19 +235,18 @@ class Run {
     if (events_) events_->sync();
     events_.reset();
     log_.reset();
-    // A run that was killed between its last checkpoint and here measures again.
-    if (final_validation_.is_null()) final_validation_ = final_evaluation(Split::kValidation);
-    if (final_test_.is_null()) final_test_ = final_evaluation(Split::kTest);
+    // Measured after the last checkpoint: a run that is killed here only measures again.
+    const nlohmann::ordered_json validation = final_evaluation(Split::kValidation);
     nlohmann::ordered_json record = finished_record(recipe_, directory_, *this_machine());
-    record["validation"] = final_validation_;
-    record["test"] = final_test_;
+    record["validation"] = validation;
+    record["test"] = final_evaluation(Split::kTest);
     record["seconds"] = seconds();
     write_file_atomically(real_file_system(), directory_ + "/finished.json", record.dump(2) + "\n");
-    if (!final_validation_.is_null())
+    if (!validation.is_null())
       progress_.finish(
           fmt::format("{}: {} steps, validation loss {:.4f} nats, {:.4f} bits per byte, {}",
-                      directory_, recipe_.train.steps, final_validation_["loss"].get<double>(),
-                      final_validation_["bits_per_byte"].get<double>(), duration_text(seconds())));
+                      directory_, recipe_.train.steps, validation["loss"].get<double>(),
+                      validation["bits_per_byte"].get<double>(), duration_text(seconds())));
   }
 
   std::string directory_;
@@ -269,7 +263,6 @@ class Run {
   std::int64_t first_step_ = 0, saved_step_ = 0;
   double earlier_seconds_ = 0;
   double best_loss_ = INFINITY, last_validation_ = NAN;
-  nlohmann::ordered_json final_validation_, final_test_;
 };
 
 }  // namespace

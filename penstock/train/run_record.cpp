@@ -25,6 +25,13 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
+/// Whether the mean of steps [end − window, end) is within the tolerance of the target.
+bool on_target(const std::vector<double>& sparsity, std::size_t end, double target) {
+  double sum = 0;
+  for (std::size_t i = end - settle_window; i < end; ++i) sum += sparsity[i];
+  return std::fabs(sum / settle_window - target) <= settle_tolerance;
+}
+
 double bits_per_byte(const StepReport& report) {
   return report.bytes > 0 ? report.loss * static_cast<double>(report.tokens) / std::numbers::ln2 /
                                 static_cast<double>(report.bytes)
@@ -75,17 +82,20 @@ std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutco
 }
 
 std::int64_t settled_step(const std::vector<double>& sparsity, double target) {
-  const auto settled = [&](std::size_t end) {  // mean of [end - window, end)
-    double sum = 0;
-    for (std::size_t i = end - settle_window; i < end; ++i) sum += sparsity[i];
-    return std::fabs(sum / settle_window - target) <= settle_tolerance;
-  };
   std::size_t run = 0;
   for (std::size_t end = settle_window; end <= sparsity.size(); ++end) {
-    run = settled(end) ? run + 1 : 0;
+    run = on_target(sparsity, end, target) ? run + 1 : 0;
     if (run > settle_window) return static_cast<std::int64_t>(end - settle_window);
   }
   return -1;
+}
+
+double held_share(const std::vector<double>& sparsity, double target, std::int64_t first) {
+  double steps = 0, held = 0;
+  for (std::size_t end = std::max(settle_window, static_cast<std::size_t>(first));
+       end <= sparsity.size(); ++end, ++steps)
+    held += on_target(sparsity, end, target);
+  return steps > 0 ? held / steps : NAN;
 }
 
 nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& run_directory,
@@ -113,13 +123,19 @@ nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& 
                                 {"peak_flops", machine.peak_flops},
                                 {"threads", machine.threads},
                                 {"machine", cpu_name()}};
-  if (!sparsity.empty()) {
+  if (!sparsity.empty()) out["causal"] = resolve(recipe.model.router).traits.causal;
+  // Only steered sparsity settles; top-k is where it is from the first step.
+  if (!sparsity.empty() && machine.balancer_state.count("lambda")) {
     const double target =
         1 - recipe.model.active_experts() / static_cast<double>(recipe.model.total_experts());
     const std::int64_t settled = settled_step(sparsity, target);
     out["target_sparsity"] = target;
-    out["settled_step"] =
-        settled < 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(settled);
+    out["settled_step"] = nullptr;
+    if (settled >= 0) {
+      constexpr std::int64_t grace = 50;
+      out["settled_step"] = settled;
+      out["held_share"] = held_share(sparsity, target, settled + grace);  // NaN is written as null
+    }
   }
   return out;
 }

@@ -28,12 +28,17 @@ std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutco
                           const MachineRecord& machine, double validation_loss,
                           double seconds_left);
 
-/// finished.json from the run's metrics: medians, memory, where sparsity settled.
+/// finished.json from the run's metrics: medians, memory, where sparsity settled and how well it
+/// was held from 50 steps later on (share of steps whose 20-step mean is within ±0.02).
 nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& run_directory,
                                        const MachineRecord& machine);
 
 /// First step from which the mean sparsity of the 20 steps up to it is within ±0.02 of the target,
 /// and the next 20 steps' means too; -1 when it never settles. sparsity[i] is step i+1's.
 std::int64_t settled_step(const std::vector<double>& sparsity, double target);
+
+/// Share of steps from `first` on whose mean over the 20 steps up to them is within ±0.02 of the
+/// target; NaN when there are none.
+double held_share(const std::vector<double>& sparsity, double target, std::int64_t first);
 
 }  // namespace penstock

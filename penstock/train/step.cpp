@@ -33,6 +33,8 @@ class RoutingSums {
       for (std::size_t e = 0; e < load.size(); ++e)
         load[e] += static_cast<double>(offsets[e + 1] - offsets[e]) / tokens;
       assignments_ += static_cast<double>(plan.assignments());
+      gate_assignments_ += static_cast<double>(plan.assignments());
+      gates_ += static_cast<double>(plan.tokens * plan.experts);
     } else {  // one merged expert per token
       assignments_ += tokens;
     }
@@ -44,14 +46,13 @@ class RoutingSums {
 
   void finish(double micro_batches, double tokens, StepReport& out) {
     const auto layers = static_cast<double>(report_.sparsity_by_layer.size());
-    for (double& value : report_.sparsity_by_layer) {
-      value /= micro_batches;
-      out.sparsity += value / layers;
-    }
+    for (double& value : report_.sparsity_by_layer) value /= micro_batches;
     for (auto& layer : report_.load)
       for (double& value : layer) value /= micro_batches;
     for (auto& [name, value] : report_.statistics) value /= micro_batches;
     if (layers > 0) out.active_experts = assignments_ / tokens / layers;
+    // From whole counts, so that k·T·L assignments give the target 1 − k/E to the last bit.
+    if (gates_ > 0) out.sparsity = 1 - gate_assignments_ / gates_;
     out.sparsity_by_layer = std::move(report_.sparsity_by_layer);
     out.load = std::move(report_.load);
     out.statistics = std::move(report_.statistics);
@@ -60,6 +61,7 @@ class RoutingSums {
  private:
   StepReport report_;
   double assignments_ = 0;
+  double gate_assignments_ = 0, gates_ = 0;  // of plans that assign: (token, expert) pairs, and T·E
 };
 
 /// Runs the batch again and names the first layer whose output is not finite.
@@ -95,7 +97,6 @@ StepReport forward_backward(Decoder& model, const std::vector<Batch>& micro_batc
     const Batch& batch = micro_batches[m];
     const BatchTensors tensors = to_tensors(batch, device);
     context.generator = at::detail::createCPUGenerator(mix64(draw_seed + m));
-    const RoutingContext replay = context;
     DecoderOutput out = model.forward(
         tensors.input, context,
         [&](std::int64_t layer, const RoutingResult& result) { sums.add(layer, result); });
@@ -105,6 +106,8 @@ StepReport forward_backward(Decoder& model, const std::vector<Batch>& micro_batc
     report.loss += value / count;
     report.total_loss += total_value / count;
     if (!std::isfinite(total_value)) {
+      RoutingContext replay = context;  // draws the same numbers again
+      replay.generator = at::detail::createCPUGenerator(mix64(draw_seed + m));
       report.non_finite = "the loss is " + std::to_string(total_value) + ", first seen in " +
                           blame(model, tensors, replay);
       return report;

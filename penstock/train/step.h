@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// Means over the step's tokens, micro-batches and MoE layers.
+/// Means over the step's tokens, micro-batches and MoE layers; `statistics` are summed over layers.
 struct StepReport {
   double loss = 0;        ///< cross-entropy, nats per token
   double total_loss = 0;  ///< with auxiliary losses

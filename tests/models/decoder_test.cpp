@@ -158,6 +158,9 @@ TEST(ModelConfig, SaysWhatDoesNotFit) {
   config = tiny("topk");
   config.moe.experts = 1;
   EXPECT_NE(message(config).find("model.moe.experts"), std::string::npos);
+  config = tiny("hash");
+  config.router.k = 2;
+  EXPECT_NE(message(config).find("hash"), std::string::npos);
   config = tiny("dense");
   config.kv_heads = 3;
   EXPECT_NE(message(config).find("kv_heads"), std::string::npos);

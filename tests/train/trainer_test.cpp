@@ -64,13 +64,20 @@ class TrainerTest : public ::testing::Test {
 };
 
 TEST_F(TrainerTest, EveryMethodLearns) {
-  for (const char* method : {"dense", "topk", "remoe", "hash"}) {
-    Trainer trainer(small_recipe(method, 8, 32), *corpus_);
+  for (const char* method : {"dense", "topk", "remoe", "hash", "expert-choice", "lory"}) {
+    Recipe recipe = small_recipe(method, 8, 32);
+    if (std::string(method) == "lory")
+      recipe.model.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{16}));
+    Trainer trainer(recipe, *corpus_);
     const double first = trainer.advance().report.loss;
     double last = 0;
     while (trainer.step() < 40) last = trainer.advance().report.loss;
     EXPECT_NEAR(first, std::log(256.0), 0.2) << method;
     EXPECT_LT(last, first - 2) << method;
+    // A whole split, its last window shorter than the others.
+    const Evaluation evaluation = trainer.evaluate(Split::kValidation, 0);
+    EXPECT_EQ(evaluation.total.tokens, corpus_->count(Split::kValidation).tokens - 1) << method;
+    EXPECT_NEAR(evaluation.total.loss(), last, 0.7) << method;
   }
 }
 
@@ -132,6 +139,22 @@ TEST(SettledStep, NeedsTwentyStepsOfMeanAndTwentyMoreThatStay) {
   EXPECT_EQ(settled_step(sparsity, 0.875), 49);
   EXPECT_EQ(settled_step(std::vector<double>(130, 0.5), 0.875), -1);
   EXPECT_EQ(settled_step({}, 0.875), -1);
+}
+
+TEST(HeldShare, CountsStepsWhoseRecentMeanIsOnTarget) {
+  std::vector<double> sparsity(60, 0.875);
+  for (int i = 50; i < 60; ++i) sparsity[i] = 0.78;  // each lowers the mean of 20 by 0.00475
+  // Steps 20..60: 41 means, of which those with more than 4 low steps (6 of them) are off.
+  EXPECT_NEAR(held_share(sparsity, 0.875, 0), 35.0 / 41.0, 1e-12);
+  EXPECT_TRUE(std::isnan(held_share(sparsity, 0.875, 61)));
+}
+
+TEST_F(TrainerTest, SparsityAtTheTargetIsExactForAnyNumberOfLayers) {
+  // Top-1 assigns T of T·E pairs in each of 12 layers: not a bit off 1 − 1/E.
+  Recipe recipe = small_recipe("topk", 2, 8);
+  recipe.model.layers = 12;
+  Trainer trainer(recipe, *corpus_);
+  EXPECT_EQ(trainer.advance().report.sparsity, 1 - 1.0 / 4);
 }
 
 }  // namespace
