@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/io/toml.h"
@@ -28,6 +29,8 @@ double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 <<
 void print_info(const InfoOptions& options) {
   Recipe recipe;
   if (std::filesystem::is_directory(options.target)) {
+    PENSTOCK_CHECK(options.overrides.empty(), options.target,
+                   ": --set changes a recipe, not a model that exists");
     recipe.model = read_model_config(model_argument(options.target));
     recipe.train.sequence_length = recipe.model.context;
     recipe.train.micro_batch = 1;

@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <new>
+#include <string>
 
 #include "penstock/base/error.h"
 #include "penstock/cli/data.h"
@@ -43,8 +45,18 @@ int main(int argc, char** argv) {
   } catch (const penstock::Error& error) {
     std::fprintf(stderr, "penstock: %s\n", error.what());
     return 1;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr,
+                 "penstock: not enough memory; `penstock info RECIPE` says how much training "
+                 "takes\n");
+    return 1;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "penstock: internal error: %s\n", error.what());
+    // libtorch adds a stack trace from the second line on.
+    const std::string what = error.what();
+    const std::string line = what.substr(0, what.find('\n'));
+    const bool memory = what.find("alloc_cpu") != std::string::npos;
+    std::fprintf(stderr, "penstock: %s: %s\n", memory ? "not enough memory" : "internal error",
+                 line.c_str());
     return 1;
   }
   return exit_code;

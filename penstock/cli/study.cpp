@@ -1,4 +1,3 @@
-#include "penstock/cli/shell_quoted.h"
 #include "penstock/cli/study.h"
 
 #include <fmt/format.h>
@@ -7,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/cli/shell_quoted.h"
 #include "penstock/study/report.h"
 #include "penstock/study/study_runner.h"
 

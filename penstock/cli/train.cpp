@@ -44,7 +44,8 @@ void add_train_command(CLI::App& app, int& exit_code) {
   command->footer(
       "Examples:\n"
       "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe\n"
-      "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe --resume\n"
+      "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe "
+      "--resume\n"
       "  penstock train recipes/demo/topk.toml --set model.router.k=2 --set train.steps=500\n"
       "A run directory holds config.toml, metrics.jsonl, TensorBoard events, checkpoints/step-N/,\n"
       "finished.json and report.html. Ctrl-C saves a checkpoint; --resume continues bitwise.");
@@ -62,7 +63,8 @@ void add_train_command(CLI::App& app, int& exit_code) {
     if (outcome == RunOutcome::interrupted) {
       std::string command = "penstock train " + shell_quoted(options->recipe);
       for (const auto& set : options->overrides) command += " --set " + shell_quoted(set);
-      fmt::print(stderr, "interrupted. Continue with: {} --out {} --resume\n", command, shell_quoted(out));
+      fmt::print(stderr, "interrupted. Continue with: {} --out {} --resume\n", command,
+                 shell_quoted(out));
       exit_code = 130;
     }
   });

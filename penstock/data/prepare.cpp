@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <tuple>
 
 #include "penstock/base/atomic_files.h"
@@ -67,6 +68,12 @@ class Preparation {
                                       files::is_regular_file(target_ / kManifestFile)));
     PENSTOCK_CHECK(replaceable, "'", options_.out,
                    "' exists and is not a corpus; remove it or name another --out");
+    static const std::set<std::string> own = {kTokensFile, kManifestFile, "tokenizer.json",
+                                              "tokenizer.model"};
+    for (const auto& entry : files::directory_iterator(target_))
+      PENSTOCK_CHECK(own.contains(entry.path().filename().string()), "'", options_.out,
+                     "' holds more than a corpus (", entry.path().filename().string(),
+                     "), which replacing it would delete; name another --out");
   }
 
   void read() {

@@ -49,8 +49,8 @@ void count_routing(std::int64_t layer, const RoutingResult& result,
 }
 
 /// The last, shorter window (one sequence) filled up with token 0: routers that merge experts per
-/// segment need whole ones. What follows a token does not change it, but for the filler's share in the
-/// mean of a segment that it cuts.
+/// segment need whole ones. What follows a token does not change it, but for the filler's share in
+/// the mean of a segment that it cuts.
 DecoderInput pad(const DecoderInput& input, std::int64_t length) {
   const std::int64_t missing = length - input.tokens.size(1);
   DecoderInput out;
@@ -105,11 +105,11 @@ Evaluation evaluate(Decoder& model, const Corpus& corpus, const EvaluateOptions&
     const Batch batch = windows.batch(index);
     const BatchTensors tensors = to_tensors(batch, device);
     const bool padded = merges && batch.length < options.sequence_length;
-    const DecoderOutput result = model.forward(
-        padded ? pad(tensors.input, options.sequence_length) : tensors.input, context,
-        [&](std::int64_t layer, const RoutingResult& routing) {
-          count_routing(layer, routing, batch.domains, names, out);
-        });
+    const DecoderOutput result =
+        model.forward(padded ? pad(tensors.input, options.sequence_length) : tensors.input, context,
+                      [&](std::int64_t layer, const RoutingResult& routing) {
+                        count_routing(layer, routing, batch.domains, names, out);
+                      });
     const at::Tensor logits =
         result.logits.narrow(0, 0, static_cast<std::int64_t>(batch.targets.size()));
     const at::Tensor nll =

@@ -64,9 +64,9 @@ double useful_training_flops(const ModelConfig& c, double tokens, double attende
   const double q = static_cast<double>(c.heads * c.head_dim),
                kv = static_cast<double>(c.kv_heads * c.head_dim);
   const auto layers = static_cast<double>(c.layers), moe = static_cast<double>(c.moe_layers());
-  double products = layers * d * (2 * q + 2 * kv)                             // q, k, v, o
-                    + (layers - moe) * 3 * d * static_cast<double>(c.d_ffn)   // dense FFN
-                    + d * static_cast<double>(c.vocab);                       // head
+  double products = layers * d * (2 * q + 2 * kv)                            // q, k, v, o
+                    + (layers - moe) * 3 * d * static_cast<double>(c.d_ffn)  // dense FFN
+                    + d * static_cast<double>(c.vocab);                      // head
   if (moe > 0 && !resolve(c.router).traits.no_logits)
     products += moe * d * static_cast<double>(c.total_experts());  // router
   double flops = 2 * tokens * products + 4 * layers * q * attended_pairs;

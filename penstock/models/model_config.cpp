@@ -30,6 +30,7 @@ ModelConfig ModelConfig::resolved() const {
                  "; or set model.router.method = \"dense\"");
   PENSTOCK_CHECK(c.d_ffn % c.moe.granularity == 0, "model.d_ffn = ", c.d_ffn,
                  " is not a multiple of model.moe.granularity = ", c.moe.granularity);
+  PENSTOCK_CHECK(c.router.k > 0, "model.router.k must be above 0");
   PENSTOCK_CHECK(c.active_experts() <= static_cast<double>(c.total_experts()),
                  "model.router.k = ", c.router.k, " is above model.moe.experts = ", c.moe.experts);
   PENSTOCK_CHECK(router.traits.has_k || router.traits.variable_active || c.active_experts() == 1,

@@ -77,11 +77,10 @@ void CheckpointStore::save(std::int64_t step, const CheckpointContents& contents
     create_directories(fs_, root_);
     write_contents(fs_, directory(step), step, contents, validation_loss);
   } catch (const DiskFullError&) {
-    throw DiskFullError(
-        concat("cannot save the checkpoint of step ", step, " in ", root_.string(),
-               ": disk full; it needs about ",
-               tensor_bytes(contents.model) + tensor_bytes(contents.optimizer),
-               " bytes. Nothing saved before is lost: free some space and resume"));
+    throw DiskFullError(concat("cannot save the checkpoint of step ", step, " in ", root_.string(),
+                               ": disk full; it needs about ",
+                               tensor_bytes(contents.model) + tensor_bytes(contents.optimizer),
+                               " bytes. Nothing saved before is lost: free some space and resume"));
   }
   remove_superseded(step);
 }

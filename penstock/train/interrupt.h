@@ -1,12 +1,12 @@
-// SIGINT and SIGTERM as a flag that the training loop asks for between steps.
+// SIGINT, SIGTERM and SIGHUP as a flag that the training loop asks for between steps.
 #pragma once
 
 #include <csignal>
 
 namespace penstock {
 
-/// While alive, SIGINT and SIGTERM set a flag instead of ending the process; a second SIGINT ends
-/// it at once. Restores the earlier handlers. One at a time.
+/// While alive, SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process; a second
+/// SIGINT ends it at once. Restores the earlier handlers. One at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -17,7 +17,7 @@ class InterruptGuard {
   int signal() const;
 
  private:
-  struct sigaction old_int_, old_term_;
+  struct sigaction old_int_, old_term_, old_hangup_;
 };
 
 }  // namespace penstock

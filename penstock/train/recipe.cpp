@@ -15,6 +15,8 @@ void complete(Recipe& recipe, const ConfigNode& node) {
   PENSTOCK_CHECK(train.batch_sequences % train.micro_batch == 0,
                  "train.batch_sequences = ", train.batch_sequences,
                  " is not a multiple of train.micro_batch = ", train.micro_batch);
+  PENSTOCK_CHECK(train.beta1 < 1 && train.beta2 < 1 && train.eps > 0,
+                 "train.beta1 and train.beta2 must be below 1 and train.eps above 0");
   if (train.min_lr < 0) train.min_lr = train.lr / 10;
   PENSTOCK_CHECK(train.min_lr <= train.lr, "train.min_lr = ", train.min_lr,
                  " is above train.lr = ", train.lr);

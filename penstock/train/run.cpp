@@ -12,6 +12,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/file_lock.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/threads.h"
 #include "penstock/io/toml.h"
@@ -72,7 +73,10 @@ class Run {
         {.keep_last = recipe_.train.keep_last, .keep_best = recipe_.train.keep_best});
     store.recover();
     resume(store);
-    if (fs::exists(directory_ + "/finished.json")) return RunOutcome::finished;
+    if (fs::exists(directory_ + "/finished.json")) {
+      progress_.finish(directory_ + ": already finished");
+      return RunOutcome::finished;
+    }
     log_.emplace(real_file_system(), directory_ + "/metrics.jsonl", trainer_.step());
     if (recipe_.run.tensorboard)
       events_ = std::make_unique<TensorBoardWriter>(real_file_system(), directory_ + "/events",
@@ -99,7 +103,9 @@ class Run {
     PENSTOCK_CHECK(
         !recipe_.data.corpus.empty(),
         "data.corpus is not set; give --set data.corpus=DIR (see `penstock data prepare`)");
-    return Corpus::open(recipe_.data.corpus);
+    Corpus corpus = Corpus::open(recipe_.data.corpus);
+    corpus.file().verify();  // a flipped token would train silently
+    return corpus;
   }
 
   /// Writes config.toml, or checks that the one there is of the same run.
@@ -114,13 +120,20 @@ class Run {
       PENSTOCK_CHECK(old_text == new_text, directory_, ": holds a run of another recipe (",
                      first_difference(old_text, new_text), "); choose another --out");
     }
+    PENSTOCK_CHECK(fs::exists(path) || !fs::exists(directory_ + "/checkpoints"), directory_,
+                   ": holds checkpoints but no config.toml to say of which recipe; choose another "
+                   "--out");
     create_directories(real_file_system(), directory_);
+    lock_.emplace(directory_ + "/.lock");
     write_file_atomically(real_file_system(), path, text);
   }
 
   void resume(CheckpointStore& store) {
     const CheckpointSearch search = store.latest();
     for (const auto& sentence : search.ignored) progress_.finish(sentence);
+    PENSTOCK_CHECK(search.found || search.ignored.empty(), directory_, ": no checkpoint is whole (",
+                   search.ignored.empty() ? "" : search.ignored.front(),
+                   "); choose another --out to start again");
     if (!search.found) return;
     const std::int64_t step = search.found->step;
     const CheckpointContents contents = store.load(step);
@@ -145,9 +158,9 @@ class Run {
     const StepOutcome outcome = trainer_.advance();
     if (!outcome.failure.empty()) {
       save(store, std::nullopt);
-      const std::string kept = trainer_.step() > 0
-                                   ? fmt::format("The state after step {} is saved", trainer_.step())
-                                   : "No step was done";
+      const std::string kept =
+          trainer_.step() > 0 ? fmt::format("The state after step {} is saved", trainer_.step())
+                              : "No step was done";
       fail(directory_, ": step ", trainer_.step() + 1, " stopped: ", outcome.failure, ". ", kept,
            "; lower train.lr, or look at the data");
     }
@@ -257,6 +270,7 @@ class Run {
   Trainer trainer_;
   ProgressLine progress_;
   MachineRecord machine_;
+  std::optional<FileLock> lock_;
   std::optional<MetricsLog> log_;
   std::unique_ptr<TensorBoardWriter> events_;
   Clock::time_point started_;

@@ -1,0 +1,33 @@
+#include "penstock/base/file_lock.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "penstock/base/error.h"
+#include "tests/base/temp_directory.h"
+
+namespace penstock {
+namespace {
+
+TEST(FileLock, OneHolderAtATime) {
+  const testing::TempDirectory directory;
+  const std::string path = (directory.path() / ".lock").string();
+  std::optional<FileLock> first(path);
+  // Another descriptor counts as another holder, also within one process.
+  EXPECT_THROW(FileLock second(path), Error);
+  first.reset();
+  EXPECT_NO_THROW(FileLock third(path));
+}
+
+TEST(FileLock, NamesAPathThatCannotBeCreated) {
+  try {
+    FileLock lock("/nowhere/at/all/.lock");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("/nowhere/at/all/.lock"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace penstock
