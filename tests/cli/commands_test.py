@@ -1,0 +1,137 @@
+#!/usr/bin/python3
+"""Runs the subcommands as a person would, on a tiny corpus: the keys of --json and metrics.jsonl that
+scripts rely on, and one clear line with the right exit code for each kind of mistake.
+
+    commands_test.py PENSTOCK SOURCE_DIRECTORY
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+RECIPE = """
+[model]
+vocab = 0
+d_model = 16
+layers = 2
+heads = 2
+d_ffn = 24
+
+[model.moe]
+experts = 4
+
+[model.router]
+method = "remoe"
+
+[data]
+corpus = "corpus"
+
+[train]
+steps = 6
+batch_sequences = 2
+sequence_length = 16
+eval_every = 3
+
+[run]
+threads = 1
+"""
+
+
+class Shell:
+    def __init__(self, program, directory):
+        self.program, self.directory, self.failures = program, directory, 0
+
+    def run(self, *arguments):
+        return subprocess.run([self.program, *arguments], cwd=self.directory, capture_output=True,
+                              text=True, timeout=120)
+
+    def expect(self, what, condition, detail=""):
+        if not condition:
+            self.failures += 1
+            print(f"FAILED: {what} {detail}")
+
+    def ok(self, *arguments):
+        done = self.run(*arguments)
+        self.expect(" ".join(arguments), done.returncode == 0, done.stderr)
+        return done.stdout
+
+    def mistake(self, code, parts, *arguments):
+        done = self.run(*arguments)
+        self.expect(" ".join(arguments), done.returncode == code, f"exit {done.returncode}")
+        for part in parts:
+            self.expect(" ".join(arguments), part in done.stderr, f"{part!r} not in {done.stderr!r}")
+        if code == 1:
+            said = [line for line in done.stderr.splitlines() if line.startswith("penstock: ")]
+            self.expect(" ".join(arguments) + ": one line, the last", len(said) == 1 and
+                        done.stderr.endswith(said[0] + "\n"), done.stderr)
+
+
+def check_outputs(shell, source):
+    info = json.loads(shell.ok("info", os.path.join(source, "recipes/remoe/remoe-182m.toml"), "--json"))
+    shell.expect("info", info["total_parameters"] == 777087744, info)
+    shell.expect("info", abs(info["flops_per_sequence"] / 995.36e9 - 1) < 1e-4, info)
+    shell.expect("info", info["active_parameters"] < info["total_parameters"], info)
+    shell.ok("train", "recipe.toml", "--out", "run", "--quiet")
+    lines = [json.loads(line) for line in open(os.path.join(shell.directory, "run/metrics.jsonl"))]
+    shell.expect("metrics", [line["step"] for line in lines] == list(range(1, 7)))
+    for key in ("loss", "tokens_per_second", "share_of_peak", "sparsity", "active_experts", "lambda"):
+        shell.expect("metrics", all(isinstance(line.get(key), float) for line in lines), key)
+    shell.expect("validation", "validation" in lines[2] and "validation" in lines[5])
+    for name in ("config.toml", "finished.json", "report.html", "checkpoints/step-6/config.json",
+                 "checkpoints/step-6/model.safetensors", "checkpoints/step-6/tokenizer.json"):
+        shell.expect("run directory", os.path.exists(os.path.join(shell.directory, "run", name)), name)
+    scores = json.loads(shell.ok("eval", "run", "--data", "corpus", "--json"))
+    for key in ("loss", "perplexity", "bits_per_byte", "tokens", "by_domain"):
+        shell.expect("eval", key in scores, key)
+    routers = json.loads(shell.ok("routers", "--json"))
+    shell.expect("routers", {"dense", "topk", "remoe", "hash"} <= set(routers["methods"]))
+    for command in ("data prepare", "train", "eval", "info", "study", "report", "routers"):
+        shell.expect("help", "penstock " + command in shell.ok(*command.split(), "--help"), command)
+
+
+def check_mistakes(shell):
+    train = ("train", "recipe.toml", "--out", "other", "--set")
+    shell.mistake(1, ["train.setps"], *train, "train.setps=3")
+    shell.mistake(1, ["model.d_model", "integer"], *train, "model.d_model=wide")
+    shell.mistake(1, ["model.heads", "recipe.toml"], *train, "model.heads=5")
+    shell.mistake(1, ["model.router.k"], *train, "model.router.k=9")
+    shell.mistake(1, ["remo", "remoe"], *train, "model.router.method=remo")
+    shell.mistake(1, ["topk", "not in use"], *train, "model.router.topk.softmax=after")
+    shell.mistake(1, ["no-such-corpus"], *train, "data.corpus=no-such-corpus")
+    shell.mistake(1, ["run", "--resume"], "train", "recipe.toml", "--out", "run", "--quiet")
+    shell.mistake(1, ["another recipe", "lr"], "train", "recipe.toml", "--out", "run", "--resume", "--set",
+                  "train.lr=0.5")
+    shell.mistake(1, ["bad.txt", "UTF-8"], "data", "prepare", "bad.txt", "--out", "bad")
+    shell.mistake(1, ["holds more than a corpus"], "data", "prepare", "text.txt", "--out", "mixed")
+    shell.mistake(1, ["missing"], "eval", "missing", "--data", "corpus")
+    shell.mistake(2, ["--data"], "eval", "run")
+    path = os.path.join(shell.directory, "run/checkpoints/step-6/model.safetensors")
+    with open(path, "r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(b"\x01\x02\x03\x04")
+    shell.mistake(1, ["model.safetensors"], "eval", "run/checkpoints/step-6", "--data", "corpus")
+
+
+def main():
+    program, source = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    with tempfile.TemporaryDirectory() as directory:
+        shell = Shell(program, directory)
+        with open(os.path.join(directory, "text.txt"), "w") as file:
+            file.write("the gate decides how much water each turbine gets\n" * 200)
+        with open(os.path.join(directory, "bad.txt"), "wb") as file:
+            file.write(b"good\xff\xfebad")
+        with open(os.path.join(directory, "recipe.toml"), "w") as file:
+            file.write(RECIPE)
+        for out in ("corpus", "mixed"):
+            shell.ok("data", "prepare", "text.txt", "--out", out)
+        open(os.path.join(directory, "mixed/notes"), "w").close()
+        check_outputs(shell, source)
+        check_mistakes(shell)
+        print("passed" if shell.failures == 0 else f"{shell.failures} failures")
+        return shell.failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,8 @@
+# Tests of the program from outside. Thirty kills at random moments take about half a minute.
+add_test(NAME kill_resume
+         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/kill_resume_test.py
+                 $<TARGET_FILE:penstock_program> 30)
+add_test(NAME commands
+         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/commands_test.py
+                 $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
+set_tests_properties(kill_resume commands PROPERTIES TIMEOUT 900)
