@@ -27,6 +27,16 @@ std::map<std::string, std::int64_t> dispatch_counts() {
   return counts;
 }
 
+bool built_with([[maybe_unused]] const std::string& kernels) {
+#ifdef PENSTOCK_HAVE_ONEDNN
+  if (kernels == "onednn") return true;
+#endif
+#ifdef PENSTOCK_HAVE_XSMM
+  if (kernels == "xsmm") return true;
+#endif
+  return false;
+}
+
 void reset_dispatch_counts() {
   const std::lock_guard lock(mutex);
   counts.clear();

@@ -13,6 +13,9 @@ namespace penstock::ops {
 std::map<std::string, std::int64_t> dispatch_counts();
 void reset_dispatch_counts();
 
+/// Whether this library was built with a kernel library: "onednn" or "xsmm".
+bool built_with(const std::string& kernels);
+
 /// Restricts every operator to its reference while alive (per thread-global; for tests and
 /// benches).
 class ReferenceOnly {

@@ -102,6 +102,7 @@ struct Shape {
 class ExpertShapes : public ::testing::TestWithParam<Shape> {};
 
 TEST_P(ExpertShapes, FastPathMatchesReferenceInF64) {
+  if (!built_with("xsmm")) GTEST_SKIP() << "built without libxsmm";
   const Shape s = GetParam();
   const TestPlan plan =
       s.chance >= 0 ? random_plan(s.tokens, s.experts, s.chance)
