@@ -2,8 +2,6 @@
 
 #include <torch/torch.h>
 
-#include <cmath>
-
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
 
@@ -11,19 +9,19 @@ namespace penstock {
 
 DecoderLayer::DecoderLayer(const ModelConfig& config, std::int64_t moe_index,
                            const std::vector<std::shared_ptr<Balancer>>& balancers) {
-  const double output_std = config.init_std / std::sqrt(2.0 * static_cast<double>(config.layers));
   input_layernorm_ = register_module("input_layernorm",
                                      std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
-  self_attn_ = register_module("self_attn", std::make_shared<Attention>(AttentionConfig{
-                                                .d_model = config.d_model,
-                                                .heads = config.heads,
-                                                .kv_heads = config.kv_heads,
-                                                .head_dim = config.head_dim,
-                                                .qkv_bias = config.qkv_bias,
-                                                .rope_base = config.rope_base,
-                                                .rope_adjacent = config.rope_adjacent,
-                                                .init_std = config.init_std,
-                                                .output_std = output_std}));
+  self_attn_ = register_module(
+      "self_attn", std::make_shared<Attention>(AttentionConfig{
+                       .d_model = config.d_model,
+                       .heads = config.heads,
+                       .kv_heads = config.kv_heads,
+                       .head_dim = config.head_dim,
+                       .qkv_bias = config.qkv_bias,
+                       .rope_base = config.rope_base,
+                       .rope_adjacent = config.rope_adjacent,
+                       .init_std = config.weight_std(config.d_model),
+                       .output_std = config.output_std(config.heads * config.head_dim)}));
   post_attention_layernorm_ = register_module(
       "post_attention_layernorm", std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
   if (moe_index >= 0)
@@ -31,7 +29,8 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, std::int64_t moe_index,
                            std::make_shared<MoeLayer>(config.moe_options(moe_index), balancers));
   else
     mlp_ = register_module("mlp", std::make_shared<FeedForward>(config.d_model, config.d_ffn,
-                                                                config.init_std, output_std));
+                                                                config.weight_std(config.d_model),
+                                                                config.output_std(config.d_ffn)));
 }
 
 at::Tensor DecoderLayer::forward(const at::Tensor& x, const at::Tensor& positions,

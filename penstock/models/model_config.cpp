@@ -55,14 +55,23 @@ std::int64_t ModelConfig::moe_layers() const {
   return count;
 }
 
+double ModelConfig::weight_std(std::int64_t fan_in) const {
+  return init == "fan-in" ? 1 / std::sqrt(3.0 * static_cast<double>(fan_in)) : init_std;
+}
+
+double ModelConfig::output_std(std::int64_t fan_in) const {
+  return init == "fan-in" ? weight_std(fan_in)
+                          : init_std / std::sqrt(2.0 * static_cast<double>(layers));
+}
+
 MoeOptions ModelConfig::moe_options(std::int64_t index) const {
   return {.d_model = d_model,
           .d_ffn = expert_width(),
           .experts = total_experts(),
           .router = router,
           .granularity = static_cast<double>(moe.granularity),
-          .init_std = init_std,
-          .output_std = init_std / std::sqrt(2.0 * static_cast<double>(layers)),
+          .init_std = weight_std(d_model),
+          .output_std = output_std(expert_width()),
           .layer = index,
           .layers = moe_layers()};
 }

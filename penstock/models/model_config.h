@@ -42,6 +42,7 @@ struct ModelConfig {
   double rope_base = 1e4;
   bool rope_adjacent = false;
   double norm_eps = 1e-5;
+  std::string init = "normal";
   double init_std = 0.02;
   MoeConfig moe;
   RouterConfig router = {.method = "dense"};
@@ -67,10 +68,12 @@ struct ModelConfig {
     v("rope_adjacent", rope_adjacent,
       {.help = "rotate adjacent pairs, as llama2.c does, instead of halves"});
     v("norm_eps", norm_eps, {.help = "epsilon of the RMS norms", .min = 0, .max = 1});
-    v("init_std", init_std,
-      {.help = "standard deviation of initial weights; outputs into the residual stream get std / "
-               "sqrt(2L)",
-       .min = 0});
+    v("init", init,
+      {.help = "normal: init_std everywhere, over sqrt(2L) for outputs into the residual stream; "
+               "fan-in: 1 / sqrt(3 fan_in) for every matrix, as uniform in +-1/sqrt(fan_in) has, "
+               "and init_std for embeddings alone",
+       .choices = {"normal", "fan-in"}});
+    v("init_std", init_std, {.help = "standard deviation of initial weights", .min = 0});
     v("moe", moe);
     v("router", router);
   }
@@ -86,6 +89,10 @@ struct ModelConfig {
   std::int64_t expert_width() const { return d_ffn / moe.granularity; }
   /// Nominal active experts per token, granularity applied.
   double active_experts() const { return router.k * static_cast<double>(moe.granularity); }
+  /// Standard deviation of a matrix's initial weights, by the width it sums over.
+  double weight_std(std::int64_t fan_in) const;
+  /// The same for a matrix whose result is added to the residual stream.
+  double output_std(std::int64_t fan_in) const;
   /// Options of one MoE layer; `index` counts MoE layers.
   MoeOptions moe_options(std::int64_t index) const;
 };
