@@ -31,7 +31,7 @@ at::Tensor Experts::forward(const at::Tensor& hidden, const Plan& plan) {
                  hidden.size(0), " tokens and ", gate_up_.size(0), " experts");
   if (plan.merges()) return merged(hidden, plan);
   return ops::expert_ffn(hidden, plan.weight, plan.token, plan.offsets, plan.by_token,
-                         plan.token_offsets, gate_up_, down_);
+                         plan.token_offsets, gate_up_, down_, {.recompute = recompute});
 }
 
 at::Tensor Experts::merged(const at::Tensor& hidden, const Plan& plan) const {

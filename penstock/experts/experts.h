@@ -30,6 +30,9 @@ class Experts : public torch::nn::Module {
   /// Source of merging: Lory, arXiv:2405.03133, Eq. 2.
   at::Tensor forward(const at::Tensor& hidden, const Plan& plan);
 
+  /// Keep nothing of size A·f for the backward pass, but compute it again (ops::ExpertOptions).
+  bool recompute = false;
+
   const at::Tensor& gate_up() const { return gate_up_; }
   const at::Tensor& down() const { return down_; }
 

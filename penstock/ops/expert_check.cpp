@@ -9,12 +9,16 @@ namespace {
 
 void check_shapes(const ExpertProblem& p) {
   PENSTOCK_CHECK(p.hidden.dim() == 2, "[expert_ffn] hidden must be [T, d], not ", p.hidden.sizes());
-  PENSTOCK_CHECK(p.w_down.dim() == 3 && p.w_gate_up.dim() == 3 &&
-                     p.w_gate_up.size(0) == p.w_down.size(0) &&
-                     p.w_gate_up.size(1) == 2 * p.w_down.size(2) &&
-                     p.w_gate_up.size(2) == p.width() && p.w_down.size(1) == p.width(),
-                 "[expert_ffn] w_gate_up ", p.w_gate_up.sizes(), " and w_down ", p.w_down.sizes(),
-                 " must be [E, 2f, d] and [E, d, f] for hidden ", p.hidden.sizes());
+  PENSTOCK_CHECK(p.w_out.dim() == 3 && p.w_in.dim() == 3 && p.w_in.size(0) == p.w_out.size(0) &&
+                     p.w_in.size(1) == p.inputs() * p.w_out.size(2) &&
+                     p.w_in.size(2) == p.width() && p.w_out.size(1) == p.width(),
+                 "[expert_ffn] w_in ", p.w_in.sizes(), " and w_out ", p.w_out.sizes(),
+                 " must be [E, ", p.inputs() == 2 ? "2f" : "f", ", d] and [E, d, f] for hidden ",
+                 p.hidden.sizes());
+  PENSTOCK_CHECK(!p.b_in.defined() || p.b_in.sizes() == p.w_in.sizes().slice(0, 2),
+                 "[expert_ffn] b_in ", p.b_in.sizes(), " must be w_in's first two sizes");
+  PENSTOCK_CHECK(!p.b_out.defined() || p.b_out.sizes() == p.w_out.sizes().slice(0, 2),
+                 "[expert_ffn] b_out ", p.b_out.sizes(), " must be w_out's first two sizes");
   PENSTOCK_CHECK(p.token.dim() == 1 && p.weight.sizes() == p.token.sizes() &&
                      p.by_token.sizes() == p.token.sizes(),
                  "[expert_ffn] weight ", p.weight.sizes(), ", token ", p.token.sizes(),
@@ -31,9 +35,11 @@ void check_types(const ExpertProblem& p) {
   const auto type = p.hidden.scalar_type();
   PENSTOCK_CHECK(type == at::kFloat || type == at::kDouble, "[expert_ffn] hidden is ", type,
                  "; f32 and f64 are supported");
-  for (const at::Tensor* tensor : {&p.weight, &p.w_gate_up, &p.w_down})
-    PENSTOCK_CHECK(tensor->scalar_type() == type && tensor->device() == p.hidden.device(),
-                   "[expert_ffn] weight, w_gate_up and w_down must have hidden's type and device");
+  for (const at::Tensor* tensor : {&p.weight, &p.w_in, &p.w_out, &p.b_in, &p.b_out})
+    PENSTOCK_CHECK(!tensor->defined() ||
+                       (tensor->scalar_type() == type && tensor->device() == p.hidden.device()),
+                   "[expert_ffn] weight, w_in, w_out, b_in and b_out must have hidden's type and "
+                   "device");
   for (const at::Tensor* tensor : {&p.token, &p.by_token, &p.token_offsets})
     PENSTOCK_CHECK(tensor->scalar_type() == at::kLong && tensor->device() == p.hidden.device(),
                    "[expert_ffn] token, by_token and token_offsets must be i64 on hidden's device");
@@ -71,7 +77,7 @@ void check_tokens(const ExpertProblem& p) {
 
 void check_expert_problem(const ExpertProblem& p) {
   for (const at::Tensor* tensor : {&p.hidden, &p.weight, &p.token, &p.offsets, &p.by_token,
-                                   &p.token_offsets, &p.w_gate_up, &p.w_down})
+                                   &p.token_offsets, &p.w_in, &p.w_out})
     PENSTOCK_CHECK(tensor->defined(), "[expert_ffn] an argument is missing");
   check_shapes(p);
   check_types(p);

@@ -18,11 +18,19 @@ std::string describe(const ExpertProblem& problem) {
                 ", f ", problem.inner());
 }
 
+Activation parse_activation(const std::string& name) {
+  if (name == "swiglu") return Activation::swiglu;
+  if (name == "relu") return Activation::relu;
+  fail("activation '", name, "' is unknown; use swiglu or relu");
+}
+
 namespace {
 
 using at::Tensor;
+using OptionalTensor = c10::optional<Tensor>;
 using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                         const Tensor&, const Tensor&, const Tensor&);
+                         const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&,
+                         const OptionalTensor&, c10::string_view, bool);
 
 const Implementations<ExpertOutput(const ExpertProblem&, bool)>& forward_list() {
   static const Implementations<ExpertOutput(const ExpertProblem&, bool)> list(
@@ -47,59 +55,99 @@ const Implementations<Backward>& backward_list() {
   return list;
 }
 
+Tensor value(const OptionalTensor& tensor) { return tensor ? *tensor : Tensor(); }
+
+ExpertProblem checked(const Tensor& hidden, const Tensor& weight, const Tensor& token,
+                      const Tensor& offsets, const Tensor& by_token, const Tensor& token_offsets,
+                      const Tensor& w_in, const Tensor& w_out, const OptionalTensor& b_in,
+                      const OptionalTensor& b_out, c10::string_view activation) {
+  ExpertProblem problem{hidden,
+                        weight,
+                        token,
+                        offsets,
+                        by_token,
+                        token_offsets,
+                        w_in,
+                        w_out,
+                        value(b_in),
+                        value(b_out),
+                        parse_activation(std::string(activation.data(), activation.size()))};
+  check_expert_problem(problem);
+  return problem;
+}
+
 Tensor forward_kernel(const Tensor& hidden, const Tensor& weight, const Tensor& token,
                       const Tensor& offsets, const Tensor& by_token, const Tensor& token_offsets,
-                      const Tensor& w_gate_up, const Tensor& w_down) {
-  const ExpertProblem problem{hidden,   weight,        token,     offsets,
-                              by_token, token_offsets, w_gate_up, w_down};
-  check_expert_problem(problem);
-  return forward_list().run(problem, false).output;
+                      const Tensor& w_in, const Tensor& w_out, const OptionalTensor& b_in,
+                      const OptionalTensor& b_out, c10::string_view activation, bool) {
+  return forward_list()
+      .run(checked(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out, b_in,
+                   b_out, activation),
+           false)
+      .output;
 }
 
 class ExpertFunction : public torch::autograd::Function<ExpertFunction> {
  public:
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& hidden,
                         const Tensor& weight, const Tensor& token, const Tensor& offsets,
-                        const Tensor& by_token, const Tensor& token_offsets,
-                        const Tensor& w_gate_up, const Tensor& w_down) {
+                        const Tensor& by_token, const Tensor& token_offsets, const Tensor& w_in,
+                        const Tensor& w_out, const OptionalTensor& b_in,
+                        const OptionalTensor& b_out, const std::string& activation,
+                        bool recompute) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const ExpertProblem problem{hidden,   weight,        token,     offsets,
-                                by_token, token_offsets, w_gate_up, w_down};
-    check_expert_problem(problem);
-    const ExpertOutput result = forward_list().run(problem, true);
-    context->save_for_backward({hidden, weight, token, offsets, by_token, token_offsets, w_gate_up,
-                                w_down, result.gate_up});
+    const ExpertProblem problem = checked(hidden, weight, token, offsets, by_token, token_offsets,
+                                          w_in, w_out, b_in, b_out, activation);
+    const ExpertOutput result = forward_list().run(problem, !recompute);
+    context->saved_data["activation"] = activation;
+    context->save_for_backward({hidden, weight, token, offsets, by_token, token_offsets, w_in,
+                                w_out, value(b_in), value(b_out), result.kept});
     return result.output;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     const auto saved = context->get_saved_variables();
-    const ExpertProblem problem{saved[0], saved[1], saved[2], saved[3],
-                                saved[4], saved[5], saved[6], saved[7]};
-    const ExpertGradient gradient = backward_list().run(grads[0], problem, saved[8]);
-    return {gradient.hidden, gradient.weight, Tensor(),           Tensor(),
-            Tensor(),        Tensor(),        gradient.w_gate_up, gradient.w_down};
+    const ExpertProblem problem{saved[0],
+                                saved[1],
+                                saved[2],
+                                saved[3],
+                                saved[4],
+                                saved[5],
+                                saved[6],
+                                saved[7],
+                                saved[8],
+                                saved[9],
+                                parse_activation(context->saved_data["activation"].toStringRef())};
+    const ExpertGradient gradient = backward_list().run(grads[0], problem, saved[10]);
+    const Tensor none;
+    return {gradient.hidden, gradient.weight, none,          none,           none, none,
+            gradient.w_in,   gradient.w_out,  gradient.b_in, gradient.b_out, none, none};
   }
 };
 
 Tensor autograd_kernel(const Tensor& hidden, const Tensor& weight, const Tensor& token,
                        const Tensor& offsets, const Tensor& by_token, const Tensor& token_offsets,
-                       const Tensor& w_gate_up, const Tensor& w_down) {
-  if (needs_gradient(hidden, weight, w_gate_up, w_down))
-    return ExpertFunction::apply(hidden, weight, token, offsets, by_token, token_offsets, w_gate_up,
-                                 w_down);
+                       const Tensor& w_in, const Tensor& w_out, const OptionalTensor& b_in,
+                       const OptionalTensor& b_out, c10::string_view activation, bool recompute) {
+  if (needs_gradient(hidden, weight, w_in, w_out, value(b_in), value(b_out)))
+    return ExpertFunction::apply(hidden, weight, token, offsets, by_token, token_offsets, w_in,
+                                 w_out, b_in, b_out,
+                                 std::string(activation.data(), activation.size()), recompute);
   const at::AutoDispatchBelowADInplaceOrView below;
-  return forward_kernel(hidden, weight, token, offsets, by_token, token_offsets, w_gate_up, w_down);
+  return forward_kernel(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out, b_in,
+                        b_out, activation, recompute);
 }
 
 }  // namespace
 
 Tensor expert_ffn(const Tensor& hidden, const Tensor& weight, const Tensor& token,
                   const Tensor& offsets, const Tensor& by_token, const Tensor& token_offsets,
-                  const Tensor& w_gate_up, const Tensor& w_down) {
+                  const Tensor& w_in, const Tensor& w_out, const ExpertOptions& options) {
   static const auto handle = dispatcher_handle<Signature>("expert_ffn");
-  return handle.call(hidden, weight, token, offsets, by_token, token_offsets, w_gate_up, w_down);
+  return handle.call(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out,
+                     to_dispatcher(options.b_in), to_dispatcher(options.b_out),
+                     options.activation == Activation::relu ? "relu" : "swiglu", options.recompute);
 }
 
 }  // namespace penstock::ops

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "penstock/ops/ops.h"
+
 namespace penstock::ops {
 
 /// The arguments of ops::expert_ffn, checked.
@@ -13,40 +15,47 @@ struct ExpertProblem {
   at::Tensor hidden;                   ///< [T, d]
   at::Tensor weight, token, offsets;   ///< [A], [A], [E+1] on the CPU
   at::Tensor by_token, token_offsets;  ///< [A], [T+1]
-  at::Tensor w_gate_up, w_down;        ///< [E, 2f, d], [E, d, f]
+  at::Tensor w_in, w_out;              ///< [E, m·f, d] (m = 2 when gated), [E, d, f]
+  at::Tensor b_in, b_out;              ///< [E, m·f] and [E, d], or undefined
+  Activation activation = Activation::swiglu;
 
   std::int64_t tokens() const { return hidden.size(0); }
   std::int64_t width() const { return hidden.size(1); }       ///< d
   std::int64_t assignments() const { return token.size(0); }  ///< A
-  std::int64_t experts() const { return w_down.size(0); }     ///< E
-  std::int64_t inner() const { return w_down.size(2); }       ///< f
+  std::int64_t experts() const { return w_out.size(0); }      ///< E
+  std::int64_t inner() const { return w_out.size(2); }        ///< f
+  /// m: products that feed the activation.
+  std::int64_t inputs() const { return activation == Activation::swiglu ? 2 : 1; }
 };
 std::string describe(const ExpertProblem& problem);
 
 struct ExpertOutput {
-  at::Tensor output;   ///< [T, d]
-  at::Tensor gate_up;  ///< [A, 2f], kept for the backward; undefined when it is not asked for
+  at::Tensor output;  ///< [T, d]
+  /// What went into the activation, for the backward of the same implementation; undefined when it
+  /// is not asked for. The reference keeps [A, m·f]; others keep one axis in an order of their own.
+  at::Tensor kept;
 };
 
+/// Each as the input of that name; those of absent biases stay undefined.
 struct ExpertGradient {
-  at::Tensor hidden, weight, w_gate_up, w_down;  ///< each as the input of that name
+  at::Tensor hidden, weight, w_in, w_out, b_in, b_out;
 };
 
 namespace reference {
-ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep_gate_up);
-/// d_output [T, d].  The gate's gradient is ⟨silu(g) ⊙ u, w_downᵀ · d_output⟩: no output row is
-/// kept.
+ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep);
+/// d_output [T, d]. Computes what `kept` lacks again. The weight's gradient is
+/// ⟨act(in), w_outᵀ·d_output⟩ + ⟨b_out, d_output⟩: no output row is kept.
 ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProblem& problem,
-                                   const at::Tensor& gate_up);
+                                   const at::Tensor& kept);
 }  // namespace reference
 
 namespace xsmm {
-std::string declines_expert_ffn(const ExpertProblem& problem, bool keep_gate_up);
-ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep_gate_up);
+std::string declines_expert_ffn(const ExpertProblem& problem, bool keep);
+ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep);
 std::string declines_expert_ffn_backward(const at::Tensor& d_output, const ExpertProblem& problem,
-                                         const at::Tensor& gate_up);
+                                         const at::Tensor& kept);
 ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProblem& problem,
-                                   const at::Tensor& gate_up);
+                                   const at::Tensor& kept);
 }  // namespace xsmm
 
 }  // namespace penstock::ops

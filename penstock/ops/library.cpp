@@ -13,7 +13,8 @@ TORCH_LIBRARY(penstock, m) {
   m.def("embedding(Tensor weight, Tensor ids) -> Tensor");
   m.def(
       "expert_ffn(Tensor hidden, Tensor weight, Tensor token, Tensor offsets, Tensor by_token, "
-      "Tensor token_offsets, Tensor w_gate_up, Tensor w_down) -> Tensor");
+      "Tensor token_offsets, Tensor w_in, Tensor w_out, Tensor? b_in=None, Tensor? b_out=None, "
+      "str activation='swiglu', bool recompute=False) -> Tensor");
   m.def(
       "adamw_step(Tensor(a!)[] weights, Tensor[] grads, Tensor(b!)[] m, Tensor(c!)[] v, "
       "float[] decay, float lr, float beta1, float beta2, float eps, float grad_scale, int step) "

@@ -24,6 +24,15 @@ LinearGradient linear_backward(const at::Tensor& dy, const at::Tensor& x, const 
                                LinearGradients wanted);
 }  // namespace reference
 
+namespace xsmm {
+std::string declines_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);
+at::Tensor linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);
+std::string declines_linear_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                                     LinearGradients wanted);
+LinearGradient linear_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                               LinearGradients wanted);
+}  // namespace xsmm
+
 namespace onednn {
 std::string declines_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);
 at::Tensor linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace penstock::ops {
@@ -48,19 +49,37 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets);
 /// @param weight [V, d];  @param ids [...] i64 in [0, V).  @return [..., d].  Gradient: weight.
 at::Tensor embedding(const at::Tensor& weight, const at::Tensor& ids);
 
+/// What stands between an expert's two products.
+enum class Activation {
+  swiglu,  ///< silu(g) ⊙ u of the halves [g; u]: m = 2
+  relu,    ///< max(a, 0): m = 1
+};
+/// "swiglu" or "relu"; throws Error on another name.
+Activation parse_activation(const std::string& name);
+
+struct ExpertOptions {
+  std::optional<at::Tensor> b_in, b_out;  ///< [E, m·f] and [E, d]
+  Activation activation = Activation::swiglu;
+  /// Keeps nothing of size A·f for the backward pass, which computes it again from hidden: the same
+  /// bits, for a third more products.
+  bool recompute = false;
+};
+
 /// The experts' feed-forward over a plan, gather and weighted scatter included.
 ///   y_t = Σ_{a : token_a = t} weight_a · FFN_{expert_a}(hidden_t),
-///   FFN_e(h) = w_down[e] · (silu(g) ⊙ u),  [g; u] = w_gate_up[e] · h
+///   FFN_e(h) = w_out[e] · act(w_in[e] · h + b_in[e]) + b_out[e]
 /// @param hidden        [T, d] f32|f64
 /// @param weight        [A];  @param token [A] i64;  @param offsets [E+1] i64 CPU
 /// @param by_token      [A] i64;  @param token_offsets [T+1] i64 (see Plan)
-/// @param w_gate_up     [E, 2f, d], gate rows first;  @param w_down [E, d, f]
+/// @param w_in          [E, m·f, d], gate rows first;  @param w_out [E, d, f]
 /// @return [T, d]; rows without an assignment are zero.
-/// Gradient: hidden, weight, w_gate_up, w_down (zero for experts without tokens).
+/// Gradient: hidden, weight, w_in, w_out, b_in, b_out (zero for experts without tokens).
+/// Memory beside the result: at most max(2T, 8192) rows, or one expert's, at a time; with gradients
+/// A·m·f floats are kept unless recomputed.
 at::Tensor expert_ffn(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& token,
                       const at::Tensor& offsets, const at::Tensor& by_token,
-                      const at::Tensor& token_offsets, const at::Tensor& w_gate_up,
-                      const at::Tensor& w_down);
+                      const at::Tensor& token_offsets, const at::Tensor& w_in,
+                      const at::Tensor& w_out, const ExpertOptions& options = {});
 
 /// One fused AdamW step over many tensors, in place, with decoupled weight decay:
 ///   m ← β1 m + (1−β1) g·c;  v ← β2 v + (1−β2)(g·c)²

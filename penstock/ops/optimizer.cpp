@@ -18,10 +18,6 @@ std::string describe(const AdamWOptions&) { return "options"; }
 
 namespace {
 
-std::string describe(const std::vector<at::Tensor>& tensors) {
-  return concat(tensors.size(), " tensors");
-}
-
 using Step = void(const std::vector<AdamWItem>&, const AdamWOptions&);
 using Sum = double(const std::vector<at::Tensor>&);
 

@@ -15,7 +15,7 @@ AdamW::AdamW(torch::nn::Module& model, const AdamWConfig& config) : config_(conf
     weights_.push_back(weight);
     m_.push_back(torch::zeros_like(weight));
     v_.push_back(torch::zeros_like(weight));
-    decay_.push_back(weight.dim() > 1 ? config.weight_decay : 0.0);
+    decay_.push_back(weight.dim() > 1 && !config.coupled ? config.weight_decay : 0.0);
   }
 }
 
@@ -33,7 +33,12 @@ double AdamW::gradient_norm() {
 void AdamW::step(double lr, double norm) {
   torch::NoGradGuard no_grad;
   PENSTOCK_ASSERT(grads_.size() == weights_.size(), "gradient_norm comes before step");
-  const double scale = config_.clip > 0 && norm > config_.clip ? config_.clip / (norm + 1e-6) : 1.0;
+  double scale = config_.clip > 0 && norm > config_.clip ? config_.clip / (norm + 1e-6) : 1.0;
+  if (config_.coupled) {
+    for (std::size_t i = 0; i < grads_.size(); ++i)
+      grads_[i].mul_(scale).add_(weights_[i], config_.weight_decay);
+    scale = 1.0;
+  }
   ops::adamw_step(weights_, grads_, m_, v_, decay_,
                   {.lr = lr,
                    .beta1 = config_.beta1,

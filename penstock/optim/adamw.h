@@ -13,10 +13,12 @@ namespace penstock {
 struct AdamWConfig {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double weight_decay = 0.01;  ///< of tensors with two axes or more
-  double clip = 1.0;           ///< largest global gradient norm; 0: no clipping
+  bool coupled = false;  ///< decay of every tensor, added to the clipped gradient, as Adam's L2
+  double clip = 1.0;     ///< largest global gradient norm; 0: no clipping
 };
 
-/// Fused AdamW with decoupled decay. State is one pair of moments per trained parameter.
+/// Fused AdamW with decoupled decay, or Adam with L2 (coupled), which costs a pass more. State is
+/// one pair of moments per trained parameter.
 class AdamW {
  public:
   AdamW(torch::nn::Module& model, const AdamWConfig& config);

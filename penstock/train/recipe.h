@@ -30,10 +30,12 @@ struct TrainConfig {
   double lr = 5e-4, min_lr = -1;
   std::string lr_schedule = "cosine";
   std::int64_t warmup_steps = -1;
+  std::string decay = "decoupled";
   double weight_decay = 0.01, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, clip = 1.0;
   std::int64_t seed = 1234;
   std::int64_t checkpoint_every = 0, keep_last = 2;
   bool keep_best = true;
+  bool recompute_experts = false;
   std::int64_t eval_every = 0, eval_tokens = 65536;
   std::int64_t final_eval_tokens = 0;
 
@@ -51,7 +53,11 @@ struct TrainConfig {
     v("lr_schedule", lr_schedule,
       {.help = "after warm-up", .choices = {"cosine", "linear", "constant"}});
     v("warmup_steps", warmup_steps, {.help = "linear warm-up; -1: 1 % of the steps", .min = -1});
-    v("weight_decay", weight_decay, {.help = "of tensors with two axes or more", .min = 0});
+    v("weight_decay", weight_decay,
+      {.help = "weight decay; decoupled, of tensors with two axes or more", .min = 0});
+    v("decay", decay,
+      {.help = "decoupled: AdamW; coupled: Adam's L2, of every tensor, added to the gradient",
+       .choices = {"decoupled", "coupled"}});
     v("beta1", beta1, {.help = "AdamW's first decay", .min = 0, .max = 1});
     v("beta2", beta2, {.help = "AdamW's second decay", .min = 0, .max = 1});
     v("eps", eps, {.help = "AdamW's epsilon", .min = 0});
@@ -61,6 +67,9 @@ struct TrainConfig {
       {.help = "steps between checkpoints; 0: only at the end", .min = 0});
     v("keep_last", keep_last, {.help = "newest checkpoints kept", .min = 1});
     v("keep_best", keep_best, {.help = "also keep the checkpoint of the lowest validation loss"});
+    v("recompute_experts", recompute_experts,
+      {.help = "compute what the experts' activation needs again in the backward pass instead of "
+               "keeping it: less memory, the same bits, two ninths more work in the experts"});
     v("eval_every", eval_every,
       {.help = "steps between validations; 0: only at the end", .min = 0});
     v("eval_tokens", eval_tokens,

@@ -7,6 +7,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
+#include "penstock/layers/moe.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/optim/schedule.h"
 
@@ -23,6 +24,10 @@ std::shared_ptr<Decoder> build_model(const Recipe& recipe) {
   const at::Device device(recipe.run.device);
   if (!device.is_cpu()) model->to(device);
   model->train();
+  model->apply([&](torch::nn::Module& module) {
+    if (auto* moe = dynamic_cast<MoeLayer*>(&module))
+      moe->experts().recompute = recipe.train.recompute_experts;
+  });
   return model;
 }
 
@@ -55,6 +60,7 @@ Trainer::Trainer(const Recipe& recipe, Corpus corpus)
                                                             .beta2 = train.beta2,
                                                             .eps = train.eps,
                                                             .weight_decay = train.weight_decay,
+                                                            .coupled = train.decay == "coupled",
                                                             .clip = train.clip});
   batches_ = std::make_shared<TrainingBatches>(
       corpus_,

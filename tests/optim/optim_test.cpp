@@ -54,6 +54,24 @@ TEST(AdamW, DecaysMatricesOnlyAndClipsByTheGlobalNorm) {
               1e-6);
 }
 
+TEST(AdamW, CoupledDecayIsPartOfTheGradientOfEveryTensor) {
+  TwoTensors model;
+  AdamW optimizer(model, {.beta1 = 0.5, .weight_decay = 0.25, .coupled = true, .clip = 5.0});
+  (model.matrix.sum() * 6 + model.vector.sum() * 8).backward();
+  const double norm = optimizer.gradient_norm();
+  EXPECT_NEAR(norm, 11.661903789690601, 1e-6);  // sqrt(36 + 36 + 64)
+  optimizer.step(0.1, norm);
+  // Moments see the clipped gradient plus 0.25·w: (1−β1)·(6·5/√136 + 0.25·1), and so on.
+  EXPECT_NEAR(optimizer.state().at("m.matrix")[0][0].item<double>(),
+              0.5 * (2.572478777137633 + 0.25), 1e-5);
+  EXPECT_NEAR(optimizer.state().at("m.vector")[0].item<double>(), 0.5 * (3.429971702850177 + 0.75),
+              1e-5);
+  EXPECT_NEAR(optimizer.state().at("m.unused")[0].item<double>(), 0.5 * 1.25, 1e-5);
+  // The first step still has length lr, against the gradient's sign; nothing decays besides.
+  EXPECT_NEAR(model.matrix[0][0].item<double>(), 0.9, 1e-5);
+  EXPECT_NEAR(model.unused[0].item<double>(), 4.9, 1e-5);
+}
+
 TEST(AdamW, StateRestoresBitwise) {
   torch::manual_seed(1);
   TwoTensors a, b;

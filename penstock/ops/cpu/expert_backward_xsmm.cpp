@@ -1,249 +1,254 @@
 // The expert feed-forward's gradients on CPU in fp32. A task takes some panels of f of one expert
-// and all its rows, chunk by chunk; so it alone writes those panels' weight gradients, and nothing
-// of size [A, f] leaves the cache. Gradients of rows are partial sums over the task's panels;
-// tokens then add them in expert and panel order.
+// and all its rows, a few blocks at a time; so it alone writes those panels' weight gradients, and
+// nothing of size [A, f] leaves the cache. Gradients of rows are partial sums over the task's
+// panels; tokens then add them in expert and panel order. What forward did not keep is computed
+// again, block by block.
+#include <ATen/ATen.h>
+
 #include "penstock/ops/expert_ffn.h"
 
 #ifdef PENSTOCK_HAVE_XSMM
 
-#include <ATen/ATen.h>
 #include <omp.h>
 
-#include <algorithm>
-
-#include "penstock/ops/cpu/expert_plan.h"
-#include "penstock/ops/cpu/gate_tile.h"
-#include "penstock/ops/cpu/parallel.h"
-#include "penstock/ops/cpu/rows.h"
+#include "penstock/ops/cpu/expert_combine.h"
+#include "penstock/ops/cpu/expert_inputs.h"
 
 namespace penstock::ops::xsmm {
 namespace {
 
-/// A multiple of kDepthStep: products over a chunk's rows then come in few sizes.
-std::int64_t padded(std::int64_t rows) { return (rows + kDepthStep - 1) / kDepthStep * kDepthStep; }
+struct Gradients {
+  float *w_in, *w_out, *b_in, *b_out;  ///< the biases' null when absent
+};
 
-/// The products of one panel width, by rows of a block or by (padded) rows of a chunk.
-struct PanelProducts {
-  ProductTable p{kRows, 1}, dx_first{kRows, 1}, dx_next{kRows, 1};
-  ProductTable dw_in_first{kChunk, kDepthStep}, dw_in_next{kChunk, kDepthStep};
-  ProductTable dw_out_first{kChunk, kDepthStep}, dw_out_next{kChunk, kDepthStep};
-
-  void prepare_rows(std::int64_t rows, std::int64_t d, std::int64_t panel) {
-    p.prepare(rows, [&](std::int64_t n) {
-      return ProductShape{.rows = n,
-                          .columns = panel,
-                          .depth = d,
-                          .a_stride = d,
-                          .b_stride = panel,
-                          .c_stride = panel};
-    });
-    for (const bool next : {false, true})
-      (next ? dx_next : dx_first).prepare(rows, [&](std::int64_t n) {
-        return ProductShape{.rows = n,
-                            .columns = d,
-                            .depth = panel,
-                            .a_stride = panel,
-                            .b_stride = d,
-                            .c_stride = d,
-                            .accumulate = next};
-      });
-  }
-
-  void prepare_depth(std::int64_t depth, std::int64_t d, std::int64_t f, std::int64_t panel) {
-    for (const bool next : {false, true}) {
-      (next ? dw_in_next : dw_in_first).prepare(depth, [&](std::int64_t n) {
-        return ProductShape{.rows = panel,
-                            .columns = d,
-                            .depth = n,
-                            .a_stride = panel,
-                            .b_stride = d,
-                            .c_stride = d,
-                            .transpose_a = true,
-                            .accumulate = next};
-      });
-      (next ? dw_out_next : dw_out_first).prepare(depth, [&](std::int64_t n) {
-        return ProductShape{.rows = d,
-                            .columns = panel,
-                            .depth = n,
-                            .a_stride = d,
-                            .b_stride = panel,
-                            .c_stride = f,
-                            .transpose_a = true,
-                            .accumulate = next};
-      });
-    }
-  }
+/// Scratch of one thread.
+struct Scratch {
+  float *x, *dy;                 ///< [chunk][kBlock, d] rows
+  float *turned_dy, *d_x;        ///< [chunk][d, kBlock]
+  float* turned_x;               ///< [chunk][d, kBlock], where inputs are computed again
+  float *inputs, *p, *d_in, *h;  ///< tiles
+  float* weight;                 ///< [kBlock]: a block's weights, zero-filled
+  float* d_out;                  ///< [the task's panels of f, d]: w_out's gradient, transposed
 };
 
 struct Backward {
   const Operands& in;
-  const float *d_output, *gate_up;   ///< [T, d], [A, 2f]
-  float *d_gate_up, *d_down;         ///< gradients of the weights
-  float *row_gradients, *row_gates;  ///< partial [P, d] and [P]
-  PanelProducts full, last;
+  const ExpertProducts& products;
+  Activation activation;
+  const float *d_output, *kept;  ///< [T, d]; null: compute again
+  Gradients d;
+  float *row_gradients, *row_gates;  ///< partial [P, d] and [P] of the group
 
-  const PanelProducts& products(std::int64_t panel) const {
-    return in.panel_width(panel) == kPanel ? full : last;
-  }
-  /// x and dy [chunk, d]; a down panel [d, panel]; p; d_g, d_u, h [chunk, panel].
   std::int64_t scratch_floats() const {
-    return 2 * kChunk * in.width + in.width * kPanel + (kRows + 3 * kChunk) * kPanel;
+    return 5 * kChunkBlocks * in.width * kBlock + (2 * in.inputs + 2) * kPanel * kBlock + kBlock +
+           in.panels() * kPanel * in.width;
   }
-
-  void prepare(const std::vector<Task>& tasks) {
-    const std::int64_t tail = in.inner % kPanel;
-    const auto chunk = [&](std::int64_t rows) {
-      if (rows == 0) return;
-      const auto prepare_panel = [&](PanelProducts& panel, std::int64_t width) {
-        for (const std::int64_t now : {std::min(rows, kRows), rows % kRows})
-          if (now) panel.prepare_rows(now, in.width, width);
-        panel.prepare_depth(padded(rows), in.width, in.inner, width);
-      };
-      if (in.inner >= kPanel) prepare_panel(full, kPanel);
-      if (tail) prepare_panel(last, tail);
+  Scratch divide(float* from) const {
+    const auto take = [&from](std::int64_t floats) {
+      float* part = from;
+      from += floats;
+      return part;
     };
-    for (const Task& task : tasks) {
-      const std::int64_t rows = task.end - task.begin;
-      chunk(std::min(rows, kChunk));
-      chunk(rows % kChunk);
-    }
+    const std::int64_t chunk = kChunkBlocks * in.width * kBlock, tile = kPanel * kBlock;
+    Scratch s;
+    for (float** part : {&s.x, &s.dy, &s.turned_dy, &s.d_x, &s.turned_x}) *part = take(chunk);
+    s.inputs = take(in.inputs * tile);
+    s.d_in = take(in.inputs * tile);
+    s.p = take(tile);
+    s.h = take(tile);
+    s.weight = take(kBlock);
+    s.d_out = from;
+    return s;
   }
 
   void run(const Task& task, float* scratch) const {
-    if (task.begin == task.end) return clear(task);
-    float* x = scratch;  // [chunk, d]
-    float* dy = x + kChunk * in.width;
-    for (std::int64_t row = task.begin; row < task.end; row += kChunk) {
-      const std::int64_t n = std::min(kChunk, task.end - row), fill = padded(n) - n;
-      cpu::gather_rows(n, in.width, in.hidden, in.token + row, x);
-      cpu::gather_rows(n, in.width, d_output, in.token + row, dy);
-      std::fill_n(x + n * in.width, fill * in.width, 0.0f);
-      std::fill_n(dy + n * in.width, fill * in.width, 0.0f);
-      std::fill_n(row_gates + task.partial + row - task.begin, n, 0.0f);
-      for (std::int64_t p = task.panel_begin; p < task.panel_end; ++p)
-        run_panel(task, row, n, p, x, dy, dy + kChunk * in.width);
+    if (task.block_begin == task.block_end) return clear(task);
+    const Scratch s = divide(scratch);
+    if (task.panel_begin == 0 && d.b_out)
+      std::fill_n(d.b_out + task.expert * in.width, in.width, 0);
+    if (d.b_in) clear_bias_in(task);
+    for (std::int64_t b = task.block_begin; b < task.block_end; b += kChunkBlocks)
+      run_chunk(task, b, std::min(b + kChunkBlocks, task.block_end), s);
+    const std::int64_t first = task.panel_begin * kPanel,
+                       last = std::min(task.panel_end * kPanel, in.inner);
+    cpu::transpose(last - first, in.width, s.d_out, in.width,
+                   d.w_out + task.expert * in.width * in.inner + first, in.inner);
+  }
+
+  void run_chunk(const Task& task, std::int64_t begin, std::int64_t end, const Scratch& s) const {
+    const std::int64_t width = in.width, step = kBlock * width;
+    const Block* blocks = in.blocks.data();
+    for (std::int64_t b = begin; b < end; ++b) {
+      const Block& block = blocks[b];
+      const std::int64_t w = block.width(), at = (b - begin) * step;
+      cpu::gather_rows(block.rows, w, width, in.hidden, in.token + block.begin, s.x + at);
+      cpu::gather_rows(block.rows, w, width, d_output, in.token + block.begin, s.dy + at);
+      cpu::transpose(w, width, s.dy + at, width, s.turned_dy + at, w);
+      if (!kept) cpu::transpose(w, width, s.x + at, width, s.turned_x + at, w);
+      start_gates(task, block, s.dy + at);
+    }
+    for (std::int64_t p = task.panel_begin; p < task.panel_end; ++p)
+      for (std::int64_t b = begin; b < end; ++b)
+        run_panel(task, p, blocks[b], b == task.block_begin, (b - begin) * step, s);
+    for (std::int64_t b = begin; b < end; ++b) {
+      const Block& block = blocks[b];
+      const std::int64_t w = block.width(), at = (b - begin) * step;
+      cpu::transpose(width, block.rows, s.d_x + at, w,
+                     row_gradients + partial_row(task, block) * width, width);
     }
   }
 
-  void run_panel(const Task& task, std::int64_t row, std::int64_t n, std::int64_t p, const float* x,
-                 const float* dy, float* scratch) const {
-    const std::int64_t d = in.width, f = in.inner, j = p * kPanel, width = in.panel_width(p);
-    const PanelProducts& product = products(p);
-    const float *w_gate = in.gate(task.expert) + j * d, *w_up = in.up(task.expert) + j * d;
-    float* w_down = scratch;  // [d, width]
-    float* p_tile = w_down + d * kPanel;
-    float* d_g = p_tile + kRows * kPanel;  // [chunk, width]
-    float* d_u = d_g + kChunk * kPanel;
-    float* h = d_u + kChunk * kPanel;
-    cpu::copy_block(d, width, in.down(task.expert) + j, f, w_down);
-    for (std::int64_t r = 0; r < n; r += kRows) {
-      const std::int64_t now = std::min(kRows, n - r), at = r * width;
-      const std::int64_t partial = task.partial + row - task.begin + r;
-      const float* g = gate_up + (row + r) * 2 * f + j;
-      product.p[now](dy + r * d, w_down, p_tile);
-      cpu::gate_backward(now, width, g, g + f, 2 * f, p_tile, in.weight + row + r, d_g + at,
-                         d_u + at, h + at, row_gates + partial);
-      float* dx = row_gradients + partial * d;
-      (p == task.panel_begin ? product.dx_first : product.dx_next)[now](d_g + at, w_gate, dx);
-      product.dx_next[now](d_u + at, w_up, dx);
+  std::int64_t partial_row(const Task& task, const Block& block) const {
+    return task.partial + block.begin - in.offsets[task.expert];
+  }
+
+  /// The output bias's share of the rows' gates, and its own gradient, belong to the first panel's
+  /// task.
+  void start_gates(const Task& task, const Block& block, const float* dy) const {
+    float* gates = row_gates + partial_row(task, block);
+    const float* bias = task.panel_begin == 0 ? in.bias_out(task.expert) : nullptr;
+    for (std::int64_t r = 0; r < block.rows; ++r) {
+      gates[r] = bias ? cpu::dot(in.width, bias, dy + r * in.width) : 0.0f;
+      if (bias)
+        cpu::scaled_row(in.width, in.weight[block.begin + r], dy + r * in.width, true,
+                        d.b_out + task.expert * in.width);
     }
-    const std::int64_t depth = padded(n);
-    for (float* tile : {d_g, d_u, h}) std::fill_n(tile + n * width, (depth - n) * width, 0.0f);
-    const bool first = row == task.begin;
-    const Product& dw_in = (first ? product.dw_in_first : product.dw_in_next)[depth];
-    const Product& dw_out = (first ? product.dw_out_first : product.dw_out_next)[depth];
-    float* d_gate = d_gate_up + (task.expert * 2 * f + j) * d;
-    dw_in(d_g, x, d_gate);                            // [width, d]
-    dw_in(d_u, x, d_gate + f * d);                    // [width, d]
-    dw_out(dy, h, d_down + task.expert * d * f + j);  // [d, width]
+  }
+
+  void run_panel(const Task& task, std::int64_t panel, const Block& block, bool first,
+                 std::int64_t at, const Scratch& s) const {
+    const std::int64_t width = in.width, w = block.width(), columns = in.panel_width(panel);
+    const std::int64_t j = panel * kPanel, tile = columns * w;
+    const TileProducts& product = products.at(columns, w);
+    const float* inputs = kept ? kept + kept_offset(in, block, panel) : s.inputs;
+    if (!kept) panel_inputs(in, products, task.expert, panel, w, s.turned_x + at, s.inputs);
+    (*product.back)(in.out(task.expert) + j, s.turned_dy + at, s.p);
+    float gates[kBlock] = {};
+    std::copy_n(in.weight + block.begin, block.rows, s.weight);
+    std::fill_n(s.weight + block.rows, w - block.rows, 0.0f);
+    cpu::activation_backward(activation, {columns, w}, inputs, s.p, s.weight, s.d_in, s.h, gates);
+    float* row_gate = row_gates + partial_row(task, block);
+    for (std::int64_t r = 0; r < block.rows; ++r) row_gate[r] += gates[r];
+    for (std::int64_t i = 0; i < in.inputs; ++i) {
+      const float* d_in = s.d_in + i * tile;
+      const std::int64_t place = (task.expert * in.inputs + i) * in.inner + j;
+      (*product.dx[panel > task.panel_begin || i > 0])(in.in(task.expert, i) + j * width, d_in,
+                                                       s.d_x + at);
+      (*product.dw[!first])(d_in, s.x + at, d.w_in + place * width);
+      if (d.b_in) cpu::add_row_sums({columns, w}, d_in, d.b_in + place);
+    }
+    (*product.dw[!first])(s.h, s.dy + at, s.d_out + (j - task.panel_begin * kPanel) * width);
+  }
+
+  void clear_bias_in(const Task& task) const {
+    const std::int64_t first = task.panel_begin * kPanel,
+                       last = std::min(task.panel_end * kPanel, in.inner);
+    for (std::int64_t i = 0; i < in.inputs; ++i)
+      std::fill_n(d.b_in + (task.expert * in.inputs + i) * in.inner + first, last - first, 0.0f);
   }
 
   /// An expert without rows has gradients too: zero.
   void clear(const Task& task) const {
     const std::int64_t matrix = in.inner * in.width;
-    std::fill_n(d_gate_up + task.expert * 2 * matrix, 2 * matrix, 0.0f);
-    std::fill_n(d_down + task.expert * matrix, matrix, 0.0f);
+    std::fill_n(d.w_in + task.expert * in.inputs * matrix, in.inputs * matrix, 0.0f);
+    std::fill_n(d.w_out + task.expert * matrix, matrix, 0.0f);
+    if (d.b_in) clear_bias_in(task);
+    if (d.b_out) std::fill_n(d.b_out + task.expert * in.width, in.width, 0.0f);
   }
 };
 
-/// Where the partial rows of each expert lie.
+/// Where the partial rows of a group's experts lie.
 struct Partials {
-  std::vector<std::int64_t> first, parts;  ///< by expert
-  std::vector<std::int32_t> expert;        ///< by assignment
+  std::vector<std::int64_t> first, parts;  ///< by expert of the group
   std::int64_t rows = 0;
 
-  Partials(const std::vector<Task>& tasks, const Operands& in)
-      : first(in.experts, -1), parts(in.experts, 0), expert(in.assignments) {
+  Partials(const std::vector<Task>& tasks, const Operands& in, const Group& group)
+      : first(group.last - group.first, -1), parts(group.last - group.first, 0) {
     for (const Task& task : tasks) {
-      std::int64_t& start = first[task.expert];
+      std::int64_t& start = first[task.expert - group.first];
       start = start < 0 ? task.partial : std::min(start, task.partial);
-      ++parts[task.expert];
-      rows += task.end - task.begin;
+      ++parts[task.expert - group.first];
+      rows += in.offsets[task.expert + 1] - in.offsets[task.expert];
     }
-    for (std::int64_t e = 0; e < in.experts; ++e)
-      std::fill(expert.begin() + in.offsets[e], expert.begin() + in.offsets[e + 1],
-                static_cast<std::int32_t>(e));
-  }
-  /// Calls body(partial row) for each partial of assignment a, in panel order.
-  template <class Body>
-  void for_each(const Operands& in, std::int64_t a, const Body& body) const {
-    const std::int64_t e = expert[a], rows_of_expert = in.offsets[e + 1] - in.offsets[e];
-    for (std::int64_t i = 0; i < parts[e]; ++i)
-      body(first[e] + i * rows_of_expert + a - in.offsets[e]);
   }
 };
+
+/// The expert of each assignment.
+std::vector<std::int32_t> experts_of(const Operands& in) {
+  std::vector<std::int32_t> expert(in.assignments);
+  for (std::int64_t e = 0; e < in.experts; ++e)
+    std::fill(expert.begin() + in.offsets[e], expert.begin() + in.offsets[e + 1],
+              static_cast<std::int32_t>(e));
+  return expert;
+}
+
+float* data_or_null(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.data_ptr<float>() : nullptr;
+}
 
 }  // namespace
 
 std::string declines_expert_ffn_backward(const at::Tensor& d_output, const ExpertProblem& problem,
-                                         const at::Tensor& gate_up) {
-  if (d_output.scalar_type() != at::kFloat || gate_up.scalar_type() != at::kFloat) return "not f32";
+                                         const at::Tensor& kept) {
+  if (d_output.scalar_type() != at::kFloat) return "not f32";
+  if (kept.defined() && kept.dim() != 1) return "the forward pass kept values in another order";
   return declines_expert_ffn(problem, true);
 }
 
 ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProblem& problem,
-                                   const at::Tensor& gate_up) {
+                                   const at::Tensor& kept) {
   const Operands in(problem);
-  const at::Tensor dy = d_output.contiguous(), kept = gate_up.contiguous();
+  const ExpertProducts products(in, !kept.defined(), true);
+  const at::Tensor dy = d_output.contiguous();
   const auto options = problem.hidden.options().requires_grad(false);
-  const ExpertGradient result{
-      at::empty({in.tokens, in.width}, options), at::empty({in.assignments}, options),
-      at::empty(problem.w_gate_up.sizes(), options), at::empty(problem.w_down.sizes(), options)};
-  const std::vector<Task> tasks = backward_tasks(in);
-  const Partials partials(tasks, in);
-  const at::Tensor rows = at::empty({partials.rows, in.width}, options);
-  const at::Tensor gates = at::empty({partials.rows}, options);
+  const auto like = [&](const at::Tensor& tensor) {
+    return tensor.defined() ? at::empty(tensor.sizes(), options) : at::Tensor();
+  };
+  const ExpertGradient result{like(problem.hidden), like(problem.weight), like(problem.w_in),
+                              like(problem.w_out),  like(problem.b_in),   like(problem.b_out)};
+  float* d_hidden = result.hidden.data_ptr<float>();
+  float* d_weight = result.weight.data_ptr<float>();
   Backward backward{.in = in,
+                    .products = products,
+                    .activation = problem.activation,
                     .d_output = dy.data_ptr<float>(),
-                    .gate_up = kept.data_ptr<float>(),
-                    .d_gate_up = result.w_gate_up.data_ptr<float>(),
-                    .d_down = result.w_down.data_ptr<float>(),
-                    .row_gradients = rows.data_ptr<float>(),
-                    .row_gates = gates.data_ptr<float>()};
-  backward.prepare(tasks);
+                    .kept = data_or_null(kept),
+                    .d = {.w_in = result.w_in.data_ptr<float>(),
+                          .w_out = result.w_out.data_ptr<float>(),
+                          .b_in = data_or_null(result.b_in),
+                          .b_out = data_or_null(result.b_out)}};
   const int threads = omp_get_max_threads();
   const at::Tensor scratch = at::empty({threads, backward.scratch_floats()}, options);
   float* scratch_data = scratch.data_ptr<float>();
+  const std::vector<std::int32_t> expert = experts_of(in);
+  TokenSums sums(in, /*all=*/true);
+  sums.clear_idle(d_hidden);
+  for (const Group& group : groups(in)) {
+    const std::vector<Task> tasks = backward_tasks(in, group);
+    const Partials partials(tasks, in, group);
+    const at::Tensor rows = at::empty({partials.rows, in.width}, options);
+    const at::Tensor gates = at::empty({partials.rows}, options);
+    backward.row_gradients = rows.data_ptr<float>();
+    backward.row_gates = gates.data_ptr<float>();
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-  for (std::size_t i = 0; i < tasks.size(); ++i)
-    backward.run(tasks[i], scratch_data + omp_get_thread_num() * backward.scratch_floats());
-
-  float* d_hidden = result.hidden.data_ptr<float>();
-  float* d_weight = result.weight.data_ptr<float>();
-  cpu::parallel_ranges(in.tokens, 64, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t t = begin; t < end; ++t) {
-      float* out = d_hidden + t * in.width;
-      std::fill_n(out, in.width, 0.0f);
-      for (std::int64_t i = in.token_offsets[t]; i < in.token_offsets[t + 1]; ++i) {
-        const std::int64_t a = in.by_token[i];
-        d_weight[a] = 0;
-        partials.for_each(in, a, [&](std::int64_t row) {
-          cpu::scaled_row(in.width, 1.0f, backward.row_gradients + row * in.width, true, out);
-          d_weight[a] += backward.row_gates[row];
-        });
-      }
-    }
-  });
+    for (std::size_t i = 0; i < tasks.size(); ++i)
+      backward.run(tasks[i], scratch_data + omp_get_thread_num() * backward.scratch_floats());
+    sums.add(
+        group,
+        [&](std::int64_t a, bool add, float* out) {
+          const std::int64_t e = expert[a], begin = in.offsets[e],
+                             count = in.offsets[e + 1] - begin;
+          float gate = 0;
+          for (std::int64_t i = 0; i < partials.parts[e - group.first]; ++i) {
+            const std::int64_t row = partials.first[e - group.first] + i * count + a - begin;
+            cpu::scaled_row(in.width, 1.0f, backward.row_gradients + row * in.width, add || i > 0,
+                            out);
+            gate += backward.row_gates[row];
+          }
+          d_weight[a] = gate;
+        },
+        d_hidden);
+  }
   return result;
 }
 

@@ -4,9 +4,9 @@
 #ifdef PENSTOCK_HAVE_ONEDNN
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include "penstock/base/error.h"
+#include "penstock/ops/cpu/column_sums.h"
 #include "penstock/ops/cpu/onednn.h"
 
 namespace penstock::ops::onednn {
@@ -22,19 +22,6 @@ std::string declines_pair(const at::Tensor& a, const at::Tensor& b) {
 Matrix matrix(const at::Tensor& tensor) {
   return {tensor.data_ptr<float>(), tensor.size(0), tensor.size(1),
           std::max<std::int64_t>(1, tensor.size(1)), 1};
-}
-
-/// Σ over rows of dy [R, out], each column summed by one thread in row order.
-at::Tensor column_sums(const at::Tensor& dy) {
-  const std::int64_t rows = dy.size(0), columns = dy.size(1);
-  at::Tensor sums = at::zeros({columns}, dy.options());
-  const float* in = dy.data_ptr<float>();
-  float* out = sums.data_ptr<float>();
-  at::parallel_for(0, columns, 64, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = 0; i < rows; ++i)
-      for (std::int64_t j = begin; j < end; ++j) out[j] += in[i * columns + j];
-  });
-  return sums;
 }
 
 }  // namespace
@@ -72,7 +59,7 @@ LinearGradient linear_backward(const at::Tensor& dy, const at::Tensor& x, const 
     dw = at::empty(w.sizes(), w.options());  // [out, in]
     matmul(matrix(grad).transposed(), matrix(rows), nullptr, matrix(dw));
   }
-  if (wanted.b) db = column_sums(grad);
+  if (wanted.b) db = cpu::column_sums(grad);
   return {dx, dw, db};
 }
 

@@ -33,27 +33,23 @@ PENSTOCK_INLINE void transpose_16(const float* source, std::int64_t source_strid
 
 }  // namespace
 
-void gather_rows(std::int64_t count, std::int64_t width, const float* source,
+void gather_rows(std::int64_t count, std::int64_t filled, std::int64_t width, const float* source,
                  const std::int64_t* index, float* out) {
   for (std::int64_t i = 0; i < count; ++i)
     std::memcpy(out + i * width, source + index[i] * width, width * sizeof(float));
+  std::fill_n(out + count * width, (filled - count) * width, 0.0f);
 }
 
 PENSTOCK_PER_CPU void transpose(std::int64_t rows, std::int64_t columns, const float* source,
-                                std::int64_t source_stride, float* out) {
+                                std::int64_t source_stride, float* out, std::int64_t out_stride) {
   const std::int64_t full_rows = rows / 16 * 16, full_columns = columns / 16 * 16;
   for (std::int64_t i = 0; i < full_rows; i += 16)
     for (std::int64_t j = 0; j < full_columns; j += 16)
-      transpose_16(source + i * source_stride + j, source_stride, out + j * rows + i, rows);
+      transpose_16(source + i * source_stride + j, source_stride, out + j * out_stride + i,
+                   out_stride);
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = i < full_rows ? full_columns : 0; j < columns; ++j)
-      out[j * rows + i] = source[i * source_stride + j];
-}
-
-void copy_block(std::int64_t rows, std::int64_t columns, const float* source,
-                std::int64_t source_stride, float* out) {
-  for (std::int64_t i = 0; i < rows; ++i)
-    std::memcpy(out + i * columns, source + i * source_stride, columns * sizeof(float));
+      out[j * out_stride + i] = source[i * source_stride + j];
 }
 
 PENSTOCK_PER_CPU void scaled_row(std::int64_t width, float scale, const float* row, bool add,
@@ -65,6 +61,13 @@ PENSTOCK_PER_CPU void scaled_row(std::int64_t width, float scale, const float* r
 #pragma omp simd
     for (std::int64_t j = 0; j < width; ++j) out[j] = scale * row[j];
   }
+}
+
+PENSTOCK_PER_CPU float dot(std::int64_t width, const float* a, const float* b) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t j = 0; j < width; ++j) sum += a[j] * b[j];
+  return sum;
 }
 
 }  // namespace penstock::ops::cpu

@@ -20,51 +20,77 @@ at::Tensor combine(const at::Tensor& rows, const ExpertProblem& problem) {
   return at::zeros_like(problem.hidden).index_add_(0, problem.token, rows);
 }
 
+/// The activation's inputs [n, m·f] of one expert's rows.
+at::Tensor inputs_of(const ExpertProblem& problem, std::int64_t expert, const at::Tensor& x) {
+  const at::Tensor in = at::mm(x, problem.w_in[expert].t());
+  return problem.b_in.defined() ? in + problem.b_in[expert] : in;
+}
+
+at::Tensor activate(const ExpertProblem& problem, const at::Tensor& in) {
+  if (problem.activation == Activation::relu) return in.relu();
+  const std::int64_t f = problem.inner();
+  return at::silu(in.narrow(1, 0, f)) * in.narrow(1, f, f);
+}
+
+/// Gradient of the inputs from that of the activation.
+at::Tensor activate_backward(const ExpertProblem& problem, const at::Tensor& in,
+                             const at::Tensor& dh) {
+  if (problem.activation == Activation::relu) return dh * in.gt(0);
+  const std::int64_t f = problem.inner();
+  const at::Tensor g = in.narrow(1, 0, f), u = in.narrow(1, f, f), sigmoid = at::sigmoid(g);
+  return at::cat({dh * u * sigmoid * (1 + g * (1 - sigmoid)), dh * g * sigmoid}, 1);
+}
+
 }  // namespace
 
-ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep_gate_up) {
-  const std::int64_t f = problem.inner();
+ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep) {
   const at::Tensor x = problem.hidden.index_select(0, problem.token);  // [A, d]
-  at::Tensor gate_up = at::empty({problem.assignments(), 2 * f}, x.options());
+  at::Tensor kept =
+      at::empty({problem.assignments(), problem.inputs() * problem.inner()}, x.options());
   at::Tensor y = at::empty({problem.assignments(), problem.width()}, x.options());
   for (std::int64_t e = 0; e < problem.experts(); ++e) {
     const auto [begin, count] = rows_of(problem, e);
     if (count == 0) continue;
-    const at::Tensor gu = at::mm(x.narrow(0, begin, count), problem.w_gate_up[e].t());  // [n, 2f]
-    const at::Tensor h = at::silu(gu.narrow(1, 0, f)) * gu.narrow(1, f, f);             // [n, f]
-    gate_up.narrow(0, begin, count).copy_(gu);
-    y.narrow(0, begin, count).copy_(at::mm(h, problem.w_down[e].t()));
+    const at::Tensor in = inputs_of(problem, e, x.narrow(0, begin, count));
+    const at::Tensor out = at::mm(activate(problem, in), problem.w_out[e].t());
+    kept.narrow(0, begin, count).copy_(in);
+    y.narrow(0, begin, count).copy_(problem.b_out.defined() ? out + problem.b_out[e] : out);
   }
-  return {combine(y * problem.weight.unsqueeze(1), problem), keep_gate_up ? gate_up : at::Tensor()};
+  return {combine(y * problem.weight.unsqueeze(1), problem), keep ? kept : at::Tensor()};
 }
 
 ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProblem& problem,
-                                   const at::Tensor& gate_up) {
-  const std::int64_t f = problem.inner();
+                                   const at::Tensor& kept) {
   const at::Tensor x = problem.hidden.index_select(0, problem.token);  // [A, d]
   const at::Tensor dy = d_output.index_select(0, problem.token);       // [A, d], unweighted
   at::Tensor dx = at::empty_like(x);
+  const auto zeros = [](const at::Tensor& like) {
+    return like.defined() ? at::zeros_like(like) : at::Tensor();
+  };
   ExpertGradient gradient{{},
-                          at::zeros_like(problem.weight),
-                          at::zeros_like(problem.w_gate_up),
-                          at::zeros_like(problem.w_down)};
+                          zeros(problem.weight),
+                          zeros(problem.w_in),
+                          zeros(problem.w_out),
+                          zeros(problem.b_in),
+                          zeros(problem.b_out)};
+  const bool usable = kept.defined() && kept.dim() == 2;  // else another implementation's
   for (std::int64_t e = 0; e < problem.experts(); ++e) {
     const auto [begin, count] = rows_of(problem, e);
     if (count == 0) continue;
+    const at::Tensor xe = x.narrow(0, begin, count), dye = dy.narrow(0, begin, count);
     const at::Tensor weight = problem.weight.narrow(0, begin, count).unsqueeze(1);  // [n, 1]
-    const at::Tensor gu = gate_up.narrow(0, begin, count);
-    const at::Tensor g = gu.narrow(1, 0, f), u = gu.narrow(1, f, f);  // [n, f]
-    const at::Tensor sigmoid = at::sigmoid(g);
-    const at::Tensor h = g * sigmoid * u;
-    const at::Tensor dye = dy.narrow(0, begin, count);
-    const at::Tensor p = at::mm(dye, problem.w_down[e]);  // [n, f]
-    gradient.weight.narrow(0, begin, count).copy_((h * p).sum(1));
-    const at::Tensor dh = p * weight;
-    const at::Tensor dg = dh * u * sigmoid * (1 + g * (1 - sigmoid));
-    const at::Tensor dgu = at::cat({dg, dh * g * sigmoid}, 1);  // [n, 2f]
-    gradient.w_down[e].copy_(at::mm((dye * weight).t(), h));
-    gradient.w_gate_up[e].copy_(at::mm(dgu.t(), x.narrow(0, begin, count)));
-    dx.narrow(0, begin, count).copy_(at::mm(dgu, problem.w_gate_up[e]));
+    const at::Tensor in = usable ? kept.narrow(0, begin, count) : inputs_of(problem, e, xe);
+    const at::Tensor h = activate(problem, in);
+    const at::Tensor p = at::mm(dye, problem.w_out[e]);  // [n, f]
+    at::Tensor gate = (h * p).sum(1);
+    if (problem.b_out.defined()) gate = gate + at::mv(dye, problem.b_out[e]);
+    gradient.weight.narrow(0, begin, count).copy_(gate);
+    const at::Tensor d_in = activate_backward(problem, in, p * weight);  // [n, m·f]
+    gradient.w_out[e].copy_(at::mm((dye * weight).t(), h));
+    gradient.w_in[e].copy_(at::mm(d_in.t(), xe));
+    if (problem.b_in.defined()) gradient.b_in[e].copy_(d_in.sum(0));
+    if (problem.b_out.defined()) gradient.b_out[e].copy_((dye * weight).sum(0));
+    dx.narrow(0, begin, count).copy_(at::mm(d_in, problem.w_in[e]));
   }
   gradient.hidden = combine(dx, problem);
   return gradient;

@@ -1,0 +1,32 @@
+// The experts' activation on a transposed tile [columns of f, rows of a block], between two small
+// products. Rows lie along the lanes, so a row's weight and its sums are vectors.
+#pragma once
+
+#include <cstdint>
+
+#include "penstock/ops/ops.h"
+
+namespace penstock::ops::cpu {
+
+/// One panel of one block: in [m][columns][rows], dense; `bias` holds m pointers, null without.
+struct TileShape {
+  std::int64_t columns, rows;  ///< rows: a multiple of 16
+};
+
+/// in[i][j] += bias[j] for one of the inputs.
+void add_bias(const TileShape& shape, const float* bias, float* in);
+
+/// h [columns, rows] = silu(g) ⊙ u (swiglu: in = {g, u}) or max(in, 0) (relu).
+void activation_forward(Activation activation, const TileShape& shape, const float* in, float* h);
+
+/// With p = w_outᵀ·d_output (unweighted) and w a row's weight:
+///   h ← w·act(in);  d_weight += Σ over columns of act(in)·p;  d_in ← w·p·act'(in)
+/// p and h [columns, rows]; d_in [m][columns][rows]; weight, d_weight [rows].
+void activation_backward(Activation activation, const TileShape& shape, const float* in,
+                         const float* p, const float* weight, float* d_in, float* h,
+                         float* d_weight);
+
+/// out[j] += Σ over rows of x[j].  x [columns, rows].
+void add_row_sums(const TileShape& shape, const float* x, float* out);
+
+}  // namespace penstock::ops::cpu

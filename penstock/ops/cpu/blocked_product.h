@@ -1,0 +1,27 @@
+// A matrix product cut into blocks that stay in cache, each a small product of libxsmm's. Operands
+// are read where they lie. Every cut depends on the shape alone and every element of c is one
+// task's sum in order of depth, so results do not depend on the number of threads.
+#pragma once
+
+#include <cstdint>
+
+namespace penstock::ops::xsmm {
+
+/// Columns of b (and of c) that a task takes at once.
+inline constexpr std::int64_t kColumns = 256;
+
+/// c [rows, columns] (+)= a·b, row-major.
+struct BlockedShape {
+  std::int64_t rows, columns, depth;
+  std::int64_t a_stride;
+  std::int64_t b_stride;  ///< 0: b is stored in panels of kColumns columns, each [depth, width]
+  std::int64_t c_stride;
+  bool transpose_a = false;  ///< a is stored [depth, rows]
+  bool accumulate = false;   ///< c += instead of c =
+};
+
+/// Runs the product on the threads of OpenMP.
+/// REQUIRES: supported() (xsmm.h), sizes > 0.  Cost: 2 · rows · columns · depth FLOPs, no memory.
+void blocked_product(const BlockedShape& shape, const float* a, const float* b, float* c);
+
+}  // namespace penstock::ops::xsmm

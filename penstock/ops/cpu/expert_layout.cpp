@@ -1,0 +1,110 @@
+#include "penstock/ops/cpu/expert_layout.h"
+
+#ifdef PENSTOCK_HAVE_XSMM
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace penstock::ops::xsmm {
+namespace {
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+void longest_first(std::vector<Task>& tasks) {
+  const auto cost = [](const Task& task) {
+    return (task.block_end - task.block_begin) * (task.panel_end - task.panel_begin);
+  };
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [&](const Task& a, const Task& b) { return cost(a) > cost(b); });
+}
+
+}  // namespace
+
+Operands::Operands(const ExpertProblem& problem)
+    : tokens(problem.tokens()),
+      width(problem.width()),
+      assignments(problem.assignments()),
+      experts(problem.experts()),
+      inner(problem.inner()),
+      inputs(problem.inputs()) {
+  const auto floats = [this](const at::Tensor& tensor) -> const float* {
+    if (!tensor.defined()) return nullptr;
+    return held_.emplace_back(tensor.contiguous()).data_ptr<float>();
+  };
+  const auto indices = [this](const at::Tensor& tensor) {
+    return held_.emplace_back(tensor.contiguous()).data_ptr<std::int64_t>();
+  };
+  hidden = floats(problem.hidden);
+  weight = floats(problem.weight);
+  w_in = floats(problem.w_in);
+  w_out = floats(problem.w_out);
+  b_in = floats(problem.b_in);
+  b_out = floats(problem.b_out);
+  token = indices(problem.token);
+  offsets = indices(problem.offsets);
+  by_token = indices(problem.by_token);
+  token_offsets = indices(problem.token_offsets);
+  for (std::int64_t e = 0; e < experts; ++e) {
+    first_block.push_back(static_cast<std::int64_t>(blocks.size()));
+    for (std::int64_t row = offsets[e]; row < offsets[e + 1]; row += kBlock) {
+      blocks.push_back({row, std::min(kBlock, offsets[e + 1] - row), kept_floats});
+      kept_floats += blocks.back().width() * inputs * inner;
+    }
+  }
+  first_block.push_back(static_cast<std::int64_t>(blocks.size()));
+}
+
+std::vector<Group> groups(const Operands& operands) {
+  const std::int64_t most = std::max<std::int64_t>(2 * operands.tokens, 8192);
+  std::vector<Group> result;
+  for (std::int64_t e = 0; e < operands.experts; ++e) {
+    const bool fits =
+        !result.empty() && operands.offsets[e + 1] - operands.offsets[result.back().first] <= most;
+    if (fits)
+      result.back().last = e + 1;
+    else
+      result.push_back({e, e + 1});
+  }
+  return result;
+}
+
+std::vector<Task> forward_tasks(const Operands& operands, const Group& group) {
+  std::vector<Task> tasks;
+  for (std::int64_t e = group.first; e < group.last; ++e)
+    for (std::int64_t b = operands.first_block[e]; b < operands.first_block[e + 1];
+         b += kChunkBlocks)
+      tasks.push_back({.expert = e,
+                       .block_begin = b,
+                       .block_end = std::min(b + kChunkBlocks, operands.first_block[e + 1]),
+                       .panel_begin = 0,
+                       .panel_end = operands.panels()});
+  longest_first(tasks);
+  return tasks;
+}
+
+std::vector<Task> backward_tasks(const Operands& operands, const Group& group) {
+  constexpr std::int64_t kShares = 16;  // an expert with more than 1/16 of the rows is cut
+  const std::int64_t all = operands.offsets[group.last] - operands.offsets[group.first];
+  std::vector<Task> tasks;
+  std::int64_t partial = 0;
+  for (std::int64_t e = group.first; e < group.last; ++e) {
+    const std::int64_t rows = operands.offsets[e + 1] - operands.offsets[e];
+    const std::int64_t panels = operands.panels();
+    const std::int64_t parts =
+        std::clamp<std::int64_t>(rows ? divide_up(kShares * rows, all) : 1, 1, panels);
+    for (std::int64_t i = 0; i < parts; ++i, partial += rows)
+      tasks.push_back({.expert = e,
+                       .block_begin = operands.first_block[e],
+                       .block_end = operands.first_block[e + 1],
+                       .panel_begin = panels * i / parts,
+                       .panel_end = panels * (i + 1) / parts,
+                       .partial = partial});
+  }
+  longest_first(tasks);
+  return tasks;
+}
+
+}  // namespace penstock::ops::xsmm
+
+#endif

@@ -1,0 +1,37 @@
+// The expert feed-forward's small products, by panel width and block width, compiled before the
+// threads start. In the names of expert_layout.h, row-major:
+//   up    in  [panel, w]  = W_in  [panel, d]  · x  [d, w]
+//   down  y   [d, w]     += W_out [d, panel]  · h  [panel, w]
+//   back  p   [panel, w]  = W_outᵀ            · dy [d, w]
+//   dx    dx  [d, w]     += W_inᵀ             · di [panel, w]
+//   dw    dW  [panel, d] += tile [panel, w]   · rows [w, d]
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "penstock/ops/cpu/expert_layout.h"
+#include "penstock/ops/cpu/xsmm.h"
+
+namespace penstock::ops::xsmm {
+
+/// Products of one panel width and one block width. Those with two forms: [0] overwrites, [1] adds.
+struct TileProducts {
+  std::optional<Product> up, back;
+  std::array<std::optional<Product>, 2> down, dx, dw;
+};
+
+class ExpertProducts {
+ public:
+  /// Compiles what the blocks of this problem need.
+  ExpertProducts(const Operands& operands, bool forward, bool backward);
+  /// Those of a panel `panel` and a block `width` wide.
+  const TileProducts& at(std::int64_t panel, std::int64_t width) const {
+    return products_[panel == kPanel ? 0 : 1][width / kBlockStep];
+  }
+
+ private:
+  std::array<std::array<TileProducts, kBlock / kBlockStep + 1>, 2> products_;
+};
+
+}  // namespace penstock::ops::xsmm

@@ -1,0 +1,114 @@
+// The linear operator on CPU in fp32 through blocked products of libxsmm's kernels. Faster than a
+// general library where rows are many: only the weights of the forward product are copied.
+#include "penstock/ops/linear.h"
+
+#ifdef PENSTOCK_HAVE_XSMM
+
+#include <ATen/ATen.h>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/cpu/blocked_product.h"
+#include "penstock/ops/cpu/column_sums.h"
+#include "penstock/ops/cpu/parallel.h"
+#include "penstock/ops/cpu/rows.h"
+#include "penstock/ops/cpu/xsmm.h"
+
+namespace penstock::ops::xsmm {
+namespace {
+
+constexpr std::int64_t kFewestRows = 64, kFewestColumns = 16;
+
+std::string declines_shape(const at::Tensor& x, const at::Tensor& w) {
+  for (const at::Tensor* tensor : {&x, &w}) {
+    if (!tensor->device().is_cpu()) return "not on the CPU";
+    if (tensor->scalar_type() != at::kFloat) return "not f32";
+  }
+  if (!supported()) return "libxsmm compiles nothing for this processor";
+  if (x.size(0) < kFewestRows) return concat("fewer than ", kFewestRows, " rows");
+  if (w.size(0) < kFewestColumns || w.size(1) < kFewestColumns)
+    return concat("in or out below ", kFewestColumns);
+  return {};
+}
+
+/// Wᵀ of W [out, in], in panels as blocked_product takes them: dense, so that no panel's rows share
+/// few cache sets.
+at::Tensor transposed_panels(const at::Tensor& w) {
+  const std::int64_t out = w.size(0), in = w.size(1);
+  at::Tensor result = at::empty({in, out}, w.options());
+  const float* from = w.data_ptr<float>();
+  float* to = result.data_ptr<float>();
+  constexpr std::int64_t kGroup = 16;  // one line of each row of a panel
+  cpu::parallel_ranges((out + kGroup - 1) / kGroup, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t first = begin * kGroup; first < std::min(end * kGroup, out);
+         first += kGroup) {
+      const std::int64_t panel = first / kColumns * kColumns;
+      cpu::transpose(std::min(kGroup, out - first), in, from + first * in, in,
+                     to + panel * in + first - panel, std::min(kColumns, out - panel));
+    }
+  });
+  return result;
+}
+
+}  // namespace
+
+std::string declines_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor&) {
+  return declines_shape(x, w);
+}
+
+at::Tensor linear(const at::Tensor& x_in, const at::Tensor& w_in, const at::Tensor& b) {
+  const at::Tensor x = x_in.contiguous(), w = transposed_panels(w_in.contiguous());
+  const std::int64_t rows = x.size(0), in = x.size(1), out = w.size(1);
+  at::Tensor y = at::empty({rows, out}, x.options());
+  if (b.defined()) y.copy_(b.expand({rows, out}));
+  blocked_product({.rows = rows,
+                   .columns = out,
+                   .depth = in,
+                   .a_stride = in,
+                   .b_stride = 0,
+                   .c_stride = out,
+                   .accumulate = b.defined()},
+                  x.data_ptr<float>(), w.data_ptr<float>(), y.data_ptr<float>());
+  return y;
+}
+
+std::string declines_linear_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                                     LinearGradients) {
+  const std::string reason = declines_shape(x, w);
+  return reason.empty() ? declines_shape(dy, w) : reason;
+}
+
+LinearGradient linear_backward(const at::Tensor& dy_in, const at::Tensor& x_in,
+                               const at::Tensor& w_in, LinearGradients wanted) {
+  const at::Tensor dy = dy_in.contiguous();
+  const std::int64_t rows = dy.size(0), out = w_in.size(0), in = w_in.size(1);
+  at::Tensor dx, dw, db;
+  if (wanted.x) {
+    const at::Tensor w = w_in.contiguous();
+    dx = at::empty({rows, in}, dy.options());
+    blocked_product({.rows = rows,
+                     .columns = in,
+                     .depth = out,
+                     .a_stride = out,
+                     .b_stride = in,
+                     .c_stride = in},
+                    dy.data_ptr<float>(), w.data_ptr<float>(), dx.data_ptr<float>());
+  }
+  if (wanted.w) {
+    const at::Tensor x = x_in.contiguous();
+    dw = at::empty({out, in}, dy.options());
+    blocked_product({.rows = out,
+                     .columns = in,
+                     .depth = rows,
+                     .a_stride = out,
+                     .b_stride = in,
+                     .c_stride = in,
+                     .transpose_a = true},
+                    dy.data_ptr<float>(), x.data_ptr<float>(), dw.data_ptr<float>());
+  }
+  if (wanted.b) db = cpu::column_sums(dy);
+  return {dx, dw, db};
+}
+
+}  // namespace penstock::ops::xsmm
+
+#endif
