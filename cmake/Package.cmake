@@ -28,8 +28,7 @@ if(TARGET penstock_sentencepiece)
   install(TARGETS penstock_sentencepiece LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 
-foreach(folder base ops routers optim experts layers data io models infer eval train finetune convert
-               analysis study bench)
+foreach(folder base ops routers optim experts layers data io ${penstock_upper_folders})
   if(TARGET penstock_${folder})
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/penstock/${folder}
             DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock
