@@ -63,4 +63,15 @@ inline void expect_says(const std::string& text, std::initializer_list<std::stri
     EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is missing in: " << text;
 }
 
+/// A paragraph of 24 words that shares none with those of another number.
+inline std::string paragraph(int number) {
+  std::string text;
+  for (int word = 0; word < 24; ++word) {
+    for (int letter = 0, rest = number * 24 + word; letter < 4; ++letter, rest /= 26)
+      text += static_cast<char>('a' + rest % 26);
+    text += word % 6 == 5 ? '\n' : ' ';
+  }
+  return text + "\n";
+}
+
 }  // namespace penstock::testing
