@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "penstock/base/error.h"
 
@@ -42,25 +43,32 @@ void check_range(const ConfigNode& node, const std::string& path, double value,
                  " is out of range; it must be ", range_text(info));
 }
 
+/// Edits between two words: a character more, less or other, or two neighbours exchanged (optimal
+/// string alignment).
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before, last, row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    before = std::exchange(last, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row.back();
+}
+
 }  // namespace
 
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
   std::size_t best_distance = word.size() / 2 + 2;
   for (const auto& candidate : candidates) {
-    std::vector<std::size_t> row(candidate.size() + 1);
-    std::iota(row.begin(), row.end(), 0);
-    for (std::size_t i = 1; i <= word.size(); ++i) {
-      std::size_t diagonal = row[0];
-      row[0] = i;
-      for (std::size_t j = 1; j <= candidate.size(); ++j) {
-        const std::size_t substituted = diagonal + (word[i - 1] != candidate[j - 1]);
-        diagonal = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-      }
-    }
-    if (row.back() < best_distance) {
-      best_distance = row.back();
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
       best = candidate;
     }
   }

@@ -202,7 +202,8 @@ std::vector<FieldDescription> describe_config() {
   return describer.descriptions();
 }
 
-/// The candidate with the smallest edit distance to `word`, or "" when none is near.
+/// The candidate with the fewest edits to `word` (exchanged neighbours are one), or "" when none is
+/// near.
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace penstock

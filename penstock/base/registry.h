@@ -23,14 +23,14 @@ class Registry {
                     name);
   }
   bool contains(const std::string& name) const { return entries_.contains(name); }
-  /// Throws Error with the nearest name for an unknown one.
-  const Entry& at(const std::string& name) const {
+  /// Throws Error with the nearest name for an unknown one; `key` says where the name was given.
+  const Entry& at(const std::string& name, const std::string& key = {}) const {
     const auto it = entries_.find(name);
     if (it != entries_.end()) return it->second;
     const std::string nearest = nearest_name(name, names());
     std::string list;
     for (const auto& known : names()) list += (list.empty() ? "" : ", ") + known;
-    fail("unknown ", kind_, " '", name, "'",
+    fail(key.empty() ? "" : key + ": ", "unknown ", kind_, " '", name, "'",
          nearest.empty() ? "" : "; did you mean '" + nearest + "'?", " (known: ", list, ")");
   }
   std::vector<std::string> names() const {

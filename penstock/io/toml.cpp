@@ -2,17 +2,23 @@
 #include "penstock/io/toml.h"
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <regex>
 
 #define TOML_EXCEPTIONS 1
 #define TOML_HEADER_ONLY 1
 #include <toml++/toml.h>
 
 #include "penstock/base/error.h"
+#include "penstock/base/file_system.h"
 
 namespace penstock {
 namespace {
+
+/// Whether the text is meant as a number, of whatever size.
+bool meant_as_number(const std::string& text) {
+  static const std::regex number(R"([+-]?[0-9][0-9_]*(\.[0-9_]*)?([eE][+-]?[0-9]+)?)");
+  return std::regex_match(text, number);
+}
 
 ConfigNode convert(const toml::node& node, const std::string& name) {
   const std::string origin = concat(name, ":", node.source().begin.line);
@@ -46,11 +52,9 @@ ConfigNode parse_toml(const std::string& text, const std::string& name) {
 
 ConfigNode read_toml(const std::string& path) {
   PENSTOCK_CHECK(!std::filesystem::is_directory(path), path, ": is a folder; give a TOML file");
-  std::ifstream in(path, std::ios::binary);
-  PENSTOCK_CHECK(in, path, ": cannot be opened; check the path");
-  std::stringstream text;
-  text << in.rdbuf();
-  return parse_toml(text.str(), path);
+  PENSTOCK_CHECK(std::filesystem::exists(path), path, ": cannot be opened; check the path");
+  constexpr std::uint64_t most = 1 << 24;  // a recipe has a few kB; /dev/zero has no end
+  return parse_toml(real_file_system().read(path, most), path);
 }
 
 void apply_overrides(ConfigNode& root, std::span<const std::string> overrides) {
@@ -65,7 +69,8 @@ void apply_overrides(ConfigNode& root, std::span<const std::string> overrides) {
     try {  // a TOML value where it parses as one, otherwise the bare string
       const auto parsed = toml::parse("v = " + text);
       if (parsed.size() == 1) value = ConfigNode(convert(*parsed.get("v"), origin).value(), origin);
-    } catch (const toml::parse_error&) {
+    } catch (const toml::parse_error& error) {
+      PENSTOCK_CHECK(!meant_as_number(text), origin, ": ", error.description());
     }
     root.set(key, std::move(value));
   }

@@ -1,15 +1,36 @@
 #include "penstock/models/model_config.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "penstock/base/error.h"
 
 namespace penstock {
 
+namespace {
+
+/// Counts of parameters, bytes and FLOPs are 64-bit integers; this bound keeps them far from
+/// wrapping.
+void check_size(const ModelConfig& c) {
+  const auto d = static_cast<double>(c.d_model), layers = static_cast<double>(c.layers);
+  const double experts = std::max<double>(1, static_cast<double>(c.moe.experts));
+  const double parameters =
+      2 * d * static_cast<double>(c.vocab) +
+      layers * d *
+          (4 * static_cast<double>(c.heads) * static_cast<double>(c.head_dim) +
+           experts * (3 * static_cast<double>(c.d_ffn) + static_cast<double>(c.moe.granularity)));
+  PENSTOCK_CHECK(parameters <= 1e15, "model.d_model = ", c.d_model, ", model.layers = ", c.layers,
+                 " and the rest make a model of about ", parameters,
+                 " parameters; the limit is 1e15");
+}
+
+}  // namespace
+
 ModelConfig ModelConfig::resolved() const {
   ModelConfig c = *this;
   if (c.kv_heads == 0) c.kv_heads = c.heads;
   if (c.d_ffn == 0) c.d_ffn = 4 * c.d_model;
+  const char* const width = c.head_dim > 0 ? "model.head_dim" : "model.d_model / model.heads";
   if (c.head_dim == 0) {
     PENSTOCK_CHECK(c.d_model % c.heads == 0, "model.d_model = ", c.d_model,
                    " is not a multiple of model.heads = ", c.heads,
@@ -18,8 +39,9 @@ ModelConfig ModelConfig::resolved() const {
   }
   PENSTOCK_CHECK(c.heads % c.kv_heads == 0, "model.heads = ", c.heads,
                  " is not a multiple of model.kv_heads = ", c.kv_heads);
-  PENSTOCK_CHECK(c.head_dim % 2 == 0, "the width of a head is ", c.head_dim,
-                 "; rotary positions need an even one");
+  PENSTOCK_CHECK(c.head_dim % 2 == 0, width, " = ", c.head_dim,
+                 " is the width of a head; rotary positions need an even one");
+  check_size(c);
   const ResolvedRouter router = resolve(c.router);  // parts exist, fit, and have sound options
   if (router.dense()) {
     c.moe = {};
@@ -63,6 +85,8 @@ double ModelConfig::output_std(std::int64_t fan_in) const {
   return init == "fan-in" ? weight_std(fan_in)
                           : init_std / std::sqrt(2.0 * static_cast<double>(layers));
 }
+
+bool ModelConfig::causal() const { return moe_layers() == 0 || resolve(router).traits.causal; }
 
 MoeOptions ModelConfig::moe_options(std::int64_t index) const {
   return {.d_model = d_model,

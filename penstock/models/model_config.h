@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "penstock/base/fields.h"
 #include "penstock/layers/moe.h"
@@ -93,8 +94,16 @@ struct ModelConfig {
   double weight_std(std::int64_t fan_in) const;
   /// The same for a matrix whose result is added to the residual stream.
   double output_std(std::int64_t fan_in) const;
+  /// Whether routing uses nothing of later tokens; true for a dense model.
+  bool causal() const;
   /// Options of one MoE layer; `index` counts MoE layers.
   MoeOptions moe_options(std::int64_t index) const;
 };
+
+/// What to know of a loss under a router that is not causal; one sentence without a full stop.
+inline constexpr std::string_view kNotCausal =
+    "where a token goes depends on tokens after it, so its loss was measured with a look at what "
+    "it "
+    "predicts: not comparable with a causal router's, and out of reach when generating";
 
 }  // namespace penstock

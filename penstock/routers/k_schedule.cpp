@@ -32,27 +32,28 @@ std::int64_t stepped(const KSchedule& schedule, std::int64_t k, const RoutingCon
 
 void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
   PENSTOCK_CHECK(schedule.kind == "constant" || std::fmod(shape.k, shape.granularity) == 0,
-                 "schedule: the final k = ", shape.k / static_cast<double>(shape.granularity),
-                 " must be a whole number");
+                 "model.router.topk.schedule: the final k = ",
+                 shape.k / static_cast<double>(shape.granularity), " must be a whole number");
   const auto most = shape.experts / shape.granularity;
   const auto check_value = [&](std::int64_t value) {
-    PENSTOCK_CHECK(value >= 1 && value <= most, "schedule: k = ", value, " with ", most,
-                   " experts");
+    PENSTOCK_CHECK(value >= 1 && value <= most, "model.router.topk.schedule: k = ", value, " with ",
+                   most, " experts");
   };
   if (schedule.kind == "linear" || schedule.kind == "cosine") check_value(schedule.start);
   if (schedule.kind != "steps") {
     PENSTOCK_CHECK(schedule.values.empty() && schedule.at.empty(),
-                   "schedule: values and at belong to kind = \"steps\", not \"", schedule.kind,
-                   "\"");
+                   "model.router.topk.schedule: values and at belong to kind = \"steps\", not \"",
+                   schedule.kind, "\"");
     return;
   }
   for (const std::int64_t value : schedule.values) check_value(value);
-  PENSTOCK_CHECK(!schedule.values.empty(), "schedule: kind = \"steps\" needs values");
+  PENSTOCK_CHECK(!schedule.values.empty(),
+                 "model.router.topk.schedule: kind = \"steps\" needs values");
   PENSTOCK_CHECK(schedule.at.empty() || schedule.at.size() == schedule.values.size(),
-                 "schedule: ", schedule.values.size(), " values need as many entries in at, not ",
-                 schedule.at.size());
+                 "model.router.topk.schedule: ", schedule.values.size(),
+                 " values need as many entries in at, not ", schedule.at.size());
   PENSTOCK_CHECK(std::is_sorted(schedule.at.begin(), schedule.at.end()),
-                 "schedule: at must not decrease");
+                 "model.router.topk.schedule: at must not decrease");
 }
 
 std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,

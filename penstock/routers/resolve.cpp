@@ -36,7 +36,7 @@ std::string at_origin(const ConfigNode& node) {
 }  // namespace
 
 ResolvedRouter resolve(const RouterConfig& config) {
-  const Method& method = method_registry().at(config.method);
+  const Method& method = method_registry().at(config.method, "model.router.method");
   ResolvedRouter router;
   router.scorer = config.scorer.empty() ? method.scorer : config.scorer;
   router.selector = config.selector.empty() ? method.selector : config.selector;
@@ -53,6 +53,10 @@ ResolvedRouter resolve(const RouterConfig& config) {
                  config.method, "' has no ", router.scorer.empty() ? "scorer" : "selector",
                  "; name one");
 
+  scorer_registry().at(router.scorer, "model.router.scorer");
+  selector_registry().at(router.selector, "model.router.selector");
+  for (const auto& balancer : router.balancers)
+    balancer_registry().at(balancer, "model.router.balancers");
   const std::string reason = compatible(router.scorer, router.selector, router.balancers);
   PENSTOCK_CHECK(reason.empty(), "model.router: ", reason);
   router.traits = combine(router.scorer, router.selector);

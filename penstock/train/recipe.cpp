@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 
 namespace penstock {
@@ -39,13 +40,7 @@ void complete(Recipe& recipe, const ConfigNode& node) {
 
 Recipe read_recipe(const ConfigNode& node) {
   Recipe recipe = read_config<Recipe>(node);
-  try {
-    complete(recipe, node);
-  } catch (const Error& error) {
-    // Checks of several fields have no one line; they still name the file.
-    const std::string file = node.origin().substr(0, node.origin().rfind(':'));
-    throw Error(file.empty() ? error.what() : file + ": " + error.what());
-  }
+  naming_origins(node, [&] { complete(recipe, node); });
   return recipe;
 }
 

@@ -25,8 +25,8 @@ class Lory : public Selector {
   at::Tensor rows(const at::Tensor& hidden, const RoutingContext& context) override {
     const std::int64_t length = config_.segment_length;
     PENSTOCK_CHECK(context.sequence_length > 0 && context.sequence_length % length == 0,
-                   "[lory] segment_length = ", length, " must divide the sequence length, ",
-                   context.sequence_length);
+                   "model.router.lory.segment_length = ", length,
+                   " must divide the sequence length, ", context.sequence_length);
     PENSTOCK_CHECK(hidden.size(0) % context.sequence_length == 0, "[lory] ", hidden.size(0),
                    " tokens are not whole sequences of ", context.sequence_length);
     return hidden.reshape({hidden.size(0) / length, length, hidden.size(1)})

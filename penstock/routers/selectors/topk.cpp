@@ -32,7 +32,9 @@ class TopK : public Selector {
  public:
   TopK(const RouterShape& shape, const Config& config) : shape_(shape), config_(config) {
     PENSTOCK_CHECK(shape.k == std::floor(shape.k) && shape.k >= 1 && shape.k <= shape.experts,
-                   "[topk] k = ", shape.k, " must be a whole number from 1 to E = ", shape.experts);
+                   "model.router.k gives ", shape.k,
+                   " active experts; selector 'topk' needs a whole number from 1 to ",
+                   shape.experts);
     check_schedule(config.schedule, shape);
   }
 

@@ -1,0 +1,60 @@
+#include "penstock/base/config_origin.h"
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+namespace penstock {
+namespace {
+
+struct NamedKey {
+  std::size_t position;  // in the message
+  std::string path, origin;
+};
+
+bool belongs_to_key(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
+}
+
+/// Where `path` stands in the text as a whole key, neither part of a longer one; npos if nowhere.
+std::size_t find_key(const std::string& text, const std::string& path) {
+  for (auto at = text.find(path); at != std::string::npos; at = text.find(path, at + 1)) {
+    const auto end = at + path.size();
+    const bool opens = at == 0 || (!belongs_to_key(text[at - 1]) && text[at - 1] != '.');
+    const bool goes_on = end < text.size() &&
+                         (belongs_to_key(text[end]) || (text[end] == '.' && end + 1 < text.size() &&
+                                                        belongs_to_key(text[end + 1])));
+    if (opens && !goes_on) return at;
+  }
+  return std::string::npos;
+}
+
+/// Adds the keys below `node` that the message names; true if it opens with one's origin.
+bool collect(const ConfigNode& node, const std::string& path, const std::string& message,
+             std::vector<NamedKey>& named) {
+  if (!node.origin().empty() && message.starts_with(node.origin() + ": ")) return true;
+  // One word alone ("name") could be any word of a sentence.
+  if (path.find('.') != std::string::npos && !node.origin().empty())
+    if (const auto position = find_key(message, path); position != std::string::npos)
+      named.push_back({position, path, node.origin()});
+  if (!node.is_table()) return false;
+  return std::ranges::any_of(node.table(), [&](const auto& entry) {
+    return collect(entry.second, path.empty() ? entry.first : path + "." + entry.first, message,
+                   named);
+  });
+}
+
+}  // namespace
+
+std::string with_origins(const ConfigNode& root, const std::string& message) {
+  std::vector<NamedKey> named;
+  if (collect(root, "", message, named) || named.empty()) return message;
+  std::ranges::sort(named, {}, &NamedKey::position);
+  std::string out = named[0].origin + ": " + message, others;
+  for (const auto& key : named)
+    if (key.origin != named[0].origin)
+      others += (others.empty() ? "" : ", ") + key.path + ": " + key.origin;
+  return others.empty() ? out : out + " (" + others + ")";
+}
+
+}  // namespace penstock

@@ -1,0 +1,102 @@
+// Config fields as a recipe meets them: types, ranges, unknown keys with the nearest known one, and
+// where an error says that a value was set.
+#include "penstock/base/fields.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "penstock/base/config_origin.h"
+#include "penstock/base/error.h"
+
+namespace penstock {
+namespace {
+
+struct Settings {
+  std::int64_t steps = 10;
+  double eps = 1e-8;
+  std::string kind = "plain";
+  std::vector<std::int64_t> values;
+  bool fast = false;
+  template <class V>
+  void visit(V& v) {
+    v("steps", steps, {.help = "steps", .min = 1, .max = 100});
+    v("eps", eps, {.help = "epsilon", .min = 0});
+    v("kind", kind, {.help = "kind", .choices = {"plain", "fancy"}});
+    v("values", values);
+    v("fast", fast);
+  }
+};
+
+std::string refusal(const std::string& key, const ConfigNode::Value& value) {
+  const ConfigNode entry(value, "r.toml:7");
+  ConfigNode node;
+  node.set(key, entry);
+  try {
+    read_config<Settings>(node, "train");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(NearestName, CountsExchangedNeighboursAsOneEdit) {
+  const std::vector<std::string> keys = {"eps", "lr", "seed", "steps"};
+  EXPECT_EQ(nearest_name("setps", keys), "steps");  // two substitutions: as far as "eps"
+  EXPECT_EQ(nearest_name("sede", keys), "seed");
+  EXPECT_EQ(nearest_name("rl", keys), "lr");
+  EXPECT_EQ(nearest_name("stepss", keys), "steps");
+  EXPECT_EQ(nearest_name("step", keys), "steps");
+  EXPECT_EQ(nearest_name("granularity", keys), "");
+  EXPECT_EQ(nearest_name("", {}), "");
+}
+
+TEST(Fields, RefuseWhatDoesNotFitAndSayWhere) {
+  EXPECT_EQ(refusal("steps", std::int64_t{3}), "accepted");
+  EXPECT_EQ(refusal("steps", 3.0), "r.toml:7: train.steps: expected an integer, found a number");
+  EXPECT_EQ(refusal("steps", std::int64_t{101}),
+            "r.toml:7: train.steps = 101 is out of range; it must be 1 to 100");
+  EXPECT_EQ(refusal("eps", -1.0), "r.toml:7: train.eps = -1 is out of range; it must be >= 0");
+  EXPECT_EQ(refusal("eps", std::int64_t{2}), "accepted");  // an integer is a number
+  EXPECT_EQ(refusal("eps", NAN), "r.toml:7: train.eps = nan is not a finite number");
+  EXPECT_EQ(refusal("kind", std::string("fany")),
+            "r.toml:7: train.kind = 'fany' is not one of: plain | fancy");
+  EXPECT_EQ(refusal("fast", std::int64_t{1}),
+            "r.toml:7: train.fast: expected true or false, found an integer");
+  EXPECT_EQ(refusal("values", std::int64_t{1}),
+            "r.toml:7: train.values: expected an array, found an integer");
+  EXPECT_EQ(refusal("setps", std::int64_t{1}),
+            "r.toml:7: train.setps: unknown key; did you mean 'steps'?");
+}
+
+TEST(Fields, WrittenConfigReadsBack) {
+  Settings settings{.steps = 7, .eps = 0.1, .kind = "fancy", .values = {1, 2}, .fast = true};
+  const Settings back = read_config<Settings>(write_config(settings));
+  EXPECT_EQ(back.steps, 7);
+  EXPECT_EQ(back.eps, 0.1);
+  EXPECT_EQ(back.kind, "fancy");
+  EXPECT_EQ(back.values, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_TRUE(back.fast);
+}
+
+TEST(WithOrigins, PutsTheFirstNamedKeysLineFirstAndTheOthersBehind) {
+  ConfigNode root;
+  root.set("model.router.k", ConfigNode(std::int64_t{9}, "r.toml:9"));
+  root.set("model.moe.experts", ConfigNode(std::int64_t{8}, "--set model.moe.experts=8"));
+  root.set("model.d_model", ConfigNode(std::int64_t{8}, "r.toml:2"));
+  EXPECT_EQ(with_origins(root, "model.router.k = 9 is above model.moe.experts = 8"),
+            "r.toml:9: model.router.k = 9 is above model.moe.experts = 8 (model.moe.experts: "
+            "--set model.moe.experts=8)");
+  // A key that was not set has no line; the next that was is first.
+  EXPECT_EQ(with_origins(root, "model.heads = 3 does not divide model.d_model = 8."),
+            "r.toml:2: model.heads = 3 does not divide model.d_model = 8.");
+  // Parts of longer keys are not named, nor is anything twice.
+  EXPECT_EQ(with_origins(root, "model.router.kind, xmodel.d_model"),
+            "model.router.kind, xmodel.d_model");
+  EXPECT_EQ(with_origins(root, "r.toml:2: model.d_model = 8 is odd"),
+            "r.toml:2: model.d_model = 8 is odd");
+  EXPECT_EQ(with_origins(ConfigNode(), "model.d_model"), "model.d_model");
+}
+
+}  // namespace
+}  // namespace penstock

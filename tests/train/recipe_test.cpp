@@ -1,0 +1,85 @@
+// Recipes whose values are each allowed but do not go together: the error names file, line and key.
+#include "penstock/train/recipe.h"
+
+#include <gtest/gtest.h>
+
+#include "penstock/base/error.h"
+#include "penstock/io/toml.h"
+
+namespace penstock {
+namespace {
+
+constexpr const char* kRecipe = R"([model]
+d_model = 32
+layers = 2
+heads = 4
+[model.moe]
+experts = 4
+[model.router]
+method = "topk"
+k = 1
+[train]
+lr = 1e-3
+batch_sequences = 8
+)";
+
+std::string refusal(const std::vector<std::string>& overrides, std::string text = kRecipe) {
+  try {
+    ConfigNode node = parse_toml(text, "r.toml");
+    apply_overrides(node, overrides);
+    read_recipe(node);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string replaced(const std::string& from, const std::string& to) {
+  std::string text = kRecipe;
+  return text.replace(text.find(from), from.size(), to);
+}
+
+void expect_opens(const std::string& text, const std::string& opening) {
+  EXPECT_EQ(text.substr(0, opening.size()), opening) << text;
+}
+
+TEST(Recipe, NamesTheLineOfValuesThatDoNotGoTogether) {
+  EXPECT_EQ(refusal({}), "accepted");
+  expect_opens(refusal({}, replaced("k = 1", "k = 9")), "r.toml:9: model.router.k = 9 is above");
+  expect_opens(refusal({}, replaced("k = 1", "k = 1.5")), "r.toml:9: model.router.k gives 1.5");
+  expect_opens(refusal({}, replaced("heads = 4", "heads = 5")),
+               "r.toml:2: model.d_model = 32 is not a multiple of model.heads = 5");
+  expect_opens(refusal({}, replaced("heads = 4", "heads = 32")),
+               "r.toml:2: model.d_model / model.heads = 1");
+  expect_opens(refusal({}, replaced("heads = 4", "head_dim = 3")), "r.toml:4: model.head_dim = 3");
+  expect_opens(refusal({}, replaced("experts = 4", "granularity = 4")),
+               "r.toml:8: model.router.method = 'topk' needs model.moe.experts");
+  expect_opens(refusal({}, replaced("\"topk\"", "\"tokp\"")),
+               "r.toml:8: model.router.method: unknown method 'tokp'; did you mean 'topk'?");
+  expect_opens(refusal({}, replaced("k = 1", "schedule = 1")), "r.toml:9: model.router.schedule");
+  expect_opens(refusal({}, replaced("k = 1", "topk.schedule = {kind = \"linear\", start = 9}")),
+               "r.toml:9: model.router.topk.schedule: k = 9 with 4 experts");
+}
+
+TEST(Recipe, NamesTheOverrideThatDoesNotFitTheFile) {
+  expect_opens(refusal({"train.micro_batch=3"}),
+               "r.toml:12: train.batch_sequences = 8 is not a multiple of train.micro_batch = 3 "
+               "(train.micro_batch: --set train.micro_batch=3)");
+  expect_opens(refusal({"train.min_lr=1"}), "--set train.min_lr=1: train.min_lr = 1 is above");
+  expect_opens(refusal({"model.router.balancers=[\"nois\"]"}),
+               "--set model.router.balancers=[\"nois\"]: model.router.balancers: unknown balancer");
+}
+
+TEST(Overrides, NumbersThatDoNotFitAreSaidToBeSuch) {
+  expect_opens(refusal({"train.steps=99999999999999999999"}),
+               "--set train.steps=99999999999999999999: ");
+  EXPECT_NE(refusal({"train.steps=99999999999999999999"}).find("64 bits"), std::string::npos);
+  EXPECT_NE(refusal({}, replaced("lr = 1e-3", "steps = 99999999999999999999")).find("64 bits"),
+            std::string::npos);
+  EXPECT_EQ(refusal({"train.steps=007"}).find("found a string"), std::string::npos);
+  // What only starts like a number is a word.
+  EXPECT_EQ(refusal({"name=1.2.3", "data.corpus=2024-corpus"}), "accepted");
+}
+
+}  // namespace
+}  // namespace penstock
