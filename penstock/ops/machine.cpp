@@ -1,6 +1,7 @@
 #include "penstock/ops/machine.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -102,6 +103,10 @@ double measure_peak_flops(int threads, double seconds) {
   double total = 0;
   for (const double rate : best) total += rate;
   return total;
+}
+
+double physical_memory_bytes() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 double peak_resident_bytes() {

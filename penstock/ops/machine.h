@@ -8,6 +8,9 @@ namespace penstock::ops {
 /// bursts.
 double measure_peak_flops(int threads, double seconds = 0.2);
 
+/// Memory of the machine, in bytes.
+double physical_memory_bytes();
+
 /// Largest resident set of this process so far, in bytes.
 double peak_resident_bytes();
 

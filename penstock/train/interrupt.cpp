@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
+#include <atomic>
 
 namespace penstock {
 namespace {
 
-volatile std::sig_atomic_t received = 0;
+// A signal may arrive in any thread.
+std::atomic<int> received = 0;
+static_assert(std::atomic<int>::is_always_lock_free);  // or the handler could not use it
 
 void on_signal(int number) {
   if (received != 0 && number == SIGINT) _exit(130);

@@ -8,9 +8,11 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/atomic_files.h"
+#include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/base/file_lock.h"
 #include "penstock/base/progress.h"
@@ -53,15 +55,32 @@ std::string first_difference(const std::string& before, const std::string& now) 
   return "another set of keys";
 }
 
+/// Refuses a model that this machine cannot hold, rather than be killed for it.
+void check_memory(const Recipe& recipe) {
+  if (recipe.run.device != "cpu") return;
+  const TrainingMemory memory = training_memory(recipe.model, 1, 1);
+  const auto needed = static_cast<double>(memory.parameter_bytes + memory.gradient_bytes +
+                                          memory.optimizer_bytes),
+             present = ops::physical_memory_bytes();
+  constexpr double mebibyte = 1 << 20;
+  PENSTOCK_CHECK(needed <= present,
+                 fmt::format("model.d_model = {}, model.layers = {}: weights, gradients and AdamW "
+                             "take {:.0f} MiB and this machine has {:.0f}; make the model smaller "
+                             "(`penstock info RECIPE` counts)",
+                             recipe.model.d_model, recipe.model.layers, needed / mebibyte,
+                             present / mebibyte));
+}
+
 class Run {
  public:
   Run(const ConfigNode& node, std::string directory, const TrainControl& control)
       : directory_(std::move(directory)),
         control_(control),
+        files_(control.files ? *control.files : real_file_system()),
         recipe_(read_recipe(node)),
         threads_(ops::set_threads(static_cast<int>(recipe_.run.threads))),
         peak_flops_(ops::measure_peak_flops(threads_)),
-        trainer_(recipe_, open_corpus()),
+        trainer_((check_memory(recipe_), recipe_), open_corpus()),
         progress_(control.quiet ? nullptr : control.progress) {
     recipe_ = trainer_.recipe();
   }
@@ -69,7 +88,7 @@ class Run {
   RunOutcome run() {
     claim_directory();
     CheckpointStore store(
-        real_file_system(), directory_,
+        files_, directory_,
         {.keep_last = recipe_.train.keep_last, .keep_best = recipe_.train.keep_best});
     store.recover();
     resume(store);
@@ -77,10 +96,10 @@ class Run {
       progress_.finish(directory_ + ": already finished");
       return RunOutcome::finished;
     }
-    log_.emplace(real_file_system(), directory_ + "/metrics.jsonl", trainer_.step());
+    log_.emplace(files_, directory_ + "/metrics.jsonl", trainer_.step());
     if (recipe_.run.tensorboard)
-      events_ = std::make_unique<TensorBoardWriter>(real_file_system(), directory_ + "/events",
-                                                    trainer_.step());
+      events_ =
+          std::make_unique<TensorBoardWriter>(files_, directory_ + "/events", trainer_.step());
     const InterruptGuard interrupt;
     started_ = Clock::now();
     first_step_ = trainer_.step();
@@ -123,9 +142,9 @@ class Run {
     PENSTOCK_CHECK(fs::exists(path) || !fs::exists(directory_ + "/checkpoints"), directory_,
                    ": holds checkpoints but no config.toml to say of which recipe; choose another "
                    "--out");
-    create_directories(real_file_system(), directory_);
+    create_directories(files_, directory_);
     lock_.emplace(directory_ + "/.lock");
-    write_file_atomically(real_file_system(), path, text);
+    write_file_atomically(files_, path, text);
   }
 
   void resume(CheckpointStore& store) {
@@ -142,7 +161,7 @@ class Run {
     PENSTOCK_CHECK(state.value("corpus_hash", "") == trainer_.corpus().content_hash(), where,
                    ": was trained on another corpus than ", recipe_.data.corpus);
     trainer_.restore(step, contents.model, contents.optimizer, where);
-    for (const auto& line : read_metrics(real_file_system(), directory_ + "/metrics.jsonl"))
+    for (const auto& line : read_metrics(files_, directory_ + "/metrics.jsonl"))
       if (line.at("step") == step) earlier_seconds_ = line.value("seconds", 0.0);
     if (state.contains("best_loss") && state["best_loss"].is_number())
       best_loss_ = state["best_loss"].get<double>();
@@ -254,7 +273,7 @@ class Run {
     record["validation"] = validation;
     record["test"] = final_evaluation(Split::kTest);
     record["seconds"] = seconds();
-    write_file_atomically(real_file_system(), directory_ + "/finished.json", record.dump(2) + "\n");
+    write_file_atomically(files_, directory_ + "/finished.json", record.dump(2) + "\n");
     if (!validation.is_null())
       progress_.finish(
           fmt::format("{}: {} steps, validation loss {:.4f} nats, {:.4f} bits per byte, {}",
@@ -264,6 +283,7 @@ class Run {
 
   std::string directory_;
   TrainControl control_;
+  FileSystem& files_;
   Recipe recipe_;
   int threads_;
   double peak_flops_;
@@ -283,7 +303,10 @@ class Run {
 
 RunOutcome train_run(const ConfigNode& recipe, const std::string& run_directory,
                      const TrainControl& control) {
-  return Run(recipe, run_directory, control).run();
+  // What does not fit the corpus or the machine is a recipe's mistake too.
+  const auto run =
+      naming_origins(recipe, [&] { return std::make_unique<Run>(recipe, run_directory, control); });
+  return run->run();
 }
 
 }  // namespace penstock

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "penstock/base/config_node.h"
+#include "penstock/base/file_system.h"
 
 namespace penstock {
 
@@ -12,6 +13,7 @@ struct TrainControl {
   bool resume = true;  ///< continue what the directory holds; false: the directory must be new
   bool quiet = false;  ///< no progress
   std::FILE* progress = stderr;
+  FileSystem* files = nullptr;  ///< what is written goes through it; null: the system's files
 };
 
 enum class RunOutcome { finished, interrupted };

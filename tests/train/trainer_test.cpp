@@ -6,51 +6,18 @@
 #include <torch/torch.h>
 
 #include <cmath>
-#include <fstream>
 #include <optional>
 
-#include "penstock/base/random.h"
-#include "penstock/data/prepare.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/run_record.h"
 #include "tests/base/temp_directory.h"
+#include "tests/train/small_run.h"
 
 namespace penstock {
 namespace {
 
-/// A corpus of seeded words, learnable in a few steps.
-Corpus small_corpus(const std::filesystem::path& directory) {
-  const char* const words[] = {"weir ", "gate ", "flow ", "turbine ", "head race ", "spill.\n"};
-  std::ofstream out(directory / "text.txt");
-  for (std::uint64_t i = 0; i < 12000; ++i) out << words[random_below(random_bits(1, 2, i), 6)];
-  out.close();
-  PrepareOptions options;
-  options.inputs = {{.path = (directory / "text.txt").string()}};
-  options.out = (directory / "corpus").string();
-  prepare_corpus(options);
-  return Corpus::open(options.out);
-}
-
-Recipe small_recipe(const std::string& method, std::int64_t batch, std::int64_t length) {
-  ConfigNode node;
-  const auto set = [&](const std::string& key, ConfigNode::Value value) {
-    node.set(key, ConfigNode(std::move(value)));
-  };
-  set("model.vocab", std::int64_t{0});
-  set("model.d_model", std::int64_t{32});
-  set("model.layers", std::int64_t{2});
-  set("model.heads", std::int64_t{4});
-  set("model.d_ffn", std::int64_t{48});
-  if (method != "dense") set("model.moe.experts", std::int64_t{4});
-  set("model.router.method", method);
-  set("train.steps", std::int64_t{40});
-  set("train.batch_sequences", batch);
-  set("train.sequence_length", length);
-  set("train.lr", 3e-3);
-  set("data.corpus", std::string("unused"));
-  return read_recipe(node);
-}
-
+using testing::small_corpus;
+using testing::small_recipe;
 using testing::TempDirectory;
 
 class TrainerTest : public ::testing::Test {

@@ -1,0 +1,129 @@
+// Whole runs in a run directory: stopped by a signal, by a full disk in the middle of a checkpoint,
+// and continued to the same end as a run that was left alone.
+#include "penstock/train/run.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
+#include "penstock/train/checkpoints.h"
+#include "penstock/train/interrupt.h"
+#include "penstock/train/metrics_log.h"
+#include "tests/base/forwarding_file_system.h"
+#include "tests/base/temp_directory.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+using testing::ForwardingFileSystem;
+
+constexpr std::int64_t run_steps = 16;
+
+class TrainRun : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    testing::small_corpus(directory_.path());
+    recipe_ = testing::small_recipe_node("remoe", 2, 16, path("corpus"));
+    set("train.steps", run_steps);
+    set("train.checkpoint_every", 4);
+    set("train.final_eval_tokens", 256);
+    recipe_.set("run.threads", ConfigNode(std::int64_t{1}));
+  }
+  void set(const std::string& key, std::int64_t value) { recipe_.set(key, ConfigNode(value)); }
+  std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
+  RunOutcome run(const std::string& name, FileSystem* files = nullptr) const {
+    return train_run(recipe_, path(name), {.quiet = true, .files = files});
+  }
+  std::optional<std::int64_t> latest_step(const std::string& name) const {
+    const auto search = CheckpointStore(real_file_system(), path(name)).latest();
+    return search.found ? std::optional(search.found->step) : std::nullopt;
+  }
+  /// Runs the whole recipe aside and compares the last checkpoints, bit for bit, and the logs.
+  void expect_end_of_an_undisturbed_run(const std::string& name) const {
+    ASSERT_EQ(run("undisturbed"), RunOutcome::finished);
+    const auto model = [&](const std::string& of) {
+      return CheckpointStore(real_file_system(), path(of)).load(run_steps).model;
+    };
+    const TensorMap ours = model(name), wanted = model("undisturbed");
+    ASSERT_EQ(ours.size(), wanted.size());
+    for (const auto& [tensor, value] : wanted)
+      EXPECT_TRUE(torch::equal(ours.at(tensor), value)) << tensor;
+    const auto log = read_metrics(real_file_system(), path(name + "/metrics.jsonl"));
+    ASSERT_EQ(log.size(), static_cast<std::size_t>(run_steps));
+    for (std::size_t i = 0; i < log.size(); ++i) EXPECT_EQ(log[i].at("step"), i + 1);
+  }
+
+  testing::TempDirectory directory_;
+  ConfigNode recipe_;
+};
+
+/// Sends the signal to this process when the run writes its `step`-th line of the log.
+ForwardingFileSystem signal_at(int step, int number) {
+  return ForwardingFileSystem([=, lines = 0](const FileSystem::Path& path, Bytes bytes) mutable {
+    if (path.filename() == "metrics.jsonl" && ++lines == step) ::kill(::getpid(), number);
+    return bytes.size();
+  });
+}
+
+TEST_F(TrainRun, SignalsSaveTheStepAndTheNextRunContinuesBitwise) {
+  std::int64_t before = 0;
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
+    auto files = signal_at(3, number);
+    EXPECT_EQ(run("signalled", &files), RunOutcome::interrupted) << number;
+    ASSERT_TRUE(latest_step("signalled"));
+    // A signal that arrives late lets one more step through.
+    EXPECT_GE(*latest_step("signalled"), before + 3);
+    EXPECT_LE(*latest_step("signalled"), before + 4);
+    EXPECT_FALSE(real_file_system().exists(path("signalled/finished.json")));
+    before = *latest_step("signalled");
+  }
+  EXPECT_EQ(run("signalled"), RunOutcome::finished);
+  expect_end_of_an_undisturbed_run("signalled");
+}
+
+TEST_F(TrainRun, AFullDiskAtACheckpointEndsTheRunAndTheEarlierOneResumes) {
+  // 4 is saved, 8 finds the disk full after part of the weights.
+  bool second = false;
+  ForwardingFileSystem files([&](const FileSystem::Path& path, Bytes bytes) {
+    second |= path.string().find("step-8") != std::string::npos;
+    return second && path.filename() == "model.safetensors" ? bytes.size() / 2 : bytes.size();
+  });
+  try {
+    run("full", &files);
+    FAIL() << "the full disk went unnoticed";
+  } catch (const DiskFullError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("disk full"), std::string::npos) << text;
+    EXPECT_NE(text.find("checkpoint of step 8"), std::string::npos) << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  }
+  ASSERT_TRUE(second);
+  EXPECT_EQ(latest_step("full"), 4);
+  EXPECT_TRUE(CheckpointStore(real_file_system(), path("full")).latest().ignored.empty());
+  EXPECT_EQ(run("full"), RunOutcome::finished);
+  expect_end_of_an_undisturbed_run("full");
+}
+
+TEST(Interrupt, ASignalInAnotherThreadIsSeenAndHandlersComeBack) {
+  struct sigaction ignore = {}, old = {}, after = {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGTERM, &ignore, &old);
+  {
+    const InterruptGuard guard;
+    EXPECT_EQ(guard.signal(), 0);
+    std::thread other([] { ::raise(SIGTERM); });  // to the calling thread
+    while (guard.signal() == 0) std::this_thread::yield();
+    other.join();
+    EXPECT_EQ(guard.signal(), SIGTERM);
+  }
+  EXPECT_EQ(InterruptGuard().signal(), 0);
+  sigaction(SIGTERM, &old, &after);
+  EXPECT_EQ(after.sa_handler, SIG_IGN);
+}
+
+}  // namespace
+}  // namespace penstock
