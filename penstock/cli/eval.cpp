@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -56,10 +57,13 @@ void run_eval(const EvalOptions& options) {
                                               100 * done, totals.loss(), totals.bits_per_byte()));
                 }});
   progress.finish();
+  PENSTOCK_CHECK(std::isfinite(result.total.nats), directory, ": the loss on ", options.data,
+                 " is not finite though every weight is: the model's activations overflow");
   if (options.json) {
     auto out = to_json(result);
     out["split"] = options.split;
     out["sequence_length"] = length;
+    out["causal"] = model->config().causal();
     fmt::print("{}\n", out.dump(2));
     return;
   }
@@ -67,6 +71,8 @@ void run_eval(const EvalOptions& options) {
              "tokens");
   for (const auto& [name, totals] : result.by_domain) print_totals(name, totals);
   print_totals("all", result.total);
+  if (!model->config().causal())
+    fmt::print("note: method '{}' is not causal: {}\n", model->config().router.method, kNotCausal);
 }
 
 }  // namespace

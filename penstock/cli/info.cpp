@@ -10,9 +10,11 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/model_argument.h"
+#include "penstock/cli/shell_quoted.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/census.h"
 #include "penstock/models/model_directory.h"
+#include "penstock/study/study_config.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock {
@@ -26,49 +28,50 @@ struct InfoOptions {
 
 double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-void print_info(const InfoOptions& options) {
-  Recipe recipe;
-  if (std::filesystem::is_directory(options.target)) {
-    PENSTOCK_CHECK(options.overrides.empty(), options.target,
-                   ": --set changes a recipe, not a model that exists");
-    recipe.model = read_model_config(model_argument(options.target));
-    recipe.train.sequence_length = recipe.model.context;
-    recipe.train.micro_batch = 1;
-  } else {
-    ConfigNode node = read_toml(options.target);
-    apply_overrides(node, options.overrides);
-    recipe = read_recipe(node);
-    // A recipe that takes its corpus's vocabulary: count with bytes.
-    if (recipe.model.vocab == 0) recipe.model.vocab = 256;
-  }
+/// What a recipe or model comes to.
+struct Figures {
+  ParameterCensus census;
+  double flops = 0;            // per sequence, published formula
+  double flops_per_token = 0;  // useful, training
+  TrainingMemory memory;
+};
+
+Figures figures_of(const Recipe& recipe) {
   const ModelConfig& model = recipe.model;
   const std::int64_t length = recipe.train.sequence_length;
-  const ParameterCensus census = count_parameters(model);
-  const double flops = published_flops_per_sequence(model, length);
   const auto tokens = static_cast<double>(length);
-  const double useful = useful_training_flops(
-      model, tokens, causal_pairs(1, length),
-      tokens * static_cast<double>(model.moe_layers()) * model.active_experts());
-  const TrainingMemory memory = training_memory(model, recipe.train.micro_batch, length);
-  if (options.json) {
-    const nlohmann::ordered_json out = {{"total_parameters", census.total},
-                                        {"active_parameters", census.active},
-                                        {"embedding_parameters", census.embedding},
-                                        {"router_parameters", census.router},
-                                        {"flops_per_sequence", flops},
-                                        {"useful_training_flops_per_token", useful / tokens},
-                                        {"sequence_length", length},
-                                        {"training_memory_bytes", memory.total()},
-                                        {"model",
-                                         {{"d_model", model.d_model},
-                                          {"layers", model.layers},
-                                          {"moe_layers", model.moe_layers()},
-                                          {"experts", model.total_experts()},
-                                          {"active_experts", model.active_experts()},
-                                          {"method", model.router.method}}}};
-    fmt::print("{}\n", out.dump(2));
-    return;
-  }
+  const double assignments =
+      tokens * static_cast<double>(model.moe_layers()) * model.active_experts();
+  return {.census = count_parameters(model),
+          .flops = published_flops_per_sequence(model, length),
+          .flops_per_token =
+              useful_training_flops(model, tokens, causal_pairs(1, length), assignments) / tokens,
+          .memory = training_memory(model, recipe.train.micro_batch, length)};
+}
+
+nlohmann::ordered_json figures_json(const Recipe& recipe) {
+  const ModelConfig& model = recipe.model;
+  const Figures figures = figures_of(recipe);
+  return {{"total_parameters", figures.census.total},
+          {"active_parameters", figures.census.active},
+          {"embedding_parameters", figures.census.embedding},
+          {"router_parameters", figures.census.router},
+          {"flops_per_sequence", figures.flops},
+          {"useful_training_flops_per_token", figures.flops_per_token},
+          {"sequence_length", recipe.train.sequence_length},
+          {"training_memory_bytes", figures.memory.total()},
+          {"model",
+           {{"d_model", model.d_model},
+            {"layers", model.layers},
+            {"moe_layers", model.moe_layers()},
+            {"experts", model.total_experts()},
+            {"active_experts", model.active_experts()},
+            {"method", model.router.method}}}};
+}
+
+void print_figures(const Recipe& recipe) {
+  const ModelConfig& model = recipe.model;
+  const Figures figures = figures_of(recipe);
   fmt::print("model         {} layers, d={}, {} heads ({} kv) of {}, f={}, V={}\n", model.layers,
              model.d_model, model.heads, model.kv_heads, model.head_dim, model.d_ffn, model.vocab);
   if (model.moe_layers() > 0)
@@ -76,27 +79,88 @@ void print_info(const InfoOptions& options) {
                model.moe_layers(), model.total_experts(), model.expert_width(),
                model.active_experts(), model.router.method);
   fmt::print("parameters    {} total, {} active, of these {} embedding and {} router\n",
-             grouped(census.total), grouped(census.active), grouped(census.embedding),
-             grouped(census.router));
+             grouped(figures.census.total), grouped(figures.census.active),
+             grouped(figures.census.embedding), grouped(figures.census.router));
   fmt::print(
       "FLOPs         {:.2f} GFLOP per sequence of {} (published formula), {:.2f} MFLOP per token "
       "(useful, training)\n",
-      flops / 1e9, length, useful / tokens / 1e6);
+      figures.flops / 1e9, recipe.train.sequence_length, figures.flops_per_token / 1e6);
   fmt::print(
       "memory        {:.0f} MiB to train: weights {:.0f}, gradients {:.0f}, AdamW {:.0f}, "
       "activations about {:.0f} (micro-batch {})\n",
-      mebibytes(memory.total()), mebibytes(memory.parameter_bytes),
-      mebibytes(memory.gradient_bytes), mebibytes(memory.optimizer_bytes),
-      mebibytes(memory.activation_bytes), recipe.train.micro_batch);
+      mebibytes(figures.memory.total()), mebibytes(figures.memory.parameter_bytes),
+      mebibytes(figures.memory.gradient_bytes), mebibytes(figures.memory.optimizer_bytes),
+      mebibytes(figures.memory.activation_bytes), recipe.train.micro_batch);
+}
+
+Recipe countable_recipe(const ConfigNode& node) {
+  Recipe recipe = read_recipe(node);
+  // A recipe that takes its corpus's vocabulary: count with bytes.
+  if (recipe.model.vocab == 0) recipe.model.vocab = 256;
+  return recipe;
+}
+
+Recipe recipe_of_model(const std::string& directory) {
+  Recipe recipe;
+  recipe.model = read_model_config(directory);
+  recipe.train.sequence_length = recipe.model.context;
+  recipe.train.micro_batch = 1;
+  return recipe;
+}
+
+void print_study(const InfoOptions& options) {
+  const auto study = study::read_study(options.target, options.overrides);
+  if (options.json) {
+    nlohmann::ordered_json variants = nlohmann::ordered_json::object();
+    for (const auto& variant : study.variants)
+      variants[variant.name] = figures_json(countable_recipe(variant.recipe));
+    const nlohmann::ordered_json out = {
+        {"study", study.name}, {"seeds", study.seeds}, {"variants", variants}};
+    fmt::print("{}\n", out.dump(2));
+    return;
+  }
+  fmt::print("study {}: {} variants, {} seeds; run it with: penstock study {}\n\n", study.name,
+             study.variants.size(), study.seeds.size(), shell_quoted(options.target));
+  fmt::print("{:<20} {:<14} {:>15} {:>15} {:>12} {:>9} {:>8}\n", "variant", "method", "parameters",
+             "active", "MFLOP/token", "memory", "steps");
+  for (const auto& variant : study.variants) {
+    const Recipe recipe = countable_recipe(variant.recipe);
+    const Figures figures = figures_of(recipe);
+    fmt::print("{:<20} {:<14} {:>15} {:>15} {:>12.2f} {:>5.0f} MiB {:>8}\n", variant.name,
+               recipe.model.router.method, grouped(figures.census.total),
+               grouped(figures.census.active), figures.flops_per_token / 1e6,
+               mebibytes(figures.memory.total()),
+               variant.match_compute.empty() ? grouped(recipe.train.steps) : "matched");
+  }
+}
+
+void print_info(const InfoOptions& options) {
+  Recipe recipe;
+  if (std::filesystem::is_directory(options.target)) {
+    PENSTOCK_CHECK(options.overrides.empty(), options.target,
+                   ": --set changes a recipe, not a model that exists");
+    recipe = recipe_of_model(model_argument(options.target));
+  } else {
+    ConfigNode node = read_toml(options.target);
+    if (node.find("variants")) return print_study(options);
+    apply_overrides(node, options.overrides);
+    recipe = countable_recipe(node);
+  }
+  if (options.json)
+    fmt::print("{}\n", figures_json(recipe).dump(2));
+  else
+    print_figures(recipe);
 }
 
 }  // namespace
 
 void add_info_command(CLI::App& app) {
   auto options = std::make_shared<InfoOptions>();
-  CLI::App* command =
-      app.add_subcommand("info", "Parameters, FLOPs and memory of a recipe or a model");
-  command->add_option("RECIPE", options->target, "recipe (TOML), model directory or run directory")
+  CLI::App* command = app.add_subcommand(
+      "info", "Parameters, FLOPs and memory of a recipe, a model or a study's variants");
+  command
+      ->add_option("RECIPE", options->target,
+                   "recipe or study (TOML), model directory or run directory")
       ->required();
   command->add_option("--set", options->overrides, "override a key: --set model.moe.experts=16")
       ->expected(1)
@@ -105,7 +169,8 @@ void add_info_command(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  penstock info recipes/remoe/remoe-182m.toml\n"
-      "  penstock info recipes/demo/remoe.toml --set model.moe.granularity=4 --json");
+      "  penstock info recipes/demo/remoe.toml --set model.moe.granularity=4 --json\n"
+      "  penstock info recipes/demo/study.toml");
   command->callback([options] { print_info(*options); });
 }
 

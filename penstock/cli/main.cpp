@@ -1,7 +1,9 @@
 // The program: subcommands, and the only place that catches. Exit codes: 0 done, 1 an error, 2
 // wrong usage, 130 interrupted (state saved).
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -16,7 +18,9 @@
 #include "penstock/cli/train.h"
 #include "penstock/ops/dispatch.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int run(int argc, char** argv) {
   penstock::ops::keep_freed_memory();
   CLI::App app("Train, evaluate and compare Mixture-of-Experts language models with any router.",
                "penstock");
@@ -51,6 +55,7 @@ int main(int argc, char** argv) {
                  "takes\n");
     return 1;
   } catch (const std::exception& error) {
+    if (std::ferror(stdout)) return 1;  // with_output_checked() says so
     // libtorch adds a stack trace from the second line on.
     const std::string what = error.what();
     const std::string line = what.substr(0, what.find('\n'));
@@ -61,3 +66,17 @@ int main(int argc, char** argv) {
   }
   return exit_code;
 }
+
+/// 1 with the reason when something that was printed could not be written, or else `exit_code`.
+int with_output_checked(int exit_code) {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && !std::ferror(stdout)) return exit_code;
+  std::fprintf(stderr, "penstock: standard output cannot be written%s%s\n", errno ? ": " : "",
+               errno ? std::strerror(errno) : "");
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return with_output_checked(run(argc, argv)); }

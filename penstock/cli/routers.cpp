@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/models/model_config.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {
@@ -25,6 +26,13 @@ std::string joined(const std::vector<std::string>& words) {
 
 std::string part(const std::string& name) { return name.empty() ? "–" : name; }
 
+/// Of a method: whether its parts together are causal.
+bool causal(const std::string& name) { return resolve(RouterConfig{.method = name}).traits.causal; }
+
+void print_causality(bool causal) {
+  if (!causal) fmt::print("  not causal: {}\n", kNotCausal);
+}
+
 template <class Part>
 nlohmann::ordered_json parts_json(const Registry<PartEntry<Part>>& registry) {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
@@ -36,7 +44,10 @@ nlohmann::ordered_json parts_json(const Registry<PartEntry<Part>>& registry) {
                         {"default", field.default_value},
                         {"help", field.help},
                         {"range", field.range}});
-    out[name] = {{"summary", entry.summary}, {"source", entry.source}, {"options", fields}};
+    out[name] = {{"summary", entry.summary},
+                 {"source", entry.source},
+                 {"causal", entry.traits.causal},
+                 {"options", fields}};
   }
   return out;
 }
@@ -54,6 +65,7 @@ bool print_part(const char* kind, const std::string& name,
   if (!registry.contains(name)) return false;
   const auto& entry = registry.at(name);
   fmt::print("{} {}\n  {}\n  source: {}\n", kind, name, entry.summary, entry.source);
+  print_causality(entry.traits.causal);
   if (!entry.fields.empty()) fmt::print("  options, under [model.router.{}]:\n", name);
   for (const auto& field : entry.fields)
     fmt::print("    {:<16} {:<7} default {:<10} {}{}\n", field.path, field.type,
@@ -66,6 +78,7 @@ void print_method(const std::string& name, const Method& method) {
   fmt::print("method {}\n  {}\n  source: {}\n  scorer: {}   selector: {}   balancers: {}\n", name,
              method.summary, method.source, part(method.scorer), part(method.selector),
              joined(method.balancers));
+  print_causality(causal(name));
   for (const auto& [part_name, options] : method.options) {
     const std::string text = to_toml(options);
     if (!text.empty()) fmt::print("  [model.router.{}]\n{}", part_name, text);
@@ -84,11 +97,9 @@ void print_markdown() {
 void print_json() {
   nlohmann::ordered_json methods = nlohmann::ordered_json::object();
   for (const auto& [name, method] : method_registry().entries())
-    methods[name] = {{"summary", method.summary},
-                     {"source", method.source},
-                     {"scorer", method.scorer},
-                     {"selector", method.selector},
-                     {"balancers", method.balancers}};
+    methods[name] = {{"summary", method.summary},     {"source", method.source},
+                     {"scorer", method.scorer},       {"selector", method.selector},
+                     {"balancers", method.balancers}, {"causal", causal(name)}};
   const nlohmann::ordered_json out = {{"methods", methods},
                                       {"scorers", parts_json(scorer_registry())},
                                       {"selectors", parts_json(selector_registry())},

@@ -54,7 +54,11 @@ ModelConfig read_model_config(const std::string& directory) {
 std::shared_ptr<Decoder> load_model(const std::string& directory) {
   auto model = std::make_shared<Decoder>(read_model_config(directory));
   const std::string weights = directory + "/model.safetensors";
-  load_file_tensors(*model, load_tensors(weights), weights);
+  const TensorMap tensors = load_tensors(weights);
+  for (const auto& [name, tensor] : tensors)
+    PENSTOCK_CHECK(tensor.isfinite().all().item<bool>(), weights, ": tensor '", name,
+                   "' holds NaN or infinity; such a model computes nothing, take an earlier one");
+  load_file_tensors(*model, tensors, weights);
   model->eval();
   return model;
 }

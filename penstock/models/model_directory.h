@@ -18,7 +18,7 @@ std::string config_json_text(const ModelConfig& config);
 ModelConfig read_model_config(const std::string& directory);
 
 /// Builds the model that a directory describes and reads its weights, in evaluation mode.
-/// Throws Error naming the file, and the tensor, that is wrong.
+/// Throws Error naming the file, and the tensor, that is wrong or not finite.
 std::shared_ptr<Decoder> load_model(const std::string& directory);
 
 }  // namespace penstock

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "penstock/models/model_config.h"
 #include "penstock/study/columns.h"
 #include "penstock/study/html.h"
 #include "penstock/study/page_sections.h"
@@ -19,13 +20,15 @@ std::string spread_html(const Spread& value, const std::function<std::string(dou
   return out;
 }
 
-// The variant with the lowest mean, where there is something to choose from.
+// The variant with the lowest mean, where there is something to choose from; one that is not causal
+// has no loss to compare.
 const VariantSummary* lowest(Variants variants,
                              const std::function<Spread(const VariantSummary&)>& value) {
   if (variants.size() < 2) return nullptr;
   const VariantSummary* best = nullptr;
   for (const auto& variant : variants)
-    if (value(variant).count > 0 && (!best || value(variant).mean < value(*best).mean))
+    if (variant.causal && value(variant).count > 0 &&
+        (!best || value(variant).mean < value(*best).mean))
       best = &variant;
   return best;
 }
@@ -114,7 +117,10 @@ std::string results_section(Variants variants) {
       "</div><p class=\"note\">Mean ± standard deviation over seeds. Losses are nats per token; "
       "the tinted cell is the lowest mean of its column, which by itself says nothing about "
       "significance";
-  out += pairs.empty() ? ".</p>" : ": see the differences seed by seed below the table.</p>";
+  out += pairs.empty() ? "." : ": see the differences seed by seed below the table.";
+  if (!std::ranges::all_of(variants, &VariantSummary::causal))
+    out += " Not causal: " + escape(kNotCausal) + ".";
+  out += "</p>";
   return out;
 }
 

@@ -86,6 +86,8 @@ std::vector<VariantSummary> summarize(std::span<const RunRow> rows) {
     it->rows.push_back(&row);
   }
   for (auto& v : variants) {
+    v.causal = std::ranges::all_of(v.rows, &RunRow::causal);
+    if (!v.causal) v.label += " (not causal)";
     const auto of = [&](auto value) { return spread_of(v.rows, value); };
     v.validation_loss = of([](const RunRow& r) {
       return r.validation ? std::optional(r.validation->loss) : std::nullopt;
@@ -132,6 +134,7 @@ json to_json(const StudyResults& results) {
   for (const auto& v : variants)
     summary.push_back({{"variant", v.name},
                        {"label", v.label},
+                       {"causal", v.causal},
                        {"validation_loss", spread_json(v.validation_loss)},
                        {"bits_per_byte", spread_json(v.bits_per_byte)},
                        {"test_loss", spread_json(v.test_loss)},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "penstock/models/model_config.h"
 #include "penstock/study/columns.h"
 #include "penstock/study/report.h"
 
@@ -47,6 +48,8 @@ std::string results_table(const StudyResults& results) {
   const auto pairs = compare_pairs(variants);
   if (!pairs.empty()) out += "\ndifference in validation loss, seed by seed:\n";
   for (const auto& pair : pairs) out += "  " + pair_text(pair) + "\n";
+  if (!std::ranges::all_of(variants, &VariantSummary::causal))
+    out += fmt::format("\nnot causal: {}\n", kNotCausal);
   return out;
 }
 

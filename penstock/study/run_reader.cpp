@@ -147,6 +147,7 @@ void take_finished(RunRow& row, const json& finished, const std::string& path) {
   row.seconds = number_or(finished, "seconds", row.seconds, path);
   row.peak_flops = number_or(finished, "peak_flops", 0, path);
   row.machine = string_or(finished, "machine", "", path);
+  row.causal = finished.value("causal", json(true)) != json(false);
   if (const double target = number_or(finished, "target_sparsity", NAN, path);
       std::isfinite(target))
     row.target_sparsity = target;

@@ -121,6 +121,7 @@ json to_json(const RunRow& row) {
           {"peak_flops", row.peak_flops},
           {"machine", row.machine},
           {"finished_at", row.finished_at},
+          {"causal", row.causal},
           {"target_sparsity", optional_json(row.target_sparsity)},
           {"validation", row.validation ? to_json(*row.validation) : json()},
           {"test", row.test ? to_json(*row.test) : json()},
@@ -153,6 +154,7 @@ RunRow row_from_json(const json& object, const std::string& where) {
   row.peak_flops = number_or(object, "peak_flops", 0, where);
   row.machine = string_or(object, "machine", "", where);
   row.finished_at = string_or(object, "finished_at", "", where);
+  row.causal = object.value("causal", json(true)) != json(false);
   if (object.contains("target_sparsity") && !object["target_sparsity"].is_null())
     row.target_sparsity = required_number(object, "target_sparsity", where);
   if (object.contains("validation") && !object["validation"].is_null())

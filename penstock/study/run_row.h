@@ -66,6 +66,7 @@ struct RunRow {
   double peak_flops = 0;  ///< measured FMA peak of the machine, FLOP/s
   std::string machine;
   std::string finished_at;  ///< date, UTC
+  bool causal = true;       ///< false: the losses profit from later tokens (ModelConfig::causal)
   std::optional<double> target_sparsity;
   std::optional<Evaluation> validation;
   std::optional<Evaluation> test;

@@ -123,7 +123,7 @@ nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& 
                                 {"peak_flops", machine.peak_flops},
                                 {"threads", machine.threads},
                                 {"machine", cpu_name()}};
-  if (!sparsity.empty()) out["causal"] = resolve(recipe.model.router).traits.causal;
+  out["causal"] = recipe.model.causal();
   // Only steered sparsity settles; top-k is where it is from the first step.
   if (!sparsity.empty() && machine.balancer_state.count("lambda")) {
     const double target =

@@ -7,6 +7,9 @@ scripts rely on, and one clear line with the right exit code for each kind of mi
 
 import json
 import os
+import re
+import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -36,6 +39,17 @@ eval_every = 3
 
 [run]
 threads = 1
+"""
+
+
+STUDY = """
+base = "recipe.toml"
+seeds = [1, 2]
+[variants.wide]
+set = {"model.d_model" = 32}
+[variants.hash]
+set = {"model.router.method" = "hash"}
+match_compute = "wide"
 """
 
 
@@ -91,12 +105,74 @@ def check_outputs(shell, source):
         shell.expect("help", "penstock " + command in shell.ok(*command.split(), "--help"), command)
 
 
+def check_causality(shell):
+    for name in ("expert-choice", "lory"):
+        shell.expect("routers", "not causal: " in shell.ok("routers", name), name)
+    for name in ("hash", "remoe", "relu"):
+        shell.expect("routers", "not causal" not in shell.ok("routers", name), name)
+    methods = json.loads(shell.ok("routers", "--json"))["methods"]
+    shell.expect("routers", [name for name in methods if not methods[name]["causal"]] ==
+                 ["expert-choice", "lory"], methods)
+    shell.ok("train", "recipe.toml", "--out", "chosen", "--quiet", "--set",
+             "model.router.method=expert-choice")
+    scores = json.loads(shell.ok("eval", "chosen", "--data", "corpus", "--json"))
+    shell.expect("eval", scores["causal"] is False, scores)
+    shell.expect("eval", "not causal" in shell.ok("eval", "chosen", "--data", "corpus"))
+    shell.expect("eval", "not causal" not in shell.ok("eval", "run", "--data", "corpus"))
+
+
+def check_study_figures(shell):
+    figures = json.loads(shell.ok("info", "study.toml", "--json"))
+    shell.expect("info of a study", list(figures["variants"]) == ["wide", "hash"], figures)
+    for name, settings in (("wide", ("model.d_model=32",)), ("hash", ("model.router.method=hash",))):
+        alone = json.loads(shell.ok("info", "recipe.toml", "--json", "--set", *settings))
+        shell.expect("info of a study", figures["variants"][name] == alone, figures)
+    text = shell.ok("info", "study.toml")
+    shell.expect("info of a study", "penstock study study.toml" in text and "matched" in text, text)
+
+
+def check_full_output(shell):
+    """What cannot be printed is an error, whatever was to be printed."""
+    for arguments in (("routers",), ("routers", "--json"), ("info", "recipe.toml"), ("train", "--keys"),
+                      ("eval", "run", "--data", "corpus"), ("report", "run"), ("--help",), ("--version",)):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([shell.program, *arguments], cwd=shell.directory, stdout=full,
+                                  stderr=subprocess.PIPE, text=True, timeout=120)
+        shell.expect(" ".join(arguments) + " > /dev/full", done.returncode == 1 and
+                     re.fullmatch(r"penstock: standard output cannot be written[^\n]*\n", done.stderr),
+                     f"exit {done.returncode} {done.stderr!r}")
+
+
+def plant_nan(path, tensor):
+    """Writes a NaN into the middle of a float32 tensor of a .safetensors file."""
+    with open(path, "r+b") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        begin, end = json.loads(file.read(size))[tensor]["data_offsets"]
+        file.seek(8 + size + begin + (end - begin) // 8 * 4)
+        file.write(struct.pack("<f", float("nan")))
+
+
+def check_nan_weights(shell):
+    model = os.path.join(shell.directory, "model")
+    shutil.copytree(os.path.join(shell.directory, "run/checkpoints/step-6"), model)
+    os.remove(os.path.join(model, "manifest.json"))  # damage that no checksum tells
+    shell.ok("eval", "model", "--data", "corpus")
+    tensor = "model.layers.1.self_attn.q_proj.weight"
+    plant_nan(os.path.join(model, "model.safetensors"), tensor)
+    for form in ((), ("--json",)):
+        shell.mistake(1, ["model.safetensors", tensor, "NaN"], "eval", "model", "--data", "corpus", *form)
+
+
 def check_mistakes(shell):
     train = ("train", "recipe.toml", "--out", "other", "--set")
-    shell.mistake(1, ["train.setps"], *train, "train.setps=3")
+    shell.mistake(1, ["train.setps", "'steps'"], *train, "train.setps=3")
     shell.mistake(1, ["model.d_model", "integer"], *train, "model.d_model=wide")
-    shell.mistake(1, ["model.heads", "recipe.toml"], *train, "model.heads=5")
-    shell.mistake(1, ["model.router.k"], *train, "model.router.k=9")
+    shell.mistake(1, ["model.d_model", "recipe.toml:4: ", "--set model.heads=5"], *train, "model.heads=5")
+    shell.mistake(1, ["--set model.router.k=9: ", "recipe.toml:10"], *train, "model.router.k=9")
+    shell.mistake(1, ["--set model.vocab=9: model.vocab = 9 is smaller"], *train, "model.vocab=9")
+    shell.mistake(1, ["--set train.sequence_length=99999: the train split"], *train,
+                  "train.sequence_length=99999")
+    shell.mistake(1, ["train.steps", "64 bits"], *train, "train.steps=99999999999999999999")
     shell.mistake(1, ["remo", "remoe"], *train, "model.router.method=remo")
     shell.mistake(1, ["topk", "not in use"], *train, "model.router.topk.softmax=after")
     shell.mistake(1, ["no-such-corpus"], *train, "data.corpus=no-such-corpus")
@@ -124,10 +200,16 @@ def main():
             file.write(b"good\xff\xfebad")
         with open(os.path.join(directory, "recipe.toml"), "w") as file:
             file.write(RECIPE)
+        with open(os.path.join(directory, "study.toml"), "w") as file:
+            file.write(STUDY)
         for out in ("corpus", "mixed"):
             shell.ok("data", "prepare", "text.txt", "--out", out)
         open(os.path.join(directory, "mixed/notes"), "w").close()
         check_outputs(shell, source)
+        check_causality(shell)
+        check_study_figures(shell)
+        check_full_output(shell)
+        check_nan_weights(shell)
         check_mistakes(shell)
         print("passed" if shell.failures == 0 else f"{shell.failures} failures")
         return shell.failures > 0

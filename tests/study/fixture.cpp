@@ -152,6 +152,7 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
                    {"seconds", 0.5 * static_cast<double>(run.steps)},
                    {"peak_flops", 4.52e11},
                    {"machine", "a processor, 2 cores"}};
+  finished["causal"] = run.causal;
   if (run.method != "dense") finished["target_sparsity"] = target;
   write_text(directory + "/finished.json", finished.dump());
 }

@@ -34,6 +34,7 @@ struct FakeRun {
   std::int64_t layers = 4, experts = 8;
   double loss_offset = 0;
   bool finished = true;
+  bool causal = true;
 };
 /// Writes config.toml, metrics.jsonl and, for a finished run, finished.json.
 void write_fake_run(const std::string& directory, const FakeRun& run);

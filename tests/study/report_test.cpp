@@ -68,6 +68,24 @@ TEST(ReportPage, OfAStudyIsWholeAndSelfContained) {
   EXPECT_LT(page.size(), 2'000'000u);
 }
 
+TEST(ReportPage, ALossThatLooksAheadIsMarkedAndNeverTheBest) {
+  const auto row = [](const std::string& name, double loss, bool causal) {
+    RunRow out{.variant = name, .label = name, .seed = 1, .finished = true, .causal = causal};
+    out.validation = Evaluation{.loss = loss};
+    return out;
+  };
+  StudyResults results{.title = "t", .rows = {row("a", 1, true), row("b", 2, true)}};
+  const std::string best = "class=\"best\">";
+  EXPECT_NE(report_page(results).find(best + "1.0000"), std::string::npos);
+  EXPECT_EQ(report_page(results).find("not causal"), std::string::npos);
+  results.rows[0].causal = false;
+  const std::string page = report_page(results);
+  EXPECT_NE(page.find("a (not causal)"), std::string::npos);
+  EXPECT_NE(page.find("Not causal: where a token goes"), std::string::npos);
+  EXPECT_EQ(page.find(best + "1.0000"), std::string::npos);
+  EXPECT_NE(page.find(best + "2.0000"), std::string::npos);
+}
+
 TEST(ReportPage, IsTheSameWhenDrawnAgainFromResults) {
   TemporaryDirectory folder;
   FakeTrainer trainer;

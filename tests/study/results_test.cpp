@@ -73,6 +73,15 @@ TEST(RunRow, SurvivesTheWayToJsonAndBack) {
   EXPECT_EQ(after.settings.at("model.router.method"), "\"remoe\"");
 }
 
+TEST(RunRow, KnowsWhetherTheRunWasCausal) {
+  TemporaryDirectory folder;
+  for (const bool causal : {true, false}) {
+    write_fake_run(folder.path("run"), FakeRun{.method = "topk", .causal = causal});
+    EXPECT_EQ(read_run(folder.path("run")).causal, causal);
+    EXPECT_EQ(row_from_json(to_json(read_run(folder.path("run"))), "test").causal, causal);
+  }
+}
+
 TEST(ReadRun, SumsTheFlopsOfEveryStep) {
   TemporaryDirectory folder;
   write_text(folder.path("metrics.jsonl"),
@@ -119,6 +128,16 @@ TEST(ResultsTable, AlignsAndLeavesOutEmptyColumns) {
   EXPECT_NE(text.find("1.5000 ± 0.7071"), std::string::npos) << text;
   EXPECT_EQ(text.find("tokens/s"), std::string::npos);
   EXPECT_NE(text.find("a − bee: +0.5000 (one seed: no spread)"), std::string::npos) << text;
+}
+
+TEST(ResultsTable, MarksWhatIsNotCausalAndSaysWhy) {
+  StudyResults results{.rows = {row("a", 1, "h", 1.0), row("bee", 1, "h", 0.5)}};
+  EXPECT_EQ(results_table(results).find("causal"), std::string::npos);
+  results.rows[1].causal = false;
+  const std::string text = results_table(results);
+  EXPECT_NE(text.find("\nbee (not causal) "), std::string::npos) << text;
+  EXPECT_NE(text.find("not causal: where a token goes depends on"), std::string::npos) << text;
+  EXPECT_EQ(text.find("a (not causal)"), std::string::npos) << text;
 }
 
 }  // namespace

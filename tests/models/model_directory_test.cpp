@@ -1,0 +1,80 @@
+#include "penstock/models/model_directory.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/models/tensor_files.h"
+#include "penstock/models/tensor_names.h"
+#include "tests/base/temp_directory.h"
+
+namespace penstock {
+namespace {
+
+ModelConfig small() {
+  ModelConfig config;
+  config.vocab = 11;
+  config.d_model = 8;
+  config.layers = 2;
+  config.heads = 2;
+  config.d_ffn = 12;
+  config.context = 16;
+  config.moe.experts = 3;
+  config.router.method = "remoe";
+  return config.resolved();
+}
+
+void write_model(const std::string& directory, const TensorMap& tensors) {
+  auto& fs = real_file_system();
+  write_file_atomically(fs, directory + "/config.json", config_json_text(small()));
+  save_tensors(fs, directory + "/model.safetensors", tensors);
+}
+
+std::string loading_error(const std::string& directory) {
+  try {
+    load_model(directory);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ModelDirectory, GivesBackConfigAndEveryTensor) {
+  const testing::TempDirectory temp;
+  Decoder model(small());
+  write_model(temp.path().string(), file_tensors(model));
+  const auto loaded = load_model(temp.path().string());
+  EXPECT_EQ(to_toml(write_config(loaded->config())), to_toml(write_config(small())));
+  const auto tensors = file_tensors(*loaded);
+  for (const auto& [name, tensor] : file_tensors(model))
+    EXPECT_TRUE(torch::equal(tensor, tensors.at(name))) << name;
+  EXPECT_FALSE(loaded->is_training());
+}
+
+TEST(ModelDirectory, AWeightThatIsNotFiniteIsNamed) {
+  for (const double value : {double{NAN}, double{INFINITY}}) {
+    const testing::TempDirectory temp;
+    Decoder model(small());
+    const std::string name = "model.layers.1.self_attn.o_proj.weight";
+    TensorMap tensors = file_tensors(model);
+    tensors.at(name) = tensors.at(name).detach().clone();
+    tensors.at(name)[3][2] = value;
+    write_model(temp.path().string(), tensors);
+    const std::string text = loading_error(temp.path().string());
+    EXPECT_NE(text.find(name), std::string::npos) << text;
+    EXPECT_NE(text.find("model.safetensors"), std::string::npos) << text;
+  }
+}
+
+TEST(ModelDirectory, RefusesWhatItDidNotWrite) {
+  const testing::TempDirectory temp;
+  write_file_atomically(real_file_system(), temp.path() / "config.json",
+                        "{\"model_type\": \"llama\"}");
+  EXPECT_NE(loading_error(temp.path().string()).find("\"penstock\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock
