@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """Times a training step of Penstock and of its stock-PyTorch twin in alternation and prints the ratio.
 
-    bench/compare_torch.py [--penstock build/release/bin/penstock] [--corpus DIR] [--pairs 5]
-                           [--rows dense e8k1 ...] [--core-type SKYLAKEX] [--json]
+    bench/compare_torch.py [--penstock build/release/bin/penstock] [--pairs 5] [--rows dense e8k1 ...]
+                           [--core-type SKYLAKEX] [--no-default] [--threads N] [--json]
 
-The rows are recipes/bench/ROW.toml; the twin is bench/torch_peer.py with the same shape. The core type
-is told to OpenBLAS, which misjudges recent processors; "" leaves it to its own judgement. One pair is
-a run of each, taken one after the other, so that a clock that drifts touches both.
+A row is recipes/bench/ROW.toml through `penstock bench step`; the twin is bench/torch_peer.py with the
+same shape. One round runs Penstock, the twin with OpenBLAS told the core type (it misjudges recent
+processors), and the twin in its default settings, one after the other, so that a clock that drifts
+touches all. Ratios are taken within a round; medians over rounds are printed. `remoe-e8` holds ReLU
+routing at one active expert and is compared with the twin's top-1.
 """
 
 import argparse
@@ -15,76 +17,116 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-# Shapes of the recipes in recipes/bench, as torch_peer.py takes them.
+E8K1 = ["--experts", "8", "--k", "1", "--ffn", "1024"]
+# Recipe in recipes/bench -> (options of `penstock bench step`, shape as torch_peer.py takes it).
 ROWS = {
-    "dense": ["--ffn", "1024"],
-    "e8k1": ["--experts", "8", "--k", "1", "--ffn", "1024"],
-    "e16k2": ["--experts", "16", "--k", "2", "--ffn", "512"],
-    "e64k8": ["--experts", "64", "--k", "8", "--ffn", "128"],
+    "dense": ([], ["--ffn", "1024"]),
+    "e8k1": ([], E8K1),
+    "remoe-e8": (["--active-experts", "1"], E8K1),
+    "e16k2": ([], ["--experts", "16", "--k", "2", "--ffn", "512"]),
+    "e64k8": ([], ["--experts", "64", "--k", "8", "--ffn", "128"]),
 }
 
 
-def penstock_step(program, row, corpus, steps):
-    """Median tokens per second and share of peak of a short run, its first steps left out."""
-    with tempfile.TemporaryDirectory() as directory:
-        run = os.path.join(directory, "run")
-        subprocess.run([program, "train", os.path.join(ROOT, "recipes/bench", row + ".toml"), "--out", run,
-                        "--quiet", "--set", "data.corpus=" + corpus, "--set", f"train.steps={steps}"],
-                       check=True)
-        lines = [json.loads(line) for line in open(os.path.join(run, "metrics.jsonl"))][2:]
-        return (statistics.median(line["tokens_per_second"] for line in lines),
-                statistics.median(line["share_of_peak"] for line in lines),
-                lines[-1]["peak_bytes"])
+def run_json(command, environment=None):
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout)
 
 
-def peer_step(row, core_type):
-    environment = dict(os.environ)
+def penstock_step(arguments, row):
+    threads = ["--set", f"run.threads={arguments.threads}"] if arguments.threads else []
+    return run_json([arguments.penstock, "bench", "step", os.path.join(ROOT, "recipes/bench", row + ".toml"),
+                     "--steps", str(arguments.steps), "--json", *threads, *ROWS[row][0]])
+
+
+def peer_step(arguments, row, core_type):
+    environment = {key: value for key, value in os.environ.items() if key != "OPENBLAS_CORETYPE"}
     if core_type:
         environment["OPENBLAS_CORETYPE"] = core_type
-    out = subprocess.run(["/usr/bin/python3", os.path.join(HERE, "torch_peer.py"), *ROWS[row]],
-                         env=environment, check=True, capture_output=True, text=True).stdout
-    return json.loads(out.splitlines()[-1])
+    threads = ["--threads", str(arguments.threads)] if arguments.threads else []
+    return run_json(["/usr/bin/python3", os.path.join(HERE, "torch_peer.py"), *threads, *ROWS[row][1],
+                     "--steps", str(arguments.peer_steps)], environment)
+
+
+def ratios(rounds, peer, key="tokens_per_second", inverse=False):
+    """Median, lowest and highest of the quotients within a round."""
+    values = sorted(one[peer][key] / one["penstock"][key] if inverse else one["penstock"][key] / one[peer][key]
+                    for one in rounds)
+    return {"median": statistics.median(values), "lowest": values[0], "highest": values[-1]}
+
+
+def measure_row(arguments, row):
+    rounds = []
+    for number in range(arguments.pairs):
+        one = {"penstock": penstock_step(arguments, row), "told": peer_step(arguments, row, arguments.core_type)}
+        if not arguments.no_default:
+            one["default"] = peer_step(arguments, row, "")
+        rounds.append(one)
+        print(f"{row} round {number + 1}: penstock {one['penstock']['tokens_per_second']:.0f} tokens/s "
+              f"({100 * one['penstock']['share_of_peak']:.0f} % of peak), torch told {arguments.core_type} "
+              f"{one['told']['tokens_per_second']:.0f}"
+              + (f", default {one['default']['tokens_per_second']:.0f}" if "default" in one else ""),
+              file=sys.stderr)
+
+    def middle(peer, key):
+        return statistics.median(one[peer][key] for one in rounds)
+
+    first = rounds[0]
+    result = {
+        "row": row, "pairs": arguments.pairs, "threads": first["penstock"]["threads"],
+        "tokens_per_second": middle("penstock", "tokens_per_second"),
+        "share_of_peak": middle("penstock", "share_of_peak"),
+        "peak_flops": middle("penstock", "peak_flops"),
+        "peak_bytes": middle("penstock", "peak_bytes"),
+        "active_experts": first["penstock"].get("active_experts"),
+        "core_type": arguments.core_type, "torch": first["told"]["torch"], "blas": first["told"]["blas"],
+        "torch_tokens_per_second": middle("told", "tokens_per_second"),
+        "torch_peak_bytes": middle("told", "peak_bytes"),
+        "ratio": ratios(rounds, "told"),
+        "memory_ratio": ratios(rounds, "told", "peak_bytes", inverse=True),
+    }
+    if "default" in first:
+        result["torch_default_tokens_per_second"] = middle("default", "tokens_per_second")
+        result["ratio_default"] = ratios(rounds, "default")
+    return result
+
+
+def print_table(results):
+    mib = 1 << 20
+    print(f"{'row':9} {'penstock':>9} {'of peak':>8} {'torch':>8} {'ratio':>6} {'(low-high)':>13} "
+          f"{'default':>8} {'ratio':>6} {'MiB':>6} {'torch MiB':>10}")
+    for r in results:
+        spread = f"({r['ratio']['lowest']:.2f}-{r['ratio']['highest']:.2f})"
+        default = (f"{r['torch_default_tokens_per_second']:8.0f} {r['ratio_default']['median']:6.2f}"
+                   if "ratio_default" in r else f"{'-':>8} {'-':>6}")
+        print(f"{r['row']:9} {r['tokens_per_second']:9.0f} {100 * r['share_of_peak']:7.1f}% "
+              f"{r['torch_tokens_per_second']:8.0f} {r['ratio']['median']:6.2f} {spread:>13} {default} "
+              f"{r['peak_bytes'] / mib:6.0f} {r['torch_peak_bytes'] / mib:10.0f}")
+    r = results[0]
+    print(f"tokens/s; {r['threads']} threads, median of {r['pairs']} rounds; torch {r['torch']} with "
+          f"{r['blas']}, told {r['core_type']}, and in its default settings")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--penstock", default=os.path.join(ROOT, "build/release/bin/penstock"))
-    parser.add_argument("--corpus", default=os.path.join(ROOT, "runs/corpora/system"))
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=12, help="Penstock's steps per run, two of them warm-up")
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=["dense", "e8k1"])
-    parser.add_argument("--core-type", default="SKYLAKEX")
+    parser.add_argument("--pairs", type=int, default=5, help="rounds")
+    parser.add_argument("--steps", type=int, default=10, help="Penstock's timed steps in a round")
+    parser.add_argument("--peer-steps", type=int, default=5, help="the twin's")
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
+    parser.add_argument("--core-type", default="SKYLAKEX", help="what OpenBLAS is told")
+    parser.add_argument("--no-default", action="store_true", help="leave out the twin in default settings")
+    parser.add_argument("--threads", type=int, default=0, help="0: the physical cores, and the twin's choice")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    results = []
-    for row in arguments.rows:
-        pairs = []
-        for number in range(arguments.pairs):
-            ours, share, memory = penstock_step(arguments.penstock, row, arguments.corpus, arguments.steps)
-            peer = peer_step(row, arguments.core_type)
-            pairs.append((ours, share, peer["tokens_per_second"], memory, peer))
-            print(f"{row} pair {number + 1}: penstock {ours:.0f} tokens/s ({100 * share:.0f} % of peak), "
-                  f"torch {peer['tokens_per_second']:.0f}", file=sys.stderr)
-        ratios = sorted(ours / theirs for ours, _, theirs, _, _ in pairs)
-        results.append({
-            "row": row,
-            "penstock_tokens_per_second": statistics.median(pair[0] for pair in pairs),
-            "share_of_peak": statistics.median(pair[1] for pair in pairs),
-            "torch_tokens_per_second": statistics.median(pair[2] for pair in pairs),
-            "ratio": statistics.median(ratios), "ratio_lowest": ratios[0], "ratio_highest": ratios[-1],
-            "torch": pairs[0][4].get("torch"), "blas": pairs[0][4].get("blas"),
-            "core_type": arguments.core_type, "pairs": arguments.pairs})
+    results = [measure_row(arguments, row) for row in arguments.rows]
     if arguments.json:
         print(json.dumps(results, indent=2))
-        return
-    print(f"{'row':8} {'penstock tok/s':>15} {'of peak':>8} {'torch tok/s':>12} {'ratio':>6}  lowest-highest")
-    for r in results:
-        print(f"{r['row']:8} {r['penstock_tokens_per_second']:15.0f} {100 * r['share_of_peak']:7.0f}% "
-              f"{r['torch_tokens_per_second']:12.0f} {r['ratio']:6.2f}  {r['ratio_lowest']:.2f}-{r['ratio_highest']:.2f}")
+    else:
+        print_table(results)
 
 
 if __name__ == "__main__":

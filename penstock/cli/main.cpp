@@ -9,6 +9,7 @@
 #include <string>
 
 #include "penstock/base/error.h"
+#include "penstock/cli/bench.h"
 #include "penstock/cli/data.h"
 #include "penstock/cli/eval.h"
 #include "penstock/cli/info.h"
@@ -40,6 +41,7 @@ int run(int argc, char** argv) {
   penstock::add_study_command(app, exit_code);
   penstock::add_report_command(app);
   penstock::add_info_command(app);
+  penstock::add_bench_command(app);
   penstock::add_routers_command(app);
   try {
     app.parse(argc, argv);

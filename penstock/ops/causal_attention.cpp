@@ -2,6 +2,7 @@
 // keeps q, k, v, y and one number per row.
 #include "penstock/ops/causal_attention.h"
 
+#include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -20,15 +21,26 @@ using Backward = AttentionGradient(const at::Tensor&, const at::Tensor&, const a
 using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, double,
                              const c10::optional<at::Tensor>&);
 
+/// `products` of 2·hd FLOPs for each pair of positions that may attend, in each head.
+Cost attention_cost(const at::Tensor& q, const at::Tensor& start, int products) {
+  const auto length = static_cast<double>(q.size(1));
+  double pairs = static_cast<double>(q.size(0)) * length * (length + 1) / 2;
+  if (start.defined()) pairs -= start.sum().item<double>();
+  return {.flops = 2.0 * products * pairs * static_cast<double>(q.size(2) * q.size(3))};
+}
+
 const Implementations<Forward>& forward_list() {
   static const Implementations<Forward> list(
-      "causal_attention", {{"cpu",
-                            [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                               double, const at::Tensor&) {
-                              return cpu::declines({q, k, v});
-                            },
-                            cpu::causal_attention},
-                           {"reference", nullptr, reference::causal_attention}});
+      "causal_attention",
+      {{"cpu",
+        [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double,
+           const at::Tensor&) {
+          return cpu::declines({q, k, v});
+        },
+        cpu::causal_attention},
+       {"reference", nullptr, reference::causal_attention}},
+      [](const at::Tensor& q, const at::Tensor&, const at::Tensor&, double,
+         const at::Tensor& start) { return attention_cost(q, start, 2); });
   return list;
 }
 
@@ -41,7 +53,10 @@ const Implementations<Backward>& backward_list() {
           return cpu::declines({grad, q, k, v});
         },
         cpu::causal_attention_backward},
-       {"reference", nullptr, reference::causal_attention_backward}});
+       {"reference", nullptr, reference::causal_attention_backward}},
+      [](const at::Tensor&, const at::Tensor& q, const at::Tensor&, const at::Tensor&,
+         const at::Tensor&, const at::Tensor&, double,
+         const at::Tensor& start) { return attention_cost(q, start, 4); });
   return list;
 }
 

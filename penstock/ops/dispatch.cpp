@@ -81,4 +81,14 @@ std::string describe(const c10::optional<at::Tensor>& tensor) {
 
 std::string describe(at::TensorList tensors) { return concat(tensors.size(), " tensors"); }
 
+double bytes_of(const at::Tensor& tensor) {
+  return tensor.defined() ? static_cast<double>(tensor.nbytes()) : 0;
+}
+double bytes_of(const c10::optional<at::Tensor>& tensor) { return tensor ? bytes_of(*tensor) : 0; }
+double bytes_of(at::TensorList tensors) {
+  double sum = 0;
+  for (const auto& tensor : tensors) sum += bytes_of(tensor);
+  return sum;
+}
+
 }  // namespace penstock::ops

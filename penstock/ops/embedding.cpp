@@ -14,6 +14,12 @@ namespace {
 using Forward = at::Tensor(const at::Tensor&, const at::Tensor&);
 using Backward = at::Tensor(const at::Tensor&, const at::Tensor&, std::int64_t);
 
+/// Only the rows that are asked for are read.
+Cost rows_cost(const at::Tensor& weight, const at::Tensor& ids) {
+  const double row = static_cast<double>(weight.size(1) * weight.element_size());
+  return {.bytes = bytes_of(ids) + 2 * row * static_cast<double>(ids.numel())};
+}
+
 const Implementations<Forward>& forward_list() {
   static const Implementations<Forward> list("embedding",
                                              {{"cpu",
@@ -21,7 +27,8 @@ const Implementations<Forward>& forward_list() {
                                                  return cpu::declines({weight, ids});
                                                },
                                                cpu::embedding},
-                                              {"reference", nullptr, reference::embedding}});
+                                              {"reference", nullptr, reference::embedding}},
+                                             rows_cost);
   return list;
 }
 

@@ -8,6 +8,7 @@
 #include <torch/library.h>
 
 #include "penstock/ops/expert_check.h"
+#include "penstock/ops/expert_cost.h"
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
 
@@ -34,11 +35,13 @@ using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tens
 
 const Implementations<ExpertOutput(const ExpertProblem&, bool)>& forward_list() {
   static const Implementations<ExpertOutput(const ExpertProblem&, bool)> list(
-      "expert_ffn", {
+      "expert_ffn",
+      {
 #ifdef PENSTOCK_HAVE_XSMM
-                        {"xsmm", xsmm::declines_expert_ffn, xsmm::expert_ffn},
+          {"xsmm", xsmm::declines_expert_ffn, xsmm::expert_ffn},
 #endif
-                        {"reference", nullptr, reference::expert_ffn}});
+          {"reference", nullptr, reference::expert_ffn}},
+      expert_cost);
   return list;
 }
 
@@ -51,7 +54,8 @@ const Implementations<Backward>& backward_list() {
 #ifdef PENSTOCK_HAVE_XSMM
           {"xsmm", xsmm::declines_expert_ffn_backward, xsmm::expert_ffn_backward},
 #endif
-          {"reference", nullptr, reference::expert_ffn_backward}});
+          {"reference", nullptr, reference::expert_ffn_backward}},
+      expert_backward_cost);
   return list;
 }
 

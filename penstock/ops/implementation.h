@@ -21,10 +21,12 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/ops/profile.h"
 
 namespace penstock::ops {
 
@@ -45,6 +47,25 @@ std::string describe(at::TensorList tensors);
 template <class T>
 requires std::is_arithmetic_v<T> std::string describe(T value) { return concat(value); }
 
+/// Bytes that an argument or result holds in tensors; overload it for a struct that has some. Only
+/// asked for while profiling, and only where an operator's Cost leaves the bytes open.
+double bytes_of(const at::Tensor& tensor);
+double bytes_of(const c10::optional<at::Tensor>& tensor);
+double bytes_of(at::TensorList tensors);
+inline double bytes_of(const std::vector<at::Tensor>& tensors) {
+  return bytes_of(at::TensorList(tensors));
+}
+template <class... T>
+double bytes_of(const std::tuple<T...>& values);
+template <class T>
+double bytes_of(const T&) {
+  return 0;
+}
+template <class... T>
+double bytes_of(const std::tuple<T...>& values) {
+  return std::apply([](const auto&... value) { return (bytes_of(value) + ... + 0.0); }, values);
+}
+
 /// One way to compute an operator. A null `declines` takes every problem.
 template <class Signature>
 struct Implementation;
@@ -60,16 +81,19 @@ struct Implementation<Result(Args...)> {
 ///       {{"avx512", avx512::declines_swiglu, avx512::swiglu},
 ///        {"reference", nullptr, reference::swiglu}});
 ///   return list.run(x);
+/// A last argument says what one call costs, for profiles; without it: no FLOPs, and every operand
+/// and result once.
 template <class Signature>
 class Implementations;
 template <class Result, class... Args>
 class Implementations<Result(Args...)> {
  public:
   using Entry = Implementation<Result(Args...)>;
+  using CostFunction = Cost (*)(Args...);
 
   /// REQUIRES: entries not empty, the last without `declines`.
-  Implementations(std::string op, std::initializer_list<Entry> entries)
-      : op_(std::move(op)), entries_(entries) {
+  Implementations(std::string op, std::initializer_list<Entry> entries, CostFunction cost = nullptr)
+      : op_(std::move(op)), entries_(entries), cost_(cost) {
     PENSTOCK_ASSERT(!entries_.empty() && !entries_.back().declines, op_, " has no reference");
     for (const Entry& entry : entries_) keys_.push_back(op_ + "/" + entry.name);
   }
@@ -90,12 +114,28 @@ class Implementations<Result(Args...)> {
       report_choice(op_, shapes, entries_[i].name, declined);
     }
     count_run(keys_[i]);
-    return entries_[i].run(args...);
+    return profiling() ? profiled(i, args...) : entries_[i].run(args...);
   }
 
  private:
+  Result profiled(std::size_t i, Args... args) const {
+    Cost cost = cost_ ? cost_(args...) : Cost{};
+    const bool count = cost.bytes < 0;
+    if (count) cost.bytes = (bytes_of(args) + ... + 0.0);
+    OperatorTimer timer;
+    if constexpr (std::is_void_v<Result>) {
+      entries_[i].run(args...);
+      timer.finish(keys_[i], cost);
+    } else {
+      Result result = entries_[i].run(args...);
+      timer.finish(keys_[i], {cost.flops, cost.bytes + (count ? bytes_of(result) : 0)});
+      return result;
+    }
+  }
+
   std::string op_;
   std::vector<Entry> entries_;
+  CostFunction cost_;
   std::vector<std::string> keys_;
 };
 

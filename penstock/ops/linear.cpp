@@ -20,17 +20,23 @@ namespace {
 using Signature = at::Tensor(const at::Tensor&, const at::Tensor&,
                              const c10::optional<at::Tensor>&);
 
+/// 2·R·in·out a product.
+Cost product_cost(std::int64_t rows, const at::Tensor& w, int products) {
+  return {.flops = 2.0 * products * static_cast<double>(rows) * static_cast<double>(w.numel())};
+}
+
 const Implementations<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&)>&
 forward_list() {
   static const Implementations<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&)>
-      list("linear", {
-#ifdef PENSTOCK_HAVE_XSMM
-                         {"xsmm", xsmm::declines_linear, xsmm::linear},
-#endif
+      list("linear",
+           {
 #ifdef PENSTOCK_HAVE_ONEDNN
-                         {"onednn", onednn::declines_linear, onednn::linear},
+               {"onednn", onednn::declines_linear, onednn::linear},
 #endif
-                         {"reference", nullptr, reference::linear}});
+               {"reference", nullptr, reference::linear}},
+           [](const at::Tensor& x, const at::Tensor& w, const at::Tensor&) {
+             return product_cost(x.size(0), w, 1);
+           });
   return list;
 }
 
@@ -39,14 +45,15 @@ using Backward = LinearGradient(const at::Tensor&, const at::Tensor&, const at::
 
 const Implementations<Backward>& backward_list() {
   static const Implementations<Backward> list(
-      "linear.backward", {
-#ifdef PENSTOCK_HAVE_XSMM
-                             {"xsmm", xsmm::declines_linear_backward, xsmm::linear_backward},
-#endif
+      "linear.backward",
+      {
 #ifdef PENSTOCK_HAVE_ONEDNN
-                             {"onednn", onednn::declines_linear_backward, onednn::linear_backward},
+          {"onednn", onednn::declines_linear_backward, onednn::linear_backward},
 #endif
-                             {"reference", nullptr, reference::linear_backward}});
+          {"reference", nullptr, reference::linear_backward}},
+      [](const at::Tensor&, const at::Tensor& x, const at::Tensor& w, LinearGradients wanted) {
+        return product_cost(x.size(0), w, wanted.x + wanted.w);
+      });
   return list;
 }
 

@@ -68,14 +68,21 @@ struct Burst {
 Burst widest_burst() {
   const double per_lane = 2.0 * accumulators * inner_rounds;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return {burst_avx512, 16 * per_lane};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return {burst_avx2, 8 * per_lane};
+  if (instruction_set() == "avx512") return {burst_avx512, 16 * per_lane};
+  if (instruction_set() == "avx2") return {burst_avx2, 8 * per_lane};
 #endif
   return {burst_plain, plain_lanes * per_lane};
 }
 
 }  // namespace
+
+std::string instruction_set() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return "avx512";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
+#endif
+  return "plain";
+}
 
 double measure_peak_flops(int threads, double seconds) {
   const Burst burst = widest_burst();

@@ -1,6 +1,8 @@
 // What this machine's cores can do, measured: the yardstick of every "share of peak".
 #pragma once
 
+#include <string>
+
 namespace penstock::ops {
 
 /// fp32 fused multiply-adds per second times 2, over `threads` threads, in a register-only loop
@@ -10,6 +12,18 @@ double measure_peak_flops(int threads, double seconds = 0.2);
 
 /// Memory of the machine, in bytes.
 double physical_memory_bytes();
+
+/// The widest vectors that measure_peak_flops and the kernels find: "avx512", "avx2" or "plain".
+std::string instruction_set();
+
+/// Bytes per second of the triad a = b + s·c (two reads, one write an element) over `threads`
+/// threads; the best of six sweeps.
+/// @param array_bytes  of the three arrays together; 0: four times the last cache, or a quarter of
+///                     the free memory where that is less
+double measure_memory_bandwidth(int threads, double array_bytes = 0);
+
+/// Size of the largest cache that the first processor has, 0 where the system does not say.
+double last_level_cache_bytes();
 
 /// Largest resident set of this process so far, in bytes.
 double peak_resident_bytes();

@@ -21,10 +21,18 @@ namespace {
 using Step = void(const std::vector<AdamWItem>&, const AdamWOptions&);
 using Sum = double(const std::vector<at::Tensor>&);
 
+/// Reads weight, gradient and moments, writes weight and moments. By convention no useful FLOPs.
+Cost step_cost(const std::vector<AdamWItem>& items, const AdamWOptions&) {
+  double bytes = 0;
+  for (const auto& item : items) bytes += 7 * bytes_of(item.weight);
+  return {.bytes = bytes};
+}
+
 const Implementations<Step>& step_list() {
   static const Implementations<Step> list("adamw_step",
                                           {{"cpu", cpu::declines_adamw, cpu::adamw_step},
-                                           {"reference", nullptr, reference::adamw_step}});
+                                           {"reference", nullptr, reference::adamw_step}},
+                                          step_cost);
   return list;
 }
 

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include "penstock/base/error.h"
+#include "penstock/ops/profile.h"
 
 namespace penstock {
 
@@ -33,11 +34,18 @@ RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& cont
   PENSTOCK_CHECK(hidden.dim() == 2, "a router takes hidden [T, d], not ", hidden.sizes());
   RoutingResult result;
   result.scores = scorer_->score(selector_->rows(hidden, context), context);
-  result.plan = selector_->select(result.scores, context);
+  if (context.logit_shift && result.scores.logits.defined())
+    result.scores.logits =
+        result.scores.logits + context.logit_shift(result.scores.logits.detach());
+  {
+    const ops::ProfileScope scope("router select");
+    result.plan = selector_->select(result.scores, context);
+  }
   result.plan.k = selector_->nominal_k(context);
   if (!result.plan.merges()) result.statistics["expert_tokens"] = expert_counts(result.plan);
   // Losses exist for the optimizer alone; evaluation reports pure cross-entropy.
   if (!context.training) return result;
+  const ops::ProfileScope scope("router balance");
   for (const auto& balancer : balancers_) {
     BalancerOutput output = balancer->balance(result.scores, result.plan, context);
     if (output.loss.defined())

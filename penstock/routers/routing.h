@@ -38,6 +38,9 @@ struct RoutingContext {
   std::optional<at::Generator> generator;
   /// Rank that holds each expert [E] i64, for locality losses; undefined on one rank.
   at::Tensor expert_rank;
+  /// A constant to add to the logits [R, E] before selection, for measurements of a stated number
+  /// of active experts; null: none. Asked once by each MoE layer in turn.
+  std::function<double(const at::Tensor& logits)> logit_shift;
   /// Sums a statistic over ranks (scope = global); null on one rank.
   std::function<at::Tensor(const at::Tensor&)> reduce;
 };

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <chrono>
 #include <cmath>
 
 #include "penstock/base/error.h"
@@ -75,6 +76,12 @@ std::string blame(Decoder& model, const BatchTensors& tensors, const RoutingCont
   return culprit.empty() ? "the output head or an auxiliary loss" : culprit;
 }
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 double readable_pairs(const Batch& batch) {
   if (batch.starts.empty()) return causal_pairs(batch.sequences, batch.length);
   double pairs = 0;
@@ -95,6 +102,7 @@ StepReport forward_backward(Decoder& model, const std::vector<Batch>& micro_batc
   const at::Device device = model.parameters().front().device();
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
     const Batch& batch = micro_batches[m];
+    const auto forward_start = Clock::now();
     const BatchTensors tensors = to_tensors(batch, device);
     context.generator = at::detail::createCPUGenerator(mix64(draw_seed + m));
     DecoderOutput out = model.forward(
@@ -112,7 +120,10 @@ StepReport forward_backward(Decoder& model, const std::vector<Batch>& micro_batc
                           blame(model, tensors, replay);
       return report;
     }
+    report.forward_seconds += seconds_since(forward_start);
+    const auto backward_start = Clock::now();
     (count > 1 ? total / count : total).backward();
+    report.backward_seconds += seconds_since(backward_start);
     report.tokens += batch.sequences * batch.length;
     for (const std::int64_t target : batch.targets)
       report.bytes += token_bytes[static_cast<std::size_t>(target)];

@@ -18,6 +18,7 @@ struct StepReport {
   double total_loss = 0;  ///< with auxiliary losses
   std::int64_t tokens = 0, bytes = 0;
   double flops = 0;  ///< useful training FLOPs
+  double forward_seconds = 0, backward_seconds = 0;
   // MoE only:
   double sparsity = 0, active_experts = 0;
   std::vector<double> sparsity_by_layer;

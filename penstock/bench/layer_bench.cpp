@@ -1,0 +1,171 @@
+#include "penstock/bench/layer_bench.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <memory>
+#include <optional>
+
+#include "penstock/base/error.h"
+#include "penstock/base/random.h"
+#include "penstock/bench/active_experts.h"
+#include "penstock/bench/statistics.h"
+#include "penstock/bench/synthetic.h"
+#include "penstock/layers/feed_forward.h"
+#include "penstock/layers/moe.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/ops/machine.h"
+#include "penstock/ops/stock_profile.h"
+#include "penstock/optim/adamw.h"
+
+namespace penstock::bench {
+namespace {
+
+struct TimedLayer {
+  ProfiledStep profile;
+  double forward = 0, backward = 0, optimizer = 0;
+  double assignments = 0;
+  std::vector<double> load;
+};
+
+/// The first MoE layer of a recipe, or a dense one, with its optimizer.
+class LayerRunner {
+ public:
+  LayerRunner(const Recipe& recipe, std::int64_t tokens, const LayerBenchOptions& options)
+      : recipe_(recipe), module_(build(recipe)), optimizer_(*module_, {}) {
+    if (options.active_experts > 0) active_.emplace(options.active_experts);
+    if (options.stock) stock_.emplace();
+    const std::int64_t length = recipe.train.sequence_length;
+    PENSTOCK_CHECK(tokens % length == 0 || tokens < length, "--tokens ", tokens,
+                   " is not a multiple of train.sequence_length = ", length);
+    const std::int64_t row = std::min(tokens, length);
+    const std::vector<std::int64_t> shape = {tokens / row, row, recipe.model.d_model};
+    x_ = torch::randn(shape).set_requires_grad(true);
+    gradient_ = torch::randn(shape);
+    ids_ = torch::randint(std::max<std::int64_t>(2, recipe.model.vocab), {tokens}, torch::kInt64);
+  }
+
+  TimedLayer run() {
+    RoutingContext context;
+    context.step = step_;
+    context.total_steps = std::max(recipe_.train.steps, step_ + 1);
+    context.training = true;
+    context.token_ids = ids_;
+    const std::uint64_t seed = mix64(static_cast<std::uint64_t>(step_++));
+    if (active_) {
+      torch::NoGradGuard no_grad;
+      context.logit_shift = active_->finding();
+      context.generator = at::detail::createCPUGenerator(seed);
+      moe_->forward(x_, context);
+      context.logit_shift = active_->repeating();
+    }
+    context.generator = at::detail::createCPUGenerator(seed);
+    x_.mutable_grad() = at::Tensor();
+    optimizer_.zero_gradients();
+    profile_.clear();
+    TimedLayer out;
+    Stopwatch watch;
+    MoeOutput result = moe_ ? moe_->forward(x_, context) : MoeOutput{dense_->forward(x_), {}};
+    out.forward = watch.lap();
+    if (result.routing.loss.defined())
+      torch::autograd::backward({result.y, result.routing.loss}, {gradient_, at::Tensor()});
+    else
+      result.y.backward(gradient_);
+    out.backward = watch.lap();
+    optimizer_.step(recipe_.train.lr, optimizer_.gradient_norm());
+    out.optimizer = watch.lap();
+    if (moe_) moe_->after_step();
+    out.profile = {out.forward + out.backward + out.optimizer, profile_.operators(),
+                   profile_.scopes()};
+    if (moe_) count(result.routing.plan, out);
+    return out;
+  }
+
+ private:
+  std::shared_ptr<torch::nn::Module> build(const Recipe& recipe) {
+    torch::manual_seed(static_cast<std::uint64_t>(recipe.train.seed));
+    const ModelConfig& model = recipe.model;
+    if (model.moe_layers() > 0) return moe_ = std::make_shared<MoeLayer>(model.moe_options(0));
+    return dense_ = std::make_shared<FeedForward>(model.d_model, model.d_ffn, model.init_std,
+                                                  model.init_std);
+  }
+
+  static void count(const Plan& plan, TimedLayer& out) {
+    const auto tokens = static_cast<double>(plan.tokens);
+    out.assignments = plan.merges() ? tokens : static_cast<double>(plan.assignments());
+    if (plan.merges()) return;
+    const auto* offsets = plan.offsets.data_ptr<std::int64_t>();
+    for (std::int64_t e = 0; e < plan.experts; ++e)
+      out.load.push_back(static_cast<double>(offsets[e + 1] - offsets[e]) / tokens);
+  }
+
+  Recipe recipe_;
+  std::shared_ptr<MoeLayer> moe_;  // one of the two
+  std::shared_ptr<FeedForward> dense_;
+  std::shared_ptr<torch::nn::Module> module_;
+  AdamW optimizer_;
+  std::optional<ActiveExperts> active_;
+  at::Tensor x_, gradient_, ids_;
+  ops::Profile profile_;
+  std::optional<ops::StockProfile> stock_;
+  std::int64_t step_ = 0;
+};
+
+/// As useful_training_flops counts: the router and active experts, or the dense layer, times 3.
+double useful_flops(const Recipe& recipe, double tokens, double assignments) {
+  const ModelConfig& model = recipe.model;
+  const auto d = static_cast<double>(model.d_model);
+  if (model.moe_layers() == 0) return 18 * tokens * d * static_cast<double>(model.d_ffn);
+  const bool scores = !resolve(model.router).traits.no_logits;
+  return 18 * assignments * d * static_cast<double>(model.expert_width()) +
+         (scores ? 6 * tokens * d * static_cast<double>(model.total_experts()) : 0);
+}
+
+}  // namespace
+
+LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options) {
+  PENSTOCK_CHECK(options.steps > 0, "--steps must be at least 1");
+  check_bench(recipe);
+  if (options.active_experts > 0) check_active_experts(recipe, options.active_experts);
+  const bool moe = recipe.model.moe_layers() > 0;
+  LayerBench out{.tokens = options.tokens > 0
+                               ? options.tokens
+                               : recipe.train.micro_batch * recipe.train.sequence_length,
+                 .steps = options.steps,
+                 .d_model = recipe.model.d_model,
+                 .d_ffn = moe ? recipe.model.expert_width() : recipe.model.d_ffn,
+                 .experts = moe ? recipe.model.total_experts() : 0};
+  out.machine.threads = ops::set_threads(static_cast<int>(recipe.run.threads));
+  std::vector<double> forward, backward, optimizer, rates;
+  std::vector<ProfiledStep> profiles;
+  {
+    LayerRunner runner(recipe, out.tokens, options);
+    for (std::int64_t i = 0; i < options.warm_up; ++i) runner.run();
+    out.machine.peak_flops = ops::measure_peak_flops(out.machine.threads);
+    for (std::int64_t i = 0; i < options.steps; ++i) {
+      TimedLayer step = runner.run();
+      forward.push_back(step.forward);
+      backward.push_back(step.backward);
+      optimizer.push_back(step.optimizer);
+      rates.push_back(useful_flops(recipe, static_cast<double>(out.tokens), step.assignments) /
+                      (step.forward + step.backward));
+      out.active_experts +=
+          step.assignments / static_cast<double>(out.tokens) / static_cast<double>(options.steps);
+      out.load = std::move(step.load);
+      profiles.push_back(std::move(step.profile));
+    }
+    out.machine.peak_flops =
+        (out.machine.peak_flops + ops::measure_peak_flops(out.machine.threads)) / 2;
+  }
+  out.machine.memory_bandwidth = options.memory_bandwidth > 0
+                                     ? options.memory_bandwidth
+                                     : ops::measure_memory_bandwidth(out.machine.threads);
+  out.forward_seconds = median(forward);
+  out.backward_seconds = median(backward);
+  out.optimizer_seconds = median(optimizer);
+  out.useful_flops_per_second = median(rates);
+  out.table = make_table(std::move(profiles));
+  return out;
+}
+
+}  // namespace penstock::bench

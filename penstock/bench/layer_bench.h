@@ -1,0 +1,48 @@
+// One feed-forward layer of a recipe alone, dense or MoE, forward, backward and its optimizer step,
+// and how that cost grows with experts or tokens.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "penstock/bench/operator_table.h"
+#include "penstock/train/recipe.h"
+
+namespace penstock::bench {
+
+struct LayerBenchOptions {
+  std::int64_t tokens = 0;      ///< rows of the layer's input; 0: the recipe's micro-batch
+  std::int64_t steps = 10;      ///< timed
+  std::int64_t warm_up = 3;     ///< before them
+  double active_experts = 0;    ///< mean to hold ReLU routing at; 0: as the router routes
+  double memory_bandwidth = 0;  ///< known already; 0: measured
+  bool stock = false;  ///< also time stock tensor operations outside the operators, at a small cost
+};
+
+struct LayerBench {
+  std::int64_t tokens = 0, steps = 0;
+  std::int64_t d_model = 0, d_ffn = 0, experts = 0;  ///< f of one expert; E is 0 for a dense layer
+  // Medians over the steps:
+  double forward_seconds = 0, backward_seconds = 0, optimizer_seconds = 0;
+  double useful_flops_per_second = 0;  ///< of forward and backward together
+  double active_experts = 0;           ///< per token, mean over the steps
+  std::vector<double> load;            ///< [E] assignments per token in the last step
+  MachineLimits machine;
+  OperatorTable table;
+
+  double share_of_peak() const { return useful_flops_per_second / machine.peak_flops; }
+};
+
+/// Input and incoming gradient are normal draws. Throws Error where the recipe does not allow it.
+LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options);
+
+nlohmann::ordered_json to_json(const LayerBench& layer);
+std::string to_text(const LayerBench& layer);
+
+/// One line of a sweep, with its heading when `layer` is the first.
+std::string sweep_text(const LayerBench& layer, bool first);
+/// What a sweep keeps of a point: to_json without operators and load.
+nlohmann::ordered_json sweep_json(const LayerBench& layer);
+
+}  // namespace penstock::bench

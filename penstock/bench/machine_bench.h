@@ -1,0 +1,27 @@
+// What the machine can do, measured: FMA peak, memory bandwidth, the best matrix product.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "penstock/bench/operator_table.h"
+
+namespace penstock::bench {
+
+struct MachineBench {
+  MachineLimits limits;
+  double peak_flops_per_core = 0;    ///< one thread alone
+  double memory_bandwidth_core = 0;  ///< one thread alone
+  double matmul_flops = 0;           ///< the best of a few shapes through ops::linear, all threads
+  std::string matmul_shape;          ///< "rows x in x out" of the best
+  std::string instruction_set, processor;
+  double last_level_cache = 0;  ///< bytes
+};
+
+/// @param threads  as ops::set_threads() returned
+MachineBench measure_machine(int threads);
+
+nlohmann::ordered_json to_json(const MachineBench& machine);
+std::string to_text(const MachineBench& machine);
+
+}  // namespace penstock::bench

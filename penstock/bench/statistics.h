@@ -1,0 +1,45 @@
+// A stopwatch, and what becomes of its readings.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "penstock/base/error.h"
+
+namespace penstock::bench {
+
+class Stopwatch {
+ public:
+  /// Seconds since it was made, or since the last lap.
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const std::chrono::duration<double> elapsed = now - last_;
+    last_ = now;
+    return elapsed.count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+/// How often the system has taken a processor from a thread of this process so far: when it grows
+/// by tens a second, something else runs here and times mean little.
+inline std::int64_t preemptions() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nivcsw;
+}
+
+/// The middle value, or the mean of the two. REQUIRES: values is not empty.
+inline double median(std::vector<double> values) {
+  PENSTOCK_ASSERT(!values.empty(), "a median of nothing");
+  std::ranges::sort(values);
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+}  // namespace penstock::bench

@@ -1,0 +1,143 @@
+#include "penstock/bench/step_bench.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "penstock/base/error.h"
+#include "penstock/base/random.h"
+#include "penstock/bench/active_experts.h"
+#include "penstock/bench/statistics.h"
+#include "penstock/bench/synthetic.h"
+#include "penstock/models/batch_tensors.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/ops/machine.h"
+#include "penstock/ops/stock_profile.h"
+#include "penstock/optim/adamw.h"
+#include "penstock/train/step.h"
+
+namespace penstock::bench {
+namespace {
+
+struct TimedStep {
+  ProfiledStep profile;
+  StepReport report;
+  double optimizer_seconds = 0;
+};
+
+/// Model, optimizer and tokens of a recipe; one step after the other.
+class StepRunner {
+ public:
+  StepRunner(const Recipe& recipe, const StepBenchOptions& options)
+      : recipe_(recipe),
+        model_(build_model(recipe)),
+        optimizer_(*model_, {.beta1 = recipe.train.beta1,
+                             .beta2 = recipe.train.beta2,
+                             .eps = recipe.train.eps,
+                             .weight_decay = recipe.train.weight_decay,
+                             .clip = recipe.train.clip}),
+        token_bytes_(static_cast<std::size_t>(recipe.model.vocab), 1) {
+    if (options.active_experts > 0) active_.emplace(options.active_experts);
+    if (options.stock) stock_.emplace();
+  }
+
+  TimedStep run() {
+    const std::vector<Batch> batches = synthetic_step(recipe_, step_);
+    RoutingContext context;
+    context.step = step_;
+    context.total_steps = std::max(recipe_.train.steps, step_ + 1);
+    context.training = true;
+    const std::uint64_t draw_seed = mix64(static_cast<std::uint64_t>(step_++));
+    if (active_) {
+      find_shifts(batches, context, draw_seed);
+      context.logit_shift = active_->repeating();
+    }
+    TimedStep out;
+    profile_.clear();
+    Stopwatch watch;
+    optimizer_.zero_gradients();
+    out.report = forward_backward(*model_, batches, context, draw_seed, token_bytes_);
+    PENSTOCK_CHECK(out.report.non_finite.empty(), "step ", step_, ": ", out.report.non_finite,
+                   "; lower train.lr");
+    const double trained = watch.lap();
+    optimizer_.step(recipe_.train.lr, optimizer_.gradient_norm());
+    for (const auto& balancer : model_->balancers())
+      balancer->after_step({.sparsity = out.report.sparsity});
+    out.optimizer_seconds = watch.lap();
+    out.profile = {trained + out.optimizer_seconds, profile_.operators(), profile_.scopes()};
+    return out;
+  }
+
+ private:
+  /// A pass over the step's own tokens whose time is not counted.
+  void find_shifts(const std::vector<Batch>& batches, RoutingContext context,
+                   std::uint64_t draw_seed) {
+    torch::NoGradGuard no_grad;
+    context.logit_shift = active_->finding();
+    for (std::size_t m = 0; m < batches.size(); ++m) {
+      context.generator = at::detail::createCPUGenerator(mix64(draw_seed + m));
+      model_->forward(to_tensors(batches[m], at::kCPU).input, context);
+    }
+  }
+
+  Recipe recipe_;
+  std::shared_ptr<Decoder> model_;
+  AdamW optimizer_;
+  std::vector<std::int32_t> token_bytes_;
+  std::optional<ActiveExperts> active_;
+  ops::Profile profile_;
+  std::optional<ops::StockProfile> stock_;
+  std::int64_t step_ = 0;
+};
+
+}  // namespace
+
+StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options) {
+  PENSTOCK_CHECK(options.steps > 0, "--steps must be at least 1");
+  if (options.active_experts > 0) check_active_experts(recipe, options.active_experts);
+  StepBench out{.recipe = recipe.name,
+                .tokens = recipe.train.batch_sequences * recipe.train.sequence_length,
+                .steps = options.steps};
+  out.machine.threads = ops::set_threads(static_cast<int>(recipe.run.threads));
+  std::vector<double> seconds, forward, backward, optimizer, rates;
+  std::vector<ProfiledStep> profiles;
+  {
+    StepRunner runner(recipe, options);
+    for (std::int64_t i = 0; i < options.warm_up; ++i) runner.run();
+    out.peak_before = ops::measure_peak_flops(out.machine.threads);
+    const std::int64_t preempted = preemptions();
+    Stopwatch watch;
+    for (std::int64_t i = 0; i < options.steps; ++i) {
+      TimedStep step = runner.run();
+      seconds.push_back(step.profile.seconds);
+      forward.push_back(step.report.forward_seconds);
+      backward.push_back(step.report.backward_seconds);
+      optimizer.push_back(step.optimizer_seconds);
+      rates.push_back(step.report.flops / step.profile.seconds);
+      out.flops += step.report.flops / static_cast<double>(options.steps);
+      out.active_experts += step.report.active_experts / static_cast<double>(options.steps);
+      out.load = std::move(step.report.load);
+      profiles.push_back(std::move(step.profile));
+    }
+    out.preempted_per_second = static_cast<double>(preemptions() - preempted) / watch.lap();
+    out.peak_after = ops::measure_peak_flops(out.machine.threads);
+  }
+  out.machine.peak_flops = (out.peak_before + out.peak_after) / 2;
+  out.peak_bytes = ops::peak_resident_bytes();  // before the bandwidth's arrays
+  out.machine.memory_bandwidth = options.memory_bandwidth > 0
+                                     ? options.memory_bandwidth
+                                     : ops::measure_memory_bandwidth(out.machine.threads);
+  out.seconds = median(seconds);
+  out.forward_seconds = median(forward);
+  out.backward_seconds = median(backward);
+  out.optimizer_seconds = median(optimizer);
+  out.useful_flops_per_second = median(rates);
+  out.tokens_per_second = static_cast<double>(out.tokens) / out.seconds;
+  out.table = make_table(std::move(profiles));
+  return out;
+}
+
+}  // namespace penstock::bench

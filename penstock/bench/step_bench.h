@@ -1,0 +1,49 @@
+// One whole training step of a recipe's model, timed and profiled: forward, backward, clipping,
+// optimizer, on synthetic tokens.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "penstock/bench/operator_table.h"
+#include "penstock/train/recipe.h"
+
+namespace penstock::bench {
+
+struct StepBenchOptions {
+  std::int64_t steps = 10;      ///< timed
+  std::int64_t warm_up = 3;     ///< before them
+  double active_experts = 0;    ///< mean to hold ReLU routing at; 0: as the router routes
+  double memory_bandwidth = 0;  ///< known already; 0: measured
+  bool stock = false;  ///< also time stock tensor operations outside the operators, at a small cost
+};
+
+struct StepBench {
+  std::string recipe;
+  std::int64_t tokens = 0, steps = 0;
+  // Medians over the steps:
+  double seconds = 0, forward_seconds = 0, backward_seconds = 0, optimizer_seconds = 0;
+  double tokens_per_second = 0;
+  double useful_flops_per_second = 0;
+  double flops = 0;  ///< useful FLOPs of a step, mean
+  double peak_before = 0, peak_after = 0;
+  MachineLimits machine;            ///< the peak is the mean of before and after
+  double preempted_per_second = 0;  ///< how often something else took a processor, while timing
+  double peak_bytes = 0;            ///< of this process, when the last step was done
+  OperatorTable table;
+  double active_experts = 0;              ///< per token and MoE layer, mean over the steps
+  std::vector<std::vector<double>> load;  ///< [L][E] assignments per token in the last step
+
+  double share_of_peak() const { return useful_flops_per_second / machine.peak_flops; }
+  double flops_per_token() const { return flops / static_cast<double>(tokens); }
+};
+
+/// Measures with the threads of the recipe's run.threads. Throws Error for a recipe that needs a
+/// corpus to be complete, and where a loss is not finite.
+StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options);
+
+nlohmann::ordered_json to_json(const StepBench& step);
+std::string to_text(const StepBench& step);
+
+}  // namespace penstock::bench

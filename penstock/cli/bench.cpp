@@ -1,0 +1,183 @@
+#include "penstock/cli/bench.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "penstock/bench/layer_bench.h"
+#include "penstock/bench/machine_bench.h"
+#include "penstock/bench/step_bench.h"
+#include "penstock/io/toml.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/train/recipe.h"
+
+namespace penstock {
+namespace {
+
+struct BenchRecipe {
+  std::string path;
+  std::vector<std::string> overrides;
+
+  Recipe read(const std::vector<std::string>& more = {}) const {
+    ConfigNode node = read_toml(path);
+    apply_overrides(node, overrides);
+    apply_overrides(node, more);
+    return read_recipe(node);
+  }
+};
+
+template <class Result>
+void print_result(const Result& result, bool json) {
+  if (json)
+    fmt::print("{}\n", to_json(result).dump(2));
+  else
+    fmt::print("{}", to_text(result));
+}
+
+void add_recipe(CLI::App& command, BenchRecipe& recipe) {
+  command.add_option("RECIPE", recipe.path, "recipe (TOML)")->required();
+  command.add_option("--set", recipe.overrides, "override a key: --set run.threads=1")
+      ->expected(1)
+      ->take_all();
+}
+
+void add_machine(CLI::App& bench) {
+  struct Options {
+    int threads = 0;
+    bool json = false;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = bench.add_subcommand(
+      "machine", "Multiply-add peak, memory bandwidth and the best matrix product");
+  command->add_option("--threads", options->threads, "0: the physical cores");
+  command->add_flag("--json", options->json, "one JSON object");
+  command->footer("Examples:\n  penstock bench machine\n  penstock bench machine --json");
+  command->callback([options] {
+    print_result(bench::measure_machine(ops::set_threads(options->threads)), options->json);
+  });
+}
+
+void add_step(CLI::App& bench) {
+  struct Options {
+    BenchRecipe recipe;
+    bench::StepBenchOptions bench;
+    bool json = false;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      bench.add_subcommand("step", "A whole training step of a recipe's model, on random tokens");
+  add_recipe(*command, options->recipe);
+  command->add_option("--steps", options->bench.steps, "timed steps")->capture_default_str();
+  command->add_option("--warm-up", options->bench.warm_up, "steps before them")
+      ->capture_default_str();
+  command->add_option("--active-experts", options->bench.active_experts,
+                      "hold ReLU routing at this mean number of experts per token");
+  command->add_flag("--stock", options->bench.stock,
+                    "also time stock tensor operations outside the operators, at a small cost");
+  command->add_flag("--json", options->json, "one JSON object");
+  command->footer(
+      "Examples:\n"
+      "  penstock bench step recipes/bench/e8k1.toml\n"
+      "  penstock bench step recipes/bench/remoe-e8.toml --active-experts 1 --json\n"
+      "  penstock bench step recipes/bench/dense.toml --set run.threads=1 --steps 20\n"
+      "\"ideal\" is what a machine of the measured peak and bandwidth needs for the operator's\n"
+      "FLOPs and bytes; \"lost\" is the rest: the rows at the top are worth working on.\n"
+      "docs/performance.md explains every column.");
+  command->callback([options] {
+    print_result(bench::measure_step(options->recipe.read(), options->bench), options->json);
+  });
+}
+
+struct LayerArguments {
+  BenchRecipe recipe;
+  bench::LayerBenchOptions bench;
+  std::int64_t experts = 0;
+  std::vector<std::int64_t> sweep_experts, sweep_tokens;
+  bool json = false;
+};
+
+std::vector<std::string> with_experts(std::int64_t experts) {
+  if (experts == 0) return {};
+  return {"model.moe.experts=" + std::to_string(experts)};
+}
+
+/// One row a point; as JSON {"sweep", "points"}.
+void run_sweep(const LayerArguments& options) {
+  const bool experts = !options.sweep_experts.empty();
+  nlohmann::ordered_json points = nlohmann::ordered_json::array();
+  bench::LayerBenchOptions bench = options.bench;
+  for (const std::int64_t value : experts ? options.sweep_experts : options.sweep_tokens) {
+    if (!experts) bench.tokens = value;
+    const auto layer = bench::measure_layer(
+        options.recipe.read(with_experts(experts ? value : options.experts)), bench);
+    bench.memory_bandwidth = layer.machine.memory_bandwidth;
+    if (!options.json) fmt::print("{}", bench::sweep_text(layer, points.empty()));
+    std::fflush(stdout);
+    points.push_back(bench::sweep_json(layer));
+  }
+  if (options.json)
+    fmt::print(
+        "{}\n",
+        nlohmann::ordered_json{{"sweep", experts ? "experts" : "tokens"}, {"points", points}}.dump(
+            2));
+}
+
+void add_layer(CLI::App& bench) {
+  const auto options = std::make_shared<LayerArguments>();
+  CLI::App* command = bench.add_subcommand(
+      "layer", "One feed-forward layer alone, dense or MoE: forward, backward, optimizer");
+  add_recipe(*command, options->recipe);
+  command->add_option("--tokens", options->bench.tokens, "rows; default: the recipe's micro-batch");
+  auto* experts = command->add_option("--experts", options->experts,
+                                      "E before granularity, in place of the recipe's");
+  auto* sweep_experts =
+      command->add_option("--sweep-experts", options->sweep_experts, "a row for each of these E")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->excludes(experts);
+  command->add_option("--sweep-tokens", options->sweep_tokens, "a row for each of these numbers")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->excludes(sweep_experts);
+  command->add_option("--steps", options->bench.steps, "timed passes")->capture_default_str();
+  command->add_option("--warm-up", options->bench.warm_up, "passes before them")
+      ->capture_default_str();
+  command->add_option("--active-experts", options->bench.active_experts,
+                      "hold ReLU routing at this mean number of experts per token");
+  command->add_flag("--stock", options->bench.stock,
+                    "also time stock tensor operations outside the operators, at a small cost");
+  command->add_flag("--json", options->json, "one JSON object");
+  command->footer(
+      "Examples:\n"
+      "  penstock bench layer recipes/bench/e64k8.toml\n"
+      "  penstock bench layer recipes/bench/e64k8.toml --sweep-experts 8,16,32,64,128,256,512\n"
+      "  penstock bench layer recipes/bench/e64k8.toml --sweep-tokens 512,1024,2048,4096 --json\n"
+      "bench/plot_sweep.py draws the JSON of a sweep as a page.");
+  command->callback([options] {
+    if (!options->sweep_experts.empty() || !options->sweep_tokens.empty())
+      return run_sweep(*options);
+    print_result(
+        bench::measure_layer(options->recipe.read(with_experts(options->experts)), options->bench),
+        options->json);
+  });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure the machine, and steps and layers on it");
+  bench->require_subcommand(1);
+  bench->footer(
+      "Examples:\n"
+      "  penstock bench machine\n"
+      "  penstock bench step recipes/bench/e64k8.toml\n"
+      "  penstock bench layer recipes/bench/e64k8.toml --sweep-experts 8,64,512");
+  add_machine(*bench);
+  add_step(*bench);
+  add_layer(*bench);
+}
+
+}  // namespace penstock

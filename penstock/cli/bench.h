@@ -1,0 +1,10 @@
+// `penstock bench`: what the machine can do, and what a step or a layer makes of it.
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace penstock {
+
+void add_bench_command(CLI::App& app);
+
+}  // namespace penstock

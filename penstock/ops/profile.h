@@ -1,0 +1,70 @@
+// Where time goes: calls, wall time, FLOPs and bytes of each operator, collected while a Profile
+// lives. Without one an operator pays a relaxed load. Printing and rooflines are bench's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace penstock::ops {
+
+/// What one call needs at the least. FLOPs are useful ones: two per multiply-add of the products
+/// that the mathematics asks for, nothing for recomputation.
+struct Cost {
+  double flops = 0;
+  double bytes = -1;  ///< traffic with memory; -1: every operand and result once
+};
+
+struct ProfileEntry {
+  std::int64_t calls = 0;
+  double seconds = 0;  ///< without what other entries spent inside
+  double flops = 0, bytes = 0;
+};
+using ProfileEntries = std::map<std::string, ProfileEntry>;
+
+/// Collects while it lives; one at a time in a process (asserted).
+class Profile {
+ public:
+  Profile();
+  ~Profile();
+  Profile(const Profile&) = delete;
+  Profile& operator=(const Profile&) = delete;
+
+  /// By "<operator>/<implementation>", as dispatch_counts().
+  ProfileEntries operators() const;
+  /// By the name of a ProfileScope: work outside the operators.
+  ProfileEntries scopes() const;
+  void clear();
+};
+
+/// True while a Profile lives.
+bool profiling();
+
+/// Adds its own lifetime to the entry of that name, while a Profile lives: a piece of work that is
+/// not an operator. `name` must outlive it.
+class ProfileScope {
+ public:
+  explicit ProfileScope(const char* name);
+  ~ProfileScope();
+  ProfileScope(const ProfileScope&) = delete;
+  ProfileScope& operator=(const ProfileScope&) = delete;
+
+ private:
+  const char* name_;  // null: not profiling when it began
+};
+
+/// Times one call of an operator; for Implementations::run.
+class OperatorTimer {
+ public:
+  OperatorTimer();
+  ~OperatorTimer();
+  OperatorTimer(const OperatorTimer&) = delete;
+  OperatorTimer& operator=(const OperatorTimer&) = delete;
+  /// Ends the call, which is not recorded without this (the operator threw).
+  void finish(const std::string& op_and_name, const Cost& cost);
+
+ private:
+  bool running_ = true;
+};
+
+}  // namespace penstock::ops

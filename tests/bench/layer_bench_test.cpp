@@ -1,0 +1,85 @@
+// One layer alone, and the machine.
+#include "penstock/bench/layer_bench.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/bench/machine_bench.h"
+#include "penstock/ops/machine.h"
+#include "tests/bench/support.h"
+
+namespace penstock::bench {
+namespace {
+
+using testing::bench_recipe;
+using testing::kBandwidth;
+
+LayerBench measure(const Recipe& recipe, std::int64_t tokens = 0, double active = 0) {
+  return measure_layer(recipe, {.tokens = tokens,
+                                .steps = 3,
+                                .warm_up = 1,
+                                .active_experts = active,
+                                .memory_bandwidth = kBandwidth});
+}
+
+TEST(LayerBench, CountsTheLayersOwnFlops) {
+  // Products of a row: three of 16·24 an expert, one of 16·4 for the router; 2 FLOPs, forward and
+  // twice backward.
+  EXPECT_EQ(measure(bench_recipe("dense")).table.flops(), 32 * 6 * 3 * 16 * 24);
+  EXPECT_EQ(measure(bench_recipe("topk", 2)).table.flops(), 32 * 6 * (2 * 3 * 16 * 24 + 16 * 4));
+  EXPECT_EQ(measure(bench_recipe("topk", 2), 48).table.flops(),
+            48 * 6 * (2 * 3 * 16 * 24 + 16 * 4));
+}
+
+TEST(LayerBench, ItsRateIsOfForwardAndBackward) {
+  const LayerBench layer = measure(bench_recipe("topk"));
+  EXPECT_EQ(layer.tokens, 32);  // the micro-batch
+  EXPECT_EQ(layer.experts, 4);
+  EXPECT_DOUBLE_EQ(layer.active_experts, 1);
+  EXPECT_GT(layer.optimizer_seconds, 0);
+  EXPECT_GT(layer.useful_flops_per_second, 0);
+  EXPECT_LT(layer.share_of_peak(), 1);
+  EXPECT_LT(layer.table.operator_seconds(), layer.table.seconds);
+  EXPECT_EQ(measure(bench_recipe("dense")).experts, 0);
+}
+
+TEST(LayerBench, HoldsActiveExperts) {
+  EXPECT_NEAR(measure(bench_recipe("remoe"), 160, 1.5).active_experts, 1.5, 0.03);
+  EXPECT_THROW(measure(bench_recipe("topk"), 0, 1), Error);
+}
+
+TEST(LayerBench, JsonHasItsKeys) {
+  const LayerBench layer = measure(bench_recipe("topk"));
+  for (const char* key : {"forward_seconds", "backward_seconds", "optimizer_seconds",
+                          "share_of_peak", "peak_flops", "tokens", "experts"})
+    EXPECT_TRUE(sweep_json(layer)[key].get<double>() > 0) << key;
+  EXPECT_FALSE(sweep_json(layer).contains("operators"));
+  EXPECT_FALSE(to_json(layer)["operators"].empty());
+  EXPECT_EQ(to_json(layer)["load"].size(), 4u);
+  EXPECT_NE(to_text(layer).find("outside named operators"), std::string::npos);
+}
+
+TEST(MachineBench, MeasuresBandwidthAndNamesTheProcessor) {
+  EXPECT_GT(ops::measure_memory_bandwidth(2, 3e6), 0);
+  EXPECT_GE(ops::last_level_cache_bytes(), 0);
+  const std::string isa = ops::instruction_set();
+  EXPECT_TRUE(isa == "avx512" || isa == "avx2" || isa == "plain") << isa;
+}
+
+TEST(MachineBench, JsonHasTheKeysThatScriptsRelyOn) {
+  MachineBench machine{.peak_flops_per_core = 1, .matmul_flops = 3, .instruction_set = "avx2"};
+  machine.limits = {.threads = 2, .peak_flops = 2, .memory_bandwidth = 4};
+  const auto out = to_json(machine);
+  EXPECT_EQ(out["peak_flops"], 2);
+  EXPECT_EQ(out["peak_flops_per_core"], 1);
+  EXPECT_EQ(out["memory_bandwidth"], 4);
+  EXPECT_EQ(out["matmul_flops"], 3);
+  EXPECT_EQ(out["threads"], 2);
+  EXPECT_EQ(out["instruction_set"], "avx2");
+}
+
+}  // namespace
+}  // namespace penstock::bench
