@@ -3,6 +3,8 @@
 #include <ATen/record_function.h>
 
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "penstock/ops/profile.h"
 #include "penstock/ops/profile_frames.h"
@@ -19,8 +21,22 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction&) {
   return std::make_unique<Begun>();
 }
 
+/// "autograd::engine::evaluate_function: torch::autograd::CppNode<…::LinearFunction>" as
+/// "engine: LinearFunction".
+std::string short_name(std::string name) {
+  std::string engine;
+  if (const auto at = name.find("evaluate_function: "); at != std::string::npos) {
+    engine = "engine: ";
+    name = name.substr(at + std::string_view("evaluate_function: ").size());
+  }
+  if (name.ends_with('>')) name.pop_back();
+  if (name.find("CppNode<") != std::string::npos || name.starts_with("torch::autograd::"))
+    name = name.substr(name.rfind(':') + 1);
+  return engine + name;
+}
+
 void on_end(const at::RecordFunction& function, at::ObserverContext* begun) {
-  if (begun) add_scope(function.name(), end_frame());
+  if (begun) add_scope(short_name(function.name()), end_frame());
 }
 
 }  // namespace

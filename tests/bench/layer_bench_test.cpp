@@ -17,7 +17,7 @@ namespace {
 using testing::bench_recipe;
 using testing::kBandwidth;
 
-LayerBench measure(const Recipe& recipe, std::int64_t tokens = 0, double active = 0) {
+LayerBench layer_of(const Recipe& recipe, std::int64_t tokens = 0, double active = 0) {
   return measure_layer(recipe, {.tokens = tokens,
                                 .steps = 3,
                                 .warm_up = 1,
@@ -28,14 +28,14 @@ LayerBench measure(const Recipe& recipe, std::int64_t tokens = 0, double active 
 TEST(LayerBench, CountsTheLayersOwnFlops) {
   // Products of a row: three of 16·24 an expert, one of 16·4 for the router; 2 FLOPs, forward and
   // twice backward.
-  EXPECT_EQ(measure(bench_recipe("dense")).table.flops(), 32 * 6 * 3 * 16 * 24);
-  EXPECT_EQ(measure(bench_recipe("topk", 2)).table.flops(), 32 * 6 * (2 * 3 * 16 * 24 + 16 * 4));
-  EXPECT_EQ(measure(bench_recipe("topk", 2), 48).table.flops(),
+  EXPECT_EQ(layer_of(bench_recipe("dense")).table.flops(), 32 * 6 * 3 * 16 * 24);
+  EXPECT_EQ(layer_of(bench_recipe("topk", 2)).table.flops(), 32 * 6 * (2 * 3 * 16 * 24 + 16 * 4));
+  EXPECT_EQ(layer_of(bench_recipe("topk", 2), 48).table.flops(),
             48 * 6 * (2 * 3 * 16 * 24 + 16 * 4));
 }
 
 TEST(LayerBench, ItsRateIsOfForwardAndBackward) {
-  const LayerBench layer = measure(bench_recipe("topk"));
+  const LayerBench layer = layer_of(bench_recipe("topk"));
   EXPECT_EQ(layer.tokens, 32);  // the micro-batch
   EXPECT_EQ(layer.experts, 4);
   EXPECT_DOUBLE_EQ(layer.active_experts, 1);
@@ -43,16 +43,16 @@ TEST(LayerBench, ItsRateIsOfForwardAndBackward) {
   EXPECT_GT(layer.useful_flops_per_second, 0);
   EXPECT_LT(layer.share_of_peak(), 1);
   EXPECT_LT(layer.table.operator_seconds(), layer.table.seconds);
-  EXPECT_EQ(measure(bench_recipe("dense")).experts, 0);
+  EXPECT_EQ(layer_of(bench_recipe("dense")).experts, 0);
 }
 
 TEST(LayerBench, HoldsActiveExperts) {
-  EXPECT_NEAR(measure(bench_recipe("remoe"), 160, 1.5).active_experts, 1.5, 0.03);
-  EXPECT_THROW(measure(bench_recipe("topk"), 0, 1), Error);
+  EXPECT_NEAR(layer_of(bench_recipe("remoe"), 160, 1.5).active_experts, 1.5, 0.03);
+  EXPECT_THROW(layer_of(bench_recipe("topk"), 0, 1), Error);
 }
 
 TEST(LayerBench, JsonHasItsKeys) {
-  const LayerBench layer = measure(bench_recipe("topk"));
+  const LayerBench layer = layer_of(bench_recipe("topk"));
   for (const char* key : {"forward_seconds", "backward_seconds", "optimizer_seconds",
                           "share_of_peak", "peak_flops", "tokens", "experts"})
     EXPECT_TRUE(sweep_json(layer)[key].get<double>() > 0) << key;

@@ -18,7 +18,7 @@ namespace {
 using testing::bench_recipe;
 using testing::kBandwidth;
 
-StepBench measure(const Recipe& recipe, double active = 0) {
+StepBench step_of(const Recipe& recipe, double active = 0) {
   return measure_step(
       recipe, {.steps = 3, .warm_up = 1, .active_experts = active, .memory_bandwidth = kBandwidth});
 }
@@ -26,7 +26,7 @@ StepBench measure(const Recipe& recipe, double active = 0) {
 TEST(StepBench, TheOperatorsHaveExactlyTheUsefulFlops) {
   for (const char* method : {"dense", "topk"}) {
     const Recipe recipe = bench_recipe(method, method == std::string("dense") ? 1 : 2);
-    const StepBench step = measure(recipe);
+    const StepBench step = step_of(recipe);
     const double assignments = method == std::string("dense") ? 0 : 2 * 64 * 2;
     const double useful = useful_training_flops(recipe.model, 64, causal_pairs(4, 16), assignments);
     EXPECT_EQ(step.table.flops(), useful) << method;
@@ -36,7 +36,7 @@ TEST(StepBench, TheOperatorsHaveExactlyTheUsefulFlops) {
 }
 
 TEST(StepBench, OperatorsTakeLessThanTheStep) {
-  const StepBench step = measure(bench_recipe("topk"));
+  const StepBench step = step_of(bench_recipe("topk"));
   EXPECT_GT(step.table.operator_seconds(), 0);
   EXPECT_LT(step.table.operator_seconds(), step.table.seconds);
   double scopes = 0;
@@ -50,7 +50,7 @@ TEST(StepBench, OperatorsTakeLessThanTheStep) {
 
 TEST(StepBench, HoldsReluRoutingAtTheStatedMean) {
   for (const double target : {0.5, 1.0, 2.0}) {
-    const StepBench step = measure(bench_recipe("remoe"), target);
+    const StepBench step = step_of(bench_recipe("remoe"), target);
     EXPECT_NEAR(step.active_experts, target, 0.02 * target);
     ASSERT_EQ(step.load.size(), 2u);
     for (const auto& layer : step.load) {
@@ -64,21 +64,21 @@ TEST(StepBench, HoldsReluRoutingAtTheStatedMean) {
                 1e-9 * step.flops);
   }
   // Left alone, about half of the experts are on.
-  EXPECT_NEAR(measure(bench_recipe("remoe")).active_experts, 2, 0.6);
+  EXPECT_NEAR(step_of(bench_recipe("remoe")).active_experts, 2, 0.6);
 }
 
 TEST(StepBench, SaysWhatItCannotMeasure) {
-  EXPECT_THROW(measure(bench_recipe("topk"), 1), Error);
-  EXPECT_THROW(measure(bench_recipe("dense"), 1), Error);
-  EXPECT_THROW(measure(bench_recipe("remoe"), 5), Error);
+  EXPECT_THROW(step_of(bench_recipe("topk"), 1), Error);
+  EXPECT_THROW(step_of(bench_recipe("dense"), 1), Error);
+  EXPECT_THROW(step_of(bench_recipe("remoe"), 5), Error);
   Recipe waits = bench_recipe("dense");
   waits.model.vocab = 0;
-  EXPECT_THROW(measure(waits), Error);
+  EXPECT_THROW(step_of(waits), Error);
   EXPECT_THROW(measure_step(bench_recipe("dense"), {.steps = 0}), Error);
 }
 
 TEST(StepBench, JsonHasTheKeysThatScriptsRelyOn) {
-  const StepBench step = measure(bench_recipe("remoe"), 1);
+  const StepBench step = step_of(bench_recipe("remoe"), 1);
   const auto out = to_json(step);
   for (const char* key :
        {"tokens_per_second", "flops_per_token", "share_of_peak", "peak_bytes", "peak_flops",
@@ -94,7 +94,7 @@ TEST(StepBench, JsonHasTheKeysThatScriptsRelyOn) {
     share += row["share"].get<double>();
   }
   EXPECT_NEAR(share, 1, 1e-9);
-  EXPECT_FALSE(to_json(measure(bench_recipe("dense"))).contains("load"));
+  EXPECT_FALSE(to_json(step_of(bench_recipe("dense"))).contains("load"));
   const std::string text = to_text(step);
   for (const char* part : {"tokens/s", "of the peak", "outside named operators", "layer 1"})
     EXPECT_NE(text.find(part), std::string::npos) << part;

@@ -101,7 +101,9 @@ def check_outputs(shell, source):
         shell.expect("eval", key in scores, key)
     routers = json.loads(shell.ok("routers", "--json"))
     shell.expect("routers", {"dense", "topk", "remoe", "hash"} <= set(routers["methods"]))
-    for command in ("data prepare", "train", "eval", "info", "study", "report", "routers"):
+    check_bench(shell)
+    for command in ("data prepare", "train", "eval", "info", "study", "report", "routers", "bench machine",
+                    "bench step", "bench layer"):
         shell.expect("help", "penstock " + command in shell.ok(*command.split(), "--help"), command)
 
 
@@ -162,6 +164,34 @@ def check_nan_weights(shell):
     for form in ((), ("--json",)):
         shell.mistake(1, ["model.safetensors", tensor, "NaN"], "eval", "model", "--data", "corpus", *form)
 
+def check_bench(shell):
+    quick = ("--set", "model.vocab=256", "--steps", "2", "--warm-up", "1", "--json")
+    machine = json.loads(shell.ok("bench", "machine", "--threads", "1", "--json"))
+    for key in ("peak_flops", "peak_flops_per_core", "memory_bandwidth", "matmul_flops", "threads"):
+        shell.expect("bench machine", machine[key] > 0, key)
+    step = json.loads(shell.ok("bench", "step", "recipe.toml", "--active-experts", "1", *quick))
+    for key in ("tokens_per_second", "flops_per_token", "share_of_peak", "peak_bytes", "outside_share"):
+        shell.expect("bench step", step[key] > 0, key)
+    for row in step["operators"]:
+        shell.expect("bench step", {"name", "seconds", "flops", "bytes", "share"} <= set(row), row)
+    shell.expect("bench step", abs(step["active_experts"] - 1) < 0.02 and len(step["load"]) == 2, step)
+    sweep = json.loads(shell.ok("bench", "layer", "recipe.toml", "--sweep-experts", "2,4,8", *quick))
+    shell.expect("bench layer", [point["experts"] for point in sweep["points"]] == [2, 4, 8], sweep)
+    with open(os.path.join(shell.directory, "sweep.json"), "w") as file:
+        json.dump(sweep, file)
+    shell.mistake(1, ["vocab", "--set"], "bench", "step", "recipe.toml")
+    shell.mistake(1, ["--active-experts", "ReLU"], "bench", "step", "recipe.toml", "--set", "model.vocab=256",
+                  "--set", "model.router.method=topk", "--active-experts", "1")
+    shell.mistake(2, ["RECIPE"], "bench", "step")
+
+
+def check_plot(shell, source):
+    done = subprocess.run(["/usr/bin/python3", os.path.join(source, "bench/plot_sweep.py"), "sweep.json", "--out",
+                           "sweep.html"], cwd=shell.directory, capture_output=True, text=True)
+    shell.expect("plot_sweep", done.returncode == 0, done.stderr)
+    page = open(os.path.join(shell.directory, "sweep.html")).read()
+    shell.expect("plot_sweep", page.count("<circle") == 9 and "http" not in page, page)
+
 
 def check_mistakes(shell):
     train = ("train", "recipe.toml", "--out", "other", "--set")
@@ -210,6 +240,8 @@ def main():
         check_study_figures(shell)
         check_full_output(shell)
         check_nan_weights(shell)
+
+        check_plot(shell, source)
         check_mistakes(shell)
         print("passed" if shell.failures == 0 else f"{shell.failures} failures")
         return shell.failures > 0

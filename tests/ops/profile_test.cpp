@@ -8,8 +8,10 @@
 #include <chrono>
 
 #include "penstock/base/error.h"
+#include "penstock/ops/dispatch.h"
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/stock_profile.h"
 
 namespace penstock::ops {
 namespace {
@@ -34,7 +36,7 @@ at::Tensor leaf(std::vector<std::int64_t> sizes) {
 TEST(Profile, CountsTheProductsOfLinear) {
   const at::Tensor x = leaf({2, 3, 4}), w = leaf({5, 4});
   Profile profile;
-  const at::Tensor y = linear(x, w);
+  const at::Tensor y = ops::linear(x, w);
   EXPECT_EQ(of(profile, "linear").calls, 1);
   EXPECT_EQ(of(profile, "linear").flops, 2 * 6 * 4 * 5);
   EXPECT_EQ(of(profile, "linear").bytes, 4 * (6 * 4 + 5 * 4 + 6 * 5));
@@ -47,7 +49,7 @@ TEST(Profile, CountsTheProductsOfLinear) {
 TEST(Profile, CountsOnlyTheGradientsThatAreWanted) {
   const at::Tensor x = torch::randn({6, 4}), w = leaf({5, 4});
   Profile profile;
-  linear(x, w).sum().backward();
+  ops::linear(x, w).sum().backward();
   EXPECT_EQ(of(profile, "linear.backward").flops, 2 * 6 * 4 * 5);
 }
 
@@ -55,13 +57,13 @@ TEST(Profile, CountsUnmaskedPairsOfAttention) {
   // One sequence of 3: 1 + 2 + 3 = 6 pairs; two products of 2·hd = 8 FLOPs a pair and head.
   const at::Tensor q = leaf({1, 3, 2, 4}), k = leaf({1, 3, 1, 4}), v = leaf({1, 3, 1, 4});
   Profile profile;
-  causal_attention(q, k, v, 0.5).sum().backward();
+  ops::causal_attention(q, k, v, 0.5).sum().backward();
   EXPECT_EQ(of(profile, "causal_attention").flops, 6 * 2 * 2 * 8);
   EXPECT_EQ(of(profile, "causal_attention.backward").flops, 6 * 2 * 4 * 8);
   // A border before the last row leaves 1 + 2 + 1.
   profile.clear();
   const at::Tensor start = torch::tensor({0, 0, 2}, torch::kInt64).view({1, 3});
-  causal_attention(q, k, v, 0.5, start);
+  ops::causal_attention(q, k, v, 0.5, start);
   EXPECT_EQ(of(profile, "causal_attention").flops, 4 * 2 * 2 * 8);
 }
 
@@ -71,8 +73,8 @@ TEST(Profile, CountsAssignmentsAndUsedExperts) {
   const auto index = [](std::vector<std::int64_t> values) { return torch::tensor(values); };
   const at::Tensor w_gate_up = leaf({3, 6, 4}), w_down = leaf({3, 4, 3});
   Profile profile;
-  expert_ffn(hidden, weight, index({0, 0, 1}), index({0, 1, 1, 3}), index({0, 1, 2}),
-             index({0, 2, 3}), w_gate_up, w_down)
+  ops::expert_ffn(hidden, weight, index({0, 0, 1}), index({0, 1, 1, 3}), index({0, 1, 2}),
+                  index({0, 2, 3}), w_gate_up, w_down)
       .sum()
       .backward();
   const double plan = 4 * 3 + 8 * (3 + 3 + 3), used = 4 * 2 * 36, rows = 4 * 8, kept = 4 * 18;
@@ -87,12 +89,12 @@ TEST(Profile, CountsTheSweepOfAdamWAndTheRowsOfALookup) {
   const at::Tensor w = torch::randn({10}), g = torch::randn({10}), m = torch::zeros({10}),
                    v = torch::zeros({10});
   Profile profile;
-  adamw_step({w}, {g}, {m}, {v}, {0.0}, {.lr = 0.1});
+  ops::adamw_step({w}, {g}, {m}, {v}, {0.0}, {.lr = 0.1});
   EXPECT_EQ(of(profile, "adamw_step").bytes, 4 * 7 * 10);
   EXPECT_EQ(of(profile, "adamw_step").flops, 0);
-  global_norm({w, g});
+  ops::global_norm({w, g});
   EXPECT_EQ(of(profile, "global_norm").bytes, 4 * 2 * 10);
-  embedding(torch::randn({1000, 4}), torch::zeros({3}, torch::kInt64));
+  ops::embedding(torch::randn({1000, 4}), torch::zeros({3}, torch::kInt64));
   EXPECT_EQ(of(profile, "embedding").bytes, 3 * 8 + 2 * 3 * 4 * 4);
 }
 
@@ -100,12 +102,12 @@ TEST(Profile, RecordsNothingWithoutOneAndStartsEmpty) {
   const at::Tensor x = torch::randn({4, 6});
   {
     Profile profile;
-    swiglu(x);
+    ops::swiglu(x);
     EXPECT_TRUE(profiling());
     EXPECT_EQ(profile.operators().size(), 1u);
   }
   EXPECT_FALSE(profiling());
-  swiglu(x);
+  ops::swiglu(x);
   { const ProfileScope scope("unseen"); }
   Profile profile;
   EXPECT_TRUE(profile.operators().empty());
@@ -119,7 +121,7 @@ TEST(Profile, AScopesTimeIsItsOwn) {
   {
     const ProfileScope outer("outer");
     const ProfileScope inner("inner");
-    linear(x, w);
+    ops::linear(x, w);
   }
   const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - start;
   const auto scopes = profile.scopes();
@@ -129,6 +131,32 @@ TEST(Profile, AScopesTimeIsItsOwn) {
       scopes.at("outer").seconds + scopes.at("inner").seconds + of(profile, "linear").seconds;
   EXPECT_LE(sum, whole.count());
   EXPECT_GT(of(profile, "linear").seconds, 0);
+}
+
+TEST(StockProfile, NamesWhatRunsOutsideTheOperatorsOnly) {
+  const at::Tensor x = leaf({8, 4}), w = leaf({4, 4});
+  Profile profile;
+  torch::softmax(x, 1);
+  EXPECT_TRUE(profile.scopes().empty());
+  {
+    const StockProfile stock;
+    const at::Tensor y = torch::softmax(ops::linear(x, w), 1);
+    y.sum().backward();
+  }
+  const auto scopes = profile.scopes();
+  EXPECT_EQ(scopes.at("aten::_softmax").calls, 1);
+  EXPECT_EQ(scopes.at("aten::_softmax_backward_data").calls, 1);
+  EXPECT_TRUE(scopes.contains("penstock::linear"));
+  EXPECT_EQ(scopes.at("LinearFunction").calls, 1);
+  // What a kernel calls is the operator's own time: empty() there, mm() in the reference.
+  EXPECT_FALSE(scopes.contains("aten::mm"));
+  profile.clear();
+  const ReferenceOnly only;
+  const StockProfile stock;
+  ops::linear(x, w);
+  EXPECT_FALSE(profile.scopes().contains("aten::mm"));
+  EXPECT_FALSE(profile.scopes().contains("aten::addmm"));
+  EXPECT_EQ(profile.operators().at("linear/reference").calls, 1);
 }
 
 TEST(Profile, AFailingOperatorIsNotRecordedAndLeavesTheClockInOrder) {
