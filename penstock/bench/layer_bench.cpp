@@ -132,10 +132,17 @@ LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options)
                                ? options.tokens
                                : recipe.train.micro_batch * recipe.train.sequence_length,
                  .steps = options.steps,
+                 .clock = options.cpu_time ? "processor" : "wall",
                  .d_model = recipe.model.d_model,
                  .d_ffn = moe ? recipe.model.expert_width() : recipe.model.d_ffn,
                  .experts = moe ? recipe.model.total_experts() : 0};
   out.machine.threads = ops::set_threads(static_cast<int>(recipe.run.threads));
+  std::optional<ops::ProcessorTime> processor_time;
+  if (options.cpu_time) {
+    PENSTOCK_CHECK(out.machine.threads == 1, "--cpu-time measures one thread, not ",
+                   out.machine.threads, "; give --set run.threads=1");
+    processor_time.emplace();
+  }
   std::vector<double> forward, backward, optimizer, rates;
   std::vector<ProfiledStep> profiles;
   {

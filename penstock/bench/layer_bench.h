@@ -17,11 +17,13 @@ struct LayerBenchOptions {
   std::int64_t warm_up = 3;     ///< before them
   double active_experts = 0;    ///< mean to hold ReLU routing at; 0: as the router routes
   double memory_bandwidth = 0;  ///< known already; 0: measured
+  bool cpu_time = false;        ///< processor time in place of wall time; one thread only
   bool stock = false;  ///< also time stock tensor operations outside the operators, at a small cost
 };
 
 struct LayerBench {
   std::int64_t tokens = 0, steps = 0;
+  std::string clock = "wall";                        ///< or "processor"
   std::int64_t d_model = 0, d_ffn = 0, experts = 0;  ///< f of one expert; E is 0 for a dense layer
   // Medians over the steps:
   double forward_seconds = 0, backward_seconds = 0, optimizer_seconds = 0;

@@ -1,14 +1,14 @@
-// A stopwatch, and what becomes of its readings.
+// A stopwatch on the profiles' clock, and what becomes of its readings.
 #pragma once
 
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/ops/profile_clock.h"
 
 namespace penstock::bench {
 
@@ -16,14 +16,13 @@ class Stopwatch {
  public:
   /// Seconds since it was made, or since the last lap.
   double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    const std::chrono::duration<double> elapsed = now - last_;
+    const double now = ops::profile_seconds(), elapsed = now - last_;
     last_ = now;
-    return elapsed.count();
+    return elapsed;
   }
 
  private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  double last_ = ops::profile_seconds();
 };
 
 /// How often the system has taken a processor from a thread of this process so far: when it grows

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -100,8 +101,15 @@ StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options) {
   if (options.active_experts > 0) check_active_experts(recipe, options.active_experts);
   StepBench out{.recipe = recipe.name,
                 .tokens = recipe.train.batch_sequences * recipe.train.sequence_length,
-                .steps = options.steps};
+                .steps = options.steps,
+                .clock = options.cpu_time ? "processor" : "wall"};
   out.machine.threads = ops::set_threads(static_cast<int>(recipe.run.threads));
+  std::optional<ops::ProcessorTime> processor_time;
+  if (options.cpu_time) {
+    PENSTOCK_CHECK(out.machine.threads == 1, "--cpu-time measures one thread, not ",
+                   out.machine.threads, "; give --set run.threads=1");
+    processor_time.emplace();
+  }
   std::vector<double> seconds, forward, backward, optimizer, rates;
   std::vector<ProfiledStep> profiles;
   {
@@ -109,7 +117,7 @@ StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options) {
     for (std::int64_t i = 0; i < options.warm_up; ++i) runner.run();
     out.peak_before = ops::measure_peak_flops(out.machine.threads);
     const std::int64_t preempted = preemptions();
-    Stopwatch watch;
+    const auto start = std::chrono::steady_clock::now();
     for (std::int64_t i = 0; i < options.steps; ++i) {
       TimedStep step = runner.run();
       seconds.push_back(step.profile.seconds);
@@ -122,7 +130,8 @@ StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options) {
       out.load = std::move(step.report.load);
       profiles.push_back(std::move(step.profile));
     }
-    out.preempted_per_second = static_cast<double>(preemptions() - preempted) / watch.lap();
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+    out.preempted_per_second = static_cast<double>(preemptions() - preempted) / passed.count();
     out.peak_after = ops::measure_peak_flops(out.machine.threads);
   }
   out.machine.peak_flops = (out.peak_before + out.peak_after) / 2;

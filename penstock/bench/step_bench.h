@@ -16,12 +16,14 @@ struct StepBenchOptions {
   std::int64_t warm_up = 3;     ///< before them
   double active_experts = 0;    ///< mean to hold ReLU routing at; 0: as the router routes
   double memory_bandwidth = 0;  ///< known already; 0: measured
+  bool cpu_time = false;        ///< processor time in place of wall time; one thread only
   bool stock = false;  ///< also time stock tensor operations outside the operators, at a small cost
 };
 
 struct StepBench {
   std::string recipe;
   std::int64_t tokens = 0, steps = 0;
+  std::string clock = "wall";  ///< or "processor"
   // Medians over the steps:
   double seconds = 0, forward_seconds = 0, backward_seconds = 0, optimizer_seconds = 0;
   double tokens_per_second = 0;

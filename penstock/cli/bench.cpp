@@ -75,6 +75,8 @@ void add_step(CLI::App& bench) {
       ->capture_default_str();
   command->add_option("--active-experts", options->bench.active_experts,
                       "hold ReLU routing at this mean number of experts per token");
+  command->add_flag("--cpu-time", options->bench.cpu_time,
+                    "processor time in place of wall time: for one thread on a busy machine");
   command->add_flag("--stock", options->bench.stock,
                     "also time stock tensor operations outside the operators, at a small cost");
   command->add_flag("--json", options->json, "one JSON object");
@@ -147,6 +149,8 @@ void add_layer(CLI::App& bench) {
       ->capture_default_str();
   command->add_option("--active-experts", options->bench.active_experts,
                       "hold ReLU routing at this mean number of experts per token");
+  command->add_flag("--cpu-time", options->bench.cpu_time,
+                    "processor time in place of wall time: for one thread on a busy machine");
   command->add_flag("--stock", options->bench.stock,
                     "also time stock tensor operations outside the operators, at a small cost");
   command->add_flag("--json", options->json, "one JSON object");

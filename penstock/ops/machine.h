@@ -17,7 +17,7 @@ double physical_memory_bytes();
 std::string instruction_set();
 
 /// Bytes per second of the triad a = b + s·c (two reads, one write an element) over `threads`
-/// threads; the best of six sweeps.
+/// threads that run together: the sum of their upper quartiles over short stretches.
 /// @param array_bytes  of the three arrays together; 0: four times the last cache, or a quarter of
 ///                     the free memory where that is less
 double measure_memory_bandwidth(int threads, double array_bytes = 0);

@@ -1,17 +1,15 @@
 #include "penstock/ops/profile.h"
 
 #include <atomic>
-#include <chrono>
 #include <mutex>
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/ops/profile_clock.h"
 #include "penstock/ops/profile_frames.h"
 
 namespace penstock::ops {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 std::atomic<bool> active{false};
 std::mutex mutex;
@@ -19,7 +17,7 @@ ProfileEntries operator_entries, scope_entries;
 
 /// A call or scope that has begun on this thread. What ends inside it is subtracted from it.
 struct Frame {
-  Clock::time_point start;
+  double start = 0;
   double inside = 0;
 };
 thread_local std::vector<Frame> frames;
@@ -37,11 +35,11 @@ void add(ProfileEntries& entries, const std::string& name, double seconds, const
 
 }  // namespace
 
-void begin_frame() { frames.push_back({.start = Clock::now()}); }
+void begin_frame() { frames.push_back({.start = profile_seconds()}); }
 
 double end_frame() {
   const Frame frame = frames.back();
-  const double elapsed = std::chrono::duration<double>(Clock::now() - frame.start).count();
+  const double elapsed = profile_seconds() - frame.start;
   frames.pop_back();
   if (!frames.empty()) frames.back().inside += elapsed;
   return elapsed - frame.inside;

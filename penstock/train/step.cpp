@@ -2,7 +2,6 @@
 
 #include <torch/torch.h>
 
-#include <chrono>
 #include <cmath>
 
 #include "penstock/base/error.h"
@@ -10,6 +9,7 @@
 #include "penstock/models/batch_tensors.h"
 #include "penstock/models/census.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/profile_clock.h"
 #include "penstock/routers/routing.h"
 
 namespace penstock {
@@ -76,12 +76,6 @@ std::string blame(Decoder& model, const BatchTensors& tensors, const RoutingCont
   return culprit.empty() ? "the output head or an auxiliary loss" : culprit;
 }
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 double readable_pairs(const Batch& batch) {
   if (batch.starts.empty()) return causal_pairs(batch.sequences, batch.length);
   double pairs = 0;
@@ -102,7 +96,7 @@ StepReport forward_backward(Decoder& model, const std::vector<Batch>& micro_batc
   const at::Device device = model.parameters().front().device();
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
     const Batch& batch = micro_batches[m];
-    const auto forward_start = Clock::now();
+    const double start = ops::profile_seconds();
     const BatchTensors tensors = to_tensors(batch, device);
     context.generator = at::detail::createCPUGenerator(mix64(draw_seed + m));
     DecoderOutput out = model.forward(
@@ -120,10 +114,10 @@ StepReport forward_backward(Decoder& model, const std::vector<Batch>& micro_batc
                           blame(model, tensors, replay);
       return report;
     }
-    report.forward_seconds += seconds_since(forward_start);
-    const auto backward_start = Clock::now();
+    const double forward_done = ops::profile_seconds();
+    report.forward_seconds += forward_done - start;
     (count > 1 ? total / count : total).backward();
-    report.backward_seconds += seconds_since(backward_start);
+    report.backward_seconds += ops::profile_seconds() - forward_done;
     report.tokens += batch.sequences * batch.length;
     for (const std::int64_t target : batch.targets)
       report.bytes += token_bytes[static_cast<std::size_t>(target)];

@@ -100,6 +100,19 @@ TEST(StepBench, JsonHasTheKeysThatScriptsRelyOn) {
     EXPECT_NE(text.find(part), std::string::npos) << part;
 }
 
+TEST(StepBench, ProcessorTimeIsForOneThread) {
+  StepBenchOptions options{
+      .steps = 2, .warm_up = 1, .memory_bandwidth = kBandwidth, .cpu_time = true};
+  const StepBench step = measure_step(bench_recipe("topk"), options);
+  EXPECT_EQ(step.clock, "processor");
+  EXPECT_GT(step.table.operator_seconds(), 0);
+  EXPECT_LT(step.table.operator_seconds(), step.table.seconds);
+  Recipe two = bench_recipe("topk");
+  two.run.threads = 2;
+  EXPECT_THROW(measure_step(two, options), Error);
+  EXPECT_EQ(step_of(bench_recipe("topk")).clock, "wall");  // the clock is given back
+}
+
 TEST(SyntheticStep, IsAFunctionOfSeedAndStep) {
   Recipe recipe = bench_recipe("dense");
   const auto one = synthetic_step(recipe, 3), same = synthetic_step(recipe, 3);

@@ -6,11 +6,13 @@
 #include <torch/torch.h>
 
 #include <chrono>
+#include <thread>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/profile_clock.h"
 #include "penstock/ops/stock_profile.h"
 
 namespace penstock::ops {
@@ -167,6 +169,19 @@ TEST(Profile, AFailingOperatorIsNotRecordedAndLeavesTheClockInOrder) {
   EXPECT_TRUE(profile.operators().empty());
   list.run(false);
   EXPECT_EQ(profile.operators().at("failing/reference").calls, 1);
+}
+
+TEST(ProfileClock, ProcessorTimeStandsStillInASleep) {
+  const double wall = profile_seconds();
+  double processor = 0;
+  {
+    const ProcessorTime counted;
+    const double before = profile_seconds();
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    processor = profile_seconds() - before;
+  }
+  EXPECT_GE(profile_seconds() - wall, 0.06);
+  EXPECT_LT(processor, 0.03);
 }
 
 TEST(Profile, OneAtATime) {
