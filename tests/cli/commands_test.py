@@ -202,6 +202,11 @@ def check_mistakes(shell):
     shell.mistake(1, ["--set model.vocab=9: model.vocab = 9 is smaller"], *train, "model.vocab=9")
     shell.mistake(1, ["--set train.sequence_length=99999: the train split"], *train,
                   "train.sequence_length=99999")
+    shell.mistake(1, ["--set model.d_model=65536: ", "this machine has"], *train, "model.d_model=65536",
+                  "--set", "model.layers=5000")
+    shell.mistake(1, ["--set model.d_model=1048576: ", "1e15"], *train, "model.d_model=1048576",
+                  "--set", "model.layers=5000")
+    shell.mistake(1, ["/dev/zero", "longer than"], "info", "/dev/zero")
     shell.mistake(1, ["train.steps", "64 bits"], *train, "train.steps=99999999999999999999")
     shell.mistake(1, ["remo", "remoe"], *train, "model.router.method=remo")
     shell.mistake(1, ["topk", "not in use"], *train, "model.router.topk.softmax=after")
