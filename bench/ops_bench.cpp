@@ -73,16 +73,15 @@ void expert_ffn(benchmark::State& state) {
   const auto offsets_of = torch::tensor(offsets, torch::kLong);
   auto hidden = torch::randn({tokens, d}).set_requires_grad(training);
   auto weight = torch::rand({tokens * k}).set_requires_grad(training);
-  auto w_gate_up = (torch::randn({experts, 2 * f, d}) * 0.05).set_requires_grad(training);
-  auto w_down = (torch::randn({experts, d, f}) * 0.05).set_requires_grad(training);
+  auto w_in = (torch::randn({experts, 2 * f, d}) * 0.05).set_requires_grad(training);
+  auto w_out = (torch::randn({experts, d, f}) * 0.05).set_requires_grad(training);
   const auto dy = torch::randn({tokens, d});
   const torch::AutoGradMode mode(training);
   measure(state, 6.0 * tokens * k * d * f * (training ? 3 : 1), [&] {
     const auto y = ops::expert_ffn(hidden, weight, tokens_of, offsets_of, by_token, token_offsets,
-                                   w_gate_up, w_down);
+                                   w_in, w_out);
     if (training)
-      benchmark::DoNotOptimize(
-          torch::autograd::grad({y}, {hidden, weight, w_gate_up, w_down}, {dy}));
+      benchmark::DoNotOptimize(torch::autograd::grad({y}, {hidden, weight, w_in, w_out}, {dy}));
   });
 }
 

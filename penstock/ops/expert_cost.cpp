@@ -9,8 +9,8 @@ namespace {
 
 double product_flops(const ExpertProblem& problem) {
   const double matrices = static_cast<double>(problem.inputs()) + 1;
-  return 2.0 * matrices * static_cast<double>(problem.assignments()) * static_cast<double>(problem.width()) *
-         static_cast<double>(problem.inner());
+  return 2.0 * matrices * static_cast<double>(problem.assignments()) *
+         static_cast<double>(problem.width()) * static_cast<double>(problem.inner());
 }
 
 /// Hidden rows, the plan, and the weights of experts with at least one token.
@@ -32,16 +32,16 @@ double kept_bytes(const ExpertProblem& p) {
 
 Cost expert_cost(const ExpertProblem& problem, bool keep) {
   return {.flops = product_flops(problem),
-          .bytes = operand_bytes(problem) + bytes_of(problem.hidden) +
-                   (keep ? kept_bytes(problem) : 0)};
+          .bytes =
+              operand_bytes(problem) + bytes_of(problem.hidden) + (keep ? kept_bytes(problem) : 0)};
 }
 
 Cost expert_backward_cost(const at::Tensor& d_output, const ExpertProblem& problem,
                           const at::Tensor& kept) {
   return {.flops = 2 * product_flops(problem),
-          .bytes = operand_bytes(problem) + bytes_of(d_output) + bytes_of(kept) +
-                   bytes_of(problem.hidden) + bytes_of(problem.weight) +
-                   bytes_of(problem.w_in) + bytes_of(problem.w_out)};
+          .bytes = operand_bytes(problem) + bytes_of(d_output) +
+                   (kept.defined() ? kept_bytes(problem) : 0) + bytes_of(problem.hidden) +
+                   bytes_of(problem.weight) + bytes_of(problem.w_in) + bytes_of(problem.w_out)};
 }
 
 }  // namespace penstock::ops

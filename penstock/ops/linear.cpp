@@ -30,6 +30,9 @@ forward_list() {
   static const Implementations<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&)>
       list("linear",
            {
+#ifdef PENSTOCK_HAVE_XSMM
+               {"xsmm", xsmm::declines_linear, xsmm::linear},
+#endif
 #ifdef PENSTOCK_HAVE_ONEDNN
                {"onednn", onednn::declines_linear, onednn::linear},
 #endif
@@ -47,6 +50,9 @@ const Implementations<Backward>& backward_list() {
   static const Implementations<Backward> list(
       "linear.backward",
       {
+#ifdef PENSTOCK_HAVE_XSMM
+          {"xsmm", xsmm::declines_linear_backward, xsmm::linear_backward},
+#endif
 #ifdef PENSTOCK_HAVE_ONEDNN
           {"onednn", onednn::declines_linear_backward, onednn::linear_backward},
 #endif

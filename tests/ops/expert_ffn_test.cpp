@@ -20,11 +20,14 @@ using testing::TestPlan;
 
 struct Case {
   TestPlan plan;
-  at::Tensor hidden, weight, w_gate_up, w_down;  // f64
+  at::Tensor hidden, weight, w_in, w_out;  // f64
+  at::Tensor b_in, b_out;                  // f64, or undefined
+  Activation activation = Activation::swiglu;
+  bool recompute = false;
 };
 
 struct Results {
-  at::Tensor y, hidden, weight, w_gate_up, w_down;
+  at::Tensor y, hidden, weight, w_in, w_out, b_in, b_out;
 };
 
 Case make_case(const TestPlan& plan, std::int64_t tokens, std::int64_t experts, std::int64_t d,
@@ -36,30 +39,67 @@ Case make_case(const TestPlan& plan, std::int64_t tokens, std::int64_t experts, 
           torch::randn({experts, d, f}, f64) / std::sqrt(double(f))};
 }
 
+/// The same case with biases and max(0, x) between the products.
+Case with_relu(Case c) {
+  const std::int64_t experts = c.w_out.size(0), d = c.w_out.size(1), f = c.w_out.size(2);
+  c.w_in = c.w_in.narrow(1, 0, f).contiguous();
+  c.b_in = torch::randn({experts, f}, c.w_in.options());
+  c.b_out = torch::randn({experts, d}, c.w_in.options());
+  c.activation = Activation::relu;
+  return c;
+}
+
 at::Tensor call(const Case& c) {
+  const auto optional = [](const at::Tensor& tensor) {
+    return tensor.defined() ? std::optional(tensor) : std::nullopt;
+  };
   return expert_ffn(c.hidden, c.weight, c.plan.token, c.plan.offsets, c.plan.by_token,
-                    c.plan.token_offsets, c.w_gate_up, c.w_down);
+                    c.plan.token_offsets, c.w_in, c.w_out,
+                    {.b_in = optional(c.b_in),
+                     .b_out = optional(c.b_out),
+                     .activation = c.activation,
+                     .recompute = c.recompute});
 }
 
 /// Output and gradients; the f32 run computes from the same (f32-representable) values.
 Results run(const Case& c, at::ScalarType type) {
   const auto leaf = [&](const at::Tensor& tensor) {
+    if (!tensor.defined()) return tensor;
     return tensor.to(torch::kFloat).to(type).set_requires_grad(true);
   };
-  const Case leaves{c.plan, leaf(c.hidden), leaf(c.weight), leaf(c.w_gate_up), leaf(c.w_down)};
+  const Case leaves{c.plan,       leaf(c.hidden), leaf(c.weight), leaf(c.w_in), leaf(c.w_out),
+                    leaf(c.b_in), leaf(c.b_out),  c.activation,   c.recompute};
   const at::Tensor y = call(leaves);
   const at::Tensor probe = torch::linspace(-1, 1, y.numel()).cos().to(type).view(y.sizes());
   (y * probe).sum().backward();
-  return {y.detach(), leaves.hidden.grad(), leaves.weight.grad(), leaves.w_gate_up.grad(),
-          leaves.w_down.grad()};
+  return {y.detach(),
+          leaves.hidden.grad(),
+          leaves.weight.grad(),
+          leaves.w_in.grad(),
+          leaves.w_out.grad(),
+          c.b_in.defined() ? leaves.b_in.grad() : at::Tensor(),
+          c.b_out.defined() ? leaves.b_out.grad() : at::Tensor()};
 }
 
 std::map<std::string, double> errors(const Results& fast, const Results& exact) {
-  return {{"y", testing::relative_error(fast.y, exact.y)},
-          {"hidden", testing::relative_error(fast.hidden, exact.hidden)},
-          {"weight", testing::relative_error(fast.weight, exact.weight)},
-          {"w_gate_up", testing::relative_error(fast.w_gate_up, exact.w_gate_up)},
-          {"w_down", testing::relative_error(fast.w_down, exact.w_down)}};
+  std::map<std::string, double> out{{"y", testing::relative_error(fast.y, exact.y)},
+                                    {"hidden", testing::relative_error(fast.hidden, exact.hidden)},
+                                    {"weight", testing::relative_error(fast.weight, exact.weight)},
+                                    {"w_in", testing::relative_error(fast.w_in, exact.w_in)},
+                                    {"w_out", testing::relative_error(fast.w_out, exact.w_out)}};
+  if (exact.b_in.defined()) out["b_in"] = testing::relative_error(fast.b_in, exact.b_in);
+  if (exact.b_out.defined()) out["b_out"] = testing::relative_error(fast.b_out, exact.b_out);
+  return out;
+}
+
+void expect_same_bits(const Results& a, const Results& b) {
+  EXPECT_TRUE(a.y.equal(b.y));
+  EXPECT_TRUE(a.hidden.equal(b.hidden));
+  EXPECT_TRUE(a.weight.equal(b.weight));
+  EXPECT_TRUE(a.w_in.equal(b.w_in));
+  EXPECT_TRUE(a.w_out.equal(b.w_out));
+  EXPECT_TRUE(!a.b_in.defined() || a.b_in.equal(b.b_in));
+  EXPECT_TRUE(!a.b_out.defined() || a.b_out.equal(b.b_out));
 }
 
 /// Each (expert, token) pair with the given chance.
@@ -89,7 +129,29 @@ TEST(ExpertFfn, GradientsMatchFiniteDifferences) {
       [&](const std::vector<at::Tensor>& in) {
         return call({c.plan, in[0], in[1], in[2], in[3]}).tanh();
       },
-      {c.hidden, c.weight, c.w_gate_up, c.w_down});
+      {c.hidden, c.weight, c.w_in, c.w_out});
+  EXPECT_LT(report.error, 1e-8) << report.where;
+}
+
+TEST(ExpertFfn, ReluWithBiasesHandWorked) {
+  // One token of width 1, f = 2: relu(2·1 + 1) = 3, relu(−1·1 + 0.5) = 0; 3·4 + 0·5 + 0.25.
+  const auto plan = make_test_plan(1, 1, [](std::int64_t, std::int64_t) { return true; });
+  const auto f64 = torch::kDouble;
+  Case c{plan, torch::tensor({{1.0}}, f64), torch::tensor({0.5}, f64),
+         torch::tensor({{{2.0}, {-1.0}}}, f64), torch::tensor({{{4.0, 5.0}}}, f64)};
+  c.b_in = torch::tensor({{1.0, 0.5}}, f64);
+  c.b_out = torch::tensor({{0.25}}, f64);
+  c.activation = Activation::relu;
+  EXPECT_NEAR(call(c).item<double>(), 0.5 * 12.25, 1e-14);
+}
+
+TEST(ExpertFfn, ReluGradientsMatchFiniteDifferences) {
+  const Case c = with_relu(make_case(random_plan(5, 4, 0.5), 5, 4, 3, 2));
+  const auto report = testing::check_gradients(
+      [&](const std::vector<at::Tensor>& in) {
+        return call({c.plan, in[0], in[1], in[2], in[3], in[4], in[5], c.activation}).tanh();
+      },
+      {c.hidden, c.weight, c.w_in, c.w_out, c.b_in, c.b_out});
   EXPECT_LT(report.error, 1e-8) << report.where;
 }
 
@@ -109,20 +171,26 @@ TEST_P(ExpertShapes, FastPathMatchesReferenceInF64) {
                     : make_test_plan(s.tokens, s.experts, [&](std::int64_t e, std::int64_t) {
                         return e == static_cast<std::int64_t>(-s.chance) - 1;
                       });
-  const Case c = make_case(plan, s.tokens, s.experts, s.d, s.f);
-  reset_dispatch_counts();
-  const Results fast = run(c, torch::kFloat);
-  const auto counts = dispatch_counts();
-  ASSERT_EQ(counts.count("expert_ffn/xsmm"), 1u);
-  ASSERT_EQ(counts.count("expert_ffn.backward/xsmm"), 1u);
-  ASSERT_EQ(counts.count("expert_ffn/reference"), 0u);
-  const Results exact = run(c, torch::kDouble);
-  ASSERT_EQ(dispatch_counts().at("expert_ffn.backward/reference"), 1);
-  for (const auto& [name, error] : errors(fast, exact)) EXPECT_LT(error, 4e-6) << name;
+  const Case gated = make_case(plan, s.tokens, s.experts, s.d, s.f);
+  for (const Case& c : {gated, with_relu(gated)}) {
+    reset_dispatch_counts();
+    const Results fast = run(c, torch::kFloat);
+    const auto counts = dispatch_counts();
+    ASSERT_EQ(counts.count("expert_ffn/xsmm"), 1u);
+    ASSERT_EQ(counts.count("expert_ffn.backward/xsmm"), 1u);
+    ASSERT_EQ(counts.count("expert_ffn/reference"), 0u);
+    const Results exact = run(c, torch::kDouble);
+    ASSERT_EQ(dispatch_counts().at("expert_ffn.backward/reference"), 1);
+    for (const auto& [name, error] : errors(fast, exact)) EXPECT_LT(error, 4e-6) << name;
+    Case again = c;
+    again.recompute = true;
+    expect_same_bits(run(again, torch::kFloat), fast);
+  }
+  const Results fast = run(gated, torch::kFloat);
   for (std::int64_t e = 0; e < s.experts; ++e) {
     if (plan.offsets[e].item<std::int64_t>() != plan.offsets[e + 1].item<std::int64_t>()) continue;
-    EXPECT_EQ(fast.w_gate_up[e].abs().sum().item<float>(), 0) << "expert " << e;
-    EXPECT_EQ(fast.w_down[e].abs().sum().item<float>(), 0) << "expert " << e;
+    EXPECT_EQ(fast.w_in[e].abs().sum().item<float>(), 0) << "expert " << e;
+    EXPECT_EQ(fast.w_out[e].abs().sum().item<float>(), 0) << "expert " << e;
   }
 }
 
@@ -135,6 +203,7 @@ INSTANTIATE_TEST_SUITE_P(Uneven, ExpertShapes,
                                            Shape{"all_on_one", 700, 4, 24, 300, -2},
                                            Shape{"several_panels", 300, 3, 48, 257, 0.6},
                                            Shape{"all_on_all", 90, 6, 64, 128, 1.0},
+                                           Shape{"several_groups", 300, 64, 16, 24, 0.7},
                                            Shape{"wide", 60, 2, 257, 130, 0.5}),
                          [](const auto& info) { return info.param.name; });
 
@@ -143,27 +212,17 @@ TEST(ExpertFfn, ComparisonSeesSmallFaults) {
   const Results exact = run(c, torch::kDouble);
   // One weight of one expert off by 1 %: output and every other gradient move.
   Case wrong = c;
-  wrong.w_down = c.w_down.clone();
-  wrong.w_down[2][7][11] *= 1.01;
+  wrong.w_out = c.w_out.clone();
+  wrong.w_out[2][7][11] *= 1.01;
   auto seen = errors(run(wrong, torch::kFloat), exact);
-  for (const char* name : {"y", "hidden", "weight", "w_gate_up"})
-    EXPECT_GT(seen[name], 4e-6) << name;
-  // Two assignments' weights exchanged: w_down's gradient sees it.
+  for (const char* name : {"y", "hidden", "weight", "w_in"}) EXPECT_GT(seen[name], 4e-6) << name;
+  // Two assignments' weights exchanged: w_out's gradient sees it.
   wrong = c;
   wrong.weight = c.weight.clone();
   wrong.weight[0] = c.weight[1];
   wrong.weight[1] = c.weight[0];
   seen = errors(run(wrong, torch::kFloat), exact);
-  for (const char* name : {"y", "hidden", "w_gate_up", "w_down"})
-    EXPECT_GT(seen[name], 4e-6) << name;
-}
-
-void expect_same_bits(const Results& a, const Results& b) {
-  EXPECT_TRUE(a.y.equal(b.y));
-  EXPECT_TRUE(a.hidden.equal(b.hidden));
-  EXPECT_TRUE(a.weight.equal(b.weight));
-  EXPECT_TRUE(a.w_gate_up.equal(b.w_gate_up));
-  EXPECT_TRUE(a.w_down.equal(b.w_down));
+  for (const char* name : {"y", "hidden", "w_in", "w_out"}) EXPECT_GT(seen[name], 4e-6) << name;
 }
 
 TEST(ExpertFfn, SameBitsInEveryRunAndForOneAndTwoThreads) {
@@ -182,7 +241,7 @@ TEST(ExpertFfn, OutputWithoutGradientIsTheSame) {
   const torch::NoGradGuard no_grad;
   const auto f32 = [](const at::Tensor& tensor) { return tensor.to(torch::kFloat); };
   EXPECT_TRUE(
-      call({c.plan, f32(c.hidden), f32(c.weight), f32(c.w_gate_up), f32(c.w_down)}).equal(with.y));
+      call({c.plan, f32(c.hidden), f32(c.weight), f32(c.w_in), f32(c.w_out)}).equal(with.y));
 }
 
 TEST(ExpertFfn, BadPlansAreErrors) {
@@ -200,7 +259,7 @@ TEST(ExpertFfn, BadPlansAreErrors) {
   EXPECT_THROW(call(broken([](Case& c) { c.plan.by_token[0] = -1; })), Error);
   EXPECT_THROW(call(broken([](Case& c) { c.plan.by_token[0] = 1000; })), Error);
   EXPECT_THROW(call(broken([](Case& c) { c.plan.offsets[1] = 99; })), Error);
-  EXPECT_THROW(call(broken([](Case& c) { c.w_down = torch::randn({3, 5, 4}); })), Error);
+  EXPECT_THROW(call(broken([](Case& c) { c.w_out = torch::randn({3, 5, 4}); })), Error);
   EXPECT_THROW(call(broken([](Case& c) { c.hidden = c.hidden.to(torch::kFloat); })), Error);
 }
 

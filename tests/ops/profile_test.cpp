@@ -73,10 +73,10 @@ TEST(Profile, CountsAssignmentsAndUsedExperts) {
   // T=2, d=4, f=3, E=3; token 0 to expert 0, both to expert 2: A = 3.
   const at::Tensor hidden = leaf({2, 4}), weight = leaf({3});
   const auto index = [](std::vector<std::int64_t> values) { return torch::tensor(values); };
-  const at::Tensor w_gate_up = leaf({3, 6, 4}), w_down = leaf({3, 4, 3});
+  const at::Tensor w_in = leaf({3, 6, 4}), w_out = leaf({3, 4, 3});
   Profile profile;
   ops::expert_ffn(hidden, weight, index({0, 0, 1}), index({0, 1, 1, 3}), index({0, 1, 2}),
-                  index({0, 2, 3}), w_gate_up, w_down)
+                  index({0, 2, 3}), w_in, w_out)
       .sum()
       .backward();
   const double plan = 4 * 3 + 8 * (3 + 3 + 3), used = 4 * 2 * 36, rows = 4 * 8, kept = 4 * 18;

@@ -53,15 +53,15 @@ def test_expert_ffn():
     by_token = torch.argsort(token * experts + expert)
     token_offsets = torch.cat([torch.zeros(1, dtype=torch.long), takes.sum(0).cumsum(0)])
 
-    def fast(hidden, weight, w_gate_up, w_down):
+    def fast(hidden, weight, w_in, w_out):
         return torch.ops.penstock.expert_ffn(hidden, weight, token, offsets, by_token,
-                                             token_offsets, w_gate_up, w_down)
+                                             token_offsets, w_in, w_out)
 
-    def expected(hidden, weight, w_gate_up, w_down):
+    def expected(hidden, weight, w_in, w_out):
         out = torch.zeros_like(hidden)
         for a in range(len(token)):
-            gate, up = (w_gate_up[expert[a]] @ hidden[token[a]]).chunk(2)
-            row = w_down[expert[a]] @ (torch.nn.functional.silu(gate) * up)
+            gate, up = (w_in[expert[a]] @ hidden[token[a]]).chunk(2)
+            row = w_out[expert[a]] @ (torch.nn.functional.silu(gate) * up)
             out = out.index_add(0, token[a:a + 1], (weight[a] * row)[None])
         return out
 

@@ -16,11 +16,12 @@ PENSTOCK_PER_CPU void relu_forward(std::int64_t n, const float* in, float* h) {
 }
 
 PENSTOCK_PER_CPU void swiglu_backward(const TileShape& shape, const float* in, const float* p,
-                                      const float* weight, float* d_in, float* h, float* d_weight) {
+                                      const float* weight, std::int64_t stride, float* d_in,
+                                      float* h, float* d_weight) {
   const std::int64_t rows = shape.rows, tile = shape.columns * rows;
   for (std::int64_t j = 0; j < shape.columns; ++j) {
     const float *g = in + j * rows, *u = g + tile, *pj = p + j * rows;
-    float *dg = d_in + j * rows, *du = dg + tile, *hj = h + j * rows;
+    float *dg = d_in + j * stride, *du = dg + shape.columns * stride, *hj = h + j * stride;
 #pragma omp simd
     for (std::int64_t r = 0; r < rows; ++r) {
       const float s = fast_sigmoid(g[r]);
@@ -36,11 +37,12 @@ PENSTOCK_PER_CPU void swiglu_backward(const TileShape& shape, const float* in, c
 }
 
 PENSTOCK_PER_CPU void relu_backward(const TileShape& shape, const float* in, const float* p,
-                                    const float* weight, float* d_in, float* h, float* d_weight) {
+                                    const float* weight, std::int64_t stride, float* d_in, float* h,
+                                    float* d_weight) {
   const std::int64_t rows = shape.rows;
   for (std::int64_t j = 0; j < shape.columns; ++j) {
     const float *x = in + j * rows, *pj = p + j * rows;
-    float *dx = d_in + j * rows, *hj = h + j * rows;
+    float *dx = d_in + j * stride, *hj = h + j * stride;
 #pragma omp simd
     for (std::int64_t r = 0; r < rows; ++r) {
       const float out = x[r] < 0 ? 0 : x[r];
@@ -70,15 +72,16 @@ void activation_forward(Activation activation, const TileShape& shape, const flo
 }
 
 void activation_backward(Activation activation, const TileShape& shape, const float* in,
-                         const float* p, const float* weight, float* d_in, float* h,
-                         float* d_weight) {
+                         const float* p, const float* weight, std::int64_t stride, float* d_in,
+                         float* h, float* d_weight) {
   const auto backward = activation == Activation::swiglu ? swiglu_backward : relu_backward;
-  backward(shape, in, p, weight, d_in, h, d_weight);
+  backward(shape, in, p, weight, stride, d_in, h, d_weight);
 }
 
-PENSTOCK_PER_CPU void add_row_sums(const TileShape& shape, const float* x, float* out) {
+PENSTOCK_PER_CPU void add_row_sums(const TileShape& shape, const float* x, std::int64_t stride,
+                                   float* out) {
   for (std::int64_t j = 0; j < shape.columns; ++j) {
-    const float* row = x + j * shape.rows;
+    const float* row = x + j * stride;
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (std::int64_t r = 0; r < shape.rows; ++r) sum += row[r];

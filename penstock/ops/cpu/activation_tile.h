@@ -21,12 +21,13 @@ void activation_forward(Activation activation, const TileShape& shape, const flo
 
 /// With p = w_outᵀ·d_output (unweighted) and w a row's weight:
 ///   h ← w·act(in);  d_weight += Σ over columns of act(in)·p;  d_in ← w·p·act'(in)
-/// p and h [columns, rows]; d_in [m][columns][rows]; weight, d_weight [rows].
+/// p [columns, rows], dense; d_in [m][columns][rows] and h [columns, rows] with `stride` from row
+/// to row; weight, d_weight [rows].
 void activation_backward(Activation activation, const TileShape& shape, const float* in,
-                         const float* p, const float* weight, float* d_in, float* h,
-                         float* d_weight);
+                         const float* p, const float* weight, std::int64_t stride, float* d_in,
+                         float* h, float* d_weight);
 
-/// out[j] += Σ over rows of x[j].  x [columns, rows].
-void add_row_sums(const TileShape& shape, const float* x, float* out);
+/// out[j] += Σ over rows of x[j].  x [columns, rows] with `stride` from row to row.
+void add_row_sums(const TileShape& shape, const float* x, std::int64_t stride, float* out);
 
 }  // namespace penstock::ops::cpu

@@ -23,12 +23,13 @@ struct Gradients {
 
 /// Scratch of one thread.
 struct Scratch {
-  float *x, *dy;                 ///< [chunk][kBlock, d] rows
-  float *turned_dy, *d_x;        ///< [chunk][d, kBlock]
-  float* turned_x;               ///< [chunk][d, kBlock], where inputs are computed again
-  float *inputs, *p, *d_in, *h;  ///< tiles
-  float* weight;                 ///< [kBlock]: a block's weights, zero-filled
-  float* d_out;                  ///< [the task's panels of f, d]: w_out's gradient, transposed
+  float *x, *dy;           ///< [chunk][kBlock, d] rows
+  float *turned_dy, *d_x;  ///< [chunk][d, kBlock]
+  float* turned_x;         ///< [chunk][d, kBlock], where inputs are computed again
+  float *inputs, *p;       ///< tiles of a block
+  float *d_in, *h;         ///< tiles of a chunk: [m][kPanel, kBackwardRows] and one of them
+  float* weight;           ///< [kBlock]: a block's weights, zero-filled
+  float* d_out;            ///< [the task's panels of f, d]: w_out's gradient, transposed
 };
 
 struct Backward {
@@ -40,8 +41,8 @@ struct Backward {
   float *row_gradients, *row_gates;  ///< partial [P, d] and [P] of the group
 
   std::int64_t scratch_floats() const {
-    return 5 * kChunkBlocks * in.width * kBlock + (2 * in.inputs + 2) * kPanel * kBlock + kBlock +
-           in.panels() * kPanel * in.width;
+    return 5 * kBackwardRows * in.width + (in.inputs + 1) * kPanel * (kBlock + kBackwardRows) +
+           kBlock + in.panels() * kPanel * in.width;
   }
   Scratch divide(float* from) const {
     const auto take = [&from](std::int64_t floats) {
@@ -49,13 +50,13 @@ struct Backward {
       from += floats;
       return part;
     };
-    const std::int64_t chunk = kChunkBlocks * in.width * kBlock, tile = kPanel * kBlock;
+    const std::int64_t chunk = kBackwardRows * in.width;
     Scratch s;
     for (float** part : {&s.x, &s.dy, &s.turned_dy, &s.d_x, &s.turned_x}) *part = take(chunk);
-    s.inputs = take(in.inputs * tile);
-    s.d_in = take(in.inputs * tile);
-    s.p = take(tile);
-    s.h = take(tile);
+    s.inputs = take(in.inputs * kPanel * kBlock);
+    s.p = take(kPanel * kBlock);
+    s.d_in = take(in.inputs * kPanel * kBackwardRows);
+    s.h = take(kPanel * kBackwardRows);
     s.weight = take(kBlock);
     s.d_out = from;
     return s;
@@ -67,8 +68,8 @@ struct Backward {
     if (task.panel_begin == 0 && d.b_out)
       std::fill_n(d.b_out + task.expert * in.width, in.width, 0);
     if (d.b_in) clear_bias_in(task);
-    for (std::int64_t b = task.block_begin; b < task.block_end; b += kChunkBlocks)
-      run_chunk(task, b, std::min(b + kChunkBlocks, task.block_end), s);
+    for (std::int64_t b = task.block_begin; b < task.block_end; b += kBackwardBlocks)
+      run_chunk(task, b, std::min(b + kBackwardBlocks, task.block_end), s);
     const std::int64_t first = task.panel_begin * kPanel,
                        last = std::min(task.panel_end * kPanel, in.inner);
     cpu::transpose(last - first, in.width, s.d_out, in.width,
@@ -87,9 +88,12 @@ struct Backward {
       if (!kept) cpu::transpose(w, width, s.x + at, width, s.turned_x + at, w);
       start_gates(task, block, s.dy + at);
     }
-    for (std::int64_t p = task.panel_begin; p < task.panel_end; ++p)
+    const std::int64_t rows = (end - 1 - begin) * kBlock + blocks[end - 1].width();
+    for (std::int64_t p = task.panel_begin; p < task.panel_end; ++p) {
       for (std::int64_t b = begin; b < end; ++b)
-        run_panel(task, p, blocks[b], b == task.block_begin, (b - begin) * step, s);
+        run_panel(task, p, blocks[b], (b - begin) * kBlock, s);
+      add_weights(task, p, begin > task.block_begin, rows, s);
+    }
     for (std::int64_t b = begin; b < end; ++b) {
       const Block& block = blocks[b];
       const std::int64_t w = block.width(), at = (b - begin) * step;
@@ -115,29 +119,41 @@ struct Backward {
     }
   }
 
-  void run_panel(const Task& task, std::int64_t panel, const Block& block, bool first,
-                 std::int64_t at, const Scratch& s) const {
+  /// A block's gradients of rows, and its columns [at, at + w) of the chunk's tiles.
+  void run_panel(const Task& task, std::int64_t panel, const Block& block, std::int64_t at,
+                 const Scratch& s) const {
     const std::int64_t width = in.width, w = block.width(), columns = in.panel_width(panel);
-    const std::int64_t j = panel * kPanel, tile = columns * w;
+    const std::int64_t j = panel * kPanel;
     const TileProducts& product = products.at(columns, w);
     const float* inputs = kept ? kept + kept_offset(in, block, panel) : s.inputs;
-    if (!kept) panel_inputs(in, products, task.expert, panel, w, s.turned_x + at, s.inputs);
-    (*product.back)(in.out(task.expert) + j, s.turned_dy + at, s.p);
+    if (!kept) panel_inputs(in, products, task.expert, panel, w, s.turned_x + at * width, s.inputs);
+    (*product.back)(in.out(task.expert) + j, s.turned_dy + at * width, s.p);
     float gates[kBlock] = {};
     std::copy_n(in.weight + block.begin, block.rows, s.weight);
     std::fill_n(s.weight + block.rows, w - block.rows, 0.0f);
-    cpu::activation_backward(activation, {columns, w}, inputs, s.p, s.weight, s.d_in, s.h, gates);
+    cpu::activation_backward(activation, {columns, w}, inputs, s.p, s.weight, kBackwardRows,
+                             s.d_in + at, s.h + at, gates);
     float* row_gate = row_gates + partial_row(task, block);
     for (std::int64_t r = 0; r < block.rows; ++r) row_gate[r] += gates[r];
     for (std::int64_t i = 0; i < in.inputs; ++i) {
-      const float* d_in = s.d_in + i * tile;
-      const std::int64_t place = (task.expert * in.inputs + i) * in.inner + j;
+      const float* d_in = s.d_in + i * columns * kBackwardRows + at;
       (*product.dx[panel > task.panel_begin || i > 0])(in.in(task.expert, i) + j * width, d_in,
-                                                       s.d_x + at);
-      (*product.dw[!first])(d_in, s.x + at, d.w_in + place * width);
-      if (d.b_in) cpu::add_row_sums({columns, w}, d_in, d.b_in + place);
+                                                       s.d_x + at * width);
+      if (d.b_in)
+        cpu::add_row_sums({columns, w}, d_in, kBackwardRows,
+                          d.b_in + (task.expert * in.inputs + i) * in.inner + j);
     }
-    (*product.dw[!first])(s.h, s.dy + at, s.d_out + (j - task.panel_begin * kPanel) * width);
+  }
+
+  /// The weights' gradients over the chunk's rows, of which the last may be filled up with zeros.
+  void add_weights(const Task& task, std::int64_t panel, bool add, std::int64_t rows,
+                   const Scratch& s) const {
+    const std::int64_t width = in.width, columns = in.panel_width(panel), j = panel * kPanel;
+    const Product& product = products.weights(columns, rows, add);
+    for (std::int64_t i = 0; i < in.inputs; ++i)
+      product(s.d_in + i * columns * kBackwardRows, s.x,
+              d.w_in + ((task.expert * in.inputs + i) * in.inner + j) * width);
+    product(s.h, s.dy, s.d_out + (j - task.panel_begin * kPanel) * width);
   }
 
   void clear_bias_in(const Task& task) const {

@@ -26,14 +26,14 @@ struct Forward {
 
   /// x and y [chunk][d, kBlock], rows [kBlock, d], inputs [m, kPanel, kBlock], h [kPanel, kBlock].
   std::int64_t scratch_floats() const {
-    return (2 * kChunkBlocks + 1) * in.width * kBlock + (in.inputs + 1) * kPanel * kBlock;
+    return (2 * kForwardBlocks + 1) * in.width * kBlock + (in.inputs + 1) * kPanel * kBlock;
   }
 
   void run(const Task& task, float* scratch) const {
     const std::int64_t d = in.width;
     float* x = scratch;
-    float* y = x + kChunkBlocks * d * kBlock;
-    float* turned = y + kChunkBlocks * d * kBlock;
+    float* y = x + kForwardBlocks * d * kBlock;
+    float* turned = y + kForwardBlocks * d * kBlock;
     float* tile = turned + d * kBlock;
     float* h = tile + in.inputs * kPanel * kBlock;
     const Block* blocks = in.blocks.data() + task.block_begin;

@@ -73,10 +73,10 @@ std::vector<Task> forward_tasks(const Operands& operands, const Group& group) {
   std::vector<Task> tasks;
   for (std::int64_t e = group.first; e < group.last; ++e)
     for (std::int64_t b = operands.first_block[e]; b < operands.first_block[e + 1];
-         b += kChunkBlocks)
+         b += kForwardBlocks)
       tasks.push_back({.expert = e,
                        .block_begin = b,
-                       .block_end = std::min(b + kChunkBlocks, operands.first_block[e + 1]),
+                       .block_end = std::min(b + kForwardBlocks, operands.first_block[e + 1]),
                        .panel_begin = 0,
                        .panel_end = operands.panels()});
   longest_first(tasks);

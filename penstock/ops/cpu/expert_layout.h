@@ -17,10 +17,12 @@
 
 namespace penstock::ops::xsmm {
 
-inline constexpr std::int64_t kPanel = 128;      ///< columns of f per panel
-inline constexpr std::int64_t kBlock = 64;       ///< rows of a full block
-inline constexpr std::int64_t kBlockStep = 16;   ///< a last block's tile is filled up to this
-inline constexpr std::int64_t kChunkBlocks = 4;  ///< blocks that a task keeps in cache together
+inline constexpr std::int64_t kPanel = 128;         ///< columns of f per panel
+inline constexpr std::int64_t kBlock = 64;          ///< rows of a full block
+inline constexpr std::int64_t kBlockStep = 16;      ///< a last block's tile is filled up to this
+inline constexpr std::int64_t kForwardBlocks = 4;   ///< blocks that a task keeps in cache together
+inline constexpr std::int64_t kBackwardBlocks = 2;  ///< the same in backward, which keeps more
+inline constexpr std::int64_t kBackwardRows = kBackwardBlocks * kBlock;
 
 /// Rows [begin, begin + rows) of the assignments, all of one expert.
 struct Block {

@@ -33,21 +33,27 @@ void compile_backward(TileProducts& out, std::int64_t panel, std::int64_t w, std
                            .columns = w,
                            .depth = panel,
                            .a_stride = d,
-                           .b_stride = w,
+                           .b_stride = kBackwardRows,
                            .c_stride = w,
                            .transpose_a = true,
-                           .accumulate = add});
-    out.dw[add] = compile({.rows = panel,
-                           .columns = d,
-                           .depth = w,
-                           .a_stride = w,
-                           .b_stride = d,
-                           .c_stride = d,
                            .accumulate = add});
   }
 }
 
 }  // namespace
+
+void ExpertProducts::compile_weights(std::int64_t panel, std::int64_t rows, std::int64_t width) {
+  auto& out = weights_[panel == kPanel ? 0 : 1][rows / kBlockStep];
+  for (const bool add : {false, true})
+    if (!out[add])
+      out[add] = compile({.rows = panel,
+                          .columns = width,
+                          .depth = rows,
+                          .a_stride = kBackwardRows,
+                          .b_stride = width,
+                          .c_stride = width,
+                          .accumulate = add});
+}
 
 ExpertProducts::ExpertProducts(const Operands& operands, bool forward, bool backward) {
   std::array<bool, kBlock / kBlockStep + 1> occurs{};
@@ -63,6 +69,15 @@ ExpertProducts::ExpertProducts(const Operands& operands, bool forward, bool back
       if (backward) compile_backward(out, panel, w, d, f);
     }
   }
+  if (!backward) return;
+  for (std::int64_t e = 0; e < operands.experts; ++e)
+    for (std::int64_t b = operands.first_block[e]; b < operands.first_block[e + 1];
+         b += kBackwardBlocks) {
+      const std::int64_t last = std::min(b + kBackwardBlocks, operands.first_block[e + 1]) - 1;
+      const std::int64_t rows = (last - b) * kBlock + operands.blocks[last].width();
+      if (f >= kPanel) compile_weights(kPanel, rows, d);
+      if (tail) compile_weights(tail, rows, d);
+    }
 }
 
 }  // namespace penstock::ops::xsmm

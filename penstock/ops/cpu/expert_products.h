@@ -4,7 +4,7 @@
 //   down  y   [d, w]     += W_out [d, panel]  · h  [panel, w]
 //   back  p   [panel, w]  = W_outᵀ            · dy [d, w]
 //   dx    dx  [d, w]     += W_inᵀ             · di [panel, w]
-//   dw    dW  [panel, d] += tile [panel, w]   · rows [w, d]
+//   dw    dW  [panel, d] += tiles [panel, n]  · rows [n, d], n rows of a chunk of blocks
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace penstock::ops::xsmm {
 /// Products of one panel width and one block width. Those with two forms: [0] overwrites, [1] adds.
 struct TileProducts {
   std::optional<Product> up, back;
-  std::array<std::optional<Product>, 2> down, dx, dw;
+  std::array<std::optional<Product>, 2> down, dx;
 };
 
 class ExpertProducts {
@@ -29,9 +29,17 @@ class ExpertProducts {
   const TileProducts& at(std::int64_t panel, std::int64_t width) const {
     return products_[panel == kPanel ? 0 : 1][width / kBlockStep];
   }
+  /// The weight gradient's, over the filled-up rows of a chunk.
+  const Product& weights(std::int64_t panel, std::int64_t rows, bool add) const {
+    return *weights_[panel == kPanel ? 0 : 1][rows / kBlockStep][add];
+  }
 
  private:
+  void compile_weights(std::int64_t panel, std::int64_t rows, std::int64_t width);
+
   std::array<std::array<TileProducts, kBlock / kBlockStep + 1>, 2> products_;
+  std::array<std::array<std::array<std::optional<Product>, 2>, kBackwardRows / kBlockStep + 1>, 2>
+      weights_;
 };
 
 }  // namespace penstock::ops::xsmm
