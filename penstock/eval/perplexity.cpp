@@ -110,10 +110,11 @@ Evaluation evaluate(Decoder& model, const Corpus& corpus, const EvaluateOptions&
                       [&](std::int64_t layer, const RoutingResult& routing) {
                         count_routing(layer, routing, batch.domains, names, out);
                       });
-    const at::Tensor logits =
-        result.logits.narrow(0, 0, static_cast<std::int64_t>(batch.targets.size()));
-    const at::Tensor nll =
-        ops::cross_entropy(logits, tensors.targets).to(at::kCPU, at::kDouble).contiguous();
+    const at::Tensor hidden =
+        result.hidden.narrow(0, 0, static_cast<std::int64_t>(batch.targets.size()));
+    const at::Tensor nll = ops::linear_cross_entropy_rows(hidden, model.head(), tensors.targets)
+                               .to(at::kCPU, at::kDouble)
+                               .contiguous();
     const auto* nats = nll.data_ptr<double>();
     for (std::size_t i = 0; i < batch.targets.size(); ++i) {
       const auto& name = names[static_cast<std::size_t>(batch.domains[i])];

@@ -87,9 +87,10 @@ DecoderOutput Decoder::forward(const DecoderInput& input, const RoutingContext& 
     if (routing_tap) routing_tap(moe_index, *routing);
     ++moe_index;
   }
-  const at::Tensor& head = config_.tie_embeddings ? embed_tokens_ : lm_head_;
-  out.logits = ops::linear(norm_->forward(x).view({-1, config_.d_model}), head);  // [B·T, V]
+  out.hidden = norm_->forward(x).view({-1, config_.d_model});  // [B·T, d]
   return out;
 }
+
+at::Tensor Decoder::logits(const at::Tensor& hidden) const { return ops::linear(hidden, head()); }
 
 }  // namespace penstock

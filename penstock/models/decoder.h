@@ -29,7 +29,7 @@ struct DecoderInput {
 };
 
 struct DecoderOutput {
-  at::Tensor logits;          ///< [B·T, V]
+  at::Tensor hidden;          ///< [B·T, d], normed; what the head multiplies
   at::Tensor auxiliary_loss;  ///< scalar, summed over layers; undefined when there is none
 };
 
@@ -60,6 +60,12 @@ class Decoder : public torch::nn::Module {
   /// `routing_tap` and `hidden_tap` may be null.
   DecoderOutput forward(const DecoderInput& input, const RoutingContext& context,
                         const RoutingTap& routing_tap = {}, const HiddenTap& hidden_tap = {});
+
+  /// The output head's matrix [V, d]: the embeddings when tied. Losses take it as it is
+  /// (ops::linear_cross_entropy), which spares the logits.
+  const at::Tensor& head() const { return config_.tie_embeddings ? embed_tokens_ : lm_head_; }
+  /// hidden · headᵀ, [.., V].  @param hidden [.., d], rows of DecoderOutput::hidden
+  at::Tensor logits(const at::Tensor& hidden) const;
 
   const ModelConfig& config() const { return config_; }
   DecoderLayer& layer(std::int64_t index) { return *layers_[index]; }

@@ -9,7 +9,12 @@ TORCH_LIBRARY(penstock, m) {
   m.def(
       "causal_attention(Tensor q, Tensor k, Tensor v, float scale, Tensor? start=None) -> Tensor");
   m.def("swiglu(Tensor x) -> Tensor");
-  m.def("cross_entropy(Tensor logits, Tensor targets) -> Tensor");
+  m.def(
+      "linear_cross_entropy(Tensor hidden, Tensor w, Tensor targets, int logits_bytes=33554432) -> "
+      "Tensor");
+  m.def(
+      "linear_cross_entropy_rows(Tensor hidden, Tensor w, Tensor targets, int "
+      "logits_bytes=33554432) -> Tensor");
   m.def("embedding(Tensor weight, Tensor ids) -> Tensor");
   m.def(
       "expert_ffn(Tensor hidden, Tensor weight, Tensor token, Tensor offsets, Tensor by_token, "

@@ -40,10 +40,23 @@ at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::
 /// @param x [..., 2f].  @return [..., f].  Gradient: x.
 at::Tensor swiglu(const at::Tensor& x);
 
-/// Cross-entropy of each row, in nats.  y_r = logsumexp(logits_r) − logits_r[target_r]
-/// @param logits [R, V] f32|f64;  @param targets [R] i64 in [0, V).  @return [R].
-/// Gradient: logits.
-at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets);
+/// Logits that a loss may hold at a time.
+inline constexpr std::int64_t kLogitsBytes = std::int64_t{32} << 20;
+
+/// Mean cross-entropy of a linear head, in nats, without ever holding all logits.
+///   y = mean_r (logsumexp(z_r) − z_r[target_r]),  z = hidden · wᵀ;  0 for no rows
+/// Works through rows in chunks whose logits take at most `logits_bytes` (but at least one row).
+/// @param hidden [R, d] f32|f64;  @param w [V, d];  @param targets [R] i64 in [0, V).  @return [].
+/// Gradient: hidden, w; computed in the forward pass where either wants one, so the memory held is
+/// theirs plus one chunk's logits.
+at::Tensor linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& w,
+                                const at::Tensor& targets,
+                                std::int64_t logits_bytes = kLogitsBytes);
+
+/// The cross-entropy of each row.  @return [R], without gradient; see linear_cross_entropy.
+at::Tensor linear_cross_entropy_rows(const at::Tensor& hidden, const at::Tensor& w,
+                                     const at::Tensor& targets,
+                                     std::int64_t logits_bytes = kLogitsBytes);
 
 /// Row lookup with a gradient that is the same for every run.  y = weight[ids]
 /// @param weight [V, d];  @param ids [...] i64 in [0, V).  @return [..., d].  Gradient: weight.

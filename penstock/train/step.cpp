@@ -102,7 +102,7 @@ StepReport forward_backward(Decoder& model, const std::vector<Batch>& micro_batc
     DecoderOutput out = model.forward(
         tensors.input, context,
         [&](std::int64_t layer, const RoutingResult& result) { sums.add(layer, result); });
-    const at::Tensor loss = ops::cross_entropy(out.logits, tensors.targets).mean();
+    const at::Tensor loss = ops::linear_cross_entropy(out.hidden, model.head(), tensors.targets);
     const at::Tensor total = out.auxiliary_loss.defined() ? loss + out.auxiliary_loss : loss;
     const double value = loss.item<double>(), total_value = total.item<double>();
     report.loss += value / count;

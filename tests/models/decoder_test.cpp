@@ -31,7 +31,7 @@ at::Tensor tokens(std::int64_t batch, std::int64_t length) {
 at::Tensor logits(Decoder& model, const at::Tensor& ids,
                   const std::optional<at::Tensor>& starts = std::nullopt) {
   torch::NoGradGuard no_grad;
-  return model.forward({.tokens = ids, .starts = starts}, {}).logits;
+  return model.logits(model.forward({.tokens = ids, .starts = starts}, {}).hidden);
 }
 
 TEST(Decoder, IsCausal) {
@@ -81,7 +81,7 @@ TEST(Decoder, WholeModelGradientAgreesWithFiniteDifferences) {
       RoutingContext context;
       context.training = true;
       const DecoderOutput out = model.forward({.tokens = ids}, context);
-      const at::Tensor ce = ops::cross_entropy(out.logits, targets).mean();
+      const at::Tensor ce = ops::linear_cross_entropy(out.hidden, model.head(), targets);
       return out.auxiliary_loss.defined() ? ce + out.auxiliary_loss : ce;
     };
     loss().backward();

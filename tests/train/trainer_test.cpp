@@ -99,6 +99,16 @@ TEST_F(TrainerTest, NamesTheLayerThatStoppedBeingFiniteAndKeepsTheState) {
   EXPECT_TRUE(trainer.model_tensors().at("model.norm.weight").isfinite().all().item<bool>());
 }
 
+TEST_F(TrainerTest, NamesTheHeadWhenNoLayerIsToBlame) {
+  Trainer trainer(small_recipe("dense", 4, 16), *corpus_);
+  {
+    torch::NoGradGuard no_grad;
+    trainer.model_tensors().at("lm_head.weight")[3].fill_(NAN);
+  }
+  const StepOutcome outcome = trainer.advance();
+  EXPECT_NE(outcome.failure.find("output head"), std::string::npos) << outcome.failure;
+}
+
 TEST(SettledStep, NeedsTwentyStepsOfMeanAndTwentyMoreThatStay) {
   std::vector<double> sparsity(30, 0.5);
   sparsity.resize(130, 0.875);

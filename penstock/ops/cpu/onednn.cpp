@@ -34,12 +34,17 @@ struct Product {
   dnnl::memory::desc a, b, bias, c, scratchpad;
 };
 
-Product build(const Matrix& a, const Matrix& b, bool with_bias, const Matrix& c) {
+Product build(const Matrix& a, const Matrix& b, bool with_bias, const Matrix& c, bool accumulate) {
   Product product{{}, descriptor(a), descriptor(b), {}, descriptor(c), {}};
   if (with_bias)
     product.bias = {{1, c.columns}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab};
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum();
+    attributes.set_post_ops(sum);
+  }
 #if DNNL_VERSION_MAJOR >= 3
   const dnnl::matmul::primitive_desc chosen =
       with_bias ? dnnl::matmul::primitive_desc(cpu(), product.a, product.b, product.bias, product.c,
@@ -57,44 +62,38 @@ Product build(const Matrix& a, const Matrix& b, bool with_bias, const Matrix& c)
 }
 
 /// Everything a primitive depends on, the number of threads included.
-using Key = std::array<std::int64_t, 11>;
+using Key = std::array<std::int64_t, 12>;
 
 std::shared_ptr<const Product> cached(const Matrix& a, const Matrix& b, bool with_bias,
-                                      const Matrix& c) {
+                                      const Matrix& c, bool accumulate) {
   static std::mutex mutex;
   static std::map<Key, std::shared_ptr<const Product>> products;
-  const Key key{c.rows,
-                c.columns,
-                a.columns,
-                a.row_stride,
-                a.column_stride,
-                b.row_stride,
-                b.column_stride,
-                c.row_stride,
-                c.column_stride,
-                with_bias,
-                omp_get_max_threads()};
+  const Key key{c.rows,          c.columns,    a.columns,       a.row_stride,
+                a.column_stride, b.row_stride, b.column_stride, c.row_stride,
+                c.column_stride, with_bias,    accumulate,      omp_get_max_threads()};
   const std::lock_guard lock(mutex);
   // Routed row counts vary without end; forgetting all is simple and rare.
   if (products.size() > 1024) products.clear();
   std::shared_ptr<const Product>& entry = products[key];
-  if (!entry) entry = std::make_shared<const Product>(build(a, b, with_bias, c));
+  if (!entry) entry = std::make_shared<const Product>(build(a, b, with_bias, c, accumulate));
   return entry;
 }
 
-void fill_rows(const float* bias, const Matrix& c) {
+void fill_rows(const float* bias, const Matrix& c, bool accumulate) {
   for (std::int64_t i = 0; i < c.rows; ++i)
-    for (std::int64_t j = 0; j < c.columns; ++j)
-      c.data[i * c.row_stride + j * c.column_stride] = bias ? bias[j] : 0.0f;
+    for (std::int64_t j = 0; j < c.columns; ++j) {
+      float& element = c.data[i * c.row_stride + j * c.column_stride];
+      element = (accumulate ? element : 0.0f) + (bias ? bias[j] : 0.0f);
+    }
 }
 
 }  // namespace
 
-void matmul(const Matrix& a, const Matrix& b, const float* bias, const Matrix& c) {
+void matmul(const Matrix& a, const Matrix& b, const float* bias, const Matrix& c, bool accumulate) {
   if (c.rows == 0 || c.columns == 0) return;
-  if (a.columns == 0) return fill_rows(bias, c);
+  if (a.columns == 0) return fill_rows(bias, c, accumulate);
   try {
-    const std::shared_ptr<const Product> product = cached(a, b, bias != nullptr, c);
+    const std::shared_ptr<const Product> product = cached(a, b, bias != nullptr, c, accumulate);
     thread_local std::vector<std::byte> scratchpad;
     if (scratchpad.size() < product->scratchpad.get_size())
       scratchpad.resize(product->scratchpad.get_size());

@@ -15,10 +15,11 @@ struct Matrix {
   Matrix transposed() const { return {data, columns, rows, column_stride, row_stride}; }
 };
 
-/// c = a·b, or a·b + bias on every row.
+/// c = a·b, or a·b + bias on every row; with `accumulate`, c += that.
 /// REQUIRES: a [m, k], b [k, n], c [m, n]; bias null or n values. Any of m, n, k may be 0; one
 /// stride of each matrix is 1.
 /// Deterministic for a fixed thread count. Thread-safe. Throws Error when oneDNN does.
-void matmul(const Matrix& a, const Matrix& b, const float* bias, const Matrix& c);
+void matmul(const Matrix& a, const Matrix& b, const float* bias, const Matrix& c,
+            bool accumulate = false);
 
 }  // namespace penstock::ops::onednn
