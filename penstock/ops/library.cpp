@@ -15,6 +15,13 @@ TORCH_LIBRARY(penstock, m) {
   m.def(
       "linear_cross_entropy_rows(Tensor hidden, Tensor w, Tensor targets, int "
       "logits_bytes=33554432) -> Tensor");
+  m.def(
+      "route_topk(Tensor logits, int k, bool over_kept) -> (Tensor weight, Tensor "
+      "mean_probability, Tensor logsumexp, Tensor token, Tensor expert, Tensor offsets, Tensor "
+      "by_token, Tensor token_offsets)");
+  m.def(
+      "route_relu(Tensor logits) -> (Tensor weight, Tensor gate_sums, Tensor token, Tensor expert, "
+      "Tensor offsets, Tensor by_token, Tensor token_offsets)");
   m.def("embedding(Tensor weight, Tensor ids) -> Tensor");
   m.def(
       "expert_ffn(Tensor hidden, Tensor weight, Tensor token, Tensor offsets, Tensor by_token, "

@@ -58,6 +58,35 @@ at::Tensor linear_cross_entropy_rows(const at::Tensor& hidden, const at::Tensor&
                                      const at::Tensor& targets,
                                      std::int64_t logits_bytes = kLogitsBytes);
 
+/// Which of E experts compute which of T tokens: A assignments sorted by expert, ties in token
+/// order; and sums over the logits that were taken on the way.
+struct Route {
+  at::Tensor weight;            ///< [A], differentiable
+  at::Tensor token, expert;     ///< [A] i64
+  at::Tensor offsets;           ///< [E+1] i64 on the CPU: expert e owns [offsets[e], offsets[e+1])
+  at::Tensor by_token;          ///< [A] i64, the assignments by token, then expert
+  at::Tensor token_offsets;     ///< [T+1] i64: token t owns that range of by_token
+  at::Tensor mean_probability;  ///< route_topk: [E], mean over tokens of softmax(z_t)
+  at::Tensor logsumexp;         ///< route_topk: [T], of z_t
+  at::Tensor gate_sums;         ///< route_relu: [E], sums of the weights
+};
+
+/// The k largest logits of each row; equals go to the lower expert, NaN counts as smallest.
+///   weight = softmax(z_t)_e, or with `over_kept` the softmax over the kept logits alone
+/// A row with a NaN has NaN weights, so that it is not lost.
+/// @param logits [T, E] f32|f64;  k in [1, E].  Gradient: logits, from the weights,
+/// mean_probability and logsumexp.  Cost: one pass over the logits, one more for the gradient.
+Route route_topk(const at::Tensor& logits, std::int64_t k, bool over_kept);
+
+/// Every logit that is not ≤ 0 (so that NaN is not lost), weighted by itself.
+/// @param logits [T, E] f32|f64.  Gradient: logits, from the weights and gate_sums.
+/// Cost: one pass over the logits and one over those that were taken.
+Route route_relu(const at::Tensor& logits);
+
+/// What a mask says: assignments {(e, t) : mask[t, e]}, weight = gates[t, e]; without sums.
+/// @param gates [T, E] f32|f64;  @param mask [T, E] bool.  Gradient: gates, where masked.
+Route route_mask(const at::Tensor& gates, const at::Tensor& mask);
+
 /// Row lookup with a gradient that is the same for every run.  y = weight[ids]
 /// @param weight [V, d];  @param ids [...] i64 in [0, V).  @return [..., d].  Gradient: weight.
 at::Tensor embedding(const at::Tensor& weight, const at::Tensor& ids);

@@ -15,6 +15,10 @@
 
 namespace penstock {
 
+namespace ops {
+struct Route;
+}
+
 /// Shapes a router is built for. R rows are the T tokens of a micro-batch.
 struct RouterShape {
   std::int64_t d_model = 0;      ///< d
@@ -67,6 +71,12 @@ struct Plan {
   at::Tensor by_token;       ///< [A] i64
   at::Tensor token_offsets;  ///< [T+1] i64
 
+  // Sums over the selector's logits that it took on its way, differentiable; undefined where it had
+  // no use for them. Balancers read them through balancers/reductions.h.
+  at::Tensor mean_probability;  ///< [E], mean over tokens of softmax(z_t)
+  at::Tensor logsumexp;         ///< [T], of z_t
+  at::Tensor gate_sums;         ///< [E], sums of the weights
+
   at::Tensor merge_weights;         ///< [segments, E], differentiable; undefined unless merging
   std::int64_t segment_length = 0;  ///< tokens per segment when merging
 
@@ -92,8 +102,8 @@ struct RoutingResult {
 /// Gradient: gates, at the masked positions. Cost: O(T·E). Empty T, experts and masks are allowed.
 Plan make_plan(const at::Tensor& gates, const at::Tensor& mask);
 
-/// The same by ATen operations alone, on any device; the oracle of the direct loop.
-Plan make_plan_reference(const at::Tensor& gates, const at::Tensor& mask);
+/// The plan of what a routing operator made of logits [T, E].
+Plan make_plan(const at::Tensor& logits, const ops::Route& route);
 
 /// Builds a merging plan: segment s of `segment_length` tokens uses the blend weights[s].
 /// @param weights [segments, E], differentiable

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "penstock/routers/balancers/load_fraction.h"
+#include "penstock/routers/balancers/reductions.h"
 #include "penstock/routers/router.h"
 
 namespace penstock::adaptive_l1 {
@@ -50,11 +51,11 @@ class AdaptiveL1 : public Balancer {
   BalancerOutput balance(const Scores&, const Plan& plan, const RoutingContext& context) override {
     double scale = lambda() / static_cast<double>(std::max<std::int64_t>(1, plan.tokens));
     if (config_.layers == "mean") scale /= layers_;
-    at::Tensor gates = plan.weight;  // [A]
+    at::Tensor gates = gate_sums(plan);  // [E]
     if (config_.load_balanced) {
       at::Tensor load = load_fraction(plan, config_.scope, context);  // [E]
       if (config_.f_power == 2) load = load.square();
-      gates = gates * load.to(gates.options()).index_select(0, plan.expert);
+      gates = gates * load.to(gates.options());
     }
     const at::Tensor loss = gates.sum() * scale;
     return {.loss = loss, .statistics = {{"adaptive_l1_loss", loss.detach()}}};

@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include "penstock/routers/balancers/load_fraction.h"
+#include "penstock/routers/balancers/reductions.h"
 #include "penstock/routers/router.h"
 
 namespace penstock::load_balance {
@@ -26,10 +27,8 @@ class LoadBalance : public Balancer {
 
   BalancerOutput balance(const Scores& scores, const Plan& plan,
                          const RoutingContext& context) override {
-    const at::Tensor& logits = scores.clean_logits.defined() ? scores.clean_logits : scores.logits;
-    const at::Tensor fraction = load_fraction(plan, config_.scope, context).to(logits.options());
-    const double rows = static_cast<double>(std::max<std::int64_t>(1, logits.size(0)));
-    const at::Tensor mean = logits.softmax(1).sum(0).div(rows);  // [E]
+    const at::Tensor mean = mean_probability(scores, plan);  // [E]
+    const at::Tensor fraction = load_fraction(plan, config_.scope, context).to(mean.options());
     const at::Tensor loss = mean.dot(fraction) * config_.coefficient;
     return {.loss = loss, .statistics = {{"load_balance_loss", loss.detach()}}};
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "penstock/routers/balancers/reductions.h"
 #include "penstock/routers/router.h"
 
 namespace penstock::z_loss {
@@ -21,10 +22,10 @@ class ZLoss : public Balancer {
  public:
   ZLoss(const RouterShape&, const Config& config) : config_(config) {}
 
-  BalancerOutput balance(const Scores& scores, const Plan&, const RoutingContext&) override {
+  BalancerOutput balance(const Scores& scores, const Plan& plan, const RoutingContext&) override {
     const double rows = static_cast<double>(std::max<std::int64_t>(1, scores.logits.size(0)));
     const at::Tensor loss =
-        scores.logits.logsumexp(1).square().sum() * (config_.coefficient / rows);
+        row_logsumexp(scores, plan).square().sum() * (config_.coefficient / rows);
     return {.loss = loss, .statistics = {{"z_loss", loss.detach()}}};
   }
 

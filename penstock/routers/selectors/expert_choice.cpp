@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "penstock/ops/top_mask.h"
 #include "penstock/routers/router.h"
-#include "penstock/routers/selectors/top_mask.h"
 
 namespace penstock::expert_choice {
 
@@ -27,7 +27,7 @@ class ExpertChoice : public Selector {
     const auto share = static_cast<std::int64_t>(
         std::floor(static_cast<double>(tokens) * shape_.k / static_cast<double>(shape_.experts)));
     const std::int64_t capacity = std::min(tokens, std::max<std::int64_t>(1, share));
-    return make_plan(probabilities, top_mask(probabilities.t(), capacity).t());
+    return make_plan(probabilities, ops::top_mask(probabilities.t(), capacity).t());
   }
   double nominal_k(const RoutingContext&) const override { return shape_.k; }
 

@@ -1,6 +1,7 @@
 // ReLU routing: every expert with a positive logit, weighted by it. No k, no softmax, no cap.
 #include <torch/torch.h>
 
+#include "penstock/ops/ops.h"
 #include "penstock/routers/router.h"
 
 namespace penstock::relu {
@@ -10,14 +11,14 @@ struct Config {
   void visit(V&) {}
 };
 
-/// weight = max(z, 0), assigned where z > 0. A token without a positive logit gets no expert.
+/// weight = max(z, 0), assigned where z > 0 (or NaN, which so reaches the loss). A token without a
+/// positive logit gets no expert.
 class Relu : public Selector {
  public:
   Relu(const RouterShape& shape, const Config&) : k_(shape.k) {}
 
   Plan select(const Scores& scores, const RoutingContext&) override {
-    // "not ≤ 0" keeps a NaN in the plan, so that it reaches the loss instead of vanishing here.
-    return make_plan(scores.logits, scores.logits.le(0).logical_not_());
+    return make_plan(scores.logits, ops::route_relu(scores.logits));
   }
   double nominal_k(const RoutingContext&) const override { return k_; }
 

@@ -2,12 +2,11 @@
 #include <torch/torch.h>
 
 #include <cmath>
-#include <limits>
 
 #include "penstock/base/error.h"
+#include "penstock/ops/ops.h"
 #include "penstock/routers/k_schedule.h"
 #include "penstock/routers/router.h"
-#include "penstock/routers/selectors/top_mask.h"
 
 namespace penstock::topk {
 
@@ -39,16 +38,10 @@ class TopK : public Selector {
   }
 
   Plan select(const Scores& scores, const RoutingContext& context) override {
-    const at::Tensor& logits = scores.logits;  // [T, E]
-    const at::Tensor mask = top_mask(logits, scheduled_k(config_.schedule, shape_, context));
-    if (config_.softmax == "after") {
-      const double off = -std::numeric_limits<double>::infinity();
-      return make_plan(logits.masked_fill(mask.logical_not(), off).softmax(1), mask);
-    }
-    const at::Tensor probabilities = logits.softmax(1);
-    if (!config_.renormalise) return make_plan(probabilities, mask);
-    const at::Tensor kept = probabilities * mask;
-    return make_plan(kept / kept.sum(1, true), mask);
+    // Kept probabilities over their sum are the softmax over the kept logits.
+    const bool over_kept = config_.softmax == "after" || config_.renormalise;
+    const std::int64_t k = scheduled_k(config_.schedule, shape_, context);
+    return make_plan(scores.logits, ops::route_topk(scores.logits, k, over_kept));
   }
 
   double nominal_k(const RoutingContext& context) const override {

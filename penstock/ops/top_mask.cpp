@@ -1,7 +1,8 @@
-#include "penstock/routers/selectors/top_mask.h"
+#include "penstock/ops/top_mask.h"
 
+#include <ATen/ATen.h>
+#include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +10,7 @@
 
 #include "penstock/base/error.h"
 
-namespace penstock {
+namespace penstock::ops {
 namespace {
 
 /// a before b in a row's order: larger first, NaN last. Equals keep their columns' order because
@@ -70,4 +71,4 @@ at::Tensor top_mask(const at::Tensor& logits, std::int64_t k) {
   return mask;
 }
 
-}  // namespace penstock
+}  // namespace penstock::ops

@@ -1,11 +1,12 @@
-// Marks the k largest entries of each row.
+// Marks the k largest entries of each row, for selectors of other shapes than route_topk's. Without
+// a gradient, and so not of the dispatcher.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 
-namespace penstock {
+namespace penstock::ops {
 
 /// mask[r, c] = logits[r, c] is among the k largest of row r; among equals the lowest column wins.
 /// @param logits [R, C] f32|f64;  k in [0, C].  @return [R, C] bool, exactly k set per row, also
@@ -16,4 +17,4 @@ at::Tensor top_mask(const at::Tensor& logits, std::int64_t k);
 /// The same by a stable sort, on any device; the oracle of the direct loop.
 at::Tensor top_mask_reference(const at::Tensor& logits, std::int64_t k);
 
-}  // namespace penstock
+}  // namespace penstock::ops

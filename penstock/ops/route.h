@@ -1,0 +1,49 @@
+// Kernels of the routing operators. Not public: callers use ops.h.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "penstock/ops/ops.h"
+
+namespace penstock::ops {
+
+std::string describe(const Route& route);
+
+/// What arrives from behind; undefined where nothing does.
+struct RouteGradients {
+  at::Tensor weight;            ///< [A]
+  at::Tensor mean_probability;  ///< route_topk: [E]
+  at::Tensor logsumexp;         ///< route_topk: [T]
+  at::Tensor gate_sums;         ///< route_relu: [E]
+};
+std::string describe(const RouteGradients& grads);
+
+namespace reference {
+/// Everything but the weight.
+Route route_mask(const at::Tensor& mask);
+Route route_topk(const at::Tensor& logits, std::int64_t k, bool over_kept);
+/// Gradient [T, E] of what the forward pass gave; of the route, the indices, the weight and the
+/// logsumexp are read.
+at::Tensor route_topk_backward(const RouteGradients& grads, const at::Tensor& logits,
+                               const Route& route, bool over_kept);
+Route route_relu(const at::Tensor& logits);
+at::Tensor route_relu_backward(const RouteGradients& grads, const at::Tensor& logits,
+                               const Route& route);
+}  // namespace reference
+
+namespace cpu {
+std::string declines_route_mask(const at::Tensor& mask);
+Route route_mask(const at::Tensor& mask);
+/// Equal for any number of threads, as are the other three.
+Route route_topk(const at::Tensor& logits, std::int64_t k, bool over_kept);
+at::Tensor route_topk_backward(const RouteGradients& grads, const at::Tensor& logits,
+                               const Route& route, bool over_kept);
+Route route_relu(const at::Tensor& logits);
+at::Tensor route_relu_backward(const RouteGradients& grads, const at::Tensor& logits,
+                               const Route& route);
+}  // namespace cpu
+
+}  // namespace penstock::ops
