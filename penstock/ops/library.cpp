@@ -5,6 +5,7 @@
 TORCH_LIBRARY(penstock, m) {
   m.def("linear(Tensor x, Tensor w, Tensor? b=None) -> Tensor");
   m.def("rms_norm(Tensor x, Tensor gain, float eps) -> Tensor");
+  m.def("add_rms_norm(Tensor x, Tensor delta, Tensor gain, float eps) -> (Tensor, Tensor)");
   m.def("rope(Tensor x, Tensor positions, float base, bool adjacent=False) -> Tensor");
   m.def(
       "causal_attention(Tensor q, Tensor k, Tensor v, float scale, Tensor? start=None) -> Tensor");

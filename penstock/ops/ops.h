@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace penstock::ops {
@@ -21,6 +22,13 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& w,
 /// Root-mean-square norm over the last axis.  y = x · gain / sqrt(mean(x²) + eps)
 /// @param x [..., d];  @param gain [d].  Gradient: x, gain.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps);
+
+/// A step of the residual stream and the norm that reads it, in one sweep.
+///   h = x + delta,  n = rms_norm(h, gain, eps)
+/// @param x, delta [..., d];  @param gain [d].  @return h, n [..., d]
+/// Gradient: x, delta, gain; those of x and delta are one tensor, dh + that of n through the norm.
+std::tuple<at::Tensor, at::Tensor> add_rms_norm(const at::Tensor& x, const at::Tensor& delta,
+                                                const at::Tensor& gain, double eps);
 
 /// Rotary position embedding, half-split pairs (i, i + hd/2) as in Hugging Face's Llama, or
 /// adjacent pairs (2i, 2i+1) when `adjacent`.  Angle of pair i at position p: p · base^(−2i/hd)

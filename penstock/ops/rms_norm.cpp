@@ -13,7 +13,7 @@ namespace {
 
 using Forward = RmsNormResult(const at::Tensor&, const at::Tensor&, double);
 using Backward = RmsNormGradient(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                                 const at::Tensor&);
+                                 const at::Tensor&, const at::Tensor&);
 
 const Implementations<Forward>& forward_list() {
   static const Implementations<Forward> list(
@@ -29,8 +29,8 @@ const Implementations<Forward>& forward_list() {
 const Implementations<Backward>& backward_list() {
   static const Implementations<Backward> list(
       "rms_norm.backward", {{"cpu",
-                             [](const at::Tensor& grad, const at::Tensor& x, const at::Tensor& gain,
-                                const at::Tensor& r) {
+                             [](const at::Tensor& grad, const at::Tensor&, const at::Tensor& x,
+                                const at::Tensor& gain, const at::Tensor& r) {
                                return cpu::declines({grad, x, gain, r});
                              },
                              cpu::rms_norm_backward},
@@ -62,7 +62,8 @@ class RmsNorm : public torch::autograd::Function<RmsNorm> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     const auto saved = context->get_saved_variables();
-    const auto [dx, dgain] = backward_list().run(grads[0], saved[0], saved[1], saved[2]);
+    const auto [dx, dgain] =
+        backward_list().run(grads[0], at::Tensor(), saved[0], saved[1], saved[2]);
     return {dx, dgain, {}};
   }
 };

@@ -1,4 +1,4 @@
-// Kernels of RMSNorm. Not public: callers use ops.h.
+// Kernels of RMSNorm, alone and after a residual addition. Not public: callers use ops.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,20 +9,29 @@ namespace penstock::ops {
 
 /// y [..., d] and each row's reciprocal root mean square [R].
 using RmsNormResult = std::tuple<at::Tensor, at::Tensor>;
+/// x + delta before those.
+using AddRmsNormResult = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 /// Gradients of x and gain.
 using RmsNormGradient = std::tuple<at::Tensor, at::Tensor>;
 
 namespace reference {
 RmsNormResult rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps);
-RmsNormGradient rms_norm_backward(const at::Tensor& grad, const at::Tensor& x,
-                                  const at::Tensor& gain, const at::Tensor& reciprocal_rms);
+AddRmsNormResult add_rms_norm(const at::Tensor& x, const at::Tensor& delta, const at::Tensor& gain,
+                              double eps);
+/// `residual` is a further gradient of x, added to that of the norm; undefined where there is none.
+RmsNormGradient rms_norm_backward(const at::Tensor& grad, const at::Tensor& residual,
+                                  const at::Tensor& x, const at::Tensor& gain,
+                                  const at::Tensor& reciprocal_rms);
 }  // namespace reference
 
 namespace cpu {
 /// One sweep forward, one backward; equal for any number of threads.
 RmsNormResult rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps);
-RmsNormGradient rms_norm_backward(const at::Tensor& grad, const at::Tensor& x,
-                                  const at::Tensor& gain, const at::Tensor& reciprocal_rms);
+AddRmsNormResult add_rms_norm(const at::Tensor& x, const at::Tensor& delta, const at::Tensor& gain,
+                              double eps);
+RmsNormGradient rms_norm_backward(const at::Tensor& grad, const at::Tensor& residual,
+                                  const at::Tensor& x, const at::Tensor& gain,
+                                  const at::Tensor& reciprocal_rms);
 }  // namespace cpu
 
 }  // namespace penstock::ops

@@ -70,6 +70,17 @@ def test_expert_ffn():
              leaf(experts, width, inner, scale=0.2)])
 
 
+def test_add_rms_norm():
+    def fast(x, delta, gain):
+        return torch.cat(torch.ops.penstock.add_rms_norm(x, delta, gain, 1e-5), -1)
+
+    def expected(x, delta, gain):
+        h = x + delta
+        return torch.cat([h, h * (h.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * gain], -1)
+
+    compare("add_rms_norm", fast, expected, [leaf(5, 24), leaf(5, 24), leaf(24)])
+
+
 def test_errors():
     try:
         torch.ops.penstock.linear(torch.randn(2, 3), torch.randn(4, 5))
@@ -98,6 +109,7 @@ def main():
     test_verbose()
     test_linear()
     test_expert_ffn()
+    test_add_rms_norm()
     test_errors()
 
 

@@ -1,4 +1,5 @@
-// RMSNorm in f32, one row at a time while it is in the nearest cache.
+// RMSNorm in f32, alone and after a residual addition, one row at a time while it is in the nearest
+// cache.
 #include "penstock/ops/rms_norm.h"
 
 #include <ATen/ATen.h>
@@ -18,8 +19,11 @@ constexpr std::int64_t kBlocks = 64;
 struct Rows {
   const float* x;
   const float* gain;
-  const float* grad;  ///< backward only
-  float* r;           ///< [R], read by the backward pass
+  const float* delta;     ///< forward: added to x into `sum` first, or null
+  const float* grad;      ///< backward only
+  const float* residual;  ///< backward only, or null
+  float* r;               ///< [R], read by the backward pass
+  float* sum;
   float* out;
   std::int64_t d;
 };
@@ -31,6 +35,13 @@ PENSTOCK_PER_CPU void forward_rows(const Rows& rows, float eps, std::int64_t beg
   for (std::int64_t row = begin; row < end; ++row) {
     const float* x = rows.x + row * d;
     float* y = rows.out + row * d;
+    if (rows.delta) {
+      const float* delta = rows.delta + row * d;
+      float* h = rows.sum + row * d;
+#pragma omp simd
+      for (std::int64_t i = 0; i < d; ++i) h[i] = x[i] + delta[i];
+      x = h;
+    }
     Vec16 squares{};
     std::int64_t whole = 0;
     for (; whole + kLanes <= d; whole += kLanes) squares += load(x + whole) * load(x + whole);
@@ -65,38 +76,59 @@ PENSTOCK_PER_CPU void backward_rows(const Rows& rows, float* dgain, std::int64_t
       dx[i] = r * grad[i] * gain[i] - along * x[i];
       dgain[i] += grad[i] * x[i] * r;
     }
+    if (rows.residual) {
+      const float* residual = rows.residual + row * d;
+#pragma omp simd
+      for (std::int64_t i = 0; i < d; ++i) dx[i] += residual[i];
+    }
   }
 }
 
 }  // namespace
 
-RmsNormResult rms_norm(const at::Tensor& x_in, const at::Tensor& gain_in, double eps) {
+AddRmsNormResult add_rms_norm(const at::Tensor& x_in, const at::Tensor& delta_in,
+                              const at::Tensor& gain_in, double eps) {
   const auto x = x_in.contiguous(), gain = gain_in.contiguous();
+  const auto delta = delta_in.defined() ? delta_in.contiguous() : at::Tensor();
   const std::int64_t d = gain.size(0), count = d ? x.numel() / d : 0;
+  auto h = delta.defined() ? at::empty_like(x) : x;
   auto y = at::empty_like(x);
   auto r = at::empty({count}, x.options());
   const Rows rows{.x = x.data_ptr<float>(),
                   .gain = gain.data_ptr<float>(),
+                  .delta = delta.defined() ? delta.data_ptr<float>() : nullptr,
                   .grad = nullptr,
+                  .residual = nullptr,
                   .r = r.data_ptr<float>(),
+                  .sum = h.data_ptr<float>(),
                   .out = y.data_ptr<float>(),
                   .d = d};
   parallel_ranges(count, 1 + 8192 / (d + 1), [&](std::int64_t begin, std::int64_t end) {
     forward_rows(rows, static_cast<float>(eps), begin, end);
   });
+  return {h, y, r};
+}
+
+RmsNormResult rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps) {
+  const auto [h, y, r] = add_rms_norm(x, at::Tensor(), gain, eps);
   return {y, r};
 }
 
-RmsNormGradient rms_norm_backward(const at::Tensor& grad_in, const at::Tensor& x_in,
-                                  const at::Tensor& gain_in, const at::Tensor& reciprocal_rms) {
+RmsNormGradient rms_norm_backward(const at::Tensor& grad_in, const at::Tensor& residual_in,
+                                  const at::Tensor& x_in, const at::Tensor& gain_in,
+                                  const at::Tensor& reciprocal_rms) {
   const auto grad = grad_in.contiguous(), x = x_in.contiguous(), gain = gain_in.contiguous();
+  const auto residual = residual_in.defined() ? residual_in.contiguous() : at::Tensor();
   const std::int64_t d = gain.size(0), count = reciprocal_rms.size(0);
   auto dx = at::empty_like(x);
   auto partial = at::zeros({kBlocks, d}, x.options());
   const Rows rows{.x = x.data_ptr<float>(),
                   .gain = gain.data_ptr<float>(),
+                  .delta = nullptr,
                   .grad = grad.data_ptr<float>(),
+                  .residual = residual.defined() ? residual.data_ptr<float>() : nullptr,
                   .r = reciprocal_rms.data_ptr<float>(),
+                  .sum = nullptr,
                   .out = dx.data_ptr<float>(),
                   .d = d};
   float* sums = partial.data_ptr<float>();
