@@ -1,10 +1,11 @@
-// Speed of linear and expert_ffn, forward and training step, in GFLOP/s of useful work and as a
-// share of the FMA peak measured before and after each benchmark in the same process.
+// Speed of linear, expert_ffn and attention, forward and training step, in GFLOP/s of useful work
+// and as a share of the FMA peak measured before and after each benchmark in the same process.
 //   build/release/bin/ops_bench [--benchmark_filter=...]
 #include <benchmark/benchmark.h>
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "penstock/base/random.h"
 #include "penstock/ops/dispatch.h"
@@ -85,6 +86,30 @@ void expert_ffn(benchmark::State& state) {
   });
 }
 
+/// B sequences of T tokens, H = 8 query and G = 4 key heads, rotated; forward or backward alone.
+/// Useful products are those of the unmasked half: two forward, four backward; the scores that the
+/// backward pass computes again do not count.
+void attention(benchmark::State& state) {
+  const bool backward = state.range(0) != 0;
+  const auto batch = state.range(1), length = state.range(2), hd = state.range(3);
+  const std::int64_t heads = 8, kv_heads = 4;
+  const auto qkv =
+      torch::randn({batch, length, (heads + 2 * kv_heads) * hd}).set_requires_grad(true);
+  const auto rotation = ops::rotation_table(length, hd, 1e4);
+  const auto run = [&] {
+    return ops::causal_attention(qkv, heads, kv_heads, 1 / std::sqrt(static_cast<double>(hd)),
+                                 rotation);
+  };
+  const auto y = run(), dy = torch::randn_like(y);
+  const torch::AutoGradMode mode(backward);
+  measure(state, 2.0 * (backward ? 4 : 2) * batch * heads * hd * length * (length + 1) / 2, [&] {
+    if (backward)
+      benchmark::DoNotOptimize(torch::autograd::grad({y}, {qkv}, {dy}, /*retain_graph=*/true));
+    else
+      benchmark::DoNotOptimize(run());
+  });
+}
+
 BENCHMARK(linear)
     ->ArgNames({"rows", "in", "out", "train"})
     ->ArgsProduct({{4096}, {256}, {256, 2048}, {0, 1}})
@@ -100,6 +125,12 @@ BENCHMARK(expert_ffn)
     ->Args({64, 8, 256, 128, 0})
     ->Args({64, 8, 256, 128, 1})
     ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+// By processor time, which on one thread a shared core does not spoil.
+BENCHMARK(attention)
+    ->ArgNames({"backward", "B", "T", "hd"})
+    ->ArgsProduct({{0, 1}, {16}, {256}, {32, 64}})
+    ->ArgsProduct({{0, 1}, {4}, {1024}, {64}})
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -1,10 +1,8 @@
 // The decoder's operators other than the large products, forward and backward, at the sizes of one
 // layer of a d = 256 decoder over 16 × 256 tokens (or what the arguments say). Bytes are those that
-// have to move at least; FLOPs those of the unmasked half of the products.
+// have to move at least.
 #include <benchmark/benchmark.h>
 #include <torch/torch.h>
-
-#include <cmath>
 
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/ops.h"
@@ -48,16 +46,6 @@ BENCHMARK(rms_norm)
     ->ArgName("backward")
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
-
-void rope(benchmark::State& state) {
-  const auto x = leaf({kBatch, kLength, 8, 32});
-  const auto positions = torch::arange(kLength, at::kLong);
-  measure(state, state.range(0), x.numel() * 2, [&] {
-    x.mutable_grad() = at::Tensor();
-    return ops::rope(x, positions, 1e4);
-  });
-}
-BENCHMARK(rope)->Arg(0)->Arg(1)->ArgName("backward")->UseRealTime()->Unit(benchmark::kMicrosecond);
 
 void swiglu(benchmark::State& state) {
   const auto x = leaf({kTokens, 2048});
@@ -103,29 +91,6 @@ void embedding(benchmark::State& state) {
 BENCHMARK(embedding)
     ->ArgNames({"backward", "vocabulary"})
     ->ArgsProduct({{0, 1}, {256, 8192}})
-    ->UseRealTime()
-    ->Unit(benchmark::kMicrosecond);
-
-void causal_attention(benchmark::State& state) {
-  const bool backward = state.range(0);
-  const std::int64_t batch = state.range(1), length = state.range(2), heads = 8, kv_heads = 4;
-  const std::int64_t hd = state.range(3);
-  const auto q = leaf({batch, length, heads, hd}), k = leaf({batch, length, kv_heads, hd}),
-             v = leaf({batch, length, kv_heads, hd});
-  measure(state, backward, 0, [&] {
-    q.mutable_grad() = k.mutable_grad() = v.mutable_grad() = at::Tensor();
-    return ops::causal_attention(q, k, v, 1 / std::sqrt(static_cast<double>(hd)));
-  });
-  // Two products forward, five backward, over the unmasked half.
-  const double flops = 2.0 * (backward ? 5 : 2) * static_cast<double>(batch * heads * hd) *
-                       (static_cast<double>(length) * static_cast<double>(length + 1) / 2);
-  state.counters["FLOP/s"] = benchmark::Counter(flops * static_cast<double>(state.iterations()),
-                                                benchmark::Counter::kIsRate);
-}
-BENCHMARK(causal_attention)
-    ->ArgNames({"backward", "B", "T", "hd"})
-    ->ArgsProduct({{0, 1}, {16}, {256}, {32, 64}})
-    ->ArgsProduct({{0, 1}, {2}, {2048}, {64}})
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 

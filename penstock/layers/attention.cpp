@@ -15,27 +15,17 @@ Attention::Attention(const AttentionConfig& config) : config_(config) {
                               double std) {
     return register_module(name, std::make_shared<Projection>(in, out, bias, std));
   };
-  q_proj_ = projection("q_proj", config.d_model, query_width, config.qkv_bias, config.init_std);
-  k_proj_ = projection("k_proj", config.d_model, kv_width, config.qkv_bias, config.init_std);
-  v_proj_ = projection("v_proj", config.d_model, kv_width, config.qkv_bias, config.init_std);
+  qkv_proj_ = projection("qkv_proj", config.d_model, query_width + 2 * kv_width, config.qkv_bias,
+                         config.init_std);
   o_proj_ = projection("o_proj", query_width, config.d_model, false, config.output_std);
 }
 
-at::Tensor Attention::forward(const at::Tensor& x, const at::Tensor& positions,
+at::Tensor Attention::forward(const at::Tensor& x, const at::Tensor& rotation,
                               const std::optional<at::Tensor>& start) {
-  const std::int64_t batch = x.size(0), length = x.size(1), hd = config_.head_dim;
-  const auto heads_of = [&](Projection& projection, std::int64_t heads) {
-    return projection.forward(x).view({batch, length, heads, hd});  // [B, T, H, hd]
-  };
-  const auto rotated = [&](const at::Tensor& t) {
-    return ops::rope(t, positions, config_.rope_base, config_.rope_adjacent);
-  };
-  const at::Tensor q = rotated(heads_of(*q_proj_, config_.heads));
-  const at::Tensor k = rotated(heads_of(*k_proj_, config_.kv_heads));
-  const at::Tensor v = heads_of(*v_proj_, config_.kv_heads);
-  const at::Tensor y =
-      ops::causal_attention(q, k, v, 1.0 / std::sqrt(static_cast<double>(hd)), start);
-  return o_proj_->forward(y.reshape({batch, length, config_.heads * hd}));
+  const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
+  return o_proj_->forward(ops::causal_attention(qkv_proj_->forward(x), config_.heads,
+                                                config_.kv_heads, scale, rotation,
+                                                config_.rope_adjacent, start));
 }
 
 }  // namespace penstock

@@ -11,4 +11,11 @@ RmsNorm::RmsNorm(std::int64_t width, double eps)
 
 at::Tensor RmsNorm::forward(const at::Tensor& x) { return ops::rms_norm(x, weight_, eps_); }
 
+at::Tensor RmsNorm::forward(Residual& x) {
+  if (!x.delta.defined()) return forward(x.stream);
+  auto [sum, normed] = ops::add_rms_norm(x.stream, x.delta, weight_, eps_);
+  x = {.stream = sum};
+  return normed;
+}
+
 }  // namespace penstock

@@ -1,4 +1,4 @@
-// Normalisation layers.
+// Normalisation layers, and the residual stream that they read.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -7,12 +7,22 @@
 
 namespace penstock {
 
+/// The residual stream, and what the last sub-layer adds to it: the state is their sum. The norm
+/// that reads it next does the addition, in the same sweep.
+struct Residual {
+  at::Tensor stream;
+  at::Tensor delta = {};  ///< undefined: nothing is pending
+  at::Tensor sum() const { return delta.defined() ? stream + delta : stream; }
+};
+
 /// Root-mean-square norm with a trained gain (1 at the start).  See ops::rms_norm.
 class RmsNorm : public torch::nn::Module {
  public:
   RmsNorm(std::int64_t width, double eps);
   /// @param x [..., d].  @return the same shape.
   at::Tensor forward(const at::Tensor& x);
+  /// Of the sum, which becomes the stream.
+  at::Tensor forward(Residual& x);
 
  private:
   at::Tensor weight_;  // [d]

@@ -18,7 +18,6 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, std::int64_t moe_index,
                        .kv_heads = config.kv_heads,
                        .head_dim = config.head_dim,
                        .qkv_bias = config.qkv_bias,
-                       .rope_base = config.rope_base,
                        .rope_adjacent = config.rope_adjacent,
                        .init_std = config.weight_std(config.d_model),
                        .output_std = config.output_std(config.heads * config.head_dim)}));
@@ -33,16 +32,20 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, std::int64_t moe_index,
                                                                 config.output_std(config.d_ffn)));
 }
 
-at::Tensor DecoderLayer::forward(const at::Tensor& x, const at::Tensor& positions,
-                                 const std::optional<at::Tensor>& start,
-                                 const RoutingContext& context,
-                                 std::optional<RoutingResult>& routing) {
-  const at::Tensor h = x + self_attn_->forward(input_layernorm_->forward(x), positions, start);
-  const at::Tensor normed = post_attention_layernorm_->forward(h);
-  if (!moe_) return h + mlp_->forward(normed);
-  MoeOutput out = moe_->forward(normed, context);
-  routing = std::move(out.routing);
-  return h + out.y;
+Residual DecoderLayer::forward(Residual x, const at::Tensor& rotation,
+                               const std::optional<at::Tensor>& start,
+                               const RoutingContext& context,
+                               std::optional<RoutingResult>& routing) {
+  x.delta = self_attn_->forward(input_layernorm_->forward(x), rotation, start);
+  const at::Tensor normed = post_attention_layernorm_->forward(x);
+  if (moe_) {
+    MoeOutput out = moe_->forward(normed, context);
+    routing = std::move(out.routing);
+    x.delta = out.y;
+  } else {
+    x.delta = mlp_->forward(normed);
+  }
+  return x;
 }
 
 Decoder::Decoder(const ModelConfig& config) : config_(config.resolved()) {
@@ -71,15 +74,15 @@ DecoderOutput Decoder::forward(const DecoderInput& input, const RoutingContext& 
   RoutingContext complete = context;
   complete.sequence_length = input.tokens.size(1);
   complete.token_ids = input.tokens.reshape({-1});
-  const at::Tensor positions =
-      torch::arange(input.tokens.size(1), input.tokens.options().dtype(torch::kInt64));
   DecoderOutput out;
-  at::Tensor x = ops::embedding(embed_tokens_, input.tokens);  // [B, T, d]
+  Residual x{.stream = ops::embedding(embed_tokens_, input.tokens)};  // [B, T, d]
+  const at::Tensor rotation = ops::rotation_table(input.tokens.size(1), config_.head_dim,
+                                                  config_.rope_base, x.stream.options());
   std::int64_t moe_index = 0;
   for (std::int64_t i = 0; i < config_.layers; ++i) {
     std::optional<RoutingResult> routing;
-    x = layers_[i]->forward(x, positions, input.starts, complete, routing);
-    if (hidden_tap) hidden_tap(i, x);
+    x = layers_[i]->forward(x, rotation, input.starts, complete, routing);
+    if (hidden_tap) hidden_tap(i, x.sum());
     if (!routing) continue;
     if (routing->loss.defined())
       out.auxiliary_loss =

@@ -39,9 +39,8 @@ class DecoderLayer : public torch::nn::Module {
   /// `moe_index` counts MoE layers; -1 for a dense layer.
   DecoderLayer(const ModelConfig& config, std::int64_t moe_index,
                const std::vector<std::shared_ptr<Balancer>>& balancers);
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& positions,
-                     const std::optional<at::Tensor>& start, const RoutingContext& context,
-                     std::optional<RoutingResult>& routing);
+  Residual forward(Residual x, const at::Tensor& rotation, const std::optional<at::Tensor>& start,
+                   const RoutingContext& context, std::optional<RoutingResult>& routing);
   /// Null for a dense layer.
   MoeLayer* moe() { return moe_.get(); }
 

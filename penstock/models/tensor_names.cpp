@@ -12,7 +12,7 @@ bool ends_with(const std::string& text, const std::string& tail) {
          text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
 }
 
-/// "layer_3.self_attn.q_proj.weight" -> "model.layers.3.self_attn.q_proj.weight".
+/// "layer_3.self_attn.o_proj.weight" -> "model.layers.3.self_attn.o_proj.weight".
 std::string file_name(const std::string& name) {
   if (name == "embed_tokens") return "model.embed_tokens.weight";
   if (name == "lm_head") return "lm_head.weight";
@@ -28,7 +28,16 @@ void add_gate_up(const std::string& stem, const at::Tensor& fused,
   out[stem + "up_proj.weight"] = fused.narrow(0, f, f);
 }
 
-void add(const std::string& name, const at::Tensor& tensor,
+/// Weight or bias, by `tail`.
+void add_qkv(const std::string& stem, const std::string& tail, const at::Tensor& fused,
+             const ModelConfig& config, std::map<std::string, at::Tensor>& out) {
+  const std::int64_t q = config.heads * config.head_dim, kv = config.kv_heads * config.head_dim;
+  out[stem + "q_proj" + tail] = fused.narrow(0, 0, q);
+  out[stem + "k_proj" + tail] = fused.narrow(0, q, kv);
+  out[stem + "v_proj" + tail] = fused.narrow(0, q + kv, kv);
+}
+
+void add(const std::string& name, const at::Tensor& tensor, const ModelConfig& config,
          std::map<std::string, at::Tensor>& out) {
   const std::string full = file_name(name);
   const auto stem = [&](const std::string& tail) {
@@ -44,6 +53,10 @@ void add(const std::string& name, const at::Tensor& tensor,
     add_gate_up(stem("gate_up"), tensor, out);
   } else if (ends_with(name, "mlp.down")) {
     out[stem("down") + "down_proj.weight"] = tensor;
+  } else if (ends_with(name, "self_attn.qkv_proj.weight")) {
+    add_qkv(stem("qkv_proj.weight"), ".weight", tensor, config, out);
+  } else if (ends_with(name, "self_attn.qkv_proj.bias")) {
+    add_qkv(stem("qkv_proj.bias"), ".bias", tensor, config, out);
   } else if (ends_with(name, "mlp.router.scorer.weight")) {
     out[stem("router.scorer.weight") + "gate.weight"] = tensor;
   } else {
@@ -55,8 +68,11 @@ void add(const std::string& name, const at::Tensor& tensor,
 
 std::map<std::string, at::Tensor> file_tensors(Decoder& model) {
   std::map<std::string, at::Tensor> out;
-  for (const auto& item : model.named_parameters()) add(item.key(), item.value().detach(), out);
-  for (const auto& item : model.named_buffers()) add(item.key(), item.value().detach(), out);
+  const ModelConfig& config = model.config();
+  for (const auto& item : model.named_parameters())
+    add(item.key(), item.value().detach(), config, out);
+  for (const auto& item : model.named_buffers())
+    add(item.key(), item.value().detach(), config, out);
   return out;
 }
 

@@ -1,5 +1,5 @@
 // Causal attention: checks, implementations, gradient, dispatcher registration. The backward pass
-// keeps q, k, v, y and one number per row.
+// keeps qkv, y and one number per row.
 #include "penstock/ops/causal_attention.h"
 
 #include <ATen/ATen.h>
@@ -11,36 +11,44 @@
 #include "penstock/ops/ops.h"
 
 namespace penstock::ops {
+
+std::string describe(const AttentionOptions& options) {
+  return concat("H ", options.heads, ", G ", options.kv_heads,
+                options.rotation.defined() ? ", rotated" : "",
+                options.start.defined() ? ", with borders" : "");
+}
+
+double bytes_of(const AttentionOptions& options) {
+  return bytes_of(options.rotation) + bytes_of(options.start);
+}
+
 namespace {
 
-using Forward = AttentionResult(const at::Tensor&, const at::Tensor&, const at::Tensor&, double,
-                                const at::Tensor&);
-using Backward = AttentionGradient(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                                   const at::Tensor&, const at::Tensor&, const at::Tensor&, double,
-                                   const at::Tensor&);
-using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, double,
-                             const c10::optional<at::Tensor>&);
+using Forward = AttentionResult(const at::Tensor&, const AttentionOptions&);
+using Backward = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                            const at::Tensor&, const AttentionOptions&);
+using MaybeTensor = c10::optional<at::Tensor>;
+using Signature = at::Tensor(const at::Tensor&, std::int64_t, std::int64_t, double,
+                             const MaybeTensor&, bool, const MaybeTensor&);
 
 /// `products` of 2·hd FLOPs for each pair of positions that may attend, in each head.
-Cost attention_cost(const at::Tensor& q, const at::Tensor& start, int products) {
-  const auto length = static_cast<double>(q.size(1));
-  double pairs = static_cast<double>(q.size(0)) * length * (length + 1) / 2;
-  if (start.defined()) pairs -= start.sum().item<double>();
-  return {.flops = 2.0 * products * pairs * static_cast<double>(q.size(2) * q.size(3))};
+Cost attention_cost(const at::Tensor& qkv, const AttentionOptions& options, int products) {
+  const auto length = static_cast<double>(qkv.size(1));
+  double pairs = static_cast<double>(qkv.size(0)) * length * (length + 1) / 2;
+  if (options.start.defined()) pairs -= options.start.sum().item<double>();
+  const auto width = static_cast<double>(options.heads * options.head_dim(qkv));
+  return {.flops = 2.0 * products * pairs * width};
 }
 
 const Implementations<Forward>& forward_list() {
   static const Implementations<Forward> list(
       "causal_attention",
-      {{"cpu",
-        [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double,
-           const at::Tensor&) {
-          return cpu::declines({q, k, v});
-        },
+      {{"cpu", [](const at::Tensor& qkv, const AttentionOptions&) { return cpu::declines({qkv}); },
         cpu::causal_attention},
        {"reference", nullptr, reference::causal_attention}},
-      [](const at::Tensor& q, const at::Tensor&, const at::Tensor&, double,
-         const at::Tensor& start) { return attention_cost(q, start, 2); });
+      [](const at::Tensor& qkv, const AttentionOptions& options) {
+        return attention_cost(qkv, options, 2);
+      });
   return list;
 }
 
@@ -48,88 +56,117 @@ const Implementations<Backward>& backward_list() {
   static const Implementations<Backward> list(
       "causal_attention.backward",
       {{"cpu",
-        [](const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-           const at::Tensor&, const at::Tensor&, double, const at::Tensor&) {
-          return cpu::declines({grad, q, k, v});
+        [](const at::Tensor& grad, const at::Tensor& qkv, const at::Tensor&, const at::Tensor&,
+           const AttentionOptions&) {
+          return cpu::declines({grad, qkv});
         },
         cpu::causal_attention_backward},
        {"reference", nullptr, reference::causal_attention_backward}},
-      [](const at::Tensor&, const at::Tensor& q, const at::Tensor&, const at::Tensor&,
-         const at::Tensor&, const at::Tensor&, double,
-         const at::Tensor& start) { return attention_cost(q, start, 4); });
+      [](const at::Tensor&, const at::Tensor& qkv, const at::Tensor&, const at::Tensor&,
+         const AttentionOptions& options) { return attention_cost(qkv, options, 4); });
   return list;
 }
 
-void check_start(const at::Tensor& start, const at::Tensor& q) {
-  PENSTOCK_CHECK(start.scalar_type() == at::kLong && start.sizes() == q.sizes().slice(0, 2) &&
-                     start.device() == q.device(),
+void check_start(const at::Tensor& start, const at::Tensor& qkv) {
+  PENSTOCK_CHECK(start.scalar_type() == at::kLong && start.sizes() == qkv.sizes().slice(0, 2) &&
+                     start.device() == qkv.device(),
                  "[causal_attention] start ", start.sizes(),
-                 " must be i64 [B, T], on q's device, for q ", q.sizes());
+                 " must be i64 [B, T], on qkv's device, for qkv ", qkv.sizes());
   if (!start.is_cpu()) return;  // reading it would wait for the device
   const auto rows = start.contiguous();
   const std::int64_t* first = rows.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < rows.numel(); ++i)
-    PENSTOCK_CHECK(first[i] >= 0 && first[i] <= i % q.size(1), "[causal_attention] row ",
-                   i % q.size(1), " of sequence ", i / q.size(1), " starts at ", first[i],
+    PENSTOCK_CHECK(first[i] >= 0 && first[i] <= i % qkv.size(1), "[causal_attention] row ",
+                   i % qkv.size(1), " of sequence ", i / qkv.size(1), " starts at ", first[i],
                    "; it must start between 0 and itself");
 }
 
-AttentionResult checked_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                double scale, const at::Tensor& start) {
-  PENSTOCK_CHECK(q.dim() == 4 && k.dim() == 4 && k.sizes() == v.sizes() &&
-                     q.sizes().slice(0, 2) == k.sizes().slice(0, 2) && q.size(3) == k.size(3),
-                 "[causal_attention] q ", q.sizes(), " must be [B, T, H, hd], k ", k.sizes(),
-                 " and v ", v.sizes(), " [B, T, Hkv, hd]");
-  PENSTOCK_CHECK(k.size(2) > 0 && q.size(2) % k.size(2) == 0, "[causal_attention] ", q.size(2),
-                 " query heads are not a multiple of ", k.size(2), " key/value heads");
-  check_same_kind({q, k, v}, "causal_attention");
-  if (start.defined()) check_start(start, q);
-  return forward_list().run(q, k, v, scale, start);
+void check(const at::Tensor& qkv, const AttentionOptions& options) {
+  const std::int64_t heads = options.heads, kv_heads = options.kv_heads;
+  PENSTOCK_CHECK(kv_heads > 0 && heads > 0 && heads % kv_heads == 0, "[causal_attention] ", heads,
+                 " query heads are not a positive multiple of ", kv_heads, " key/value heads");
+  PENSTOCK_CHECK(qkv.dim() == 3 && qkv.size(2) > 0 && qkv.size(2) % (heads + 2 * kv_heads) == 0,
+                 "[causal_attention] qkv ", qkv.sizes(), " must be [B, T, (H+2G)·hd] for H ", heads,
+                 " and G ", kv_heads);
+  const std::int64_t hd = options.head_dim(qkv);
+  const at::Tensor& rotation = options.rotation;
+  check_same_kind({qkv, rotation}, "causal_attention");
+  if (rotation.defined())
+    PENSTOCK_CHECK(rotation.dim() == 2 && rotation.size(0) == qkv.size(1) &&
+                       rotation.size(1) == hd && hd % 2 == 0,
+                   "[causal_attention] rotation ", rotation.sizes(),
+                   " must be [T, hd] with hd even, for qkv ", qkv.sizes(), " and hd ", hd);
+  if (options.start.defined()) check_start(options.start, qkv);
 }
 
-at::Tensor value(const c10::optional<at::Tensor>& tensor) {
-  return tensor ? *tensor : at::Tensor();
+AttentionOptions options_of(std::int64_t heads, std::int64_t kv_heads, double scale,
+                            const MaybeTensor& rotation, bool rope_adjacent,
+                            const MaybeTensor& start) {
+  return {.heads = heads,
+          .kv_heads = kv_heads,
+          .scale = scale,
+          .rotation = rotation ? *rotation : at::Tensor(),
+          .rope_adjacent = rope_adjacent,
+          .start = start ? *start : at::Tensor()};
 }
 
-at::Tensor forward_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                          double scale, const c10::optional<at::Tensor>& start) {
-  return std::get<0>(checked_forward(q, k, v, scale, value(start)));
+AttentionResult checked_forward(const at::Tensor& qkv, const AttentionOptions& options) {
+  check(qkv, options);
+  return forward_list().run(qkv, options);
+}
+
+at::Tensor forward_kernel(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                          double scale, const MaybeTensor& rotation, bool rope_adjacent,
+                          const MaybeTensor& start) {
+  return std::get<0>(
+      checked_forward(qkv, options_of(heads, kv_heads, scale, rotation, rope_adjacent, start)));
 }
 
 class CausalAttention : public torch::autograd::Function<CausalAttention> {
  public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& q,
-                            const at::Tensor& k, const at::Tensor& v, double scale,
-                            const c10::optional<at::Tensor>& start) {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& qkv,
+                            const AttentionOptions& options) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [y, logsumexp] = checked_forward(q, k, v, scale, value(start));
-    context->save_for_backward({q, k, v, y, logsumexp, value(start)});
-    context->saved_data["scale"] = scale;
+    const auto [y, logsumexp] = checked_forward(qkv, options);
+    context->save_for_backward({qkv, y, logsumexp, options.rotation, options.start});
+    context->saved_data["heads"] = options.heads;
+    context->saved_data["kv_heads"] = options.kv_heads;
+    context->saved_data["scale"] = options.scale;
+    context->saved_data["rope_adjacent"] = options.rope_adjacent;
     return y;
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     const auto saved = context->get_saved_variables();
-    const auto [dq, dk, dv] =
-        backward_list().run(grads[0], saved[0], saved[1], saved[2], saved[3], saved[4],
-                            context->saved_data["scale"].toDouble(), saved[5]);
-    return {dq, dk, dv, {}, {}};
+    const AttentionOptions options = {
+        .heads = context->saved_data["heads"].toInt(),
+        .kv_heads = context->saved_data["kv_heads"].toInt(),
+        .scale = context->saved_data["scale"].toDouble(),
+        .rotation = saved[3],
+        .rope_adjacent = context->saved_data["rope_adjacent"].toBool(),
+        .start = saved[4]};
+    return {backward_list().run(grads[0], saved[0], saved[1], saved[2], options), {}};
   }
 };
 
-at::Tensor autograd_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           double scale, const c10::optional<at::Tensor>& start) {
-  if (needs_gradient(q, k, v)) return CausalAttention::apply(q, k, v, scale, start);
+at::Tensor autograd_kernel(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                           double scale, const MaybeTensor& rotation, bool rope_adjacent,
+                           const MaybeTensor& start) {
+  if (needs_gradient(qkv))
+    return CausalAttention::apply(
+        qkv, options_of(heads, kv_heads, scale, rotation, rope_adjacent, start));
   const at::AutoDispatchBelowADInplaceOrView below;
-  return forward_kernel(q, k, v, scale, start);
+  return forward_kernel(qkv, heads, kv_heads, scale, rotation, rope_adjacent, start);
 }
 
 }  // namespace
 
-at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            double scale, const std::optional<at::Tensor>& start) {
+at::Tensor causal_attention(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                            double scale, const std::optional<at::Tensor>& rotation,
+                            bool rope_adjacent, const std::optional<at::Tensor>& start) {
   static const auto handle = dispatcher_handle<Signature>("causal_attention");
-  return handle.call(q, k, v, scale, to_dispatcher(start));
+  return handle.call(qkv, heads, kv_heads, scale, to_dispatcher(rotation), rope_adjacent,
+                     to_dispatcher(start));
 }
 
 }  // namespace penstock::ops

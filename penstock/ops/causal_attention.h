@@ -1,4 +1,4 @@
-// Kernels of causal attention. Not public: callers use ops.h. `start` is undefined where absent.
+// Kernels of causal attention. Not public: callers use ops.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,30 +8,41 @@
 
 namespace penstock::ops {
 
-/// y [B, T, H, hd] and the logsumexp of each row's scores [B, H, T].
+/// How the rows of a packed projection [B, T, (H+2G)·hd] are read: H query heads, then G key heads,
+/// then G value heads.  `rotation` [T, hd] and `start` [B, T] are undefined where absent.
+struct AttentionOptions {
+  std::int64_t heads = 0, kv_heads = 0;
+  double scale = 1;
+  at::Tensor rotation;
+  bool rope_adjacent = false;
+  at::Tensor start;
+
+  std::int64_t head_dim(const at::Tensor& qkv) const {
+    return qkv.size(2) / (heads + 2 * kv_heads);
+  }
+};
+std::string describe(const AttentionOptions& options);
+double bytes_of(const AttentionOptions& options);
+
+/// y [B, T, H·hd] and the logsumexp of each row's scores [B, H, T].
 using AttentionResult = std::tuple<at::Tensor, at::Tensor>;
-/// Gradients of q, k and v.
-using AttentionGradient = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 namespace reference {
-AttentionResult causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                 double scale, const at::Tensor& start);
-AttentionGradient causal_attention_backward(const at::Tensor& grad, const at::Tensor& q,
-                                            const at::Tensor& k, const at::Tensor& v,
-                                            const at::Tensor& y, const at::Tensor& logsumexp,
-                                            double scale, const at::Tensor& start);
+AttentionResult causal_attention(const at::Tensor& qkv, const AttentionOptions& options);
+/// The gradient of qkv.
+at::Tensor causal_attention_backward(const at::Tensor& grad, const at::Tensor& qkv,
+                                     const at::Tensor& y, const at::Tensor& logsumexp,
+                                     const AttentionOptions& options);
 }  // namespace reference
 
 namespace cpu {
 /// Blocks of rows against tiles of keys; memory per thread is linear in T.  Threads divide
 /// (sequence, key/value head) pairs: equal for any number of threads.
-AttentionResult causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                 double scale, const at::Tensor& start);
+AttentionResult causal_attention(const at::Tensor& qkv, const AttentionOptions& options);
 /// Recomputes the weights tile by tile from the logsumexp.
-AttentionGradient causal_attention_backward(const at::Tensor& grad, const at::Tensor& q,
-                                            const at::Tensor& k, const at::Tensor& v,
-                                            const at::Tensor& y, const at::Tensor& logsumexp,
-                                            double scale, const at::Tensor& start);
+at::Tensor causal_attention_backward(const at::Tensor& grad, const at::Tensor& qkv,
+                                     const at::Tensor& y, const at::Tensor& logsumexp,
+                                     const AttentionOptions& options);
 }  // namespace cpu
 
 }  // namespace penstock::ops

@@ -6,9 +6,9 @@ TORCH_LIBRARY(penstock, m) {
   m.def("linear(Tensor x, Tensor w, Tensor? b=None) -> Tensor");
   m.def("rms_norm(Tensor x, Tensor gain, float eps) -> Tensor");
   m.def("add_rms_norm(Tensor x, Tensor delta, Tensor gain, float eps) -> (Tensor, Tensor)");
-  m.def("rope(Tensor x, Tensor positions, float base, bool adjacent=False) -> Tensor");
   m.def(
-      "causal_attention(Tensor q, Tensor k, Tensor v, float scale, Tensor? start=None) -> Tensor");
+      "causal_attention(Tensor qkv, int heads, int kv_heads, float scale, Tensor? rotation=None, "
+      "bool rope_adjacent=False, Tensor? start=None) -> Tensor");
   m.def("swiglu(Tensor x) -> Tensor");
   m.def(
       "linear_cross_entropy(Tensor hidden, Tensor w, Tensor targets, int logits_bytes=33554432) -> "

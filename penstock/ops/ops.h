@@ -30,19 +30,23 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps);
 std::tuple<at::Tensor, at::Tensor> add_rms_norm(const at::Tensor& x, const at::Tensor& delta,
                                                 const at::Tensor& gain, double eps);
 
-/// Rotary position embedding, half-split pairs (i, i + hd/2) as in Hugging Face's Llama, or
-/// adjacent pairs (2i, 2i+1) when `adjacent`.  Angle of pair i at position p: p · base^(−2i/hd)
-/// @param x [B, T, H, hd];  @param positions [B, T] or [T] i64.  Gradient: x.
-at::Tensor rope(const at::Tensor& x, const at::Tensor& positions, double base,
-                bool adjacent = false);
-
-/// Causal softmax attention with grouped queries: head h reads key/value head h / (H/Hkv).
+/// Causal softmax attention over a packed projection, with grouped queries and rotary positions:
+/// head h reads key/value head h / (H/G).
 ///   y_t = Σ_{s ≤ t} softmax_s(q_t·k_s · scale) v_s,   s ≥ start[b, t] where given
-/// @param q [B, T, H, hd];  @param k, v [B, T, Hkv, hd]
+/// @param qkv [B, T, (H+2G)·hd] f32|f64: H query heads, G key heads, G value heads
+/// @param rotation [T, hd]: see rotation_table; queries and keys are turned by it.  nullopt: not
+/// @param rope_adjacent turns the pairs (2i, 2i+1), else (i, i + hd/2) as Hugging Face's Llama does
 /// @param start [B, T] i64: first position that row t may read (document borders), or nullopt
-/// @return [B, T, H, hd].  Gradient: q, k, v.
-at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            double scale, const std::optional<at::Tensor>& start = std::nullopt);
+/// @return [B, T, H·hd].  Gradient: qkv.
+at::Tensor causal_attention(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                            double scale, const std::optional<at::Tensor>& rotation = std::nullopt,
+                            bool rope_adjacent = false,
+                            const std::optional<at::Tensor>& start = std::nullopt);
+
+/// Cosines, then sines, of the rotary angles of each position, computed in f64 and rounded once:
+/// angle of pair i at position p: p · base^(−2i/hd).  @return [length, hd], typed by `options`.
+at::Tensor rotation_table(std::int64_t length, std::int64_t head_dim, double base,
+                          const at::TensorOptions& options = {});
 
 /// Gated unit of a fused projection.  y = silu(x[..., :f]) · x[..., f:]
 /// @param x [..., 2f].  @return [..., f].  Gradient: x.

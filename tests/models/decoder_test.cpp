@@ -48,6 +48,18 @@ TEST(Decoder, IsCausal) {
   }
 }
 
+TEST(Decoder, PositionsMatter) {
+  // With one layer and no rotation, the last row would not see the order of those before it.
+  torch::manual_seed(8);
+  ModelConfig config = tiny("dense");
+  config.layers = 1;
+  Decoder model(config);
+  model.to(torch::kDouble);
+  const at::Tensor ids = torch::tensor({1, 2, 3, 4}, torch::kInt64).view({1, 4});
+  const at::Tensor swapped = torch::tensor({2, 1, 3, 4}, torch::kInt64).view({1, 4});
+  EXPECT_FALSE(torch::allclose(logits(model, ids)[3], logits(model, swapped)[3], 0, 1e-6));
+}
+
 TEST(Decoder, RowsOfABatchDoNotMix) {
   torch::manual_seed(2);
   Decoder model(tiny("topk"));
@@ -69,6 +81,35 @@ TEST(Decoder, IsolatedDocumentsSeeNothingBeforeTheirStart) {
   const at::Tensor after = logits(model, ids, starts);
   EXPECT_TRUE(torch::allclose(before.narrow(0, 3, 5), after.narrow(0, 3, 5), 0, 1e-12));
   EXPECT_FALSE(torch::allclose(before[2], after[2], 0, 1e-6));
+}
+
+TEST(Decoder, HiddenTapSeesTheStreamAfterEachLayer) {
+  torch::manual_seed(7);
+  Decoder model(tiny("topk"));
+  model.to(torch::kDouble);
+  std::map<std::string, at::Tensor> memory;
+  for (auto& item : model.named_parameters()) memory[item.key()] = item.value().detach();
+  std::vector<at::Tensor> hidden;
+  torch::NoGradGuard no_grad;
+  const at::Tensor ids = tokens(2, 5);
+  const at::Tensor out =
+      model
+          .forward({.tokens = ids}, {}, {},
+                   [&](std::int64_t, const at::Tensor& h) { hidden.push_back(h); })
+          .logits;
+  ASSERT_EQ(hidden.size(), 2u);
+  // What the head reads is the last layer's, normed.
+  const at::Tensor last = hidden[1].view({-1, 16});
+  const at::Tensor normed = last * (last.square().mean(-1, true) + model.config().norm_eps).rsqrt();
+  EXPECT_TRUE(torch::allclose(normed.matmul(memory.at("lm_head").t()), out, 1e-9, 1e-12));
+  // A model whose second layer adds nothing ends where the first did.
+  memory.at("layer_1.self_attn.o_proj.weight").zero_();
+  memory.at("layer_1.mlp.experts.down").zero_();
+  const at::Tensor first = hidden[0];
+  hidden.clear();
+  model.forward({.tokens = ids}, {}, {},
+                [&](std::int64_t, const at::Tensor& h) { hidden.push_back(h); });
+  EXPECT_TRUE(torch::allclose(hidden[1], first, 0, 1e-12));
 }
 
 TEST(Decoder, WholeModelGradientAgreesWithFiniteDifferences) {
@@ -117,6 +158,28 @@ TEST(TensorNames, RoundTripAndFuseAsHuggingFaceNames) {
   EXPECT_FALSE(torch::equal(logits(source, ids), logits(target, ids)));
   load_file_tensors(target, tensors, "test");
   EXPECT_TRUE(torch::equal(logits(source, ids), logits(target, ids)));
+}
+
+TEST(TensorNames, SplitsTheFusedProjectionOfQueriesKeysAndValues) {
+  torch::manual_seed(6);
+  ModelConfig config = tiny("dense");
+  config.qkv_bias = true;
+  Decoder model(config);
+  std::map<std::string, at::Tensor> memory;
+  for (auto& item : model.named_parameters()) memory[item.key()] = item.value().detach();
+  const auto tensors = file_tensors(model);
+  for (const char* tail : {"weight", "bias"}) {
+    const std::string stem = "model.layers.1.self_attn.";
+    const at::Tensor fused = memory.at(std::string("layer_1.self_attn.qkv_proj.") + tail);
+    fused.normal_();  // biases start at zero
+    EXPECT_EQ(fused.size(0), 16 + 8 + 8);
+    std::vector<at::Tensor> parts;
+    for (const char* part : {"q_proj.", "k_proj.", "v_proj."})
+      parts.push_back(tensors.at(stem + part + tail));
+    EXPECT_EQ(parts[0].size(0), 16);
+    EXPECT_TRUE(torch::equal(torch::cat(parts), fused)) << tail;
+    EXPECT_FALSE(tensors.count(stem + "qkv_proj." + tail));
+  }
 }
 
 TEST(TensorNames, NamesTheMissingUnknownAndMisshaped) {

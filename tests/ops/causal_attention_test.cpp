@@ -14,10 +14,22 @@ namespace {
 
 using namespace penstock::testing;
 
-TensorFunction attention(double scale) {
-  return [scale](const std::vector<at::Tensor>& in) {
-    return in.size() > 3 ? ops::causal_attention(in[0], in[1], in[2], scale, in[3])
-                         : ops::causal_attention(in[0], in[1], in[2], scale);
+struct Case {
+  std::int64_t batch, length, heads, kv_heads, hd;
+  at::Tensor qkv() const { return normal({batch, length, (heads + 2 * kv_heads) * hd}); }
+  double scale() const { return 1 / std::sqrt(static_cast<double>(hd)); }
+};
+
+enum class Turn { kNone, kHalves, kAdjacent };
+
+/// Of in[0]; in[1], where given, is `start`.
+TensorFunction attention(const Case& c, double scale, Turn turn = Turn::kNone) {
+  return [=](const std::vector<at::Tensor>& in) {
+    std::optional<at::Tensor> rotation, start;
+    if (turn != Turn::kNone) rotation = ops::rotation_table(c.length, c.hd, 100.0, in[0].options());
+    if (in.size() > 1) start = in[1];
+    return ops::causal_attention(in[0], c.heads, c.kv_heads, scale, rotation,
+                                 turn == Turn::kAdjacent, start);
   };
 }
 
@@ -31,97 +43,154 @@ at::Tensor borders(std::int64_t batch, std::int64_t length, std::int64_t period)
 }
 
 TEST(CausalAttention, WorkedByHand) {
-  // One head, hd = 1, scale 1.  Row 0 reads only itself.  Row 1 has q = 1 and scores (0, ln 3), so
-  // weights (1/4, 3/4) on the values (2, 6): 5.
-  const auto q = torch::tensor({5.0, 1.0}, at::kDouble).view({1, 2, 1, 1});
-  const auto k = torch::tensor({0.0, std::log(3.0)}, at::kDouble).view({1, 2, 1, 1});
-  const auto v = torch::tensor({2.0, 6.0}, at::kDouble).view({1, 2, 1, 1});
+  // One head, hd = 1, scale 1; each row holds q, k, v.  Row 0 reads only itself.  Row 1 has q = 1
+  // and scores (0, ln 3), so weights (1/4, 3/4) on the values (2, 6): 5.
+  const auto qkv = torch::tensor({5.0, 0.0, 2.0, 1.0, std::log(3.0), 6.0}, at::kDouble);
   for (const auto type : {at::kDouble, at::kFloat}) {
-    const auto y = ops::causal_attention(q.to(type), k.to(type), v.to(type), 1.0);
-    EXPECT_NEAR(y[0][0][0][0].item<double>(), 2.0, 1e-6);
-    EXPECT_NEAR(y[0][1][0][0].item<double>(), 5.0, 1e-6);
+    const auto packed = qkv.to(type).view({1, 2, 3});
+    const auto y = ops::causal_attention(packed, 1, 1, 1.0);
+    EXPECT_NEAR(y[0][0][0].item<double>(), 2.0, 1e-6);
+    EXPECT_NEAR(y[0][1][0].item<double>(), 5.0, 1e-6);
     const auto start = torch::tensor({0, 1}, at::kLong).view({1, 2});
-    const auto split = ops::causal_attention(q.to(type), k.to(type), v.to(type), 1.0, start);
-    EXPECT_NEAR(split[0][1][0][0].item<double>(), 6.0, 1e-6);
+    const auto split = ops::causal_attention(packed, 1, 1, 1.0, std::nullopt, false, start);
+    EXPECT_NEAR(split[0][1][0].item<double>(), 6.0, 1e-6);
   }
+}
+
+TEST(CausalAttention, HeadsReadTheirGroupsKeysAndValues) {
+  // Four query heads, two of keys and values, hd = 1, one position: y_h = v of the group.
+  for (const auto type : {at::kDouble, at::kFloat}) {
+    const auto qkv = torch::tensor({1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}, type).view({1, 1, 8});
+    const auto y = ops::causal_attention(qkv, 4, 2, 1.0).view({4});
+    EXPECT_TRUE(torch::allclose(y, torch::tensor({7.0, 7.0, 8.0, 8.0}, type)));
+  }
+}
+
+TEST(CausalAttention, RotationWorkedByHand) {
+  // Row 1 of one head with hd = 4, turned by the angles 1 and 0.1 (base 100), reads rows 0, which
+  // is not turned, and 1.  The score with row 1 is q·k unturned; that with row 0 is (turned q)·k.
+  const std::vector<double> q = {1, 2, 3, 4}, k = {0.5, -1, 0.25, 0.75};
+  const double c0 = std::cos(1.0), s0 = std::sin(1.0), c1 = std::cos(0.1), s1 = std::sin(0.1);
+  const std::vector<double> halves = {q[0] * c0 - q[2] * s0, q[1] * c1 - q[3] * s1,
+                                      q[2] * c0 + q[0] * s0, q[3] * c1 + q[1] * s1};
+  const std::vector<double> adjacent = {q[0] * c0 - q[1] * s0, q[1] * c0 + q[0] * s0,
+                                        q[2] * c1 - q[3] * s1, q[3] * c1 + q[2] * s1};
+  for (const bool pairs : {false, true}) {
+    double far = 0, near = 0;
+    for (int i = 0; i < 4; ++i) {
+      far += (pairs ? adjacent : halves)[i] * k[i];
+      near += q[i] * k[i];
+    }
+    const double first = std::exp(far) / (std::exp(far) + std::exp(near));
+    for (const auto type : {at::kDouble, at::kFloat}) {
+      auto qkv = torch::zeros({1, 2, 12}, type);
+      for (int i = 0; i < 4; ++i) {
+        qkv[0][1][i] = q[i];
+        qkv[0][0][4 + i] = qkv[0][1][4 + i] = k[i];
+      }
+      qkv[0][0][8] = 1.0;  // so that y_1's first element is row 0's weight
+      const auto y = ops::causal_attention(qkv, 1, 1, 1.0,
+                                           ops::rotation_table(2, 4, 100.0, qkv.options()), pairs);
+      EXPECT_NEAR(y[0][1][0].item<double>(), first, 1e-6);
+    }
+  }
+}
+
+TEST(RotationTable, HoldsCosinesThenSines) {
+  // hd = 4, base 100: the pairs turn by p and p/10.
+  const auto table = ops::rotation_table(4, 4, 100.0, torch::kDouble);
+  const std::vector<double> row = {std::cos(3.0), std::cos(0.3), std::sin(3.0), std::sin(0.3)};
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(table[3][i].item<double>(), row[i], 1e-12);
+  EXPECT_EQ(ops::rotation_table(0, 4, 100.0).sizes(), (at::IntArrayRef{0, 4}));
+  EXPECT_TRUE(torch::equal(ops::rotation_table(300, 8, 1e4),
+                           ops::rotation_table(300, 8, 1e4, torch::kDouble).to(torch::kFloat)));
+  EXPECT_THROW(ops::rotation_table(4, 5, 100.0), Error);
+  EXPECT_THROW(ops::rotation_table(4, 4, 0.0), Error);
 }
 
 TEST(CausalAttention, GradientsOfTheReference) {
-  const auto q = normal({2, 5, 4, 3}), k = normal({2, 5, 2, 3}), v = normal({2, 5, 2, 3});
-  auto report = check_gradients(attention(0.7), {q, k, v});
-  EXPECT_LT(report.error, 1e-7) << report.where;
-  report = check_gradients(attention(0.7), {q, k, v, borders(2, 5, 3)});
-  EXPECT_LT(report.error, 1e-7) << report.where;
-}
-
-TEST(CausalAttention, FastPathOnOddShapes) {
-  struct Shape {
-    std::int64_t batch, length, heads, kv_heads, hd;
-  };
-  for (const auto& s : std::vector<Shape>{{1, 1, 1, 1, 8},
-                                          {2, 31, 4, 2, 8},
-                                          {1, 33, 3, 3, 32},
-                                          {2, 64, 2, 1, 64},
-                                          {1, 97, 4, 4, 96},
-                                          {3, 130, 4, 2, 32},
-                                          {1, 200, 2, 1, 128},
-                                          {2, 17, 2, 2, 1},
-                                          {1, 70, 5, 1, 6}}) {
-    SCOPED_TRACE(
-        concat("B=", s.batch, " T=", s.length, " H=", s.heads, " Hkv=", s.kv_heads, " hd=", s.hd));
-    const auto q = normal({s.batch, s.length, s.heads, s.hd});
-    const auto k = normal({s.batch, s.length, s.kv_heads, s.hd});
-    const auto v = normal({s.batch, s.length, s.kv_heads, s.hd});
-    const double scale = 1 / std::sqrt(static_cast<double>(s.hd));
-    expect_fast_path("causal_attention", "cpu", attention(scale), {q, k, v});
-    expect_fast_path("causal_attention", "cpu", attention(scale),
-                     {q, k, v, borders(s.batch, s.length, 23)});
-    expect_fast_path("causal_attention", "cpu", attention(-scale), {q, k, v});
+  const Case c{2, 5, 4, 2, 4};
+  for (const Turn turn : {Turn::kNone, Turn::kHalves, Turn::kAdjacent}) {
+    auto report = check_gradients(attention(c, 0.7, turn), {c.qkv()});
+    EXPECT_LT(report.error, 1e-7) << report.where;
+    report = check_gradients(attention(c, 0.7, turn), {c.qkv(), borders(2, 5, 3)});
+    EXPECT_LT(report.error, 1e-7) << report.where;
   }
 }
 
-TEST(CausalAttention, ReadsSlicesOfAFusedProjection) {
-  const TensorFunction fused = [](const std::vector<at::Tensor>& in) {
-    const auto heads = in[0].view({2, 40, 8, 16});
-    return ops::causal_attention(heads.narrow(2, 0, 4), heads.narrow(2, 4, 2),
-                                 heads.narrow(2, 6, 2), 0.25);
+TEST(CausalAttention, FastPathOnOddShapes) {
+  for (const Case& c : std::vector<Case>{{1, 1, 1, 1, 8},
+                                         {2, 7, 4, 2, 8},
+                                         {2, 31, 4, 2, 10},
+                                         {1, 33, 3, 3, 32},
+                                         {2, 64, 2, 1, 64},
+                                         {1, 97, 4, 4, 96},
+                                         {1, 100, 6, 2, 20},
+                                         {3, 130, 4, 2, 32},
+                                         {1, 200, 2, 1, 128},
+                                         {2, 17, 2, 2, 1},
+                                         {1, 70, 5, 1, 6},
+                                         {1, 45, 16, 1, 8},
+                                         {1, 19, 70, 1, 4}}) {
+    const auto qkv = c.qkv(), start = borders(c.batch, c.length, 23);
+    for (const Turn turn : {Turn::kNone, Turn::kHalves, Turn::kAdjacent}) {
+      if (turn != Turn::kNone && c.hd % 2) continue;
+      SCOPED_TRACE(concat("B=", c.batch, " T=", c.length, " H=", c.heads, " G=", c.kv_heads,
+                          " hd=", c.hd, " turn=", static_cast<int>(turn)));
+      const auto f = attention(c, c.scale(), turn);
+      expect_fast_path("causal_attention", "cpu", f, {qkv});
+      expect_fast_path("causal_attention", "cpu", f, {qkv, start});
+    }
+    expect_fast_path("causal_attention", "cpu", attention(c, -c.scale()), {qkv});
+  }
+}
+
+TEST(CausalAttention, ReadsASliceOfAWiderTensor) {
+  const Case c{2, 40, 4, 2, 16};
+  const TensorFunction sliced = [c](const std::vector<at::Tensor>& in) {
+    return attention(c, 0.25, Turn::kHalves)({in[0].narrow(2, 5, 128)});
   };
-  expect_fast_path("causal_attention", "cpu", fused, {normal({2, 40, 128})});
+  expect_fast_path("causal_attention", "cpu", sliced, {normal({2, 40, 140})});
 }
 
 TEST(CausalAttention, LargeScoresDoNotOverflow) {
-  const auto q = normal({1, 80, 2, 16}) * 40, k = normal({1, 80, 2, 16}) * 40;
-  const auto y =
-      ops::causal_attention(q.to(at::kFloat), k.to(at::kFloat), torch::ones({1, 80, 2, 16}), 1.0);
+  auto qkv = normal({1, 80, 3 * 32}) * 40;
+  qkv.narrow(2, 64, 32).fill_(1);  // the values
+  const auto y = ops::causal_attention(qkv.to(at::kFloat), 2, 2, 1.0);
   EXPECT_LT(relative_error(y, torch::ones_like(y)), 1e-5);
 }
 
 TEST(CausalAttention, Repeats) {
   // 16 × 256 = 4096 rows.
-  expect_repeats(attention(0.25),
-                 {normal({16, 256, 4, 16}), normal({16, 256, 2, 16}), normal({16, 256, 2, 16})});
+  const Case c{16, 256, 4, 2, 16};
+  expect_repeats(attention(c, 0.25, Turn::kHalves), {c.qkv()});
 }
 
 TEST(CausalAttention, EmptyIsNormal) {
   for (const auto type : {at::kDouble, at::kFloat})
     for (const auto& [batch, length] : {std::pair<std::int64_t, std::int64_t>{0, 4}, {2, 0}}) {
-      const auto results =
-          value_and_gradients(attention(1.0),
-                              {normal({batch, length, 2, 8}), normal({batch, length, 1, 8}),
-                               normal({batch, length, 1, 8})},
-                              type);
-      EXPECT_EQ(results[0].numel(), 0);
+      const Case c{batch, length, 2, 1, 8};
+      const auto results = value_and_gradients(attention(c, 1.0, Turn::kHalves), {c.qkv()}, type);
+      EXPECT_EQ(results[0].sizes(), (at::IntArrayRef{batch, length, 16}));
+      EXPECT_EQ(results[1].numel(), 0);
     }
 }
 
 TEST(CausalAttention, RefusesWhatDoesNotFit) {
-  const auto q = torch::zeros({1, 4, 3, 8}), k = torch::zeros({1, 4, 2, 8});
-  EXPECT_THROW(ops::causal_attention(q, k, k, 1.0), Error);
-  const auto ok = torch::zeros({1, 4, 2, 8});
-  EXPECT_THROW(ops::causal_attention(q.to(at::kDouble), ok, ok, 1.0), Error);
+  const auto ok = torch::zeros({1, 4, 6 * 8});
+  EXPECT_THROW(ops::causal_attention(ok, 3, 2, 1.0), Error);
+  EXPECT_THROW(ops::causal_attention(ok, 0, 0, 1.0), Error);
+  EXPECT_THROW(ops::causal_attention(torch::zeros({1, 4, 50}), 2, 2, 1.0), Error);
+  const auto with = [&](const at::Tensor& rotation) {
+    return ops::causal_attention(ok, 2, 2, 1.0, rotation);
+  };
+  EXPECT_NO_THROW(with(torch::zeros({4, 8})));
+  EXPECT_THROW(with(torch::zeros({3, 8})), Error);
+  EXPECT_THROW(with(torch::zeros({4, 6})), Error);
+  EXPECT_THROW(with(torch::zeros({4, 8}, at::kDouble)), Error);
   const auto late = torch::tensor({0, 2, 2, 2}, at::kLong).view({1, 4});
-  EXPECT_THROW(ops::causal_attention(ok, ok, ok, 1.0, late), Error);
-  EXPECT_THROW(ops::causal_attention(ok, ok, ok, 1.0, late - 1), Error);
+  EXPECT_THROW(ops::causal_attention(ok, 2, 2, 1.0, std::nullopt, false, late), Error);
+  EXPECT_THROW(ops::causal_attention(ok, 2, 2, 1.0, std::nullopt, false, late - 1), Error);
 }
 
 }  // namespace

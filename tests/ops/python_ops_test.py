@@ -70,6 +70,33 @@ def test_expert_ffn():
              leaf(experts, width, inner, scale=0.2)])
 
 
+def test_attention():
+    batch, length, heads, kv_heads, width = 2, 37, 4, 2, 12
+    angle = torch.arange(length).double()[:, None] * 50.0 ** (-torch.arange(0, width, 2) / width)
+    start = torch.tensor([[t // 15 * 15 for t in range(length)]] * batch)
+
+    def fast(qkv):
+        rotation = torch.cat([angle.cos(), angle.sin()], -1).float()
+        return torch.ops.penstock.causal_attention(qkv, heads, kv_heads, width ** -0.5, rotation,
+                                                   False, start)
+
+    def expected(qkv):
+        x = qkv.view(batch, length, heads + 2 * kv_heads, width).transpose(1, 2)
+        turned = torch.view_as_complex(torch.stack(x[:, :heads + kv_heads].chunk(2, -1), -1))
+        turned = turned * torch.polar(torch.ones_like(angle), angle)
+        turned = torch.cat([turned.real, turned.imag], -1)
+        q = turned[:, :heads]
+        k = turned[:, heads:].repeat_interleave(heads // kv_heads, 1)
+        v = x[:, heads + kv_heads:].repeat_interleave(heads // kv_heads, 1)
+        index = torch.arange(length)
+        readable = (index <= index[:, None]) & (index >= start[0][:, None])
+        scores = (q @ k.transpose(-1, -2) * width ** -0.5).masked_fill(~readable, -1e30)
+        return (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, length, heads * width)
+
+    compare("causal_attention", fast, expected,
+            [leaf(batch, length, (heads + 2 * kv_heads) * width)])
+
+
 def test_add_rms_norm():
     def fast(x, delta, gain):
         return torch.cat(torch.ops.penstock.add_rms_norm(x, delta, gain, 1e-5), -1)
@@ -109,6 +136,7 @@ def main():
     test_verbose()
     test_linear()
     test_expert_ffn()
+    test_attention()
     test_add_rms_norm()
     test_errors()
 

@@ -1,138 +1,126 @@
-// Causal attention forward in f32: all scores of a block of rows, their softmax, then their product
-// with the values. A block needs kRows × T floats, so nothing has to be rescaled on the way.
+// Causal attention forward in f32: tile by tile of keys, the scores of a block of rows, one step of
+// their softmax, and the product with the values, added to what earlier tiles gave.
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <vector>
 
 #include "penstock/ops/causal_attention.h"
+#include "penstock/ops/cpu/attention_heads.h"
+#include "penstock/ops/cpu/attention_lanes.h"
 #include "penstock/ops/cpu/attention_tiles.h"
 #include "penstock/ops/cpu/parallel.h"
-#include "penstock/ops/cpu/vec16.h"
 
 namespace penstock::ops::cpu {
 namespace {
 
 using namespace attention;
 
-/// Where position i of a row lies in a block of scores [tiles, kRows, kKeys].
-PENSTOCK_INLINE float* at(float* row, std::int64_t i) {
-  const auto position = static_cast<std::uint64_t>(i);
-  return row + position / kKeys * (kRows * kKeys) + position % kKeys;
-}
+struct Products {
+  explicit Products(const Shape& shape)
+      : scores(score_products(shape)),
+        first_values(row_products(shape, false)),
+        values(row_products(shape, true)) {}
+  TileProducts scores, first_values, values;
+};
 
-/// Replaces a row's scores [begin, end) by exp(score − largest) and the rest of [0, n) by 0.
-/// REQUIRES: n is a multiple of 16, 0 ≤ begin < end ≤ n.  @return largest and the sum.
-PENSTOCK_PER_CPU std::pair<float, float> exponentials(float* row, std::int64_t begin,
-                                                      std::int64_t end, std::int64_t n) {
-  // Only the first and the last vector can have lanes outside; they are put right before and after,
-  // so that the loops need no masks. e^−87 of an outside lane is lost in a sum that is at least 1.
-  const std::int64_t first = begin / kLanes * kLanes, last = whole_vectors(end);
-  float* const low = at(row, first);
-  float* const high = at(row, last - kLanes);
-  const Int16 low_mask = lanes_between(first, begin, end);
-  const Int16 high_mask = lanes_between(last - kLanes, begin, end);
-  store(low, choose(low_mask, load(low), splat(-1e30f)));
-  store(high, choose(high_mask, load(high), splat(-1e30f)));
-  Vec16 most = load(low);
-  for (std::int64_t i = first + kLanes; i < last; i += kLanes)
-    most = larger(most, load(at(row, i)));
-  const float shift = largest(most);
-  Vec16 total{};
-  for (std::int64_t i = first; i < last; i += kLanes) {
-    const Vec16 e = fast_exp(load(at(row, i)) - shift);
-    store(at(row, i), e);
-    total += e;
+/// One thread's memory.
+struct Work {
+  Work(const Shape& shape, Scratch::Cursor cursor)
+      : keys(cursor.take(shape.padded_length() * shape.hd)),
+        values(cursor.take(shape.padded_length() * shape.hd)),
+        rows(cursor.take(shape.rows * shape.hd)),
+        rows_t(cursor.take(shape.rows * shape.hd)),
+        tile(cursor.take(shape.tile_keys() * shape.rows)),
+        most(cursor.take(shape.rows)),
+        total(cursor.take(shape.rows)),
+        shrink(cursor.take(shape.rows)),
+        limits(shape) {}
+  static std::int64_t size(const Shape& shape) {
+    return 2 * shape.padded_length() * shape.hd +
+           (2 * shape.hd + shape.tile_keys() + 3) * shape.rows;
   }
-  store(low, choose(low_mask, load(low), Vec16{}));
-  store(high, choose(high_mask, load(high), Vec16{}));
-  for (std::int64_t i = 0; i < first; i += kLanes) store(at(row, i), Vec16{});
-  for (std::int64_t i = last; i < n; i += kLanes) store(at(row, i), Vec16{});
-  return {shift, sum(total)};
-}
+  float *keys, *values;          ///< [T, hd]
+  float *rows, *rows_t;          ///< [rows, hd]: queries, then sums of values; [hd, rows]
+  float* tile;                   ///< [keys, rows]
+  float *most, *total, *shrink;  ///< [rows]
+  RowLimits limits;
+};
 
-PENSTOCK_PER_CPU void multiply(const float* from, float* to, std::int64_t n, float factor) {
-#pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) to[i] = from[i] * factor;
+/// The unscaled output of a block in work.rows, from its transposed queries.
+void attend(const Shape& shape, const Products& products, const Block& block, Work& work) {
+  std::fill_n(work.most, block.rows, kNothing);
+  std::fill_n(work.total, block.rows, 0.0f);
+  const auto step = [&](std::int64_t first, std::int64_t count) {
+    const Tile tile = work.limits.tile(block, first, count);
+    const bool shrinks = softmax_step(tile, work.tile, work.most, work.total, work.shrink);
+    if (shrinks && first > block.low) scale_rows(work.rows, block.rows, shape.hd, work.shrink);
+  };
+  for (std::int64_t key = block.low; key < block.edge; key += kKeys) {
+    const std::int64_t count = std::min(kKeys, block.edge - key);
+    products.scores.at(count, block.rows)(work.keys + key * shape.hd, work.rows_t, work.tile);
+    step(key, count);
+    (key == block.low ? products.first_values : products.values)
+        .at(count, block.rows)(work.tile, work.values + key * shape.hd, work.rows);
+  }
+  const auto chunks = [&](const auto& body) {
+    for (std::int64_t key = block.edge; key < block.high; key += kChunk)
+      body(key, block.skipped(key), work.tile + (key - block.edge) * shape.rows);
+  };
+  chunks([&](std::int64_t key, std::int64_t skipped, float* tile) {
+    products.scores.at(kChunk, block.rows - skipped)(work.keys + key * shape.hd,
+                                                     work.rows_t + skipped, tile + skipped);
+  });
+  step(block.edge, block.high - block.edge);
+  chunks([&](std::int64_t key, std::int64_t skipped, float* tile) {
+    (key == block.low ? products.first_values : products.values)
+        .at(kChunk, block.rows - skipped)(tile + skipped, work.values + key * shape.hd,
+                                          work.rows + skipped * shape.hd);
+  });
+  finish_rows(block.rows, work.most, work.total);
 }
 
 }  // namespace
 
-AttentionResult causal_attention(const at::Tensor& q_in, const at::Tensor& k_in,
-                                 const at::Tensor& v_in, double scale, const at::Tensor& start_in) {
-  const auto q_rows = readable(q_in), k_rows = readable(k_in), v_rows = readable(v_in);
-  const std::int64_t batch = q_rows.size(0), length = q_rows.size(1), heads = q_rows.size(2),
-                     hd = q_rows.size(3), kv_heads = k_rows.size(2), group = heads / kv_heads;
-  auto y_rows = at::empty({batch, length, heads, hd}, q_rows.options());
-  auto logsumexp = at::zeros({batch, heads, length}, q_rows.options());
-  if (y_rows.numel() == 0) return {y_rows, logsumexp};
+AttentionResult causal_attention(const at::Tensor& qkv_in, const AttentionOptions& options) {
+  const auto qkv = qkv_in.contiguous();
+  const Shape shape(qkv, options);
+  auto y = at::empty({shape.batch, shape.length, shape.heads * shape.hd}, qkv.options());
+  auto logsumexp = at::empty({shape.batch, shape.heads, shape.length}, qkv.options());
+  if (y.numel() == 0) return {y, logsumexp};
 
-  const auto start_rows = start_in.defined() ? start_in.contiguous() : at::Tensor();
-  const std::int64_t* starts = start_in.defined() ? start_rows.data_ptr<std::int64_t>() : nullptr;
-  const View q = view(q_rows), k = view(k_rows), v = view(v_rows), y = view(y_rows);
-  float* lse = logsumexp.data_ptr<float>();
-  const std::int64_t padded = whole_tiles(length);
-  const TileProducts scores(length, [&](std::int64_t rows, std::int64_t width) {
-    return xsmm::ProductShape{.rows = rows,
-                              .columns = width,
-                              .depth = hd,
-                              .a_stride = hd,
-                              .b_stride = kKeys,
-                              .c_stride = kKeys};
-  });
-  const auto values_shape = [&](bool accumulate) {
-    return [=](std::int64_t rows, std::int64_t width) {
-      return xsmm::ProductShape{.rows = rows,
-                                .columns = hd,
-                                .depth = width,
-                                .a_stride = kKeys,
-                                .b_stride = hd,
-                                .c_stride = hd,
-                                .accumulate = accumulate};
-    };
-  };
-  const TileProducts first_values(length, values_shape(false)), values(length, values_shape(true));
-  const std::int64_t scratch_size = (hd + kRows) * padded + (length + 2 * kRows) * hd;
-  std::vector<float> scratch(scratch_size * omp_get_max_threads());
-
-  parallel_ranges(batch * kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
-    float* keys = scratch.data() + omp_get_thread_num() * scratch_size;  // [tiles, hd, kKeys]
-    float* weights = keys + hd * padded;                                 // [tiles, kRows, kKeys]
-    float* value_rows = weights + kRows * padded;                        // [T, hd]
-    float* q_block = value_rows + length * hd;                           // [kRows, hd]
-    float* sums = q_block + kRows * hd;                                  // [kRows, hd]
+  const PackedHeads from(shape, qkv, options);
+  const RowStarts starts(shape, options);
+  const float scale = static_cast<float>(options.scale) * kLog2E;
+  float* const out = y.data_ptr<float>();
+  float* const lse = logsumexp.data_ptr<float>();
+  const Products products(shape);
+  const Scratch scratch(Work::size(shape));
+  parallel_ranges(shape.batch * shape.kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    Work work(shape, scratch.mine());
     for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t b = task / kv_heads, kv = task % kv_heads;
-      const std::int64_t* start = starts ? starts + b * length : nullptr;
-      pack_transposed(k.head(b, kv), k.row_stride, length, hd, static_cast<float>(scale), keys);
-      pack_rows(v.head(b, kv), v.row_stride, length, hd, value_rows);
-      for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h)
-        for (std::int64_t first = 0; first < length; first += kRows) {
-          const Block block = block_at(first, length, start);
-          pack_rows(q.head(b, h) + first * q.row_stride, q.row_stride, block.rows(), hd, q_block);
-          float* y_block = y.head(b, h) + first * y.row_stride;
-          for (std::int64_t s = block.low; s < block.last; s += kKeys)
-            scores.at(block.rows(), std::min(kKeys, block.last - s))(
-                q_block, keys + s * hd, weights + (s - block.low) * kRows);
-          float factor[kRows];
-          for (std::int64_t r = 0; r < block.rows(); ++r) {
-            const std::int64_t t = first + r;
-            const auto [most, sum] =
-                exponentials(weights + r * kKeys, (start ? start[t] : 0) - block.low,
-                             t + 1 - block.low, whole_vectors(block.last - block.low));
-            factor[r] = 1.0f / sum;
-            lse[(b * heads + h) * length + t] = most + std::log(sum);
-          }
-          for (std::int64_t s = block.low; s < block.last; s += kKeys)
-            (s == block.low ? first_values : values)
-                .at(block.rows(), std::min(kKeys, block.last - s))(
-                    weights + (s - block.low) * kRows, value_rows + s * hd, sums);
-          for (std::int64_t r = 0; r < block.rows(); ++r)
-            multiply(sums + r * hd, y_block + r * y.row_stride, hd, factor[r]);
-        }
+      const std::int64_t b = task / shape.kv_heads, kv = task % shape.kv_heads;
+      from.pack_keys(b, kv, scale, work.keys);
+      from.pack_values(b, kv, work.values);
+      for (std::int64_t first = 0; first < shape.length; first += shape.positions) {
+        const Block block(shape, first, starts.of(b));
+        work.limits.set(block, starts.of(b));
+        from.pack_queries(b, kv, block, work.rows);
+        transpose(work.rows, block.rows, shape.hd, work.rows_t, shape.rows);
+        const std::int64_t h = kv * shape.group;
+        const HeadRows rows{.stride = shape.heads * shape.hd, .heads = shape.group, .hd = shape.hd};
+        float* const to = out + ((b * shape.length + first) * shape.heads + h) * shape.hd;
+        from.prefetch_next(b, kv, block);
+        prefetch_rows(rows, to, block.positions(), true);
+        attend(shape, products, block, work);
+        unpack_rows(rows, work.rows, first, block.positions(), 1.0f, to, work.total);
+        for (std::int64_t g = 0; g < shape.group; ++g)
+          for (std::int64_t p = 0; p < block.positions(); ++p)
+            lse[(b * shape.heads + h + g) * shape.length + first + p] =
+                work.most[p * shape.group + g];
+      }
     }
   });
-  return {y_rows, logsumexp};
+  return {y, logsumexp};
 }
 
 }  // namespace penstock::ops::cpu

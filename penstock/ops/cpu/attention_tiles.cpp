@@ -1,51 +1,75 @@
 #include "penstock/ops/cpu/attention_tiles.h"
 
 #include <ATen/ATen.h>
+#include <omp.h>
 
 namespace penstock::ops::cpu::attention {
+Shape::Shape(const at::Tensor& qkv, const AttentionOptions& options)
+    : batch(qkv.size(0)),
+      length(qkv.size(1)),
+      heads(options.heads),
+      kv_heads(options.kv_heads),
+      group(heads / kv_heads),
+      hd(options.head_dim(qkv)),
+      positions(std::clamp<std::int64_t>(kRows / group, 1, std::max<std::int64_t>(1, length))),
+      rows(round_up(positions * group)) {}
 
-static_assert(kKeys == 2 * kRows, "TileProducts lists the widths that occur");
+RowStarts::RowStarts(const Shape& shape, const AttentionOptions& options)
+    : start_(options.start.defined() ? options.start.contiguous() : at::Tensor()),
+      data_(start_.defined() ? start_.data_ptr<std::int64_t>() : nullptr),
+      length_(shape.length) {}
 
-at::Tensor readable(const at::Tensor& x) {
-  const bool dense = x.size(3) == 1 || x.stride(3) == 1;
-  return dense && (x.size(1) == 1 || x.stride(1) >= x.size(3)) ? x : x.contiguous();
+Block::Block(const Shape& shape, std::int64_t first_position, const std::int64_t* start)
+    : first(first_position),
+      last(std::min(first + shape.positions, shape.length)),
+      low(start ? round_down(*std::min_element(start + first, start + last)) : 0),
+      edge(std::max(low, round_down(first))),
+      high(round_up(last)),
+      rows(round_up((last - first) * shape.group)),
+      group(shape.group) {}
+
+TileProducts score_products(const Shape& shape) {
+  return {shape, [&](std::int64_t keys, std::int64_t rows) {
+            return xsmm::ProductShape{.rows = keys,
+                                      .columns = rows,
+                                      .depth = shape.hd,
+                                      .a_stride = shape.hd,
+                                      .b_stride = shape.rows,
+                                      .c_stride = shape.rows};
+          }};
 }
 
-View view(const at::Tensor& x) {
-  // The stride of a single row means nothing, but has to be a valid one.
-  return {.data = x.data_ptr<float>(),
-          .batch_stride = x.stride(0),
-          .row_stride = x.size(1) == 1 ? x.size(3) : x.stride(1),
-          .head_stride = x.stride(2)};
+TileProducts row_products(const Shape& shape, bool accumulate) {
+  return {shape, [&](std::int64_t keys, std::int64_t rows) {
+            return xsmm::ProductShape{.rows = rows,
+                                      .columns = shape.hd,
+                                      .depth = keys,
+                                      .a_stride = shape.rows,
+                                      .b_stride = shape.hd,
+                                      .c_stride = shape.hd,
+                                      .transpose_a = true,
+                                      .accumulate = accumulate};
+          }};
 }
 
-Block block_at(std::int64_t first, std::int64_t length, const std::int64_t* start) {
-  const std::int64_t last = std::min(first + kRows, length);
-  std::int64_t low = 0;
-  if (start) low = *std::min_element(start + first, start + last) / kKeys * kKeys;
-  return {.first = first, .last = last, .low = low};
+TileProducts key_products(const Shape& shape) {
+  return {shape, [&](std::int64_t keys, std::int64_t rows) {
+            return xsmm::ProductShape{.rows = keys,
+                                      .columns = shape.hd,
+                                      .depth = rows,
+                                      .a_stride = shape.rows,
+                                      .b_stride = shape.hd,
+                                      .c_stride = shape.hd,
+                                      .accumulate = true};
+          }};
 }
 
-void pack_transposed(const float* x, std::int64_t row_stride, std::int64_t length, std::int64_t hd,
-                     float scale, float* out) {
-  constexpr std::int64_t kBatch = 16;  // rows read together: one cache line of each output row
-  for (std::int64_t s = 0; s < length; s += kBatch) {
-    const std::int64_t count = std::min(kBatch, length - s);
-    float* tile = out + s / kKeys * kKeys * hd + s % kKeys;
-    for (std::int64_t i = 0; i < hd; ++i)
-      for (std::int64_t j = 0; j < count; ++j)
-        tile[i * kKeys + j] = scale * x[(s + j) * row_stride + i];
-  }
-}
+Scratch::Scratch(std::int64_t floats_per_thread)
+    : memory_(at::empty({omp_get_max_threads(), round_up(floats_per_thread)},
+                        at::TensorOptions().dtype(at::kFloat))) {}
 
-void pack_rows(const float* x, std::int64_t row_stride, std::int64_t length, std::int64_t hd,
-               float* out) {
-  for (std::int64_t t = 0; t < length; ++t) std::copy_n(x + t * row_stride, hd, out + t * hd);
-}
-
-void unpack_rows(const float* packed, std::int64_t length, std::int64_t hd, float* x,
-                 std::int64_t row_stride) {
-  for (std::int64_t t = 0; t < length; ++t) std::copy_n(packed + t * hd, hd, x + t * row_stride);
+Scratch::Cursor Scratch::mine() const {
+  return {memory_.data_ptr<float>() + omp_get_thread_num() * memory_.size(1)};
 }
 
 }  // namespace penstock::ops::cpu::attention

@@ -1,79 +1,126 @@
-// What attention's forward and backward share: strided views of q, k and v, the division into
-// blocks of rows and tiles of keys, and the packing of heads.
+// What attention's forward and backward share: the division into blocks of rows and tiles of keys,
+// and the products of every shape that occurs. The packing of heads is in attention_heads.h, the
+// elementwise work on a tile in attention_lanes.h.
 //
-// Rows are taken kRows at a time against tiles of kKeys keys. Tiles start at multiples of kKeys, so
-// a tile has one of at most three widths (kKeys, half of it on the diagonal, what is left at the
-// end), and a block one of two heights: few shapes to compile.
+// The heads of a group read the same keys, so their rows are stacked: row p·n + g is head g of the
+// block's position p. A tile holds keys × rows, one row per vector lane; what is kept per row (its
+// largest score, its sum) is then a vector, and nothing is ever reduced across lanes. On the
+// diagonal, keys go kChunk at a time, and leave out the rows (a prefix) that are before all of
+// them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <map>
-#include <utility>
+#include <optional>
+#include <vector>
 
+#include "penstock/ops/causal_attention.h"
 #include "penstock/ops/cpu/tile_product.h"
-#include "penstock/ops/cpu/vector_math.h"
 
 namespace penstock::ops::cpu::attention {
 
-constexpr std::int64_t kRows = 32, kKeys = 64;
+constexpr std::int64_t kKeys = 64;   ///< of a tile
+constexpr std::int64_t kChunk = 16;  ///< what keys and rows are rounded to: one vector of lanes
+constexpr std::int64_t kRows = 64;   ///< of a block, unless a group has more heads than that
 
-/// One head's rows of a [B, T, heads, hd] tensor with unit stride in hd.
-struct View {
-  float* data;
-  std::int64_t batch_stride, row_stride, head_stride;
-  float* head(std::int64_t b, std::int64_t h) const {
-    return data + b * batch_stride + h * head_stride;
+constexpr std::int64_t round_down(std::int64_t n) { return n / kChunk * kChunk; }
+constexpr std::int64_t round_up(std::int64_t n) { return round_down(n + kChunk - 1); }
+
+/// Sizes of one problem.
+struct Shape {
+  Shape(const at::Tensor& qkv, const AttentionOptions& options);
+  std::int64_t batch, length, heads, kv_heads, group, hd;
+  std::int64_t positions;  ///< of a block: at most kRows / group, at least 1
+  std::int64_t rows;       ///< room for a block's rows, a multiple of kChunk: a tile's row stride
+  std::int64_t width() const { return (heads + 2 * kv_heads) * hd; }
+  std::int64_t padded_length() const { return round_up(length); }
+  /// Keys of the largest tile: one on the diagonal can reach over both ends of its block.
+  std::int64_t tile_keys() const { return std::max(kKeys, round_up(positions) + kChunk); }
+};
+
+/// The options' row starts of each sequence: [T], or null where there are none.
+class RowStarts {
+ public:
+  RowStarts(const Shape& shape, const AttentionOptions& options);
+  const std::int64_t* of(std::int64_t b) const { return data_ ? data_ + b * length_ : nullptr; }
+
+ private:
+  at::Tensor start_;
+  const std::int64_t* data_;
+  std::int64_t length_;
+};
+
+/// A block of positions [first, last) and the keys [low, high) of its tiles: those before `edge`
+/// are read by every row, the rest are on the diagonal. Multiples of kChunk, all three.
+struct Block {
+  /// `start` is the sequence's [T] row starts, or null.
+  Block(const Shape& shape, std::int64_t first, const std::int64_t* start);
+  std::int64_t first, last, low, edge, high;
+  std::int64_t rows;   ///< rounded up
+  std::int64_t group;  ///< heads per position
+  std::int64_t positions() const { return last - first; }
+  /// Rows in front that are before all keys from `key` on, rounded down.
+  std::int64_t skipped(std::int64_t key) const {
+    return round_down(std::max<std::int64_t>(0, key - first) * group);
+  }
+  /// Where the diagonal ends for the vector of rows that starts at `row`.
+  std::int64_t diagonal_end(std::int64_t row) const {
+    return std::min(high, round_up(first + (row + kChunk - 1) / group + 1));
   }
 };
 
-/// The tensor, or a copy where its rows overlap or are not contiguous in hd.
-at::Tensor readable(const at::Tensor& x);
-View view(const at::Tensor& x);
-
-inline std::int64_t whole_tiles(std::int64_t keys) { return (keys + kKeys - 1) / kKeys * kKeys; }
-inline std::int64_t whole_vectors(std::int64_t keys) { return (keys + 15) / 16 * 16; }
-
-/// A block of rows [first, last) and the keys [low, last) that it may read.
-struct Block {
-  std::int64_t first, last, low;
-  std::int64_t rows() const { return last - first; }
-};
-/// `start` is the sequence's [T] row starts, or null.
-Block block_at(std::int64_t first, std::int64_t length, const std::int64_t* start);
-
-/// Each tile of x transposed and scaled: out [tiles, hd, kKeys].  Scratch tiles are contiguous:
-/// rows far apart would share few cache sets and defeat the prefetcher.
-void pack_transposed(const float* x, std::int64_t row_stride, std::int64_t length, std::int64_t hd,
-                     float scale, float* out);
-
-/// out [length, hd] = x.
-void pack_rows(const float* x, std::int64_t row_stride, std::int64_t length, std::int64_t hd,
-               float* out);
-/// The way back.
-void unpack_rows(const float* packed, std::int64_t length, std::int64_t hd, float* x,
-                 std::int64_t row_stride);
-
-/// One product for every height and width that occurs at this length.
+/// One compiled product for every number of keys and rows that occurs.
 class TileProducts {
  public:
-  /// `shape(rows, width)` gives the product's shape.
-  template <class Shape>
-  TileProducts(std::int64_t length, const Shape& shape) {
-    for (const std::int64_t rows : {std::min(kRows, length), length % kRows})
-      for (const std::int64_t width : {kKeys, kKeys / 2, length % kKeys})
-        if (rows > 0 && width > 0 && width <= length)
-          products_.try_emplace(std::pair(rows, width), shape(rows, width));
+  /// `product(keys, rows)` gives the product's shape.
+  template <class Product>
+  TileProducts(const Shape& shape, const Product& product) : row_steps_(shape.rows / kChunk) {
+    const std::int64_t left = shape.length % shape.positions;
+    const std::int64_t last = left ? round_up(left * shape.group) : shape.rows;
+    products_.resize(kKeys / kChunk * row_steps_);
+    for (std::int64_t keys = kChunk; keys <= kKeys; keys += kChunk)
+      for (std::int64_t rows = kChunk; rows <= shape.rows; rows += kChunk)
+        if (keys == kChunk || rows == shape.rows || rows == last)
+          products_[index(keys, rows)].emplace(product(keys, rows));
   }
-  const TileProduct& at(std::int64_t rows, std::int64_t width) const {
-    return products_.find({rows, width})->second;
+  const TileProduct& at(std::int64_t keys, std::int64_t rows) const {
+    return *products_[index(keys, rows)];
   }
 
  private:
-  std::map<std::pair<std::int64_t, std::int64_t>, TileProduct> products_;
+  std::int64_t index(std::int64_t keys, std::int64_t rows) const {
+    return (keys / kChunk - 1) * row_steps_ + rows / kChunk - 1;
+  }
+  std::int64_t row_steps_;
+  std::vector<std::optional<TileProduct>> products_;
+};
+
+/// keys × rows from keys [keys, hd] and packed rows transposed [hd, rows].
+TileProducts score_products(const Shape& shape);
+/// rows × hd from a tile transposed and its keys [keys, hd].
+TileProducts row_products(const Shape& shape, bool accumulate);
+/// keys × hd, added, from a tile and its rows [rows, hd].
+TileProducts key_products(const Shape& shape);
+
+/// Memory for each thread, aligned to a cache line.
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t floats_per_thread);
+  /// The calling thread's; takes the next `floats` of it at each call.
+  struct Cursor {
+    float* next;
+    float* take(std::int64_t floats) {
+      float* const here = next;
+      next += round_up(floats);
+      return here;
+    }
+  };
+  Cursor mine() const;
+
+ private:
+  at::Tensor memory_;  // [threads, size]
 };
 
 }  // namespace penstock::ops::cpu::attention

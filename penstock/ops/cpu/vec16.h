@@ -63,6 +63,40 @@ PENSTOCK_INLINE Vec16 fast_exp(const Vec16& from) {
   return std::bit_cast<Vec16>(std::bit_cast<Int16>(p) + (std::bit_cast<Int16>(shifted) << 23));
 }
 
+/// 2^x of each lane with relative error below 2e-7 for x in [−126, 127]; 2^−126 below.
+PENSTOCK_INLINE Vec16 fast_exp2(const Vec16& from) {
+  const Vec16 x = larger(splat(-126.0f), from);
+  const Vec16 shifted = x + 12582912.0f;  // the low bits now hold the nearest integer
+  const Vec16 r = x - (shifted - 12582912.0f);
+  Vec16 p = splat(1.535336188e-4f);  // Cephes' exp2f
+  p = p * r + 1.339887440e-3f;
+  p = p * r + 9.618437357e-3f;
+  p = p * r + 5.550332471e-2f;
+  p = p * r + 2.402264791e-1f;
+  p = p * r + 6.931472029e-1f;
+  p = p * r + 1.0f;
+  return std::bit_cast<Vec16>(std::bit_cast<Int16>(p) + (std::bit_cast<Int16>(shifted) << 23));
+}
+
+/// Natural logarithm of each lane with an error below 2e-7, relative or absolute, for normal x > 0.
+PENSTOCK_INLINE Vec16 fast_log(const Vec16& x) {
+  const Int16 bits = std::bit_cast<Int16>(x);
+  const Int16 exponent = (bits - 0x3f3504f3) >> 23;  // leaves a factor in [sqrt(1/2), sqrt(2))
+  const Vec16 f = std::bit_cast<Vec16>(bits - (exponent << 23)) - 1.0f;
+  Vec16 p = splat(7.0376836292e-2f);  // Cephes' logf
+  p = p * f - 1.1514610310e-1f;
+  p = p * f + 1.1676998740e-1f;
+  p = p * f - 1.2420140846e-1f;
+  p = p * f + 1.4249322787e-1f;
+  p = p * f - 1.6668057665e-1f;
+  p = p * f + 2.0000714765e-1f;
+  p = p * f - 2.4999993993e-1f;
+  p = p * f + 3.3333331174e-1f;
+  const Vec16 squared = f * f;
+  const Vec16 n = __builtin_convertvector(exponent, Vec16);
+  return n * 0.693147181f + (f - 0.5f * squared + p * f * squared);
+}
+
 /// The lanes' sum, halving each time.
 PENSTOCK_INLINE float sum(const Vec16& from) {
   Vec16 x = from;

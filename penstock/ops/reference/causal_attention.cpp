@@ -8,64 +8,88 @@
 namespace penstock::ops::reference {
 namespace {
 
-/// True where row t may not read position s: [T, T], or [B, 1, T, T] with borders.
-at::Tensor forbidden(const at::Tensor& q, const at::Tensor& start) {
-  const auto index = at::arange(q.size(1), at::TensorOptions().dtype(at::kLong).device(q.device()));
-  auto mask = index.unsqueeze(0) > index.unsqueeze(1);  // [T, T]
-  if (start.defined())
-    mask = mask.logical_or(index.view({1, 1, 1, -1}) < start.unsqueeze(1).unsqueeze(-1));
-  return mask;
+/// Turns the pairs of x [B, T, heads, hd] by the table's angles, or back when `inverse`.
+at::Tensor rotate(const at::Tensor& x, const AttentionOptions& options, bool inverse) {
+  if (!options.rotation.defined()) return x;
+  const auto sizes = x.sizes().vec();
+  const std::int64_t half = sizes[3] / 2;
+  const auto cos = options.rotation.narrow(-1, 0, half).unsqueeze(1);  // [T, 1, hd/2]
+  auto sin = options.rotation.narrow(-1, half, half).unsqueeze(1);
+  if (inverse) sin = -sin;
+  if (options.rope_adjacent) {
+    const auto pairs = x.reshape({sizes[0], sizes[1], sizes[2], half, 2});
+    const auto a = pairs.select(-1, 0), b = pairs.select(-1, 1);
+    return at::stack({a * cos - b * sin, b * cos + a * sin}, -1).reshape(sizes);
+  }
+  const auto a = x.narrow(-1, 0, half), b = x.narrow(-1, half, half);
+  return at::cat({a * cos - b * sin, b * cos + a * sin}, -1);
 }
 
-/// [B, T, Hkv, hd] to [B, H, T, hd], each key/value head repeated for its group.
-at::Tensor spread(const at::Tensor& x, std::int64_t heads) {
-  return x.transpose(1, 2).repeat_interleave(heads / x.size(2), 1);
+/// q, k and v as [B, H, T, hd]: rotated, and each key/value head repeated for its group.
+struct Heads {
+  at::Tensor q, k, v;
+};
+Heads split(const at::Tensor& qkv, const AttentionOptions& options) {
+  const std::int64_t h = options.heads, g = options.kv_heads;
+  const auto heads = qkv.reshape({qkv.size(0), qkv.size(1), h + 2 * g, options.head_dim(qkv)});
+  const auto turned = rotate(heads.narrow(2, 0, h + g), options, false).transpose(1, 2);
+  const auto spread = [&](const at::Tensor& x) { return x.repeat_interleave(h / g, 1); };
+  return {.q = turned.narrow(1, 0, h),
+          .k = spread(turned.narrow(1, h, g)),
+          .v = spread(heads.narrow(2, h + g, g).transpose(1, 2))};
 }
 
-/// [B, H, T, hd] to [B, T, Hkv, hd], summed over each group.
-at::Tensor gather(const at::Tensor& x, std::int64_t kv_heads) {
-  return x.reshape({x.size(0), kv_heads, x.size(1) / kv_heads, x.size(2), x.size(3)})
-      .sum(2)
-      .transpose(1, 2)
-      .contiguous();
-}
-
-at::Tensor masked_scores(const at::Tensor& q, const at::Tensor& k, double scale,
-                         const at::Tensor& start) {
-  const auto keys = spread(k, q.size(2));  // [B, H, T, hd]
-  const auto scores =
-      at::matmul(q.transpose(1, 2), keys.transpose(-1, -2)) * scale;  // [B, H, T, T]
-  return scores.masked_fill(forbidden(q, start), -std::numeric_limits<double>::infinity());
+/// exp(score − logsumexp) where row t may read position s, else 0; with the scores' logsumexp,
+/// computed where it is undefined.
+at::Tensor weights_of(const Heads& heads, const AttentionOptions& options, at::Tensor& logsumexp) {
+  const auto index =
+      at::arange(heads.q.size(2), at::TensorOptions().dtype(at::kLong).device(heads.q.device()));
+  auto forbidden = index.unsqueeze(0) > index.unsqueeze(1);  // [T, T], or [B, 1, T, T] with borders
+  if (options.start.defined())
+    forbidden =
+        forbidden.logical_or(index.view({1, 1, 1, -1}) < options.start.unsqueeze(1).unsqueeze(-1));
+  const auto scores = (at::matmul(heads.q, heads.k.transpose(-1, -2)) * options.scale)
+                          .masked_fill(forbidden, -std::numeric_limits<double>::infinity());
+  if (!logsumexp.defined()) logsumexp = at::logsumexp(scores, -1);  // [B, H, T]
+  return (scores - logsumexp.unsqueeze(-1)).exp();
 }
 
 }  // namespace
 
-AttentionResult causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                 double scale, const at::Tensor& start) {
-  if (q.numel() == 0) return {at::zeros_like(q), q.new_zeros({q.size(0), q.size(2), q.size(1)})};
-  const auto scores = masked_scores(q, k, scale, start);
-  const auto logsumexp = at::logsumexp(scores, -1);  // [B, H, T]
-  const auto weights = (scores - logsumexp.unsqueeze(-1)).exp();
-  const auto y = at::matmul(weights, spread(v, q.size(2)));  // [B, H, T, hd]
-  return {y.transpose(1, 2).contiguous(), logsumexp};
+AttentionResult causal_attention(const at::Tensor& qkv, const AttentionOptions& options) {
+  const std::int64_t batch = qkv.size(0), length = qkv.size(1);
+  const std::int64_t width = options.heads * options.head_dim(qkv);
+  if (qkv.numel() == 0)
+    return {qkv.new_zeros({batch, length, width}), qkv.new_zeros({batch, options.heads, length})};
+  const Heads heads = split(qkv, options);
+  at::Tensor logsumexp;
+  const auto weights = weights_of(heads, options, logsumexp);
+  const auto y = at::matmul(weights, heads.v);  // [B, H, T, hd]
+  return {y.transpose(1, 2).reshape({batch, length, width}).contiguous(), logsumexp};
 }
 
-AttentionGradient causal_attention_backward(const at::Tensor& grad, const at::Tensor& q,
-                                            const at::Tensor& k, const at::Tensor& v,
-                                            const at::Tensor& y, const at::Tensor& logsumexp,
-                                            double scale, const at::Tensor& start) {
-  if (q.numel() == 0) return {at::zeros_like(q), at::zeros_like(k), at::zeros_like(v)};
-  const auto weights =
-      (masked_scores(q, k, scale, start) - logsumexp.unsqueeze(-1)).exp();  // [B, H, T, T]
-  const auto g = grad.transpose(1, 2);                                      // [B, H, T, hd]
-  const auto dv = at::matmul(weights.transpose(-1, -2), g);
-  const auto dweights = at::matmul(g, spread(v, q.size(2)).transpose(-1, -2));
-  const auto inner =
-      (grad * y).sum(-1).transpose(1, 2).unsqueeze(-1);  // Σ_s w_ts dw_ts, [B, H, T, 1]
-  const auto dscores = weights * (dweights - inner) * scale;
-  const auto dq = at::matmul(dscores, spread(k, q.size(2)));
-  const auto dk = at::matmul(dscores.transpose(-1, -2), q.transpose(1, 2));
-  return {dq.transpose(1, 2).contiguous(), gather(dk, k.size(2)), gather(dv, k.size(2))};
+at::Tensor causal_attention_backward(const at::Tensor& grad, const at::Tensor& qkv,
+                                     const at::Tensor& y, const at::Tensor& logsumexp,
+                                     const AttentionOptions& options) {
+  if (qkv.numel() == 0) return at::zeros_like(qkv);
+  const std::int64_t batch = qkv.size(0), length = qkv.size(1), h = options.heads,
+                     g = options.kv_heads, hd = options.head_dim(qkv);
+  const Heads heads = split(qkv, options);
+  auto known = logsumexp;
+  const auto weights = weights_of(heads, options, known);  // [B, H, T, T]
+  const auto dy = grad.reshape({batch, length, h, hd}).transpose(1, 2);
+  const auto inner = (dy * y.reshape({batch, length, h, hd}).transpose(1, 2))
+                         .sum(-1, /*keepdim=*/true);  // Σ_s w_ts dw_ts, [B, H, T, 1]
+  const auto dscores =
+      weights * (at::matmul(dy, heads.v.transpose(-1, -2)) - inner) * options.scale;
+  const auto summed = [&](const at::Tensor& x) {  // [B, H, T, hd] over each group: [B, G, T, hd]
+    return x.reshape({batch, g, h / g, length, hd}).sum(2);
+  };
+  const auto dq = at::matmul(dscores, heads.k);
+  const auto dk = summed(at::matmul(dscores.transpose(-1, -2), heads.q));
+  const auto dv = summed(at::matmul(weights.transpose(-1, -2), dy));
+  const auto turned = rotate(at::cat({dq, dk}, 1).transpose(1, 2), options, true);
+  return at::cat({turned, dv.transpose(1, 2)}, 2).reshape(qkv.sizes());
 }
 
 }  // namespace penstock::ops::reference
