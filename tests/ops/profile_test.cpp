@@ -57,15 +57,15 @@ TEST(Profile, CountsOnlyTheGradientsThatAreWanted) {
 
 TEST(Profile, CountsUnmaskedPairsOfAttention) {
   // One sequence of 3: 1 + 2 + 3 = 6 pairs; two products of 2·hd = 8 FLOPs a pair and head.
-  const at::Tensor q = leaf({1, 3, 2, 4}), k = leaf({1, 3, 1, 4}), v = leaf({1, 3, 1, 4});
+  const at::Tensor qkv = leaf({1, 3, (2 + 2 * 1) * 4});  // two heads, one key/value head
   Profile profile;
-  ops::causal_attention(q, k, v, 0.5).sum().backward();
+  ops::causal_attention(qkv, 2, 1, 0.5).sum().backward();
   EXPECT_EQ(of(profile, "causal_attention").flops, 6 * 2 * 2 * 8);
   EXPECT_EQ(of(profile, "causal_attention.backward").flops, 6 * 2 * 4 * 8);
   // A border before the last row leaves 1 + 2 + 1.
   profile.clear();
   const at::Tensor start = torch::tensor({0, 0, 2}, torch::kInt64).view({1, 3});
-  ops::causal_attention(q, k, v, 0.5, start);
+  ops::causal_attention(qkv, 2, 1, 0.5, std::nullopt, false, start);
   EXPECT_EQ(of(profile, "causal_attention").flops, 4 * 2 * 2 * 8);
 }
 
