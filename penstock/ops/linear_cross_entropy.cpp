@@ -33,9 +33,20 @@ std::string describe(const HeadOptions& options) {
                 " rows at once");
 }
 
+double bytes_of(const HeadLoss& out) {
+  return bytes_of(out.losses) + bytes_of(out.dhidden) + bytes_of(out.dw);
+}
+
 namespace {
 
 using Kernel = HeadLoss(const at::Tensor&, const at::Tensor&, const at::Tensor&, HeadOptions);
+
+/// 2·R·d·V for the logits and for each gradient.
+Cost head_cost(const at::Tensor& hidden, const at::Tensor& w, const at::Tensor&,
+               HeadOptions options) {
+  const double product = 2.0 * static_cast<double>(hidden.size(0)) * static_cast<double>(w.numel());
+  return {.flops = product * (1 + options.dhidden + options.dw)};
+}
 
 const Implementations<Kernel>& list() {
   static const Implementations<Kernel> entries(
@@ -44,7 +55,8 @@ const Implementations<Kernel>& list() {
 #ifdef PENSTOCK_HAVE_ONEDNN
           {"onednn", onednn::declines_linear_cross_entropy, onednn::linear_cross_entropy},
 #endif
-          {"reference", nullptr, reference::linear_cross_entropy}});
+          {"reference", nullptr, reference::linear_cross_entropy}},
+      head_cost);
   return entries;
 }
 

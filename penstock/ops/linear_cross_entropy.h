@@ -26,6 +26,7 @@ std::string describe(const HeadOptions& options);
 struct HeadLoss {
   at::Tensor losses, dhidden, dw;
 };
+double bytes_of(const HeadLoss& out);
 
 namespace reference {
 /// hidden [R, d], w [V, d], targets [R] i64.

@@ -11,6 +11,7 @@
 namespace penstock::ops {
 
 std::string describe(const Route& route);
+double bytes_of(const Route& route);
 
 /// What arrives from behind; undefined where nothing does.
 struct RouteGradients {
@@ -20,6 +21,7 @@ struct RouteGradients {
   at::Tensor gate_sums;         ///< route_relu: [E]
 };
 std::string describe(const RouteGradients& grads);
+double bytes_of(const RouteGradients& grads);
 
 namespace reference {
 /// Everything but the weight.

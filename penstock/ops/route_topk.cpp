@@ -20,6 +20,19 @@ std::string describe(const RouteGradients& grads) {
                 grads.gate_sums.defined() ? " gate_sums" : "");
 }
 
+double bytes_of(const Route& r) {
+  double bytes = 0;
+  for (const at::Tensor& tensor : {r.weight, r.token, r.expert, r.offsets, r.by_token,
+                                   r.token_offsets, r.mean_probability, r.logsumexp, r.gate_sums})
+    bytes += bytes_of(tensor);
+  return bytes;
+}
+
+double bytes_of(const RouteGradients& grads) {
+  return bytes_of(grads.weight) + bytes_of(grads.mean_probability) + bytes_of(grads.logsumexp) +
+         bytes_of(grads.gate_sums);
+}
+
 namespace {
 
 using Forward = Route(const at::Tensor&, std::int64_t, bool);

@@ -92,11 +92,11 @@ TEST(Decoder, HiddenTapSeesTheStreamAfterEachLayer) {
   std::vector<at::Tensor> hidden;
   torch::NoGradGuard no_grad;
   const at::Tensor ids = tokens(2, 5);
-  const at::Tensor out = model.logits(
-      model
-          .forward({.tokens = ids}, {}, {},
-                   [&](std::int64_t, const at::Tensor& h) { hidden.push_back(h); })
-          .hidden);
+  const at::Tensor out =
+      model.logits(model
+                       .forward({.tokens = ids}, {}, {},
+                                [&](std::int64_t, const at::Tensor& h) { hidden.push_back(h); })
+                       .hidden);
   ASSERT_EQ(hidden.size(), 2u);
   // What the head reads is the last layer's, normed.
   const at::Tensor last = hidden[1].view({-1, 16});
