@@ -60,9 +60,11 @@ PENSTOCK_INLINE void prefetch_ahead(const HeadRows& layout, const float* x) {
 /// Sixteen columns of sixteen rows, by swapping blocks of 8, 4, 2 and 1.
 PENSTOCK_INLINE void transpose16(const float* from, std::int64_t from_stride, float* to,
                                  std::int64_t to_stride) {
-  Vec16 x[kLanes];
+  Vec16 x[kLanes];  // in registers, once the loops are unrolled
+#pragma GCC unroll 16
   for (std::int64_t i = 0; i < kLanes; ++i) x[i] = load(from + i * from_stride);
   const auto swap = [&x](std::int64_t step, const Int16& upper, const Int16& lower) {
+#pragma GCC unroll 16
     for (std::int64_t i = 0; i < kLanes; ++i)
       if (!(i & step)) {
         const Vec16 a = x[i], b = x[i + step];
@@ -78,6 +80,7 @@ PENSTOCK_INLINE void transpose16(const float* from, std::int64_t from_stride, fl
        Int16{2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31});
   swap(1, Int16{0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30},
        Int16{1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31});
+#pragma GCC unroll 16
   for (std::int64_t i = 0; i < kLanes; ++i) store(to + i * to_stride, x[i]);
 }
 
