@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -172,16 +173,22 @@ TEST(Profile, AFailingOperatorIsNotRecordedAndLeavesTheClockInOrder) {
 }
 
 TEST(ProfileClock, ProcessorTimeStandsStillInASleep) {
-  const double wall = profile_seconds();
-  double processor = 0;
-  {
-    const ProcessorTime counted;
-    const double before = profile_seconds();
-    std::this_thread::sleep_for(std::chrono::milliseconds(60));
-    processor = profile_seconds() - before;
+  // Worker threads of earlier tests may spin for a while after their last loop, and their time is
+  // the process's: the clock must stand still in one of several sleeps, a wall clock in none.
+  double least = 1;
+  for (int attempt = 0; attempt < 50 && least > 0.03; ++attempt) {
+    const double wall = profile_seconds();
+    double processor = 0;
+    {
+      const ProcessorTime counted;
+      const double before = profile_seconds();
+      std::this_thread::sleep_for(std::chrono::milliseconds(60));
+      processor = profile_seconds() - before;
+    }
+    EXPECT_GE(profile_seconds() - wall, 0.06);
+    least = std::min(least, processor);
   }
-  EXPECT_GE(profile_seconds() - wall, 0.06);
-  EXPECT_LT(processor, 0.03);
+  EXPECT_LT(least, 0.03);
 }
 
 TEST(Profile, OneAtATime) {
