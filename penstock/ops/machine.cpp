@@ -2,10 +2,15 @@
 
 #include <sys/resource.h>
 #include <unistd.h>
+#if __has_include(<malloc.h>)
+#include <malloc.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -117,9 +122,21 @@ double physical_memory_bytes() {
 }
 
 double peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (double kibibytes = 0; word == "VmHWM:" && status >> kibibytes) return 1024.0 * kibibytes;
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return 1024.0 * static_cast<double>(usage.ru_maxrss);
+}
+
+bool restart_peak_memory() {
+#if __has_include(<malloc.h>)
+  malloc_trim(0);
+#endif
+  std::ofstream reset("/proc/self/clear_refs");
+  reset << "5" << std::flush;  // proc(5): the peak becomes the present size
+  return reset.good();
 }
 
 }  // namespace penstock::ops

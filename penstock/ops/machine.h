@@ -25,7 +25,13 @@ double measure_memory_bandwidth(int threads, double array_bytes = 0);
 /// Size of the largest cache that the first processor has, 0 where the system does not say.
 double last_level_cache_bytes();
 
-/// Largest resident set of this process so far, in bytes.
+/// Largest resident set of this process, in bytes, since it began or since the last
+/// restart_peak_memory().
 double peak_resident_bytes();
+
+/// Gives freed memory back and begins a new measure of peak_resident_bytes(), so that each of
+/// several runs in one process has its own. Returns false, and changes nothing of the measure,
+/// where the system does not allow it (no writable /proc/self/clear_refs).
+bool restart_peak_memory();
 
 }  // namespace penstock::ops

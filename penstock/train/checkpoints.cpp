@@ -71,7 +71,7 @@ void CheckpointStore::recover() {
 }
 
 void CheckpointStore::save(std::int64_t step, const CheckpointContents& contents,
-                           std::optional<double> validation_loss) {
+                           std::optional<double> validation_loss, Superseded superseded) {
   if (validation_loss && !std::isfinite(*validation_loss)) validation_loss.reset();
   try {
     create_directories(fs_, root_);
@@ -82,7 +82,7 @@ void CheckpointStore::save(std::int64_t step, const CheckpointContents& contents
                                tensor_bytes(contents.model) + tensor_bytes(contents.optimizer),
                                " bytes. Nothing saved before is lost: free some space and resume"));
   }
-  remove_superseded(step);
+  if (superseded == Superseded::remove) remove_superseded(step);
 }
 
 std::vector<CheckpointInfo> CheckpointStore::list(std::vector<std::string>* ignored) {

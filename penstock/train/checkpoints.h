@@ -37,6 +37,9 @@ struct CheckpointSearch {
   std::vector<std::string> ignored;
 };
 
+/// What a save does with those that the policy no longer keeps.
+enum class Superseded { remove, keep };
+
 struct CheckpointPolicy {
   std::int64_t keep_last = 2;  // at least 1
   bool keep_best = true;       // the one with the lowest validation loss, beyond the last ones
@@ -50,10 +53,11 @@ class CheckpointStore {
   /// For the writer, before its first save: removes what dead writers left half-made.
   void recover();
   /// Writes `step-N` durably (in place of one of that name), then removes what the policy no longer
-  /// keeps; never the new one, never one of a later step.
+  /// keeps unless told to keep it; never the new one, never one of a later step.
   /// Throws DiskFullError with the bytes needed; the earlier checkpoints are then intact.
   void save(std::int64_t step, const CheckpointContents& contents,
-            std::optional<double> validation_loss = std::nullopt);
+            std::optional<double> validation_loss = std::nullopt,
+            Superseded superseded = Superseded::remove);
   /// The newest one whose files all match its manifest. Reads them all.
   CheckpointSearch latest();
   /// As latest(), by lowest validation loss, earliest step first among equals.

@@ -101,23 +101,34 @@ class Run {
       events_ =
           std::make_unique<TensorBoardWriter>(files_, directory_ + "/events", trainer_.step());
     const InterruptGuard interrupt;
+    interrupt_ = &interrupt;
     started_ = Clock::now();
     first_step_ = trainer_.step();
     while (trainer_.step() < recipe_.train.steps) {
       if (interrupt.signal() != 0) {
         save(store, std::nullopt);
-        progress_.finish(fmt::format("stopped by signal {} after step {}{}", interrupt.signal(),
-                                     trainer_.step(),
-                                     trainer_.step() > 0 ? "; checkpoint saved" : ""));
-        return RunOutcome::interrupted;
+        return stopped();
       }
       one_step(store);
     }
-    finish(store);
+    try {
+      finish(store);
+    } catch (const StoppedWhileMeasuring&) {
+      return stopped();
+    }
     return RunOutcome::finished;
   }
 
  private:
+  /// A signal during the final evaluation: all steps are saved, only the measures are missing.
+  struct StoppedWhileMeasuring {};
+
+  RunOutcome stopped() {
+    progress_.finish(fmt::format("stopped by signal {} after step {}{}", interrupt_->signal(),
+                                 trainer_.step(), trainer_.step() > 0 ? "; checkpoint saved" : ""));
+    return RunOutcome::interrupted;
+  }
+
   Corpus open_corpus() const {
     PENSTOCK_CHECK(
         !recipe_.data.corpus.empty(),
@@ -176,7 +187,8 @@ class Run {
   void one_step(CheckpointStore& store) {
     const StepOutcome outcome = trainer_.advance();
     if (!outcome.failure.empty()) {
-      save(store, std::nullopt);
+      // Nothing is removed for it: if this state's own update blew up, an earlier one is wanted.
+      save(store, std::nullopt, Superseded::keep);
       const std::string kept =
           trainer_.step() > 0 ? fmt::format("The state after step {} is saved", trainer_.step())
                               : "No step was done";
@@ -210,6 +222,7 @@ class Run {
     if (!has_split(split)) return nullptr;
     return to_json(trainer_.evaluate(
         split, recipe_.train.final_eval_tokens, [&](double done, const LossTotals& totals) {
+          if (interrupt_->signal() != 0) throw StoppedWhileMeasuring();
           if (progress_.due())
             progress_.show(fmt::format("evaluating {} {:3.0f}%  loss {:.4f}", split_name(split),
                                        100 * done, totals.loss()));
@@ -223,7 +236,8 @@ class Run {
     return &machine_;
   }
 
-  void save(CheckpointStore& store, std::optional<double> validation_loss) {
+  void save(CheckpointStore& store, std::optional<double> validation_loss,
+            Superseded superseded = Superseded::remove) {
     if (trainer_.step() == 0 || saved_step_ == trainer_.step()) return;
     log_->sync();
     CheckpointContents contents;
@@ -235,7 +249,7 @@ class Run {
                         {"seed", recipe_.train.seed},
                         {"corpus_hash", trainer_.corpus().content_hash()}};
     if (std::isfinite(best_loss_)) contents.trainer["best_loss"] = best_loss_;
-    store.save(trainer_.step(), contents, validation_loss);
+    store.save(trainer_.step(), contents, validation_loss, superseded);
     saved_step_ = trainer_.step();
   }
 
@@ -290,6 +304,7 @@ class Run {
   Trainer trainer_;
   ProgressLine progress_;
   MachineRecord machine_;
+  const InterruptGuard* interrupt_ = nullptr;  // while run() lasts
   std::optional<FileLock> lock_;
   std::optional<MetricsLog> log_;
   std::unique_ptr<TensorBoardWriter> events_;
@@ -303,6 +318,7 @@ class Run {
 
 RunOutcome train_run(const ConfigNode& recipe, const std::string& run_directory,
                      const TrainControl& control) {
+  ops::restart_peak_memory();  // a study's runs share a process
   // What does not fit the corpus or the machine is a recipe's mistake too.
   const auto run =
       naming_origins(recipe, [&] { return std::make_unique<Run>(recipe, run_directory, control); });

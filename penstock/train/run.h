@@ -19,10 +19,11 @@ struct TrainControl {
 enum class RunOutcome { finished, interrupted };
 
 /// Trains (or resumes) the recipe in that run directory: config.toml, metrics.jsonl, TensorBoard
-/// events, checkpoints/step-N/, finished.json, report.html. SIGINT and SIGTERM save a checkpoint
-/// and return `interrupted`. Throws Error for bad recipes, for a directory that holds another
-/// recipe's run, on a full disk (the earlier checkpoint stays), and on a loss or gradient that is
-/// not finite (after saving the last good step; the message names the layer).
+/// events, checkpoints/step-N/, finished.json. SIGINT, SIGTERM and SIGHUP save a checkpoint and
+/// return `interrupted`, between steps and in the final evaluation (which a resumed run repeats).
+/// Throws Error for bad recipes, for a directory that holds another recipe's run, on a full disk
+/// (the earlier checkpoint stays), and on a loss or gradient that is not finite (after saving the
+/// last good step; the message names the layer).
 RunOutcome train_run(const ConfigNode& recipe, const std::string& run_directory,
                      const TrainControl& control);
 

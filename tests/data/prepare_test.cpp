@@ -200,7 +200,7 @@ class RealData : public Prepare {
 
 TEST_F(RealData, TinyShakespeareSplitsAsUsual) {
   const std::string input = data("lm/tinyshakespeare/input.txt");
-  if (input.empty()) GTEST_SKIP() << "no tiny Shakespeare at hand";
+  if (input.empty()) GTEST_SKIP() << "missing data: tiny Shakespeare";
   auto o = options();
   o.inputs = {{.path = input}};
   o.split = "contiguous:0.9,0.1,0";
@@ -214,7 +214,7 @@ TEST_F(RealData, TinyShakespeareSplitsAsUsual) {
 TEST_F(RealData, CompressedTextAndJsonlOfSeveralDomains) {
   const std::string arxiv = data("lm/domains/arxiv.txt.gz"),
                     exchange = data("lm/domains/stackexchange.jsonl.gz");
-  if (arxiv.empty() || exchange.empty()) GTEST_SKIP() << "no domain samples at hand";
+  if (arxiv.empty() || exchange.empty()) GTEST_SKIP() << "missing data: samples of two domains";
   auto o = options();
   o.inputs = {{.path = arxiv}, {.path = exchange}};
   prepare_corpus(o);

@@ -71,7 +71,8 @@ TEST_P(LinearShapes, FastPathMatchesReferenceInF64) {
   EXPECT_EQ(dispatch_counts().at("linear.backward/reference"), 1);
   EXPECT_LT(testing::relative_error(fast.y, exact.y), 2e-6);
   EXPECT_LT(testing::relative_error(fast.dx, exact.dx), 2e-6);
-  EXPECT_LT(testing::relative_error(fast.dw, exact.dw), 2e-6);
+  // A sum over the rows in f32.
+  EXPECT_LT(testing::relative_error(fast.dw, exact.dw), rows > 1000 ? 5e-6 : 2e-6);
   if (b) {
     EXPECT_LT(testing::relative_error(fast.db, exact.db), 2e-6);
   }
@@ -81,7 +82,10 @@ INSTANTIATE_TEST_SUITE_P(Odd, LinearShapes,
                          ::testing::Values(std::array{1, 1, 1, 1}, std::array{7, 13, 5, 0},
                                            std::array{33, 64, 17, 1}, std::array{0, 8, 4, 1},
                                            std::array{5, 0, 3, 1}, std::array{200, 129, 65, 1},
-                                           std::array{512, 256, 8, 0}));
+                                           std::array{512, 256, 8, 0},
+                                           // Several panels, depths and rows of blocks, none whole.
+                                           std::array{1100, 300, 520, 1},
+                                           std::array{2100, 512, 512, 0}));
 
 TEST(Linear, ComparisonSeesOneWrongElement) {
   torch::manual_seed(2);

@@ -103,6 +103,8 @@ TEST(Checkpoints, KeepsTheLastAndTheBest) {
   CheckpointStore last_only(fs, temp.path(), {.keep_last = 1, .keep_best = false});
   last_only.save(12, contents_of(12), 9.0);
   EXPECT_EQ(names_in(fs, temp.path()), std::set<std::string>{"step-12"});
+  last_only.save(13, contents_of(13), std::nullopt, Superseded::keep);
+  EXPECT_EQ(names_in(fs, temp.path()), (std::set<std::string>{"step-12", "step-13"}));
   EXPECT_THROW(CheckpointStore(fs, temp.path(), {.keep_last = 0}), Error);
 }
 

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <thread>
 
+#include "penstock/ops/machine.h"
 #include "penstock/train/checkpoints.h"
 #include "penstock/train/interrupt.h"
 #include "penstock/train/metrics_log.h"
@@ -106,6 +107,54 @@ TEST_F(TrainRun, AFullDiskAtACheckpointEndsTheRunAndTheEarlierOneResumes) {
   EXPECT_TRUE(CheckpointStore(real_file_system(), path("full")).latest().ignored.empty());
   EXPECT_EQ(run("full"), RunOutcome::finished);
   expect_end_of_an_undisturbed_run("full");
+}
+
+TEST_F(TrainRun, ASignalInTheFinalEvaluationLeavesOnlyTheMeasuresToBeRepeated) {
+  ForwardingFileSystem files([](const FileSystem::Path& path, Bytes bytes) {
+    if (path.string().find("step-16") != std::string::npos && path.filename() == "manifest.json")
+      ::kill(::getpid(), SIGTERM);
+    return bytes.size();
+  });
+  set("train.final_eval_tokens", 0);
+  EXPECT_EQ(run("signalled", &files), RunOutcome::interrupted);
+  EXPECT_EQ(latest_step("signalled"), run_steps);
+  EXPECT_FALSE(std::filesystem::exists(path("signalled/finished.json")));
+  EXPECT_EQ(run("signalled"), RunOutcome::finished);
+  EXPECT_TRUE(std::filesystem::exists(path("signalled/finished.json")));
+  expect_end_of_an_undisturbed_run("signalled");
+}
+
+TEST_F(TrainRun, ALossThatIsNotFiniteSavesTheLastStateAndSaysWhere) {
+  recipe_.set("train.lr", ConfigNode(1e30));
+  try {
+    run("diverged");
+    FAIL() << "a loss that is not finite went unnoticed";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("step 2 stopped"), std::string::npos) << text;
+    EXPECT_NE(text.find("The state after step 1 is saved"), std::string::npos) << text;
+  }
+  EXPECT_EQ(latest_step("diverged"), 1);
+  EXPECT_FALSE(std::filesystem::exists(path("diverged/finished.json")));
+}
+
+TEST_F(TrainRun, EachRunOfAProcessHasItsOwnPeakMemory) {
+  const auto peak = [&](const std::string& name) {
+    return read_metrics(real_file_system(), path(name + "/metrics.jsonl"))
+        .back()
+        .at("peak_bytes")
+        .get<double>();
+  };
+  set("train.steps", 1);
+  ASSERT_EQ(run("small"), RunOutcome::finished);
+  set("model.d_ffn", 24000);
+  ASSERT_EQ(run("large"), RunOutcome::finished);
+  set("model.d_ffn", 48);
+  ASSERT_EQ(run("small again"), RunOutcome::finished);
+  if (!ops::restart_peak_memory()) GTEST_SKIP() << "/proc/self/clear_refs cannot be written";
+  // 2 layers, 4 experts, 3 · 32 · 24000 weights, each with a gradient and two moments: 295 MB.
+  EXPECT_GT(peak("large"), peak("small") + 250e6);
+  EXPECT_LT(peak("small again"), peak("small") + 100e6);
 }
 
 TEST(Interrupt, ASignalInAnotherThreadIsSeenAndHandlersComeBack) {
