@@ -104,6 +104,7 @@ StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options) {
                 .steps = options.steps,
                 .clock = options.cpu_time ? "processor" : "wall"};
   out.machine.threads = ops::set_threads(static_cast<int>(recipe.run.threads));
+  ops::restart_peak_memory();
   std::optional<ops::ProcessorTime> processor_time;
   if (options.cpu_time) {
     PENSTOCK_CHECK(out.machine.threads == 1, "--cpu-time measures one thread, not ",

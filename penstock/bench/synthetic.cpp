@@ -4,6 +4,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
+#include "penstock/layers/moe.h"
 
 namespace penstock::bench {
 
@@ -35,6 +36,7 @@ std::shared_ptr<Decoder> build_model(const Recipe& recipe) {
   torch::manual_seed(static_cast<std::uint64_t>(recipe.train.seed));
   auto model = std::make_shared<Decoder>(recipe.model);
   model->train();
+  recompute_experts(*model, recipe.train.recompute_experts);
   return model;
 }
 

@@ -54,4 +54,10 @@ void MoeLayer::after_step() {
   for (const auto& balancer : own_balancers_) balancer->after_step({.sparsity = last_sparsity_});
 }
 
+void recompute_experts(torch::nn::Module& model, bool recompute) {
+  model.apply([&](torch::nn::Module& module) {
+    if (auto* moe = dynamic_cast<MoeLayer*>(&module)) moe->experts().recompute = recompute;
+  });
+}
+
 }  // namespace penstock

@@ -58,6 +58,10 @@ class MoeLayer : public torch::nn::Module {
   double last_sparsity_ = 0;
 };
 
+/// Lets all MoE layers of that model keep, or recompute in the backward pass, what their experts'
+/// activations need (Experts::recompute).
+void recompute_experts(torch::nn::Module& model, bool recompute);
+
 /// The router's shape of a layer with these options.
 RouterShape router_shape(const MoeOptions& options);
 

@@ -24,10 +24,7 @@ std::shared_ptr<Decoder> build_model(const Recipe& recipe) {
   const at::Device device(recipe.run.device);
   if (!device.is_cpu()) model->to(device);
   model->train();
-  model->apply([&](torch::nn::Module& module) {
-    if (auto* moe = dynamic_cast<MoeLayer*>(&module))
-      moe->experts().recompute = recipe.train.recompute_experts;
-  });
+  recompute_experts(*model, recipe.train.recompute_experts);
   return model;
 }
 

@@ -10,6 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/bench/synthetic.h"
 #include "penstock/models/census.h"
+#include "penstock/ops/machine.h"
 #include "tests/bench/support.h"
 
 namespace penstock::bench {
@@ -46,6 +47,17 @@ TEST(StepBench, OperatorsTakeLessThanTheStep) {
   EXPECT_LE(step.forward_seconds, step.seconds);
   EXPECT_GT(step.share_of_peak(), 0);
   EXPECT_LT(step.share_of_peak(), 1);
+}
+
+TEST(StepBench, RecomputingExpertsSparesWhatTheyKeep) {
+  if (!ops::restart_peak_memory()) GTEST_SKIP() << "/proc/self/clear_refs cannot be written";
+  Recipe recipe = bench_recipe("topk", 2);
+  recipe.model.d_ffn = 2048;
+  recipe.train.batch_sequences = recipe.train.micro_batch = 128;
+  const double kept = step_of(recipe).peak_bytes;
+  recipe.train.recompute_experts = true;
+  // 2 layers, 128 · 16 · 2 assignments, 2 · 2048 floats each: 134 MB.
+  EXPECT_LT(step_of(recipe).peak_bytes, kept - 80e6);
 }
 
 TEST(StepBench, HoldsReluRoutingAtTheStatedMean) {
