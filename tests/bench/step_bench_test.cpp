@@ -60,6 +60,19 @@ TEST(StepBench, RecomputingExpertsSparesWhatTheyKeep) {
   EXPECT_LT(step_of(recipe).peak_bytes, kept - 80e6);
 }
 
+TEST(StepBench, MemoryDoesNotGrowWithSteps) {
+  if (!ops::restart_peak_memory()) GTEST_SKIP() << "/proc/self/clear_refs cannot be written";
+  Recipe recipe = bench_recipe("dense");
+  recipe.model.d_ffn = 1024;
+  recipe.train.batch_sequences = recipe.train.micro_batch = 64;
+  const auto peak = [&](std::int64_t steps) {
+    return measure_step(recipe, {.steps = steps, .warm_up = 2, .memory_bandwidth = kBandwidth})
+        .peak_bytes;
+  };
+  // One lost tensor of the feed-forward layer a step would be 40 · 1024 · 1024 floats.
+  EXPECT_LT(peak(42), peak(2) + 50e6);
+}
+
 TEST(StepBench, HoldsReluRoutingAtTheStatedMean) {
   for (const double target : {0.5, 1.0, 2.0}) {
     const StepBench step = step_of(bench_recipe("remoe"), target);
