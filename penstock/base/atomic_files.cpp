@@ -162,18 +162,37 @@ void AtomicDirectory::commit() {
     fs_.remove_all(*old);
     fs_.rename(path_, *old);
   }
-  fs_.rename(temporary_, path_);
+  try {
+    fs_.rename(temporary_, path_);
+  } catch (const Error&) {
+    if (old) restore(*old);
+    throw;
+  }
   committed_ = true;
   fs_.sync_directory(parent);
   if (old) fs_.remove_all(*old);
 }
 
-void clean_leftovers(FileSystem& fs, const std::filesystem::path& directory) {
+void AtomicDirectory::restore(const std::filesystem::path& old) {
+  try {
+    fs_.rename(old, path_);
+    fs_.sync_directory(parent_directory(path_));
+  } catch (const Error&) {
+    // As above: put back by clean_leftovers.
+  }
+}
+
+namespace {
+
+/// Of every name, or of `only`.
+void clean(FileSystem& fs, const std::filesystem::path& directory,
+           const std::optional<std::string>& only) {
   if (!fs.exists(directory)) return;
   bool changed = false;
   for (const auto& entry : fs.list(directory)) {
     const auto leftover = parse_leftover(entry);
-    if (!leftover || another_running_process(leftover->pid)) continue;
+    if (!leftover || (only && leftover->name != *only)) continue;
+    if (another_running_process(leftover->pid)) continue;
     if (leftover->old && !fs.exists(directory / leftover->name))
       fs.rename(directory / entry, directory / leftover->name);
     else
@@ -181,6 +200,16 @@ void clean_leftovers(FileSystem& fs, const std::filesystem::path& directory) {
     changed = true;
   }
   if (changed) fs.sync_directory(directory);
+}
+
+}  // namespace
+
+void clean_leftovers(FileSystem& fs, const std::filesystem::path& directory) {
+  clean(fs, directory, {});
+}
+
+void clean_leftovers_of(FileSystem& fs, const std::filesystem::path& path) {
+  clean(fs, parent_directory(path), path.filename().string());
 }
 
 }  // namespace penstock

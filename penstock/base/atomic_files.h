@@ -50,7 +50,7 @@ struct FileDigest {
 
 /// A flat directory, built aside as `.NAME.tmp-PID`, that appears under its name, whole and
 /// durable, at commit(). An existing directory of that name is kept as `.NAME.old-PID` until the
-/// new one stands.
+/// new one stands: it comes back when commit() fails, and after a kill by clean_leftovers.
 class AtomicDirectory {
  public:
   AtomicDirectory(FileSystem& fs, std::filesystem::path path);
@@ -65,6 +65,8 @@ class AtomicDirectory {
   void commit();
 
  private:
+  void restore(const std::filesystem::path& old);
+
   FileSystem& fs_;
   std::filesystem::path path_, temporary_;
   std::map<std::string, FileDigest> digests_;
@@ -77,5 +79,8 @@ std::filesystem::path temporary_path(const std::filesystem::path& path);
 /// Removes what writers that no longer run left in `directory` (`.NAME.tmp-PID`), and puts back an
 /// `.NAME.old-PID` whose successor never appeared. This process must not be writing there.
 void clean_leftovers(FileSystem& fs, const std::filesystem::path& directory);
+
+/// The same for the one target `path`, whose directory may hold other programs' files.
+void clean_leftovers_of(FileSystem& fs, const std::filesystem::path& path);
 
 }  // namespace penstock

@@ -61,6 +61,7 @@ class Preparation {
     target_ = files::absolute(options_.out).lexically_normal();
     if (!target_.has_filename()) target_ = target_.parent_path();
     result_.path = options_.out;
+    clean_leftovers_of(real_file_system(), target_);
     if (!files::exists(files::symlink_status(target_))) return;
     const bool replaceable =
         files::is_directory(target_) && !files::is_symlink(target_) &&

@@ -140,6 +140,20 @@ TEST(AtomicDirectory, OldOrNewAfterACrashWhileReplacing) {
                    });
 }
 
+TEST(AtomicDirectory, TheOldOneStaysWhenTheNewOneCannotTakeItsPlace) {
+  const TempDirectory temp;
+  FaultyFileSystem fs(temp.path());
+  write_directory(fs, temp.path() / "d", "old");
+  for (const std::uint64_t rename : {0, 1}) {  // aside, and into place
+    fs.refuse_rename(rename);
+    EXPECT_THROW(write_directory(fs, temp.path() / "d", "new!"), Error);
+    EXPECT_EQ(read_directory(fs, temp.path() / "d"), "old") << rename;
+    EXPECT_EQ(fs.list(temp.path()), std::vector<std::string>{"d"}) << rename;
+  }
+  write_directory(fs, temp.path() / "d", "new!");
+  EXPECT_EQ(read_directory(fs, temp.path() / "d"), "new!");
+}
+
 TEST(AtomicDirectory, NotesDigestsOfItsFiles) {
   const TempDirectory temp;
   AtomicDirectory directory(real_file_system(), temp.path() / "d");

@@ -39,6 +39,8 @@ class FaultyFileSystem : public FileSystem {
     operations_ = 0;
     crash_at_ = operation;
   }
+  /// Refuses the rename of that index (counted from now on) with an Error.
+  void refuse_rename(std::uint64_t index) { renames_left_ = index; }
   /// Lets so many more bytes be written.
   void set_free_bytes(std::uint64_t bytes) { free_bytes_ = bytes; }
   std::uint64_t operations() const { return operations_; }
@@ -94,6 +96,10 @@ class FaultyFileSystem : public FileSystem {
   }
   void rename(const Path& from, const Path& to) override {
     if (!alive()) return;
+    if (renames_left_ != kNever && renames_left_-- == 0) {
+      renames_left_ = kNever;
+      throw Error(concat("cannot rename ", from.string(), " on the pretended device"));
+    }
     real_file_system().rename(from, to);
     const auto [from_parent, from_name] = locate(from);
     const auto [to_parent, to_name] = locate(to);
@@ -222,6 +228,7 @@ class FaultyFileSystem : public FileSystem {
   std::vector<Node> nodes_;
   std::vector<Change> pending_;
   std::uint64_t operations_ = 0, crash_at_ = kNever, free_bytes_ = kNever;
+  std::uint64_t renames_left_ = kNever;
   bool dead_ = false;
 };
 

@@ -147,6 +147,22 @@ TEST_F(Prepare, ReplacesACorpusAndNothingElse) {
   EXPECT_EQ(Corpus::open(o.out).domains(), std::vector<std::string>{"new"});
 }
 
+TEST_F(Prepare, TakesUpWhatAKilledRunLeftAndNothingElse) {
+  auto o = options();
+  o.inputs = {{.path = many()}};
+  prepare_corpus(o);
+  // Killed between the two renames; above any process number of Linux.
+  std::filesystem::rename(o.out, folder_ / ".corpus.old-2147483646");
+  std::filesystem::create_directory(folder_ / ".corpus.tmp-2147483646");
+  std::filesystem::create_directory(folder_ / ".other.tmp-2147483646");
+  o.inputs = {{.path = folder_.write("bad.txt", "\xff")}};
+  EXPECT_THROW(prepare_corpus(o), Error);
+  EXPECT_EQ(Corpus::open(o.out).domains(), (std::vector<std::string>{"even", "odd"}));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / ".corpus.old-2147483646"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / ".corpus.tmp-2147483646"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / ".other.tmp-2147483646"));
+}
+
 TEST_F(Prepare, ErrorsSayWhatToDo) {
   auto o = options();
   const auto fails = [&](std::initializer_list<std::string_view> parts) {
