@@ -80,7 +80,12 @@ class Preparation {
   void read() {
     if (options_.system) {
       say("gathering this machine's text");
-      documents_ = read_system_documents({.seed = options_.seed});
+      documents_ = read_system_documents({.seed = options_.seed, .root = options_.system_root});
+      found_ = present_domains();
+      for (const auto& domain : system_domains())
+        if (!found_.contains(domain))
+          result_.notes.push_back(
+              fmt::format("domain {} missing: this machine has no text of it", domain));
       return;
     }
     for (const auto& input : options_.inputs) {
@@ -90,6 +95,12 @@ class Preparation {
       documents_.insert(documents_.end(), std::make_move_iterator(read.begin()),
                         std::make_move_iterator(read.end()));
     }
+  }
+
+  std::set<std::string> present_domains() const {
+    std::set<std::string> names;
+    for (const auto& document : documents_) names.insert(document.domain);
+    return names;
   }
 
   void remove_duplicates() {
@@ -104,6 +115,11 @@ class Preparation {
 
   /// Keeps the first few MB of each domain, whole documents, and drops domains that are too small.
   void limit_domains() {
+    const auto left = present_domains();
+    for (const auto& domain : found_)
+      if (!left.contains(domain))
+        result_.notes.push_back(
+            fmt::format("domain {} dropped: all of its text repeats other text", domain));
     std::map<std::string, std::int64_t> bytes;
     std::erase_if(documents_, [&](const Document& document) {
       auto& sum = bytes[document.domain];
@@ -241,6 +257,7 @@ class Preparation {
   const std::function<void(std::string_view)>& progress_;
   files::path target_;
   std::vector<Document> documents_;
+  std::set<std::string> found_;  // domains of the system corpus, before anything is removed
   std::vector<std::vector<TokenId>> encoded_;
   std::map<std::size_t, std::uint32_t> domain_of_;
   std::vector<Piece> pieces_;

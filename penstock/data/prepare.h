@@ -18,6 +18,8 @@ struct PrepareOptions {
   std::vector<DataInput> inputs;
   /// Gather the machine's own text instead of inputs (system_corpus.h).
   bool system = false;
+  /// The machine's own text is looked for below this folder.
+  std::string system_root = "/";
   ReadOptions read;
   std::string tokenizer = "bytes";
   /// For documents without a given split; see assign_splits.h.

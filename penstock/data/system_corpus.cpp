@@ -186,6 +186,12 @@ void add_descriptions(const SystemCorpusOptions& options, std::vector<Document>&
 
 }  // namespace
 
+std::vector<std::string> system_domains() {
+  std::vector<std::string> names;
+  for (const auto& domain : domains()) names.emplace_back(domain.name);
+  return names;
+}
+
 std::vector<Document> read_system_documents(const SystemCorpusOptions& options) {
   std::vector<Document> documents;
   for (const auto& domain : domains()) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "penstock/data/documents.h"
@@ -17,6 +18,9 @@ struct SystemCorpusOptions {
   /// Everything is looked for below this folder.
   std::filesystem::path root = "/";
 };
+
+/// The domains that are looked for, in the order in which they are read.
+std::vector<std::string> system_domains();
 
 /// Documents of the domains cpp (C++ library headers), perl (modules), perl-manual (their POD),
 /// cmake (modules and help), python (the standard and installed libraries) and prose (licences,

@@ -163,6 +163,31 @@ TEST_F(Prepare, TakesUpWhatAKilledRunLeftAndNothingElse) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / ".other.tmp-2147483646"));
 }
 
+TEST_F(Prepare, SystemNotesEveryDomainThatIsNotThere) {
+  // Python repeats what CMake has, paragraph by paragraph; Perl has too little; the rest nothing.
+  for (int file = 0; file < 12; ++file) {
+    std::string text;
+    for (int i = 0; i < 900; ++i) text += paragraph(file * 900 + i) + "\n";
+    const std::string name = std::to_string(100 + file);
+    folder_.write("root/usr/share/cmake/" + name + ".cmake", text);
+    folder_.write("root/usr/lib/python3/" + name + ".py", text);
+  }
+  folder_.write("root/usr/share/perl/A.pm", paragraph(18000) + paragraph(18001));
+  auto o = options();
+  o.system = true;
+  o.system_root = folder_ / "root/";
+  const PrepareResult result = prepare_corpus(o);
+  ASSERT_EQ(result.domains.size(), 1u);
+  EXPECT_EQ(result.domains[0].name, "cmake");
+  std::string notes;
+  for (const auto& note : result.notes) notes += note + "\n";
+  expect_says(notes, {"domain cpp missing: this machine has no text of it",
+                      "domain perl dropped: ", "domain perl-manual missing: ",
+                      "domain python dropped: all of its text repeats other text",
+                      "domain prose missing: "});
+  EXPECT_EQ(result.notes.size(), 5u) << notes;
+}
+
 TEST_F(Prepare, ErrorsSayWhatToDo) {
   auto o = options();
   const auto fails = [&](std::initializer_list<std::string_view> parts) {
