@@ -1,4 +1,4 @@
-// Deciding which tokens are for training, validation and test.
+// Deciding which text is for training, validation and test.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// How a corpus is divided: by whole documents, or by cutting each domain's token sequence.
+/// How a corpus is divided: by whole documents, or by cutting each domain's text.
 struct SplitPlan {
   bool contiguous = false;
   std::array<double, kSplits> shares = {1, 0, 0};
@@ -21,16 +21,16 @@ struct SplitPlan {
 /// left out. Throws Error unless the shares are from 0 to 1 and sum to 1.
 SplitPlan parse_split_plan(const std::string& text);
 
-/// Tokens [begin, end) of a document, for a split.
+/// Units [begin, end) of a document's length, for a split.
 struct Piece {
   std::size_t document = 0;
   std::int64_t begin = 0, end = 0;
   Split split = Split::kTrain;
 };
 
-/// Divides documents of these lengths that belong to one domain, in order.
+/// Divides documents of these lengths (in whatever unit) that belong to one domain, in order.
 /// By documents: an order drawn from the seed fills validation, then test, up to their shares of
-/// the tokens, and the rest is for training. Contiguous: the first share of tokens trains, the next
+/// the length, and the rest is for training. Contiguous: the first share trains, the next
 /// validates, the rest tests. `fell_back` tells that a share came out empty by documents (too few
 /// of them) and the domain was therefore cut.
 std::vector<Piece> assign_splits(std::span<const std::int64_t> lengths, const SplitPlan& plan,

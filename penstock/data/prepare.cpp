@@ -25,6 +25,23 @@ namespace files = std::filesystem;
 // Of the system corpus: a smaller domain says nothing, a larger one only costs time.
 constexpr std::int64_t kSmallestDomainBytes = 1 << 20, kLargestDomainBytes = 4 << 20;
 
+/// `position`, or the beginning of the next character where that is inside one.
+std::int64_t character_boundary(std::string_view text, std::int64_t position) {
+  const auto inside = [&](std::int64_t at) {
+    return at < std::ssize(text) && (text[static_cast<std::size_t>(at)] & 0xC0) == 0x80;
+  };
+  while (inside(position)) ++position;
+  return position;
+}
+
+/// A piece as it is written.
+struct EncodedPiece {
+  std::vector<TokenId> ids;
+  std::uint64_t bytes = 0;  // of text
+  std::uint32_t domain = 0;
+  Split split = Split::kTrain;
+};
+
 class Preparation {
  public:
   Preparation(const PrepareOptions& options, const std::function<void(std::string_view)>& progress)
@@ -42,9 +59,9 @@ class Preparation {
     if (options_.dedup.value_or(options_.system)) remove_duplicates();
     if (options_.system) limit_domains();
     PENSTOCK_CHECK(!documents_.empty(), "the inputs hold no text");
-    encode();
     divide();
     if (result_.deduplicated) measure_overlap();
+    encode();
     write();
     return std::move(result_);
   }
@@ -139,29 +156,9 @@ class Preparation {
                    kSmallestDomainBytes, " bytes; name files or folders instead");
   }
 
-  void encode() {
-    if (options_.tokenizer != "bytes")
-      say(fmt::format("training tokenizer {}", options_.tokenizer));
-    // Held-out text does not shape the vocabulary where the person said what is held out.
-    std::vector<std::string_view> texts;
-    for (const auto& document : documents_)
-      if (document.split.value_or(Split::kTrain) == Split::kTrain) texts.push_back(document.text);
-    tokenizer_ = make_tokenizer(options_.tokenizer, texts, options_.end_of_document);
-    say("tokenizing");
-    for (auto& document : documents_) {
-      std::vector<TokenId> ids;
-      try {
-        tokenizer_->encode(document.text, ids);
-      } catch (const Error& error) {
-        fail(document.source, ": ", error.what());
-      }
-      if (options_.end_of_document) ids.push_back(tokenizer_->end_of_document());
-      encoded_.push_back(std::move(ids));
-      // What follows works on tokens; they stand for the text.
-      document.text = {};
-    }
-    result_.tokenizer = tokenizer_->spec();
-    result_.vocab_size = tokenizer_->vocab_size();
+  /// What the shares of a split are taken of: bytes, and one for the end of the document.
+  std::int64_t length_of(const Document& document) const {
+    return std::ssize(document.text) + (options_.end_of_document ? 1 : 0);
   }
 
   /// Chooses every document's split and lines the pieces up: train, validation, test.
@@ -176,7 +173,7 @@ class Preparation {
       std::vector<std::int64_t> lengths;
       for (const std::size_t i : members) {
         domain_of_.emplace(i, index);
-        const auto length = static_cast<std::int64_t>(encoded_[i].size());
+        const std::int64_t length = length_of(documents_[i]);
         if (documents_[i].split) {
           pieces_.push_back({i, 0, length, *documents_[i].split});
         } else {
@@ -187,7 +184,9 @@ class Preparation {
       bool fell_back = false;
       for (Piece piece : assign_splits(lengths, plan_, options_.seed, fell_back)) {
         piece.document = open[piece.document];
-        pieces_.push_back(piece);
+        piece.begin = character_boundary(documents_[piece.document].text, piece.begin);
+        piece.end = character_boundary(documents_[piece.document].text, piece.end);
+        if (piece.begin < piece.end) pieces_.push_back(piece);
       }
       if (fell_back && !open.empty())
         result_.notes.push_back(fmt::format(
@@ -200,41 +199,66 @@ class Preparation {
     });
   }
 
-  std::string text_of(const Piece& piece) const {
-    return tokenizer_->decode(std::span(encoded_[piece.document])
-                                  .subspan(static_cast<std::size_t>(piece.begin),
-                                           static_cast<std::size_t>(piece.end - piece.begin)));
+  std::string_view text_of(const Piece& piece) const {
+    const std::string_view text = documents_[piece.document].text;
+    const auto begin = static_cast<std::size_t>(piece.begin);
+    // The end of the document, if the piece has it, is no text.
+    return text.substr(begin, static_cast<std::size_t>(piece.end) - begin);
+  }
+
+  std::vector<std::string_view> texts_of(Split split) const {
+    std::vector<std::string_view> texts;
+    for (const auto& piece : pieces_)
+      if (piece.split == split) texts.push_back(text_of(piece));
+    return texts;
   }
 
   /// Measured on what is written, not on what the removal believed.
   void measure_overlap() {
     say("measuring the overlap of training and validation");
-    std::vector<std::string> texts;
-    for (const auto& piece : pieces_) texts.push_back(text_of(piece));
-    std::vector<std::string_view> train, validation;
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      if (pieces_[i].split == Split::kTrain) train.push_back(texts[i]);
-      if (pieces_[i].split == Split::kValidation) validation.push_back(texts[i]);
+    result_.validation_overlap =
+        paragraph_overlap(texts_of(Split::kTrain), texts_of(Split::kValidation));
+  }
+
+  /// Pieces in place of texts: tokenized, and what they came from forgotten.
+  void encode() {
+    if (options_.tokenizer != "bytes")
+      say(fmt::format("training tokenizer {}", options_.tokenizer));
+    // Held-out text does not shape the vocabulary.
+    tokenizer_ =
+        make_tokenizer(options_.tokenizer, texts_of(Split::kTrain), options_.end_of_document);
+    say("tokenizing");
+    for (const auto& piece : pieces_) {
+      const Document& document = documents_[piece.document];
+      EncodedPiece encoded{.bytes = text_of(piece).size(),
+                           .domain = domain_of_.at(piece.document),
+                           .split = piece.split};
+      try {
+        tokenizer_->encode(text_of(piece), encoded.ids);
+      } catch (const Error& error) {
+        fail(document.source, ": ", error.what());
+      }
+      if (options_.end_of_document && piece.end == length_of(document))
+        encoded.ids.push_back(tokenizer_->end_of_document());
+      encoded_.push_back(std::move(encoded));
     }
-    result_.validation_overlap = paragraph_overlap(train, validation);
+    documents_.clear();
+    result_.tokenizer = tokenizer_->spec();
+    result_.vocab_size = tokenizer_->vocab_size();
   }
 
   void write() {
     say(fmt::format("writing {}", options_.out));
-    const auto token_bytes = tokenizer_->token_bytes();
     TokenFileContents contents;
     contents.vocab_size = static_cast<std::uint32_t>(tokenizer_->vocab_size());
     for (const auto& domain : result_.domains) contents.domains.push_back(domain.name);
-    for (const auto& piece : pieces_) {
-      DocumentRecord record{.begin = contents.tokens.size(),
-                            .tokens = static_cast<std::uint64_t>(piece.end - piece.begin),
-                            .domain = domain_of_.at(piece.document),
-                            .split = piece.split};
-      for (std::int64_t i = piece.begin; i < piece.end; ++i) {
-        const TokenId id = encoded_[piece.document][static_cast<std::size_t>(i)];
-        contents.tokens.push_back(static_cast<std::uint32_t>(id));
-        record.bytes += static_cast<std::uint64_t>(token_bytes[static_cast<std::size_t>(id)]);
-      }
+    for (const auto& piece : encoded_) {
+      const DocumentRecord record{.begin = contents.tokens.size(),
+                                  .tokens = piece.ids.size(),
+                                  .bytes = piece.bytes,
+                                  .domain = piece.domain,
+                                  .split = piece.split};
+      for (const TokenId id : piece.ids) contents.tokens.push_back(static_cast<std::uint32_t>(id));
       auto& count = result_.domains[record.domain].counts[static_cast<std::size_t>(record.split)];
       ++count.documents;
       count.tokens += static_cast<std::int64_t>(record.tokens);
@@ -258,7 +282,7 @@ class Preparation {
   files::path target_;
   std::vector<Document> documents_;
   std::set<std::string> found_;  // domains of the system corpus, before anything is removed
-  std::vector<std::vector<TokenId>> encoded_;
+  std::vector<EncodedPiece> encoded_;
   std::map<std::size_t, std::uint32_t> domain_of_;
   std::vector<Piece> pieces_;
   std::shared_ptr<const Tokenizer> tokenizer_;

@@ -1,4 +1,4 @@
-// From text files to a corpus directory: read, remove duplicates, tokenize, divide, write.
+// From text files to a corpus directory: read, remove duplicates, divide, tokenize, write.
 #pragma once
 
 #include <array>

@@ -163,6 +163,41 @@ TEST_F(Prepare, TakesUpWhatAKilledRunLeftAndNothingElse) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / ".other.tmp-2147483646"));
 }
 
+TEST_F(Prepare, TheTokenizerSeesTrainingTextAlone) {
+  auto o = options();
+  o.inputs = {{.path = many()}};
+  o.tokenizer = "bpe:300";
+  for (const char* split : {"0.6,0.2,0.2", "contiguous:0.6,0.2,0.2"}) {
+    o.split = split;
+    prepare_corpus(o);
+    const Corpus corpus = Corpus::open(o.out);
+    std::vector<std::string> texts;
+    std::vector<std::int64_t> ids;
+    for (const auto& document : corpus.file().documents()) {
+      if (document.split != Split::kTrain) continue;
+      ids.resize(static_cast<std::size_t>(document.tokens));
+      corpus.file().read(static_cast<std::int64_t>(document.begin), ids);
+      texts.push_back(corpus.tokenizer().decode(std::vector<TokenId>(ids.begin(), ids.end())));
+    }
+    const std::vector<std::string_view> views(texts.begin(), texts.end());
+    EXPECT_TRUE(corpus.tokenizer().files() == make_tokenizer("bpe:300", views)->files()) << split;
+  }
+}
+
+TEST_F(Prepare, ACutFallsBetweenCharacters) {
+  // Bytes 0 to 5: é€b, as 2, 3 and 1; a third of them ends within the €.
+  auto o = options();
+  o.inputs = {{.path = folder_.write("cut.txt",
+                                     "\xc3\xa9\xe2\x82\xac"
+                                     "b")}};
+  o.split = "contiguous:0.5,0.5,0";
+  o.end_of_document = false;
+  prepare_corpus(o);
+  const Corpus corpus = Corpus::open(o.out);
+  EXPECT_EQ(split_text(corpus, Split::kTrain), "\xc3\xa9\xe2\x82\xac");
+  EXPECT_EQ(split_text(corpus, Split::kValidation), "b");
+}
+
 TEST_F(Prepare, SystemNotesEveryDomainThatIsNotThere) {
   // Python repeats what CMake has, paragraph by paragraph; Perl has too little; the rest nothing.
   for (int file = 0; file < 12; ++file) {
