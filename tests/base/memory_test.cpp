@@ -1,0 +1,72 @@
+// Memory limits of control groups, on made-up /proc and /sys trees.
+#include "penstock/base/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "tests/base/temp_directory.h"
+
+namespace penstock {
+namespace {
+
+class CgroupMemory : public ::testing::Test {
+ protected:
+  void write(const std::string& name, const std::string& text) const {
+    const auto path = root_.path() / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text << "\n";
+  }
+  std::optional<double> limit() const { return cgroup_memory_limit(root_.path()); }
+  testing::TempDirectory root_;
+};
+
+TEST_F(CgroupMemory, NoneWithoutGroupsOrLimits) {
+  EXPECT_FALSE(limit());
+  write("proc/self/cgroup", "0::/a/b");
+  EXPECT_FALSE(limit());
+  write("sys/fs/cgroup/a/b/memory.max", "max");
+  EXPECT_FALSE(limit());
+}
+
+TEST_F(CgroupMemory, Version2TakesTheSmallestOnTheWayUp) {
+  write("proc/self/cgroup", "0::/a/b");
+  write("sys/fs/cgroup/a/b/memory.max", "3000");
+  EXPECT_EQ(limit(), 3000);
+  write("sys/fs/cgroup/a/memory.max", "2000");
+  EXPECT_EQ(limit(), 2000);
+  write("sys/fs/cgroup/memory.max", "max");
+  write("sys/fs/cgroup/c/memory.max", "1000");  // another's
+  EXPECT_EQ(limit(), 2000);
+}
+
+TEST_F(CgroupMemory, OfAContainerThatSeesItsOwnGroupAsTheTop) {
+  write("sys/fs/cgroup/memory.max", "4096");
+  write("proc/self/cgroup", "0::/");
+  EXPECT_EQ(limit(), 4096);
+  write("proc/self/cgroup", "0::/not/visible/here");
+  EXPECT_EQ(limit(), 4096);
+}
+
+TEST_F(CgroupMemory, Version1AndBothAtOnce) {
+  write("proc/self/cgroup", "9:cpu,memory:/a\n8:pids:/b\n0::/");
+  write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "5000");
+  write("sys/fs/cgroup/memory/b/memory.limit_in_bytes", "1");
+  EXPECT_EQ(limit(), 5000);
+  // No limit is a number beyond every machine.
+  write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712");
+  EXPECT_GT(*limit(), 1e18);
+  write("sys/fs/cgroup/memory.max", "700");
+  EXPECT_EQ(limit(), 700);
+}
+
+TEST(UsableMemory, IsWithinTheLimit) {
+  EXPECT_GT(usable_memory_bytes(), 0);
+  if (const auto limit = cgroup_memory_limit()) {
+    EXPECT_LE(usable_memory_bytes(), *limit);
+  }
+}
+
+}  // namespace
+}  // namespace penstock
