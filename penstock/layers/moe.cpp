@@ -3,6 +3,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
+#include <utility>
+
 #include "penstock/base/error.h"
 #include "penstock/routers/routing.h"
 
@@ -46,12 +48,18 @@ MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context) 
     complete.sequence_length = x.dim() > 2 ? x.size(-2) : x.size(0);
   RoutingResult routing = router_->route(hidden, complete);
   at::Tensor y = experts_->forward(hidden, routing.plan).view(x.sizes());
-  if (!own_balancers_.empty()) last_sparsity_ = sparsity(routing.plan);
+  if (context.training && !routing.plan.merges()) {
+    assignments_ += routing.plan.assignments();
+    pairs_ += routing.plan.tokens * routing.plan.experts;
+  }
   return {std::move(y), std::move(routing)};
 }
 
 void MoeLayer::after_step() {
-  for (const auto& balancer : own_balancers_) balancer->after_step({.sparsity = last_sparsity_});
+  const std::int64_t assignments = std::exchange(assignments_, 0), pairs = std::exchange(pairs_, 0);
+  if (pairs == 0) return;
+  const double sparsity = 1 - static_cast<double>(assignments) / static_cast<double>(pairs);
+  for (const auto& balancer : own_balancers_) balancer->after_step({.sparsity = sparsity});
 }
 
 void recompute_experts(torch::nn::Module& model, bool recompute) {

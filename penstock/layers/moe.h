@@ -45,7 +45,9 @@ class MoeLayer : public torch::nn::Module {
   MoeOutput forward(const at::Tensor& x, const RoutingContext& context = {});
 
   /// Once after each optimizer step, when the layer has balancers of its own: moves λ and the like
-  /// by the last forward pass's statistics.
+  /// by the passes with context.training since the step before, all micro-batches together;
+  ///   sparsity = 1 − Σ A / Σ T·E.
+  /// Evaluations between them do not count; without a training pass nothing moves.
   void after_step();
 
   Router& router() { return *router_; }
@@ -55,7 +57,8 @@ class MoeLayer : public torch::nn::Module {
   std::shared_ptr<Router> router_;
   std::shared_ptr<Experts> experts_;
   std::vector<std::shared_ptr<Balancer>> own_balancers_;
-  double last_sparsity_ = 0;
+  // Of the training passes since the last step: (token, expert) pairs that are on, and T·E.
+  std::int64_t assignments_ = 0, pairs_ = 0;
 };
 
 /// Lets all MoE layers of that model keep, or recompute in the backward pass, what their experts'

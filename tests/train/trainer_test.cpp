@@ -68,6 +68,29 @@ TEST_F(TrainerTest, AccumulatedGradientsAreTheMeanOverMicroBatches) {
   EXPECT_NEAR(first.report.flops, second.report.flops, 1);
 }
 
+TEST_F(TrainerTest, SparsityCountsEveryMicroBatchAndNoEvaluation) {
+  Recipe recipe = small_recipe("remoe", 8, 32);
+  recipe.train.micro_batch = 2;
+  Trainer trainer(recipe, *corpus_);
+  trainer.advance();
+  trainer.evaluate(Split::kValidation, 0);
+  const std::vector<Batch> parts = [&] {
+    const TrainingBatches batches(*corpus_, {.sequence_length = 32, .batch_sequences = 8});
+    std::vector<Batch> out;
+    for (std::int64_t first : {0, 2, 4, 6}) out.push_back(batches.batch(0).slice(first, 2));
+    return out;
+  }();
+  RoutingContext context = trainer.context();
+  context.training = true;
+  const auto report_of = [&](const std::vector<Batch>& batches) {
+    return forward_backward(trainer.model(), batches, context, 1, corpus_->token_bytes());
+  };
+  double sum = 0, last = 0;
+  for (const Batch& part : parts) sum += last = report_of({part}).sparsity;
+  EXPECT_NEAR(report_of(parts).sparsity, sum / 4, 1e-12);
+  EXPECT_NE(sum / 4, last);
+}
+
 TEST_F(TrainerTest, ContinuesBitwiseAt4096Rows) {
   ASSERT_EQ(at::get_num_threads(), 2);
   for (const char* method : {"topk", "remoe"}) {
