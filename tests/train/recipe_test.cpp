@@ -5,6 +5,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
+#include "penstock/models/census.h"
 
 namespace penstock {
 namespace {
@@ -68,6 +69,37 @@ TEST(Recipe, NamesTheOverrideThatDoesNotFitTheFile) {
   expect_opens(refusal({"train.min_lr=1"}), "--set train.min_lr=1: train.min_lr = 1 is above");
   expect_opens(refusal({"model.router.balancers=[\"nois\"]"}),
                "--set model.router.balancers=[\"nois\"]: model.router.balancers: unknown balancer");
+}
+
+TEST(Recipe, ThoseOfReMoEHaveThePublishedSizesAndFlops) {
+  // Parameters as worked out from the published configurations; FLOPs of ReMoE's Table 1, which a
+  // token's one expert of eight leaves as they are.
+  struct Published {
+    const char* size;
+    std::int64_t dense, experts;
+    double gflops, tolerance;
+  };
+  for (const auto& [size, dense, experts, gflops, tolerance] :
+       {Published{"182m", 182471424, 777087744, 995.36, 0.01},
+        Published{"469m", 469812224, 2583938048, 2873.3, 0.05},
+        Published{"978m", 978396672, 5735032320, 5991.5, 0.05}}) {
+    for (const char* method : {"dense", "topk", "remoe"}) {
+      const std::string name = std::string(method) + "-" + size;
+      const Recipe recipe = read_recipe(
+          read_toml(std::string(PENSTOCK_SOURCE_DIR) + "/recipes/remoe/" + name + ".toml"));
+      EXPECT_EQ(recipe.name, name);
+      EXPECT_EQ(recipe.model.router.method, method);
+      EXPECT_EQ(count_parameters(recipe.model).total,
+                recipe.model.moe_layers() > 0 ? experts : dense)
+          << name;
+      EXPECT_EQ(recipe.model.moe_layers(),
+                recipe.model.router.method == "dense" ? 0 : recipe.model.layers)
+          << name;
+      EXPECT_NEAR(published_flops_per_sequence(recipe.model, recipe.train.sequence_length) / 1e9,
+                  gflops, tolerance)
+          << name;
+    }
+  }
 }
 
 TEST(Overrides, NumbersThatDoNotFitAreSaidToBeSuch) {
