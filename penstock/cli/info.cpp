@@ -46,7 +46,8 @@ Figures figures_of(const Recipe& recipe) {
           .flops = published_flops_per_sequence(model, length),
           .flops_per_token =
               useful_training_flops(model, tokens, causal_pairs(1, length), assignments) / tokens,
-          .memory = training_memory(model, recipe.train.micro_batch, length)};
+          .memory = training_memory(model, recipe.train.micro_batch, length,
+                                    recipe.train.recompute_experts)};
 }
 
 nlohmann::ordered_json figures_json(const Recipe& recipe) {

@@ -2,7 +2,10 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
+
+#include "penstock/ops/ops.h"
 
 namespace penstock {
 namespace {
@@ -80,24 +83,29 @@ double causal_pairs(std::int64_t sequences, std::int64_t length) {
 }
 
 TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_batch,
-                               std::int64_t sequence_length) {
+                               std::int64_t sequence_length, bool recompute_experts) {
   const ModelConfig c = config.resolved();
-  const std::int64_t parameters = count_parameters(c).total;
+  const std::int64_t parameters = count_parameters(c).total, vocab = c.vocab;
   TrainingMemory out;
   out.parameter_bytes = out.gradient_bytes = 4 * parameters;
   out.optimizer_bytes = 8 * parameters;
-  // Saved per token and layer: two norm inputs and outputs, q, k, v, the attention output, and the
-  // FFN's fused projection and product (times active experts).
-  const double active = c.moe_layers() > 0
-                            ? c.active_experts() * static_cast<double>(c.expert_width())
-                            : static_cast<double>(c.d_ffn);
-  const double per_layer = 4.0 * static_cast<double>(c.d_model) +
-                           2.0 * static_cast<double>((c.heads + c.kv_heads) * c.head_dim) +
-                           3 * active;
-  const double per_token =
-      static_cast<double>(c.layers) * per_layer + 2.0 * static_cast<double>(c.vocab);
+  const auto tokens = static_cast<double>(micro_batch * sequence_length),
+             d = static_cast<double>(c.d_model), moe = static_cast<double>(c.moe_layers()),
+             layers = static_cast<double>(c.layers);
+  double per_token =
+      layers * (4 * d + 2 * static_cast<double>((c.heads + c.kv_heads) * c.head_dim)) +
+      (layers - moe) * 3 * static_cast<double>(c.d_ffn) + 3 * d;
+  if (moe > 0) {
+    const auto experts = static_cast<double>(c.total_experts());
+    const double active = resolve(c.router).traits.variable_active
+                              ? std::max(c.active_experts(), experts / 2)
+                              : c.active_experts();
+    const double inner = active * 2 * static_cast<double>(c.expert_width());
+    per_token += moe * (experts + 7 * active + (recompute_experts ? 0 : inner));
+  }
+  const std::int64_t row = 4 * vocab, logits = row * micro_batch * sequence_length;
   out.activation_bytes =
-      static_cast<std::int64_t>(4 * per_token * static_cast<double>(micro_batch * sequence_length));
+      std::llround(4 * tokens * per_token) + std::min(logits, std::max(row, ops::kLogitsBytes));
   return out;
 }
 

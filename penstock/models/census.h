@@ -34,15 +34,26 @@ double useful_training_flops(const ModelConfig& config, double tokens, double at
 /// Σ over rows of readable positions for `sequences` causal sequences of that length.
 double causal_pairs(std::int64_t sequences, std::int64_t length);
 
-/// Bytes that training holds: weights, gradients, two moments (fp32), and an estimate of the
-/// activations of one micro-batch.
+/// Bytes that training in fp32 holds: weights, gradients, AdamW's two moments, and an estimate of
+/// what the backward pass of one micro-batch needs.
 struct TrainingMemory {
   std::int64_t parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0, activation_bytes = 0;
+  /// All four together.
   std::int64_t total() const {
     return parameter_bytes + gradient_bytes + optimizer_bytes + activation_bytes;
   }
 };
+
+/// Memory of a training step with T = micro_batch·sequence_length tokens. Activations, in floats:
+///   T·[Σ_layers (4d + 2·(heads + kv)·head_dim + feed-forward) + 3d] + chunk
+///   feed-forward = 3f, or E + a·(2f + 7) in an MoE layer: logits, what went into the activation,
+///                  weight and three indices of each of a assignments per token
+///   chunk        = logits that the head holds at once: T·V, but at most ops::kLogitsBytes (or one
+///   row)
+/// a is k, and max(k, E/2) where the active experts vary: half the logits are positive at the
+/// start. With recompute_experts 2f falls away. Not counted: the program itself, what
+/// operators need in passing, the weights that a merging router blends.
 TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_batch,
-                               std::int64_t sequence_length);
+                               std::int64_t sequence_length, bool recompute_experts = false);
 
 }  // namespace penstock

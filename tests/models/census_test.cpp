@@ -83,6 +83,67 @@ TEST(Census, GranularityKeepsActiveSizeAndTotal) {
                    published_flops_per_sequence(plain, 1024));
 }
 
+/// d=4, 2 layers, 2 query heads and 1 key/value head of 2, f=8, V=10.
+ModelConfig tiny(const std::string& method, std::int64_t experts) {
+  ModelConfig config;
+  config.vocab = 10;
+  config.d_model = 4;
+  config.layers = 2;
+  config.heads = 2;
+  config.kv_heads = 1;
+  config.d_ffn = 8;
+  config.moe.experts = experts;
+  config.router.method = method;
+  return config;
+}
+
+std::int64_t activations(const ModelConfig& config, bool recompute = false) {
+  return training_memory(config, 2, 3, recompute).activation_bytes;  // 6 tokens
+}
+
+TEST(TrainingMemory, ActivationsByHand) {
+  // A layer: norms 16, q, k, v and what attention gives 12; the end 12; logits 6·10.
+  const auto bytes = [](std::int64_t per_token, std::int64_t rest) {
+    return 4 * (6 * per_token + rest);
+  };
+  // Dense: 3·8 more.
+  EXPECT_EQ(activations(tiny("dense", 0)), bytes(2 * (28 + 24) + 12, 60));
+  // One expert of four: 4 logits, 2·8, a weight and three indices of 8 bytes.
+  ModelConfig topk = tiny("topk", 4);
+  EXPECT_EQ(activations(topk), bytes(2 * (28 + 4 + 16 + 7) + 12, 60));
+  // ReLU routing begins with two of four, whatever k below that.
+  ModelConfig remoe = tiny("remoe", 4);
+  EXPECT_EQ(activations(remoe), bytes(2 * (28 + 4 + 32 + 14) + 12, 60));
+  remoe.router.k = 3;
+  EXPECT_EQ(activations(remoe), bytes(2 * (28 + 4 + 48 + 21) + 12, 60));
+  // Recomputing keeps no 2·8.
+  EXPECT_EQ(activations(remoe, true), bytes(2 * (28 + 4 + 21) + 12, 60));
+  EXPECT_EQ(activations(tiny("dense", 0), true), activations(tiny("dense", 0)));
+  // Every second layer.
+  topk.moe.every = 2;
+  EXPECT_EQ(activations(topk), bytes(28 + 24 + 28 + 27 + 12, 60));
+}
+
+TEST(TrainingMemory, LogitsTakeAChunkAtMost) {
+  const auto growth = [](std::int64_t vocab, std::int64_t tokens) {
+    ModelConfig config = tiny("dense", 0);
+    config.vocab = vocab;
+    return training_memory(config, 1, tokens).activation_bytes - 4 * tokens * (2 * 52 + 12);
+  };
+  EXPECT_EQ(growth(1 << 20, 3), 3 * (4 << 20));
+  EXPECT_EQ(growth(1 << 20, 1000), 32 << 20);
+  EXPECT_EQ(growth(1 << 24, 1000), 64 << 20);  // one row
+}
+
+TEST(TrainingMemory, WeightsGradientsAndMoments) {
+  const ModelConfig config = published(12, 768, 12);
+  const TrainingMemory memory = training_memory(config, 1, 1);
+  EXPECT_EQ(memory.parameter_bytes, 4 * 182471424LL);
+  EXPECT_EQ(memory.gradient_bytes, memory.parameter_bytes);
+  EXPECT_EQ(memory.optimizer_bytes, 2 * memory.parameter_bytes);
+  EXPECT_EQ(memory.total(), 16 * 182471424LL + memory.activation_bytes);
+}
+
 TEST(Census, UsefulFlopsByHand) {
   // d=4, 1 layer, 2 heads of 2, f=8, V=10, 3 tokens in one sequence: pairs 1+2+3 = 6.
   ModelConfig config;
