@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "penstock/train/recipe.h"
+
 namespace penstock::study {
 namespace {
 
@@ -20,6 +22,16 @@ void flatten_into(const ConfigNode& node, const std::string& prefix,
       out[prefix + key] = text;
     }
   }
+}
+
+/// Every key of a recipe at its default, and of the parts that this recipe's router has.
+std::map<std::string, std::string> default_settings(const Recipe& recipe) {
+  ConfigNode defaults = write_config(Recipe{});
+  RouterConfig router = recipe.model.router;
+  router.parts.clear();
+  for (const auto& [part, options] : resolve(router).options)
+    defaults.set("model.router." + part, options);
+  return flatten(defaults);
 }
 
 }  // namespace
@@ -45,13 +57,13 @@ std::string plain_setting(const std::map<std::string, std::string>& flat, const 
 }
 
 std::string config_hash(const ConfigNode& resolved, const std::string& corpus_hash) {
+  const auto recipe = read_config<Recipe>(resolved);
+  const auto defaults = default_settings(recipe);
   std::string text;
-  for (const auto& [key, value] : flatten(resolved)) {
-    if (key.starts_with("run.") || key == "name" || key == "description") continue;
-    if (key == "data.corpus" && !corpus_hash.empty())
-      text += "data.corpus = #" + corpus_hash + "\n";
-    else
-      text += key + " = " + value + "\n";
+  for (auto [key, value] : flatten(write_config(result_settings(recipe)))) {
+    if (key == "data.corpus" && !corpus_hash.empty()) value = "#" + corpus_hash;
+    const auto found = defaults.find(key);
+    if (found == defaults.end() || found->second != value) text += key + " = " + value + "\n";
   }
   return fmt::format("{:016x}", fnv1a(text));
 }

@@ -13,9 +13,14 @@ namespace penstock::study {
 /// FNV-1a, 64 bits (Fowler, Noll and Vo).
 std::uint64_t fnv1a(std::string_view text);
 
-/// 16 hex digits over the resolved recipe's canonical text, without name, description and [run]
-/// (which change no result that is compared) and with the corpus's path replaced by its content's
-/// hash. The seed counts.
+/// 16 hex digits over what a resolved recipe says beyond the defaults, with the corpus's path
+/// replaced by its content's hash. A key that the recipe leaves at its default does not count, so a
+/// new key that changes nothing by default leaves earlier hashes as they were; a default whose
+/// value changes needs a new key, or earlier results would pass for the new ones. A part's options
+/// are compared with those that the method gives it.
+///
+/// Left out is what no bit of a result depends on (result_settings). The seed counts, and so do
+/// eval_every and eval_tokens: training is the same, but not the validation curve.
 std::string config_hash(const ConfigNode& resolved, const std::string& corpus_hash);
 
 /// The tree as "a.b.c" → TOML text of the value.

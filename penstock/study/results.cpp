@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "penstock/base/atomic_files.h"
+#include "penstock/io/json_text.h"
 #include "penstock/study/json_field.h"
 
 namespace penstock::study {
@@ -19,7 +20,6 @@ using nlohmann::json;
 constexpr const char* kStudyFormat = "penstock-study";
 constexpr const char* kRowsFormat = "penstock-rows";
 constexpr int kVersion = 1;
-constexpr auto kReplace = json::error_handler_t::replace;  // a label may hold broken UTF-8
 
 json parse_file(const std::string& path, const char* format) {
   std::ifstream in(path, std::ios::binary);
@@ -175,8 +175,7 @@ StudyResults results_from_json(const json& object, const std::string& where) {
 }
 
 void write_results(const StudyResults& results, const std::string& path) {
-  write_file_atomically(real_file_system(), path,
-                        to_json(results).dump(1, ' ', false, kReplace) + "\n");
+  write_file_atomically(real_file_system(), path, readable_text(to_json(results)));
 }
 
 StudyResults read_results(const std::string& path) {
@@ -200,7 +199,7 @@ void merge_kept_rows(const std::string& path, std::span<const RunRow> rows) {
   });
   const json object = {
       {"format", kRowsFormat}, {"version", kVersion}, {"rows", rows_to_json(kept)}};
-  write_file_atomically(real_file_system(), path, object.dump(1, ' ', false, kReplace) + "\n");
+  write_file_atomically(real_file_system(), path, readable_text(object));
 }
 
 }  // namespace penstock::study

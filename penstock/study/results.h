@@ -48,7 +48,9 @@ nlohmann::json to_json(const StudyResults& results);
 /// Reads what to_json wrote (summary and pairs are worked out again). Throws Error naming `where`.
 StudyResults results_from_json(const nlohmann::json& object, const std::string& where);
 
+/// results.json, complete or not at all.
 void write_results(const StudyResults& results, const std::string& path);
+/// What write_results wrote. Throws Error naming the path where it is missing or something else.
 StudyResults read_results(const std::string& path);
 
 /// Rows kept between sittings, by variant, seed and config hash. A missing file holds none.

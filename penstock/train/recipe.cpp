@@ -38,6 +38,17 @@ void complete(Recipe& recipe, const ConfigNode& node) {
 
 }  // namespace
 
+Recipe result_settings(Recipe recipe) {
+  const TrainConfig defaults;
+  recipe.name = recipe.description = "";
+  recipe.run = {};
+  recipe.train.checkpoint_every = defaults.checkpoint_every;
+  recipe.train.keep_last = defaults.keep_last;
+  recipe.train.keep_best = defaults.keep_best;
+  recipe.train.recompute_experts = defaults.recompute_experts;
+  return recipe;
+}
+
 Recipe read_recipe(const ConfigNode& node) {
   Recipe recipe = read_config<Recipe>(node);
   naming_origins(node, [&] { complete(recipe, node); });

@@ -112,6 +112,11 @@ struct Recipe {
   }
 };
 
+/// The recipe with every key at its default on which no bit of a result depends: name, description,
+/// [run], train.checkpoint_every, keep_last, keep_best and recompute_experts. (Validations during
+/// training are part of a result.)
+Recipe result_settings(Recipe recipe);
+
 /// Reads, completes and checks a recipe; throws Error naming file, line and key.
 Recipe read_recipe(const ConfigNode& node);
 

@@ -1,11 +1,14 @@
 // Study files: overrides, order, and errors that name file and line.
 #include "penstock/study/study_config.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "fixture.h"
 #include "penstock/base/error.h"
+#include "penstock/io/toml.h"
 #include "penstock/study/config_hash.h"
+#include "penstock/train/recipe.h"
 
 namespace penstock::study {
 namespace {
@@ -91,6 +94,47 @@ TEST(ConfigHash, LeavesOutWhatChangesNoResult) {
   EXPECT_EQ(config_hash(node("b", 2, 5), "abc"), hash);
   EXPECT_NE(config_hash(node("a", 1, 6), "abc"), hash);
   EXPECT_NE(config_hash(node("a", 1, 5), "abd"), hash);
+}
+
+/// The hash of a recipe as the trainer completes it.
+std::string hash_of(const std::string& text) {
+  return config_hash(write_config(read_recipe(parse_toml(text, "r.toml"))), "abc");
+}
+
+constexpr const char* kRouted = "[model.moe]\nexperts = 8\n[model.router]\nmethod = \"remoe\"\n";
+
+TEST(ConfigHash, SaysNothingOfDefaults) {
+  // By hand: no key but these differs from its default; a key that appears tomorrow changes
+  // nothing. Each is what read_recipe makes of what was left open.
+  const std::string text = std::string(kRouted) + "[data]\ncorpus = \"c\"\n[train]\nlr = 1e-3\n";
+  EXPECT_EQ(hash_of(text), fmt::format("{:016x}", fnv1a("data.corpus = #abc\n"
+                                                        "model.context = 256\n"
+                                                        "model.d_ffn = 1024\n"
+                                                        "model.head_dim = 32\n"
+                                                        "model.kv_heads = 8\n"
+                                                        "model.moe.experts = 8\n"
+                                                        "model.router.method = \"remoe\"\n"
+                                                        "train.lr = 0.001\n"
+                                                        "train.micro_batch = 16\n"
+                                                        "train.min_lr = 1e-04\n"
+                                                        "train.warmup_steps = 10\n")));
+  EXPECT_EQ(hash_of(text + "beta1 = 0.9\n"), hash_of(text));
+  EXPECT_NE(hash_of(text + "beta1 = 0.8\n"), hash_of(text));
+}
+
+TEST(ConfigHash, ComparesPartsWithWhatTheMethodGivesThem) {
+  const std::string option = "[model.router.adaptive-l1]\nfactor = ";
+  EXPECT_EQ(hash_of(kRouted + option + "1.2\n"), hash_of(kRouted));
+  EXPECT_NE(hash_of(kRouted + option + "1.3\n"), hash_of(kRouted));
+}
+
+TEST(ConfigHash, CountsWhatAResultDependsOn) {
+  const auto with = [](const std::string& line) { return hash_of(kRouted + ("[train]\n" + line)); };
+  for (const char* line :
+       {"recompute_experts = true", "checkpoint_every = 7", "keep_last = 5", "keep_best = false"})
+    EXPECT_EQ(with(line), hash_of(kRouted)) << line;
+  for (const char* line : {"seed = 1", "steps = 2", "eval_every = 3", "final_eval_tokens = 4"})
+    EXPECT_NE(with(line), hash_of(kRouted)) << line;
 }
 
 TEST(ConfigHash, IsFnv1a) {

@@ -75,7 +75,8 @@ TEST_F(StudyRunner, DoesNotRepeatFinishedRuns) {
 TEST_F(StudyRunner, RepeatsWhatAnEditedRecipeOrCorpusChanges) {
   FakeTrainer first, second, third;
   run(first);
-  write_text(folder.path("dense.toml"), read_text(folder.path("dense.toml")) + "[extra]\nx = 1\n");
+  write_text(folder.path("dense.toml"),
+             read_text(folder.path("dense.toml")) + "sampling = \"random\"\n");
   run(second);
   EXPECT_EQ(second.trained,
             (std::vector<std::string>{"dense 1 300", "dense 2 300", "dense 3 300"}));

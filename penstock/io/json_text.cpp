@@ -1,0 +1,46 @@
+#include "penstock/io/json_text.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace penstock {
+namespace {
+
+using nlohmann::json;
+
+std::string compact(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+bool one_line(const json& value) {
+  return value.empty() || !value.is_structured() ||
+         (value.is_array() && std::ranges::none_of(value, &json::is_structured));
+}
+
+void append(const json& value, std::size_t depth, std::string& text) {
+  if (one_line(value)) {
+    text += compact(value);
+    return;
+  }
+  const std::string indent = "\n" + std::string(depth + 1, ' ');
+  text += value.is_object() ? '{' : '[';
+  const char* separator = "";
+  for (auto it = value.begin(); it != value.end(); ++it) {
+    text += separator + indent;
+    if (value.is_object()) text += compact(it.key()) + ": ";
+    append(*it, depth + 1, text);
+    separator = ",";
+  }
+  text += indent.substr(0, depth + 1);
+  text += value.is_object() ? '}' : ']';
+}
+
+}  // namespace
+
+std::string readable_text(const json& value) {
+  std::string text;
+  append(value, 0, text);
+  return text + "\n";
+}
+
+}  // namespace penstock
