@@ -1,5 +1,6 @@
 #include "penstock/train/trainer.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
 #include <chrono>
@@ -17,9 +18,24 @@ namespace {
 // Streams of the recipe's seed, so that data order does not depend on what the model draws.
 constexpr std::uint64_t model_stream = 1, data_stream = 2, router_stream = 3;
 
+/// Seeds libtorch's generator, and puts it back for a caller's own use of it.
+class SeededGenerator {
+ public:
+  explicit SeededGenerator(std::uint64_t seed) : before_(generator_.get_state()) {
+    generator_.set_current_seed(seed);
+  }
+  SeededGenerator(const SeededGenerator&) = delete;
+  SeededGenerator& operator=(const SeededGenerator&) = delete;
+  ~SeededGenerator() { generator_.set_state(before_); }
+
+ private:
+  at::Generator generator_ = at::detail::getDefaultCPUGenerator();  // a handle, not a copy
+  at::Tensor before_;
+};
+
 std::shared_ptr<Decoder> build_model(const Recipe& recipe) {
-  // One 64-bit seed for libtorch's generator; restored for a caller's own use of it.
-  torch::manual_seed(random_bits(static_cast<std::uint64_t>(recipe.train.seed), model_stream, 0));
+  const SeededGenerator seeded(
+      random_bits(static_cast<std::uint64_t>(recipe.train.seed), model_stream, 0));
   auto model = std::make_shared<Decoder>(recipe.model);
   const at::Device device(recipe.run.device);
   if (!device.is_cpu()) model->to(device);

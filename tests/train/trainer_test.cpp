@@ -91,6 +91,15 @@ TEST_F(TrainerTest, SparsityCountsEveryMicroBatchAndNoEvaluation) {
   EXPECT_NE(sum / 4, last);
 }
 
+TEST_F(TrainerTest, LeavesTheCallersRandomNumbersAlone) {
+  const Recipe recipe = small_recipe("topk", 2, 8);
+  torch::manual_seed(7);
+  const at::Tensor wanted = torch::rand({3});
+  torch::manual_seed(7);
+  Trainer trainer(recipe, *corpus_);
+  EXPECT_TRUE(torch::equal(torch::rand({3}), wanted));
+}
+
 TEST_F(TrainerTest, ContinuesBitwiseAt4096Rows) {
   ASSERT_EQ(at::get_num_threads(), 2);
   for (const char* method : {"topk", "remoe"}) {
