@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 #include <numbers>
+#include <optional>
 
 #include "penstock/base/progress.h"
 #include "penstock/base/threads.h"
@@ -38,6 +39,16 @@ double bits_per_byte(const StepReport& report) {
                           : 0;
 }
 
+/// Of the CPU's multiply-add peak; none for work that another device did.
+std::optional<double> share_of_peak(const StepOutcome& outcome, const MachineRecord& machine) {
+  if (!outcome.on_cpu) return std::nullopt;
+  return outcome.report.flops / outcome.seconds / machine.peak_flops;
+}
+
+nlohmann::ordered_json number_or_null(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
 }  // namespace
 
 nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcome,
@@ -51,7 +62,7 @@ nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcom
       {"learning_rate", outcome.learning_rate},
       {"grad_norm", outcome.gradient_norm},
       {"tokens_per_second", static_cast<double>(report.tokens) / outcome.seconds},
-      {"share_of_peak", report.flops / outcome.seconds / machine.peak_flops},
+      {"share_of_peak", number_or_null(share_of_peak(outcome, machine))},
       {"flops", report.flops},
       {"peak_bytes", ops::peak_resident_bytes()},
       {"step_seconds", outcome.seconds}};
@@ -70,10 +81,11 @@ std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutco
                           double seconds_left) {
   const StepReport& report = outcome.report;
   std::string text =
-      fmt::format("step {}/{}  loss {:.4f}  {:.3f} bits/byte  {} tok/s  {:.0f}% of peak", step,
-                  steps, report.loss, bits_per_byte(report),
-                  grouped(std::llround(static_cast<double>(report.tokens) / outcome.seconds)),
-                  100 * report.flops / outcome.seconds / machine.peak_flops);
+      fmt::format("step {}/{}  loss {:.4f}  {:.3f} bits/byte  {} tok/s", step, steps, report.loss,
+                  bits_per_byte(report),
+                  grouped(std::llround(static_cast<double>(report.tokens) / outcome.seconds)));
+  if (const auto share = share_of_peak(outcome, machine))
+    text += fmt::format("  {:.0f}% of peak", 100 * *share);
   if (!report.sparsity_by_layer.empty()) text += fmt::format("  sparsity {:.3f}", report.sparsity);
   for (const auto& [name, value] : machine.balancer_state)
     text += fmt::format("  {} {:.2g}", name, value);
@@ -106,23 +118,26 @@ nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& 
   for (std::string text; std::getline(metrics, text);) {
     const auto line = nlohmann::json::parse(text);
     speed.push_back(line.at("tokens_per_second").get<double>());
-    share.push_back(line.at("share_of_peak").get<double>());
+    if (const auto& value = line.at("share_of_peak"); value.is_number())
+      share.push_back(value.get<double>());
     flops += line.at("flops").get<double>();
     tokens += static_cast<double>(recipe.train.batch_sequences * recipe.train.sequence_length);
     if (line.contains("sparsity")) sparsity.push_back(line["sparsity"].get<double>());
   }
   const ParameterCensus census = count_parameters(recipe.model);
-  nlohmann::ordered_json out = {{"steps", recipe.train.steps},
-                                {"total_parameters", census.total},
-                                {"active_parameters", census.active},
-                                {"flops", flops},
-                                {"flops_per_token", tokens > 0 ? flops / tokens : 0},
-                                {"tokens_per_second", median(speed)},
-                                {"share_of_peak", median(share)},
-                                {"peak_bytes", ops::peak_resident_bytes()},
-                                {"peak_flops", machine.peak_flops},
-                                {"threads", machine.threads},
-                                {"machine", cpu_name()}};
+  nlohmann::ordered_json out = {
+      {"steps", recipe.train.steps},
+      {"total_parameters", census.total},
+      {"active_parameters", census.active},
+      {"flops", flops},
+      {"flops_per_token", tokens > 0 ? flops / tokens : 0},
+      {"tokens_per_second", median(speed)},
+      {"share_of_peak",
+       share.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(median(share))},
+      {"peak_bytes", ops::peak_resident_bytes()},
+      {"peak_flops", machine.peak_flops},
+      {"threads", machine.threads},
+      {"machine", cpu_name()}};
   out["causal"] = recipe.model.causal();
   // Only steered sparsity settles; top-k is where it is from the first step.
   if (!sparsity.empty() && machine.balancer_state.count("lambda")) {

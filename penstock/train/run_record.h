@@ -14,12 +14,13 @@ namespace penstock {
 /// The machine's yardstick, and the balancers' state (λ) as it stands.
 struct MachineRecord {
   int threads = 1;
-  double peak_flops = 0;
+  double peak_flops = 0;  ///< of the CPU
   std::map<std::string, double> balancer_state;
 };
 
 /// One line of metrics.jsonl, without validation and elapsed seconds. `step` counts completed
-/// steps.
+/// steps. "share_of_peak" is of the CPU's peak, and null when another device did the step;
+/// "peak_bytes" is host memory, whatever the device.
 nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcome,
                                     const MachineRecord& machine);
 

@@ -108,7 +108,7 @@ StepOutcome Trainer::advance() {
   routing.training = true;
   optimizer_->zero_gradients();
 
-  StepOutcome out;
+  StepOutcome out{.on_cpu = at::Device(recipe_.run.device).is_cpu()};
   const std::uint64_t draw_seed = random_bits(static_cast<std::uint64_t>(train.seed), router_stream,
                                               static_cast<std::uint64_t>(step_));
   out.report = forward_backward(*model_, micro_batches, routing, draw_seed, corpus_.token_bytes());

@@ -21,6 +21,8 @@ namespace penstock {
 struct StepOutcome {
   StepReport report;
   double learning_rate = 0, gradient_norm = 0, seconds = 0;
+  /// Whether the CPU did it, whose peak a share of peak is taken of.
+  bool on_cpu = true;
   /// "" or why the update was not made: the state is that of the last good step.
   std::string failure;
 };

@@ -141,6 +141,25 @@ TEST_F(TrainerTest, NamesTheHeadWhenNoLayerIsToBlame) {
   EXPECT_NE(outcome.failure.find("output head"), std::string::npos) << outcome.failure;
 }
 
+TEST(ShareOfPeak, IsOfTheProcessorAlone) {
+  StepOutcome outcome{.seconds = 2};
+  outcome.report.flops = 6e9;
+  const MachineRecord machine{.peak_flops = 4e9};
+  EXPECT_EQ(metrics_line(1, outcome, machine).at("share_of_peak"), 0.75);
+  EXPECT_NE(progress_text(1, 9, outcome, machine, NAN, 0).find("75% of peak"), std::string::npos);
+  outcome.on_cpu = false;
+  EXPECT_TRUE(metrics_line(1, outcome, machine).at("share_of_peak").is_null());
+  EXPECT_EQ(progress_text(1, 9, outcome, machine, NAN, 0).find("peak"), std::string::npos);
+  // A run of such steps.
+  const TempDirectory run;
+  for (const bool on_cpu : {false, true}) {
+    outcome.on_cpu = on_cpu;
+    std::ofstream(run.path() / "metrics.jsonl") << metrics_line(1, outcome, machine) << "\n";
+    const auto record = finished_record(small_recipe("dense", 2, 8), run.path(), machine);
+    EXPECT_EQ(record.at("share_of_peak").is_null(), !on_cpu);
+  }
+}
+
 TEST(SettledStep, NeedsTwentyStepsOfMeanAndTwentyMoreThatStay) {
   std::vector<double> sparsity(30, 0.5);
   sparsity.resize(130, 0.875);
