@@ -25,6 +25,7 @@ class Xxh64 {
   std::uint64_t total_ = 0;
 };
 
+/// XXH64 with seed 0 of the bytes.
 std::uint64_t xxh64(std::span<const std::byte> bytes);
 
 /// CRC-32C (Castagnoli), as in RFC 3720, appendix B.4.

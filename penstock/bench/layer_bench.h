@@ -33,13 +33,16 @@ struct LayerBench {
   MachineLimits machine;
   OperatorTable table;
 
+  /// Useful FLOPs per second over the multiply-add peak of all threads.
   double share_of_peak() const { return useful_flops_per_second / machine.peak_flops; }
 };
 
 /// Input and incoming gradient are normal draws. Throws Error where the recipe does not allow it.
 LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options);
 
+/// Everything measured, as `penstock bench layer --json` prints it; times in seconds.
 nlohmann::ordered_json to_json(const LayerBench& layer);
+/// The same for people, as a table of several lines.
 std::string to_text(const LayerBench& layer);
 
 /// One line of a sweep, with its heading when `layer` is the first.

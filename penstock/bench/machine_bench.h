@@ -21,7 +21,9 @@ struct MachineBench {
 /// @param threads  as ops::set_threads() returned
 MachineBench measure_machine(int threads);
 
+/// Everything measured, as `penstock bench machine --json` prints it.
 nlohmann::ordered_json to_json(const MachineBench& machine);
+/// The same for people, as a few lines.
 std::string to_text(const MachineBench& machine);
 
 }  // namespace penstock::bench

@@ -38,10 +38,13 @@ struct OperatorTable {
   std::vector<OperatorRow> operators;  ///< most time first
   std::vector<OperatorRow> scopes;     ///< named pieces of the time outside the operators
 
+  /// Seconds of a step that the operators took together.
   double operator_seconds() const;
   /// What no operator accounts for: gradients' bookkeeping, stock tensor operations, data.
   double outside_seconds() const { return seconds - operator_seconds(); }
+  /// The same as a share of the step; 0 for a step without time.
   double outside_share() const { return seconds > 0 ? outside_seconds() / seconds : 0; }
+  /// FLOPs of a step, by the operators' own count.
   double flops() const;
 };
 

@@ -37,7 +37,9 @@ struct StepBench {
   double active_experts = 0;              ///< per token and MoE layer, mean over the steps
   std::vector<std::vector<double>> load;  ///< [L][E] assignments per token in the last step
 
+  /// Useful FLOPs per second over the multiply-add peak of all threads.
   double share_of_peak() const { return useful_flops_per_second / machine.peak_flops; }
+  /// Useful training FLOPs of a token, mean over the steps.
   double flops_per_token() const { return flops / static_cast<double>(tokens); }
 };
 
@@ -45,7 +47,9 @@ struct StepBench {
 /// corpus to be complete, and where a loss is not finite.
 StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options);
 
+/// Everything measured, as `penstock bench step --json` prints it; times in seconds.
 nlohmann::ordered_json to_json(const StepBench& step);
+/// The same for people, as a table of several lines.
 std::string to_text(const StepBench& step);
 
 }  // namespace penstock::bench

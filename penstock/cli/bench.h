@@ -5,6 +5,7 @@
 
 namespace penstock {
 
+/// Adds `penstock bench`: the machine, a training step or a layer, measured.
 void add_bench_command(CLI::App& app);
 
 }  // namespace penstock

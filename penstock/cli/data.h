@@ -5,6 +5,7 @@
 
 namespace penstock {
 
+/// Adds `penstock data`: preparing corpora.
 void add_data_command(CLI::App& app);
 
 }  // namespace penstock

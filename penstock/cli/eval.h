@@ -5,6 +5,7 @@
 
 namespace penstock {
 
+/// Adds `penstock eval`: the loss of a model on a corpus.
 void add_eval_command(CLI::App& app);
 
 }  // namespace penstock

@@ -5,6 +5,7 @@
 
 namespace penstock {
 
+/// Adds `penstock info`: sizes, FLOPs and memory, counted.
 void add_info_command(CLI::App& app);
 
 }  // namespace penstock

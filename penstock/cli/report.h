@@ -5,6 +5,7 @@
 
 namespace penstock {
 
+/// Adds `penstock report`: the page of a run or a study.
 void add_report_command(CLI::App& app);
 
 }  // namespace penstock

@@ -5,6 +5,7 @@
 
 namespace penstock {
 
+/// Adds `penstock routers`: methods and parts, listed.
 void add_routers_command(CLI::App& app);
 
 }  // namespace penstock

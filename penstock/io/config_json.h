@@ -8,6 +8,7 @@
 
 namespace penstock {
 
+/// The tree as JSON; empty nodes become nulls, origins are left out.
 nlohmann::json to_json(const ConfigNode& node);
 /// `origin` stands for the document in errors. Nulls become empty nodes.
 ConfigNode from_json(const nlohmann::json& value, const std::string& origin);

@@ -21,6 +21,7 @@ enum class Dtype { kBool, kU8, kI8, kI16, kI32, kI64, kF16, kBF16, kF32, kF64 };
 
 /// The format's word for a type: "BF16".
 std::string_view dtype_name(Dtype dtype);
+/// Bytes of one element.
 std::size_t dtype_bytes(Dtype dtype);
 
 /// A tensor's description and its bytes, which belong to somebody else.
@@ -51,6 +52,7 @@ class SafetensorsFile {
   explicit SafetensorsFile(const std::filesystem::path& path);
   const std::vector<TensorView>& tensors() const { return header_.tensors; }
   const Metadata& metadata() const { return header_.metadata; }
+  /// The tensor of that name, or null.
   /// The tensor of that name, or null.
   const TensorView* find(std::string_view name) const;
 

@@ -50,7 +50,9 @@ class MoeLayer : public torch::nn::Module {
   /// Evaluations between them do not count; without a training pass nothing moves.
   void after_step();
 
+  /// The layer's scorer, selector and balancers.
   Router& router() { return *router_; }
+  /// The experts' weights.
   Experts& experts() { return *experts_; }
 
  private:

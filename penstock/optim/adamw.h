@@ -28,6 +28,7 @@ class AdamW {
   double gradient_norm();
   /// One update; `norm` is what gradient_norm returned.
   void step(double lr, double norm);
+  /// Forgets the gradients, so that the next backward pass starts from none.
   void zero_gradients();
 
   /// Moments by parameter name, "m.<name>" and "v.<name>"; they alias the optimizer's.

@@ -18,6 +18,7 @@ inline double number_or(const nlohmann::json& object, const char* key, double fa
   return it->get<double>();
 }
 
+/// The number under `key`. Throws Error where it is absent or of another type.
 inline double required_number(const nlohmann::json& object, const char* key,
                               const std::string& where) {
   const auto it = object.find(key);
@@ -26,6 +27,7 @@ inline double required_number(const nlohmann::json& object, const char* key,
   return it->get<double>();
 }
 
+/// The string under `key`; `fallback` where it is absent or null. Throws Error for another type.
 inline std::string string_or(const nlohmann::json& object, const char* key,
                              const std::string& fallback, const std::string& where) {
   const auto it = object.find(key);
@@ -34,6 +36,7 @@ inline std::string string_or(const nlohmann::json& object, const char* key,
   return it->get<std::string>();
 }
 
+/// The array's numbers. Throws Error for anything else.
 inline std::vector<double> numbers(const nlohmann::json& array, const std::string& where) {
   PENSTOCK_CHECK(array.is_array(), where, ": expected an array of numbers");
   std::vector<double> out;

@@ -77,7 +77,9 @@ struct RunRow {
   std::map<std::string, std::string> settings;
 };
 
+/// The layout of the trainer's "validation" and "test" objects; empty parts are left out.
 nlohmann::json to_json(const Evaluation& evaluation);
+/// What row_from_json reads; absent figures become nulls.
 nlohmann::json to_json(const RunRow& row);
 /// Reads the trainer's object; absent parts stay empty. Throws Error naming `where` for a wrong
 /// type.

@@ -12,6 +12,7 @@ struct Spread {
   double mean = 0;
   std::optional<double> sd;  ///< absent below two values
 };
+/// Of these values; a mean of 0 where there are none.
 Spread spread(std::span<const double> values);
 
 /// Differences a[i] − b[i] of runs with the same seed.
@@ -21,6 +22,8 @@ struct PairedDifference {
   /// Half the width of the 95 % interval of the mean, t(0.975, n−1)·sd/√n; absent below two pairs.
   std::optional<double> half_width;
 };
+/// The differences a_i − b_i and their 95 % interval by Student's t. REQUIRES: equally many of
+/// both.
 PairedDifference paired_difference(std::span<const double> a, std::span<const double> b);
 
 /// The 0.975 quantile of Student's t, for 1 degree of freedom or more.

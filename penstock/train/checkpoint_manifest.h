@@ -21,6 +21,7 @@ struct CheckpointManifest {
   std::map<std::string, FileDigest> files;
 };
 
+/// manifest.json, with a checksum of itself.
 std::string manifest_text(const CheckpointManifest& manifest);
 /// Throws Error, saying what is wrong, for anything that manifest_text did not write.
 CheckpointManifest parse_manifest(const std::string& text);

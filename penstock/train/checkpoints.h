@@ -64,6 +64,7 @@ class CheckpointStore {
   CheckpointSearch best();
   /// Everything that save() was given. Throws Error when damaged or absent.
   CheckpointContents load(std::int64_t step);
+  /// Where the checkpoint of that step is, or would be.
   std::filesystem::path directory(std::int64_t step) const;
 
  private:

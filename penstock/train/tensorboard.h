@@ -23,7 +23,9 @@ class TensorBoardWriter {
                     std::int64_t resume_step);
   /// Appends one event with a value per tag. `wall_seconds` since 1970.
   void scalars(std::int64_t step, double wall_seconds, const std::map<std::string, double>& values);
+  /// Makes every event so far durable.
   void sync();
+  /// The file.
   const std::filesystem::path& path() const { return path_; }
 
  private:

@@ -34,6 +34,7 @@ class Trainer {
 
   /// Steps done so far.
   std::int64_t step() const { return step_; }
+  /// With the corpus's vocabulary where the recipe left it open.
   const Recipe& recipe() const { return recipe_; }
   Decoder& model() { return *model_; }
   const Corpus& corpus() const { return corpus_; }
