@@ -117,10 +117,6 @@ double measure_peak_flops(int threads, double seconds) {
   return total;
 }
 
-double physical_memory_bytes() {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-}
-
 double peak_resident_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;)

@@ -10,9 +10,6 @@ namespace penstock::ops {
 /// bursts.
 double measure_peak_flops(int threads, double seconds = 0.2);
 
-/// Memory of the machine, in bytes.
-double physical_memory_bytes();
-
 /// The widest vectors that measure_peak_flops and the kernels find: "avx512", "avx2" or "plain".
 std::string instruction_set();
 

@@ -15,6 +15,7 @@
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/base/file_lock.h"
+#include "penstock/base/memory.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/threads.h"
 #include "penstock/io/toml.h"
@@ -37,9 +38,7 @@ using Clock = std::chrono::steady_clock;
 
 /// The recipe as text, without what may differ between a run and its continuation.
 std::string identity_text(const Recipe& recipe) {
-  Recipe same = recipe;
-  same.run = {};
-  same.name = same.description = "";
+  Recipe same = result_settings(recipe);
   same.data.corpus = "";  // a corpus may move; its content is compared by hash
   return to_toml(write_config(same));
 }
@@ -61,7 +60,7 @@ void check_memory(const Recipe& recipe) {
   const TrainingMemory memory = training_memory(recipe.model, 1, 1);
   const auto needed = static_cast<double>(memory.parameter_bytes + memory.gradient_bytes +
                                           memory.optimizer_bytes),
-             present = ops::physical_memory_bytes();
+             present = usable_memory_bytes();
   constexpr double mebibyte = 1 << 20;
   PENSTOCK_CHECK(needed <= present,
                  fmt::format("model.d_model = {}, model.layers = {}: weights, gradients and AdamW "
