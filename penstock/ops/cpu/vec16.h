@@ -17,6 +17,7 @@ namespace penstock::ops::cpu {
 
 using Vec16 = float __attribute__((vector_size(64)));
 using Int16 = std::int32_t __attribute__((vector_size(64)));
+using UInt16 = std::uint32_t __attribute__((vector_size(64)));  // where lanes may overflow unread
 constexpr std::int64_t kLanes = 16;
 
 PENSTOCK_INLINE Vec16 load(const float* from) {
@@ -60,7 +61,7 @@ PENSTOCK_INLINE Vec16 fast_exp(const Vec16& from) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
-  return std::bit_cast<Vec16>(std::bit_cast<Int16>(p) + (std::bit_cast<Int16>(shifted) << 23));
+  return std::bit_cast<Vec16>(std::bit_cast<UInt16>(p) + (std::bit_cast<UInt16>(shifted) << 23));
 }
 
 /// 2^x of each lane with relative error below 2e-7 for x in [−126, 127]; 2^−126 below.
@@ -75,7 +76,7 @@ PENSTOCK_INLINE Vec16 fast_exp2(const Vec16& from) {
   p = p * r + 2.402264791e-1f;
   p = p * r + 6.931472029e-1f;
   p = p * r + 1.0f;
-  return std::bit_cast<Vec16>(std::bit_cast<Int16>(p) + (std::bit_cast<Int16>(shifted) << 23));
+  return std::bit_cast<Vec16>(std::bit_cast<UInt16>(p) + (std::bit_cast<UInt16>(shifted) << 23));
 }
 
 /// Natural logarithm of each lane with an error below 2e-7, relative or absolute, for normal x > 0.
