@@ -1,7 +1,9 @@
 #include "penstock/base/progress.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace penstock {
@@ -9,6 +11,19 @@ namespace {
 
 using std::chrono::steady_clock;
 constexpr std::chrono::duration<double> terminal_interval(0.1), plain_interval(5.0);
+
+/// Columns of the terminal; a large number where it does not say.
+std::size_t columns_of(std::FILE* terminal) {
+  winsize size{};
+  const bool known = ioctl(fileno(terminal), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : std::size_t{1} << 16;
+}
+
+/// Characters of UTF-8 text; each is taken for one column.
+std::size_t columns_needed(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; }));
+}
 
 }  // namespace
 
@@ -27,7 +42,9 @@ void ProgressLine::show(const std::string& text) {
   if (!out_) return;
   last_ = steady_clock::now();
   if (terminal_) {
-    std::fprintf(out_, "\r\033[K%s", text.c_str());
+    // Some terminals begin a new line when the last column is written.
+    const std::string line = cut_to_width(text, columns_of(out_) - 1);
+    std::fprintf(out_, "\r\033[K%s", line.c_str());
     open_ = true;
   } else {
     std::fprintf(out_, "%s\n", text.c_str());
@@ -44,6 +61,16 @@ void ProgressLine::finish(const std::string& text) {
   }
   open_ = false;
   std::fflush(out_);
+}
+
+std::string cut_to_width(std::string_view text, std::size_t columns) {
+  while (columns_needed(text) > columns) {
+    const auto border = text.rfind("  ");
+    if (border == std::string_view::npos || border == 0) break;
+    text = text.substr(0, text.find_last_not_of(' ', border) + 1);
+  }
+  while (columns_needed(text) > columns) text.remove_suffix(1);
+  return std::string(text);
 }
 
 std::string duration_text(double seconds) {

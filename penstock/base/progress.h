@@ -3,8 +3,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 namespace penstock {
 
@@ -18,6 +20,8 @@ class ProgressLine {
 
   /// Whether enough time has passed since the last line for another; lets callers skip formatting.
   bool due() const;
+  /// On a terminal the text is cut to the width of a line, which could not be rewritten in place
+  /// otherwise.
   void show(const std::string& text);
   /// Ends the line, so that other output starts on a fresh one, with `text` where given.
   void finish(const std::string& text = {});
@@ -28,6 +32,9 @@ class ProgressLine {
   std::chrono::steady_clock::time_point start_, last_{};
 };
 
+/// The text without as many of its last fields (two spaces stand between fields) as it takes to
+/// need no more than `columns`; a first field that is too long is cut itself.
+std::string cut_to_width(std::string_view text, std::size_t columns);
 /// "1h02m", "3m20s", "12s".
 std::string duration_text(double seconds);
 /// Digits grouped by commas: 1,234,567.

@@ -1,0 +1,77 @@
+// The progress line on a terminal of a given width, and cut without one.
+#include "penstock/base/progress.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+namespace penstock {
+namespace {
+
+TEST(Progress, IsCutByWholeFieldsFromTheEnd) {
+  const std::string text = "step 3/20  loss 5.1  12% of peak  9s left";
+  EXPECT_EQ(cut_to_width(text, text.size()), text);
+  EXPECT_EQ(cut_to_width(text, text.size() - 1), "step 3/20  loss 5.1  12% of peak");
+  EXPECT_EQ(cut_to_width(text, 19), "step 3/20  loss 5.1");
+  EXPECT_EQ(cut_to_width(text, 18), "step 3/20");
+  EXPECT_EQ(cut_to_width(text, 6), "step 3");
+  EXPECT_EQ(cut_to_width(text, 0), "");
+  EXPECT_EQ(cut_to_width("  long", 3), "  l");
+  EXPECT_EQ(cut_to_width(" 34%  loss 5.1", 9), " 34%");  // "{:3.0f}%" begins with a blank
+}
+
+TEST(Progress, CountsCharactersAndKeepsThemWhole) {
+  EXPECT_EQ(cut_to_width("λλ  ββ", 6), "λλ  ββ");
+  EXPECT_EQ(cut_to_width("λλ  ββ", 5), "λλ");
+  EXPECT_EQ(cut_to_width("λλ", 1), "λ");
+}
+
+/// What reaches a terminal of that many columns when `text` is shown.
+std::string shown_on_terminal(unsigned short columns, const std::string& text) {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) return "";
+  const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+  EXPECT_EQ(::ioctl(terminal, TIOCSWINSZ, &size), 0);
+  std::string out(4096, '\0');
+  {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(::ptsname(terminal), "w"),
+                                                               std::fclose);
+    EXPECT_NE(file, nullptr);
+    ProgressLine line(file.get());
+    line.show(text);
+    const auto got = ::read(terminal, out.data(), out.size());
+    out.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  }
+  ::close(terminal);
+  return out;
+}
+
+TEST(Progress, StaysWithinTheTerminal) {
+  const std::string text = "step 3/20  loss 5.1  12% of peak  9s left";
+  const std::string wide = shown_on_terminal(80, text);
+  if (wide.empty()) GTEST_SKIP() << "no pseudo-terminal";
+  EXPECT_EQ(wide, "\r\033[K" + text);
+  EXPECT_EQ(shown_on_terminal(20, text), "\r\033[Kstep 3/20  loss 5.1");
+  EXPECT_EQ(shown_on_terminal(19, text), "\r\033[Kstep 3/20");
+  EXPECT_EQ(shown_on_terminal(0, text), "\r\033[K" + text);  // a terminal that does not say
+}
+
+TEST(Progress, IsNotCutElsewhere) {
+  std::FILE* file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  const std::string text(300, 'x');
+  ProgressLine(file).show(text);
+  std::rewind(file);
+  std::string read(400, '\0');
+  read.resize(std::fread(read.data(), 1, read.size(), file));
+  std::fclose(file);
+  EXPECT_EQ(read, text + "\n");
+}
+
+}  // namespace
+}  // namespace penstock
