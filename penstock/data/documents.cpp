@@ -27,6 +27,25 @@ void check_utf8(const std::string& name, std::string_view text) {
       name, static_cast<unsigned char>(text[offset]), offset));
 }
 
+/// Why a line is not JSON, in a few words.
+std::string json_reason(std::string_view line) {
+  try {
+    [[maybe_unused]] const auto json = nlohmann::json::parse(line);
+  } catch (const nlohmann::json::parse_error& error) {
+    const std::string_view what = error.what();
+    // "... surrogate U+DC00..U+DFFF must follow ...; last read: '"hi \ud800 '"
+    const auto read = what.find("last read: ");
+    const auto escape = what.rfind("\\u");
+    if (what.find("surrogate") != what.npos && read != what.npos && escape != what.npos &&
+        escape > read)
+      return concat("the escape ", what.substr(escape, 6),
+                    " is half of a surrogate pair, which is no character; remove it or write "
+                    "\\ufffd in its place");
+    return concat("it is broken at byte ", error.byte);
+  }
+  return "";
+}
+
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == line.npos; }
 
 /// Calls with each line, its newline included, and its number from 1.
@@ -70,7 +89,8 @@ class DocumentReader {
     for_each_line(content, [&](std::string_view line, std::size_t number) {
       if (is_blank(line)) return;
       const auto json = nlohmann::json::parse(line, nullptr, false);
-      PENSTOCK_CHECK(json.is_object(), name, ":", number, ": the line is not a JSON object");
+      PENSTOCK_CHECK(json.is_object(), name, ":", number, ": the line is not a JSON object",
+                     json.is_discarded() ? ": " + json_reason(line) : "");
       const auto field = json.find(options_.field);
       if (field == json.end()) {
         std::string known;

@@ -38,9 +38,14 @@ class ArchiveReader {
     archive_read_support_filter_all(archive_.get());
     if (kind == Kind::kZip) archive_read_support_format_zip(archive_.get());
     if (kind == Kind::kTar) archive_read_support_format_tar(archive_.get());
-    if (kind == Kind::kCompressed) archive_read_support_format_raw(archive_.get());
+    if (kind == Kind::kCompressed) {
+      archive_read_support_format_raw(archive_.get());
+      archive_read_support_format_empty(archive_.get());  // raw wants a byte at least
+    }
     constexpr std::size_t block_bytes = 1 << 16;
     check(archive_read_open_filename(archive_.get(), path.c_str(), block_bytes));
+    // A stream that is cut before its first byte of content would pass for an empty one.
+    if (archive_error_string(archive_.get())) check(ARCHIVE_FATAL);
   }
   /// Moves to the next regular member; false at the end.
   bool next() {
@@ -104,24 +109,25 @@ std::string without_compression_suffix(const std::string& name) {
 void read_text_file(const std::string& path,
                     const std::function<void(const std::string&, std::string)>& visit,
                     std::uint64_t limit) {
+  PENSTOCK_CHECK(std::filesystem::exists(path), "cannot read '", path, "': there is no such file");
   PENSTOCK_CHECK(std::filesystem::is_regular_file(path), "cannot read '", path,
-                 "': there is no such file");
+                 "': it is not a regular file; write its text to one first");
   const Kind kind = kind_of(path);
   if (kind == Kind::kPlain) {
     visit(path, real_file_system().read(path, limit));
     return;
   }
   ArchiveReader reader(path, kind);
-  bool any = false;
-  while (reader.next()) {
-    any = true;
+  if (kind == Kind::kCompressed) {
+    const bool any = reader.next();
     // libarchive would pass a file that is not compressed, or cut within its first bytes, as it is.
-    PENSTOCK_CHECK(kind != Kind::kCompressed || reader.is_compressed(), "cannot read '", path,
+    PENSTOCK_CHECK(reader.is_compressed(), "cannot read '", path,
                    "': it is not compressed as its name says (truncated or damaged?)");
-    const std::string name = kind == Kind::kCompressed ? without_compression_suffix(path)
-                                                       : path + ":" + reader.member_name();
-    visit(name, reader.content(limit));
+    visit(without_compression_suffix(path), any ? reader.content(limit) : "");
+    return;
   }
+  bool any = false;
+  for (; reader.next(); any = true) visit(path + ":" + reader.member_name(), reader.content(limit));
   PENSTOCK_CHECK(any, "cannot read '", path, "': it holds nothing");
 }
 

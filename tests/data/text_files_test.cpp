@@ -73,6 +73,26 @@ TEST(TextFiles, CompressedFilesReadAsWhatTheyHold) {
   }
 }
 
+TEST(TextFiles, ACompressedFileOfNothingIsEmptyNotDamaged) {
+  const testing::TemporaryFolder folder;
+  folder.write("in/plain.txt", "");
+  folder.write("in/text.txt", "text");
+  for (const auto& [suffix, filter] : kCompressions) {
+    const std::string path =
+        pack(folder / (std::string("in/e.txt") + suffix), ARCHIVE_FORMAT_RAW, filter, {{"x", ""}});
+    EXPECT_EQ(read_all(path), (std::map<std::string, std::string>{{folder / "in/e.txt", ""}}))
+        << suffix;
+    EXPECT_TRUE(read_documents({.path = path}, {}).empty()) << suffix;
+    const std::string whole = testing::read_bytes(path);
+    for (std::size_t length = 0; length + 1 < whole.size(); ++length) {
+      const std::string cut =
+          folder.write(std::string("cut") + suffix, std::string_view(whole).substr(0, length));
+      expect_says(error_of([&] { read_all(cut); }), {"cut"});
+    }
+  }
+  EXPECT_EQ(read_documents({.path = folder / "in"}, {}).size(), 1u);
+}
+
 TEST(TextFiles, ArchivesReadMemberByMember) {
   const testing::TemporaryFolder folder;
   const std::map<std::string, std::string> members = {{"a.txt", "first"}, {"b/c.txt", long_text()}};
@@ -128,6 +148,7 @@ TEST(TextFiles, DamageDoesNotCrash) {
 TEST(TextFiles, WhatIsNotThereOrNotCompressedOrTooLarge) {
   const testing::TemporaryFolder folder;
   expect_says(error_of([&] { read_all(folder / "no.txt"); }), {"no.txt"});
+  expect_says(error_of([&] { read_all("/dev/null"); }), {"/dev/null", "not a regular file"});
   const std::string fake = folder.write("fake.gz", "plain text, in truth");
   expect_says(error_of([&] { read_all(fake); }), {"fake.gz", "not compressed"});
   const std::string bomb = pack(folder / "bomb.gz", ARCHIVE_FORMAT_RAW, ARCHIVE_FILTER_GZIP,
@@ -161,6 +182,9 @@ TEST(Documents, JsonlErrorsNameTheLine) {
         {"d.jsonl:2", "no field 'text'", "--field", "body, id"});
   fails("{\"text\":1}\n", {"d.jsonl:1", "not a string"});
   fails("{\"text\":\"a\"\n", {"d.jsonl:1", "not a JSON object"});
+  fails("{\"text\":\"good\"}\n{\"text\":\"hi \\ud800 x\"}\n",
+        {"d.jsonl:2", "the escape \\ud800", "\\ufffd"});
+  fails("{\"text\":\"hi \\udc01\"}\n", {"d.jsonl:1", "the escape \\udc01"});
   fails("[\"text\"]\n", {"d.jsonl:1", "not a JSON object"});
   const std::string path = folder.write("f.jsonl", "{\"body\":\"b\"}");
   EXPECT_EQ(read_documents({.path = path}, {.field = "body"}).at(0).text, "b");
