@@ -1,5 +1,7 @@
 // The program: subcommands, and the only place that catches. Exit codes: 0 done, 1 an error, 2
 // wrong usage, 130 interrupted (state saved).
+#include <fcntl.h>
+
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
@@ -69,6 +71,15 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
+/// Fills the standard descriptors that whoever started the program has closed: the next file that
+/// is opened would take their place and get the messages. Standard output is filled for reading
+/// only, so that printing to it stays an error.
+void fill_closed_streams() {
+  for (const int stream : {0, 1, 2})
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF)
+      ::open("/dev/null", stream == 2 ? O_WRONLY : O_RDONLY);
+}
+
 /// 1 with the reason when something that was printed could not be written, or else `exit_code`.
 int with_output_checked(int exit_code) {
   errno = 0;
@@ -81,4 +92,7 @@ int with_output_checked(int exit_code) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return with_output_checked(run(argc, argv)); }
+int main(int argc, char** argv) {
+  fill_closed_streams();
+  return with_output_checked(run(argc, argv));
+}
