@@ -1,5 +1,6 @@
 #include "penstock/train/metrics_log.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
@@ -33,6 +34,13 @@ void for_each_line(std::string_view text, Keep keep) {
   }
 }
 
+/// Adds the steps from `first` to `last`, if there are any.
+void add_range(std::string& list, std::int64_t first, std::int64_t last) {
+  if (first > last) return;
+  list += concat(list.empty() ? "" : ", ", first);
+  if (first < last) list += concat("-", last);
+}
+
 constexpr std::uint64_t kLargestLog = std::numeric_limits<std::uint32_t>::max();
 
 }  // namespace
@@ -48,10 +56,12 @@ MetricsLog::MetricsLog(FileSystem& fs, std::filesystem::path path, std::int64_t 
     for_each_line(text, [&](std::string_view line, std::int64_t step, const Json&) {
       if (step > resume_step || step <= last_step_) return;
       kept += line;
+      add_range(missing_, std::max<std::int64_t>(last_step_, 0) + 1, step - 1);
       last_step_ = step;
     });
     if (kept != text) write_file_atomically(fs, path_, kept);
   }
+  add_range(missing_, std::max<std::int64_t>(last_step_, 0) + 1, resume_step);
   file_ = fs.open(path_, OpenMode::kAppend);
   if (!existed) fs.sync_directory(parent);
 }

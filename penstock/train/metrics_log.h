@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "penstock/base/file_system.h"
@@ -17,6 +18,9 @@ class MetricsLog {
   /// Opens the log of a run that stands at `resume_step` (0: a new run): later steps, torn lines
   /// and repeated steps are dropped first, atomically.
   MetricsLog(FileSystem& fs, std::filesystem::path path, std::int64_t resume_step);
+  /// The steps up to `resume_step` that have no line, as "1-10, 12"; "" when each has one. A log
+  /// that was only ever written by this class lacks none.
+  const std::string& missing_steps() const { return missing_; }
   /// Appends one line; a kill of the process cannot lose it, a crash of the machine can until
   /// sync(). Numbers read back to the same bits; NaN and infinities become null. REQUIRES:
   /// line["step"] is an integer above the last one's.
@@ -28,6 +32,7 @@ class MetricsLog {
   std::filesystem::path path_;
   std::unique_ptr<OutputFile> file_;
   std::int64_t last_step_ = 0;
+  std::string missing_;
 };
 
 /// The whole lines of a log, in order; none when there is no file.

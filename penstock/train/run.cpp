@@ -96,6 +96,10 @@ class Run {
       return RunOutcome::finished;
     }
     log_.emplace(files_, directory_ + "/metrics.jsonl", trainer_.step());
+    if (!log_->missing_steps().empty())
+      progress_.finish(directory_ + "/metrics.jsonl: steps " + log_->missing_steps() +
+                       " are missing; training does not need them, but curves, medians and "
+                       "finished.json will be without them");
     if (recipe_.run.tensorboard)
       events_ =
           std::make_unique<TensorBoardWriter>(files_, directory_ + "/events", trainer_.step());

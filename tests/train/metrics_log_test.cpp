@@ -61,6 +61,21 @@ TEST(MetricsLog, DropsTornForeignAndRepeatedLines) {
   EXPECT_THROW(log.append({{"loss", 1}}), AssertionError);
 }
 
+TEST(MetricsLog, SaysWhichStepsAreMissing) {
+  const TempDirectory temp;
+  auto& fs = real_file_system();
+  const auto path = temp.path() / "metrics.jsonl";
+  const auto missing = [&](const std::string& text, std::int64_t step) {
+    write_file_atomically(fs, path, text);
+    return MetricsLog(fs, path, step).missing_steps();
+  };
+  EXPECT_EQ(MetricsLog(fs, temp.path() / "absent", 3).missing_steps(), "1-3");
+  EXPECT_EQ(MetricsLog(fs, temp.path() / "new", 0).missing_steps(), "");
+  EXPECT_EQ(missing("{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n", 2), "");
+  EXPECT_EQ(missing("{\"step\":1}\nnonsense\n{\"step\":3}\n{\"step\":6}\n", 8), "2, 4-5, 7-8");
+  EXPECT_EQ(missing("{\"step\":3}\n", 1), "1");
+}
+
 TEST(MetricsLog, NumbersReadBackToTheSameBits) {
   const TempDirectory temp;
   auto& fs = real_file_system();
