@@ -8,6 +8,7 @@
 #include "penstock/io/config_json.h"
 #include "penstock/models/tensor_files.h"
 #include "penstock/models/tensor_names.h"
+#include "penstock/routers/written_out.h"
 
 namespace penstock {
 
@@ -37,7 +38,9 @@ std::string config_json_text(const ModelConfig& config) {
     out["num_experts"] = c.total_experts();
     out["num_experts_per_tok"] = c.active_experts();
   }
-  out["penstock"] = {{"format", 1}, {"model", to_json(write_config(c))}};
+  ModelConfig whole = c;
+  whole.router = written_out(c.router);
+  out["penstock"] = {{"format", 1}, {"model", to_json(write_config(whole))}};
   return out.dump(2) + "\n";
 }
 

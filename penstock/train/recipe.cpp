@@ -9,6 +9,27 @@ namespace penstock {
 
 namespace {
 
+/// The file of "recipe.toml:12", or "--set".
+std::string source(const std::string& origin) {
+  return origin.starts_with("--set ") ? "--set" : origin.substr(0, origin.rfind(':'));
+}
+
+/// Refuses a method from elsewhere that the file, by naming all parts, would silently outvote.
+void check_method_counts(const ConfigNode& router) {
+  const ConfigNode* method = router.find("method");
+  if (!method) return;
+  for (const char* part : {"scorer", "selector", "balancers"}) {
+    const ConfigNode* node = router.find(part);
+    const auto* name = node ? std::get_if<std::string>(&node->value()) : nullptr;
+    if (!node || (name && name->empty()) || source(node->origin()) == source(method->origin()))
+      return;
+  }
+  fail(
+      "model.router.method would change nothing here: model.router.scorer, model.router.selector "
+      "and model.router.balancers are all named; change those too, or begin with the recipe that "
+      "names only a method");
+}
+
 /// Completes what was left open and checks fields against each other.
 void complete(Recipe& recipe, const ConfigNode& node) {
   TrainConfig& train = recipe.train;
@@ -25,6 +46,7 @@ void complete(Recipe& recipe, const ConfigNode& node) {
   if (recipe.model.context == 0) recipe.model.context = train.sequence_length;
   const ConfigNode* model = node.find("model");
   const ConfigNode* router = model ? model->find("router") : nullptr;
+  if (router) check_method_counts(*router);
   PENSTOCK_CHECK(recipe.model.moe.experts < 2 ||
                      (router && (router->find("method") || router->find("scorer"))),
                  "model.moe.experts = ", recipe.model.moe.experts,

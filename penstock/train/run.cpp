@@ -26,6 +26,7 @@
 #include "penstock/train/checkpoints.h"
 #include "penstock/train/interrupt.h"
 #include "penstock/train/metrics_log.h"
+#include "penstock/train/run_identity.h"
 #include "penstock/train/run_record.h"
 #include "penstock/train/tensorboard.h"
 #include "penstock/train/trainer.h"
@@ -35,24 +36,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-/// The recipe as text, without what may differ between a run and its continuation.
-std::string identity_text(const Recipe& recipe) {
-  Recipe same = result_settings(recipe);
-  same.data.corpus = "";  // a corpus may move; its content is compared by hash
-  return to_toml(write_config(same));
-}
-
-/// The first line in which two texts differ, for an error that shows what changed.
-std::string first_difference(const std::string& before, const std::string& now) {
-  std::istringstream a(before), b(now);
-  std::string section, line_a, line_b;
-  while (std::getline(a, line_a) && std::getline(b, line_b)) {
-    if (line_a != line_b) return section + " " + line_a + " -> " + line_b;
-    if (!line_a.empty() && line_a.front() == '[') section = line_a;
-  }
-  return "another set of keys";
-}
 
 /// Refuses a model that this machine cannot hold, rather than be killed for it.
 void check_memory(const Recipe& recipe) {
@@ -144,14 +127,13 @@ class Run {
   /// Writes config.toml, or checks that the one there is of the same run.
   void claim_directory() {
     const std::string path = directory_ + "/config.toml";
-    const std::string text = to_toml(write_config(recipe_));
+    const std::string text = to_toml(written_out(recipe_));
     if (fs::exists(path)) {
       PENSTOCK_CHECK(control_.resume, directory_,
                      ": holds a run already; continue it with --resume, or choose another --out");
-      const Recipe before = read_recipe(read_toml(path));
-      const std::string old_text = identity_text(before), new_text = identity_text(recipe_);
-      PENSTOCK_CHECK(old_text == new_text, directory_, ": holds a run of another recipe (",
-                     first_difference(old_text, new_text), "); choose another --out");
+      const std::string other = difference(read_recipe(read_toml(path)), recipe_);
+      PENSTOCK_CHECK(other.empty(), directory_, ": holds a run of another recipe (", other,
+                     "); choose another --out");
     }
     PENSTOCK_CHECK(fs::exists(path) || !fs::exists(directory_ + "/checkpoints"), directory_,
                    ": holds checkpoints but no config.toml to say of which recipe; choose another "

@@ -4,11 +4,13 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/models/tensor_files.h"
 #include "penstock/models/tensor_names.h"
+#include "penstock/routers/written_out.h"
 #include "tests/base/temp_directory.h"
 
 namespace penstock {
@@ -47,11 +49,22 @@ TEST(ModelDirectory, GivesBackConfigAndEveryTensor) {
   Decoder model(small());
   write_model(temp.path().string(), file_tensors(model));
   const auto loaded = load_model(temp.path().string());
-  EXPECT_EQ(to_toml(write_config(loaded->config())), to_toml(write_config(small())));
+  ModelConfig whole = small();
+  whole.router = written_out(whole.router);
+  EXPECT_EQ(to_toml(write_config(loaded->config())), to_toml(write_config(whole)));
   const auto tensors = file_tensors(*loaded);
   for (const auto& [name, tensor] : file_tensors(model))
     EXPECT_TRUE(torch::equal(tensor, tensors.at(name))) << name;
   EXPECT_FALSE(loaded->is_training());
+}
+
+TEST(ModelDirectory, ConfigJsonLeavesNoOptionToADefault) {
+  const auto router =
+      nlohmann::json::parse(config_json_text(small()))["penstock"]["model"]["router"];
+  EXPECT_EQ(router["scorer"], "linear");
+  EXPECT_EQ(router["selector"], "relu");
+  EXPECT_EQ(router["balancers"], nlohmann::json::array({"adaptive-l1"}));
+  EXPECT_EQ(router["adaptive-l1"]["factor"], 1.2);
 }
 
 TEST(ModelDirectory, AWeightThatIsNotFiniteIsNamed) {
