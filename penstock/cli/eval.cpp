@@ -38,9 +38,10 @@ void check_same_tokenizer(const std::string& directory, const Corpus& corpus) {
 
 void run_eval(const EvalOptions& options) {
   ops::set_threads(static_cast<int>(options.threads));
-  const std::string directory = model_argument(options.model);
+  const auto [directory, step] = model_argument(options.model);
   const auto model = load_model(directory);
   const Corpus corpus = Corpus::open(options.data);
+  corpus.file().verify();  // a flipped token would be scored silently
   check_same_tokenizer(directory, corpus);
   ProgressLine progress(options.json ? nullptr : stderr);
   const std::int64_t length = options.length > 0 ? options.length : model->config().context;
@@ -61,12 +62,16 @@ void run_eval(const EvalOptions& options) {
                  " is not finite though every weight is: the model's activations overflow");
   if (options.json) {
     auto out = to_json(result);
+    out["model"] = directory;
+    out["step"] = step ? nlohmann::ordered_json(*step) : nlohmann::ordered_json();
     out["split"] = options.split;
     out["sequence_length"] = length;
     out["causal"] = model->config().causal();
     fmt::print("{}\n", out.dump(2));
     return;
   }
+  fmt::print("{}{}, {} split, windows of {} tokens\n", directory,
+             step ? fmt::format(" (step {})", *step) : "", options.split, length);
   fmt::print("{:<16} {:>8} {:>10} {:>9} {:>14}\n", "domain", "loss", "perplexity", "bits/byte",
              "tokens");
   for (const auto& [name, totals] : result.by_domain) print_totals(name, totals);

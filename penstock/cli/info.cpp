@@ -140,7 +140,7 @@ void print_info(const InfoOptions& options) {
   if (std::filesystem::is_directory(options.target)) {
     PENSTOCK_CHECK(options.overrides.empty(), options.target,
                    ": --set changes a recipe, not a model that exists");
-    recipe = recipe_of_model(model_argument(options.target));
+    recipe = recipe_of_model(model_argument(options.target).directory);
   } else {
     ConfigNode node = read_toml(options.target);
     if (node.find("variants")) return print_study(options);

@@ -85,7 +85,7 @@ void CheckpointStore::save(std::int64_t step, const CheckpointContents& contents
   if (superseded == Superseded::remove) remove_superseded(step);
 }
 
-std::vector<CheckpointInfo> CheckpointStore::list(std::vector<std::string>* ignored) {
+std::vector<CheckpointInfo> CheckpointStore::list(std::vector<Ignored>* ignored) {
   std::vector<CheckpointInfo> out;
   if (!fs_.exists(root_)) return out;
   for (const auto& name : fs_.list(root_)) {
@@ -97,7 +97,7 @@ std::vector<CheckpointInfo> CheckpointStore::list(std::vector<std::string>* igno
                      manifest.step);
       out.push_back({*step, root_ / name, manifest.validation_loss});
     } catch (const Error& error) {
-      if (ignored) ignored->push_back(error.what());
+      if (ignored) ignored->push_back({*step, error.what()});
     }
   }
   std::ranges::sort(out, std::greater(), &CheckpointInfo::step);
@@ -105,28 +105,30 @@ std::vector<CheckpointInfo> CheckpointStore::list(std::vector<std::string>* igno
 }
 
 CheckpointSearch CheckpointStore::first_intact(std::vector<CheckpointInfo> candidates,
-                                               std::vector<std::string> ignored) {
-  CheckpointSearch out{.ignored = std::move(ignored)};
+                                               std::vector<Ignored> ignored) {
+  CheckpointSearch out;
   for (auto& candidate : candidates) {
     try {
       verify_checkpoint(fs_, candidate.directory, true);
       out.found = std::move(candidate);
       break;
     } catch (const Error& error) {
-      out.ignored.push_back(error.what());
+      ignored.push_back({candidate.step, error.what()});
     }
   }
+  std::ranges::stable_sort(ignored, std::greater(), &Ignored::step);
+  for (auto& [step, sentence] : ignored) out.ignored.push_back(std::move(sentence));
   return out;
 }
 
 CheckpointSearch CheckpointStore::latest() {
-  std::vector<std::string> ignored;
+  std::vector<Ignored> ignored;
   auto candidates = list(&ignored);
   return first_intact(std::move(candidates), std::move(ignored));
 }
 
 CheckpointSearch CheckpointStore::best() {
-  std::vector<std::string> ignored;
+  std::vector<Ignored> ignored;
   auto candidates = list(&ignored);
   std::erase_if(candidates, [](const auto& info) { return !info.validation_loss; });
   std::ranges::sort(candidates, [](const auto& a, const auto& b) {

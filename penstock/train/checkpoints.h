@@ -31,7 +31,8 @@ struct CheckpointInfo {
   std::optional<double> validation_loss;
 };
 
-/// What a search found, and a sentence for each directory that it passed over as damaged.
+/// What a search found, and a sentence for each directory that it passed over as damaged, newest
+/// first.
 struct CheckpointSearch {
   std::optional<CheckpointInfo> found;
   std::vector<std::string> ignored;
@@ -68,9 +69,13 @@ class CheckpointStore {
   std::filesystem::path directory(std::int64_t step) const;
 
  private:
-  std::vector<CheckpointInfo> list(std::vector<std::string>* ignored);
+  struct Ignored {
+    std::int64_t step = 0;
+    std::string sentence;
+  };
+  std::vector<CheckpointInfo> list(std::vector<Ignored>* ignored);
   CheckpointSearch first_intact(std::vector<CheckpointInfo> candidates,
-                                std::vector<std::string> ignored);
+                                std::vector<Ignored> ignored);
   void remove_superseded(std::int64_t step);
 
   FileSystem& fs_;

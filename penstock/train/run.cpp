@@ -145,7 +145,7 @@ class Run {
 
   void resume(CheckpointStore& store) {
     const CheckpointSearch search = store.latest();
-    for (const auto& sentence : search.ignored) progress_.finish(sentence);
+    for (const auto& sentence : search.ignored) progress_.finish("passed over: " + sentence);
     PENSTOCK_CHECK(search.found || search.ignored.empty(), directory_, ": no checkpoint is whole (",
                    search.ignored.empty() ? "" : search.ignored.front(),
                    "); choose another --out to start again");

@@ -5,4 +5,7 @@ add_test(NAME kill_resume
 add_test(NAME commands
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/commands_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
-set_tests_properties(kill_resume commands PROPERTIES TIMEOUT 900)
+add_test(NAME damage
+         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/damage_test.py
+                 $<TARGET_FILE:penstock_program>)
+set_tests_properties(kill_resume commands damage PROPERTIES TIMEOUT 900)

@@ -1,0 +1,157 @@
+#!/usr/bin/python3
+"""What the program says of files that were damaged after it wrote them, of the run directory's
+config.toml on the way back, and where its messages go when the standard streams are closed.
+
+    damage_test.py PENSTOCK
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from commands_test import RECIPE, Shell
+
+
+def change(path, offset):
+    with open(path, "r+b") as file:
+        file.seek(offset, os.SEEK_END if offset < 0 else os.SEEK_SET)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 1]))
+
+
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+DAMAGES = {
+    "cut": lambda folder: os.truncate(os.path.join(folder, "model.safetensors"), 100),
+    "a flipped byte": lambda folder: change(os.path.join(folder, "model.safetensors"), -2),
+    "no manifest": lambda folder: os.remove(os.path.join(folder, "manifest.json")),
+    "a foreign manifest": lambda folder: write(os.path.join(folder, "manifest.json"), "{}"),
+    "no config": lambda folder: os.remove(os.path.join(folder, "config.json")),
+    "no trainer": lambda folder: os.remove(os.path.join(folder, "trainer.json")),
+    "emptied": lambda folder: [os.remove(os.path.join(folder, name)) for name in os.listdir(folder)],
+}
+
+
+class Damage(Shell):
+    def path(self, *parts):
+        return os.path.join(self.directory, *parts)
+
+    def copy(self, name):
+        shutil.rmtree(self.path(name), ignore_errors=True)
+        shutil.copytree(self.path("run"), self.path(name))
+        return self.path(name)
+
+
+def check_eval_names_what_it_measured(shell):
+    scores = json.loads(shell.ok("eval", "run", "--data", "corpus", "--json"))
+    shell.expect("eval --json", scores.get("step") == 6 and scores["model"].endswith("run/checkpoints/step-6") and
+                 scores["split"] == "validation" and scores["sequence_length"] == 16, scores)
+    table = shell.ok("eval", "run", "--data", "corpus", "--split", "train", "--sequence-length", "8")
+    for part in ("run/checkpoints/step-6", "step 6", "train split", "windows of 8 tokens"):
+        shell.expect("eval", part in table.splitlines()[0], table)
+    model = json.loads(shell.ok("eval", "run/checkpoints/step-4", "--data", "corpus", "--json"))
+    shell.expect("eval of a checkpoint", model.get("step") == 4, model)
+
+
+def check_damaged_checkpoints(shell):
+    for name, damage in DAMAGES.items():
+        damage(os.path.join(shell.copy("damaged"), "checkpoints/step-6"))
+        for command in (("eval", "damaged", "--data", "corpus", "--json"), ("info", "damaged", "--json")):
+            done = shell.run(*command)
+            said = done.stderr.splitlines()
+            shell.expect(name, done.returncode == 0 and len(said) == 1 and
+                         said[0].startswith("passed over: ") and "step-6" in said[0],
+                         f"{command} {done.returncode} {done.stderr!r}")
+            if command[0] == "eval":
+                shell.expect(name, json.loads(done.stdout).get("step") == 4, done.stdout)
+    shell.copy("damaged")
+    for step in (4, 6):
+        DAMAGES["cut"](shell.path("damaged", f"checkpoints/step-{step}"))
+    shell.mistake(1, ["no checkpoint is whole"], "eval", "damaged", "--data", "corpus")
+
+
+def check_damaged_corpus(shell):
+    shutil.copytree(shell.path("corpus"), shell.path("flipped"))
+    change(shell.path("flipped/tokens.bin"), 400)
+    shell.mistake(1, ["tokens.bin", "its tokens are damaged (checksum)"], "eval", "run", "--data", "flipped")
+
+
+def check_damaged_log(shell):
+    def resumed(name):
+        os.remove(shell.path(name, "finished.json"))
+        done = shell.run("train", "recipe.toml", "--out", name, "--resume")
+        shell.expect(name, done.returncode == 0, done.stderr)
+        return [line for line in done.stderr.splitlines() if "missing" in line]
+
+    log = os.path.join(shell.copy("relogged"), "metrics.jsonl")
+    shell.expect("an intact log", resumed("relogged") == [])
+    with open(log) as file:
+        lines = file.readlines()
+    lines[2] = "garbage\n"
+    write(log, "".join(lines))
+    said = resumed("relogged")
+    shell.expect("a damaged line", len(said) == 1 and "metrics.jsonl: steps 3 are missing" in said[0], said)
+    os.remove(log)
+    said = resumed("relogged")
+    shell.expect("no log", len(said) == 1 and "metrics.jsonl: steps 1-6 are missing" in said[0], said)
+
+
+def check_config_of_a_run(shell):
+    default = ("--set", "model.router.adaptive-l1.factor=1.2")
+    shell.ok("train", "recipe.toml", "--out", "run", "--resume", *default)
+    shell.mistake(1, ["another recipe (model.router.adaptive-l1.factor: 1.2 -> 1.3)"], "train", "recipe.toml",
+                  "--out", "run", "--resume", "--set", "model.router.adaptive-l1.factor=1.3")
+    shell.ok("train", "run/config.toml", "--out", "run", "--resume")
+    shell.mistake(1, ["--set model.router.method=hash: ", "would change nothing"], "train", "run/config.toml",
+                  "--out", "again", "--set", "model.router.method=hash")
+
+
+def check_closed_streams(shell):
+    """Messages must not end up in the run's own files, which would take the descriptors' places."""
+    command = f"'{shell.program}' train recipe.toml --out closed <&- >&- 2>&-"
+    done = subprocess.run(["/bin/sh", "-c", command], cwd=shell.directory, timeout=120)
+    shell.expect("closed streams", done.returncode == 0, done.returncode)
+    for root, _, names in os.walk(shell.path("closed")):
+        for name in names:
+            with open(os.path.join(root, name), "rb") as file:
+                text = file.read()
+            shell.expect("closed streams: " + name, b"bits per byte, " not in text and b"bits/byte  " not in text)
+    command = f"'{shell.program}' routers >&-"
+    done = subprocess.run(["/bin/sh", "-c", command], stderr=subprocess.PIPE, text=True, timeout=120)
+    shell.expect("closed output", done.returncode == 1 and "cannot be written" in done.stderr, done)
+    script = f"exec '{shell.program}' train recipe.toml --out stopped --set train.steps=1000000 <&- >&- 2>&-"
+    process = subprocess.Popen(["/bin/sh", "-c", script], cwd=shell.directory)
+    log = shell.path("stopped/metrics.jsonl")
+    while process.poll() is None and not (os.path.exists(log) and os.path.getsize(log)):
+        time.sleep(0.01)
+    process.terminate()
+    shell.expect("interrupted with closed streams", process.wait(timeout=120) == 130, process.returncode)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as directory:
+        shell = Damage(os.path.abspath(sys.argv[1]), directory)
+        write(shell.path("text.txt"), "the gate decides how much water each turbine gets\n" * 200)
+        write(shell.path("recipe.toml"), RECIPE.replace("eval_every = 3", "checkpoint_every = 2"))
+        shell.ok("data", "prepare", "text.txt", "--out", "corpus")
+        shell.ok("train", "recipe.toml", "--out", "run", "--quiet")
+        check_eval_names_what_it_measured(shell)
+        check_damaged_checkpoints(shell)
+        check_damaged_corpus(shell)
+        check_damaged_log(shell)
+        check_config_of_a_run(shell)
+        check_closed_streams(shell)
+        print("passed" if shell.failures == 0 else f"{shell.failures} failures")
+        return shell.failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
