@@ -152,6 +152,24 @@ TEST(Checkpoints, DamagedOnesAreIgnoredAndNamed) {
   }
 }
 
+TEST(Checkpoints, WhatIsPassedOverIsNamedNewestFirst) {
+  const TempDirectory temp;
+  auto& fs = real_file_system();
+  CheckpointStore store(fs, temp.path(), {.keep_last = 4});
+  for (const int step : {8, 9, 10, 11}) store.save(step, contents_of(step));
+  // Some damage shows at a glance, some only when the contents are read.
+  fs.remove_all(store.directory(9) / kManifestName);
+  fs.remove_all(store.directory(11) / "config.json");
+  write_file_atomically(fs, store.directory(10) / "config.json", "{\"step\": 11}");
+  const auto search = store.latest();
+  ASSERT_TRUE(search.found);
+  EXPECT_EQ(search.found->step, 8);
+  ASSERT_EQ(search.ignored.size(), 3u);
+  for (const std::size_t i : {0, 1, 2})
+    EXPECT_NE(search.ignored[i].find(concat("step-", 11 - i)), std::string::npos)
+        << search.ignored[i];
+}
+
 TEST(Checkpoints, OtherNamesAreNoCheckpoints) {
   const TempDirectory temp;
   auto& fs = real_file_system();
