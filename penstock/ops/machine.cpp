@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "penstock/base/threads.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -91,7 +93,8 @@ std::string instruction_set() {
 
 double measure_peak_flops(int threads, double seconds) {
   const Burst burst = widest_burst();
-  const int count = std::max(1, threads);
+  // Threads that share a core would each claim the whole of it, in the moments it is theirs.
+  const int count = std::clamp(threads, 1, physical_cores());
   // Each thread times windows of its own; the sum of the threads' best windows, taken while all
   // run, is the rate the machine can hold.
   std::atomic<int> ready{0};

@@ -5,7 +5,8 @@
 
 namespace penstock::ops {
 
-/// fp32 fused multiply-adds per second times 2, over `threads` threads, in a register-only loop
+/// fp32 fused multiply-adds per second times 2, over `threads` threads but no more than
+/// one a core, in a register-only loop
 /// with the widest vectors the processor has. Takes about `seconds`; the best of several short
 /// bursts.
 double measure_peak_flops(int threads, double seconds = 0.2);
