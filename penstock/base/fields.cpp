@@ -10,8 +10,24 @@
 namespace penstock {
 namespace {
 
+/// The node's origin, or that of the first value below: a table that an override made has none.
+std::string origin_of(const ConfigNode& node) {
+  if (!node.origin().empty() || !node.is_table()) return node.origin();
+  for (const auto& [key, child] : node.table())
+    if (std::string origin = origin_of(child); !origin.empty()) return origin;
+  return "";
+}
+
 std::string where(const ConfigNode& node, const std::string& path) {
-  return (node.origin().empty() ? "" : node.origin() + ": ") + path;
+  const std::string origin = origin_of(node);
+  return (origin.empty() ? "" : origin + ": ") + path;
+}
+
+/// Whole numbers with all their digits.
+std::string number_text(double value) {
+  return value == std::floor(value) && std::fabs(value) < 1e15
+             ? std::to_string(static_cast<std::int64_t>(value))
+             : concat(value);
 }
 
 [[noreturn]] void wrong_type(const ConfigNode& node, const std::string& path, const char* wanted) {
@@ -27,11 +43,11 @@ std::string range_text(const FieldInfo& info) {
   const bool low = std::isfinite(info.min), high = std::isfinite(info.max);
   std::string out;
   if (low && high)
-    out = concat(info.min, " to ", info.max);
+    out = number_text(info.min) + " to " + number_text(info.max);
   else if (low)
-    out = concat(">= ", info.min);
+    out = ">= " + number_text(info.min);
   else if (high)
-    out = concat("<= ", info.max);
+    out = "<= " + number_text(info.max);
   if (!info.unit.empty()) out += (out.empty() ? "" : " ") + std::string(info.unit);
   return out;
 }

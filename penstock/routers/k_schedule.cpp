@@ -35,25 +35,26 @@ void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
                  "model.router.topk.schedule: the final k = ",
                  shape.k / static_cast<double>(shape.granularity), " must be a whole number");
   const auto most = shape.experts / shape.granularity;
-  const auto check_value = [&](std::int64_t value) {
-    PENSTOCK_CHECK(value >= 1 && value <= most, "model.router.topk.schedule: k = ", value, " with ",
-                   most, " experts");
+  const auto check_value = [&](const char* key, std::int64_t value) {
+    PENSTOCK_CHECK(value >= 1 && value <= most, "model.router.topk.schedule.", key, ": k = ", value,
+                   " must be from 1 to ", most, ", the number of experts");
   };
-  if (schedule.kind == "linear" || schedule.kind == "cosine") check_value(schedule.start);
+  if (schedule.kind == "linear" || schedule.kind == "cosine") check_value("start", schedule.start);
   if (schedule.kind != "steps") {
     PENSTOCK_CHECK(schedule.values.empty() && schedule.at.empty(),
-                   "model.router.topk.schedule: values and at belong to kind = \"steps\", not \"",
-                   schedule.kind, "\"");
+                   "model.router.topk.schedule.kind = \"", schedule.kind,
+                   "\" takes neither values nor at, which belong to \"steps\"");
     return;
   }
-  for (const std::int64_t value : schedule.values) check_value(value);
+  for (const std::int64_t value : schedule.values) check_value("values", value);
   PENSTOCK_CHECK(!schedule.values.empty(),
-                 "model.router.topk.schedule: kind = \"steps\" needs values");
+                 "model.router.topk.schedule.kind = \"steps\" needs values; give for example "
+                 "--set model.router.topk.schedule.values=[2]");
   PENSTOCK_CHECK(schedule.at.empty() || schedule.at.size() == schedule.values.size(),
-                 "model.router.topk.schedule: ", schedule.values.size(),
-                 " values need as many entries in at, not ", schedule.at.size());
+                 "model.router.topk.schedule.at has ", schedule.at.size(), " entries; the ",
+                 schedule.values.size(), " values need as many");
   PENSTOCK_CHECK(std::is_sorted(schedule.at.begin(), schedule.at.end()),
-                 "model.router.topk.schedule: at must not decrease");
+                 "model.router.topk.schedule.at must not decrease");
 }
 
 std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,

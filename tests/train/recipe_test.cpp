@@ -59,13 +59,20 @@ TEST(Recipe, NamesTheLineOfValuesThatDoNotGoTogether) {
                "r.toml:8: model.router.method: unknown method 'tokp'; did you mean 'topk'?");
   expect_opens(refusal({}, replaced("k = 1", "schedule = 1")), "r.toml:9: model.router.schedule");
   expect_opens(refusal({}, replaced("k = 1", "topk.schedule = {kind = \"linear\", start = 9}")),
-               "r.toml:9: model.router.topk.schedule: k = 9 with 4 experts");
+               "r.toml:9: model.router.topk.schedule.start: k = 9 must be from 1 to 4");
 }
 
 TEST(Recipe, NamesTheOverrideThatDoesNotFitTheFile) {
   expect_opens(refusal({"train.micro_batch=3"}),
                "r.toml:12: train.batch_sequences = 8 is not a multiple of train.micro_batch = 3 "
                "(train.micro_batch: --set train.micro_batch=3)");
+  const std::string kind = "model.router.topk.schedule.kind=steps";
+  expect_opens(refusal({kind}), "--set " + kind + ": model.router.topk.schedule.kind = \"steps\"");
+  const std::string values = "model.router.topk.schedule.values=[9]";
+  expect_opens(
+      refusal({kind, values}),
+      "--set " + values + ": model.router.topk.schedule.values: k = 9 must be from 1 to 4");
+  expect_opens(refusal({"tain.lr=1"}), "--set tain.lr=1: tain: unknown key; did you mean 'train'?");
   expect_opens(refusal({"train.min_lr=1"}), "--set train.min_lr=1: train.min_lr = 1 is above");
   expect_opens(refusal({"model.router.balancers=[\"nois\"]"}),
                "--set model.router.balancers=[\"nois\"]: model.router.balancers: unknown balancer");
