@@ -60,7 +60,7 @@ void TokenFile::Mapped::check_header() {
   check(header.token_width == 2 || header.token_width == 4, "tokens of ", header.token_width,
         " bytes");
   check(header.file_bytes == size, "it should have ", header.file_bytes, " bytes and has ", size,
-        " (truncated?)");
+        size < header.file_bytes ? " (truncated?)" : " (something was appended)");
   // With every count bounded by the file's size, the sums below cannot overflow.
   check(header.tokens <= size && header.documents <= size && header.names_bytes <= size,
         "its counts exceed its size");

@@ -61,7 +61,7 @@ TEST(TokenFile, TruncatedAnywhereIsOneClearError) {
                 {"cut.bin", "not a usable token file", "penstock data prepare"});
   }
   const std::string longer = folder.write("longer.bin", bytes + "x");
-  expect_says(error_of([&] { TokenFile::open(longer); }), {"longer.bin"});
+  expect_says(error_of([&] { TokenFile::open(longer); }), {"longer.bin", "appended"});
 }
 
 TEST(TokenFile, AFlippedBitInAnyByteIsNoticed) {
