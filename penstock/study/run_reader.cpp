@@ -36,7 +36,10 @@ json parse_object(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   PENSTOCK_CHECK(in, path, ": cannot be opened");
   json object = json::parse(in, nullptr, false);
-  PENSTOCK_CHECK(!object.is_discarded() && object.is_object(), path, ": is not a JSON object");
+  PENSTOCK_CHECK(
+      !object.is_discarded() && object.is_object(), path,
+      ": is not a JSON object, so it was damaged; delete it and resume the run, which then "
+      "measures again and writes it anew");
   return object;
 }
 

@@ -114,6 +114,19 @@ def check_config_of_a_run(shell):
                   "--out", "again", "--set", "model.router.method=hash")
 
 
+def check_damaged_records(shell):
+    run = shell.copy("records")
+    write(os.path.join(run, "finished.json"), "{")
+    shell.mistake(1, ["finished.json", "delete it and resume the run"], "report", "records")
+    os.remove(os.path.join(run, "finished.json"))
+    shell.ok("train", "recipe.toml", "--out", "records", "--resume", "--quiet")
+    shell.ok("report", "records")
+    with open(os.path.join(run, "config.toml"), "wb") as file:
+        file.write(b"\x93\xff\x00\xfe")
+    shell.mistake(1, ["config.toml", "put it back, or choose another --out"], "train", "recipe.toml", "--out",
+                  "records", "--resume")
+
+
 def check_closed_streams(shell):
     """Messages must not end up in the run's own files, which would take the descriptors' places."""
     command = f"'{shell.program}' train recipe.toml --out closed <&- >&- 2>&-"
@@ -148,6 +161,7 @@ def main():
         check_damaged_corpus(shell)
         check_damaged_log(shell)
         check_config_of_a_run(shell)
+        check_damaged_records(shell)
         check_closed_streams(shell)
         print("passed" if shell.failures == 0 else f"{shell.failures} failures")
         return shell.failures > 0
