@@ -69,12 +69,15 @@ class Run {
 
   RunOutcome run() {
     claim_directory();
+    if (const int cores = physical_cores(); threads_ > 2 * cores)
+      progress_.finish(fmt::format("run.threads = {} on {} {}: so many threads wait for each other",
+                                   threads_, cores, cores == 1 ? "core" : "cores"));
     CheckpointStore store(
         files_, directory_,
         {.keep_last = recipe_.train.keep_last, .keep_best = recipe_.train.keep_best});
     store.recover();
     resume(store);
-    if (fs::exists(directory_ + "/finished.json")) {
+    if (finished()) {
       progress_.finish(directory_ + ": already finished");
       return RunOutcome::finished;
     }
@@ -124,6 +127,16 @@ class Run {
     return corpus;
   }
 
+  bool finished() const { return fs::exists(directory_ + "/finished.json"); }
+
+  static Recipe recipe_before(const std::string& path) {
+    try {
+      return read_recipe(read_toml(path));
+    } catch (const Error& error) {
+      fail(error.what(), " (damaged since the run wrote it? put it back, or choose another --out)");
+    }
+  }
+
   /// Writes config.toml, or checks that the one there is of the same run.
   void claim_directory() {
     const std::string path = directory_ + "/config.toml";
@@ -131,9 +144,11 @@ class Run {
     if (fs::exists(path)) {
       PENSTOCK_CHECK(control_.resume, directory_,
                      ": holds a run already; continue it with --resume, or choose another --out");
-      const std::string other = difference(read_recipe(read_toml(path)), recipe_);
+      const std::string other = difference(recipe_before(path), recipe_);
+      const bool longer = other.starts_with("train.steps") && finished();
       PENSTOCK_CHECK(other.empty(), directory_, ": holds a run of another recipe (", other,
-                     "); choose another --out");
+                     longer ? "); a finished run cannot be extended, " : "); ",
+                     "choose another --out");
     }
     PENSTOCK_CHECK(fs::exists(path) || !fs::exists(directory_ + "/checkpoints"), directory_,
                    ": holds checkpoints but no config.toml to say of which recipe; choose another "
