@@ -12,6 +12,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
+#include "penstock/cli/end_on_signal.h"
 #include "penstock/data/prepare.h"
 
 namespace penstock {
@@ -85,9 +86,12 @@ void print_result(const PrepareResult& result) {
 }
 
 void run_prepare(const DataArguments& options, const CLI::App& command) {
-  const PrepareOptions prepare = resolve(options, command);
-  const PrepareResult result =
-      prepare_corpus(prepare, [](std::string_view line) { fmt::print(stderr, "{}\n", line); });
+  PrepareOptions prepare = resolve(options, command);
+  EndOnSignal interrupt("interrupted; nothing was written");
+  prepare.before_writing = [&] { interrupt.disarm(); };
+  const PrepareResult result = prepare_corpus(prepare, [](std::string_view line) {
+    std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+  });
   if (options.json) {
     fmt::print("{}\n", to_json(result));
   } else {
@@ -115,7 +119,8 @@ void add_data_command(CLI::App& app) {
   command->add_option(
       "--split", options->split,
       "shares of train, validation and test by whole documents, or contiguous:A,B,C to "
-      "cut each domain's text in order (default: " +
+      "cut each domain's text in order; a domain of too few documents, such as a single file, is "
+      "cut as well (default: " +
           prepare.split + ")");
   command
       ->add_option("--validation", options->validation, "PATH or NAME=PATH held out for validation")

@@ -248,6 +248,7 @@ class Preparation {
   }
 
   void write() {
+    if (options_.before_writing) options_.before_writing();
     say(fmt::format("writing {}", options_.out));
     TokenFileContents contents;
     contents.vocab_size = static_cast<std::uint32_t>(tokenizer_->vocab_size());

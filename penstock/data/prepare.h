@@ -30,6 +30,8 @@ struct PrepareOptions {
   /// End each document with the tokenizer's end-of-document id.
   bool end_of_document = true;
   std::string out;
+  /// Called once everything is in memory, before the first byte is written.
+  std::function<void()> before_writing = {};
 };
 
 struct PrepareResult {
