@@ -10,6 +10,7 @@
 #include "penstock/bench/layer_bench.h"
 #include "penstock/bench/machine_bench.h"
 #include "penstock/bench/step_bench.h"
+#include "penstock/cli/whole_number.h"
 #include "penstock/io/toml.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/recipe.h"
@@ -52,7 +53,8 @@ void add_machine(CLI::App& bench) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = bench.add_subcommand(
       "machine", "Multiply-add peak, memory bandwidth and the best matrix product");
-  command->add_option("--threads", options->threads, "0: the physical cores");
+  command->add_option("--threads", options->threads, "0: the physical cores")
+      ->check(whole_number(0, kMostThreads));
   command->add_flag("--json", options->json, "one JSON object");
   command->footer("Examples:\n  penstock bench machine\n  penstock bench machine --json");
   command->callback([options] {

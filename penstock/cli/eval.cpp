@@ -10,6 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/model_argument.h"
+#include "penstock/cli/whole_number.h"
 #include "penstock/eval/perplexity.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
@@ -95,13 +96,13 @@ void add_eval_command(CLI::App& app) {
   command
       ->add_option("--max-tokens", options->max_tokens,
                    "evenly spaced windows up to this many tokens; 0: all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   command
       ->add_option("--sequence-length", options->length,
                    "tokens per window; 0: the model's context")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   command->add_option("--threads", options->threads, "0: the physical cores")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0, kMostThreads));
   command->add_flag("--isolate-documents", options->isolate,
                     "attention does not cross document borders");
   command->add_flag("--json", options->json, "one JSON object");

@@ -1,0 +1,19 @@
+// A check of whole numbers on the command line that says what may stand there.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+
+namespace penstock {
+
+/// What no count of tokens reaches; keeps sums of them far from wrapping.
+inline constexpr std::int64_t kLargestCount = 1'000'000'000'000'000;
+
+/// As run.threads has: more than any machine of today has cores.
+inline constexpr std::int64_t kMostThreads = 4096;
+
+/// Refuses what is not a whole number from `least` to `most`, and digits beyond 64 bits, which
+/// would be read as the largest number.
+CLI::Validator whole_number(std::int64_t least, std::int64_t most = kLargestCount);
+
+}  // namespace penstock
