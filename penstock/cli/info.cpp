@@ -86,12 +86,15 @@ void print_figures(const Recipe& recipe) {
       "FLOPs         {:.2f} GFLOP per sequence of {} (published formula), {:.2f} MFLOP per token "
       "(useful, training)\n",
       figures.flops / 1e9, recipe.train.sequence_length, figures.flops_per_token / 1e6);
+  const TrainingMemory& memory = figures.memory;
+  const bool small = memory.total() < 10 << 20;
+  const char* const unit = small ? "KiB" : "MiB";
+  const auto size = [&](std::int64_t bytes) { return mebibytes(bytes) * (small ? 1024 : 1); };
   fmt::print(
-      "memory        {:.0f} MiB to train: weights {:.0f}, gradients {:.0f}, AdamW {:.0f}, "
+      "memory        {:.0f} {} to train: weights {:.0f}, gradients {:.0f}, AdamW {:.0f}, "
       "activations about {:.0f} (micro-batch {})\n",
-      mebibytes(figures.memory.total()), mebibytes(figures.memory.parameter_bytes),
-      mebibytes(figures.memory.gradient_bytes), mebibytes(figures.memory.optimizer_bytes),
-      mebibytes(figures.memory.activation_bytes), recipe.train.micro_batch);
+      size(memory.total()), unit, size(memory.parameter_bytes), size(memory.gradient_bytes),
+      size(memory.optimizer_bytes), size(memory.activation_bytes), recipe.train.micro_batch);
 }
 
 Recipe countable_recipe(const ConfigNode& node) {
@@ -101,8 +104,16 @@ Recipe countable_recipe(const ConfigNode& node) {
   return recipe;
 }
 
-Recipe recipe_of_model(const std::string& directory) {
+/// A model that exists, trained as its run's config.toml says where `target` is a run, or else with
+/// one sequence of its context at a time.
+Recipe recipe_of_model(const std::string& target) {
+  const std::string directory = model_argument(target).directory, run = target + "/config.toml";
   Recipe recipe;
+  if (directory != target && std::filesystem::exists(run)) {
+    recipe = read_recipe(read_toml(run));
+    recipe.model = read_model_config(directory);
+    return recipe;
+  }
   recipe.model = read_model_config(directory);
   recipe.train.sequence_length = recipe.model.context;
   recipe.train.micro_batch = 1;
@@ -140,7 +151,7 @@ void print_info(const InfoOptions& options) {
   if (std::filesystem::is_directory(options.target)) {
     PENSTOCK_CHECK(options.overrides.empty(), options.target,
                    ": --set changes a recipe, not a model that exists");
-    recipe = recipe_of_model(model_argument(options.target).directory);
+    recipe = recipe_of_model(options.target);
   } else {
     ConfigNode node = read_toml(options.target);
     if (node.find("variants")) return print_study(options);

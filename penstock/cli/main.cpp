@@ -47,6 +47,15 @@ int run(int argc, char** argv) {
   penstock::add_routers_command(app);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    // A word that no command knows is not made one by asking for its help.
+    for (const auto& word : app.remaining(true)) {
+      if (word.starts_with('-')) continue;
+      std::fprintf(stderr, "'%s' is no command; run with --help alone for those there are\n",
+                   word.c_str());
+      return 2;
+    }
+    return app.exit(help);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? 0 : 2;

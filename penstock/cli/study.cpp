@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -45,7 +46,7 @@ int run(const StudyArguments& options) {
                outcome.results.planned_runs, how.output,
                outcome.results.rows.empty() ? "" : ", " + how.output + "/report.html");
   if (!outcome.interrupted) return 0;
-  fmt::print(stderr, "interrupted; the state is saved. Continue with: {}\n", how.command);
+  std::fprintf(stderr, "interrupted; the state is saved. Continue with: %s\n", how.command.c_str());
   return 130;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -63,8 +64,9 @@ void add_train_command(CLI::App& app, int& exit_code) {
     if (outcome == RunOutcome::interrupted) {
       std::string command = "penstock train " + shell_quoted(options->recipe);
       for (const auto& set : options->overrides) command += " --set " + shell_quoted(set);
-      fmt::print(stderr, "interrupted. Continue with: {} --out {} --resume\n", command,
-                 shell_quoted(out));
+      // Not fmt::print, which throws where stderr cannot be written: the state is saved.
+      std::fprintf(stderr, "interrupted. Continue with: %s --out %s --resume\n", command.c_str(),
+                   shell_quoted(out).c_str());
       exit_code = 130;
     }
   });

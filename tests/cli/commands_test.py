@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -88,6 +89,11 @@ def check_outputs(shell, source):
     shell.expect("info", abs(info["flops_per_sequence"] / 995.36e9 - 1) < 1e-4, info)
     shell.expect("info", info["active_parameters"] < info["total_parameters"], info)
     shell.ok("train", "recipe.toml", "--out", "run", "--quiet")
+    for form in ((), ("--json",)):
+        shell.expect("info of a run", shell.ok("info", "run", *form) == shell.ok("info", "run/config.toml", *form))
+    shell.expect("info in KiB", " KiB to train: weights " in shell.ok("info", "run"))
+    keys = shell.ok("train", "--keys")
+    shell.expect("keys", "(0 to 16777216)" in keys and "e+" not in keys, keys)
     lines = [json.loads(line) for line in open(os.path.join(shell.directory, "run/metrics.jsonl"))]
     shell.expect("metrics", [line["step"] for line in lines] == list(range(1, 7)))
     for key in ("loss", "tokens_per_second", "share_of_peak", "sparsity", "active_experts", "lambda"):
@@ -218,11 +224,37 @@ def check_mistakes(shell):
     shell.mistake(1, ["holds more than a corpus"], "data", "prepare", "text.txt", "--out", "mixed")
     shell.mistake(1, ["missing"], "eval", "missing", "--data", "corpus")
     shell.mistake(2, ["--data"], "eval", "run")
+    shell.mistake(2, ["'info' is no command"], "data", "info", "--help")
+    shell.mistake(2, ["'trian' is no command"], "trian", "--help")
+    evaluate = ("eval", "run", "--data", "corpus")
+    shell.mistake(2, ["--max-tokens: must be 0 or more, not -1"], *evaluate, "--max-tokens", "-1")
+    shell.mistake(2, ["--max-tokens: must be", "or less"], *evaluate, "--max-tokens", "99999999999999999999")
+    shell.mistake(2, ["--threads: must be 4096 or less"], *evaluate, "--threads", "100000000000")
+    shell.mistake(2, ["--threads: must be 0 or more"], "bench", "machine", "--threads", "-2")
+    shell.mistake(1, ["train.steps: 6 -> 7", "finished run cannot be extended"], "train", "recipe.toml", "--out",
+                  "run", "--resume", "--set", "train.steps=7", "--set", "train.warmup_steps=1")
     path = os.path.join(shell.directory, "run/checkpoints/step-6/model.safetensors")
     with open(path, "r+b") as file:
         file.seek(-4, os.SEEK_END)
         file.write(b"\x01\x02\x03\x04")
     shell.mistake(1, ["model.safetensors"], "eval", "run/checkpoints/step-6", "--data", "corpus")
+
+
+def check_interrupted_preparation(shell):
+    """While a tokenizer trains for longer than a person waits."""
+    with open(os.path.join(shell.directory, "long.txt"), "w") as file:
+        for number in range(400000):
+            file.write(f"{number * 7919 % 104729} turbine {number} gate\n")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        process = subprocess.Popen([shell.program, "data", "prepare", "long.txt", "--tokenizer", "unigram:8000", "--out",
+                                    "interrupted"], cwd=shell.directory, stderr=subprocess.PIPE, text=True)
+        process.stderr.readline()  # "reading long.txt": the handler stands
+        process.send_signal(number)
+        rest = process.communicate(timeout=120)[1]
+        shell.expect("interrupted preparation", process.returncode == 130 and
+                     rest.endswith("\ninterrupted; nothing was written\n"), f"{process.returncode} {rest!r}")
+    left = [name for name in os.listdir(shell.directory) if "interrupted" in name]
+    shell.expect("interrupted preparation", left == [], left)
 
 
 def main():
@@ -247,6 +279,7 @@ def main():
         check_nan_weights(shell)
 
         check_plot(shell, source)
+        check_interrupted_preparation(shell)
         check_mistakes(shell)
         print("passed" if shell.failures == 0 else f"{shell.failures} failures")
         return shell.failures > 0
