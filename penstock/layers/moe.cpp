@@ -19,6 +19,10 @@ RouterShape router_shape(const MoeOptions& options) {
           .layers = options.layers};
 }
 
+void share_scorers(const std::vector<MoeLayer*>& layers) {
+  for (MoeLayer* layer : layers) layer->router().scorer().share(layers.front()->router().scorer());
+}
+
 MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balancer>> balancers) {
   PENSTOCK_CHECK(options.d_model > 0 && options.d_ffn > 0 && options.experts > 0,
                  "[moe] d_model, d_ffn and experts must be positive, got ", options.d_model, ", ",

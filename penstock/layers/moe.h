@@ -67,6 +67,9 @@ class MoeLayer : public torch::nn::Module {
 /// activations need (Experts::recompute).
 void recompute_experts(torch::nn::Module& model, bool recompute);
 
+/// Joins what the scorers of a model's layers share (a hypernetwork for all), once they are made.
+void share_scorers(const std::vector<MoeLayer*>& layers);
+
 /// The router's shape of a layer with these options.
 RouterShape router_shape(const MoeOptions& options);
 

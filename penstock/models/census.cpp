@@ -15,18 +15,20 @@ std::int64_t attention_parameters(const ModelConfig& c) {
   return c.d_model * (2 * q + 2 * kv) + (c.qkv_bias ? q + 2 * kv : 0);
 }
 
+/// One layer's scorer, its parameters not drawn.
+std::shared_ptr<Scorer> scorer_of(const ModelConfig& c) {
+  const MoeOptions options = c.moe_options(0);
+  const ResolvedRouter router = resolve(options.router);
+  return scorer_registry()
+      .at(router.scorer)
+      .make(router_shape(options), router.options.at(router.scorer));
+}
+
 /// Trained parameters of one layer's scorer.
 std::int64_t scorer_parameters(const ModelConfig& c) {
   if (c.moe_layers() == 0) return 0;
-  const MoeOptions options = c.moe_options(0);
-  const ResolvedRouter router = resolve(options.router);
-  const auto found = router.options.find(router.scorer);
-  const auto scorer = scorer_registry()
-                          .at(router.scorer)
-                          .make(router_shape(options),
-                                found == router.options.end() ? ConfigNode() : found->second);
   std::int64_t count = 0;
-  for (const auto& parameter : scorer->parameters())
+  for (const auto& parameter : scorer_of(c)->parameters())
     if (parameter.requires_grad()) count += parameter.numel();
   return count;
 }
@@ -70,8 +72,7 @@ double useful_training_flops(const ModelConfig& c, double tokens, double attende
   double products = layers * d * (2 * q + 2 * kv)                            // q, k, v, o
                     + (layers - moe) * 3 * d * static_cast<double>(c.d_ffn)  // dense FFN
                     + d * static_cast<double>(c.vocab);                      // head
-  if (moe > 0 && !resolve(c.router).traits.no_logits)
-    products += moe * d * static_cast<double>(c.total_experts());  // router
+  if (moe > 0) products += moe * static_cast<double>(scorer_of(c)->products_per_token());
   double flops = 2 * tokens * products + 4 * layers * q * attended_pairs;
   if (moe > 0) flops += 2 * assignments * 3 * d * static_cast<double>(c.expert_width());
   return 3 * flops;

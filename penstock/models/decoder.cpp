@@ -61,6 +61,10 @@ Decoder::Decoder(const ModelConfig& config) : config_(config.resolved()) {
     layers_.push_back(register_module(
         "layer_" + std::to_string(i),
         std::make_shared<DecoderLayer>(config_, config_.is_moe(i) ? moe_index++ : -1, balancers_)));
+  std::vector<MoeLayer*> moe;
+  for (const auto& layer : layers_)
+    if (layer->moe()) moe.push_back(layer->moe());
+  share_scorers(moe);
   norm_ = register_module("norm", std::make_shared<RmsNorm>(config_.d_model, config_.norm_eps));
   if (!config_.tie_embeddings)
     lm_head_ = register_parameter(

@@ -22,6 +22,14 @@ std::string compatible(const std::string& scorer, const std::string& selector,
     if (balances.needs_variable_active && !selects.variable_active)
       return concat("balancer '", balancer,
                     "' steers the number of active experts, which selector '", selector, "' fixes");
+    if (balances.needs_noisy_choice && !scores.noisy)
+      return concat("balancer '", balancer,
+                    "' reads the chance that noise changes a choice, and scorer '", scorer,
+                    "' adds no noise of a known scale");
+    if (balances.needs_noisy_choice && !selects.takes_highest)
+      return concat("balancer '", balancer,
+                    "' compares a token's logits with its k-th highest, and", " selector '",
+                    selector, "' does not choose by that");
     if (balances.needs_assignments && selects.merges)
       return concat("balancer '", balancer, "' counts assignments, and selector '", selector,
                     "' blends experts instead");

@@ -20,7 +20,10 @@ RouterTraits combine(const std::string& scorer, const std::string& selector) {
           .variable_active = b.variable_active,
           .even_loads = b.even_loads,
           .ignores_logits = b.ignores_logits,
+          .takes_highest = b.takes_highest,
+          .drops = b.drops,
           .no_logits = a.no_logits,
+          .noisy = a.noisy,
           .forward_passes = std::max(a.forward_passes, b.forward_passes)};
 }
 

@@ -4,6 +4,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "penstock/base/error.h"
 #include "penstock/ops/profile.h"
 
@@ -12,6 +14,14 @@ namespace penstock {
 FoldedScorer Scorer::fold() const {
   PENSTOCK_ASSERT(false, "this scorer does not fold");
   return {};
+}
+
+void Scorer::share(Scorer&) {}
+
+std::map<std::string, std::int64_t> Scorer::parameters_by_part() const {
+  std::int64_t count = 0;
+  for (const at::Tensor& parameter : parameters()) count += parameter.numel();
+  return {{"router", count}};
 }
 
 at::Tensor Selector::rows(const at::Tensor& hidden, const RoutingContext&) { return hidden; }
@@ -43,9 +53,14 @@ RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& cont
   }
   result.plan.k = selector_->nominal_k(context);
   if (!result.plan.merges()) result.statistics["expert_tokens"] = expert_counts(result.plan);
+  if (traits_.drops)
+    result.statistics["overflow"] =
+        torch::tensor(static_cast<double>(result.plan.overflow) /
+                      static_cast<double>(std::max<std::int64_t>(1, result.plan.tokens)));
   // Losses exist for the optimizer alone; evaluation reports pure cross-entropy.
   if (!context.training) return result;
   const ops::ProfileScope scope("router balance");
+  result.loss = result.scores.penalty;
   for (const auto& balancer : balancers_) {
     BalancerOutput output = balancer->balance(result.scores, result.plan, context);
     if (output.loss.defined())

@@ -17,7 +17,8 @@
 
 namespace penstock {
 
-/// Properties that decide what fits together and what must hold; never names.
+/// Properties that decide what fits together and what must hold; never names. They describe a part
+/// under its default options.
 struct RouterTraits {
   bool causal = true;          ///< a token's plan does not depend on later tokens
   bool order_matters = false;  ///< permuting tokens does not just permute the plan
@@ -30,11 +31,17 @@ struct RouterTraits {
   bool variable_active = false;  ///< (selector) the number of active experts is not fixed by k
   bool even_loads = false;      ///< (selector) experts get equally many tokens, whatever the logits
   bool ignores_logits = false;  ///< (selector) the plan does not use the logits
+  bool takes_highest = false;   ///< (selector) a token asks for the experts of its k highest logits
+  bool drops = false;           ///< (selector) may refuse a token an expert that it asked for
   bool no_logits = false;       ///< (scorer) has nothing to say; for selectors that ignore logits
+  bool noisy = false;           ///< (scorer) adds noise of a known scale when training
   bool needs_logits = false;    ///< (balancer) its loss acts on the logits themselves
   bool evens_loads = false;     ///< (balancer) pulls uneven loads together
   bool needs_variable_active = false;  ///< (balancer) only makes sense with variable_active
   bool needs_assignments = false;      ///< (balancer) cannot work on a merging plan
+  bool needs_noisy_choice = false;     ///< (balancer) reads the chance that noise changes a choice
+  /// Passes that one training step makes over a batch, each with draws of its own (THOR: 2). What
+  /// is done with the second is the trainer's matter.
   int forward_passes = 1;
 };
 
@@ -50,10 +57,19 @@ class Scorer : public torch::nn::Module {
   /// @param hidden [T, d] f32|f64, normed input of the experts
   /// @return logits [T, E]
   virtual Scores score(const at::Tensor& hidden, const RoutingContext& context) = 0;
-  /// The folded form; throws AssertionError unless the trait says foldable.
+  /// What score() is outside training, as a plain router without gradient; the tensors may be the
+  /// parameters themselves. Throws AssertionError unless the trait says foldable.
   virtual FoldedScorer fold() const;
   /// Re-draws the parameters: N(0, std) unless the method's source says otherwise.
   virtual void initialize(double std, at::Generator generator) = 0;
+  /// Takes over what this scorer shares with those of the model's other layers, of which `first` is
+  /// the first layer's. Nothing by default.
+  virtual void share(Scorer& first);
+  /// Multiply-adds that the logits of one token take in training.
+  virtual std::int64_t products_per_token() const = 0;
+  /// Numbers of parameters by what they are: "router" unless the scorer says otherwise. What is
+  /// generated and never stored counts as "router"; what `share` took over counts for the first.
+  virtual std::map<std::string, std::int64_t> parameters_by_part() const;
 };
 
 /// Turns scores into a plan. Stateless; one instance per layer.

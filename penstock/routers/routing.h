@@ -54,6 +54,7 @@ struct Scores {
   at::Tensor logits;
   at::Tensor clean_logits;  ///< before noise; undefined where there is none
   at::Tensor noise_scale;   ///< [R, E]; undefined where there is none
+  at::Tensor penalty;       ///< scalar that the scorer adds to the loss; undefined: none
 };
 
 /// Which expert computes which token, with which weight. Either A assignments sorted by expert
@@ -76,6 +77,10 @@ struct Plan {
   at::Tensor mean_probability;  ///< [E], mean over tokens of softmax(z_t)
   at::Tensor logsumexp;         ///< [T], of z_t
   at::Tensor gate_sums;         ///< [E], sums of the weights
+
+  // Of selectors that may refuse a token an expert: undefined and 0 elsewhere.
+  at::Tensor demand;          ///< [E] i64, choices that balance losses count, before any refusal
+  std::int64_t overflow = 0;  ///< assignments refused because their expert was full
 
   at::Tensor merge_weights;         ///< [segments, E], differentiable; undefined unless merging
   std::int64_t segment_length = 0;  ///< tokens per segment when merging

@@ -68,9 +68,11 @@ std::string permutes(Combination& parts, const RouterTraits& traits);
 std::string respects_time(Combination& parts, const RouterTraits& traits);
 /// No tokens: an empty output, a finite loss, zero or no gradients.
 std::string accepts_no_tokens(Combination& parts);
-/// All tokens to one expert where logits or ids say so (or even loads, where the trait says so);
-/// the others then have zero gradients.
+/// All tokens to one expert, as far as it takes them (or even loads, where the trait says so); the
+/// others then have zero gradients.
 std::string accepts_one_busy_expert(Combination& parts, const RouterTraits& traits);
+/// The folded scorer gives the logits of inference, exactly where the trait says that it folds.
+std::string folds(Combination& parts, const RouterTraits& traits);
 /// Directional derivatives of outputs plus losses, for the input and every parameter; trained
 /// scorers get a gradient and others none.
 std::string gradients_agree(Combination& parts, const RouterTraits& traits);

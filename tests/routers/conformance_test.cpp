@@ -43,6 +43,7 @@ void expect_conforming(const std::string& scorer, const std::string& selector,
   expect("permutation", [&](Combination& parts) { return permutes(parts, traits); });
   expect("causality", [&](Combination& parts) { return respects_time(parts, traits); });
   expect("no tokens", [&](Combination& parts) { return accepts_no_tokens(parts); });
+  expect("folding", [&](Combination& parts) { return folds(parts, traits); });
   expect("gradients", [&](Combination& parts) { return gradients_agree(parts, traits); });
   expect("save and load", [&](Combination& parts) { return survives_saving(parts); });
   expect("losses", [&](Combination& parts) { return losses_agree(parts); });
@@ -103,6 +104,15 @@ TEST(Conformance, NoticesFalseTraits) {
   Combination single("linear", "topk", {}, {.k = 1});
   EXPECT_EQ(accepts_one_busy_expert(single, single.traits()), "");
   EXPECT_NE(accepts_one_busy_expert(single, lie(single, &RouterTraits::even_loads)), "");
+  EXPECT_NE(accepts_one_busy_expert(single, lie(single, &RouterTraits::drops)), "");
+  EXPECT_NE(folds(topk, lie(topk, &RouterTraits::foldable)), "");
+  Combination mlp("mlp", "topk", {});
+  EXPECT_NE(folds(mlp, lie(mlp, &RouterTraits::foldable)), "");
+  Combination random("random", "topk", {});
+  EXPECT_NE(gradients_agree(random, lie(random, &RouterTraits::trainable)), "");
+  Combination noisy("noisy-linear", "topk", {});
+  EXPECT_NE(seeds_decide(noisy, lie(noisy, &RouterTraits::stochastic)), "");
+  EXPECT_NE(permutes(noisy, lie(noisy, &RouterTraits::order_matters)), "");
   Combination choice("linear", "expert-choice", {});
   EXPECT_NE(respects_time(choice, lie(choice, &RouterTraits::causal)), "");
   EXPECT_NE(accepts_one_busy_expert(choice, lie(choice, &RouterTraits::even_loads)), "");

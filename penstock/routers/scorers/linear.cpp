@@ -1,9 +1,7 @@
 // The plain router: one matrix, optionally a bias, optionally never trained.
 #include <torch/torch.h>
 
-#include "penstock/base/error.h"
-#include "penstock/ops/ops.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/scorers/affine.h"
 
 namespace penstock::linear {
 
@@ -14,35 +12,14 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("bias", bias, {.help = "add a bias to the logits"});
-    v("frozen", frozen, {.help = "keep the initial weights (SMoE-Dropout)"});
+    v("frozen", frozen, {.help = "keep the weights as they are, drawn or loaded"});
   }
 };
 
-/// logits = hidden · Wᵀ + b
-class Linear : public Scorer {
+class Linear : public AffineScorer {
  public:
-  Linear(const RouterShape& shape, const Config& config) {
-    weight_ =
-        register_parameter("weight", at::empty({shape.experts, shape.d_model}), !config.frozen);
-    if (config.bias) bias_ = register_parameter("bias", at::empty({shape.experts}), !config.frozen);
-  }
-
-  Scores score(const at::Tensor& hidden, const RoutingContext&) override {
-    return {.logits = ops::linear(hidden, weight_, optional_bias())};  // [T, E]
-  }
-  FoldedScorer fold() const override { return {.weight = weight_, .bias = bias_}; }
-  void initialize(double std, at::Generator generator) override {
-    torch::NoGradGuard no_grad;
-    weight_.normal_(0, std, generator);
-    if (bias_.defined()) bias_.zero_();
-  }
-
- private:
-  std::optional<at::Tensor> optional_bias() const {
-    return bias_.defined() ? std::optional(bias_) : std::nullopt;
-  }
-  at::Tensor weight_;  // [E, d]
-  at::Tensor bias_;    // [E]
+  Linear(const RouterShape& shape, const Config& config)
+      : AffineScorer(shape, config.bias, config.frozen) {}
 };
 
 static const RegisterScorer<Linear, Config> registered{

@@ -19,6 +19,7 @@ class None : public Scorer {
     return {.logits = at::zeros({hidden.size(0), experts_}, hidden.options())};  // [T, E]
   }
   void initialize(double, at::Generator) override {}
+  std::int64_t products_per_token() const override { return 0; }
 
  private:
   std::int64_t experts_;

@@ -57,6 +57,6 @@ static const RegisterSelector<TopK, Config> registered{
     "topk",
     "the k experts of highest logit, weighted by softmax before or after the choice",
     "Shazeer et al., arXiv:1701.06538; dropless as MegaBlocks, arXiv:2211.15841",
-    {.has_k = true}};
+    {.has_k = true, .takes_highest = true}};
 
 }  // namespace penstock::topk

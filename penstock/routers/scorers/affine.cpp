@@ -1,0 +1,34 @@
+#include "penstock/routers/scorers/affine.h"
+
+#include <torch/torch.h>
+
+#include "penstock/ops/ops.h"
+
+namespace penstock {
+
+AffineScorer::AffineScorer(const RouterShape& shape, bool bias, bool frozen) {
+  weight_ = register_parameter("weight", at::empty({shape.experts, shape.d_model}), !frozen);
+  if (bias) bias_ = register_parameter("bias", at::empty({shape.experts}), !frozen);
+}
+
+Scores AffineScorer::score(const at::Tensor& hidden, const RoutingContext&) {
+  return {.logits = logits(hidden)};
+}
+
+FoldedScorer AffineScorer::fold() const {
+  return {.weight = weight_.detach(), .bias = bias_.defined() ? bias_.detach() : bias_};
+}
+
+void AffineScorer::initialize(double std, at::Generator generator) {
+  torch::NoGradGuard no_grad;
+  weight_.normal_(0, std, generator);
+  if (bias_.defined()) bias_.zero_();
+}
+
+std::int64_t AffineScorer::products_per_token() const { return weight_.numel(); }
+
+at::Tensor AffineScorer::logits(const at::Tensor& hidden) const {
+  return ops::linear(hidden, weight_, bias_.defined() ? std::optional(bias_) : std::nullopt);
+}
+
+}  // namespace penstock

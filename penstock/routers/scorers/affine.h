@@ -1,0 +1,27 @@
+// A matrix and a bias over the experts: what several scorers are, or are made of.
+#pragma once
+
+#include "penstock/routers/router.h"
+
+namespace penstock {
+
+/// logits = hidden · Wᵀ + b.  Parameters `weight` [E, d], N(0, std²), and with a bias `bias` [E],
+/// 0.
+class AffineScorer : public Scorer {
+ public:
+  AffineScorer(const RouterShape& shape, bool bias, bool frozen);
+
+  Scores score(const at::Tensor& hidden, const RoutingContext& context) override;
+  FoldedScorer fold() const override;
+  void initialize(double std, at::Generator generator) override;
+  std::int64_t products_per_token() const override;
+
+ protected:
+  /// @param hidden [T, d].  @return [T, E]
+  at::Tensor logits(const at::Tensor& hidden) const;
+
+  at::Tensor weight_;  // [E, d]
+  at::Tensor bias_;    // [E] or undefined
+};
+
+}  // namespace penstock

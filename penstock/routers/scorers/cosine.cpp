@@ -1,0 +1,82 @@
+// Routing scores on a low-dimensional sphere (X-MoE): the angle between token and expert, not their
+// lengths.
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "penstock/ops/ops.h"
+#include "penstock/routers/router.h"
+
+namespace penstock::cosine {
+
+struct Config {
+  std::int64_t dimension = 0;
+  double temperature = 0.3;
+  bool learn_temperature = true;
+  bool normalise_token = true;
+
+  template <class V>
+  void visit(V& v) {
+    v("dimension", dimension,
+      {.help = "of the sphere's space; 0: half the number of experts", .min = 0});
+    v("temperature", temperature, {.help = "τ at the start", .min = 1e-4});
+    v("learn_temperature", learn_temperature, {.help = "train log τ"});
+    v("normalise_token", normalise_token,
+      {.help = "false: scores grow with the projected token's length, as in torchscale's code"});
+  }
+};
+
+/// logits = (P h / |P h|) · (v_e / |v_e|) / τ,  P [dimension, d], v [E, dimension], τ = exp(log τ).
+/// P ~ N(0, std²); v orthogonal with gain 0.32 (torchscale), of which only the directions count.
+/// A token whose projection vanishes has logits 0.
+/// The temperature is stored as its logarithm, so that it stays positive; its start is our choice.
+class Cosine : public Scorer {
+ public:
+  Cosine(const RouterShape& shape, const Config& config) : config_(config) {
+    const std::int64_t width =
+        config.dimension > 0 ? config.dimension : std::max<std::int64_t>(1, shape.experts / 2);
+    projection_ = register_parameter("projection", at::empty({width, shape.d_model}));
+    experts_ = register_parameter("experts", at::empty({shape.experts, width}));
+    log_temperature_ = register_parameter(
+        "log_temperature", at::full({}, std::log(config.temperature)), config.learn_temperature);
+  }
+
+  Scores score(const at::Tensor& hidden, const RoutingContext&) override {
+    at::Tensor token = ops::linear(hidden, projection_);  // [T, width]
+    if (config_.normalise_token) token = unit(token);
+    const at::Tensor cosines = ops::linear(token, unit(experts_));  // [T, E]
+    return {.logits = cosines * (-log_temperature_).exp()};
+  }
+  void initialize(double std, at::Generator generator) override {
+    torch::NoGradGuard no_grad;
+    projection_.normal_(0, std, generator);
+    const std::int64_t rows = experts_.size(0), columns = experts_.size(1);
+    at::Tensor draws = at::empty({std::max(rows, columns), std::min(rows, columns)}, at::kDouble);
+    const auto [q, r] = at::linalg_qr(draws.normal_(0, 1, generator));
+    const at::Tensor basis = q * r.diagonal().sign();  // uniform over orthogonal matrices
+    experts_.copy_((rows < columns ? basis.t() : basis) * 0.32);
+    log_temperature_.fill_(std::log(config_.temperature));
+  }
+  std::int64_t products_per_token() const override {
+    return projection_.numel() + experts_.numel();
+  }
+
+ private:
+  static at::Tensor unit(const at::Tensor& rows) {
+    return rows / rows.square().sum(1, /*keepdim=*/true).clamp_min(1e-24).sqrt();
+  }
+
+  Config config_;
+  at::Tensor projection_;       // [width, d]
+  at::Tensor experts_;          // [E, width]
+  at::Tensor log_temperature_;  // scalar
+};
+
+static const RegisterScorer<Cosine, Config> registered{
+    "cosine",
+    "cosine between projected token and expert vector, over a learned temperature",
+    "X-MoE, arXiv:2204.09179, section 3; torchscale's code",
+    {}};
+
+}  // namespace penstock::cosine

@@ -1,0 +1,205 @@
+// HyperRouter's scorer: a plain router whose weights come from a frozen network applied to a small
+// trained embedding.
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/ops.h"
+#include "penstock/routers/draws.h"
+#include "penstock/routers/router.h"
+
+namespace penstock::hypernetwork {
+
+struct Config {
+  std::int64_t embedding = 256;
+  std::int64_t hidden = 256;
+  bool bias = true;
+  std::string generate = "whole";
+  std::string init = "authors";
+  bool share = false;
+  bool train_network = false;
+  double dropout = 0;
+  double l2 = 0;
+
+  template <class V>
+  void visit(V& v) {
+    v("embedding", embedding, {.help = "width of the trained embedding", .min = 1});
+    v("hidden", hidden, {.help = "width of the network's hidden layer", .min = 1});
+    v("bias", bias, {.help = "generate a bias of the router too"});
+    v("generate", generate,
+      {.help = "whole: the router from one embedding; rows: each expert's row from one of its own, "
+               "by one network for all",
+       .choices = {"whole", "rows"}});
+    v("init", init,
+      {.help = "of the network. authors: as other routers; hyperfan-in: logits start with the "
+               "variance of a token's entries",
+       .choices = {"authors", "hyperfan-in"}});
+    v("share", share, {.help = "one network for all layers, which keep embeddings of their own"});
+    v("train_network", train_network, {.help = "train the network too; the paper freezes it"});
+    v("dropout", dropout,
+      {.help = "share of the network's hidden units dropped when training", .min = 0, .max = 0.99});
+    v("l2", l2, {.help = "factor of the loss Σ W² + Σ b² of the generated router", .min = 0});
+  }
+};
+
+/// Φ(e) = relu(e · W₁ᵀ + b₁) · W₂ᵀ + b₂.
+/// Parameters w1 [h, m], b1 [h], w2 [out, h], b2 [out]; frozen unless the config says otherwise.
+class Network : public torch::nn::Module {
+ public:
+  Network(const Config& config, std::int64_t out) {
+    const bool trained = config.train_network;
+    w1_ = register_parameter("w1", at::empty({config.hidden, config.embedding}), trained);
+    b1_ = register_parameter("b1", at::empty({config.hidden}), trained);
+    w2_ = register_parameter("w2", at::empty({out, config.hidden}), trained);
+    b2_ = register_parameter("b2", at::empty({out}), trained);
+  }
+
+  /// relu(e · W₁ᵀ + b₁), [n, m] to [n, h].
+  at::Tensor hidden(const at::Tensor& embedding) const {
+    return at::relu(ops::linear(embedding, w1_, b1_));
+  }
+  /// [n, h] to [n, out].
+  at::Tensor output(const at::Tensor& hidden) const { return ops::linear(hidden, w2_, b2_); }
+
+  void draw(double std1, double std2, const at::Generator& generator) {
+    w1_.normal_(0, std1, generator);
+    w2_.normal_(0, std2, generator);
+    b1_.zero_();
+    b2_.zero_();
+  }
+  /// Rows of W₂ that make the entries of one expert's row and bias: [E, d + bias, h].
+  at::Tensor rows(std::int64_t entries) const { return w2_.view({-1, entries, w2_.size(1)}); }
+
+ private:
+  at::Tensor w1_, b1_, w2_, b2_;
+};
+
+/// logits = hidden · Wᵀ + b,  [W b] = Φ(e) as [E, d + 1], its last column the bias.
+///
+/// Parameters: `embedding` e [1, m] ("rows": [E, m]) ~ N(0, 1), trained; `network`: see Network.
+/// The router is generated in every training pass, with gradient to e; under inference (no training
+/// and no gradient wanted) it is kept until a parameter changes.
+///
+/// init "authors": Φ's matrices N(0, std²), biases 0, as in the authors' code, where std = 0.02 and
+/// m = h = 256 give router weights of standard deviation 0.072 rather than std.
+/// init "hyperfan-in" (Chang et al., ICLR 2020, Eq. for fan-in with a generated bias): the first
+/// layer N(0, 2/m); entries of W₂ N(0, 1/((1 + B)·d·h)) for weights and N(0, 1/(2h)) for biases,
+/// B = 1 with a bias and else 0, so that logits of tokens with unit variance have unit variance.
+/// The router's softmax counts as linear.
+///
+/// The paper leaves open what "coordinate-wise" generation is; "rows" generates one expert's
+/// weights at a time. Gradient: hidden, e, and the network where trained. Source: HyperRouter,
+/// arXiv:2312.07035, Eq. 2 and appendix C.1; authors' code for bias and init.
+class Hypernetwork : public Scorer {
+ public:
+  Hypernetwork(const RouterShape& shape, const Config& config)
+      : config_(config), experts_(shape.experts), width_(shape.d_model) {
+    const bool rows = config.generate == "rows";
+    embedding_ =
+        register_parameter("embedding", at::empty({rows ? experts_ : 1, config.embedding}));
+    network_ = std::make_shared<Network>(config, rows ? entries() : experts_ * entries());
+    register_module("network", network_);
+  }
+
+  Scores score(const at::Tensor& hidden, const RoutingContext& context) override {
+    if (!context.training && !at::GradMode::is_enabled()) {
+      const FoldedScorer& router = inference_router();
+      return {.logits = apply(hidden, router)};
+    }
+    kept_ = {};
+    const FoldedScorer router = generate(context);
+    Scores scores{.logits = apply(hidden, router)};
+    if (config_.l2 > 0 && context.training) {
+      scores.penalty = router.weight.square().sum() * config_.l2;
+      if (config_.bias) scores.penalty = scores.penalty + router.bias.square().sum() * config_.l2;
+    }
+    return scores;
+  }
+  FoldedScorer fold() const override {
+    torch::NoGradGuard no_grad;
+    return generate({});
+  }
+  void initialize(double std, at::Generator generator) override {
+    torch::NoGradGuard no_grad;
+    embedding_.normal_(0, 1, generator);
+    if (shares_) return;
+    const auto h = static_cast<double>(config_.hidden), d = static_cast<double>(width_);
+    if (config_.init == "authors") {
+      network_->draw(std, std, generator);
+      return;
+    }
+    network_->draw(std::sqrt(2 / static_cast<double>(config_.embedding)), 1, generator);
+    const at::Tensor rows = network_->rows(entries());  // [E, d + bias, h]
+    rows.slice(1, 0, width_).mul_(std::sqrt(1 / ((config_.bias ? 2 : 1) * d * h)));
+    rows.slice(1, width_).mul_(std::sqrt(1 / (2 * h)));
+  }
+  void share(Scorer& first) override {
+    auto* other = dynamic_cast<Hypernetwork*>(&first);
+    PENSTOCK_ASSERT(other, "layers of one model have scorers of one kind");
+    if (!config_.share || other == this) return;
+    if (!shares_) unregister_module("network");  // it is saved with the first layer
+    network_ = other->network_;
+    shares_ = true;
+    kept_ = {};
+  }
+  std::int64_t products_per_token() const override { return experts_ * width_; }
+  std::map<std::string, std::int64_t> parameters_by_part() const override {
+    std::int64_t network = 0;
+    if (!shares_)
+      for (const at::Tensor& parameter : network_->parameters()) network += parameter.numel();
+    return {{"router", experts_ * entries()},
+            {"router_embedding", embedding_.numel()},
+            {"hypernetwork", network}};
+  }
+
+ private:
+  std::int64_t entries() const { return width_ + (config_.bias ? 1 : 0); }
+
+  FoldedScorer generate(const RoutingContext& context) const {
+    at::Tensor units = network_->hidden(embedding_);  // [1 or E, h]
+    if (context.training && config_.dropout > 0) {
+      const double keep = 1 - config_.dropout;
+      units =
+          units * draw_uniform(units.sizes(), units, context).lt(keep).to(units.options()) / keep;
+    }
+    const at::Tensor router = network_->output(units).view({experts_, entries()});
+    FoldedScorer out{.weight = router.slice(1, 0, width_).contiguous()};  // [E, d]
+    if (config_.bias) out.bias = router.select(1, width_).contiguous();   // [E]
+    return out;
+  }
+  static at::Tensor apply(const at::Tensor& hidden, const FoldedScorer& router) {
+    return ops::linear(hidden, router.weight,
+                       router.bias.defined() ? std::optional(router.bias) : std::nullopt);
+  }
+
+  /// The router as it was last generated, anew when a parameter was written or moved. What writes
+  /// past libtorch, as the fused optimizer does, writes between training passes, which forget it.
+  const FoldedScorer& inference_router() {
+    std::vector<std::pair<const void*, std::uint32_t>> now;
+    now.emplace_back(embedding_.data_ptr(), embedding_._version());
+    for (const at::Tensor& parameter : network_->parameters())
+      now.emplace_back(parameter.data_ptr(), parameter._version());
+    if (!kept_.weight.defined() || now != kept_from_) {
+      kept_ = fold();
+      kept_from_ = std::move(now);
+    }
+    return kept_;
+  }
+
+  Config config_;
+  std::int64_t experts_, width_;
+  at::Tensor embedding_;  // [1 or E, m]
+  std::shared_ptr<Network> network_;
+  bool shares_ = false;  // the network is the first layer's
+  FoldedScorer kept_;
+  std::vector<std::pair<const void*, std::uint32_t>> kept_from_;
+};
+
+static const RegisterScorer<Hypernetwork, Config> registered{
+    "hypernetwork",
+    "a router generated by a frozen network from a trained embedding",
+    "HyperRouter, arXiv:2312.07035, Eq. 2; its authors' code",
+    {.foldable = true}};
+
+}  // namespace penstock::hypernetwork

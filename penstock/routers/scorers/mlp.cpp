@@ -1,0 +1,66 @@
+// A two-layer perceptron as the router.
+#include <torch/torch.h>
+
+#include "penstock/ops/ops.h"
+#include "penstock/routers/router.h"
+
+namespace penstock::mlp {
+
+struct Config {
+  std::int64_t hidden = 0;
+  std::string activation = "gelu";
+  bool bias = false;
+
+  template <class V>
+  void visit(V& v) {
+    v("hidden", hidden, {.help = "width of the hidden layer; 0: d_model", .min = 0});
+    v("activation", activation,
+      {.help = "between the layers", .choices = {"gelu", "relu", "tanh"}});
+    v("bias", bias, {.help = "biases on both layers"});
+  }
+};
+
+/// logits = act(hidden · W₁ᵀ + b₁) · W₂ᵀ + b₂.  Both matrices N(0, std²), biases 0.
+class Mlp : public Scorer {
+ public:
+  Mlp(const RouterShape& shape, const Config& config) : activation_(config.activation) {
+    const std::int64_t width = config.hidden > 0 ? config.hidden : shape.d_model;
+    w1_ = register_parameter("w1", at::empty({width, shape.d_model}));
+    w2_ = register_parameter("w2", at::empty({shape.experts, width}));
+    if (!config.bias) return;
+    b1_ = register_parameter("b1", at::empty({width}));
+    b2_ = register_parameter("b2", at::empty({shape.experts}));
+  }
+
+  Scores score(const at::Tensor& hidden, const RoutingContext&) override {
+    const at::Tensor sums = ops::linear(hidden, w1_, optional(b1_));  // [T, width]
+    return {.logits = ops::linear(act(sums), w2_, optional(b2_))};    // [T, E]
+  }
+  void initialize(double std, at::Generator generator) override {
+    torch::NoGradGuard no_grad;
+    w1_.normal_(0, std, generator);
+    w2_.normal_(0, std, generator);
+    for (at::Tensor bias : {b1_, b2_})
+      if (bias.defined()) bias.zero_();
+  }
+  std::int64_t products_per_token() const override { return w1_.numel() + w2_.numel(); }
+
+ private:
+  at::Tensor act(const at::Tensor& x) const {
+    return activation_ == "gelu" ? at::gelu(x) : activation_ == "relu" ? at::relu(x) : at::tanh(x);
+  }
+  static std::optional<at::Tensor> optional(const at::Tensor& bias) {
+    return bias.defined() ? std::optional(bias) : std::nullopt;
+  }
+  std::string activation_;
+  at::Tensor w1_, w2_;  // [width, d], [E, width]
+  at::Tensor b1_, b2_;  // [width], [E]
+};
+
+static const RegisterScorer<Mlp, Config> registered{
+    "mlp",
+    "a perceptron with one hidden layer",
+    "the MLP baseline of the Router Upcycling paper",
+    {}};
+
+}  // namespace penstock::mlp

@@ -1,0 +1,62 @@
+// Noisy top-k gating's scorer: a plain router with Gaussian noise whose scale is learned per token
+// and expert.
+#include <torch/torch.h>
+
+#include "penstock/ops/ops.h"
+#include "penstock/routers/draws.h"
+#include "penstock/routers/scorers/affine.h"
+
+namespace penstock::noisy_linear {
+
+struct Config {
+  std::string init = "zeros";
+  double noise_floor = 0.01;
+
+  template <class V>
+  void visit(V& v) {
+    v("init", init,
+      {.help = "of both matrices. zeros: even loads at the start, as published; normal: N(0, std)",
+       .choices = {"zeros", "normal"}});
+    v("noise_floor", noise_floor, {.help = "added to the noise's scale", .min = 0});
+  }
+};
+
+/// Training: logits = clean + n ⊙ scale,  clean = hidden · Wᵀ,
+///   scale = softplus(hidden · W_nᵀ) + floor,  n ~ N(0, 1) for each token and expert; else clean.
+/// Parameters `weight` and `noise_weight` [E, d]. The floor is that of the authors' code of
+/// HyperRouter (FastMoE's gate); the paper has none, and no bias either.
+class NoisyLinear : public AffineScorer {
+ public:
+  NoisyLinear(const RouterShape& shape, const Config& config)
+      : AffineScorer(shape, /*bias=*/false, /*frozen=*/false), config_(config) {
+    noise_weight_ = register_parameter("noise_weight", at::empty({shape.experts, shape.d_model}));
+  }
+
+  Scores score(const at::Tensor& hidden, const RoutingContext& context) override {
+    const at::Tensor clean = logits(hidden);  // [T, E]
+    if (!context.training) return {.logits = clean};
+    const at::Tensor scale =
+        at::softplus(ops::linear(hidden, noise_weight_)) + config_.noise_floor;  // [T, E]
+    const at::Tensor noise = draw_normal(clean.sizes(), clean, context);
+    return {.logits = clean + noise * scale, .clean_logits = clean, .noise_scale = scale};
+  }
+  void initialize(double std, at::Generator generator) override {
+    const bool zeros = config_.init == "zeros";
+    AffineScorer::initialize(zeros ? 0 : std, generator);
+    torch::NoGradGuard no_grad;
+    noise_weight_.normal_(0, zeros ? 0 : std, generator);
+  }
+  std::int64_t products_per_token() const override { return 2 * weight_.numel(); }
+
+ private:
+  Config config_;
+  at::Tensor noise_weight_;  // [E, d]
+};
+
+static const RegisterScorer<NoisyLinear, Config> registered{
+    "noisy-linear",
+    "one trained matrix, and when training noise of a trained scale",
+    "Shazeer et al., arXiv:1701.06538, Eq. 4",
+    {.order_matters = true, .stochastic = true, .foldable = true, .noisy = true}};
+
+}  // namespace penstock::noisy_linear

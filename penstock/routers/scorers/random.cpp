@@ -1,0 +1,32 @@
+// The router that is drawn once and never trained. Gradients reach the tokens through it, not its
+// weights.
+#include <torch/torch.h>
+
+#include "penstock/routers/scorers/affine.h"
+
+namespace penstock::random_router {
+
+struct Config {
+  bool bias = true;
+
+  template <class V>
+  void visit(V& v) {
+    v("bias", bias, {.help = "hold a bias, which stays 0, as the authors' linear gate does"});
+  }
+};
+
+/// logits = hidden · Wᵀ, W ~ N(0, std²). The weights are saved with the model, so that the routes
+/// of a checkpoint do not depend on how random numbers are drawn.
+class Random : public AffineScorer {
+ public:
+  Random(const RouterShape& shape, const Config& config)
+      : AffineScorer(shape, config.bias, /*frozen=*/true) {}
+};
+
+static const RegisterScorer<Random, Config> registered{
+    "random",
+    "a random matrix that is never trained",
+    "SMoE-Dropout, arXiv:2303.01610, and its authors' code",
+    {.trainable = false, .foldable = true}};
+
+}  // namespace penstock::random_router

@@ -1,0 +1,184 @@
+// The hypernetwork scorer beyond its formula: sizes, initialisation, what inference keeps, sharing,
+// dropout and the L2 term.
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "tests/routers/parts.h"
+
+namespace penstock {
+namespace {
+
+using testing::Options;
+using Counts = std::map<std::string, std::int64_t>;
+
+/// One layer of the paper's small Transformer-XL.
+const RouterShape kPaper{.d_model = 256, .experts = 16, .k = 2, .layers = 4};
+const RouterShape kSmall{.d_model = 6, .experts = 5, .k = 2, .layers = 2};
+
+std::shared_ptr<Scorer> hypernetwork(const RouterShape& shape, const Options& options = {}) {
+  auto scorer = scorer_registry().at("hypernetwork").make(shape, testing::node(options));
+  scorer->initialize(0.02, at::detail::createCPUGenerator(1));
+  return scorer;
+}
+
+std::int64_t trained(const Scorer& scorer) {
+  std::int64_t count = 0;
+  for (const at::Tensor& parameter : scorer.parameters())
+    if (parameter.requires_grad()) count += parameter.numel();
+  return count;
+}
+
+TEST(Hypernetwork, HasThePublishedNumbersOfParameters) {
+  // Four layers: a router of 16,448, embeddings of 1,024; a network of 1,122,576 a layer.
+  const auto scorer = hypernetwork(kPaper);
+  EXPECT_EQ(
+      scorer->parameters_by_part(),
+      (Counts{{"router", 16448 / 4}, {"router_embedding", 1024 / 4}, {"hypernetwork", 1122576}}));
+  EXPECT_EQ(trained(*scorer), 256);
+  const FoldedScorer router = scorer->fold();
+  EXPECT_EQ(4 * (router.weight.numel() + router.bias.numel()), 16448);
+  const auto linear = scorer_registry().at("linear").make(kPaper, testing::node({{"bias", true}}));
+  EXPECT_EQ(linear->parameters_by_part(), (Counts{{"router", 16448 / 4}}));
+}
+
+TEST(Hypernetwork, TheAuthorsInitialisationMakesSharperRouters) {
+  // relu halves the square of N(0, 0.02² · 256 · 1), then 256 terms of N(0, 0.02²):
+  // 0.02 · 0.02 · 256 / sqrt(2) = 0.0724; 64 hidden units give half of that.
+  for (const auto& [hidden, expected] :
+       {std::pair<std::int64_t, double>{256, 0.0724}, {64, 0.0362}}) {
+    double square = 0;
+    for (int seed = 0; seed < 8; ++seed) {
+      const auto scorer = hypernetwork(kPaper, {{"hidden", hidden}});
+      scorer->initialize(0.02, at::detail::createCPUGenerator(seed));
+      square += scorer->fold().weight.square().mean().item<double>() / 8;
+    }
+    EXPECT_NEAR(std::sqrt(square), expected, 0.05 * expected) << hidden;
+  }
+}
+
+TEST(Hypernetwork, HyperfanInGivesLogitsTheVarianceOfTheToken) {
+  for (const bool bias : {true, false})
+    for (const std::string generate : {"whole", "rows"}) {
+      const auto scorer = hypernetwork(
+          kPaper, {{"init", std::string("hyperfan-in")}, {"bias", bias}, {"generate", generate}});
+      double weights = 0, biases = 0, logits = 0;
+      const int draws = generate == "rows" ? 40 : 12;
+      torch::manual_seed(1);
+      for (int seed = 0; seed < draws; ++seed) {
+        scorer->initialize(0.02, at::detail::createCPUGenerator(seed));
+        const FoldedScorer router = scorer->fold();
+        weights += router.weight.square().mean().item<double>() / draws;
+        if (bias) biases += router.bias.square().mean().item<double>() / draws;
+        torch::NoGradGuard no_grad;
+        logits += scorer->score(torch::randn({64, 256}), {}).logits.square().mean().item<double>() /
+                  draws;
+      }
+      EXPECT_NEAR(weights * 256, bias ? 0.5 : 1, 0.1) << generate << bias;
+      if (bias) EXPECT_NEAR(biases, 0.5, 0.15) << generate;
+      EXPECT_NEAR(logits, 1, 0.2) << generate << bias;
+    }
+}
+
+TEST(Hypernetwork, InferenceFollowsEveryChangeOfAParameter) {
+  torch::NoGradGuard no_grad;
+  const at::Tensor hidden = torch::randn({3, 6}, at::kDouble);
+  const auto scorer = hypernetwork(kSmall);
+  scorer->to(at::kDouble);
+  at::Tensor before = scorer->score(hidden, {}).logits;
+  EXPECT_TRUE(before.equal(scorer->score(hidden, {}).logits));
+  const auto expect_changed = [&](const char* what) {
+    const at::Tensor now = scorer->score(hidden, {}).logits;
+    EXPECT_FALSE(now.equal(before)) << what;
+    const FoldedScorer router = scorer->fold();
+    EXPECT_TRUE(at::allclose(now, at::linear(hidden, router.weight, router.bias), 1e-12, 1e-12))
+        << what;
+    before = now;
+  };
+  for (const auto& parameter : scorer->named_parameters()) {
+    parameter.value().detach().add_(0.5);
+    expect_changed(parameter.key().c_str());
+  }
+  scorer->initialize(0.1, at::detail::createCPUGenerator(9));
+  expect_changed("initialize");
+  // What writes past libtorch's counters, as the fused optimizer does, follows a training pass.
+  scorer->score(hidden, {.training = true});
+  scorer->named_parameters()["embedding"].data_ptr<double>()[0] += 1;
+  expect_changed("a write past the counters");
+}
+
+TEST(Hypernetwork, InferenceThatWantsAGradientGetsOne) {
+  const auto scorer = hypernetwork(kSmall);
+  {
+    torch::NoGradGuard no_grad;
+    scorer->score(torch::randn({3, 6}), {});
+  }
+  scorer->score(torch::randn({3, 6}), {}).logits.sum().backward();
+  EXPECT_TRUE(scorer->named_parameters()["embedding"].grad().defined());
+}
+
+TEST(Hypernetwork, SharedNetworksAreOneAndSavedOnce) {
+  const Options share{{"share", true}};
+  const auto first = hypernetwork(kSmall, share), second = hypernetwork(kSmall, share);
+  second->initialize(0.3, at::detail::createCPUGenerator(2));
+  first->share(*first);
+  second->share(*first);
+  EXPECT_EQ(first->named_parameters().size(), 5U);
+  ASSERT_EQ(second->named_parameters().size(), 1U);
+  EXPECT_EQ(second->parameters_by_part().at("hypernetwork"), 0);
+  EXPECT_FALSE(second->fold().weight.equal(first->fold().weight));  // embeddings of their own
+  torch::NoGradGuard no_grad;
+  second->named_parameters()["embedding"].copy_(first->named_parameters()["embedding"]);
+  EXPECT_TRUE(second->fold().weight.equal(first->fold().weight));
+  first->named_parameters()["network.w1"].mul_(2);
+  EXPECT_TRUE(second->fold().weight.equal(first->fold().weight));
+
+  const auto apart = hypernetwork(kSmall);
+  apart->share(*first);
+  EXPECT_EQ(apart->named_parameters().size(), 5U);
+}
+
+TEST(Hypernetwork, DropoutActsWhenTrainingAndKeepsTheMean) {
+  const auto scorer = hypernetwork(kPaper, {{"dropout", 0.5}});
+  torch::NoGradGuard no_grad;
+  const at::Tensor unit = at::eye(256);  // logits are the router itself
+  const at::Tensor clean = scorer->score(unit, {}).logits;
+  at::Tensor mean = at::zeros_like(clean);
+  RoutingContext context{.training = true};
+  for (int seed = 0; seed < 200; ++seed) {
+    context.generator = at::detail::createCPUGenerator(seed);
+    mean += scorer->score(unit, context).logits / 200;
+  }
+  context.generator = at::detail::createCPUGenerator(0);
+  EXPECT_FALSE(at::allclose(scorer->score(unit, context).logits, clean, 1e-2, 1e-3));
+  // The mean of 200 has 1/200 of one pass's variance, which equals the router's own.
+  EXPECT_LT((mean - clean).std().item<double>(), 0.1 * clean.std().item<double>());
+}
+
+TEST(Hypernetwork, TheL2TermIsTheSquareOfTheGeneratedRouter) {
+  const auto scorer = hypernetwork(kSmall, {{"l2", 0.25}});
+  scorer->to(at::kDouble);
+  const at::Tensor hidden = torch::randn({3, 6}, at::kDouble);
+  const FoldedScorer router = scorer->fold();
+  const at::Tensor expected = 0.25 * (router.weight.square().sum() + router.bias.square().sum());
+  const Scores scores = scorer->score(hidden, {.training = true});
+  EXPECT_NEAR(scores.penalty.item<double>(), expected.item<double>(), 1e-15);
+  EXPECT_FALSE(scorer->score(hidden, {}).penalty.defined());
+  EXPECT_FALSE(
+      hypernetwork(kSmall)->score(torch::randn({3, 6}), {.training = true}).penalty.defined());
+
+  const ResolvedRouter resolved =
+      resolve({.scorer = "hypernetwork",
+               .selector = "topk",
+               .balancers = std::vector<std::string>{},
+               .parts = {{"hypernetwork", testing::node({{"l2", 0.25}})}}});
+  Router layer(resolved, kSmall, {});
+  const RoutingResult result = layer.route(torch::randn({3, 6}), {.training = true});
+  EXPECT_GT(result.loss.item<double>(), 0);
+  EXPECT_FALSE(layer.route(torch::randn({3, 6}), {}).loss.defined());
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,108 @@
+// The balancers' losses worked out entry by entry, for the check that a combination's loss is their
+// sum.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "penstock/base/error.h"
+#include "tests/routers/combination.h"
+#include "tests/routers/parts.h"
+
+namespace penstock::testing {
+namespace {
+
+/// The n-th largest entry of a row, from 1.
+double nth_largest(const at::TensorAccessor<double, 1>& row, std::int64_t n) {
+  std::vector<double> sorted;
+  for (std::int64_t e = 0; e < row.size(0); ++e) sorted.push_back(row[e]);
+  std::sort(sorted.rbegin(), sorted.rend());
+  return sorted[static_cast<std::size_t>(n - 1)];
+}
+
+/// Unbiased variance over squared mean.
+double squared_variation(const std::vector<double>& x) {
+  double mean = 0, square = 0;
+  for (const double v : x) mean += v / static_cast<double>(x.size());
+  for (const double v : x) square += (v - mean) * (v - mean) / static_cast<double>(x.size() - 1);
+  return square / (mean * mean + 1e-10);
+}
+
+/// The balancer's loss, entry by entry from its published formula. `asked`: choices per token that
+/// count before any is refused; 0 where what was assigned counts.
+double loss_by_hand(const std::string& name, const Scores& scores, const Plan& plan, double lambda,
+                    std::int64_t asked) {
+  const at::Tensor noisy = scores.logits.detach().contiguous();
+  const at::Tensor clean =
+      scores.clean_logits.defined() ? scores.clean_logits.detach().contiguous() : noisy;
+  const auto z = noisy.accessor<double, 2>();
+  const auto c = clean.accessor<double, 2>();
+  const std::int64_t rows = noisy.size(0), experts = noisy.size(1);
+  if (name == "z-loss") {
+    double sum = 0;
+    for (std::int64_t t = 0; t < rows; ++t) {
+      double total = 0;
+      for (std::int64_t e = 0; e < experts; ++e) total += std::exp(z[t][e]);
+      sum += std::log(total) * std::log(total);
+    }
+    return 0.2 * sum / static_cast<double>(rows);
+  }
+  const at::Tensor weights = dense_weights(plan), mask = dense_mask(plan);
+  const auto w = weights.accessor<double, 2>();
+  const auto on = mask.accessor<bool, 2>();
+  const auto tokens = static_cast<double>(plan.tokens);
+  double loss = 0;
+  std::vector<double> importance, loads;
+  for (std::int64_t e = 0; e < experts; ++e) {
+    double count = 0, gates = 0, probability = 0, load = 0;
+    for (std::int64_t t = 0; t < rows; ++t) {
+      double total = 0;
+      for (std::int64_t i = 0; i < experts; ++i) total += std::exp(c[t][i]);
+      count += (asked > 0 ? z[t][e] >= nth_largest(z[t], asked) : on[t][e]) ? 1 : 0;
+      gates += w[t][e];
+      probability += std::exp(c[t][e]) / total;
+      if (scores.noise_scale.defined()) {  // the k-th highest of the others' logits
+        const double rank = z[t][e] > nth_largest(z[t], 3) ? 3 : 2;
+        const double distance = c[t][e] - nth_largest(z[t], static_cast<std::int64_t>(rank));
+        const double scale = scores.noise_scale[t][e].item<double>();
+        load += 0.5 * std::erfc(-distance / scale / std::sqrt(2.0));
+      }
+    }
+    importance.push_back(gates);
+    loads.push_back(load);
+    if (name == "load-balance")
+      loss += 0.5 * static_cast<double>(experts) * count /
+              (static_cast<double>(asked > 0 ? asked : 2) * tokens) * probability / tokens;
+    else if (name == "adaptive-l1")
+      loss += lambda * static_cast<double>(experts) / (2 * tokens * tokens) * count * gates;
+  }
+  if (name == "load-balance" || name == "adaptive-l1") return loss;
+  if (name == "importance") return 0.3 * squared_variation(importance);
+  if (name == "load") return 0.4 * squared_variation(loads);
+  return std::numeric_limits<double>::quiet_NaN();  // a balancer without a formula here must fail
+}
+
+}  // namespace
+
+std::string losses_agree(Combination& parts) {
+  const Input input = parts.random_input(13);
+  if (parts.run(input, 7, /*training=*/false).routing.loss.defined())
+    return "a loss outside training";
+  const RoutingResult routing = parts.run(input).routing;
+  const auto& names = parts.resolved().balancers;
+  if (names.empty()) return routing.loss.defined() ? "a loss without balancers" : "";
+  if (!routing.loss.defined()) return "no loss";
+  const std::string& selector = parts.resolved().selector;
+  const std::int64_t asked = selector == "gshard" ? 1 : selector == "topk-capacity" ? 2 : 0;
+  double expected = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto state = parts.balancers()[i]->state();
+    const double lambda = state.contains("lambda") ? state.at("lambda") : 0;
+    expected += loss_by_hand(names[i], routing.scores, routing.plan, lambda, asked);
+  }
+  const double actual = routing.loss.item<double>();
+  return std::abs(actual - expected) <= 1e-10 * std::max(1.0, std::abs(expected))
+             ? ""
+             : concat("loss ", actual, ", by hand ", expected);
+}
+
+}  // namespace penstock::testing

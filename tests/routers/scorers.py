@@ -1,0 +1,114 @@
+#!/usr/bin/python3
+"""Writes scorers_expected.h: logits and gradients of every scorer in plain PyTorch, in f64.
+
+  tests/routers/scorers.py > tests/routers/scorers_expected.h
+
+Knows the published formulas alone. Gradients are those of sum(logits * probe).
+"""
+import math
+
+import torch
+import torch.nn.functional as F
+
+T, D, E = 4, 3, 5
+torch.set_default_dtype(torch.float64)
+
+
+def values(phase, *shape):
+    """Numbers without pattern, and without a random generator."""
+    count = math.prod(shape)
+    return torch.sin(1.3 * torch.arange(count) ** 1.5 + phase).reshape(shape).clone()
+
+
+def affine(h, p):
+    return h @ p["weight"].T + p.get("bias", 0)
+
+
+def mlp(act):
+    return lambda h, p: act(h @ p["w1"].T + p["b1"]) @ p["w2"].T + p["b2"]
+
+
+def cosine(normalise):
+    def logits(h, p):
+        token = h @ p["projection"].T
+        if normalise:
+            token = F.normalize(token, dim=1)
+        return token @ F.normalize(p["experts"], dim=1).T / p["log_temperature"].exp()
+    return logits
+
+
+def hyper(bias):
+    def logits(h, p):
+        phi = F.linear(F.relu(F.linear(p["embedding"], p["network.w1"], p["network.b1"])),
+                       p["network.w2"], p["network.b2"])
+        router = phi.reshape(E, D + bias)
+        return F.linear(h, router[:, :D], router[:, D] if bias else None)
+    return logits
+
+
+M, H = 4, 6  # of the hypernetwork
+
+
+def network(out):
+    return {"network.w1": values(5, H, M), "network.b1": values(6, H),
+            "network.w2": values(7, out, H), "network.b2": values(8, out)}
+
+
+ROUTER = {"weight": values(1, E, D), "bias": values(2, E)}
+TWO = {"w1": values(1, 6, D), "b1": values(2, 6), "w2": values(3, E, 6), "b2": values(4, E)}
+SPHERE = {"projection": values(1, 2, D), "experts": values(2, E, 2),
+          "log_temperature": torch.tensor(math.log(0.3))}
+SMALL = 'std::int64_t{4}}, {"hidden", std::int64_t{6}}'
+CASES = [  # scorer, options as C++, parameters, frozen ones, formula
+    ("linear", '{"bias", true}', ROUTER, (), affine),
+    ("linear", '{"bias", true}, {"frozen", true}', ROUTER, ("weight", "bias"), affine),
+    ("random", "", ROUTER, ("weight", "bias"), affine),
+    ("jitter-linear", "", {"weight": ROUTER["weight"]}, (), affine),
+    ("noisy-linear", "", {"weight": ROUTER["weight"], "noise_weight": values(3, E, D)},
+     ("noise_weight",), affine),
+    ("mlp", '{"hidden", std::int64_t{6}}, {"bias", true}', TWO, (), mlp(F.gelu)),
+    ("mlp", '{"hidden", std::int64_t{6}}, {"bias", true}, {"activation", std::string("relu")}', TWO,
+     (), mlp(F.relu)),
+    ("mlp", '{"hidden", std::int64_t{6}}, {"bias", true}, {"activation", std::string("tanh")}', TWO,
+     (), mlp(torch.tanh)),
+    ("cosine", "", SPHERE, (), cosine(True)),
+    ("cosine", '{"normalise_token", false}', SPHERE, (), cosine(False)),
+    ("hypernetwork", f'{{"embedding", {SMALL}',
+     {"embedding": values(4, 1, M), **network(E * (D + 1))}, "network", hyper(True)),
+    ("hypernetwork", f'{{"bias", false}}, {{"embedding", {SMALL}',
+     {"embedding": values(4, 1, M), **network(E * D)}, "network", hyper(False)),
+    ("hypernetwork", f'{{"generate", std::string("rows")}}, {{"embedding", {SMALL}',
+     {"embedding": values(4, E, M), **network(D + 1)}, "network", hyper(True)),
+    ("hypernetwork", f'{{"train_network", true}}, {{"embedding", {SMALL}',
+     {"embedding": values(4, 1, M), **network(E * (D + 1))}, (), hyper(True)),
+]
+
+
+def braces(tensor):
+    return "{" + ", ".join(f"{x:.17g}" for x in tensor.detach().flatten().tolist()) + "}"
+
+
+def table(tensors):
+    return "{" + ", ".join(f'{{"{name}", {braces(t)}}}' for name, t in tensors.items()) + "}"
+
+
+hidden, probe = values(0.5, T, D), values(0.25, T, E)
+print("// Written by scorers.py; do not edit.\n// clang-format off\n#pragma once\n")
+print('#include "tests/routers/scorer_case.h"\n\nnamespace penstock::testing {\n')
+print(f"inline const std::vector<double> kHidden = {braces(hidden)};  // [{T}, {D}]")
+print(f"inline const std::vector<double> kProbe = {braces(probe)};  // [{T}, {E}]\n")
+print("inline const std::vector<ScorerCase> kScorerCases = {")
+for scorer, options, parameters, frozen, formula in CASES:
+    h = hidden.clone().requires_grad_()
+    p = {name: t.clone().requires_grad_() for name, t in parameters.items()}
+    logits = formula(h, p)
+    (logits * probe).sum().backward()
+    trained = {name: t.grad for name, t in p.items()
+               if not (name in frozen or frozen == "network" and name.startswith("network"))}
+    print(f'    {{"{scorer}", {{{options}}},\n     {table(p)},\n     {braces(logits)},\n'
+          f'     {braces(h.grad)},\n     {table(trained)}}},')
+print("};\n")
+scale = F.softplus(hidden @ values(3, E, D).T) + 0.01
+print(f"/// softplus(hidden · W_nᵀ) + 0.01 of the noisy scorer above. [{T}, {E}]")
+print(f"inline const std::vector<double> kNoiseScale = {braces(scale)};\n")
+print("}  // namespace penstock::testing")
