@@ -9,7 +9,8 @@ namespace penstock {
 at::Tensor load_fraction(const Plan& plan, const std::string& scope,
                          const RoutingContext& context) {
   torch::NoGradGuard no_grad;
-  at::Tensor counts = expert_counts(plan).to(at::kDouble);  // [E]
+  const bool refuses = plan.demand.defined();
+  at::Tensor counts = (refuses ? plan.demand : expert_counts(plan)).to(at::kDouble);  // [E]
   double tokens = static_cast<double>(plan.tokens);
   if (scope == "global" && context.reduce) {
     const at::Tensor sums =
@@ -17,7 +18,10 @@ at::Tensor load_fraction(const Plan& plan, const std::string& scope,
     counts = sums.slice(0, 0, plan.experts);
     tokens = sums[plan.experts].item<double>();
   }
-  return counts * (static_cast<double>(plan.experts) / (plan.k * std::max(1.0, tokens)));
+  // What a selector counts as demand may be fewer than k choices a token.
+  const double choices =
+      refuses ? std::max(1.0, counts.sum().item<double>()) : plan.k * std::max(1.0, tokens);
+  return counts * (static_cast<double>(plan.experts) / choices);
 }
 
 }  // namespace penstock

@@ -12,7 +12,7 @@ inline constexpr std::string_view kScopeHelp =
     "counts are taken over: micro-batch (of one rank), or global (the same pass on all ranks)";
 
 /// f_e = E·c_e / (k·T), 1 for every expert in perfect balance at k active experts; 0 without
-/// tokens.
+/// tokens. Where the plan has a demand, c is that, and k·T its sum.
 /// @param plan   not merging
 /// @param scope  "global" sums c and T over ranks by context.reduce where there is one
 /// @return [E] f64 on the CPU, without gradient.

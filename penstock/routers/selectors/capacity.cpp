@@ -1,0 +1,21 @@
+#include "penstock/routers/selectors/capacity.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+namespace penstock {
+
+std::int64_t expert_capacity(double factor, double k, std::int64_t tokens, std::int64_t experts) {
+  // Rounding in the product must not open or close a place: 1.1·10 / 1 is 11, not 12.
+  const double places = factor * k * static_cast<double>(tokens) / static_cast<double>(experts);
+  return static_cast<std::int64_t>(std::ceil(places - 1e-9));
+}
+
+at::Tensor within_capacity(const at::Tensor& mask, std::int64_t capacity, const at::Tensor& taken) {
+  at::Tensor place = mask.cumsum(0, at::kLong);  // [T, E], from 1 where mask is true
+  if (taken.defined()) place = place + taken;
+  return mask.logical_and(place.le(capacity));
+}
+
+}  // namespace penstock

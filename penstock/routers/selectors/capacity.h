@@ -1,0 +1,21 @@
+// How many tokens an expert takes at most, and who goes without.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace penstock {
+
+/// ⌈factor·k·T/E⌉, the room of one expert where `factor` times the even share is allowed.
+std::int64_t expert_capacity(double factor, double k, std::int64_t tokens, std::int64_t experts);
+
+/// Keeps each column's first true entries, counted down the rows: those for which
+///   taken_e + (true entries of column e down to this row) ≤ capacity.
+/// Earlier tokens go first, so that a token's place depends on no later one.
+/// @param mask [T, E] bool;  @param taken [E] i64, places gone already, or undefined.
+/// @return [T, E] bool.
+at::Tensor within_capacity(const at::Tensor& mask, std::int64_t capacity,
+                           const at::Tensor& taken = {});
+
+}  // namespace penstock

@@ -1,0 +1,80 @@
+// GShard's gating: the best expert, the second best by chance, both with limited room.
+#include <torch/torch.h>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/ops.h"
+#include "penstock/ops/top_mask.h"
+#include "penstock/routers/draws.h"
+#include "penstock/routers/router.h"
+#include "penstock/routers/selectors/capacity.h"
+
+namespace penstock::gshard {
+
+struct Config {
+  double capacity = 1;
+  double eval_capacity = 1;
+  bool random_eval = false;
+
+  template <class V>
+  void visit(V& v) {
+    v("capacity", capacity,
+      {.help = "places of an expert, in even shares k·T/E of the micro-batch", .min = 0});
+    v("eval_capacity", eval_capacity, {.help = "the same outside training", .min = 0});
+    v("random_eval", random_eval, {.help = "draw the second expert outside training too"});
+  }
+};
+
+/// g₁, g₂ = softmax over the two highest logits; the first expert always asks, the second when
+/// training only where 2·g₂ > u, u ~ U(0, 1). Room C = ⌈capacity·k·T/E⌉ is given to first choices
+/// in the order of tokens, then to second ones. Weights stay g₁ and g₂ whatever was refused. k is
+/// 2, or 1 for the first expert alone (g₁ = 1). A later token's first choice can so push out an
+/// earlier one's second: not causal, as published. Balance losses count first choices, before any
+/// refusal; HyperRouter's code counts both, and has room per expert for ⌈1.2·T⌉, which cannot bind.
+class GShard : public Selector {
+ public:
+  GShard(const RouterShape& shape, const Config& config) : k_(shape.k), config_(config) {
+    PENSTOCK_CHECK((shape.k == 1 || shape.k == 2) && shape.k <= static_cast<double>(shape.experts),
+                   "model.router.k gives ", shape.k, " of ", shape.experts,
+                   " active experts; selector 'gshard' takes 1 or 2");
+  }
+
+  Plan select(const Scores& scores, const RoutingContext& context) override {
+    const at::Tensor& logits = scores.logits;  // [T, E]
+    const std::int64_t tokens = logits.size(0), experts = logits.size(1);
+    const std::int64_t room = expert_capacity(
+        context.training ? config_.capacity : config_.eval_capacity, k_, tokens, experts);
+    const at::Tensor first = ops::top_mask(logits.detach(), 1);
+    const at::Tensor both = ops::top_mask(logits.detach(), static_cast<std::int64_t>(k_));
+    const at::Tensor gates =
+        logits.masked_fill(both.logical_not(), -std::numeric_limits<double>::infinity()).softmax(1);
+    at::Tensor second = both.logical_and(first.logical_not());
+    if (k_ == 2 && (context.training || config_.random_eval))
+      second =
+          second.logical_and((2 * gates.detach()).gt(draw_uniform({tokens, 1}, gates, context)));
+    const at::Tensor demand = first.sum(0);  // [E]
+    const at::Tensor kept =
+        within_capacity(first, room).logical_or(within_capacity(second, room, demand));
+    Plan plan = make_plan(gates, kept);
+    plan.demand = demand.cpu();
+    plan.overflow = tokens + second.sum().item<std::int64_t>() - plan.assignments();
+    return plan;
+  }
+  double nominal_k(const RoutingContext&) const override { return k_; }
+
+ private:
+  double k_;
+  Config config_;
+};
+
+static const RegisterSelector<GShard, Config> registered{
+    "gshard",
+    "the best expert and, by the chance of its gate, the second; overflow to the residual",
+    "GShard, arXiv:2006.16668, Algorithm 1",
+    {.causal = false,
+     .order_matters = true,
+     .stochastic = true,
+     .has_k = true,
+     .takes_highest = true,
+     .drops = true}};
+
+}  // namespace penstock::gshard

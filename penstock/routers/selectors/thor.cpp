@@ -1,0 +1,71 @@
+// THOR's choice: experts at random, no router. The two passes of a training step and their
+// consistency loss are an objective of the trainer; this part only says that it wants two.
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include "penstock/base/random.h"
+#include "penstock/routers/draws.h"
+#include "penstock/routers/router.h"
+
+namespace penstock::thor {
+
+struct Config {
+  std::string inference = "token";
+
+  template <class V>
+  void visit(V& v) {
+    v("inference", inference,
+      {.help = "outside training, one draw for each of these",
+       .choices = {"token", "sequence", "batch"}});
+  }
+};
+
+/// Training: one expert for all tokens of the pass, uniform over E, weight 1. Outside training one
+/// for each token or sequence; without a generator in the context these draws are a function of the
+/// layer and the place in the batch, so that an evaluation repeats.
+/// HyperRouter's code stands in top-k of U(0, 1) logits for it.
+class Thor : public Selector {
+ public:
+  Thor(const RouterShape& shape, const Config& config) : layer_(shape.layer), config_(config) {}
+
+  Plan select(const Scores& scores, const RoutingContext& context) override {
+    const at::Tensor& logits = scores.logits;  // [T, E], read for its shape
+    const std::int64_t tokens = logits.size(0), experts = logits.size(1);
+    const at::Tensor expert = draws(tokens, context).mul(experts).floor().to(at::kLong);
+    at::Tensor mask = at::zeros(logits.sizes(), logits.options().dtype(at::kBool));
+    mask.scatter_(1, expert.clamp_max(experts - 1).unsqueeze(1).to(logits.device()), true);
+    return make_plan(at::ones_like(logits), mask);
+  }
+  double nominal_k(const RoutingContext&) const override { return 1; }
+
+ private:
+  /// [T] on the CPU, U(0, 1).
+  at::Tensor draws(std::int64_t tokens, RoutingContext context) const {
+    const at::Tensor like = at::empty({0}, at::kDouble);
+    if (context.training || config_.inference == "batch")
+      return draw_uniform({1}, like, repeatable(context)).expand({tokens});
+    if (config_.inference == "token" || context.sequence_length <= 0)
+      return draw_uniform({tokens}, like, repeatable(context));
+    const std::int64_t length = context.sequence_length;
+    const std::int64_t sequences = (tokens + length - 1) / length;
+    return draw_uniform({sequences}, like, repeatable(context))
+        .repeat_interleave(length)
+        .slice(0, 0, tokens);
+  }
+  RoutingContext repeatable(RoutingContext context) const {
+    if (!context.training && !context.generator)
+      context.generator = at::detail::createCPUGenerator(mix64(static_cast<std::uint64_t>(layer_)));
+    return context;
+  }
+
+  std::int64_t layer_;
+  Config config_;
+};
+
+static const RegisterSelector<Thor, Config> registered{
+    "thor",
+    "one expert at random for the whole pass; at inference one for each token",
+    "THOR, arXiv:2110.04260, section 3",
+    {.stochastic = true, .trainable = false, .ignores_logits = true, .forward_passes = 2}};
+
+}  // namespace penstock::thor

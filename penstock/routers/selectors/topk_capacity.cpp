@@ -1,0 +1,75 @@
+// Top-k with a limit on what an expert takes: who finds it full goes without, to be carried by the
+// residual alone (Switch Transformer).
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/ops.h"
+#include "penstock/ops/top_mask.h"
+#include "penstock/routers/router.h"
+#include "penstock/routers/selectors/capacity.h"
+
+namespace penstock::topk_capacity {
+
+struct Config {
+  std::string softmax = "before";
+  double capacity = 1.25;
+  double eval_capacity = 2;
+
+  template <class V>
+  void visit(V& v) {
+    v("softmax", softmax,
+      {.help = "before: over all E logits; after: over the k chosen ones, refused or not",
+       .choices = {"before", "after"}});
+    v("capacity", capacity,
+      {.help = "places of an expert, in even shares k·T/E of the micro-batch", .min = 0});
+    v("eval_capacity", eval_capacity, {.help = "the same outside training", .min = 0});
+  }
+};
+
+/// The k highest logits of each token ask; expert e takes the first C = ⌈capacity·k·T/E⌉ of them in
+/// the order of tokens. weight = softmax over all logits, or over the k that asked.
+/// A token refused by all its experts gets output 0. T counts the micro-batch's tokens.
+/// Balance losses count what was asked, as Switch's f does (Eq. 5); HyperRouter's code counts what
+/// was kept, and its capacity is per expert ⌈1.2·T⌉, which cannot bind.
+class TopKCapacity : public Selector {
+ public:
+  TopKCapacity(const RouterShape& shape, const Config& config) : k_(shape.k), config_(config) {
+    PENSTOCK_CHECK(shape.k == std::floor(shape.k) && shape.k >= 1 &&
+                       shape.k <= static_cast<double>(shape.experts),
+                   "model.router.k gives ", shape.k,
+                   " active experts; selector 'topk-capacity' needs a whole number from 1 to ",
+                   shape.experts);
+  }
+
+  Plan select(const Scores& scores, const RoutingContext& context) override {
+    const at::Tensor& logits = scores.logits;  // [T, E]
+    const at::Tensor asked = ops::top_mask(logits.detach(), static_cast<std::int64_t>(k_));
+    const at::Tensor kept = within_capacity(
+        asked, expert_capacity(context.training ? config_.capacity : config_.eval_capacity, k_,
+                               logits.size(0), logits.size(1)));
+    const at::Tensor gates =
+        config_.softmax == "after"
+            ? logits.masked_fill(asked.logical_not(), -std::numeric_limits<double>::infinity())
+                  .softmax(1)
+            : logits.softmax(1);
+    Plan plan = make_plan(gates, kept);
+    plan.demand = asked.sum(0).cpu();
+    plan.overflow = plan.demand.sum().item<std::int64_t>() - plan.assignments();
+    return plan;
+  }
+  double nominal_k(const RoutingContext&) const override { return k_; }
+
+ private:
+  double k_;
+  Config config_;
+};
+
+static const RegisterSelector<TopKCapacity, Config> registered{
+    "topk-capacity",
+    "the k experts of highest logit, each with room for so many tokens; overflow to the residual",
+    "Switch Transformer, arXiv:2101.03961, Eq. 3 and section 2.2",
+    {.order_matters = true, .has_k = true, .takes_highest = true, .drops = true}};
+
+}  // namespace penstock::topk_capacity

@@ -1,0 +1,163 @@
+#!/usr/bin/python3
+"""Writes gating_expected.h: capacity, GShard's choice and the CV² losses, token by token.
+
+  tests/routers/gating.py > tests/routers/gating_expected.h
+
+Plain Python loops after the published algorithms; torch for GShard's uniform draws (so that they are
+those of libtorch's generator) and for the gradients of the losses.
+"""
+import math
+
+import torch
+
+torch.set_default_dtype(torch.float64)
+T, E = 8, 4
+Z = [[1.0, 0.5, -0.3, 0.2], [-0.7, 0.4, 0.9, 0.1], [1.3, -1.2, 0.8, 0.6], [2.0, -0.5, 0.0, -1.0],
+     [0.9, 0.3, 0.1, -0.4], [0.2, 1.1, 0.6, -0.9], [1.5, 1.4, -0.2, 0.3], [0.7, -0.1, 0.65, 0.0]]
+
+
+def softmax(row):
+    total = sum(math.exp(x) for x in row)
+    return [math.exp(x) / total for x in row]
+
+
+def best(row, k):
+    return sorted(range(E), key=lambda e: (-row[e], e))[:k]
+
+
+def over(row, chosen):
+    kept = softmax([row[e] for e in chosen])
+    return {e: w for e, w in zip(chosen, kept)}
+
+
+def topk_capacity(k, factor, after):
+    room = math.ceil(factor * k * T / E)
+    load, demand, lost = [0] * E, [0] * E, 0
+    weights = [[0.0] * E for _ in range(T)]
+    for t, row in enumerate(Z):
+        chosen = best(row, k)
+        gate = over(row, chosen) if after else dict(enumerate(softmax(row)))
+        for e in sorted(chosen):
+            demand[e] += 1
+            if load[e] < room:
+                load[e] += 1
+                weights[t][e] = gate[e]
+            else:
+                lost += 1
+    return weights, demand, lost
+
+
+def gshard(factor, draws):
+    """Algorithm 1 of GShard; draws None keeps every second expert."""
+    room = math.ceil(factor * 2 * T / E)
+    count, lost = [0] * E, 0
+    weights = [[0.0] * E for _ in range(T)]
+    gates = [over(row, best(row, 2)) for row in Z]
+    for t, row in enumerate(Z):
+        e = best(row, 1)[0]
+        if count[e] < room:
+            weights[t][e] = gates[t][e]
+        else:
+            lost += 1
+        count[e] += 1
+    demand = list(count)
+    for t, row in enumerate(Z):
+        e = best(row, 2)[1]
+        if draws is not None and not 2 * gates[t][e] > draws[t]:
+            continue
+        if count[e] < room:
+            weights[t][e] = gates[t][e]
+        else:
+            lost += 1
+        count[e] += 1
+    return weights, demand, lost
+
+
+def balance(demand):
+    """Switch's loss at coefficient 1: E · Σ f · mean probability, f a share of the demand."""
+    mean = [sum(softmax(row)[e] for row in Z) / T for e in range(E)]
+    return E * sum(c / sum(demand) * m for c, m in zip(demand, mean))
+
+
+def cv_squared(x):
+    mean = sum(x) / len(x)
+    return sum((v - mean) ** 2 for v in x) / (len(x) - 1) / (mean ** 2 + 1e-10)
+
+
+CLEAN = torch.tensor(Z)
+SCALE = 0.3 + 0.2 * torch.sin(torch.arange(T * E) * 0.9).reshape(T, E)
+NOISE = torch.cos(torch.arange(T * E) ** 1.3 + 0.4).reshape(T, E)
+
+
+def load_loss(clean, scale, k):
+    """Noise fixed; each expert against the k-th highest noisy logit of the others."""
+    noisy = clean + NOISE * scale
+    loads = []
+    for e in range(E):
+        total = 0
+        for t in range(T):
+            others = sorted((noisy[t, i] for i in range(E) if i != e), reverse=True)
+            distance = (clean[t, e] - others[k - 1]) / scale[t, e]
+            total = total + 0.5 * (1 + torch.erf(distance / math.sqrt(2)))
+        loads.append(total)
+    return cv_squared(loads)
+
+
+def importance_loss(clean, scale, k):
+    noisy = clean + NOISE * scale
+    gates = [0] * E
+    for t in range(T):
+        chosen = best(noisy[t].tolist(), k)
+        total = sum(torch.exp(noisy[t, e]) for e in chosen)
+        for e in chosen:
+            gates[e] = gates[e] + torch.exp(noisy[t, e]) / total
+    return cv_squared(gates)
+
+
+def braces(numbers):
+    return "{" + ", ".join(f"{x:.17g}" for x in numbers) + "}"
+
+
+def flat(rows):
+    return braces([x for row in rows for x in row])
+
+
+print("// Written by gating.py; do not edit.\n// clang-format off\n#pragma once\n")
+print("#include <cstdint>\n#include <vector>\n\nnamespace penstock::testing {\n")
+print(f"inline const std::vector<double> kLogits = {flat(Z)};  // [{T}, {E}]")
+print(f"inline const std::vector<double> kScale = {braces(SCALE.flatten().tolist())};")
+print(f"inline const std::vector<double> kNoise = {braces(NOISE.flatten().tolist())};\n")
+print("struct CapacityCase {\n  std::int64_t k;\n  double capacity;\n  bool after;\n"
+      "  std::vector<double> weights;\n  std::vector<std::int64_t> demand;\n"
+      "  std::int64_t overflow;\n  double balance_loss;\n};")
+print("inline const std::vector<CapacityCase> kTopKCapacity = {")
+for k, factor, after in ((1, 1.25, False), (1, 0.5, False), (2, 1.0, True), (2, 1.25, False),
+                         (2, 4.0, True), (1, 0.0, False)):
+    weights, demand, lost = topk_capacity(k, factor, after)
+    print(f"    {{{k}, {factor}, {str(after).lower()}, {flat(weights)}, {braces(demand)}, {lost}, "
+          f"{balance(demand):.17g}}},")
+print("};\n")
+print("/// Not training: every second expert asks. Training: with the draws of seed 3.")
+for name, draws in (("kGShardEvaluation", None), ("kGShardTraining", "seeded")):
+    print(f"inline const std::vector<CapacityCase> {name} = {{")
+    if draws:
+        generator = torch.Generator().manual_seed(3)
+        draws = torch.empty(T, 1, dtype=torch.float32).uniform_(generator=generator).flatten().tolist()
+    for factor in (4.0, 1.0, 0.75, 0.5):
+        weights, demand, lost = gshard(factor, draws)
+        print(f"    {{2, {factor}, true, {flat(weights)}, {braces(demand)}, {lost}, "
+              f"{balance(demand):.17g}}},")
+    print("};")
+print("\n/// Loss at coefficient 1 and its gradients [T, E]; `clean` with the noise held fixed.")
+print("struct VariationCase {\n  std::int64_t k;\n  double loss;\n"
+      "  std::vector<double> clean_grad, scale_grad;\n};")
+for name, loss in (("kLoad", load_loss), ("kImportance", importance_loss)):
+    print(f"inline const std::vector<VariationCase> {name} = {{")
+    for k in (1, 2, 3):
+        clean, scale = CLEAN.clone().requires_grad_(), SCALE.clone().requires_grad_()
+        value = loss(clean, scale, k)
+        value.backward()
+        print(f"    {{{k}, {value.item():.17g}, {braces(clean.grad.flatten().tolist())}, "
+              f"{braces(scale.grad.flatten().tolist())}}},")
+    print("};")
+print("\n}  // namespace penstock::testing")
