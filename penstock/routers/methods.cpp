@@ -12,6 +12,70 @@ ConfigNode table(const std::map<std::string, ConfigNode::Value>& entries) {
 
 std::string text(const char* word) { return word; }
 
+/// HyperRouter and what it is compared with. Softmax over the kept logits and biases are those of
+/// the authors' code, which the published numbers come from; the paper writes softmax before the
+/// choice
+/// (`topk.softmax = "before"`), under which a router learns at k = 1 too. The course of k is the
+/// paper's, 2 to N, which fits any number of experts; the code's starts at 8 of 16.
+void add_frozen_and_generated(Registry<Method>& methods) {
+  ConfigNode on_schedule = table({{"softmax", text("after")}});
+  on_schedule.set("schedule.kind", ConfigNode(text("linear")));
+  on_schedule.set("schedule.start", ConfigNode(std::int64_t{2}));
+  methods.add(
+      "hyperrouter",
+      {.summary = "a router generated from a trained embedding; k grows from 2, set it to E",
+       .source = "HyperRouter, arXiv:2312.07035, Eq. 2; authors' code",
+       .scorer = "hypernetwork",
+       .selector = "topk",
+       .options = {{"topk", on_schedule}}});
+  methods.add("smoe-dropout",
+              {.summary = "a random router, never trained; k grows from 2, set it to E",
+               .source = "SMoE-Dropout, arXiv:2303.01610; authors' code",
+               .scorer = "random",
+               .selector = "topk",
+               .options = {{"topk", on_schedule}}});
+  methods.add("smoe", {.summary = "a trained router with bias, the k best logits, no balancing",
+                       .source = "the baseline of HyperRouter, arXiv:2312.07035; authors' code",
+                       .scorer = "linear",
+                       .selector = "topk",
+                       .options = {{"linear", table({{"bias", true}})},
+                                   {"topk", table({{"softmax", text("after")}})}}});
+  methods.add("thor", {.summary = "one expert at random for each pass (the consistency loss of two "
+                                  "passes is not part of the router)",
+                       .source = "THOR, arXiv:2110.04260",
+                       .scorer = "none",
+                       .selector = "thor"});
+}
+
+void add_published_gates(Registry<Method>& methods) {
+  methods.add("switch", {.summary = "the best expert, with room for 1.25 even shares",
+                         .source = "Switch Transformer, arXiv:2101.03961",
+                         .scorer = "jitter-linear",
+                         .selector = "topk-capacity",
+                         .balancers = {"load-balance"},
+                         .options = {{"load-balance", table({{"coefficient", 0.01}})}}});
+  methods.add("gshard", {.summary = "the best expert and, by chance, the second; limited room",
+                         .source = "GShard, arXiv:2006.16668",
+                         .scorer = "linear",
+                         .selector = "gshard",
+                         .balancers = {"load-balance"},
+                         .options = {{"load-balance", table({{"coefficient", 0.01}})}}});
+  methods.add("noisy-topk",
+              {.summary = "the k best logits under trained noise, importance and load evened out",
+               .source = "Shazeer et al., arXiv:1701.06538",
+               .scorer = "noisy-linear",
+               .selector = "topk",
+               .balancers = {"importance", "load"},
+               .options = {{"topk", table({{"softmax", text("after")}})}}});
+  methods.add("xmoe", {.summary = "the k experts at the smallest angle to the projected token",
+                       .source = "X-MoE, arXiv:2204.09179",
+                       .scorer = "cosine",
+                       .selector = "topk",
+                       .balancers = {"load-balance"},
+                       .options = {{"topk", table({{"softmax", text("before")}})},
+                                   {"load-balance", table({{"coefficient", 0.01}})}}});
+}
+
 Registry<Method> all_methods() {
   Registry<Method> methods("method");
   methods.add("dense", {.summary = "no experts: every layer has one feed-forward network",
@@ -41,6 +105,8 @@ Registry<Method> all_methods() {
                        .source = "Lory, arXiv:2405.03133",
                        .scorer = "linear",
                        .selector = "lory"});
+  add_frozen_and_generated(methods);
+  add_published_gates(methods);
   return methods;
 }
 

@@ -114,13 +114,13 @@ def check_outputs(shell, source):
 
 
 def check_causality(shell):
-    for name in ("expert-choice", "lory"):
+    for name in ("expert-choice", "gshard", "lory"):
         shell.expect("routers", "not causal: " in shell.ok("routers", name), name)
     for name in ("hash", "remoe", "relu"):
         shell.expect("routers", "not causal" not in shell.ok("routers", name), name)
     methods = json.loads(shell.ok("routers", "--json"))["methods"]
     shell.expect("routers", [name for name in methods if not methods[name]["causal"]] ==
-                 ["expert-choice", "lory"], methods)
+                 ["expert-choice", "gshard", "lory"], methods)
     shell.ok("train", "recipe.toml", "--out", "chosen", "--quiet", "--set",
              "model.router.method=expert-choice")
     scores = json.loads(shell.ok("eval", "chosen", "--data", "corpus", "--json"))

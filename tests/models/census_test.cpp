@@ -49,6 +49,28 @@ TEST(Census, ReproducesThePublishedFlops) {
       995.36, 0.01);
 }
 
+TEST(Census, CountsTheProductsOfEachScorer) {
+  const auto flops = [](const std::string& scorer) {
+    ModelConfig config = with_experts(published(2, 64, 4), 8, "topk").resolved();
+    config.router.scorer = scorer;
+    return useful_training_flops(config, 10, 0, 0);
+  };
+  // 6 FLOPs a multiply-add, 10 tokens, 2 layers; a perceptron of width 64, a sphere of 8 / 2.
+  EXPECT_EQ(flops("mlp") - flops("linear"), 6 * 10 * 2 * 64.0 * 64);
+  EXPECT_EQ(flops("cosine") - flops("linear"), 6 * 10 * 2 * (4.0 * 64 + 8 * 4 - 8 * 64));
+  EXPECT_EQ(flops("noisy-linear") - flops("linear"), 6 * 10 * 2 * 64.0 * 8);
+  EXPECT_EQ(flops("hypernetwork"), flops("linear"));
+}
+
+TEST(Census, CountsTrainedScorerParametersOnly) {
+  const auto router = [](const std::string& method) {
+    return count_parameters(with_experts(published(4, 256, 4), 16, method)).router;
+  };
+  EXPECT_EQ(router("hyperrouter"), 1024);
+  EXPECT_EQ(router("smoe-dropout"), 0);
+  EXPECT_EQ(router("smoe"), 16448);
+}
+
 TEST(Census, CountsWhatTheBuiltModelHas) {
   for (const char* method : {"dense", "topk", "remoe"}) {
     for (const bool tied : {false, true}) {

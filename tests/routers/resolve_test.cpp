@@ -1,6 +1,8 @@
 // From a recipe's table to parts and options, and the errors of a wrong one.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "penstock/base/error.h"
 #include "tests/routers/parts.h"
 
@@ -70,6 +72,51 @@ TEST(Resolve, ASchedulesTableReachesTheSelector) {
   const Router router(config, {.d_model = 4, .experts = 8, .k = 1}, {});
   EXPECT_EQ(router.selector().nominal_k({.step = 99, .training = true}), 6);
   EXPECT_EQ(router.selector().nominal_k({.step = 100, .training = true}), 1);
+}
+
+TEST(Resolve, HyperRouterFollowsTheAuthorsGateOnThePapersSchedule) {
+  for (const std::string method : {"hyperrouter", "smoe-dropout"}) {
+    const ResolvedRouter router = resolve({.method = method});
+    EXPECT_EQ(option<std::string>(router, "topk", "softmax"), "after");
+    const RouterShape shape{.d_model = 4, .experts = 16, .k = 16};
+    const auto k_at = [&](const ResolvedRouter& config, std::int64_t step) {
+      return Router(config, shape, {})
+          .selector()
+          .nominal_k({.step = step, .total_steps = 400000, .training = true});
+    };
+    EXPECT_EQ(k_at(router, 0), 2);
+    EXPECT_EQ(k_at(router, 200000), 9);
+    EXPECT_EQ(k_at(router, 399999), 16);
+    ConfigNode scripts = node({});
+    scripts.set("schedule.start", ConfigNode(std::int64_t{8}));
+    const ResolvedRouter code = resolve({.method = method, .parts = {{"topk", scripts}}});
+    EXPECT_EQ(k_at(code, 25000), 8);  // half of a step of k goes to the even 8
+    EXPECT_EQ(k_at(code, 25001), 9);
+  }
+  EXPECT_TRUE(option<bool>(resolve({.method = "smoe-dropout"}), "random", "bias"));
+  EXPECT_TRUE(option<bool>(resolve({.method = "smoe"}), "linear", "bias"));
+  EXPECT_FALSE(resolve({.method = "smoe-dropout"}).traits.trainable);
+  EXPECT_EQ(resolve({.method = "thor"}).traits.forward_passes, 2);
+}
+
+TEST(Resolve, AHypernetworkGoesWithReluAndAdaptiveL1) {
+  const ResolvedRouter router = resolve({.method = "remoe", .scorer = "hypernetwork"});
+  EXPECT_EQ(router.selector, "relu");
+  EXPECT_EQ(router.balancers, (Names{"adaptive-l1"}));
+  EXPECT_TRUE(router.traits.foldable);
+}
+
+TEST(Resolve, SaysWhyTheLoadLossDoesNotFit) {
+  EXPECT_NE(error_of({.method = "topk", .balancers = Names{"load"}})
+                .find("scorer 'linear' adds no noise of a known scale"),
+            std::string::npos);
+  EXPECT_NE(error_of({.method = "noisy-topk", .selector = "relu"})
+                .find("selector 'relu' does not choose by that"),
+            std::string::npos);
+  EXPECT_NE(error_of({.method = "thor", .scorer = "linear"}).find("would never be trained"),
+            std::string::npos);
+  EXPECT_NE(error_of({.method = "thor", .balancers = Names{"importance"}}).find("gives none"),
+            std::string::npos);
 }
 
 TEST(Resolve, EveryMethodBuildsARouter) {

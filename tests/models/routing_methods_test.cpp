@@ -1,0 +1,96 @@
+// Every routing method in the decoder: gradients reach what is trained and nothing else, and a
+// model saved and loaded says the same.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "penstock/models/decoder.h"
+#include "penstock/models/tensor_names.h"
+
+namespace penstock {
+namespace {
+
+ModelConfig tiny(const std::string& method) {
+  ModelConfig config;
+  config.vocab = 20;
+  config.d_model = 16;
+  config.layers = 3;
+  config.heads = 2;
+  config.d_ffn = 12;
+  config.init_std = 0.2;
+  config.moe.experts = 4;
+  config.router.method = method;
+  const ResolvedRouter router = resolve(config.router);
+  if (router.traits.has_k) config.router.k = 2;
+  if (router.selector == "lory") {
+    ConfigNode options;
+    options.set("segment_length", ConfigNode(std::int64_t{4}));
+    config.router.parts["lory"] = options;
+  }
+  return config;
+}
+
+DecoderInput input() { return {.tokens = torch::arange(16, at::kLong).view({2, 8})}; }
+
+at::Tensor hidden(Decoder& model) {
+  torch::NoGradGuard no_grad;
+  return model.forward(input(), {}).hidden;
+}
+
+TEST(RoutingMethods, GradientsReachWhatIsTrainedAndNothingElse) {
+  for (const std::string& method : method_registry().names()) {
+    SCOPED_TRACE(method);
+    torch::manual_seed(1);
+    Decoder model(tiny(method));
+    RoutingContext context{.step = 5, .total_steps = 10, .training = true};
+    const DecoderOutput out = model.forward(input(), context);
+    at::Tensor loss = model.logits(out.hidden).square().mean();
+    if (out.auxiliary_loss.defined()) loss = loss + out.auxiliary_loss;
+    loss.backward();
+    bool router_moves = false;
+    for (const auto& parameter : model.named_parameters()) {
+      const at::Tensor& grad = parameter.value().grad();
+      if (!parameter.value().requires_grad()) EXPECT_FALSE(grad.defined()) << parameter.key();
+      if (parameter.key().find(".scorer.") != std::string::npos)
+        router_moves |= grad.defined() && grad.abs().max().item<double>() > 0;
+    }
+    if (method != "dense")
+      EXPECT_EQ(router_moves, resolve(model.config().router).traits.trainable) << method;
+  }
+}
+
+TEST(RoutingMethods, ASavedModelSaysTheSameWhenLoaded) {
+  for (const std::string& method : method_registry().names()) {
+    SCOPED_TRACE(method);
+    torch::manual_seed(1);
+    Decoder model(tiny(method));
+    const at::Tensor before = hidden(model);
+    EXPECT_TRUE(before.equal(hidden(model)));
+    torch::manual_seed(2);
+    Decoder other(tiny(method));
+    load_file_tensors(other, file_tensors(model), "test");
+    EXPECT_TRUE(before.equal(hidden(other)));
+  }
+}
+
+TEST(RoutingMethods, AHypernetworkForAllLayersIsSavedOnce) {
+  const auto networks = [](bool share) {
+    ModelConfig config = tiny("hyperrouter");
+    ConfigNode options;
+    options.set("share", ConfigNode(share));
+    config.router.parts["hypernetwork"] = options;
+    torch::manual_seed(1);
+    Decoder model(config), other(config);
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : file_tensors(model))
+      if (name.find("network.w2") != std::string::npos) names.push_back(name);
+    load_file_tensors(other, file_tensors(model), "test");
+    EXPECT_TRUE(hidden(model).equal(hidden(other)));
+    return names;
+  };
+  EXPECT_EQ(networks(true),
+            (std::vector<std::string>{"model.layers.0.mlp.router.scorer.network.w2"}));
+  EXPECT_EQ(networks(false).size(), 3U);
+}
+
+}  // namespace
+}  // namespace penstock
