@@ -33,6 +33,25 @@ void print_causality(bool causal) {
   if (!causal) fmt::print("  not causal: {}\n", kNotCausal);
 }
 
+/// What is worth knowing of a part or a combination, under default options; "" for nothing.
+std::string properties(const RouterTraits& traits) {
+  std::vector<std::string> words;
+  if (traits.stochastic) words.push_back("draws random numbers");
+  if (traits.noisy) words.push_back("its noise has a known scale");
+  if (traits.foldable) words.push_back("folds into one matrix");
+  if (traits.drops) words.push_back("may refuse a token its expert");
+  if (traits.variable_active) words.push_back("any number of experts per token");
+  if (traits.forward_passes > 1)
+    words.push_back(fmt::format("meant for {} passes over a batch", traits.forward_passes));
+  return words.empty() ? "" : joined(words);
+}
+
+void print_properties(const RouterTraits& traits) {
+  const std::string words = properties(traits);
+  if (!words.empty()) fmt::print("  properties: {}\n", words);
+  print_causality(traits.causal);
+}
+
 template <class Part>
 nlohmann::ordered_json parts_json(const Registry<PartEntry<Part>>& registry) {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
@@ -65,7 +84,7 @@ bool print_part(const char* kind, const std::string& name,
   if (!registry.contains(name)) return false;
   const auto& entry = registry.at(name);
   fmt::print("{} {}\n  {}\n  source: {}\n", kind, name, entry.summary, entry.source);
-  print_causality(entry.traits.causal);
+  print_properties(entry.traits);
   if (!entry.fields.empty()) fmt::print("  options, under [model.router.{}]:\n", name);
   for (const auto& field : entry.fields)
     fmt::print("    {:<16} {:<7} default {:<10} {}{}\n", field.path, field.type,
@@ -78,7 +97,7 @@ void print_method(const std::string& name, const Method& method) {
   fmt::print("method {}\n  {}\n  source: {}\n  scorer: {}   selector: {}   balancers: {}\n", name,
              method.summary, method.source, part(method.scorer), part(method.selector),
              joined(method.balancers));
-  print_causality(causal(name));
+  print_properties(resolve(RouterConfig{.method = name}).traits);
   for (const auto& [part_name, options] : method.options) {
     const std::string text = to_toml(options);
     if (!text.empty()) fmt::print("  [model.router.{}]\n{}", part_name, text);
