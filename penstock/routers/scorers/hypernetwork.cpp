@@ -176,7 +176,7 @@ class Hypernetwork : public Scorer {
   /// The router as it was last generated, anew when a parameter was written or moved. What writes
   /// past libtorch, as the fused optimizer does, writes between training passes, which forget it.
   const FoldedScorer& inference_router() {
-    std::vector<std::pair<const void*, std::uint32_t>> now;
+    std::vector<std::pair<const void*, std::int64_t>> now;
     now.emplace_back(embedding_.data_ptr(), embedding_._version());
     for (const at::Tensor& parameter : network_->parameters())
       now.emplace_back(parameter.data_ptr(), parameter._version());
@@ -193,7 +193,7 @@ class Hypernetwork : public Scorer {
   std::shared_ptr<Network> network_;
   bool shares_ = false;  // the network is the first layer's
   FoldedScorer kept_;
-  std::vector<std::pair<const void*, std::uint32_t>> kept_from_;
+  std::vector<std::pair<const void*, std::int64_t>> kept_from_;
 };
 
 static const RegisterScorer<Hypernetwork, Config> registered{
