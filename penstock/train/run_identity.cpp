@@ -25,12 +25,11 @@ void add_settings(const ConfigNode& node, const std::string& prefix, Settings& o
   }
 }
 
-Settings settings_of_run(Recipe recipe) {
-  recipe.run = {};
-  recipe.name = recipe.description = "";
-  recipe.data.corpus = "";
+Settings settings_of_run(const Recipe& recipe) {
+  Recipe same = result_settings(recipe);
+  same.data.corpus = "";  // a corpus may move; its content is compared by hash
   Settings out;
-  add_settings(written_out(recipe), "", out);
+  add_settings(written_out(same), "", out);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support.h"
+#include "tests/data/sentencepiece_usable.h"
 
 namespace penstock {
 namespace {
@@ -101,6 +102,7 @@ TEST_F(Prepare, HeldOutFilesGoWhereTheyAreSent) {
 }
 
 TEST_F(Prepare, ManifestCountsAndTrainedTokenizer) {
+  if (!testing::sentencepiece_usable()) GTEST_SKIP() << "built with AddressSanitizer";
   auto o = options();
   o.inputs = {{.path = many()}};
   o.tokenizer = "bpe:300";
@@ -164,6 +166,7 @@ TEST_F(Prepare, TakesUpWhatAKilledRunLeftAndNothingElse) {
 }
 
 TEST_F(Prepare, TheTokenizerSeesTrainingTextAlone) {
+  if (!testing::sentencepiece_usable()) GTEST_SKIP() << "built with AddressSanitizer";
   auto o = options();
   o.inputs = {{.path = many()}};
   o.tokenizer = "bpe:300";
@@ -224,6 +227,7 @@ TEST_F(Prepare, SystemNotesEveryDomainThatIsNotThere) {
 }
 
 TEST_F(Prepare, ErrorsSayWhatToDo) {
+  if (!testing::sentencepiece_usable()) GTEST_SKIP() << "built with AddressSanitizer";
   auto o = options();
   const auto fails = [&](std::initializer_list<std::string_view> parts) {
     expect_says(error_of([&] { prepare_corpus(o); }), parts);

@@ -6,6 +6,7 @@
 
 #include "penstock/data/sentencepiece_tokenizer.h"
 #include "support.h"
+#include "tests/data/sentencepiece_usable.h"
 
 namespace penstock {
 namespace {
@@ -124,7 +125,12 @@ TEST(Tokenizers, UnknownSpecsSayWhatIsKnown) {
   EXPECT_NO_THROW(check_tokenizer_spec("unigram:4096"));
 }
 
-class SentencePiece : public ::testing::TestWithParam<const char*> {};
+class SentencePiece : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!testing::sentencepiece_usable()) GTEST_SKIP() << "built with AddressSanitizer";
+  }
+};
 
 TEST_P(SentencePiece, LosesNothing) {
   const std::string text = training_text();

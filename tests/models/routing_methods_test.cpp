@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-ModelConfig tiny(const std::string& method) {
+ModelConfig three_layers(const std::string& method) {
   ModelConfig config;
   config.vocab = 20;
   config.d_model = 16;
@@ -29,32 +29,35 @@ ModelConfig tiny(const std::string& method) {
   return config;
 }
 
-DecoderInput input() { return {.tokens = torch::arange(16, at::kLong).view({2, 8})}; }
+DecoderInput two_rows() { return {.tokens = torch::arange(16, at::kLong).view({2, 8})}; }
 
 at::Tensor hidden(Decoder& model) {
   torch::NoGradGuard no_grad;
-  return model.forward(input(), {}).hidden;
+  return model.forward(two_rows(), {}).hidden;
 }
 
 TEST(RoutingMethods, GradientsReachWhatIsTrainedAndNothingElse) {
   for (const std::string& method : method_registry().names()) {
     SCOPED_TRACE(method);
     torch::manual_seed(1);
-    Decoder model(tiny(method));
+    Decoder model(three_layers(method));
     RoutingContext context{.step = 5, .total_steps = 10, .training = true};
-    const DecoderOutput out = model.forward(input(), context);
+    const DecoderOutput out = model.forward(two_rows(), context);
     at::Tensor loss = model.logits(out.hidden).square().mean();
     if (out.auxiliary_loss.defined()) loss = loss + out.auxiliary_loss;
     loss.backward();
     bool router_moves = false;
     for (const auto& parameter : model.named_parameters()) {
       const at::Tensor& grad = parameter.value().grad();
-      if (!parameter.value().requires_grad()) EXPECT_FALSE(grad.defined()) << parameter.key();
+      if (!parameter.value().requires_grad()) {
+        EXPECT_FALSE(grad.defined()) << parameter.key();
+      }
       if (parameter.key().find(".scorer.") != std::string::npos)
         router_moves |= grad.defined() && grad.abs().max().item<double>() > 0;
     }
-    if (method != "dense")
+    if (method != "dense") {
       EXPECT_EQ(router_moves, resolve(model.config().router).traits.trainable) << method;
+    }
   }
 }
 
@@ -62,11 +65,11 @@ TEST(RoutingMethods, ASavedModelSaysTheSameWhenLoaded) {
   for (const std::string& method : method_registry().names()) {
     SCOPED_TRACE(method);
     torch::manual_seed(1);
-    Decoder model(tiny(method));
+    Decoder model(three_layers(method));
     const at::Tensor before = hidden(model);
     EXPECT_TRUE(before.equal(hidden(model)));
     torch::manual_seed(2);
-    Decoder other(tiny(method));
+    Decoder other(three_layers(method));
     load_file_tensors(other, file_tensors(model), "test");
     EXPECT_TRUE(before.equal(hidden(other)));
   }
@@ -74,7 +77,7 @@ TEST(RoutingMethods, ASavedModelSaysTheSameWhenLoaded) {
 
 TEST(RoutingMethods, AHypernetworkForAllLayersIsSavedOnce) {
   const auto networks = [](bool share) {
-    ModelConfig config = tiny("hyperrouter");
+    ModelConfig config = three_layers("hyperrouter");
     ConfigNode options;
     options.set("share", ConfigNode(share));
     config.router.parts["hypernetwork"] = options;

@@ -77,7 +77,9 @@ TEST(Hypernetwork, HyperfanInGivesLogitsTheVarianceOfTheToken) {
                   draws;
       }
       EXPECT_NEAR(weights * 256, bias ? 0.5 : 1, 0.1) << generate << bias;
-      if (bias) EXPECT_NEAR(biases, 0.5, 0.15) << generate;
+      if (bias) {
+        EXPECT_NEAR(biases, 0.5, 0.15) << generate;
+      }
       EXPECT_NEAR(logits, 1, 0.2) << generate << bias;
     }
 }

@@ -10,7 +10,7 @@
 namespace penstock {
 namespace {
 
-constexpr const char* kRecipe = R"([model]
+constexpr const char* kTinyRecipe = R"([model]
 d_model = 32
 layers = 2
 heads = 4
@@ -22,7 +22,7 @@ method = "remoe"
 lr = 1e-3
 )";
 
-Recipe recipe(const std::vector<std::string>& overrides, const std::string& text = kRecipe) {
+Recipe recipe(const std::vector<std::string>& overrides, const std::string& text = kTinyRecipe) {
   ConfigNode node = parse_toml(text, "r.toml");
   apply_overrides(node, overrides);
   return read_recipe(node);
