@@ -8,6 +8,7 @@
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
 #include "tests/ops/fast_path.h"
+#include "tests/ops/random_shape.h"
 
 namespace penstock {
 namespace {
@@ -142,6 +143,24 @@ TEST(CausalAttention, FastPathOnOddShapes) {
       expect_fast_path("causal_attention", "cpu", f, {qkv, start});
     }
     expect_fast_path("causal_attention", "cpu", attention(c, -c.scale()), {qkv});
+  }
+}
+
+TEST(CausalAttention, FastPathOnRandomShapes) {
+  for (std::uint64_t trial = 0; trial < 30; ++trial) {
+    RandomShape draw(trial);
+    const std::int64_t groups = draw.size(1, 4);
+    const Case c{draw.size(1, 3), draw.size(1, 150), groups * draw.size(1, 6), groups,
+                 2 * draw.size(1, 48)};
+    const Turn turn = draw.coin() ? Turn::kHalves : Turn::kAdjacent;
+    SCOPED_TRACE(concat("trial ", trial, ": B=", c.batch, " T=", c.length, " H=", c.heads,
+                        " G=", c.kv_heads, " hd=", c.hd));
+    const auto f = attention(c, c.scale(), turn);
+    if (draw.coin())
+      expect_fast_path("causal_attention", "cpu", f, {c.qkv()});
+    else
+      expect_fast_path("causal_attention", "cpu", f,
+                       {c.qkv(), borders(c.batch, c.length, draw.size(1, 60))});
   }
 }
 
