@@ -14,9 +14,8 @@ std::string text(const char* word) { return word; }
 
 /// HyperRouter and what it is compared with. Softmax over the kept logits and biases are those of
 /// the authors' code, which the published numbers come from; the paper writes softmax before the
-/// choice
-/// (`topk.softmax = "before"`), under which a router learns at k = 1 too. The course of k is the
-/// paper's, 2 to N, which fits any number of experts; the code's starts at 8 of 16.
+/// choice (`topk.softmax = "before"`), under which a router learns at k = 1 too. The course of k is
+/// the paper's, 2 to N, which fits any number of experts; the code's starts at 8 of 16.
 void add_frozen_and_generated(Registry<Method>& methods) {
   ConfigNode on_schedule = table({{"softmax", text("after")}});
   on_schedule.set("schedule.kind", ConfigNode(text("linear")));

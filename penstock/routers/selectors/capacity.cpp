@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <limits>
 
 namespace penstock {
 
@@ -16,6 +17,11 @@ at::Tensor within_capacity(const at::Tensor& mask, std::int64_t capacity, const 
   at::Tensor place = mask.cumsum(0, at::kLong);  // [T, E], from 1 where mask is true
   if (taken.defined()) place = place + taken;
   return mask.logical_and(place.le(capacity));
+}
+
+at::Tensor softmax_among(const at::Tensor& logits, const at::Tensor& mask) {
+  return logits.masked_fill(mask.logical_not(), -std::numeric_limits<double>::infinity())
+      .softmax(1);
 }
 
 }  // namespace penstock

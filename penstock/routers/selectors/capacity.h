@@ -1,4 +1,4 @@
-// How many tokens an expert takes at most, and who goes without.
+// How many tokens an expert takes at most, who goes without, and the gates of those that asked.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,5 +17,9 @@ std::int64_t expert_capacity(double factor, double k, std::int64_t tokens, std::
 /// @return [T, E] bool.
 at::Tensor within_capacity(const at::Tensor& mask, std::int64_t capacity,
                            const at::Tensor& taken = {});
+
+/// Softmax over each row's entries where `mask` is true, 0 elsewhere.  Gradient: logits.
+/// @param logits [T, E];  @param mask [T, E] bool, at least one true in a row.  @return [T, E].
+at::Tensor softmax_among(const at::Tensor& logits, const at::Tensor& mask);
 
 }  // namespace penstock

@@ -45,8 +45,7 @@ class GShard : public Selector {
         context.training ? config_.capacity : config_.eval_capacity, k_, tokens, experts);
     const at::Tensor first = ops::top_mask(logits.detach(), 1);
     const at::Tensor both = ops::top_mask(logits.detach(), static_cast<std::int64_t>(k_));
-    const at::Tensor gates =
-        logits.masked_fill(both.logical_not(), -std::numeric_limits<double>::infinity()).softmax(1);
+    const at::Tensor gates = softmax_among(logits, both);
     at::Tensor second = both.logical_and(first.logical_not());
     if (k_ == 2 && (context.training || config_.random_eval))
       second =

@@ -50,10 +50,7 @@ class TopKCapacity : public Selector {
         asked, expert_capacity(context.training ? config_.capacity : config_.eval_capacity, k_,
                                logits.size(0), logits.size(1)));
     const at::Tensor gates =
-        config_.softmax == "after"
-            ? logits.masked_fill(asked.logical_not(), -std::numeric_limits<double>::infinity())
-                  .softmax(1)
-            : logits.softmax(1);
+        config_.softmax == "after" ? softmax_among(logits, asked) : logits.softmax(1);
     Plan plan = make_plan(gates, kept);
     plan.demand = asked.sum(0).cpu();
     plan.overflow = plan.demand.sum().item<std::int64_t>() - plan.assignments();
