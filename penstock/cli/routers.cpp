@@ -98,10 +98,11 @@ void print_method(const std::string& name, const Method& method) {
              method.summary, method.source, part(method.scorer), part(method.selector),
              joined(method.balancers));
   print_properties(resolve(RouterConfig{.method = name}).traits);
-  for (const auto& [part_name, options] : method.options) {
-    const std::string text = to_toml(options);
-    if (!text.empty()) fmt::print("  [model.router.{}]\n{}", part_name, text);
-  }
+  // As a recipe would have it, tables within the parts' tables named in full.
+  ConfigNode recipe;
+  for (const auto& [part_name, options] : method.options)
+    if (!options.table().empty()) recipe.set("model.router." + part_name, options);
+  fmt::print("{}", to_toml(recipe));
 }
 
 void print_markdown() {

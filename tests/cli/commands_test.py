@@ -107,6 +107,7 @@ def check_outputs(shell, source):
         shell.expect("eval", key in scores, key)
     routers = json.loads(shell.ok("routers", "--json"))
     shell.expect("routers", {"dense", "topk", "remoe", "hash"} <= set(routers["methods"]))
+    shell.expect("routers", "[model.router.topk.schedule]" in shell.ok("routers", "hyperrouter"))
     check_bench(shell)
     for command in ("data prepare", "train", "eval", "info", "study", "report", "routers", "bench machine",
                     "bench step", "bench layer"):
