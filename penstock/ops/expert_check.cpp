@@ -81,6 +81,8 @@ void check_expert_problem(const ExpertProblem& p) {
     PENSTOCK_CHECK(tensor->defined(), "[expert_ffn] an argument is missing");
   check_shapes(p);
   check_types(p);
+  PENSTOCK_CHECK(p.dropout >= 0 && p.dropout < 1, "[expert_ffn] dropout ", p.dropout,
+                 " must be at least 0 and below 1");
   check_ascending(p.offsets, p.assignments(), "offsets");
   if (p.hidden.device().is_cpu()) check_tokens(p);
 }

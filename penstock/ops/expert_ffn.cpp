@@ -31,7 +31,7 @@ using at::Tensor;
 using OptionalTensor = c10::optional<Tensor>;
 using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                          const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&,
-                         const OptionalTensor&, c10::string_view, bool);
+                         const OptionalTensor&, c10::string_view, bool, double, std::int64_t);
 
 const Implementations<ExpertOutput(const ExpertProblem&, bool)>& forward_list() {
   static const Implementations<ExpertOutput(const ExpertProblem&, bool)> list(
@@ -64,7 +64,8 @@ Tensor value(const OptionalTensor& tensor) { return tensor ? *tensor : Tensor();
 ExpertProblem checked(const Tensor& hidden, const Tensor& weight, const Tensor& token,
                       const Tensor& offsets, const Tensor& by_token, const Tensor& token_offsets,
                       const Tensor& w_in, const Tensor& w_out, const OptionalTensor& b_in,
-                      const OptionalTensor& b_out, c10::string_view activation) {
+                      const OptionalTensor& b_out, c10::string_view activation, double dropout,
+                      std::int64_t dropout_seed) {
   ExpertProblem problem{hidden,
                         weight,
                         token,
@@ -75,7 +76,9 @@ ExpertProblem checked(const Tensor& hidden, const Tensor& weight, const Tensor& 
                         w_out,
                         value(b_in),
                         value(b_out),
-                        parse_activation(std::string(activation.data(), activation.size()))};
+                        parse_activation(std::string(activation.data(), activation.size())),
+                        dropout,
+                        dropout_seed};
   check_expert_problem(problem);
   return problem;
 }
@@ -83,10 +86,11 @@ ExpertProblem checked(const Tensor& hidden, const Tensor& weight, const Tensor& 
 Tensor forward_kernel(const Tensor& hidden, const Tensor& weight, const Tensor& token,
                       const Tensor& offsets, const Tensor& by_token, const Tensor& token_offsets,
                       const Tensor& w_in, const Tensor& w_out, const OptionalTensor& b_in,
-                      const OptionalTensor& b_out, c10::string_view activation, bool) {
+                      const OptionalTensor& b_out, c10::string_view activation, bool,
+                      double dropout, std::int64_t dropout_seed) {
   return forward_list()
       .run(checked(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out, b_in,
-                   b_out, activation),
+                   b_out, activation, dropout, dropout_seed),
            false)
       .output;
 }
@@ -97,13 +101,16 @@ class ExpertFunction : public torch::autograd::Function<ExpertFunction> {
                         const Tensor& weight, const Tensor& token, const Tensor& offsets,
                         const Tensor& by_token, const Tensor& token_offsets, const Tensor& w_in,
                         const Tensor& w_out, const OptionalTensor& b_in,
-                        const OptionalTensor& b_out, const std::string& activation,
-                        bool recompute) {
+                        const OptionalTensor& b_out, const std::string& activation, bool recompute,
+                        double dropout, std::int64_t dropout_seed) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const ExpertProblem problem = checked(hidden, weight, token, offsets, by_token, token_offsets,
-                                          w_in, w_out, b_in, b_out, activation);
+    const ExpertProblem problem =
+        checked(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out, b_in, b_out,
+                activation, dropout, dropout_seed);
     const ExpertOutput result = forward_list().run(problem, !recompute);
     context->saved_data["activation"] = activation;
+    context->saved_data["dropout"] = dropout;
+    context->saved_data["dropout_seed"] = dropout_seed;
     context->save_for_backward({hidden, weight, token, offsets, by_token, token_offsets, w_in,
                                 w_out, value(b_in), value(b_out), result.kept});
     return result.output;
@@ -122,25 +129,28 @@ class ExpertFunction : public torch::autograd::Function<ExpertFunction> {
                                 saved[7],
                                 saved[8],
                                 saved[9],
-                                parse_activation(context->saved_data["activation"].toStringRef())};
+                                parse_activation(context->saved_data["activation"].toStringRef()),
+                                context->saved_data["dropout"].toDouble(),
+                                context->saved_data["dropout_seed"].toInt()};
     const ExpertGradient gradient = backward_list().run(grads[0], problem, saved[10]);
     const Tensor none;
-    return {gradient.hidden, gradient.weight, none,          none,           none, none,
-            gradient.w_in,   gradient.w_out,  gradient.b_in, gradient.b_out, none, none};
+    return {gradient.hidden, gradient.weight, none,           none, none, none, gradient.w_in,
+            gradient.w_out,  gradient.b_in,   gradient.b_out, none, none, none, none};
   }
 };
 
 Tensor autograd_kernel(const Tensor& hidden, const Tensor& weight, const Tensor& token,
                        const Tensor& offsets, const Tensor& by_token, const Tensor& token_offsets,
                        const Tensor& w_in, const Tensor& w_out, const OptionalTensor& b_in,
-                       const OptionalTensor& b_out, c10::string_view activation, bool recompute) {
+                       const OptionalTensor& b_out, c10::string_view activation, bool recompute,
+                       double dropout, std::int64_t dropout_seed) {
   if (needs_gradient(hidden, weight, w_in, w_out, value(b_in), value(b_out)))
-    return ExpertFunction::apply(hidden, weight, token, offsets, by_token, token_offsets, w_in,
-                                 w_out, b_in, b_out,
-                                 std::string(activation.data(), activation.size()), recompute);
+    return ExpertFunction::apply(
+        hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out, b_in, b_out,
+        std::string(activation.data(), activation.size()), recompute, dropout, dropout_seed);
   const at::AutoDispatchBelowADInplaceOrView below;
   return forward_kernel(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out, b_in,
-                        b_out, activation, recompute);
+                        b_out, activation, recompute, dropout, dropout_seed);
 }
 
 }  // namespace
@@ -151,7 +161,8 @@ Tensor expert_ffn(const Tensor& hidden, const Tensor& weight, const Tensor& toke
   static const auto handle = dispatcher_handle<Signature>("expert_ffn");
   return handle.call(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out,
                      to_dispatcher(options.b_in), to_dispatcher(options.b_out),
-                     options.activation == Activation::relu ? "relu" : "swiglu", options.recompute);
+                     options.activation == Activation::relu ? "relu" : "swiglu", options.recompute,
+                     options.dropout, options.dropout_seed);
 }
 
 }  // namespace penstock::ops

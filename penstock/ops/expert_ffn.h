@@ -18,6 +18,8 @@ struct ExpertProblem {
   at::Tensor w_in, w_out;              ///< [E, m·f, d] (m = 2 when gated), [E, d, f]
   at::Tensor b_in, b_out;              ///< [E, m·f] and [E, d], or undefined
   Activation activation = Activation::swiglu;
+  double dropout = 0;  ///< of act(..), rows by assignment (see dropout.h)
+  std::int64_t dropout_seed = 0;
 
   std::int64_t tokens() const { return hidden.size(0); }
   std::int64_t width() const { return hidden.size(1); }       ///< d
@@ -44,7 +46,7 @@ struct ExpertGradient {
 namespace reference {
 ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep);
 /// d_output [T, d]. Computes what `kept` lacks again. The weight's gradient is
-/// ⟨act(in), w_outᵀ·d_output⟩ + ⟨b_out, d_output⟩: no output row is kept.
+/// ⟨drop(act(in)), w_outᵀ·d_output⟩ + ⟨b_out, d_output⟩: no output row is kept.
 ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProblem& problem,
                                    const at::Tensor& kept);
 }  // namespace reference

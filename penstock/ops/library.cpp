@@ -9,6 +9,10 @@ TORCH_LIBRARY(penstock, m) {
   m.def(
       "causal_attention(Tensor qkv, int heads, int kv_heads, float scale, Tensor? rotation=None, "
       "bool rope_adjacent=False, Tensor? start=None) -> Tensor");
+  m.def(
+      "relative_attention(Tensor q, Tensor kv, Tensor r, Tensor u, Tensor v, float scale) -> "
+      "Tensor");
+  m.def("dropout(Tensor x, float p, int seed) -> Tensor");
   m.def("swiglu(Tensor x) -> Tensor");
   m.def(
       "linear_cross_entropy(Tensor hidden, Tensor w, Tensor targets, int logits_bytes=33554432) -> "
@@ -27,7 +31,8 @@ TORCH_LIBRARY(penstock, m) {
   m.def(
       "expert_ffn(Tensor hidden, Tensor weight, Tensor token, Tensor offsets, Tensor by_token, "
       "Tensor token_offsets, Tensor w_in, Tensor w_out, Tensor? b_in=None, Tensor? b_out=None, "
-      "str activation='swiglu', bool recompute=False) -> Tensor");
+      "str activation='swiglu', bool recompute=False, float dropout=0.0, int dropout_seed=0) -> "
+      "Tensor");
   m.def(
       "adamw_step(Tensor(a!)[] weights, Tensor[] grads, Tensor(b!)[] m, Tensor(c!)[] v, "
       "float[] decay, float lr, float beta1, float beta2, float eps, float grad_scale, int step) "

@@ -48,6 +48,22 @@ at::Tensor causal_attention(const at::Tensor& qkv, std::int64_t heads, std::int6
 at::Tensor rotation_table(std::int64_t length, std::int64_t head_dim, double base,
                           const at::TensorOptions& options = {});
 
+/// Softmax attention with relative positions over a segment and the memory before it: row t stands
+/// at position M + t of K = M + T, and reads positions 0 .. M + t.
+///   y_t = Σ_j softmax_j(((q_t + u)·k_j + (q_t + v)·r_{M+t−j}) · scale) value_j,   j ≤ M + t
+/// @param q  [B, T, H·hd] f32|f64
+/// @param kv [B, K, 2·H·hd], K ≥ T: H key heads, then H value heads
+/// @param r  [K, H·hd]: row δ is the projected position of distance δ
+/// @param u, v [H, hd].  @return [B, T, H·hd].  Gradient: q, kv, r, u, v.
+/// Source: Transformer-XL, arXiv:1901.02860, §3.3 and Appendix B.
+at::Tensor relative_attention(const at::Tensor& q, const at::Tensor& kv, const at::Tensor& r,
+                              const at::Tensor& u, const at::Tensor& v, double scale);
+
+/// Dropout whose mask is a pure function of the seed and of where an element lies, so that nothing
+/// is kept and any number of threads draws the same.  y = x ⊙ keep / (1 − p)
+/// @param x [..., n] f32|f64, taken as rows of n;  @param p in [0, 1).  Gradient: x.
+at::Tensor dropout(const at::Tensor& x, double p, std::int64_t seed);
+
 /// Gated unit of a fused projection.  y = silu(x[..., :f]) · x[..., f:]
 /// @param x [..., 2f].  @return [..., f].  Gradient: x.
 at::Tensor swiglu(const at::Tensor& x);
@@ -117,11 +133,15 @@ struct ExpertOptions {
   /// Keeps nothing of size A·f for the backward pass, which computes it again from hidden: the same
   /// bits, for a third more products.
   bool recompute = false;
+  /// Dropout of act(..): element j of assignment a is dropped where ops::dropout of an [A, f]
+  /// tensor would drop (a, j).
+  double dropout = 0;
+  std::int64_t dropout_seed = 0;
 };
 
 /// The experts' feed-forward over a plan, gather and weighted scatter included.
 ///   y_t = Σ_{a : token_a = t} weight_a · FFN_{expert_a}(hidden_t),
-///   FFN_e(h) = w_out[e] · act(w_in[e] · h + b_in[e]) + b_out[e]
+///   FFN_e(h) = w_out[e] · drop(act(w_in[e] · h + b_in[e])) + b_out[e]
 /// @param hidden        [T, d] f32|f64
 /// @param weight        [A];  @param token [A] i64;  @param offsets [E+1] i64 CPU
 /// @param by_token      [A] i64;  @param token_offsets [T+1] i64 (see Plan)

@@ -25,6 +25,7 @@ struct Case {
   at::Tensor b_in, b_out;                  // f64, or undefined
   Activation activation = Activation::swiglu;
   bool recompute = false;
+  double dropout = 0;
 };
 
 struct Results {
@@ -53,6 +54,11 @@ Case with_relu(Case c) {
   return c;
 }
 
+Case with_dropout(Case c) {
+  c.dropout = 0.3;
+  return c;
+}
+
 at::Tensor call(const Case& c) {
   const auto optional = [](const at::Tensor& tensor) {
     return tensor.defined() ? std::optional(tensor) : std::nullopt;
@@ -62,7 +68,9 @@ at::Tensor call(const Case& c) {
                     {.b_in = optional(c.b_in),
                      .b_out = optional(c.b_out),
                      .activation = c.activation,
-                     .recompute = c.recompute});
+                     .recompute = c.recompute,
+                     .dropout = c.dropout,
+                     .dropout_seed = 77});
 }
 
 /// Output and gradients; the f32 run computes from the same (f32-representable) values.
@@ -72,7 +80,7 @@ Results run(const Case& c, at::ScalarType type) {
     return tensor.to(torch::kFloat).to(type).set_requires_grad(true);
   };
   const Case leaves{c.plan,       leaf(c.hidden), leaf(c.weight), leaf(c.w_in), leaf(c.w_out),
-                    leaf(c.b_in), leaf(c.b_out),  c.activation,   c.recompute};
+                    leaf(c.b_in), leaf(c.b_out),  c.activation,   c.recompute,  c.dropout};
   const at::Tensor y = call(leaves);
   const at::Tensor probe = torch::linspace(-1, 1, y.numel()).cos().to(type).view(y.sizes());
   (y * probe).sum().backward();
@@ -159,6 +167,37 @@ TEST(ExpertFfn, ReluGradientsMatchFiniteDifferences) {
   EXPECT_LT(report.error, 1e-8) << report.where;
 }
 
+TEST(ExpertFfn, DropoutGradientsMatchFiniteDifferences) {
+  const Case c = with_dropout(with_relu(make_case(random_plan(6, 4, 0.5), 6, 4, 3, 5)));
+  const auto report = testing::check_gradients(
+      [&](const std::vector<at::Tensor>& in) {
+        return call({c.plan, in[0], in[1], in[2], in[3], in[4], in[5], c.activation, false,
+                     c.dropout})
+            .tanh();
+      },
+      {c.hidden, c.weight, c.w_in, c.w_out, c.b_in, c.b_out});
+  EXPECT_LT(report.error, 1e-8) << report.where;
+}
+
+TEST(ExpertFfn, DropoutIsTheOperatorsOnTheActivationsOfEachAssignment) {
+  const std::int64_t tokens = 150, f = 200;
+  const auto plan = make_test_plan(tokens, 2, [](std::int64_t, std::int64_t) { return true; });
+  const Case c = with_dropout(with_relu(make_case(plan, tokens, 2, 24, f)));
+  at::Tensor activations =
+      torch::cat({torch::addmm(c.b_in[0], c.hidden, c.w_in[0].t()),
+                  torch::addmm(c.b_in[1], c.hidden, c.w_in[1].t())},
+                 0)
+          .relu();  // [2T, f]: the first expert's assignments, then the second's
+  activations = ops::dropout(activations, c.dropout, 77);
+  const at::Tensor rows =
+      torch::cat({torch::addmm(c.b_out[0], activations.narrow(0, 0, tokens), c.w_out[0].t()),
+                  torch::addmm(c.b_out[1], activations.narrow(0, tokens, tokens), c.w_out[1].t())},
+                 0) *
+      c.weight.unsqueeze(1);
+  const at::Tensor expected = rows.narrow(0, 0, tokens) + rows.narrow(0, tokens, tokens);
+  EXPECT_LT((call(c) - expected).abs().max().item<double>(), 1e-12);
+}
+
 struct Shape {
   const char* name;
   std::int64_t tokens, experts, d, f;
@@ -174,7 +213,7 @@ void expect_fast_path_as_in_f64(const Shape& s, double tolerance = 4e-6) {
                         return e == static_cast<std::int64_t>(-s.chance) - 1;
                       });
   const Case gated = make_case(plan, s.tokens, s.experts, s.d, s.f);
-  for (const Case& c : {gated, with_relu(gated)}) {
+  for (const Case& c : {gated, with_relu(gated), with_dropout(with_relu(gated))}) {
     reset_dispatch_counts();
     const Results fast = run(c, torch::kFloat);
     const auto counts = dispatch_counts();

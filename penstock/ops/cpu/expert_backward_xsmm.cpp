@@ -11,6 +11,7 @@
 
 #include <omp.h>
 
+#include "penstock/ops/cpu/dropout_tile.h"
 #include "penstock/ops/cpu/expert_combine.h"
 #include "penstock/ops/cpu/expert_inputs.h"
 
@@ -36,6 +37,7 @@ struct Backward {
   const Operands& in;
   const ExpertProducts& products;
   Activation activation;
+  cpu::TileDropout dropout;
   const float *d_output, *kept;  ///< [T, d]; null: compute again
   Gradients d;
   float *row_gradients, *row_gates;  ///< partial [P, d] and [P] of the group
@@ -131,8 +133,10 @@ struct Backward {
     float gates[kBlock] = {};
     std::copy_n(in.weight + block.begin, block.rows, s.weight);
     std::fill_n(s.weight + block.rows, w - block.rows, 0.0f);
+    if (dropout.drops()) dropout.apply({columns, w}, block.begin, j, w, s.p);
     cpu::activation_backward(activation, {columns, w}, inputs, s.p, s.weight, kBackwardRows,
                              s.d_in + at, s.h + at, gates);
+    if (dropout.drops()) dropout.apply({columns, w}, block.begin, j, kBackwardRows, s.h + at);
     float* row_gate = row_gates + partial_row(task, block);
     for (std::int64_t r = 0; r < block.rows; ++r) row_gate[r] += gates[r];
     for (std::int64_t i = 0; i < in.inputs; ++i) {
@@ -227,6 +231,7 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
   Backward backward{.in = in,
                     .products = products,
                     .activation = problem.activation,
+                    .dropout = {{.p = problem.dropout, .seed = problem.dropout_seed}},
                     .d_output = dy.data_ptr<float>(),
                     .kept = data_or_null(kept),
                     .d = {.w_in = result.w_in.data_ptr<float>(),

@@ -9,6 +9,7 @@
 #include <ATen/ATen.h>
 #include <omp.h>
 
+#include "penstock/ops/cpu/dropout_tile.h"
 #include "penstock/ops/cpu/expert_combine.h"
 #include "penstock/ops/cpu/expert_inputs.h"
 
@@ -19,6 +20,7 @@ struct Forward {
   const Operands& in;
   const ExpertProducts& products;
   Activation activation;
+  cpu::TileDropout dropout;
   float* kept;    ///< of all blocks, or null
   float* output;  ///< [T, d]
   float* rows;    ///< [rows of the group, d], unweighted; those of tokens with one expert unused
@@ -47,6 +49,7 @@ struct Forward {
         float* inputs = kept ? kept + kept_offset(in, blocks[b], p) : tile;
         panel_inputs(in, products, task.expert, p, w, x + b * d * kBlock, inputs);
         cpu::activation_forward(activation, {columns, w}, inputs, h);
+        if (dropout.drops()) dropout.apply({columns, w}, blocks[b].begin, p * kPanel, w, h);
         (*products.at(columns, w).down[p > task.panel_begin])(in.out(task.expert) + p * kPanel, h,
                                                               y + b * d * kBlock);
       }
@@ -91,6 +94,7 @@ ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep) {
   Forward forward{.in = in,
                   .products = products,
                   .activation = problem.activation,
+                  .dropout = {{.p = problem.dropout, .seed = problem.dropout_seed}},
                   .kept = keep ? result.kept.data_ptr<float>() : nullptr,
                   .output = result.output.data_ptr<float>(),
                   .rows = rows.data_ptr<float>()};

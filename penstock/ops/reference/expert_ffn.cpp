@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include "penstock/ops/dropout.h"
+
 namespace penstock::ops::reference {
 namespace {
 
@@ -32,6 +34,16 @@ at::Tensor activate(const ExpertProblem& problem, const at::Tensor& in) {
   return at::silu(in.narrow(1, 0, f)) * in.narrow(1, f, f);
 }
 
+/// What dropout multiplies an expert's activations [n, f] by; undefined without dropout.
+at::Tensor mask_of(const ExpertProblem& problem, Rows rows) {
+  if (problem.dropout == 0) return {};
+  return dropout_mask({.p = problem.dropout, .seed = problem.dropout_seed}, rows.begin, rows.count,
+                      problem.inner(), problem.hidden.options());
+}
+at::Tensor masked(const at::Tensor& x, const at::Tensor& mask) {
+  return mask.defined() ? x * mask : x;
+}
+
 /// Gradient of the inputs from that of the activation.
 at::Tensor activate_backward(const ExpertProblem& problem, const at::Tensor& in,
                              const at::Tensor& dh) {
@@ -52,7 +64,8 @@ ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep) {
     const auto [begin, count] = rows_of(problem, e);
     if (count == 0) continue;
     const at::Tensor in = inputs_of(problem, e, x.narrow(0, begin, count));
-    const at::Tensor out = at::mm(activate(problem, in), problem.w_out[e].t());
+    const at::Tensor h = masked(activate(problem, in), mask_of(problem, {begin, count}));
+    const at::Tensor out = at::mm(h, problem.w_out[e].t());
     kept.narrow(0, begin, count).copy_(in);
     y.narrow(0, begin, count).copy_(problem.b_out.defined() ? out + problem.b_out[e] : out);
   }
@@ -80,12 +93,13 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
     const at::Tensor xe = x.narrow(0, begin, count), dye = dy.narrow(0, begin, count);
     const at::Tensor weight = problem.weight.narrow(0, begin, count).unsqueeze(1);  // [n, 1]
     const at::Tensor in = usable ? kept.narrow(0, begin, count) : inputs_of(problem, e, xe);
-    const at::Tensor h = activate(problem, in);
+    const at::Tensor mask = mask_of(problem, {begin, count});
+    const at::Tensor h = masked(activate(problem, in), mask);
     const at::Tensor p = at::mm(dye, problem.w_out[e]);  // [n, f]
     at::Tensor gate = (h * p).sum(1);
     if (problem.b_out.defined()) gate = gate + at::mv(dye, problem.b_out[e]);
     gradient.weight.narrow(0, begin, count).copy_(gate);
-    const at::Tensor d_in = activate_backward(problem, in, p * weight);  // [n, m·f]
+    const at::Tensor d_in = activate_backward(problem, in, masked(p * weight, mask));  // [n, m·f]
     gradient.w_out[e].copy_(at::mm((dye * weight).t(), h));
     gradient.w_in[e].copy_(at::mm(d_in.t(), xe));
     if (problem.b_in.defined()) gradient.b_in[e].copy_(d_in.sum(0));

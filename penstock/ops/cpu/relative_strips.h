@@ -1,0 +1,130 @@
+// What relative attention's forward and backward share: blocks of query rows, their strips of
+// scores, the packed operands of a head, and the products of every shape that occurs.
+//
+// A strip holds the scores of a block against all keys that its last row reads, row-major, with
+// kRows floats of margin before each row. Row p of the block stands one position further than row
+// p − 1; so what (q + v)·r gives by distance belongs one column further right in each row. Written
+// with a row stride that is longer by one, the product lands where it belongs: the shift of the
+// paper's Appendix B costs nothing. What falls before key 0 lands in the margin. Read back with the
+// same stride, a gradient by key is one by distance, where the margin is zero.
+//
+// Distances are packed backwards: column c stands for distance K − 1 − c.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "penstock/ops/cpu/tile_product.h"
+#include "penstock/ops/relative_attention.h"
+
+namespace penstock::ops::cpu::relative {
+
+constexpr std::int64_t kRows = 64;     ///< of a full block, and the margin of a strip's row
+constexpr std::int64_t kColumns = 64;  ///< of a product
+constexpr std::int64_t kStep = 16;     ///< what a strip's columns are rounded to
+
+constexpr std::int64_t round_up(std::int64_t n) { return (n + kStep - 1) / kStep * kStep; }
+
+struct Shape {
+  explicit Shape(const RelativeProblem& problem);
+  std::int64_t batch, length, keys, heads, hd;
+  std::int64_t memory() const { return keys - length; }
+  std::int64_t width() const { return heads * hd; }
+  std::int64_t padded_keys() const { return round_up(keys); }
+  std::int64_t distances() const { return keys + kStep; }  ///< padded: a block's may begin anywhere
+  std::int64_t stride() const { return kRows + padded_keys(); }
+  std::int64_t strip() const { return kRows * stride(); }
+  /// Parts of the batch whose gradients of r, u and v are summed apart: the same for any number of
+  /// threads.
+  std::int64_t parts() const { return std::min<std::int64_t>(batch, 4); }
+};
+
+/// Query rows [first, first + rows).
+struct Block {
+  Block(const Shape& shape, std::int64_t begin)
+      : first(begin),
+        rows(std::min(kRows, shape.length - begin)),
+        columns(round_up(shape.memory() + begin + rows)),
+        distance(shape.length - begin - rows),
+        before(shape.memory() + begin) {}
+  std::int64_t first, rows;
+  std::int64_t columns;   ///< of the strip: keys that the last row reads, rounded up
+  std::int64_t distance;  ///< packed column of the farthest distance
+  std::int64_t before;    ///< row p reads keys [0, before + p]
+  std::int64_t reads(std::int64_t p) const { return before + p + 1; }
+};
+
+/// Calls body(column, count) for a block's columns, kColumns at a time.
+template <class Body>
+void each_chunk(const Block& block, const Body& body) {
+  for (std::int64_t c = 0; c < block.columns; c += kColumns)
+    body(c, std::min(kColumns, block.columns - c));
+}
+
+/// Where a strip's key 0 is, and where the packed distance `block.distance` belongs (row stride
+/// longer by one).
+inline float* by_key(float* strip) { return strip + kRows; }
+inline float* by_distance(const Block& block, float* strip) {
+  return strip + kRows - block.rows + 1;
+}
+
+/// One product for full and last blocks and every width of a chunk.
+class ChunkProducts {
+ public:
+  /// `product(rows, columns)` gives the product's shape.
+  template <class Product>
+  ChunkProducts(const Shape& shape, const Product& product) : last_(shape.length % kRows) {
+    for (const std::int64_t rows : {shape.length >= kRows ? kRows : 0, last_})
+      for (std::int64_t columns = kStep; rows > 0 && columns <= kColumns; columns += kStep)
+        products_[rows == kRows][columns / kStep - 1].emplace(product(rows, columns));
+  }
+  const TileProduct& at(std::int64_t rows, std::int64_t columns) const {
+    return *products_[rows == kRows][columns / kStep - 1];
+  }
+
+ private:
+  std::int64_t last_;
+  std::array<std::array<std::optional<TileProduct>, kColumns / kStep>, 2> products_;
+};
+
+/// strip = a·b by key, or += by distance; a [rows, hd], b [hd, columns] with `b_stride`.
+ChunkProducts strip_products(const Shape& shape, std::int64_t b_stride, bool distances);
+/// out [rows, hd] += strip·b, by key or by distance; b [columns, hd].
+ChunkProducts row_products(const Shape& shape, bool distances);
+/// out [columns, hd] += stripᵀ·b, by key or by distance; b [rows, hd].
+ChunkProducts column_products(const Shape& shape, bool distances);
+
+/// r of all heads, backwards: `rows` [H, distances, hd] and `columns` [H, hd, distances], padded
+/// with zeros.
+struct PackedDistances {
+  PackedDistances(const Shape& shape, const at::Tensor& r, bool with_rows);
+  at::Tensor rows, columns;
+};
+
+/// x [K, hd] with a stride -> rows [padded, hd] and columns [hd, padded], zeros after K; either may
+/// be null. `scratch` [padded, hd] serves where rows is null.
+void pack_keys(const Shape& shape, const float* x, std::int64_t stride, float* rows, float* columns,
+               float* scratch);
+
+/// near = q + u, far = q + v, [rows, hd].
+void add_biases(std::int64_t rows, std::int64_t hd, const float* q, std::int64_t stride,
+                const float* u, const float* v, float* near, float* far);
+
+/// Scores become 2^.. weights: x[j] ← exp(scale·x[j] − most) for j < count, 0 up to `columns`.
+/// @return their sum;  `logsumexp` gets log of Σ exp(scale·x).
+float softmax_row(std::int64_t count, std::int64_t columns, float scale, float* x,
+                  float* logsumexp);
+
+/// With p = exp(scale·x − logsumexp):  x ← p,  dp ← p·(dp − inner)·scale, for j < count; both 0 up
+/// to `columns`.
+void slope_row(std::int64_t count, std::int64_t columns, float scale, float logsumexp, float inner,
+               float* x, float* dp);
+
+/// sums [hd] += Σ over rows of x [rows, hd].
+void add_rows(std::int64_t rows, std::int64_t hd, const float* x, float* sums);
+
+}  // namespace penstock::ops::cpu::relative
