@@ -63,6 +63,7 @@ Batch Batch::slice(std::int64_t first, std::int64_t count) const {
   };
   return {.sequences = count,
           .length = length,
+          .fresh = fresh,
           .inputs = rows(inputs),
           .targets = rows(targets),
           .starts = rows(starts),
@@ -72,7 +73,8 @@ Batch Batch::slice(std::int64_t first, std::int64_t count) const {
 Sampling parse_sampling(const std::string& name) {
   if (name == "shuffled") return Sampling::kShuffled;
   if (name == "random") return Sampling::kRandom;
-  fail("unknown sampling '", name, "'; use shuffled or random");
+  if (name == "streams") return Sampling::kStreams;
+  fail("unknown sampling '", name, "'; use shuffled, random or streams");
 }
 
 TrainingBatches::TrainingBatches(Corpus corpus, const TrainingOptions& options)
@@ -82,6 +84,14 @@ TrainingBatches::TrainingBatches(Corpus corpus, const TrainingOptions& options)
                  "' has ", range_.tokens, " tokens, too few for sequences of ",
                  options_.sequence_length, "; prepare more text or shorten train.sequence_length");
   windows_ = (range_.tokens - 1) / options_.sequence_length;
+  if (options_.sampling != Sampling::kStreams) return;
+  // Streams of equal length; what is left over, at most a window each, is not read.
+  windows_ = (range_.tokens - 1) / options_.batch_sequences / options_.sequence_length *
+             options_.batch_sequences;
+  PENSTOCK_CHECK(windows_ > 0, "the train split of '", corpus_.path(), "' has ", range_.tokens,
+                 " tokens, too few for ", options_.batch_sequences, " streams of windows of ",
+                 options_.sequence_length,
+                 "; prepare more text or lower train.batch_sequences or train.sequence_length");
 }
 
 std::int64_t TrainingBatches::offset(std::int64_t sequence) const {
@@ -91,6 +101,12 @@ std::int64_t TrainingBatches::offset(std::int64_t sequence) const {
     const auto starts = static_cast<std::uint64_t>(range_.tokens - options_.sequence_length);
     const auto bits = random_bits(options_.seed, kOffsetStream, index);
     return range_.begin + static_cast<std::int64_t>(random_below(bits, starts));
+  }
+  if (options_.sampling == Sampling::kStreams) {
+    const std::int64_t rows = options_.batch_sequences, row = sequence % rows;
+    const std::int64_t stream = (range_.tokens - 1) / rows;
+    return range_.begin + row * stream +
+           sequence / rows % (windows_ / rows) * options_.sequence_length;
   }
   const auto windows = static_cast<std::uint64_t>(windows_);
   const Permutation order(windows, options_.seed, kEpochStream + index / windows);
@@ -107,6 +123,8 @@ Batch TrainingBatches::batch(std::int64_t step, std::int64_t first_sequence,
   PENSTOCK_ASSERT(step >= 0 && first_sequence >= 0 && sequences >= 0 &&
                   first_sequence + sequences <= options_.batch_sequences);
   Batch out = empty_batch(sequences, options_.sequence_length, options_.isolate_documents);
+  if (options_.sampling == Sampling::kStreams)
+    out.fresh = step % (windows_ / options_.batch_sequences) == 0;
   for (std::int64_t i = 0; i < sequences; ++i)
     append_window(corpus_.file(), offset(step * options_.batch_sequences + first_sequence + i),
                   options_.isolate_documents, out);
@@ -151,6 +169,39 @@ Batch EvaluationWindows::batch(std::int64_t index) const {
         static_cast<std::int64_t>(static_cast<__int128>(i) * split_windows_ / windows_);
     append_window(corpus_.file(), range_.begin + window * options_.sequence_length, isolate, out);
   }
+  return out;
+}
+
+EvaluationStreams::EvaluationStreams(Corpus corpus, Split split, const StreamOptions& options)
+    : corpus_(std::move(corpus)), options_(options), range_(corpus_.file().range(split)) {
+  check_sizes(options_.sequence_length, options_.batch_sequences);
+  PENSTOCK_CHECK(options_.streams > 0 && range_.tokens > options_.streams, "the ",
+                 split_name(split), " split of '", corpus_.path(), "' has ", range_.tokens,
+                 " tokens, too few for ", options_.streams,
+                 " streams; ask for fewer, or prepare the corpus with a larger share for it "
+                 "(--split)");
+  length_ = scored_ = (range_.tokens - 1) / options_.streams;
+  if (options_.max_tokens > 0)
+    scored_ = std::clamp<std::int64_t>(options_.max_tokens / options_.streams, 1, length_);
+}
+
+std::int64_t EvaluationStreams::windows() const {
+  return (scored_ + options_.sequence_length - 1) / options_.sequence_length;
+}
+
+std::int64_t EvaluationStreams::batches() const {
+  return (options_.streams + options_.batch_sequences - 1) / options_.batch_sequences * windows();
+}
+
+Batch EvaluationStreams::batch(std::int64_t index) const {
+  PENSTOCK_ASSERT(index >= 0 && index < batches());
+  const std::int64_t first = index / windows() * options_.batch_sequences,
+                     begin = index % windows() * options_.sequence_length;
+  Batch out = empty_batch(std::min(options_.batch_sequences, options_.streams - first),
+                          std::min(options_.sequence_length, scored_ - begin), false);
+  out.fresh = begin == 0;
+  for (std::int64_t stream = first; stream < first + out.sequences; ++stream)
+    append_window(corpus_.file(), range_.begin + stream * length_ + begin, false, out);
   return out;
 }
 

@@ -15,6 +15,8 @@ namespace penstock {
 /// Rows of tokens and what follows each; all vectors are [sequences, length], row-major.
 struct Batch {
   std::int64_t sequences = 0, length = 0;
+  /// Whether the rows begin anew; otherwise each goes on where it stopped in the batch before.
+  bool fresh = true;
   std::vector<std::int64_t> inputs;
   /// targets[i] is the token after inputs[i]; always a valid id.
   std::vector<std::int64_t> targets;
@@ -31,8 +33,9 @@ struct Batch {
 enum class Sampling {
   kShuffled,  // every window of the packed train split once an epoch, in an order drawn from seed
   kRandom,    // windows at uniformly random offsets
+  kStreams,   // row b reads the b-th of as many equal parts of the split, from its begin to its end
 };
-/// "shuffled" or "random"; throws Error for another word.
+/// "shuffled", "random" or "streams"; throws Error for another word.
 Sampling parse_sampling(const std::string& name);
 
 struct TrainingOptions {
@@ -51,12 +54,13 @@ class TrainingBatches {
   TrainingBatches(Corpus corpus, const TrainingOptions& options);
 
   const TrainingOptions& options() const { return options_; }
-  /// Non-overlapping windows in the split: sequences per epoch.
+  /// Non-overlapping windows in the split, or in its streams: sequences per epoch.
   std::int64_t windows() const { return windows_; }
   std::int64_t tokens_per_step() const {
     return options_.batch_sequences * options_.sequence_length;
   }
-  /// The batch of a step, counted from 0. An epoch's end may fall inside it.
+  /// The batch of a step, counted from 0. An epoch's end may fall inside it, except with streams:
+  /// those end together, where less than a whole window is left, and begin anew.
   Batch batch(std::int64_t step) const;
   /// Its rows [first_sequence, first_sequence + sequences): a micro-batch.
   Batch batch(std::int64_t step, std::int64_t first_sequence, std::int64_t sequences) const;
@@ -97,6 +101,39 @@ class EvaluationWindows {
   std::int64_t split_windows_ = 0;  // full windows in the split
   std::int64_t windows_ = 0;        // of which these many are taken
   std::int64_t full_batches_ = 0, last_length_ = 0;
+};
+
+struct StreamOptions {
+  std::int64_t sequence_length = 0;
+  std::int64_t batch_sequences = 1;  ///< streams read side by side; the rest wait
+  std::int64_t streams = 1;
+  /// At most about this many targets, from the streams' begins; 0 is all.
+  std::int64_t max_tokens = 0;
+};
+
+/// A split cut into equally long streams, each read from its begin to its end in windows that
+/// continue one another; only the last may be shorter. Each token but the split's first, and up to
+/// streams − 1 at its end, is a target exactly once. What is a target, and what came before it,
+/// does not depend on the batch. Thread-safe.
+class EvaluationStreams {
+ public:
+  /// Throws Error where the split has fewer targets than streams.
+  EvaluationStreams(Corpus corpus, Split split, const StreamOptions& options);
+
+  std::int64_t batches() const;
+  /// `fresh` where other streams begin.
+  Batch batch(std::int64_t index) const;
+  /// Targets over all batches.
+  std::int64_t tokens() const { return options_.streams * scored_; }
+
+ private:
+  std::int64_t windows() const;
+
+  Corpus corpus_;
+  StreamOptions options_;
+  TokenFile::Range range_;
+  std::int64_t length_ = 0;  // targets of a stream
+  std::int64_t scored_ = 0;  // of which these many are taken
 };
 
 }  // namespace penstock

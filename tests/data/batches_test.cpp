@@ -75,6 +75,60 @@ TEST_F(Batches, ShuffledTakesEveryWindowOncePerEpoch) {
   }
 }
 
+TEST_F(Batches, StreamsReadTheirOwnPartsInOrderAndBeginAnewTogether) {
+  const TrainingBatches batches(
+      corpus_, {.sequence_length = 4, .batch_sequences = 3, .sampling = Sampling::kStreams});
+  // 25 targets: three streams of 8 from tokens 0, 8 and 16, two windows each; one target is left.
+  EXPECT_EQ(batches.windows(), 6);
+  const std::vector<std::vector<std::string>> rows = {{"abcd>bcde", "ij|k>j|kl", "opqr>pqrs"},
+                                                      {"efgh>fghi", "lm|n>m|no", "stuv>tuvw"}};
+  for (int step = 0; step < 5; ++step) {
+    const Batch batch = batches.batch(step);
+    EXPECT_EQ(batch.fresh, step % 2 == 0);
+    for (int i = 0; i < 3; ++i) {
+      const Batch row = batch.slice(i, 1);
+      EXPECT_EQ(text(row.inputs) + ">" + text(row.targets), rows[step % 2][i]) << step;
+      EXPECT_EQ(row.fresh, batch.fresh);
+    }
+    EXPECT_EQ(batches.batch(step, 1, 2).inputs, batch.slice(1, 2).inputs);
+    EXPECT_EQ(batches.batch(step, 1, 2).fresh, batch.fresh);
+  }
+  EXPECT_THROW(
+      TrainingBatches(
+          corpus_, {.sequence_length = 13, .batch_sequences = 2, .sampling = Sampling::kStreams}),
+      Error);
+}
+
+TEST_F(Batches, EvaluationStreamsContinueWindowByWindowWhateverTheBatch) {
+  // "0123456789|": 10 targets, three streams of 3; the last target is left out.
+  const auto rows = [&](std::int64_t batch_sequences, std::int64_t max_tokens) {
+    const EvaluationStreams streams(corpus_, Split::kValidation,
+                                    {.sequence_length = 2,
+                                     .batch_sequences = batch_sequences,
+                                     .streams = 3,
+                                     .max_tokens = max_tokens});
+    std::vector<std::string> out;
+    std::int64_t tokens = 0;
+    for (std::int64_t i = 0; i < streams.batches(); ++i) {
+      const Batch batch = streams.batch(i);
+      tokens += batch.sequences * batch.length;
+      for (std::int64_t row = 0; row < batch.sequences; ++row)
+        out.push_back((batch.fresh ? "*" : "") + text(batch.slice(row, 1).inputs) + ">" +
+                      text(batch.slice(row, 1).targets));
+    }
+    EXPECT_EQ(tokens, streams.tokens());
+    return out;
+  };
+  using Rows = std::vector<std::string>;
+  EXPECT_EQ(rows(1, 0), (Rows{"*01>12", "2>3", "*34>45", "5>6", "*67>78", "8>9"}));
+  EXPECT_EQ(rows(2, 0), (Rows{"*01>12", "*34>45", "2>3", "5>6", "*67>78", "8>9"}));
+  EXPECT_EQ(rows(9, 0), (Rows{"*01>12", "*34>45", "*67>78", "2>3", "5>6", "8>9"}));
+  EXPECT_EQ(rows(3, 4), (Rows{"*0>1", "*3>4", "*6>7"}));
+  EXPECT_THROW(EvaluationStreams(corpus_, Split::kValidation,
+                                 {.sequence_length = 2, .batch_sequences = 1, .streams = 11}),
+               Error);
+}
+
 TEST_F(Batches, AreAPureFunctionOfSeedAndStep) {
   for (const Sampling sampling : {Sampling::kShuffled, Sampling::kRandom}) {
     const TrainingOptions options{
