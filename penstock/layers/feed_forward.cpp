@@ -2,18 +2,52 @@
 
 #include <torch/torch.h>
 
+#include "penstock/base/random.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
+namespace {
+
+std::optional<at::Tensor> bias_or_none(const at::Tensor& bias) {
+  return bias.defined() ? std::optional(bias) : std::nullopt;
+}
+
+/// 0 or 1 for each of f neurons.
+at::Tensor block_mask(const BlockDropout& dropout, std::int64_t neurons, std::int64_t seed,
+                      const at::TensorOptions& options) {
+  std::vector<float> mask(static_cast<std::size_t>(neurons));
+  constexpr std::uint64_t stream = 1;  // 0 is the neurons' own dropout
+  for (std::size_t j = 0; j < mask.size(); ++j) {
+    const std::uint64_t bits = random_bits(static_cast<std::uint64_t>(seed), stream,
+                                           j % static_cast<std::size_t>(dropout.blocks));
+    mask[j] = static_cast<double>(bits >> 11) * 0x1p-53 >= dropout.p ? 1.0f : 0.0f;
+  }
+  return torch::tensor(mask).to(options);
+}
+
+}  // namespace
 
 FeedForward::FeedForward(std::int64_t d_model, std::int64_t d_ffn, double init_std,
-                         double output_std)
-    : gate_up_(
-          register_parameter("gate_up", torch::empty({2 * d_ffn, d_model}).normal_(0, init_std))),
-      down_(register_parameter("down", torch::empty({d_model, d_ffn}).normal_(0, output_std))) {}
+                         double output_std, FfnForm form, BlockDropout block_dropout)
+    : form_(form), block_dropout_(block_dropout) {
+  const std::string in = form.input_name();
+  const std::int64_t rows = form.inputs() * d_ffn;
+  gate_up_ = register_parameter(in, torch::empty({rows, d_model}).normal_(0, init_std));
+  if (form.bias) in_bias_ = register_parameter(in + "_bias", torch::zeros({rows}));
+  down_ = register_parameter("down", torch::empty({d_model, d_ffn}).normal_(0, output_std));
+  if (form.bias) out_bias_ = register_parameter("down_bias", torch::zeros({d_model}));
+}
 
-at::Tensor FeedForward::forward(const at::Tensor& x) {
-  return ops::linear(ops::swiglu(ops::linear(x, gate_up_)), down_);
+at::Tensor FeedForward::dropped(at::Tensor inner, std::int64_t seed) const {
+  if (block_dropout_.p > 0)
+    inner = inner * block_mask(block_dropout_, down_.size(1), seed, inner.options());
+  return form_.dropout > 0 ? ops::dropout(inner, form_.dropout, seed) : inner;
+}
+
+at::Tensor FeedForward::forward(const at::Tensor& x, std::optional<std::int64_t> dropout_seed) {
+  at::Tensor inner = activate(form_, ops::linear(x, gate_up_, bias_or_none(in_bias_)));
+  if (dropout_seed) inner = dropped(inner, *dropout_seed);
+  return ops::linear(inner, down_, bias_or_none(out_bias_));
 }
 
 }  // namespace penstock

@@ -1,23 +1,40 @@
-// The dense SwiGLU feed-forward layer.
+// The dense feed-forward layer.
 #pragma once
 
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <optional>
+
+#include "penstock/experts/ffn_form.h"
 
 namespace penstock {
 
-/// y = down · (silu(g) ⊙ u),  [g; u] = gate_up · x.  Gate and up are one tensor [2f, d], gate
-/// first.
+/// Drops whole blocks of the inner neurons in training, the same for all rows of a pass: neuron j
+/// belongs to block j mod blocks. What stays is not scaled.
+/// Source: Dense+Dropout of HyperRouter §4 and SMoE-Dropout (arXiv:2303.01610), as their code does.
+struct BlockDropout {
+  std::int64_t blocks = 1;
+  double p = 0;
+};
+
+/// y = down · (silu(g) ⊙ u),  [g; u] = gate_up · x, or the ReLU network of the form (see Experts,
+/// whose parameters these are without the axis of experts).
 class FeedForward : public torch::nn::Module {
  public:
-  FeedForward(std::int64_t d_model, std::int64_t d_ffn, double init_std, double output_std);
+  FeedForward(std::int64_t d_model, std::int64_t d_ffn, double init_std, double output_std,
+              FfnForm form = {}, BlockDropout block_dropout = {});
   /// @param x [..., d].  @return the same shape.
-  at::Tensor forward(const at::Tensor& x);
+  /// @param dropout_seed  of both dropouts; nullopt: none, as outside training
+  at::Tensor forward(const at::Tensor& x, std::optional<std::int64_t> dropout_seed = std::nullopt);
 
  private:
-  at::Tensor gate_up_;  // [2f, d]
-  at::Tensor down_;     // [d, f]
+  at::Tensor dropped(at::Tensor inner, std::int64_t seed) const;
+
+  FfnForm form_;
+  BlockDropout block_dropout_;
+  at::Tensor gate_up_, in_bias_;  // [m·f, d], [m·f] or undefined
+  at::Tensor down_, out_bias_;    // [d, f], [d] or undefined
 };
 
 }  // namespace penstock

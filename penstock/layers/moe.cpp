@@ -40,18 +40,19 @@ MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balanc
   const double router_std =
       options.router.init_std > 0 ? options.router.init_std : options.init_std;
   router_->scorer().initialize(router_std, draws);
-  experts_ = register_module(
-      "experts", std::make_shared<Experts>(options.experts, options.d_model, options.d_ffn));
+  experts_ = register_module("experts", std::make_shared<Experts>(options.experts, options.d_model,
+                                                                  options.d_ffn, options.form));
   experts_->initialize(options.init_std, options.output_std, draws);
 }
 
-MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context) {
+MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
+                            std::optional<std::int64_t> dropout_seed) {
   const at::Tensor hidden = x.reshape({-1, x.size(-1)});  // [T, d]
   RoutingContext complete = context;
   if (complete.sequence_length == 0)
     complete.sequence_length = x.dim() > 2 ? x.size(-2) : x.size(0);
   RoutingResult routing = router_->route(hidden, complete);
-  at::Tensor y = experts_->forward(hidden, routing.plan).view(x.sizes());
+  at::Tensor y = experts_->forward(hidden, routing.plan, dropout_seed).view(x.sizes());
   if (context.training && !routing.plan.merges()) {
     assignments_ += routing.plan.assignments();
     pairs_ += routing.plan.tokens * routing.plan.experts;

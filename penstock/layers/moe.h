@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "penstock/experts/experts.h"
@@ -27,6 +28,7 @@ struct MoeOptions {
   double granularity = 1;    ///< multiplies router.k only; E and f are given with it applied
   double init_std = 0.02;
   double output_std = 0.02;
+  FfnForm form;                        ///< of one expert
   std::int64_t layer = 0, layers = 1;  ///< place among the model's MoE layers
 };
 
@@ -42,7 +44,9 @@ class MoeLayer : public torch::nn::Module {
                     std::vector<std::shared_ptr<Balancer>> balancers = {});
 
   /// @param x [..., d], normed.  @return y = Σ_e weight_e FFN_e(x), and the routing result.
-  MoeOutput forward(const at::Tensor& x, const RoutingContext& context = {});
+  /// @param dropout_seed  of the experts' dropout; nullopt: none, as outside training
+  MoeOutput forward(const at::Tensor& x, const RoutingContext& context = {},
+                    std::optional<std::int64_t> dropout_seed = std::nullopt);
 
   /// Once after each optimizer step, when the layer has balancers of its own: moves λ and the like
   /// by the passes with context.training since the step before, all micro-batches together;

@@ -18,4 +18,13 @@ at::Tensor RmsNorm::forward(Residual& x) {
   return normed;
 }
 
+LayerNorm::LayerNorm(std::int64_t width, double eps, double gain_std)
+    : weight_(register_parameter("weight", torch::empty({width}).normal_(1, gain_std))),
+      bias_(register_parameter("bias", torch::zeros({width}))),
+      eps_(eps) {}
+
+at::Tensor LayerNorm::forward(const at::Tensor& x) {
+  return torch::layer_norm(x, {x.size(-1)}, weight_, bias_, eps_);
+}
+
 }  // namespace penstock

@@ -29,4 +29,17 @@ class RmsNorm : public torch::nn::Module {
   double eps_;
 };
 
+/// Layer norm: y = (x − mean) / sqrt(var + eps) ⊙ weight + bias over the last axis.
+class LayerNorm : public torch::nn::Module {
+ public:
+  /// The gain starts as N(1, gain_std²), the bias as 0.
+  LayerNorm(std::int64_t width, double eps, double gain_std);
+  /// @param x [..., d].  @return the same shape.
+  at::Tensor forward(const at::Tensor& x);
+
+ private:
+  at::Tensor weight_, bias_;  // [d]
+  double eps_;
+};
+
 }  // namespace penstock

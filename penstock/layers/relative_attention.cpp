@@ -1,0 +1,41 @@
+#include "penstock/layers/relative_attention.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "penstock/ops/ops.h"
+
+namespace penstock {
+
+RelativeAttention::RelativeAttention(const RelativeAttentionConfig& config) : config_(config) {
+  const std::int64_t width = config.heads * config.head_dim;
+  const auto projection = [&](const char* name, std::int64_t in, std::int64_t out) {
+    return register_module(name, std::make_shared<Projection>(in, out, false, config.init_std));
+  };
+  q_proj_ = projection("q_proj", config.d_model, width);
+  kv_proj_ = projection("kv_proj", config.d_model, 2 * width);
+  r_proj_ = projection("r_proj", config.d_model, width);
+  o_proj_ = projection("o_proj", width, config.d_model);
+}
+
+at::Tensor RelativeAttention::forward(const at::Tensor& x, const at::Tensor& memory,
+                                      const at::Tensor& distances, const PositionBiases& biases) {
+  const at::Tensor read = memory.defined() ? torch::cat({memory, x}, 1) : x;  // [B, M+T, d]
+  const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
+  return o_proj_->forward(ops::relative_attention(q_proj_->forward(x), kv_proj_->forward(read),
+                                                  r_proj_->forward(distances), biases.content,
+                                                  biases.position, scale));
+}
+
+at::Tensor distance_table(std::int64_t count, std::int64_t d, const at::TensorOptions& options,
+                          double base) {
+  const at::Tensor distance = torch::arange(count, torch::kDouble);
+  const at::Tensor frequency =
+      torch::pow(base, torch::arange(0, d, 2, torch::kDouble) / static_cast<double>(d))
+          .reciprocal();
+  const at::Tensor angle = torch::outer(distance, frequency);  // [count, d/2]
+  return torch::cat({angle.sin(), angle.cos()}, 1).to(options);
+}
+
+}  // namespace penstock

@@ -1,0 +1,46 @@
+// Self-attention with relative positions and a memory of earlier segments, as Transformer-XL has
+// it. No dropout of the weights, no residual.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "penstock/layers/projection.h"
+
+namespace penstock {
+
+struct RelativeAttentionConfig {
+  std::int64_t d_model = 0, heads = 0, head_dim = 0;
+  double init_std = 0.02;
+};
+
+/// The two learned vectors of a head that take the place of a query's absolute position.
+struct PositionBiases {
+  at::Tensor content, position;  ///< u and v of the paper, [H, hd] each
+};
+
+class RelativeAttention : public torch::nn::Module {
+ public:
+  explicit RelativeAttention(const RelativeAttentionConfig& config);
+
+  /// Attention of a segment over itself and what precedes it; see ops::relative_attention.
+  /// @param x [B, T, d];  @param memory [B, M, d], taken as it is, or undefined for none
+  /// @param distances [M+T, d]: row δ is the sinusoid of distance δ.  @return [B, T, d]
+  /// Gradient: x, distances, biases, parameters.
+  /// Source: Transformer-XL, arXiv:1901.02860, §3.3.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& memory, const at::Tensor& distances,
+                     const PositionBiases& biases);
+
+ private:
+  RelativeAttentionConfig config_;
+  std::shared_ptr<Projection> q_proj_, kv_proj_, r_proj_, o_proj_;  // kv: keys, then values
+};
+
+/// Sines, then cosines, of δ / base^(2i/d) for distances δ = 0 .. count − 1, computed in f64.
+/// @return [count, d], typed by `options`.  REQUIRES: d is even.
+at::Tensor distance_table(std::int64_t count, std::int64_t d, const at::TensorOptions& options,
+                          double base = 1e4);
+
+}  // namespace penstock
