@@ -60,7 +60,7 @@ class StepRunner {
     profile_.clear();
     Stopwatch watch;
     optimizer_.zero_gradients();
-    out.report = forward_backward(*model_, batches, context, draw_seed, token_bytes_);
+    out.report = forward_backward(*model_, batches, context, draw_seed, token_bytes_, memory_);
     PENSTOCK_CHECK(out.report.non_finite.empty(), "step ", step_, ": ", out.report.non_finite,
                    "; lower train.lr");
     const double trained = watch.lap();
@@ -80,12 +80,15 @@ class StepRunner {
     context.logit_shift = active_->finding();
     for (std::size_t m = 0; m < batches.size(); ++m) {
       context.generator = at::detail::createCPUGenerator(mix64(draw_seed + m));
-      model_->forward(to_tensors(batches[m], at::kCPU).input, context);
+      ModelInput input = to_tensors(batches[m], at::kCPU).input;
+      if (!batches[m].fresh) input.memory = memory_.at(m);
+      model_->forward(input, context);
     }
   }
 
   Recipe recipe_;
-  std::shared_ptr<Decoder> model_;
+  std::shared_ptr<LanguageModel> model_;
+  std::vector<ModelMemory> memory_;
   AdamW optimizer_;
   std::vector<std::int32_t> token_bytes_;
   std::optional<ActiveExperts> active_;

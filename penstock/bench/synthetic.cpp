@@ -15,7 +15,9 @@ std::vector<Batch> synthetic_step(const Recipe& recipe, std::int64_t step) {
   std::vector<Batch> out;
   std::uint64_t index = 0;
   for (std::int64_t first = 0; first < train.batch_sequences; first += train.micro_batch) {
-    Batch batch{.sequences = train.micro_batch, .length = train.sequence_length};
+    Batch batch{.sequences = train.micro_batch,
+                .length = train.sequence_length,
+                .fresh = step == 0 || !recipe.model.transformer_xl()};
     for (std::int64_t row = 0; row < batch.sequences; ++row)
       for (std::int64_t i = 0; i <= batch.length; ++i) {
         const auto token = static_cast<std::int64_t>(
@@ -28,13 +30,13 @@ std::vector<Batch> synthetic_step(const Recipe& recipe, std::int64_t step) {
   return out;
 }
 
-std::shared_ptr<Decoder> build_model(const Recipe& recipe) {
+std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
   PENSTOCK_CHECK(recipe.model.vocab > 0,
                  "model.vocab = 0 takes the corpus's vocabulary, and a bench has no corpus; give "
                  "--set model.vocab=256");
   check_bench(recipe);
   torch::manual_seed(static_cast<std::uint64_t>(recipe.train.seed));
-  auto model = std::make_shared<Decoder>(recipe.model);
+  auto model = make_model(recipe.model);
   model->train();
   recompute_experts(*model, recipe.train.recompute_experts);
   return model;

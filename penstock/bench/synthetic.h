@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "penstock/data/batches.h"
-#include "penstock/models/decoder.h"
+#include "penstock/models/language_model.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock::bench {
@@ -17,7 +17,7 @@ std::vector<Batch> synthetic_step(const Recipe& recipe, std::int64_t step);
 
 /// The recipe's model as training starts with it. Throws Error for a vocabulary of 0, which waits
 /// for a corpus.
-std::shared_ptr<Decoder> build_model(const Recipe& recipe);
+std::shared_ptr<LanguageModel> build_model(const Recipe& recipe);
 
 /// Throws Error for a recipe of another device than the processor.
 void check_bench(const Recipe& recipe);

@@ -20,7 +20,7 @@ namespace {
 
 struct EvalOptions {
   std::string model, data, split = "validation";
-  std::int64_t max_tokens = 0, length = 0, threads = 0;
+  std::int64_t max_tokens = 0, length = 0, threads = 0, streams = -1, memory = -1;
   bool json = false, isolate = false;
 };
 
@@ -46,6 +46,8 @@ void run_eval(const EvalOptions& options) {
   check_same_tokenizer(directory, corpus);
   ProgressLine progress(options.json ? nullptr : stderr);
   const std::int64_t length = options.length > 0 ? options.length : model->config().context;
+  const bool carries = model->config().transformer_xl();
+  const std::int64_t streams = options.streams >= 0 ? options.streams : carries ? 10 : 0;
   const Evaluation result =
       evaluate(*model, corpus,
                {.split = parse_split(options.split),
@@ -53,6 +55,8 @@ void run_eval(const EvalOptions& options) {
                 .batch_sequences = std::max<std::int64_t>(1, 4096 / length),
                 .max_tokens = options.max_tokens,
                 .isolate_documents = options.isolate,
+                .streams = streams,
+                .memory_length = options.memory,
                 .progress = [&](double done, const LossTotals& totals) {
                   if (progress.due())
                     progress.show(fmt::format("{:3.0f}%  loss {:.4f}  bits per byte {:.4f}",
@@ -67,6 +71,9 @@ void run_eval(const EvalOptions& options) {
     out["step"] = step ? nlohmann::ordered_json(*step) : nlohmann::ordered_json();
     out["split"] = options.split;
     out["sequence_length"] = length;
+    if (streams > 0) out["streams"] = streams;
+    if (carries)
+      out["memory_length"] = options.memory >= 0 ? options.memory : model->config().xl.memory;
     out["causal"] = model->config().causal();
     fmt::print("{}\n", out.dump(2));
     return;
@@ -101,6 +108,16 @@ void add_eval_command(CLI::App& app) {
       ->add_option("--sequence-length", options->length,
                    "tokens per window; 0: the model's context")
       ->check(whole_number(0));
+  command
+      ->add_option(
+          "--streams", options->streams,
+          "cut the split into so many streams and carry memory along each; 0: windows with "
+          "nothing before them; default: 10 for transformer-xl, else 0")
+      ->check(whole_number(0));
+  command
+      ->add_option("--memory", options->memory,
+                   "positions of memory (transformer-xl); default: the model's")
+      ->check(whole_number(0));
   command->add_option("--threads", options->threads, "0: the physical cores")
       ->check(whole_number(0, kMostThreads));
   command->add_flag("--isolate-documents", options->isolate,
@@ -109,7 +126,8 @@ void add_eval_command(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  penstock eval runs/remoe --data corpus\n"
-      "  penstock eval runs/remoe/checkpoints/step-200 --data corpus --split test --json");
+      "  penstock eval runs/remoe/checkpoints/step-200 --data corpus --split test --json\n"
+      "  penstock eval runs/hyperrouter --data enwik8 --sequence-length 128 --memory 896");
   command->callback([options] { run_eval(*options); });
 }
 

@@ -38,16 +38,21 @@ struct Figures {
 
 Figures figures_of(const Recipe& recipe) {
   const ModelConfig& model = recipe.model;
-  const std::int64_t length = recipe.train.sequence_length;
-  const auto tokens = static_cast<double>(length);
-  const double assignments =
-      tokens * static_cast<double>(model.moe_layers()) * model.active_experts();
+  const std::int64_t length = recipe.train.sequence_length, rows = recipe.train.micro_batch;
+  const double step = nominal_training_flops(model, rows, length);
   return {.census = count_parameters(model),
-          .flops = published_flops_per_sequence(model, length),
-          .flops_per_token =
-              useful_training_flops(model, tokens, causal_pairs(1, length), assignments) / tokens,
-          .memory = training_memory(model, recipe.train.micro_batch, length,
-                                    recipe.train.recompute_experts)};
+          // The published formula knows neither relative positions nor memory.
+          .flops = model.transformer_xl() ? step / static_cast<double>(rows)
+                                          : published_flops_per_sequence(model, length),
+          .flops_per_token = step / static_cast<double>(rows * length),
+          .memory = training_memory(model, rows, length, recipe.train.recompute_experts)};
+}
+
+nlohmann::ordered_json parts_json(const PartsCensus& parts) {
+  return {{"backbone", parts.backbone},
+          {"router", parts.router},
+          {"router_embedding", parts.router_embedding},
+          {"hypernetwork", parts.hypernetwork}};
 }
 
 nlohmann::ordered_json figures_json(const Recipe& recipe) {
@@ -57,12 +62,14 @@ nlohmann::ordered_json figures_json(const Recipe& recipe) {
           {"active_parameters", figures.census.active},
           {"embedding_parameters", figures.census.embedding},
           {"router_parameters", figures.census.router},
+          {"parameters_by_part", parts_json(figures.census.by_part)},
           {"flops_per_sequence", figures.flops},
           {"useful_training_flops_per_token", figures.flops_per_token},
           {"sequence_length", recipe.train.sequence_length},
           {"training_memory_bytes", figures.memory.total()},
           {"model",
-           {{"d_model", model.d_model},
+           {{"architecture", model.architecture},
+            {"d_model", model.d_model},
             {"layers", model.layers},
             {"moe_layers", model.moe_layers()},
             {"experts", model.total_experts()},
@@ -82,10 +89,18 @@ void print_figures(const Recipe& recipe) {
   fmt::print("parameters    {} total, {} active, of these {} embedding and {} router\n",
              grouped(figures.census.total), grouped(figures.census.active),
              grouped(figures.census.embedding), grouped(figures.census.router));
+  if (model.transformer_xl()) {
+    const PartsCensus& parts = figures.census.by_part;
+    fmt::print("              {} backbone, {} router, {} router embedding, {} hypernetwork\n",
+               grouped(parts.backbone), grouped(parts.router), grouped(parts.router_embedding),
+               grouped(parts.hypernetwork));
+  }
   fmt::print(
-      "FLOPs         {:.2f} GFLOP per sequence of {} (published formula), {:.2f} MFLOP per token "
-      "(useful, training)\n",
-      figures.flops / 1e9, recipe.train.sequence_length, figures.flops_per_token / 1e6);
+      "FLOPs         {:.2f} GFLOP per sequence of {} ({}), {:.2f} MFLOP per token (useful, "
+      "training)\n",
+      figures.flops / 1e9, recipe.train.sequence_length,
+      model.transformer_xl() ? "useful, training" : "published formula",
+      figures.flops_per_token / 1e6);
   const TrainingMemory& memory = figures.memory;
   const bool small = memory.total() < 10 << 20;
   const char* const unit = small ? "KiB" : "MiB";

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <optional>
 
 #include "penstock/base/error.h"
 #include "penstock/data/batches.h"
 #include "penstock/models/batch_tensors.h"
-#include "penstock/ops/ops.h"
 
 namespace penstock {
 
@@ -48,16 +48,44 @@ void count_routing(std::int64_t layer, const RoutingResult& result,
   }
 }
 
-/// The last, shorter window (one sequence) filled up with token 0: routers that merge experts per
-/// segment need whole ones. What follows a token does not change it, but for the filler's share in
-/// the mean of a segment that it cuts.
-DecoderInput pad(const DecoderInput& input, std::int64_t length) {
+/// The last, shorter windows filled up with token 0: routers that merge experts per segment need
+/// whole ones. What follows a token does not change it, but for the filler's share in the mean of a
+/// segment that it cuts.
+ModelInput pad(ModelInput input, std::int64_t length) {
   const std::int64_t missing = length - input.tokens.size(1);
-  DecoderInput out;
-  out.tokens = torch::constant_pad_nd(input.tokens, {0, missing});
-  if (input.starts) out.starts = torch::constant_pad_nd(*input.starts, {0, missing});
-  return out;
+  input.tokens = torch::constant_pad_nd(input.tokens, {0, missing});
+  if (input.starts) input.starts = torch::constant_pad_nd(*input.starts, {0, missing});
+  return input;
 }
+
+/// The split's batches in order, as windows or as streams.
+class EvaluationBatches {
+ public:
+  EvaluationBatches(const Corpus& corpus, const EvaluateOptions& options) {
+    PENSTOCK_CHECK(options.streams == 0 || !options.isolate_documents,
+                   "documents cannot be isolated where memory is carried along streams");
+    if (options.streams > 0)
+      streams_.emplace(corpus, options.split,
+                       StreamOptions{.sequence_length = options.sequence_length,
+                                     .batch_sequences = options.batch_sequences,
+                                     .streams = options.streams,
+                                     .max_tokens = options.max_tokens});
+    else
+      windows_.emplace(corpus, options.split,
+                       EvaluationOptions{.sequence_length = options.sequence_length,
+                                         .batch_sequences = options.batch_sequences,
+                                         .max_tokens = options.max_tokens,
+                                         .isolate_documents = options.isolate_documents});
+  }
+  std::int64_t size() const { return streams_ ? streams_->batches() : windows_->batches(); }
+  Batch at(std::int64_t index) const {
+    return streams_ ? streams_->batch(index) : windows_->batch(index);
+  }
+
+ private:
+  std::optional<EvaluationStreams> streams_;
+  std::optional<EvaluationWindows> windows_;
+};
 
 nlohmann::ordered_json totals_json(const LossTotals& totals) {
   return {{"loss", totals.loss()},
@@ -85,15 +113,11 @@ std::vector<double> active(const std::vector<std::vector<double>>& load) {
 
 }  // namespace
 
-Evaluation evaluate(Decoder& model, const Corpus& corpus, const EvaluateOptions& options) {
+Evaluation evaluate(LanguageModel& model, const Corpus& corpus, const EvaluateOptions& options) {
   torch::NoGradGuard no_grad;
   const bool was_training = model.is_training();
   model.eval();
-  const EvaluationWindows windows(corpus, options.split,
-                                  {.sequence_length = options.sequence_length,
-                                   .batch_sequences = options.batch_sequences,
-                                   .max_tokens = options.max_tokens,
-                                   .isolate_documents = options.isolate_documents});
+  const EvaluationBatches batches(corpus, options);
   const auto& names = corpus.domains();
   const auto token_bytes = corpus.token_bytes();
   const at::Device device = model.parameters().front().device();
@@ -101,20 +125,23 @@ Evaluation evaluate(Decoder& model, const Corpus& corpus, const EvaluateOptions&
   context.training = false;
   const bool merges = resolve(model.config().router).traits.merges;
   Evaluation out;
-  for (std::int64_t index = 0; index < windows.batches(); ++index) {
-    const Batch batch = windows.batch(index);
-    const BatchTensors tensors = to_tensors(batch, device);
-    const bool padded = merges && batch.length < options.sequence_length;
-    const DecoderOutput result =
-        model.forward(padded ? pad(tensors.input, options.sequence_length) : tensors.input, context,
-                      [&](std::int64_t layer, const RoutingResult& routing) {
-                        count_routing(layer, routing, batch.domains, names, out);
-                      });
-    const at::Tensor hidden =
-        result.hidden.narrow(0, 0, static_cast<std::int64_t>(batch.targets.size()));
-    const at::Tensor nll = ops::linear_cross_entropy_rows(hidden, model.head(), tensors.targets)
-                               .to(at::kCPU, at::kDouble)
-                               .contiguous();
+  ModelMemory memory;
+  for (std::int64_t index = 0; index < batches.size(); ++index) {
+    const Batch batch = batches.at(index);
+    BatchTensors tensors = to_tensors(batch, device);
+    if (merges) tensors.input = pad(tensors.input, options.sequence_length);
+    if (!batch.fresh) tensors.input.memory = std::move(memory);
+    tensors.input.memory_length = options.memory_length;
+    ModelOutput result = model.forward(tensors.input, context,
+                                       [&](std::int64_t layer, const RoutingResult& routing) {
+                                         count_routing(layer, routing, batch.domains, names, out);
+                                       });
+    memory = std::move(result.memory);
+    const at::Tensor hidden = result.hidden.view({batch.sequences, -1, result.hidden.size(1)})
+                                  .narrow(1, 0, batch.length)
+                                  .reshape({batch.sequences * batch.length, result.hidden.size(1)});
+    const at::Tensor nll =
+        model.losses(hidden, tensors.targets).to(at::kCPU, at::kDouble).contiguous();
     const auto* nats = nll.data_ptr<double>();
     for (std::size_t i = 0; i < batch.targets.size(); ++i) {
       const auto& name = names[static_cast<std::size_t>(batch.domains[i])];
@@ -128,7 +155,7 @@ Evaluation evaluate(Decoder& model, const Corpus& corpus, const EvaluateOptions&
       out.routing_by_domain[name].tokens += 1;
     }
     if (options.progress)
-      options.progress(static_cast<double>(index + 1) / static_cast<double>(windows.batches()),
+      options.progress(static_cast<double>(index + 1) / static_cast<double>(batches.size()),
                        out.total);
   }
   model.train(was_training);

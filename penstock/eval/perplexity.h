@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "penstock/data/corpus.h"
-#include "penstock/models/decoder.h"
+#include "penstock/models/language_model.h"
 
 namespace penstock {
 
@@ -43,13 +43,19 @@ struct EvaluateOptions {
   std::int64_t batch_sequences = 16;
   std::int64_t max_tokens = 0;  ///< evenly spaced windows up to this many; 0: the whole split
   bool isolate_documents = false;
-  RoutingContext context;  ///< step and total_steps, for selectors with a schedule
+  /// 0: windows, nothing carried between them. Otherwise the split is cut into so many streams and
+  /// the model's memory is carried along each; `batch_sequences` of them are read side by side,
+  /// which changes nothing of what is measured.
+  std::int64_t streams = 0;
+  std::int64_t memory_length = -1;  ///< positions carried; -1: the model's
+  RoutingContext context;           ///< step and total_steps, for selectors with a schedule
   std::function<void(double done, const LossTotals& sofar)> progress;
 };
 
-/// Scores every target of the split once, each with the context of its window.
+/// Scores every target of the split once, each with the context of its window and of the memory
+/// carried to it. (Streams leave out less than `streams` targets at the split's end.)
 /// Puts the model into evaluation mode and back.
-Evaluation evaluate(Decoder& model, const Corpus& corpus, const EvaluateOptions& options);
+Evaluation evaluate(LanguageModel& model, const Corpus& corpus, const EvaluateOptions& options);
 
 /// {"loss", "perplexity", "bits_per_byte", "tokens", "by_domain", and for MoE "load",
 /// "load_by_domain", "active_by_layer", "active_by_layer_domain"}. Load is assignments per token.

@@ -1,13 +1,13 @@
-// A batch of token ids as the tensors a decoder takes.
+// A batch of token ids as the tensors a model takes.
 #pragma once
 
 #include "penstock/data/batches.h"
-#include "penstock/models/decoder.h"
+#include "penstock/models/language_model.h"
 
 namespace penstock {
 
 struct BatchTensors {
-  DecoderInput input;
+  ModelInput input;
   at::Tensor targets;  ///< [B·T] i64
 };
 

@@ -5,32 +5,63 @@
 #include <algorithm>
 #include <cmath>
 
+#include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
 namespace {
 
-std::int64_t attention_parameters(const ModelConfig& c) {
-  const std::int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
-  return c.d_model * (2 * q + 2 * kv) + (c.qkv_bias ? q + 2 * kv : 0);
+/// Parameters of the parts that the two architectures have in common, by name; `dense` and `expert`
+/// are one feed-forward network's.
+struct Parts {
+  std::int64_t embedding, attention, norms, dense, expert;  // attention and norms: of a layer
+  std::int64_t rest;                                        // of the model
+};
+
+std::int64_t ffn_parameters(const ModelConfig& c, std::int64_t width) {
+  const FfnForm form = c.ffn_form();
+  return (form.inputs() + 1) * c.d_model * width +
+         (form.bias ? form.inputs() * width + c.d_model : 0);
 }
 
-/// One layer's scorer, its parameters not drawn.
-std::shared_ptr<Scorer> scorer_of(const ModelConfig& c) {
-  const MoeOptions options = c.moe_options(0);
-  const ResolvedRouter router = resolve(options.router);
-  return scorer_registry()
-      .at(router.scorer)
-      .make(router_shape(options), router.options.at(router.scorer));
+Parts parts_of(const ModelConfig& c) {
+  const std::int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim, d = c.d_model;
+  Parts out{.dense = ffn_parameters(c, c.d_ffn),
+            .expert = c.moe_layers() > 0 ? ffn_parameters(c, c.expert_width()) : 0};
+  if (c.transformer_xl()) {
+    const auto clusters = static_cast<std::int64_t>(c.xl.cutoffs.size());
+    out.embedding = c.vocab * d;
+    out.attention = 5 * d * q + (c.xl.biases_per_layer ? 2 * q : 0);  // q, k, v, distances, output
+    out.norms = 4 * d;
+    out.rest = c.vocab + clusters * (d + 1) + (c.xl.biases_per_layer ? 0 : 2 * q);
+  } else {
+    out.embedding = c.vocab * d * (c.tie_embeddings ? 1 : 2);
+    out.attention = d * (2 * q + 2 * kv) + (c.qkv_bias ? q + 2 * kv : 0);
+    out.norms = 2 * d;
+    out.rest = d;
+  }
+  return out;
 }
 
-/// Trained parameters of one layer's scorer.
-std::int64_t scorer_parameters(const ModelConfig& c) {
-  if (c.moe_layers() == 0) return 0;
-  std::int64_t count = 0;
-  for (const auto& parameter : scorer_of(c)->parameters())
-    if (parameter.requires_grad()) count += parameter.numel();
-  return count;
+/// The scorers of all MoE layers, their parameters not drawn.
+std::vector<std::shared_ptr<Scorer>> scorers_of(const ModelConfig& c) {
+  std::vector<std::shared_ptr<Scorer>> out;
+  for (std::int64_t layer = 0; layer < c.moe_layers(); ++layer) {
+    const MoeOptions options = c.moe_options(layer);
+    const ResolvedRouter router = resolve(options.router);
+    out.push_back(scorer_registry()
+                      .at(router.scorer)
+                      .make(router_shape(options), router.options.at(router.scorer)));
+    out.back()->share(*out.front());
+  }
+  return out;
+}
+
+std::int64_t& part_of(PartsCensus& parts, const std::string& name) {
+  if (name == "hypernetwork") return parts.hypernetwork;
+  if (name == "router_embedding") return parts.router_embedding;
+  PENSTOCK_ASSERT(name == "router", "no such part of a scorer");
+  return parts.router;
 }
 
 }  // namespace
@@ -38,15 +69,22 @@ std::int64_t scorer_parameters(const ModelConfig& c) {
 ParameterCensus count_parameters(const ModelConfig& config) {
   const ModelConfig c = config.resolved();
   const std::int64_t moe_layers = c.moe_layers(), dense_layers = c.layers - moe_layers;
+  const Parts parts = parts_of(c);
   ParameterCensus out;
-  out.embedding = c.vocab * c.d_model * (c.tie_embeddings ? 1 : 2);
-  out.router = moe_layers * scorer_parameters(c);
-  const std::int64_t shared = out.embedding + out.router + c.d_model +
-                              c.layers * (attention_parameters(c) + 2 * c.d_model) +
-                              dense_layers * 3 * c.d_model * c.d_ffn;
-  const std::int64_t expert = moe_layers > 0 ? 3 * c.d_model * c.expert_width() : 0;
-  out.total = shared + moe_layers * c.total_experts() * expert;
-  out.active = shared + std::llround(static_cast<double>(moe_layers * expert) * c.active_experts());
+  out.embedding = parts.embedding;
+  for (const auto& scorer : scorers_of(c)) {
+    for (const at::Tensor& parameter : scorer->parameters())
+      if (parameter.requires_grad()) out.router += parameter.numel();
+    for (const auto& [part, count] : scorer->parameters_by_part()) part_of(out.by_part, part) += count;
+  }
+  const std::int64_t common = parts.embedding + parts.rest +
+                              c.layers * (parts.attention + parts.norms) +
+                              dense_layers * parts.dense;
+  const std::int64_t experts = moe_layers * c.total_experts() * parts.expert;
+  out.total = common + out.router + experts;
+  out.active = common + out.router +
+               std::llround(static_cast<double>(moe_layers * parts.expert) * c.active_experts());
+  out.by_part.backbone = common + experts;
   return out;
 }
 
@@ -64,23 +102,40 @@ double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequ
 }
 
 double useful_training_flops(const ModelConfig& c, double tokens, double attended_pairs,
-                             double assignments) {
+                             double assignments, const MemoryWork& memory) {
   const double d = static_cast<double>(c.d_model);
   const double q = static_cast<double>(c.heads * c.head_dim),
                kv = static_cast<double>(c.kv_heads * c.head_dim);
   const auto layers = static_cast<double>(c.layers), moe = static_cast<double>(c.moe_layers());
-  double products = layers * d * (2 * q + 2 * kv)                            // q, k, v, o
-                    + (layers - moe) * 3 * d * static_cast<double>(c.d_ffn)  // dense FFN
-                    + d * static_cast<double>(c.vocab);                      // head
-  if (moe > 0) products += moe * static_cast<double>(scorer_of(c)->products_per_token());
-  double flops = 2 * tokens * products + 4 * layers * q * attended_pairs;
-  if (moe > 0) flops += 2 * assignments * 3 * d * static_cast<double>(c.expert_width());
-  return 3 * flops;
+  const auto matrices = static_cast<double>(c.ffn_form().inputs() + 1);
+  double products = layers * d * (2 * q + 2 * kv)                                   // q, k, v, o
+                    + (layers - moe) * matrices * d * static_cast<double>(c.d_ffn)  // dense FFN
+                    + d * static_cast<double>(c.vocab);                             // head
+  for (const auto& scorer : scorers_of(c))
+    products += static_cast<double>(scorer->products_per_token());
+  const double attention_products = c.transformer_xl() ? 3 : 2;
+  double flops = 2 * tokens * products + 2 * attention_products * layers * q * attended_pairs;
+  if (moe > 0) flops += 2 * assignments * matrices * d * static_cast<double>(c.expert_width());
+  double remembered = 0;
+  if (c.transformer_xl())
+    remembered = 2 * layers * d * (2 * kv * memory.positions + q * memory.distances);
+  return 3 * flops + 2 * remembered;
 }
 
 double causal_pairs(std::int64_t sequences, std::int64_t length) {
   return static_cast<double>(sequences) * static_cast<double>(length) *
          static_cast<double>(length + 1) / 2;
+}
+
+double nominal_training_flops(const ModelConfig& config, std::int64_t sequences,
+                              std::int64_t length) {
+  const ModelConfig c = config.resolved();
+  const auto rows = static_cast<double>(sequences), tokens = rows * static_cast<double>(length);
+  const double memory = c.transformer_xl() ? static_cast<double>(c.xl.memory) : 0;
+  return useful_training_flops(
+      c, tokens, causal_pairs(sequences, length) + tokens * memory,
+      tokens * static_cast<double>(c.moe_layers()) * c.active_experts(),
+      {.positions = rows * memory, .distances = memory + static_cast<double>(length)});
 }
 
 TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_batch,
@@ -96,6 +151,9 @@ TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_bat
   double per_token =
       layers * (4 * d + 2 * static_cast<double>((c.heads + c.kv_heads) * c.head_dim)) +
       (layers - moe) * 3 * static_cast<double>(c.d_ffn) + 3 * d;
+  if (c.transformer_xl())  // the memory, its share of the attention's input, keys and values
+    per_token += layers * static_cast<double>(c.xl.memory) / static_cast<double>(sequence_length) *
+                 (2 * d + 2 * static_cast<double>(c.heads * c.head_dim));
   if (moe > 0) {
     const auto experts = static_cast<double>(c.total_experts());
     const double active = resolve(c.router).traits.variable_active

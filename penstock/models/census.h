@@ -1,4 +1,4 @@
-// Parameters, FLOPs and memory of a decoder in closed form, without building it.
+// Parameters, FLOPs and memory of a model in closed form, without building it.
 #pragma once
 
 #include <cstdint>
@@ -7,32 +7,56 @@
 
 namespace penstock {
 
+/// Parameters by what they are for; frozen ones count, and so do those that are generated.
+struct PartsCensus {
+  std::int64_t backbone = 0;          ///< all but the routers
+  std::int64_t router = 0;            ///< what turns tokens into logits
+  std::int64_t router_embedding = 0;  ///< trained, from which a hypernetwork makes the router
+  std::int64_t hypernetwork = 0;
+};
+
 struct ParameterCensus {
   std::int64_t total = 0;
   /// Used by one token: nominal k experts per MoE layer, everything else whole.
   std::int64_t active = 0;
   std::int64_t embedding = 0;  ///< input embedding, and the head where untied
   std::int64_t router = 0;     ///< trained parameters of all scorers
+  PartsCensus by_part;
 };
 
-/// Counts trained parameters. The scorers' share is counted on a scorer built for the shape.
+/// Counts trained parameters, and by part all. The scorers' share is counted on a scorer built for
+/// the shape.
 ParameterCensus count_parameters(const ModelConfig& config);
 
 /// Forward and backward FLOPs of one sequence by the published formula, attention unmasked:
 ///   12·s·L·d²·[1 + kv/heads + s/d + 1.5·(f/d)·k + V/(2·L·d)]
-/// Source: Narayanan et al. 2021 as ReMoE's Table 1 uses it. Only for comparison with the paper.
+/// Source: Narayanan et al. 2021 as ReMoE's Table 1 uses it. Only for comparison with the paper,
+/// and only of the decoder.
 double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequence_length);
 
+/// What a pass does for the memory of Transformer-XL, in one layer.
+struct MemoryWork {
+  double positions = 0;  ///< remembered positions whose keys and values are computed
+  double distances = 0;  ///< distances that are projected
+};
+
 /// Useful FLOPs of a training step: linear layers (active experts only), the router, the head and
-/// unmasked attention products, times 3. Nothing for recomputation, norms or the optimizer.
+/// unmasked attention products (three with relative positions), times 3; times 2 for projections of
+/// memory and distances, whose inputs have no gradient. Nothing for recomputation, norms or the
+/// optimizer.
 /// @param tokens          tokens in the step
 /// @param attended_pairs  Σ over rows of the positions each may read (one layer)
 /// @param assignments     (token, expert) pairs, summed over MoE layers
 double useful_training_flops(const ModelConfig& config, double tokens, double attended_pairs,
-                             double assignments);
+                             double assignments, const MemoryWork& memory = {});
 
 /// Σ over rows of readable positions for `sequences` causal sequences of that length.
 double causal_pairs(std::int64_t sequences, std::int64_t length);
+
+/// Useful training FLOPs of that many sequences at the nominal number of active experts, with the
+/// memory filled.
+double nominal_training_flops(const ModelConfig& config, std::int64_t sequences,
+                              std::int64_t length);
 
 /// Bytes that training in fp32 holds: weights, gradients, AdamW's two moments, and an estimate of
 /// what the backward pass of one micro-batch needs.

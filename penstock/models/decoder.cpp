@@ -48,42 +48,40 @@ Residual DecoderLayer::forward(Residual x, const at::Tensor& rotation,
   return x;
 }
 
-Decoder::Decoder(const ModelConfig& config) : config_(config.resolved()) {
+Decoder::Decoder(const ModelConfig& unresolved) : LanguageModel(unresolved) {
+  const ModelConfig& config = this->config();
   embed_tokens_ = register_parameter(
-      "embed_tokens", torch::empty({config_.vocab, config_.d_model}).normal_(0, config_.init_std));
-  if (config_.moe_layers() > 0) {
-    balancers_ = make_balancers(resolve(config_.router), router_shape(config_.moe_options(0)));
-    for (std::size_t i = 0; i < balancers_.size(); ++i)
-      register_module("balancer_" + std::to_string(i), balancers_[i]);
-  }
+      "embed_tokens", torch::empty({config.vocab, config.d_model}).normal_(0, config.init_std));
+  make_shared_balancers();
   std::int64_t moe_index = 0;
-  for (std::int64_t i = 0; i < config_.layers; ++i)
+  for (std::int64_t i = 0; i < config.layers; ++i)
     layers_.push_back(register_module(
         "layer_" + std::to_string(i),
-        std::make_shared<DecoderLayer>(config_, config_.is_moe(i) ? moe_index++ : -1, balancers_)));
+        std::make_shared<DecoderLayer>(config, config.is_moe(i) ? moe_index++ : -1, balancers())));
   std::vector<MoeLayer*> moe;
   for (const auto& layer : layers_)
     if (layer->moe()) moe.push_back(layer->moe());
   share_scorers(moe);
-  norm_ = register_module("norm", std::make_shared<RmsNorm>(config_.d_model, config_.norm_eps));
-  if (!config_.tie_embeddings)
+  norm_ = register_module("norm", std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
+  if (!config.tie_embeddings)
     lm_head_ = register_parameter(
-        "lm_head", torch::empty({config_.vocab, config_.d_model}).normal_(0, config_.init_std));
+        "lm_head", torch::empty({config.vocab, config.d_model}).normal_(0, config.init_std));
 }
 
-DecoderOutput Decoder::forward(const DecoderInput& input, const RoutingContext& context,
-                               const RoutingTap& routing_tap, const HiddenTap& hidden_tap) {
+ModelOutput Decoder::forward(const ModelInput& input, const RoutingContext& context,
+                             const RoutingTap& routing_tap, const HiddenTap& hidden_tap) {
   PENSTOCK_CHECK(input.tokens.dim() == 2, "[decoder] tokens must be [B, T], got ",
                  input.tokens.dim(), " axes");
   RoutingContext complete = context;
   complete.sequence_length = input.tokens.size(1);
   complete.token_ids = input.tokens.reshape({-1});
-  DecoderOutput out;
+  const ModelConfig& config = this->config();
+  ModelOutput out;
   Residual x{.stream = ops::embedding(embed_tokens_, input.tokens)};  // [B, T, d]
-  const at::Tensor rotation = ops::rotation_table(input.tokens.size(1), config_.head_dim,
-                                                  config_.rope_base, x.stream.options());
+  const at::Tensor rotation = ops::rotation_table(input.tokens.size(1), config.head_dim,
+                                                  config.rope_base, x.stream.options());
   std::int64_t moe_index = 0;
-  for (std::int64_t i = 0; i < config_.layers; ++i) {
+  for (std::int64_t i = 0; i < config.layers; ++i) {
     std::optional<RoutingResult> routing;
     x = layers_[i]->forward(x, rotation, input.starts, complete, routing);
     if (hidden_tap) hidden_tap(i, x.sum());
@@ -94,10 +92,16 @@ DecoderOutput Decoder::forward(const DecoderInput& input, const RoutingContext& 
     if (routing_tap) routing_tap(moe_index, *routing);
     ++moe_index;
   }
-  out.hidden = norm_->forward(x).view({-1, config_.d_model});  // [B·T, d]
+  out.hidden = norm_->forward(x).view({-1, config.d_model});  // [B·T, d]
   return out;
 }
 
+at::Tensor Decoder::loss(const at::Tensor& hidden, const at::Tensor& targets) const {
+  return ops::linear_cross_entropy(hidden, head(), targets);
+}
+at::Tensor Decoder::losses(const at::Tensor& hidden, const at::Tensor& targets) const {
+  return ops::linear_cross_entropy_rows(hidden, head(), targets);
+}
 at::Tensor Decoder::logits(const at::Tensor& hidden) const { return ops::linear(hidden, head()); }
 
 }  // namespace penstock

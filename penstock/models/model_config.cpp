@@ -24,10 +24,30 @@ void check_size(const ModelConfig& c) {
                  " parameters; the limit is 1e15");
 }
 
+/// Fills and checks what Transformer-XL has otherwise.
+void resolve_transformer_xl(ModelConfig& c) {
+  c.tie_embeddings = true;
+  PENSTOCK_CHECK(c.kv_heads == 0 || c.kv_heads == c.heads, "model.kv_heads = ", c.kv_heads,
+                 ": transformer-xl has as many as model.heads = ", c.heads);
+  PENSTOCK_CHECK(!c.qkv_bias && c.init == "normal",
+                 "model.qkv_bias and model.init = \"fan-in\" are not for transformer-xl");
+  PENSTOCK_CHECK(c.d_model % 2 == 0, "model.d_model = ", c.d_model,
+                 ": transformer-xl's sines and cosines need an even one");
+  if (c.xl.memory < 0) c.xl.memory = c.context;
+  std::int64_t last = 0;
+  for (const std::int64_t cutoff : c.xl.cutoffs) {
+    PENSTOCK_CHECK(cutoff > last && (c.vocab <= 1 || cutoff < c.vocab),
+                   "model.transformer_xl.cutoffs must ascend between 0 and model.vocab = ", c.vocab,
+                   "; ", cutoff, " does not");
+    last = cutoff;
+  }
+}
+
 }  // namespace
 
 ModelConfig ModelConfig::resolved() const {
   ModelConfig c = *this;
+  if (c.transformer_xl()) resolve_transformer_xl(c);
   if (c.kv_heads == 0) c.kv_heads = c.heads;
   if (c.d_ffn == 0) c.d_ffn = 4 * c.d_model;
   const char* const width = c.head_dim > 0 ? "model.head_dim" : "model.d_model / model.heads";
@@ -39,7 +59,7 @@ ModelConfig ModelConfig::resolved() const {
   }
   PENSTOCK_CHECK(c.heads % c.kv_heads == 0, "model.heads = ", c.heads,
                  " is not a multiple of model.kv_heads = ", c.kv_heads);
-  PENSTOCK_CHECK(c.head_dim % 2 == 0, width, " = ", c.head_dim,
+  PENSTOCK_CHECK(c.transformer_xl() || c.head_dim % 2 == 0, width, " = ", c.head_dim,
                  " is the width of a head; rotary positions need an even one");
   check_size(c);
   const ResolvedRouter router = resolve(c.router);  // parts exist, fit, and have sound options
@@ -77,6 +97,11 @@ std::int64_t ModelConfig::moe_layers() const {
   return count;
 }
 
+FfnForm ModelConfig::ffn_form() const {
+  if (!transformer_xl()) return {};
+  return {.activation = ops::Activation::relu, .bias = true, .dropout = xl.dropout};
+}
+
 double ModelConfig::weight_std(std::int64_t fan_in) const {
   return init == "fan-in" ? 1 / std::sqrt(3.0 * static_cast<double>(fan_in)) : init_std;
 }
@@ -95,7 +120,8 @@ MoeOptions ModelConfig::moe_options(std::int64_t index) const {
           .router = router,
           .granularity = static_cast<double>(moe.granularity),
           .init_std = weight_std(d_model),
-          .output_std = output_std(expert_width()),
+          .output_std = transformer_xl() ? init_std : output_std(expert_width()),
+          .form = ffn_form(),
           .layer = index,
           .layers = moe_layers()};
 }

@@ -1,9 +1,10 @@
-// The shape of a decoder, as a recipe or a model directory's config.json gives it.
+// The shape of a model, as a recipe or a model directory's config.json gives it.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "penstock/base/fields.h"
 #include "penstock/layers/moe.h"
@@ -29,7 +30,39 @@ struct MoeConfig {
   }
 };
 
+/// What only Transformer-XL has.
+struct TransformerXlConfig {
+  std::int64_t memory = -1;
+  double dropout = 0;
+  std::int64_t ffn_blocks = 16;
+  double ffn_block_dropout = 0;
+  bool biases_per_layer = false;
+  std::vector<std::int64_t> cutoffs;
+
+  template <class V>
+  void visit(V& v) {
+    v("memory", memory,
+      {.help = "positions before the segment that attention reads too; -1: as context", .min = -1});
+    v("dropout", dropout,
+      {.help = "of embeddings, distances, sub-layers, inside feed-forwards and before the head",
+       .min = 0,
+       .max = 0.99});
+    v("ffn_blocks", ffn_blocks,
+      {.help = "blocks of a dense feed-forward's neurons, j in block j mod n", .min = 1});
+    v("ffn_block_dropout", ffn_block_dropout,
+      {.help = "chance that a step leaves such a block out, without scaling the rest",
+       .min = 0,
+       .max = 0.99});
+    v("biases_per_layer", biases_per_layer,
+      {.help = "each layer has its own position biases u and v instead of the model's"});
+    v("cutoffs", cutoffs,
+      {.help = "adaptive softmax: ids, sorted by frequency, where clusters begin; none: one "
+               "softmax"});
+  }
+};
+
 struct ModelConfig {
+  std::string architecture = "decoder";
   std::int64_t vocab = 256;
   std::int64_t d_model = 256;
   std::int64_t layers = 4;
@@ -47,12 +80,17 @@ struct ModelConfig {
   double init_std = 0.02;
   MoeConfig moe;
   RouterConfig router = {.method = "dense"};
+  TransformerXlConfig xl;
 
   template <class V>
   void visit(V& v) {
+    v("architecture", architecture,
+      {.help = "decoder: Llama- and Qwen2-like; transformer-xl: norms after, relative positions, "
+               "carried memory, ReLU with biases, tied embeddings",
+       .choices = {"decoder", "transformer-xl"}});
     v("vocab", vocab, {.help = "vocabulary size V; 0: the corpus's", .min = 0, .max = 1 << 24});
     v("d_model", d_model, {.help = "model width d", .min = 1, .max = 1 << 20});
-    v("layers", layers, {.help = "decoder layers L", .min = 1, .max = 10000});
+    v("layers", layers, {.help = "layers L", .min = 1, .max = 10000});
     v("heads", heads, {.help = "attention heads", .min = 1, .max = 1 << 16});
     v("kv_heads", kv_heads, {.help = "key/value heads (groups); 0: as heads", .min = 0});
     v("head_dim", head_dim,
@@ -77,8 +115,10 @@ struct ModelConfig {
     v("init_std", init_std, {.help = "standard deviation of initial weights", .min = 0});
     v("moe", moe);
     v("router", router);
+    v("transformer_xl", xl);
   }
 
+  bool transformer_xl() const { return architecture == "transformer-xl"; }
   /// Fills what was left at 0 and checks that the numbers fit together; throws Error.
   ModelConfig resolved() const;
   /// Whether that layer is MoE.
@@ -90,6 +130,8 @@ struct ModelConfig {
   std::int64_t expert_width() const { return d_ffn / moe.granularity; }
   /// Nominal active experts per token, granularity applied.
   double active_experts() const { return router.k * static_cast<double>(moe.granularity); }
+  /// The kind of network that experts and dense layers are.
+  FfnForm ffn_form() const;
   /// Standard deviation of a matrix's initial weights, by the width it sums over.
   double weight_std(std::int64_t fan_in) const;
   /// The same for a matrix whose result is added to the residual stream.

@@ -14,7 +14,7 @@ namespace penstock {
 
 std::string config_json_text(const ModelConfig& config) {
   const ModelConfig c = config.resolved();
-  const bool dense = c.moe_layers() == 0;
+  const bool dense = c.moe_layers() == 0 && !c.transformer_xl();
   nlohmann::ordered_json out;
   const std::string type = !dense ? "penstock" : c.qkv_bias ? "qwen2" : "llama";
   out["architectures"] = {dense ? (c.qkv_bias ? "Qwen2ForCausalLM" : "LlamaForCausalLM")
@@ -27,14 +27,14 @@ std::string config_json_text(const ModelConfig& config) {
   out["num_attention_heads"] = c.heads;
   out["num_key_value_heads"] = c.kv_heads;
   out["head_dim"] = c.head_dim;
-  out["hidden_act"] = "silu";
+  out["hidden_act"] = c.transformer_xl() ? "relu" : "silu";
   out["max_position_embeddings"] = c.context > 0 ? c.context : 2048;
   out["rms_norm_eps"] = c.norm_eps;
   out["rope_theta"] = c.rope_base;
   out["tie_word_embeddings"] = c.tie_embeddings;
   out["attention_bias"] = c.qkv_bias;
   out["torch_dtype"] = "float32";
-  if (!dense) {
+  if (c.moe_layers() > 0) {
     out["num_experts"] = c.total_experts();
     out["num_experts_per_tok"] = c.active_experts();
   }
@@ -54,8 +54,8 @@ ModelConfig read_model_config(const std::string& directory) {
   return read_config<ModelConfig>(from_json(config["penstock"]["model"], path), "model").resolved();
 }
 
-std::shared_ptr<Decoder> load_model(const std::string& directory) {
-  auto model = std::make_shared<Decoder>(read_model_config(directory));
+std::shared_ptr<LanguageModel> load_model(const std::string& directory) {
+  auto model = make_model(read_model_config(directory));
   const std::string weights = directory + "/model.safetensors";
   const TensorMap tensors = load_tensors(weights);
   for (const auto& [name, tensor] : tensors)

@@ -5,14 +5,14 @@
 #include <memory>
 #include <string>
 
-#include "penstock/models/decoder.h"
+#include "penstock/models/language_model.h"
 
 namespace penstock {
 
 /// The text of config.json: Hugging Face's keys, and Penstock's own [model] table under "penstock".
 /// Nothing is left to a default, the options of the router's parts included. model_type is "llama"
-/// or "qwen2" for a dense model and "penstock" for an MoE, which no Hugging Face class describes in
-/// general.
+/// or "qwen2" for a dense decoder and "penstock" for an MoE and for Transformer-XL, which no Hugging
+/// Face class describes in general.
 std::string config_json_text(const ModelConfig& config);
 
 /// Reads config.json back. Throws Error for a file without the "penstock" table.
@@ -20,6 +20,6 @@ ModelConfig read_model_config(const std::string& directory);
 
 /// Builds the model that a directory describes and reads its weights, in evaluation mode.
 /// Throws Error naming the file, and the tensor, that is wrong or not finite.
-std::shared_ptr<Decoder> load_model(const std::string& directory);
+std::shared_ptr<LanguageModel> load_model(const std::string& directory);
 
 }  // namespace penstock

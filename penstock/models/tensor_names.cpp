@@ -16,6 +16,7 @@ bool ends_with(const std::string& text, const std::string& tail) {
 std::string file_name(const std::string& name) {
   if (name == "embed_tokens") return "model.embed_tokens.weight";
   if (name == "lm_head") return "lm_head.weight";
+  if (name == "head_bias") return "lm_head.bias";
   if (name.rfind("balancer_", 0) == 0) return "penstock." + name;
   if (name.rfind("layer_", 0) == 0) return "model.layers." + name.substr(6);
   return "model." + name;
@@ -43,12 +44,31 @@ void add(const std::string& name, const at::Tensor& tensor, const ModelConfig& c
   const auto stem = [&](const std::string& tail) {
     return full.substr(0, full.size() - tail.size());
   };
+  const auto each_expert = [&](const std::string& tail, const std::string& part) {
+    for (std::int64_t e = 0; e < tensor.size(0); ++e)
+      out[stem(tail) + std::to_string(e) + part] = tensor.select(0, e);
+  };
   if (ends_with(name, "mlp.experts.gate_up")) {
     for (std::int64_t e = 0; e < tensor.size(0); ++e)
       add_gate_up(stem("gate_up") + std::to_string(e) + ".", tensor.select(0, e), out);
+  } else if (ends_with(name, "mlp.experts.up")) {
+    each_expert("up", ".up_proj.weight");
+  } else if (ends_with(name, "mlp.experts.up_bias")) {
+    each_expert("up_bias", ".up_proj.bias");
   } else if (ends_with(name, "mlp.experts.down")) {
-    for (std::int64_t e = 0; e < tensor.size(0); ++e)
-      out[stem("down") + std::to_string(e) + ".down_proj.weight"] = tensor.select(0, e);
+    each_expert("down", ".down_proj.weight");
+  } else if (ends_with(name, "mlp.experts.down_bias")) {
+    each_expert("down_bias", ".down_proj.bias");
+  } else if (ends_with(name, "mlp.up")) {
+    out[stem("up") + "up_proj.weight"] = tensor;
+  } else if (ends_with(name, "mlp.up_bias")) {
+    out[stem("up_bias") + "up_proj.bias"] = tensor;
+  } else if (ends_with(name, "mlp.down_bias")) {
+    out[stem("down_bias") + "down_proj.bias"] = tensor;
+  } else if (ends_with(name, "self_attn.kv_proj.weight")) {
+    const std::int64_t width = tensor.size(0) / 2;
+    out[stem("kv_proj.weight") + "k_proj.weight"] = tensor.narrow(0, 0, width);
+    out[stem("kv_proj.weight") + "v_proj.weight"] = tensor.narrow(0, width, width);
   } else if (ends_with(name, "mlp.gate_up")) {
     add_gate_up(stem("gate_up"), tensor, out);
   } else if (ends_with(name, "mlp.down")) {
@@ -66,7 +86,7 @@ void add(const std::string& name, const at::Tensor& tensor, const ModelConfig& c
 
 }  // namespace
 
-std::map<std::string, at::Tensor> file_tensors(Decoder& model) {
+std::map<std::string, at::Tensor> file_tensors(LanguageModel& model) {
   std::map<std::string, at::Tensor> out;
   const ModelConfig& config = model.config();
   for (const auto& item : model.named_parameters())
@@ -76,7 +96,7 @@ std::map<std::string, at::Tensor> file_tensors(Decoder& model) {
   return out;
 }
 
-void load_file_tensors(Decoder& model, const std::map<std::string, at::Tensor>& tensors,
+void load_file_tensors(LanguageModel& model, const std::map<std::string, at::Tensor>& tensors,
                        const std::string& where) {
   torch::NoGradGuard no_grad;
   auto wanted = file_tensors(model);

@@ -1,4 +1,4 @@
-// Names of a decoder's tensors in files: Hugging Face's, one tensor per expert and per projection,
+// Names of a model's tensors in files: Hugging Face's, one tensor per expert and per projection,
 // whatever is fused in memory.
 #pragma once
 
@@ -7,20 +7,21 @@
 #include <map>
 #include <string>
 
-#include "penstock/models/decoder.h"
+#include "penstock/models/language_model.h"
 
 namespace penstock {
 
 /// Views of every parameter and buffer under its file name. The views alias the model.
 ///   layer_3.mlp.experts.gate_up [E, 2f, d] -> model.layers.3.mlp.experts.<e>.{gate,up}_proj.weight
+///   layer_3.mlp.experts.up_bias [E, f] -> model.layers.3.mlp.experts.<e>.up_proj.bias
 ///   layer_3.self_attn.qkv_proj.weight [(H+2G)·hd, d] ->
 ///   model.layers.3.self_attn.{q,k,v}_proj.weight
 /// Balancers' state is under penstock.balancer_<i>.
-std::map<std::string, at::Tensor> file_tensors(Decoder& model);
+std::map<std::string, at::Tensor> file_tensors(LanguageModel& model);
 
 /// Copies the given tensors into the model. Throws Error naming every kind of mismatch: a missing,
 /// an unknown or a wrongly shaped tensor. `where` stands for the file in errors.
-void load_file_tensors(Decoder& model, const std::map<std::string, at::Tensor>& tensors,
+void load_file_tensors(LanguageModel& model, const std::map<std::string, at::Tensor>& tensors,
                        const std::string& where);
 
 }  // namespace penstock

@@ -11,13 +11,8 @@ namespace {
 double nominal_flops_per_step(const ConfigNode& resolved) {
   Recipe recipe = read_recipe(resolved);
   if (recipe.model.vocab == 0) recipe.model.vocab = Corpus::open(recipe.data.corpus).vocab_size();
-  const double tokens =
-      static_cast<double>(recipe.train.batch_sequences * recipe.train.sequence_length);
-  const double assignments = tokens * static_cast<double>(recipe.model.moe_layers()) *
-                             static_cast<double>(recipe.model.active_experts());
-  return useful_training_flops(
-      recipe.model, tokens,
-      causal_pairs(recipe.train.batch_sequences, recipe.train.sequence_length), assignments);
+  return nominal_training_flops(recipe.model, recipe.train.batch_sequences,
+                                recipe.train.sequence_length);
 }
 
 }  // namespace

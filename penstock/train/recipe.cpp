@@ -30,6 +30,17 @@ void check_method_counts(const ConfigNode& router) {
       "names only a method");
 }
 
+/// Data order and evaluation where a memory can be carried.
+void complete_streams(Recipe& recipe, const ConfigNode& node) {
+  const bool carries = recipe.model.transformer_xl();
+  const ConfigNode* data = node.find("data");
+  if (carries && !(data && data->find("sampling"))) recipe.data.sampling = "streams";
+  if (recipe.train.eval_streams < 0) recipe.train.eval_streams = carries ? 10 : 0;
+  PENSTOCK_CHECK(!recipe.data.isolate_documents || (!carries && recipe.train.eval_streams == 0),
+                 "data.isolate_documents does not go with memory carried over documents' borders "
+                 "(transformer-xl, train.eval_streams)");
+}
+
 /// Completes what was left open and checks fields against each other.
 void complete(Recipe& recipe, const ConfigNode& node) {
   TrainConfig& train = recipe.train;
@@ -44,6 +55,8 @@ void complete(Recipe& recipe, const ConfigNode& node) {
                  " is above train.lr = ", train.lr);
   if (train.warmup_steps < 0) train.warmup_steps = std::max<std::int64_t>(1, train.steps / 100);
   if (recipe.model.context == 0) recipe.model.context = train.sequence_length;
+  if (train.eval_sequence_length == 0) train.eval_sequence_length = train.sequence_length;
+  complete_streams(recipe, node);
   const ConfigNode* model = node.find("model");
   const ConfigNode* router = model ? model->find("router") : nullptr;
   if (router) check_method_counts(*router);

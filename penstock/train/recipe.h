@@ -18,8 +18,10 @@ struct DataConfig {
   void visit(V& v) {
     v("corpus", corpus, {.help = "corpus directory that `penstock data prepare` wrote"});
     v("sampling", sampling,
-      {.help = "shuffled: every window once an epoch; random: windows at uniform offsets",
-       .choices = {"shuffled", "random"}});
+      {.help = "shuffled: every window once an epoch; random: windows at uniform offsets; streams: "
+               "each row reads its own part of the split in order, and transformer-xl's memory "
+               "goes along (its default)",
+       .choices = {"shuffled", "random", "streams"}});
     v("isolate_documents", isolate_documents,
       {.help = "attention does not cross document borders"});
   }
@@ -38,6 +40,7 @@ struct TrainConfig {
   bool recompute_experts = false;
   std::int64_t eval_every = 0, eval_tokens = 65536;
   std::int64_t final_eval_tokens = 0;
+  std::int64_t eval_sequence_length = 0, eval_streams = -1, eval_memory = -1;
 
   template <class V>
   void visit(V& v) {
@@ -76,6 +79,14 @@ struct TrainConfig {
       {.help = "tokens of a validation during training; 0: the whole split", .min = 0});
     v("final_eval_tokens", final_eval_tokens,
       {.help = "tokens of the last validation; 0: the whole split", .min = 0});
+    v("eval_sequence_length", eval_sequence_length,
+      {.help = "tokens per sequence in evaluation; 0: as sequence_length", .min = 0});
+    v("eval_streams", eval_streams,
+      {.help = "evaluation cuts a split into so many streams and carries memory along each; 0: "
+               "windows with nothing before them; -1: 10 for transformer-xl, else 0",
+       .min = -1});
+    v("eval_memory", eval_memory,
+      {.help = "positions of memory in evaluation; -1: model.transformer_xl.memory", .min = -1});
   }
 };
 

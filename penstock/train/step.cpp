@@ -8,7 +8,6 @@
 #include "penstock/base/random.h"
 #include "penstock/models/batch_tensors.h"
 #include "penstock/models/census.h"
-#include "penstock/ops/ops.h"
 #include "penstock/ops/profile_clock.h"
 #include "penstock/routers/routing.h"
 
@@ -66,7 +65,8 @@ class RoutingSums {
 };
 
 /// Runs the batch again and names the first layer whose output is not finite.
-std::string blame(Decoder& model, const BatchTensors& tensors, const RoutingContext& context) {
+std::string blame(LanguageModel& model, const BatchTensors& tensors,
+                  const RoutingContext& context) {
   torch::NoGradGuard no_grad;
   std::string culprit;
   model.forward(tensors.input, context, {}, [&](std::int64_t layer, const at::Tensor& hidden) {
@@ -76,8 +76,10 @@ std::string blame(Decoder& model, const BatchTensors& tensors, const RoutingCont
   return culprit.empty() ? "the output head or an auxiliary loss" : culprit;
 }
 
-double readable_pairs(const Batch& batch) {
-  if (batch.starts.empty()) return causal_pairs(batch.sequences, batch.length);
+double readable_pairs(const Batch& batch, std::int64_t memory) {
+  if (batch.starts.empty())
+    return causal_pairs(batch.sequences, batch.length) +
+           static_cast<double>(batch.sequences * batch.length * memory);
   double pairs = 0;
   for (std::size_t i = 0; i < batch.starts.size(); ++i)
     pairs += static_cast<double>(static_cast<std::int64_t>(i) % batch.length - batch.starts[i] + 1);
@@ -86,23 +88,27 @@ double readable_pairs(const Batch& batch) {
 
 }  // namespace
 
-StepReport forward_backward(Decoder& model, const std::vector<Batch>& micro_batches,
+StepReport forward_backward(LanguageModel& model, const std::vector<Batch>& micro_batches,
                             RoutingContext context, std::uint64_t draw_seed,
-                            std::span<const std::int32_t> token_bytes) {
+                            std::span<const std::int32_t> token_bytes,
+                            std::vector<ModelMemory>& memory) {
   StepReport report;
   RoutingSums sums;
   double pairs = 0;
+  MemoryWork memory_work;
+  memory.resize(micro_batches.size());
   const auto count = static_cast<double>(micro_batches.size());
   const at::Device device = model.parameters().front().device();
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
     const Batch& batch = micro_batches[m];
     const double start = ops::profile_seconds();
-    const BatchTensors tensors = to_tensors(batch, device);
+    BatchTensors tensors = to_tensors(batch, device);
+    if (!batch.fresh) tensors.input.memory = memory[m];
     context.generator = at::detail::createCPUGenerator(mix64(draw_seed + m));
-    DecoderOutput out = model.forward(
+    ModelOutput out = model.forward(
         tensors.input, context,
         [&](std::int64_t layer, const RoutingResult& result) { sums.add(layer, result); });
-    const at::Tensor loss = ops::linear_cross_entropy(out.hidden, model.head(), tensors.targets);
+    const at::Tensor loss = model.loss(out.hidden, tensors.targets);
     const at::Tensor total = out.auxiliary_loss.defined() ? loss + out.auxiliary_loss : loss;
     const double value = loss.item<double>(), total_value = total.item<double>();
     report.loss += value / count;
@@ -114,6 +120,11 @@ StepReport forward_backward(Decoder& model, const std::vector<Batch>& micro_batc
                           blame(model, tensors, replay);
       return report;
     }
+    const std::int64_t remembered =
+        tensors.input.memory.empty() ? 0 : tensors.input.memory[0].size(1);
+    memory_work.positions += static_cast<double>(batch.sequences * remembered);
+    memory_work.distances += static_cast<double>(remembered + batch.length);
+    memory[m] = std::move(out.memory);
     const double forward_done = ops::profile_seconds();
     report.forward_seconds += forward_done - start;
     (count > 1 ? total / count : total).backward();
@@ -121,10 +132,10 @@ StepReport forward_backward(Decoder& model, const std::vector<Batch>& micro_batc
     report.tokens += batch.sequences * batch.length;
     for (const std::int64_t target : batch.targets)
       report.bytes += token_bytes[static_cast<std::size_t>(target)];
-    pairs += readable_pairs(batch);
+    pairs += readable_pairs(batch, remembered);
   }
   report.flops = useful_training_flops(model.config(), static_cast<double>(report.tokens), pairs,
-                                       sums.assignments());
+                                       sums.assignments(), memory_work);
   sums.finish(count, static_cast<double>(report.tokens), report);
   return report;
 }

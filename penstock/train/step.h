@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "penstock/data/batches.h"
-#include "penstock/models/decoder.h"
+#include "penstock/models/language_model.h"
 
 namespace penstock {
 
@@ -31,9 +31,12 @@ struct StepReport {
 /// Accumulates gradients of (mean-token cross-entropy + Σ auxiliary losses), averaged over the
 /// micro-batches, into the model's parameters. Stops early, without gradients to trust, when a loss
 /// is not finite.
-/// @param draw_seed  seeds stochastic routers; the same value draws the same numbers
-StepReport forward_backward(Decoder& model, const std::vector<Batch>& micro_batches,
+/// @param draw_seed  seeds stochastic routers and dropout; the same value draws the same numbers
+/// @param memory  by micro-batch, what its rows carry from step to step; grows to their number.
+///                Not read where a batch begins anew. To be thrown away where the step fails.
+StepReport forward_backward(LanguageModel& model, const std::vector<Batch>& micro_batches,
                             RoutingContext context, std::uint64_t draw_seed,
-                            std::span<const std::int32_t> token_bytes);
+                            std::span<const std::int32_t> token_bytes,
+                            std::vector<ModelMemory>& memory);
 
 }  // namespace penstock

@@ -33,15 +33,19 @@ class SeededGenerator {
   at::Tensor before_;
 };
 
-std::shared_ptr<Decoder> build_model(const Recipe& recipe) {
+std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
   const SeededGenerator seeded(
       random_bits(static_cast<std::uint64_t>(recipe.train.seed), model_stream, 0));
-  auto model = std::make_shared<Decoder>(recipe.model);
+  auto model = make_model(recipe.model);
   const at::Device device(recipe.run.device);
   if (!device.is_cpu()) model->to(device);
   model->train();
   recompute_experts(*model, recipe.train.recompute_experts);
   return model;
+}
+
+std::string memory_name(std::size_t micro_batch, std::size_t layer) {
+  return concat("memory.", micro_batch, ".", layer);
 }
 
 Recipe with_vocab(Recipe recipe, const Corpus& corpus) {
@@ -111,7 +115,9 @@ StepOutcome Trainer::advance() {
   StepOutcome out{.on_cpu = at::Device(recipe_.run.device).is_cpu()};
   const std::uint64_t draw_seed = random_bits(static_cast<std::uint64_t>(train.seed), router_stream,
                                               static_cast<std::uint64_t>(step_));
-  out.report = forward_backward(*model_, micro_batches, routing, draw_seed, corpus_.token_bytes());
+  std::vector<ModelMemory> memory = memory_;  // kept where the step fails
+  out.report =
+      forward_backward(*model_, micro_batches, routing, draw_seed, corpus_.token_bytes(), memory);
   out.learning_rate = learning_rate({.shape = train.lr_schedule,
                                      .lr = train.lr,
                                      .min_lr = train.min_lr,
@@ -134,6 +140,7 @@ StepOutcome Trainer::advance() {
   optimizer_->step(out.learning_rate, out.gradient_norm);
   for (const auto& balancer : model_->balancers())
     balancer->after_step({.sparsity = out.report.sparsity});
+  memory_ = std::move(memory);
   ++step_;
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return out;
@@ -143,23 +150,38 @@ Evaluation Trainer::evaluate(Split split, std::int64_t max_tokens,
                              const std::function<void(double, const LossTotals&)>& progress) {
   return penstock::evaluate(*model_, corpus_,
                             {.split = split,
-                             .sequence_length = recipe_.train.sequence_length,
+                             .sequence_length = recipe_.train.eval_sequence_length,
                              .batch_sequences = recipe_.train.micro_batch,
                              .max_tokens = max_tokens,
                              .isolate_documents = recipe_.data.isolate_documents,
+                             .streams = recipe_.train.eval_streams,
+                             .memory_length = recipe_.train.eval_memory,
                              .context = context(),
                              .progress = progress});
 }
 
 std::map<std::string, at::Tensor> Trainer::model_tensors() { return file_tensors(*model_); }
 
-std::map<std::string, at::Tensor> Trainer::optimizer_tensors() const { return optimizer_->state(); }
+std::map<std::string, at::Tensor> Trainer::optimizer_tensors() const {
+  auto out = optimizer_->state();
+  for (std::size_t m = 0; m < memory_.size(); ++m)
+    for (std::size_t layer = 0; layer < memory_[m].size(); ++layer)
+      out[memory_name(m, layer)] = memory_[m][layer];
+  return out;
+}
 
 void Trainer::restore(std::int64_t step, const std::map<std::string, at::Tensor>& model,
                       const std::map<std::string, at::Tensor>& optimizer,
                       const std::string& where) {
   load_file_tensors(*model_, model, where);
   optimizer_->load_state(optimizer, step);
+  memory_.clear();
+  const at::Device device = model_->parameters().front().device();
+  for (std::size_t m = 0; optimizer.count(memory_name(m, 0)); ++m) {
+    ModelMemory& memory = memory_.emplace_back();
+    for (std::size_t layer = 0; optimizer.count(memory_name(m, layer)); ++layer)
+      memory.push_back(optimizer.at(memory_name(m, layer)).to(device));
+  }
   step_ = step;
   prefetcher_.reset();
 }

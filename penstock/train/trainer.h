@@ -6,11 +6,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "penstock/data/corpus.h"
 #include "penstock/data/prefetcher.h"
 #include "penstock/eval/perplexity.h"
-#include "penstock/models/decoder.h"
+#include "penstock/models/language_model.h"
 #include "penstock/optim/adamw.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/step.h"
@@ -36,7 +37,7 @@ class Trainer {
   std::int64_t step() const { return step_; }
   /// With the corpus's vocabulary where the recipe left it open.
   const Recipe& recipe() const { return recipe_; }
-  Decoder& model() { return *model_; }
+  LanguageModel& model() { return *model_; }
   const Corpus& corpus() const { return corpus_; }
 
   /// One optimizer step; balancers' shared state moves after it.
@@ -47,7 +48,9 @@ class Trainer {
   Evaluation evaluate(Split split, std::int64_t max_tokens,
                       const std::function<void(double, const LossTotals&)>& progress = {});
 
-  /// The model's tensors under their file names, and the optimizer's; both alias the live state.
+  /// The model's tensors under their file names; and what else resuming needs, which is the
+  /// optimizer's and, as memory.<micro-batch>.<layer>, what the streams carry. They alias the live
+  /// state.
   std::map<std::string, at::Tensor> model_tensors();
   std::map<std::string, at::Tensor> optimizer_tensors() const;
   /// Continues from what a checkpoint held.
@@ -59,7 +62,8 @@ class Trainer {
 
   Recipe recipe_;
   Corpus corpus_;
-  std::shared_ptr<Decoder> model_;
+  std::shared_ptr<LanguageModel> model_;
+  std::vector<ModelMemory> memory_;  // by micro-batch
   std::unique_ptr<AdamW> optimizer_;
   std::shared_ptr<const TrainingBatches> batches_;
   std::unique_ptr<Prefetcher> prefetcher_;

@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include "penstock/models/decoder.h"
+#include "penstock/models/transformer_xl.h"
 
 namespace penstock {
 namespace {
@@ -93,6 +94,78 @@ TEST(Census, CountsWhatTheBuiltModelHas) {
       EXPECT_EQ(count_parameters(config).total, built) << method << tied;
     }
   }
+}
+
+/// HyperRouter §C.1: Transformer-XL small on enwik8's 204 bytes.
+ModelConfig transformer_xl_small() {
+  ModelConfig config;
+  config.architecture = "transformer-xl";
+  config.vocab = 204;
+  config.d_model = 256;
+  config.layers = 4;
+  config.heads = 8;
+  config.head_dim = 64;
+  config.d_ffn = 512;
+  config.xl.memory = 512;
+  config.moe.experts = 16;
+  config.router.method = "topk";
+  config.router.k = 2;
+  config.router.parts["linear"].set("bias", ConfigNode(true));
+  return config;
+}
+
+TEST(Census, ReproducesTransformerXlsPublishedCounts) {
+  // HyperRouter (EMNLP 2023) Table A4: 19,505,35x and 16,448.
+  ModelConfig config = transformer_xl_small();
+  const ParameterCensus census = count_parameters(config);
+  EXPECT_EQ(census.by_part.backbone, 19505356);
+  EXPECT_EQ(census.by_part.router, 16448);
+  EXPECT_EQ(census.by_part.hypernetwork, 0);
+  EXPECT_EQ(census.total, 19505356 + 16448);
+  EXPECT_EQ(census.router, 16448);
+  // A frozen router is not trained, but counted by part.
+  config.router.parts["linear"].set("frozen", ConfigNode(true));
+  EXPECT_EQ(count_parameters(config).by_part.router, 16448);
+  EXPECT_EQ(count_parameters(config).router, 0);
+  // The dense model of the same width, one network of 8192: 15 fewer biases of 256 per layer.
+  config = transformer_xl_small();
+  config.d_ffn = 8192;
+  config.router = {.method = "dense"};
+  EXPECT_EQ(count_parameters(config).total, 19505356 - 4 * 15 * 256);
+}
+
+TEST(Census, CountsWhatTheBuiltTransformerXlHas) {
+  for (const std::int64_t first : {0, 1, 3})
+    for (const bool apart : {false, true}) {
+      ModelConfig config = transformer_xl_small();
+      config.d_model = 16;
+      config.layers = 3;
+      config.head_dim = 3;
+      config.d_ffn = 24;
+      config.moe.first_layers = first;
+      config.xl.biases_per_layer = apart;
+      if (apart) config.xl.cutoffs = {20, 100};
+      TransformerXl model(config);
+      std::int64_t built = 0;
+      for (const auto& parameter : model.parameters()) built += parameter.numel();
+      EXPECT_EQ(count_parameters(config).total, built) << first << apart;
+    }
+}
+
+TEST(Census, TransformerXlsFlopsByHand) {
+  // d=4, 1 layer, 2 heads of 2, f=8, V=10; 3 tokens after 2 remembered: pairs 6 + 3·2 = 12.
+  ModelConfig config;
+  config.architecture = "transformer-xl";
+  config.vocab = 10;
+  config.d_model = 4;
+  config.layers = 1;
+  config.heads = 2;
+  config.d_ffn = 8;
+  config.xl.memory = 2;
+  // Per token: qkvo 4·16 = 64, FFN 2·4·8 = 64, head 40 -> 168 products; attention 3 products of
+  // width 4 for 12 pairs: 144. Remembered: keys and values 2·16 for 2 positions, 16 for each of 5
+  // distances, without the input's gradient: 144 products.
+  EXPECT_DOUBLE_EQ(nominal_training_flops(config, 1, 3), 3 * (2 * 3 * 168 + 2 * 144) + 2 * 2 * 144);
 }
 
 TEST(Census, GranularityKeepsActiveSizeAndTotal) {

@@ -121,7 +121,7 @@ TEST(Decoder, WholeModelGradientAgreesWithFiniteDifferences) {
     const auto loss = [&] {
       RoutingContext context;
       context.training = true;
-      const DecoderOutput out = model.forward({.tokens = ids}, context);
+      const ModelOutput out = model.forward({.tokens = ids}, context);
       const at::Tensor ce = ops::linear_cross_entropy(out.hidden, model.head(), targets);
       return out.auxiliary_loss.defined() ? ce + out.auxiliary_loss : ce;
     };

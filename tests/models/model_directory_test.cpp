@@ -8,8 +8,10 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/models/decoder.h"
 #include "penstock/models/tensor_files.h"
 #include "penstock/models/tensor_names.h"
+#include "penstock/models/transformer_xl.h"
 #include "penstock/routers/written_out.h"
 #include "tests/base/temp_directory.h"
 
@@ -65,6 +67,29 @@ TEST(ModelDirectory, ConfigJsonLeavesNoOptionToADefault) {
   EXPECT_EQ(router["selector"], "relu");
   EXPECT_EQ(router["balancers"], nlohmann::json::array({"adaptive-l1"}));
   EXPECT_EQ(router["adaptive-l1"]["factor"], 1.2);
+}
+
+TEST(ModelDirectory, GivesBackATransformerXl) {
+  const testing::TempDirectory temp;
+  ModelConfig config = small();
+  config.architecture = "transformer-xl";
+  config.xl.cutoffs = {4, 7};
+  config.xl.dropout = 0.1;
+  config.moe.first_layers = 1;
+  config = config.resolved();
+  EXPECT_EQ(config.xl.memory, 16);  // as context
+  TransformerXl model(config);
+  auto& fs = real_file_system();
+  write_file_atomically(fs, temp.path() / "config.json", config_json_text(config));
+  save_tensors(fs, temp.path() / "model.safetensors", file_tensors(model));
+  const auto loaded = load_model(temp.path().string());
+  EXPECT_EQ(to_toml(write_config(loaded->config())), to_toml(write_config(config)));
+  const at::Tensor ids = torch::arange(10).view({1, 10});
+  EXPECT_TRUE(torch::equal(loaded->forward({.tokens = ids}, {}).hidden,
+                           model.forward({.tokens = ids}, {}).hidden));
+  for (const char* name : {"model.layers.0.mlp.experts.2.up_proj.bias", "lm_head.bias",
+                           "model.layers.1.mlp.down_proj.weight", "model.cluster_weight"})
+    EXPECT_TRUE(file_tensors(model).count(name)) << name;
 }
 
 TEST(ModelDirectory, AWeightThatIsNotFiniteIsNamed) {

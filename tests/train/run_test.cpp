@@ -86,6 +86,23 @@ TEST_F(TrainRun, SignalsSaveTheStepAndTheNextRunContinuesBitwise) {
   expect_end_of_an_undisturbed_run("signalled");
 }
 
+TEST_F(TrainRun, TransformerXlContinuesBitwiseWithItsMemory) {
+  recipe_.set("model.architecture", ConfigNode(std::string("transformer-xl")));
+  recipe_.set("model.transformer_xl.dropout", ConfigNode(0.1));
+  set("train.eval_every", 5);
+  auto files = signal_at(6, SIGTERM);
+  EXPECT_EQ(run("signalled", &files), RunOutcome::interrupted);
+  EXPECT_EQ(run("signalled"), RunOutcome::finished);
+  expect_end_of_an_undisturbed_run("signalled");
+  const auto memory = [&](const std::string& name) {
+    return CheckpointStore(real_file_system(), path(name)).load(run_steps).optimizer;
+  };
+  const TensorMap ours = memory("signalled"), wanted = memory("undisturbed");
+  EXPECT_EQ(wanted.at("memory.0.1").sizes(), (std::vector<std::int64_t>{2, 16, 32}));
+  for (const auto& [name, tensor] : wanted)
+    EXPECT_TRUE(torch::equal(ours.at(name), tensor)) << name;
+}
+
 TEST_F(TrainRun, AFullDiskAtACheckpointEndsTheRunAndTheEarlierOneResumes) {
   // 4 is saved, 8 finds the disk full after part of the weights.
   bool second = false;

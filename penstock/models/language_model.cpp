@@ -1,0 +1,22 @@
+#include "penstock/models/language_model.h"
+
+#include <torch/torch.h>
+
+#include "penstock/models/decoder.h"
+#include "penstock/models/transformer_xl.h"
+
+namespace penstock {
+
+void LanguageModel::make_shared_balancers() {
+  if (config_.moe_layers() == 0) return;
+  balancers_ = make_balancers(resolve(config_.router), router_shape(config_.moe_options(0)));
+  for (std::size_t i = 0; i < balancers_.size(); ++i)
+    register_module("balancer_" + std::to_string(i), balancers_[i]);
+}
+
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config) {
+  if (config.transformer_xl()) return std::make_shared<TransformerXl>(config);
+  return std::make_shared<Decoder>(config);
+}
+
+}  // namespace penstock

@@ -1,0 +1,70 @@
+// What the trainer, evaluation and benchmarks need of a model, whichever it is: tokens in, rows for
+// the head out, a loss, and the memory that a segment hands to the next.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "penstock/layers/routing_tap.h"
+#include "penstock/models/model_config.h"
+#include "penstock/routers/router.h"
+
+namespace penstock {
+
+/// Sees the residual stream after each layer, [B, T, d].
+using HiddenTap = std::function<void(std::int64_t layer, const at::Tensor& hidden)>;
+
+/// What rows carry from a segment to the next: per layer [B, M, d], M the same in all, without
+/// gradient. Empty: nothing came before. A model without memory leaves it empty.
+using ModelMemory = std::vector<at::Tensor>;
+
+struct ModelInput {
+  at::Tensor tokens;                 ///< [B, T] i64
+  std::optional<at::Tensor> starts;  ///< [B, T] i64, first position each row may read
+  ModelMemory memory = {};           ///< of the same B rows
+  std::int64_t memory_length = -1;   ///< most positions to carry on; -1: the config's
+};
+
+struct ModelOutput {
+  at::Tensor hidden;          ///< [B·T, d], what the head multiplies
+  at::Tensor auxiliary_loss;  ///< scalar, summed over layers; undefined when there is none
+  ModelMemory memory = {};    ///< for the segment that follows
+};
+
+class LanguageModel : public torch::nn::Module {
+ public:
+  explicit LanguageModel(const ModelConfig& config) : config_(config.resolved()) {}
+
+  /// `routing_tap` and `hidden_tap` may be null.
+  virtual ModelOutput forward(const ModelInput& input, const RoutingContext& context,
+                              const RoutingTap& routing_tap = {},
+                              const HiddenTap& hidden_tap = {}) = 0;
+  /// Mean cross-entropy in nats of rows of ModelOutput::hidden [R, d] and targets [R] i64.
+  virtual at::Tensor loss(const at::Tensor& hidden, const at::Tensor& targets) const = 0;
+  /// The cross-entropy of each row, [R], without gradient.
+  virtual at::Tensor losses(const at::Tensor& hidden, const at::Tensor& targets) const = 0;
+  /// Logits, or log-probabilities where the head is not one softmax, [.., V].
+  virtual at::Tensor logits(const at::Tensor& hidden) const = 0;
+
+  const ModelConfig& config() const { return config_; }
+  /// Balancers shared by the layers; empty for a dense model.
+  const std::vector<std::shared_ptr<Balancer>>& balancers() const { return balancers_; }
+
+ protected:
+  /// Makes and registers the config's balancers; for constructors, where names have an order.
+  void make_shared_balancers();
+
+ private:
+  ModelConfig config_;
+  std::vector<std::shared_ptr<Balancer>> balancers_;
+};
+
+/// The model that `config.architecture` names; draws come from libtorch's default CPU generator.
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config);
+
+}  // namespace penstock

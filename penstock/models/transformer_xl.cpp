@@ -1,0 +1,199 @@
+#include "penstock/models/transformer_xl.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <mutex>
+
+#include "penstock/base/error.h"
+#include "penstock/base/random.h"
+#include "penstock/ops/ops.h"
+
+namespace penstock {
+namespace {
+
+// Sites of dropout outside the layers, and how many a layer has.
+enum Site : std::int64_t { kEmbedding, kDistances, kOutput, kFirstLayer };
+enum LayerSite : std::int64_t { kAttention, kInner, kFeedForward, kLayerSites };
+
+std::int64_t layer_site(std::int64_t layer, LayerSite site) {
+  return kFirstLayer + layer * kLayerSites + site;
+}
+
+/// Registers u and v of all heads with the module.
+template <class Module>
+PositionBiases make_biases(const ModelConfig& config, const Module& register_parameter) {
+  const auto make = [&](const char* name) {
+    return register_parameter(
+        name, torch::empty({config.heads, config.head_dim}).normal_(0, config.init_std));
+  };
+  return {.content = make("content_bias"), .position = make("position_bias")};
+}
+
+/// The last `length` positions of memory and segment, [B, ≤ length, d], as a tensor of its own.
+at::Tensor carry(const at::Tensor& memory, const at::Tensor& x, std::int64_t length) {
+  const at::Tensor now = x.detach();
+  const std::int64_t fresh = now.size(1), older = memory.defined() ? memory.size(1) : 0;
+  if (fresh >= length) return now.narrow(1, fresh - length, length).contiguous();
+  if (older == 0) return now;
+  const std::int64_t kept = std::min(older, length - fresh);
+  return torch::cat({memory.narrow(1, older - kept, kept), now}, 1);
+}
+
+}  // namespace
+
+DropoutSeeds::DropoutSeeds(double p, const RoutingContext& context)
+    : p_(p), active_(context.training) {
+  if (!active_) return;
+  at::Generator generator =
+      context.generator ? *context.generator : at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  draw_ = at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
+}
+
+std::optional<std::int64_t> DropoutSeeds::seed(std::int64_t site) const {
+  if (!active_) return std::nullopt;
+  return static_cast<std::int64_t>(random_bits(draw_, 0, static_cast<std::uint64_t>(site)) >> 1);
+}
+
+at::Tensor DropoutSeeds::apply(const at::Tensor& x, std::int64_t site) const {
+  return active_ && p_ > 0 ? ops::dropout(x, p_, *seed(site)) : x;
+}
+
+TransformerXlLayer::TransformerXlLayer(const ModelConfig& config, std::int64_t index,
+                                       std::int64_t moe_index,
+                                       const std::vector<std::shared_ptr<Balancer>>& balancers)
+    : index_(index) {
+  const double std = config.init_std;
+  const auto norm = [&](const char* name) {
+    return register_module(name, std::make_shared<LayerNorm>(config.d_model, config.norm_eps, std));
+  };
+  self_attn_ = register_module("self_attn", std::make_shared<RelativeAttention>(
+                                                RelativeAttentionConfig{.d_model = config.d_model,
+                                                                        .heads = config.heads,
+                                                                        .head_dim = config.head_dim,
+                                                                        .init_std = std}));
+  if (config.xl.biases_per_layer)
+    biases_ = make_biases(config, [this](const char* name, const at::Tensor& value) {
+      return register_parameter(name, value);
+    });
+  attention_norm_ = norm("attention_norm");
+  if (moe_index >= 0)
+    moe_ = register_module("mlp",
+                           std::make_shared<MoeLayer>(config.moe_options(moe_index), balancers));
+  else
+    mlp_ = register_module(
+        "mlp", std::make_shared<FeedForward>(
+                   config.d_model, config.d_ffn, std, std, config.ffn_form(),
+                   BlockDropout{.blocks = config.xl.ffn_blocks, .p = config.xl.ffn_block_dropout}));
+  ffn_norm_ = norm("ffn_norm");
+}
+
+at::Tensor TransformerXlLayer::forward(const at::Tensor& x, const at::Tensor& memory,
+                                       const at::Tensor& distances, const PositionBiases& shared,
+                                       const DropoutSeeds& seeds, const RoutingContext& context,
+                                       std::optional<RoutingResult>& routing) {
+  const PositionBiases& biases = biases_.content.defined() ? biases_ : shared;
+  const at::Tensor attended = self_attn_->forward(x, memory, distances, biases);
+  const at::Tensor normed =
+      attention_norm_->forward(x + seeds.apply(attended, layer_site(index_, kAttention)));
+  const auto inner_seed = seeds.seed(layer_site(index_, kInner));
+  at::Tensor y;
+  if (moe_) {
+    MoeOutput out = moe_->forward(normed, context, inner_seed);
+    routing = std::move(out.routing);
+    y = out.y;
+  } else {
+    y = mlp_->forward(normed, inner_seed);
+  }
+  return ffn_norm_->forward(normed + seeds.apply(y, layer_site(index_, kFeedForward)));
+}
+
+TransformerXl::TransformerXl(const ModelConfig& unresolved) : LanguageModel(unresolved) {
+  const ModelConfig& config = this->config();
+  embed_tokens_ = register_parameter(
+      "embed_tokens", torch::empty({config.vocab, config.d_model}).normal_(0, config.init_std));
+  if (!config.xl.biases_per_layer)
+    biases_ = make_biases(config, [this](const char* name, const at::Tensor& value) {
+      return register_parameter(name, value);
+    });
+  make_shared_balancers();
+  std::int64_t moe_index = 0;
+  for (std::int64_t i = 0; i < config.layers; ++i)
+    layers_.push_back(
+        register_module("layer_" + std::to_string(i),
+                        std::make_shared<TransformerXlLayer>(
+                            config, i, config.is_moe(i) ? moe_index++ : -1, balancers())));
+  std::vector<MoeLayer*> moe;
+  for (const auto& layer : layers_)
+    if (layer->moe()) moe.push_back(layer->moe());
+  share_scorers(moe);
+  head_.cutoffs = config.xl.cutoffs;
+  head_.bias = register_parameter("head_bias", torch::zeros({config.vocab}));
+  if (const auto clusters = static_cast<std::int64_t>(head_.cutoffs.size()); clusters > 0) {
+    head_.cluster_weight = register_parameter(
+        "cluster_weight", torch::empty({clusters, config.d_model}).normal_(0, config.init_std));
+    head_.cluster_bias = register_parameter("cluster_bias", torch::zeros({clusters}));
+  }
+}
+
+std::int64_t TransformerXl::memory_length(const ModelInput& input) const {
+  return input.memory_length >= 0 ? input.memory_length : config().xl.memory;
+}
+
+ModelOutput TransformerXl::forward(const ModelInput& input, const RoutingContext& context,
+                                   const RoutingTap& routing_tap, const HiddenTap& hidden_tap) {
+  const ModelConfig& c = config();
+  PENSTOCK_CHECK(input.tokens.dim() == 2, "[transformer-xl] tokens must be [B, T], got ",
+                 input.tokens.dim(), " axes");
+  PENSTOCK_CHECK(!input.starts,
+                 "[transformer-xl] documents cannot be isolated: the memory reaches "
+                 "over their borders");
+  PENSTOCK_CHECK(input.memory.empty() || (std::ssize(input.memory) == c.layers &&
+                                          input.memory[0].size(0) == input.tokens.size(0)),
+                 "[transformer-xl] a memory of ", input.memory.size(), " layers does not fit ",
+                 c.layers, " layers and tokens ", input.tokens.sizes());
+  RoutingContext complete = context;
+  complete.sequence_length = input.tokens.size(1);
+  complete.token_ids = input.tokens.reshape({-1});
+  const DropoutSeeds seeds(c.xl.dropout, context);
+  const std::int64_t length = memory_length(input);
+  const std::int64_t older = input.memory.empty() ? 0 : input.memory[0].size(1);
+  ModelOutput out;
+  at::Tensor x = ops::embedding(embed_tokens_, input.tokens) *
+                 std::sqrt(static_cast<double>(c.d_model));  // [B, T, d]
+  x = seeds.apply(x, kEmbedding);
+  const at::Tensor distances = seeds.apply(
+      distance_table(older + input.tokens.size(1), c.d_model, x.options().requires_grad(false)),
+      kDistances);  // [M+T, d]
+  std::int64_t moe_index = 0;
+  for (std::int64_t i = 0; i < c.layers; ++i) {
+    const at::Tensor memory = older > 0 ? input.memory[static_cast<std::size_t>(i)] : at::Tensor();
+    if (length > 0) out.memory.push_back(carry(memory, x, length));
+    std::optional<RoutingResult> routing;
+    x = layers_[static_cast<std::size_t>(i)]->forward(x, memory, distances, biases_, seeds,
+                                                      complete, routing);
+    if (hidden_tap) hidden_tap(i, x);
+    if (!routing) continue;
+    if (routing->loss.defined())
+      out.auxiliary_loss =
+          out.auxiliary_loss.defined() ? out.auxiliary_loss + routing->loss : routing->loss;
+    if (routing_tap) routing_tap(moe_index, *routing);
+    ++moe_index;
+  }
+  out.hidden = seeds.apply(x, kOutput).view({-1, c.d_model});  // [B·T, d]
+  return out;
+}
+
+at::Tensor TransformerXl::loss(const at::Tensor& hidden, const at::Tensor& targets) const {
+  return head_.loss(hidden, embed_tokens_, targets);
+}
+at::Tensor TransformerXl::losses(const at::Tensor& hidden, const at::Tensor& targets) const {
+  return head_.losses(hidden, embed_tokens_, targets);
+}
+at::Tensor TransformerXl::logits(const at::Tensor& hidden) const {
+  return head_.log_probabilities(hidden, embed_tokens_);
+}
+
+}  // namespace penstock

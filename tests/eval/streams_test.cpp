@@ -1,0 +1,72 @@
+// Evaluation with carried memory: the batch changes nothing, and segments are one long pass.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "penstock/eval/perplexity.h"
+#include "tests/base/temp_directory.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+class EvaluationWithMemory : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    corpus_.emplace(testing::small_corpus(directory_.path()));
+    ModelConfig config;
+    config.architecture = "transformer-xl";
+    config.vocab = 256;
+    config.d_model = 16;
+    config.layers = 2;
+    config.heads = 2;
+    config.d_ffn = 24;
+    config.init_std = 0.3;
+    config.xl.memory = 24;
+    config.moe.experts = 4;
+    config.router.method = "topk";
+    config.router.k = 2;
+    torch::manual_seed(7);
+    model_ = make_model(config);
+    model_->to(torch::kDouble);
+  }
+  LossTotals measure(EvaluateOptions options) {
+    options.max_tokens = 600;
+    return evaluate(*model_, *corpus_, options).total;
+  }
+  testing::TempDirectory directory_;
+  std::optional<Corpus> corpus_;
+  std::shared_ptr<LanguageModel> model_;
+};
+
+TEST_F(EvaluationWithMemory, DoesNotDependOnTheBatch) {
+  const auto at_once = [&](std::int64_t batch) {
+    return measure({.sequence_length = 16, .batch_sequences = batch, .streams = 6});
+  };
+  const LossTotals one = at_once(1);
+  EXPECT_EQ(one.tokens, 600);
+  for (const std::int64_t batch : {4, 6, 100}) {
+    EXPECT_EQ(at_once(batch).tokens, one.tokens);
+    EXPECT_NEAR(at_once(batch).loss(), one.loss(), 1e-12) << batch;
+    EXPECT_NEAR(at_once(batch).bits_per_byte(), one.bits_per_byte(), 1e-12) << batch;
+  }
+}
+
+TEST_F(EvaluationWithMemory, SegmentsOfAnyLengthAreOneLongPassWhereTheMemoryHoldsAll) {
+  const auto in_segments = [&](std::int64_t length, std::int64_t memory) {
+    return measure({.sequence_length = length,
+                    .batch_sequences = 3,
+                    .streams = 3,
+                    .memory_length = memory})
+        .loss();
+  };
+  const double whole = in_segments(200, 0);
+  EXPECT_NEAR(in_segments(16, 1000), whole, 1e-12);
+  EXPECT_NEAR(in_segments(70, 1000), whole, 1e-12);
+  // A memory of nothing, and the model's own of 24, are other contexts.
+  EXPECT_GT(std::abs(in_segments(16, 0) - whole), 1e-6);
+  EXPECT_GT(std::abs(in_segments(16, -1) - in_segments(16, 0)), 1e-6);
+  EXPECT_EQ(in_segments(16, -1), in_segments(16, 24));
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,124 @@
+// Training with a memory that streams carry: learning, continuing bitwise, and beginning anew.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <optional>
+
+#include "penstock/ops/dispatch.h"
+#include "penstock/train/trainer.h"
+#include "tests/base/temp_directory.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+class TransformerXlTraining : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ops::set_threads(2);
+    corpus_.emplace(testing::small_corpus(directory_.path()));
+  }
+  /// Dropout on, so that its draws are tested too.
+  Recipe recipe(const std::string& method, std::int64_t batch, std::int64_t length) const {
+    ConfigNode node = testing::small_recipe_node(method, batch, length, "unused");
+    node.set("model.architecture", ConfigNode(std::string("transformer-xl")));
+    node.set("model.transformer_xl.dropout", ConfigNode(0.1));
+    return read_recipe(node);
+  }
+  testing::TempDirectory directory_;
+  std::optional<Corpus> corpus_;
+};
+
+using Tensors = std::map<std::string, at::Tensor>;
+
+Tensors copies(const Tensors& tensors) {
+  Tensors out;
+  for (const auto& [name, tensor] : tensors) out[name] = tensor.clone();
+  return out;
+}
+
+TEST_F(TransformerXlTraining, RecipesGetStreamsAndTheirMemory) {
+  const Recipe xl = recipe("topk", 8, 32);
+  EXPECT_EQ(xl.data.sampling, "streams");
+  EXPECT_EQ(xl.train.eval_streams, 10);
+  EXPECT_EQ(xl.model.xl.memory, 32);
+  const Recipe decoder = testing::small_recipe("topk", 8, 32);
+  EXPECT_EQ(decoder.data.sampling, "shuffled");
+  EXPECT_EQ(decoder.train.eval_streams, 0);
+}
+
+TEST_F(TransformerXlTraining, EveryMethodLearns) {
+  for (const char* method : {"dense", "topk", "remoe", "hash", "expert-choice", "lory"}) {
+    Recipe small = recipe(method, 8, 32);
+    if (std::string(method) == "lory")
+      small.model.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{16}));
+    Trainer trainer(small, *corpus_);
+    const double first = trainer.advance().report.loss;
+    double last = 0;
+    while (trainer.step() < 40) last = trainer.advance().report.loss;
+    EXPECT_NEAR(first, std::log(256.0), 0.3) << method;
+    EXPECT_LT(last, first - 2) << method;
+    const Evaluation evaluation = trainer.evaluate(Split::kValidation, 0);
+    const std::int64_t targets = corpus_->count(Split::kValidation).tokens - 1;
+    EXPECT_EQ(evaluation.total.tokens, targets / 10 * 10) << method;
+    EXPECT_LT(evaluation.total.loss(), last + 0.5) << method;
+  }
+}
+
+TEST_F(TransformerXlTraining, ContinuesBitwiseWithTheMemoryAndOnlyWithIt) {
+  Recipe small = recipe("topk", 16, 64);
+  small.train.micro_batch = 8;
+  Trainer straight(small, *corpus_), before(small, *corpus_), after(small, *corpus_),
+      forgetful(small, *corpus_);
+  for (int i = 0; i < 5; ++i) straight.advance();
+  for (int i = 0; i < 3; ++i) before.advance();
+  const Tensors model = copies(before.model_tensors());
+  Tensors optimizer = copies(before.optimizer_tensors());
+  EXPECT_EQ(optimizer.at("memory.1.0").sizes(), (std::vector<std::int64_t>{8, 64, 32}));
+  after.restore(3, model, optimizer, "test");
+  std::erase_if(optimizer, [](const auto& item) { return item.first.starts_with("memory."); });
+  forgetful.restore(3, model, optimizer, "test");
+  for (int i = 0; i < 2; ++i) {
+    after.advance();
+    forgetful.advance();
+  }
+  const Tensors wanted = straight.model_tensors(), wanted_memory = straight.optimizer_tensors();
+  for (const auto& [name, tensor] : after.model_tensors())
+    EXPECT_TRUE(torch::equal(tensor, wanted.at(name))) << name;
+  for (const auto& [name, tensor] : after.optimizer_tensors())
+    EXPECT_TRUE(torch::equal(tensor, wanted_memory.at(name))) << name;
+  const std::string name = "model.layers.0.self_attn.v_proj.weight";
+  EXPECT_FALSE(torch::equal(forgetful.model_tensors().at(name), wanted.at(name)));
+}
+
+TEST_F(TransformerXlTraining, BeginsAnewWithEachEpochAndRemembersMoreMeanwhile) {
+  // Three windows a stream: what a step reads shows in its FLOPs.
+  Recipe small = recipe("dense", 8, 32);
+  const std::int64_t tokens = corpus_->count(Split::kTrain).tokens;
+  small.train.batch_sequences = small.train.micro_batch = (tokens - 1) / (3 * 32 + 31);
+  small.model.xl.memory = 48;
+  Trainer trainer(small, *corpus_);
+  std::vector<double> flops;
+  for (int i = 0; i < 4; ++i) flops.push_back(trainer.advance().report.flops);
+  EXPECT_LT(flops[0], flops[1]);  // nothing, 32, then 48 positions of memory
+  EXPECT_LT(flops[1], flops[2]);
+  EXPECT_EQ(flops[3], flops[0]);
+  EXPECT_EQ(trainer.optimizer_tensors().at("memory.0.0").size(1), 32);
+}
+
+TEST_F(TransformerXlTraining, AFailedStepLeavesTheMemoryAlone) {
+  Trainer trainer(recipe("topk", 4, 16), *corpus_);
+  trainer.advance();
+  const at::Tensor memory = trainer.optimizer_tensors().at("memory.0.1").clone();
+  {
+    torch::NoGradGuard no_grad;
+    trainer.model_tensors().at("model.layers.1.self_attn.o_proj.weight").fill_(NAN);
+  }
+  const StepOutcome outcome = trainer.advance();
+  EXPECT_NE(outcome.failure.find("layer 1"), std::string::npos) << outcome.failure;
+  EXPECT_TRUE(torch::equal(trainer.optimizer_tensors().at("memory.0.1"), memory));
+}
+
+}  // namespace
+}  // namespace penstock
