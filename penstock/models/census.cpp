@@ -75,7 +75,8 @@ ParameterCensus count_parameters(const ModelConfig& config) {
   for (const auto& scorer : scorers_of(c)) {
     for (const at::Tensor& parameter : scorer->parameters())
       if (parameter.requires_grad()) out.router += parameter.numel();
-    for (const auto& [part, count] : scorer->parameters_by_part()) part_of(out.by_part, part) += count;
+    for (const auto& [part, count] : scorer->parameters_by_part())
+      part_of(out.by_part, part) += count;
   }
   const std::int64_t common = parts.embedding + parts.rest +
                               c.layers * (parts.attention + parts.norms) +

@@ -49,7 +49,7 @@ class Decoder : public LanguageModel {
   /// The output head's matrix [V, d]: the embeddings when tied. Losses take it as it is
   /// (ops::linear_cross_entropy), which spares the logits.
   const at::Tensor& head() const { return config().tie_embeddings ? embed_tokens_ : lm_head_; }
-  /// hidden · headᵀ, [.., V].  @param hidden [.., d], rows of DecoderOutput::hidden
+  /// hidden · headᵀ, [.., V].  @param hidden [.., d], rows of ModelOutput::hidden
   at::Tensor logits(const at::Tensor& hidden) const override;
 
   DecoderLayer& layer(std::int64_t index) { return *layers_[index]; }

@@ -11,8 +11,8 @@ namespace penstock {
 
 /// The text of config.json: Hugging Face's keys, and Penstock's own [model] table under "penstock".
 /// Nothing is left to a default, the options of the router's parts included. model_type is "llama"
-/// or "qwen2" for a dense decoder and "penstock" for an MoE and for Transformer-XL, which no Hugging
-/// Face class describes in general.
+/// or "qwen2" for a dense decoder and "penstock" for an MoE and for Transformer-XL, which no
+/// Hugging Face class describes in general.
 std::string config_json_text(const ModelConfig& config);
 
 /// Reads config.json back. Throws Error for a file without the "penstock" table.

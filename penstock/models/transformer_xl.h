@@ -40,6 +40,8 @@ class TransformerXlLayer : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x, const at::Tensor& memory, const at::Tensor& distances,
                      const PositionBiases& shared, const DropoutSeeds& seeds,
                      const RoutingContext& context, std::optional<RoutingResult>& routing);
+  /// Null for a dense layer.
+  MoeLayer* moe() { return moe_.get(); }
 
  private:
   std::int64_t index_;

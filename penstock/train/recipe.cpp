@@ -30,12 +30,15 @@ void check_method_counts(const ConfigNode& router) {
       "names only a method");
 }
 
+/// Streams that an evaluation cuts a split into unless the recipe says otherwise.
+std::int64_t usual_streams(const ModelConfig& model) { return model.transformer_xl() ? 10 : 0; }
+
 /// Data order and evaluation where a memory can be carried.
 void complete_streams(Recipe& recipe, const ConfigNode& node) {
   const bool carries = recipe.model.transformer_xl();
   const ConfigNode* data = node.find("data");
   if (carries && !(data && data->find("sampling"))) recipe.data.sampling = "streams";
-  if (recipe.train.eval_streams < 0) recipe.train.eval_streams = carries ? 10 : 0;
+  if (recipe.train.eval_streams < 0) recipe.train.eval_streams = usual_streams(recipe.model);
   PENSTOCK_CHECK(!recipe.data.isolate_documents || (!carries && recipe.train.eval_streams == 0),
                  "data.isolate_documents does not go with memory carried over documents' borders "
                  "(transformer-xl, train.eval_streams)");
@@ -81,6 +84,11 @@ Recipe result_settings(Recipe recipe) {
   recipe.train.keep_last = defaults.keep_last;
   recipe.train.keep_best = defaults.keep_best;
   recipe.train.recompute_experts = defaults.recompute_experts;
+  // As before these keys were completed: an evaluation of the usual kind goes without saying.
+  TrainConfig& train = recipe.train;
+  if (train.eval_sequence_length == train.sequence_length)
+    train.eval_sequence_length = defaults.eval_sequence_length;
+  if (train.eval_streams == usual_streams(recipe.model)) train.eval_streams = defaults.eval_streams;
   return recipe;
 }
 

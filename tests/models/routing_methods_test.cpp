@@ -29,7 +29,7 @@ ModelConfig three_layers(const std::string& method) {
   return config;
 }
 
-DecoderInput two_rows() { return {.tokens = torch::arange(16, at::kLong).view({2, 8})}; }
+ModelInput two_rows() { return {.tokens = torch::arange(16, at::kLong).view({2, 8})}; }
 
 at::Tensor hidden(Decoder& model) {
   torch::NoGradGuard no_grad;
@@ -42,7 +42,7 @@ TEST(RoutingMethods, GradientsReachWhatIsTrainedAndNothingElse) {
     torch::manual_seed(1);
     Decoder model(three_layers(method));
     RoutingContext context{.step = 5, .total_steps = 10, .training = true};
-    const DecoderOutput out = model.forward(two_rows(), context);
+    const ModelOutput out = model.forward(two_rows(), context);
     at::Tensor loss = model.logits(out.hidden).square().mean();
     if (out.auxiliary_loss.defined()) loss = loss + out.auxiliary_loss;
     loss.backward();

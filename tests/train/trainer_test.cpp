@@ -83,7 +83,8 @@ TEST_F(TrainerTest, SparsityCountsEveryMicroBatchAndNoEvaluation) {
   RoutingContext context = trainer.context();
   context.training = true;
   const auto report_of = [&](const std::vector<Batch>& batches) {
-    return forward_backward(trainer.model(), batches, context, 1, corpus_->token_bytes());
+    std::vector<ModelMemory> memory(batches.size());
+    return forward_backward(trainer.model(), batches, context, 1, corpus_->token_bytes(), memory);
   };
   double sum = 0, last = 0;
   for (const Batch& part : parts) sum += last = report_of({part}).sparsity;

@@ -72,14 +72,15 @@ inline float* by_distance(const Block& block, float* strip) {
   return strip + kRows - block.rows + 1;
 }
 
-/// One product for full and last blocks and every width of a chunk.
+/// One product for full and last blocks and every width of a chunk that the keys leave room for.
 class ChunkProducts {
  public:
   /// `product(rows, columns)` gives the product's shape.
   template <class Product>
-  ChunkProducts(const Shape& shape, const Product& product) : last_(shape.length % kRows) {
-    for (const std::int64_t rows : {shape.length >= kRows ? kRows : 0, last_})
-      for (std::int64_t columns = kStep; rows > 0 && columns <= kColumns; columns += kStep)
+  ChunkProducts(const Shape& shape, const Product& product) {
+    const std::int64_t widest = std::min(kColumns, shape.padded_keys());
+    for (const std::int64_t rows : {shape.length >= kRows ? kRows : 0, shape.length % kRows})
+      for (std::int64_t columns = kStep; rows > 0 && columns <= widest; columns += kStep)
         products_[rows == kRows][columns / kStep - 1].emplace(product(rows, columns));
   }
   const TileProduct& at(std::int64_t rows, std::int64_t columns) const {
@@ -87,7 +88,6 @@ class ChunkProducts {
   }
 
  private:
-  std::int64_t last_;
   std::array<std::array<std::optional<TileProduct>, kColumns / kStep>, 2> products_;
 };
 
