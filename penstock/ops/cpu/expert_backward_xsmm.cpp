@@ -14,6 +14,7 @@
 #include "penstock/ops/cpu/dropout_tile.h"
 #include "penstock/ops/cpu/expert_combine.h"
 #include "penstock/ops/cpu/expert_inputs.h"
+#include "penstock/ops/cpu/parallel.h"
 
 namespace penstock::ops::xsmm {
 namespace {
@@ -238,8 +239,7 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
                           .w_out = result.w_out.data_ptr<float>(),
                           .b_in = data_or_null(result.b_in),
                           .b_out = data_or_null(result.b_out)}};
-  const int threads = omp_get_max_threads();
-  const at::Tensor scratch = at::empty({threads, backward.scratch_floats()}, options);
+  const at::Tensor scratch = at::empty({omp_get_max_threads(), backward.scratch_floats()}, options);
   float* scratch_data = scratch.data_ptr<float>();
   const std::vector<std::int32_t> expert = experts_of(in);
   TokenSums sums(in, /*all=*/true);
@@ -251,9 +251,10 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
     const at::Tensor gates = at::empty({partials.rows}, options);
     backward.row_gradients = rows.data_ptr<float>();
     backward.row_gates = gates.data_ptr<float>();
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-    for (std::size_t i = 0; i < tasks.size(); ++i)
-      backward.run(tasks[i], scratch_data + omp_get_thread_num() * backward.scratch_floats());
+    cpu::parallel_tasks(std::ssize(tasks), [&](std::int64_t i, int thread) {
+      backward.run(tasks[static_cast<std::size_t>(i)],
+                   scratch_data + thread * backward.scratch_floats());
+    });
     sums.add(
         group,
         [&](std::int64_t a, bool add, float* out) {

@@ -12,6 +12,7 @@
 #include "penstock/ops/cpu/dropout_tile.h"
 #include "penstock/ops/cpu/expert_combine.h"
 #include "penstock/ops/cpu/expert_inputs.h"
+#include "penstock/ops/cpu/parallel.h"
 
 namespace penstock::ops::xsmm {
 namespace {
@@ -98,16 +99,16 @@ ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep) {
                   .kept = keep ? result.kept.data_ptr<float>() : nullptr,
                   .output = result.output.data_ptr<float>(),
                   .rows = rows.data_ptr<float>()};
-  const int threads = omp_get_max_threads();
-  const at::Tensor scratch = at::empty({threads, forward.scratch_floats()}, options);
+  const at::Tensor scratch = at::empty({omp_get_max_threads(), forward.scratch_floats()}, options);
   float* scratch_data = scratch.data_ptr<float>();
   sums.clear_idle(forward.output);
   for (const Group& group : parts) {
     forward.first_row = in.offsets[group.first];
     const std::vector<Task> tasks = forward_tasks(in, group);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-    for (std::size_t i = 0; i < tasks.size(); ++i)
-      forward.run(tasks[i], scratch_data + omp_get_thread_num() * forward.scratch_floats());
+    cpu::parallel_tasks(std::ssize(tasks), [&](std::int64_t i, int thread) {
+      forward.run(tasks[static_cast<std::size_t>(i)],
+                  scratch_data + thread * forward.scratch_floats());
+    });
     sums.add(
         group,
         [&](std::int64_t a, bool add, float* out) {
