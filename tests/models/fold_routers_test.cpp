@@ -1,0 +1,82 @@
+// Folded models against the models they come from, over all scorers that fold and both
+// architectures.
+#include "penstock/models/fold_routers.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "penstock/base/error.h"
+#include "penstock/models/tensor_names.h"
+
+namespace penstock {
+namespace {
+
+ModelConfig two_layers(const std::string& architecture) {
+  ModelConfig config;
+  config.architecture = architecture;
+  config.vocab = 20;
+  config.d_model = 16;
+  config.layers = 2;
+  config.heads = 2;
+  config.d_ffn = 12;
+  config.context = 8;
+  config.init_std = 0.3;
+  config.moe.experts = 4;
+  config.router.k = 2;
+  return config;
+}
+
+at::Tensor hidden(LanguageModel& model) {
+  const torch::NoGradGuard no_grad;
+  return model.forward({.tokens = torch::arange(16, at::kLong).view({2, 8})}, {}).hidden;
+}
+
+TEST(FoldRouters, ComputesWhatTheModelDoes) {
+  int folded = 0;
+  for (const char* architecture : {"decoder", "transformer-xl"})
+    for (const char* selector : {"topk", "relu"})
+      for (const std::string& scorer : scorer_registry().names()) {
+        if (!scorer_registry().at(scorer).traits.foldable) continue;
+        SCOPED_TRACE(std::string(architecture) + " " + selector + " " + scorer);
+        ModelConfig config = two_layers(architecture);
+        config.router.method = "topk";
+        config.router.scorer = scorer;
+        config.router.selector = selector;
+        config.router.balancers = std::vector<std::string>();
+        torch::manual_seed(3);
+        const auto model = make_model(config);
+        const auto plain = fold_routers(*model);
+        EXPECT_EQ(resolve(plain->config().router).scorer, "linear");
+        EXPECT_TRUE(torch::allclose(hidden(*plain), hidden(*model), 1e-5, 1e-6));
+        EXPECT_EQ(plain->config().moe_layers(), 2);
+        ++folded;
+      }
+  EXPECT_GE(folded, 16);
+}
+
+TEST(FoldRouters, AHypernetworkBecomesItsMatrixBitwiseAndIsGone) {
+  ModelConfig config = two_layers("transformer-xl");
+  config.router.method = "hyperrouter";
+  torch::manual_seed(4);
+  const auto model = make_model(config);
+  const auto plain = fold_routers(*model);
+  EXPECT_TRUE(torch::equal(hidden(*plain), hidden(*model)));
+  for (const auto& [name, tensor] : file_tensors(*plain))
+    EXPECT_EQ(name.find("network"), std::string::npos) << name;
+  // Folding again changes nothing more.
+  EXPECT_TRUE(torch::equal(hidden(*fold_routers(*plain)), hidden(*model)));
+}
+
+TEST(FoldRouters, RefusesWhatNoMatrixReplaces) {
+  ModelConfig config = two_layers("decoder");
+  config.router.method = "topk";
+  config.router.scorer = "mlp";
+  EXPECT_THROW(fold_routers(*make_model(config)), Error);
+  config = two_layers("decoder");
+  config.moe.experts = 0;
+  config.router.method = "dense";
+  EXPECT_THROW(fold_routers(*make_model(config)), Error);
+}
+
+}  // namespace
+}  // namespace penstock
