@@ -1,0 +1,92 @@
+// SST-5: the trees of the Stanford Sentiment Treebank (Socher et al., 2013), or label and text.
+#include "penstock/base/error.h"
+#include "penstock/data/classification/readers.h"
+
+namespace penstock {
+namespace {
+
+constexpr int kSst5Classes = 5;
+
+/// Reads one tree without recursion: how deep it is nested is the file's choice.
+class SentimentTree {
+ public:
+  SentimentTree(std::string_view line, const std::string& file, std::size_t number)
+      : line_(line), file_(file), number_(number) {}
+
+  /// The leaves, a space between them; the root's label.
+  std::pair<std::string, int> read() {
+    int depth = 0, root = -1;
+    for (skip_spaces(); at_ < line_.size(); skip_spaces()) {
+      if (line_[at_] == '(') {
+        check(depth > 0 || root < 0, "a second tree begins");
+        ++at_;
+        skip_spaces();
+        const int label = classification::parse_label(word(), kSst5Classes, file_, number_);
+        if (depth++ == 0) root = label;
+      } else if (line_[at_] == ')') {
+        check(depth > 0, "a ')' too many");
+        --depth;
+        ++at_;
+      } else {
+        check(depth > 0, "text outside of the tree");
+        if (!text_.empty()) text_ += ' ';
+        text_ += word();
+      }
+    }
+    check(depth == 0, "a ')' is missing (truncated?)");
+    return {std::move(text_), root};
+  }
+
+ private:
+  void check(bool condition, std::string_view what) const {
+    PENSTOCK_CHECK(condition, file_, ":", number_, ": the tree is not balanced: ", what,
+                   " at column ", at_ + 1);
+  }
+  void skip_spaces() {
+    while (at_ < line_.size() && line_[at_] == ' ') ++at_;
+  }
+  std::string_view word() {
+    const std::size_t end = std::min(line_.find_first_of(" ()", at_), line_.size());
+    const auto out = line_.substr(at_, end - at_);
+    at_ = end;
+    return out;
+  }
+
+  std::string_view line_;
+  const std::string& file_;
+  std::size_t number_, at_ = 0;
+  std::string text_;
+};
+
+std::pair<std::string, int> labelled_line(std::string_view line, const std::string& file,
+                                          std::size_t number) {
+  const auto space = line.find_first_of(" \t");
+  PENSTOCK_CHECK(space != line.npos, file, ":", number,
+                 ": neither a tree, as in (3 (2 It) (4 works)), nor a label and text");
+  const int label = classification::parse_label(line.substr(0, space), kSst5Classes, file, number);
+  return {std::string(line.substr(space + 1)), label};
+}
+
+}  // namespace
+
+ClassificationSet read_sst5(const std::string& path) {
+  const std::string content = classification::read_single_file(path);
+  ClassificationSet out{
+      .class_names = {"very negative", "negative", "neutral", "positive", "very positive"}};
+  std::string_view rest = content;
+  for (std::size_t number = 1; !rest.empty(); ++number) {
+    const auto newline = rest.find('\n');
+    std::string_view line = rest.substr(0, newline);
+    rest = newline == rest.npos ? std::string_view() : rest.substr(newline + 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty()) continue;
+    auto [text, label] = line.starts_with('(') ? SentimentTree(line, path, number).read()
+                                               : labelled_line(line, path, number);
+    classification::check_text(text, path, number);
+    out.texts.push_back(std::move(text));
+    out.labels.push_back(label);
+  }
+  return out;
+}
+
+}  // namespace penstock
