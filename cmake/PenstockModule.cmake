@@ -13,7 +13,8 @@ endfunction()
 
 # Precompiled headers are compiled once per kind and shared.
 function(penstock_pch)
-  file(WRITE ${CMAKE_BINARY_DIR}/pch/empty.cpp "")
+  # Written once: a newer one would have everything compiled again.
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/pch/empty.cpp CONTENT "// for the precompiled headers\n")
   add_library(penstock_pch_plain OBJECT ${CMAKE_BINARY_DIR}/pch/empty.cpp)
   penstock_compile_options(penstock_pch_plain)
   target_include_directories(penstock_pch_plain PRIVATE ${PROJECT_SOURCE_DIR})

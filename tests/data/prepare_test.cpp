@@ -1,6 +1,5 @@
 #include "penstock/data/prepare.h"
 
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "support.h"
@@ -264,22 +263,8 @@ TEST_F(Prepare, DamagedCorporaAreErrors) {
   expect_says(error_of([&] { Corpus::open(o.out); }), {"no tokenizer"});
 }
 
-/// Skips, saying so, where the data sets are not at hand; fails where they should be.
-class RealData : public Prepare {
- protected:
-  std::string data(const std::string& name) {
-    const auto shared = std::filesystem::path(PENSTOCK_SOURCE_DIR).parent_path() / "shared";
-    const auto path = shared / "data" / name;
-    if (std::filesystem::exists(path)) return path.string();
-    const char* ci = std::getenv("CI");
-    EXPECT_FALSE(ci && std::string(ci) == "true" && std::filesystem::exists(shared))
-        << path << " is missing";
-    return {};
-  }
-};
-
-TEST_F(RealData, TinyShakespeareSplitsAsUsual) {
-  const std::string input = data("lm/tinyshakespeare/input.txt");
+TEST_F(Prepare, TinyShakespeareSplitsAsUsual) {
+  const std::string input = testing::shared_data("lm/tinyshakespeare/input.txt");
   if (input.empty()) GTEST_SKIP() << "missing data: tiny Shakespeare";
   auto o = options();
   o.inputs = {{.path = input}};
@@ -291,9 +276,9 @@ TEST_F(RealData, TinyShakespeareSplitsAsUsual) {
   EXPECT_EQ(Corpus::open(o.out).count(Split::kValidation).tokens, 111540);
 }
 
-TEST_F(RealData, CompressedTextAndJsonlOfSeveralDomains) {
-  const std::string arxiv = data("lm/domains/arxiv.txt.gz"),
-                    exchange = data("lm/domains/stackexchange.jsonl.gz");
+TEST_F(Prepare, CompressedTextAndJsonlOfSeveralDomains) {
+  const std::string arxiv = testing::shared_data("lm/domains/arxiv.txt.gz"),
+                    exchange = testing::shared_data("lm/domains/stackexchange.jsonl.gz");
   if (arxiv.empty() || exchange.empty()) GTEST_SKIP() << "missing data: samples of two domains";
   auto o = options();
   o.inputs = {{.path = arxiv}, {.path = exchange}};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -61,6 +62,18 @@ std::string error_of(Call call) {
 inline void expect_says(const std::string& text, std::initializer_list<std::string_view> parts) {
   for (const auto part : parts)
     EXPECT_NE(text.find(part), std::string::npos) << "'" << part << "' is missing in: " << text;
+}
+
+/// A file of the data sets beside the checkout; empty, with a failure where they should be at hand,
+/// if it is missing.
+inline std::string shared_data(const std::string& name) {
+  const auto shared = std::filesystem::path(PENSTOCK_SOURCE_DIR).parent_path() / "shared";
+  const auto path = shared / "data" / name;
+  if (std::filesystem::exists(path)) return path.string();
+  const char* ci = std::getenv("CI");
+  EXPECT_FALSE(ci && std::string(ci) == "true" && std::filesystem::exists(shared))
+      << path << " is missing";
+  return {};
 }
 
 /// A paragraph of 24 words that shares none with those of another number.
