@@ -14,6 +14,7 @@
 #include "penstock/base/progress.h"
 #include "penstock/cli/end_on_signal.h"
 #include "penstock/data/prepare.h"
+#include "penstock/data/protocols.h"
 
 namespace penstock {
 namespace {
@@ -40,6 +41,12 @@ PrepareOptions resolve(const DataArguments& options, const CLI::App& command) {
   PENSTOCK_CHECK(
       !held_out || options.split.empty(),
       "--split cannot be used with --validation or --test: all other text is for training");
+  for (const char* fixed : {"--tokenizer", "--split", "--no-eod"})
+    PENSTOCK_CHECK(out.protocol.empty() || command.count(fixed) == 0, "--protocol ", out.protocol,
+                   " says what ", fixed, " would; leave one of the two out");
+  PENSTOCK_CHECK(out.protocol.empty() || !held_out || protocol(out.protocol).split.empty(),
+                 "--protocol ", out.protocol,
+                 " cuts its one file itself; leave out --validation and --test");
   if (held_out) out.split = "1,0,0";
   if (!options.split.empty()) out.split = options.split;
   // With a single domain the held-out files belong to it; their own names would say "valid",
@@ -114,12 +121,21 @@ void add_data_command(CLI::App& app) {
   command
       ->add_option("--out", prepare.out, "directory of the corpus; an earlier corpus is replaced")
       ->required();
-  command->add_option("--tokenizer", prepare.tokenizer, "bytes, bpe:N or unigram:N")
+  command
+      ->add_option("--tokenizer", prepare.tokenizer,
+                   "bytes, bpe:N, unigram:N, byte-vocabulary, "
+                   "byte-vocabulary-no-newlines or words")
       ->capture_default_str();
+  std::string names = "tokenizer and split as papers have them:";
+  for (const auto& entry : protocols())
+    names += fmt::format(" {} ({});", entry.name, entry.summary);
+  names.back() = '.';
+  command->add_option("--protocol", prepare.protocol, names);
   command->add_option(
       "--split", options->split,
       "shares of train, validation and test by whole documents, or contiguous:A,B,C to "
-      "cut each domain's text in order; a domain of too few documents, such as a single file, is "
+      "cut each domain's text in order (bytes:A,B,C: at exactly these bytes); a domain of too few "
+      "documents, such as a single file, is "
       "cut as well (default: " +
           prepare.split + ")");
   command
@@ -149,6 +165,8 @@ void add_data_command(CLI::App& app) {
       "  penstock data prepare train.txt.gz --validation valid.txt.gz --test test.txt.gz "
       "--tokenizer "
       "bpe:4096 --out wikitext\n"
+      "  penstock data prepare enwik8.zip --protocol enwik8 --out enwik8\n"
+      "  penstock data prepare wikitext-103-v1.zip --protocol wikitext --out wikitext-103\n"
       "  penstock data prepare --domain web=c4.jsonl.zst --domain code=src/ --out mixed");
   command->callback([options, command] { run_prepare(*options, *command); });
 }

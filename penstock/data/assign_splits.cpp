@@ -66,7 +66,8 @@ std::vector<Piece> choose(std::span<const std::int64_t> lengths, const SplitPlan
 }  // namespace
 
 SplitPlan parse_split_plan(const std::string& text) {
-  SplitPlan plan{.contiguous = text.starts_with("contiguous:"), .shares = {}};
+  SplitPlan plan{.exact = text.starts_with("bytes:"), .shares = {}};
+  plan.contiguous = plan.exact || text.starts_with("contiguous:");
   const std::string shares = plan.contiguous ? text.substr(text.find(':') + 1) : text;
   const char* at = shares.c_str();
   double sum = 0;
@@ -82,7 +83,7 @@ SplitPlan parse_split_plan(const std::string& text) {
   }
   PENSTOCK_CHECK(good && *at == '\0' && std::abs(sum - 1) < 1e-6, "cannot divide by '", text,
                  "': give the shares of train, validation and test, which sum to 1, as in "
-                 "0.9,0.05,0.05 or contiguous:0.9,0.1,0");
+                 "0.9,0.05,0.05, contiguous:0.9,0.1,0 or bytes:0.9,0.05,0.05");
   return plan;
 }
 

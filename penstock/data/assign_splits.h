@@ -14,11 +14,14 @@ namespace penstock {
 /// How a corpus is divided: by whole documents, or by cutting each domain's text.
 struct SplitPlan {
   bool contiguous = false;
+  /// Cut at exactly these bytes, even within a character.
+  bool exact = false;
   std::array<double, kSplits> shares = {1, 0, 0};
 };
 
-/// "0.9,0.05,0.05" or "contiguous:0.9,0.1,0": train, validation, test; a last share of 0 may be
-/// left out. Throws Error unless the shares are from 0 to 1 and sum to 1.
+/// "0.9,0.05,0.05", "contiguous:0.9,0.1,0" or, exact as well, "bytes:0.9,0.05,0.05": train,
+/// validation, test; a last share of 0 may be left out. Throws Error unless the shares are from 0
+/// to 1 and sum to 1.
 SplitPlan parse_split_plan(const std::string& text);
 
 /// Units [begin, end) of a document's length, for a split.

@@ -2,7 +2,6 @@
 // Hugging Face tokenizers library, so that other programs read it too.
 #include "penstock/data/bytes_tokenizer.h"
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
@@ -12,28 +11,9 @@ namespace {
 
 constexpr const char* kEndOfDocument = "<|endoftext|>";
 
-/// The printable stand-ins of GPT-2's byte-level BPE: a byte that is printable Latin-1 stands for
-/// itself, the other 68 take the code points from U+0100 on, in order.
-std::array<std::string, 256> byte_names() {
-  std::array<std::string, 256> names;
-  unsigned next = 0x100;
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    const bool printable = (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) ||
-                           (byte >= 0xae && byte <= 0xff);
-    const unsigned code = printable ? byte : next++;
-    if (code < 0x80) {
-      names[byte] = static_cast<char>(code);
-    } else {
-      names[byte] = {static_cast<char>(0xc0 | (code >> 6)),
-                     static_cast<char>(0x80 | (code & 0x3f))};
-    }
-  }
-  return names;
-}
-
-nlohmann::json vocabulary(bool end_of_document) {
+nlohmann::json all_bytes(bool end_of_document) {
   nlohmann::json vocab = nlohmann::json::object();
-  const auto names = byte_names();
+  const auto names = printable_bytes();
   for (std::size_t byte = 0; byte < names.size(); ++byte)
     vocab[byte == 0 && end_of_document ? kEndOfDocument : names[byte]] = byte;
   return vocab;
@@ -83,7 +63,7 @@ class BytesTokenizer : public Tokenizer {
                                  {"decoder", level},
                                  {"model",
                                   {{"type", "BPE"},
-                                   {"vocab", vocabulary(end_of_document_)},
+                                   {"vocab", all_bytes(end_of_document_)},
                                    {"merges", nlohmann::json::array()}}}};
     return {{kBytesFile, json.dump(1) + "\n"}};
   }
@@ -94,19 +74,35 @@ class BytesTokenizer : public Tokenizer {
 
 }  // namespace
 
+std::array<std::string, 256> printable_bytes() {
+  std::array<std::string, 256> names;
+  unsigned next = 0x100;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) ||
+                           (byte >= 0xae && byte <= 0xff);
+    const unsigned code = printable ? byte : next++;
+    if (code < 0x80) {
+      names[byte] = static_cast<char>(code);
+    } else {
+      names[byte] = {static_cast<char>(0xc0 | (code >> 6)),
+                     static_cast<char>(0x80 | (code & 0x3f))};
+    }
+  }
+  return names;
+}
+
 std::shared_ptr<const Tokenizer> make_bytes_tokenizer(bool end_of_document) {
   return std::make_shared<BytesTokenizer>(end_of_document);
 }
 
-std::shared_ptr<const Tokenizer> load_bytes_tokenizer(const std::string& content,
+std::shared_ptr<const Tokenizer> load_bytes_tokenizer(const nlohmann::json& json,
                                                       const std::string& name) {
-  const auto json = nlohmann::json::parse(content, nullptr, false);
   const nlohmann::json::json_pointer vocab("/model/vocab"), merges("/model/merges");
   const bool readable = json.is_object() && json.contains(vocab) && json.contains(merges);
   PENSTOCK_CHECK(readable, "'", name, "' is not a tokenizer.json with a vocabulary and merges");
   const bool empty = json.at(merges).is_array() && json.at(merges).empty();
   for (const bool end_of_document : {true, false})
-    if (empty && json.at(vocab) == vocabulary(end_of_document))
+    if (empty && json.at(vocab) == all_bytes(end_of_document))
       return make_bytes_tokenizer(end_of_document);
   fail("'", name, "' is not the byte vocabulary that Penstock writes: 256 entries, no merges");
 }

@@ -14,6 +14,7 @@
 #include "penstock/base/error.h"
 #include "penstock/data/assign_splits.h"
 #include "penstock/data/dedup.h"
+#include "penstock/data/protocols.h"
 #include "penstock/data/system_corpus.h"
 #include "penstock/data/token_file_writer.h"
 
@@ -34,6 +35,26 @@ std::int64_t character_boundary(std::string_view text, std::int64_t position) {
   return position;
 }
 
+/// `position`, or the beginning of the next line where that is inside one.
+std::int64_t line_boundary(std::string_view text, std::int64_t position) {
+  const auto at = static_cast<std::size_t>(position);
+  if (at == 0 || at >= text.size() || text[at - 1] == '\n') return position;
+  const auto newline = text.find('\n', at);
+  return newline == text.npos ? std::ssize(text) : static_cast<std::int64_t>(newline) + 1;
+}
+
+/// The options as they are carried out: a protocol's in place of the defaults.
+PrepareOptions with_protocol(PrepareOptions options) {
+  if (!options.protocol.empty()) {
+    const Protocol& chosen = protocol(options.protocol);
+    options.tokenizer = chosen.tokenizer;
+    options.split = chosen.split.empty() ? "1,0,0" : chosen.split;
+    options.end_of_document = false;
+  }
+  if (!tokenizer_traits(options.tokenizer).ends_documents) options.end_of_document = false;
+  return options;
+}
+
 /// A piece as it is written.
 struct EncodedPiece {
   std::vector<TokenId> ids;
@@ -45,8 +66,15 @@ struct EncodedPiece {
 class Preparation {
  public:
   Preparation(const PrepareOptions& options, const std::function<void(std::string_view)>& progress)
-      : options_(options), plan_(parse_split_plan(options.split)), progress_(progress) {
-    check_tokenizer_spec(options.tokenizer);
+      : options_(with_protocol(options)),
+        traits_(tokenizer_traits(options_.tokenizer)),
+        plan_(parse_split_plan(options_.split)),
+        progress_(progress) {
+    PENSTOCK_CHECK(
+        !plan_.exact || traits_.bytes, "the split ", options_.split,
+        " may cut within a character, which takes a tokenizer of bytes; use contiguous:");
+    PENSTOCK_CHECK(options.protocol.empty() || !options.system,
+                   "a protocol says how a data set is prepared; --system has none");
     PENSTOCK_CHECK(options.system || !options.inputs.empty(),
                    "nothing to prepare: name files or folders, or use --system");
     PENSTOCK_CHECK(!options.system || options.inputs.empty(),
@@ -56,6 +84,8 @@ class Preparation {
 
   PrepareResult run() {
     read();
+    if (!options_.protocol.empty() && protocol(options_.protocol).split.empty())
+      assign_splits_by_name(documents_, result_.notes);
     if (options_.dedup.value_or(options_.system)) remove_duplicates();
     if (options_.system) limit_domains();
     PENSTOCK_CHECK(!documents_.empty(), "the inputs hold no text");
@@ -161,6 +191,12 @@ class Preparation {
     return std::ssize(document.text) + (options_.end_of_document ? 1 : 0);
   }
 
+  /// The next place at or after `position` where the text may be cut.
+  std::int64_t boundary(std::string_view text, std::int64_t position) const {
+    if (plan_.exact) return position;
+    return traits_.lines ? line_boundary(text, position) : character_boundary(text, position);
+  }
+
   /// Chooses every document's split and lines the pieces up: train, validation, test.
   void divide() {
     std::map<std::string, std::vector<std::size_t>> by_domain;
@@ -184,8 +220,8 @@ class Preparation {
       bool fell_back = false;
       for (Piece piece : assign_splits(lengths, plan_, options_.seed, fell_back)) {
         piece.document = open[piece.document];
-        piece.begin = character_boundary(documents_[piece.document].text, piece.begin);
-        piece.end = character_boundary(documents_[piece.document].text, piece.end);
+        piece.begin = boundary(documents_[piece.document].text, piece.begin);
+        piece.end = boundary(documents_[piece.document].text, piece.end);
         if (piece.begin < piece.end) pieces_.push_back(piece);
       }
       if (fell_back && !open.empty())
@@ -220,29 +256,43 @@ class Preparation {
         paragraph_overlap(texts_of(Split::kTrain), texts_of(Split::kValidation));
   }
 
+  /// What the vocabulary is made from.
+  std::vector<std::string_view> vocabulary_texts() const {
+    // Held-out text does not shape the vocabulary, but where published figures are with one that it
+    // does.
+    auto texts = texts_of(Split::kTrain);
+    if (!traits_.all_splits) return texts;
+    for (const Split split : {Split::kValidation, Split::kTest})
+      for (const auto text : texts_of(split)) texts.push_back(text);
+    return texts;
+  }
+
   /// Pieces in place of texts: tokenized, and what they came from forgotten.
   void encode() {
     if (options_.tokenizer != "bytes")
       say(fmt::format("training tokenizer {}", options_.tokenizer));
-    // Held-out text does not shape the vocabulary.
-    tokenizer_ =
-        make_tokenizer(options_.tokenizer, texts_of(Split::kTrain), options_.end_of_document);
+    tokenizer_ = make_tokenizer(options_.tokenizer, vocabulary_texts(), options_.end_of_document);
+    const auto token_bytes = tokenizer_->token_bytes();
     say("tokenizing");
     for (const auto& piece : pieces_) {
       const Document& document = documents_[piece.document];
-      EncodedPiece encoded{.bytes = text_of(piece).size(),
-                           .domain = domain_of_.at(piece.document),
-                           .split = piece.split};
+      EncodedPiece encoded{.domain = domain_of_.at(piece.document), .split = piece.split};
       try {
         tokenizer_->encode(text_of(piece), encoded.ids);
       } catch (const Error& error) {
         fail(document.source, ": ", error.what());
       }
+      if (encoded.ids.empty()) continue;  // nothing but newlines that are left out
+      // Those that the tokens stand for, which bits per byte divides by: where a tokenizer leaves
+      // something out, fewer than the text has.
+      for (const TokenId id : encoded.ids)
+        encoded.bytes += static_cast<std::uint64_t>(token_bytes[static_cast<std::size_t>(id)]);
       if (options_.end_of_document && piece.end == length_of(document))
         encoded.ids.push_back(tokenizer_->end_of_document());
       encoded_.push_back(std::move(encoded));
     }
     documents_.clear();
+    result_.protocol = options_.protocol;
     result_.tokenizer = tokenizer_->spec();
     result_.vocab_size = tokenizer_->vocab_size();
   }
@@ -277,7 +327,8 @@ class Preparation {
     directory.commit();
   }
 
-  const PrepareOptions& options_;
+  const PrepareOptions options_;
+  const TokenizerTraits traits_;
   SplitPlan plan_;
   const std::function<void(std::string_view)>& progress_;
   files::path target_;
@@ -318,6 +369,7 @@ std::string to_json(const PrepareResult& result) {
                                  {"content_hash", result.content_hash},
                                  {"splits", splits},
                                  {"domains", domains}};
+  if (!result.protocol.empty()) json["protocol"] = result.protocol;
   if (result.deduplicated) {
     json["paragraphs"] = result.paragraphs;
     json["removed_paragraphs"] = result.removed_paragraphs;

@@ -22,12 +22,15 @@ struct PrepareOptions {
   std::string system_root = "/";
   ReadOptions read;
   std::string tokenizer = "bytes";
+  /// A name of protocols.h, which sets `tokenizer`, `split` and `end_of_document` and, where its
+  /// splits go by name, those of inputs that have none.
+  std::string protocol = {};
   /// For documents without a given split; see assign_splits.h.
   std::string split = "0.9,0.05,0.05";
   std::uint64_t seed = 0;
   /// Remove near-duplicate paragraphs before the split; if not said, for the system corpus only.
   std::optional<bool> dedup = {};
-  /// End each document with the tokenizer's end-of-document id.
+  /// End each document with the tokenizer's end-of-document id, if it has one.
   bool end_of_document = true;
   std::string out;
   /// Called once everything is in memory, before the first byte is written.
@@ -35,7 +38,7 @@ struct PrepareOptions {
 };
 
 struct PrepareResult {
-  std::string path, tokenizer, content_hash;
+  std::string path, tokenizer, protocol, content_hash;
   std::int64_t vocab_size = 0;
   struct Domain {
     std::string name;

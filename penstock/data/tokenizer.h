@@ -1,5 +1,6 @@
-// Tokenizers: text to token ids and back, without loss. Kinds: bytes, and BPE or unigram trained
-// through SentencePiece. Files they leave in a model directory: docs/formats.md.
+// Tokenizers: text to token ids and back. Kinds: bytes, BPE or unigram trained through
+// SentencePiece, and those of published protocols, bytes by frequency and words. Files they leave
+// in a model directory: docs/formats.md.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +19,14 @@ using TokenId = std::int32_t;
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  /// What --tokenizer called it: "bytes", "bpe:4096", "unigram:4096".
+  /// What --tokenizer called it: "bytes", "bpe:4096", "unigram:4096", "words", ...
   virtual std::string spec() const = 0;
   virtual std::int64_t vocab_size() const = 0;
   /// The id that ends a document, or -1 where there is none. encode() never yields it.
   virtual TokenId end_of_document() const = 0;
-  /// Appends the ids of `text`. decode(encode(text)) == text for every text that encode accepts.
-  /// Throws Error for text that it cannot represent (a NUL byte where byte 0 ends a document).
+  /// Appends the ids of `text`. decode(encode(text)) == text for every text that encode accepts;
+  /// the kinds "words" and "byte-vocabulary-no-newlines" say what they lose. Throws Error for text
+  /// that it cannot represent (a NUL byte where byte 0 ends a document).
   virtual void encode(std::string_view text, std::vector<TokenId>& ids) const = 0;
   /// Appends the bytes that one id stands for; nothing for end-of-document and other control ids.
   /// A cut within a character gives invalid UTF-8. Throws Error for an id outside the vocabulary.
@@ -44,14 +46,27 @@ class Tokenizer {
 /// Throws Error where there are none or they are damaged.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& directory);
 
-/// Makes the tokenizer that `spec` names: bytes, bpe:N, unigram:N. The latter two are trained on
-/// `texts` (at most about 10 MB of them, evenly spread); the same texts give the same tokenizer.
+/// Makes the tokenizer that `spec` names: bytes, bpe:N, unigram:N, byte-vocabulary,
+/// byte-vocabulary-no-newlines or words. All but the first learn from `texts` (bpe and unigram from
+/// at most about 10 MB of them, evenly spread); the same texts give the same tokenizer.
 /// Throws Error for an unknown spec, and for a vocabulary that is too large or small for the text.
 std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& spec,
                                                 std::span<const std::string_view> texts,
                                                 bool end_of_document = true);
 
-/// Throws Error unless make_tokenizer knows the spec; asks before the texts are read.
-void check_tokenizer_spec(const std::string& spec);
+/// What preparing a corpus must know of a tokenizer before the texts are read.
+struct TokenizerTraits {
+  /// Has an id to end documents with, if asked to.
+  bool ends_documents = true;
+  /// Every id stands for one byte, so that text may be cut anywhere.
+  bool bytes = false;
+  /// Text is to be cut between lines alone.
+  bool lines = false;
+  /// The vocabulary is that of all splits, as the published code has it.
+  bool all_splits = false;
+};
+
+/// Throws Error unless make_tokenizer knows the spec.
+TokenizerTraits tokenizer_traits(const std::string& spec);
 
 }  // namespace penstock

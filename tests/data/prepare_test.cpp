@@ -242,8 +242,8 @@ TEST_F(Prepare, ErrorsSayWhatToDo) {
   o.inputs = {{.path = folder_.write("short.txt", "a short text")}};
   o.tokenizer = "bpe:4096";
   fails({"bpe:4096", "too large"});
-  o.tokenizer = "words";
-  fails({"unknown tokenizer 'words'"});
+  o.tokenizer = "letters";
+  fails({"unknown tokenizer 'letters'"});
   o.tokenizer = "bytes";
   o.split = "0.5,0.6";
   fails({"0.5,0.6"});

@@ -121,8 +121,8 @@ TEST(Tokenizers, DamagedFilesAreErrors) {
 TEST(Tokenizers, UnknownSpecsSayWhatIsKnown) {
   for (const char* spec : {"", "byte", "bytes:3", "wordpiece:100", "bpe", "bpe:", "bpe:x",
                            "bpe:4096x", "bpe:-5", "bpe:100", "unigram:99999999999999999999"})
-    expect_says(error_of([&] { check_tokenizer_spec(spec); }), {"tokenizer", spec});
-  EXPECT_NO_THROW(check_tokenizer_spec("unigram:4096"));
+    expect_says(error_of([&] { tokenizer_traits(spec); }), {"tokenizer", spec});
+  EXPECT_NO_THROW(tokenizer_traits("unigram:4096"));
 }
 
 class SentencePiece : public ::testing::TestWithParam<const char*> {

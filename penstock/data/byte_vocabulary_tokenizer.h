@@ -1,0 +1,28 @@
+// The bytes that a text has, as published enwik8 code counts them: V = 205, or 204 without
+// newlines.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "penstock/data/tokenizer.h"
+
+namespace penstock {
+
+/// One id for each byte that occurs in `texts`, the most frequent first, ties in the order of their
+/// first occurrence. Without `newlines` the newline has no id: encoding leaves it out, so decoding
+/// does not bring it back and it is not among the bytes of bits per byte. (Code that reads enwik8
+/// line by line as words, one for each byte, loses it so.) No end of document; encode() throws
+/// Error for a byte without an id.
+std::shared_ptr<const Tokenizer> train_byte_vocabulary(std::span<const std::string_view> texts,
+                                                       bool newlines);
+
+/// From a tokenizer.json: a byte-level BPE without merges, and for the newlines a normaliser that
+/// removes them. `name` stands for the file in errors.
+std::shared_ptr<const Tokenizer> load_byte_vocabulary(const nlohmann::json& json,
+                                                      const std::string& name);
+
+}  // namespace penstock
