@@ -12,6 +12,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
+#include "penstock/cli/data_fetch.h"
 #include "penstock/cli/end_on_signal.h"
 #include "penstock/data/prepare.h"
 #include "penstock/data/protocols.h"
@@ -111,6 +112,7 @@ void run_prepare(const DataArguments& options, const CLI::App& command) {
 void add_data_command(CLI::App& app) {
   CLI::App* data = app.add_subcommand("data", "Turn text into corpora for training and evaluation");
   data->require_subcommand(1);
+  add_data_fetch_command(*data);
   CLI::App* command = data->add_subcommand(
       "prepare",
       "Tokenize text files and folders into a corpus with train, validation and test splits");

@@ -8,4 +8,7 @@ add_test(NAME commands
 add_test(NAME damage
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/damage_test.py
                  $<TARGET_FILE:penstock_program>)
-set_tests_properties(kill_resume commands damage PROPERTIES TIMEOUT 900)
+add_test(NAME fetch
+         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/fetch_test.py
+                 $<TARGET_FILE:penstock_program>)
+set_tests_properties(kill_resume commands damage fetch PROPERTIES TIMEOUT 900)

@@ -1,0 +1,124 @@
+#include "penstock/data/fetch.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/base/file_system.h"
+#include "penstock/data/download.h"
+
+namespace penstock {
+namespace {
+
+struct ExpectedSum {
+  ShaKind kind = ShaKind::kSha256;
+  std::string hex;  // empty: nothing to compare with
+  std::string source;
+};
+
+ExpectedSum expected_sum(const FetchOptions& options, const PublicDataset& dataset) {
+  if (options.sha256.empty())
+    return {dataset.sum_kind, std::string(dataset.sum), std::string(dataset.sum_source)};
+  if (options.sha256 == "none") return {};
+  std::string hex = options.sha256;
+  for (char& c : hex)
+    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+  const bool good = hex.size() == 64 && hex.find_first_not_of("0123456789abcdef") == hex.npos;
+  PENSTOCK_CHECK(good, "--sha256 '", options.sha256,
+                 "' should be 64 hexadecimal digits, or none to compare with nothing");
+  return {ShaKind::kSha256, hex, "--sha256"};
+}
+
+void check_sum(const std::string& file, const ExpectedSum& expected, const std::string& what,
+               const std::string& remedy) {
+  if (expected.hex.empty()) return;
+  const std::string found = sha_of_file(file, expected.kind);
+  PENSTOCK_CHECK(found == expected.hex, what, " has ", sha_name(expected.kind), " ", found,
+                 ", but ", expected.hex, " is expected (", expected.source, "); ", remedy);
+}
+
+/// From the first address that serves it; `result` gets the address.
+void download_from_any(const std::vector<std::string>& urls, DownloadOptions download_options,
+                       FetchResult& result) {
+  std::string failures;
+  for (const auto& url : urls) {
+    download_options.url = url;
+    try {
+      const DownloadResult done = download(download_options);
+      result.url = url;
+      result.bytes = done.bytes;
+      result.resumed_from = done.resumed_from;
+      return;
+    } catch (const UnavailableError& error) {
+      failures += concat(failures.empty() ? "" : "; and ", error.what());
+      if (&url != &urls.back()) result.notes.emplace_back(error.what());
+    }
+  }
+  throw UnavailableError(failures);
+}
+
+}  // namespace
+
+FetchResult fetch_dataset(const FetchOptions& options) {
+  const PublicDataset& dataset = public_dataset(options.dataset);
+  const ExpectedSum expected = expected_sum(options, dataset);
+  const auto path = std::filesystem::path(options.out) / dataset.file;
+  FetchResult result{.dataset = options.dataset, .path = path.string()};
+  result.checksum = expected.hex.empty()     ? "unverified"
+                    : options.sha256.empty() ? "published"
+                                             : "given";
+  result.checksum_source = expected.source;
+  result.next = dataset.prepare;
+  if (const auto at = result.next.find("FILE"); at != result.next.npos)
+    result.next.replace(at, 4, result.path);
+  auto& fs = real_file_system();
+  if (fs.exists(path)) {
+    check_sum(result.path, expected, concat("'", result.path, "' is there already and"),
+              "remove it to fetch it again, or name another folder with --out");
+    result.already_there = true;
+    result.bytes = fs.size(path);
+  } else {
+    std::vector<std::string> urls(dataset.urls.begin(), dataset.urls.end());
+    if (!options.url.empty()) urls = {options.url};
+    DownloadOptions download_options{
+        .path = result.path,
+        .progress = options.progress,
+        .verify =
+            [&](const std::string& file) {
+              check_sum(file, expected, "what was fetched for '" + result.path + "'",
+                        "it was removed: try again, or another address with --url");
+            },
+        .before_rename = options.before_rename,
+        .stall_seconds = options.stall_seconds,
+        .connect_seconds = options.connect_seconds};
+    download_from_any(urls, download_options, result);
+    if (options.url.empty() && !dataset.fetched)
+      result.notes.push_back(concat("address unverified: taken from ", dataset.url_source,
+                                    ", and not tried by the project before its release"));
+  }
+  result.sha256 = sha_of_file(result.path, ShaKind::kSha256);
+  if (expected.hex.empty())
+    result.notes.push_back(
+        concat("checksum unverified: ",
+               options.sha256 == "none" ? "none was asked for" : "no published one is known",
+               "; this file's sha256 is ", result.sha256));
+  return result;
+}
+
+std::string to_json(const FetchResult& result) {
+  const nlohmann::ordered_json json = {{"dataset", result.dataset},
+                                       {"path", result.path},
+                                       {"url", result.url},
+                                       {"bytes", result.bytes},
+                                       {"resumed_from", result.resumed_from},
+                                       {"already_there", result.already_there},
+                                       {"sha256", result.sha256},
+                                       {"checksum", result.checksum},
+                                       {"checksum_source", result.checksum_source},
+                                       {"next", result.next},
+                                       {"notes", result.notes}};
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace penstock

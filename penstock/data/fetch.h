@@ -1,0 +1,52 @@
+// `penstock data fetch`: a data set of the table, downloaded and compared with its published sum.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/data/public_datasets.h"
+
+namespace penstock {
+
+struct FetchOptions {
+  /// A name of the table.
+  std::string dataset;
+  /// The folder that the file goes to.
+  std::string out = ".";
+  /// In place of the table's addresses.
+  std::string url = {};
+  /// In place of the table's sum: 64 hexadecimal digits, or "none" to compare with nothing.
+  std::string sha256 = {};
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
+  /// As DownloadOptions has it.
+  std::function<void()> before_rename = {};
+  long stall_seconds = 60, connect_seconds = 30;
+};
+
+struct FetchResult {
+  std::string dataset, path, url;
+  std::uint64_t bytes = 0, resumed_from = 0;
+  /// The file was there already and is what it should be.
+  bool already_there = false;
+  /// Always known, also where the sum to compare with is of another kind.
+  std::string sha256;
+  /// "published", "given" or "unverified".
+  std::string checksum;
+  std::string checksum_source;
+  /// The command that makes a corpus of it.
+  std::string next;
+  std::vector<std::string> notes;
+};
+
+/// Downloads the data set's file into options.out unless it is there. Of several addresses the next
+/// is tried where one cannot be reached or will not serve it. Throws as download() does, and Error
+/// for a sum that differs (both are named, nothing is left under the file's name), for another file
+/// of that name, and for an impossible `sha256`.
+FetchResult fetch_dataset(const FetchOptions& options);
+
+std::string to_json(const FetchResult& result);
+
+}  // namespace penstock

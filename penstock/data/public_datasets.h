@@ -1,0 +1,40 @@
+// The one table of public data sets that `penstock data fetch` knows: where they are and what their
+// publishers, or others who pinned them, say of their bytes. Fetches nothing itself.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/data/sha.h"
+
+namespace penstock {
+
+struct PublicDataset {
+  std::string_view name;
+  std::string_view summary;
+  /// What the file is called where it is put.
+  std::string_view file;
+  /// Tried in this order; all should serve the same bytes.
+  std::vector<std::string_view> urls;
+  std::string_view url_source;
+  /// Of the file; 0 and "" where nobody that could be cited gives one.
+  std::uint64_t bytes = 0;
+  ShaKind sum_kind = ShaKind::kSha256;
+  std::string_view sum;
+  std::string_view sum_source;
+  /// Whether the project itself has fetched these bytes from the first address; else what stands
+  /// here is what the sources say, and is called unverified.
+  bool fetched = false;
+  /// What makes a corpus of it, FILE standing for the file.
+  std::string_view prepare;
+};
+
+std::span<const PublicDataset> public_datasets();
+
+/// Throws Error, with the names there are, for one that is not in the table.
+const PublicDataset& public_dataset(std::string_view name);
+
+}  // namespace penstock

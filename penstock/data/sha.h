@@ -1,0 +1,23 @@
+// SHA-256 and SHA-1 (FIPS 180-4), to compare downloads with published sums. SHA-1 is for files
+// whose publishers give nothing better; neither is for secrets.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace penstock {
+
+enum class ShaKind { kSha256, kSha1 };
+
+/// "sha256", "sha1".
+const char* sha_name(ShaKind kind);
+
+/// The digest of a file's bytes, 64 or 40 lower-case hexadecimal digits. Throws Error where it
+/// cannot be read.
+std::string sha_of_file(const std::string& path, ShaKind kind);
+
+/// The same of bytes in memory.
+std::string sha_of(std::span<const std::byte> bytes, ShaKind kind);
+
+}  // namespace penstock
