@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "penstock/base/error.h"
 #include "penstock/data/bytes_tokenizer.h"

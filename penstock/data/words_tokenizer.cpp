@@ -1,6 +1,7 @@
 #include "penstock/data/words_tokenizer.h"
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 

@@ -1,4 +1,6 @@
 // What the readers share: whole files, and the checks that every text and label passes.
+#include <utility>
+
 #include "penstock/base/error.h"
 #include "penstock/data/classification/readers.h"
 #include "penstock/data/text_files.h"

@@ -1,4 +1,7 @@
 // SST-5: the trees of the Stanford Sentiment Treebank (Socher et al., 2013), or label and text.
+#include <algorithm>
+#include <utility>
+
 #include "penstock/base/error.h"
 #include "penstock/data/classification/readers.h"
 
