@@ -7,19 +7,21 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/whole_number.h"
-#include "penstock/eval/perplexity.h"
+#include "penstock/eval/by_k.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/study/by_k_charts.h"
 
 namespace penstock {
 namespace {
 
 struct EvalOptions {
-  std::string model, data, split = "validation";
+  std::string model, data, split = "validation", k, plot;
   std::int64_t max_tokens = 0, length = 0, threads = 0, streams = -1, memory = -1;
   bool json = false, isolate = false;
 };
@@ -37,55 +39,113 @@ void check_same_tokenizer(const std::string& directory, const Corpus& corpus) {
                  "); prepare the text with the model's");
 }
 
+void print_by_domain(const Evaluation& evaluation) {
+  fmt::print("{:<16} {:>8} {:>10} {:>9} {:>14}\n", "domain", "loss", "perplexity", "bits/byte",
+             "tokens");
+  for (const auto& [name, totals] : evaluation.by_domain) print_totals(name, totals);
+  print_totals("all", evaluation.total);
+}
+
+void print_by_k(std::span<const KFigures> points, double own) {
+  fmt::print("\n{:>5} {:>8} {:>10} {:>9} {:>14} {:>10} {:>10}\n", "k", "loss", "perplexity",
+             "bits/byte", "MFLOP/token", "tokens/s", "memory");
+  for (const KFigures& point : points)
+    fmt::print("{:>4}{} {:>8.4f} {:>10.3f} {:>9.4f} {:>14.3f} {:>10.0f} {:>6.0f} MiB\n", point.k,
+               static_cast<double>(point.k) == own ? "*" : " ", point.loss, point.perplexity,
+               point.bits_per_byte, point.flops_per_token / 1e6, point.tokens_per_second,
+               point.peak_memory_bytes / (1 << 20));
+  fmt::print("k: experts per token, * as trained; FLOPs are useful ones of a forward pass\n");
+}
+
+/// What `--plot` was given, checked before anything is measured.
+void check_plot(const EvalOptions& options) {
+  if (options.plot.empty()) return;
+  PENSTOCK_CHECK(!options.k.empty(), "--plot draws quality by experts per token; give --k as well");
+  PENSTOCK_CHECK(options.plot.ends_with(".html"), "--plot ", options.plot,
+                 ": the page is HTML; name a file that ends in .html");
+}
+
+struct Measured {
+  Evaluation own;  ///< with the model's own number of experts
+  std::vector<KFigures> by_k;
+};
+
+Measured measure(LanguageModel& model, const Corpus& corpus, EvaluateOptions how,
+                 std::span<const std::int64_t> values, ProgressLine& progress) {
+  const auto show = [&](std::int64_t k) {
+    return [&, k](double done, const LossTotals& totals) {
+      if (progress.due())
+        progress.show(fmt::format("{}{:3.0f}%  loss {:.4f}  bits per byte {:.4f}",
+                                  k > 0 ? fmt::format("k={}  ", k) : "", 100 * done, totals.loss(),
+                                  totals.bits_per_byte()));
+    };
+  };
+  Measured out;
+  bool has_own = false;
+  for (const std::int64_t k : values) {
+    how.progress = show(k);
+    KPoint point = evaluate_at_k(model, corpus, how, k);
+    out.by_k.push_back(point.figures);
+    if (static_cast<double>(k) != model.config().active_experts()) continue;
+    out.own = std::move(point.evaluation);
+    has_own = true;
+  }
+  how.progress = show(0);
+  if (!has_own) out.own = evaluate(model, corpus, how);
+  progress.finish();
+  return out;
+}
+
 void run_eval(const EvalOptions& options) {
   ops::set_threads(static_cast<int>(options.threads));
+  check_plot(options);
+  std::vector<std::int64_t> values;
+  if (!options.k.empty()) values = parse_k_values(options.k);
   const auto [directory, step] = model_argument(options.model);
+  if (!values.empty()) check_k_values(read_model_config(directory), values);
   const auto model = load_model(directory);
+  const ModelConfig& config = model->config();
   const Corpus corpus = Corpus::open(options.data);
   corpus.file().verify();  // a flipped token would be scored silently
   check_same_tokenizer(directory, corpus);
   ProgressLine progress(options.json ? nullptr : stderr);
-  const std::int64_t length = options.length > 0 ? options.length : model->config().context;
-  const bool carries = model->config().transformer_xl();
+  const std::int64_t length = options.length > 0 ? options.length : config.context;
+  const bool carries = config.transformer_xl();
   const std::int64_t streams = options.streams >= 0 ? options.streams : carries ? 10 : 0;
-  const Evaluation result =
-      evaluate(*model, corpus,
-               {.split = parse_split(options.split),
-                .sequence_length = length,
-                .batch_sequences = std::max<std::int64_t>(1, 4096 / length),
-                .max_tokens = options.max_tokens,
-                .isolate_documents = options.isolate,
-                .streams = streams,
-                .memory_length = options.memory,
-                .progress = [&](double done, const LossTotals& totals) {
-                  if (progress.due())
-                    progress.show(fmt::format("{:3.0f}%  loss {:.4f}  bits per byte {:.4f}",
-                                              100 * done, totals.loss(), totals.bits_per_byte()));
-                }});
-  progress.finish();
-  PENSTOCK_CHECK(std::isfinite(result.total.nats), directory, ": the loss on ", options.data,
+  const Measured measured = measure(*model, corpus,
+                                    {.split = parse_split(options.split),
+                                     .sequence_length = length,
+                                     .batch_sequences = std::max<std::int64_t>(1, 4096 / length),
+                                     .max_tokens = options.max_tokens,
+                                     .isolate_documents = options.isolate,
+                                     .streams = streams,
+                                     .memory_length = options.memory},
+                                    values, progress);
+  PENSTOCK_CHECK(std::isfinite(measured.own.total.nats), directory, ": the loss on ", options.data,
                  " is not finite though every weight is: the model's activations overflow");
+  const std::string what = fmt::format("{} split, windows of {} tokens", options.split, length);
+  if (!options.plot.empty())
+    write_file_atomically(real_file_system(), options.plot,
+                          study::by_k_page(directory, options.data + ", " + what, measured.by_k));
   if (options.json) {
-    auto out = to_json(result);
+    auto out = to_json(measured.own);
+    for (const KFigures& point : measured.by_k) out["by_k"].push_back(to_json(point));
     out["model"] = directory;
     out["step"] = step ? nlohmann::ordered_json(*step) : nlohmann::ordered_json();
     out["split"] = options.split;
     out["sequence_length"] = length;
     if (streams > 0) out["streams"] = streams;
-    if (carries)
-      out["memory_length"] = options.memory >= 0 ? options.memory : model->config().xl.memory;
-    out["causal"] = model->config().causal();
+    if (carries) out["memory_length"] = options.memory >= 0 ? options.memory : config.xl.memory;
+    out["causal"] = config.causal();
     fmt::print("{}\n", out.dump(2));
     return;
   }
-  fmt::print("{}{}, {} split, windows of {} tokens\n", directory,
-             step ? fmt::format(" (step {})", *step) : "", options.split, length);
-  fmt::print("{:<16} {:>8} {:>10} {:>9} {:>14}\n", "domain", "loss", "perplexity", "bits/byte",
-             "tokens");
-  for (const auto& [name, totals] : result.by_domain) print_totals(name, totals);
-  print_totals("all", result.total);
-  if (!model->config().causal())
-    fmt::print("note: method '{}' is not causal: {}\n", model->config().router.method, kNotCausal);
+  fmt::print("{}{}, {}\n", directory, step ? fmt::format(" (step {})", *step) : "", what);
+  print_by_domain(measured.own);
+  if (!measured.by_k.empty()) print_by_k(measured.by_k, config.active_experts());
+  if (!options.plot.empty()) fmt::print("plot: {}\n", options.plot);
+  if (!config.causal())
+    fmt::print("note: method '{}' is not causal: {}\n", config.router.method, kNotCausal);
 }
 
 }  // namespace
@@ -120,6 +180,11 @@ void add_eval_command(CLI::App& app) {
       ->check(whole_number(0));
   command->add_option("--threads", options->threads, "0: the physical cores")
       ->check(whole_number(0, kMostThreads));
+  command->add_option("--k", options->k,
+                      "measure with each of these numbers of experts per token (granularity "
+                      "applied): --k 1,2,4,8,16; quality, FLOPs, speed and memory of each");
+  command->add_option("--plot", options->plot,
+                      "with --k: a page that draws quality against k and FLOPs (.html)");
   command->add_flag("--isolate-documents", options->isolate,
                     "attention does not cross document borders");
   command->add_flag("--json", options->json, "one JSON object");
@@ -127,7 +192,12 @@ void add_eval_command(CLI::App& app) {
       "Examples:\n"
       "  penstock eval runs/remoe --data corpus\n"
       "  penstock eval runs/remoe/checkpoints/step-200 --data corpus --split test --json\n"
-      "  penstock eval runs/hyperrouter --data enwik8 --sequence-length 128 --memory 896");
+      "  penstock eval runs/hyperrouter --data enwik8 --sequence-length 128 --memory 896 \\\n"
+      "      --k 1,2,4,8,16 --plot by-k.html\n"
+      "--k overrides the k and the schedule that the model was trained with; without it the final "
+      "k "
+      "holds.\n"
+      "It is for models whose tokens ask for the experts of their k highest logits.");
   command->callback([options] { run_eval(*options); });
 }
 

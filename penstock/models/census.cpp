@@ -57,6 +57,44 @@ std::vector<std::shared_ptr<Scorer>> scorers_of(const ModelConfig& c) {
   return out;
 }
 
+/// FLOPs of a forward pass: of the tokens themselves, and of what memory and distances, which take
+/// no gradient, are projected with.
+struct ForwardFlops {
+  double tokens = 0, remembered = 0;
+};
+
+ForwardFlops forward_flops(const ModelConfig& c, double tokens, double attended_pairs,
+                           double assignments, const MemoryWork& memory) {
+  const double d = static_cast<double>(c.d_model);
+  const double q = static_cast<double>(c.heads * c.head_dim),
+               kv = static_cast<double>(c.kv_heads * c.head_dim);
+  const auto layers = static_cast<double>(c.layers), moe = static_cast<double>(c.moe_layers());
+  const auto matrices = static_cast<double>(c.ffn_form().inputs() + 1);
+  double products = layers * d * (2 * q + 2 * kv)                                   // q, k, v, o
+                    + (layers - moe) * matrices * d * static_cast<double>(c.d_ffn)  // dense FFN
+                    + d * static_cast<double>(c.vocab);                             // head
+  for (const auto& scorer : scorers_of(c))
+    products += static_cast<double>(scorer->products_per_token());
+  const double attention_products = c.transformer_xl() ? 3 : 2;
+  double flops = 2 * tokens * products + 2 * attention_products * layers * q * attended_pairs;
+  if (moe > 0) flops += 2 * assignments * matrices * d * static_cast<double>(c.expert_width());
+  double remembered = 0;
+  if (c.transformer_xl())
+    remembered = 2 * layers * d * (2 * kv * memory.positions + q * memory.distances);
+  return {.tokens = flops, .remembered = remembered};
+}
+
+/// The same of `sequences` of that length, `memory` positions before each.
+ForwardFlops nominal_flops(const ModelConfig& c, std::int64_t sequences, std::int64_t length,
+                           std::int64_t memory, double active) {
+  const auto rows = static_cast<double>(sequences), tokens = rows * static_cast<double>(length);
+  const double before = c.transformer_xl() ? static_cast<double>(memory) : 0;
+  return forward_flops(
+      c, tokens, causal_pairs(sequences, length) + tokens * before,
+      tokens * static_cast<double>(c.moe_layers()) * active,
+      {.positions = rows * before, .distances = before + static_cast<double>(length)});
+}
+
 std::int64_t& part_of(PartsCensus& parts, const std::string& name) {
   if (name == "hypernetwork") return parts.hypernetwork;
   if (name == "router_embedding") return parts.router_embedding;
@@ -102,25 +140,10 @@ double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequ
          (1 + kv + s / d + 1.5 * f / d * k_mean + static_cast<double>(c.vocab) / (2 * layers * d));
 }
 
-double useful_training_flops(const ModelConfig& c, double tokens, double attended_pairs,
+double useful_training_flops(const ModelConfig& config, double tokens, double attended_pairs,
                              double assignments, const MemoryWork& memory) {
-  const double d = static_cast<double>(c.d_model);
-  const double q = static_cast<double>(c.heads * c.head_dim),
-               kv = static_cast<double>(c.kv_heads * c.head_dim);
-  const auto layers = static_cast<double>(c.layers), moe = static_cast<double>(c.moe_layers());
-  const auto matrices = static_cast<double>(c.ffn_form().inputs() + 1);
-  double products = layers * d * (2 * q + 2 * kv)                                   // q, k, v, o
-                    + (layers - moe) * matrices * d * static_cast<double>(c.d_ffn)  // dense FFN
-                    + d * static_cast<double>(c.vocab);                             // head
-  for (const auto& scorer : scorers_of(c))
-    products += static_cast<double>(scorer->products_per_token());
-  const double attention_products = c.transformer_xl() ? 3 : 2;
-  double flops = 2 * tokens * products + 2 * attention_products * layers * q * attended_pairs;
-  if (moe > 0) flops += 2 * assignments * matrices * d * static_cast<double>(c.expert_width());
-  double remembered = 0;
-  if (c.transformer_xl())
-    remembered = 2 * layers * d * (2 * kv * memory.positions + q * memory.distances);
-  return 3 * flops + 2 * remembered;
+  const ForwardFlops flops = forward_flops(config, tokens, attended_pairs, assignments, memory);
+  return 3 * flops.tokens + 2 * flops.remembered;
 }
 
 double causal_pairs(std::int64_t sequences, std::int64_t length) {
@@ -131,12 +154,14 @@ double causal_pairs(std::int64_t sequences, std::int64_t length) {
 double nominal_training_flops(const ModelConfig& config, std::int64_t sequences,
                               std::int64_t length) {
   const ModelConfig c = config.resolved();
-  const auto rows = static_cast<double>(sequences), tokens = rows * static_cast<double>(length);
-  const double memory = c.transformer_xl() ? static_cast<double>(c.xl.memory) : 0;
-  return useful_training_flops(
-      c, tokens, causal_pairs(sequences, length) + tokens * memory,
-      tokens * static_cast<double>(c.moe_layers()) * c.active_experts(),
-      {.positions = rows * memory, .distances = memory + static_cast<double>(length)});
+  const ForwardFlops flops = nominal_flops(c, sequences, length, c.xl.memory, c.active_experts());
+  return 3 * flops.tokens + 2 * flops.remembered;
+}
+
+double nominal_forward_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length,
+                             std::int64_t memory, double active) {
+  const ForwardFlops flops = nominal_flops(config.resolved(), sequences, length, memory, active);
+  return flops.tokens + flops.remembered;
 }
 
 TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_batch,

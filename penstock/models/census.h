@@ -58,6 +58,13 @@ double causal_pairs(std::int64_t sequences, std::int64_t length);
 double nominal_training_flops(const ModelConfig& config, std::int64_t sequences,
                               std::int64_t length);
 
+/// Useful forward FLOPs of that many sequences side by side, each with `memory` positions before it
+/// (Transformer-XL; the decoder has none) and `active` experts per token in every MoE layer. The
+/// distances are projected once for all sequences, which with memory makes a token's share depend
+/// on how many there are.
+double nominal_forward_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length,
+                             std::int64_t memory, double active);
+
 /// Bytes that training in fp32 holds: weights, gradients, AdamW's two moments, and an estimate of
 /// what the backward pass of one micro-batch needs.
 struct TrainingMemory {

@@ -59,6 +59,7 @@ void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
 
 std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,
                          const RoutingContext& context) {
+  if (context.k > 0) return context.k;
   const auto final_k = static_cast<std::int64_t>(shape.k);
   if (!context.training || schedule.kind == "constant") return final_k;
   const std::int64_t nominal = final_k / shape.granularity;

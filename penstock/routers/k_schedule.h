@@ -37,7 +37,8 @@ struct KSchedule {
 /// Throws Error where the schedule's fields contradict each other or exceed `experts`.
 void check_schedule(const KSchedule& schedule, const RouterShape& shape);
 
-/// k at that step, granularity applied; in [1, E] for a checked schedule.
+/// k at that step, or the one that the context asks for, granularity applied; in [1, E] for a
+/// checked schedule.
 std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,
                          const RoutingContext& context);
 

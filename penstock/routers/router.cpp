@@ -42,11 +42,16 @@ Router::Router(const ResolvedRouter& config, const RouterShape& shape,
 
 RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& context) {
   PENSTOCK_CHECK(hidden.dim() == 2, "a router takes hidden [T, d], not ", hidden.sizes());
+  PENSTOCK_CHECK(context.k == 0 || (traits_.takes_highest && context.k >= 1),
+                 "this router has no k to set to ", context.k,
+                 ": its tokens do not ask for the experts of their k highest logits");
   RoutingResult result;
   result.scores = scorer_->score(selector_->rows(hidden, context), context);
   if (context.logit_shift && result.scores.logits.defined())
     result.scores.logits =
         result.scores.logits + context.logit_shift(result.scores.logits.detach());
+  PENSTOCK_CHECK(context.k == 0 || context.k <= result.scores.logits.size(1), "k = ", context.k,
+                 " of ", result.scores.logits.size(1), " experts");
   {
     const ops::ProfileScope scope("router select");
     result.plan = selector_->select(result.scores, context);

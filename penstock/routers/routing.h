@@ -34,6 +34,9 @@ struct RoutingContext {
   std::int64_t step = 0;         ///< optimizer step, from 0
   std::int64_t total_steps = 0;  ///< of the run; 0 outside training
   bool training = false;
+  /// Experts per token to use in place of the selector's own number and schedule, granularity
+  /// applied, in 1..E; 0: the selector's. Refused by routers whose tokens do not ask for k experts.
+  std::int64_t k = 0;
   /// Token ids [T] i64, for routers that look at them; undefined when unknown.
   at::Tensor token_ids;
   /// Tokens per sequence; T is a multiple of it (rows are sequences one after another).

@@ -6,11 +6,11 @@
 #include <set>
 
 #include "penstock/base/error.h"
-#include "penstock/study/assets.h"
 #include "penstock/study/charts.h"
 #include "penstock/study/columns.h"
 #include "penstock/study/config_hash.h"
 #include "penstock/study/html.h"
+#include "penstock/study/page.h"
 #include "penstock/study/page_sections.h"
 #include "penstock/study/report.h"
 #include "penstock/study/stages.h"
@@ -60,13 +60,6 @@ std::string header(const StudyResults& results) {
         fact("Date", *dates.begin() == *dates.rbegin() ? *dates.begin()
                                                        : *dates.begin() + " to " + *dates.rbegin());
   return out + "</dl>";
-}
-
-std::string chart_card(const char* id, const char* title, const std::string& caption) {
-  return fmt::format(
-      "<figure class=\"card\"><h3>{}</h3><div class=\"chart\"><canvas id=\"{}\" role=\"img\" "
-      "aria-label=\"{}\"></canvas></div><figcaption>{}</figcaption></figure>",
-      title, id, title, escape(caption));
 }
 
 std::string loss_charts(const nlohmann::json& data, bool several_seeds) {
@@ -128,28 +121,14 @@ std::string report_page(const StudyResults& results) {
   const nlohmann::json data = chart_data(variants);
   const bool several_seeds =
       std::ranges::any_of(variants, [](const VariantSummary& v) { return v.rows.size() > 1; });
-  std::string out =
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-      "script-src 'unsafe-inline'; style-src 'unsafe-inline'\"><title>";
-  out += escape(results.title) + "</title><style>\n";
-  out += assets::report_css;
-  out += "</style></head><body><main>" + header(results) + results_section(variants);
-  out += loss_charts(data, several_seeds) + routing_charts(data, variants);
-  out +=
+  std::string body = header(results) + results_section(variants);
+  body += loss_charts(data, several_seeds) + routing_charts(data, variants);
+  body +=
       "<noscript><p class=\"note\">The line charts need JavaScript; everything else is "
       "here.</p></noscript>";
-  out += load_section(variants) + active_section(variants) + domain_section(variants);
-  out += speed_section(variants) + settings_section(variants) + reproduce_section(results);
-  out += "<footer>Written by Penstock " PENSTOCK_VERSION
-         ". Charts by Chart.js (MIT licence).</footer></main>";
-  out +=
-      "<script type=\"application/json\" id=\"data\">" + script_json(data) + "</script>\n<script>";
-  out += assets::chart_js;
-  out += "</script>\n<script>\n";
-  out += assets::report_js;
-  return out + "</script></body></html>\n";
+  body += load_section(variants) + active_section(variants) + domain_section(variants);
+  body += speed_section(variants) + settings_section(variants) + reproduce_section(results);
+  return page(results.title, body, data);
 }
 
 }  // namespace penstock::study

@@ -130,6 +130,34 @@ def check_causality(shell):
     shell.expect("eval", "not causal" not in shell.ok("eval", "run", "--data", "corpus"))
 
 
+def check_eval_by_k(shell):
+    shell.ok("train", "recipe.toml", "--out", "xl", "--quiet", "--set", "model.router.method=hyperrouter", "--set",
+             "model.router.k=4", "--set", "model.architecture=transformer-xl")
+    evaluate = ("eval", "xl", "--data", "corpus", "--max-tokens", "300")
+    plain = json.loads(shell.ok(*evaluate, "--json"))
+    scores = json.loads(shell.ok(*evaluate, "--json", "--k", "1,2,4", "--plot", "by-k.html"))
+    points = scores.pop("by_k")
+    shell.expect("eval --k", scores == plain, f"{scores} {plain}")
+    shell.expect("eval --k", [point["k"] for point in points] == [1, 2, 4], points)
+    for point in points:
+        shell.expect("eval --k", list(point) == ["k", "loss", "perplexity", "bits_per_byte", "flops_per_token",
+                                                 "tokens_per_second", "peak_memory_bytes"], point)
+        shell.expect("eval --k", all(value > 0 for value in point.values()), point)
+    shell.expect("eval --k", points[2]["loss"] == plain["loss"] and points[0]["loss"] != plain["loss"], points)
+    page = open(os.path.join(shell.directory, "by-k.html")).read()
+    shell.expect("eval --plot", '"by-k"' in page and '"by-flops"' in page and "src=" not in page)
+    # Where the model's own k is not asked for, the rest of the answer is still about it.
+    other = json.loads(shell.ok(*evaluate, "--json", "--k", "2"))
+    shell.expect("eval --k 2", other["loss"] == plain["loss"] and other["by_k"][0]["k"] == 2, other)
+    shell.expect("eval --k", "  4* " in shell.ok(*evaluate, "--k", "1,4"))
+    shell.mistake(1, ["--k: 5 is not from 1 to 4"], *evaluate, "--k", "1,5")
+    shell.mistake(1, ["2 comes twice"], *evaluate, "--k", "2,2")
+    shell.mistake(1, ["--k 'all'"], *evaluate, "--k", "all")
+    shell.mistake(1, ["--plot", "--k"], *evaluate, "--plot", "x.html")
+    shell.mistake(1, ["--plot", ".html"], *evaluate, "--k", "1", "--plot", "x.png")
+    shell.mistake(1, ["--k", "'relu'"], "eval", "run", "--data", "corpus", "--k", "1")
+
+
 def check_study_figures(shell):
     figures = json.loads(shell.ok("info", "study.toml", "--json"))
     shell.expect("info of a study", list(figures["variants"]) == ["wide", "hash"], figures)
@@ -275,6 +303,7 @@ def main():
         open(os.path.join(directory, "mixed/notes"), "w").close()
         check_outputs(shell, source)
         check_causality(shell)
+        check_eval_by_k(shell)
         check_study_figures(shell)
         check_full_output(shell)
         check_nan_weights(shell)

@@ -57,6 +57,30 @@ TEST(TopKCapacity, EarlierTokensFillTheirExpertsFirst) {
                   {{"softmax", std::string(expected.after ? "after" : "before")}}, training);
 }
 
+TEST(KOfTheContext, MakesTheSelectorOneWithThatK) {
+  const auto same = [](const std::string& name, const RouterShape& trained, double k,
+                       const Options& options) {
+    const RouterShape wanted = shape(k);
+    const at::Tensor logits = table(kLogits);
+    RoutingContext now = context(false);
+    const auto expected = selector(name, wanted, options);
+    const at::Tensor weights = dense_weights(expected->select({.logits = logits}, now));
+    now.k = static_cast<std::int64_t>(k);
+    const auto part = selector(name, trained, options);
+    EXPECT_EQ(part->nominal_k(now), k);
+    EXPECT_TRUE(dense_weights(part->select({.logits = logits}, now)).equal(weights))
+        << name << " k = " << k;
+  };
+  for (const char* softmax : {"before", "after"})
+    for (const double k : {1, 2, 3, 4})
+      for (const char* name : {"topk", "topk-capacity"})
+        same(name, shape(2), k, {{"softmax", std::string(softmax)}});
+  same("gshard", shape(1), 2, {});
+  same("gshard", shape(2), 1, {});
+  const auto gshard = selector("gshard", shape(2));
+  EXPECT_THROW(gshard->select({.logits = table(kLogits)}, {.k = 3}), Error);
+}
+
 TEST(TopKCapacity, WithRoomForAllItIsTopK) {
   for (const std::string softmax : {"before", "after"}) {
     const Plan capped = plan_of("topk-capacity", 2, table(kLogits),

@@ -40,14 +40,16 @@ class GShard : public Selector {
 
   Plan select(const Scores& scores, const RoutingContext& context) override {
     const at::Tensor& logits = scores.logits;  // [T, E]
+    const double k = nominal_k(context);
+    PENSTOCK_CHECK(k <= 2, "[gshard] k = ", k, "; this selector takes 1 or 2");
     const std::int64_t tokens = logits.size(0), experts = logits.size(1);
     const std::int64_t room = expert_capacity(
-        context.training ? config_.capacity : config_.eval_capacity, k_, tokens, experts);
+        context.training ? config_.capacity : config_.eval_capacity, k, tokens, experts);
     const at::Tensor first = ops::top_mask(logits.detach(), 1);
-    const at::Tensor both = ops::top_mask(logits.detach(), static_cast<std::int64_t>(k_));
+    const at::Tensor both = ops::top_mask(logits.detach(), static_cast<std::int64_t>(k));
     const at::Tensor gates = softmax_among(logits, both);
     at::Tensor second = both.logical_and(first.logical_not());
-    if (k_ == 2 && (context.training || config_.random_eval))
+    if (k == 2 && (context.training || config_.random_eval))
       second =
           second.logical_and((2 * gates.detach()).gt(draw_uniform({tokens, 1}, gates, context)));
     const at::Tensor demand = first.sum(0);  // [E]
@@ -58,7 +60,9 @@ class GShard : public Selector {
     plan.overflow = tokens + second.sum().item<std::int64_t>() - plan.assignments();
     return plan;
   }
-  double nominal_k(const RoutingContext&) const override { return k_; }
+  double nominal_k(const RoutingContext& context) const override {
+    return context.k > 0 ? static_cast<double>(context.k) : k_;
+  }
 
  private:
   double k_;

@@ -45,9 +45,10 @@ class TopKCapacity : public Selector {
 
   Plan select(const Scores& scores, const RoutingContext& context) override {
     const at::Tensor& logits = scores.logits;  // [T, E]
-    const at::Tensor asked = ops::top_mask(logits.detach(), static_cast<std::int64_t>(k_));
+    const double k = nominal_k(context);
+    const at::Tensor asked = ops::top_mask(logits.detach(), static_cast<std::int64_t>(k));
     const at::Tensor kept = within_capacity(
-        asked, expert_capacity(context.training ? config_.capacity : config_.eval_capacity, k_,
+        asked, expert_capacity(context.training ? config_.capacity : config_.eval_capacity, k,
                                logits.size(0), logits.size(1)));
     const at::Tensor gates =
         config_.softmax == "after" ? softmax_among(logits, asked) : logits.softmax(1);
@@ -56,7 +57,9 @@ class TopKCapacity : public Selector {
     plan.overflow = plan.demand.sum().item<std::int64_t>() - plan.assignments();
     return plan;
   }
-  double nominal_k(const RoutingContext&) const override { return k_; }
+  double nominal_k(const RoutingContext& context) const override {
+    return context.k > 0 ? static_cast<double>(context.k) : k_;
+  }
 
  private:
   double k_;

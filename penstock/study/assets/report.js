@@ -78,14 +78,19 @@
     return out;
   }
 
+  // `extra.given`: ticks at these values and no others.
   function axis(kind, title, extra) {
     return {
+      afterBuildTicks(scale) {
+        if (extra.given) scale.ticks = extra.given.map((value) => ({value}));
+      },
       type: kind, title: {display: true, text: title, color: css('--soft')},
       grid: {color: css('--line'), borderColor: css('--line')},
       border: {color: css('--line')},
       ticks: {
         color: css('--soft'), maxRotation: 0, autoSkipPadding: 18, includeBounds: false,
         callback(value) {
+          if (extra.given) return short(value);
           if (kind !== 'logarithmic') return short(value);
           const digit = value / Math.pow(10, Math.floor(Math.log10(value) + 1e-9));
           const powers = Math.log10(this.max / this.min);
@@ -109,7 +114,8 @@
         interaction: {mode: 'nearest', axis: 'x', intersect: false},
         scales: {
           x: axis(spec.x_log ? 'logarithmic' : 'linear', spec.x_title,
-                  {min: spec.x_min ?? undefined, max: spec.x_max ?? undefined}),
+                  {min: spec.x_min ?? undefined, max: spec.x_max ?? undefined,
+                   given: spec.x_ticks}),
           y: axis(spec.y_log ? 'logarithmic' : 'linear', spec.y_title,
                   {min: spec.y_min ?? undefined, max: spec.y_max ?? undefined}),
         },
@@ -131,7 +137,8 @@
           tooltip: {
             filter: (item) => !item.dataset.band,
             callbacks: {
-              title: (items) => items.length ? 'step ' + items[0].parsed.x : '',
+              title: (items) => items.length ?
+                  (spec.x_name || 'step ') + short(items[0].parsed.x) : '',
               label: (item) => item.dataset.label + ': ' + short(item.parsed.y),
             },
           },

@@ -1,0 +1,134 @@
+// k by k: checks, the measurement, its cost.
+#include "penstock/eval/by_k.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <set>
+
+#include "penstock/base/error.h"
+#include "penstock/models/census.h"
+#include "penstock/ops/machine.h"
+
+namespace penstock {
+namespace {
+
+/// Mean experts per token and MoE layer that the evaluation counted; the nominal number where a
+/// plan blends experts.
+double counted_active(const ModelConfig& config, const RoutingTotals& routing) {
+  if (config.moe_layers() == 0) return 0;
+  if (routing.assignments.empty() || routing.tokens == 0) return config.active_experts();
+  double sum = 0;
+  for (const auto& layer : routing.assignments)
+    for (const double count : layer) sum += count;
+  return sum / static_cast<double>(routing.tokens * config.moe_layers());
+}
+
+std::int64_t rows_of(const EvaluateOptions& options) {
+  return options.streams > 0 ? std::min(options.streams, options.batch_sequences)
+                             : options.batch_sequences;
+}
+
+/// Throws the selector's own Error where it does not take that k.
+void try_selector(const ModelConfig& config, std::int64_t k) {
+  const MoeOptions options = config.moe_options(0);
+  const ResolvedRouter router = resolve(options.router);
+  const auto selector = selector_registry()
+                            .at(router.selector)
+                            .make(router_shape(options), router.options.at(router.selector));
+  selector->select({.logits = at::zeros({1, options.experts})}, {.k = k});
+}
+
+}  // namespace
+
+std::string why_no_k(const ModelConfig& config) {
+  if (config.moe_layers() == 0) return "the model is dense, it has no experts to choose from";
+  const ResolvedRouter router = resolve(config.router);
+  const RouterTraits& traits = selector_registry().at(router.selector).traits;
+  if (traits.takes_highest) return "";
+  const std::string selector = "selector '" + router.selector + "' ";
+  if (traits.merges) return selector + "blends the weights of all experts";
+  if (traits.variable_active)
+    return selector + "takes the experts that the logits switch on, however many they are";
+  if (traits.ignores_logits) return selector + "does not choose by logits";
+  return selector + "does not let a token ask for the experts of its k highest logits";
+}
+
+bool takes_k(const ModelConfig& config, std::int64_t k) {
+  if (!why_no_k(config).empty() || k < 1 || k > config.total_experts()) return false;
+  try {
+    try_selector(config, k);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+std::vector<std::int64_t> parse_k_values(const std::string& text) {
+  std::vector<std::int64_t> out;
+  const char *at = text.data(), *const end = text.data() + text.size();
+  while (true) {
+    std::int64_t value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    PENSTOCK_CHECK(error == std::errc() && (next == end || *next == ','), "--k '", text,
+                   "': give whole numbers with commas between, for example --k 1,2,4");
+    PENSTOCK_CHECK(std::ranges::find(out, value) == out.end(), "--k '", text, "': ", value,
+                   " comes twice");
+    out.push_back(value);
+    if (next == end) return out;
+    at = next + 1;
+  }
+}
+
+void check_k_values(const ModelConfig& config, std::span<const std::int64_t> values) {
+  const std::string reason = why_no_k(config);
+  PENSTOCK_CHECK(reason.empty(), "--k: the number of experts per token cannot be set, for ",
+                 reason);
+  for (const std::int64_t k : values) {
+    PENSTOCK_CHECK(k >= 1 && k <= config.total_experts(), "--k: ", k, " is not from 1 to ",
+                   config.total_experts(), ", the number of experts");
+    try_selector(config, k);
+  }
+}
+
+double forward_flops_per_token(const ModelConfig& config, const EvaluateOptions& options,
+                               double active) {
+  const std::int64_t rows = rows_of(options), length = options.sequence_length;
+  const std::int64_t own = config.xl.memory, memory = options.streams == 0 ? 0
+                                                      : options.memory_length >= 0
+                                                          ? options.memory_length
+                                                          : own;
+  return nominal_forward_flops(config, rows, length, memory, active) /
+         static_cast<double>(rows * length);
+}
+
+KPoint evaluate_at_k(LanguageModel& model, const Corpus& corpus, EvaluateOptions options,
+                     std::int64_t k) {
+  const ModelConfig& config = model.config();
+  if (k != 0) check_k_values(config, std::span(&k, 1));
+  options.context.k = k;
+  EvaluateOptions first = options;
+  first.max_tokens = rows_of(options) * options.sequence_length;
+  first.progress = nullptr;
+  evaluate(model, corpus, first);
+  ops::restart_peak_memory();
+  const auto start = std::chrono::steady_clock::now();
+  KPoint out{.evaluation = evaluate(model, corpus, options)};
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const LossTotals& total = out.evaluation.total;
+  const double active =
+      k > 0 ? static_cast<double>(k) : counted_active(config, out.evaluation.routing);
+  out.figures = {.k = k,
+                 .loss = total.loss(),
+                 .perplexity = total.perplexity(),
+                 .bits_per_byte = total.bits_per_byte(),
+                 .flops_per_token = forward_flops_per_token(config, options, active),
+                 .tokens_per_second = static_cast<double>(total.tokens) / seconds.count(),
+                 .peak_memory_bytes = ops::peak_resident_bytes()};
+  return out;
+}
+
+}  // namespace penstock

@@ -1,0 +1,79 @@
+// Points to chart descriptions.
+#include "penstock/study/by_k_charts.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "penstock/study/page.h"
+
+namespace penstock::study {
+namespace {
+
+using nlohmann::json;
+
+json line(const KSeries& series) {
+  return {{"variant", series.variant}, {"label", series.label}, {"steps", json::array()},
+          {"values", json::array()},   {"low", json::array()},  {"high", json::array()}};
+}
+
+void add_point(json& line, double x, const KSpread& point) {
+  line["steps"].push_back(x);
+  line["values"].push_back(point.mean);
+  line["low"].push_back(point.low);
+  line["high"].push_back(point.high);
+}
+
+json chart(const char* id, const std::string& quality) {
+  return {{"id", id}, {"series", json::array()}, {"y_title", quality}, {"points", true}};
+}
+
+}  // namespace
+
+json by_k_charts(std::span<const KSeries> all, const std::string& quality) {
+  std::set<std::int64_t> ks;
+  for (const auto& series : all)
+    for (const auto& point : series.points)
+      if (point.k > 0) ks.insert(point.k);
+  json by_k = chart("by-k", quality), by_flops = chart("by-flops", quality);
+  for (const auto& series : all) {
+    if (series.points.empty()) continue;
+    json over_k = line(series), over_flops = line(series);
+    for (const auto& point : series.points) {
+      if (point.k > 0)
+        add_point(over_k, static_cast<double>(point.k), point);
+      else
+        for (const std::int64_t k : ks) add_point(over_k, static_cast<double>(k), point);
+      add_point(over_flops, point.megaflops, point);
+    }
+    if (!over_k["steps"].empty()) by_k["series"].push_back(std::move(over_k));
+    by_flops["series"].push_back(std::move(over_flops));
+  }
+  by_k["x_title"] = "experts per token k (logarithmic)";
+  by_k["x_name"] = "k = ";
+  by_k["x_log"] = true;
+  by_k["x_ticks"] = ks;
+  if (!ks.empty()) {
+    by_k["x_min"] = *ks.begin();
+    by_k["x_max"] = *ks.rbegin();
+  }
+  by_flops["x_title"] = "MFLOP per token, forward";
+  by_flops["x_name"] = "MFLOP ";
+  json out = json::array();
+  for (json* one : {&by_k, &by_flops})
+    if (!(*one)["series"].empty()) out.push_back(std::move(*one));
+  return out;
+}
+
+std::string by_k_chart_cards(const std::string& quality, bool several_seeds) {
+  const std::string band = several_seeds ? " Lines are means over seeds, bands their range." : "";
+  return "<div class=\"grid\">" +
+         chart_card("by-k", quality + " by experts per token",
+                    "Lower is better. A model without a number of experts to set is a level line." +
+                        band) +
+         chart_card("by-flops", quality + " by cost",
+                    "Useful FLOPs of a forward pass per token, of the same points." + band) +
+         "</div>";
+}
+
+}  // namespace penstock::study

@@ -1,0 +1,204 @@
+// Evaluation at numbers of experts of one's choice: the same as a model built with that number, and
+// refused where there is none to choose.
+#include "penstock/eval/by_k.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "tests/base/temp_directory.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+ModelConfig small(const std::string& method, double k, const std::string& architecture) {
+  ModelConfig config;
+  config.architecture = architecture;
+  config.vocab = 256;
+  config.d_model = 16;
+  config.layers = 2;
+  config.heads = 2;
+  config.d_ffn = 24;
+  config.context = 16;
+  config.init_std = 0.3;
+  config.moe.experts = 4;
+  config.router.method = method;
+  config.router.k = k;
+  if (method == "lory")
+    config.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));
+  return config;
+}
+
+/// The weights do not depend on k: the same seed draws the same ones.
+std::shared_ptr<LanguageModel> built(const ModelConfig& config) {
+  torch::manual_seed(11);
+  return make_model(config);
+}
+
+std::string refusal(const ModelConfig& config, std::vector<std::int64_t> values) {
+  try {
+    check_k_values(config, values);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+class ByK : public ::testing::Test {
+ protected:
+  void SetUp() override { corpus_.emplace(testing::small_corpus(directory_.path())); }
+  static EvaluateOptions options(bool streams) {
+    return {.sequence_length = 16,
+            .batch_sequences = 4,
+            .max_tokens = 500,
+            .streams = streams ? 5 : 0,
+            .memory_length = streams ? 24 : -1};
+  }
+  testing::TempDirectory directory_;
+  std::optional<Corpus> corpus_;
+};
+
+TEST_F(ByK, IsTheModelBuiltWithThatK) {
+  for (const char* architecture : {"decoder", "transformer-xl"}) {
+    const bool streams = std::string(architecture) == "transformer-xl";
+    for (const char* method : {"topk", "smoe", "smoe-dropout", "hyperrouter", "switch"}) {
+      SCOPED_TRACE(std::string(architecture) + " " + method);
+      const auto trained = built(small(method, 2, architecture));
+      double before = 0;
+      for (const std::int64_t k : {1, 2, 3, 4}) {
+        const auto other = built(small(method, static_cast<double>(k), architecture));
+        const double expected = evaluate(*other, *corpus_, options(streams)).total.nats;
+        const KPoint point = evaluate_at_k(*trained, *corpus_, options(streams), k);
+        EXPECT_EQ(point.evaluation.total.nats, expected) << k;
+        EXPECT_NE(expected, before) << k;
+        before = expected;
+      }
+      // A passage with another k leaves nothing behind, and the model's own is its final one.
+      EXPECT_EQ(evaluate(*trained, *corpus_, options(streams)).total.nats,
+                evaluate_at_k(*trained, *corpus_, options(streams), 2).evaluation.total.nats);
+    }
+  }
+}
+
+TEST_F(ByK, WithAllExpertsAndSoftmaxBeforeItIsTheFullMixture) {
+  torch::manual_seed(3);
+  const ModelConfig config = small("topk", 1, "decoder");
+  MoeLayer layer(config.moe_options(0));
+  layer.to(at::kDouble);
+  torch::NoGradGuard no_grad;
+  const at::Tensor x = torch::randn({7, 16}, at::kDouble);  // [T, d]
+  const auto parameters = layer.named_parameters();
+  const at::Tensor router = parameters["router.scorer.weight"];
+  const at::Tensor gates = x.matmul(router.t()).softmax(1);  // [T, E]
+  at::Tensor expected = at::zeros_like(x);
+  for (std::int64_t e = 0; e < 4; ++e) {
+    const auto halves = x.matmul(layer.experts().gate_up()[e].t()).chunk(2, 1);  // 2 x [T, f]
+    const at::Tensor inner = halves[0] * halves[0].sigmoid() * halves[1];
+    expected += gates.select(1, e).unsqueeze(1) * inner.matmul(layer.experts().down()[e].t());
+  }
+  const at::Tensor y = layer.forward(x, {.k = 4}).y;
+  EXPECT_LT((y - expected).abs().max().item<double>(), 1e-12);
+  EXPECT_GT((layer.forward(x).y - expected).abs().max().item<double>(), 1e-6);
+}
+
+TEST_F(ByK, CountsWhatEachPointCosts) {
+  const auto model = built(small("hyperrouter", 4, "transformer-xl"));
+  std::vector<double> flops;
+  for (const std::int64_t k : {1, 2, 4}) {
+    const KFigures figures = evaluate_at_k(*model, *corpus_, options(true), k).figures;
+    EXPECT_EQ(figures.k, k);
+    EXPECT_GT(figures.tokens_per_second, 0);
+    EXPECT_GT(figures.peak_memory_bytes, 1e6);
+    flops.push_back(figures.flops_per_token);
+  }
+  // An expert: two matrices of 16 x 24 in each of two layers, 2 FLOPs a product.
+  const double expert = 2 * 2 * 2 * 16 * 24;
+  EXPECT_DOUBLE_EQ(flops[1] - flops[0], expert);
+  EXPECT_DOUBLE_EQ(flops[2] - flops[0], 3 * expert);
+  // All of k = 1, with 4 rows of 16 side by side after 24: per token q, k, v and output of width
+  // 16, a router of 4, the expert, the head; 8.5 + 24 positions read by three products; 24
+  // remembered positions of each row, 40 distances of all rows together.
+  const double by_hand = 2 * (2 * (4 * 256 + 64 + 2 * 384) + 256 * 16 + 2 * 3 * 16 * 32.5 +
+                              2 * (2 * 256 * 24.0 / 16 + 256 * 40.0 / 64));
+  EXPECT_DOUBLE_EQ(flops[0], by_hand);
+}
+
+TEST_F(ByK, ModelsWithoutKHaveOnePoint) {
+  for (const char* method : {"dense", "remoe", "hash"}) {
+    const auto model = built(small(method, 1, "decoder"));
+    const KPoint point = evaluate_at_k(*model, *corpus_, options(false), 0);
+    EXPECT_EQ(point.evaluation.total.nats, evaluate(*model, *corpus_, options(false)).total.nats);
+    EXPECT_TRUE(to_json(point.figures)["k"].is_null());
+  }
+  // ReLU's cost is that of the experts that were on.
+  const auto model = built(small("remoe", 1, "decoder"));
+  const KPoint point = evaluate_at_k(*model, *corpus_, options(false), 0);
+  double assignments = 0;
+  for (const auto& layer : point.evaluation.routing.assignments)
+    for (const double count : layer) assignments += count;
+  const double active = assignments / static_cast<double>(point.evaluation.total.tokens);
+  EXPECT_NEAR(point.figures.flops_per_token,
+              forward_flops_per_token(model->config(), options(false), 0) + 2 * 3 * 384 * active,
+              1e-6 * point.figures.flops_per_token);
+}
+
+TEST(ByKRefuses, ModelsWhoseTokensDoNotAskForK) {
+  const std::map<std::string, std::string> reasons = {
+      {"dense", "dense"},        {"remoe", "'relu'"}, {"hash", "'hash'"},
+      {"lory", "'lory' blends"}, {"thor", "'thor'"},  {"expert-choice", "'expert-choice'"}};
+  for (const auto& [method, reason] : reasons) {
+    const ModelConfig config = small(method, 1, "decoder");
+    EXPECT_NE(refusal(config, {1}).find(reason), std::string::npos) << refusal(config, {1});
+    EXPECT_EQ(refusal(config, {1}).find('\n'), std::string::npos);
+    EXPECT_FALSE(takes_k(config, 1));
+    if (method == "dense" || method == "lory") continue;
+    const auto model = built(config);
+    EXPECT_THROW(model->forward({.tokens = torch::zeros({1, 8}, at::kLong)}, {.k = 1}), Error);
+  }
+}
+
+TEST(ByKRefuses, ValuesThatTheModelDoesNotTake) {
+  const ModelConfig config = small("topk", 1, "decoder");
+  EXPECT_EQ(refusal(config, {1, 2, 4}), "");
+  EXPECT_NE(refusal(config, {2, 5}).find("5 is not from 1 to 4"), std::string::npos);
+  EXPECT_NE(refusal(config, {0}).find("0 is not from 1"), std::string::npos);
+  EXPECT_NE(refusal(small("gshard", 2, "decoder"), {1, 3}).find("takes 1 or 2"), std::string::npos);
+  EXPECT_TRUE(takes_k(small("gshard", 2, "decoder"), 1));
+  EXPECT_FALSE(takes_k(small("gshard", 2, "decoder"), 4));
+  EXPECT_FALSE(takes_k(config, 5));
+  // Granularity makes experts, and k counts them.
+  ModelConfig fine = config;
+  fine.moe.granularity = 2;
+  EXPECT_EQ(refusal(fine, {3, 8}), "");
+  fine.router = small("hyperrouter", 4, "decoder").router;
+  EXPECT_EQ(refusal(fine, {3, 8}), "");
+}
+
+TEST(ByKRefuses, TextThatIsNoListOfNumbers) {
+  EXPECT_EQ(parse_k_values("1,2,16"), (std::vector<std::int64_t>{1, 2, 16}));
+  EXPECT_EQ(parse_k_values("8"), (std::vector<std::int64_t>{8}));
+  for (const char* text :
+       {"", "1,", ",1", "1,,2", "1;2", "two", "1.5", "1, 2", "2,1,2", "99999999999999999999"})
+    EXPECT_THROW(parse_k_values(text), Error) << text;
+}
+
+TEST(KFigures, GoToJsonAndBack) {
+  const KFigures figures{8, 1.5, 4.4817, 2.164, 3.6e7, 1234.5, 2e9};
+  const nlohmann::json written = nlohmann::json::parse(to_json(figures).dump());
+  const KFigures read = k_figures_from_json(written, "here");
+  EXPECT_EQ(read.k, 8);
+  EXPECT_EQ(read.bits_per_byte, 2.164);
+  EXPECT_EQ(read.peak_memory_bytes, 2e9);
+  nlohmann::json broken = written;
+  broken.erase("loss");
+  EXPECT_THROW(k_figures_from_json(broken, "here"), Error);
+  broken = written;
+  broken["k"] = "two";
+  EXPECT_THROW(k_figures_from_json(broken, "here"), Error);
+}
+
+}  // namespace
+}  // namespace penstock
