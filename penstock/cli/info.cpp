@@ -21,7 +21,7 @@ namespace penstock {
 namespace {
 
 struct InfoOptions {
-  std::string target;
+  std::string target, scale;
   std::vector<std::string> overrides;
   bool json = false;
 };
@@ -136,18 +136,22 @@ Recipe recipe_of_model(const std::string& target) {
 }
 
 void print_study(const InfoOptions& options) {
-  const auto study = study::read_study(options.target, options.overrides);
+  const auto study = study::read_study(options.target, options.overrides, options.scale);
   if (options.json) {
     nlohmann::ordered_json variants = nlohmann::ordered_json::object();
     for (const auto& variant : study.variants)
       variants[variant.name] = figures_json(countable_recipe(variant.recipe));
-    const nlohmann::ordered_json out = {
-        {"study", study.name}, {"seeds", study.seeds}, {"variants", variants}};
+    const nlohmann::ordered_json out = {{"study", study.name},
+                                        {"scale", study.scale},
+                                        {"seeds", study.seeds},
+                                        {"variants", variants}};
     fmt::print("{}\n", out.dump(2));
     return;
   }
-  fmt::print("study {}: {} variants, {} seeds; run it with: penstock study {}\n\n", study.name,
-             study.variants.size(), study.seeds.size(), shell_quoted(options.target));
+  fmt::print("study {}{}: {} variants, {} seeds; run it with: penstock study {}{}\n\n", study.name,
+             study.scale.empty() ? "" : ", scale " + study.scale, study.variants.size(),
+             study.seeds.size(), shell_quoted(options.target),
+             study.scale.empty() ? "" : " --scale " + shell_quoted(study.scale));
   fmt::print("{:<20} {:<14} {:>15} {:>15} {:>12} {:>9} {:>8}\n", "variant", "method", "parameters",
              "active", "MFLOP/token", "memory", "steps");
   for (const auto& variant : study.variants) {
@@ -164,12 +168,14 @@ void print_study(const InfoOptions& options) {
 void print_info(const InfoOptions& options) {
   Recipe recipe;
   if (std::filesystem::is_directory(options.target)) {
+    PENSTOCK_CHECK(options.scale.empty(), options.target, ": --scale is for studies");
     PENSTOCK_CHECK(options.overrides.empty(), options.target,
                    ": --set changes a recipe, not a model that exists");
     recipe = recipe_of_model(options.target);
   } else {
     ConfigNode node = read_toml(options.target);
     if (node.find("variants")) return print_study(options);
+    PENSTOCK_CHECK(options.scale.empty(), options.target, ": --scale is for studies");
     apply_overrides(node, options.overrides);
     recipe = countable_recipe(node);
   }
@@ -192,12 +198,14 @@ void add_info_command(CLI::App& app) {
   command->add_option("--set", options->overrides, "override a key: --set model.moe.experts=16")
       ->expected(1)
       ->take_all();
+  command->add_option("--scale", options->scale, "of a study: paper, desk; default desk");
   command->add_flag("--json", options->json, "one JSON object");
   command->footer(
       "Examples:\n"
       "  penstock info recipes/remoe/remoe-182m.toml\n"
       "  penstock info recipes/demo/remoe.toml --set model.moe.granularity=4 --json\n"
-      "  penstock info recipes/demo/study.toml");
+      "  penstock info recipes/demo/study.toml\n"
+      "  penstock info table1.toml --scale paper");
   command->callback([options] { print_info(*options); });
 }
 

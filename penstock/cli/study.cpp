@@ -15,13 +15,14 @@ namespace penstock {
 namespace {
 
 struct StudyArguments {
-  std::string study, out, results;
+  std::string study, out, results, scale;
   std::vector<std::string> overrides;
   bool report_only = false, json = false, quiet = false;
 };
 
 std::string command_line(const StudyArguments& options) {
   std::string out = "penstock study " + shell_quoted(options.study);
+  if (!options.scale.empty()) out += " --scale " + shell_quoted(options.scale);
   for (const auto& set : options.overrides) out += " --set " + shell_quoted(set);
   if (!options.out.empty()) out += " --out " + shell_quoted(options.out);
   if (!options.results.empty()) out += " --results " + shell_quoted(options.results);
@@ -29,14 +30,14 @@ std::string command_line(const StudyArguments& options) {
 }
 
 int run(const StudyArguments& options) {
-  const auto config = study::read_study(options.study, options.overrides);
+  const auto config = study::read_study(options.study, options.overrides, options.scale);
+  const std::string name = config.scale.empty() ? config.name : config.name + "-" + config.scale;
   std::FILE* progress = options.quiet ? nullptr : stderr;
-  const study::StudyOptions how{
-      .output = options.out.empty() ? "studies/" + config.name : options.out,
-      .kept_rows = options.results,
-      .command = command_line(options),
-      .report_only = options.report_only,
-      .progress = progress};
+  const study::StudyOptions how{.output = options.out.empty() ? "studies/" + name : options.out,
+                                .kept_rows = options.results,
+                                .command = command_line(options),
+                                .report_only = options.report_only,
+                                .progress = progress};
   const auto outcome = study::run_study(config, how, study::training_hooks(progress));
   if (options.json)
     fmt::print("{}\n", study::to_json(outcome.results).dump());
@@ -58,7 +59,9 @@ void add_study_command(CLI::App& app, int& exit_code) {
       app.add_subcommand("study", "Train variants over several seeds and compare them");
   command->add_option("STUDY", options->study, "study (TOML)")->required();
   command->add_option("--out", options->out,
-                      "output directory; default studies/<the study's name>");
+                      "output directory; default studies/<the study's name>[-<scale>]");
+  command->add_option("--scale", options->scale,
+                      "one of the study's scales, such as paper or desk; default desk");
   command->add_option("--results", options->results,
                       "file that keeps finished rows between sittings; made if absent");
   command
@@ -67,7 +70,7 @@ void add_study_command(CLI::App& app, int& exit_code) {
       ->expected(1)
       ->take_all();
   command->add_flag("--report-only", options->report_only,
-                    "train nothing; report what is finished");
+                    "train nothing; report what is finished (and measure it by k)");
   command->add_flag("--json", options->json, "print results.json's object instead of the table");
   command->add_flag("--quiet", options->quiet, "no progress");
   command->footer(
@@ -75,6 +78,7 @@ void add_study_command(CLI::App& app, int& exit_code) {
       "  penstock study recipes/demo/study.toml --set data.corpus=corpus\n"
       "  penstock study long.toml --results long-rows.json    a long study, in parts\n"
       "  penstock study recipes/demo/study.toml --report-only\n"
+      "  penstock study table1.toml --scale paper             the published settings\n"
       "Finished runs are not repeated and interrupted ones resume, so the same command continues.\n"
       "A study file:\n"
       "  name = \"demo\"                        base = \"remoe.toml\"     seeds = [1, 2, 3]\n"
@@ -84,7 +88,18 @@ void add_study_command(CLI::App& app, int& exit_code) {
       "  label = \"top-1\"\n"
       "  recipe = \"topk.toml\"                 instead of base\n"
       "  set = {\"model.router.k\" = 1}         for this variant\n"
-      "  match_compute = \"remoe\"              as many steps as that variant's FLOPs allow");
+      "  match_compute = \"remoe\"              as many steps as that variant's FLOPs allow\n"
+      "  published = {k1 = 1.48, k2 = 1.30}   numbers of a paper, shown beneath\n"
+      "and, before the tables:\n"
+      "  eval_k = [1, 2, 4, 8, 16]            measure finished runs by experts per token\n"
+      "  eval_checkpoint = \"best\"             instead of \"final\"\n"
+      "  reference = \"topk\"                   differences are from this variant, by pairs of "
+      "seeds\n"
+      "  measure = \"perplexity\"               instead of \"bits_per_byte\"\n"
+      "  baseline = {name = \"5-gram\", bits_per_byte = 2.5}   no order unless all beat it\n"
+      "  [scale.desk]                         laid over the study: set, seeds, eval_k, claim,\n"
+      "  set = {\"train.steps\" = 400}          baseline, and [scale.desk.variants.NAME] set = "
+      "{...}");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "penstock/study/html.h"
+
 namespace penstock::study {
 namespace {
 
@@ -56,6 +58,14 @@ std::string spread_text(const Spread& spread, const std::function<std::string(do
   if (spread.count == 0) return "–";
   if (!spread.sd || *spread.sd == 0) return format(spread.mean);
   return format(spread.mean) + " ± " + format(*spread.sd);
+}
+
+std::string spread_html(const Spread& spread, const std::function<std::string(double)>& format) {
+  if (spread.count == 0) return "–";
+  std::string out = escape(format(spread.mean));
+  if (spread.sd && *spread.sd > 0)
+    out += " <span class=\"sd\">± " + escape(format(*spread.sd)) + "</span>";
+  return out;
 }
 
 std::string Column::text(const VariantSummary& variant) const {

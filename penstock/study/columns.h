@@ -27,6 +27,9 @@ std::vector<Column> filled_columns(std::span<const VariantSummary> variants);
 /// "1.2345 ± 0.0012" in the column's own number format; the mean alone where nothing varies.
 std::string spread_text(const Spread& spread, const std::function<std::string(double)>& format);
 
+/// The same as HTML, the deviation in a line of its own.
+std::string spread_html(const Spread& spread, const std::function<std::string(double)>& format);
+
 /// "Dense − ReMoE: +0.0123 ± 0.0010 (sd over 3 seeds; 95 % interval of the mean [..., ...]; ...)".
 std::string pair_text(const PairedComparison& pair);
 

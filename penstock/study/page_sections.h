@@ -11,7 +11,10 @@ namespace penstock::study {
 
 using Variants = std::span<const VariantSummary>;
 
-std::string results_section(Variants variants);
+std::string results_section(Variants variants, const Comparison& comparison);
+/// Quality and cost by experts per token: charts, table, published numbers, differences from the
+/// reference; and what the baseline lets one say.
+std::string by_k_section(Variants variants, const Comparison& comparison);
 /// Validation loss by domain.
 std::string domain_section(Variants variants);
 /// Heat maps of the experts' load, whole and by domain.

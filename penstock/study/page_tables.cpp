@@ -5,20 +5,13 @@
 #include <set>
 
 #include "penstock/models/model_config.h"
+#include "penstock/study/by_k_summary.h"
 #include "penstock/study/columns.h"
 #include "penstock/study/html.h"
 #include "penstock/study/page_sections.h"
 
 namespace penstock::study {
 namespace {
-
-std::string spread_html(const Spread& value, const std::function<std::string(double)>& format) {
-  if (value.count == 0) return "–";
-  std::string out = escape(format(value.mean));
-  if (value.sd && *value.sd > 0)
-    out += " <span class=\"sd\">± " + escape(format(*value.sd)) + "</span>";
-  return out;
-}
 
 // The variant with the lowest mean, where there is something to choose from; one that is not causal
 // has no loss to compare.
@@ -91,7 +84,8 @@ std::string settings_table(Variants variants, const std::vector<std::string>& ke
 
 }  // namespace
 
-std::string results_section(Variants variants) {
+std::string results_section(Variants variants, const Comparison& comparison) {
+  const bool comparable = undertrained(variants, comparison).empty();
   const auto columns = filled_columns(variants);
   std::string out =
       "<h2>Results</h2><div class=\"card\"><div class=\"scroll\"><table "
@@ -104,7 +98,8 @@ std::string results_section(Variants variants) {
     out += fmt::format("<tr><td>{}{}</td><td>{}</td>", dot(i), escape(variants[i].label),
                        variants[i].rows.size());
     for (const auto& column : columns) {
-      const bool best = column.lower_is_better && lowest(variants, column.value) == &variants[i];
+      const bool best =
+          comparable && column.lower_is_better && lowest(variants, column.value) == &variants[i];
       out += fmt::format("<td{}>{}</td>", best ? " class=\"best\"" : "",
                          spread_html(column.value(variants[i]), column.format));
     }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "penstock/base/error.h"
+#include "penstock/study/by_k_summary.h"
 #include "penstock/study/charts.h"
 #include "penstock/study/columns.h"
 #include "penstock/study/config_hash.h"
@@ -49,6 +50,7 @@ std::string header(const StudyResults& results) {
   if (!results.claim.empty()) out += "<p class=\"claim\">" + escape(results.claim) + "</p>";
   out +=
       "<dl class=\"facts\">" + fact("Data", joined(corpora)) + fact("Seeds", seed_list) +
+      fact("Scale", results.scale) +
       fact("Runs", done == planned ? fmt::format("{} finished", done)
                                    : fmt::format("{} of {} finished", done, planned)) +
       fact("Training time", seconds > 0 ? fmt::format("{:.0f} min", std::ceil(seconds / 60)) : "") +
@@ -118,10 +120,14 @@ std::string routing_charts(const nlohmann::json& data, Variants variants) {
 std::string report_page(const StudyResults& results) {
   PENSTOCK_ASSERT(!results.rows.empty());
   const auto variants = summarize(results.rows);
-  const nlohmann::json data = chart_data(variants);
+  nlohmann::json data = chart_data(variants);
+  for (auto& chart :
+       by_k_charts(k_series(variants, results.comparison), measure_title(results.comparison)))
+    data["charts"].push_back(std::move(chart));
   const bool several_seeds =
       std::ranges::any_of(variants, [](const VariantSummary& v) { return v.rows.size() > 1; });
-  std::string body = header(results) + results_section(variants);
+  std::string body = header(results) + results_section(variants, results.comparison);
+  body += by_k_section(variants, results.comparison);
   body += loss_charts(data, several_seeds) + routing_charts(data, variants);
   body +=
       "<noscript><p class=\"note\">The line charts need JavaScript; everything else is "

@@ -10,6 +10,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/io/json_text.h"
+#include "penstock/study/by_k_summary.h"
 #include "penstock/study/json_field.h"
 
 namespace penstock::study {
@@ -49,6 +50,34 @@ json spread_json(const Spread& spread) {
   if (spread.count == 0) return nullptr;
   return {
       {"n", spread.count}, {"mean", spread.mean}, {"sd", spread.sd ? json(*spread.sd) : json()}};
+}
+
+json paired_json(const PairedDifference& paired) {
+  return {{"difference", spread_json(paired.difference)},
+          {"first_lower", paired.lower},
+          {"half_width_95", paired.half_width ? json(*paired.half_width) : json()}};
+}
+
+/// The figures by k over seeds, as the report shows them.
+json by_k_json(std::span<const VariantSummary> variants, const Comparison& comparison) {
+  json points = json::array(), differences = json::array();
+  for (const auto& variant : variants)
+    for (const std::int64_t k : measured_ks(variants))
+      if (const Spread quality = quality_at(variant, k, comparison.measure); quality.count > 0)
+        points.push_back({{"variant", variant.name},
+                          {"k", k > 0 ? json(k) : json()},
+                          {comparison.measure, spread_json(quality)},
+                          {"flops_per_token", flops_at(variant, k)}});
+  for (const auto& one : compare_with_reference(variants, comparison)) {
+    json object = {{"variant", one.variant},
+                   {"reference", comparison.reference},
+                   {"k", one.k > 0 ? json(one.k) : json()}};
+    object.update(paired_json(one.difference));
+    differences.push_back(std::move(object));
+  }
+  json under = json::array();
+  for (const auto& one : undertrained(variants, comparison)) under.push_back(one.variant);
+  return {{"by_k", points}, {"by_k_differences", differences}, {"undertrained", under}};
 }
 
 // The spread of whatever `value` finds in the rows.
@@ -145,32 +174,36 @@ json to_json(const StudyResults& results) {
                        {"steps", spread_json(v.steps)},
                        {"total_flops", spread_json(v.total_flops)},
                        {"settled_step", spread_json(v.settled_step)}});
-  for (const auto& pair : compare_pairs(variants))
-    paired.push_back({{"first", pair.first},
-                      {"second", pair.second},
-                      {"difference", spread_json(pair.difference.difference)},
-                      {"first_lower", pair.difference.lower},
-                      {"half_width_95",
-                       pair.difference.half_width ? json(*pair.difference.half_width) : json()}});
-  return {{"format", kStudyFormat},
-          {"version", kVersion},
-          {"name", results.name},
-          {"title", results.title},
-          {"claim", results.claim},
-          {"command", results.command},
-          {"planned_runs", results.planned_runs},
-          {"summary", summary},
-          {"paired", paired},
-          {"rows", rows_to_json(results.rows)}};
+  for (const auto& pair : compare_pairs(variants)) {
+    json object = {{"first", pair.first}, {"second", pair.second}};
+    object.update(paired_json(pair.difference));
+    paired.push_back(std::move(object));
+  }
+  json out = {{"format", kStudyFormat},
+              {"version", kVersion},
+              {"name", results.name},
+              {"title", results.title},
+              {"claim", results.claim},
+              {"scale", results.scale},
+              {"command", results.command},
+              {"planned_runs", results.planned_runs},
+              {"summary", summary},
+              {"paired", paired},
+              {"rows", rows_to_json(results.rows)}};
+  out.update(to_json(results.comparison));
+  out.update(by_k_json(variants, results.comparison));
+  return out;
 }
 
 StudyResults results_from_json(const json& object, const std::string& where) {
   return {.name = string_or(object, "name", "study", where),
           .title = string_or(object, "title", "", where),
           .claim = string_or(object, "claim", "", where),
+          .scale = string_or(object, "scale", "", where),
           .command = string_or(object, "command", "", where),
           .planned_runs =
               static_cast<int>(std::clamp(number_or(object, "planned_runs", 0, where), 0.0, 1e6)),
+          .comparison = comparison_from_json(object, where),
           .rows = rows_from_json(object, where)};
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/study/comparison.h"
 #include "penstock/study/run_row.h"
 #include "penstock/study/statistics.h"
 
@@ -17,8 +18,10 @@ struct StudyResults {
   std::string name;
   std::string title;
   std::string claim;
+  std::string scale;    ///< empty where the study has none
   std::string command;  ///< reproduces the study
   int planned_runs = 0;
+  Comparison comparison;
   std::vector<RunRow> rows;  ///< variants in the study's order, seeds in order
 };
 
@@ -43,7 +46,8 @@ struct PairedComparison {
 std::vector<PairedComparison> compare_pairs(std::span<const VariantSummary> variants);
 
 /// The layout of results.json: {"format": "penstock-study", "version": 1, "name", "title", "claim",
-/// "command", "planned_runs", "rows": [...], "summary": [...], "paired": [...]}.
+/// "scale", "command", "planned_runs", "rows": [...], "summary": [...], "paired": [...], "by_k":
+/// [...], "by_k_differences": [...], "undertrained": [...], and what to_json(Comparison) gives}.
 nlohmann::json to_json(const StudyResults& results);
 /// Reads what to_json wrote (summary and pairs are worked out again). Throws Error naming `where`.
 StudyResults results_from_json(const nlohmann::json& object, const std::string& where);

@@ -4,34 +4,12 @@
 #include <algorithm>
 
 #include "penstock/models/model_config.h"
+#include "penstock/study/by_k_text.h"
 #include "penstock/study/columns.h"
 #include "penstock/study/report.h"
+#include "penstock/study/text_table.h"
 
 namespace penstock::study {
-namespace {
-
-// Terminal columns of UTF-8 text whose characters are all one column wide.
-std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](unsigned char c) { return (c & 0xc0) != 0x80; }));
-}
-
-std::string aligned(const std::vector<std::vector<std::string>>& lines) {
-  std::vector<std::size_t> widths(lines[0].size());
-  for (const auto& line : lines)
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width(line[i]));
-  std::string out;
-  for (const auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      const std::string padding(widths[i] - width(line[i]), ' ');
-      out += i == 0 ? line[i] + padding : "  " + padding + line[i];
-    }
-    out += "\n";
-  }
-  return out;
-}
-
-}  // namespace
 
 std::string results_table(const StudyResults& results) {
   const auto variants = summarize(results.rows);
@@ -48,6 +26,7 @@ std::string results_table(const StudyResults& results) {
   const auto pairs = compare_pairs(variants);
   if (!pairs.empty()) out += "\ndifference in validation loss, seed by seed:\n";
   for (const auto& pair : pairs) out += "  " + pair_text(pair) + "\n";
+  out += by_k_text(variants, results.comparison);
   if (!std::ranges::all_of(variants, &VariantSummary::causal))
     out += fmt::format("\nnot causal: {}\n", kNotCausal);
   return out;

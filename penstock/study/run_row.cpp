@@ -104,31 +104,33 @@ json to_json(const RunRow& row) {
   json curves = json::object();
   for (const auto& [name, curve] : row.curves)
     curves[name] = {{"steps", curve.steps}, {"values", curve.values}};
-  return {{"variant", row.variant},
-          {"label", row.label},
-          {"seed", row.seed},
-          {"config_hash", row.config_hash},
-          {"finished", row.finished},
-          {"steps", row.steps},
-          {"total_parameters", row.total_parameters},
-          {"active_parameters", row.active_parameters},
-          {"flops_per_token", row.flops_per_token},
-          {"total_flops", row.total_flops},
-          {"tokens_per_second", row.tokens_per_second},
-          {"share_of_peak", row.share_of_peak},
-          {"peak_bytes", row.peak_bytes},
-          {"seconds", row.seconds},
-          {"peak_flops", row.peak_flops},
-          {"machine", row.machine},
-          {"finished_at", row.finished_at},
-          {"causal", row.causal},
-          {"target_sparsity", optional_json(row.target_sparsity)},
-          {"validation", row.validation ? to_json(*row.validation) : json()},
-          {"test", row.test ? to_json(*row.test) : json()},
-          {"sparsifying_step", optional_json(row.stages.sparsifying)},
-          {"settled_step", optional_json(row.stages.settled)},
-          {"curves", curves},
-          {"settings", row.settings}};
+  json out = {{"variant", row.variant},
+              {"label", row.label},
+              {"seed", row.seed},
+              {"config_hash", row.config_hash},
+              {"finished", row.finished},
+              {"steps", row.steps},
+              {"total_parameters", row.total_parameters},
+              {"active_parameters", row.active_parameters},
+              {"flops_per_token", row.flops_per_token},
+              {"total_flops", row.total_flops},
+              {"tokens_per_second", row.tokens_per_second},
+              {"share_of_peak", row.share_of_peak},
+              {"peak_bytes", row.peak_bytes},
+              {"seconds", row.seconds},
+              {"peak_flops", row.peak_flops},
+              {"machine", row.machine},
+              {"finished_at", row.finished_at},
+              {"causal", row.causal},
+              {"target_sparsity", optional_json(row.target_sparsity)},
+              {"validation", row.validation ? to_json(*row.validation) : json()},
+              {"test", row.test ? to_json(*row.test) : json()},
+              {"sparsifying_step", optional_json(row.stages.sparsifying)},
+              {"settled_step", optional_json(row.stages.settled)},
+              {"curves", curves},
+              {"settings", row.settings}};
+  if (row.by_k) out.update(to_json(*row.by_k));
+  return out;
 }
 
 RunRow row_from_json(const json& object, const std::string& where) {
@@ -161,6 +163,7 @@ RunRow row_from_json(const json& object, const std::string& where) {
     row.validation = evaluation_from_json(object["validation"], where + ": validation");
   if (object.contains("test") && !object["test"].is_null())
     row.test = evaluation_from_json(object["test"], where + ": test");
+  row.by_k = measured_k_from_json(object, where);
   row.stages.sparsifying = optional_step(object, "sparsifying_step", where);
   row.stages.settled = optional_step(object, "settled_step", where);
   row.curves = curves_from_json(object_at(object, "curves", where), where);

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "penstock/study/measured_k.h"
+
 namespace penstock::study {
 
 /// Values by [layer][expert].
@@ -70,6 +72,7 @@ struct RunRow {
   std::optional<double> target_sparsity;
   std::optional<Evaluation> validation;
   std::optional<Evaluation> test;
+  std::optional<MeasuredK> by_k;
   Stages stages;
   /// "loss", "validation_loss", "sparsity", "lambda", "active_experts", where the run has them.
   std::map<std::string, Curve> curves;

@@ -1,13 +1,15 @@
-// A study's TOML file: a base recipe, named variants and seeds. Only what the file says; what is to
-// be run follows in plan.h.
+// A study's TOML file: a base recipe, named variants and seeds, at a scale. Only what the file
+// says; what is to be run follows in study_runner.h.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "penstock/base/config_node.h"
+#include "penstock/study/comparison.h"
 
 namespace penstock::study {
 
@@ -25,14 +27,23 @@ struct StudyConfig {
   std::string name;
   std::string title;
   std::string claim;  ///< what the study asks, one or two sentences
+  std::string scale;  ///< the one in use; empty where the file has none
   std::vector<std::int64_t> seeds;
   std::vector<Variant> variants;  ///< in the file's order
+  /// Experts per token that each finished run is measured with; empty: not measured so.
+  std::vector<std::int64_t> eval_k;
+  std::string eval_checkpoint = "final";  ///< "final" or "best": which checkpoint that is
+  Comparison comparison;
 };
 
 /// Reads a study and the recipes it names (relative to the study's folder).
-///   recipe = variant's own or base, then [set], then the variant's set, then `overrides` (k=v)
-/// Throws Error with file and line for unknown keys, a missing recipe, a variant that matches the
-/// compute of an unknown one or of one that matches itself, and names unfit for folders.
-StudyConfig read_study(const std::string& path, std::span<const std::string> overrides = {});
+///   recipe = variant's own or base, then [set], then the scale's set, then the variant's set, then
+///            the scale's set for the variant, then `overrides` (k=v)
+/// @param scale  one of the file's [scale.NAME] tables; "": its "desk", where it has scales
+/// Throws Error with file and line for unknown keys, a missing recipe, a scale that the file lacks,
+/// a variant that matches the compute of an unknown one or of one that matches itself, and names
+/// unfit for folders.
+StudyConfig read_study(const std::string& path, std::span<const std::string> overrides = {},
+                       const std::string& scale = {});
 
 }  // namespace penstock::study

@@ -30,6 +30,14 @@ class Session {
     gather();
   }
 
+  /// What earlier sittings finished, at those k that their rows lack.
+  void measure_finished() {
+    if (study_.eval_k.empty()) return;
+    for (const auto& variant : study_.variants)
+      for (const std::int64_t seed : study_.seeds)
+        if (rows_.contains({variant.name, seed}) && measure(variant, seed)) publish();
+  }
+
   bool run_missing() {
     for (const std::int64_t seed : study_.seeds) {
       for (const bool matching : {false, true}) {
@@ -38,6 +46,7 @@ class Session {
           if (rows_.contains({variant.name, seed})) continue;
           if (!run(variant, seed)) return false;
           publish();
+          if (measure(variant, seed)) publish();
         }
       }
     }
@@ -56,12 +65,13 @@ class Session {
   }
 
   StudyResults results() const {
-    StudyResults out{
-        .name = study_.name,
-        .title = study_.title,
-        .claim = study_.claim,
-        .command = options_.command,
-        .planned_runs = static_cast<int>(study_.variants.size() * study_.seeds.size())};
+    StudyResults out{.name = study_.name,
+                     .title = study_.title,
+                     .claim = study_.claim,
+                     .scale = study_.scale,
+                     .command = options_.command,
+                     .planned_runs = static_cast<int>(study_.variants.size() * study_.seeds.size()),
+                     .comparison = study_.comparison};
     for (const auto& variant : study_.variants)
       for (const std::int64_t seed : study_.seeds)
         if (const auto it = rows_.find({variant.name, seed}); it != rows_.end())
@@ -116,6 +126,7 @@ class Session {
       take(variant, seed, planned, read_run(planned.directory));
       return true;
     }
+    // Measurements by k are with the run; a kept row brings its own.
     const auto kept = std::ranges::find_if(kept_, [&](const RunRow& row) {
       return row.variant == variant.name && row.seed == seed && row.config_hash == planned.hash;
     });
@@ -132,16 +143,42 @@ class Session {
     rows_[{variant.name, seed}] = std::move(row);
   }
 
+  /// Measures the run at the k that its row lacks; false where nothing was to do, or nothing can be
+  /// done because the row was kept and its run's folder is elsewhere.
+  bool measure(const Variant& variant, std::int64_t seed) {
+    if (study_.eval_k.empty()) return false;
+    const auto planned = plan(variant, seed);
+    PENSTOCK_ASSERT(planned, "a finished run has a plan");
+    RunRow& row = rows_.at({variant.name, seed});
+    const auto missing = missing_k(row.by_k, hooks_.wanted_k(planned->recipe, study_.eval_k),
+                                   study_.eval_checkpoint);
+    if (missing.empty()) return false;
+    if (!is_finished(planned->directory)) {
+      say(fmt::format("{}, seed {}: not measured by k, its run is not in {}", variant.label, seed,
+                      options_.output));
+      return false;
+    }
+    say(fmt::format("{}, seed {}: measuring the {} checkpoint by k", variant.label, seed,
+                    study_.eval_checkpoint));
+    row.by_k = joined(row.by_k, hooks_.measure_k(planned->recipe, planned->directory, missing,
+                                                 study_.eval_checkpoint));
+    write_measured_k(*row.by_k, planned->directory);
+    return true;
+  }
+
+  void say(const std::string& line) const {
+    if (!options_.progress) return;
+    fmt::print(options_.progress, "{}\n", line);
+    std::fflush(options_.progress);
+  }
+
   bool run(const Variant& variant, std::int64_t seed) {
     const auto planned = plan(variant, seed);
     PENSTOCK_ASSERT(planned, "the matched variant's run is made first");
     if (take_finished(variant, seed, *planned)) return true;
-    if (options_.progress) {
-      fmt::print(options_.progress, "[{}/{}] {}, seed {}{}\n", rows_.size() + 1,
-                 study_.variants.size() * study_.seeds.size(), variant.label, seed,
-                 fs::exists(planned->directory) ? " (resuming)" : "");
-      std::fflush(options_.progress);
-    }
+    say(fmt::format("[{}/{}] {}, seed {}{}", rows_.size() + 1,
+                    study_.variants.size() * study_.seeds.size(), variant.label, seed,
+                    fs::exists(planned->directory) ? " (resuming)" : ""));
     if (!hooks_.train(planned->recipe, planned->directory)) return false;
     PENSTOCK_CHECK(take_finished(variant, seed, *planned), planned->directory,
                    ": the training ended without finished.json; look at metrics.jsonl there");
@@ -167,6 +204,7 @@ std::int64_t matched_steps(double target_flops, double flops_per_step) {
 StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks) {
   Session session(study, options, hooks);
+  session.measure_finished();
   const bool complete = options.report_only || session.run_missing();
   session.publish();
   return {.results = session.results(), .interrupted = !complete};

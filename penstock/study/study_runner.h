@@ -4,7 +4,9 @@
 
 #include <cstdio>
 #include <functional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "penstock/study/results.h"
 #include "penstock/study/study_config.h"
@@ -21,6 +23,15 @@ struct StudyHooks {
   std::function<double(const ConfigNode& resolved)> flops_per_step;
   /// Trains in that directory, resuming what is there; false when it was interrupted.
   std::function<bool(const ConfigNode& resolved, const std::string& run_directory)> train;
+  /// Those of `eval_k` that the recipe's model takes; {0} where it has no k: one point for all.
+  std::function<std::vector<std::int64_t>(const ConfigNode& resolved,
+                                          std::span<const std::int64_t> eval_k)>
+      wanted_k;
+  /// Measures that run's "final" or "best" checkpoint at those k on the test split, or on the
+  /// validation split where there is no other, as the recipe evaluates.
+  std::function<MeasuredK(const ConfigNode& resolved, const std::string& run_directory,
+                          std::span<const std::int64_t> values, const std::string& checkpoint)>
+      measure_k;
 };
 /// The hooks that train for real; `progress` may be null.
 StudyHooks training_hooks(std::FILE* progress);
@@ -29,7 +40,7 @@ struct StudyOptions {
   std::string output;             ///< folder for runs/, results.json and report.html
   std::string kept_rows;          ///< file of finished rows to use and to extend; "" for none
   std::string command;            ///< shown as the way to reproduce
-  bool report_only = false;       ///< train nothing
+  bool report_only = false;       ///< train nothing; finished runs are still measured by k
   std::FILE* progress = nullptr;  ///< one line per run; null for silence
 };
 
@@ -46,7 +57,8 @@ std::int64_t matched_steps(double target_flops, double flops_per_step);
 /// come last within a seed; their train.steps is set so that steps · flops_per_step equals the
 /// useful FLOPs that the named variant's run with that seed really spent. results.json, the report
 /// and the kept rows are brought up to date after every run. All recipes are checked before
-/// anything is trained.
+/// anything is trained. Finished runs whose folder is there are measured at the study's eval_k,
+/// where their rows lack it; no run's identity depends on that.
 StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks);
 

@@ -1,6 +1,7 @@
 // A study's hooks onto the trainer, the model's FLOPs and the corpus.
 #include "penstock/data/corpus.h"
 #include "penstock/models/census.h"
+#include "penstock/study/measure_run.h"
 #include "penstock/study/study_runner.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/run.h"
@@ -30,6 +31,12 @@ StudyHooks training_hooks(std::FILE* progress) {
                 const TrainControl control{
                     .resume = true, .quiet = !progress, .progress = progress};
                 return train_run(resolved, run_directory, control) == RunOutcome::finished;
+              },
+          .wanted_k = wanted_k,
+          .measure_k =
+              [progress](const ConfigNode& resolved, const std::string& run_directory,
+                         std::span<const std::int64_t> values, const std::string& checkpoint) {
+                return measure_run(resolved, run_directory, values, checkpoint, progress);
               }};
 }
 

@@ -1,0 +1,45 @@
+// What a run's checkpoint gives at several numbers of experts per token, kept with its row and in
+// the run's folder (by_k.json), so that it is measured once.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "penstock/eval/k_figures.h"
+
+namespace penstock::study {
+
+struct MeasuredK {
+  std::string checkpoint;  ///< "final" or "best"
+  std::int64_t step = 0;
+  std::string split;
+  std::vector<KFigures> points;  ///< by k; where the model has no k, one with k = 0 for all
+
+  /// The figures at that k, or those that hold for all; null where it was not measured.
+  const KFigures* at(std::int64_t k) const;
+};
+
+/// Those of `wanted` that are still to be measured on that checkpoint.
+std::vector<std::int64_t> missing_k(const std::optional<MeasuredK>& have,
+                                    std::span<const std::int64_t> wanted,
+                                    const std::string& checkpoint);
+/// Points of both, of the same checkpoint and split, by k; otherwise `more` alone.
+MeasuredK joined(const std::optional<MeasuredK>& have, MeasuredK more);
+
+/// {"by_k": [...], "by_k_of": {"checkpoint", "step", "split"}}.
+nlohmann::json to_json(const MeasuredK& measured);
+/// From an object that holds those two keys; nothing where it does not. Throws Error naming
+/// `where` for wrong types.
+std::optional<MeasuredK> measured_k_from_json(const nlohmann::json& object,
+                                              const std::string& where);
+
+/// by_k.json of a run, complete or not at all.
+void write_measured_k(const MeasuredK& measured, const std::string& run_directory);
+/// What write_measured_k wrote there, if anything. Throws Error naming a damaged file.
+std::optional<MeasuredK> read_measured_k(const std::string& run_directory);
+
+}  // namespace penstock::study
