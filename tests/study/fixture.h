@@ -45,8 +45,14 @@ struct FakeTrainer {
   std::vector<std::string> trained;  ///< "method seed steps", in order
   std::string corpus = "c0ffee";
   int interrupt_at = -1;  ///< the call (from 0) that ends interrupted
+  /// "method seed checkpoint k k ...", in order. Measured: 1 + 0.1·(log2 k − 2)² bits per byte (1.3
+  /// without k), 0.2 lower for remoe, plus seed / 100 and, for topk, seed² / 1000.
+  std::vector<std::string> measured;
   StudyHooks hooks();
 };
+
+/// What the fake trainer's hook measures.
+KFigures fake_point(const std::string& method, std::int64_t seed, std::int64_t k);
 
 /// Writes dense.toml, topk.toml, remoe.toml and study.toml (variants dense, topk, topk-matched and
 /// remoe) into the folder; returns the study's path.

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
@@ -79,6 +81,121 @@ TEST(StudyConfig, RefusesWhatCannotBeRun) {
             std::string::npos);
   EXPECT_NE(error_of("base = 'a.toml'\n[variants.a]\nmatch_compute = 'a'\n").find("itself matches"),
             std::string::npos);
+}
+
+std::string published_error(const std::string& published) {
+  return error_of("base = 'a.toml'\n[variants.a]\npublished = {" + published + "}\n");
+}
+
+TEST(StudyConfig, ReadsHowToCompare) {
+  TemporaryDirectory folder;
+  write_text(folder.path("a.toml"), "[train]\nsteps = 1\n");
+  const std::string variants =
+      "[variants.b]\n[variants.a]\npublished = {k1 = 1.48, k16 = 2}\n[variants.d]\n"
+      "published = {all = 1.2}\n";
+  write_text(folder.path("s.toml"),
+             "base = 'a.toml'\neval_k = [1, 16]\neval_checkpoint = 'best'\nreference = 'a'\n"
+             "measure = 'perplexity'\nbaseline = {name = '5-gram', bits_per_byte = 2.5}\n" +
+                 variants);
+  const StudyConfig study = read_study(folder.path("s.toml"));
+  EXPECT_EQ(study.eval_k, (std::vector<std::int64_t>{1, 16}));
+  EXPECT_EQ(study.eval_checkpoint, "best");
+  EXPECT_EQ(study.comparison.reference, "a");
+  EXPECT_EQ(study.comparison.measure, "perplexity");
+  EXPECT_EQ(study.comparison.baseline.name, "5-gram");
+  EXPECT_EQ(study.comparison.baseline.bits_per_byte, 2.5);
+  EXPECT_EQ(study.comparison.published.at("a"),
+            (std::map<std::int64_t, double>{{1, 1.48}, {16, 2}}));
+  EXPECT_EQ(study.comparison.published.at("d"), (std::map<std::int64_t, double>{{0, 1.2}}));
+  EXPECT_FALSE(study.comparison.published.contains("b"));
+
+  write_text(folder.path("plain.toml"), "base = 'a.toml'\n" + variants);
+  const StudyConfig plain = read_study(folder.path("plain.toml"));
+  EXPECT_TRUE(plain.eval_k.empty());
+  EXPECT_EQ(plain.eval_checkpoint, "final");
+  EXPECT_EQ(plain.comparison.reference, "b");  // the first
+  EXPECT_EQ(plain.comparison.baseline.bits_per_byte, 0);
+
+  EXPECT_NE(error_of("base = 'a.toml'\nreference = 'aa'\n[variants.a]\n").find("mean 'a'"),
+            std::string::npos);
+  EXPECT_NE(error_of("base = 'a.toml'\neval_k = [2, 2]\n[variants.a]\n").find("twice"),
+            std::string::npos);
+  EXPECT_NE(error_of("base = 'a.toml'\neval_k = [0]\n[variants.a]\n"), "");
+  EXPECT_NE(error_of("base = 'a.toml'\nmeasure = 'nats'\n[variants.a]\n"), "");
+  EXPECT_NE(published_error("m1 = 2.0").find("s.toml:3"), std::string::npos);
+  EXPECT_NE(published_error("k1 = 'low'").find("number"), std::string::npos);
+}
+
+struct StudyScales : ::testing::Test {
+  TemporaryDirectory folder;
+  void SetUp() override {
+    write_text(folder.path("a.toml"), "[train]\nsteps = 1\nlr = 1.0\nseed = 1\n");
+    write_text(folder.path("s.toml"),
+               "base = 'a.toml'\nseeds = [7]\neval_k = [1, 16]\nclaim = 'whatever'\n"
+               "set = {'train.lr' = 2.0, 'train.warmup_steps' = 2}\n"
+               "baseline = {bits_per_byte = 2.5}\n"
+               "[scale.paper]\nset = {'train.steps' = 400}\n"
+               "[scale.desk]\nseeds = [1, 2]\nclaim = 'small'\neval_k = [1]\n"
+               "baseline = {name = 'desk', bits_per_byte = 3.5}\n"
+               "set = {'train.steps' = 4, 'train.lr' = 3.0}\n"
+               "[scale.desk.variants.own]\nset = {'train.warmup_steps' = 9}\n"
+               "[variants.plain]\n[variants.own]\n"
+               "set = {'train.lr' = 4.0, 'train.warmup_steps' = 5}\n");
+  }
+  StudyConfig read(const std::string& scale, const std::vector<std::string>& overrides = {}) {
+    return read_study(folder.path("s.toml"), overrides, scale);
+  }
+  std::string error(const std::string& scale) {
+    try {
+      read(scale);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+};
+
+TEST_F(StudyScales, LaysTheScaleBetweenStudyAndVariant) {
+  const StudyConfig desk = read("desk"), paper = read("paper");
+  EXPECT_EQ(value(desk.variants[0], "train.steps"), "4");
+  EXPECT_EQ(value(desk.variants[0], "train.lr"), "3.0");
+  EXPECT_EQ(value(desk.variants[0], "train.warmup_steps"), "2");
+  EXPECT_EQ(value(desk.variants[1], "train.lr"), "4.0");          // the variant's own comes later
+  EXPECT_EQ(value(desk.variants[1], "train.warmup_steps"), "9");  // the scale's for it last
+  EXPECT_EQ(value(paper.variants[0], "train.steps"), "400");
+  EXPECT_EQ(value(paper.variants[0], "train.lr"), "2.0");
+  EXPECT_EQ(value(paper.variants[1], "train.warmup_steps"), "5");
+  EXPECT_EQ(value(read("desk", {"train.steps=6"}).variants[0], "train.steps"), "6");
+}
+
+TEST_F(StudyScales, SaysWhatElseDiffers) {
+  const StudyConfig desk = read(""), paper = read("paper");
+  EXPECT_EQ(desk.scale, "desk");
+  EXPECT_EQ(desk.claim, "small");
+  EXPECT_EQ(desk.seeds, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(desk.eval_k, (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(desk.comparison.baseline.bits_per_byte, 3.5);
+  EXPECT_EQ(paper.scale, "paper");
+  EXPECT_EQ(paper.claim, "whatever");
+  EXPECT_EQ(paper.seeds, (std::vector<std::int64_t>{7}));
+  EXPECT_EQ(paper.eval_k, (std::vector<std::int64_t>{1, 16}));
+  EXPECT_EQ(paper.comparison.baseline.bits_per_byte, 2.5);
+}
+
+TEST_F(StudyScales, RefusesWhatIsNotThere) {
+  EXPECT_NE(error("table").find("no scale 'table'; choose with --scale from: desk, paper"),
+            std::string::npos);
+  write_text(folder.path("s.toml"), "base = 'a.toml'\n[variants.a]\n");
+  EXPECT_EQ(error(""), "");
+  EXPECT_EQ(read("").scale, "");
+  EXPECT_NE(error("desk").find("one scale only"), std::string::npos);
+  write_text(folder.path("s.toml"), "base = 'a.toml'\n[scale.paper]\n[variants.a]\n");
+  EXPECT_NE(error("").find("from: paper"), std::string::npos);
+  const std::string desk = "base = 'a.toml'\n[variants.a]\n[scale.desk]\n";
+  write_text(folder.path("s.toml"), desk + "sedes = [1]\n");
+  EXPECT_NE(error("").find("s.toml:4: scale.desk.sedes"), std::string::npos);
+  write_text(folder.path("s.toml"), desk + "[scale.desk.variants.b]\nset = {x = 1}\n");
+  EXPECT_NE(error("").find("'b', which is not a variant"), std::string::npos);
 }
 
 TEST(ConfigHash, LeavesOutWhatChangesNoResult) {

@@ -1,0 +1,222 @@
+// Studies measured by experts per token: what is measured when, the summary, what may be said of
+// an order, and the report.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "fixture.h"
+#include "penstock/base/error.h"
+#include "penstock/study/by_k_summary.h"
+#include "penstock/study/report.h"
+
+namespace penstock::study {
+namespace {
+
+using testing::FakeTrainer;
+using testing::read_text;
+using testing::TemporaryDirectory;
+using testing::write_fake_study;
+using testing::write_text;
+
+struct StudyByK : ::testing::Test {
+  TemporaryDirectory folder;
+  std::string file = write_fake_study(folder.path());
+  StudyOptions options{.output = folder.path("out"), .command = "penstock study study.toml"};
+
+  void SetUp() override { ask("eval_k = [1, 4, 16]\nreference = \"topk\"\n"); }
+  /// Puts lines at the head of the study.
+  void ask(const std::string& lines) {
+    write_fake_study(folder.path());
+    write_text(file, lines + read_text(file));
+  }
+  StudyResults run(FakeTrainer& trainer) {
+    return run_study(read_study(file), options, trainer.hooks()).results;
+  }
+  static const RunRow& row(const StudyResults& results, const std::string& variant,
+                           std::int64_t seed) {
+    for (const RunRow& row : results.rows)
+      if (row.variant == variant && row.seed == seed) return row;
+    throw Error("no such row");
+  }
+};
+
+TEST_F(StudyByK, MeasuresEachRunOnceAfterItsTraining) {
+  FakeTrainer first, second;
+  const StudyResults results = run(first);
+  ASSERT_EQ(first.measured.size(), 12u);
+  EXPECT_EQ(first.measured[0], "dense 1 final 0");  // one point for all k
+  EXPECT_EQ(first.measured[1], "topk 1 final 1 4 16");
+  const auto& by_k = row(results, "remoe", 2).by_k;
+  ASSERT_TRUE(by_k.has_value());
+  EXPECT_EQ(by_k->split, "test");
+  EXPECT_EQ(by_k->at(4)->bits_per_byte, testing::fake_point("remoe", 2, 4).bits_per_byte);
+  EXPECT_EQ(by_k->at(2), nullptr);
+  EXPECT_EQ(row(results, "dense", 1).by_k->at(2)->bits_per_byte, 1.31);
+  run(second);
+  EXPECT_TRUE(second.trained.empty());
+  EXPECT_TRUE(second.measured.empty());
+}
+
+TEST_F(StudyByK, UsesRunsThatWereTrainedBeforeItWasAsked) {
+  FakeTrainer before, after, more, best;
+  ask("");
+  const StudyResults plain = run(before);
+  EXPECT_TRUE(before.measured.empty());
+  EXPECT_FALSE(row(plain, "topk", 1).by_k.has_value());
+  ask("eval_k = [1, 4]\n");
+  options.report_only = true;
+  const StudyResults results = run(after);
+  EXPECT_TRUE(after.trained.empty());
+  EXPECT_EQ(after.measured.size(), 12u);
+  EXPECT_EQ(row(results, "topk", 1).config_hash, row(plain, "topk", 1).config_hash);
+  // Only what is new is measured.
+  ask("eval_k = [4, 16]\n");
+  const StudyResults all = run(more);
+  EXPECT_EQ(more.measured.size(), 9u);  // the dense runs have their one point
+  EXPECT_EQ(more.measured[0], "topk 1 final 16");
+  std::vector<std::int64_t> ks;
+  for (const KFigures& point : row(all, "topk", 1).by_k->points) ks.push_back(point.k);
+  EXPECT_EQ(ks, (std::vector<std::int64_t>{1, 4, 16}));
+  // Another checkpoint is another measurement.
+  ask("eval_k = [4]\neval_checkpoint = \"best\"\n");
+  const StudyResults other = run(best);
+  EXPECT_EQ(best.measured.size(), 12u);
+  EXPECT_EQ(row(other, "topk", 1).by_k->points.size(), 1u);
+}
+
+TEST_F(StudyByK, KeptRowsBringTheirMeasurements) {
+  FakeTrainer first, second, third;
+  options.kept_rows = folder.path("rows.json");
+  run(first);
+  std::filesystem::remove_all(folder.path("out"));
+  const StudyResults results = run(second);
+  EXPECT_TRUE(second.measured.empty());
+  EXPECT_EQ(row(results, "topk", 3).by_k->points.size(), 3u);
+  // Without the runs nothing new can be measured, which is no failure.
+  ask("eval_k = [2]\n");
+  run(third);
+  EXPECT_TRUE(third.trained.empty());
+  EXPECT_TRUE(third.measured.empty());
+}
+
+TEST_F(StudyByK, ADamagedFileIsNamed) {
+  FakeTrainer trainer;
+  run(trainer);
+  std::string path;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path("out/runs")))
+    path = entry.path().string() + "/by_k.json";
+  write_text(path, "{\"by_k\": [{\"k\": 1}], \"by_k_of\": {}}");
+  try {
+    run(trainer);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(path), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(StudyByK, SummarisesOverSeedsAndPairs) {
+  FakeTrainer trainer;
+  const StudyResults results = run(trainer);
+  const auto variants = summarize(results.rows);
+  EXPECT_EQ(measured_ks(variants), (std::vector<std::int64_t>{1, 4, 16}));
+  // By hand. remoe at k = 1: 1 + 0.1·4 − 0.2 + seed/100 = 1.21, 1.22, 1.23.
+  const Spread remoe = quality_at(variants[3], 1, "bits_per_byte");
+  EXPECT_EQ(remoe.count, 3);
+  EXPECT_NEAR(remoe.mean, 1.22, 1e-12);
+  EXPECT_NEAR(*remoe.sd, 0.01, 1e-12);
+  EXPECT_NEAR(quality_at(variants[3], 1, "perplexity").mean,
+              (std::exp2(1.21) + std::exp2(1.22) + std::exp2(1.23)) / 3, 1e-12);
+  EXPECT_NEAR(flops_at(variants[3], 16), 18e6, 1e-3);
+  EXPECT_NEAR(quality_at(variants[0], 16, "bits_per_byte").mean, 1.32, 1e-12);  // dense, any k
+  // remoe − topk at each k: −0.2 − seed²/1000 = −0.201, −0.204, −0.209; mean −0.614/3, squares of
+  // the deviations 32.667e-6, sd √(16.333e-6) = 0.0040415; t(2) = 4.303.
+  int seen = 0;
+  for (const auto& one : compare_with_reference(variants, results.comparison)) {
+    EXPECT_NE(one.variant, "topk");
+    if (one.variant != "remoe") continue;
+    ++seen;
+    EXPECT_EQ(one.difference.difference.count, 3);
+    EXPECT_NEAR(one.difference.difference.mean, -0.614 / 3, 1e-12);
+    EXPECT_NEAR(*one.difference.difference.sd, 0.0040415, 1e-6);
+    EXPECT_NEAR(*one.difference.half_width, 4.303 * 0.0040415 / std::sqrt(3.0), 1e-5);
+  }
+  EXPECT_EQ(seen, 3);
+}
+
+TEST_F(StudyByK, TellsAnOrderOnlyWhereAllBeatTheBaseline) {
+  FakeTrainer trainer;
+  const auto lines = [&](const std::string& baseline) {
+    ask("eval_k = [1, 4, 16]\n" + baseline);
+    const StudyResults results = run(trainer);
+    const std::string text = results_table(results), page = report_page(results);
+    for (const auto& line : verdict(summarize(results.rows), results.comparison))
+      EXPECT_NE(text.find(line), std::string::npos) << text;
+    EXPECT_EQ(page.find("undertrained: ") != std::string::npos,
+              text.find("undertrained: ") != std::string::npos);
+    return text;
+  };
+  EXPECT_EQ(lines("").find("order of the means"), std::string::npos);
+  // Best means: dense 1.32, topk 1 + 0.02 + 0.014/3 = 1.0247, remoe 0.82, both at k = 4.
+  const std::string told = lines("baseline = {name = \"5-gram\", bits_per_byte = 1.3201}\n");
+  EXPECT_NE(told.find("order of the means at k = 4: ReMoE 0.8200, Top-1 1.0247"), std::string::npos)
+      << told;
+  EXPECT_EQ(told.find("undertrained"), std::string::npos);
+  const std::string under = lines("baseline = {name = \"5-gram\", bits_per_byte = 1.3199}\n");
+  EXPECT_NE(under.find("undertrained: Dense does not beat 5-gram (1.3200 and 1.3199 bits"),
+            std::string::npos)
+      << under;
+  EXPECT_EQ(under.find("undertrained: Top-1"), std::string::npos);
+  EXPECT_EQ(under.find("order of the means"), std::string::npos);
+  const auto object = nlohmann::json::parse(read_text(folder.path("out/results.json")));
+  EXPECT_EQ(object["baseline_bits_per_byte"], 1.3199);
+  EXPECT_EQ(object["undertrained"], nlohmann::json({"dense"}));
+}
+
+TEST_F(StudyByK, WithoutMeasurementsTheTestSplitDecides) {
+  FakeTrainer trainer;
+  ask("baseline = {bits_per_byte = 0.1}\n");
+  EXPECT_NE(results_table(run(trainer)).find("undertrained: Dense"), std::string::npos);
+  ask("baseline = {bits_per_byte = 9.0}\n");
+  EXPECT_NE(results_table(run(trainer)).find("every variant beats"), std::string::npos);
+}
+
+TEST_F(StudyByK, ShowsPublishedNumbersBeneath) {
+  FakeTrainer trainer;
+  write_text(file, read_text(file) + "published = {k1 = 1.48, k16 = 1.1}\n");  // of remoe
+  const StudyResults results = run(trainer);
+  const std::string text = results_table(results);
+  EXPECT_NE(text.find("paper"), std::string::npos);
+  EXPECT_LT(text.find("1.2200 ± 0.0100"), text.find("1.48"));
+  EXPECT_NE(report_page(results).find("<td>1.48</td><td>–</td><td>1.1</td>"), std::string::npos);
+  // The report can be made again from the file alone.
+  const StudyResults read = read_results(folder.path("out/results.json"));
+  EXPECT_EQ(report_page(read), report_page(results));
+  EXPECT_EQ(results_table(read), text);
+}
+
+TEST_F(StudyByK, DrawsQualityByKAndByCost) {
+  FakeTrainer trainer;
+  const StudyResults results = run(trainer);
+  const auto variants = summarize(results.rows);
+  const auto charts = by_k_charts(k_series(variants, results.comparison), "bits per byte");
+  ASSERT_EQ(charts.size(), 2u);
+  EXPECT_EQ(charts[0]["id"], "by-k");
+  EXPECT_EQ(charts[0]["x_ticks"], nlohmann::json({1, 4, 16}));
+  ASSERT_EQ(charts[0]["series"].size(), 4u);
+  const auto &dense = charts[0]["series"][0], &remoe = charts[0]["series"][3];
+  EXPECT_EQ(dense["steps"], nlohmann::json({1.0, 4.0, 16.0}));  // level
+  EXPECT_EQ(dense["values"][0], dense["values"][2]);
+  EXPECT_NEAR(remoe["low"][1].get<double>(), 0.81, 1e-12);
+  EXPECT_NEAR(remoe["high"][1].get<double>(), 0.83, 1e-12);
+  EXPECT_EQ(charts[1]["id"], "by-flops");
+  EXPECT_EQ(charts[1]["series"][0]["steps"], nlohmann::json({18.0}));  // one point
+  EXPECT_EQ(charts[1]["series"][3]["steps"], nlohmann::json({3.0, 6.0, 18.0}));
+  const std::string page = report_page(results);
+  EXPECT_NE(page.find("<canvas id=\"by-k\""), std::string::npos);
+  EXPECT_NE(page.find("\"by-flops\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock::study
