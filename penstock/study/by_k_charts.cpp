@@ -54,8 +54,8 @@ json by_k_charts(std::span<const KSeries> all, const std::string& quality) {
   by_k["x_log"] = true;
   by_k["x_ticks"] = ks;
   if (!ks.empty()) {
-    by_k["x_min"] = *ks.begin();
-    by_k["x_max"] = *ks.rbegin();
+    by_k["x_min"] = 0.93 * static_cast<double>(*ks.begin());  // room for the outer points
+    by_k["x_max"] = static_cast<double>(*ks.rbegin()) / 0.93;
   }
   by_flops["x_title"] = "MFLOP per token, forward";
   by_flops["x_name"] = "MFLOP ";

@@ -88,12 +88,16 @@ std::string difference_table(Variants variants, const Comparison& comparison,
   return out + "</table></div>";
 }
 
+/// What may be said, the orders folded away: the table tints the best of each column.
 std::string verdict_lines(Variants variants, const Comparison& comparison) {
-  std::string out;
+  const bool tell = order_may_be_told(variants, comparison);
+  std::string said, orders;
   for (const auto& line : verdict(variants, comparison))
-    out += "<p" + std::string(line.starts_with("undertrained") ? " class=\"warning\"" : "") + ">" +
-           escape(line) + "</p>";
-  return out;
+    (tell && !said.empty() ? orders : said) +=
+        (tell ? "<p>" : "<p class=\"warning\">") + escape(line) + "</p>";
+  if (!orders.empty())
+    said += "<details><summary>Order of the means at each k</summary>" + orders + "</details>";
+  return said;
 }
 
 }  // namespace

@@ -10,11 +10,11 @@
   const color = (variant) => css('--c' + (variant % 8));
   const alpha = (hex, opacity) => hex + Math.round(opacity * 255).toString(16).padStart(2, '0');
 
-  function short(value) {
+  function short(value, digits = 4) {
     if (value === 0) return '0';
     const size = Math.abs(value);
     if (size < 1e-3 || size >= 1e6) return value.toExponential(1).replace('.0', '').replace('e+', 'e');
-    return String(Number(value.toPrecision(4)));
+    return String(Number(value.toPrecision(digits)));
   }
 
   // Tinted bands with a name above, and dashed lines across.
@@ -91,7 +91,7 @@
         color: css('--soft'), maxRotation: 0, autoSkipPadding: 18, includeBounds: false,
         callback(value) {
           if (extra.given) return short(value);
-          if (kind !== 'logarithmic') return short(value);
+          if (kind !== 'logarithmic') return short(value, 7);  // neighbours may differ late
           const digit = value / Math.pow(10, Math.floor(Math.log10(value) + 1e-9));
           const powers = Math.log10(this.max / this.min);
           const wanted = powers > 4 ? [1] : [1, 2, 5];
