@@ -135,6 +135,8 @@ Evaluation evaluate(LanguageModel& model, const Corpus& corpus, const EvaluateOp
     ModelOutput result = model.forward(tensors.input, context,
                                        [&](std::int64_t layer, const RoutingResult& routing) {
                                          count_routing(layer, routing, batch.domains, names, out);
+                                         if (options.routing_tap)
+                                           options.routing_tap(layer, routing);
                                        });
     memory = std::move(result.memory);
     const at::Tensor hidden = result.hidden.view({batch.sequences, -1, result.hidden.size(1)})

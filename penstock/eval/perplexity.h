@@ -49,6 +49,8 @@ struct EvaluateOptions {
   std::int64_t streams = 0;
   std::int64_t memory_length = -1;  ///< positions carried; -1: the model's
   RoutingContext context;           ///< step and total_steps, for selectors with a schedule
+  /// Sees every layer's result too, where set. (A merging router's shorter windows are filled up.)
+  RoutingTap routing_tap;
   std::function<void(double done, const LossTotals& sofar)> progress;
 };
 

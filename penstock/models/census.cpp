@@ -73,8 +73,7 @@ ForwardFlops forward_flops(const ModelConfig& c, double tokens, double attended_
   double products = layers * d * (2 * q + 2 * kv)                                   // q, k, v, o
                     + (layers - moe) * matrices * d * static_cast<double>(c.d_ffn)  // dense FFN
                     + d * static_cast<double>(c.vocab);                             // head
-  for (const auto& scorer : scorers_of(c))
-    products += static_cast<double>(scorer->products_per_token());
+  products += router_products(c);
   const double attention_products = c.transformer_xl() ? 3 : 2;
   double flops = 2 * tokens * products + 2 * attention_products * layers * q * attended_pairs;
   if (moe > 0) flops += 2 * assignments * matrices * d * static_cast<double>(c.expert_width());
@@ -138,6 +137,13 @@ double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequ
   const double kv = static_cast<double>(c.kv_heads) / static_cast<double>(c.heads);
   return 12 * s * layers * d * d *
          (1 + kv + s / d + 1.5 * f / d * k_mean + static_cast<double>(c.vocab) / (2 * layers * d));
+}
+
+double router_products(const ModelConfig& config) {
+  double products = 0;
+  for (const auto& scorer : scorers_of(config.resolved()))
+    products += static_cast<double>(scorer->products_per_token());
+  return products;
 }
 
 double useful_training_flops(const ModelConfig& config, double tokens, double attended_pairs,

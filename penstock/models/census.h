@@ -50,6 +50,9 @@ struct MemoryWork {
 double useful_training_flops(const ModelConfig& config, double tokens, double attended_pairs,
                              double assignments, const MemoryWork& memory = {});
 
+/// Multiply-adds that the logits of one token take, summed over MoE layers.
+double router_products(const ModelConfig& config);
+
 /// Σ over rows of readable positions for `sequences` causal sequences of that length.
 double causal_pairs(std::int64_t sequences, std::int64_t length);
 

@@ -45,7 +45,7 @@ RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& cont
   PENSTOCK_CHECK(context.k == 0 || (traits_.takes_highest && context.k >= 1),
                  "this router has no k to set to ", context.k,
                  ": its tokens do not ask for the experts of their k highest logits");
-  RoutingResult result;
+  RoutingResult result{.hidden = hidden};
   result.scores = scorer_->score(selector_->rows(hidden, context), context);
   if (context.logit_shift && result.scores.logits.defined())
     result.scores.logits =

@@ -97,6 +97,7 @@ using RoutingStatistics = std::map<std::string, at::Tensor>;
 
 /// Everything one pass through one layer's router produced.
 struct RoutingResult {
+  at::Tensor hidden;  ///< [T, d], what the layer was given
   Plan plan;
   Scores scores;
   at::Tensor loss;  ///< scalar: sum of the balancers' terms; undefined when there are none

@@ -34,9 +34,7 @@ class SeededGenerator {
 };
 
 std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
-  const SeededGenerator seeded(
-      random_bits(static_cast<std::uint64_t>(recipe.train.seed), model_stream, 0));
-  auto model = make_model(recipe.model);
+  auto model = initial_model(recipe);
   const at::Device device(recipe.run.device);
   if (!device.is_cpu()) model->to(device);
   model->train();
@@ -67,6 +65,12 @@ void check_device(const std::string& name) {
 }
 
 }  // namespace
+
+std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe) {
+  const SeededGenerator seeded(
+      random_bits(static_cast<std::uint64_t>(recipe.train.seed), model_stream, 0));
+  return make_model(recipe.model);
+}
 
 Trainer::Trainer(const Recipe& recipe, Corpus corpus)
     : recipe_(with_vocab(recipe, corpus)), corpus_(std::move(corpus)) {

@@ -28,6 +28,10 @@ struct StepOutcome {
   std::string failure;
 };
 
+/// The model before the first step, on the CPU: its parameters come from the recipe's seed.
+/// REQUIRES: a vocabulary above 0.
+std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe);
+
 class Trainer {
  public:
   /// Builds the model from the recipe's seed. A vocabulary of 0 becomes the corpus's.
