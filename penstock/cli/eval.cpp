@@ -11,6 +11,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/model_argument.h"
+#include "penstock/cli/same_tokenizer.h"
 #include "penstock/cli/whole_number.h"
 #include "penstock/eval/by_k.h"
 #include "penstock/models/model_directory.h"
@@ -29,14 +30,6 @@ struct EvalOptions {
 void print_totals(const std::string& name, const LossTotals& totals) {
   fmt::print("{:<16} {:>8.4f} {:>10.3f} {:>9.4f} {:>14}\n", name, totals.loss(),
              totals.perplexity(), totals.bits_per_byte(), grouped(totals.tokens));
-}
-
-void check_same_tokenizer(const std::string& directory, const Corpus& corpus) {
-  const auto model_tokenizer = load_tokenizer(directory);
-  PENSTOCK_CHECK(model_tokenizer->files() == corpus.tokenizer().files(), corpus.path(),
-                 ": was made with another tokenizer (", corpus.tokenizer_spec(),
-                 ") than the model (", model_tokenizer->spec(),
-                 "); prepare the text with the model's");
 }
 
 void print_by_domain(const Evaluation& evaluation) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "penstock/base/error.h"
+#include "penstock/cli/analyse.h"
 #include "penstock/cli/bench.h"
 #include "penstock/cli/data.h"
 #include "penstock/cli/eval.h"
@@ -40,6 +41,7 @@ int run(int argc, char** argv) {
   penstock::add_data_command(app);
   penstock::add_train_command(app, exit_code);
   penstock::add_eval_command(app);
+  penstock::add_analyse_command(app);
   penstock::add_study_command(app, exit_code);
   penstock::add_report_command(app);
   penstock::add_info_command(app);

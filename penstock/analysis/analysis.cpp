@@ -1,0 +1,92 @@
+#include "penstock/analysis/analysis.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "penstock/base/error.h"
+
+namespace penstock::analysis {
+namespace {
+
+std::vector<double> as_vector(const at::Tensor& row) {
+  const at::Tensor values = row.to(at::kCPU, at::kDouble).contiguous();
+  return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
+}
+
+/// Rows [n, d] of the probe's layer, evenly spaced.
+at::Tensor some_rows(const at::Tensor& rows, std::int64_t count) {
+  const std::int64_t size = rows.size(0), every = std::max<std::int64_t>(1, size / count);
+  return rows.slice(0, every - 1, c10::nullopt, every).slice(0, 0, count);
+}
+
+/// k to measure at; 0 for routers whose number of experts varies.
+std::vector<std::int64_t> ks_of(const ModelConfig& config) {
+  if (gate_form(resolve(config.router)) == GateForm::relu) return {0};
+  const std::int64_t experts = config.total_experts();
+  std::vector<std::int64_t> out{static_cast<std::int64_t>(config.active_experts()), experts};
+  for (std::int64_t k = 1; k < experts; k *= 2) out.push_back(k);
+  std::ranges::sort(out);
+  out.erase(std::ranges::unique(out).begin(), out.end());
+  return out;
+}
+
+}  // namespace
+
+std::vector<SampleToken> sample_tokens(const Probe& probe, std::int64_t count) {
+  const auto size = std::ssize(probe.tokens);
+  std::vector<SampleToken> out;
+  for (std::int64_t i = 1; i <= std::min(count, size); ++i) {
+    const std::int64_t n = i * size / std::min(count, size) - 1;
+    SampleToken sample{.token = probe.tokens[static_cast<std::size_t>(n)],
+                       .context = probe.contexts[static_cast<std::size_t>(n)]};
+    for (const LayerProbe& layer : probe.layers) {
+      if (!layer.logits.defined() || !layer.gates.defined()) return {};
+      sample.probabilities.push_back(as_vector(layer.logits[n].to(at::kDouble).softmax(0)));
+      sample.gates.push_back(as_vector(layer.gates[n]));
+    }
+    out.push_back(std::move(sample));
+  }
+  return out;
+}
+
+std::vector<std::vector<JacobianSummary>> jacobians(LanguageModel& model, const Probe& probe,
+                                                    std::int64_t tokens) {
+  const std::vector<MoeLayer*> layers = moe_layers(model);
+  std::vector<std::vector<JacobianSummary>> out;
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    const MoeOptions options = model.config().moe_options(static_cast<std::int64_t>(l));
+    auto& by_k = out.emplace_back();
+    for (const std::int64_t k : ks_of(model.config())) {
+      RoutedLayer layer(options, *layers[l], k > 0 ? std::optional(k) : std::nullopt);
+      by_k.push_back(summarize_jacobians(layer, some_rows(probe.layers[l].hidden, tokens)));
+    }
+  }
+  return out;
+}
+
+std::vector<std::vector<LayerGrowth>> growth(const Analysis& analysis, std::int64_t tokens) {
+  if (analysis.snapshots.size() < 2) return {};
+  const auto form = gate_form(resolve(analysis.config.router));
+  PENSTOCK_ASSERT(form, "jacobians are refused first");
+  const Probe& probe = analysis.here().measures.probe;
+  std::vector<std::vector<LayerGrowth>> out;
+  for (std::size_t l = 0; l < probe.layers.size(); ++l) {
+    auto& by_k = out.emplace_back();
+    for (const std::int64_t k : ks_of(analysis.config)) {
+      std::vector<Gating> routers;
+      for (const Snapshot& snapshot : analysis.snapshots) {
+        const LayerMeasures& layer = snapshot.measures.layers.at(l);
+        routers.push_back(
+            {.weight = layer.router, .bias = layer.router_bias, .form = *form, .k = k});
+      }
+      by_k.push_back({.k = k,
+                      .bound = k > 0 ? routers.front().rank_bound(k) : 0,
+                      .growth = span_growth(routers, some_rows(probe.layers[l].hidden, tokens))});
+    }
+  }
+  return out;
+}
+
+}  // namespace penstock::analysis

@@ -1,0 +1,92 @@
+#include "penstock/analysis/measures.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "penstock/analysis/gating.h"
+#include "penstock/analysis/similarity.h"
+#include "penstock/base/error.h"
+#include "penstock/eval/perplexity.h"
+
+namespace penstock::analysis {
+namespace {
+
+// Streams that Transformer-XL's splits are cut into, and tokens of a forward pass.
+constexpr std::int64_t kStreams = 10, kBatchTokens = 4096;
+
+ExpertSimilarity similarity_of(MoeLayer& layer, std::int64_t experts, const at::Tensor& hidden) {
+  torch::NoGradGuard no_grad;
+  const at::Tensor outputs = all_outputs(layer.experts(), experts, hidden);
+  return {.output_cosine = off_diagonal_mean(output_cosines(outputs)),
+          .output_cka = off_diagonal_mean(linear_cka(outputs)),
+          .weight_cosine = off_diagonal_mean(row_cosines(parameter_rows(layer.experts())))};
+}
+
+}  // namespace
+
+Refusals refusals(const ModelConfig& config) {
+  PENSTOCK_CHECK(config.moe_layers() > 0,
+                 "the model is dense: it has no router and no experts to analyse");
+  const ResolvedRouter router = resolve(config.router);
+  Refusals out;
+  if (router.traits.no_logits)
+    out.entropy = out.samples =
+        concat("scorer '", router.scorer, "' gives no logits: there is no distribution to measure");
+  else if (router.traits.merges)
+    out.samples = concat("selector '", router.selector,
+                         "' scores segments, so no token has a distribution of its own");
+  if (router.traits.merges)
+    out.load = concat("selector '", router.selector,
+                      "' blends all experts for every segment: nothing is assigned");
+  out.jacobian = declines_gating(router);
+  return out;
+}
+
+ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureOptions& options) {
+  const ModelConfig& config = model.config();
+  const Refusals refused = refusals(config);
+  const std::int64_t length =
+      options.sequence_length > 0 ? options.sequence_length : config.context;
+  ModelMeasures out;
+  out.layers.resize(static_cast<std::size_t>(config.moe_layers()));
+  if (refused.entropy.empty())
+    for (LayerMeasures& layer : out.layers) layer.entropy.emplace();
+  const Evaluation evaluation =
+      evaluate(model, corpus,
+               {.split = options.split,
+                .sequence_length = length,
+                .batch_sequences = std::max<std::int64_t>(1, kBatchTokens / length),
+                .max_tokens = options.max_tokens,
+                .streams = config.transformer_xl() ? kStreams : 0,
+                .routing_tap =
+                    [&](std::int64_t index, const RoutingResult& result) {
+                      LayerMeasures& layer = out.layers[static_cast<std::size_t>(index)];
+                      if (layer.entropy) layer.entropy->add(router_entropies(result.scores.logits));
+                    },
+                .progress =
+                    [&](double done, const LossTotals&) {
+                      if (options.progress) options.progress(done);
+                    }});
+  out.loss = evaluation.total.loss();
+  out.tokens = evaluation.total.tokens;
+  out.probe =
+      probe(model, corpus,
+            {.split = options.split, .tokens = options.probe_tokens, .sequence_length = length});
+  const std::vector<MoeLayer*> layers = moe_layers(model);
+  const ResolvedRouter router = resolve(config.router);
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    LayerMeasures& layer = out.layers[l];
+    if (refused.load.empty())
+      layer.load = expert_load(evaluation.routing.assignments.at(l), evaluation.routing.tokens);
+    layer.similarity =
+        similarity_of(*layers[l], config.total_experts(), out.probe.layers[l].hidden);
+    if (!scorer_registry().at(router.scorer).traits.foldable) continue;
+    const FoldedScorer folded = layers[l]->router().scorer().fold();
+    layer.router = folded.weight.detach().to(at::kCPU, at::kDouble);
+    if (folded.bias.defined()) layer.router_bias = folded.bias.detach().to(at::kCPU, at::kDouble);
+  }
+  return out;
+}
+
+}  // namespace penstock::analysis

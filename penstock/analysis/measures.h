@@ -1,0 +1,58 @@
+// Everything `penstock analyse` measures of one model at one moment of its training.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/analysis/entropy.h"
+#include "penstock/analysis/expert_load.h"
+#include "penstock/analysis/probe.h"
+#include "penstock/data/corpus.h"
+#include "penstock/models/language_model.h"
+
+namespace penstock::analysis {
+
+struct MeasureOptions {
+  Split split = Split::kTest;
+  std::int64_t max_tokens = 65536;   ///< of entropy and load; 0: the whole split
+  std::int64_t sequence_length = 0;  ///< 0: the model's context
+  std::int64_t probe_tokens = 256;   ///< of similarity
+  std::function<void(double)> progress;
+};
+
+/// Mean off-diagonal similarity of a layer's experts; similarity.h has the formulas.
+struct ExpertSimilarity {
+  double output_cosine = 0, output_cka = 0, weight_cosine = 0;
+};
+
+struct LayerMeasures {
+  std::optional<Moments> entropy;  ///< over the split's tokens, nats
+  std::optional<ExpertLoad> load;
+  ExpertSimilarity similarity;
+  /// The folded router, [E, d] and [E], f64; undefined where it does not fold or has no bias.
+  at::Tensor router, router_bias;
+};
+
+/// Why a part is not defined for a model's router; "" where it is.
+struct Refusals {
+  std::string entropy, load, samples, jacobian;
+};
+
+struct ModelMeasures {
+  double loss = 0;  ///< nats per token of what was read
+  std::int64_t tokens = 0;
+  std::vector<LayerMeasures> layers;
+  Probe probe;
+};
+
+/// Throws Error for a model without MoE layers.
+Refusals refusals(const ModelConfig& config);
+
+/// One pass over the split, as `penstock eval` reads it (Transformer-XL along 10 streams with its
+/// memory), and the probe. Evaluation mode.
+ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureOptions& options);
+
+}  // namespace penstock::analysis

@@ -1,0 +1,103 @@
+#include "penstock/analysis/probe.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "penstock/data/batches.h"
+#include "penstock/models/batch_tensors.h"
+
+namespace penstock::analysis {
+namespace {
+
+// Bytes of text that name a token's place.
+constexpr std::size_t kContextBytes = 24;
+
+/// `count` indices from 0 to size − 1, evenly spaced, the last among them.
+at::Tensor evenly_spaced(std::int64_t size, std::int64_t count) {
+  count = std::min(count, size);
+  std::vector<std::int64_t> out;
+  for (std::int64_t i = 1; i <= count; ++i) out.push_back(i * size / count - 1);
+  return torch::tensor(out, at::kLong);
+}
+
+at::Tensor dense_gates(const Plan& plan) {
+  at::Tensor gates = at::zeros({plan.tokens, plan.experts}, plan.weight.options());
+  return gates.index_put({plan.token, plan.expert}, plan.weight);
+}
+
+/// Text of the tokens of inputs[begin, end], its last bytes.
+std::string context_text(const Corpus& corpus, const std::vector<std::int64_t>& inputs,
+                         std::int64_t begin, std::int64_t end) {
+  std::string text;
+  const auto first = std::max(begin, end - static_cast<std::int64_t>(kContextBytes));
+  for (std::int64_t i = first; i <= end; ++i)
+    corpus.tokenizer().decode(static_cast<TokenId>(inputs[static_cast<std::size_t>(i)]), text);
+  return text.size() > kContextBytes ? text.substr(text.size() - kContextBytes) : text;
+}
+
+}  // namespace
+
+std::vector<MoeLayer*> moe_layers(LanguageModel& model) {
+  std::vector<MoeLayer*> out;
+  for (const auto& module : model.modules())
+    if (auto* moe = dynamic_cast<MoeLayer*>(module.get())) out.push_back(moe);
+  return out;
+}
+
+Probe probe(LanguageModel& model, const Corpus& corpus, const ProbeOptions& options) {
+  torch::NoGradGuard no_grad;
+  const bool was_training = model.is_training();
+  model.eval();
+  const std::int64_t length = options.sequence_length;
+  const Batch batch =
+      EvaluationWindows(
+          corpus, options.split,
+          {.sequence_length = length,
+           .batch_sequences = std::max<std::int64_t>(1, (options.tokens + length - 1) / length)})
+          .batch(0);
+  const at::Tensor rows = evenly_spaced(std::ssize(batch.inputs), options.tokens);
+  const at::Device device = model.parameters().front().device();
+  Probe out;
+  for (std::int64_t i = 0; i < rows.size(0); ++i) {
+    const auto row = rows[i].item<std::int64_t>();
+    out.tokens.push_back(batch.inputs[static_cast<std::size_t>(row)]);
+    out.contexts.push_back(
+        context_text(corpus, batch.inputs, row / batch.length * batch.length, row));
+  }
+  ModelInput input = to_tensors(batch, device).input;
+  input.memory_length = 0;
+  RoutingContext context = options.context;
+  context.training = false;
+  model.forward(input, context, [&](std::int64_t, const RoutingResult& result) {
+    const auto take = [&](const at::Tensor& all) {
+      return all.to(at::kCPU).index_select(0, rows).contiguous();
+    };
+    LayerProbe& layer = out.layers.emplace_back();
+    layer.hidden = take(result.hidden);
+    const at::Tensor& logits = result.scores.logits;
+    if (logits.defined() && logits.size(0) == result.hidden.size(0)) layer.logits = take(logits);
+    if (!result.plan.merges()) layer.gates = take(dense_gates(result.plan));
+  });
+  model.train(was_training);
+  return out;
+}
+
+at::Tensor all_outputs(Experts& experts, std::int64_t count, const at::Tensor& hidden) {
+  std::vector<at::Tensor> out;
+  for (std::int64_t e = 0; e < count; ++e) {
+    at::Tensor gates = at::zeros({hidden.size(0), count}, hidden.options().requires_grad(false));
+    gates.select(1, e).fill_(1);
+    out.push_back(experts.forward(hidden, make_plan(gates, gates.gt(0))));
+  }
+  return at::stack(out);  // [E, N, d]
+}
+
+at::Tensor parameter_rows(const Experts& experts) {
+  std::vector<at::Tensor> out;
+  for (const at::Tensor& parameter : experts.parameters())
+    out.push_back(parameter.detach().flatten(1));
+  return at::cat(out, 1);
+}
+
+}  // namespace penstock::analysis

@@ -1,0 +1,211 @@
+#include "penstock/cli/analyse.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/base/progress.h"
+#include "penstock/cli/analysis_text.h"
+#include "penstock/cli/model_argument.h"
+#include "penstock/cli/same_tokenizer.h"
+#include "penstock/cli/whole_number.h"
+#include "penstock/io/toml.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/study/analysis_page.h"
+#include "penstock/train/checkpoint_manifest.h"
+#include "penstock/train/trainer.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct AnalyseOptions {
+  std::string model, data, split = "test", html;
+  std::vector<std::string> tables;
+  std::int64_t tokens = 65536, length = 0, samples = 4, jacobian_tokens = 4, threads = 0;
+  bool json = false, only_best = false;
+};
+
+using Checkpoints = std::vector<std::pair<std::int64_t, std::string>>;
+
+/// Whole checkpoints of a run, by step.
+Checkpoints checkpoints_of(const std::string& run) {
+  Checkpoints out;
+  for (const auto& entry : fs::directory_iterator(fs::path(run) / "checkpoints")) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t step = 0;
+    if (!name.starts_with("step-") ||
+        std::from_chars(name.data() + 5, name.data() + name.size(), step).ptr !=
+            name.data() + name.size())
+      continue;
+    try {
+      verify_checkpoint(real_file_system(), entry.path(), true);
+      out.emplace_back(step, entry.path().string());
+    } catch (const Error&) {  // model_argument() has said so
+    }
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+class Analyst {
+ public:
+  explicit Analyst(const AnalyseOptions& options)
+      : options_(options),
+        argument_(model_argument(options.model)),
+        corpus_(Corpus::open(options.data)),
+        progress_(options.json ? nullptr : stderr) {
+    corpus_.file().verify();  // a flipped token would be scored silently
+    check_same_tokenizer(argument_.directory, corpus_);
+    out_.model = argument_.directory;
+    out_.split = options.split;
+    out_.config = read_model_config(argument_.directory);
+    out_.refused = analysis::refusals(out_.config);
+  }
+
+  analysis::Analysis run() {
+    const bool is_run = argument_.directory != options_.model;
+    if (is_run) add_initial();
+    Checkpoints checkpoints;
+    if (is_run && !options_.only_best) checkpoints = checkpoints_of(options_.model);
+    if (checkpoints.empty()) checkpoints.emplace_back(argument_.step.value_or(0), "");
+    for (const auto& [step, directory] : checkpoints) {
+      const bool chosen = checkpoints.size() == 1 || step == argument_.step;
+      const auto model = load_model(chosen ? argument_.directory : directory);
+      if (chosen) out_.chosen = out_.snapshots.size();
+      add(*model, argument_.step ? std::optional(step) : std::nullopt);
+      if (chosen) look_closer(*model);
+    }
+    if (out_.refused.jacobian.empty())
+      out_.growth = analysis::growth(out_, options_.jacobian_tokens);
+    progress_.finish();
+    return std::move(out_);
+  }
+
+ private:
+  /// The run's model before its first step, which its seed gives again.
+  void add_initial() {
+    Recipe recipe = read_recipe(read_toml(options_.model + "/config.toml"));
+    recipe.model = out_.config;  // with the corpus's vocabulary
+    const auto model = initial_model(recipe);
+    add(*model, 0);
+  }
+
+  void add(LanguageModel& model, std::optional<std::int64_t> step) {
+    const std::string name = step ? fmt::format("step {}", *step) : out_.model;
+    out_.snapshots.push_back(
+        {step, analysis::measure(model, corpus_,
+                                 {.split = parse_split(options_.split),
+                                  .max_tokens = options_.tokens,
+                                  .sequence_length = options_.length,
+                                  .progress = [&](double done) {
+                                    if (progress_.due())
+                                      progress_.show(fmt::format("{}  {:3.0f}%", name, 100 * done));
+                                  }})});
+  }
+
+  void look_closer(LanguageModel& model) {
+    const analysis::Probe& probe = out_.here().measures.probe;
+    if (out_.refused.samples.empty())
+      out_.samples = analysis::sample_tokens(probe, options_.samples);
+    if (progress_.due()) progress_.show("Jacobians");
+    if (out_.refused.jacobian.empty())
+      out_.jacobians = analysis::jacobians(model, probe, options_.jacobian_tokens);
+  }
+
+  const AnalyseOptions& options_;
+  ModelArgument argument_;
+  Corpus corpus_;
+  ProgressLine progress_;
+  analysis::Analysis out_;
+};
+
+void print_tables(const AnalyseOptions& options) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  std::string text;
+  for (const auto& name : options.tables) {
+    const analysis::PublishedTable table = analysis::published_table(name);
+    all.push_back(to_json(table));
+    if (!text.empty()) text += "\n";
+    text += published_text(table);
+  }
+  fmt::print("{}", options.json ? all.dump(2) + "\n" : text);
+}
+
+void run_analyse(const AnalyseOptions& options) {
+  if (!options.tables.empty()) {
+    PENSTOCK_CHECK(options.model.empty() && options.html.empty(),
+                   "--tables needs no MODEL and makes no page: those tables are closed forms");
+    return print_tables(options);
+  }
+  PENSTOCK_CHECK(!options.model.empty(),
+                 "give a MODEL or run directory, or --tables A3 or A4 for the closed forms");
+  PENSTOCK_CHECK(!options.data.empty(), "give --data CORPUS, whose text the model is to route");
+  ops::set_threads(static_cast<int>(options.threads));
+  const analysis::Analysis result = Analyst(options).run();
+  if (!options.html.empty())
+    write_file_atomically(real_file_system(), options.html, study::analysis_page(result));
+  if (options.json)  // a token may be part of a character
+    fmt::print("{}\n",
+               to_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  else
+    fmt::print("{}{}", analysis_text(result),
+               options.html.empty() ? "" : fmt::format("\npage: {}\n", options.html));
+}
+
+}  // namespace
+
+void add_analyse_command(CLI::App& app) {
+  auto options = std::make_shared<AnalyseOptions>();
+  CLI::App* command = app.add_subcommand(
+      "analyse", "Router entropy, expert load and similarity, Jacobian ranks; closed-form tables");
+  command->add_option("MODEL", options->model,
+                      "model directory, or run directory (step 0 and every kept checkpoint)");
+  command->add_option("--data", options->data, "corpus directory");
+  command->add_option("--split", options->split, "train, validation or test")
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--tokens", options->tokens,
+          "tokens that entropy and load are of, from evenly spaced windows (transformer-xl: "
+          "from 10 streams' begins); 0: all")
+      ->capture_default_str()
+      ->check(whole_number(0));
+  command
+      ->add_option("--sequence-length", options->length,
+                   "tokens per window; 0: the model's context")
+      ->check(whole_number(0));
+  command->add_option("--samples", options->samples, "tokens whose distributions are shown")
+      ->capture_default_str()
+      ->check(whole_number(0, 256));
+  command
+      ->add_option("--jacobian-tokens", options->jacobian_tokens,
+                   "tokens at which Jacobians are taken")
+      ->capture_default_str()
+      ->check(whole_number(1, 256));
+  command->add_flag("--only-best", options->only_best,
+                    "of a run, step 0 and the best checkpoint alone");
+  command->add_option("--tables", options->tables,
+                      "HyperRouter's A3 (FLOPs) or A4 (parameters), with the paper's own cells");
+  command->add_option("--threads", options->threads, "0: the physical cores")
+      ->check(whole_number(0, kMostThreads));
+  command->add_option("--html", options->html, "write a page with charts to this file");
+  command->add_flag("--json", options->json, "one JSON object; of --tables an array");
+  command->footer(
+      "Examples:\n"
+      "  penstock analyse runs/hyperrouter --data enwik8 --html routing.html\n"
+      "  penstock analyse runs/remoe/checkpoints/step-200 --data corpus --tokens 0 --json\n"
+      "  penstock analyse --tables A3 A4");
+  command->callback([options] { run_analyse(*options); });
+}
+
+}  // namespace penstock

@@ -1,0 +1,15 @@
+#include "penstock/cli/same_tokenizer.h"
+
+#include "penstock/base/error.h"
+
+namespace penstock {
+
+void check_same_tokenizer(const std::string& directory, const Corpus& corpus) {
+  const auto model_tokenizer = load_tokenizer(directory);
+  PENSTOCK_CHECK(model_tokenizer->files() == corpus.tokenizer().files(), corpus.path(),
+                 ": was made with another tokenizer (", corpus.tokenizer_spec(),
+                 ") than the model (", model_tokenizer->spec(),
+                 "); prepare the text with the model's");
+}
+
+}  // namespace penstock
