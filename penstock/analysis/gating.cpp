@@ -12,7 +12,7 @@ at::Tensor Gating::active(const at::Tensor& x) const {
   at::Tensor z = weight.mv(x);  // [E]
   if (bias.defined()) z = z + bias;
   if (form == GateForm::relu) return z.gt(0).nonzero().flatten();
-  return std::get<1>(std::get<1>(z.topk(k)).sort());
+  return std::get<0>(std::get<1>(z.topk(k)).sort());
 }
 
 at::Tensor Gating::rows(const at::Tensor& x) const {
