@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -29,19 +30,30 @@ class Measures : public ::testing::Test {
     return out;
   }
 
+  /// Splits so short that all of one can be probed.
+  static Corpus short_corpus(const std::filesystem::path& directory) {
+    std::ofstream out(directory / "text.txt");
+    for (int i = 0; i < 120; ++i) out << (i % 3 ? "weir " : i % 7 ? "gate, " : "head race.\n");
+    out.close();
+    PrepareOptions options;
+    options.inputs = {{.path = (directory / "text.txt").string()}};
+    options.out = (directory / "corpus").string();
+    options.split = "contiguous:0.5,0.25,0.25";
+    prepare_corpus(options);
+    return Corpus::open(options.out);
+  }
+
   testing::TempDirectory directory_;
-  Corpus corpus_ = testing::small_corpus(directory_.path());
+  Corpus corpus_ = short_corpus(directory_.path());
 };
 
 TEST_F(Measures, AreThoseOfEachTokenByItself) {
   for (const char* method : {"topk", "remoe"}) {
     const auto model = initial_model(recipe(method));
     // Windows of one token: the probe holds all of what the pass reads.
-    const ModelMeasures m = measure(*model, corpus_,
-                                    {.split = Split::kValidation,
-                                     .max_tokens = 0,
-                                     .sequence_length = 1,
-                                     .probe_tokens = 1 << 20});
+    const ModelMeasures m = measure(
+        *model, corpus_,
+        {.split = Split::kValidation, .max_tokens = 0, .sequence_length = 1, .probe_tokens = 1024});
     ASSERT_EQ(m.layers.size(), 2u);
     ASSERT_EQ(std::ssize(m.probe.tokens), m.tokens);
     for (std::size_t l = 0; l < 2; ++l) {
@@ -105,7 +117,9 @@ TEST_F(Measures, AnalysisOfATransformerXlHoldsItsBounds) {
     EXPECT_TRUE(one["bounds_hold"]) << one;
     EXPECT_EQ(one["bound"][1], one["k"].get<int>() - 1);
     EXPECT_LT(one["sum_error"], 1e-12);
-    if (one["k"] != 1) EXPECT_LT(one["closed_form_error"], 1e-12);
+    if (one["k"] != 1) {
+      EXPECT_LT(one["closed_form_error"], 1e-12);
+    }
   }
   // A moved embedding doubles the span of a token's gates.
   EXPECT_EQ(json["span"][0]["router"][0]["rank"], 4);
