@@ -13,7 +13,7 @@ namespace penstock::analysis {
 
 struct LayerProbe {
   at::Tensor hidden;  ///< [N, d], what router and experts were given
-  at::Tensor logits;  ///< [N, E]; undefined where the scorer has none or scores pooled rows
+  at::Tensor logits;  ///< [N, E]; undefined where pooled rows are scored
   at::Tensor gates;   ///< [N, E], the plan's weights, 0 where off; undefined for a merging plan
 };
 

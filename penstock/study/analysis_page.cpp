@@ -146,7 +146,7 @@ std::string samples_section(const Analysis& a, json& charts) {
 
 std::string expert_load_section(const Analysis& a) {
   if (!a.refused.load.empty()) return refusal("Expert load", a.refused.load);
-  HeatMap map{.max = 0, .digits = 1, .scale = 100, .unit = " % of assignments"};
+  HeatMap map{.max = 0, .digits = 0, .scale = 100, .unit = " % of assignments"};
   std::vector<std::vector<std::string>> rows;
   for (std::int64_t e = 0; e < a.config.total_experts(); ++e)
     map.columns.push_back(fmt::to_string(e));

@@ -140,7 +140,14 @@ TEST_F(Measures, RefuseWithTheReason) {
   const ModelMeasures m = measure(*model, corpus_, {.sequence_length = 16, .probe_tokens = 8});
   EXPECT_FALSE(m.layers[0].entropy);
   EXPECT_EQ(m.layers[0].load->active, 1);
-  EXPECT_TRUE(sample_tokens(m.probe, 2).empty());
+  Recipe segmented = recipe("lory");
+  ConfigNode options;
+  options.set("segment_length", ConfigNode(ConfigNode::Value(std::int64_t{16})));
+  segmented.model.router.parts["lory"] = options;
+  const auto pooled = initial_model(segmented);
+  const Probe segments = probe(*pooled, corpus_, {.tokens = 8, .sequence_length = 16});
+  EXPECT_FALSE(segments.layers[0].gates.defined());
+  EXPECT_TRUE(sample_tokens(segments, 2).empty());
 }
 
 TEST_F(Measures, InitialModelIsTheTrainers) {
