@@ -1,0 +1,187 @@
+#include "penstock/eval/ngram.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/base/random.h"
+
+namespace penstock {
+namespace {
+
+/// (context id, token) -> a number, none of them 0. Open addressing: std::unordered_map takes three
+/// times as long.
+class PairTable {
+ public:
+  std::uint32_t find(std::uint32_t context, std::uint32_t token) const {
+    return cells_[place(key(context, token))].value;
+  }
+  /// A new pair's value is 0. The reference lives until the next call.
+  std::uint32_t& at(std::uint32_t context, std::uint32_t token) {
+    if (10 * used_ >= 6 * cells_.size()) grow();
+    Cell& cell = cells_[place(key(context, token))];
+    if (cell.key == kFree) {
+      cell.key = key(context, token);
+      ++used_;
+    }
+    return cell.value;
+  }
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (const Cell& cell : cells_)
+      if (cell.key != kFree) visit(static_cast<std::uint32_t>(cell.key >> 32), cell.value);
+  }
+
+ private:
+  static constexpr std::uint64_t kFree = ~0ULL;  // ids and tokens stay below 2³² − 1
+  struct Cell {
+    std::uint64_t key = kFree;
+    std::uint32_t value = 0;
+  };
+  static std::uint64_t key(std::uint32_t context, std::uint32_t token) {
+    return static_cast<std::uint64_t>(context) << 32 | token;
+  }
+  std::size_t place(std::uint64_t key) const {
+    std::size_t i = mix64(key) & (cells_.size() - 1);
+    while (cells_[i].key != key && cells_[i].key != kFree) i = (i + 1) & (cells_.size() - 1);
+    return i;
+  }
+  void grow() {
+    std::vector<Cell> old(2 * cells_.size());
+    old.swap(cells_);
+    for (const Cell& cell : old)
+      if (cell.key != kFree) cells_[place(cell.key)] = cell;
+  }
+
+  std::vector<Cell> cells_ = std::vector<Cell>(64);
+  std::size_t used_ = 0;
+};
+
+/// What follows one context: Σ c(hw), and how many tokens have a count of 1, of 2, of more.
+struct Followers {
+  std::uint64_t total = 0;
+  std::array<std::uint32_t, 3> seen{};
+};
+
+std::size_t discount_index(std::uint32_t count) { return std::min<std::size_t>(count, 3) - 1; }
+
+/// D1, D2, D3 of one order from its counts of counts n1..n4.
+std::array<double, 3> discounts(const std::array<std::uint64_t, 4>& of) {
+  constexpr std::array<double, 3> fallback = {0.5, 1.0, 1.5};
+  if (std::find(of.begin(), of.end(), 0) != of.end()) return fallback;
+  std::array<double, 4> n{};
+  std::copy(of.begin(), of.end(), n.begin());
+  const double y = n[0] / (n[0] + 2 * n[1]);
+  std::array<double, 3> d{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto count = static_cast<double>(i + 1);
+    d[i] = count - (count + 1) * y * n[i + 1] / n[i];
+    if (d[i] < 0 || d[i] > count) return fallback;
+  }
+  return d;
+}
+
+std::vector<std::uint32_t> read_split(const Corpus& corpus, Split split) {
+  const TokenFile::Range range = corpus.file().range(split);
+  std::vector<std::uint32_t> out;
+  out.reserve(static_cast<std::size_t>(range.tokens));
+  std::vector<std::int64_t> part;
+  for (std::int64_t done = 0; done < range.tokens; done += static_cast<std::int64_t>(part.size())) {
+    part.resize(static_cast<std::size_t>(std::min<std::int64_t>(1 << 20, range.tokens - done)));
+    corpus.file().read(range.begin + done, part);
+    for (const std::int64_t token : part) out.push_back(static_cast<std::uint32_t>(token));
+  }
+  return out;
+}
+
+}  // namespace
+
+/// One order: the contexts of its length, numbered as they are seen.
+struct NgramModel::Order {
+  PairTable longer;              // (context, the token before it) -> 1 + number of that context
+  PairTable count;               // (context, the token after it) -> c
+  std::vector<Followers> after;  // by context
+  std::array<double, 3> discount{};
+
+  void summarise() {
+    std::array<std::uint64_t, 4> of{};
+    count.for_each([&](std::uint32_t context, std::uint32_t c) {
+      Followers& followers = after[context];
+      followers.total += c;
+      ++followers.seen[discount_index(c)];
+      if (c <= of.size()) ++of[c - 1];
+    });
+    discount = discounts(of);
+  }
+};
+
+NgramModel::~NgramModel() = default;
+NgramModel::NgramModel(NgramModel&&) noexcept = default;
+
+NgramModel::NgramModel(std::span<const std::uint32_t> text, std::int64_t vocab, int order)
+    : vocab_(vocab), order_(order) {
+  PENSTOCK_CHECK(order >= 1 && order <= kMostNgramOrder, "an n-gram model of order ", order,
+                 " is not offered; use 1 to ", kMostNgramOrder);
+  PENSTOCK_CHECK(text.size() >= static_cast<std::size_t>(order) && text.size() < 0xffffffffu,
+                 "an n-gram model of order ", order, " cannot be counted from ", text.size(),
+                 " tokens");
+  const auto orders = static_cast<std::size_t>(order);
+  orders_ = std::make_unique<Order[]>(orders);
+  orders_[0].after.resize(1);
+  std::array<std::uint32_t, kMostNgramOrder> context{};
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    // The contexts that end before i, shortest first; none longer than the text before i.
+    const std::size_t deepest = std::min(i, orders - 1);
+    for (std::size_t m = 0; m < deepest; ++m) {
+      std::uint32_t& next = orders_[m].longer.at(context[m], text[i - 1 - m]);
+      if (next == 0) {
+        orders_[m + 1].after.emplace_back();
+        next = static_cast<std::uint32_t>(orders_[m + 1].after.size());
+      }
+      context[m + 1] = next - 1;
+    }
+    // The longest is counted (at the text's begin: by that it begins there). A pair that is new is
+    // one more token before the same pair with a shorter context.
+    for (std::size_t m = deepest;; --m) {
+      if (orders_[m].count.at(context[m], text[i])++ > 0 || m == 0) break;
+    }
+  }
+  for (std::size_t m = 0; m < orders; ++m) orders_[m].summarise();
+}
+
+double NgramModel::probability(std::span<const std::uint32_t> before, std::uint32_t token) const {
+  double p = 1 / static_cast<double>(vocab_);
+  std::uint32_t context = 0;
+  for (std::size_t m = 0;; ++m) {
+    const Order& order = orders_[m];
+    const Followers& followers = order.after[context];
+    const auto total = static_cast<double>(followers.total);
+    double kept_back = 0;
+    for (std::size_t i = 0; i < 3; ++i) kept_back += order.discount[i] * followers.seen[i];
+    p *= kept_back / total;
+    if (const std::uint32_t c = order.count.find(context, token))
+      p += (c - order.discount[discount_index(c)]) / total;
+    if (m + 1 == static_cast<std::size_t>(order_) || m == before.size()) return p;
+    const std::uint32_t next = order.longer.find(context, before[before.size() - 1 - m]);
+    if (next == 0) return p;
+    context = next - 1;
+  }
+}
+
+LossTotals ngram_baseline(const Corpus& corpus, int order, Split split) {
+  const NgramModel model(read_split(corpus, Split::kTrain), corpus.vocab_size(), order);
+  const std::vector<std::uint32_t> text = read_split(corpus, split);
+  PENSTOCK_CHECK(text.size() >= 2, corpus.path(), ": the ", split_name(split),
+                 " split has no token to score");
+  LossTotals totals;
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    totals.nats -= std::log(model.probability(std::span(text).first(i), text[i]));
+    totals.bytes += corpus.token_bytes()[text[i]];
+  }
+  totals.tokens = static_cast<std::int64_t>(text.size()) - 1;
+  return totals;
+}
+
+}  // namespace penstock

@@ -1,0 +1,108 @@
+// The n-gram model against a hand-worked text and against the numbers of ngram_numbers.py.
+#include "penstock/eval/ngram.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "penstock/base/error.h"
+#include "tests/base/temp_directory.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+using Ids = std::vector<std::uint32_t>;
+
+TEST(Ngram, OfFiveTokensWorkedByHand) {
+  // 0 0 1 0 0: pairs 00 twice, 01 and 10 once. Before 0 stood {begin, 0, 1}, before 1 {0}.
+  // No context: (3 − 1½)/4 + (½ + 1½)/4 · ½ = 0.625 for 0, 0.375 for 1.
+  // After 0: (2 − 1)/3 + (½ + 1)/3 · 0.625 for 0, (1 − ½)/3 + ½ · 0.375 for 1.
+  const NgramModel model(Ids{0, 0, 1, 0, 0}, 2, 2);
+  EXPECT_NEAR(model.probability({}, 0), 0.625, 1e-15);
+  EXPECT_NEAR(model.probability({}, 1), 0.375, 1e-15);
+  EXPECT_NEAR(model.probability(Ids{0}, 0), 1 / 3. + 0.5 * 0.625, 1e-15);
+  EXPECT_NEAR(model.probability(Ids{1, 0}, 1), 0.5 / 3 + 0.5 * 0.375, 1e-15);
+}
+
+struct NumbersOfTheScript {
+  struct Line {
+    int order = 0;
+    Ids context;
+    std::uint32_t token = 0;
+    double probability = 0;
+  };
+  Ids text;
+  std::vector<Line> lines;
+
+  NumbersOfTheScript() {
+    std::ifstream file(std::string(PENSTOCK_SOURCE_DIR) + "/tests/eval/ngram_numbers.txt");
+    std::string row, word;
+    std::getline(file, row);
+    std::istringstream first(row);
+    first >> word >> word;
+    for (std::uint32_t id = 0; first >> id;) text.push_back(id);
+    while (std::getline(file, row)) {
+      std::istringstream in(row);
+      Line line;
+      std::size_t length = 0;
+      in >> line.order >> length;
+      line.context.resize(length);
+      for (auto& id : line.context) in >> id;
+      in >> line.token >> line.probability;
+      lines.push_back(line);
+    }
+  }
+};
+
+TEST(Ngram, GivesTheProbabilitiesOfTheScript) {
+  const NumbersOfTheScript numbers;
+  ASSERT_EQ(numbers.text.size(), 700u);
+  ASSERT_EQ(numbers.lines.size(), 120u);
+  for (const auto& line : numbers.lines)
+    EXPECT_NEAR(NgramModel(numbers.text, 12, line.order).probability(line.context, line.token),
+                line.probability, 1e-14)
+        << "order " << line.order << ", token " << line.token;
+}
+
+TEST(Ngram, SumsToOneAfterAnyContext) {
+  const NumbersOfTheScript numbers;
+  for (int order = 1; order <= kMostNgramOrder; ++order) {
+    const NgramModel model(numbers.text, 12, order);
+    for (std::size_t end = 0; end < 60; ++end) {
+      const Ids context(numbers.text.begin() + static_cast<std::ptrdiff_t>(end / 2),
+                        numbers.text.begin() + static_cast<std::ptrdiff_t>(end));
+      double sum = 0;
+      for (std::uint32_t token = 0; token < 12; ++token) {
+        const double p = model.probability(context, token);
+        EXPECT_GT(p, 0);  // also for token 11, which the text lacks
+        sum += p;
+      }
+      EXPECT_NEAR(sum, 1, 1e-12) << "order " << order;
+    }
+  }
+}
+
+TEST(Ngram, RefusesOrdersAndTextsThatItCannotTake) {
+  EXPECT_THROW(NgramModel(Ids{0, 1, 0}, 2, 0), Error);
+  EXPECT_THROW(NgramModel(Ids(20, 0), 2, 7), Error);
+  EXPECT_THROW(NgramModel(Ids{0, 1}, 2, 3), Error);
+}
+
+TEST(Ngram, ScoresASplitButItsFirstToken) {
+  const testing::TempDirectory directory;
+  const Corpus corpus = testing::small_corpus(directory.path());
+  const auto range = corpus.file().range(Split::kValidation);
+  const LossTotals five = ngram_baseline(corpus, 5, Split::kValidation);
+  EXPECT_EQ(five.tokens, range.tokens - 1);
+  // Six words of equal chance, 40 bytes in all: 6 · log2 6 bits for them, and a little for not
+  // knowing the words; an alphabet without context costs far more.
+  EXPECT_GT(five.bits_per_byte(), 6 * std::log2(6) / 40 - 0.02);
+  EXPECT_LT(five.bits_per_byte(), 6 * std::log2(6) / 40 + 0.05);
+  EXPECT_GT(ngram_baseline(corpus, 1, Split::kValidation).bits_per_byte(), 2);
+}
+
+}  // namespace
+}  // namespace penstock
