@@ -94,6 +94,11 @@ ForwardFlops nominal_flops(const ModelConfig& c, std::int64_t sequences, std::in
       {.positions = rows * before, .distances = before + static_cast<double>(length)});
 }
 
+/// Passes that a training step makes over its tokens.
+double passes(const ModelConfig& c) {
+  return c.moe_layers() > 0 ? resolve(c.router).traits.forward_passes : 1;
+}
+
 std::int64_t& part_of(PartsCensus& parts, const std::string& name) {
   if (name == "hypernetwork") return parts.hypernetwork;
   if (name == "router_embedding") return parts.router_embedding;
@@ -161,7 +166,7 @@ double nominal_training_flops(const ModelConfig& config, std::int64_t sequences,
                               std::int64_t length) {
   const ModelConfig c = config.resolved();
   const ForwardFlops flops = nominal_flops(c, sequences, length, c.xl.memory, c.active_experts());
-  return 3 * flops.tokens + 2 * flops.remembered;
+  return passes(c) * (3 * flops.tokens + 2 * flops.remembered);
 }
 
 double nominal_forward_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length,
@@ -195,8 +200,8 @@ TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_bat
     per_token += moe * (experts + 7 * active + (recompute_experts ? 0 : inner));
   }
   const std::int64_t row = 4 * vocab, logits = row * micro_batch * sequence_length;
-  out.activation_bytes =
-      std::llround(4 * tokens * per_token) + std::min(logits, std::max(row, ops::kLogitsBytes));
+  out.activation_bytes = std::llround(4 * passes(c) * tokens * per_token) +
+                         std::min(logits, std::max(row, ops::kLogitsBytes));
   return out;
 }
 

@@ -57,7 +57,7 @@ double router_products(const ModelConfig& config);
 double causal_pairs(std::int64_t sequences, std::int64_t length);
 
 /// Useful training FLOPs of that many sequences at the nominal number of active experts, with the
-/// memory filled.
+/// memory filled; of both passes where the method makes two.
 double nominal_training_flops(const ModelConfig& config, std::int64_t sequences,
                               std::int64_t length);
 
@@ -84,9 +84,10 @@ struct TrainingMemory {
 ///                  weight and three indices of each of a assignments per token
 ///   chunk        = logits that the head holds at once: T·V, but at most ops::kLogitsBytes (or one
 ///   row)
-/// a is k, and max(k, E/2) where the active experts vary: half the logits are positive at the
-/// start. With recompute_experts 2f falls away. Not counted: the program itself, what
-/// operators need in passing, the weights that a merging router blends.
+/// of one pass; a method that makes two holds both. a is k, and max(k, E/2) where the active
+/// experts vary: half the logits are positive at the start. With recompute_experts 2f falls away.
+/// Not counted: the program itself, what operators need in passing, the weights that a merging
+/// router blends.
 TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_batch,
                                std::int64_t sequence_length, bool recompute_experts = false);
 

@@ -39,11 +39,12 @@ void add_frozen_and_generated(Registry<Method>& methods) {
                        .selector = "topk",
                        .options = {{"linear", table({{"bias", true}})},
                                    {"topk", table({{"softmax", text("after")}})}}});
-  methods.add("thor", {.summary = "one expert at random for each pass (the consistency loss of two "
-                                  "passes is not part of the router)",
-                       .source = "THOR, arXiv:2110.04260",
-                       .scorer = "none",
-                       .selector = "thor"});
+  methods.add("thor",
+              {.summary = "one expert at random for each pass; two passes a step, which are "
+                          "to agree",
+               .source = "THOR, arXiv:2110.04260",
+               .scorer = "none",
+               .selector = "thor"});
 }
 
 void add_published_gates(Registry<Method>& methods) {

@@ -66,6 +66,7 @@ nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcom
       {"flops", report.flops},
       {"peak_bytes", ops::peak_resident_bytes()},
       {"step_seconds", outcome.seconds}};
+  if (report.consistency) line["consistency"] = *report.consistency;
   if (report.sparsity_by_layer.empty()) return line;
   line["sparsity"] = report.sparsity;
   line["active_experts"] = report.active_experts;

@@ -8,13 +8,15 @@
 #include "penstock/base/random.h"
 #include "penstock/models/batch_tensors.h"
 #include "penstock/models/census.h"
+#include "penstock/ops/ops.h"
 #include "penstock/ops/profile_clock.h"
 #include "penstock/routers/routing.h"
+#include "penstock/train/objective.h"
 
 namespace penstock {
 namespace {
 
-/// Sums what the routing tap sees; divided by the number of micro-batches at the end.
+/// Sums what the routing tap sees; divided by the number of passes at the end.
 class RoutingSums {
  public:
   void add(std::int64_t layer, const RoutingResult& result) {
@@ -44,12 +46,12 @@ class RoutingSums {
 
   double assignments() const { return assignments_; }
 
-  void finish(double micro_batches, double tokens, StepReport& out) {
+  void finish(double passes, double tokens, StepReport& out) {
     const auto layers = static_cast<double>(report_.sparsity_by_layer.size());
-    for (double& value : report_.sparsity_by_layer) value /= micro_batches;
+    for (double& value : report_.sparsity_by_layer) value /= passes;
     for (auto& layer : report_.load)
-      for (double& value : layer) value /= micro_batches;
-    for (auto& [name, value] : report_.statistics) value /= micro_batches;
+      for (double& value : layer) value /= passes;
+    for (auto& [name, value] : report_.statistics) value /= passes;
     if (layers > 0) out.active_experts = assignments_ / tokens / layers;
     // From whole counts, so that k·T·L assignments give the target 1 − k/E to the last bit.
     if (gates_ > 0) out.sparsity = 1 - gate_assignments_ / gates_;
@@ -64,15 +66,16 @@ class RoutingSums {
   double gate_assignments_ = 0, gates_ = 0;  // of plans that assign: (token, expert) pairs, and T·E
 };
 
-/// Runs the batch again and names the first layer whose output is not finite.
-std::string blame(LanguageModel& model, const BatchTensors& tensors,
-                  const RoutingContext& context) {
+/// Runs the batch's passes again and names the first layer whose output is not finite.
+std::string blame(LanguageModel& model, const BatchTensors& tensors, const RoutingContext& context,
+                  int passes) {
   torch::NoGradGuard no_grad;
   std::string culprit;
-  model.forward(tensors.input, context, {}, [&](std::int64_t layer, const at::Tensor& hidden) {
-    if (culprit.empty() && !hidden.isfinite().all().item<bool>())
-      culprit = "layer " + std::to_string(layer);
-  });
+  for (int pass = 0; pass < passes; ++pass)
+    model.forward(tensors.input, context, {}, [&](std::int64_t layer, const at::Tensor& hidden) {
+      if (culprit.empty() && !hidden.isfinite().all().item<bool>())
+        culprit = "layer " + std::to_string(layer);
+    });
   return culprit.empty() ? "the output head or an auxiliary loss" : culprit;
 }
 
@@ -86,6 +89,29 @@ double readable_pairs(const Batch& batch, std::int64_t memory) {
   return pairs;
 }
 
+/// The passes over one micro-batch, before the backward pass.
+struct Passes {
+  at::Tensor total;                // scalar: Σ of cross-entropies and auxiliary losses
+  double cross_entropy = 0;        // mean of the passes
+  std::vector<at::Tensor> hidden;  // [R, d] of each
+  ModelMemory memory;              // what the first hands to the next step
+};
+
+Passes run_passes(LanguageModel& model, const BatchTensors& tensors, const RoutingContext& context,
+                  const RoutingTap& tap, int count) {
+  Passes out;
+  for (int pass = 0; pass < count; ++pass) {
+    ModelOutput output = model.forward(tensors.input, context, tap);
+    const at::Tensor loss = model.loss(output.hidden, tensors.targets);
+    const at::Tensor total = output.auxiliary_loss.defined() ? loss + output.auxiliary_loss : loss;
+    out.total = out.total.defined() ? out.total + total : total;
+    out.cross_entropy += loss.item<double>() / count;
+    out.hidden.push_back(output.hidden);
+    if (pass == 0) out.memory = std::move(output.memory);
+  }
+  return out;
+}
+
 }  // namespace
 
 StepReport forward_backward(LanguageModel& model, const std::vector<Batch>& micro_batches,
@@ -97,6 +123,7 @@ StepReport forward_backward(LanguageModel& model, const std::vector<Batch>& micr
   double pairs = 0;
   MemoryWork memory_work;
   memory.resize(micro_batches.size());
+  const Objective objective = training_objective(model.config());
   const auto count = static_cast<double>(micro_batches.size());
   const at::Device device = model.parameters().front().device();
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
@@ -105,38 +132,49 @@ StepReport forward_backward(LanguageModel& model, const std::vector<Batch>& micr
     BatchTensors tensors = to_tensors(batch, device);
     if (!batch.fresh) tensors.input.memory = memory[m];
     context.generator = at::detail::createCPUGenerator(mix64(draw_seed + m));
-    ModelOutput out = model.forward(
-        tensors.input, context,
-        [&](std::int64_t layer, const RoutingResult& result) { sums.add(layer, result); });
-    const at::Tensor loss = model.loss(out.hidden, tensors.targets);
-    const at::Tensor total = out.auxiliary_loss.defined() ? loss + out.auxiliary_loss : loss;
-    const double value = loss.item<double>(), total_value = total.item<double>();
-    report.loss += value / count;
+    Passes passes = run_passes(
+        model, tensors, context,
+        [&](std::int64_t layer, const RoutingResult& result) { sums.add(layer, result); },
+        objective.passes);
+    const double forward_done = ops::profile_seconds();
+    report.forward_seconds += forward_done - start;
+    std::vector<at::Tensor> roots = {count > 1 ? passes.total / count : passes.total};
+    std::vector<at::Tensor> gradients = {at::Tensor()};
+    double total_value = passes.total.item<double>();
+    if (objective.weight > 0) {
+      const DisagreementPass between = disagreement_backward(
+          model, passes.hidden[0], passes.hidden[1], objective.weight / count, ops::kLogitsBytes);
+      report.consistency = report.consistency.value_or(0) + between.value / count;
+      total_value += objective.weight * between.value;
+      roots.insert(roots.end(), passes.hidden.begin(), passes.hidden.end());
+      gradients.insert(gradients.end(), {between.first_gradient, between.second_gradient});
+    }
+    report.loss += passes.cross_entropy / count;
     report.total_loss += total_value / count;
     if (!std::isfinite(total_value)) {
       RoutingContext replay = context;  // draws the same numbers again
       replay.generator = at::detail::createCPUGenerator(mix64(draw_seed + m));
       report.non_finite = "the loss is " + std::to_string(total_value) + ", first seen in " +
-                          blame(model, tensors, replay);
+                          blame(model, tensors, replay, objective.passes);
       return report;
     }
     const std::int64_t remembered =
         tensors.input.memory.empty() ? 0 : tensors.input.memory[0].size(1);
     memory_work.positions += static_cast<double>(batch.sequences * remembered);
     memory_work.distances += static_cast<double>(remembered + batch.length);
-    memory[m] = std::move(out.memory);
-    const double forward_done = ops::profile_seconds();
-    report.forward_seconds += forward_done - start;
-    (count > 1 ? total / count : total).backward();
+    memory[m] = std::move(passes.memory);
+    torch::autograd::backward(roots, gradients);
     report.backward_seconds += ops::profile_seconds() - forward_done;
     report.tokens += batch.sequences * batch.length;
     for (const std::int64_t target : batch.targets)
       report.bytes += token_bytes[static_cast<std::size_t>(target)];
     pairs += readable_pairs(batch, remembered);
   }
-  report.flops = useful_training_flops(model.config(), static_cast<double>(report.tokens), pairs,
-                                       sums.assignments(), memory_work);
-  sums.finish(count, static_cast<double>(report.tokens), report);
+  const double passes = objective.passes, tokens = passes * static_cast<double>(report.tokens);
+  report.flops = useful_training_flops(
+      model.config(), tokens, passes * pairs, sums.assignments(),
+      {.positions = passes * memory_work.positions, .distances = passes * memory_work.distances});
+  sums.finish(passes * count, tokens, report);
   return report;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,10 +13,12 @@
 
 namespace penstock {
 
-/// Means over the step's tokens, micro-batches and MoE layers; `statistics` are summed over layers.
+/// Means over the step's tokens, micro-batches, passes and MoE layers; `statistics` are summed over
+/// layers.
 struct StepReport {
   double loss = 0;        ///< cross-entropy, nats per token
-  double total_loss = 0;  ///< with auxiliary losses
+  double total_loss = 0;  ///< what was minimised: summed over passes, with auxiliary losses
+  std::optional<double> consistency;  ///< disagreement of two passes, before its weight
   std::int64_t tokens = 0, bytes = 0;
   double flops = 0;  ///< useful training FLOPs
   double forward_seconds = 0, backward_seconds = 0;
@@ -28,9 +31,10 @@ struct StepReport {
   std::string non_finite;
 };
 
-/// Accumulates gradients of (mean-token cross-entropy + Σ auxiliary losses), averaged over the
-/// micro-batches, into the model's parameters. Stops early, without gradients to trust, when a loss
-/// is not finite.
+/// Accumulates gradients of the model's training objective (objective.h), averaged over the
+/// micro-batches, into the model's parameters. With two passes the graphs of both are held until
+/// the backward pass, tokens count once, FLOPs twice, and the first pass's memory is carried on.
+/// Stops early, without gradients to trust, when a loss is not finite.
 /// @param draw_seed  seeds stochastic routers and dropout; the same value draws the same numbers
 /// @param memory  by micro-batch, what its rows carry from step to step; grows to their number.
 ///                Not read where a batch begins anew. To be thrown away where the step fails.

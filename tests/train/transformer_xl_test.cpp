@@ -49,7 +49,7 @@ TEST_F(TransformerXlTraining, RecipesGetStreamsAndTheirMemory) {
 }
 
 TEST_F(TransformerXlTraining, EveryMethodLearns) {
-  for (const char* method : {"dense", "topk", "remoe", "hash", "expert-choice", "lory"}) {
+  for (const char* method : {"dense", "topk", "remoe", "hash", "expert-choice", "lory", "thor"}) {
     Recipe small = recipe(method, 8, 32);
     if (std::string(method) == "lory")
       small.model.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{16}));

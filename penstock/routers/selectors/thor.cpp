@@ -1,5 +1,6 @@
 // THOR's choice: experts at random, no router. The two passes of a training step and their
-// consistency loss are an objective of the trainer; this part only says that it wants two.
+// disagreement are an objective of the trainer; this part says that it wants two, and how much
+// their agreement counts.
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
@@ -11,12 +12,15 @@ namespace penstock::thor {
 
 struct Config {
   std::string inference = "token";
+  double consistency = 5;
 
   template <class V>
   void visit(V& v) {
     v("inference", inference,
       {.help = "outside training, one draw for each of these",
        .choices = {"token", "sequence", "batch"}});
+    v("consistency", consistency,
+      {.help = "weight of the disagreement of a training step's two passes", .min = 0});
   }
 };
 

@@ -1,0 +1,43 @@
+// What a training step minimises: the cross-entropy of one pass over a batch or, where the routing
+// method makes two passes (THOR), of both, and their disagreement. Balancers' losses are not here.
+#pragma once
+
+#include <cstdint>
+
+#include "penstock/models/language_model.h"
+
+namespace penstock {
+
+/// Σ over passes of (mean-token cross-entropy + auxiliary losses) + weight · disagreement.
+struct Objective {
+  int passes = 1;
+  double weight = 0;  ///< of the disagreement of two passes
+};
+
+/// The objective of a model's routing method: its parts' `forward_passes`, and the selector's
+/// option `consistency` where there are two.
+Objective training_objective(const ModelConfig& config);
+
+/// Disagreement of two predictions, p = softmax(first) and q = softmax(second) by row:
+///   mean over rows of ½ Σ_v (p − q)(log p − log q),
+/// the mean of KL(p‖q) and KL(q‖p); in nats, 0 where p = q. Symmetric.
+/// @param first, second  [R, V] f32|f64, R > 0.  @return [].  Gradient: both.
+/// Source: THOR, arXiv:2110.04260, Eq. 5-6, where the released code has ½.
+at::Tensor disagreement(const at::Tensor& first, const at::Tensor& second);
+
+struct DisagreementPass {
+  double value = 0;
+  at::Tensor first_gradient, second_gradient;  ///< [R, d], scaled
+};
+
+/// Forward and backward pass of the disagreement of the head's predictions from the last rows of
+/// two passes. Works through the rows in chunks, so that no more than a chunk's logits are held at
+/// a time. Adds `scale` times the gradient to what the head's parameters have accumulated, and
+/// returns scale times the gradient of both rows, for the passes' own backward.
+/// @param first, second  [R, d], R > 0.
+/// @param logits_bytes   of the logits of one pass held at a time, at least one row's
+DisagreementPass disagreement_backward(const LanguageModel& model, const at::Tensor& first,
+                                       const at::Tensor& second, double scale,
+                                       std::int64_t logits_bytes);
+
+}  // namespace penstock

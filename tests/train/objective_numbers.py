@@ -1,0 +1,23 @@
+#!/usr/bin/python3
+"""Prints the numbers of objective_test.cpp: THOR's disagreement of two rows of logits, in plain PyTorch.
+
+The released code of THOR takes symmetric KL between softmax outputs: 1/2 (KL(p|q) + KL(q|p)), each by
+torch's kl_div, summed over the vocabulary and averaged over tokens. The gradient is autograd's of that.
+"""
+import torch
+import torch.nn.functional as F
+
+torch.set_default_dtype(torch.float64)
+first = torch.tensor([[0.5, -1.0, 2.0], [0.0, 0.3, -0.3]], requires_grad=True)
+second = torch.tensor([[1.5, 0.0, -0.5], [0.1, 0.2, -0.4]], requires_grad=True)
+
+
+def kl(p, q):
+    """KL(p|q): torch's kl_div takes log q first."""
+    return F.kl_div(F.log_softmax(q, -1), F.softmax(p, -1), reduction='none').sum(-1)
+
+
+value = (0.5 * (kl(first, second) + kl(second, first))).mean()
+value.backward()
+torch.set_printoptions(precision=16)
+print(value.item(), first.grad, second.grad, sep='\n')
