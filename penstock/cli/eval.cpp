@@ -14,6 +14,7 @@
 #include "penstock/cli/same_tokenizer.h"
 #include "penstock/cli/whole_number.h"
 #include "penstock/eval/by_k.h"
+#include "penstock/eval/ngram.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/study/by_k_charts.h"
@@ -23,7 +24,7 @@ namespace {
 
 struct EvalOptions {
   std::string model, data, split = "validation", k, plot;
-  std::int64_t max_tokens = 0, length = 0, threads = 0, streams = -1, memory = -1;
+  std::int64_t max_tokens = 0, length = 0, threads = 0, streams = -1, memory = -1, ngram = 0;
   bool json = false, isolate = false;
 };
 
@@ -32,9 +33,13 @@ void print_totals(const std::string& name, const LossTotals& totals) {
              totals.perplexity(), totals.bits_per_byte(), grouped(totals.tokens));
 }
 
-void print_by_domain(const Evaluation& evaluation) {
+void print_heading() {
   fmt::print("{:<16} {:>8} {:>10} {:>9} {:>14}\n", "domain", "loss", "perplexity", "bits/byte",
              "tokens");
+}
+
+void print_by_domain(const Evaluation& evaluation) {
+  print_heading();
   for (const auto& [name, totals] : evaluation.by_domain) print_totals(name, totals);
   print_totals("all", evaluation.total);
 }
@@ -87,6 +92,27 @@ Measured measure(LanguageModel& model, const Corpus& corpus, EvaluateOptions how
   if (!has_own) out.own = evaluate(model, corpus, how);
   progress.finish();
   return out;
+}
+
+void run_ngram(const EvalOptions& options) {
+  const Corpus corpus = Corpus::open(options.data);
+  corpus.file().verify();
+  const LossTotals totals =
+      ngram_baseline(corpus, static_cast<int>(options.ngram), parse_split(options.split));
+  if (!options.json) {
+    fmt::print("{}-gram model (interpolated Kneser-Ney) of {}, {} split\n", options.ngram,
+               options.data, options.split);
+    print_heading();
+    print_totals("all", totals);
+    return;
+  }
+  const nlohmann::ordered_json out = {{"ngram", options.ngram},
+                                      {"split", options.split},
+                                      {"loss", totals.loss()},
+                                      {"perplexity", totals.perplexity()},
+                                      {"bits_per_byte", totals.bits_per_byte()},
+                                      {"tokens", totals.tokens}};
+  fmt::print("{}\n", out.dump(2));
 }
 
 void run_eval(const EvalOptions& options) {
@@ -146,10 +172,13 @@ void run_eval(const EvalOptions& options) {
 void add_eval_command(CLI::App& app) {
   auto options = std::make_shared<EvalOptions>();
   CLI::App* command = app.add_subcommand("eval", "Loss, perplexity and bits per byte on a corpus");
+  CLI::Option* model = command->add_option(
+      "MODEL", options->model, "model directory, or run directory (its best checkpoint)");
   command
-      ->add_option("MODEL", options->model,
-                   "model directory, or run directory (its best checkpoint)")
-      ->required();
+      ->add_option("--ngram", options->ngram,
+                   "in place of MODEL: an n-gram model of this order, counted on the train split")
+      ->check(whole_number(1, kMostNgramOrder))
+      ->excludes(model);
   command->add_option("--data", options->data, "corpus directory")->required();
   command->add_option("--split", options->split, "train, validation or test")
       ->capture_default_str();
@@ -187,11 +216,16 @@ void add_eval_command(CLI::App& app) {
       "  penstock eval runs/remoe/checkpoints/step-200 --data corpus --split test --json\n"
       "  penstock eval runs/hyperrouter --data enwik8 --sequence-length 128 --memory 896 \\\n"
       "      --k 1,2,4,8,16 --plot by-k.html\n"
+      "  penstock eval --ngram 5 --data enwik8 --split test\n"
       "--k overrides the k and the schedule that the model was trained with; without it the final "
       "k "
       "holds.\n"
       "It is for models whose tokens ask for the experts of their k highest logits.");
-  command->callback([options] { run_eval(*options); });
+  command->callback([options] {
+    if (options->ngram > 0) return run_ngram(*options);
+    if (options->model.empty()) throw CLI::RequiredError("MODEL");
+    run_eval(*options);
+  });
 }
 
 }  // namespace penstock

@@ -54,13 +54,14 @@ struct VariantFields {
 
 /// What a scale says in place of the study, and lays over it.
 struct ScaleFields {
-  std::string claim;
+  std::string claim, base;
   std::optional<std::vector<std::int64_t>> seeds, eval_k;
   Baseline baseline;
   std::map<std::string, ConfigNode> tables;
   template <class V>
   void visit(V& v) {
     v("claim", claim, {.help = "what the study asks at this scale"});
+    v("base", base, {.help = "recipe of every variant at this scale, instead of those they name"});
     v("seeds", seeds, {.help = "train.seed of each repetition"});
     v("eval_k", eval_k, {.help = "as the study's", .min = 1});
     v("baseline", baseline);
@@ -134,7 +135,7 @@ Scale read_scale(const StudyFields& fields, const std::string& path, const std::
   check_name(name, node->origin());
   Scale scale{.name = name, .fields = read_config<ScaleFields>(*node, "scale." + name)};
   refuse_other_tables(scale.fields.tables,
-                      {"set", "variants", "claim", "seeds", "eval_k", "baseline"},
+                      {"set", "variants", "claim", "base", "seeds", "eval_k", "baseline"},
                       "scale." + name + ".");
   return scale;
 }
@@ -174,7 +175,8 @@ Variant read_variant(const std::string& name, const ConfigNode& node, const Stud
   const auto own = read_config<VariantFields>(node, "variants." + name);
   refuse_other_tables(own.tables, {"set", "published", "label", "recipe", "match_compute"},
                       "variants." + name + ".");
-  const std::string file = own.recipe.empty() ? fields.base : own.recipe;
+  const std::string& usual = own.recipe.empty() ? fields.base : own.recipe;
+  const std::string& file = scale.fields.base.empty() ? usual : scale.fields.base;
   PENSTOCK_CHECK(!file.empty(), node.origin(), ": variant '", name,
                  "' has no recipe; give it one, or give the study a base");
   Variant variant{.name = name,

@@ -37,7 +37,8 @@ struct StudyConfig {
 };
 
 /// Reads a study and the recipes it names (relative to the study's folder).
-///   recipe = variant's own or base, then [set], then the scale's set, then the variant's set, then
+///   recipe = the scale's base, variant's own or base, then [set], then the scale's set, then the
+///   variant's set, then
 ///            the scale's set for the variant, then `overrides` (k=v)
 /// @param scale  one of the file's [scale.NAME] tables; "": its "desk", where it has scales
 /// Throws Error with file and line for unknown keys, a missing recipe, a scale that the file lacks,

@@ -4,6 +4,7 @@
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
+#include "penstock/eval/by_k.h"
 
 namespace penstock {
 
@@ -72,6 +73,13 @@ void complete(Recipe& recipe, const ConfigNode& node) {
   if (vocab == 0) recipe.model.vocab = 1;
   recipe.model = recipe.model.resolved();
   recipe.model.vocab = vocab;
+  if (train.eval_k == 0) return;
+  const std::string reason = why_no_k(recipe.model);
+  PENSTOCK_CHECK(reason.empty(), "train.eval_k = ", train.eval_k, ": ", reason,
+                 "; leave it at 0, which validates with the model's own experts per token");
+  PENSTOCK_CHECK(takes_k(recipe.model, train.eval_k), "train.eval_k = ", train.eval_k,
+                 " is not among the experts per token that this router takes, at most ",
+                 recipe.model.total_experts());
 }
 
 }  // namespace

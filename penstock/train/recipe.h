@@ -40,7 +40,7 @@ struct TrainConfig {
   bool recompute_experts = false;
   std::int64_t eval_every = 0, eval_tokens = 65536;
   std::int64_t final_eval_tokens = 0;
-  std::int64_t eval_sequence_length = 0, eval_streams = -1, eval_memory = -1;
+  std::int64_t eval_sequence_length = 0, eval_streams = -1, eval_memory = -1, eval_k = 0;
 
   template <class V>
   void visit(V& v) {
@@ -87,6 +87,11 @@ struct TrainConfig {
        .min = -1});
     v("eval_memory", eval_memory,
       {.help = "positions of memory in evaluation; -1: model.transformer_xl.memory", .min = -1});
+    v("eval_k", eval_k,
+      {.help =
+           "experts per token (granularity applied) in validations during training, which choose "
+           "the best checkpoint; 0: model.router.k, where its course ends",
+       .min = 0});
   }
 };
 

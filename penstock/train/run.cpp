@@ -202,9 +202,11 @@ class Run {
     const bool last = step == train.steps;
     if (train.eval_every > 0 && (last || step % train.eval_every == 0) &&
         has_split(Split::kValidation)) {
-      const Evaluation validation = trainer_.evaluate(Split::kValidation, train.eval_tokens);
+      const Evaluation validation =
+          trainer_.evaluate(Split::kValidation, train.eval_tokens, {}, train.eval_k);
       validation_loss = last_validation_ = validation.total.loss();
       line["validation"] = to_json(validation);
+      if (train.eval_k > 0) line["validation"]["k"] = train.eval_k;
     }
     line["seconds"] = seconds();
     log_->append(line);

@@ -151,7 +151,10 @@ StepOutcome Trainer::advance() {
 }
 
 Evaluation Trainer::evaluate(Split split, std::int64_t max_tokens,
-                             const std::function<void(double, const LossTotals&)>& progress) {
+                             const std::function<void(double, const LossTotals&)>& progress,
+                             std::int64_t k) {
+  RoutingContext routing = context();
+  routing.k = k;
   return penstock::evaluate(*model_, corpus_,
                             {.split = split,
                              .sequence_length = recipe_.train.eval_sequence_length,
@@ -160,7 +163,7 @@ Evaluation Trainer::evaluate(Split split, std::int64_t max_tokens,
                              .isolate_documents = recipe_.data.isolate_documents,
                              .streams = recipe_.train.eval_streams,
                              .memory_length = recipe_.train.eval_memory,
-                             .context = context(),
+                             .context = routing,
                              .progress = progress});
 }
 

@@ -48,9 +48,11 @@ class Trainer {
   StepOutcome advance();
   /// Routing context of the current step.
   RoutingContext context() const;
-  /// Validation (or another split) at the current step.
+  /// Validation (or another split) at the current step, with k experts per token; 0: with the
+  /// model's own, where the course of k ends.
   Evaluation evaluate(Split split, std::int64_t max_tokens,
-                      const std::function<void(double, const LossTotals&)>& progress = {});
+                      const std::function<void(double, const LossTotals&)>& progress = {},
+                      std::int64_t k = 0);
 
   /// The model's tensors under their file names; and what else resuming needs, which is the
   /// optimizer's and, as memory.<micro-batch>.<layer>, what the streams carry. They alias the live

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "fixture.h"
@@ -166,6 +167,35 @@ TEST_F(StudyScales, LaysTheScaleBetweenStudyAndVariant) {
   EXPECT_EQ(value(paper.variants[0], "train.lr"), "2.0");
   EXPECT_EQ(value(paper.variants[1], "train.warmup_steps"), "5");
   EXPECT_EQ(value(read("desk", {"train.steps=6"}).variants[0], "train.steps"), "6");
+}
+
+TEST_F(StudyScales, MayHaveABaseThatStandsInForAllRecipes) {
+  write_text(folder.path("b.toml"), "[train]\nsteps = 3\nlr = 9.0\nseed = 1\n");
+  write_text(folder.path("s.toml"),
+             "base = 'a.toml'\n[variants.plain]\n[variants.own]\nrecipe = 'a.toml'\n"
+             "set = {'train.steps' = 5}\n[scale.desk]\nbase = 'b.toml'\n[scale.paper]\n");
+  const StudyConfig desk = read("desk"), paper = read("paper");
+  for (const Variant& variant : desk.variants) EXPECT_EQ(value(variant, "train.lr"), "9.0");
+  for (const Variant& variant : paper.variants) EXPECT_EQ(value(variant, "train.lr"), "1.0");
+  EXPECT_EQ(value(desk.variants[0], "train.steps"), "3");
+  EXPECT_EQ(value(desk.variants[1], "train.steps"), "5");
+}
+
+TEST(HyperRouterStudies, ReadAtBothScales) {
+  const std::string folder = std::string(PENSTOCK_SOURCE_DIR) + "/recipes/hyperrouter/";
+  for (const std::string name : {"table1", "table2", "table4", "figure1", "choices"})
+    for (const std::string scale : {"desk", "paper"}) {
+      const StudyConfig study = read_study(folder + name + ".toml", {}, scale);
+      for (const Variant& variant : study.variants) {
+        const auto recipe = read_recipe(variant.recipe);
+        EXPECT_EQ(recipe.model.d_model, scale == "desk" ? 128 : 256) << name << variant.name;
+        // Experts put together are as wide as a dense layer.
+        const ModelConfig& model = recipe.model;
+        EXPECT_EQ(model.d_ffn * std::max<std::int64_t>(1, model.moe.experts),
+                  scale == "desk" ? 1024 : 8192)
+            << name << variant.name;
+      }
+    }
 }
 
 TEST_F(StudyScales, SaysWhatElseDiffers) {

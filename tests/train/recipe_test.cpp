@@ -44,6 +44,17 @@ void expect_opens(const std::string& text, const std::string& opening) {
   EXPECT_EQ(text.substr(0, opening.size()), opening) << text;
 }
 
+TEST(Recipe, EvalKIsOneThatTheRouterTakes) {
+  EXPECT_EQ(refusal({"train.eval_k=4"}), "accepted");
+  EXPECT_EQ(refusal({"train.eval_k=0", "model.router.method=remoe"}), "accepted");
+  expect_opens(refusal({"train.eval_k=5"}), "--set train.eval_k=5: train.eval_k = 5 is not among");
+  EXPECT_NE(refusal({"train.eval_k=2", "model.router.method=remoe"}).find("switch on"),
+            std::string::npos);
+  EXPECT_NE(refusal({"train.eval_k=1", "model.router.method=dense", "model.moe.experts=0"})
+                .find("the model is dense"),
+            std::string::npos);
+}
+
 TEST(Recipe, NamesTheLineOfValuesThatDoNotGoTogether) {
   EXPECT_EQ(refusal({}), "accepted");
   expect_opens(refusal({}, replaced("k = 1", "k = 9")), "r.toml:9: model.router.k = 9 is above");

@@ -6,7 +6,10 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "penstock/ops/machine.h"
@@ -101,6 +104,33 @@ TEST_F(TrainRun, TransformerXlContinuesBitwiseWithItsMemory) {
   EXPECT_EQ(wanted.at("memory.0.1").sizes(), (std::vector<std::int64_t>{2, 16, 32}));
   for (const auto& [name, tensor] : wanted)
     EXPECT_TRUE(torch::equal(ours.at(name), tensor)) << name;
+}
+
+TEST_F(TrainRun, ValidatesAndChoosesTheBestAtTheRecipesNumberOfExperts) {
+  recipe_.set("model.router.method", ConfigNode(std::string("topk")));
+  set("model.router.k", 2);
+  set("train.eval_every", 3);
+  set("train.eval_k", 4);
+  set("train.final_eval_tokens", 0);
+  set("train.eval_tokens", 0);
+  ASSERT_EQ(run("validated"), RunOutcome::finished);
+  const auto log = read_metrics(real_file_system(), path("validated/metrics.jsonl"));
+  double best = INFINITY, last = 0;
+  for (const auto& line : log) {
+    if (!line.contains("validation")) continue;
+    EXPECT_EQ(line.at("validation").at("k"), 4);
+    EXPECT_EQ(line.at("validation").at("active_by_layer")[0], 4.0);
+    last = line.at("validation").at("loss").get<double>();
+    best = std::min(best, last);
+  }
+  const auto chosen = CheckpointStore(real_file_system(), path("validated")).best();
+  ASSERT_TRUE(chosen.found);
+  EXPECT_EQ(chosen.found->validation_loss, best);
+  // The last evaluation is at the model's own.
+  std::ifstream file(path("validated/finished.json"));
+  const auto finished = nlohmann::json::parse(file);
+  EXPECT_EQ(finished.at("validation").at("active_by_layer")[0], 2.0);
+  EXPECT_NE(finished.at("validation").at("loss").get<double>(), last);
 }
 
 TEST_F(TrainRun, AFullDiskAtACheckpointEndsTheRunAndTheEarlierOneResumes) {
