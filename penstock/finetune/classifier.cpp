@@ -1,0 +1,86 @@
+#include "penstock/finetune/classifier.h"
+
+#include <torch/torch.h>
+
+#include "penstock/base/error.h"
+#include "penstock/models/tensor_names.h"
+
+namespace penstock {
+namespace {
+
+constexpr const char* kHeadNames[][2] = {{"dense_weight", "classifier.dense.weight"},
+                                         {"dense_bias", "classifier.dense.bias"},
+                                         {"out_weight", "classifier.out_proj.weight"},
+                                         {"out_bias", "classifier.out_proj.bias"}};
+
+/// The multiple of a merging router's segment that holds `length` tokens; `length` for others.
+std::int64_t whole_segments(const ModelConfig& config, std::int64_t length) {
+  const ResolvedRouter router = resolve(config.router);
+  if (config.moe_layers() == 0 || !router.traits.merges) return length;
+  const auto options = router.options.find(router.selector);
+  const ConfigNode* node =
+      options == router.options.end() ? nullptr : options->second.find("segment_length");
+  const auto* set = node ? std::get_if<std::int64_t>(&node->value()) : nullptr;
+  const std::int64_t segment = set ? *set : config.context;
+  return (length + segment - 1) / segment * segment;
+}
+
+}  // namespace
+
+bool reads_across_texts(const ModelConfig& config) {
+  if (config.moe_layers() == 0) return false;
+  const RouterTraits traits = resolve(config.router).traits;
+  return !traits.causal || traits.order_matters || traits.stochastic || traits.drops;
+}
+
+Classifier::Classifier(std::shared_ptr<LanguageModel> body, std::shared_ptr<ClassifierHead> head)
+    : body_(register_module("body", std::move(body))),
+      head_(register_module("head", std::move(head))) {
+  // The language model's own head is saved as it came; only what the classifier reads is trained.
+  for (auto& item : body_->named_parameters())
+    for (const char* name : {"lm_head", "head_bias", "cluster_weight", "cluster_bias"})
+      if (item.key() == name) item.value().set_requires_grad(false);
+}
+
+ClassifierOutput Classifier::forward(const ClassifierInput& input, const RoutingContext& context,
+                                     const RoutingTap& routing_tap) {
+  const std::int64_t rows = input.tokens.size(0), length = input.tokens.size(1);
+  PENSTOCK_ASSERT(length > 0, "a text without tokens");
+  const std::int64_t whole = whole_segments(body_->config(), length);
+  ModelInput model_input{.tokens = whole == length
+                                       ? input.tokens
+                                       : torch::constant_pad_nd(input.tokens, {0, whole - length}),
+                         .memory = input.memory,
+                         .memory_length = input.memory_length};
+  ModelOutput out = body_->forward(model_input, context, routing_tap);
+  const at::Tensor last =
+      out.hidden.view({rows, whole, -1}).select(1, length - 1).contiguous();  // [B, d]
+  return {.logits = head_->forward(last, input.dropout_seed),
+          .auxiliary_loss = out.auxiliary_loss,
+          .memory = std::move(out.memory)};
+}
+
+TensorMap Classifier::tensors() {
+  TensorMap out = file_tensors(*body_);
+  const auto head = head_->named_parameters();
+  for (const auto& [name, file_name] : kHeadNames) out[file_name] = head[name].detach();
+  return out;
+}
+
+void Classifier::load(TensorMap tensors, const std::string& where) {
+  torch::NoGradGuard no_grad;
+  auto head = head_->named_parameters();
+  for (const auto& [name, file_name] : kHeadNames) {
+    const auto found = tensors.find(file_name);
+    PENSTOCK_CHECK(found != tensors.end(), where, ": tensor '", file_name,
+                   "' is missing; a model that `penstock finetune` wrote has it");
+    PENSTOCK_CHECK(found->second.sizes() == head[name].sizes(), where, ": tensor '", file_name,
+                   "' has shape ", found->second.sizes(), ", the data asks for ",
+                   head[name].sizes());
+    head[name].copy_(found->second);
+    tensors.erase(found);
+  }
+  load_file_tensors(*body_, tensors, where);
+}
+
+}  // namespace penstock

@@ -1,0 +1,54 @@
+// A pretrained body with a classifier's head on a text's last position. Not for padded batches: the
+// texts of a pass have one length, so that nothing but a text itself reaches its logits.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "penstock/finetune/head.h"
+#include "penstock/models/language_model.h"
+#include "penstock/models/tensor_files.h"
+
+namespace penstock {
+
+struct ClassifierInput {
+  at::Tensor tokens;               ///< [B, T] i64, no padding
+  ModelMemory memory = {};         ///< what precedes the rows, where it is carried
+  std::int64_t memory_length = 0;  ///< positions to carry on
+  std::optional<std::int64_t> dropout_seed = std::nullopt;  ///< of the head's
+};
+
+struct ClassifierOutput {
+  at::Tensor logits;          ///< [B, C]
+  at::Tensor auxiliary_loss;  ///< of the router; undefined when there is none
+  ModelMemory memory = {};
+};
+
+/// Whether a text's logits could depend on the other texts of its pass (capacity, expert choice,
+/// draws by place): such routers get one text a pass where it is measured.
+bool reads_across_texts(const ModelConfig& config);
+
+class Classifier : public torch::nn::Module {
+ public:
+  Classifier(std::shared_ptr<LanguageModel> body, std::shared_ptr<ClassifierHead> head);
+
+  /// Routers that merge experts segment by segment get the rows filled up to whole segments with
+  /// token 0, by a text's own length alone.
+  ClassifierOutput forward(const ClassifierInput& input, const RoutingContext& context,
+                           const RoutingTap& routing_tap = {});
+
+  LanguageModel& body() { return *body_; }
+  std::int64_t classes() const { return head_->classes(); }
+  /// The body's tensors under their file names, and the head's as classifier.*; they alias it.
+  TensorMap tensors();
+  /// Copies all of them in. Throws Error naming a missing, unknown or wrongly shaped one.
+  void load(TensorMap tensors, const std::string& where);
+
+ private:
+  std::shared_ptr<LanguageModel> body_;
+  std::shared_ptr<ClassifierHead> head_;
+};
+
+}  // namespace penstock

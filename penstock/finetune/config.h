@@ -1,0 +1,117 @@
+// How a pretrained model is fine-tuned for classification: every key of `penstock finetune --set`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/base/fields.h"
+
+namespace penstock {
+
+/// Source: HyperRouter (arXiv:2312.07035), appendix C.3 and Table A2: length 512, batch 16, Adam
+/// 1e-4, three epochs. Protocol "clean" departs from the authors' code where that measures on what
+/// it selects by, or lets one text see another; "authors" follows the code (docs/finetune.md).
+struct FinetuneConfig {
+  std::string protocol = "clean";
+  std::int64_t sequence_length = 0, batch = 16;
+  double epochs = 3;
+  std::int64_t steps = -1;
+  double lr = 1e-4, min_lr = 0;
+  std::string lr_schedule = "cosine";
+  std::int64_t warmup_steps = 0;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, clip = 0.25, dropout = 0.1;
+  double init_std = 0.02;
+  std::int64_t length_pool = 50;
+  double selection_share = 0.05, test_share = 0.1;
+  std::int64_t eval_every = -1, keep_last = 1;
+  std::int64_t train_k = 0, selection_k = 0;
+  std::vector<std::int64_t> test_k;
+  bool auxiliary_losses = true;
+  std::optional<bool> train_hypernetwork;
+  std::int64_t train_memory = -1, eval_memory = -1;
+  std::int64_t most_train = 0, most_test = 0;
+  std::int64_t seed = 1234;
+
+  template <class V>
+  void visit(V& v) {
+    v("protocol", protocol,
+      {.help =
+           "clean: the model's tokenizer, selection apart from test, texts independent; "
+           "authors: as HyperRouter's scripts, own words, memory carried over, test = selection",
+       .choices = {"clean", "authors"}});
+    v("sequence_length", sequence_length,
+      {.help = "longest text in tokens, its borders included; 0: 512, or what the model "
+               "could read in pretraining where that is shorter",
+       .min = 0,
+       .max = 1 << 20});
+    v("batch", batch, {.help = "texts per step", .min = 1, .max = 1 << 16});
+    v("epochs", epochs, {.help = "passes over the training texts", .min = 0, .max = 10000});
+    v("steps", steps,
+      {.help = "steps instead of epochs; 0: by epochs; -1: 5000 (authors), else by epochs",
+       .min = -1});
+    v("lr", lr, {.help = "highest learning rate of Adam", .min = 0});
+    v("min_lr", min_lr, {.help = "learning rate at the end", .min = 0});
+    v("lr_schedule", lr_schedule,
+      {.help = "after warm-up", .choices = {"cosine", "linear", "constant"}});
+    v("warmup_steps", warmup_steps, {.help = "linear warm-up", .min = 0});
+    v("beta1", beta1, {.help = "Adam's first decay", .min = 0, .max = 1});
+    v("beta2", beta2, {.help = "Adam's second decay", .min = 0, .max = 1});
+    v("eps", eps, {.help = "Adam's epsilon", .min = 0});
+    v("weight_decay", weight_decay, {.help = "decoupled, of tensors with two axes", .min = 0});
+    v("clip", clip, {.help = "largest global gradient norm; 0: none", .min = 0});
+    v("dropout", dropout, {.help = "between the head's two layers", .min = 0, .max = 0.99});
+    v("init_std", init_std, {.help = "standard deviation of the head's matrices", .min = 0});
+    v("length_pool", length_pool,
+      {.help = "batches drawn together and sorted by length, so that texts of a length share a "
+               "pass; 1: batches of texts at random",
+       .min = 1});
+    v("selection_share", selection_share,
+      {.help = "share of the training texts that the best checkpoint is chosen on, where the data "
+               "set has no set for it",
+       .min = 0,
+       .max = 0.9});
+    v("test_share", test_share,
+      {.help = "share of the texts held out for the test where the data set has none",
+       .min = 0,
+       .max = 0.9});
+    v("eval_every", eval_every,
+      {.help = "steps between looks at the selection set; 0: only at the end; -1: 500 (authors), "
+               "else a tenth of the run",
+       .min = -1});
+    v("keep_last", keep_last, {.help = "newest checkpoints kept beside the best", .min = 1});
+    v("train_k", train_k,
+      {.help = "experts per token (granularity applied) in training, without a schedule; 0: all, "
+               "or as many as the "
+               "selector takes; -1: the model's k",
+       .min = -1});
+    v("selection_k", selection_k,
+      {.help = "experts per token on the selection set; 0: as train_k", .min = 0});
+    v("test_k", test_k,
+      {.help = "experts per token in the test, one accuracy each; none: powers of two and all",
+       .min = 1});
+    v("auxiliary_losses", auxiliary_losses, {.help = "keep the router's balancers at work"});
+    v("train_hypernetwork", train_hypernetwork,
+      {.help = "train HyperRouter's network too; not set: only in protocol authors"});
+    v("train_memory", train_memory,
+      {.help = "positions carried from batch to batch in training (protocol authors); -1: 128 "
+               "there, else 0",
+       .min = -1});
+    v("eval_memory", eval_memory,
+      {.help = "the same in evaluation; -1: 512 there, else 0", .min = -1});
+    v("most_train", most_train,
+      {.help = "at most so many training texts, drawn by the seed; 0: all", .min = 0});
+    v("most_test", most_test,
+      {.help = "at most so many test texts, drawn by the seed; 0: all", .min = 0});
+    v("seed", seed, {.help = "of the head, the order, held-out texts and dropout", .min = 0});
+  }
+
+  bool authors() const { return protocol == "authors"; }
+};
+
+/// Reads the keys and fills what the protocol decides. Throws Error naming a key that is unknown,
+/// out of range, or does not fit the protocol.
+FinetuneConfig read_finetune_config(const ConfigNode& node);
+
+}  // namespace penstock

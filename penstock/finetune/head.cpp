@@ -1,0 +1,33 @@
+#include "penstock/finetune/head.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/ops.h"
+
+namespace penstock {
+
+ClassifierHead::ClassifierHead(std::int64_t d_model, std::int64_t classes, double dropout,
+                               double init_std, std::uint64_t seed)
+    : dropout_(dropout) {
+  PENSTOCK_CHECK(classes >= 2, "a classifier needs two classes or more, not ", classes);
+  const at::Generator generator = at::detail::createCPUGenerator(seed);
+  const auto matrix = [&](std::int64_t rows) {
+    return torch::empty({rows, d_model}).normal_(0, init_std, generator);
+  };
+  // Named as in Hugging Face's classification heads: classifier.dense, classifier.out_proj.
+  dense_weight_ = register_parameter("dense_weight", matrix(d_model));
+  dense_bias_ = register_parameter("dense_bias", torch::zeros({d_model}));
+  out_weight_ = register_parameter("out_weight", matrix(classes));
+  out_bias_ = register_parameter("out_bias", torch::zeros({classes}));
+}
+
+at::Tensor ClassifierHead::forward(const at::Tensor& hidden,
+                                   std::optional<std::int64_t> dropout_seed) const {
+  at::Tensor x = ops::linear(hidden, dense_weight_, dense_bias_).tanh();  // [B, d]
+  if (dropout_seed && dropout_ > 0) x = ops::dropout(x, dropout_, *dropout_seed);
+  return ops::linear(x, out_weight_, out_bias_);  // [B, C]
+}
+
+}  // namespace penstock

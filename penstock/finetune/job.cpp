@@ -1,0 +1,93 @@
+#include "penstock/finetune/job.h"
+
+#include <algorithm>
+
+#include "penstock/base/error.h"
+#include "penstock/finetune/k_points.h"
+#include "penstock/models/model_directory.h"
+
+namespace penstock {
+namespace {
+
+nlohmann::ordered_json point_json(const ClassificationScore& result) {
+  return {{"k", nullptr},          {"accuracy", result.accuracy()}, {"correct", result.correct()},
+          {"texts", result.texts}, {"macro_f1", result.macro_f1()}, {"loss", result.loss()}};
+}
+
+}  // namespace
+
+FinetuneJob prepare_finetune_job(FinetuneRecord record) {
+  FinetuneJob job;
+  const FinetuneConfig& config = record.finetune;
+  const ModelConfig model = read_model_config(record.model);
+  k_points(model, config.test_k, 0);  // before hours of work
+  job.splits = load_finetune_splits(record.data, record.task, config);
+  job.encoder = config.authors() ? word_encoder({&job.splits.train, &job.splits.selection})
+                                 : tokenizer_encoder(load_tokenizer(record.model));
+  PENSTOCK_CHECK(config.authors() || job.encoder->vocab_size() <= model.vocab, record.model,
+                 ": its tokenizer has ", job.encoder->vocab_size(), " ids and the model ",
+                 model.vocab);
+  job.sequence_length = longest_text(config, model);
+  PENSTOCK_CHECK(!config.authors() || std::ssize(job.splits.test.texts) >= config.batch,
+                 record.data, ": its ", job.splits.test.size(), " texts fill no batch of ",
+                 config.batch, ", and protocol \"authors\" leaves such out; lower batch");
+  job.train = job.encoder->encode(job.splits.train, job.sequence_length);
+  job.selection = job.encoder->encode(job.splits.selection, job.sequence_length);
+  job.test = job.encoder->encode(job.splits.test, job.sequence_length);
+  job.start = pretrained_classifier(
+      record.model, config, job.splits.train.classes(),
+      config.authors() ? std::optional(job.encoder->vocab_size()) : std::nullopt);
+  record.task = job.splits.task;
+  record.model_hash = job.start.model_hash;
+  record.data_hash = job.splits.hash();
+  job.record = std::move(record);
+  return job;
+}
+
+ScoreOptions protocol_score_options(const FinetuneConfig& config) {
+  return {.carried_rows = config.authors() ? config.batch : 0, .memory_length = config.eval_memory};
+}
+
+std::int64_t longest_text(const FinetuneConfig& config, const ModelConfig& model) {
+  constexpr std::int64_t published = 512;  // Table A2
+  if (config.sequence_length > 0) return config.sequence_length;
+  // Transformer-XL was trained at distances up to its memory's end, whatever the segment.
+  const std::int64_t seen = model.context + (model.transformer_xl() ? model.xl.memory : 0);
+  return model.context > 0 ? std::min(published, seen) : published;
+}
+
+std::vector<std::string> protocol_notes(const FinetuneConfig& config, const ModelConfig& model) {
+  std::vector<std::string> out;
+  if (config.authors()) {
+    out.emplace_back(
+        "the test set is the selection set: its accuracy is of the best of many looks, not of "
+        "unseen texts");
+    out.emplace_back(
+        "no padding is ever read, where the authors mask it on the left: the same within a text, "
+        "but what memory holds are the last positions of earlier texts alone, and distances to "
+        "them do not count padding");
+  }
+  if (*config.train_hypernetwork && model.moe_layers() > 0 &&
+      resolve(model.router).scorer == "hypernetwork")
+    out.emplace_back(
+        "HyperRouter's network is trained too, as the authors' fine-tuning script does");
+  if (config.auxiliary_losses && model.moe_layers() > 0 &&
+      resolve(model.router).traits.forward_passes > 1)
+    out.emplace_back("one pass is made over a batch: the consistency loss of two is left out");
+  return out;
+}
+
+nlohmann::ordered_json test_by_k(Classifier& classifier, const EncodedSet& test,
+                                 const std::vector<std::int64_t>& k,
+                                 const std::function<ScoreOptions(std::int64_t k)>& options) {
+  auto out = nlohmann::ordered_json::array();
+  for (const std::int64_t value : k.empty() ? std::vector<std::int64_t>{0} : k) {
+    ScoreOptions at_k = options(value);
+    at_k.k = value;
+    out.push_back(point_json(score(classifier, test, at_k)));
+    if (value > 0) out.back()["k"] = value;
+  }
+  return out;
+}
+
+}  // namespace penstock

@@ -1,0 +1,64 @@
+// What a fine-tuning is of: its settings, its data as ids, its classifier. The same for a new run,
+// a resumed one and a test of a saved one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "penstock/finetune/pretrained.h"
+#include "penstock/finetune/score.h"
+#include "penstock/finetune/splits.h"
+#include "penstock/finetune/texts.h"
+
+namespace penstock {
+
+/// config.toml of a run.
+struct FinetuneRecord {
+  std::string model, data, task = "auto", model_hash, data_hash;
+  FinetuneConfig finetune;
+
+  template <class V>
+  void visit(V& v) {
+    v("model", model, {.help = "folder of the pretrained model"});
+    v("data", data, {.help = "data set"});
+    v("task", task, {.help = "its format"});
+    v("model_hash", model_hash, {.help = "of the pretrained tensors"});
+    v("data_hash", data_hash, {.help = "of all texts and labels"});
+    v("finetune", finetune);
+  }
+};
+
+struct FinetuneJob {
+  FinetuneRecord record;
+  FinetuneSplits splits;
+  std::shared_ptr<const TextEncoder> encoder;
+  EncodedSet train, selection, test;
+  PretrainedClassifier start;
+  std::int64_t sequence_length = 0;
+};
+
+/// Reads data and model and encodes the texts. Of `record`, model, data, task and finetune are
+/// given; the hashes are filled in.
+FinetuneJob prepare_finetune_job(FinetuneRecord record);
+
+/// How the protocol scores a set.
+ScoreOptions protocol_score_options(const FinetuneConfig& config);
+
+/// The longest text for that model: `sequence_length`, or 512 and as far as pretraining could read:
+/// the context, with Transformer-XL's memory.
+std::int64_t longest_text(const FinetuneConfig& config, const ModelConfig& model);
+
+/// In which points the protocol is not what its source does; sentences for people.
+std::vector<std::string> protocol_notes(const FinetuneConfig& config, const ModelConfig& model);
+
+/// The test at each k, {"k", "accuracy", "correct", "texts", "macro_f1", "loss"} in a list, k null
+/// where the model has none. `options` is asked for each, with 0 for that.
+nlohmann::ordered_json test_by_k(Classifier& classifier, const EncodedSet& test,
+                                 const std::vector<std::int64_t>& k,
+                                 const std::function<ScoreOptions(std::int64_t k)>& options);
+
+}  // namespace penstock

@@ -1,0 +1,128 @@
+#include "penstock/finetune/pretrained.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/checksum.h"
+#include "penstock/base/error.h"
+#include "penstock/base/random.h"
+#include "penstock/io/config_json.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/models/tensor_names.h"
+
+namespace penstock {
+namespace {
+
+// Streams of the seed.
+constexpr std::uint64_t kHeadStream = 1, kEmbeddingStream = 4;
+
+TensorMap read_body(const std::string& directory) {
+  const std::string path = directory + "/model.safetensors";
+  TensorMap out = load_tensors(path);
+  std::erase_if(out, [](const auto& item) { return item.first.starts_with("classifier."); });
+  for (const auto& [name, tensor] : out)
+    PENSTOCK_CHECK(tensor.isfinite().all().item<bool>(), path, ": tensor '", name,
+                   "' holds NaN or infinity; such a model computes nothing, take an earlier one");
+  return out;
+}
+
+std::string hash_of(const TensorMap& tensors) {
+  Xxh64 hash;
+  for (const auto& [name, tensor] : tensors) {
+    hash.update(std::as_bytes(std::span(name)));
+    const at::Tensor flat = tensor.contiguous();
+    hash.update({static_cast<const std::byte*>(flat.data_ptr()), flat.nbytes()});
+  }
+  return fmt::format("{:016x}", hash.value());
+}
+
+/// Puts fresh tensors where a vocabulary of another size needs them.
+void draw_vocabulary(const ModelConfig& config, std::uint64_t seed, TensorMap& tensors) {
+  const at::Generator generator = at::detail::createCPUGenerator(seed);
+  for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"})
+    if (tensors.count(name))
+      tensors[name] =
+          torch::empty({config.vocab, config.d_model}).normal_(0, config.init_std, generator);
+  if (tensors.count("lm_head.bias")) tensors["lm_head.bias"] = torch::zeros({config.vocab});
+  for (const char* name : {"model.cluster_weight", "model.cluster_bias"}) tensors.erase(name);
+}
+
+void check_fits(const ModelConfig& config, const FinetuneConfig& finetune) {
+  PENSTOCK_CHECK(
+      config.transformer_xl() || (finetune.train_memory == 0 && finetune.eval_memory == 0),
+      "protocol \"authors\" carries memory from batch to batch, and a decoder has none; "
+      "give --set train_memory=0 --set eval_memory=0 for the rest of that protocol");
+  PENSTOCK_CHECK(finetune.train_memory == 0 || !reads_across_texts(config),
+                 "train_memory: with carried memory each text is a pass of its own, and this "
+                 "model's router decides over a batch; give --set train_memory=0 --set "
+                 "eval_memory=0");
+}
+
+/// Lets the network that generates routers be trained, where the scorer has one.
+void train_network(ModelConfig& config) {
+  if (config.moe_layers() == 0) return;
+  const ResolvedRouter router = resolve(config.router);
+  const auto options = router.options.find(router.scorer);
+  if (options != router.options.end() && options->second.find("train_network"))
+    config.router.parts[router.scorer].set("train_network", ConfigNode(true));
+}
+
+}  // namespace
+
+PretrainedClassifier pretrained_classifier(const std::string& directory,
+                                           const FinetuneConfig& finetune, std::int64_t classes,
+                                           std::optional<std::int64_t> words) {
+  ModelConfig config = read_model_config(directory);
+  check_fits(config, finetune);
+  TensorMap tensors = read_body(directory);
+  PretrainedClassifier out{.model_hash = hash_of(tensors)};
+  out.k = training_k(config, finetune);
+  if (*finetune.train_hypernetwork) train_network(config);
+  const auto seed = static_cast<std::uint64_t>(finetune.seed);
+  if (words) {
+    config.vocab = *words;
+    config.xl.cutoffs.clear();
+    draw_vocabulary(config, random_bits(seed, kEmbeddingStream, 0), tensors);
+  }
+  auto body = make_model(config);
+  load_file_tensors(*body, tensors, directory + "/model.safetensors");
+  out.classifier = std::make_shared<Classifier>(
+      std::move(body),
+      std::make_shared<ClassifierHead>(config.d_model, classes, finetune.dropout, finetune.init_std,
+                                       random_bits(seed, kHeadStream, 0)));
+  return out;
+}
+
+std::string classifier_config_json(const ModelConfig& config,
+                                   const std::vector<std::string>& class_names) {
+  auto json = nlohmann::ordered_json::parse(config_json_text(config));
+  json["penstock"]["classifier"] = {{"class_names", class_names}};
+  return json.dump(2) + "\n";
+}
+
+SavedClassifier load_classifier(const std::string& directory) {
+  const ModelConfig config = read_model_config(directory);
+  const std::string path = directory + "/config.json";
+  const nlohmann::json json = read_json(path)["penstock"];
+  PENSTOCK_CHECK(json.contains("classifier") && json["classifier"].is_object() &&
+                     json["classifier"].contains("class_names") &&
+                     json["classifier"]["class_names"].is_array(),
+                 path, ": names no classes; give a folder that `penstock finetune` wrote");
+  SavedClassifier out;
+  for (const auto& name : json["classifier"]["class_names"]) {
+    PENSTOCK_CHECK(name.is_string(), path, ": a class's name is no string");
+    out.class_names.push_back(name.get<std::string>());
+  }
+  out.classifier = std::make_shared<Classifier>(
+      make_model(config),
+      std::make_shared<ClassifierHead>(config.d_model, std::ssize(out.class_names), 0.0, 0.0, 0));
+  const std::string weights = directory + "/model.safetensors";
+  out.classifier->load(load_tensors(weights), weights);
+  out.classifier->eval();
+  return out;
+}
+
+}  // namespace penstock

@@ -1,0 +1,42 @@
+// A classifier from a pretrained model's folder, and to and from the folder of one fine-tuned.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/finetune/classifier.h"
+#include "penstock/finetune/config.h"
+#include "penstock/finetune/k_points.h"
+
+namespace penstock {
+
+struct PretrainedClassifier {
+  std::shared_ptr<Classifier> classifier;
+  std::string model_hash;  ///< names the pretrained tensors: 16 hexadecimal digits
+  TrainingK k;
+};
+
+/// The pretrained body and a new head. `words`: the size of another
+/// vocabulary than the model's; its embedding (and language head) is then drawn anew, N(0,
+/// model.init_std²), and only the rest is the pretrained one's.
+/// Throws Error for a damaged folder, and for keys that do not fit the model (k, memory).
+PretrainedClassifier pretrained_classifier(const std::string& directory,
+                                           const FinetuneConfig& config, std::int64_t classes,
+                                           std::optional<std::int64_t> words);
+
+/// config.json of a fine-tuned model: a model's, with the classes under "penstock".
+std::string classifier_config_json(const ModelConfig& config,
+                                   const std::vector<std::string>& class_names);
+
+struct SavedClassifier {
+  std::shared_ptr<Classifier> classifier;  ///< in evaluation mode
+  std::vector<std::string> class_names;
+};
+
+/// Throws Error for a folder that `penstock finetune` did not write.
+SavedClassifier load_classifier(const std::string& directory);
+
+}  // namespace penstock

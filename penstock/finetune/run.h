@@ -1,0 +1,39 @@
+// One fine-tuning in a run directory, from a pretrained model to finetune.json; resumable.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/base/file_system.h"
+#include "penstock/finetune/job.h"
+#include "penstock/train/run.h"
+
+namespace penstock {
+
+inline constexpr const char* kFinetuneResult = "finetune.json";
+
+/// Fine-tunes `record.model` (a model folder) on `record.data`, or continues it, in that run
+/// directory: config.toml, metrics.jsonl, checkpoints/step-N/ (model.safetensors with the head as
+/// classifier.*), finetune.json. The best checkpoint is that of the highest accuracy on the
+/// selection set, the earliest of equals; the test set is read once, at the end, with it.
+/// SIGINT, SIGTERM and SIGHUP save a checkpoint and return `interrupted`. Throws Error for a
+/// directory that holds another run, for data or a model that changed since, on a full disk, and
+/// on a loss or gradient that is not finite (after saving the last good step).
+RunOutcome finetune_run(const FinetuneRecord& record, const std::string& run_directory,
+                        const TrainControl& control);
+
+struct FinetuneTestOptions {
+  std::string data;             ///< other data of the same classes; empty: the run's
+  std::vector<std::int64_t> k;  ///< none: as the run's test
+};
+
+/// Tests a run's best checkpoint again: what finetune.json says of the test, from the files.
+/// Throws Error where the data's classes are not the classifier's, or the run's data changed.
+nlohmann::ordered_json finetune_test(const std::string& run_directory,
+                                     const FinetuneTestOptions& options);
+
+}  // namespace penstock

@@ -1,0 +1,29 @@
+// The three sets of a fine-tuning: what is trained on, chosen by, and reported.
+#pragma once
+
+#include <string>
+
+#include "penstock/data/classification.h"
+#include "penstock/finetune/config.h"
+
+namespace penstock {
+
+struct FinetuneSplits {
+  std::string task;  ///< "sst2", ...
+  ClassificationSet train, selection, test;
+  /// "the data set's own", or how it was made, for reports.
+  std::string selection_source, test_source;
+
+  /// Names all texts and labels, in order: 16 hexadecimal digits.
+  std::string hash() const;
+};
+
+/// Reads a data set and divides it. Clean: test is the data set's, selection its own or a share of
+/// the training texts, and no text is in two of them by that division. Authors: selection and test
+/// are both the development set. `task`: a format's name, or "auto".
+/// Throws Error where classes differ between the sets, where a class of the test has no training
+/// text, and where a set would be empty.
+FinetuneSplits load_finetune_splits(const std::string& path, const std::string& task,
+                                    const FinetuneConfig& config);
+
+}  // namespace penstock

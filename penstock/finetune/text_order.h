@@ -1,0 +1,44 @@
+// Which texts make a step, and which of them can share a pass. Pure functions of seed and step.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "penstock/finetune/texts.h"
+
+namespace penstock {
+
+using TextIndices = std::vector<std::size_t>;
+
+/// The texts of an epoch as batches: shuffled, cut into pools of so many batches, each pool sorted
+/// by length and cut into batches, whose order is shuffled again. A pool of one batch leaves the
+/// shuffle as it is. Each text once; the last batch may be smaller.
+class TextOrder {
+ public:
+  /// REQUIRES: a text, batch ≥ 1, pool ≥ 1.  @param drop_last  leaves a smaller batch out
+  /// Throws Error where that leaves none.
+  TextOrder(const EncodedSet& set, std::int64_t batch, std::int64_t pool, std::uint64_t seed,
+            bool drop_last);
+  std::int64_t batches_per_epoch() const { return batches_; }
+  /// The texts of a step, counted from 0 over all epochs. Keeps the epoch last asked for.
+  const TextIndices& at(std::int64_t step);
+
+ private:
+  void plan(std::int64_t epoch);
+
+  std::vector<std::size_t> lengths_;
+  std::size_t batch_, pool_;
+  std::uint64_t seed_;
+  std::int64_t batches_ = 0, epoch_ = -1;
+  std::vector<TextIndices> plan_;
+};
+
+/// The texts in groups of equal length, shortest first, at most `most_texts` and about
+/// `most_tokens` tokens in each; the order within a length stays.
+std::vector<TextIndices> groups_of_equal_length(const EncodedSet& set,
+                                                std::span<const std::size_t> texts,
+                                                std::int64_t most_texts, std::int64_t most_tokens);
+
+}  // namespace penstock

@@ -1,0 +1,212 @@
+// Whole fine-tunings: a task that can be learnt, stops and resumes, refusals.
+#include "penstock/finetune/run.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "penstock/base/error.h"
+#include "penstock/train/checkpoints.h"
+#include "penstock/train/metrics_log.h"
+#include "tests/base/forwarding_file_system.h"
+#include "tests/base/temp_directory.h"
+#include "tests/finetune/small_task.h"
+
+namespace penstock {
+namespace {
+
+using testing::ForwardingFileSystem;
+
+class FinetuneRun : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  void set(const std::string& key, ConfigNode::Value value) {
+    settings_.set(key, ConfigNode(std::move(value)));
+  }
+  /// The letters' task for that model, of 30 texts a class or so.
+  void prepare(const std::string& architecture, const std::string& method, int train = 80,
+               int test = 32) {
+    model_ =
+        testing::write_model(folder_.path() / "model", testing::small_body(architecture, method));
+    data_ = testing::write_task(folder_.path() / "data", train, test);
+    set("batch", std::int64_t{8});
+    set("selection_share", 0.2);
+  }
+  FinetuneRecord record() const {
+    return {.model = model_, .data = data_, .finetune = read_finetune_config(settings_)};
+  }
+  RunOutcome run(const std::string& name, FileSystem* files = nullptr) const {
+    return finetune_run(record(), path(name), {.quiet = true, .files = files});
+  }
+  nlohmann::json result(const std::string& name) const {
+    return nlohmann::json::parse(real_file_system().read(path(name) + "/finetune.json"));
+  }
+  std::string error(const std::string& name) const {
+    try {
+      run(name);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+  CheckpointContents newest(const std::string& name) const {
+    CheckpointStore store(real_file_system(), path(name));
+    return store.load(store.latest().found->step);
+  }
+  void expect_equal_ends(const std::string& a, const std::string& b) const {
+    const CheckpointContents ours = newest(a), wanted = newest(b);
+    ASSERT_EQ(ours.optimizer.size(), wanted.optimizer.size());
+    for (const auto& [name, tensor] : wanted.model)
+      EXPECT_TRUE(torch::equal(ours.model.at(name), tensor)) << name;
+    for (const auto& [name, tensor] : wanted.optimizer)
+      EXPECT_TRUE(torch::equal(ours.optimizer.at(name), tensor)) << name;
+    for (const char* key : {"by_k", "best_step", "selection_accuracy"})
+      EXPECT_EQ(result(a)[key], result(b)[key]) << key;
+  }
+
+  testing::TempDirectory folder_;
+  ConfigNode settings_;
+  std::string model_, data_;
+};
+
+/// Sends SIGTERM to this process when the run writes its `step`-th line of the log.
+ForwardingFileSystem stop_at(int step) {
+  return ForwardingFileSystem([=, lines = 0](const FileSystem::Path& path, Bytes bytes) mutable {
+    if (path.filename() == "metrics.jsonl" && ++lines == step) ::kill(::getpid(), SIGTERM);
+    return bytes.size();
+  });
+}
+
+TEST_F(FinetuneRun, LearnsWhichOfTwoLettersOccurs) {
+  prepare("decoder", "topk", 600, 200);
+  set("lr", 3e-3);
+  set("epochs", 6.0);
+  set("clip", 1.0);
+  ASSERT_EQ(run("run"), RunOutcome::finished);
+  const auto found = result("run");
+  EXPECT_GT(found["accuracy"].get<double>(), 0.95) << found.dump(1);
+  EXPECT_LT(found["majority_accuracy"].get<double>(), 0.65);
+  ASSERT_EQ(found["by_k"].size(), 3u);  // 1, 2, 4
+  EXPECT_EQ(found["by_k"][2]["k"], 4);
+  EXPECT_EQ(found["train_k"], 4);
+  EXPECT_EQ(found["accuracy"], found["by_k"][2]["accuracy"]);
+  // The test reads the saved files and finds the same; also on other data of the same classes.
+  EXPECT_EQ(nlohmann::json(finetune_test(path("run"), {}))["by_k"], found["by_k"]);
+  testing::write_letters(folder_.path() / "other.tsv", 300, 77);
+  const auto other = finetune_test(path("run"), {.data = path("other.tsv"), .k = {4}});
+  ASSERT_EQ(other["by_k"].size(), 1u);
+  EXPECT_GT(other["by_k"][0]["accuracy"].get<double>(), 0.9);
+}
+
+TEST_F(FinetuneRun, ResumesBitwise) {
+  prepare("transformer-xl", "hyperrouter");
+  set("steps", std::int64_t{12});
+  set("eval_every", std::int64_t{5});
+  set("most_test", std::int64_t{16});
+  auto early = stop_at(3), late = stop_at(4);
+  EXPECT_EQ(run("stopped", &early), RunOutcome::interrupted);
+  EXPECT_EQ(run("stopped", &late), RunOutcome::interrupted);  // 3 + 4 steps
+  EXPECT_EQ(run("stopped"), RunOutcome::finished);
+  ASSERT_EQ(run("undisturbed"), RunOutcome::finished);
+  expect_equal_ends("stopped", "undisturbed");
+  const auto log = read_metrics(real_file_system(), path("stopped") + "/metrics.jsonl");
+  ASSERT_EQ(log.size(), 12u);
+  for (std::size_t i = 0; i < log.size(); ++i) EXPECT_EQ(log[i].at("step"), i + 1);
+  EXPECT_TRUE(log[4].contains("selection") && log[11].contains("selection"));
+  EXPECT_EQ(run("stopped"), RunOutcome::finished);  // again: nothing to do
+}
+
+TEST_F(FinetuneRun, TheAuthorsProtocolResumesBitwiseWithItsMemory) {
+  prepare("transformer-xl", "hyperrouter");
+  set("protocol", std::string("authors"));
+  set("steps", std::int64_t{6});
+  set("eval_every", std::int64_t{3});
+  set("train_memory", std::int64_t{6});
+  auto files = stop_at(2);
+  EXPECT_EQ(run("stopped", &files), RunOutcome::interrupted);
+  EXPECT_EQ(newest("stopped").optimizer.at("memory.7.1").sizes(), (at::IntArrayRef{1, 6, 32}));
+  EXPECT_EQ(run("stopped"), RunOutcome::finished);
+  ASSERT_EQ(run("undisturbed"), RunOutcome::finished);
+  expect_equal_ends("stopped", "undisturbed");
+  const auto found = result("stopped");
+  EXPECT_EQ(found["train_texts"], 80);
+  EXPECT_GE(found["notes"].size(), 3u);
+  EXPECT_EQ(nlohmann::json(finetune_test(path("stopped"), {}))["by_k"], found["by_k"]);
+  // The body is the pretrained one's but for the vocabulary, and the network is trained too.
+  const auto start = load_tensors(path("model") + "/model.safetensors");
+  const auto end = newest("stopped").model;
+  EXPECT_NE(end.at("model.embed_tokens.weight").size(0), 256);
+  for (const auto& [name, tensor] : start) EXPECT_TRUE(end.contains(name)) << name;
+  EXPECT_FALSE(torch::equal(end.at("model.layers.0.mlp.router.scorer.network.w1"),
+                            start.at("model.layers.0.mlp.router.scorer.network.w1")));
+}
+
+TEST_F(FinetuneRun, TheHypernetworkStaysFrozenAndTheBodyMoves) {
+  prepare("transformer-xl", "hyperrouter");
+  set("steps", std::int64_t{2});
+  ASSERT_EQ(run("run"), RunOutcome::finished);
+  const auto start = load_tensors(path("model") + "/model.safetensors");
+  for (const auto& [name, tensor] : newest("run").model) {
+    if (name.starts_with("classifier.")) continue;
+    const bool same = torch::equal(tensor, start.at(name));
+    EXPECT_EQ(same, name.find("network") != std::string::npos || name == "lm_head.bias") << name;
+  }
+}
+
+TEST_F(FinetuneRun, EveryKindOfModelIsTaken) {
+  for (const char* architecture : {"decoder", "transformer-xl"})
+    for (const char* method : {"dense", "remoe", "switch", "lory", "thor"}) {
+      ModelConfig config = testing::small_body(architecture, method);
+      if (std::string(method) == "lory")
+        config.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));
+      const std::string name = std::string(architecture) + method;
+      model_ = testing::write_model(folder_.path() / ("m" + name), config);
+      data_ = testing::write_task(folder_.path() / "data", 40, 8);
+      set("steps", std::int64_t{2});
+      set("batch", std::int64_t{4});
+      set("selection_share", 0.2);
+      ASSERT_EQ(run(name), RunOutcome::finished);
+      const auto found = result(name);
+      EXPECT_EQ(found["by_k"].size(), std::string(method) == "switch" ? 3u : 1u) << name;
+      EXPECT_TRUE(found.contains("accuracy")) << name;
+    }
+}
+
+TEST_F(FinetuneRun, ALossThatIsNotFiniteSavesTheLastGoodStep) {
+  prepare("decoder", "dense");
+  set("lr", 1e30);
+  set("steps", std::int64_t{10});
+  set("eval_every", std::int64_t{0});
+  const std::string said = error("run");
+  EXPECT_TRUE(said.find("not finite") != said.npos || said.find("the loss is") != said.npos)
+      << said;
+  EXPECT_NE(said.find("is saved; lower lr"), std::string::npos) << said;
+  EXPECT_TRUE(CheckpointStore(real_file_system(), path("run")).latest().found);
+}
+
+TEST_F(FinetuneRun, WhatDoesNotFitIsRefusedWithTheReason) {
+  prepare("decoder", "dense");
+  set("steps", std::int64_t{2});
+  ASSERT_EQ(run("run"), RunOutcome::finished);
+  set("lr", 5e-4);
+  EXPECT_NE(error("run").find("lr: 0.0001 -> 0.0005"), std::string::npos) << error("run");
+  set("train_k", std::int64_t{2});
+  EXPECT_NE(error("other").find("dense"), std::string::npos) << error("other");
+  settings_ = {};
+  set("protocol", std::string("authors"));
+  EXPECT_NE(error("other").find("a decoder has none"), std::string::npos) << error("other");
+  settings_ = {};
+  testing::write_letters(folder_.path() / "data" / "dev.tsv", 9, 5);
+  EXPECT_THROW(finetune_test(path("run"), {}), Error);  // its test is another now
+  std::ofstream(folder_.path() / "five.txt") << "4 good\n0 bad\n1 so so\n2 well\n3 fine\n";
+  try {
+    finetune_test(path("run"), {.data = path("five.txt")});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("classes"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace penstock
