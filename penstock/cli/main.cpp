@@ -15,6 +15,7 @@
 #include "penstock/cli/bench.h"
 #include "penstock/cli/data.h"
 #include "penstock/cli/eval.h"
+#include "penstock/cli/finetune.h"
 #include "penstock/cli/info.h"
 #include "penstock/cli/report.h"
 #include "penstock/cli/routers.h"
@@ -26,8 +27,9 @@ namespace {
 
 int run(int argc, char** argv) {
   penstock::ops::keep_freed_memory();
-  CLI::App app("Train, evaluate and compare Mixture-of-Experts language models with any router.",
-               "penstock");
+  CLI::App app(
+      "Train, evaluate, fine-tune and compare Mixture-of-Experts language models with any router.",
+      "penstock");
   app.require_subcommand(1);
   app.set_version_flag("--version", PENSTOCK_VERSION);
   app.footer(
@@ -35,6 +37,7 @@ int run(int argc, char** argv) {
       "  penstock data prepare --system --out corpus\n"
       "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe\n"
       "  penstock eval runs/remoe --data corpus\n"
+      "  penstock finetune runs/remoe --data sst2 --out runs/sst2\n"
       "  penstock study recipes/demo/study.toml --set data.corpus=corpus\n"
       "Every subcommand has --help with examples.");
   int exit_code = 0;
@@ -42,6 +45,7 @@ int run(int argc, char** argv) {
   penstock::add_train_command(app, exit_code);
   penstock::add_eval_command(app);
   penstock::add_analyse_command(app);
+  penstock::add_finetune_command(app, exit_code);
   penstock::add_study_command(app, exit_code);
   penstock::add_report_command(app);
   penstock::add_info_command(app);

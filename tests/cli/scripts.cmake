@@ -5,10 +5,13 @@ add_test(NAME kill_resume
 add_test(NAME commands
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/commands_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
+add_test(NAME finetune_command
+         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/finetune_test.py
+                 $<TARGET_FILE:penstock_program>)
 add_test(NAME damage
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/damage_test.py
                  $<TARGET_FILE:penstock_program>)
 add_test(NAME fetch
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/fetch_test.py
                  $<TARGET_FILE:penstock_program>)
-set_tests_properties(kill_resume commands damage fetch PROPERTIES TIMEOUT 900)
+set_tests_properties(kill_resume commands finetune_command damage fetch PROPERTIES TIMEOUT 900)

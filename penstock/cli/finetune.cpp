@@ -1,0 +1,160 @@
+#include "penstock/cli/finetune.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/base/file_system.h"
+#include "penstock/base/progress.h"
+#include "penstock/cli/end_on_signal.h"
+#include "penstock/cli/model_argument.h"
+#include "penstock/cli/shell_quoted.h"
+#include "penstock/cli/whole_number.h"
+#include "penstock/finetune/run.h"
+#include "penstock/io/toml.h"
+#include "penstock/ops/dispatch.h"
+
+namespace penstock {
+namespace {
+
+struct FinetuneOptions {
+  std::string model, data, task = "auto", out, test_only;
+  std::vector<std::string> overrides;
+  std::vector<std::int64_t> k;
+  std::int64_t threads = 0;
+  bool resume = false, quiet = false, keys = false, json = false;
+};
+
+void print_finetune_keys() {
+  for (const auto& field : describe_config<FinetuneConfig>())
+    fmt::print("{:<20} {:<7} {:<8} {}{}\n", field.path, field.type,
+               field.default_value.empty() ? "-" : field.default_value, field.help,
+               field.range.empty() ? "" : " (" + field.range + ")");
+}
+
+/// The accuracies by k with the majority class's below.
+void print_test(const nlohmann::ordered_json& result) {
+  fmt::print("{} on {}: {} test texts, {} classes, best step {}\n",
+             result["task"].get<std::string>(), result["model"].get<std::string>(),
+             grouped(result["test_texts"].get<std::int64_t>()), result["classes"].get<int>(),
+             result["best_step"].get<std::int64_t>());
+  fmt::print("{:<10} {:>9} {:>9} {:>9}\n", "k", "accuracy", "macro-F1", "loss");
+  for (const auto& point : result["by_k"])
+    fmt::print("{:<10} {:>7.2f} % {:>9.4f} {:>9.4f}\n",
+               point["k"].is_null() ? "-" : point["k"].dump(),
+               100 * point["accuracy"].get<double>(), point["macro_f1"].get<double>(),
+               point["loss"].get<double>());
+  fmt::print("{:<10} {:>7.2f} %\n", "majority", 100 * result["majority_accuracy"].get<double>());
+}
+
+void print_result(const nlohmann::ordered_json& result, bool json) {
+  if (json)
+    fmt::print("{}\n", result.dump(2));
+  else
+    print_test(result);
+}
+
+void run_test_only(const FinetuneOptions& options) {
+  const EndOnSignal guard("interrupted; nothing was written");
+  print_result(finetune_test(options.test_only, {.data = options.data, .k = options.k}),
+               options.json);
+}
+
+FinetuneRecord record_of(const FinetuneOptions& options) {
+  ConfigNode settings;
+  apply_overrides(settings, options.overrides);
+  if (!options.k.empty()) {
+    ConfigNode::Array values;
+    for (const std::int64_t k : options.k) values.emplace_back(k, "--k");
+    settings.set("test_k", ConfigNode(std::move(values), "--k"));
+  }
+  return {.model = model_argument(options.model).directory,
+          .data = options.data,
+          .task = options.task,
+          .finetune = read_finetune_config(settings)};
+}
+
+void run_finetune(const FinetuneOptions& options, int& exit_code) {
+  const RunOutcome outcome = finetune_run(record_of(options), options.out,
+                                          {.resume = options.resume, .quiet = options.quiet});
+  if (outcome == RunOutcome::finished) {
+    print_result(
+        nlohmann::ordered_json::parse(real_file_system().read(options.out + "/" + kFinetuneResult)),
+        options.json);
+    return;
+  }
+  std::string command = "penstock finetune " + shell_quoted(options.model) + " --data " +
+                        shell_quoted(options.data) + " --task " + options.task;
+  for (const auto& set : options.overrides) command += " --set " + shell_quoted(set);
+  for (std::size_t i = 0; i < options.k.size(); ++i)
+    command += (i == 0 ? " --k " : ",") + std::to_string(options.k[i]);
+  // Not fmt::print, which throws where stderr cannot be written: the state is saved.
+  std::fprintf(stderr, "interrupted. Continue with: %s --out %s --resume\n", command.c_str(),
+               shell_quoted(options.out).c_str());
+  exit_code = 130;
+}
+
+}  // namespace
+
+void add_finetune_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<FinetuneOptions>();
+  CLI::App* command = app.add_subcommand(
+      "finetune", "Train a pretrained model to classify texts, and test it at each k");
+  auto* model = command->add_option("MODEL", options->model,
+                                    "model directory, or run directory (its best checkpoint)");
+  auto* data =
+      command->add_option("--data", options->data, "data set: its folder, archive or file");
+  command
+      ->add_option("--task", options->task,
+                   "what the data are: sst2, sst5, imdb, banking77 or auto")
+      ->check(CLI::IsMember({"auto", "sst2", "sst5", "imdb", "banking77"}))
+      ->capture_default_str();
+  auto* out = command->add_option("--out", options->out, "run directory");
+  command->add_option("--set", options->overrides, "override a key: --set epochs=1")
+      ->expected(1)
+      ->take_all();
+  command
+      ->add_option("--k", options->k,
+                   "experts per token in the test, as 1,2,4; default: powers of two and all")
+      ->delimiter(',')
+      ->check(whole_number(1));
+  auto* test_only = command->add_option(
+      "--test-only", options->test_only,
+      "test the best checkpoint of this run directory again, and train nothing");
+  command->add_option("--threads", options->threads, "0: the physical cores")
+      ->check(whole_number(0, kMostThreads));
+  command->add_flag("--resume", options->resume, "continue the run in the directory, or start it");
+  command->add_flag("--quiet", options->quiet, "no progress");
+  command->add_flag("--json", options->json, "the result as one JSON object");
+  command->add_flag("--keys", options->keys, "list every key of --set with its default");
+  command->footer(
+      "Examples:\n"
+      "  penstock finetune runs/hyperrouter --data sst2 --out runs/sst2\n"
+      "  penstock finetune runs/remoe --data banking77 --set epochs=20 --set lr=3e-4 --out "
+      "runs/b77\n"
+      "  penstock finetune runs/hyperrouter --data sst2 --set protocol=authors --out runs/authors\n"
+      "  penstock finetune --test-only runs/sst2 --k 1,2,4,8,16 --json\n"
+      "The best checkpoint is chosen on texts set apart from training; the test is read once, at "
+      "the end.\nA run directory holds config.toml, metrics.jsonl, checkpoints/step-N/ and "
+      "finetune.json. Ctrl-C\nsaves a checkpoint; --resume continues bitwise. docs/finetune.md has "
+      "the protocols.");
+  command->callback([=, &exit_code] {
+    if (options->keys) return print_finetune_keys();
+    ops::set_threads(static_cast<int>(options->threads));
+    if (test_only->count() > 0) {
+      for (const auto* other : {model, out})
+        if (other->count() > 0) throw CLI::ExcludesError("--test-only", other->get_name());
+      return run_test_only(*options);
+    }
+    for (const auto* needed : {model, data, out})
+      if (needed->count() == 0) throw CLI::RequiredError(needed->get_name());
+    run_finetune(*options, exit_code);
+  });
+}
+
+}  // namespace penstock
