@@ -127,18 +127,14 @@ def check_outputs(shell, source):
     shell.expect("routers", {"dense", "topk", "remoe", "hash"} <= set(routers["methods"]))
     shell.expect("routers", "[model.router.topk.schedule]" in shell.ok("routers", "hyperrouter"))
     check_bench(shell)
-<<<<<<< HEAD
     check_analyse(shell)
-    for command in ("data prepare", "train", "eval", "analyse", "info", "study", "report", "routers", "bench machine",
-=======
     ngram = json.loads(shell.ok("eval", "--ngram", "3", "--data", "corpus", "--json"))
     shell.expect("eval --ngram", 0 < ngram["bits_per_byte"] < 8 and ngram["ngram"] == 3, ngram)
     shell.expect("eval --ngram", "3-gram" in shell.ok("eval", "--ngram", "3", "--data", "corpus"))
     shell.mistake(2, ["--ngram"], "eval", "--ngram", "7", "--data", "corpus")
     shell.mistake(2, ["MODEL"], "eval", "--data", "corpus")
     shell.mistake(2, ["MODEL"], "eval", "run", "--ngram", "3", "--data", "corpus")
-    for command in ("data prepare", "train", "eval", "info", "study", "report", "routers", "bench machine",
->>>>>>> ee9cfa7 (train, study, cli: eval_k of a recipe, a base of a scale, eval --ngram)
+    for command in ("data prepare", "train", "eval", "analyse", "finetune", "info", "study", "report", "routers", "bench machine",
                     "bench step", "bench layer"):
         shell.expect("help", "penstock " + command in shell.ok(*command.split(), "--help"), command)
 
