@@ -15,6 +15,7 @@
 #include "penstock/cli/whole_number.h"
 #include "penstock/eval/by_k.h"
 #include "penstock/eval/ngram.h"
+#include "penstock/models/fold_routers.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/study/by_k_charts.h"
@@ -25,7 +26,7 @@ namespace {
 struct EvalOptions {
   std::string model, data, split = "validation", k, plot;
   std::int64_t max_tokens = 0, length = 0, threads = 0, streams = -1, memory = -1, ngram = 0;
-  bool json = false, isolate = false;
+  bool json = false, isolate = false, fold = false;
 };
 
 void print_totals(const std::string& name, const LossTotals& totals) {
@@ -122,7 +123,8 @@ void run_eval(const EvalOptions& options) {
   if (!options.k.empty()) values = parse_k_values(options.k);
   const auto [directory, step] = model_argument(options.model);
   if (!values.empty()) check_k_values(read_model_config(directory), values);
-  const auto model = load_model(directory);
+  auto model = load_model(directory);
+  if (options.fold) model = fold_routers(*model);
   const ModelConfig& config = model->config();
   const Corpus corpus = Corpus::open(options.data);
   corpus.file().verify();  // a flipped token would be scored silently
@@ -150,6 +152,7 @@ void run_eval(const EvalOptions& options) {
     auto out = to_json(measured.own);
     for (const KFigures& point : measured.by_k) out["by_k"].push_back(to_json(point));
     out["model"] = directory;
+    out["folded"] = options.fold;
     out["step"] = step ? nlohmann::ordered_json(*step) : nlohmann::ordered_json();
     out["split"] = options.split;
     out["sequence_length"] = length;
@@ -159,7 +162,8 @@ void run_eval(const EvalOptions& options) {
     fmt::print("{}\n", out.dump(2));
     return;
   }
-  fmt::print("{}{}, {}\n", directory, step ? fmt::format(" (step {})", *step) : "", what);
+  fmt::print("{}{}{}, {}\n", directory, step ? fmt::format(" (step {})", *step) : "",
+             options.fold ? ", routers folded" : "", what);
   print_by_domain(measured.own);
   if (!measured.by_k.empty()) print_by_k(measured.by_k, config.active_experts());
   if (!options.plot.empty()) fmt::print("plot: {}\n", options.plot);
@@ -207,6 +211,8 @@ void add_eval_command(CLI::App& app) {
                       "applied): --k 1,2,4,8,16; quality, FLOPs, speed and memory of each");
   command->add_option("--plot", options->plot,
                       "with --k: a page that draws quality against k and FLOPs (.html)");
+  command->add_flag("--fold", options->fold,
+                    "measure the model with each router folded into one matrix and bias");
   command->add_flag("--isolate-documents", options->isolate,
                     "attention does not cross document borders");
   command->add_flag("--json", options->json, "one JSON object");
@@ -216,10 +222,10 @@ void add_eval_command(CLI::App& app) {
       "  penstock eval runs/remoe/checkpoints/step-200 --data corpus --split test --json\n"
       "  penstock eval runs/hyperrouter --data enwik8 --sequence-length 128 --memory 896 \\\n"
       "      --k 1,2,4,8,16 --plot by-k.html\n"
+      "  penstock eval runs/hyperrouter --data enwik8 --fold\n"
       "  penstock eval --ngram 5 --data enwik8 --split test\n"
-      "--k overrides the k and the schedule that the model was trained with; without it the final "
-      "k "
-      "holds.\n"
+      "--k overrides the k and the schedule that the model was trained with; without it the final\n"
+      "k holds. "
       "It is for models whose tokens ask for the experts of their k highest logits.");
   command->callback([options] {
     if (options->ngram > 0) return run_ngram(*options);

@@ -128,6 +128,8 @@ def check_outputs(shell, source):
     shell.expect("routers", "[model.router.topk.schedule]" in shell.ok("routers", "hyperrouter"))
     check_bench(shell)
     check_analyse(shell)
+    folded = json.loads(shell.ok("eval", "run", "--data", "corpus", "--json", "--fold"))
+    shell.expect("eval --fold", folded["folded"] and folded["loss"] == scores["loss"], folded["loss"])
     ngram = json.loads(shell.ok("eval", "--ngram", "3", "--data", "corpus", "--json"))
     shell.expect("eval --ngram", 0 < ngram["bits_per_byte"] < 8 and ngram["ngram"] == 3, ngram)
     shell.expect("eval --ngram", "3-gram" in shell.ok("eval", "--ngram", "3", "--data", "corpus"))

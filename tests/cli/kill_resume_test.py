@@ -19,20 +19,32 @@ import tempfile
 import time
 
 STEPS = 40
+MODELS = {
+    "decoder, remoe": """
+kv_heads = 2
+[model.router]
+method = "remoe"
+""",
+    # Streams with memory, draws of dropout, a course of k: all must continue.
+    "transformer-xl, hyperrouter": """
+architecture = "transformer-xl"
+[model.transformer_xl]
+dropout = 0.1
+[model.router]
+method = "hyperrouter"
+k = 4
+""",
+}
 SETTINGS = """
 [model]
 vocab = 0
 d_model = 32
 layers = 2
 heads = 2
-kv_heads = 2
 d_ffn = 64
-
+{model}
 [model.moe]
 experts = 4
-
-[model.router]
-method = "remoe"
 
 [data]
 corpus = "{corpus}"
@@ -73,7 +85,7 @@ def write_text(path):
 
 
 class Trial:
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, model):
         self.program, self.folder = program, folder
         self.recipe = os.path.join(folder, "recipe.toml")
         self.runs = 0
@@ -83,7 +95,7 @@ class Trial:
             [program, "data", "prepare", text, "--split", "contiguous:0.8,0.1,0.1", "--out", corpus],
             check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         with open(self.recipe, "w") as out:
-            out.write(SETTINGS.format(corpus=corpus, steps=STEPS))
+            out.write(SETTINGS.format(model=model, corpus=corpus, steps=STEPS))
 
     def new_run(self):
         self.runs += 1
@@ -217,14 +229,10 @@ def test_signal(trial, reference, number):
     print("%s after step %d: saved, resumed, same end" % (signal.Signals(number).name, done))
 
 
-def main():
-    program = os.path.abspath(sys.argv[1])
-    kills = int(sys.argv[2]) if len(sys.argv) > 2 else 30
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1 << 30)
-    print("seed", seed)
+def test_model(program, model, kills, rng):
     folder = tempfile.mkdtemp(prefix="penstock-kill-")
     try:
-        trial = Trial(program, folder)
+        trial = Trial(program, folder, model)
         reference = trial.new_run()
         usual_seconds = trial.finish(reference)
         again = trial.new_run()
@@ -233,9 +241,19 @@ def main():
         print("an uninterrupted run takes %.1f s and is the same twice" % usual_seconds)
         for number in (signal.SIGINT, signal.SIGTERM):
             test_signal(trial, reference, number)
-        test_kills(trial, reference, kills, usual_seconds, random.Random(seed))
+        test_kills(trial, reference, kills, usual_seconds, rng)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def main():
+    program = os.path.abspath(sys.argv[1])
+    kills = int(sys.argv[2]) if len(sys.argv) > 2 else 30
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1 << 30)
+    print("seed", seed)
+    for name, model in MODELS.items():
+        print(name)
+        test_model(program, model, kills // len(MODELS), random.Random(seed))
 
 
 if __name__ == "__main__":
