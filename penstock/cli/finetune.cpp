@@ -1,6 +1,7 @@
 #include "penstock/cli/finetune.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -66,13 +67,11 @@ void run_test_only(const FinetuneOptions& options) {
 }
 
 FinetuneRecord record_of(const FinetuneOptions& options) {
+  std::vector<std::string> overrides = options.overrides;
+  if (!options.k.empty())
+    overrides.push_back(fmt::format("test_k=[{}]", fmt::join(options.k, ",")));
   ConfigNode settings;
-  apply_overrides(settings, options.overrides);
-  if (!options.k.empty()) {
-    ConfigNode::Array values;
-    for (const std::int64_t k : options.k) values.emplace_back(k, "--k");
-    settings.set("test_k", ConfigNode(std::move(values), "--k"));
-  }
+  apply_overrides(settings, overrides);
   return {.model = model_argument(options.model).directory,
           .data = options.data,
           .task = options.task,
@@ -91,8 +90,7 @@ void run_finetune(const FinetuneOptions& options, int& exit_code) {
   std::string command = "penstock finetune " + shell_quoted(options.model) + " --data " +
                         shell_quoted(options.data) + " --task " + options.task;
   for (const auto& set : options.overrides) command += " --set " + shell_quoted(set);
-  for (std::size_t i = 0; i < options.k.size(); ++i)
-    command += (i == 0 ? " --k " : ",") + std::to_string(options.k[i]);
+  if (!options.k.empty()) command += fmt::format(" --k {}", fmt::join(options.k, ","));
   // Not fmt::print, which throws where stderr cannot be written: the state is saved.
   std::fprintf(stderr, "interrupted. Continue with: %s --out %s --resume\n", command.c_str(),
                shell_quoted(options.out).c_str());

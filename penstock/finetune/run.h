@@ -27,7 +27,8 @@ RunOutcome finetune_run(const FinetuneRecord& record, const std::string& run_dir
                         const TrainControl& control);
 
 struct FinetuneTestOptions {
-  std::string data;             ///< other data of the same classes; empty: the run's
+  std::string data;             ///< other data of the same classes (their test set, or all where
+                                ///< they have none); empty: the run's
   std::vector<std::int64_t> k;  ///< none: as the run's test
 };
 

@@ -119,18 +119,23 @@ nlohmann::ordered_json finetune_test(const std::string& run_directory,
   const SavedClassifier saved = load_classifier(directory);
   const bool other = !options.data.empty();
   const std::string& data = other ? options.data : record.data;
-  const FinetuneSplits splits = load_finetune_splits(data, other ? "auto" : record.task, config);
-  PENSTOCK_CHECK(other || splits.hash() == record.data_hash, data, ": has changed since ",
-                 run_directory, " was fine-tuned on it; put it back, or name it with --data");
+  FinetuneSplits splits;
+  if (other) {
+    splits.test = splits.train = read_test_set(data);  // guessing knows its own majority
+  } else {
+    splits = load_finetune_splits(data, record.task, config);
+    PENSTOCK_CHECK(splits.hash() == record.data_hash, data, ": has changed since ", run_directory,
+                   " was fine-tuned on it; put it back, or name it with --data");
+  }
   PENSTOCK_CHECK(splits.test.class_names == saved.class_names, data, ": has ",
-                 splits.test.classes(), " classes (", splits.task, ") and the classifier in ",
-                 directory, " ", saved.class_names.size(),
+                 splits.test.classes(), " classes and the classifier in ", directory, " has ",
+                 saved.class_names.size(),
                  ", or they are named otherwise; give data of the same classes");
   const ModelConfig& model = saved.classifier->body().config();
   const EncodedSet test =
       load_text_encoder(directory)->encode(splits.test, longest_text(config, model));
   nlohmann::ordered_json out;
-  out["task"] = splits.task;
+  out["task"] = record.task;
   out["model"] = directory;
   out["data"] = data;
   out["protocol"] = config.protocol;

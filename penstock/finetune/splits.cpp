@@ -112,6 +112,11 @@ std::string FinetuneSplits::hash() const {
   return fmt::format("{:016x}", hash.value());
 }
 
+ClassificationSet read_test_set(const std::string& path) {
+  ClassificationData data = load_classification(path);
+  return data.test ? std::move(*data.test) : std::move(data.train);
+}
+
 FinetuneSplits load_finetune_splits(const std::string& path, const std::string& task,
                                     const FinetuneConfig& config) {
   ClassificationData data = read_task(path, task);

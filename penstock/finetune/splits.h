@@ -26,4 +26,7 @@ struct FinetuneSplits {
 FinetuneSplits load_finetune_splits(const std::string& path, const std::string& task,
                                     const FinetuneConfig& config);
 
+/// The test set of a data set, or all texts where it has no sets apart.
+ClassificationSet read_test_set(const std::string& path);
+
 }  // namespace penstock
