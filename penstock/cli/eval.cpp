@@ -133,6 +133,9 @@ void run_eval(const EvalOptions& options) {
   const std::int64_t length = options.length > 0 ? options.length : config.context;
   const bool carries = config.transformer_xl();
   const std::int64_t streams = options.streams >= 0 ? options.streams : carries ? 10 : 0;
+  PENSTOCK_CHECK(options.memory < 0 || (carries && streams > 0), "--memory ", options.memory,
+                 " has no effect here: memory is carried ",
+                 carries ? "along streams, and --streams is 0" : "by transformer-xl alone");
   const Measured measured = measure(*model, corpus,
                                     {.split = parse_split(options.split),
                                      .sequence_length = length,
@@ -157,7 +160,8 @@ void run_eval(const EvalOptions& options) {
     out["split"] = options.split;
     out["sequence_length"] = length;
     if (streams > 0) out["streams"] = streams;
-    if (carries) out["memory_length"] = options.memory >= 0 ? options.memory : config.xl.memory;
+    if (carries && streams > 0)
+      out["memory_length"] = options.memory >= 0 ? options.memory : config.xl.memory;
     out["causal"] = config.causal();
     fmt::print("{}\n", out.dump(2));
     return;
@@ -178,11 +182,13 @@ void add_eval_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "Loss, perplexity and bits per byte on a corpus");
   CLI::Option* model = command->add_option(
       "MODEL", options->model, "model directory, or run directory (its best checkpoint)");
-  command
-      ->add_option("--ngram", options->ngram,
-                   "in place of MODEL: an n-gram model of this order, counted on the train split")
-      ->check(whole_number(1, kMostNgramOrder))
-      ->excludes(model);
+  CLI::Option* ngram =
+      command
+          ->add_option(
+              "--ngram", options->ngram,
+              "in place of MODEL: an n-gram model of this order, counted on the train split")
+          ->check(whole_number(1, kMostNgramOrder))
+          ->excludes(model);
   command->add_option("--data", options->data, "corpus directory")->required();
   command->add_option("--split", options->split, "train, validation or test")
       ->capture_default_str();
@@ -216,6 +222,9 @@ void add_eval_command(CLI::App& app) {
   command->add_flag("--isolate-documents", options->isolate,
                     "attention does not cross document borders");
   command->add_flag("--json", options->json, "one JSON object");
+  for (const char* of_models : {"--max-tokens", "--sequence-length", "--streams", "--memory", "--k",
+                                "--plot", "--fold", "--isolate-documents", "--threads"})
+    ngram->excludes(command->get_option(of_models));
   command->footer(
       "Examples:\n"
       "  penstock eval runs/remoe --data corpus\n"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -112,11 +113,21 @@ void print_figures(const Recipe& recipe) {
       size(memory.optimizer_bytes), size(memory.activation_bytes), recipe.train.micro_batch);
 }
 
+/// Of a recipe that takes its corpus's: that of bytes.
+constexpr std::int64_t kAssumedVocabulary = 256;
+
 Recipe countable_recipe(const ConfigNode& node) {
   Recipe recipe = read_recipe(node);
-  // A recipe that takes its corpus's vocabulary: count with bytes.
-  if (recipe.model.vocab == 0) recipe.model.vocab = 256;
+  if (recipe.model.vocab == 0) recipe.model.vocab = kAssumedVocabulary;
   return recipe;
+}
+
+bool takes_vocabulary(const ConfigNode& node) { return read_recipe(node).model.vocab == 0; }
+
+/// Says that the count is not of the corpus's vocabulary.
+void print_assumed_vocabulary() {
+  fmt::print("note: counted with a vocabulary of {}; the corpus decides (--set model.vocab=N)\n",
+             kAssumedVocabulary);
 }
 
 /// A model that exists, trained as its run's config.toml says where `target` is a run, or else with
@@ -139,8 +150,10 @@ void print_study(const InfoOptions& options) {
   const auto study = study::read_study(options.target, options.overrides, options.scale);
   if (options.json) {
     nlohmann::ordered_json variants = nlohmann::ordered_json::object();
-    for (const auto& variant : study.variants)
-      variants[variant.name] = figures_json(countable_recipe(variant.recipe));
+    for (const auto& variant : study.variants) {
+      auto& figures = variants[variant.name] = figures_json(countable_recipe(variant.recipe));
+      if (takes_vocabulary(variant.recipe)) figures["assumed_vocabulary"] = kAssumedVocabulary;
+    }
     const nlohmann::ordered_json out = {{"study", study.name},
                                         {"scale", study.scale},
                                         {"seeds", study.seeds},
@@ -152,21 +165,24 @@ void print_study(const InfoOptions& options) {
              study.scale.empty() ? "" : ", scale " + study.scale, study.variants.size(),
              study.seeds.size(), shell_quoted(options.target),
              study.scale.empty() ? "" : " --scale " + shell_quoted(study.scale));
-  fmt::print("{:<20} {:<14} {:>15} {:>15} {:>12} {:>9} {:>8}\n", "variant", "method", "parameters",
+  fmt::print("{:<24} {:<14} {:>15} {:>15} {:>12} {:>9} {:>8}\n", "variant", "method", "parameters",
              "active", "MFLOP/token", "memory", "steps");
   for (const auto& variant : study.variants) {
     const Recipe recipe = countable_recipe(variant.recipe);
     const Figures figures = figures_of(recipe);
-    fmt::print("{:<20} {:<14} {:>15} {:>15} {:>12.2f} {:>5.0f} MiB {:>8}\n", variant.name,
+    fmt::print("{:<24} {:<14} {:>15} {:>15} {:>12.2f} {:>5.0f} MiB {:>8}\n", variant.name,
                recipe.model.router.method, grouped(figures.census.total),
                grouped(figures.census.active), figures.flops_per_token / 1e6,
                mebibytes(figures.memory.total()),
                variant.match_compute.empty() ? grouped(recipe.train.steps) : "matched");
   }
+  if (std::ranges::any_of(study.variants, takes_vocabulary, &study::Variant::recipe))
+    print_assumed_vocabulary();
 }
 
 void print_info(const InfoOptions& options) {
   Recipe recipe;
+  bool assumed = false;
   if (std::filesystem::is_directory(options.target)) {
     PENSTOCK_CHECK(options.scale.empty(), options.target, ": --scale is for studies");
     PENSTOCK_CHECK(options.overrides.empty(), options.target,
@@ -178,11 +194,16 @@ void print_info(const InfoOptions& options) {
     PENSTOCK_CHECK(options.scale.empty(), options.target, ": --scale is for studies");
     apply_overrides(node, options.overrides);
     recipe = countable_recipe(node);
+    assumed = takes_vocabulary(node);
   }
-  if (options.json)
-    fmt::print("{}\n", figures_json(recipe).dump(2));
-  else
-    print_figures(recipe);
+  if (options.json) {
+    auto figures = figures_json(recipe);
+    if (assumed) figures["assumed_vocabulary"] = kAssumedVocabulary;
+    fmt::print("{}\n", figures.dump(2));
+    return;
+  }
+  print_figures(recipe);
+  if (assumed) print_assumed_vocabulary();
 }
 
 }  // namespace

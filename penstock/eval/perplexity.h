@@ -45,7 +45,8 @@ struct EvaluateOptions {
   bool isolate_documents = false;
   /// 0: windows, nothing carried between them. Otherwise the split is cut into so many streams and
   /// the model's memory is carried along each; `batch_sequences` of them are read side by side,
-  /// which changes nothing of what is measured.
+  /// which changes what is measured only where a token's plan depends on the others of its pass
+  /// (capacity, expert choice) or on its place in it (THOR).
   std::int64_t streams = 0;
   std::int64_t memory_length = -1;  ///< positions carried; -1: the model's
   RoutingContext context;           ///< step and total_steps, for selectors with a schedule

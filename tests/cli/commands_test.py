@@ -134,6 +134,9 @@ def check_outputs(shell, source):
     shell.expect("eval --ngram", 0 < ngram["bits_per_byte"] < 8 and ngram["ngram"] == 3, ngram)
     shell.expect("eval --ngram", "3-gram" in shell.ok("eval", "--ngram", "3", "--data", "corpus"))
     shell.mistake(2, ["--ngram"], "eval", "--ngram", "7", "--data", "corpus")
+    shell.mistake(2, ["--ngram", "--k"], "eval", "--ngram", "3", "--data", "corpus", "--k", "1")
+    shell.mistake(1, ["--memory"], "eval", "run", "--data", "corpus", "--memory", "7")
+    shell.expect("info", "vocabulary of 256" in shell.ok("info", "recipe.toml"))
     shell.mistake(2, ["MODEL"], "eval", "--data", "corpus")
     shell.mistake(2, ["MODEL"], "eval", "run", "--ngram", "3", "--data", "corpus")
     for command in ("data prepare", "train", "eval", "analyse", "finetune", "info", "study", "report", "routers", "bench machine",
