@@ -43,15 +43,20 @@ Parts parts_of(const ModelConfig& c) {
   return out;
 }
 
-/// The scorers of all MoE layers, their parameters not drawn.
+/// A MoE layer's scorer, its parameters not drawn.
+std::shared_ptr<Scorer> scorer_of(const ModelConfig& c, std::int64_t layer) {
+  const MoeOptions options = c.moe_options(layer);
+  const ResolvedRouter router = resolve(options.router);
+  return scorer_registry()
+      .at(router.scorer)
+      .make(router_shape(options), router.options.at(router.scorer));
+}
+
+/// Those of all MoE layers, sharing what the model's share.
 std::vector<std::shared_ptr<Scorer>> scorers_of(const ModelConfig& c) {
   std::vector<std::shared_ptr<Scorer>> out;
   for (std::int64_t layer = 0; layer < c.moe_layers(); ++layer) {
-    const MoeOptions options = c.moe_options(layer);
-    const ResolvedRouter router = resolve(options.router);
-    out.push_back(scorer_registry()
-                      .at(router.scorer)
-                      .make(router_shape(options), router.options.at(router.scorer)));
+    out.push_back(scorer_of(c, layer));
     out.back()->share(*out.front());
   }
   return out;
@@ -145,10 +150,10 @@ double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequ
 }
 
 double router_products(const ModelConfig& config) {
-  double products = 0;
-  for (const auto& scorer : scorers_of(config.resolved()))
-    products += static_cast<double>(scorer->products_per_token());
-  return products;
+  const ModelConfig c = config.resolved();
+  if (c.moe_layers() == 0) return 0;
+  // One stands for all: this is counted in every training step.
+  return static_cast<double>(c.moe_layers() * scorer_of(c, 0)->products_per_token());
 }
 
 double useful_training_flops(const ModelConfig& config, double tokens, double attended_pairs,
