@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/data/vocabulary.h"
 
 namespace penstock {
 namespace {
@@ -17,6 +18,16 @@ nlohmann::json all_bytes(bool end_of_document) {
   for (std::size_t byte = 0; byte < names.size(); ++byte)
     vocab[byte == 0 && end_of_document ? kEndOfDocument : names[byte]] = byte;
   return vocab;
+}
+
+Vocabulary bytes_vocabulary(bool end_of_document) {
+  Vocabulary out{.kind = Vocabulary::Kind::kBytes, .pre = "gpt-2"};
+  for (const std::string& name : printable_bytes()) out.pieces.push_back({name});
+  if (end_of_document) {
+    out.pieces[0] = {kEndOfDocument, 0, Vocabulary::PieceType::kControl};
+    out.eos = 0;
+  }
+  return out;
 }
 
 class BytesTokenizer : public Tokenizer {
@@ -68,6 +79,10 @@ class BytesTokenizer : public Tokenizer {
     return {{kBytesFile, json.dump(1) + "\n"}};
   }
 
+  std::optional<Vocabulary> vocabulary() const override {
+    return bytes_vocabulary(end_of_document_);
+  }
+
  private:
   bool end_of_document_;
 };
@@ -93,6 +108,13 @@ std::array<std::string, 256> printable_bytes() {
 
 std::shared_ptr<const Tokenizer> make_bytes_tokenizer(bool end_of_document) {
   return std::make_shared<BytesTokenizer>(end_of_document);
+}
+
+std::shared_ptr<const Tokenizer> make_bytes_tokenizer(const Vocabulary& vocabulary) {
+  for (const bool end_of_document : {true, false})
+    if (vocabulary.pieces == bytes_vocabulary(end_of_document).pieces)
+      return make_bytes_tokenizer(end_of_document);
+  fail("the vocabulary of bytes does not have each byte as its own id");
 }
 
 std::shared_ptr<const Tokenizer> load_bytes_tokenizer(const nlohmann::json& json,

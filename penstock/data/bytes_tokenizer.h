@@ -16,6 +16,9 @@ inline constexpr const char* kBytesFile = "tokenizer.json";
 /// without, there is no such id.
 std::shared_ptr<const Tokenizer> make_bytes_tokenizer(bool end_of_document);
 
+/// From a vocabulary of the kind kBytes in which each id is its byte.
+std::shared_ptr<const Tokenizer> make_bytes_tokenizer(const Vocabulary& vocabulary);
+
 /// From a tokenizer.json; `name` stands for the file in errors.
 std::shared_ptr<const Tokenizer> load_bytes_tokenizer(const nlohmann::json& json,
                                                       const std::string& name);

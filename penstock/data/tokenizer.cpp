@@ -12,6 +12,7 @@
 #include "penstock/data/byte_vocabulary_tokenizer.h"
 #include "penstock/data/bytes_tokenizer.h"
 #include "penstock/data/sentencepiece_tokenizer.h"
+#include "penstock/data/vocabulary.h"
 #include "penstock/data/words_tokenizer.h"
 
 namespace penstock {
@@ -84,15 +85,20 @@ void Tokenizer::save(const std::string& directory) const {
     write_file_atomically(real_file_system(), std::filesystem::path(directory) / name, content);
 }
 
-std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& directory) {
+std::optional<Vocabulary> Tokenizer::vocabulary() const { return std::nullopt; }
+
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
   auto& fs = real_file_system();
-  const std::filesystem::path root(directory);
-  if (fs.exists(root / kSentencePieceFile))
-    return load_sentencepiece_tokenizer(fs.read(root / kSentencePieceFile),
-                                        (root / kSentencePieceFile).string());
-  if (fs.exists(root / kBytesFile))
-    return load_json_tokenizer(fs.read(root / kBytesFile), (root / kBytesFile).string());
-  fail("no tokenizer in '", directory, "': expected ", kSentencePieceFile, " or ", kBytesFile);
+  if (!std::filesystem::is_directory(path)) {
+    PENSTOCK_CHECK(fs.exists(path), "there is no tokenizer '", path, "'");
+    if (path.ends_with(".model")) return load_sentencepiece_tokenizer(fs.read(path), path);
+    return load_json_tokenizer(fs.read(path), path);
+  }
+  for (const char* name : {kSentencePieceFile, kBytesFile}) {
+    const auto file = std::filesystem::path(path) / name;
+    if (fs.exists(file)) return load_tokenizer(file.string());
+  }
+  fail("no tokenizer in '", path, "': expected ", kSentencePieceFile, " or ", kBytesFile);
 }
 
 TokenizerTraits tokenizer_traits(const std::string& spec) {
@@ -113,6 +119,12 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& spec,
   if (parsed.kind.starts_with("byte-vocabulary"))
     return train_byte_vocabulary(texts, parsed.kind == "byte-vocabulary");
   return train_sentencepiece_tokenizer(parsed.kind, parsed.vocab_size, texts);
+}
+
+std::shared_ptr<const Tokenizer> make_tokenizer(const Vocabulary& vocabulary) {
+  PENSTOCK_CHECK(vocabulary.kind == Vocabulary::Kind::kBytes,
+                 "only a vocabulary of bytes makes a tokenizer");
+  return make_bytes_tokenizer(vocabulary);
 }
 
 }  // namespace penstock

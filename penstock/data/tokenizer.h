@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 namespace penstock {
 
 using TokenId = std::int32_t;
+struct Vocabulary;
 
 /// A mapping between UTF-8 text and token ids. Immutable and thread-safe.
 class Tokenizer {
@@ -33,6 +35,9 @@ class Tokenizer {
   virtual void decode(TokenId id, std::string& text) const = 0;
   /// The files that restore it, name to content.
   virtual std::map<std::string, std::string> files() const = 0;
+  /// What it knows, without its file format (data/vocabulary.h); nothing where that cannot be said
+  /// ("words", a normaliser of its own).
+  virtual std::optional<Vocabulary> vocabulary() const;
 
   std::vector<TokenId> encode(std::string_view text) const;
   std::string decode(std::span<const TokenId> ids) const;
@@ -42,9 +47,9 @@ class Tokenizer {
   void save(const std::string& directory) const;
 };
 
-/// Restores the tokenizer whose files are in the directory.
+/// Restores the tokenizer whose files are in the directory, or that the file is.
 /// Throws Error where there are none or they are damaged.
-std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& directory);
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path);
 
 /// Makes the tokenizer that `spec` names: bytes, bpe:N, unigram:N, byte-vocabulary,
 /// byte-vocabulary-no-newlines or words. All but the first learn from `texts` (bpe and unigram from
