@@ -19,13 +19,10 @@ namespace {
 // Streams of the seed.
 constexpr std::uint64_t kHeadStream = 1, kEmbeddingStream = 4;
 
-TensorMap read_body(const std::string& directory) {
-  const std::string path = directory + "/model.safetensors";
-  TensorMap out = load_tensors(path);
-  std::erase_if(out, [](const auto& item) { return item.first.starts_with("classifier."); });
-  for (const auto& [name, tensor] : out)
-    PENSTOCK_CHECK(tensor.isfinite().all().item<bool>(), path, ": tensor '", name,
-                   "' holds NaN or infinity; such a model computes nothing, take an earlier one");
+/// A fine-tuned folder's classifier is no part of the body.
+TensorMap read_body(const ModelSource& source) {
+  TensorMap out;
+  for (const auto& name : source.names()) out[name] = finite_tensor(source, name);
   return out;
 }
 
@@ -75,9 +72,10 @@ void train_network(ModelConfig& config) {
 PretrainedClassifier pretrained_classifier(const std::string& directory,
                                            const FinetuneConfig& finetune, std::int64_t classes,
                                            std::optional<std::int64_t> words) {
-  ModelConfig config = read_model_config(directory);
+  const auto source = open_model_source(directory, "classifier.");
+  ModelConfig config = source->config();
   check_fits(config, finetune);
-  TensorMap tensors = read_body(directory);
+  TensorMap tensors = read_body(*source);
   PretrainedClassifier out{.model_hash = hash_of(tensors)};
   out.k = training_k(config, finetune);
   if (*finetune.train_hypernetwork) train_network(config);
@@ -88,7 +86,7 @@ PretrainedClassifier pretrained_classifier(const std::string& directory,
     draw_vocabulary(config, random_bits(seed, kEmbeddingStream, 0), tensors);
   }
   auto body = make_model(config);
-  load_file_tensors(*body, tensors, directory + "/model.safetensors");
+  load_file_tensors(*body, tensors, directory);
   out.classifier = std::make_shared<Classifier>(
       std::move(body),
       std::make_shared<ClassifierHead>(config.d_model, classes, finetune.dropout, finetune.init_std,

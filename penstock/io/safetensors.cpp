@@ -184,14 +184,15 @@ const TensorView* SafetensorsFile::find(std::string_view name) const {
   return find_by_name(header_.tensors, name);
 }
 
+std::filesystem::path find_safetensors(const std::filesystem::path& directory) {
+  for (const char* const name : {"model.safetensors", "model.safetensors.index.json"})
+    if (std::filesystem::exists(directory / name)) return directory / name;
+  fail(directory.string(), ": neither model.safetensors nor model.safetensors.index.json is here");
+}
+
 SafetensorsModel::SafetensorsModel(const std::filesystem::path& path) {
-  std::filesystem::path file = path;
-  if (std::filesystem::is_directory(path)) {
-    file = path / "model.safetensors";
-    if (!std::filesystem::exists(file)) file = path / "model.safetensors.index.json";
-    PENSTOCK_CHECK(std::filesystem::exists(file), path.string(),
-                   ": neither model.safetensors nor model.safetensors.index.json is here");
-  }
+  const std::filesystem::path file =
+      std::filesystem::is_directory(path) ? find_safetensors(path) : path;
   if (file.extension() == ".json") {
     read_index(file);
   } else {

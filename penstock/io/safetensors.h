@@ -53,7 +53,6 @@ class SafetensorsFile {
   const std::vector<TensorView>& tensors() const { return header_.tensors; }
   const Metadata& metadata() const { return header_.metadata; }
   /// The tensor of that name, or null.
-  /// The tensor of that name, or null.
   const TensorView* find(std::string_view name) const;
 
  private:
@@ -65,6 +64,10 @@ class SafetensorsFile {
 /// at a multiple of its element size and equal contents give equal files. Neither syncs nor closes.
 /// REQUIRES: names differ, and each view has the bytes that its shape needs (asserted).
 void write_safetensors(OutputFile& file, std::vector<TensorView> tensors, const Metadata& metadata);
+
+/// The directory's `model.safetensors`, or else its `model.safetensors.index.json`; throws Error
+/// where there is neither.
+std::filesystem::path find_safetensors(const std::filesystem::path& directory);
 
 /// A model's tensors: one file, or the shards that an index names.
 class SafetensorsModel {

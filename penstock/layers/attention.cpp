@@ -18,13 +18,26 @@ Attention::Attention(const AttentionConfig& config) : config_(config) {
   qkv_proj_ = projection("qkv_proj", config.d_model, query_width + 2 * kv_width, config.qkv_bias,
                          config.init_std);
   o_proj_ = projection("o_proj", query_width, config.d_model, false, config.output_std);
+  if (!config.qk_norm) return;
+  q_norm_ = register_module("q_norm", std::make_shared<RmsNorm>(query_width, config.norm_eps));
+  k_norm_ = register_module("k_norm", std::make_shared<RmsNorm>(kv_width, config.norm_eps));
+}
+
+at::Tensor Attention::normed_and_cut(at::Tensor qkv) {
+  if (q_norm_) {
+    const std::int64_t q = config_.heads * config_.head_dim,
+                       kv = config_.kv_heads * config_.head_dim;
+    const auto parts = qkv.split_with_sizes({q, kv, kv}, -1);
+    qkv = at::cat({q_norm_->forward(parts[0]), k_norm_->forward(parts[1]), parts[2]}, -1);
+  }
+  return config_.clip_qkv > 0 ? qkv.clamp(-config_.clip_qkv, config_.clip_qkv) : qkv;
 }
 
 at::Tensor Attention::forward(const at::Tensor& x, const at::Tensor& rotation,
                               const std::optional<at::Tensor>& start) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
-  return o_proj_->forward(ops::causal_attention(qkv_proj_->forward(x), config_.heads,
-                                                config_.kv_heads, scale, rotation,
+  return o_proj_->forward(ops::causal_attention(normed_and_cut(qkv_proj_->forward(x)),
+                                                config_.heads, config_.kv_heads, scale, rotation,
                                                 config_.rope_adjacent, start));
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "penstock/layers/norm.h"
 #include "penstock/layers/projection.h"
 
 namespace penstock {
@@ -16,10 +17,14 @@ struct AttentionConfig {
   std::int64_t d_model = 0, heads = 0, kv_heads = 0, head_dim = 0;
   bool qkv_bias = false;
   bool rope_adjacent = false;  ///< rotate pairs (2i, 2i+1), as llama2.c does, instead of halves
+  bool qk_norm = false;        ///< RMS norms, each over all heads of q, and of k
+  double clip_qkv = 0;         ///< q, k and v are cut to ± this, after the norms; 0: not
+  double norm_eps = 1e-5;
   double init_std = 0.02;
   double output_std = 0.02;  ///< of the projection back into the residual stream
 };
 
+/// Norms of queries and keys over their whole width, and the cut, are OLMoE's (arXiv:2409.02060).
 class Attention : public torch::nn::Module {
  public:
   explicit Attention(const AttentionConfig& config);
@@ -30,9 +35,13 @@ class Attention : public torch::nn::Module {
                      const std::optional<at::Tensor>& start);
 
  private:
+  /// What rotation and attention read of the projection [B, T, (H+2G)·hd].
+  at::Tensor normed_and_cut(at::Tensor qkv);
+
   AttentionConfig config_;
   std::shared_ptr<Projection> qkv_proj_;  // [(H+2G)·hd, d]: queries, keys, values
   std::shared_ptr<Projection> o_proj_;
+  std::shared_ptr<RmsNorm> q_norm_, k_norm_;  // of H·hd and G·hd; null where there are none
 };
 
 }  // namespace penstock

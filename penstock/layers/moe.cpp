@@ -43,6 +43,22 @@ MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balanc
   experts_ = register_module("experts", std::make_shared<Experts>(options.experts, options.d_model,
                                                                   options.d_ffn, options.form));
   experts_->initialize(options.init_std, options.output_std, draws);
+  if (options.shared_width > 0)
+    shared_expert_ =
+        register_module("shared_expert",
+                        std::make_shared<FeedForward>(options.d_model, options.shared_width,
+                                                      options.init_std, options.shared_output_std));
+  if (options.shared_gate) {
+    PENSTOCK_CHECK(shared_expert_, "[moe] shared_gate needs a shared_width above 0");
+    shared_expert_gate_ =
+        register_module("shared_expert_gate",
+                        std::make_shared<Projection>(options.d_model, 1, false, options.init_std));
+  }
+}
+
+at::Tensor MoeLayer::shared(const at::Tensor& x) {
+  const at::Tensor y = shared_expert_->forward(x);
+  return shared_expert_gate_ ? shared_expert_gate_->forward(x).sigmoid() * y : y;
 }
 
 MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
@@ -53,6 +69,7 @@ MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
     complete.sequence_length = x.dim() > 2 ? x.size(-2) : x.size(0);
   RoutingResult routing = router_->route(hidden, complete);
   at::Tensor y = experts_->forward(hidden, routing.plan, dropout_seed).view(x.sizes());
+  if (shared_expert_) y = y + shared(x);
   if (context.training && !routing.plan.merges()) {
     assignments_ += routing.plan.assignments();
     pairs_ += routing.plan.tokens * routing.plan.experts;

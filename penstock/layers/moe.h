@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "penstock/experts/experts.h"
+#include "penstock/layers/feed_forward.h"
+#include "penstock/layers/projection.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {
@@ -28,7 +30,10 @@ struct MoeOptions {
   double granularity = 1;    ///< multiplies router.k only; E and f are given with it applied
   double init_std = 0.02;
   double output_std = 0.02;
-  FfnForm form;                        ///< of one expert
+  FfnForm form;                   ///< of one expert
+  std::int64_t shared_width = 0;  ///< f of an expert for every token, a SwiGLU one; 0: none
+  bool shared_gate = false;       ///< its output times sigmoid(w · x)
+  double shared_output_std = 0.02;
   std::int64_t layer = 0, layers = 1;  ///< place among the model's MoE layers
 };
 
@@ -43,7 +48,9 @@ class MoeLayer : public torch::nn::Module {
   explicit MoeLayer(const MoeOptions& options,
                     std::vector<std::shared_ptr<Balancer>> balancers = {});
 
-  /// @param x [..., d], normed.  @return y = Σ_e weight_e FFN_e(x), and the routing result.
+  /// @param x [..., d], normed.  @return the routing result, and
+  ///   y = Σ_e weight_e FFN_e(x) + g · FFN_shared(x),  g = sigmoid(w · x), or 1 without a gate
+  /// The shared expert's gate is that of Qwen2-MoE (arXiv:2407.10671).
   /// @param dropout_seed  of the experts' dropout; nullopt: none, as outside training
   MoeOutput forward(const at::Tensor& x, const RoutingContext& context = {},
                     std::optional<std::int64_t> dropout_seed = std::nullopt);
@@ -60,8 +67,12 @@ class MoeLayer : public torch::nn::Module {
   Experts& experts() { return *experts_; }
 
  private:
+  at::Tensor shared(const at::Tensor& x);
+
   std::shared_ptr<Router> router_;
   std::shared_ptr<Experts> experts_;
+  std::shared_ptr<FeedForward> shared_expert_;      // null where there is none
+  std::shared_ptr<Projection> shared_expert_gate_;  // [1, d]; null where there is none
   std::vector<std::shared_ptr<Balancer>> own_balancers_;
   // Of the training passes since the last step: (token, expert) pairs that are on, and T·E.
   std::int64_t assignments_ = 0, pairs_ = 0;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "penstock/base/error.h"
+#include "penstock/models/tensor_shapes.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -15,6 +16,7 @@ namespace {
 /// are one feed-forward network's.
 struct Parts {
   std::int64_t embedding, attention, norms, dense, expert;  // attention and norms: of a layer
+  std::int64_t shared;                                      // of a MoE layer
   std::int64_t rest;                                        // of the model
 };
 
@@ -27,7 +29,8 @@ std::int64_t ffn_parameters(const ModelConfig& c, std::int64_t width) {
 Parts parts_of(const ModelConfig& c) {
   const std::int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim, d = c.d_model;
   Parts out{.dense = ffn_parameters(c, c.d_ffn),
-            .expert = c.moe_layers() > 0 ? ffn_parameters(c, c.expert_width()) : 0};
+            .expert = c.moe_layers() > 0 ? ffn_parameters(c, c.expert_width()) : 0,
+            .shared = shared_expert_products(c)};
   if (c.transformer_xl()) {
     const auto clusters = static_cast<std::int64_t>(c.xl.cutoffs.size());
     out.embedding = c.vocab * d;
@@ -36,28 +39,9 @@ Parts parts_of(const ModelConfig& c) {
     out.rest = c.vocab + clusters * (d + 1) + (c.xl.biases_per_layer ? 0 : 2 * q);
   } else {
     out.embedding = c.vocab * d * (c.tie_embeddings ? 1 : 2);
-    out.attention = d * (2 * q + 2 * kv) + (c.qkv_bias ? q + 2 * kv : 0);
+    out.attention = d * (2 * q + 2 * kv) + (c.qkv_bias ? q + 2 * kv : 0) + (c.qk_norm ? q + kv : 0);
     out.norms = 2 * d;
     out.rest = d;
-  }
-  return out;
-}
-
-/// A MoE layer's scorer, its parameters not drawn.
-std::shared_ptr<Scorer> scorer_of(const ModelConfig& c, std::int64_t layer) {
-  const MoeOptions options = c.moe_options(layer);
-  const ResolvedRouter router = resolve(options.router);
-  return scorer_registry()
-      .at(router.scorer)
-      .make(router_shape(options), router.options.at(router.scorer));
-}
-
-/// Those of all MoE layers, sharing what the model's share.
-std::vector<std::shared_ptr<Scorer>> scorers_of(const ModelConfig& c) {
-  std::vector<std::shared_ptr<Scorer>> out;
-  for (std::int64_t layer = 0; layer < c.moe_layers(); ++layer) {
-    out.push_back(scorer_of(c, layer));
-    out.back()->share(*out.front());
   }
   return out;
 }
@@ -78,7 +62,7 @@ ForwardFlops forward_flops(const ModelConfig& c, double tokens, double attended_
   double products = layers * d * (2 * q + 2 * kv)                                   // q, k, v, o
                     + (layers - moe) * matrices * d * static_cast<double>(c.d_ffn)  // dense FFN
                     + d * static_cast<double>(c.vocab);                             // head
-  products += router_products(c);
+  products += router_products(c) + moe * static_cast<double>(shared_expert_products(c));
   const double attention_products = c.transformer_xl() ? 3 : 2;
   double flops = 2 * tokens * products + 2 * attention_products * layers * q * attended_pairs;
   if (moe > 0) flops += 2 * assignments * matrices * d * static_cast<double>(c.expert_width());
@@ -127,7 +111,7 @@ ParameterCensus count_parameters(const ModelConfig& config) {
   }
   const std::int64_t common = parts.embedding + parts.rest +
                               c.layers * (parts.attention + parts.norms) +
-                              dense_layers * parts.dense;
+                              dense_layers * parts.dense + moe_layers * parts.shared;
   const std::int64_t experts = moe_layers * c.total_experts() * parts.expert;
   out.total = common + out.router + experts;
   out.active = common + out.router +
@@ -147,6 +131,10 @@ double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequ
   const double kv = static_cast<double>(c.kv_heads) / static_cast<double>(c.heads);
   return 12 * s * layers * d * d *
          (1 + kv + s / d + 1.5 * f / d * k_mean + static_cast<double>(c.vocab) / (2 * layers * d));
+}
+
+std::int64_t shared_expert_products(const ModelConfig& c) {
+  return 3 * c.d_model * c.moe.shared_width + (c.moe.shared_gate ? c.d_model : 0);
 }
 
 double router_products(const ModelConfig& config) {
@@ -202,7 +190,8 @@ TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_bat
                               ? std::max(c.active_experts(), experts / 2)
                               : c.active_experts();
     const double inner = active * 2 * static_cast<double>(c.expert_width());
-    per_token += moe * (experts + 7 * active + (recompute_experts ? 0 : inner));
+    per_token += moe * (experts + 7 * active + (recompute_experts ? 0 : inner) +
+                        3 * static_cast<double>(c.moe.shared_width));
   }
   const std::int64_t row = 4 * vocab, logits = row * micro_batch * sequence_length;
   out.activation_bytes = std::llround(4 * passes(c) * tokens * per_token) +

@@ -50,6 +50,10 @@ struct MemoryWork {
 double useful_training_flops(const ModelConfig& config, double tokens, double attended_pairs,
                              double assignments, const MemoryWork& memory = {});
 
+/// Multiply-adds that a token takes in one MoE layer's shared expert and its gate, and their number
+/// of parameters, of which none is a bias; 0 without one.
+std::int64_t shared_expert_products(const ModelConfig& config);
+
 /// Multiply-adds that the logits of one token take, summed over MoE layers.
 double router_products(const ModelConfig& config);
 
@@ -81,7 +85,8 @@ struct TrainingMemory {
 /// Memory of a training step with T = micro_batch·sequence_length tokens. Activations, in floats:
 ///   T·[Σ_layers (4d + 2·(heads + kv)·head_dim + feed-forward) + 3d] + chunk
 ///   feed-forward = 3f, or E + a·(2f + 7) in an MoE layer: logits, what went into the activation,
-///                  weight and three indices of each of a assignments per token
+///                  weight and three indices of each of a assignments per token, and 3 widths of
+///                  a shared expert
 ///   chunk        = logits that the head holds at once: T·V, but at most ops::kLogitsBytes (or one
 ///   row)
 /// of one pass; a method that makes two holds both. a is k, and max(k, E/2) where the active

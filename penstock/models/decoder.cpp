@@ -19,6 +19,9 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, std::int64_t moe_index,
                        .head_dim = config.head_dim,
                        .qkv_bias = config.qkv_bias,
                        .rope_adjacent = config.rope_adjacent,
+                       .qk_norm = config.qk_norm,
+                       .clip_qkv = config.clip_qkv,
+                       .norm_eps = config.norm_eps,
                        .init_std = config.weight_std(config.d_model),
                        .output_std = config.output_std(config.heads * config.head_dim)}));
   post_attention_layernorm_ = register_module(

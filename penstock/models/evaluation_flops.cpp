@@ -22,7 +22,8 @@ double linear_layer_flops(const ModelConfig& config, const EvaluationWork& work)
   const double experts =
       moe > 0 ? moe * work.active_experts * matrices * d * static_cast<double>(c.expert_width())
               : 0;
-  return 2 * (layers * attention + tokens * (dense + experts + router_products(c)));
+  const double shared = moe * static_cast<double>(shared_expert_products(c));
+  return 2 * (layers * attention + tokens * (dense + experts + shared + router_products(c)));
 }
 
 }  // namespace penstock

@@ -18,7 +18,8 @@ void check_size(const ModelConfig& c) {
       2 * d * static_cast<double>(c.vocab) +
       layers * d *
           (4 * static_cast<double>(c.heads) * static_cast<double>(c.head_dim) +
-           experts * (3 * static_cast<double>(c.d_ffn) + static_cast<double>(c.moe.granularity)));
+           experts * (3 * static_cast<double>(c.d_ffn) + static_cast<double>(c.moe.granularity)) +
+           3 * static_cast<double>(c.moe.shared_width));
   PENSTOCK_CHECK(parameters <= 1e15, "model.d_model = ", c.d_model, ", model.layers = ", c.layers,
                  " and the rest make a model of about ", parameters,
                  " parameters; the limit is 1e15");
@@ -31,6 +32,9 @@ void resolve_transformer_xl(ModelConfig& c) {
                  ": transformer-xl has as many as model.heads = ", c.heads);
   PENSTOCK_CHECK(!c.qkv_bias && c.init == "normal",
                  "model.qkv_bias and model.init = \"fan-in\" are not for transformer-xl");
+  PENSTOCK_CHECK(!c.qk_norm && c.clip_qkv == 0 && c.moe.shared_width == 0 && !c.moe.shared_gate,
+                 "model.qk_norm, model.clip_qkv and model.moe.shared_width are not for "
+                 "transformer-xl");
   PENSTOCK_CHECK(c.d_model % 2 == 0, "model.d_model = ", c.d_model,
                  ": transformer-xl's sines and cosines need an even one");
   if (c.xl.memory < 0) c.xl.memory = c.context;
@@ -72,6 +76,9 @@ ModelConfig ModelConfig::resolved() const {
                  "; or set model.router.method = \"dense\"");
   PENSTOCK_CHECK(c.d_ffn % c.moe.granularity == 0, "model.d_ffn = ", c.d_ffn,
                  " is not a multiple of model.moe.granularity = ", c.moe.granularity);
+  PENSTOCK_CHECK(!c.moe.shared_gate || c.moe.shared_width > 0,
+                 "model.moe.shared_gate gates a shared expert, and model.moe.shared_width = 0 has "
+                 "none");
   PENSTOCK_CHECK(c.router.k > 0, "model.router.k must be above 0");
   PENSTOCK_CHECK(c.active_experts() <= static_cast<double>(c.total_experts()),
                  "model.router.k = ", c.router.k, " is above model.moe.experts = ", c.moe.experts);
@@ -122,6 +129,9 @@ MoeOptions ModelConfig::moe_options(std::int64_t index) const {
           .init_std = weight_std(d_model),
           .output_std = transformer_xl() ? init_std : output_std(expert_width()),
           .form = ffn_form(),
+          .shared_width = moe.shared_width,
+          .shared_gate = moe.shared_gate,
+          .shared_output_std = moe.shared_width > 0 ? output_std(moe.shared_width) : 0,
           .layer = index,
           .layers = moe_layers()};
 }

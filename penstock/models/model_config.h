@@ -17,6 +17,8 @@ struct MoeConfig {
   std::int64_t granularity = 1;
   std::int64_t first_layers = -1;
   std::int64_t every = 1;
+  std::int64_t shared_width = 0;
+  bool shared_gate = false;
 
   template <class V>
   void visit(V& v) {
@@ -27,6 +29,12 @@ struct MoeConfig {
     v("first_layers", first_layers,
       {.help = "only the first n layers are MoE; -1: all", .min = -1});
     v("every", every, {.help = "every n-th layer is MoE, counted from the first", .min = 1});
+    v("shared_width", shared_width,
+      {.help = "FFN width of an expert beside the routed ones that every token passes; 0: none",
+       .min = 0,
+       .max = 1 << 24});
+    v("shared_gate", shared_gate,
+      {.help = "the shared expert's output times sigmoid(w x), as Qwen2-MoE has"});
   }
 };
 
@@ -73,6 +81,8 @@ struct ModelConfig {
   std::int64_t context = 0;
   bool tie_embeddings = false;
   bool qkv_bias = false;
+  bool qk_norm = false;
+  double clip_qkv = 0;
   double rope_base = 1e4;
   bool rope_adjacent = false;
   double norm_eps = 1e-5;
@@ -103,6 +113,10 @@ struct ModelConfig {
       {.help = "longest sequence the model is meant for; 0: as trained", .min = 0});
     v("tie_embeddings", tie_embeddings, {.help = "output head shares the embedding"});
     v("qkv_bias", qkv_bias, {.help = "biases on q, k and v, as Qwen2 has"});
+    v("qk_norm", qk_norm,
+      {.help = "RMS norm over all heads of q together, and of k, before positions, as OLMoE has"});
+    v("clip_qkv", clip_qkv,
+      {.help = "q, k and v are cut to +- this before positions; 0: not", .min = 0});
     v("rope_base", rope_base, {.help = "base of the rotary angles", .min = 1});
     v("rope_adjacent", rope_adjacent,
       {.help = "rotate adjacent pairs, as llama2.c does, instead of halves"});

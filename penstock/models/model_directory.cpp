@@ -6,15 +6,23 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/config_json.h"
-#include "penstock/models/tensor_files.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/routers/written_out.h"
 
 namespace penstock {
 
+at::Tensor finite_tensor(const ModelSource& source, const std::string& name) {
+  at::Tensor tensor = source.tensor(name);
+  PENSTOCK_CHECK(tensor.isfinite().all().item<bool>(), source.origin(), ": tensor '", name,
+                 "' holds NaN or infinity; such a model computes nothing, take an earlier one");
+  return tensor;
+}
+
 std::string config_json_text(const ModelConfig& config) {
   const ModelConfig c = config.resolved();
-  const bool dense = c.moe_layers() == 0 && !c.transformer_xl();
+  // Whoever reads "llama" knows none of the last three, and would compute something else.
+  const bool dense = c.moe_layers() == 0 && !c.transformer_xl() && !c.rope_adjacent && !c.qk_norm &&
+                     c.clip_qkv == 0;
   nlohmann::ordered_json out;
   const std::string type = !dense ? "penstock" : c.qkv_bias ? "qwen2" : "llama";
   out["architectures"] = {dense ? (c.qkv_bias ? "Qwen2ForCausalLM" : "LlamaForCausalLM")
@@ -22,7 +30,7 @@ std::string config_json_text(const ModelConfig& config) {
   out["model_type"] = type;
   out["vocab_size"] = c.vocab;
   out["hidden_size"] = c.d_model;
-  out["intermediate_size"] = dense ? c.d_ffn : c.expert_width();
+  out["intermediate_size"] = c.moe_layers() == 0 ? c.d_ffn : c.expert_width();
   out["num_hidden_layers"] = c.layers;
   out["num_attention_heads"] = c.heads;
   out["num_key_value_heads"] = c.kv_heads;
@@ -54,14 +62,11 @@ ModelConfig read_model_config(const std::string& directory) {
   return read_config<ModelConfig>(from_json(config["penstock"]["model"], path), "model").resolved();
 }
 
-std::shared_ptr<LanguageModel> load_model(const std::string& directory) {
-  auto model = make_model(read_model_config(directory));
-  const std::string weights = directory + "/model.safetensors";
-  const TensorMap tensors = load_tensors(weights);
-  for (const auto& [name, tensor] : tensors)
-    PENSTOCK_CHECK(tensor.isfinite().all().item<bool>(), weights, ": tensor '", name,
-                   "' holds NaN or infinity; such a model computes nothing, take an earlier one");
-  load_file_tensors(*model, tensors, weights);
+std::shared_ptr<LanguageModel> load_model(const std::string& path) {
+  const auto source = open_model_source(path);
+  auto model = make_model(source->config());
+  const torch::NoGradGuard no_grad;
+  for (auto& [name, target] : file_tensors(*model)) target.copy_(finite_tensor(*source, name));
   model->eval();
   return model;
 }

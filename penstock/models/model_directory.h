@@ -6,20 +6,25 @@
 #include <string>
 
 #include "penstock/models/language_model.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 
 /// The text of config.json: Hugging Face's keys, and Penstock's own [model] table under "penstock".
 /// Nothing is left to a default, the options of the router's parts included. model_type is "llama"
-/// or "qwen2" for a dense decoder and "penstock" for an MoE and for Transformer-XL, which no
-/// Hugging Face class describes in general.
+/// or "qwen2" for a dense decoder that those classes compute alike, and "penstock" for any other
+/// model.
 std::string config_json_text(const ModelConfig& config);
 
 /// Reads config.json back. Throws Error for a file without the "penstock" table.
-ModelConfig read_model_config(const std::string& directory);
+ModelConfig read_model_config(const std::string& path);
 
-/// Builds the model that a directory describes and reads its weights, in evaluation mode.
-/// Throws Error naming the file, and the tensor, that is wrong or not finite.
-std::shared_ptr<LanguageModel> load_model(const std::string& directory);
+/// Builds the model that a source (see open_model_source) describes and reads its weights, in
+/// evaluation mode. Throws Error naming the file, and the tensor, that is wrong or not finite.
+/// Memory: the model and one tensor.
+std::shared_ptr<LanguageModel> load_model(const std::string& path);
+
+/// A source's tensor; throws Error naming it where it holds NaN or infinity.
+at::Tensor finite_tensor(const ModelSource& source, const std::string& name);
 
 }  // namespace penstock

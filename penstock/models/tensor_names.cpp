@@ -69,9 +69,9 @@ void add(const std::string& name, const at::Tensor& tensor, const ModelConfig& c
     const std::int64_t width = tensor.size(0) / 2;
     out[stem("kv_proj.weight") + "k_proj.weight"] = tensor.narrow(0, 0, width);
     out[stem("kv_proj.weight") + "v_proj.weight"] = tensor.narrow(0, width, width);
-  } else if (ends_with(name, "mlp.gate_up")) {
+  } else if (ends_with(name, "mlp.gate_up") || ends_with(name, "mlp.shared_expert.gate_up")) {
     add_gate_up(stem("gate_up"), tensor, out);
-  } else if (ends_with(name, "mlp.down")) {
+  } else if (ends_with(name, "mlp.down") || ends_with(name, "mlp.shared_expert.down")) {
     out[stem("down") + "down_proj.weight"] = tensor;
   } else if (ends_with(name, "self_attn.qkv_proj.weight")) {
     add_qkv(stem("qkv_proj.weight"), ".weight", tensor, config, out);

@@ -12,6 +12,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/tensor_names.h"
+#include "tests/models/script_numbers.h"
 
 namespace penstock {
 namespace {
@@ -51,54 +52,10 @@ at::Tensor pattern_ids(std::int64_t batch, std::int64_t begin, std::int64_t leng
   return (7 * i + 3 * i * i + 5 * b).remainder(kXlVocab);
 }
 
-/// The rule of the script, for the tensor of that file name.
-double name_code(const std::string& name) {
-  std::int64_t sum = 0;
-  for (std::size_t i = 0; i < name.size(); ++i)
-    sum += static_cast<std::int64_t>(name[i]) * static_cast<std::int64_t>(i + 1);
-  return static_cast<double>(sum % 1000);
-}
-
-at::Tensor element_indices(const at::Tensor& like) {
-  return torch::arange(like.numel(), torch::kDouble);
-}
-
-void fill_by_rule(TransformerXl& model) {
-  model.to(torch::kDouble);
-  torch::NoGradGuard no_grad;
-  for (auto& [name, tensor] : file_tensors(model)) {
-    const at::Tensor k = element_indices(tensor);
-    at::Tensor value = 0.35 * torch::sin(0.37 * name_code(name) + 1.3 * k + 0.003 * k * k);
-    if (name.size() > 11 && name.substr(name.size() - 11) == "norm.weight") value = 1 + 0.2 * value;
-    at::Tensor(tensor).copy_(value.view(tensor.sizes()));
-  }
-}
-
-/// Gradients under the names of files: a copy of the model whose values are the gradients.
-std::map<std::string, at::Tensor> file_gradients(TransformerXl& model) {
-  auto copy = std::make_shared<TransformerXl>(model.config());
-  copy->to(torch::kDouble);
-  torch::NoGradGuard no_grad;
-  const auto from = model.named_parameters();
-  for (auto& item : copy->named_parameters()) {
-    const at::Tensor& grad = from[item.key()].grad();
-    item.value().copy_(grad.defined() ? grad : torch::zeros_like(item.value()));
-  }
-  return file_tensors(*copy);
-}
-
 void expect_script_numbers(const std::string& wanted, const ModelConfig& config) {
   TransformerXl model(config);
-  fill_by_rule(model);
-  std::map<std::string, std::vector<double>> expected;
-  std::ifstream file(std::string(PENSTOCK_SOURCE_DIR) + "/tests/models/transformer_xl_numbers.txt");
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string name, what;
-    words >> name >> what;
-    if (name != wanted) continue;
-    for (double value; words >> value;) expected[what].push_back(value);
-  }
+  testing::fill_by_rule(model);
+  const auto expected = testing::script_numbers("transformer_xl_numbers.txt", wanted);
   ASSERT_GT(expected.size(), 30u) << wanted;
 
   ModelMemory memory;
@@ -126,17 +83,8 @@ void expect_script_numbers(const std::string& wanted, const ModelConfig& config)
     begin += length;
   }
   total.backward();
-  const auto gradients = file_gradients(model);
-  EXPECT_EQ(gradients.size() + 3, expected.size());
-  for (const auto& [name, gradient] : gradients) {
-    const at::Tensor flat = gradient.reshape({-1});
-    const at::Tensor probe = torch::cos(0.7 * element_indices(gradient) + 0.1 * name_code(name));
-    const double scale = std::max(1.0, expected.at(name).at(1));
-    EXPECT_NEAR((flat * probe).sum().item<double>(), expected.at(name).at(0), 1e-10 * scale)
-        << wanted << " " << name;
-    EXPECT_NEAR(flat.abs().sum().item<double>(), expected.at(name).at(1), 1e-10 * scale)
-        << wanted << " " << name;
-  }
+  EXPECT_EQ(file_tensors(model).size() + 3, expected.size());
+  testing::expect_gradients(model, expected);
 }
 
 TEST(TransformerXl, ForwardAndGradientsAgreeWithTheScript) {

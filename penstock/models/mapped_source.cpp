@@ -1,0 +1,27 @@
+#include "penstock/models/mapped_source.h"
+
+#include "penstock/base/error.h"
+#include "penstock/models/tensor_files.h"
+
+namespace penstock {
+
+std::vector<std::string> MappedSource::names() const {
+  std::vector<std::string> out;
+  out.reserve(tensors_.size());
+  for (const auto& [name, view] : tensors_) out.push_back(name);
+  return out;
+}
+
+const TensorView& MappedSource::view(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  PENSTOCK_CHECK(found != tensors_.end(), origin(), ": the model has no tensor '", name, "'");
+  return found->second;
+}
+
+std::vector<std::int64_t> MappedSource::shape(const std::string& name) const {
+  return view(name).shape;
+}
+
+at::Tensor MappedSource::tensor(const std::string& name) const { return to_tensor(view(name)); }
+
+}  // namespace penstock

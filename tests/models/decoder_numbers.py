@@ -1,0 +1,141 @@
+#!/usr/bin/python3
+"""Writes decoder_numbers.txt: losses and gradients of a small decoder with shared experts, norms of
+queries and keys, and a cut of queries, keys and values, from the published descriptions (OLMoE,
+arXiv:2409.02060; Qwen2-MoE, arXiv:2407.10671) in plain PyTorch, f64, one position and one head at a
+time. It shares nothing with Penstock but tensor names and the rule that fills parameters: element k
+of the tensor called n is
+    0.35 * sin(0.37 * s + 1.3 * k + 0.003 * k^2),   s = sum over characters of code * (place + 1) mod 1000
+and 1 + 0.2 * that for the gains of norms.
+
+Each line: case, what, value. A gradient is given by its sum weighted with cos(0.7 * k + 0.1 * s) and
+by the sum of its absolute values.
+"""
+import math
+import os
+
+import torch
+
+V, D, LAYERS, HEADS, GROUPS, HEAD, EXPERTS, INNER, SHARED, K = 13, 8, 2, 4, 2, 4, 4, 5, 3, 2
+BATCH, LENGTH, BASE, EPS = 2, 6, 100.0, 1e-5
+
+
+def code(name):
+    return sum(ord(c) * (i + 1) for i, c in enumerate(name)) % 1000
+
+
+def filled(name, shape):
+    k = torch.arange(math.prod(shape), dtype=torch.float64)
+    value = 0.35 * torch.sin(0.37 * code(name) + 1.3 * k + 0.003 * k * k)
+    if name.endswith("norm.weight"):
+        value = 1 + 0.2 * value
+    return value.view(shape).requires_grad_()
+
+
+def shapes(gate, norms):
+    out = {"model.embed_tokens.weight": (V, D), "lm_head.weight": (V, D), "model.norm.weight": (D,)}
+    for i in range(LAYERS):
+        at = "model.layers.%d." % i
+        out[at + "input_layernorm.weight"] = out[at + "post_attention_layernorm.weight"] = (D,)
+        for name, heads in [("q", HEADS), ("k", GROUPS), ("v", GROUPS)]:
+            out[at + "self_attn.%s_proj.weight" % name] = (heads * HEAD, D)
+            if norms and name != "v":
+                out[at + "self_attn.%s_norm.weight" % name] = (heads * HEAD,)
+        out[at + "self_attn.o_proj.weight"] = (D, HEADS * HEAD)
+        out[at + "mlp.gate.weight"] = (EXPERTS, D)
+        networks = [(at + "mlp.experts.%d." % e, INNER) for e in range(EXPERTS)]
+        for network, inner in networks + [(at + "mlp.shared_expert.", SHARED)]:
+            out[network + "gate_proj.weight"] = out[network + "up_proj.weight"] = (inner, D)
+            out[network + "down_proj.weight"] = (D, inner)
+        if gate:
+            out[at + "mlp.shared_expert_gate.weight"] = (1, D)
+    return out
+
+
+def norm(x, gain):
+    return x / torch.sqrt((x * x).mean() + EPS) * gain
+
+
+def turned(x, place):
+    """Halves (i, i + HEAD/2) of a head turned by place * BASE^(-2i/HEAD)."""
+    out = []
+    for i in range(HEAD):
+        j = i % (HEAD // 2)
+        angle = place * BASE ** (-2 * j / HEAD)
+        other = -x[i + HEAD // 2] if i < HEAD // 2 else x[i - HEAD // 2]
+        out.append(x[i] * math.cos(angle) + other * math.sin(angle))
+    return torch.stack(out)
+
+
+def attention(p, at, x, norms, cut):
+    projected = {}
+    for name in "qkv":
+        rows = [p[at + name + "_proj.weight"] @ h for h in x]
+        if norms and name != "v":
+            rows = [norm(h, p[at + name + "_norm.weight"]) for h in rows]
+        if cut:
+            rows = [torch.clamp(h, -cut, cut) for h in rows]
+        projected[name] = rows
+    out = []
+    for t in range(len(x)):
+        heads = []
+        for h in range(HEADS):
+            g = h // (HEADS // GROUPS)
+            q = turned(projected["q"][t][h * HEAD:(h + 1) * HEAD], t)
+            scores = [q @ turned(projected["k"][s][g * HEAD:(g + 1) * HEAD], s) / math.sqrt(HEAD)
+                      for s in range(t + 1)]
+            weights = torch.softmax(torch.stack(scores), 0)
+            heads.append(sum(w * projected["v"][s][g * HEAD:(g + 1) * HEAD]
+                             for s, w in enumerate(weights)))
+        out.append(p[at + "o_proj.weight"] @ torch.cat(heads))
+    return out
+
+
+def network(p, at, h):
+    g = p[at + "gate_proj.weight"] @ h
+    return p[at + "down_proj.weight"] @ (g * torch.sigmoid(g) * (p[at + "up_proj.weight"] @ h))
+
+
+def moe(p, at, h, gate):
+    probabilities = torch.softmax(p[at + "gate.weight"] @ h, 0)
+    y = sum(probabilities[e] * network(p, at + "experts.%d." % e, h)
+            for e in torch.topk(probabilities, K).indices)
+    shared = network(p, at + "shared_expert.", h)
+    if gate:
+        shared = torch.sigmoid(p[at + "shared_expert_gate.weight"] @ h) * shared
+    return y + shared
+
+
+def loss(p, tokens, targets, gate, norms, cut):
+    x = list(p["model.embed_tokens.weight"][tokens])
+    for i in range(LAYERS):
+        at = "model.layers.%d." % i
+        y = attention(p, at + "self_attn.", [norm(h, p[at + "input_layernorm.weight"]) for h in x],
+                      norms, cut)
+        x = [a + b for a, b in zip(x, y)]
+        x = [h + moe(p, at + "mlp.", norm(h, p[at + "post_attention_layernorm.weight"]), gate)
+             for h in x]
+    total = 0
+    for h, target in zip(x, targets):
+        logits = p["lm_head.weight"] @ norm(h, p["model.norm.weight"])
+        total = total + torch.logsumexp(logits, 0) - logits[target]
+    return total
+
+
+def case(name, gate, norms, cut):
+    p = {key: filled(key, shape) for key, shape in shapes(gate, norms).items()}
+    ids = [[(5 * b + 3 * t + t * t) % V for t in range(LENGTH + 1)] for b in range(BATCH)]
+    mean = sum(loss(p, row[:-1], row[1:], gate, norms, cut) for row in ids) / (BATCH * LENGTH)
+    mean.backward()
+    lines = ["%s loss %.17g" % (name, mean.item())]
+    for key in sorted(p):
+        gradient = p[key].grad.flatten()
+        k = torch.arange(len(gradient), dtype=torch.float64)
+        weighted = (gradient * torch.cos(0.7 * k + 0.1 * code(key))).sum().item()
+        lines.append("%s %s %.17g %.17g" % (name, key, weighted, gradient.abs().sum().item()))
+    return lines
+
+
+if __name__ == "__main__":
+    lines = case("gated", True, False, 0) + case("olmoe", False, True, 0.4)
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "decoder_numbers.txt"), "w") as out:
+        out.write("\n".join(lines) + "\n")

@@ -1,0 +1,71 @@
+#include "penstock/models/tensor_shapes.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "penstock/models/tensor_names.h"
+
+namespace penstock {
+namespace {
+
+using NamedShapes = std::map<std::string, std::vector<std::int64_t>>;
+
+ModelConfig with_everything() {
+  ModelConfig config;
+  config.vocab = 11;
+  config.d_model = 12;
+  config.layers = 3;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.head_dim = 2;
+  config.d_ffn = 10;
+  config.context = 16;
+  config.qkv_bias = config.qk_norm = config.tie_embeddings = true;
+  config.moe = {.experts = 3, .granularity = 2, .every = 2, .shared_width = 7, .shared_gate = true};
+  return config;
+}
+
+NamedShapes built(const ModelConfig& config) {
+  NamedShapes out;
+  for (const auto& [name, tensor] : file_tensors(*make_model(config)))
+    out[name] = tensor.sizes().vec();
+  return out;
+}
+
+TEST(TensorShapes, AreThoseOfTheModelForEveryMethod) {
+  for (const auto& method : method_registry().names()) {
+    ModelConfig config = with_everything();
+    config.router.method = method;
+    // Some methods choose a fixed number of experts, which granularity would multiply.
+    if (method != "topk" && method != "remoe") config.moe.granularity = 1;
+    EXPECT_EQ(tensor_shapes(config), built(config)) << method;
+  }
+}
+
+TEST(TensorShapes, AreThoseOfTheModelForEveryArchitecture) {
+  ModelConfig plain = with_everything();
+  plain.qkv_bias = plain.qk_norm = plain.tie_embeddings = false;
+  EXPECT_EQ(tensor_shapes(plain), built(plain));
+  plain.architecture = "transformer-xl";
+  plain.kv_heads = plain.heads;
+  plain.moe = {.experts = 3, .every = 2};
+  plain.xl.cutoffs = {4, 7};
+  EXPECT_EQ(tensor_shapes(plain), built(plain));
+}
+
+TEST(TensorShapes, NameTheSharedExpertAsQwen2MoeDoes) {
+  ModelConfig config = with_everything();
+  config.router.method = "topk";
+  const NamedShapes shapes = tensor_shapes(config);
+  const std::string mlp = "model.layers.2.mlp.";
+  EXPECT_EQ(shapes.at(mlp + "shared_expert.gate_proj.weight"), (std::vector<std::int64_t>{7, 12}));
+  EXPECT_EQ(shapes.at(mlp + "shared_expert.down_proj.weight"), (std::vector<std::int64_t>{12, 7}));
+  EXPECT_EQ(shapes.at(mlp + "shared_expert_gate.weight"), (std::vector<std::int64_t>{1, 12}));
+  EXPECT_EQ(shapes.at(mlp + "experts.5.up_proj.weight"), (std::vector<std::int64_t>{5, 12}));
+  EXPECT_EQ(shapes.at(mlp + "gate.weight"), (std::vector<std::int64_t>{6, 12}));
+  EXPECT_EQ(shapes.at("model.layers.0.self_attn.q_norm.weight"), std::vector<std::int64_t>{8});
+  EXPECT_EQ(shapes.at("model.layers.0.self_attn.k_norm.weight"), std::vector<std::int64_t>{4});
+}
+
+}  // namespace
+}  // namespace penstock
