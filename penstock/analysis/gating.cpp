@@ -52,7 +52,7 @@ std::optional<GateForm> gate_form(const ResolvedRouter& router) {
 }
 
 std::string declines_gating(const ResolvedRouter& router) {
-  if (!scorer_registry().at(router.scorer).traits.foldable)
+  if (!router.traits.foldable)
     return concat("scorer '", router.scorer,
                   "' is no matrix that multiplies the token, so there are no router rows to span");
   if (!gate_form(router))

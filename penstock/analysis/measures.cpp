@@ -81,7 +81,7 @@ ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureO
       layer.load = expert_load(evaluation.routing.assignments.at(l), evaluation.routing.tokens);
     layer.similarity =
         similarity_of(*layers[l], config.total_experts(), out.probe.layers[l].hidden);
-    if (!scorer_registry().at(router.scorer).traits.foldable) continue;
+    if (!router.traits.foldable) continue;
     const FoldedScorer folded = layers[l]->router().scorer().fold();
     layer.router = folded.weight.detach().to(at::kCPU, at::kDouble);
     if (folded.bias.defined()) layer.router_bias = folded.bias.detach().to(at::kCPU, at::kDouble);

@@ -55,7 +55,8 @@ std::shared_ptr<LanguageModel> fold_routers(LanguageModel& model) {
   std::vector<FoldedScorer> folded;
   for (MoeLayer* const layer : layers) folded.push_back(layer->router().scorer().fold());
   auto out = make_model(folded_config(model.config(), router, folded[0].bias.defined()));
-  out->to(folded[0].weight.device(), folded[0].weight.scalar_type());
+  const at::Tensor sample = model.parameters().front();
+  out->to(sample.device(), sample.scalar_type());
   copy_all_but_scorers(model, *out);
   const std::vector<MoeLayer*> plain = moe_layers(*out);
   PENSTOCK_ASSERT(plain.size() == layers.size(), "folding keeps every layer");

@@ -76,6 +76,41 @@ void add_published_gates(Registry<Method>& methods) {
                                    {"load-balance", table({{"coefficient", 0.01}})}}});
 }
 
+/// Router Upcycling and what it is compared with, by its section 4: softmax over all logits, the k
+/// best without renormalising (k = 2 there), loss factors 0.02 and 0.001. `switch` has Switch's
+/// own.
+void add_upcycling(Registry<Method>& methods) {
+  const auto add = [&](const std::string& name, const std::string& scorer,
+                       const std::string& summary, const std::string& source,
+                       const ConfigNode& scorer_options) {
+    methods.add(name, {.summary = summary,
+                       .source = source,
+                       .scorer = scorer,
+                       .selector = "topk",
+                       .balancers = {"load-balance", "z-loss"},
+                       .options = {{scorer, scorer_options},
+                                   {"topk", table({{"softmax", text("before")}})},
+                                   {"load-balance", table({{"coefficient", 0.02}})},
+                                   {"z-loss", table({{"coefficient", 0.001}})}}});
+  };
+  const ConfigNode none{ConfigNode::Table{}};
+  add("vanilla", "linear", "a plain router as upcycling baselines have it, with a z-loss",
+      "Sparse Upcycling, arXiv:2212.05055; the baseline of Router Upcycling", none);
+  add("mlp", "mlp", "a perceptron as the router", "the MLP baseline of Router Upcycling", none);
+  add("router-upcycling", "mixture",
+      "several routers made of attention heads; their scores against each expert's key are summed",
+      "Router Upcycling, section 3, Eq. 4-9", none);
+  add("router-upcycling-max", "mixture", "the same; the highest score of any of the routers counts",
+      "Router Upcycling, section 5.2.2", table({{"pool", text("max")}}));
+  methods.add("locmoe", {.summary = "groups of a token's features are its logits; no parameters",
+                         .source = "LocMoE, arXiv:2401.13920; dropless as in Router Upcycling",
+                         .scorer = "grouped-mean",
+                         .selector = "topk",
+                         .balancers = {"load-balance", "locality"},
+                         .options = {{"topk", table({{"softmax", text("before")}})},
+                                     {"load-balance", table({{"coefficient", 0.01}})}}});
+}
+
 Registry<Method> all_methods() {
   Registry<Method> methods("method");
   methods.add("dense", {.summary = "no experts: every layer has one feed-forward network",
@@ -107,6 +142,7 @@ Registry<Method> all_methods() {
                        .selector = "lory"});
   add_frozen_and_generated(methods);
   add_published_gates(methods);
+  add_upcycling(methods);
   return methods;
 }
 

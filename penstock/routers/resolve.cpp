@@ -6,9 +6,7 @@
 namespace penstock {
 namespace {
 
-RouterTraits combine(const std::string& scorer, const std::string& selector) {
-  const RouterTraits& a = scorer_registry().at(scorer).traits;
-  const RouterTraits& b = selector_registry().at(selector).traits;
+RouterTraits combine(const RouterTraits& a, const RouterTraits& b) {
   return {.causal = a.causal && b.causal,
           .order_matters = a.order_matters || b.order_matters,
           .stochastic = a.stochastic || b.stochastic,
@@ -62,7 +60,6 @@ ResolvedRouter resolve(const RouterConfig& config) {
     balancer_registry().at(balancer, "model.router.balancers");
   const std::string reason = compatible(router.scorer, router.selector, router.balancers);
   PENSTOCK_CHECK(reason.empty(), "model.router: ", reason);
-  router.traits = combine(router.scorer, router.selector);
 
   std::set<std::string> used{router.scorer, router.selector};
   used.insert(router.balancers.begin(), router.balancers.end());
@@ -90,6 +87,9 @@ ResolvedRouter resolve(const RouterConfig& config) {
   complete(scorer_registry(), router.scorer);
   complete(selector_registry(), router.selector);
   for (const auto& balancer : router.balancers) complete(balancer_registry(), balancer);
+  router.traits = combine(
+      scorer_registry().at(router.scorer).traits_under(router.options.at(router.scorer)),
+      selector_registry().at(router.selector).traits_under(router.options.at(router.selector)));
   return router;
 }
 

@@ -17,8 +17,8 @@
 
 namespace penstock {
 
-/// Properties that decide what fits together and what must hold; never names. They describe a part
-/// under its default options.
+/// Properties that decide what fits together and what must hold; never names. The registry's
+/// describe a part under its default options; ResolvedRouter's and Router's, under those in use.
 struct RouterTraits {
   bool causal = true;          ///< a token's plan does not depend on later tokens
   bool order_matters = false;  ///< permuting tokens does not just permute the plan
@@ -58,7 +58,8 @@ class Scorer : public torch::nn::Module {
   /// @return logits [T, E]
   virtual Scores score(const at::Tensor& hidden, const RoutingContext& context) = 0;
   /// What score() is outside training, as a plain router without gradient; the tensors may be the
-  /// parameters themselves. Throws AssertionError unless the trait says foldable.
+  /// parameters themselves, and are f64 where there are none. Throws AssertionError unless the
+  /// resolved router's traits say foldable.
   virtual FoldedScorer fold() const;
   /// Re-draws the parameters: N(0, std) unless the method's source says otherwise.
   virtual void initialize(double std, at::Generator generator) = 0;
@@ -117,6 +118,8 @@ struct PartEntry {
   std::function<std::shared_ptr<Part>(const RouterShape&, const ConfigNode& options)> make;
   /// Checks options and fills in the defaults.
   std::function<ConfigNode(const ConfigNode& options)> complete;
+  /// The traits under these options.
+  std::function<RouterTraits(const ConfigNode& options)> traits_under;
 };
 
 Registry<PartEntry<Scorer>>& scorer_registry();
@@ -140,6 +143,7 @@ struct RouterConfig {
   std::optional<std::vector<std::string>> balancers;
   double k = 1;
   double init_std = 0;  ///< 0: the model's
+  double lr_scale = 1;  ///< for the trainer
   std::map<std::string, ConfigNode> parts;
 
   template <class V>
@@ -151,6 +155,8 @@ struct RouterConfig {
     v("k", k, {.help = "nominal active experts per token, before granularity", .min = 0});
     v("init_std", init_std,
       {.help = "standard deviation of the router's initial weights; 0: the model's", .min = 0});
+    v("lr_scale", lr_scale,
+      {.help = "factor of the learning rate for the scorers' parameters", .min = 0});
     v.rest(parts, "options of a part in use, by its name");
   }
 };
@@ -202,7 +208,8 @@ class Router : public torch::nn::Module {
 };
 
 /// Registers a part: `static const RegisterScorer<Linear, LinearConfig> registered{"linear", ...}`.
-/// The class is constructed from (shape, config).
+/// The class is constructed from (shape, config). Where options change traits, the config says how:
+/// `void refine(RouterTraits&) const`.
 template <class Base, class Class, class Config>
 struct RegisterPart {
   RegisterPart(Registry<PartEntry<Base>>& registry, const std::string& name,
@@ -214,7 +221,17 @@ struct RegisterPart {
                         },
                         [name](const ConfigNode& options) {
                           return write_config(read_config<Config>(options, "model.router." + name));
+                        },
+                        [name, traits](const ConfigNode& options) {
+                          RouterTraits refined = traits;
+                          refine(read_config<Config>(options, "model.router." + name), refined);
+                          return refined;
                         }});
+  }
+
+ private:
+  static void refine(const Config& config, RouterTraits& traits) {
+    if constexpr (requires { config.refine(traits); }) config.refine(traits);
   }
 };
 template <class Class, class Config>

@@ -45,6 +45,7 @@ struct RoutingContext {
   std::optional<at::Generator> generator;
   /// Rank that holds each expert [E] i64, for locality losses; undefined on one rank.
   at::Tensor expert_rank;
+  std::int64_t rank = 0;  ///< of this process
   /// A constant to add to the logits [R, E] before selection, for measurements of a stated number
   /// of active experts; null: none. Asked once by each MoE layer in turn.
   std::function<double(const at::Tensor& logits)> logit_shift;

@@ -16,12 +16,14 @@ namespace {
 /// Options under which small numbers show: strong losses, short segments.
 std::map<std::string, ConfigNode> visible_options() {
   return {{"hypernetwork", node({{"embedding", std::int64_t{4}}, {"hidden", std::int64_t{8}}})},
+          {"mixture", node({{"width", std::int64_t{4}}})},  // of 6 / 5 all logits are proportional
           {"noisy-linear", node({{"init", std::string("normal")}})},
           {"lory", node({{"segment_length", std::int64_t{4}}})},
           {"adaptive-l1", node({{"initial", 0.3}})},
           {"load-balance", node({{"coefficient", 0.5}})},
           {"z-loss", node({{"coefficient", 0.2}})},
           {"importance", node({{"coefficient", 0.3}})},
+          {"locality", node({{"coefficient", 0.3}, {"elsewhere", 0.2}})},
           {"load", node({{"coefficient", 0.4}})},
           {"topk-capacity", node({{"capacity", 0.8}, {"eval_capacity", 0.8}})},
           {"gshard", node({{"capacity", 0.7}, {"eval_capacity", 0.7}})}};

@@ -49,7 +49,7 @@ double loss_by_hand(const std::string& name, const Scores& scores, const Plan& p
   const at::Tensor weights = dense_weights(plan), mask = dense_mask(plan);
   const auto w = weights.accessor<double, 2>();
   const auto on = mask.accessor<bool, 2>();
-  const auto tokens = static_cast<double>(plan.tokens);
+  const auto tokens = static_cast<double>(plan.tokens), tokens_scored = static_cast<double>(rows);
   double loss = 0;
   std::vector<double> importance, loads;
   for (std::int64_t e = 0; e < experts; ++e) {
@@ -72,10 +72,14 @@ double loss_by_hand(const std::string& name, const Scores& scores, const Plan& p
     if (name == "load-balance")
       loss += 0.5 * static_cast<double>(experts) * count /
               (static_cast<double>(asked > 0 ? asked : 2) * tokens) * probability / tokens;
+    else if (name == "locality")  // this rank's home is expert 0; a fifth is left to the others
+      loss += 0.3 * probability / tokens_scored *
+              std::log(probability / tokens_scored /
+                       (e == 0 ? 0.8 : 0.2 / static_cast<double>(experts - 1)));
     else if (name == "adaptive-l1")
       loss += lambda * static_cast<double>(experts) / (2 * tokens * tokens) * count * gates;
   }
-  if (name == "load-balance" || name == "adaptive-l1") return loss;
+  if (name == "load-balance" || name == "adaptive-l1" || name == "locality") return loss;
   if (name == "importance") return 0.3 * squared_variation(importance);
   if (name == "load") return 0.4 * squared_variation(loads);
   return std::numeric_limits<double>::quiet_NaN();  // a balancer without a formula here must fail

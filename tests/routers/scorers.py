@@ -46,6 +46,33 @@ def hyper(bias):
     return logits
 
 
+def mixture(pool, keys=E):
+    """One score after another: S_i^j = Q^j·K_i / sqrt(d'), pooled over j, best key of the expert."""
+    def logits(h, p):
+        rows = []
+        for x in h:
+            best = [None] * E
+            for i, key in enumerate(p["keys"]):
+                each = []
+                for j, query in enumerate(p["queries"]):
+                    q = query @ x + (p["query_bias"][j] if "query_bias" in p else 0)
+                    each.append(q @ key / math.sqrt(len(key)))
+                score = max(each) if pool == "max" else sum(each)
+                owner = math.floor(i * E / keys)
+                if best[owner] is None or score > best[owner]:
+                    best[owner] = score
+            rows.append(torch.stack(best))
+        return torch.stack(rows)
+    return logits
+
+
+def grouped_mean(relu):
+    def logits(h, p):
+        z = F.adaptive_avg_pool1d(h[None], E)[0]
+        return F.relu(z) if relu else z
+    return logits
+
+
 M, H = 4, 6  # of the hypernetwork
 
 
@@ -58,6 +85,7 @@ ROUTER = {"weight": values(1, E, D), "bias": values(2, E)}
 TWO = {"w1": values(1, 6, D), "b1": values(2, 6), "w2": values(3, E, 6), "b2": values(4, E)}
 SPHERE = {"projection": values(1, 2, D), "experts": values(2, E, 2),
           "log_temperature": torch.tensor(math.log(0.3))}
+QUERIES = {"queries": values(1, 3, 2, D), "keys": values(2, E, 2)}
 SMALL = 'std::int64_t{4}}, {"hidden", std::int64_t{6}}'
 CASES = [  # scorer, options as C++, parameters, frozen ones, formula
     ("linear", '{"bias", true}', ROUTER, (), affine),
@@ -73,6 +101,21 @@ CASES = [  # scorer, options as C++, parameters, frozen ones, formula
      (), mlp(torch.tanh)),
     ("cosine", "", SPHERE, (), cosine(True)),
     ("cosine", '{"normalise_token", false}', SPHERE, (), cosine(False)),
+    ("mixture", '{"routers", std::int64_t{3}}, {"width", std::int64_t{2}}', QUERIES, (),
+     mixture("sum")),
+    ("mixture", '{"routers", std::int64_t{3}}, {"width", std::int64_t{2}}, {"bias", true}',
+     {**QUERIES, "query_bias": values(3, 3, 2)}, (), mixture("sum")),
+    ("mixture", '{"routers", std::int64_t{3}}, {"width", std::int64_t{2}}, {"bias", true}, '
+     '{"pool", std::string("max")}', {**QUERIES, "query_bias": values(3, 3, 2)}, (), mixture("max")),
+    ("mixture", '{"routers", std::int64_t{8}}, {"keys", std::int64_t{8}}, {"width", std::int64_t{2}}',
+     {"queries": values(1, 8, 2, D), "keys": values(2, 8, 2)}, (), mixture("sum", 8)),
+    ("mixture", '{"routers", std::int64_t{2}}, {"keys", std::int64_t{10}}, {"width", '
+     'std::int64_t{2}}, {"pool", std::string("max")}',
+     {"queries": values(1, 2, 2, D), "keys": values(2, 10, 2)}, (), mixture("max", 10)),
+    ("mixture", '{"parameterisation", std::string("collapsed")}, {"bias", true}', ROUTER, (),
+     affine),
+    ("grouped-mean", "", {}, (), grouped_mean(False)),
+    ("grouped-mean", '{"relu", true}', {}, (), grouped_mean(True)),
     ("hypernetwork", f'{{"embedding", {SMALL}',
      {"embedding": values(4, 1, M), **network(E * (D + 1))}, "network", hyper(True)),
     ("hypernetwork", f'{{"bias", false}}, {{"embedding", {SMALL}',

@@ -80,7 +80,7 @@ TEST(Scorers, TheFoldedFormIsWhatInferenceScores) {
     SCOPED_TRACE(expected.scorer);
     const auto actual = scorer(expected.scorer, expected.options);
     set(*actual, expected.parameters);
-    if (!scorer_registry().at(expected.scorer).traits.foldable) {
+    if (!scorer_registry().at(expected.scorer).traits_under(node(expected.options)).foldable) {
       EXPECT_THROW(actual->fold(), AssertionError);
       continue;
     }

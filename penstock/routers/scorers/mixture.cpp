@@ -1,0 +1,174 @@
+// Router Upcycling's scorer: several routers, each a query map, whose queries all meet the experts'
+// keys. Where maps and keys of an upcycled model come from is penstock/convert's matter.
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/ops.h"
+#include "penstock/routers/router.h"
+
+namespace penstock::mixture {
+
+struct Config {
+  std::int64_t routers = 0;
+  std::int64_t keys = 0;
+  std::int64_t width = 0;
+  std::string pool = "sum";
+  bool bias = false;
+  std::string parameterisation = "factored";
+
+  template <class V>
+  void visit(V& v) {
+    v("routers", routers,
+      {.help = "m query maps; 0: the number of experts", .min = 0, .max = 65536});
+    v("keys", keys,
+      {.help = "keys of all experts together, at least one each; 0: one each, which alone folds",
+       .min = 0,
+       .max = 1 << 20});
+    v("width", width,
+      {.help = "d' of queries and keys; 0: d_model / routers", .min = 0, .max = 1 << 20});
+    v("pool", pool,
+      {.help = "an expert's score over the routers: their sum, or their highest",
+       .choices = {"sum", "max"}});
+    v("bias", bias, {.help = "biases of the query maps"});
+    v("parameterisation", parameterisation,
+      {.help = "factored: query maps and keys are trained; collapsed: the one matrix that they "
+               "come to is trained, a control",
+       .choices = {"factored", "collapsed"}});
+  }
+  void refine(RouterTraits& traits) const { traits.foldable = pool == "sum" && keys == 0; }
+};
+
+/// How many keys each expert has: key i is expert ⌊i·E / keys⌋'s.
+std::vector<std::int64_t> keys_by_expert(std::int64_t keys, std::int64_t experts) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(experts), 0);
+  for (std::int64_t key = 0; key < keys; ++key)
+    ++counts[static_cast<std::size_t>(key * experts / keys)];
+  return counts;
+}
+
+/// S_i^j = Q^j·K_i / √d',  Q^j = W^j x + b^j;  every router meets every key.
+/// pool "sum": s_i = Σ_j S_i^j;  "max": s_i = max_j S_i^j.
+/// An expert's logit is its key's s, or with more keys than experts the highest of its keys';
+/// key i belongs to expert ⌊i·E / keys⌋.
+///
+/// Parameters `queries` [m, d', d] ~ N(0, std²), `keys` [keys, d'] ~ N(0, 1/m), so that logits
+/// start with the variance that a linear router's have (under "sum"; our choice, the paper always
+/// upcycles), and with a bias `query_bias` [m, d'], 0.
+/// collapsed: `weight` [E, d] = K·Σ_j W^j / √d' and with a bias `bias` [E]; the same function and
+/// the same start, other parameters to train.
+///
+/// Under "sum", Σ_j W^j is formed first, so a token costs d·d' + d'·keys products whatever m is.
+/// Gradient: hidden, queries, keys, biases. Source: Router Upcycling, Eq. 4-8 and sections 5.2.1
+/// (several keys), 5.2.2 (max pooling). The paper has no bias (Eq. 6).
+class Mixture : public Scorer {
+ public:
+  Mixture(const RouterShape& shape, const Config& config)
+      : experts_(shape.experts),
+        routers_(config.routers > 0 ? config.routers : shape.experts),
+        key_count_(config.keys > 0 ? config.keys : shape.experts),
+        width_(config.width > 0 ? config.width
+                                : std::max<std::int64_t>(1, shape.d_model / routers_)),
+        d_model_(shape.d_model),
+        max_pool_(config.pool == "max"),
+        bias_(config.bias),
+        collapsed_(config.parameterisation == "collapsed") {
+    PENSTOCK_CHECK(key_count_ >= experts_, "model.router.mixture.keys = ", key_count_, " for ",
+                   experts_, " experts: each needs one; set it to 0, or higher");
+    if (!collapsed_) {
+      queries_ = register_parameter("queries", at::empty({routers_, width_, d_model_}));
+      keys_ = register_parameter("keys", at::empty({key_count_, width_}));
+      if (bias_) query_bias_ = register_parameter("query_bias", at::empty({routers_, width_}));
+      return;
+    }
+    PENSTOCK_CHECK(
+        one_matrix(),
+        "model.router.mixture.parameterisation = \"collapsed\": with max pooling or more "
+        "keys than experts a mixture is no one matrix");
+    weight_ = register_parameter("weight", at::empty({experts_, d_model_}));
+    if (bias_) folded_bias_ = register_parameter("bias", at::empty({experts_}));
+  }
+
+  Scores score(const at::Tensor& hidden, const RoutingContext&) override {
+    if (collapsed_) return {.logits = ops::linear(hidden, weight_, optional(folded_bias_))};
+    at::Tensor scores;  // [T, keys]
+    if (max_pool_) {
+      const at::Tensor queries =  // [T·m, d']
+          ops::linear(hidden, queries_.view({-1, d_model_}),
+                      bias_ ? std::optional(query_bias_.view({-1})) : std::nullopt)
+              .view({-1, width_});
+      scores = ops::linear(queries, scaled_keys()).view({-1, routers_, key_count_}).amax(1);
+    } else {
+      const at::Tensor query = ops::linear(hidden, queries_.sum(0), summed_bias());  // [T, d']
+      scores = ops::linear(query, scaled_keys());
+    }
+    return {.logits = key_count_ == experts_ ? scores : highest_key(scores)};
+  }
+  FoldedScorer fold() const override {
+    PENSTOCK_ASSERT(one_matrix(), "a mixture under max pooling, or of several keys, does not fold");
+    const torch::NoGradGuard no_grad;
+    if (collapsed_) return {.weight = weight_.detach(), .bias = detached(folded_bias_)};
+    FoldedScorer out{.weight = product(queries_, keys_)};
+    if (bias_) out.bias = scaled_keys().mv(query_bias_.sum(0));
+    return out;
+  }
+  void initialize(double std, at::Generator generator) override {
+    const torch::NoGradGuard no_grad;
+    const double key_std = 1 / std::sqrt(static_cast<double>(routers_));
+    if (!collapsed_) {
+      queries_.normal_(0, std, generator);
+      keys_.normal_(0, key_std, generator);
+      if (bias_) query_bias_.zero_();
+      return;
+    }
+    const auto options = weight_.options().requires_grad(false);
+    const at::Tensor queries =
+        at::empty({routers_, width_, d_model_}, options).normal_(0, std, generator);
+    const at::Tensor keys = at::empty({key_count_, width_}, options).normal_(0, key_std, generator);
+    weight_.copy_(product(queries, keys));
+    if (bias_) folded_bias_.zero_();
+  }
+  std::int64_t products_per_token() const override {
+    if (collapsed_) return weight_.numel();
+    return (max_pool_ ? routers_ : 1) * width_ * (d_model_ + key_count_);
+  }
+
+ private:
+  bool one_matrix() const { return !max_pool_ && key_count_ == experts_; }
+  at::Tensor scaled_keys() const { return keys_ / std::sqrt(static_cast<double>(width_)); }
+  std::optional<at::Tensor> summed_bias() const {
+    return query_bias_.defined() ? std::optional(query_bias_.sum(0)) : std::nullopt;
+  }
+  /// K·Σ_j W^j / √d', [E, d].
+  static at::Tensor product(const at::Tensor& queries, const at::Tensor& keys) {
+    return (keys / std::sqrt(static_cast<double>(keys.size(1)))).matmul(queries.sum(0));
+  }
+  at::Tensor highest_key(const at::Tensor& scores) const {
+    std::vector<at::Tensor> columns;
+    for (const at::Tensor& own : scores.split_with_sizes(keys_by_expert(key_count_, experts_), 1))
+      columns.push_back(own.amax(1));  // [T]
+    return at::stack(columns, 1);
+  }
+  static std::optional<at::Tensor> optional(const at::Tensor& tensor) {
+    return tensor.defined() ? std::optional(tensor) : std::nullopt;
+  }
+  static at::Tensor detached(const at::Tensor& tensor) {
+    return tensor.defined() ? tensor.detach() : tensor;
+  }
+
+  std::int64_t experts_, routers_, key_count_, width_, d_model_;
+  bool max_pool_, bias_, collapsed_;
+  at::Tensor queries_, keys_, query_bias_;  // [m, d', d], [keys, d'], [m, d'] or undefined
+  at::Tensor weight_, folded_bias_;         // collapsed: [E, d], [E] or undefined
+};
+
+static const RegisterScorer<Mixture, Config> registered{
+    "mixture",
+    "several query maps against keys of the experts, their scores summed or the highest taken",
+    "Router Upcycling, section 3, Eq. 4-8",
+    {.foldable = true}};
+
+}  // namespace penstock::mixture
