@@ -65,22 +65,22 @@ class Analyst {
         corpus_(Corpus::open(options.data)),
         progress_(options.json ? nullptr : stderr) {
     corpus_.file().verify();  // a flipped token would be scored silently
-    check_same_tokenizer(argument_.directory, corpus_);
-    out_.model = argument_.directory;
+    check_same_tokenizer(argument_.path, corpus_);
+    out_.model = argument_.path;
     out_.split = options.split;
-    out_.config = read_model_config(argument_.directory);
+    out_.config = read_model_config(argument_.path);
     out_.refused = analysis::refusals(out_.config);
   }
 
   analysis::Analysis run() {
-    const bool is_run = argument_.directory != options_.model;
+    const bool is_run = argument_.path != options_.model;
     if (is_run) add_initial();
     Checkpoints checkpoints;
     if (is_run && !options_.only_best) checkpoints = checkpoints_of(options_.model);
     if (checkpoints.empty()) checkpoints.emplace_back(argument_.step.value_or(0), "");
     for (const auto& [step, directory] : checkpoints) {
       const bool chosen = checkpoints.size() == 1 || step == argument_.step;
-      const auto model = load_model(chosen ? argument_.directory : directory);
+      const auto model = load_model(chosen ? argument_.path : directory);
       if (chosen) out_.chosen = out_.snapshots.size();
       add(*model, argument_.step ? std::optional(step) : std::nullopt);
       if (chosen) look_closer(*model);
@@ -168,8 +168,10 @@ void add_analyse_command(CLI::App& app) {
   auto options = std::make_shared<AnalyseOptions>();
   CLI::App* command = app.add_subcommand(
       "analyse", "Router entropy, expert load and similarity, Jacobian ranks; closed-form tables");
-  command->add_option("MODEL", options->model,
-                      "model directory, or run directory (step 0 and every kept checkpoint)");
+  command->add_option(
+      "MODEL", options->model,
+      "model (directory, or llama2.c .bin), or run directory (step 0 and every kept "
+      "checkpoint)");
   command->add_option("--data", options->data, "corpus directory");
   command->add_option("--split", options->split, "train, validation or test")
       ->capture_default_str();

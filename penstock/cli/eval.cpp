@@ -181,7 +181,8 @@ void add_eval_command(CLI::App& app) {
   auto options = std::make_shared<EvalOptions>();
   CLI::App* command = app.add_subcommand("eval", "Loss, perplexity and bits per byte on a corpus");
   CLI::Option* model = command->add_option(
-      "MODEL", options->model, "model directory, or run directory (its best checkpoint)");
+      "MODEL", options->model,
+      "model (directory, or llama2.c .bin), or run directory (its best checkpoint)");
   CLI::Option* ngram =
       command
           ->add_option(

@@ -72,7 +72,7 @@ FinetuneRecord record_of(const FinetuneOptions& options) {
     overrides.push_back(fmt::format("test_k=[{}]", fmt::join(options.k, ",")));
   ConfigNode settings;
   apply_overrides(settings, overrides);
-  return {.model = model_argument(options.model).directory,
+  return {.model = model_argument(options.model).path,
           .data = options.data,
           .task = options.task,
           .finetune = read_finetune_config(settings)};

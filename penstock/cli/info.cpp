@@ -133,7 +133,7 @@ void print_assumed_vocabulary() {
 /// A model that exists, trained as its run's config.toml says where `target` is a run, or else with
 /// one sequence of its context at a time.
 Recipe recipe_of_model(const std::string& target) {
-  const std::string directory = model_argument(target).directory, run = target + "/config.toml";
+  const std::string directory = model_argument(target).path, run = target + "/config.toml";
   Recipe recipe;
   if (directory != target && std::filesystem::exists(run)) {
     recipe = read_recipe(read_toml(run));
@@ -183,7 +183,7 @@ void print_study(const InfoOptions& options) {
 void print_info(const InfoOptions& options) {
   Recipe recipe;
   bool assumed = false;
-  if (std::filesystem::is_directory(options.target)) {
+  if (std::filesystem::is_directory(options.target) || is_model_file(options.target)) {
     PENSTOCK_CHECK(options.scale.empty(), options.target, ": --scale is for studies");
     PENSTOCK_CHECK(options.overrides.empty(), options.target,
                    ": --set changes a recipe, not a model that exists");
@@ -214,7 +214,7 @@ void add_info_command(CLI::App& app) {
       "info", "Parameters, FLOPs and memory of a recipe, a model or a study's variants");
   command
       ->add_option("RECIPE", options->target,
-                   "recipe or study (TOML), model directory or run directory")
+                   "recipe or study (TOML), model (directory, or llama2.c .bin) or run directory")
       ->required();
   command->add_option("--set", options->overrides, "override a key: --set model.moe.experts=16")
       ->expected(1)

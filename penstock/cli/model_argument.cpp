@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "penstock/base/error.h"
+#include "penstock/models/model_source.h"
 #include "penstock/train/checkpoint_manifest.h"
 #include "penstock/train/checkpoints.h"
 
@@ -31,16 +32,19 @@ ModelArgument from_run(const std::string& path) {
   PENSTOCK_CHECK(search.found || search.ignored.empty(), path,
                  ": no checkpoint is whole; train again, into another --out");
   PENSTOCK_CHECK(search.found, path, ": has no complete checkpoint yet");
-  return {.directory = search.found->directory.string(), .step = search.found->step};
+  return {.path = search.found->directory.string(), .step = search.found->step};
 }
 
 }  // namespace
 
 ModelArgument model_argument(const std::string& path) {
-  PENSTOCK_CHECK(fs::is_directory(path), path, ": no such folder; give a model or a run directory");
+  if (is_model_file(path) && fs::is_regular_file(path)) return {.path = path};
+  PENSTOCK_CHECK(fs::is_directory(path), path,
+                 fs::exists(path) ? ": is no model; " : ": no such folder; ",
+                 "give a model directory, a llama2.c checkpoint (.bin) or a run directory");
   if (!fs::exists(fs::path(path) / "config.json")) return from_run(path);
   // A checkpoint can tell damage; a model from elsewhere has no manifest.
-  ModelArgument model{.directory = path};
+  ModelArgument model{.path = path};
   if (fs::exists(fs::path(path) / kManifestName))
     model.step = verify_checkpoint(real_file_system(), path, true).step;
   return model;

@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-/// Throws Error unless the model directory and the corpus have the same tokenizer.
-void check_same_tokenizer(const std::string& directory, const Corpus& corpus);
+/// Throws Error unless the model and the corpus have the same tokenizer.
+void check_same_tokenizer(const std::string& model, const Corpus& corpus);
 
 }  // namespace penstock

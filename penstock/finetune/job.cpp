@@ -23,7 +23,7 @@ FinetuneJob prepare_finetune_job(FinetuneRecord record) {
   k_points(model, config.test_k, 0);  // before hours of work
   job.splits = load_finetune_splits(record.data, record.task, config);
   job.encoder = config.authors() ? word_encoder({&job.splits.train, &job.splits.selection})
-                                 : tokenizer_encoder(load_tokenizer(record.model));
+                                 : tokenizer_encoder(open_model_source(record.model)->tokenizer());
   PENSTOCK_CHECK(config.authors() || job.encoder->vocab_size() <= model.vocab, record.model,
                  ": its tokenizer has ", job.encoder->vocab_size(), " ids and the model ",
                  model.vocab);

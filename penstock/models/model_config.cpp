@@ -23,6 +23,11 @@ void check_size(const ModelConfig& c) {
   PENSTOCK_CHECK(parameters <= 1e15, "model.d_model = ", c.d_model, ", model.layers = ", c.layers,
                  " and the rest make a model of about ", parameters,
                  " parameters; the limit is 1e15");
+  // A router of this shape is built to see whether its parts fit.
+  const double scores = d * experts * static_cast<double>(c.moe.granularity);
+  PENSTOCK_CHECK(scores <= 1 << 28, "model.moe.experts = ", c.moe.experts, " times granularity ",
+                 c.moe.granularity, " and model.d_model = ", c.d_model,
+                 " make a router of above 2^28 entries");
 }
 
 /// Fills and checks what Transformer-XL has otherwise.

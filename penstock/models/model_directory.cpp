@@ -2,10 +2,12 @@
 
 #include <torch/torch.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
 #include "penstock/io/config_json.h"
+#include "penstock/models/hf_config.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/routers/written_out.h"
 
@@ -52,13 +54,14 @@ std::string config_json_text(const ModelConfig& config) {
   return out.dump(2) + "\n";
 }
 
-ModelConfig read_model_config(const std::string& directory) {
-  const std::string path = directory + "/config.json";
+ModelConfig read_model_config(const std::string& model) {
+  if (is_model_file(model) && !std::filesystem::is_directory(model))
+    return open_model_source(model)->config();
+  const std::string path = model + "/config.json";
   const nlohmann::json config = read_json(path);
-  PENSTOCK_CHECK(config.is_object() && config.contains("penstock") &&
-                     config["penstock"].is_object() && config["penstock"].contains("model"),
-                 path,
-                 ": has no \"penstock\" table; only models that Penstock wrote can be opened");
+  if (!config.is_object() || !config.contains("penstock")) return hf_model_config(config, path);
+  PENSTOCK_CHECK(config["penstock"].is_object() && config["penstock"].contains("model"), path,
+                 ": its \"penstock\" table has no model");
   return read_config<ModelConfig>(from_json(config["penstock"]["model"], path), "model").resolved();
 }
 

@@ -16,13 +16,15 @@ namespace penstock {
 /// model.
 std::string config_json_text(const ModelConfig& config);
 
-/// Reads config.json back. Throws Error for a file without the "penstock" table.
-ModelConfig read_model_config(const std::string& path);
+/// What a model is, by its directory's config.json, where Penstock's own table counts before
+/// Hugging Face's keys, or by its file's header (see open_model_source). Of a directory, reads no
+/// tensors.
+ModelConfig read_model_config(const std::string& model);
 
 /// Builds the model that a source (see open_model_source) describes and reads its weights, in
 /// evaluation mode. Throws Error naming the file, and the tensor, that is wrong or not finite.
 /// Memory: the model and one tensor.
-std::shared_ptr<LanguageModel> load_model(const std::string& path);
+std::shared_ptr<LanguageModel> load_model(const std::string& model);
 
 /// A source's tensor; throws Error naming it where it holds NaN or infinity.
 at::Tensor finite_tensor(const ModelSource& source, const std::string& name);

@@ -44,11 +44,15 @@ class ModelSource {
   std::string origin_;
 };
 
-/// Opens a model directory.
+/// Opens a checkpoint: a directory with config.json and safetensors files, Penstock's own or
+/// Hugging Face's (models/hf_config.h says which), or a llama2.c `.bin` file.
 /// @param ignored  where not empty, tensors whose names begin so are no part of the model, and may
 ///                 be there
 /// Throws Error naming the file, and the key or tensor, that is missing, unknown or wrong.
 std::unique_ptr<ModelSource> open_model_source(const std::string& path,
                                                const std::string& ignored = {});
+
+/// Whether a file of that name, which need not exist, is taken for a checkpoint in one file.
+bool is_model_file(const std::string& path);
 
 }  // namespace penstock

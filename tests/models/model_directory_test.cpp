@@ -108,11 +108,15 @@ TEST(ModelDirectory, AWeightThatIsNotFiniteIsNamed) {
   }
 }
 
-TEST(ModelDirectory, RefusesWhatItDidNotWrite) {
+TEST(ModelDirectory, RefusesWhatIsNoModel) {
   const testing::TempDirectory temp;
   write_file_atomically(real_file_system(), temp.path() / "config.json",
-                        "{\"model_type\": \"llama\"}");
+                        "{\"model_type\": \"gpt2\"}");
+  EXPECT_NE(loading_error(temp.path().string()).find("'gpt2'"), std::string::npos);
+  write_file_atomically(real_file_system(), temp.path() / "config.json", "{\"penstock\": 1}");
   EXPECT_NE(loading_error(temp.path().string()).find("\"penstock\""), std::string::npos);
+  EXPECT_NE(loading_error((temp.path() / "config.json").string()).find("no model"),
+            std::string::npos);
 }
 
 }  // namespace

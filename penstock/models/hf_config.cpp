@@ -1,0 +1,272 @@
+#include "penstock/models/hf_config.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "penstock/base/error.h"
+
+namespace penstock {
+namespace {
+
+using nlohmann::json;
+
+/// A class of transformers, with the defaults of its keys that differ between classes.
+struct HfClass {
+  std::string_view type;
+  std::int64_t kv_heads;  ///< 0: as attention heads
+  double norm_eps, rope_base;
+};
+constexpr std::array<HfClass, 6> kClasses = {{{"llama", 0, 1e-6, 1e4},
+                                              {"mistral", 8, 1e-6, 1e4},
+                                              {"qwen2", 32, 1e-6, 1e4},
+                                              {"mixtral", 8, 1e-5, 1e6},
+                                              {"qwen2_moe", 16, 1e-6, 1e4},
+                                              {"olmoe", 0, 1e-5, 1e4}}};
+
+constexpr std::int64_t kLargest = std::int64_t{1} << 24;
+
+/// Typed access to the keys, with errors that name them. A null counts as absent.
+class Keys {
+ public:
+  Keys(const json& object, std::string path) : object_(object), path_(std::move(path)) {}
+
+  const json* find(const char* key) const {
+    const auto it = object_.find(key);
+    return it == object_.end() || it->is_null() ? nullptr : &*it;
+  }
+  /// Whether it is there and null, which is not the same as absent where the default is not null.
+  bool null(const char* key) const {
+    const auto it = object_.find(key);
+    return it != object_.end() && it->is_null();
+  }
+  template <class... Parts>
+  [[noreturn]] void refuse(const char* key, const Parts&... parts) const {
+    fail(path_, ": ", key, " ", parts...);
+  }
+  std::int64_t integer(const char* key, std::optional<std::int64_t> otherwise = {},
+                       std::int64_t least = 1) const {
+    const json* const value = find(key);
+    if (!value && otherwise) return *otherwise;
+    if (!value) refuse(key, "is missing");
+    const bool fits = value->is_number_integer() &&
+                      (!value->is_number_unsigned() ||
+                       value->get<std::uint64_t>() <= static_cast<std::uint64_t>(kLargest)) &&
+                      value->get<std::int64_t>() >= least && value->get<std::int64_t>() <= kLargest;
+    if (!fits) refuse(key, "is not a whole number from ", least, " to ", kLargest);
+    return value->get<std::int64_t>();
+  }
+  double number(const char* key, double otherwise, double least, double most) const {
+    const json* const value = find(key);
+    if (!value) return otherwise;
+    if (!value->is_number() || !(value->get<double>() >= least && value->get<double>() <= most))
+      refuse(key, "is not a number from ", least, " to ", most);
+    return value->get<double>();
+  }
+  bool boolean(const char* key, bool otherwise) const {
+    const json* const value = find(key);
+    if (!value) return otherwise;
+    if (!value->is_boolean()) refuse(key, "is neither true nor false");
+    return value->get<bool>();
+  }
+  std::string text(const char* key, const char* otherwise) const {
+    const json* const value = find(key);
+    if (!value) return otherwise;
+    if (!value->is_string()) refuse(key, "is not a string");
+    return value->get<std::string>().substr(0, 80);
+  }
+  /// An object below this one; null where it is absent.
+  std::optional<Keys> below(const char* key) const {
+    const json* const value = find(key);
+    if (!value) return std::nullopt;
+    if (!value->is_object()) refuse(key, "is not an object");
+    return Keys(*value, path_ + ": " + key);
+  }
+
+ private:
+  const json& object_;
+  std::string path_;
+};
+
+/// What the decoder does not compute, whatever the class.
+void refuse_foreign_parts(const Keys& keys, std::string_view type) {
+  const std::string activation = keys.text("hidden_act", "silu");
+  if (activation != "silu" && activation != "swish")
+    keys.refuse("hidden_act", "= '", activation, "': only silu is computed");
+  if (keys.boolean("mlp_bias", false))
+    keys.refuse("mlp_bias", "= true: feed-forward layers have no biases here");
+  const bool biased = type == "qwen2" || type == "qwen2_moe";  // their classes do not read the key
+  if (!biased && keys.boolean("attention_bias", false))
+    keys.refuse("attention_bias", "= true: a bias on o_proj is not computed");
+  if (keys.find("quantization_config"))
+    keys.refuse("quantization_config", "is set: quantised weights are not read; take the original");
+  if (keys.number("partial_rotary_factor", 1, 0, 1) != 1)
+    keys.refuse("partial_rotary_factor", "other than 1 is not computed");
+  for (const char* const key : {"torch_dtype", "dtype"}) {
+    const std::string stored = keys.text(key, "float32");
+    if (!std::ranges::count(std::array{"float32", "float16", "bfloat16", "float64", "auto"},
+                            stored))
+      keys.refuse(key, "= '", stored, "': weights are read as float32, float16 or bfloat16");
+  }
+}
+
+/// v4 has rope_theta beside rope_scaling, v5 both in rope_parameters.
+double rope_base(const Keys& keys, double otherwise) {
+  std::optional<double> base;
+  for (const char* const table : {"rope_scaling", "rope_parameters"}) {
+    const auto rope = keys.below(table);
+    if (!rope) continue;
+    for (const char* const key : {"rope_type", "type"})
+      if (const std::string kind = rope->text(key, "default"); kind != "default")
+        keys.refuse(table, "has ", key, " '", kind, "': only unscaled positions are computed");
+    if (rope->number("partial_rotary_factor", 1, 0, 1) != 1)
+      keys.refuse(table, "has a partial_rotary_factor other than 1, which is not computed");
+    for (const char* const key : {"factor", "full_attention", "sliding_attention"})
+      if (rope->find(key)) keys.refuse(table, "has ", key, ", which is not computed");
+    if (rope->find("rope_theta")) base = rope->number("rope_theta", 0, 1, 1e15);
+  }
+  if (!keys.find("rope_theta")) return base.value_or(otherwise);
+  const double theta = keys.number("rope_theta", 0, 1, 1e15);
+  if (base && *base != theta)
+    keys.refuse("rope_theta", "= ", theta, " contradicts that of rope_parameters, ", *base);
+  return theta;
+}
+
+/// Throws where some layer would see less than the context.
+void refuse_short_windows(const Keys& keys, std::string_view type, const ModelConfig& config) {
+  if (type == "llama" || type == "olmoe") return;  // their classes know no window
+  if (type.starts_with("qwen2")) {
+    if (!keys.boolean("use_sliding_window", false)) return;
+    if (!keys.find("layer_types") && keys.integer("max_window_layers", 28, 0) >= config.layers)
+      return;
+  }
+  // Mistral has a window unless the key says null, the others none unless it says one.
+  const bool absent = !keys.find("sliding_window");
+  if (absent && (type == "mixtral" || keys.null("sliding_window"))) return;
+  const std::int64_t window = keys.integer("sliding_window", 4096);
+  if (window < config.context)
+    keys.refuse("sliding_window", "= ", window,
+                " is shorter than max_position_embeddings = ", config.context,
+                ", and attention within a window is not computed; where no longer text is meant, "
+                "set both to ",
+                window);
+}
+
+/// Sets moe.every and moe.first_layers by the layers that have experts.
+void place_experts(const Keys& keys, ModelConfig& config) {
+  const std::int64_t step = keys.integer("decoder_sparse_step", 1);
+  std::vector<bool> sparse(static_cast<std::size_t>(config.layers));
+  for (std::int64_t i = 0; i < config.layers; ++i)
+    sparse[static_cast<std::size_t>(i)] = (i + 1) % step == 0;
+  if (const json* const only = keys.find("mlp_only_layers")) {
+    if (!only->is_array()) keys.refuse("mlp_only_layers", "is not an array");
+    for (const json& layer : *only) {
+      if (!layer.is_number_integer() ||
+          layer.get<std::uint64_t>() >= static_cast<std::uint64_t>(config.layers))
+        keys.refuse("mlp_only_layers", "names a layer that is not there");
+      sparse[layer.get<std::size_t>()] = false;
+    }
+  }
+  const auto last = std::ranges::find(sparse.rbegin(), sparse.rend(), true);
+  if (last == sparse.rend())
+    keys.refuse("decoder_sparse_step", "and mlp_only_layers leave no layer with experts");
+  const auto second = std::ranges::find(sparse.begin() + 1, sparse.end(), true);
+  config.moe.every = second == sparse.end() ? config.layers : second - sparse.begin();
+  config.moe.first_layers = sparse.rend() - last;
+  if (config.moe.first_layers == config.layers) config.moe.first_layers = -1;
+  for (std::int64_t i = 0; i < config.layers; ++i)
+    if (config.is_moe(i) != sparse[static_cast<std::size_t>(i)])
+      keys.refuse("decoder_sparse_step", "= ", step,
+                  " and mlp_only_layers choose layers that are not every n-th of the first m, "
+                  "counted from the first");
+}
+
+ConfigNode table_of(const std::map<std::string, ConfigNode::Value>& entries) {
+  ConfigNode node;
+  for (const auto& [key, value] : entries) node.set(key, ConfigNode(value));
+  return node;
+}
+
+void read_experts(const Keys& keys, std::string_view type, ModelConfig& config) {
+  const bool mixtral = type == "mixtral";
+  const char* const count =
+      mixtral && !keys.find("num_experts") ? "num_local_experts" : "num_experts";
+  config.moe.experts = keys.integer(count, {}, 2);
+  config.router.method = "topk";
+  config.router.k = static_cast<double>(keys.integer("num_experts_per_tok"));
+  if (config.router.k > static_cast<double>(config.moe.experts))
+    keys.refuse("num_experts_per_tok", "= ", config.router.k, " is above ", count, " = ",
+                config.moe.experts);
+  config.router.parts["topk"] =
+      table_of({{"softmax", std::string(mixtral ? "after" : "before")},
+                {"renormalise", !mixtral && keys.boolean("norm_topk_prob", false)}});
+  config.router.parts["load-balance"] =
+      table_of({{"coefficient",
+                 keys.number("router_aux_loss_coef", type == "olmoe" ? 0.01 : 0.001, 0, 1e6)}});
+  const double jitter = mixtral ? keys.number("router_jitter_noise", 0, 0, 1) : 0;
+  if (jitter > 0) {
+    config.router.scorer = "jitter-linear";
+    config.router.parts["jitter-linear"] = table_of({{"epsilon", jitter}});
+  }
+  if (type != "qwen2_moe") return;
+  place_experts(keys, config);
+  config.d_ffn = keys.integer("moe_intermediate_size");
+  config.moe.shared_width = keys.integer("shared_expert_intermediate_size", {}, 0);
+  config.moe.shared_gate = config.moe.shared_width > 0;
+  if (config.moe_layers() < config.layers && keys.integer("intermediate_size") != config.d_ffn)
+    keys.refuse("intermediate_size", "= ", keys.integer("intermediate_size"),
+                " of the layers without experts differs from moe_intermediate_size = ",
+                config.d_ffn, ", and layers have one width here");
+}
+
+ModelConfig read_class(const Keys& keys, const HfClass& known) {
+  refuse_foreign_parts(keys, known.type);
+  const bool moe = known.type == "mixtral" || known.type == "qwen2_moe" || known.type == "olmoe";
+  ModelConfig config;
+  config.vocab = keys.integer("vocab_size");
+  config.d_model = keys.integer("hidden_size");
+  config.layers = keys.integer("num_hidden_layers");
+  if (config.layers > 10000) keys.refuse("num_hidden_layers", "is above 10000");
+  config.heads = keys.integer("num_attention_heads");
+  config.kv_heads = keys.integer(
+      "num_key_value_heads",
+      known.kv_heads > 0 && !keys.null("num_key_value_heads") ? known.kv_heads : config.heads);
+  config.head_dim = keys.integer("head_dim", 0);
+  config.d_ffn = known.type == "qwen2_moe" ? 0 : keys.integer("intermediate_size");
+  config.context = keys.integer("max_position_embeddings");
+  config.norm_eps = keys.number("rms_norm_eps", known.norm_eps, 0, 1);
+  config.rope_base = rope_base(keys, known.rope_base);
+  config.tie_embeddings = keys.boolean("tie_word_embeddings", false);
+  config.qkv_bias =
+      known.type == "qwen2" || (known.type == "qwen2_moe" && keys.boolean("qkv_bias", true));
+  if (known.type == "olmoe") {
+    config.qk_norm = true;
+    config.clip_qkv = keys.number("clip_qkv", 0, 1e-30, 1e30);
+  }
+  refuse_short_windows(keys, known.type, config);
+  if (moe) read_experts(keys, known.type, config);
+  return config;
+}
+
+}  // namespace
+
+ModelConfig hf_model_config(const json& config, const std::string& path) {
+  PENSTOCK_CHECK(config.is_object(), path, ": is not a JSON object");
+  const Keys keys(config, path);
+  const std::string type = keys.text("model_type", "");
+  const auto* const known = std::ranges::find(kClasses, type, &HfClass::type);
+  PENSTOCK_CHECK(known != kClasses.end(), path, ": model_type '", type,
+                 "' is not one that opens: llama, mistral, qwen2, mixtral, qwen2_moe, olmoe, or a "
+                 "config with Penstock's own \"penstock\" table");
+  const ModelConfig read = read_class(keys, *known);
+  try {
+    return read.resolved();
+  } catch (const Error& error) {
+    fail(path, ": ", error.what());
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,85 @@
+// Public checkpoints for the tests of reading them: those of shared/data beside the checkout, where
+// it is there, and folders made of small random models.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/io/config_json.h"
+#include "penstock/models/language_model.h"
+#include "penstock/models/tensor_files.h"
+#include "tests/base/temp_directory.h"
+
+namespace penstock::testing {
+
+/// The path of a public checkpoint's file; empty where it is not there.
+inline std::string public_checkpoint(const std::string& name) {
+  const auto found = std::filesystem::path(PENSTOCK_SOURCE_DIR).parent_path() / "shared" / "data" /
+                     "checkpoints" / name;
+  return std::filesystem::exists(found) ? found.string() : "";
+}
+
+/// A folder of the names that model directories have, which disappears with the test.
+class CheckpointFolder {
+ public:
+  CheckpointFolder() = default;
+  /// Of two files that lie elsewhere under names of their own.
+  CheckpointFolder(const std::string& config, const std::string& weights) {
+    std::filesystem::copy_file(config, folder_.path() / "config.json");
+    std::filesystem::copy_file(weights, folder_.path() / "model.safetensors");
+  }
+  CheckpointFolder(const nlohmann::json& config, const TensorMap& weights) {
+    write_config(config);
+    write_weights(weights);
+  }
+  void write_config(const nlohmann::json& config) const {
+    write_file_atomically(real_file_system(), folder_.path() / "config.json", config.dump());
+  }
+  void write_weights(const TensorMap& weights, const char* name = "model.safetensors") const {
+    save_tensors(real_file_system(), folder_.path() / name, weights);
+  }
+  std::string path() const { return folder_.path().string(); }
+  std::string operator/(const std::string& name) const { return (folder_.path() / name).string(); }
+
+ private:
+  TempDirectory folder_;
+};
+
+/// Logits [T, V] of one row of ids, in the model's type.
+inline at::Tensor logits_of(LanguageModel& model, const std::vector<std::int64_t>& ids) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor tokens = torch::tensor(ids, torch::kInt64).unsqueeze(0);
+  return model.logits(model.forward({.tokens = tokens}, {}).hidden);
+}
+
+/// Numbers of a JSON array, nested or not, as a tensor of that shape.
+inline at::Tensor json_tensor(const nlohmann::json& values, std::vector<std::int64_t> shape) {
+  std::vector<double> flat;
+  const std::function<void(const nlohmann::json&)> add = [&](const nlohmann::json& value) {
+    if (!value.is_array()) return flat.push_back(value.get<double>());
+    for (const auto& item : value) add(item);
+  };
+  add(values);
+  return torch::tensor(flat, torch::kDouble).view(shape);
+}
+
+/// What the call's Error says; fails the test where none is thrown.
+template <class Call>
+std::string message_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return {};
+}
+
+}  // namespace penstock::testing

@@ -1,0 +1,218 @@
+#include "penstock/models/hf_config.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/models/checkpoints.h"
+
+namespace penstock {
+namespace {
+
+using nlohmann::json;
+using testing::message_of;
+
+json config_of(const std::string& type) {
+  json out = {{"model_type", type},       {"vocab_size", 100},
+              {"hidden_size", 16},        {"intermediate_size", 40},
+              {"num_hidden_layers", 4},   {"num_attention_heads", 4},
+              {"num_key_value_heads", 2}, {"max_position_embeddings", 64}};
+  if (type == "mistral") out["sliding_window"] = nullptr;
+  if (type == "mixtral") out["num_local_experts"] = 8;
+  if (type == "olmoe" || type == "qwen2_moe") out["num_experts"] = 8;
+  if (out.contains("num_experts") || type == "mixtral") out["num_experts_per_tok"] = 2;
+  if (type == "qwen2_moe") {
+    out["moe_intermediate_size"] = 12;
+    out["shared_expert_intermediate_size"] = 20;
+  }
+  return out;
+}
+
+ModelConfig read(const json& config) { return hf_model_config(config, "config.json"); }
+
+ModelConfig read_with(const std::string& type, const json& changes) {
+  json config = config_of(type);
+  config.update(changes);
+  return read(config);
+}
+
+bool topk_option(const ModelConfig& config, const char* key) {
+  return std::get<bool>(resolve(config.router).options.at("topk").find(key)->value());
+}
+
+std::string softmax_of(const ModelConfig& config) {
+  return std::get<std::string>(resolve(config.router).options.at("topk").find("softmax")->value());
+}
+
+double balance_of(const ModelConfig& config) {
+  return std::get<double>(
+      resolve(config.router).options.at("load-balance").find("coefficient")->value());
+}
+
+TEST(HfConfig, ReadsALlama) {
+  const ModelConfig c =
+      read_with("llama", {{"rope_theta", 5e5}, {"tie_word_embeddings", true}, {"head_dim", 8}});
+  EXPECT_EQ(c.vocab, 100);
+  EXPECT_EQ(c.d_model, 16);
+  EXPECT_EQ(c.d_ffn, 40);
+  EXPECT_EQ(c.layers, 4);
+  EXPECT_EQ(c.heads, 4);
+  EXPECT_EQ(c.kv_heads, 2);
+  EXPECT_EQ(c.head_dim, 8);
+  EXPECT_EQ(c.context, 64);
+  EXPECT_EQ(c.rope_base, 5e5);
+  EXPECT_EQ(c.norm_eps, 1e-6);
+  EXPECT_TRUE(c.tie_embeddings);
+  EXPECT_FALSE(c.qkv_bias || c.qk_norm || c.rope_adjacent);
+  EXPECT_EQ(c.moe_layers(), 0);
+}
+
+TEST(HfConfig, DefaultsAreThoseOfTheClass) {
+  json config = config_of("llama");
+  config.erase("num_key_value_heads");
+  EXPECT_EQ(read(config).kv_heads, 4);
+  config = config_of("mistral");
+  config["num_attention_heads"] = 16;
+  config["head_dim"] = 4;
+  config.erase("num_key_value_heads");
+  EXPECT_EQ(read(config).kv_heads, 8);
+  config["num_key_value_heads"] = nullptr;
+  EXPECT_EQ(read(config).kv_heads, 16);
+  EXPECT_EQ(read(config_of("mixtral")).rope_base, 1e6);
+  EXPECT_EQ(read(config_of("mixtral")).norm_eps, 1e-5);
+  EXPECT_TRUE(read(config_of("qwen2")).qkv_bias);
+  EXPECT_TRUE(read(config_of("qwen2_moe")).qkv_bias);
+  EXPECT_FALSE(read_with("qwen2_moe", {{"qkv_bias", false}}).qkv_bias);
+}
+
+TEST(HfConfig, ReadsTheRotaryBaseInBothSpellings) {
+  const json v5 = {{"rope_type", "default"}, {"rope_theta", 777.0}};
+  EXPECT_EQ(read_with("llama", {{"rope_parameters", v5}}).rope_base, 777);
+  EXPECT_EQ(read_with("llama", {{"rope_parameters", v5}, {"rope_theta", 777}}).rope_base, 777);
+  EXPECT_NE(message_of([&] {
+              read_with("llama", {{"rope_parameters", v5}, {"rope_theta", 778}});
+            }).find("contradicts"),
+            std::string::npos);
+}
+
+TEST(HfConfig, GatesAreThoseOfEachClass) {
+  const ModelConfig mixtral = read(config_of("mixtral"));
+  EXPECT_EQ(softmax_of(mixtral), "after");
+  EXPECT_EQ(mixtral.expert_width(), 40);
+  EXPECT_EQ(mixtral.moe.shared_width, 0);
+  EXPECT_EQ(balance_of(mixtral), 0.001);
+  const ModelConfig qwen = read(config_of("qwen2_moe"));
+  EXPECT_EQ(softmax_of(qwen), "before");
+  EXPECT_FALSE(topk_option(qwen, "renormalise"));
+  EXPECT_TRUE(topk_option(read_with("qwen2_moe", {{"norm_topk_prob", true}}), "renormalise"));
+  EXPECT_EQ(qwen.expert_width(), 12);
+  EXPECT_EQ(qwen.moe.shared_width, 20);
+  EXPECT_TRUE(qwen.moe.shared_gate);
+  EXPECT_EQ(qwen.moe_layers(), 4);
+  const ModelConfig olmoe = read_with("olmoe", {{"clip_qkv", 8.0}});
+  EXPECT_TRUE(olmoe.qk_norm);
+  EXPECT_EQ(olmoe.clip_qkv, 8);
+  EXPECT_EQ(balance_of(olmoe), 0.01);
+  EXPECT_EQ(balance_of(read_with("olmoe", {{"router_aux_loss_coef", 0.5}})), 0.5);
+  EXPECT_EQ(read_with("mixtral", {{"router_jitter_noise", 0.1}}).router.scorer, "jitter-linear");
+}
+
+TEST(HfConfig, LayersWithoutExpertsAreMappedWhereTheyCanBe) {
+  const auto placed = [](const json& only, int step) {
+    return read_with(
+        "qwen2_moe",
+        {{"mlp_only_layers", only}, {"decoder_sparse_step", step}, {"intermediate_size", 12}});
+  };
+  const ModelConfig first = placed({2, 3}, 1);
+  EXPECT_TRUE(first.is_moe(0) && first.is_moe(1));
+  EXPECT_FALSE(first.is_moe(2) || first.is_moe(3));
+  const ModelConfig every = placed({1, 3}, 1);
+  EXPECT_TRUE(every.is_moe(0) && every.is_moe(2));
+  EXPECT_FALSE(every.is_moe(1) || every.is_moe(3));
+  EXPECT_EQ(placed(json::array(), 1).moe_layers(), 4);
+  EXPECT_NE(message_of([&] { placed({0}, 1); }).find("decoder_sparse_step"), std::string::npos);
+  EXPECT_NE(message_of([&] { placed(json::array(), 2); }).find("decoder_sparse_step"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { placed({0, 1, 2, 3}, 1); }).find("no layer"), std::string::npos);
+  EXPECT_NE(message_of([&] { placed({7}, 1); }).find("mlp_only_layers"), std::string::npos);
+  // A layer without experts has another width in that class.
+  EXPECT_NE(message_of([&] {
+              read_with("qwen2_moe", {{"mlp_only_layers", {3}}});
+            }).find("intermediate_size"),
+            std::string::npos);
+}
+
+TEST(HfConfig, WhatTheDecoderDoesNotComputeIsRefusedByName) {
+  struct Case {
+    const char* type;
+    json changes;
+    const char* key;
+  };
+  const std::vector<Case> cases = {
+      {"llama", {{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}, "rope_scaling"},
+      {"llama", {{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}}}, "rope_scaling"},
+      {"qwen2", {{"rope_parameters", {{"rope_type", "yarn"}}}}, "rope_parameters"},
+      {"llama", {{"rope_parameters", {{"partial_rotary_factor", 0.5}}}}, "rope_parameters"},
+      {"llama", {{"partial_rotary_factor", 0.5}}, "partial_rotary_factor"},
+      {"llama", {{"hidden_act", "gelu"}}, "hidden_act"},
+      {"llama", {{"mlp_bias", true}}, "mlp_bias"},
+      {"llama", {{"attention_bias", true}}, "attention_bias"},
+      {"olmoe", {{"attention_bias", true}}, "attention_bias"},
+      {"llama", {{"quantization_config", {{"bits", 4}}}}, "quantization_config"},
+      {"llama", {{"torch_dtype", "float8_e4m3fn"}}, "torch_dtype"},
+      {"mistral", {{"sliding_window", 32}}, "sliding_window"},
+      {"mixtral", {{"sliding_window", 63}}, "sliding_window"},
+      {"qwen2",
+       {{"use_sliding_window", true}, {"sliding_window", 32}, {"max_window_layers", 2}},
+       "sliding_window"},
+      {"mixtral", {{"num_experts_per_tok", 9}}, "num_experts_per_tok"},
+      {"olmoe", {{"clip_qkv", 0}}, "clip_qkv"},
+  };
+  for (const Case& it : cases) {
+    const std::string text = message_of([&] { read_with(it.type, it.changes); });
+    EXPECT_NE(text.find(std::string("config.json: ") + it.key), std::string::npos)
+        << it.key << ": " << text;
+  }
+  EXPECT_NE(message_of([] { read_with("gpt2", json::object()); }).find("model_type"),
+            std::string::npos);
+}
+
+TEST(HfConfig, WindowsThatHideNothingAreRead) {
+  EXPECT_NO_THROW(read_with("mistral", {{"sliding_window", 64}}));
+  EXPECT_NO_THROW(read_with("qwen2", {{"use_sliding_window", false}, {"sliding_window", 32}}));
+  EXPECT_NO_THROW(read_with(
+      "qwen2", {{"use_sliding_window", true}, {"sliding_window", 32}, {"max_window_layers", 4}}));
+  EXPECT_NO_THROW(read_with("mixtral", {{"sliding_window", nullptr}}));
+  json mistral = config_of("mistral");
+  mistral.erase("sliding_window");  // that class's default is 4096
+  EXPECT_NO_THROW(read(mistral));
+  mistral["max_position_embeddings"] = 32768;
+  EXPECT_NE(message_of([&] { read(mistral); }).find("sliding_window = 4096"), std::string::npos);
+}
+
+TEST(HfConfig, MalformedValuesAreNamed) {
+  const std::vector<std::pair<const char*, json>> wrong = {{"hidden_size", nullptr},
+                                                           {"hidden_size", -4},
+                                                           {"hidden_size", 1.5},
+                                                           {"hidden_size", "16"},
+                                                           {"hidden_size", 18446744073709551615u},
+                                                           {"num_hidden_layers", 20000},
+                                                           {"rms_norm_eps", -1},
+                                                           {"rope_theta", "1e4"},
+                                                           {"tie_word_embeddings", 1},
+                                                           {"rope_scaling", 3},
+                                                           {"hidden_act", 2},
+                                                           {"head_dim", 0}};
+  for (const auto& [key, value] : wrong)
+    EXPECT_NE(message_of([&] {
+                read_with("llama", {{key, value}});
+              }).find(key),
+              std::string::npos)
+        << key;
+  EXPECT_NE(message_of([] { read(json::array()); }).find("object"), std::string::npos);
+  EXPECT_NE(message_of([] {
+              read_with("llama", {{"num_attention_heads", 3}});
+            }).find("multiple"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock
