@@ -36,11 +36,11 @@ using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tens
 const Implementations<ExpertOutput(const ExpertProblem&, bool)>& forward_list() {
   static const Implementations<ExpertOutput(const ExpertProblem&, bool)> list(
       "expert_ffn",
-      {
+      {{"rows", cpu::declines_expert_rows, cpu::expert_rows},
 #ifdef PENSTOCK_HAVE_XSMM
-          {"xsmm", xsmm::declines_expert_ffn, xsmm::expert_ffn},
+       {"xsmm", xsmm::declines_expert_ffn, xsmm::expert_ffn},
 #endif
-          {"reference", nullptr, reference::expert_ffn}},
+       {"reference", nullptr, reference::expert_ffn}},
       expert_cost);
   return list;
 }
@@ -104,9 +104,9 @@ class ExpertFunction : public torch::autograd::Function<ExpertFunction> {
                         const OptionalTensor& b_out, const std::string& activation, bool recompute,
                         double dropout, std::int64_t dropout_seed) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const ExpertProblem problem =
-        checked(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out, b_in, b_out,
-                activation, dropout, dropout_seed);
+    ExpertProblem problem = checked(hidden, weight, token, offsets, by_token, token_offsets, w_in,
+                                    w_out, b_in, b_out, activation, dropout, dropout_seed);
+    problem.gradient = true;
     const ExpertOutput result = forward_list().run(problem, !recompute);
     context->saved_data["activation"] = activation;
     context->saved_data["dropout"] = dropout;

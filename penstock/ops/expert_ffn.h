@@ -20,6 +20,7 @@ struct ExpertProblem {
   Activation activation = Activation::swiglu;
   double dropout = 0;  ///< of act(..), rows by assignment (see dropout.h)
   std::int64_t dropout_seed = 0;
+  bool gradient = false;  ///< a backward pass may follow, by the same implementation
 
   std::int64_t tokens() const { return hidden.size(0); }
   std::int64_t width() const { return hidden.size(1); }       ///< d
@@ -50,6 +51,13 @@ ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep);
 ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProblem& problem,
                                    const at::Tensor& kept);
 }  // namespace reference
+
+namespace cpu {
+/// For at most 16 tokens without gradient: reads the weights of the experts in use once, where they
+/// lie. A token's result does not depend on the others, nor on the number of threads.
+std::string declines_expert_rows(const ExpertProblem& problem, bool keep);
+ExpertOutput expert_rows(const ExpertProblem& problem, bool keep);
+}  // namespace cpu
 
 namespace xsmm {
 std::string declines_expert_ffn(const ExpertProblem& problem, bool keep);

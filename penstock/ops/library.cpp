@@ -10,6 +10,9 @@ TORCH_LIBRARY(penstock, m) {
       "causal_attention(Tensor qkv, int heads, int kv_heads, float scale, Tensor? rotation=None, "
       "bool rope_adjacent=False, Tensor? start=None) -> Tensor");
   m.def(
+      "cached_attention(Tensor qkv, Tensor(a!) keys, Tensor(b!) values, Tensor rows, Tensor "
+      "lengths, float scale, Tensor? rotation=None, bool rope_adjacent=False) -> Tensor");
+  m.def(
       "relative_attention(Tensor q, Tensor kv, Tensor r, Tensor u, Tensor v, float scale) -> "
       "Tensor");
   m.def("dropout(Tensor x, float p, int seed) -> Tensor");

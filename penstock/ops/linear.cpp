@@ -29,14 +29,14 @@ const Implementations<at::Tensor(const at::Tensor&, const at::Tensor&, const at:
 forward_list() {
   static const Implementations<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&)>
       list("linear",
-           {
+           {{"rows", cpu::declines_linear_rows, cpu::linear_rows},
 #ifdef PENSTOCK_HAVE_XSMM
-               {"xsmm", xsmm::declines_linear, xsmm::linear},
+            {"xsmm", xsmm::declines_linear, xsmm::linear},
 #endif
 #ifdef PENSTOCK_HAVE_ONEDNN
-               {"onednn", onednn::declines_linear, onednn::linear},
+            {"onednn", onednn::declines_linear, onednn::linear},
 #endif
-               {"reference", nullptr, reference::linear}},
+            {"reference", nullptr, reference::linear}},
            [](const at::Tensor& x, const at::Tensor& w, const at::Tensor&) {
              return product_cost(x.size(0), w, 1);
            });

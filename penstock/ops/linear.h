@@ -24,6 +24,13 @@ LinearGradient linear_backward(const at::Tensor& dy, const at::Tensor& x, const 
                                LinearGradients wanted);
 }  // namespace reference
 
+namespace cpu {
+/// For at most 16 rows: bound by the reading of w. A row's result does not depend on the others,
+/// nor on the number of threads.
+std::string declines_linear_rows(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);
+at::Tensor linear_rows(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);
+}  // namespace cpu
+
 namespace xsmm {
 std::string declines_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);
 at::Tensor linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);

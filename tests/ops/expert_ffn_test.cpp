@@ -307,6 +307,55 @@ TEST(ExpertFfn, OutputWithoutGradientIsTheSame) {
       call({c.plan, f32(c.hidden), f32(c.weight), f32(c.w_in), f32(c.w_out)}).equal(with.y));
 }
 
+/// f32 copies that want no gradient.
+Case without_gradient(Case c) {
+  for (at::Tensor* tensor : {&c.hidden, &c.weight, &c.w_in, &c.w_out, &c.b_in, &c.b_out})
+    if (tensor->defined()) *tensor = tensor->to(torch::kFloat);
+  return c;
+}
+
+TEST(ExpertFfn, FewTokensMatchTheReferenceInF64) {
+  for (const auto& [tokens, experts, d, f, chance] :
+       std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, double>>{
+           {1, 8, 64, 96, 0.3},
+           {1, 1, 1, 1, 1.0},
+           {5, 3, 33, 29, 0.7},
+           {16, 40, 48, 257, 0.5},
+           {16, 2, 513, 130, 1.0},
+           {3, 4, 8, 8, 0.0},
+           {0, 2, 4, 3, 0.5}}) {
+    SCOPED_TRACE(concat("T=", tokens, " E=", experts, " d=", d, " f=", f));
+    const Case gated = make_case(random_plan(tokens, experts, chance), tokens, experts, d, f);
+    for (const Case& c : {gated, with_relu(gated)}) {
+      reset_dispatch_counts();
+      const at::Tensor fast = call(without_gradient(c));
+      EXPECT_EQ(dispatch_counts().at("expert_ffn/rows"), 1);
+      EXPECT_LT(testing::relative_error(fast, call(c)), 4e-6);
+    }
+  }
+}
+
+TEST(ExpertFfn, FewTokensLeaveEachOtherAlone) {
+  // Sixteen at once against each alone, and one thread against two: bit for bit.
+  const std::int64_t tokens = 16, experts = 5;
+  const auto takes = [](std::int64_t e, std::int64_t t) { return (e * 7 + t * 3) % 5 < 2; };
+  const Case c = without_gradient(
+      with_relu(make_case(make_test_plan(tokens, experts, takes), tokens, experts, 70, 90)));
+  set_threads(2);
+  const at::Tensor all = call(c);
+  set_threads(1);
+  EXPECT_TRUE(call(c).equal(all));
+  set_threads(0);
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    Case one = c;
+    one.plan =
+        make_test_plan(1, experts, [&](std::int64_t e, std::int64_t) { return takes(e, t); });
+    one.hidden = c.hidden.narrow(0, t, 1);
+    one.weight = c.weight.index({c.plan.token == t});
+    EXPECT_TRUE(call(one).equal(all.narrow(0, t, 1))) << t;
+  }
+}
+
 TEST(ExpertFfn, BadPlansAreErrors) {
   const Case good = make_case(random_plan(6, 3, 0.6), 6, 3, 4, 5);
   const auto broken = [&](auto change) {

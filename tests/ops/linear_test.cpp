@@ -58,16 +58,17 @@ class LinearShapes : public ::testing::TestWithParam<std::array<int, 4>> {};
 
 void expect_fast_path_as_in_f64(std::array<int, 4> shape, double tolerance) {
   const auto [rows, in, out, bias] = shape;
-  // Many rows go to libxsmm's blocks, the rest to oneDNN.
+  // Many rows go to libxsmm's blocks, the rest to oneDNN; few have a path of their own forward.
   const bool many = built_with("xsmm") && rows >= 64 && in >= 16 && out >= 16;
   const std::string name = many ? "xsmm" : "onednn";
+  const std::string forward = rows > 0 && rows <= 16 ? "rows" : name;
   torch::manual_seed(rows * 31 + in);
   const auto x = torch::randn({rows, in}), w = torch::randn({out, in});
   const std::optional<at::Tensor> b = bias ? std::optional(torch::randn({out})) : std::nullopt;
   reset_dispatch_counts();
   const Results fast = run(x, w, b, torch::kFloat);
   const auto counts = dispatch_counts();
-  ASSERT_EQ(counts.count("linear/" + name), 1u);
+  ASSERT_EQ(counts.count("linear/" + forward), 1u);
   ASSERT_EQ(counts.count("linear.backward/" + name), 1u);
   ASSERT_EQ(counts.count("linear/reference"), 0u);
   const Results exact = run(x, w, b, torch::kDouble);
@@ -126,6 +127,24 @@ TEST(Linear, TakesStridedInputsAndPartialGradients) {
   y.sum().backward();
   const auto expected = x.sum(0).expand({7, 12});
   EXPECT_LT(testing::relative_error(leaf.grad(), expected), 1e-6);
+}
+
+TEST(Linear, FewRowsAreSummedAlikeWhateverTheirNumberAndTheThreads) {
+  torch::manual_seed(5);
+  for (const std::int64_t in : {7, 48, 517}) {
+    set_threads(2);
+    const auto x = torch::randn({16, in}), w = torch::randn({203, in}), b = torch::randn({203});
+    reset_dispatch_counts();
+    const at::Tensor y = ops::linear(x, w, b);
+    for (std::int64_t rows = 1; rows < 16; ++rows)
+      EXPECT_TRUE(
+          ops::linear(x.narrow(0, 16 - rows, rows), w, b).equal(y.narrow(0, 16 - rows, rows)))
+          << rows;
+    set_threads(1);
+    EXPECT_TRUE(ops::linear(x, w, b).equal(y));
+    EXPECT_EQ(dispatch_counts().at("linear/rows"), 17);
+    set_threads(0);
+  }
 }
 
 TEST(Linear, RepeatsBitwiseWithTwoThreads) {

@@ -1,0 +1,61 @@
+// Causal attention of positions that are added to a cache of keys and values: the operator, and its
+// kernels (which callers leave alone).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace penstock::ops {
+
+/// Takes n more positions of R sequences from a packed projection, as causal_attention has it, puts
+/// their keys (turned) and values behind those that the cache holds, and attends over all of them.
+///   y_{r,t} = Σ_{s ≤ lengths[r] + t} softmax_s(q_t·k_s · scale) v_s
+/// @param qkv [R, n, (H+2G)·hd] f32|f64: H query heads, G key heads, G value heads
+/// @param keys, values [B, C, G, hd], written at positions lengths[r] .. lengths[r] + n − 1
+/// @param rows [R] i64 CPU: which of the B sequences, each at most once
+/// @param lengths [R] i64 CPU: positions that each holds so far
+/// @param rotation [≥ C, hd]: see rotation_table; row p turns position p.  nullopt: not
+/// @param rope_adjacent  as in causal_attention
+/// @return [R, n, H·hd].  No gradient: throws where one is wanted.
+/// Cost: a prompt that begins a sequence runs through causal_attention's kernel.
+at::Tensor cached_attention(const at::Tensor& qkv, const at::Tensor& keys, const at::Tensor& values,
+                            const at::Tensor& rows, const at::Tensor& lengths, double scale,
+                            const std::optional<at::Tensor>& rotation = std::nullopt,
+                            bool rope_adjacent = false);
+
+/// The arguments, checked.
+struct CachedAttention {
+  at::Tensor qkv, keys, values, rows, lengths;
+  double scale = 1;
+  at::Tensor rotation;  ///< or undefined
+  bool rope_adjacent = false;
+
+  std::int64_t count() const { return qkv.size(0); }      ///< R
+  std::int64_t fresh() const { return qkv.size(1); }      ///< n
+  std::int64_t capacity() const { return keys.size(1); }  ///< C
+  std::int64_t kv_heads() const { return keys.size(2); }  ///< G
+  std::int64_t head_dim() const { return keys.size(3); }  ///< hd
+  std::int64_t heads() const { return qkv.size(2) / head_dim() - 2 * kv_heads(); }
+  std::int64_t row(std::int64_t r) const { return rows.data_ptr<std::int64_t>()[r]; }
+  std::int64_t length(std::int64_t r) const { return lengths.data_ptr<std::int64_t>()[r]; }
+};
+std::string describe(const CachedAttention& problem);
+
+namespace reference {
+at::Tensor cached_attention(const CachedAttention& problem);
+}  // namespace reference
+
+namespace cpu {
+/// Whole prompts, of 16 positions or more: the kernel of causal_attention.
+std::string declines_prompt_attention(const CachedAttention& problem);
+at::Tensor prompt_attention(const CachedAttention& problem);
+/// Row by row; threads divide (sequence, key/value head) pairs. A sequence's result does not depend
+/// on the others.
+std::string declines_step_attention(const CachedAttention& problem);
+at::Tensor step_attention(const CachedAttention& problem);
+}  // namespace cpu
+
+}  // namespace penstock::ops
