@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "penstock/ops/cached_attention.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -39,6 +40,14 @@ at::Tensor Attention::forward(const at::Tensor& x, const at::Tensor& rotation,
   return o_proj_->forward(ops::causal_attention(normed_and_cut(qkv_proj_->forward(x)),
                                                 config_.heads, config_.kv_heads, scale, rotation,
                                                 config_.rope_adjacent, start));
+}
+
+at::Tensor Attention::extend(const at::Tensor& x, const AttentionCache& cache,
+                             const CachedRows& where) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
+  return o_proj_->forward(ops::cached_attention(
+      normed_and_cut(qkv_proj_->forward(x)), cache.keys, cache.values, where.rows, where.lengths,
+      scale, where.rotation, config_.rope_adjacent));
 }
 
 }  // namespace penstock

@@ -24,6 +24,18 @@ struct AttentionConfig {
   double output_std = 0.02;  ///< of the projection back into the residual stream
 };
 
+/// What one layer holds of sequences that are read bit by bit, B of them of up to C positions.
+struct AttentionCache {
+  at::Tensor keys, values;  ///< [B, C, G, hd]; keys are turned
+};
+
+/// Which sequences of a cache go on, and where.
+struct CachedRows {
+  at::Tensor rows;      ///< [R] i64, of the B
+  at::Tensor lengths;   ///< [R] i64, positions that each holds
+  at::Tensor rotation;  ///< [C, hd]
+};
+
 /// Norms of queries and keys over their whole width, and the cut, are OLMoE's (arXiv:2409.02060).
 class Attention : public torch::nn::Module {
  public:
@@ -33,6 +45,10 @@ class Attention : public torch::nn::Module {
   /// @param start [B, T] i64: first position each row may read, or nullopt.  @return [B, T, d]
   at::Tensor forward(const at::Tensor& x, const at::Tensor& rotation,
                      const std::optional<at::Tensor>& start);
+
+  /// The same for n positions that follow what the cache holds, which takes them in. No gradient.
+  /// @param x [R, n, d].  @return [R, n, d]
+  at::Tensor extend(const at::Tensor& x, const AttentionCache& cache, const CachedRows& where);
 
  private:
   /// What rotation and attention read of the projection [B, T, (H+2G)·hd].

@@ -7,8 +7,9 @@
 
 namespace penstock {
 
-DecoderLayer::DecoderLayer(const ModelConfig& config, std::int64_t moe_index,
-                           const std::vector<std::shared_ptr<Balancer>>& balancers) {
+DecoderLayer::DecoderLayer(const ModelConfig& config, std::int64_t index, std::int64_t moe_index,
+                           const std::vector<std::shared_ptr<Balancer>>& balancers)
+    : index_(index) {
   input_layernorm_ = register_module("input_layernorm",
                                      std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
   self_attn_ = register_module(
@@ -35,11 +36,9 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, std::int64_t moe_index,
                                                                 config.output_std(config.d_ffn)));
 }
 
-Residual DecoderLayer::forward(Residual x, const at::Tensor& rotation,
-                               const std::optional<at::Tensor>& start,
-                               const RoutingContext& context,
+Residual DecoderLayer::forward(Residual x, const Attend& attend, const RoutingContext& context,
                                std::optional<RoutingResult>& routing) {
-  x.delta = self_attn_->forward(input_layernorm_->forward(x), rotation, start);
+  x.delta = attend(index_, *self_attn_, input_layernorm_->forward(x));
   const at::Tensor normed = post_attention_layernorm_->forward(x);
   if (moe_) {
     MoeOutput out = moe_->forward(normed, context);
@@ -58,9 +57,10 @@ Decoder::Decoder(const ModelConfig& unresolved) : LanguageModel(unresolved) {
   make_shared_balancers();
   std::int64_t moe_index = 0;
   for (std::int64_t i = 0; i < config.layers; ++i)
-    layers_.push_back(register_module(
-        "layer_" + std::to_string(i),
-        std::make_shared<DecoderLayer>(config, config.is_moe(i) ? moe_index++ : -1, balancers())));
+    layers_.push_back(
+        register_module("layer_" + std::to_string(i),
+                        std::make_shared<DecoderLayer>(
+                            config, i, config.is_moe(i) ? moe_index++ : -1, balancers())));
   std::vector<MoeLayer*> moe;
   for (const auto& layer : layers_)
     if (layer->moe()) moe.push_back(layer->moe());
@@ -71,22 +71,18 @@ Decoder::Decoder(const ModelConfig& unresolved) : LanguageModel(unresolved) {
         "lm_head", torch::empty({config.vocab, config.d_model}).normal_(0, config.init_std));
 }
 
-ModelOutput Decoder::forward(const ModelInput& input, const RoutingContext& context,
-                             const RoutingTap& routing_tap, const HiddenTap& hidden_tap) {
-  PENSTOCK_CHECK(input.tokens.dim() == 2, "[decoder] tokens must be [B, T], got ",
-                 input.tokens.dim(), " axes");
+ModelOutput Decoder::run(const at::Tensor& tokens, const RoutingContext& context,
+                         const Attend& attend, const RoutingTap& routing_tap,
+                         const HiddenTap& hidden_tap) {
   RoutingContext complete = context;
-  complete.sequence_length = input.tokens.size(1);
-  complete.token_ids = input.tokens.reshape({-1});
-  const ModelConfig& config = this->config();
+  complete.sequence_length = tokens.size(1);
+  complete.token_ids = tokens.reshape({-1});
   ModelOutput out;
-  Residual x{.stream = ops::embedding(embed_tokens_, input.tokens)};  // [B, T, d]
-  const at::Tensor rotation = ops::rotation_table(input.tokens.size(1), config.head_dim,
-                                                  config.rope_base, x.stream.options());
+  Residual x{.stream = ops::embedding(embed_tokens_, tokens)};  // [B, T, d]
   std::int64_t moe_index = 0;
-  for (std::int64_t i = 0; i < config.layers; ++i) {
+  for (std::int64_t i = 0; i < config().layers; ++i) {
     std::optional<RoutingResult> routing;
-    x = layers_[i]->forward(x, rotation, input.starts, complete, routing);
+    x = layers_[static_cast<std::size_t>(i)]->forward(std::move(x), attend, complete, routing);
     if (hidden_tap) hidden_tap(i, x.sum());
     if (!routing) continue;
     if (routing->loss.defined())
@@ -95,7 +91,35 @@ ModelOutput Decoder::forward(const ModelInput& input, const RoutingContext& cont
     if (routing_tap) routing_tap(moe_index, *routing);
     ++moe_index;
   }
-  out.hidden = norm_->forward(x).view({-1, config.d_model});  // [B·T, d]
+  out.hidden = norm_->forward(x).view({-1, config().d_model});  // [B·T, d]
+  return out;
+}
+
+ModelOutput Decoder::forward(const ModelInput& input, const RoutingContext& context,
+                             const RoutingTap& routing_tap, const HiddenTap& hidden_tap) {
+  PENSTOCK_CHECK(input.tokens.dim() == 2, "[decoder] tokens must be [B, T], got ",
+                 input.tokens.dim(), " axes");
+  const at::Tensor rotation =
+      ops::rotation_table(input.tokens.size(1), config().head_dim, config().rope_base,
+                          embed_tokens_.options().requires_grad(false));
+  const Attend attend = [&](std::int64_t, Attention& attention, const at::Tensor& normed) {
+    return attention.forward(normed, rotation, input.starts);
+  };
+  return run(input.tokens, context, attend, routing_tap, hidden_tap);
+}
+
+ModelOutput Decoder::extend(const at::Tensor& tokens, DecoderCache& cache,
+                            std::span<const std::int64_t> rows, const RoutingContext& context,
+                            const RoutingTap& routing_tap) {
+  PENSTOCK_CHECK(tokens.dim() == 2 && tokens.size(0) == std::ssize(rows), "[decoder] tokens ",
+                 tokens.sizes(), " must be [R, n] for R = ", rows.size(), " sequences");
+  const torch::NoGradGuard no_grad;
+  const CachedRows where = cache.at(rows, tokens.size(1));
+  const Attend attend = [&](std::int64_t layer, Attention& attention, const at::Tensor& normed) {
+    return attention.extend(normed, cache.layer(layer), where);
+  };
+  ModelOutput out = run(tokens, context, attend, routing_tap, {});
+  cache.advance(rows, tokens.size(1));
   return out;
 }
 

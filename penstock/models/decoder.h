@@ -1,32 +1,39 @@
 // The decoder: Llama- and Qwen2-like models, dense or MoE per layer, by config. The only other
-// model is Transformer-XL. Generation and its cache are not here.
+// model is Transformer-XL. Choosing tokens is infer's.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "penstock/layers/attention.h"
 #include "penstock/layers/feed_forward.h"
 #include "penstock/layers/moe.h"
 #include "penstock/layers/norm.h"
+#include "penstock/models/decoder_cache.h"
 #include "penstock/models/language_model.h"
 
 namespace penstock {
+
+/// A layer's attention of normed rows [B, T, d]: over themselves, or with a cache.
+using Attend = std::function<at::Tensor(std::int64_t layer, Attention&, const at::Tensor& normed)>;
 
 /// h += Attention(Norm(h));  h += FFN or MoE(Norm(h)).
 class DecoderLayer : public torch::nn::Module {
  public:
   /// `moe_index` counts MoE layers; -1 for a dense layer.
-  DecoderLayer(const ModelConfig& config, std::int64_t moe_index,
+  DecoderLayer(const ModelConfig& config, std::int64_t index, std::int64_t moe_index,
                const std::vector<std::shared_ptr<Balancer>>& balancers);
-  Residual forward(Residual x, const at::Tensor& rotation, const std::optional<at::Tensor>& start,
-                   const RoutingContext& context, std::optional<RoutingResult>& routing);
+  Residual forward(Residual x, const Attend& attend, const RoutingContext& context,
+                   std::optional<RoutingResult>& routing);
   /// Null for a dense layer.
   MoeLayer* moe() { return moe_.get(); }
 
  private:
+  std::int64_t index_;
   std::shared_ptr<RmsNorm> input_layernorm_, post_attention_layernorm_;
   std::shared_ptr<Attention> self_attn_;
   std::shared_ptr<FeedForward> mlp_;
@@ -43,6 +50,13 @@ class Decoder : public LanguageModel {
   ModelOutput forward(const ModelInput& input, const RoutingContext& context,
                       const RoutingTap& routing_tap = {},
                       const HiddenTap& hidden_tap = {}) override;
+  /// The same for n tokens of each of R sequences, which follow what the cache holds of them and
+  /// are then part of it; routers see these R·n tokens alone. Without gradient.
+  /// @param tokens [R, n] i64;  @param rows  which of the cache's sequences, each at most once
+  /// Throws Error where the cache has no room for them.
+  ModelOutput extend(const at::Tensor& tokens, DecoderCache& cache,
+                     std::span<const std::int64_t> rows, const RoutingContext& context,
+                     const RoutingTap& routing_tap = {});
   at::Tensor loss(const at::Tensor& hidden, const at::Tensor& targets) const override;
   at::Tensor losses(const at::Tensor& hidden, const at::Tensor& targets) const override;
 
@@ -55,6 +69,10 @@ class Decoder : public LanguageModel {
   DecoderLayer& layer(std::int64_t index) { return *layers_[index]; }
 
  private:
+  /// All that the two ways through the layers share.
+  ModelOutput run(const at::Tensor& tokens, const RoutingContext& context, const Attend& attend,
+                  const RoutingTap& routing_tap, const HiddenTap& hidden_tap);
+
   at::Tensor embed_tokens_, lm_head_;  // [V, d]; the latter undefined when tied
   std::vector<std::shared_ptr<DecoderLayer>> layers_;
   std::shared_ptr<RmsNorm> norm_;

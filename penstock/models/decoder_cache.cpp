@@ -1,0 +1,43 @@
+#include "penstock/models/decoder_cache.h"
+
+#include <torch/torch.h>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/ops.h"
+
+namespace penstock {
+
+DecoderCache::DecoderCache(const ModelConfig& unresolved, std::int64_t sequences,
+                           std::int64_t capacity, const at::TensorOptions& options)
+    : capacity_(capacity) {
+  const ModelConfig config = unresolved.resolved();
+  PENSTOCK_CHECK(sequences > 0 && capacity > 0, "[decoder] a cache of ", sequences,
+                 " sequences of ", capacity, " tokens holds nothing");
+  const at::TensorOptions plain = options.requires_grad(false);
+  lengths_.resize(static_cast<std::size_t>(sequences));
+  rotation_ = ops::rotation_table(capacity, config.head_dim, config.rope_base, plain);
+  const std::vector<std::int64_t> shape{sequences, capacity, config.kv_heads, config.head_dim};
+  for (std::int64_t i = 0; i < config.layers; ++i)
+    layers_.push_back({.keys = torch::empty(shape, plain), .values = torch::empty(shape, plain)});
+}
+
+CachedRows DecoderCache::at(std::span<const std::int64_t> rows, std::int64_t count) const {
+  CachedRows out{.rows = torch::empty({std::ssize(rows)}, torch::kLong),
+                 .lengths = torch::empty({std::ssize(rows)}, torch::kLong),
+                 .rotation = rotation_};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    PENSTOCK_CHECK(rows[i] >= 0 && rows[i] < sequences(), "[decoder] sequence ", rows[i],
+                   " of a cache of ", sequences());
+    PENSTOCK_CHECK(length(rows[i]) <= capacity_ - count, "[decoder] ", count, " tokens after ",
+                   length(rows[i]), " are more than the ", capacity_, " of the cache");
+    out.rows.data_ptr<std::int64_t>()[i] = rows[i];
+    out.lengths.data_ptr<std::int64_t>()[i] = length(rows[i]);
+  }
+  return out;
+}
+
+void DecoderCache::advance(std::span<const std::int64_t> rows, std::int64_t count) {
+  for (const std::int64_t row : rows) lengths_.at(static_cast<std::size_t>(row)) += count;
+}
+
+}  // namespace penstock
