@@ -16,6 +16,7 @@
 #include "penstock/cli/data.h"
 #include "penstock/cli/eval.h"
 #include "penstock/cli/finetune.h"
+#include "penstock/cli/generate.h"
 #include "penstock/cli/info.h"
 #include "penstock/cli/report.h"
 #include "penstock/cli/routers.h"
@@ -37,6 +38,7 @@ int run(int argc, char** argv) {
       "  penstock data prepare --system --out corpus\n"
       "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe\n"
       "  penstock eval runs/remoe --data corpus\n"
+      "  penstock generate runs/remoe --prompt 'The '\n"
       "  penstock finetune runs/remoe --data sst2 --out runs/sst2\n"
       "  penstock study recipes/demo/study.toml --set data.corpus=corpus\n"
       "Every subcommand has --help with examples.");
@@ -44,6 +46,7 @@ int run(int argc, char** argv) {
   penstock::add_data_command(app);
   penstock::add_train_command(app, exit_code);
   penstock::add_eval_command(app);
+  penstock::add_generate_command(app, exit_code);
   penstock::add_analyse_command(app);
   penstock::add_finetune_command(app, exit_code);
   penstock::add_study_command(app, exit_code);

@@ -1,0 +1,197 @@
+#include "penstock/cli/generate.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/cli/model_argument.h"
+#include "penstock/cli/whole_number.h"
+#include "penstock/infer/generate.h"
+#include "penstock/models/fold_routers.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/train/interrupt.h"
+
+namespace penstock {
+namespace {
+
+struct GenerateArguments {
+  std::string model;
+  std::vector<std::string> prompts, prompt_files;
+  GenerateOptions options;
+  std::int64_t threads = 0;
+  bool json = false, fold = false;
+};
+
+/// A file's text, or what comes on standard input for "-"; without a last newline.
+std::string read_prompt(const std::string& path) {
+  std::string text = path == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {})
+                                 : real_file_system().read(path);
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
+  std::vector<std::string> out = arguments.prompts;
+  for (const auto& path : arguments.prompt_files) out.push_back(read_prompt(path));
+  if (out.empty()) out.emplace_back();
+  return out;
+}
+
+double per_second(std::int64_t tokens, double seconds) {
+  return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
+}
+
+nlohmann::ordered_json to_json(const Generation& generation,
+                               const std::vector<std::string>& prompts) {
+  nlohmann::ordered_json out;
+  out["completions"] = nlohmann::ordered_json::array();
+  for (const Completion& text : generation.completions)
+    out["completions"].push_back({{"prompt", prompts[text.prompt]},
+                                  {"sample", text.sample},
+                                  {"text", text.text},
+                                  {"tokens", text.tokens},
+                                  {"finish", name(text.finish)}});
+  const GenerationSpeed& speed = generation.speed;
+  out["prompt_tokens"] = speed.prompt_tokens;
+  out["prompt_tokens_per_second"] = per_second(speed.prompt_tokens, speed.prompt_seconds);
+  out["generated_tokens_per_second"] = per_second(speed.steps_tokens, speed.steps_seconds);
+  return out;
+}
+
+void print_speed(const GenerationSpeed& speed, const std::string& ending) {
+  fmt::print(stderr,
+             "prompt: {} tokens, {:.1f} tokens/s; generation: {} tokens, {:.1f} tokens/s{}\n",
+             speed.prompt_tokens, per_second(speed.prompt_tokens, speed.prompt_seconds),
+             speed.steps_tokens, per_second(speed.steps_tokens, speed.steps_seconds), ending);
+}
+
+/// One text is printed as it comes; several, each when it is whole, under a line that names it.
+class Printer {
+ public:
+  Printer(const std::vector<std::string>& prompts, std::int64_t samples)
+      : prompts_(prompts), samples_(samples), single_(prompts.size() == 1 && samples == 1) {}
+
+  void text(std::string_view piece) {
+    if (!single_) return;
+    if (!std::exchange(begun_, true)) print(prompts_[0]);
+    print(piece);
+  }
+  void done(const Completion& completion) {
+    if (single_) return text("\n");
+    print(fmt::format("== prompt {}{} ==\n{}{}\n", completion.prompt + 1,
+                      samples_ > 1 ? fmt::format(", text {}", completion.sample + 1) : "",
+                      prompts_[completion.prompt], completion.text));
+  }
+
+ private:
+  static void print(std::string_view piece) {
+    std::fwrite(piece.data(), 1, piece.size(), stdout);
+    std::fflush(stdout);
+  }
+
+  const std::vector<std::string>& prompts_;
+  std::int64_t samples_;
+  bool single_, begun_ = false;
+};
+
+int run_generate(const GenerateArguments& arguments) {
+  ops::set_threads(static_cast<int>(arguments.threads));
+  check(arguments.options.sampling);
+  const auto [directory, step] = model_argument(arguments.model);
+  const std::vector<std::string> prompts = prompts_of(arguments);
+  const auto tokenizer = load_tokenizer(directory);
+  auto model = load_model(directory);
+  if (arguments.fold) model = fold_routers(*model);
+  const InterruptGuard guard;
+  Printer printer(prompts, arguments.options.samples);
+  GenerationListener listener{.interrupted = [&] { return guard.signal() != 0; }};
+  if (!arguments.json) {
+    listener.text = [&](const Completion&, std::string_view piece) { printer.text(piece); };
+    listener.done = [&](const Completion& text) { printer.done(text); };
+  }
+  const Generation generation =
+      generate(std::move(model), *tokenizer, prompts, arguments.options, listener);
+  const bool interrupted = guard.signal() != 0;
+  if (arguments.json) {
+    auto out = to_json(generation, prompts);
+    out["model"] = directory;
+    out["step"] = step ? nlohmann::ordered_json(*step) : nlohmann::ordered_json();
+    out["folded"] = arguments.fold;
+    fmt::print("{}\n", out.dump(2));
+  }
+  std::string ending;
+  for (const Completion& text : generation.completions)
+    if (text.finish == Finish::context && ending.empty()) ending = "; ended at the model's context";
+  print_speed(generation.speed, interrupted ? "; interrupted" : ending);
+  return interrupted ? 130 : 0;
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app, int& exit_code) {
+  auto arguments = std::make_shared<GenerateArguments>();
+  GenerateOptions& options = arguments->options;
+  CLI::App* command = app.add_subcommand("generate", "Continue a prompt with a model's text");
+  command
+      ->add_option("MODEL", arguments->model,
+                   "model directory, or run directory (its best checkpoint)")
+      ->required();
+  command
+      ->add_option("--prompt", arguments->prompts,
+                   "text to continue; may be given several times; without one, a new document")
+      ->expected(1)
+      ->take_all();
+  command
+      ->add_option("--prompt-file", arguments->prompt_files,
+                   "the same from a file, - for standard input; a last newline is left out")
+      ->expected(1)
+      ->take_all();
+  command->add_option("--tokens", options.max_tokens, "most tokens of a text")
+      ->check(whole_number(1))
+      ->capture_default_str();
+  command
+      ->add_option("--temperature", options.sampling.temperature,
+                   "0: the likeliest token each time; 1: as the model says")
+      ->capture_default_str();
+  command->add_option("--top-k", options.sampling.top_k, "choose among so many tokens; 0: all")
+      ->check(whole_number(0))
+      ->capture_default_str();
+  command
+      ->add_option("--top-p", options.sampling.top_p,
+                   "choose among the fewest likeliest tokens that reach this together")
+      ->capture_default_str();
+  command->add_option("--seed", options.sampling.seed, "of the random choices")
+      ->check(whole_number(0))
+      ->capture_default_str();
+  command->add_option("--batch", options.samples, "texts of each prompt, drawn apart")
+      ->check(whole_number(1, 4096))
+      ->capture_default_str();
+  command->add_option("--stop", options.stop, "end before this text; may be given several times")
+      ->expected(1)
+      ->take_all();
+  command->add_flag("--fold", arguments->fold, "fold each router into one matrix and bias first");
+  command->add_option("--threads", arguments->threads, "0: the physical cores")
+      ->check(whole_number(0, kMostThreads));
+  command->add_flag("--json", arguments->json, "one JSON object, with the tokens, at the end");
+  command->footer(
+      "Examples:\n"
+      "  penstock generate runs/remoe --prompt 'Once upon a time'\n"
+      "  penstock generate runs/remoe --prompt-file start.txt --temperature 0.8 --top-p 0.95 \\\n"
+      "      --seed 7 --tokens 500\n"
+      "  penstock generate runs/remoe --prompt 'To be' --batch 4 --temperature 1 --json\n"
+      "The end of a document ends a text. The same seed gives the same text, whatever is "
+      "generated\n"
+      "beside it. Speeds are told on standard error. docs/generate.md says more.");
+  command->callback([arguments, &exit_code] { exit_code = run_generate(*arguments); });
+}
+
+}  // namespace penstock

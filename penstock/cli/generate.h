@@ -1,0 +1,11 @@
+// `penstock generate`: text from a model.
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace penstock {
+
+/// Sets `exit_code` to 130 when a signal ended the text.
+void add_generate_command(CLI::App& app, int& exit_code);
+
+}  // namespace penstock

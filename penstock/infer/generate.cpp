@@ -1,0 +1,240 @@
+#include "penstock/infer/generate.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+
+#include "penstock/base/error.h"
+#include "penstock/base/random.h"
+#include "penstock/data/utf8.h"
+#include "penstock/data/vocabulary.h"
+#include "penstock/infer/session.h"
+#include "penstock/infer/text_stream.h"
+
+namespace penstock {
+namespace {
+
+/// Rows up to which every operator gives a row the same bits alone and beside others.
+constexpr std::size_t kLargestGroup = 16;
+
+class Clock {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+/// What every text of a call shares.
+struct Job {
+  const Tokenizer& tokenizer;
+  const GenerateOptions& options;
+  const GenerationListener& listener;
+  std::vector<std::vector<TokenId>> prompts;
+  std::vector<TokenId> ends;       ///< ids that end a document
+  std::int64_t context = 0;        ///< most tokens of a sequence; 0: any number
+  bool drops_first_space = false;  ///< of texts that begin a document
+};
+
+/// A text that is being written.
+struct Writing {
+  Writing(Completion& completion, const Job& job)
+      : out(completion), stream(job.options.stop), length(std::ssize(job.prompts[out.prompt])) {}
+  Completion& out;
+  TextStream stream;
+  std::int64_t length;  ///< tokens, the prompt's too
+};
+
+void emit(Writing& text, const std::string& piece, const Job& job) {
+  if (piece.empty()) return;
+  text.out.text += piece;
+  if (job.listener.text) job.listener.text(text.out, piece);
+}
+
+void finish(Writing& text, Finish why, const Job& job) {
+  text.out.finish = why;
+  emit(text, text.stream.finish(), job);
+  if (job.listener.done) job.listener.done(text.out);
+}
+
+/// Takes the token that follows, by its logits; false where the text has ended.
+bool take(Writing& text, std::span<const float> logits, const Job& job) {
+  const auto index = static_cast<std::uint64_t>(text.out.tokens.size());
+  const TokenId token =
+      sample(logits, job.options.sampling, static_cast<std::uint64_t>(text.out.sample), index);
+  if (std::ranges::find(job.ends, token) != job.ends.end()) {
+    finish(text, Finish::end_of_document, job);
+    return false;
+  }
+  text.out.tokens.push_back(token);
+  ++text.length;
+  std::string bytes;
+  job.tokenizer.decode(token, bytes);
+  if (job.drops_first_space && index == 0 && bytes.starts_with(' ') &&
+      job.prompts[text.out.prompt].size() == 1)
+    bytes.erase(0, 1);
+  emit(text, text.stream.push(bytes), job);
+  const auto ends = [&](bool condition, Finish why) {
+    if (condition) finish(text, why, job);
+    return condition;
+  };
+  return !ends(text.stream.stopped(), Finish::stop) &&
+         !ends(std::ssize(text.out.tokens) >= job.options.max_tokens, Finish::length) &&
+         !ends(job.context > 0 && text.length > job.context, Finish::context);
+}
+
+/// The numbers of a row of logits, of those ids that the tokenizer knows.
+std::span<const float> row_of(const at::Tensor& logits, std::int64_t row, const Job& job) {
+  const auto width = static_cast<std::size_t>(logits.size(-1));
+  const float* data = logits.data_ptr<float>() + static_cast<std::size_t>(row) * width;
+  return {data, std::min(width, static_cast<std::size_t>(job.tokenizer.vocab_size()))};
+}
+
+/// Writes a group's texts side by side; false where the listener wants no more.
+bool write_group(Session& session, std::span<Completion> group, const Job& job,
+                 GenerationSpeed& speed) {
+  const auto interrupted = [&] { return job.listener.interrupted && job.listener.interrupted(); };
+  std::vector<Writing> texts;
+  for (Completion& completion : group) texts.emplace_back(completion, job);
+  std::vector<std::int64_t> rows;
+  std::vector<TokenId> tokens;
+  const auto keep = [&](std::int64_t row) {
+    rows.push_back(row);
+    tokens.push_back(texts[static_cast<std::size_t>(row)].out.tokens.back());
+  };
+  for (std::int64_t row = 0; row < std::ssize(texts); ++row) {
+    if (interrupted()) return false;
+    Writing& text = texts[static_cast<std::size_t>(row)];
+    const auto& prompt = job.prompts[text.out.prompt];
+    const Clock clock;
+    const at::Tensor logits = session.begin(row, prompt);
+    speed.prompt_seconds += clock.seconds();
+    speed.prompt_tokens += std::ssize(prompt);
+    if (take(text, row_of(logits, 0, job), job)) keep(row);
+  }
+  while (!rows.empty()) {
+    if (interrupted()) {
+      for (const std::int64_t row : rows)
+        finish(texts[static_cast<std::size_t>(row)], Finish::interrupted, job);
+      return false;
+    }
+    const Clock clock;
+    const at::Tensor logits = session.next(rows, tokens);
+    speed.steps_seconds += clock.seconds();
+    speed.steps_tokens += std::ssize(rows);
+    const std::vector<std::int64_t> asked = std::move(rows);
+    rows.clear();
+    tokens.clear();
+    for (std::int64_t i = 0; i < std::ssize(asked); ++i)
+      if (take(texts[static_cast<std::size_t>(asked[static_cast<std::size_t>(i)])],
+               row_of(logits, i, job), job))
+        keep(asked[static_cast<std::size_t>(i)]);
+  }
+  return true;
+}
+
+void check_options(const GenerateOptions& options) {
+  check(options.sampling);
+  PENSTOCK_CHECK(options.max_tokens > 0 && options.samples > 0,
+                 "nothing to generate: ", options.max_tokens, " tokens, ", options.samples,
+                 " texts of each prompt");
+  PENSTOCK_CHECK(options.samples == 1 || options.sampling.temperature > 0, options.samples,
+                 " texts of a prompt would all be the same at temperature 0; give a temperature");
+  for (const auto& word : options.stop)
+    PENSTOCK_CHECK(!word.empty(), "a stop string is empty: it would end every text at once");
+}
+
+Job make_job(const ModelConfig& config, const Tokenizer& tokenizer,
+             const std::vector<std::string>& prompts, const GenerateOptions& options,
+             const GenerationListener& listener) {
+  PENSTOCK_CHECK(tokenizer.vocab_size() <= config.vocab, "the tokenizer has ",
+                 tokenizer.vocab_size(), " ids, the model knows ", config.vocab,
+                 ": they do not belong together");
+  Job job{.tokenizer = tokenizer, .options = options, .listener = listener};
+  if (!config.transformer_xl()) job.context = config.context;
+  const auto vocabulary = tokenizer.vocabulary();
+  job.drops_first_space = vocabulary && vocabulary->add_space_prefix &&
+                          (vocabulary->kind == Vocabulary::Kind::kSentencePieceBpe ||
+                           vocabulary->kind == Vocabulary::Kind::kSentencePieceUnigram);
+  for (const TokenId id : {tokenizer.end_of_document(), vocabulary ? vocabulary->eos : -1})
+    if (id >= 0) job.ends.push_back(id);
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    job.prompts.push_back(prompt_tokens(tokenizer, prompts[i]));
+    PENSTOCK_CHECK(job.context == 0 || std::ssize(job.prompts[i]) <= job.context, "prompt ", i + 1,
+                   " is ", job.prompts[i].size(), " tokens long; the model's context is ",
+                   job.context, ": shorten it");
+  }
+  return job;
+}
+
+}  // namespace
+
+std::string_view name(Finish finish) {
+  switch (finish) {
+    case Finish::end_of_document:
+      return "end-of-document";
+    case Finish::length:
+      return "length";
+    case Finish::context:
+      return "context";
+    case Finish::stop:
+      return "stop";
+    case Finish::interrupted:
+      break;
+  }
+  return "interrupted";
+}
+
+std::vector<TokenId> prompt_tokens(const Tokenizer& tokenizer, std::string_view text) {
+  const std::size_t invalid = find_invalid_utf8(text);
+  PENSTOCK_CHECK(invalid == std::string_view::npos, "the prompt is not UTF-8 at byte ", invalid);
+  const auto vocabulary = tokenizer.vocabulary();
+  std::vector<TokenId> out;
+  if (vocabulary && vocabulary->add_bos && vocabulary->bos >= 0) out.push_back(vocabulary->bos);
+  if (out.empty() && text.empty()) {
+    const TokenId begin =
+        vocabulary && vocabulary->bos >= 0 ? vocabulary->bos : tokenizer.end_of_document();
+    PENSTOCK_CHECK(begin >= 0, "the prompt is empty, and tokenizer '", tokenizer.spec(),
+                   "' has no token that begins or ends a document; give a prompt");
+    out.push_back(begin);
+  }
+  if (!text.empty()) tokenizer.encode(text, out);
+  PENSTOCK_CHECK(!out.empty(), "the prompt has no tokens; give another");
+  return out;
+}
+
+Generation generate(std::shared_ptr<LanguageModel> model, const Tokenizer& tokenizer,
+                    const std::vector<std::string>& prompts, const GenerateOptions& options,
+                    const GenerationListener& listener) {
+  check_options(options);
+  const ModelConfig& config = model->config();
+  const Job job = make_job(config, tokenizer, prompts, options, listener);
+  Generation out;
+  for (std::size_t p = 0; p < prompts.size(); ++p)
+    for (std::int64_t s = 0; s < options.samples; ++s)
+      out.completions.push_back({.prompt = p, .sample = s});
+  const std::size_t largest = rows_stand_alone(config) ? kLargestGroup : 1;
+  for (std::size_t first = 0; first < out.completions.size(); first += largest) {
+    const std::span<Completion> group =
+        std::span(out.completions)
+            .subspan(first, std::min(largest, out.completions.size() - first));
+    std::int64_t longest = 0;
+    for (const Completion& completion : group)
+      longest = std::max(longest, std::ssize(job.prompts[completion.prompt]));
+    std::int64_t capacity = longest + options.max_tokens;
+    if (job.context > 0) capacity = std::min(capacity, job.context);
+    const auto session = make_session(
+        model,
+        {.sequences = std::ssize(group),
+         .capacity = capacity,
+         .seed = mix64(options.sampling.seed + static_cast<std::uint64_t>(group[0].sample))});
+    if (!write_group(*session, group, job, out.speed)) break;
+  }
+  return out;
+}
+
+}  // namespace penstock

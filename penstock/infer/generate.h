@@ -1,0 +1,78 @@
+// Generating text: prompts in, text out as it comes. Printing is the program's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/data/tokenizer.h"
+#include "penstock/infer/sampler.h"
+#include "penstock/models/language_model.h"
+
+namespace penstock {
+
+struct GenerateOptions {
+  std::int64_t max_tokens = 256;  ///< of each text
+  std::int64_t samples = 1;       ///< texts of each prompt
+  SamplingOptions sampling;
+  std::vector<std::string> stop;  ///< a text ends before the first of these
+};
+
+/// What ended a text.
+enum class Finish {
+  end_of_document,
+  length,       ///< max_tokens
+  context,      ///< the model is meant for no longer sequences
+  stop,         ///< a stop string
+  interrupted,  ///< the listener's wish
+};
+/// "end-of-document", "length", "context", "stop" or "interrupted".
+std::string_view name(Finish finish);
+
+struct Completion {
+  std::size_t prompt = 0;       ///< index among the prompts
+  std::int64_t sample = 0;      ///< of that prompt, from 0
+  std::vector<TokenId> tokens;  ///< that were generated; the end of a document is not among them
+  std::string text;             ///< without the prompt
+  Finish finish = Finish::interrupted;
+};
+
+struct GenerationSpeed {
+  std::int64_t prompt_tokens = 0;  ///< with those that begin a sequence
+  double prompt_seconds = 0;
+  std::int64_t steps_tokens = 0;  ///< read after the prompts, by steps of one token a sequence
+  double steps_seconds = 0;
+};
+
+/// Hears what comes; any of these may be null.
+struct GenerationListener {
+  std::function<void(const Completion&, std::string_view piece)> text;
+  std::function<void(const Completion&)> done;
+  std::function<bool()> interrupted;  ///< asked between steps: true ends all texts
+};
+
+struct Generation {
+  std::vector<Completion> completions;  ///< by prompt, then sample
+  GenerationSpeed speed;
+};
+
+/// The tokens that a model reads for a prompt: the vocabulary's beginning of a document where its
+/// documents have one, then the text. An empty prompt is that token, or else the end of a document,
+/// behind which another begins.
+/// Throws Error for text that is not UTF-8, and for an empty prompt where there is no such token.
+std::vector<TokenId> prompt_tokens(const Tokenizer& tokenizer, std::string_view text);
+
+/// Continues each prompt `samples` times. Draw i of a text comes from (seed, sample, i), and a
+/// row's numbers do not depend on the others': a text is the same alone and beside any others.
+/// Works through the texts in groups of up to 16, one by one where a router lets rows meddle with
+/// each other (rows_stand_alone).
+/// Throws Error for routers that are not causal, prompts longer than the model's context, a
+/// tokenizer with more ids than the model, and impossible options.
+Generation generate(std::shared_ptr<LanguageModel> model, const Tokenizer& tokenizer,
+                    const std::vector<std::string>& prompts, const GenerateOptions& options,
+                    const GenerationListener& listener = {});
+
+}  // namespace penstock

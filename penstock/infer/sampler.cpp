@@ -1,0 +1,86 @@
+#include "penstock/infer/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "penstock/base/error.h"
+#include "penstock/base/random.h"
+
+namespace penstock {
+namespace {
+
+bool likelier(const Candidate& a, const Candidate& b) {
+  return a.probability != b.probability ? a.probability > b.probability : a.token < b.token;
+}
+
+void scale(std::vector<Candidate>& list) {
+  double total = 0;
+  for (const Candidate& candidate : list) total += candidate.probability;
+  for (Candidate& candidate : list) candidate.probability /= total;
+}
+
+/// The highest logit's place.
+std::size_t highest(std::span<const float> logits) {
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    PENSTOCK_CHECK(!std::isnan(logits[i]), "the logit of token ", i,
+                   " is NaN: the model's activations overflow, or its weights are damaged");
+    if (logits[i] > logits[best]) best = i;
+  }
+  PENSTOCK_CHECK(!logits.empty() && std::isfinite(logits[best]),
+                 "no token has a finite logit: the model's activations overflow");
+  return best;
+}
+
+}  // namespace
+
+void check(const SamplingOptions& options) {
+  PENSTOCK_CHECK(std::isfinite(options.temperature) && options.temperature >= 0,
+                 "a temperature of ", options.temperature, " cannot be; give 0 or more");
+  PENSTOCK_CHECK(options.top_k >= 0, "top-k of ", options.top_k, " cannot be; 0 keeps all");
+  PENSTOCK_CHECK(options.top_p > 0 && options.top_p <= 1, "top-p of ", options.top_p,
+                 " cannot be; give more than 0 and at most 1");
+}
+
+std::vector<Candidate> candidates(std::span<const float> logits, const SamplingOptions& options) {
+  const std::size_t best = highest(logits);
+  if (options.temperature == 0) return {{static_cast<TokenId>(best), 1}};
+  std::vector<Candidate> list;
+  list.reserve(logits.size());
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const double above = (static_cast<double>(logits[i]) - logits[best]) / options.temperature;
+    list.push_back({static_cast<TokenId>(i), std::exp(above)});
+  }
+  if (options.top_k > 0 && options.top_k < std::ssize(list)) {
+    std::ranges::nth_element(list, list.begin() + options.top_k - 1, likelier);
+    list.resize(static_cast<std::size_t>(options.top_k));
+  }
+  scale(list);
+  if (options.top_p < 1) {
+    // Of n tokens these, all together, are below the rest: none can be among those that are kept.
+    const double least = (1 - options.top_p) / static_cast<double>(list.size());
+    std::erase_if(list, [&](const Candidate& c) { return c.probability < least; });
+  }
+  std::ranges::sort(list, likelier);
+  if (options.top_p == 1) return list;
+  double sum = 0;
+  std::size_t kept = 0;
+  while (kept < list.size() && sum < options.top_p) sum += list[kept++].probability;
+  list.resize(kept);
+  scale(list);
+  return list;
+}
+
+TokenId sample(std::span<const float> logits, const SamplingOptions& options, std::uint64_t stream,
+               std::uint64_t index) {
+  const std::vector<Candidate> list = candidates(logits, options);
+  const double draw = static_cast<double>(random_bits(options.seed, stream, index) >> 11) * 0x1p-53;
+  double sum = 0;
+  for (const Candidate& candidate : list) {
+    sum += candidate.probability;
+    if (draw < sum) return candidate.token;
+  }
+  return list.back().token;  // the sum fell short of 1 by rounding
+}
+
+}  // namespace penstock

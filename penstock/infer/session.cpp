@@ -1,0 +1,127 @@
+#include "penstock/infer/session.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/models/decoder.h"
+
+namespace penstock {
+namespace {
+
+at::Tensor token_tensor(std::span<const TokenId> tokens, std::int64_t rows,
+                        const LanguageModel& model) {
+  at::Tensor out =
+      torch::empty({rows, std::ssize(tokens) / std::max<std::int64_t>(1, rows)}, torch::kLong);
+  std::ranges::copy(tokens, out.data_ptr<std::int64_t>());
+  return out.to(model.parameters().front().device());
+}
+
+at::Tensor on_cpu(const at::Tensor& logits) {
+  return logits.to(torch::kCPU, torch::kFloat).contiguous();
+}
+
+RoutingContext context_of(std::uint64_t seed) {
+  RoutingContext context;
+  context.generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  return context;
+}
+
+class DecoderSession : public Session {
+ public:
+  DecoderSession(std::shared_ptr<Decoder> model, const SessionOptions& options)
+      : model_(std::move(model)),
+        cache_(model_->config(), options.sequences, options.capacity, model_->head().options()),
+        context_(context_of(options.seed)) {}
+
+  at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens) override {
+    PENSTOCK_CHECK(!tokens.empty(), "a sequence begins with one token or more");
+    const torch::NoGradGuard no_grad;
+    cache_.clear(row);
+    const ModelOutput out =
+        model_->extend(token_tensor(tokens, 1, *model_), cache_, {&row, 1}, context_);
+    return on_cpu(model_->logits(out.hidden.narrow(0, std::ssize(tokens) - 1, 1))[0]);
+  }
+
+  at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens) override {
+    PENSTOCK_CHECK(rows.size() == tokens.size(), tokens.size(), " tokens for ", rows.size(),
+                   " sequences");
+    const torch::NoGradGuard no_grad;
+    const ModelOutput out =
+        model_->extend(token_tensor(tokens, std::ssize(rows), *model_), cache_, rows, context_);
+    return on_cpu(model_->logits(out.hidden));
+  }
+
+ private:
+  std::shared_ptr<Decoder> model_;
+  DecoderCache cache_;
+  RoutingContext context_;
+};
+
+/// Sequences are read one by one: their memories have lengths of their own.
+class MemorySession : public Session {
+ public:
+  MemorySession(std::shared_ptr<LanguageModel> model, const SessionOptions& options)
+      : model_(std::move(model)),
+        memories_(static_cast<std::size_t>(options.sequences)),
+        context_(context_of(options.seed)) {}
+
+  at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens) override {
+    PENSTOCK_CHECK(!tokens.empty(), "a sequence begins with one token or more");
+    memory(row).clear();
+    const auto segment = static_cast<std::size_t>(std::max<std::int64_t>(
+        1, model_->config().context > 0 ? model_->config().context : std::ssize(tokens)));
+    at::Tensor logits;
+    for (std::size_t first = 0; first < tokens.size(); first += segment)
+      logits = read(row, tokens.subspan(first, std::min(segment, tokens.size() - first)));
+    return logits;
+  }
+
+  at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens) override {
+    PENSTOCK_CHECK(rows.size() == tokens.size(), tokens.size(), " tokens for ", rows.size(),
+                   " sequences");
+    std::vector<at::Tensor> logits;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      logits.push_back(read(rows[i], tokens.subspan(i, 1)));
+    return torch::stack(logits);
+  }
+
+ private:
+  ModelMemory& memory(std::int64_t row) { return memories_.at(static_cast<std::size_t>(row)); }
+
+  /// The logits behind the last token.
+  at::Tensor read(std::int64_t row, std::span<const TokenId> tokens) {
+    const torch::NoGradGuard no_grad;
+    ModelOutput out = model_->forward(
+        {.tokens = token_tensor(tokens, 1, *model_), .memory = std::move(memory(row))}, context_);
+    memory(row) = std::move(out.memory);
+    return on_cpu(model_->logits(out.hidden.narrow(0, std::ssize(tokens) - 1, 1))[0]);
+  }
+
+  std::shared_ptr<LanguageModel> model_;
+  std::vector<ModelMemory> memories_;
+  RoutingContext context_;
+};
+
+}  // namespace
+
+std::unique_ptr<Session> make_session(std::shared_ptr<LanguageModel> model,
+                                      const SessionOptions& options) {
+  PENSTOCK_CHECK(model->config().causal(), "method '", model->config().router.method,
+                 "' is not causal: ", kNotCausal);
+  if (auto decoder = std::dynamic_pointer_cast<Decoder>(model))
+    return std::make_unique<DecoderSession>(std::move(decoder), options);
+  return std::make_unique<MemorySession>(std::move(model), options);
+}
+
+bool rows_stand_alone(const ModelConfig& config) {
+  if (config.moe_layers() == 0) return true;
+  const RouterTraits traits = resolve(config.router).traits;
+  return !traits.drops && !traits.order_matters && !traits.stochastic;
+}
+
+}  // namespace penstock

@@ -1,0 +1,44 @@
+// What a model has read of sequences that go on token by token, whichever model it is: a decoder
+// with its cache, Transformer-XL with its memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "penstock/data/tokenizer.h"
+#include "penstock/models/language_model.h"
+
+namespace penstock {
+
+class Session {
+ public:
+  virtual ~Session() = default;
+  /// The sequence `row` begins anew with these tokens, one or more.  @return [V] f32 on the CPU:
+  /// logits, or log-probabilities, of what follows
+  virtual at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens) = 0;
+  /// A further token of each of these rows, each named once.  @return [R, V]
+  virtual at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens) = 0;
+};
+
+struct SessionOptions {
+  std::int64_t sequences = 1;
+  std::int64_t capacity = 1;  ///< most tokens of one sequence
+  std::uint64_t seed = 0;     ///< of routers that draw outside training too
+};
+
+/// A decoder's session keeps keys and values and reads each token once; what it says equals the
+/// whole sequence's forward pass, but for routers whose selector looks at how many tokens a pass
+/// has (capacity): the prompt is one pass, each further token another. Transformer-XL's reads in
+/// segments of the model's context and keeps the model's memory.
+/// Throws Error for a router that is not causal.
+std::unique_ptr<Session> make_session(std::shared_ptr<LanguageModel> model,
+                                      const SessionOptions& options);
+
+/// Whether rows that are read in one pass leave each other alone: not where a router may refuse
+/// tokens, looks at their order, or draws at random.
+bool rows_stand_alone(const ModelConfig& config);
+
+}  // namespace penstock

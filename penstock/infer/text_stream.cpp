@@ -1,0 +1,70 @@
+#include "penstock/infer/text_stream.h"
+
+#include <algorithm>
+
+#include "penstock/data/utf8.h"
+
+namespace penstock {
+namespace {
+
+/// Whether more bytes could make the first character of `bytes`, which is no valid one, valid.
+bool unfinished(std::string_view bytes) {
+  const auto lead = static_cast<unsigned char>(bytes[0]);
+  const std::size_t length = lead >= 0xc2 && lead < 0xe0   ? 2
+                             : lead >= 0xe0 && lead < 0xf0 ? 3
+                             : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                           : 1;
+  if (bytes.size() >= length) return false;
+  // Completed by the lowest or the highest that can follow, one of the two is valid or none is.
+  for (const char filler : {'\x80', '\xbf'}) {
+    std::string whole(bytes);
+    whole.resize(length, filler);
+    if (find_invalid_utf8(whole) == std::string_view::npos) return true;
+  }
+  return false;
+}
+
+/// Length of the longest end of `text` that is a proper beginning of `word`.
+std::size_t overlap(std::string_view text, std::string_view word) {
+  for (std::size_t n = std::min(text.size(), word.size() - 1); n > 0; --n)
+    if (text.ends_with(word.substr(0, n))) return n;
+  return 0;
+}
+
+}  // namespace
+
+std::string TextStream::push(std::string_view bytes) {
+  if (stopped_) return {};
+  bytes_ += bytes;
+  while (!bytes_.empty()) {
+    const std::size_t valid = std::min(find_invalid_utf8(bytes_), bytes_.size());
+    text_ += bytes_.substr(0, valid);
+    bytes_.erase(0, valid);
+    if (bytes_.empty() || unfinished(bytes_)) break;
+    text_ += "\xef\xbf\xbd";
+    bytes_.erase(0, 1);
+  }
+  return take_text(false);
+}
+
+std::string TextStream::finish() {
+  if (stopped_) return {};
+  for (std::size_t i = 0; i < bytes_.size(); ++i) text_ += "\xef\xbf\xbd";
+  bytes_.clear();
+  return take_text(true);
+}
+
+std::string TextStream::take_text(bool all) {
+  std::size_t end = std::string::npos, held = 0;
+  for (const std::string& word : stop_) {
+    end = std::min(end, text_.find(word));
+    held = std::max(held, overlap(text_, word));
+  }
+  stopped_ = end != std::string::npos;
+  if (!stopped_) end = text_.size() - (all ? 0 : held);
+  std::string out = text_.substr(0, end);
+  text_.erase(0, stopped_ ? std::string::npos : end);
+  return out;
+}
+
+}  // namespace penstock

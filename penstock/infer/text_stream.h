@@ -1,0 +1,33 @@
+// Text as it is handed out while tokens come: whole characters only, and nothing of a stop string.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace penstock {
+
+/// Bytes in, text out. Bytes that are no UTF-8 come out as U+FFFD, one for each.
+class TextStream {
+ public:
+  /// Ends before the first of these strings, none of them empty.
+  explicit TextStream(std::vector<std::string> stop = {}) : stop_(std::move(stop)) {}
+
+  /// Takes more bytes and returns the text that is certain now: an unfinished character waits, and
+  /// so does what may be the beginning of a stop string.
+  std::string push(std::string_view bytes);
+  /// A stop string has come; nothing follows.
+  bool stopped() const { return stopped_; }
+  /// What was still waiting.
+  std::string finish();
+
+ private:
+  std::string take_text(bool all);
+
+  std::vector<std::string> stop_;
+  std::string bytes_;  // not yet whole characters
+  std::string text_;   // valid text that may begin a stop string
+  bool stopped_ = false;
+};
+
+}  // namespace penstock
