@@ -7,11 +7,15 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/bench/generate_bench.h"
 #include "penstock/bench/layer_bench.h"
 #include "penstock/bench/machine_bench.h"
 #include "penstock/bench/step_bench.h"
+#include "penstock/cli/model_argument.h"
 #include "penstock/cli/whole_number.h"
 #include "penstock/io/toml.h"
+#include "penstock/models/fold_routers.h"
+#include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/recipe.h"
 
@@ -171,10 +175,48 @@ void add_layer(CLI::App& bench) {
   });
 }
 
+void add_generate(CLI::App& bench) {
+  struct Options {
+    std::string model;
+    bench::GenerateBenchOptions bench;
+    int threads = 0;
+    bool fold = false, json = false;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = bench.add_subcommand(
+      "generate", "Reading a prompt and generating with a model: speed, and what bounds it");
+  command->add_option("MODEL", options->model, "model directory, or run directory")->required();
+  const auto count = [&](const char* name, std::int64_t& value, const char* help) {
+    command->add_option(name, value, help)->check(whole_number(1))->capture_default_str();
+  };
+  count("--prompt", options->bench.prompt, "tokens of the prompt");
+  count("--tokens", options->bench.tokens, "tokens generated after it");
+  count("--batch", options->bench.batch, "sequences side by side");
+  count("--repetitions", options->bench.repetitions, "of which the median is told");
+  command->add_option("--threads", options->threads, "0: the physical cores")
+      ->check(whole_number(0, kMostThreads));
+  command->add_flag("--fold", options->fold, "fold each router into one matrix and bias first");
+  command->add_flag("--json", options->json, "one JSON object");
+  command->footer(
+      "Examples:\n"
+      "  penstock bench generate runs/moe\n"
+      "  penstock bench generate runs/moe --prompt 128 --tokens 64 --batch 8 --json\n"
+      "Generation reads every weight in use for each step: the share of the memory's bandwidth "
+      "says\n"
+      "how near that is to what the machine can do.");
+  command->callback([options] {
+    options->bench.threads = ops::set_threads(options->threads);
+    auto model = load_model(model_argument(options->model).directory);
+    if (options->fold) model = fold_routers(*model);
+    print_result(bench::measure_generate(model, options->bench), options->json);
+  });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure the machine, and steps and layers on it");
+  CLI::App* bench =
+      app.add_subcommand("bench", "Measure the machine, and steps, layers and generation on it");
   bench->require_subcommand(1);
   bench->footer(
       "Examples:\n"
@@ -184,6 +226,7 @@ void add_bench_command(CLI::App& app) {
   add_machine(*bench);
   add_step(*bench);
   add_layer(*bench);
+  add_generate(*bench);
 }
 
 }  // namespace penstock

@@ -108,7 +108,7 @@ int run_generate(const GenerateArguments& arguments) {
   check(arguments.options.sampling);
   const auto [directory, step] = model_argument(arguments.model);
   const std::vector<std::string> prompts = prompts_of(arguments);
-  const auto tokenizer = load_tokenizer(directory);
+  const auto tokenizer = open_model_source(directory)->tokenizer();
   auto model = load_model(directory);
   if (arguments.fold) model = fold_routers(*model);
   const InterruptGuard guard;

@@ -45,9 +45,9 @@ at::Tensor Attention::forward(const at::Tensor& x, const at::Tensor& rotation,
 at::Tensor Attention::extend(const at::Tensor& x, const AttentionCache& cache,
                              const CachedRows& where) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
-  return o_proj_->forward(ops::cached_attention(
-      normed_and_cut(qkv_proj_->forward(x)), cache.keys, cache.values, where.rows, where.lengths,
-      scale, where.rotation, config_.rope_adjacent));
+  return o_proj_->forward(ops::cached_attention(normed_and_cut(qkv_proj_->forward(x)), cache.keys,
+                                                cache.values, where.rows, where.lengths, scale,
+                                                where.rotation, config_.rope_adjacent));
 }
 
 }  // namespace penstock

@@ -14,4 +14,7 @@ add_test(NAME damage
 add_test(NAME fetch
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/fetch_test.py
                  $<TARGET_FILE:penstock_program>)
-set_tests_properties(kill_resume commands finetune_command damage fetch PROPERTIES TIMEOUT 900)
+add_test(NAME generate
+         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/generate_test.py
+                 $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
+set_tests_properties(kill_resume commands finetune_command damage fetch generate PROPERTIES TIMEOUT 900)

@@ -17,7 +17,8 @@ using testing::random_tokens;
 using testing::tiny;
 using testing::whole;
 
-/// The largest difference from the whole pass, of reading `prompt` tokens and then one by one.
+/// The largest difference from the whole pass, of reading `prompt` tokens and then one by one, over
+/// the largest logit.
 double difference(const std::shared_ptr<LanguageModel>& model, std::size_t prompt) {
   const std::vector<TokenId> tokens = random_tokens(40, 5);
   const at::Tensor expected = whole(*model, tokens);  // [T, V]
@@ -25,14 +26,13 @@ double difference(const std::shared_ptr<LanguageModel>& model, std::size_t promp
   at::Tensor logits = session->begin(0, std::span(tokens).subspan(0, prompt));
   double most = 0;
   for (std::size_t t = prompt; t < tokens.size(); ++t) {
-    most = std::max(most, (logits.flatten() - expected[static_cast<std::int64_t>(t) - 1])
-                              .abs()
-                              .max()
-                              .item<double>());
+    most = std::max(
+        most,
+        (logits.flatten() - expected[static_cast<std::int64_t>(t) - 1]).abs().max().item<double>());
     const std::int64_t row = 0;
     logits = session->next({&row, 1}, std::span(tokens).subspan(t, 1));
   }
-  return most;
+  return most / expected.abs().max().item<double>();
 }
 
 void expect_equal_to_whole(const ModelConfig& config) {
@@ -40,6 +40,8 @@ void expect_equal_to_whole(const ModelConfig& config) {
   const auto model = make_model(config);
   model->eval();
   for (const std::size_t prompt : {1, 5, 23}) EXPECT_LT(difference(model, prompt), 1e-5) << prompt;
+  model->to(torch::kDouble);  // sessions hand out f32
+  EXPECT_LT(difference(model, 5), 2e-7);
 }
 
 TEST(Session, DenseDecoderEqualsTheWhole) {
@@ -69,6 +71,21 @@ TEST(Session, BiasesCount) {
       if (parameter.key().ends_with("bias")) parameter.value().normal_(0, 0.5);
   }
   EXPECT_LT(difference(model, 7), 1e-5);
+}
+
+TEST(Session, NormsAndCutsOfQueriesAndKeysCount) {
+  ModelConfig config = tiny("dense");
+  config.qk_norm = true;
+  config.clip_qkv = 0.8;
+  expect_equal_to_whole(config);
+}
+
+TEST(Session, SharedExpertsCount) {
+  ModelConfig config = tiny("topk");
+  config.router.k = 2;
+  config.moe.shared_width = 20;
+  config.moe.shared_gate = true;
+  expect_equal_to_whole(config);
 }
 
 TEST(Session, MoeDecodersEqualTheWhole) {
@@ -102,6 +119,7 @@ TEST(Session, FastPathsRan) {
   model->eval();
   const auto session = make_session(model, {.capacity = 40});
   const std::vector<TokenId> tokens = random_tokens(20, 2);
+  ops::reset_dispatch_counts();
   session->begin(0, tokens);
   EXPECT_EQ(ops::dispatch_counts()["cached_attention/prompt"], 2);
   ops::reset_dispatch_counts();
@@ -159,7 +177,8 @@ TEST(Session, TransformerXlEqualsTheWholeWithinItsMemory) {
   for (const char* method : {"dense", "smoe"}) {
     const auto model = make_model(testing::tiny_xl(64, method));
     model->eval();
-    for (const std::size_t prompt : {1, 9, 16}) EXPECT_LT(difference(model, prompt), 1e-5) << prompt;
+    for (const std::size_t prompt : {1, 9, 16})
+      EXPECT_LT(difference(model, prompt), 1e-5) << prompt;
   }
 }
 
@@ -173,10 +192,10 @@ TEST(Session, TransformerXlReadsPromptsInSegmentsOfItsContext) {
   ModelMemory memory;
   at::Tensor expected;
   for (const std::int64_t first : {0, 16, 32}) {
-    ModelOutput out = model->forward(
-        {.tokens = testing::as_tensor(tokens).narrow(1, first, std::min<std::int64_t>(16, 40 - first)),
-         .memory = memory},
-        {});
+    ModelOutput out = model->forward({.tokens = testing::as_tensor(tokens).narrow(
+                                          1, first, std::min<std::int64_t>(16, 40 - first)),
+                                      .memory = memory},
+                                     {});
     memory = out.memory;
     expected = model->logits(out.hidden)[-1];
   }

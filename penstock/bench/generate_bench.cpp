@@ -1,0 +1,126 @@
+#include "penstock/bench/generate_bench.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "penstock/base/error.h"
+#include "penstock/base/random.h"
+#include "penstock/bench/statistics.h"
+#include "penstock/infer/session.h"
+#include "penstock/ops/machine.h"
+
+namespace penstock::bench {
+namespace {
+
+/// One repetition: every sequence's prompt, then the steps, calling after(part) behind each.
+template <class After>
+void repeat(Session& session, const std::vector<TokenId>& tokens,
+            const GenerateBenchOptions& options, const After& after) {
+  const auto prompt = static_cast<std::size_t>(options.prompt);
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(options.batch));
+  std::iota(rows.begin(), rows.end(), 0);
+  for (const std::int64_t row : rows) session.begin(row, std::span(tokens).first(prompt));
+  after(true);
+  for (std::size_t t = prompt; t < tokens.size(); ++t) {
+    session.next(rows, std::vector<TokenId>(rows.size(), tokens[t]));
+    after(false);
+  }
+}
+
+}  // namespace
+
+GenerateBench measure_generate(const std::shared_ptr<LanguageModel>& model,
+                               const GenerateBenchOptions& options) {
+  const ModelConfig& config = model->config();
+  PENSTOCK_CHECK(
+      options.prompt > 0 && options.tokens > 0 && options.batch > 0 && options.repetitions > 0,
+      "prompt, tokens, batch and repetitions must be 1 or more");
+  const std::int64_t length = options.prompt + options.tokens;
+  PENSTOCK_CHECK(config.transformer_xl() || config.context == 0 || length <= config.context,
+                 "a prompt of ", options.prompt, " and ", options.tokens,
+                 " tokens are more than the model's context of ", config.context);
+  std::vector<TokenId> tokens;
+  for (std::int64_t i = 0; i < length; ++i)
+    tokens.push_back(
+        static_cast<TokenId>(random_below(random_bits(1, 0, static_cast<std::uint64_t>(i)),
+                                          static_cast<std::uint64_t>(config.vocab))));
+  GenerateBench out{.options = options};
+  out.machine = {.threads = options.threads,
+                 .peak_flops = ops::measure_peak_flops(options.threads),
+                 .memory_bandwidth = ops::measure_memory_bandwidth(options.threads)};
+  const auto session = make_session(model, {.sequences = options.batch, .capacity = length});
+  std::vector<double> prompts, steps;
+  const std::int64_t preempted = preemptions();
+  Stopwatch whole;
+  for (std::int64_t i = -1; i < options.repetitions; ++i) {  // one to warm up
+    Stopwatch watch;
+    double seconds = 0;
+    repeat(*session, tokens, options, [&](bool prompt) {
+      const double lap = watch.lap();
+      if (!prompt)
+        seconds += lap;
+      else if (i >= 0)
+        prompts.push_back(lap);
+    });
+    if (i >= 0) steps.push_back(seconds);
+  }
+  out.preempted_per_second = static_cast<double>(preemptions() - preempted) / whole.lap();
+  const auto batch = static_cast<double>(options.batch);
+  out.prompt_tokens_per_second = static_cast<double>(options.prompt) * batch / median(prompts);
+  out.tokens_per_second = static_cast<double>(options.tokens) * batch / median(steps);
+  std::vector<ProfiledStep> profiled;
+  {
+    ops::Profile profile;
+    Stopwatch watch;
+    repeat(*session, tokens, options, [&](bool prompt) {
+      ProfiledStep step{watch.lap(), profile.operators(), profile.scopes()};
+      if (prompt)
+        out.prompt = make_table({std::move(step)});
+      else
+        profiled.push_back(std::move(step));
+      profile.clear();
+      watch.lap();
+    });
+  }
+  out.step = make_table(std::move(profiled));
+  for (const OperatorRow& row : out.step.operators) out.bytes_per_step += row.bytes;
+  out.flops_per_prompt_token = out.prompt.flops() / (static_cast<double>(options.prompt) * batch);
+  return out;
+}
+
+nlohmann::ordered_json to_json(const GenerateBench& bench) {
+  return {{"data", "uniform random tokens"},
+          {"prompt", bench.options.prompt},
+          {"tokens", bench.options.tokens},
+          {"batch", bench.options.batch},
+          {"repetitions", bench.options.repetitions},
+          {"threads", bench.machine.threads},
+          {"prompt_tokens_per_second", bench.prompt_tokens_per_second},
+          {"tokens_per_second", bench.tokens_per_second},
+          {"bytes_per_step", bench.bytes_per_step},
+          {"share_of_bandwidth", bench.share_of_bandwidth()},
+          {"share_of_peak", bench.share_of_peak()},
+          {"peak_flops", bench.machine.peak_flops},
+          {"memory_bandwidth", bench.machine.memory_bandwidth},
+          {"preempted_per_second", bench.preempted_per_second},
+          {"prompt_operators", operators_json(bench.prompt, bench.machine)},
+          {"step_operators", operators_json(bench.step, bench.machine)}};
+}
+
+std::string to_text(const GenerateBench& b) {
+  return fmt::format(
+             "{} sequence{}, prompt {} tokens, then {} steps; {} thread{}, median of {}\n"
+             "  prompt      {:>9.1f} tokens/s   {:.1f} % of the peak of {:.1f} GFLOP/s\n"
+             "  generation  {:>9.1f} tokens/s   {:.1f} MB a step: {:.1f} % of the bandwidth of "
+             "{:.1f} GB/s\n\nA prompt\n",
+             b.options.batch, b.options.batch == 1 ? "" : "s", b.options.prompt, b.options.tokens,
+             b.machine.threads, b.machine.threads == 1 ? "" : "s", b.options.repetitions,
+             b.prompt_tokens_per_second, 100 * b.share_of_peak(), b.machine.peak_flops / 1e9,
+             b.tokens_per_second, b.bytes_per_step / 1e6, 100 * b.share_of_bandwidth(),
+             b.machine.memory_bandwidth / 1e9) +
+         table_text(b.prompt, b.machine) + "\nA step\n" + table_text(b.step, b.machine);
+}
+
+}  // namespace penstock::bench

@@ -1,0 +1,77 @@
+// Whole characters only, and nothing of a stop string, however the bytes are cut.
+#include "penstock/infer/text_stream.h"
+
+#include <gtest/gtest.h>
+
+#include "penstock/data/utf8.h"
+
+namespace penstock {
+namespace {
+
+/// The pieces that come of feeding the bytes `cut` at a time.
+std::vector<std::string> pieces(std::string_view bytes, std::size_t cut,
+                                std::vector<std::string> stop = {}) {
+  TextStream stream(std::move(stop));
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < bytes.size(); i += cut)
+    out.push_back(stream.push(bytes.substr(i, cut)));
+  out.push_back(stream.finish());
+  return out;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const auto& part : parts) out += part;
+  return out;
+}
+
+TEST(TextStream, CharactersComeWhole) {
+  const std::string text = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z";  // 1, 2, 3, 4 and 1 bytes
+  const auto bytewise = pieces(text, 1);
+  EXPECT_EQ(bytewise, (std::vector<std::string>{"a", "", "\xc3\xa9", "", "", "\xe2\x82\xac", "", "",
+                                                "", "\xf0\x9f\x98\x80", "z", ""}));
+  for (std::size_t cut = 1; cut < text.size(); ++cut) {
+    for (const auto& piece : pieces(text, cut))
+      EXPECT_EQ(find_invalid_utf8(piece), std::string_view::npos);
+    EXPECT_EQ(joined(pieces(text, cut)), text);
+  }
+}
+
+TEST(TextStream, BytesThatAreNoTextBecomeReplacementCharacters) {
+  const std::string no = "\xef\xbf\xbd";
+  EXPECT_EQ(joined(pieces("a\xff"
+                          "b",
+                          1)),
+            "a" + no + "b");
+  EXPECT_EQ(joined(pieces("\xe2\x82"
+                          "b",
+                          1)),
+            no + no + "b");
+  EXPECT_EQ(joined(pieces("\xc0\xaf", 2)), no + no);                  // overlong
+  EXPECT_EQ(joined(pieces("\xed\xa0\x80", 1)), no + no + no);         // a surrogate
+  EXPECT_EQ(joined(pieces("x\xf0\x9f\x98", 1)), "x" + no + no + no);  // cut off at the end
+  // What can no longer become a character does not wait.
+  TextStream stream;
+  EXPECT_EQ(stream.push("\xf4\x90"), no + no);  // above U+10FFFF
+}
+
+TEST(TextStream, StopStringsEndTheTextBeforeThem) {
+  for (std::size_t cut = 1; cut < 9; ++cut) {
+    EXPECT_EQ(joined(pieces("one\n\ntwo", cut, {"\n\n"})), "one");
+    EXPECT_EQ(joined(pieces("one\ntwo", cut, {"\n\n"})), "one\ntwo");  // begun, not ended
+    EXPECT_EQ(joined(pieces("aaab", cut, {"aab"})), "a");
+    EXPECT_EQ(joined(pieces("abcabd", cut, {"zz", "abd", "cab"})), "ab");  // the first in the text
+    EXPECT_EQ(joined(pieces("ends with E", cut, {"END"})), "ends with E");
+    EXPECT_EQ(joined(pieces("\xe2\x82\xac!", cut, {"\xe2\x82\xac"})), "");
+  }
+  TextStream stream({"stop"});
+  EXPECT_EQ(stream.push("go st"), "go ");
+  EXPECT_FALSE(stream.stopped());
+  EXPECT_EQ(stream.push("opping"), "");
+  EXPECT_TRUE(stream.stopped());
+  EXPECT_EQ(stream.push("more"), "");
+  EXPECT_EQ(stream.finish(), "");
+}
+
+}  // namespace
+}  // namespace penstock
