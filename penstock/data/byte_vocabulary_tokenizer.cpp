@@ -7,6 +7,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/data/bytes_tokenizer.h"
+#include "penstock/data/vocabulary.h"
 
 namespace penstock {
 namespace {
@@ -66,6 +67,14 @@ class ByteVocabularyTokenizer : public Tokenizer {
     return {{kBytesFile, json.dump(1) + "\n"}};
   }
 
+  std::optional<Vocabulary> vocabulary() const override {
+    if (!newlines_) return std::nullopt;  // no vocabulary says that something is left out
+    Vocabulary out{.kind = Vocabulary::Kind::kBytes, .pre = "gpt-2"};
+    const auto names = printable_bytes();
+    for (const char c : bytes_) out.pieces.push_back({names[static_cast<unsigned char>(c)]});
+    return out;
+  }
+
  private:
   std::string bytes_;  // [id]
   std::array<TokenId, 256> ids_;
@@ -86,6 +95,21 @@ std::shared_ptr<const Tokenizer> train_byte_vocabulary(std::span<const std::stri
   std::ranges::stable_sort(order, std::greater<>(),
                            [&](char c) { return counts[static_cast<unsigned char>(c)]; });
   return std::make_shared<ByteVocabularyTokenizer>(std::move(order), newlines);
+}
+
+std::shared_ptr<const Tokenizer> make_byte_vocabulary(const Vocabulary& vocabulary) {
+  const auto names = printable_bytes();
+  std::string bytes;
+  for (const auto& piece : vocabulary.pieces) {
+    const auto it = std::ranges::find(names, piece.text);
+    PENSTOCK_CHECK(it != names.end() && piece.type == Vocabulary::PieceType::kNormal, "the piece '",
+                   piece.text.substr(0, 60), "' of a vocabulary of bytes is none");
+    const char byte = static_cast<char>(it - names.begin());
+    PENSTOCK_CHECK(bytes.find(byte) == bytes.npos, "the piece '", piece.text,
+                   "' comes twice in a vocabulary of bytes");
+    bytes += byte;
+  }
+  return std::make_shared<ByteVocabularyTokenizer>(std::move(bytes), true);
 }
 
 std::shared_ptr<const Tokenizer> load_byte_vocabulary(const nlohmann::json& json,

@@ -20,6 +20,9 @@ namespace penstock {
 std::shared_ptr<const Tokenizer> train_byte_vocabulary(std::span<const std::string_view> texts,
                                                        bool newlines);
 
+/// From a vocabulary of the kind kBytes without control pieces.
+std::shared_ptr<const Tokenizer> make_byte_vocabulary(const Vocabulary& vocabulary);
+
 /// From a tokenizer.json: a byte-level BPE without merges, and for the newlines a normaliser that
 /// removes them. `name` stands for the file in errors.
 std::shared_ptr<const Tokenizer> load_byte_vocabulary(const nlohmann::json& json,

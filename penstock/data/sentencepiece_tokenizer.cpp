@@ -49,9 +49,10 @@ std::shared_ptr<const Tokenizer> train_sentencepiece_tokenizer(
   return functions().train(kind, vocab_size, texts);
 }
 
-std::shared_ptr<const Tokenizer> load_sentencepiece_tokenizer(const std::string& content,
-                                                              const std::string& name) {
-  return functions().load(content, name);
+std::shared_ptr<const Tokenizer> load_sentencepiece_tokenizer(
+    const std::string& content, const std::string& name,
+    const std::map<std::string, std::string>& beside) {
+  return functions().load(content, name, beside);
 }
 
 }  // namespace penstock

@@ -12,6 +12,8 @@
 #include "penstock/data/byte_vocabulary_tokenizer.h"
 #include "penstock/data/bytes_tokenizer.h"
 #include "penstock/data/sentencepiece_tokenizer.h"
+#include "penstock/data/tokenizer_bin.h"
+#include "penstock/data/tokenizer_json.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/data/words_tokenizer.h"
 
@@ -26,10 +28,14 @@ struct Spec {
   std::int64_t vocab_size = 0;
 };
 
+/// A tokenizer that exists already, named by its file or folder.
+constexpr const char* kFileKind = "file";
+
 Spec parse_spec(const std::string& spec) {
   const auto colon = spec.find(':');
   Spec out{spec.substr(0, colon)};
   if (std::ranges::find(kUnsizedKinds, spec) != kUnsizedKinds.end()) return out;
+  if (spec.find_first_of("/.") != spec.npos && std::filesystem::exists(spec)) return {kFileKind};
   PENSTOCK_CHECK(out.kind == "bpe" || out.kind == "unigram", "unknown tokenizer '", spec,
                  "'; use bytes, bpe:N or unigram:N, N being the vocabulary's size, "
                  "byte-vocabulary, byte-vocabulary-no-newlines or words");
@@ -43,16 +49,58 @@ Spec parse_spec(const std::string& spec) {
   return out;
 }
 
+/// Not more than a tokenizer has: files from outside are of any size.
+std::string read_limited(const std::filesystem::path& path) {
+  return real_file_system().read(path, std::uint64_t{128} << 20);
+}
+
+/// The file, and of `beside` what there is in its folder, by name.
+std::map<std::string, std::string> read_files(const std::filesystem::path& path, const char* name,
+                                              std::initializer_list<const char*> beside) {
+  std::map<std::string, std::string> files = {{name, read_limited(path)}};
+  if (path.filename() != name) return files;  // one of several in a folder
+  for (const char* other : beside)
+    if (const auto file = path.parent_path() / other; real_file_system().exists(file))
+      files[other] = read_limited(file);
+  return files;
+}
+
 /// Which of those that share the file's name it is.
-std::shared_ptr<const Tokenizer> load_json_tokenizer(const std::string& content,
-                                                     const std::string& name) {
-  const auto json = nlohmann::json::parse(content, nullptr, false);
-  const nlohmann::json::json_pointer type("/model/type"), vocab("/model/vocab");
-  if (json.is_object() && json.contains(type) && json.at(type) == "WordLevel")
-    return load_words(json, name);
-  if (json.is_object() && json.contains(vocab) && json.at(vocab).size() < 256)
-    return load_byte_vocabulary(json, name);
-  return load_bytes_tokenizer(json, name);
+std::shared_ptr<const Tokenizer> load_json_tokenizer(const std::filesystem::path& path) {
+  auto files = read_files(path, kBytesFile, {kTokenizerConfigFile});
+  const std::string name = path.string();
+  const auto json = nlohmann::json::parse(files.at(kBytesFile), nullptr, false);
+  const nlohmann::json::json_pointer type("/model/type"), vocab("/model/vocab"),
+      merges("/model/merges"), regex("/pre_tokenizer/use_regex");
+  const auto is = [&](const auto& pointer, const nlohmann::json& value) {
+    return json.is_object() && json.contains(pointer) && json.at(pointer) == value;
+  };
+  if (is(type, "WordLevel")) return load_words(json, name);
+  if (is(merges, nlohmann::json::array()) && is(regex, false)) {
+    const std::size_t size = json.contains(vocab) ? json.at(vocab).size() : 0;
+    if (size < 256) return load_byte_vocabulary(json, name);
+    if (size == 256) return load_bytes_tokenizer(json, name);
+  }
+  return read_tokenizer_json(files, name);
+}
+
+/// Of a folder's files, or nothing where it is none of them.
+std::shared_ptr<const Tokenizer> load_tokenizer_file(const std::filesystem::path& path) {
+  const std::string file = path.filename().string();
+  if (file == kVocabFile || file == kMergesFile) {
+    const auto vocab = path.parent_path() / kVocabFile;
+    const auto files = read_files(vocab, kVocabFile, {kMergesFile, kTokenizerConfigFile});
+    PENSTOCK_CHECK(files.contains(kMergesFile), "'", vocab.string(), "' has no ", kMergesFile,
+                   " beside it");
+    return read_vocab_and_merges(files, vocab.string());
+  }
+  if (file.ends_with(".json")) return load_json_tokenizer(path);
+  if (file.ends_with(".bin")) return read_tokenizer_bin(read_limited(path), path.string());
+  if (!file.ends_with(".model")) return nullptr;
+  auto files = read_files(path, kSentencePieceFile, {kTokenizerConfigFile});
+  const std::string content = std::move(files.at(kSentencePieceFile));
+  files.erase(kSentencePieceFile);
+  return load_sentencepiece_tokenizer(content, path.string(), files);
 }
 
 }  // namespace
@@ -63,9 +111,20 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text) const {
   return ids;
 }
 
+void Tokenizer::encode_with_controls(std::string_view text, std::vector<TokenId>& ids) const {
+  encode(text, ids);
+}
+
+std::vector<TokenId> Tokenizer::encode_with_controls(std::string_view text) const {
+  std::vector<TokenId> ids;
+  encode_with_controls(text, ids);
+  return ids;
+}
+
 std::string Tokenizer::decode(std::span<const TokenId> ids) const {
   std::string text;
   for (const TokenId id : ids) decode(id, text);
+  if (drops_first_space() && text.starts_with(' ')) text.erase(0, 1);
   return text;
 }
 
@@ -88,22 +147,25 @@ void Tokenizer::save(const std::string& directory) const {
 std::optional<Vocabulary> Tokenizer::vocabulary() const { return std::nullopt; }
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
-  auto& fs = real_file_system();
   if (!std::filesystem::is_directory(path)) {
-    PENSTOCK_CHECK(fs.exists(path), "there is no tokenizer '", path, "'");
-    if (path.ends_with(".model")) return load_sentencepiece_tokenizer(fs.read(path), path);
-    return load_json_tokenizer(fs.read(path), path);
+    PENSTOCK_CHECK(std::filesystem::exists(path), "there is no tokenizer '", path, "'");
+    const auto tokenizer = load_tokenizer_file(path);
+    PENSTOCK_CHECK(tokenizer, "'", path, "' is no tokenizer's file by its name; ", kBytesFile, ", ",
+                   kSentencePieceFile, ", ", kTokenizerBinFile, " and ", kVocabFile, " with ",
+                   kMergesFile, " are");
+    return tokenizer;
   }
-  for (const char* name : {kSentencePieceFile, kBytesFile}) {
-    const auto file = std::filesystem::path(path) / name;
-    if (fs.exists(file)) return load_tokenizer(file.string());
-  }
-  fail("no tokenizer in '", path, "': expected ", kSentencePieceFile, " or ", kBytesFile);
+  for (const char* name : {kBytesFile, kSentencePieceFile, kVocabFile, kTokenizerBinFile})
+    if (const auto file = std::filesystem::path(path) / name; std::filesystem::exists(file))
+      return load_tokenizer_file(file);
+  fail("no tokenizer in '", path, "': expected ", kBytesFile, ", ", kSentencePieceFile, ", ",
+       kVocabFile, " with ", kMergesFile, ", or ", kTokenizerBinFile);
 }
 
 TokenizerTraits tokenizer_traits(const std::string& spec) {
   const std::string kind = parse_spec(spec).kind;
   if (kind == "bytes") return {.bytes = true};
+  if (kind == kFileKind) return {.ends_documents = load_tokenizer(spec)->end_of_document() >= 0};
   if (kind == "words") return {.ends_documents = false, .lines = true};
   if (kind.starts_with("byte-vocabulary"))
     return {.ends_documents = false, .bytes = true, .all_splits = true};
@@ -115,16 +177,11 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& spec,
                                                 bool end_of_document) {
   const Spec parsed = parse_spec(spec);
   if (parsed.kind == "bytes") return make_bytes_tokenizer(end_of_document);
+  if (parsed.kind == kFileKind) return load_tokenizer(spec);
   if (parsed.kind == "words") return train_words(texts);
   if (parsed.kind.starts_with("byte-vocabulary"))
     return train_byte_vocabulary(texts, parsed.kind == "byte-vocabulary");
   return train_sentencepiece_tokenizer(parsed.kind, parsed.vocab_size, texts);
-}
-
-std::shared_ptr<const Tokenizer> make_tokenizer(const Vocabulary& vocabulary) {
-  PENSTOCK_CHECK(vocabulary.kind == Vocabulary::Kind::kBytes,
-                 "only a vocabulary of bytes makes a tokenizer");
-  return make_bytes_tokenizer(vocabulary);
 }
 
 }  // namespace penstock

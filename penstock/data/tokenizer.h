@@ -1,6 +1,6 @@
 // Tokenizers: text to token ids and back. Kinds: bytes, BPE or unigram trained through
-// SentencePiece, and those of published protocols, bytes by frequency and words. Files they leave
-// in a model directory: docs/formats.md.
+// SentencePiece, those of published protocols, bytes by frequency and words, and those that come
+// with models from elsewhere. Their files: docs/formats.md.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,9 @@ class Tokenizer {
   /// the kinds "words" and "byte-vocabulary-no-newlines" say what they lose. Throws Error for text
   /// that it cannot represent (a NUL byte where byte 0 ends a document).
   virtual void encode(std::string_view text, std::vector<TokenId>& ids) const = 0;
+  /// As encode(), but where the text spells a control piece ("<s>", "<|endoftext|>") that piece is
+  /// meant. For text of one's own; in anyone else's it would be theirs to say where documents end.
+  virtual void encode_with_controls(std::string_view text, std::vector<TokenId>& ids) const;
   /// Appends the bytes that one id stands for; nothing for end-of-document and other control ids.
   /// A cut within a character gives invalid UTF-8. Throws Error for an id outside the vocabulary.
   virtual void decode(TokenId id, std::string& text) const = 0;
@@ -38,10 +41,13 @@ class Tokenizer {
   /// What it knows, without its file format (data/vocabulary.h); nothing where that cannot be said
   /// ("words", a normaliser of its own).
   virtual std::optional<Vocabulary> vocabulary() const;
+  /// Encoding puts a space before the text, which decoding a whole text takes away again.
+  virtual bool drops_first_space() const { return false; }
 
   std::vector<TokenId> encode(std::string_view text) const;
+  std::vector<TokenId> encode_with_controls(std::string_view text) const;
   std::string decode(std::span<const TokenId> ids) const;
-  /// Bytes of text per id: what bits per byte divides by.
+  /// Bytes of text per id, a space that encoding added included: what bits per byte divides by.
   std::vector<std::int32_t> token_bytes() const;
   /// Writes files() into an existing directory, each atomically.
   void save(const std::string& directory) const;
@@ -52,9 +58,10 @@ class Tokenizer {
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path);
 
 /// Makes the tokenizer that `spec` names: bytes, bpe:N, unigram:N, byte-vocabulary,
-/// byte-vocabulary-no-newlines or words. All but the first learn from `texts` (bpe and unigram from
-/// at most about 10 MB of them, evenly spread); the same texts give the same tokenizer.
-/// Throws Error for an unknown spec, and for a vocabulary that is too large or small for the text.
+/// byte-vocabulary-no-newlines or words; or loads the one whose file or folder it names. All but
+/// the first of those learn from `texts` (bpe and unigram from at most about 10 MB of them, evenly
+/// spread); the same texts give the same tokenizer. Throws Error for an unknown spec, and for a
+/// vocabulary that is too large or small for the text.
 std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& spec,
                                                 std::span<const std::string_view> texts,
                                                 bool end_of_document = true);

@@ -1,25 +1,33 @@
 // The SentencePiece module: the only file that uses libsentencepiece, loaded by
-// sentencepiece_tokenizer.cpp. SentencePiece is kept lossless. Text is encoded line by line, as it
-// is trained, so no piece crosses the end of a line and long documents cost linear time.
+// sentencepiece_tokenizer.cpp. SentencePiece as Penstock trains it is kept lossless: U+2581, which
+// stands for a space inside, goes as its three bytes, and text is encoded line by line, as it is
+// trained, so no piece crosses the end of a line and long documents cost linear time. Models from
+// elsewhere get the text as it is.
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
-#include <charconv>
+#include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "penstock/base/error.h"
 #include "penstock/data/sentencepiece/functions.h"
 #include "penstock/data/sentencepiece_tokenizer.h"
+#include "penstock/data/text/added_tokens.h"
+#include "penstock/data/text/byte_pieces.h"
+#include "penstock/data/text/special_pieces.h"
+#include "penstock/data/text/unicode.h"
+#include "penstock/data/tokenizer_json.h"
+#include "penstock/data/vocabulary.h"
 
 namespace penstock {
 namespace {
 
 constexpr std::size_t kTrainingBytes = 10'000'000;
 constexpr std::size_t kLongestSentence = 4096;
-// U+2581 stands for a space inside SentencePiece, so a real one has to go as its three bytes.
-constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
 
 /// Calls with each line, its newline included.
 template <class Visitor>
@@ -74,7 +82,33 @@ class Sentences : public sentencepiece::SentenceIterator {
 /// model file for what the library does not tell. Source: protobuf.dev, "Encoding".
 class Message {
  public:
-  explicit Message(std::string_view bytes) {
+  explicit Message(std::string_view bytes) : Message(bytes, [](int, std::string_view) {}) {}
+
+  /// Calls with each message of this field.
+  template <class Visitor>
+  static void for_each(std::string_view bytes, int wanted, Visitor visit) {
+    Message(bytes, [&](int field, std::string_view inner) {
+      if (field == wanted) visit(Message(inner));
+    });
+  }
+
+  std::uint64_t number(int field, std::uint64_t otherwise) const {
+    const auto it = numbers_.find(field);
+    return it == numbers_.end() ? otherwise : it->second;
+  }
+  bool has_bytes(int field) const {
+    const auto it = messages_.find(field);
+    return it != messages_.end() && !it->second.empty();
+  }
+  Message message(int field) const {
+    const auto it = messages_.find(field);
+    return Message(it == messages_.end() ? std::string_view() : it->second);
+  }
+
+ private:
+  /// `visit` sees each field of bytes, in the order of the file.
+  template <class Visitor>
+  Message(std::string_view bytes, Visitor visit) {
     while (!bytes.empty()) {
       const auto key = varint(bytes);
       if (!key) return;
@@ -95,6 +129,7 @@ class Message {
           if (!length || *length > bytes.size()) return;
           skip = *length;
           messages_[field] = bytes.substr(0, skip);
+          visit(field, messages_[field]);
           break;
         }
         case 5:
@@ -107,16 +142,7 @@ class Message {
       bytes.remove_prefix(skip);
     }
   }
-  std::uint64_t number(int field, std::uint64_t otherwise) const {
-    const auto it = numbers_.find(field);
-    return it == numbers_.end() ? otherwise : it->second;
-  }
-  Message message(int field) const {
-    const auto it = messages_.find(field);
-    return Message(it == messages_.end() ? std::string_view() : it->second);
-  }
 
- private:
   static std::optional<std::uint64_t> varint(std::string_view& bytes) {
     std::uint64_t value = 0;
     for (int shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
@@ -133,25 +159,34 @@ class Message {
 
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  SentencePieceTokenizer(std::string model, const std::string& name) : model_(std::move(model)) {
+  SentencePieceTokenizer(std::string model, const std::string& name,
+                         const std::map<std::string, std::string>& beside)
+      : model_(std::move(model)), beside_(beside) {
     const auto status = processor_.LoadFromSerializedProto(model_);
     PENSTOCK_CHECK(status.ok(), "'", name,
                    "' is not a usable SentencePiece model: ", status.ToString());
+    PENSTOCK_CHECK(processor_.GetPieceSize() <= kMaxPieces, "'", name, "' has more than ",
+                   kMaxPieces, " pieces");
     // Field numbers of sentencepiece_model.proto.
-    const Message proto(model_), normalizer = proto.message(3);
-    PENSTOCK_CHECK(
-        !normalizer.number(3, 1) && !normalizer.number(4, 1), "'", name,
-        "' adds or removes white space, so text would not survive; train a tokenizer with "
-        "--tokenizer bpe:N or unigram:N");
-    spec_ = concat(proto.message(2).number(3, 1) == 2 ? "bpe:" : "unigram:", vocab_size());
+    const Message proto(model_), trainer = proto.message(2), normalizer = proto.message(3);
+    const std::uint64_t type = trainer.number(3, 1);
+    prefixes_ = normalizer.number(3, 1) != 0;
+    normalises_ = normalizer.number(4, 1) != 0 || normalizer.number(5, 1) == 0 ||
+                  normalizer.has_bytes(2) || trainer.number(24, 0) != 0 || type > 2;
+    lossless_ = !prefixes_ && !normalises_;
+    spec_ = lossless_ ? concat(type == 2 ? "bpe:" : "unigram:", vocab_size()) : kSentencePieceFile;
+    describe(type == 2);
     read_pieces(name);
+    if (const auto it = beside_.find(kTokenizerConfigFile); it != beside_.end())
+      read_config(it->second);
   }
 
   std::string spec() const override { return spec_; }
   std::int64_t vocab_size() const override { return processor_.GetPieceSize(); }
-  TokenId end_of_document() const override { return processor_.eos_id(); }
+  TokenId end_of_document() const override { return described_.eos; }
 
   void encode(std::string_view text, std::vector<TokenId>& ids) const override {
+    if (!lossless_) return encode_plain(text, ids);
     for_each_line(text, [&](std::string_view line) {
       for (;;) {
         const std::size_t mark = line.find(kSpaceMark);
@@ -162,6 +197,16 @@ class SentencePieceTokenizer : public Tokenizer {
       }
     });
   }
+  void encode_with_controls(std::string_view text, std::vector<TokenId>& ids) const override {
+    for (const auto& part : controls_.cut(text))
+      part.id >= 0 ? ids.push_back(part.id) : encode(part.text, ids);
+  }
+  bool drops_first_space() const override { return prefixes_; }
+
+  std::optional<Vocabulary> vocabulary() const override {
+    if (normalises_) return std::nullopt;
+    return described_;
+  }
 
   void decode(TokenId id, std::string& text) const override {
     PENSTOCK_CHECK(id >= 0 && id < vocab_size(), "token id ", id, " is outside the vocabulary of ",
@@ -170,7 +215,9 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   std::map<std::string, std::string> files() const override {
-    return {{kSentencePieceFile, model_}};
+    auto files = beside_;
+    files[kSentencePieceFile] = model_;
+    return files;
   }
 
  private:
@@ -182,33 +229,86 @@ class SentencePieceTokenizer : public Tokenizer {
     ids.insert(ids.end(), pieces.begin(), pieces.end());
   }
 
+  /// All but the pieces.
+  void describe(bool bpe) {
+    using Kind = Vocabulary::Kind;
+    described_ = {.kind = bpe ? Kind::kSentencePieceBpe : Kind::kSentencePieceUnigram,
+                  .bos = processor_.bos_id(),
+                  .eos = processor_.eos_id(),
+                  .unknown = processor_.unk_id(),
+                  .padding = processor_.pad_id(),
+                  .add_bos = !lossless_ && processor_.bos_id() >= 0,
+                  .add_space_prefix = prefixes_};
+  }
+
+  /// What a tokenizer_config.json beside the model says of begin and end.
+  void read_config(const std::string& content) {
+    const auto json = nlohmann::json::parse(content, nullptr, false);
+    const Vocabulary model = described_;
+    set_special_pieces(
+        json, {},
+        [&](const std::string& text) {
+          const int id = processor_.PieceToId(text);
+          return processor_.IdToPiece(id) == text ? id : -1;
+        },
+        described_);
+    for (auto id : {&Vocabulary::bos, &Vocabulary::eos, &Vocabulary::padding})
+      if (described_.*id < 0) described_.*id = model.*id;
+  }
+
+  Vocabulary::PieceType type_of(int id) const {
+    using Type = Vocabulary::PieceType;
+    if (processor_.IsByte(id)) return Type::kByte;
+    if (processor_.IsControl(id)) return Type::kControl;
+    if (processor_.IsUnknown(id)) return Type::kUnknown;
+    if (processor_.IsUnused(id)) return Type::kUnused;
+    return user_defined_.contains(id) ? Type::kUserDefined : Type::kNormal;
+  }
+
   void read_pieces(const std::string& name) {
     byte_ids_.assign(256, -1);
+    for_each_user_defined([&](int id) { user_defined_.insert(id); });
     for (int id = 0; id < processor_.GetPieceSize(); ++id) {
       std::string text;
-      if (processor_.IsByte(id)) {
-        // "<0x0A>"
-        const std::string& piece = processor_.IdToPiece(id);
-        unsigned byte = 256;
-        if (piece.size() == 6) std::from_chars(piece.data() + 3, piece.data() + 5, byte, 16);
-        PENSTOCK_CHECK(byte < 256, "'", name, "': odd byte piece '", piece, "'");
-        byte_ids_[byte] = id;
+      const std::string& piece = processor_.IdToPiece(id);
+      const auto type = type_of(id);
+      described_.pieces.push_back({piece, processor_.GetScore(id), type});
+      if (type == Vocabulary::PieceType::kByte) {
+        const int byte = piece_byte(piece);
+        PENSTOCK_CHECK(byte >= 0, "'", name, "': odd byte piece '", piece, "'");
+        byte_ids_[static_cast<std::size_t>(byte)] = id;
         text.push_back(static_cast<char>(byte));
-      } else if (!processor_.IsControl(id) && !processor_.IsUnknown(id)) {
-        text = processor_.IdToPiece(id);
-        for (auto at = text.find(kSpaceMark); at != text.npos; at = text.find(kSpaceMark, at))
-          text.replace(at, kSpaceMark.size(), " ");
+      } else if (type == Vocabulary::PieceType::kControl) {
+        if (!piece.empty() && piece.size() <= AddedTokens::kLongest)
+          controls_.add({.id = id, .content = piece, .control = true});
+      } else if (type != Vocabulary::PieceType::kUnknown) {
+        text = replaced(piece, kSpaceMark, " ");
       }
       pieces_.push_back(std::move(text));
     }
-    for (const TokenId id : byte_ids_)
-      PENSTOCK_CHECK(id >= 0, "'", name,
-                     "' has no pieces for single bytes, so text outside its "
-                     "vocabulary would be lost; train one with --tokenizer bpe:N or unigram:N");
+    const bool all_bytes = std::ranges::find(byte_ids_, -1) == byte_ids_.end();
+    PENSTOCK_CHECK(all_bytes || !lossless_, "'", name,
+                   "' has no pieces for single bytes, so text outside its "
+                   "vocabulary would be lost; train one with --tokenizer bpe:N or unigram:N");
+  }
+
+  /// The library does not tell these from the others.
+  template <class Visitor>
+  void for_each_user_defined(Visitor visit) const {
+    int id = 0;
+    Message::for_each(model_, 1, [&](const Message& piece) {
+      if (piece.number(3, 1) == 4) visit(id);
+      ++id;
+    });
   }
 
   sentencepiece::SentencePieceProcessor processor_;
   std::string model_, spec_;
+  std::map<std::string, std::string> beside_;
+  bool prefixes_ = false, normalises_ = false, lossless_ = true;
+  Vocabulary described_;
+  std::set<int> user_defined_;
+  AddedTokens controls_;
   std::vector<std::string> pieces_;
   std::vector<TokenId> byte_ids_;
 };
@@ -240,11 +340,13 @@ std::shared_ptr<const Tokenizer> train(const std::string& kind, std::int64_t voc
                  " on this text (a vocabulary that is too large for a short text, or too small for "
                  "its characters; try another size, or bytes): ",
                  status.ToString());
-  return std::make_shared<SentencePieceTokenizer>(std::move(model), "the trained tokenizer");
+  return std::make_shared<SentencePieceTokenizer>(std::move(model), "the trained tokenizer",
+                                                  std::map<std::string, std::string>{});
 }
 
-std::shared_ptr<const Tokenizer> load(const std::string& content, const std::string& name) {
-  return std::make_shared<SentencePieceTokenizer>(content, name);
+std::shared_ptr<const Tokenizer> load(const std::string& content, const std::string& name,
+                                      const std::map<std::string, std::string>& beside) {
+  return std::make_shared<SentencePieceTokenizer>(content, name, beside);
 }
 
 }  // namespace

@@ -1,0 +1,36 @@
+// Between merges by rank, as tokenizer.json has them, and by the pieces' scores, as SentencePiece
+// has them: the same encoding where every way of making a piece is a merge and all of a piece's
+// merges stand together.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "penstock/data/text/unicode.h"
+#include "penstock/data/vocabulary.h"
+
+namespace penstock {
+
+/// Longer pieces are refused: each is looked at in as many ways as it has characters.
+inline constexpr std::size_t kLongestScoredPiece = 512;
+
+/// Calls with both parts of each cut between two characters.
+template <class Visitor>
+void for_each_cut(std::string_view piece, Visitor visit) {
+  for (std::size_t at = 0; at < piece.size();) {
+    at += character_bytes(piece.substr(at));
+    if (at < piece.size()) visit(piece.substr(0, at), piece.substr(at));
+  }
+}
+
+/// Sets the scores of the pieces, from 0 downwards, from the vocabulary's merges; the merges stay.
+/// False where no scores give these merges.
+bool set_scores_of_merges(Vocabulary& vocabulary);
+
+/// The merges of pairs of pieces, the best score of their result first; of one result, the longest
+/// left part first.
+std::vector<std::pair<std::string, std::string>> merges_of_scores(const Vocabulary& vocabulary);
+
+}  // namespace penstock

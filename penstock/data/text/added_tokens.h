@@ -1,0 +1,54 @@
+// Tokens that are found in text before anything else is done to it: the special ones ("<s>") and
+// those that a vocabulary got later.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "penstock/data/tokenizer.h"
+
+namespace penstock {
+
+struct AddedToken {
+  TokenId id = -1;
+  std::string content;
+  bool lstrip = false;      ///< takes the white space before it along
+  bool rstrip = false;      ///< and after it
+  bool normalized = false;  ///< sought in normalised text
+  bool control = false;     ///< "special": decoded to nothing
+};
+
+/// A set of added tokens to look for.
+class AddedTokens {
+ public:
+  static constexpr std::size_t kLongest = 1024;
+
+  AddedTokens() { begins_.fill(false); }
+  /// Throws Error for a content that is empty or longer than kLongest.
+  void add(const AddedToken& token);
+  bool empty() const { return nodes_ == 1; }
+
+  struct Part {
+    std::string_view text;
+    TokenId id;  ///< -1: text between tokens
+  };
+  /// Cuts the text at tokens, the leftmost first and of those the longest; covers the text, without
+  /// empty parts.
+  std::vector<Part> cut(std::string_view text) const;
+
+ private:
+  struct End {
+    TokenId id = -1;
+    bool lstrip = false, rstrip = false;
+  };
+  std::unordered_map<std::uint64_t, std::uint32_t> edges_;  // node << 8 | byte -> node
+  std::unordered_map<std::uint32_t, End> ends_;
+  std::uint32_t nodes_ = 1;
+  std::array<bool, 256> begins_;
+};
+
+}  // namespace penstock

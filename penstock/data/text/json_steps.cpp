@@ -1,0 +1,195 @@
+#include "penstock/data/text/json_steps.h"
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/data/text/byte_pieces.h"
+#include "penstock/data/text/pre_tokenizers.h"
+
+namespace penstock {
+namespace {
+
+using nlohmann::json;
+
+std::string step_type(const json& step, const char* what) {
+  PENSTOCK_CHECK(step.is_object() && step.contains("type") && step.at("type").is_string(), "the ",
+                 what, " has no type");
+  return step.at("type").get<std::string>();
+}
+
+/// Calls with each entry of a sequence, or with the only one.
+template <class Visitor>
+void for_each_step(const json& step, const char* what, const char* list, Visitor visit) {
+  if (step.is_null()) return;
+  const std::string type = step_type(step, what);
+  if (type != "Sequence") return visit(step, type);
+  for (const json& inner : step.at(list)) {
+    const std::string inner_type = step_type(inner, what);
+    PENSTOCK_CHECK(inner_type != "Sequence", "a Sequence within a Sequence is not implemented");
+    visit(inner, inner_type);
+  }
+}
+
+bool flag(const json& step, const char* name, bool otherwise) {
+  return step.contains(name) && !step.at(name).is_null() ? step.at(name).get<bool>() : otherwise;
+}
+
+/// {"String": ...} or {"Regex": ...}; older files have the bare string.
+std::shared_ptr<const Pattern> read_pattern(const json& pattern) {
+  if (pattern.is_string()) return std::make_shared<Pattern>(pattern.get<std::string>(), true);
+  if (pattern.contains("String"))
+    return std::make_shared<Pattern>(pattern.at("String").get<std::string>(), true);
+  return std::make_shared<Pattern>(pattern.at("Regex").get<std::string>());
+}
+
+SplitBehaviour read_behaviour(const std::string& name) {
+  if (name == "Isolated") return SplitBehaviour::kIsolated;
+  if (name == "Removed") return SplitBehaviour::kRemoved;
+  if (name == "MergedWithPrevious") return SplitBehaviour::kMergedWithPrevious;
+  if (name == "MergedWithNext") return SplitBehaviour::kMergedWithNext;
+  PENSTOCK_CHECK(name == "Contiguous", "the behaviour '", name, "' of a Split is not known");
+  return SplitBehaviour::kContiguous;
+}
+
+void add_normalizer(const json& step, const std::string& type, JsonSteps& out) {
+  const std::pair<const char*, NormalForm> forms[] = {{"NFC", NormalForm::kNfc},
+                                                      {"NFD", NormalForm::kNfd},
+                                                      {"NFKC", NormalForm::kNfkc},
+                                                      {"NFKD", NormalForm::kNfkd}};
+  for (const auto& [name, form] : forms)
+    if (type == name) {
+      out.steps.push_back(normal_form_step(form));
+      const bool first_nfc = form == NormalForm::kNfc && out.steps.size() == 1;
+      out.composes = out.composes || first_nfc;
+      out.plain = out.plain && first_nfc;
+      return;
+    }
+  if (type == "Prepend") {
+    const auto prefix = step.at("prepend").get<std::string>();
+    out.plain = out.plain && out.steps.empty() && prefix == kSpaceMark;
+    out.prefixes_space = true;
+    out.steps.push_back(prepend_step(prefix));
+  } else if (type == "Replace") {
+    const auto pattern = read_pattern(step.at("pattern"));
+    const auto content = step.at("content").get<std::string>();
+    const bool marks = pattern->text() == " " && content == kSpaceMark && out.mark.empty();
+    out.plain = out.plain && marks;
+    if (marks) out.mark = content;
+    out.steps.push_back(replace_step(pattern, content));
+  } else {
+    fail("the normalizer '", type,
+         "' is not implemented; NFC, NFD, NFKC, NFKD, Prepend, Replace and Sequence are");
+  }
+}
+
+void add_isolating(const std::string& pattern, JsonSteps& out) {
+  out.patterns.push_back(pattern);
+  out.steps.push_back(
+      split_step(std::make_shared<Pattern>(pattern), SplitBehaviour::kIsolated, false));
+}
+
+void add_metaspace(const json& step, JsonSteps& out) {
+  out.mark = step.at("replacement").get<std::string>();
+  // "prepend_scheme" came in place of "add_prefix_space".
+  std::string scheme = flag(step, "add_prefix_space", true) ? "always" : "never";
+  if (step.contains("prepend_scheme")) scheme = step.at("prepend_scheme").get<std::string>();
+  const MarkBegin begin =
+      scheme == "never"   ? MarkBegin::kNever
+      : scheme == "first" ? MarkBegin::kFirst
+      : scheme == "always"
+          ? MarkBegin::kAlways
+          : throw Error("Metaspace: the prepend_scheme '" + scheme + "' is not known");
+  const bool cuts = flag(step, "split", true);
+  out.plain = out.plain && out.steps.empty() && !cuts && out.mark == kSpaceMark;
+  out.prefixes_space = begin != MarkBegin::kNever;
+  out.steps.push_back(metaspace_step(out.mark, begin, cuts));
+}
+
+void add_pre_tokenizer(const json& step, const std::string& type, JsonSteps& out) {
+  PENSTOCK_CHECK(!out.bytes, "the pre_tokenizer '", type,
+                 "' after ByteLevel is not implemented: it would cut bytes");
+  if (type == "Split") {
+    const auto pattern = read_pattern(step.at("pattern"));
+    const bool inverted = flag(step, "invert", false);
+    const auto behaviour = read_behaviour(step.at("behavior").get<std::string>());
+    // Isolating the matches of what is between them cuts in the same places.
+    const bool isolates = behaviour == SplitBehaviour::kIsolated &&
+                          !step.at("pattern").is_string() && step.at("pattern").contains("Regex");
+    if (isolates) return add_isolating(pattern->text(), out);
+    out.plain = false;
+    out.steps.push_back(split_step(pattern, behaviour, inverted));
+  } else if (type == "ByteLevel") {
+    out.bytes = true;
+    if (flag(step, "add_prefix_space", true)) {
+      out.plain = false;
+      out.steps.push_back(prefix_space_step());
+    }
+    if (flag(step, "use_regex", true)) add_isolating(pre_tokenizer_pattern("gpt-2"), out);
+  } else if (type == "Digits") {
+    const bool each = flag(step, "individual_digits", false);
+    if (each) return add_isolating("\\p{N}", out);
+    out.plain = false;
+    out.steps.push_back(
+        split_step(std::make_shared<Pattern>("\\p{N}"), SplitBehaviour::kContiguous, false));
+  } else if (type == "Metaspace") {
+    add_metaspace(step, out);
+  } else {
+    fail("the pre_tokenizer '", type,
+         "' is not implemented; Split, ByteLevel, Digits, Metaspace and Sequence are");
+  }
+}
+
+void add_decoder(const json& step, const std::string& type, JsonDecoder& out) {
+  if (type == "ByteLevel") {
+    out.bytes = true;
+  } else if (type == "ByteFallback") {
+    out.byte_fallback = true;
+  } else if (type == "Metaspace") {
+    out.mark = step.at("replacement").get<std::string>();
+    const bool prefixed = step.contains("prepend_scheme") ? step.at("prepend_scheme") != "never"
+                                                          : flag(step, "add_prefix_space", true);
+    out.drops_first_space = prefixed;
+  } else if (type == "Replace") {
+    const bool spaces = step.at("content") == " ";
+    PENSTOCK_CHECK(spaces, "a decoder that replaces by anything but a space is not implemented");
+    out.mark = read_pattern(step.at("pattern"))->text();
+  } else if (type == "Strip") {
+    const bool known = step.at("content") == " " && step.at("stop") == 0 &&
+                       (step.at("start") == 0 || step.at("start") == 1);
+    PENSTOCK_CHECK(known,
+                   "a decoder that strips more than one space at the begin is not "
+                   "implemented");
+    out.drops_first_space = step.at("start") == 1;
+  } else {
+    PENSTOCK_CHECK(type == "Fuse", "the decoder '", type,
+                   "' is not implemented; ByteLevel, ByteFallback, Metaspace, Replace, Strip, Fuse "
+                   "and Sequence are");
+  }
+}
+
+}  // namespace
+
+JsonSteps read_normalizer(const json& normalizer) {
+  JsonSteps out;
+  for_each_step(
+      normalizer, "normalizer", "normalizers",
+      [&](const json& step, const std::string& type) { add_normalizer(step, type, out); });
+  return out;
+}
+
+JsonSteps read_pre_tokenizer(const json& pre_tokenizer) {
+  JsonSteps out;
+  for_each_step(
+      pre_tokenizer, "pre_tokenizer", "pretokenizers",
+      [&](const json& step, const std::string& type) { add_pre_tokenizer(step, type, out); });
+  return out;
+}
+
+JsonDecoder read_decoder(const json& decoder) {
+  JsonDecoder out;
+  for_each_step(decoder, "decoder", "decoders",
+                [&](const json& step, const std::string& type) { add_decoder(step, type, out); });
+  return out;
+}
+
+}  // namespace penstock

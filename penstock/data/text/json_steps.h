@@ -1,0 +1,36 @@
+// The "normalizer", "pre_tokenizer" and "decoder" of a tokenizer.json. What is not implemented is
+// refused by its name: text that is cut otherwise would be tokenized otherwise, silently.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "penstock/data/text/steps.h"
+
+namespace penstock {
+
+/// The steps, and what a neutral description needs to know of them.
+struct JsonSteps {
+  TextSteps steps;
+  bool bytes = false;                 ///< a ByteLevel is among them
+  bool composes = false;              ///< NFC is among them
+  bool prefixes_space = false;        ///< a mark is put before the text
+  std::string mark;                   ///< what spaces become
+  std::vector<std::string> patterns;  ///< of cuts that isolate matches
+  bool plain = true;                  ///< nothing happens but what these say
+};
+
+/// Throws Error for a step that is not implemented.
+JsonSteps read_normalizer(const nlohmann::json& json);
+JsonSteps read_pre_tokenizer(const nlohmann::json& json);
+
+struct JsonDecoder {
+  bool bytes = false;              ///< ByteLevel
+  bool byte_fallback = false;      ///< "<0x0A>" is a byte
+  bool drops_first_space = false;  ///< of the whole text
+  std::string mark;                ///< becomes a space
+};
+JsonDecoder read_decoder(const nlohmann::json& json);
+
+}  // namespace penstock

@@ -1,0 +1,49 @@
+// Byte-pair merging: pairs of neighbours become one symbol, the most urgent pair first.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "penstock/data/tokenizer.h"
+
+namespace penstock {
+
+/// Which pairs merge, into what, and how urgently.
+class MergeTable {
+ public:
+  struct Merge {
+    double order = 0;  ///< the lowest goes first; of equals, the leftmost
+    TokenId result = -1;
+  };
+
+  void reserve(std::size_t merges) { merges_.reserve(merges); }
+  /// A later merge of the same pair replaces the earlier.
+  void add(TokenId left, TokenId right, Merge merge) { merges_[key(left, right)] = merge; }
+  /// Null where the pair does not merge.
+  const Merge* find(TokenId left, TokenId right) const {
+    const auto it = merges_.find(key(left, right));
+    return it == merges_.end() ? nullptr : &it->second;
+  }
+  /// Merges until no pair is left that does; n symbols take O(n log n). A negative symbol merges
+  /// with none. Source: Sennrich et al. (2016), arXiv:1508.07909.
+  void apply(std::vector<TokenId>& symbols) const;
+
+ private:
+  static std::uint64_t key(TokenId left, TokenId right) {
+    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 |
+           static_cast<std::uint32_t>(right);
+  }
+  void apply_to_few(std::vector<TokenId>& symbols) const;
+  void apply_to_many(std::vector<TokenId>& symbols) const;
+
+  struct Hash {
+    std::size_t operator()(std::uint64_t x) const {
+      x = (x ^ (x >> 32)) * 0x9e3779b97f4a7c15u;
+      return x ^ (x >> 29);
+    }
+  };
+  std::unordered_map<std::uint64_t, Merge, Hash> merges_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,24 @@
+// Which pieces begin and end documents, as a tokenizer_config.json or the pieces' names say.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "penstock/data/text/added_tokens.h"
+#include "penstock/data/vocabulary.h"
+
+namespace penstock {
+
+/// Sets bos, eos, padding and add_bos: what `config` (a tokenizer_config.json, null where there is
+/// none) names, and for what it does not name the first of the usual names among the added control
+/// tokens. `id` gives a piece's id, or -1.
+void set_special_pieces(const nlohmann::json& config, const std::vector<AddedToken>& added,
+                        const std::function<TokenId(const std::string&)>& id,
+                        Vocabulary& vocabulary);
+
+/// An entry of "added_tokens" or "added_tokens_decoder". Throws Error for what is not implemented.
+AddedToken read_added_token(const nlohmann::json& json, TokenId id);
+
+}  // namespace penstock

@@ -1,0 +1,46 @@
+#include "penstock/data/text/unicode.h"
+
+#include <utf8proc.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "penstock/base/error.h"
+#include "penstock/data/utf8.h"
+
+namespace penstock {
+namespace {
+
+utf8proc_option_t normal_form_options(NormalForm form) {
+  int options = UTF8PROC_STABLE;
+  const bool composed = form == NormalForm::kNfc || form == NormalForm::kNfkc;
+  options |= composed ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+  if (form == NormalForm::kNfkc || form == NormalForm::kNfkd) options |= UTF8PROC_COMPAT;
+  return static_cast<utf8proc_option_t>(options);
+}
+
+}  // namespace
+
+std::string normal_form(std::string_view text, NormalForm form) {
+  // ASCII is in every form.
+  if (std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; }))
+    return std::string(text);
+  std::string out;
+  while (!text.empty()) {
+    const std::string_view valid = text.substr(0, find_invalid_utf8(text));
+    utf8proc_uint8_t* made = nullptr;
+    const auto length =
+        utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(valid.data()),
+                     static_cast<utf8proc_ssize_t>(valid.size()), &made, normal_form_options(form));
+    const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(made, &std::free);
+    PENSTOCK_CHECK(length >= 0, "the text cannot be normalised: ", utf8proc_errmsg(length));
+    out.append(reinterpret_cast<const char*>(made), static_cast<std::size_t>(length));
+    text.remove_prefix(valid.size());
+    if (text.empty()) break;
+    out += text.front();
+    text.remove_prefix(1);
+  }
+  return out;
+}
+
+}  // namespace penstock
