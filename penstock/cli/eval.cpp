@@ -11,6 +11,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/model_argument.h"
+#include "penstock/cli/run_settings.h"
 #include "penstock/cli/same_tokenizer.h"
 #include "penstock/cli/whole_number.h"
 #include "penstock/eval/by_k.h"
@@ -130,12 +131,20 @@ void run_eval(const EvalOptions& options) {
   corpus.file().verify();  // a flipped token would be scored silently
   check_same_tokenizer(directory, corpus);
   ProgressLine progress(options.json ? nullptr : stderr);
-  const std::int64_t length = options.length > 0 ? options.length : config.context;
+  // A run's recipe says how it is evaluated; finished.json's figures come out again.
+  const TrainConfig said = run_settings(directory).value_or(TrainConfig{});
+  const auto first_of = [](std::int64_t asked, std::int64_t of_run, std::int64_t usual,
+                           std::int64_t unset) {
+    return asked > unset ? asked : (of_run > unset ? of_run : usual);
+  };
   const bool carries = config.transformer_xl();
-  const std::int64_t streams = options.streams >= 0 ? options.streams : carries ? 10 : 0;
+  const std::int64_t length =
+      first_of(options.length, said.eval_sequence_length, config.context, 0);
+  const std::int64_t streams = first_of(options.streams, said.eval_streams, carries ? 10 : 0, -1);
   PENSTOCK_CHECK(options.memory < 0 || (carries && streams > 0), "--memory ", options.memory,
                  " has no effect here: memory is carried ",
                  carries ? "along streams, and --streams is 0" : "by transformer-xl alone");
+  const std::int64_t memory = carries ? first_of(options.memory, said.eval_memory, -1, -1) : -1;
   const Measured measured = measure(*model, corpus,
                                     {.split = parse_split(options.split),
                                      .sequence_length = length,
@@ -143,7 +152,7 @@ void run_eval(const EvalOptions& options) {
                                      .max_tokens = options.max_tokens,
                                      .isolate_documents = options.isolate,
                                      .streams = streams,
-                                     .memory_length = options.memory},
+                                     .memory_length = memory},
                                     values, progress);
   PENSTOCK_CHECK(std::isfinite(measured.own.total.nats), directory, ": the loss on ", options.data,
                  " is not finite though every weight is: the model's activations overflow");
@@ -160,8 +169,7 @@ void run_eval(const EvalOptions& options) {
     out["split"] = options.split;
     out["sequence_length"] = length;
     if (streams > 0) out["streams"] = streams;
-    if (carries && streams > 0)
-      out["memory_length"] = options.memory >= 0 ? options.memory : config.xl.memory;
+    if (carries && streams > 0) out["memory_length"] = memory >= 0 ? memory : config.xl.memory;
     out["causal"] = config.causal();
     fmt::print("{}\n", out.dump(2));
     return;
@@ -199,17 +207,19 @@ void add_eval_command(CLI::App& app) {
       ->check(whole_number(0));
   command
       ->add_option("--sequence-length", options->length,
-                   "tokens per window; 0: the model's context")
+                   "tokens per window; 0: as the run was evaluated, or the model's context")
       ->check(whole_number(0));
   command
       ->add_option(
           "--streams", options->streams,
           "cut the split into so many streams and carry memory along each; 0: windows with "
-          "nothing before them; default: 10 for transformer-xl, else 0")
+          "nothing before them; default: as the run was evaluated, or 10 for transformer-xl, else "
+          "0")
       ->check(whole_number(0));
   command
       ->add_option("--memory", options->memory,
-                   "positions of memory (transformer-xl); default: the model's")
+                   "positions of memory (transformer-xl); default: as the run was evaluated, or "
+                   "the model's")
       ->check(whole_number(0));
   command->add_option("--threads", options->threads, "0: the physical cores")
       ->check(whole_number(0, kMostThreads));

@@ -190,7 +190,8 @@ void print_info(const InfoOptions& options) {
     recipe = recipe_of_model(options.target);
   } else {
     ConfigNode node = read_toml(options.target);
-    if (node.find("variants")) return print_study(options);
+    for (const char* of_studies : {"variants", "like", "report"})
+      if (node.find(of_studies)) return print_study(options);
     PENSTOCK_CHECK(options.scale.empty(), options.target, ": --scale is for studies");
     apply_overrides(node, options.overrides);
     recipe = countable_recipe(node);

@@ -66,7 +66,8 @@ void add_study_command(CLI::App& app, int& exit_code) {
                       "file that keeps finished rows between sittings; made if absent");
   command
       ->add_option("--set", options->overrides,
-                   "override a key of every recipe: --set train.steps=100")
+                   "override a key of every recipe: --set train.steps=100, or of a fine-tuning: "
+                   "--set finetune.sst2.data=DIR")
       ->expected(1)
       ->take_all();
   command->add_flag("--report-only", options->report_only,
@@ -97,6 +98,10 @@ void add_study_command(CLI::App& app, int& exit_code) {
       "seeds\n"
       "  measure = \"perplexity\"               instead of \"bits_per_byte\"\n"
       "  baseline = {name = \"5-gram\", bits_per_byte = 2.5}   no order unless all beat it\n"
+      "  report = [\"entropy\", \"samples\"]      of the runs' routers; \"settings\", \"A3\", \"A4\" "
+      "train nothing\n"
+      "  like = \"table1.toml\"                 the variants, scales and runs of that study\n"
+      "  [finetune.sst2]                      fine-tune every finished run: data, task, set\n"
       "  [scale.desk]                         laid over the study: set, seeds, eval_k, claim,\n"
       "  set = {\"train.steps\" = 400}          baseline, and [scale.desk.variants.NAME] set = "
       "{...}");

@@ -2,10 +2,22 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
+namespace {
+
+template <class T>
+std::vector<T> picked(const std::vector<T>& from, const std::vector<std::size_t>& members) {
+  std::vector<T> out;
+  for (const std::size_t i : members) out.push_back(from[i]);
+  return out;
+}
+
+}  // namespace
 
 AdamW::AdamW(torch::nn::Module& model, const AdamWConfig& config) : config_(config) {
   for (auto& item : model.named_parameters()) {
@@ -16,6 +28,10 @@ AdamW::AdamW(torch::nn::Module& model, const AdamWConfig& config) : config_(conf
     m_.push_back(torch::zeros_like(weight));
     v_.push_back(torch::zeros_like(weight));
     decay_.push_back(weight.dim() > 1 && !config.coupled ? config.weight_decay : 0.0);
+    const double scale = config.lr_scale ? config.lr_scale(item.key()) : 1.0;
+    auto group = std::ranges::find(groups_, scale, &Group::lr_scale);
+    if (group == groups_.end()) group = groups_.insert(group, {.lr_scale = scale});
+    group->members.push_back(names_.size() - 1);
   }
 }
 
@@ -39,13 +55,18 @@ void AdamW::step(double lr, double norm) {
       grads_[i].mul_(scale).add_(weights_[i], config_.weight_decay);
     scale = 1.0;
   }
-  ops::adamw_step(weights_, grads_, m_, v_, decay_,
-                  {.lr = lr,
-                   .beta1 = config_.beta1,
-                   .beta2 = config_.beta2,
-                   .eps = config_.eps,
-                   .grad_scale = scale,
-                   .step = ++steps_});
+  ++steps_;
+  for (const Group& group : groups_) {
+    const auto of_group = [&](const auto& all) { return picked(all, group.members); };
+    auto weights = of_group(weights_), m = of_group(m_), v = of_group(v_);
+    ops::adamw_step(weights, of_group(grads_), m, v, of_group(decay_),
+                    {.lr = lr * group.lr_scale,
+                     .beta1 = config_.beta1,
+                     .beta2 = config_.beta2,
+                     .eps = config_.eps,
+                     .grad_scale = scale,
+                     .step = steps_});
+  }
 }
 
 void AdamW::zero_gradients() {

@@ -4,6 +4,7 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ struct AdamWConfig {
   double weight_decay = 0.01;  ///< of tensors with two axes or more
   bool coupled = false;  ///< decay of every tensor, added to the clipped gradient, as Adam's L2
   double clip = 1.0;     ///< largest global gradient norm; 0: no clipping
+  /// What a parameter of that name multiplies the learning rate by (its decay too); none: 1.
+  std::function<double(const std::string& name)> lr_scale;
 };
 
 /// Fused AdamW with decoupled decay, or Adam with L2 (coupled), which costs a pass more. State is
@@ -39,10 +42,17 @@ class AdamW {
   std::string non_finite_gradient() const;
 
  private:
+  /// Parameters that are updated together: those of one learning rate.
+  struct Group {
+    double lr_scale = 1;
+    std::vector<std::size_t> members;
+  };
+
   AdamWConfig config_;
   std::vector<std::string> names_;
   std::vector<at::Tensor> weights_, grads_, m_, v_;
   std::vector<double> decay_;
+  std::vector<Group> groups_;
   std::int64_t steps_ = 0;
 };
 

@@ -117,8 +117,25 @@ std::vector<Undertrained> undertrained(std::span<const VariantSummary> variants,
   return out;
 }
 
+std::vector<Undertrained> undertrained_at(std::span<const VariantSummary> variants,
+                                          const Comparison& comparison, std::int64_t k) {
+  std::vector<Undertrained> out;
+  const double baseline = comparison.baseline.bits_per_byte;
+  for (const auto& variant : variants)
+    if (const Spread at = quality_at(variant, k, "bits_per_byte");
+        at.count > 0 && baseline > 0 && !(at.mean < baseline))
+      out.push_back({.variant = variant.name, .label = variant.label, .bits_per_byte = at.mean});
+  return out;
+}
+
 bool order_may_be_told(std::span<const VariantSummary> variants, const Comparison& comparison) {
   return comparison.baseline.bits_per_byte > 0 && undertrained(variants, comparison).empty();
+}
+
+bool order_may_be_told(std::span<const VariantSummary> variants, const Comparison& comparison,
+                       std::int64_t k) {
+  return order_may_be_told(variants, comparison) &&
+         undertrained_at(variants, comparison, k).empty();
 }
 
 std::vector<std::string> verdict(std::span<const VariantSummary> variants,
@@ -130,21 +147,26 @@ std::vector<std::string> verdict(std::span<const VariantSummary> variants,
     out.push_back(fmt::format("undertrained: {} does not beat {} ({:.4f} and {:.4f} bits per byte)",
                               one.label, baseline.name, one.bits_per_byte, baseline.bits_per_byte));
   if (!out.empty()) return out;
-  out.push_back(fmt::format("every variant beats {} ({:.4f} bits per byte)", baseline.name,
+  const auto ks = measured_ks(variants);
+  out.push_back(fmt::format("every variant{} beats {} ({:.4f} bits per byte)",
+                            ks.size() > 1 ? " at its best k" : "", baseline.name,
                             baseline.bits_per_byte));
-  for (const std::int64_t k : measured_ks(variants))
-    if (std::string order = order_at(variants, k, comparison.measure); !order.empty())
-      out.push_back(std::move(order));
+  for (const std::int64_t k : ks) {
+    std::string line = order_at(variants, k, comparison.measure);
+    if (const auto under = undertrained_at(variants, comparison, k); !under.empty()) {
+      line = fmt::format("undertrained at k = {}: {} is not beaten by", k, baseline.name);
+      for (const auto& one : under)
+        line += fmt::format("{} {} ({:.4f})", &one == &under.front() ? "" : ",", one.label,
+                            one.bits_per_byte);
+    }
+    if (!line.empty()) out.push_back(std::move(line));
+  }
   return out;
 }
 
 std::optional<double> published_at(const Comparison& comparison, const std::string& variant,
                                    std::int64_t k) {
-  const auto numbers = comparison.published.find(variant);
-  if (numbers == comparison.published.end()) return std::nullopt;
-  for (const std::int64_t key : {k, std::int64_t{0}})
-    if (const auto it = numbers->second.find(key); it != numbers->second.end()) return it->second;
-  return std::nullopt;
+  return published_number(comparison, variant, k > 0 ? fmt::format("k{}", k) : "all", "all");
 }
 
 std::vector<KSeries> k_series(std::span<const VariantSummary> variants,

@@ -42,12 +42,19 @@ struct Undertrained {
 std::vector<Undertrained> undertrained(std::span<const VariantSummary> variants,
                                        const Comparison& comparison);
 
+/// The variants whose mean bits per byte at that k is not below the baseline's.
+std::vector<Undertrained> undertrained_at(std::span<const VariantSummary> variants,
+                                          const Comparison& comparison, std::int64_t k);
+
 /// What may be said of the order: nothing without a baseline; "undertrained: NAME does not beat
-/// ..." for each variant that does not; and else, k by k, the variants from best to worst.
+/// ..." for each variant that does not at its best k; and else, k by k, the variants from best to
+/// worst, or "undertrained at k = ..." where one of them does not beat the baseline at that k.
 std::vector<std::string> verdict(std::span<const VariantSummary> variants,
                                  const Comparison& comparison);
-/// Whether there is a baseline and every variant beats it.
+/// Whether there is a baseline and every variant beats it, at its best k; with a k, also at that.
 bool order_may_be_told(std::span<const VariantSummary> variants, const Comparison& comparison);
+bool order_may_be_told(std::span<const VariantSummary> variants, const Comparison& comparison,
+                       std::int64_t k);
 
 /// The published number of a variant at that k, or none.
 std::optional<double> published_at(const Comparison& comparison, const std::string& variant,

@@ -22,11 +22,19 @@ std::int64_t k_of_name(const std::string& name) {
   return error == std::errc() && next == end && k > 0 ? k : -1;
 }
 
+std::optional<double> published_number(const Comparison& comparison, const std::string& variant,
+                                       const std::string& name, const std::string& otherwise) {
+  const auto numbers = comparison.published.find(variant);
+  if (numbers == comparison.published.end()) return std::nullopt;
+  for (const auto& key : {name, otherwise})
+    if (const auto it = numbers->second.find(key); it != numbers->second.end()) return it->second;
+  return std::nullopt;
+}
+
 nlohmann::json to_json(const Comparison& comparison) {
   nlohmann::json published = nlohmann::json::object();
   for (const auto& [variant, numbers] : comparison.published)
-    for (const auto& [k, value] : numbers)
-      published[variant][k == 0 ? "all" : "k" + std::to_string(k)] = value;
+    for (const auto& [name, value] : numbers) published[variant][name] = value;
   const Baseline& baseline = comparison.baseline;
   const bool has = baseline.bits_per_byte > 0;
   return {
@@ -49,10 +57,9 @@ Comparison comparison_from_json(const nlohmann::json& object, const std::string&
   for (const auto& [variant, numbers] : published->items()) {
     PENSTOCK_CHECK(numbers.is_object(), where, ": published '", variant, "' is not an object");
     for (const auto& [name, value] : numbers.items()) {
-      const std::int64_t k = k_of_name(name);
-      PENSTOCK_CHECK(k >= 0 && value.is_number(), where, ": published '", variant, "' has '", name,
-                     "', not a number under k1, k2, ... or all");
-      out.published[variant][k] = value.get<double>();
+      PENSTOCK_CHECK(value.is_number(), where, ": published '", variant, "' has '", name,
+                     "', which is not a number");
+      out.published[variant][name] = value.get<double>();
     }
   }
   return out;

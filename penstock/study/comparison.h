@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 namespace penstock::study {
@@ -25,8 +26,9 @@ struct Comparison {
   std::string measure = "bits_per_byte";  ///< or "perplexity"; of the figures by k
   std::string reference;                  ///< variant that the others are compared with
   Baseline baseline;
-  /// Published numbers by variant and k; k = 0 stands for every k.
-  std::map<std::string, std::map<std::int64_t, double>> published;
+  /// Published numbers by variant and name: "k8" and "all" (every k) of the figures by k; "layer2"
+  /// and "layer2-sd" of entropies; "TASK-k8" and "TASK" of fine-tunings, in percent; a setting's.
+  std::map<std::string, std::map<std::string, double>> published;
 };
 
 /// "bits per byte" or "perplexity".
@@ -40,5 +42,9 @@ Comparison comparison_from_json(const nlohmann::json& object, const std::string&
 
 /// The k of "k8", 0 of "all"; -1 of anything else.
 std::int64_t k_of_name(const std::string& name);
+
+/// The number of that name, or of `otherwise` where there is none of the first.
+std::optional<double> published_number(const Comparison& comparison, const std::string& variant,
+                                       const std::string& name, const std::string& otherwise = "");
 
 }  // namespace penstock::study

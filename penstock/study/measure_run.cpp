@@ -7,13 +7,13 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/eval/by_k.h"
+#include "penstock/models/fold_routers.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/checkpoints.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock::study {
-namespace {
 
 CheckpointInfo find_checkpoint(const std::string& run_directory, const std::string& which) {
   CheckpointStore store(real_file_system(), run_directory);
@@ -23,8 +23,6 @@ CheckpointInfo find_checkpoint(const std::string& run_directory, const std::stri
                  search.ignored.empty() ? "" : ": " + search.ignored.front());
   return *search.found;
 }
-
-}  // namespace
 
 std::vector<std::int64_t> wanted_k(const ConfigNode& resolved,
                                    std::span<const std::int64_t> eval_k) {
@@ -38,11 +36,12 @@ std::vector<std::int64_t> wanted_k(const ConfigNode& resolved,
 
 MeasuredK measure_run(const ConfigNode& resolved, const std::string& run_directory,
                       std::span<const std::int64_t> values, const std::string& checkpoint,
-                      std::FILE* progress) {
+                      bool folded, std::FILE* progress) {
   const Recipe recipe = read_recipe(resolved);
   ops::set_threads(static_cast<int>(recipe.run.threads));
   const CheckpointInfo info = find_checkpoint(run_directory, checkpoint);
-  const auto model = load_model(info.directory.string());
+  auto model = load_model(info.directory.string());
+  if (folded) model = fold_routers(*model);
   model->to(at::Device(recipe.run.device));
   const Corpus corpus = Corpus::open(recipe.data.corpus);
   const Split split = corpus.count(Split::kTest).tokens > 1 ? Split::kTest : Split::kValidation;

@@ -14,8 +14,9 @@
 namespace penstock::study {
 namespace {
 
-std::string by_k_path(const std::string& run_directory) {
-  return (std::filesystem::path(run_directory) / "by_k.json").string();
+std::string by_k_path(const std::string& run_directory, bool folded) {
+  const char* const name = folded ? "by_k_folded.json" : "by_k.json";
+  return (std::filesystem::path(run_directory) / name).string();
 }
 
 }  // namespace
@@ -69,13 +70,13 @@ std::optional<MeasuredK> measured_k_from_json(const nlohmann::json& object,
   return out;
 }
 
-void write_measured_k(const MeasuredK& measured, const std::string& run_directory) {
-  write_file_atomically(real_file_system(), by_k_path(run_directory),
+void write_measured_k(const MeasuredK& measured, const std::string& run_directory, bool folded) {
+  write_file_atomically(real_file_system(), by_k_path(run_directory, folded),
                         readable_text(to_json(measured)));
 }
 
-std::optional<MeasuredK> read_measured_k(const std::string& run_directory) {
-  const std::string path = by_k_path(run_directory);
+std::optional<MeasuredK> read_measured_k(const std::string& run_directory, bool folded) {
+  const std::string path = by_k_path(run_directory, folded);
   std::ifstream in(path, std::ios::binary);
   if (!in) return std::nullopt;
   const nlohmann::json object = nlohmann::json::parse(in, nullptr, false);

@@ -37,9 +37,10 @@ nlohmann::json to_json(const MeasuredK& measured);
 std::optional<MeasuredK> measured_k_from_json(const nlohmann::json& object,
                                               const std::string& where);
 
-/// by_k.json of a run, complete or not at all.
-void write_measured_k(const MeasuredK& measured, const std::string& run_directory);
+/// by_k.json of a run, or by_k_folded.json, complete or not at all.
+void write_measured_k(const MeasuredK& measured, const std::string& run_directory,
+                      bool folded = false);
 /// What write_measured_k wrote there, if anything. Throws Error naming a damaged file.
-std::optional<MeasuredK> read_measured_k(const std::string& run_directory);
+std::optional<MeasuredK> read_measured_k(const std::string& run_directory, bool folded = false);
 
 }  // namespace penstock::study

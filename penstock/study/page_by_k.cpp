@@ -1,6 +1,8 @@
 // The report's section on experts per token.
 #include <fmt/format.h>
 
+#include <set>
+
 #include "penstock/study/by_k_summary.h"
 #include "penstock/study/by_k_text.h"
 #include "penstock/study/columns.h"
@@ -41,13 +43,16 @@ std::string paper_row(const VariantSummary& variant, const Comparison& compariso
 
 std::string quality_table(Variants variants, const Comparison& comparison,
                           std::span<const std::int64_t> ks) {
-  const bool tell = order_may_be_told(variants, comparison);
+  std::set<std::int64_t> told;
+  for (const std::int64_t k : ks)
+    if (order_may_be_told(variants, comparison, k)) told.insert(k);
   const auto format = [&](double value) { return quality_text(value, comparison.measure); };
   std::string out = "<div class=\"scroll\"><table>" + head("variant", ks);
   for (std::size_t i = 0; i < variants.size(); ++i) {
     out += "<tr><td>" + dot(i) + escape(variants[i].label) + "</td>";
     for (const std::int64_t k : ks) {
-      const bool best = tell && best_at(variants, k, comparison.measure) == &variants[i];
+      const bool best =
+          told.contains(k) && best_at(variants, k, comparison.measure) == &variants[i];
       const double flops = flops_at(variants[i], k);
       out += fmt::format(
           "<td{}>{}{}</td>", best ? " class=\"best\"" : "",
@@ -118,7 +123,8 @@ std::string by_k_section(Variants variants, const Comparison& comparison) {
          "beneath. "
          "Differences are of runs with the same seed, with the 95 % interval of their mean by "
          "Student’s t. Nothing is said of an order unless every variant beats the study’s "
-         "baseline.</p>";
+         "baseline at its best k, and of the order at a k only where every variant does at that "
+         "k.</p>";
 }
 
 }  // namespace penstock::study

@@ -38,7 +38,8 @@ std::string write_report(const std::string& directory) {
   const fs::path folder(directory);
   if (fs::exists(folder / "results.json")) {
     const auto results = study::read_results((folder / "results.json").string());
-    PENSTOCK_CHECK(!results.rows.empty(), directory, ": no run of this study has finished yet");
+    PENSTOCK_CHECK(!results.rows.empty() || !results.tables.empty(), directory,
+                   ": no run of this study has finished yet");
     return write_page(results, folder);
   }
   PENSTOCK_CHECK(fs::exists(folder / "metrics.jsonl"), directory,

@@ -9,7 +9,7 @@ namespace penstock::study {
 
 /// The whole page. Charts are drawn by Chart.js, which is part of the page; heat maps, bars and
 /// tables are plain HTML. No address outside the page is loaded.
-/// REQUIRES: at least one row.
+/// REQUIRES: at least one row or table.
 std::string report_page(const StudyResults& results);
 
 /// The results table and the paired differences as text for a terminal.

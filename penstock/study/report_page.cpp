@@ -14,6 +14,7 @@
 #include "penstock/study/page.h"
 #include "penstock/study/page_sections.h"
 #include "penstock/study/report.h"
+#include "penstock/study/reported.h"
 #include "penstock/study/stages.h"
 
 namespace penstock::study {
@@ -51,8 +52,9 @@ std::string header(const StudyResults& results) {
   out +=
       "<dl class=\"facts\">" + fact("Data", joined(corpora)) + fact("Seeds", seed_list) +
       fact("Scale", results.scale) +
-      fact("Runs", done == planned ? fmt::format("{} finished", done)
-                                   : fmt::format("{} of {} finished", done, planned)) +
+      fact("Runs", planned == 0      ? ""
+                   : done == planned ? fmt::format("{} finished", done)
+                                     : fmt::format("{} of {} finished", done, planned)) +
       fact("Training time", seconds > 0 ? fmt::format("{:.0f} min", std::ceil(seconds / 60)) : "") +
       fact("Machine", joined(machines)) +
       fact("Measured peak", peak > 0 ? with_prefix(peak, "FLOP/s") : "");
@@ -118,16 +120,19 @@ std::string routing_charts(const nlohmann::json& data, Variants variants) {
 }  // namespace
 
 std::string report_page(const StudyResults& results) {
-  PENSTOCK_ASSERT(!results.rows.empty());
+  PENSTOCK_ASSERT(!results.rows.empty() || !results.tables.empty());
   const auto variants = summarize(results.rows);
+  const auto with_folded = by_k_rows(results.rows);
+  const auto by_k = summarize(with_folded);
   nlohmann::json data = chart_data(variants);
   for (auto& chart :
-       by_k_charts(k_series(variants, results.comparison), measure_title(results.comparison)))
+       by_k_charts(k_series(by_k, results.comparison), measure_title(results.comparison)))
     data["charts"].push_back(std::move(chart));
   const bool several_seeds =
       std::ranges::any_of(variants, [](const VariantSummary& v) { return v.rows.size() > 1; });
-  std::string body = header(results) + results_section(variants, results.comparison);
-  body += by_k_section(variants, results.comparison);
+  std::string body = header(results);
+  if (!variants.empty()) body += results_section(variants, results.comparison);
+  body += by_k_section(by_k, results.comparison) + reported_sections(results, variants);
   body += loss_charts(data, several_seeds) + routing_charts(data, variants);
   body +=
       "<noscript><p class=\"note\">The line charts need JavaScript; everything else is "

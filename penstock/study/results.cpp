@@ -139,6 +139,18 @@ std::vector<VariantSummary> summarize(std::span<const RunRow> rows) {
   return variants;
 }
 
+std::vector<RunRow> by_k_rows(std::span<const RunRow> rows) {
+  std::vector<RunRow> out(rows.begin(), rows.end());
+  for (const RunRow& row : rows) {
+    if (!row.by_k_folded) continue;
+    RunRow& folded = out.emplace_back(row);
+    folded.variant += "-folded";
+    folded.label += ", folded";
+    folded.by_k = row.by_k_folded;
+  }
+  return out;
+}
+
 std::vector<PairedComparison> compare_pairs(std::span<const VariantSummary> variants) {
   std::vector<PairedComparison> out;
   for (std::size_t i = 0; i < variants.size(); ++i) {
@@ -191,11 +203,19 @@ json to_json(const StudyResults& results) {
               {"paired", paired},
               {"rows", rows_to_json(results.rows)}};
   out.update(to_json(results.comparison));
-  out.update(by_k_json(variants, results.comparison));
+  const auto with_folded = by_k_rows(results.rows);
+  out.update(by_k_json(summarize(with_folded), results.comparison));
+  for (const auto& table : results.tables) out["tables"].push_back(to_json(table));
   return out;
 }
 
 StudyResults results_from_json(const json& object, const std::string& where) {
+  std::vector<ShownTable> tables;
+  if (object.contains("tables")) {
+    PENSTOCK_CHECK(object["tables"].is_array(), where, ": 'tables' is not a list");
+    for (const auto& table : object["tables"])
+      tables.push_back(shown_table_from_json(table, where + ": tables"));
+  }
   return {.name = string_or(object, "name", "study", where),
           .title = string_or(object, "title", "", where),
           .claim = string_or(object, "claim", "", where),
@@ -204,7 +224,8 @@ StudyResults results_from_json(const json& object, const std::string& where) {
           .planned_runs =
               static_cast<int>(std::clamp(number_or(object, "planned_runs", 0, where), 0.0, 1e6)),
           .comparison = comparison_from_json(object, where),
-          .rows = rows_from_json(object, where)};
+          .rows = rows_from_json(object, where),
+          .tables = std::move(tables)};
 }
 
 void write_results(const StudyResults& results, const std::string& path) {

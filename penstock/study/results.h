@@ -9,6 +9,7 @@
 
 #include "penstock/study/comparison.h"
 #include "penstock/study/run_row.h"
+#include "penstock/study/shown_table.h"
 #include "penstock/study/statistics.h"
 
 namespace penstock::study {
@@ -22,8 +23,13 @@ struct StudyResults {
   std::string command;  ///< reproduces the study
   int planned_runs = 0;
   Comparison comparison;
-  std::vector<RunRow> rows;  ///< variants in the study's order, seeds in order
+  std::vector<RunRow> rows;        ///< variants in the study's order, seeds in order
+  std::vector<ShownTable> tables;  ///< shown without a run (closed_tables.h)
 };
+
+/// The rows as the figures by k show them: what was measured with folded routers follows as
+/// variants of their own, "NAME-folded".
+std::vector<RunRow> by_k_rows(std::span<const RunRow> rows);
 
 /// The rows of one variant.
 struct VariantSummary {
@@ -47,7 +53,8 @@ std::vector<PairedComparison> compare_pairs(std::span<const VariantSummary> vari
 
 /// The layout of results.json: {"format": "penstock-study", "version": 1, "name", "title", "claim",
 /// "scale", "command", "planned_runs", "rows": [...], "summary": [...], "paired": [...], "by_k":
-/// [...], "by_k_differences": [...], "undertrained": [...], and what to_json(Comparison) gives}.
+/// [...], "by_k_differences": [...], "undertrained": [...], "tables": [...], and what
+/// to_json(Comparison) gives}.
 nlohmann::json to_json(const StudyResults& results);
 /// Reads what to_json wrote (summary and pairs are worked out again). Throws Error naming `where`.
 StudyResults results_from_json(const nlohmann::json& object, const std::string& where);

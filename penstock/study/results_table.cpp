@@ -7,13 +7,15 @@
 #include "penstock/study/by_k_text.h"
 #include "penstock/study/columns.h"
 #include "penstock/study/report.h"
+#include "penstock/study/reported.h"
 #include "penstock/study/text_table.h"
 
 namespace penstock::study {
 
 std::string results_table(const StudyResults& results) {
   const auto variants = summarize(results.rows);
-  if (variants.empty()) return "no finished runs\n";
+  if (variants.empty() && results.tables.empty()) return "no finished runs\n";
+  if (variants.empty()) return reported_text(results, variants).substr(1);
   const auto columns = filled_columns(variants);
   std::vector<std::vector<std::string>> lines(1, {"variant", "seeds"});
   for (const auto& column : columns) lines[0].push_back(column.title);
@@ -26,7 +28,9 @@ std::string results_table(const StudyResults& results) {
   const auto pairs = compare_pairs(variants);
   if (!pairs.empty()) out += "\ndifference in validation loss, seed by seed:\n";
   for (const auto& pair : pairs) out += "  " + pair_text(pair) + "\n";
-  out += by_k_text(variants, results.comparison);
+  const auto with_folded = by_k_rows(results.rows);
+  out += by_k_text(summarize(with_folded), results.comparison);
+  out += reported_text(results, variants);
   if (!std::ranges::all_of(variants, &VariantSummary::causal))
     out += fmt::format("\nnot causal: {}\n", kNotCausal);
   return out;

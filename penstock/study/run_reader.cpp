@@ -193,6 +193,8 @@ RunRow read_run(const std::string& run_directory) {
     const std::string path = (folder / "finished.json").string();
     take_finished(row, parse_object(path), path);
     row.by_k = read_measured_k(run_directory);
+    row.by_k_folded = read_measured_k(run_directory, /*folded=*/true);
+    row.routers = read_router_report(run_directory);
   }
   // λ tells a method that steers its sparsity from one whose sparsity is fixed.
   if (row.target_sparsity && metrics.curves.contains("lambda"))

@@ -130,6 +130,9 @@ json to_json(const RunRow& row) {
               {"curves", curves},
               {"settings", row.settings}};
   if (row.by_k) out.update(to_json(*row.by_k));
+  if (row.by_k_folded) out["folded"] = to_json(*row.by_k_folded);
+  if (row.routers) out["routers"] = to_json(*row.routers);
+  for (const auto& one : row.finetuned) out["finetuned"].push_back(to_json(one));
   return out;
 }
 
@@ -164,6 +167,14 @@ RunRow row_from_json(const json& object, const std::string& where) {
   if (object.contains("test") && !object["test"].is_null())
     row.test = evaluation_from_json(object["test"], where + ": test");
   row.by_k = measured_k_from_json(object, where);
+  row.by_k_folded = measured_k_from_json(object_at(object, "folded", where), where + ": folded");
+  if (object.contains("routers"))
+    row.routers = router_report_from_json(object["routers"], where + ": routers");
+  if (object.contains("finetuned")) {
+    PENSTOCK_CHECK(object["finetuned"].is_array(), where, ": 'finetuned' is not a list");
+    for (const auto& one : object["finetuned"])
+      row.finetuned.push_back(finetuned_from_json(one, where + ": finetuned"));
+  }
   row.stages.sparsifying = optional_step(object, "sparsifying_step", where);
   row.stages.settled = optional_step(object, "settled_step", where);
   row.curves = curves_from_json(object_at(object, "curves", where), where);

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "penstock/study/finetune_task.h"
 #include "penstock/study/measured_k.h"
+#include "penstock/study/router_report.h"
 
 namespace penstock::study {
 
@@ -73,6 +75,9 @@ struct RunRow {
   std::optional<Evaluation> validation;
   std::optional<Evaluation> test;
   std::optional<MeasuredK> by_k;
+  std::optional<MeasuredK> by_k_folded;  ///< the same with routers folded
+  std::optional<RouterReport> routers;
+  std::vector<Finetuned> finetuned;
   Stages stages;
   /// "loss", "validation_loss", "sparsity", "lambda", "active_experts", where the run has them.
   std::map<std::string, Curve> curves;

@@ -2,7 +2,6 @@
 #include "penstock/study/study_config.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -11,14 +10,17 @@
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
 #include "penstock/io/toml.h"
+#include "penstock/study/closed_tables.h"
+#include "penstock/study/study_tables.h"
 
 namespace penstock::study {
 namespace {
 
 struct StudyFields {
-  std::string name, title, claim, base, eval_checkpoint = "final", reference,
-                                        measure = "bits_per_byte";
+  std::string name, title, claim, base, like, eval_checkpoint = "final", reference,
+                                              measure = "bits_per_byte";
   std::vector<std::int64_t> seeds{1}, eval_k;
+  std::vector<std::string> only, report;
   Baseline baseline;
   std::map<std::string, ConfigNode> tables;
   template <class V>
@@ -28,6 +30,12 @@ struct StudyFields {
     v("claim", claim, {.help = "what the study asks"});
     v("base", base, {.help = "recipe of every variant that names none"});
     v("seeds", seeds, {.help = "train.seed of each repetition"});
+    v("like", like,
+      {.help = "study in the same folder whose variants, scales and runs these are; what this file "
+               "says is laid over it"});
+    v("only", only, {.help = "those of its variants that this study is of; none: all"});
+    v("report", report,
+      {.help = "what is shown besides", .choices = {"entropy", "samples", "settings", "A3", "A4"}});
     v("eval_k", eval_k,
       {.help = "experts per token that finished runs are measured with", .min = 1});
     v("eval_checkpoint", eval_checkpoint,
@@ -36,18 +44,20 @@ struct StudyFields {
     v("measure", measure,
       {.help = "figure of the tables by k", .choices = {"bits_per_byte", "perplexity"}});
     v("baseline", baseline);
-    v.rest(tables, "set, variants, scale");
+    v.rest(tables, "set, variants, finetune, scale");
   }
 };
 
 struct VariantFields {
   std::string label, recipe, match_compute;
+  bool fold = false;
   std::map<std::string, ConfigNode> tables;
   template <class V>
   void visit(V& v) {
     v("label", label, {.help = "name in tables and plots"});
     v("recipe", recipe, {.help = "recipe file, instead of base"});
     v("match_compute", match_compute, {.help = "variant whose training FLOPs this one spends"});
+    v("fold", fold, {.help = "also measure by k with each router folded into one matrix"});
     v.rest(tables, "set, published");
   }
 };
@@ -65,7 +75,7 @@ struct ScaleFields {
     v("seeds", seeds, {.help = "train.seed of each repetition"});
     v("eval_k", eval_k, {.help = "as the study's", .min = 1});
     v("baseline", baseline);
-    v.rest(tables, "set, variants");
+    v.rest(tables, "set, variants, finetune");
   }
 };
 
@@ -75,47 +85,8 @@ struct Scale {
   ScaleFields fields;
 };
 
-void refuse_other_tables(const std::map<std::string, ConfigNode>& tables,
-                         const std::vector<std::string>& allowed, const std::string& below) {
-  for (const auto& [key, node] : tables) {
-    if (std::ranges::find(allowed, key) != allowed.end()) continue;
-    const std::string nearest = nearest_name(key, allowed);
-    fail(node.origin(), ": ", below, key, ": unknown key",
-         nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
-  }
-}
-
-// Both set = {"model.d_model" = 64} and [set.model] d_model = 64.
-void lay_over(ConfigNode& recipe, const ConfigNode& over, const std::string& prefix) {
-  for (const auto& [key, node] : over.table()) {
-    if (node.is_table())
-      lay_over(recipe, node, prefix + key + ".");
-    else
-      recipe.set(prefix + key, node);
-  }
-}
-
-// The line in "study.toml:12", so that variants keep the file's order (tables come sorted by name).
-int line_of(const ConfigNode& node) {
-  const std::string& origin = node.origin();
-  const auto colon = origin.rfind(':');
-  int line = 0;
-  if (colon != std::string::npos)
-    std::from_chars(origin.data() + colon + 1, origin.data() + origin.size(), line);
-  return line;
-}
-
-void check_name(const std::string& name, const std::string& where) {
-  const bool fits = !name.empty() && name.size() <= 64 && name[0] != '.' &&
-                    std::ranges::all_of(name, [](unsigned char c) {
-                      return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '+';
-                    });
-  PENSTOCK_CHECK(fits, where, ": '", name,
-                 "' names a folder; use letters, digits, '-', '_', '.' and '+'");
-}
-
 void lay_set_over(ConfigNode& recipe, const std::map<std::string, ConfigNode>& tables) {
-  if (const auto it = tables.find("set"); it != tables.end()) lay_over(recipe, it->second, "");
+  if (const auto it = tables.find("set"); it != tables.end()) lay_over(recipe, it->second);
 }
 
 /// The scale that was asked for, "desk" where none was, nothing where the file has none.
@@ -134,9 +105,10 @@ Scale read_scale(const StudyFields& fields, const std::string& path, const std::
   PENSTOCK_CHECK(node, path, ": there is no scale '", name, "'; choose with --scale from: ", names);
   check_name(name, node->origin());
   Scale scale{.name = name, .fields = read_config<ScaleFields>(*node, "scale." + name)};
-  refuse_other_tables(scale.fields.tables,
-                      {"set", "variants", "claim", "base", "seeds", "eval_k", "baseline"},
-                      "scale." + name + ".");
+  refuse_other_tables(
+      scale.fields.tables,
+      {"set", "variants", "finetune", "claim", "base", "seeds", "eval_k", "baseline"},
+      "scale." + name + ".");
   return scale;
 }
 
@@ -153,27 +125,36 @@ std::map<std::string, ConfigNode> scaled_variant(const Scale& scale, const std::
   return tables;
 }
 
-std::map<std::int64_t, double> read_published(const ConfigNode& node, const std::string& below) {
-  std::map<std::int64_t, double> out;
-  for (const auto& [name, value] : node.table()) {
-    const std::int64_t k = k_of_name(name);
-    PENSTOCK_CHECK(k >= 0, value.origin(), ": ", below, name,
-                   ": name numbers of experts, k1, k2 and so on, or all");
-    const auto* whole = std::get_if<std::int64_t>(&value.value());
-    const auto* real = std::get_if<double>(&value.value());
-    PENSTOCK_CHECK(whole || real, value.origin(), ": ", below, name, ": expected a number, found ",
-                   value.type_name());
-    out[k] = real ? *real : static_cast<double>(*whole);
-  }
-  return out;
+/// Whether numbers of that name are shown somewhere.
+bool is_shown(const std::string& name, const StudyConfig& study) {
+  if (k_of_name(name) >= 0) return true;
+  const auto starts = [&](const std::string& with) { return name.starts_with(with); };
+  if (study.reports("entropy") && starts("layer")) return true;
+  if (study.reports("settings") &&
+      std::ranges::find(kShownSettings, name, &ShownSetting::name) != kShownSettings.end())
+    return true;
+  return std::ranges::any_of(study.finetunes, [&](const FinetuneTask& task) {
+    return name == task.name ||
+           (starts(task.name + "-") && k_of_name(name.substr(task.name.size() + 1)) > 0);
+  });
+}
+
+std::map<std::string, double> read_published(const ConfigNode& node, const std::string& below,
+                                             const StudyConfig& study) {
+  for (const auto& [name, value] : node.table())
+    PENSTOCK_CHECK(is_shown(name, study), value.origin(), ": ", below, name,
+                   ": is not shown by this study; name numbers of experts (k1, k2 and so on, or "
+                   "all), layer1 and layer1-sd with report = [\"entropy\"], or a fine-tuning "
+                   "(NAME, NAME-k8)");
+  return read_numbers(node, below);
 }
 
 Variant read_variant(const std::string& name, const ConfigNode& node, const StudyFields& fields,
                      const Scale& scale, const std::filesystem::path& folder,
-                     std::span<const std::string> overrides, Comparison& comparison) {
+                     std::span<const std::string> overrides, StudyConfig& study) {
   check_name(name, node.origin());
   const auto own = read_config<VariantFields>(node, "variants." + name);
-  refuse_other_tables(own.tables, {"set", "published", "label", "recipe", "match_compute"},
+  refuse_other_tables(own.tables, {"set", "published", "label", "recipe", "match_compute", "fold"},
                       "variants." + name + ".");
   const std::string& usual = own.recipe.empty() ? fields.base : own.recipe;
   const std::string& file = scale.fields.base.empty() ? usual : scale.fields.base;
@@ -182,13 +163,15 @@ Variant read_variant(const std::string& name, const ConfigNode& node, const Stud
   Variant variant{.name = name,
                   .label = own.label.empty() ? name : own.label,
                   .recipe = read_toml((folder / file).string()),
-                  .match_compute = own.match_compute};
+                  .match_compute = own.match_compute,
+                  .fold = own.fold};
   lay_set_over(variant.recipe, fields.tables);
   lay_set_over(variant.recipe, scale.fields.tables);
   lay_set_over(variant.recipe, own.tables);
   lay_set_over(variant.recipe, scaled_variant(scale, name));
   if (const auto it = own.tables.find("published"); it != own.tables.end())
-    comparison.published[name] = read_published(it->second, "variants." + name + ".published.");
+    study.comparison.published[name] =
+        read_published(it->second, "variants." + name + ".published.", study);
   apply_overrides(variant.recipe, overrides);
   return variant;
 }
@@ -234,6 +217,7 @@ StudyConfig study_of(const StudyFields& fields, const Scale& scale, const std::s
                     .seeds = over.seeds.value_or(fields.seeds),
                     .eval_k = over.eval_k.value_or(fields.eval_k),
                     .eval_checkpoint = fields.eval_checkpoint,
+                    .report = fields.report,
                     .comparison = {.measure = fields.measure,
                                    .reference = fields.reference,
                                    .baseline = over.baseline.bits_per_byte > 0 ? over.baseline
@@ -247,40 +231,86 @@ StudyConfig study_of(const StudyFields& fields, const Scale& scale, const std::s
   return study;
 }
 
+/// The study's file laid over the one that it is like, but for that one's name and title; the name
+/// goes to `runs_of`.
+ConfigNode read_tree(const std::string& path, std::string& runs_of) {
+  ConfigNode root = read_toml(path);
+  const ConfigNode* const like = root.find("like");
+  const auto* file = like ? std::get_if<std::string>(&like->value()) : nullptr;
+  if (!file) return root;
+  const std::filesystem::path other = std::filesystem::path(path).parent_path() / *file;
+  PENSTOCK_CHECK(other.filename() == *file, like->origin(), ": like = \"", *file,
+                 "\": name a study in the same folder");
+  ConfigNode::Table tree = read_toml(other.string()).table();
+  PENSTOCK_CHECK(!tree.contains("like"), like->origin(), ": ", *file,
+                 " is itself like another; name that one");
+  const auto* name =
+      tree.contains("name") ? std::get_if<std::string>(&tree["name"].value()) : nullptr;
+  runs_of = name ? *name : other.stem().string();
+  tree.erase("name");
+  tree.erase("title");
+  ConfigNode merged{ConfigNode::Value(std::move(tree))};
+  merged.merge(root);
+  return merged;
+}
+
 }  // namespace
+
+bool StudyConfig::reports(const std::string& what) const {
+  return std::ranges::find(report, what) != report.end();
+}
+
+bool StudyConfig::trains() const {
+  return report.empty() || std::ranges::any_of(report, [](const std::string& what) {
+           return what == "entropy" || what == "samples";
+         });
+}
 
 StudyConfig read_study(const std::string& path, std::span<const std::string> overrides,
                        const std::string& asked_scale) {
-  const ConfigNode root = read_toml(path);
+  std::string runs_of;
+  const ConfigNode root = read_tree(path, runs_of);
   const auto fields = read_config<StudyFields>(root);
-  refuse_other_tables(fields.tables,
-                      {"set", "variants", "scale", "name", "title", "claim", "base", "seeds",
-                       "eval_k", "eval_checkpoint", "reference", "measure", "baseline"},
-                      "");
-  const auto variants = fields.tables.find("variants");
-  PENSTOCK_CHECK(variants != fields.tables.end() && !variants->second.table().empty(), path,
-                 ": a study needs at least one [variants.NAME] table");
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  refuse_other_tables(
+      fields.tables,
+      {"set", "variants", "finetune", "scale", "name", "title", "claim", "base", "seeds", "eval_k",
+       "eval_checkpoint", "reference", "measure", "baseline", "report", "like", "only"},
+      "");
   const Scale scale = read_scale(fields, path, asked_scale);
   StudyConfig study = study_of(fields, scale, path);
+  study.runs_of = runs_of;
+  std::vector<std::string> of_recipes, of_finetunes;
+  for (const auto& one : overrides)
+    (one.starts_with("finetune.") ? of_finetunes : of_recipes).push_back(one);
+  const auto below = [](const auto& tables, const char* key) {
+    const auto it = tables.find(key);
+    return it == tables.end() ? nullptr : &it->second;
+  };
+  const ConfigNode none;
+  if (const ConfigNode* tasks = below(fields.tables, "finetune"); tasks || !of_finetunes.empty())
+    study.finetunes = read_finetune_tasks(tasks ? *tasks : none,
+                                          below(scale.fields.tables, "finetune"), of_finetunes);
 
-  std::vector<std::pair<int, std::string>> order;
-  for (const auto& [name, node] : variants->second.table()) {
-    PENSTOCK_CHECK(node.is_table(), node.origin(), ": variants.", name,
-                   ": expected a table, found ", node.type_name());
-    order.emplace_back(line_of(node), name);
-  }
-  std::ranges::sort(order);
-  for (const auto& [line, name] : order)
-    study.variants.push_back(read_variant(name, *variants->second.find(name), fields, scale, folder,
-                                          overrides, study.comparison));
-  check_matches(study, variants->second);
+  const ConfigNode* const variants = below(fields.tables, "variants");
+  PENSTOCK_CHECK((variants && !variants->table().empty()) || !study.trains(), path,
+                 ": a study needs at least one [variants.NAME] table");
+  if (!variants) return study;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  for (const auto& name : names_in_order(*variants, "variants"))
+    study.variants.push_back(
+        read_variant(name, *variants->find(name), fields, scale, folder, of_recipes, study));
+  if (const auto* scaled = below(scale.fields.tables, "variants"))
+    for (const auto& [name, node] : scaled->table())
+      check_known(study, name, node.origin() + ": scale." + scale.name + ".variants");
+  for (const auto& name : fields.only) check_known(study, name, path + ": only");
+  if (!fields.only.empty())
+    std::erase_if(study.variants, [&](const Variant& variant) {
+      return std::ranges::find(fields.only, variant.name) == fields.only.end();
+    });
+  check_matches(study, *variants);
   std::string& reference = study.comparison.reference;
   if (reference.empty()) reference = study.variants.front().name;
   check_known(study, reference, path + ": reference");
-  if (const auto it = scale.fields.tables.find("variants"); it != scale.fields.tables.end())
-    for (const auto& [name, node] : it->second.table())
-      check_known(study, name, node.origin() + ": scale." + scale.name + ".variants");
   return study;
 }
 

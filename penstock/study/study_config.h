@@ -10,6 +10,7 @@
 
 #include "penstock/base/config_node.h"
 #include "penstock/study/comparison.h"
+#include "penstock/study/finetune_task.h"
 
 namespace penstock::study {
 
@@ -20,6 +21,7 @@ struct Variant {
   ConfigNode recipe;  ///< with every override laid over it, the seed excepted
   /// Name of the variant whose training FLOPs this one spends, by more steps; empty: as the recipe.
   std::string match_compute;
+  bool fold = false;  ///< measured by k with folded routers too, a row of its own
 };
 
 struct StudyConfig {
@@ -33,14 +35,25 @@ struct StudyConfig {
   /// Experts per token that each finished run is measured with; empty: not measured so.
   std::vector<std::int64_t> eval_k;
   std::string eval_checkpoint = "final";  ///< "final" or "best": which checkpoint that is
+  std::vector<FinetuneTask> finetunes;    ///< done with that checkpoint of every finished run
+  /// Shown besides: "entropy" and "samples" of the runs' routers; "settings", "A3", "A4", for which
+  /// nothing has to be trained.
+  std::vector<std::string> report;
+  std::string runs_of;  ///< study whose runs these are; empty: its own
   Comparison comparison;
+
+  bool reports(const std::string& what) const;
+  /// Whether what it shows takes runs.
+  bool trains() const;
 };
 
-/// Reads a study and the recipes it names (relative to the study's folder).
+/// Reads a study and the recipes it names (relative to the study's folder). With `like`, the file
+/// is laid over that study's.
 ///   recipe = the scale's base, variant's own or base, then [set], then the scale's set, then the
 ///   variant's set, then
 ///            the scale's set for the variant, then `overrides` (k=v)
 /// @param scale  one of the file's [scale.NAME] tables; "": its "desk", where it has scales
+/// Overrides that begin with "finetune." are of the fine-tunings.
 /// Throws Error with file and line for unknown keys, a missing recipe, a scale that the file lacks,
 /// a variant that matches the compute of an unknown one or of one that matches itself, and names
 /// unfit for folders.

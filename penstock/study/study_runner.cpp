@@ -10,6 +10,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/study/closed_tables.h"
 #include "penstock/study/config_hash.h"
 #include "penstock/study/report.h"
 #include "penstock/study/run_reader.h"
@@ -27,15 +28,18 @@ class Session {
     // A mistake in the last variant should not show after hours of training the first.
     for (const auto& variant : study.variants) hooks.resolve(with_seed(variant, study.seeds[0]));
     create_directories(real_file_system(), options.output);
-    gather();
+    tables_ = closed_tables(study, hooks.resolve);
+    if (study.trains()) gather();
   }
 
-  /// What earlier sittings finished, at those k that their rows lack.
+  /// What earlier sittings finished, where their rows lack a measurement.
   void measure_finished() {
-    if (study_.eval_k.empty()) return;
     for (const auto& variant : study_.variants)
       for (const std::int64_t seed : study_.seeds)
-        if (rows_.contains({variant.name, seed}) && measure(variant, seed)) publish();
+        if (rows_.contains({variant.name, seed})) {
+          if (measure(variant, seed)) publish();
+          finetune(variant, seed, /*train=*/false);
+        }
   }
 
   bool run_missing() {
@@ -43,10 +47,12 @@ class Session {
       for (const bool matching : {false, true}) {
         for (const auto& variant : study_.variants) {
           if (variant.match_compute.empty() == matching) continue;
-          if (rows_.contains({variant.name, seed})) continue;
-          if (!run(variant, seed)) return false;
-          publish();
-          if (measure(variant, seed)) publish();
+          if (!rows_.contains({variant.name, seed})) {
+            if (!run(variant, seed)) return false;
+            publish();
+            if (measure(variant, seed)) publish();
+          }
+          if (!finetune(variant, seed, /*train=*/true)) return false;
         }
       }
     }
@@ -59,7 +65,7 @@ class Session {
     if (!options_.kept_rows.empty()) merge_kept_rows(options_.kept_rows, finished);
     const StudyResults current = results();
     write_results(current, (fs::path(options_.output) / "results.json").string());
-    if (!current.rows.empty())
+    if (!current.rows.empty() || !current.tables.empty())
       write_file_atomically(real_file_system(), fs::path(options_.output) / "report.html",
                             report_page(current));
   }
@@ -70,8 +76,9 @@ class Session {
                      .claim = study_.claim,
                      .scale = study_.scale,
                      .command = options_.command,
-                     .planned_runs = static_cast<int>(study_.variants.size() * study_.seeds.size()),
-                     .comparison = study_.comparison};
+                     .planned_runs = planned_runs(),
+                     .comparison = study_.comparison,
+                     .tables = tables_};
     for (const auto& variant : study_.variants)
       for (const std::int64_t seed : study_.seeds)
         if (const auto it = rows_.find({variant.name, seed}); it != rows_.end())
@@ -106,10 +113,22 @@ class Session {
     Planned planned{.recipe = std::move(recipe)};
     planned.hash = config_hash(planned.recipe, hooks_.corpus_hash(planned.recipe));
     // The hash in the name keeps runs of an edited recipe apart from those of the earlier one.
-    planned.directory = (fs::path(options_.output) / "runs" /
-                         fmt::format("{}-seed-{}-{}", variant.name, seed, planned.hash))
-                            .string();
+    planned.directory =
+        (runs_folder() / fmt::format("{}-seed-{}-{}", variant.name, seed, planned.hash)).string();
     return planned;
+  }
+
+  int planned_runs() const {
+    return study_.trains() ? static_cast<int>(study_.variants.size() * study_.seeds.size()) : 0;
+  }
+
+  /// runs/ of the output folder, or of the study beside it that has these runs.
+  fs::path runs_folder() const {
+    const fs::path output = fs::absolute(options_.output).lexically_normal();
+    if (study_.runs_of.empty()) return fs::path(options_.output) / "runs";
+    const fs::path beside =
+        output.has_filename() ? output.parent_path() : output.parent_path().parent_path();
+    return beside / (study_.runs_of + (study_.scale.empty() ? "" : "-" + study_.scale)) / "runs";
   }
 
   // Takes up every finished run, matched ones after those they match.
@@ -143,26 +162,89 @@ class Session {
     rows_[{variant.name, seed}] = std::move(row);
   }
 
-  /// Measures the run at the k that its row lacks; false where nothing was to do, or nothing can be
-  /// done because the row was kept and its run's folder is elsewhere.
+  /// Measures what the row lacks: by k, also with folded routers, and the routers; false where
+  /// nothing was to do, or nothing can be done because the row was kept and its run's folder is
+  /// elsewhere.
   bool measure(const Variant& variant, std::int64_t seed) {
-    if (study_.eval_k.empty()) return false;
     const auto planned = plan(variant, seed);
     PENSTOCK_ASSERT(planned, "a finished run has a plan");
     RunRow& row = rows_.at({variant.name, seed});
-    const auto missing = missing_k(row.by_k, hooks_.wanted_k(planned->recipe, study_.eval_k),
-                                   study_.eval_checkpoint);
-    if (missing.empty()) return false;
-    if (!is_finished(planned->directory)) {
-      say(fmt::format("{}, seed {}: not measured by k, its run is not in {}", variant.label, seed,
-                      options_.output));
-      return false;
+    const auto ks = study_.eval_k.empty() ? std::vector<std::int64_t>()
+                                          : hooks_.wanted_k(planned->recipe, study_.eval_k);
+    bool changed = measure_k(*planned, row, row.by_k, ks, false);
+    if (variant.fold && hooks_.folds(planned->recipe))
+      changed |= measure_k(*planned, row, row.by_k_folded, ks, true);
+    if ((study_.reports("entropy") || study_.reports("samples")) &&
+        (!row.routers || row.routers->checkpoint != study_.eval_checkpoint) &&
+        is_there(*planned, row, "routers")) {
+      row.routers =
+          hooks_.measure_routers(planned->recipe, planned->directory, study_.eval_checkpoint);
+      write_router_report(*row.routers, planned->directory);
+      changed = true;
     }
-    say(fmt::format("{}, seed {}: measuring the {} checkpoint by k", variant.label, seed,
-                    study_.eval_checkpoint));
-    row.by_k = joined(row.by_k, hooks_.measure_k(planned->recipe, planned->directory, missing,
-                                                 study_.eval_checkpoint));
-    write_measured_k(*row.by_k, planned->directory);
+    return changed;
+  }
+
+  bool measure_k(const Planned& planned, const RunRow& row, std::optional<MeasuredK>& have,
+                 const std::vector<std::int64_t>& wanted, bool folded) {
+    const auto missing = missing_k(have, wanted, study_.eval_checkpoint);
+    if (missing.empty() || !is_there(planned, row, folded ? "by k, folded" : "by k")) return false;
+    have = joined(have, hooks_.measure_k(planned.recipe, planned.directory, missing,
+                                         study_.eval_checkpoint, folded));
+    write_measured_k(*have, planned.directory, folded);
+    return true;
+  }
+
+  /// Says what is being measured, or that the run is not there for it.
+  bool is_there(const Planned& planned, const RunRow& row, const std::string& what) const {
+    const bool there = is_finished(planned.directory);
+    say(there ? fmt::format("{}, seed {}: measuring the {} checkpoint {}", row.label, row.seed,
+                            study_.eval_checkpoint, what)
+              : fmt::format("{}, seed {}: not measured {}, its run is not in {}", row.label,
+                            row.seed, what, runs_folder().string()));
+    return there;
+  }
+
+  /// Takes up the study's fine-tunings that the row lacks, and makes those that are not there;
+  /// false when interrupted.
+  bool finetune(const Variant& variant, std::int64_t seed, bool train) {
+    RunRow& row = rows_.at({variant.name, seed});
+    std::vector<Finetuned> done;
+    for (const FinetuneTask& task : study_.finetunes) {
+      if (task.data.empty()) continue;  // left out
+      const std::string hash = task_hash(task, seed, study_.eval_checkpoint);
+      const auto kept = std::ranges::find_if(row.finetuned, [&](const Finetuned& one) {
+        return one.task == task.name && one.hash == hash;
+      });
+      if (kept != row.finetuned.end()) {
+        done.push_back(*kept);
+        continue;
+      }
+      const auto planned = plan(variant, seed);
+      const std::string directory =
+          (fs::path(planned->directory) / "finetune" / (task.name + "-" + hash)).string();
+      if (!read_finetuned(directory)) {
+        if (!train) continue;
+        if (!is_finished(planned->directory)) {
+          say(fmt::format("{}, seed {}: not fine-tuned on {}, its run is not in {}", variant.label,
+                          seed, task.name, runs_folder().string()));
+          continue;
+        }
+        say(fmt::format("{}, seed {}: fine-tuning on {}", variant.label, seed, task.name));
+        if (!hooks_.finetune(planned->recipe, planned->directory, study_.eval_checkpoint, task,
+                             seed, directory))
+          return false;
+      }
+      Finetuned result = *read_finetuned(directory);
+      result.task = task.name;
+      result.hash = hash;
+      done.push_back(std::move(result));
+    }
+    const bool changed =
+        done.size() != row.finetuned.size() ||
+        !std::ranges::equal(done, row.finetuned, {}, &Finetuned::hash, &Finetuned::hash);
+    row.finetuned = std::move(done);
+    if (changed) publish();
     return true;
   }
 
@@ -190,6 +272,7 @@ class Session {
   const StudyHooks& hooks_;
   std::vector<RunRow> kept_;
   std::map<Key, RunRow> rows_;
+  std::vector<ShownTable> tables_;
 };
 
 }  // namespace
@@ -205,7 +288,7 @@ StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks) {
   Session session(study, options, hooks);
   session.measure_finished();
-  const bool complete = options.report_only || session.run_missing();
+  const bool complete = options.report_only || !study.trains() || session.run_missing();
   session.publish();
   return {.results = session.results(), .interrupted = !complete};
 }

@@ -30,8 +30,20 @@ struct StudyHooks {
   /// Measures that run's "final" or "best" checkpoint at those k on the test split, or on the
   /// validation split where there is no other, as the recipe evaluates.
   std::function<MeasuredK(const ConfigNode& resolved, const std::string& run_directory,
-                          std::span<const std::int64_t> values, const std::string& checkpoint)>
+                          std::span<const std::int64_t> values, const std::string& checkpoint,
+                          bool folded)>
       measure_k;
+  /// Entropy and samples of that checkpoint's routers.
+  std::function<RouterReport(const ConfigNode& resolved, const std::string& run_directory,
+                             const std::string& checkpoint)>
+      measure_routers;
+  /// Whether that recipe's routers fold.
+  std::function<bool(const ConfigNode& resolved)> folds;
+  /// Fine-tunes that checkpoint in a directory, resuming what is there; false when interrupted.
+  std::function<bool(const ConfigNode& resolved, const std::string& run_directory,
+                     const std::string& checkpoint, const FinetuneTask& task, std::int64_t seed,
+                     const std::string& finetune_directory)>
+      finetune;
 };
 /// The hooks that train for real; `progress` may be null.
 StudyHooks training_hooks(std::FILE* progress);
@@ -58,7 +70,9 @@ std::int64_t matched_steps(double target_flops, double flops_per_step);
 /// useful FLOPs that the named variant's run with that seed really spent. results.json, the report
 /// and the kept rows are brought up to date after every run. All recipes are checked before
 /// anything is trained. Finished runs whose folder is there are measured at the study's eval_k,
-/// where their rows lack it; no run's identity depends on that.
+/// where their rows lack it, and what the study reports of their routers; then they are fine-tuned
+/// (in finetune/ of the run's folder). No run's identity depends on any of that. A study that only
+/// shows settings or closed forms trains nothing.
 StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks);
 

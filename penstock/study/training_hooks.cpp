@@ -1,6 +1,10 @@
 // A study's hooks onto the trainer, the model's FLOPs and the corpus.
 #include "penstock/data/corpus.h"
+#include "penstock/eval/by_k.h"
+#include "penstock/finetune/run.h"
 #include "penstock/models/census.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/study/measure_routers.h"
 #include "penstock/study/measure_run.h"
 #include "penstock/study/study_runner.h"
 #include "penstock/train/recipe.h"
@@ -19,25 +23,55 @@ double nominal_flops_per_step(const ConfigNode& resolved) {
 }  // namespace
 
 StudyHooks training_hooks(std::FILE* progress) {
-  return {.resolve = [](const ConfigNode& recipe) { return write_config(read_recipe(recipe)); },
-          .corpus_hash =
-              [](const ConfigNode& resolved) {
-                const std::string path = read_recipe(resolved).data.corpus;
-                return path.empty() ? std::string() : Corpus::open(path).content_hash();
-              },
-          .flops_per_step = nominal_flops_per_step,
-          .train =
-              [progress](const ConfigNode& resolved, const std::string& run_directory) {
-                const TrainControl control{
-                    .resume = true, .quiet = !progress, .progress = progress};
-                return train_run(resolved, run_directory, control) == RunOutcome::finished;
-              },
-          .wanted_k = wanted_k,
-          .measure_k =
-              [progress](const ConfigNode& resolved, const std::string& run_directory,
-                         std::span<const std::int64_t> values, const std::string& checkpoint) {
-                return measure_run(resolved, run_directory, values, checkpoint, progress);
-              }};
+  return {
+      .resolve = [](const ConfigNode& recipe) { return write_config(read_recipe(recipe)); },
+      .corpus_hash =
+          [](const ConfigNode& resolved) {
+            const std::string path = read_recipe(resolved).data.corpus;
+            return path.empty() ? std::string() : Corpus::open(path).content_hash();
+          },
+      .flops_per_step = nominal_flops_per_step,
+      .train =
+          [progress](const ConfigNode& resolved, const std::string& run_directory) {
+            const TrainControl control{.resume = true, .quiet = !progress, .progress = progress};
+            return train_run(resolved, run_directory, control) == RunOutcome::finished;
+          },
+      .wanted_k = wanted_k,
+      .measure_k =
+          [progress](const ConfigNode& resolved, const std::string& run_directory,
+                     std::span<const std::int64_t> values, const std::string& checkpoint,
+                     bool folded) {
+            return measure_run(resolved, run_directory, values, checkpoint, folded, progress);
+          },
+      .measure_routers =
+          [progress](const ConfigNode& resolved, const std::string& run_directory,
+                     const std::string& checkpoint) {
+            return measure_routers(resolved, run_directory, checkpoint, progress);
+          },
+      .folds =
+          [](const ConfigNode& resolved) {
+            const ModelConfig model = read_recipe(resolved).model;
+            return model.moe_layers() > 0 && resolve(model.router).traits.foldable;
+          },
+      .finetune =
+          [progress](const ConfigNode& resolved, const std::string& run_directory,
+                     const std::string& checkpoint, const FinetuneTask& task, std::int64_t seed,
+                     const std::string& finetune_directory) {
+            const Recipe recipe = read_recipe(resolved);
+            ops::set_threads(static_cast<int>(recipe.run.threads));
+            FinetuneRecord record{
+                .model = find_checkpoint(run_directory, checkpoint).directory.string(),
+                .data = task.data,
+                .task = task.format,
+                .finetune = read_finetune_config(with_seed(task, seed))};
+            if (!why_no_k(recipe.model).empty()) {
+              // One study has models with and without a k.
+              record.finetune.test_k.clear();
+              record.finetune.train_k = record.finetune.selection_k = 0;
+            }
+            const TrainControl control{.resume = true, .quiet = !progress, .progress = progress};
+            return finetune_run(record, finetune_directory, control) == RunOutcome::finished;
+          }};
 }
 
 }  // namespace penstock::study

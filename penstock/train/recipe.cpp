@@ -5,6 +5,9 @@
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/eval/by_k.h"
+#include "penstock/models/content_hash.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/train/run_identity.h"
 
 namespace penstock {
 
@@ -45,9 +48,39 @@ void complete_streams(Recipe& recipe, const ConfigNode& node) {
                  "(transformer-xl, train.eval_streams)");
 }
 
+/// The model that training starts from in place of [model], which must not say otherwise.
+void take_initial_model(Recipe& recipe, const ConfigNode& node) {
+  TrainConfig& train = recipe.train;
+  if (train.init_from.empty()) {
+    train.init_hash.clear();
+    return;
+  }
+  const std::string hash = model_content_hash(train.init_from);
+  PENSTOCK_CHECK(train.init_hash.empty() || train.init_hash == hash,
+                 "train.init_from = ", train.init_from, " is another model (", hash,
+                 ") than train.init_hash = ", train.init_hash, "; put that one back");
+  train.init_hash = hash;
+  Recipe given{.model = read_model_config(train.init_from).resolved()};
+  if (const ConfigNode* model = node.find("model")) {
+    ConfigNode merged = written_out(given), over;
+    over.set("model", *model);
+    merged.merge(over);
+    Recipe asked = read_config<Recipe>(merged);
+    if (asked.model.vocab == 0) asked.model.vocab = given.model.vocab;
+    if (asked.model.context == 0) asked.model.context = given.model.context;
+    asked.model = asked.model.resolved();
+    const std::string other = difference(given, asked);
+    PENSTOCK_CHECK(other.empty(), "train.init_from = ", train.init_from,
+                   ": the recipe's [model] contradicts the model's own config (", other,
+                   "); leave those keys away");
+  }
+  recipe.model = given.model;
+}
+
 /// Completes what was left open and checks fields against each other.
 void complete(Recipe& recipe, const ConfigNode& node) {
   TrainConfig& train = recipe.train;
+  take_initial_model(recipe, node);
   if (train.micro_batch == 0) train.micro_batch = train.batch_sequences;
   PENSTOCK_CHECK(train.batch_sequences % train.micro_batch == 0,
                  "train.batch_sequences = ", train.batch_sequences,
@@ -64,7 +97,7 @@ void complete(Recipe& recipe, const ConfigNode& node) {
   const ConfigNode* model = node.find("model");
   const ConfigNode* router = model ? model->find("router") : nullptr;
   if (router) check_method_counts(*router);
-  PENSTOCK_CHECK(recipe.model.moe.experts < 2 ||
+  PENSTOCK_CHECK(recipe.model.moe.experts < 2 || !train.init_from.empty() ||
                      (router && (router->find("method") || router->find("scorer"))),
                  "model.moe.experts = ", recipe.model.moe.experts,
                  " without model.router.method; name a method (`penstock routers`), or \"dense\"");
@@ -86,7 +119,7 @@ void complete(Recipe& recipe, const ConfigNode& node) {
 
 Recipe result_settings(Recipe recipe) {
   const TrainConfig defaults;
-  recipe.name = recipe.description = "";
+  recipe.name = recipe.description = recipe.train.init_from = "";
   recipe.run = {};
   recipe.train.checkpoint_every = defaults.checkpoint_every;
   recipe.train.keep_last = defaults.keep_last;

@@ -28,6 +28,7 @@ struct DataConfig {
 };
 
 struct TrainConfig {
+  std::string init_from, init_hash;
   std::int64_t steps = 1000, batch_sequences = 16, sequence_length = 256, micro_batch = 0;
   double lr = 5e-4, min_lr = -1;
   std::string lr_schedule = "cosine";
@@ -44,6 +45,11 @@ struct TrainConfig {
 
   template <class V>
   void visit(V& v) {
+    v("init_from", init_from,
+      {.help = "model to continue from, a directory or a file: its config takes the place of "
+               "[model], which may only repeat it; \"\": random weights"});
+    v("init_hash", init_hash,
+      {.help = "content of that model; filled in, and checked where it is given"});
     v("steps", steps, {.help = "optimizer steps", .min = 1});
     v("batch_sequences", batch_sequences, {.help = "sequences per step", .min = 1});
     v("sequence_length", sequence_length, {.help = "tokens per sequence", .min = 1});
@@ -54,7 +60,8 @@ struct TrainConfig {
     v("lr", lr, {.help = "highest learning rate", .min = 0});
     v("min_lr", min_lr, {.help = "learning rate at the end; -1: lr / 10", .min = -1});
     v("lr_schedule", lr_schedule,
-      {.help = "after warm-up", .choices = {"cosine", "linear", "constant"}});
+      {.help = "after warm-up; steps: flat, x0.316 at 80 % of the steps and again at 90 %",
+       .choices = {"cosine", "linear", "constant", "steps"}});
     v("warmup_steps", warmup_steps, {.help = "linear warm-up; -1: 1 % of the steps", .min = -1});
     v("weight_decay", weight_decay,
       {.help = "weight decay; decoupled, of tensors with two axes or more", .min = 0});
@@ -129,11 +136,12 @@ struct Recipe {
 };
 
 /// The recipe with every key at its default on which no bit of a result depends: name, description,
-/// [run], train.checkpoint_every, keep_last, keep_best and recompute_experts. (Validations during
-/// training are part of a result.)
+/// [run], train.checkpoint_every, keep_last, keep_best, recompute_experts and the place of the
+/// initial model. (Its content, and validations during training, are part of a result.)
 Recipe result_settings(Recipe recipe);
 
-/// Reads, completes and checks a recipe; throws Error naming file, line and key.
+/// Reads, completes and checks a recipe, and what is said of the model that it starts from; throws
+/// Error naming file, line and key.
 Recipe read_recipe(const ConfigNode& node);
 
 }  // namespace penstock

@@ -9,6 +9,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
 #include "penstock/layers/moe.h"
+#include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/optim/schedule.h"
 
@@ -42,6 +43,15 @@ std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
   return model;
 }
 
+/// model.router.lr_scale for what scorers (and selectors) train, 1 for the rest.
+std::function<double(const std::string&)> router_lr_scale(const Recipe& recipe) {
+  const double scale = recipe.model.router.lr_scale;
+  if (scale == 1) return {};
+  return [scale](const std::string& name) {
+    return name.find(".router.") == std::string::npos ? 1.0 : scale;
+  };
+}
+
 std::string memory_name(std::size_t micro_batch, std::size_t layer) {
   return concat("memory.", micro_batch, ".", layer);
 }
@@ -69,7 +79,8 @@ void check_device(const std::string& name) {
 std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe) {
   const SeededGenerator seeded(
       random_bits(static_cast<std::uint64_t>(recipe.train.seed), model_stream, 0));
-  return make_model(recipe.model);
+  return recipe.train.init_from.empty() ? make_model(recipe.model)
+                                        : load_model(recipe.train.init_from);
 }
 
 Trainer::Trainer(const Recipe& recipe, Corpus corpus)
@@ -82,7 +93,8 @@ Trainer::Trainer(const Recipe& recipe, Corpus corpus)
                                                             .eps = train.eps,
                                                             .weight_decay = train.weight_decay,
                                                             .coupled = train.decay == "coupled",
-                                                            .clip = train.clip});
+                                                            .clip = train.clip,
+                                                            .lr_scale = router_lr_scale(recipe_)});
   batches_ = std::make_shared<TrainingBatches>(
       corpus_,
       TrainingOptions{.sequence_length = train.sequence_length,

@@ -28,7 +28,8 @@ struct StepOutcome {
   std::string failure;
 };
 
-/// The model before the first step, on the CPU: its parameters come from the recipe's seed.
+/// The model before the first step, on the CPU: its parameters come from the recipe's seed, or from
+/// the model that it starts from.
 /// REQUIRES: a vocabulary above 0.
 std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe);
 

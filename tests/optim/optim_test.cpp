@@ -26,6 +26,17 @@ TEST(Schedule, LinearAndConstant) {
   EXPECT_DOUBLE_EQ(learning_rate(config, 9), 1.0);
 }
 
+TEST(Schedule, StepsDownTwiceNearTheEnd) {
+  const ScheduleConfig config{.shape = "steps", .lr = 1.0, .warmup_steps = 1, .total_steps = 100};
+  EXPECT_DOUBLE_EQ(learning_rate(config, 0), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 1), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 79), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 80), 0.316);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 89), 0.316);
+  EXPECT_NEAR(learning_rate(config, 90), 0.099856, 1e-12);
+  EXPECT_NEAR(learning_rate(config, 99), 0.099856, 1e-12);
+}
+
 class TwoTensors : public torch::nn::Module {
  public:
   TwoTensors() {
@@ -70,6 +81,23 @@ TEST(AdamW, CoupledDecayIsPartOfTheGradientOfEveryTensor) {
   // The first step still has length lr, against the gradient's sign; nothing decays besides.
   EXPECT_NEAR(model.matrix[0][0].item<double>(), 0.9, 1e-5);
   EXPECT_NEAR(model.unused[0].item<double>(), 4.9, 1e-5);
+}
+
+TEST(AdamW, SomeParametersHaveALearningRateOfTheirOwn) {
+  TwoTensors model, same;
+  AdamW optimizer(model, {.weight_decay = 0.5, .clip = 0, .lr_scale = [](const std::string& name) {
+                            return name == "matrix" ? 3.0 : 1.0;
+                          }});
+  (model.matrix.sum() * 3 + model.vector.sum() * 4).backward();
+  optimizer.step(0.1, optimizer.gradient_norm());
+  // The first step has the length lr; decay is lr·0.5·w.
+  EXPECT_NEAR(model.matrix[0][0].item<double>(), 1 - 0.3 * (0.5 + 1), 1e-5);
+  EXPECT_NEAR(model.vector[0].item<double>(), 2.9, 1e-5);
+  // Both groups count the same steps: the second step of each has length lr again.
+  optimizer.zero_gradients();
+  (model.matrix.sum() * 3 + model.vector.sum() * 4).backward();
+  optimizer.step(0.1, optimizer.gradient_norm());
+  EXPECT_NEAR(model.vector[0].item<double>(), 2.8, 1e-5);
 }
 
 TEST(AdamW, StateRestoresBitwise) {

@@ -176,51 +176,100 @@ StudyHooks FakeTrainer::hooks() {
   const auto text = [](const ConfigNode& node, const char* a, const char* b) {
     return node.find(a)->find(b);
   };
-  return {.resolve =
-              [](const ConfigNode& recipe) {
-                PENSTOCK_CHECK(recipe.find("train") && recipe.find("train")->find("steps"),
-                               "train.steps is missing");
-                return recipe;
-              },
-          .corpus_hash = [this](const ConfigNode&) { return corpus; },
-          .flops_per_step = [](const ConfigNode&) { return 100.0; },
-          .train =
-              [this, text](const ConfigNode& recipe, const std::string& directory) {
-                FakeRun run;
-                run.method =
-                    std::get<std::string>(text(*recipe.find("model"), "router", "method")->value());
-                run.seed = std::get<std::int64_t>(text(recipe, "train", "seed")->value());
-                run.steps = std::get<std::int64_t>(text(recipe, "train", "steps")->value());
-                run.loss_offset = run.method == "dense" ? 0 : run.method == "topk" ? -0.06 : -0.09;
-                run.finished = static_cast<int>(trained.size()) != interrupt_at;
-                trained.push_back(run.method + " " + std::to_string(run.seed) + " " +
-                                  std::to_string(run.steps));
-                write_text(directory + "/config.toml", to_toml(recipe));
-                write_fake_run(directory, run);
-                return run.finished;
-              },
-          .wanted_k =
-              [text](const ConfigNode& recipe, std::span<const std::int64_t> eval_k) {
-                const bool dense =
-                    std::get<std::string>(
-                        text(*recipe.find("model"), "router", "method")->value()) == "dense";
-                return dense ? std::vector<std::int64_t>{0}
-                             : std::vector<std::int64_t>(eval_k.begin(), eval_k.end());
-              },
-          .measure_k =
-              [this, text](const ConfigNode& recipe, const std::string&,
-                           std::span<const std::int64_t> values, const std::string& checkpoint) {
-                const auto method =
-                    std::get<std::string>(text(*recipe.find("model"), "router", "method")->value());
-                const auto seed = std::get<std::int64_t>(text(recipe, "train", "seed")->value());
-                measured.push_back(method + " " + std::to_string(seed) + " " + checkpoint);
-                MeasuredK out{.checkpoint = checkpoint, .step = 300, .split = "test"};
-                for (const std::int64_t k : values) {
-                  measured.back() += " " + std::to_string(k);
-                  out.points.push_back(fake_point(method, seed, k));
-                }
-                return out;
-              }};
+  return {
+      .resolve =
+          [](const ConfigNode& recipe) {
+            PENSTOCK_CHECK(recipe.find("train") && recipe.find("train")->find("steps"),
+                           "train.steps is missing");
+            return recipe;
+          },
+      .corpus_hash = [this](const ConfigNode&) { return corpus; },
+      .flops_per_step = [](const ConfigNode&) { return 100.0; },
+      .train =
+          [this, text](const ConfigNode& recipe, const std::string& directory) {
+            FakeRun run;
+            run.method =
+                std::get<std::string>(text(*recipe.find("model"), "router", "method")->value());
+            run.seed = std::get<std::int64_t>(text(recipe, "train", "seed")->value());
+            run.steps = std::get<std::int64_t>(text(recipe, "train", "steps")->value());
+            run.loss_offset = run.method == "dense" ? 0 : run.method == "topk" ? -0.06 : -0.09;
+            run.finished = static_cast<int>(trained.size()) != interrupt_at;
+            trained.push_back(run.method + " " + std::to_string(run.seed) + " " +
+                              std::to_string(run.steps));
+            write_text(directory + "/config.toml", to_toml(recipe));
+            write_fake_run(directory, run);
+            return run.finished;
+          },
+      .wanted_k =
+          [text](const ConfigNode& recipe, std::span<const std::int64_t> eval_k) {
+            const bool dense =
+                std::get<std::string>(text(*recipe.find("model"), "router", "method")->value()) ==
+                "dense";
+            return dense ? std::vector<std::int64_t>{0}
+                         : std::vector<std::int64_t>(eval_k.begin(), eval_k.end());
+          },
+      .measure_k =
+          [this, text](const ConfigNode& recipe, const std::string&,
+                       std::span<const std::int64_t> values, const std::string& checkpoint,
+                       bool folded) {
+            const auto method =
+                std::get<std::string>(text(*recipe.find("model"), "router", "method")->value());
+            const auto seed = std::get<std::int64_t>(text(recipe, "train", "seed")->value());
+            measured.push_back(method + " " + std::to_string(seed) + " " + checkpoint +
+                               (folded ? " folded" : ""));
+            MeasuredK out{.checkpoint = checkpoint, .step = 300, .split = "test"};
+            for (const std::int64_t k : values) {
+              measured.back() += " " + std::to_string(k);
+              out.points.push_back(fake_point(method, seed, k));
+            }
+            return out;
+          },
+      .measure_routers =
+          [this, text](const ConfigNode& recipe, const std::string&,
+                       const std::string& checkpoint) {
+            const auto method =
+                std::get<std::string>(text(*recipe.find("model"), "router", "method")->value());
+            const auto seed = std::get<std::int64_t>(text(recipe, "train", "seed")->value());
+            measured.push_back(method + " " + std::to_string(seed) + " routers");
+            RouterReport out{.checkpoint = checkpoint, .split = "test", .tokens = 64};
+            if (method == "dense") {
+              out.refused = "a dense model has no routers";
+              return out;
+            }
+            const auto x = static_cast<double>(seed);
+            for (int layer = 0; layer < 2; ++layer)
+              out.layers.push_back(
+                  {.mean = 1 + layer + x / 10, .sd = 0.25, .initial_mean = 2, .initial_sd = 0.5});
+            out.samples.push_back(
+                {.context = "a <token>", .probabilities = {{0.75, 0.25}, {0.1, 0.9}}});
+            return out;
+          },
+      .folds =
+          [text](const ConfigNode& recipe) {
+            return std::get<std::string>(
+                       text(*recipe.find("model"), "router", "method")->value()) != "dense";
+          },
+      .finetune =
+          [this, text](const ConfigNode& recipe, const std::string&, const std::string&,
+                       const FinetuneTask& task, std::int64_t seed, const std::string& directory) {
+            const auto method =
+                std::get<std::string>(text(*recipe.find("model"), "router", "method")->value());
+            finetuned.push_back(method + " " + std::to_string(seed) + " " + task.name);
+            if (static_cast<int>(finetuned.size()) - 1 == interrupt_finetune_at) return false;
+            json points = json::array();
+            if (method == "dense")
+              points.push_back({{"k", nullptr}, {"accuracy", 0.6}, {"macro_f1", 0.5}});
+            else
+              for (const int k : {8, 16})
+                points.push_back(
+                    {{"k", k}, {"accuracy", 0.5 + 0.01 * k + 0.001 * seed}, {"macro_f1", 0.5}});
+            write_text(directory + "/finetune.json", json{{"task", "sst2"},
+                                                          {"test_texts", 100},
+                                                          {"majority_accuracy", 0.51},
+                                                          {"by_k", points}}
+                                                         .dump());
+            return true;
+          }};
 }
 
 std::string write_fake_study(const std::string& folder) {

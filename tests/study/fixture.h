@@ -44,10 +44,12 @@ void write_fake_run(const std::string& directory, const FakeRun& run);
 struct FakeTrainer {
   std::vector<std::string> trained;  ///< "method seed steps", in order
   std::string corpus = "c0ffee";
-  int interrupt_at = -1;  ///< the call (from 0) that ends interrupted
+  int interrupt_at = -1;           ///< the call (from 0) that ends interrupted
+  int interrupt_finetune_at = -1;  ///< the same of fine-tunings
   /// "method seed checkpoint k k ...", in order. Measured: 1 + 0.1·(log2 k − 2)² bits per byte (1.3
   /// without k), 0.2 lower for remoe, plus seed / 100 and, for topk, seed² / 1000.
   std::vector<std::string> measured;
+  std::vector<std::string> finetuned;  ///< "method seed task", in order
   StudyHooks hooks();
 };
 

@@ -106,8 +106,8 @@ TEST(StudyConfig, ReadsHowToCompare) {
   EXPECT_EQ(study.comparison.baseline.name, "5-gram");
   EXPECT_EQ(study.comparison.baseline.bits_per_byte, 2.5);
   EXPECT_EQ(study.comparison.published.at("a"),
-            (std::map<std::int64_t, double>{{1, 1.48}, {16, 2}}));
-  EXPECT_EQ(study.comparison.published.at("d"), (std::map<std::int64_t, double>{{0, 1.2}}));
+            (std::map<std::string, double>{{"k1", 1.48}, {"k16", 2}}));
+  EXPECT_EQ(study.comparison.published.at("d"), (std::map<std::string, double>{{"all", 1.2}}));
   EXPECT_FALSE(study.comparison.published.contains("b"));
 
   write_text(folder.path("plain.toml"), "base = 'a.toml'\n" + variants);

@@ -1,0 +1,179 @@
+// What a study shows besides: fine-tunings, folded routers, entropies, settings and closed forms.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "fixture.h"
+#include "penstock/base/error.h"
+#include "penstock/study/closed_tables.h"
+#include "penstock/study/report.h"
+#include "penstock/study/reported.h"
+
+namespace penstock::study {
+namespace {
+
+using testing::FakeTrainer;
+using testing::read_text;
+using testing::TemporaryDirectory;
+using testing::write_fake_study;
+using testing::write_text;
+
+constexpr const char* kTasks =
+    "[finetune.sst2]\ndata = \"sst\"\ntask = \"sst2\"\nset = {batch = 4, test_k = [8, 16]}\n"
+    "published = {batch = 16}\n";
+
+struct StudyReports : ::testing::Test {
+  TemporaryDirectory folder;
+  std::string file = write_fake_study(folder.path());
+  StudyOptions options{.output = folder.path("out"), .command = "penstock study study.toml"};
+  void ask(const std::string& head, const std::string& tail = "") {
+    write_fake_study(folder.path());
+    write_text(file, head + read_text(file) + tail);
+  }
+  StudyOutcome run(FakeTrainer& trainer, const std::vector<std::string>& overrides = {}) {
+    return run_study(read_study(file, overrides), options, trainer.hooks());
+  }
+};
+
+TEST_F(StudyReports, FineTunesEachFinishedRunOnce) {
+  ask("", kTasks);
+  FakeTrainer first, second, third;
+  first.interrupt_finetune_at = 2;
+  const StudyOutcome stopped = run(first);
+  EXPECT_TRUE(stopped.interrupted);
+  EXPECT_EQ(first.finetuned,
+            (std::vector<std::string>{"dense 1 sst2", "topk 1 sst2", "remoe 1 sst2"}));
+  const StudyOutcome whole = run(second);
+  EXPECT_FALSE(whole.interrupted);
+  EXPECT_EQ(second.finetuned.front(), "remoe 1 sst2");
+  EXPECT_EQ(second.finetuned.size(), 10u);
+  options.report_only = true;
+  const StudyResults results = run(third).results;
+  EXPECT_TRUE(third.finetuned.empty());
+  // 0.5 + 0.16 + 0.001·seed, mean over the seeds 66.2 %; 58.2 % at k = 8; dense has one value.
+  const std::string text = results_table(results);
+  EXPECT_NE(text.find("sst2 k=8"), std::string::npos) << text;
+  EXPECT_NE(text.find("66.20 ± 0.10"), std::string::npos) << text;
+  EXPECT_NE(text.find("58.20 ± 0.10"), std::string::npos) << text;
+  EXPECT_NE(text.find("60.00 ± 0.00"), std::string::npos) << text;
+  EXPECT_NE(text.find("51.00"), std::string::npos) << text;
+  EXPECT_NE(report_page(results).find("<td>majority class</td><td>51.00</td><td>51.00</td>"),
+            std::string::npos);
+  // The same from results.json alone.
+  const StudyResults read = read_results(folder.path("out/results.json"));
+  EXPECT_EQ(results_table(read), text);
+}
+
+TEST_F(StudyReports, OtherSettingsAreAnotherFineTuning) {
+  ask("", kTasks);
+  FakeTrainer first, second, third;
+  run(first);
+  run(second, {"finetune.sst2.set.lr=1e-3"});
+  EXPECT_TRUE(second.trained.empty());
+  EXPECT_EQ(second.finetuned.size(), 12u);
+  run(third, {"finetune.sst2.data=elsewhere"});  // a place is no setting
+  EXPECT_TRUE(third.finetuned.empty());
+}
+
+TEST_F(StudyReports, RefusesWhatFineTuningWouldRefuse) {
+  const auto error_of = [&](const std::string& tail, const std::vector<std::string>& overrides) {
+    ask("", tail);
+    try {
+      read_study(file, overrides);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(error_of("[finetune.a]\nset = {batc = 4}\n", {}).find("batch"), std::string::npos);
+  EXPECT_NE(error_of("[finetune.a]\ndate = 'x'\n", {}).find("data"), std::string::npos);
+  EXPECT_NE(error_of(kTasks, {"finetune.sst3.set.lr=1"}).find("sst3"), std::string::npos);
+  EXPECT_NE(error_of("published = {sst2-k8 = 1.0}\n", {}).find("not shown"), std::string::npos);
+  EXPECT_EQ(error_of("published = {sst2-k8 = 1.0}\n" + std::string(kTasks), {}), "");
+}
+
+TEST_F(StudyReports, FoldedRoutersAreARowOfTheirOwn) {
+  ask("eval_k = [1, 4]\n", "fold = true\npublished = {k1 = 1.48}\n");  // of remoe
+  FakeTrainer trainer, again;
+  const StudyResults results = run(trainer).results;
+  const auto folded = std::ranges::count_if(trainer.measured, [](const std::string& line) {
+    return line.find(" folded ") != std::string::npos && line.starts_with("remoe ");
+  });
+  EXPECT_EQ(folded, 3);
+  const auto rows = by_k_rows(results.rows);
+  ASSERT_EQ(rows.size(), 15u);
+  EXPECT_EQ(rows.back().variant, "remoe-folded");
+  EXPECT_EQ(rows.back().by_k->at(4)->bits_per_byte,
+            testing::fake_point("remoe", 3, 4).bits_per_byte);
+  EXPECT_NE(results_table(results).find("ReMoE, folded"), std::string::npos);
+  EXPECT_NE(report_page(results).find("ReMoE, folded"), std::string::npos);
+  run(again);
+  EXPECT_TRUE(again.measured.empty());
+}
+
+TEST_F(StudyReports, EntropiesStandBesideThoseOfStepZeroAndOfThePaper) {
+  ask("report = [\"entropy\", \"samples\"]\n",
+      "published = {layer1 = 1.4393, layer1-sd = 0.42, layer2 = 0.8894}\n");
+  FakeTrainer trainer, again;
+  const StudyResults results = run(trainer).results;
+  const std::string text = results_table(results), page = report_page(results);
+  // 1 + seed/10 over three seeds: 1.2, and 2.2 in the second layer.
+  for (const char* cell : {"1.2000 ± 0.25", "2.2000 ± 0.25", "2.0000 ± 0.50", "1.4393 ± 0.42",
+                           "0.8894", "a dense model has no routers", "1:  90.0"})
+    EXPECT_NE(text.find(cell), std::string::npos) << cell << "\n" << text;
+  EXPECT_NE(page.find("<td>1.4393 ± 0.42</td><td>0.8894</td>"), std::string::npos);
+  EXPECT_NE(page.find("a &lt;token&gt;"), std::string::npos);
+  run(again);
+  EXPECT_TRUE(again.measured.empty());
+  EXPECT_EQ(results_table(read_results(folder.path("out/results.json"))), text);
+}
+
+TEST_F(StudyReports, ClosedFormsAndSettingsTrainNothing) {
+  write_text(file, std::string("report = [\"A3\", \"A4\", \"settings\"]\n") + kTasks);
+  FakeTrainer trainer;
+  const StudyOutcome outcome = run(trainer);
+  EXPECT_TRUE(trainer.trained.empty());
+  EXPECT_EQ(outcome.results.planned_runs, 0);
+  const std::string text = results_table(outcome.results);
+  EXPECT_NE(text.find("Table A3"), std::string::npos) << text;
+  EXPECT_NE(text.find("19505.350"), std::string::npos) << text;  // the paper's cell
+  EXPECT_NE(text.find("Settings of the fine-tunings"), std::string::npos) << text;
+  EXPECT_TRUE(std::filesystem::exists(folder.path("out/report.html")));
+  EXPECT_EQ(results_table(read_results(folder.path("out/results.json"))), text);
+  ask("report = [\"settings\"]\n", "published = {lr = 2.5e-4}\n");
+  const auto tables = run(trainer).results.tables;
+  EXPECT_TRUE(trainer.trained.empty());
+  ASSERT_EQ(tables.size(), 1u);
+  ASSERT_EQ(tables[0].lines.size(), 6u);  // head, four variants, one paper row
+  EXPECT_EQ(tables[0].lines[5][0], "  paper");
+  EXPECT_EQ(tables[0].lines[4][1], "corpora/system");
+}
+
+TEST_F(StudyReports, RunsOfAnotherStudyServe) {
+  FakeTrainer first, second;
+  run(first);
+  options.output = folder.path("entropy");
+  // The first study's own folder is named after it.
+  std::filesystem::rename(folder.path("out"), folder.path("fake"));
+  write_text(folder.path("entropy.toml"),
+             "like = \"study.toml\"\nonly = [\"topk\", \"remoe\"]\nreport = [\"entropy\"]\n"
+             "[variants.remoe]\npublished = {layer1 = 1.5}\n");
+  file = folder.path("entropy.toml");
+  const StudyConfig config = read_study(file);
+  EXPECT_EQ(config.name, "entropy");
+  EXPECT_EQ(config.variants.size(), 2u);
+  EXPECT_EQ(config.variants[1].label, "ReMoE");
+  const StudyResults results = run(second).results;
+  EXPECT_TRUE(second.trained.empty());
+  EXPECT_EQ(results.rows.size(), 6u);
+  EXPECT_EQ(second.measured.size(), 6u);
+  EXPECT_FALSE(std::filesystem::exists(folder.path("entropy/runs")));
+  write_text(folder.path("again.toml"), "like = \"entropy.toml\"\n");
+  EXPECT_THROW(read_study(folder.path("again.toml")), Error);
+  write_text(folder.path("typo.toml"), "like = \"study.toml\"\nonly = [\"remoee\"]\n");
+  EXPECT_THROW(read_study(folder.path("typo.toml")), Error);
+}
+
+}  // namespace
+}  // namespace penstock::study

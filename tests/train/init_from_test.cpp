@@ -1,0 +1,153 @@
+// Training that begins with a model: its config, its weights, what may be said beside it, resuming.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "penstock/base/error.h"
+#include "penstock/io/toml.h"
+#include "penstock/models/content_hash.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/models/tensor_names.h"
+#include "penstock/train/run.h"
+#include "penstock/train/run_identity.h"
+#include "penstock/train/trainer.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct InitFrom : ::testing::Test {
+  InitFrom() {
+    fs::remove_all(folder);
+    fs::create_directories(folder);
+    corpus = testing::small_corpus(folder).path();
+    run(recipe("topk", 6), "parent");
+    model = folder / "parent/checkpoints/step-6";
+  }
+  ~InitFrom() override { fs::remove_all(folder); }
+
+  ConfigNode recipe(const std::string& method, std::int64_t steps) const {
+    ConfigNode node = testing::small_recipe_node(method, 4, 16, corpus);
+    node.set("train.steps", ConfigNode(steps));
+    node.set("run.threads", ConfigNode(std::int64_t{1}));
+    node.set("run.tensorboard", ConfigNode(false));
+    node.set("run.report", ConfigNode(false));
+    return node;
+  }
+  /// A recipe of that model with no [model] of its own.
+  ConfigNode continued(std::int64_t steps) const {
+    ConfigNode node, whole = recipe("topk", steps);
+    for (const char* table : {"train", "data", "run"}) node.set(table, *whole.find(table));
+    node.set("train.init_from", ConfigNode(model.string()));
+    return node;
+  }
+  void run(const ConfigNode& node, const std::string& name) const {
+    train_run(node, (folder / name).string(), {.quiet = true});
+  }
+  static std::map<std::string, at::Tensor> tensors(const fs::path& directory) {
+    const auto loaded = load_model(directory.string());
+    std::map<std::string, at::Tensor> out;
+    for (const auto& [name, tensor] : file_tensors(*loaded)) out[name] = tensor.clone();
+    return out;
+  }
+
+  fs::path folder = fs::temp_directory_path() / ("penstock-init-" + std::to_string(getpid()));
+  fs::path model;
+  std::string corpus;
+};
+
+TEST_F(InitFrom, TheFirstStepHasTheModelsWeights) {
+  const Recipe read = read_recipe(continued(4));
+  EXPECT_EQ(read.model.moe.experts, 4);
+  EXPECT_EQ(read.model.router.method, "topk");
+  EXPECT_EQ(read.train.init_hash, model_content_hash(model.string()));
+  Trainer trainer(read, Corpus::open(corpus));
+  const auto expected = tensors(model);
+  const auto started = trainer.model_tensors();
+  ASSERT_EQ(started.size(), expected.size());
+  for (const auto& [name, tensor] : started) EXPECT_TRUE(tensor.equal(expected.at(name))) << name;
+  trainer.advance();
+  EXPECT_FALSE(trainer.model_tensors()
+                   .at("model.embed_tokens.weight")
+                   .equal(expected.at("model.embed_tokens.weight")));
+}
+
+TEST_F(InitFrom, AStoppedRunGoesOnBitwise) {
+  ConfigNode node = continued(6);
+  node.set("train.checkpoint_every", ConfigNode(std::int64_t{2}));
+  node.set("train.keep_last", ConfigNode(std::int64_t{9}));
+  run(node, "whole");
+  fs::create_directories(folder / "part/checkpoints");
+  fs::copy(folder / "whole/config.toml", folder / "part/config.toml");
+  fs::copy(folder / "whole/checkpoints/step-2", folder / "part/checkpoints/step-2",
+           fs::copy_options::recursive);
+  run(node, "part");
+  const auto a = tensors(folder / "whole/checkpoints/step-6"),
+             b = tensors(folder / "part/checkpoints/step-6");
+  for (const auto& [name, tensor] : a) EXPECT_TRUE(tensor.equal(b.at(name))) << name;
+}
+
+TEST_F(InitFrom, WhatTheRecipeSaysOfTheModelMustBeSo) {
+  const auto error_of = [&](const std::string& key, ConfigNode::Value value) {
+    ConfigNode node = continued(4);
+    node.set(key, ConfigNode(std::move(value), "r.toml:3"));
+    try {
+      read_recipe(node);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(error_of("model.d_model", std::int64_t{32}), "");
+  EXPECT_EQ(error_of("model.vocab", std::int64_t{0}), "");  // the corpus's
+  EXPECT_EQ(error_of("model.router.method", std::string("topk")), "");
+  EXPECT_NE(error_of("model.d_model", std::int64_t{64}).find("model.d_model: 32 -> 64"),
+            std::string::npos);
+  EXPECT_NE(error_of("model.router.k", 2.0).find("model.router.k"), std::string::npos);
+  EXPECT_NE(error_of("model.router.method", std::string("remoe")).find("model.router"),
+            std::string::npos);
+  EXPECT_NE(error_of("train.init_from", std::string("nowhere")).find("nowhere"), std::string::npos);
+  EXPECT_NE(error_of("train.init_hash", std::string("0123")).find("another model"),
+            std::string::npos);
+}
+
+TEST_F(InitFrom, ItsContentIsTheRunAndItsPlaceIsNot) {
+  const Recipe before = read_recipe(continued(4));
+  const fs::path moved = folder / "moved";
+  fs::copy(model, moved, fs::copy_options::recursive);
+  ConfigNode node = continued(4);
+  node.set("train.init_from", ConfigNode(moved.string()));
+  EXPECT_EQ(difference(before, read_recipe(node)), "");
+  std::fstream file(moved / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-1, std::ios::end).put('\1');
+  file.close();
+  EXPECT_NE(difference(before, read_recipe(node)).find("train.init_hash"), std::string::npos);
+}
+
+TEST_F(InitFrom, ARouterMayLearnAtARateOfItsOwn) {
+  ConfigNode node = recipe("topk", 1);
+  node.set("train.weight_decay", ConfigNode(0.0));
+  node.set("train.warmup_steps", ConfigNode(std::int64_t{0}));
+  const auto moved = [&](double scale) {
+    node.set("model.router.lr_scale", ConfigNode(scale));
+    Trainer trainer(read_recipe(node), Corpus::open(corpus));
+    const auto value = [&](const char* name) { return trainer.model_tensors().at(name).clone(); };
+    const auto router = value("model.layers.0.mlp.gate.weight"),
+               head = value("model.embed_tokens.weight");
+    trainer.advance();
+    return std::pair((value("model.layers.0.mlp.gate.weight") - router).abs().max().item<double>(),
+                     (value("model.embed_tokens.weight") - head).abs().max().item<double>());
+  };
+  const auto usual = moved(1), slow = moved(0.25);
+  EXPECT_NEAR(usual.first, 3e-3, 1e-5);  // the first step of Adam has the length lr
+  EXPECT_NEAR(slow.first, 0.75e-3, 1e-5);
+  EXPECT_EQ(slow.second, usual.second);
+}
+
+}  // namespace
+}  // namespace penstock
