@@ -42,10 +42,15 @@ int run(const StudyArguments& options) {
   if (options.json)
     fmt::print("{}\n", study::to_json(outcome.results).dump());
   else
-    fmt::print("{}\n{} of {} runs finished; {}/results.json{}\n",
-               study::results_table(outcome.results), outcome.results.rows.size(),
-               outcome.results.planned_runs, how.output,
-               outcome.results.rows.empty() ? "" : ", " + how.output + "/report.html");
+    fmt::print("{}\n{}{}/results.json{}\n", study::results_table(outcome.results),
+               config.trains()
+                   ? fmt::format("{} of {} runs finished; ", outcome.results.rows.size(),
+                                 outcome.results.planned_runs)
+                   : "",
+               how.output,
+               outcome.results.rows.empty() && outcome.results.tables.empty()
+                   ? ""
+                   : ", " + how.output + "/report.html");
   if (!outcome.interrupted) return 0;
   std::fprintf(stderr, "interrupted; the state is saved. Continue with: %s\n", how.command.c_str());
   return 130;
@@ -98,7 +103,8 @@ void add_study_command(CLI::App& app, int& exit_code) {
       "seeds\n"
       "  measure = \"perplexity\"               instead of \"bits_per_byte\"\n"
       "  baseline = {name = \"5-gram\", bits_per_byte = 2.5}   no order unless all beat it\n"
-      "  report = [\"entropy\", \"samples\"]      of the runs' routers; \"settings\", \"A3\", \"A4\" "
+      "  report = [\"entropy\", \"samples\"]      of the runs' routers; \"settings\", \"A3\", "
+      "\"A4\" "
       "train nothing\n"
       "  like = \"table1.toml\"                 the variants, scales and runs of that study\n"
       "  [finetune.sst2]                      fine-tune every finished run: data, task, set\n"

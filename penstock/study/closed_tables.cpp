@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "penstock/analysis/published_tables.h"
 #include "penstock/base/fields.h"
@@ -33,6 +34,15 @@ std::string optimizer(const Settings& settings, const std::string& prefix) {
   return none || plain_setting(settings, prefix + "decay") == "coupled" ? "Adam" : "AdamW";
 }
 
+/// As people write it: "0.0001" for the file's "1e-04".
+std::string shown_setting(const Settings& settings, const std::string& key) {
+  const std::string text = plain_setting(settings, key);
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  return is_number ? fmt::format("{:g}", number) : text;
+}
+
 std::string paper_cell(const std::map<std::string, double>& numbers, const std::string& name) {
   const auto it = numbers.find(name);
   return it == numbers.end() ? "–" : fmt::format("{:g}", it->second);
@@ -47,7 +57,7 @@ ShownTable recipe_settings(const StudyConfig& study,
     const Settings settings = flatten(resolve(variant.recipe));
     auto& line = out.lines.emplace_back();
     line = {variant.label, plain_setting(settings, "data.corpus")};
-    for (const auto& setting : kShownSettings) line.push_back(plain_setting(settings, setting.key));
+    for (const auto& setting : kShownSettings) line.push_back(shown_setting(settings, setting.key));
     line.push_back(optimizer(settings, "train."));
     const auto paper = study.comparison.published.find(variant.name);
     if (paper == study.comparison.published.end()) continue;
@@ -73,7 +83,7 @@ ShownTable finetune_settings(const StudyConfig& study) {
     const Settings settings = flatten(write_config(read_finetune_config(task.settings)));
     auto& line = out.lines.emplace_back();
     line = {task.label, task.data};
-    for (const auto& [key, title] : columns) line.push_back(plain_setting(settings, key));
+    for (const auto& [key, title] : columns) line.push_back(shown_setting(settings, key));
     line.push_back(optimizer(settings, ""));
     if (task.published.empty()) continue;
     auto& below = out.lines.emplace_back();

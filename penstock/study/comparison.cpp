@@ -39,6 +39,7 @@ nlohmann::json to_json(const Comparison& comparison) {
   const bool has = baseline.bits_per_byte > 0;
   return {
       {"measure", comparison.measure},
+      {"published_as", comparison.published_as},
       {"reference", comparison.reference},
       {"baseline", has ? nlohmann::json(baseline.name) : nlohmann::json()},
       {"baseline_bits_per_byte", has ? nlohmann::json(baseline.bits_per_byte) : nlohmann::json()},
@@ -48,6 +49,7 @@ nlohmann::json to_json(const Comparison& comparison) {
 Comparison comparison_from_json(const nlohmann::json& object, const std::string& where) {
   Comparison out;
   out.measure = string_or(object, "measure", out.measure, where);
+  out.published_as = string_or(object, "published_as", "", where);
   out.reference = string_or(object, "reference", "", where);
   out.baseline.name = string_or(object, "baseline", out.baseline.name, where);
   out.baseline.bits_per_byte = number_or(object, "baseline_bits_per_byte", 0, where);

@@ -24,7 +24,9 @@ struct Baseline {
 
 struct Comparison {
   std::string measure = "bits_per_byte";  ///< or "perplexity"; of the figures by k
-  std::string reference;                  ///< variant that the others are compared with
+  /// What published = {result = ...} of the variants is, shown beside their results; may be empty.
+  std::string published_as;
+  std::string reference;  ///< variant that the others are compared with
   Baseline baseline;
   /// Published numbers by variant and name: "k8" and "all" (every k) of the figures by k; "layer2"
   /// and "layer2-sd" of entropies; "TASK-k8" and "TASK" of fine-tunings, in percent; a setting's.
@@ -34,7 +36,8 @@ struct Comparison {
 /// "bits per byte" or "perplexity".
 std::string measure_title(const Comparison& comparison);
 
-/// {"measure", "reference", "baseline", "baseline_bits_per_byte", "published": {VARIANT:
+/// {"measure", "published_as", "reference", "baseline", "baseline_bits_per_byte", "published":
+/// {VARIANT:
 /// {"k1": 1.5}}}; null without a baseline.
 nlohmann::json to_json(const Comparison& comparison);
 /// What to_json wrote; absent parts keep their defaults. Throws Error naming `where`.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "penstock/study/columns.h"
@@ -103,6 +104,32 @@ std::vector<ShownTable> finetune_tables(std::span<const VariantSummary> variants
     if (published) out.lines.push_back(std::move(paper));
   }
   out.lines.push_back(std::move(majority));
+  return {out};
+}
+
+std::vector<ShownTable> published_tables(std::span<const VariantSummary> variants,
+                                         const Comparison& comparison) {
+  if (comparison.published_as.empty() || variants.empty()) return {};
+  ShownTable out{.title = "Beside the published results",
+                 .note =
+                     "The test split, or validation where there is no other; mean ± standard "
+                     "deviation over seeds. What is published was measured otherwise.",
+                 .lines = {{"variant", "loss", "perplexity", "bits per byte",
+                            "published: " + comparison.published_as}}};
+  for (const auto& variant : variants) {
+    std::vector<double> loss, perplexity, bits;
+    for (const RunRow* row : variant.rows)
+      if (const auto& measured = row->test ? row->test : row->validation) {
+        loss.push_back(measured->loss);
+        perplexity.push_back(std::exp(measured->loss));
+        bits.push_back(measured->bits_per_byte);
+      }
+    const auto number = published_number(comparison, variant.name, "result");
+    const auto four = [](double value) { return fmt::format("{:.4f}", value); };
+    out.lines.push_back({variant.label, spread_text(spread(loss), four),
+                         spread_text(spread(perplexity), four), spread_text(spread(bits), four),
+                         number ? fmt::format("{:g}", *number) : "–"});
+  }
   return {out};
 }
 
@@ -210,7 +237,8 @@ std::string samples_section(std::span<const VariantSummary> variants) {
 
 std::string reported_text(const StudyResults& results, std::span<const VariantSummary> variants) {
   std::string out;
-  for (const auto& tables : {results.tables, finetune_tables(variants, results.comparison),
+  for (const auto& tables : {results.tables, published_tables(variants, results.comparison),
+                             finetune_tables(variants, results.comparison),
                              entropy_tables(variants, results.comparison)})
     for (const auto& table : tables) out += "\n" + table_text(table);
   if (const std::string samples = samples_text(variants); !samples.empty()) out += "\n" + samples;
@@ -220,7 +248,8 @@ std::string reported_text(const StudyResults& results, std::span<const VariantSu
 std::string reported_sections(const StudyResults& results,
                               std::span<const VariantSummary> variants) {
   std::string out;
-  for (const auto& tables : {results.tables, finetune_tables(variants, results.comparison),
+  for (const auto& tables : {results.tables, published_tables(variants, results.comparison),
+                             finetune_tables(variants, results.comparison),
                              entropy_tables(variants, results.comparison)})
     for (const auto& table : tables) out += table_html(table);
   return out + samples_section(variants);

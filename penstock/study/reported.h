@@ -16,6 +16,11 @@ namespace penstock::study {
 std::vector<ShownTable> finetune_tables(std::span<const VariantSummary> variants,
                                         const Comparison& comparison);
 
+/// Loss, perplexity and bits per byte on the test split (or validation, where there is no other)
+/// beside each variant's published result; empty where the study names none.
+std::vector<ShownTable> published_tables(std::span<const VariantSummary> variants,
+                                         const Comparison& comparison);
+
 /// Entropy by layer, mean over seeds ± standard deviation over tokens, at step 0 beneath, and
 /// published ones; empty where no run has a report.
 std::vector<ShownTable> entropy_tables(std::span<const VariantSummary> variants,

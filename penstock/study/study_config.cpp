@@ -17,8 +17,8 @@ namespace penstock::study {
 namespace {
 
 struct StudyFields {
-  std::string name, title, claim, base, like, eval_checkpoint = "final", reference,
-                                              measure = "bits_per_byte";
+  std::string name, title, claim, base, like, published_as, eval_checkpoint = "final", reference,
+                                                            measure = "bits_per_byte";
   std::vector<std::int64_t> seeds{1}, eval_k;
   std::vector<std::string> only, report;
   Baseline baseline;
@@ -43,13 +43,15 @@ struct StudyFields {
     v("reference", reference, {.help = "variant that the others are compared with"});
     v("measure", measure,
       {.help = "figure of the tables by k", .choices = {"bits_per_byte", "perplexity"}});
+    v("published_as", published_as,
+      {.help = "what published = {result = ...} of the variants is, shown beside their results"});
     v("baseline", baseline);
-    v.rest(tables, "set, variants, finetune, scale");
+    v.rest(tables, "set, upcycle, variants, finetune, scale");
   }
 };
 
 struct VariantFields {
-  std::string label, recipe, match_compute;
+  std::string label, recipe, match_compute, from;
   bool fold = false;
   std::map<std::string, ConfigNode> tables;
   template <class V>
@@ -57,14 +59,16 @@ struct VariantFields {
     v("label", label, {.help = "name in tables and plots"});
     v("recipe", recipe, {.help = "recipe file, instead of base"});
     v("match_compute", match_compute, {.help = "variant whose training FLOPs this one spends"});
+    v("from", from,
+      {.help = "variant whose last checkpoint of the same seed training begins with"});
     v("fold", fold, {.help = "also measure by k with each router folded into one matrix"});
-    v.rest(tables, "set, published");
+    v.rest(tables, "set, published, upcycle");
   }
 };
 
 /// What a scale says in place of the study, and lays over it.
 struct ScaleFields {
-  std::string claim, base;
+  std::string claim, base, from;
   std::optional<std::vector<std::int64_t>> seeds, eval_k;
   Baseline baseline;
   std::map<std::string, ConfigNode> tables;
@@ -72,10 +76,12 @@ struct ScaleFields {
   void visit(V& v) {
     v("claim", claim, {.help = "what the study asks at this scale"});
     v("base", base, {.help = "recipe of every variant at this scale, instead of those they name"});
+    v("from", from,
+      {.help = "model that stands, at this scale, for the variant that others begin with"});
     v("seeds", seeds, {.help = "train.seed of each repetition"});
     v("eval_k", eval_k, {.help = "as the study's", .min = 1});
     v("baseline", baseline);
-    v.rest(tables, "set, variants, finetune");
+    v.rest(tables, "set, upcycle, variants, finetune");
   }
 };
 
@@ -105,10 +111,10 @@ Scale read_scale(const StudyFields& fields, const std::string& path, const std::
   PENSTOCK_CHECK(node, path, ": there is no scale '", name, "'; choose with --scale from: ", names);
   check_name(name, node->origin());
   Scale scale{.name = name, .fields = read_config<ScaleFields>(*node, "scale." + name)};
-  refuse_other_tables(
-      scale.fields.tables,
-      {"set", "variants", "finetune", "claim", "base", "seeds", "eval_k", "baseline"},
-      "scale." + name + ".");
+  refuse_other_tables(scale.fields.tables,
+                      {"set", "upcycle", "variants", "finetune", "claim", "base", "from", "seeds",
+                       "eval_k", "baseline"},
+                      "scale." + name + ".");
   return scale;
 }
 
@@ -121,7 +127,7 @@ std::map<std::string, ConfigNode> scaled_variant(const Scale& scale, const std::
   const std::string below = "scale." + scale.name + ".variants." + variant + ".";
   std::map<std::string, ConfigNode> tables;
   for (const auto& [key, value] : node->table()) tables[key] = value;
-  refuse_other_tables(tables, {"set"}, below);
+  refuse_other_tables(tables, {"set", "upcycle"}, below);
   return tables;
 }
 
@@ -129,6 +135,7 @@ std::map<std::string, ConfigNode> scaled_variant(const Scale& scale, const std::
 bool is_shown(const std::string& name, const StudyConfig& study) {
   if (k_of_name(name) >= 0) return true;
   const auto starts = [&](const std::string& with) { return name.starts_with(with); };
+  if (name == "result") return !study.comparison.published_as.empty();
   if (study.reports("entropy") && starts("layer")) return true;
   if (study.reports("settings") &&
       std::ranges::find(kShownSettings, name, &ShownSetting::name) != kShownSettings.end())
@@ -149,13 +156,55 @@ std::map<std::string, double> read_published(const ConfigNode& node, const std::
   return read_numbers(node, below);
 }
 
+/// [upcycle] of the study and of the scale lie beneath the variant's, which says that there is any.
+void read_upcycle(Variant& variant, const StudyFields& fields, const Scale& scale,
+                  const std::map<std::string, ConfigNode>& own, const std::string& origin) {
+  const auto scaled = scaled_variant(scale, variant.name);
+  const auto asked = own.find("upcycle");
+  if (asked == own.end() && !scaled.contains("upcycle")) return;
+  PENSTOCK_CHECK(!variant.from.empty(), origin, ": variants.", variant.name,
+                 ".upcycle: say with from = \"...\" which variant's model is upcycled");
+  ConfigNode upcycle{ConfigNode::Value(ConfigNode::Table())};
+  for (const auto* tables : {&fields.tables, &scale.fields.tables, &own, &scaled})
+    if (const auto it = tables->find("upcycle"); it != tables->end()) upcycle.merge(it->second);
+  variant.upcycle = std::move(upcycle);
+}
+
+/// A model of one's own in place of the variants that others begin with, and checks of the rest.
+void settle_beginnings(StudyConfig& study, const Scale& scale, const ConfigNode& variants) {
+  std::set<std::string> beginnings;
+  for (const auto& variant : study.variants)
+    if (!variant.from.empty()) beginnings.insert(variant.from);
+  for (const auto& variant : study.variants) {
+    if (variant.from.empty()) continue;
+    const std::string where = variants.find(variant.name)->origin() + ": variants." + variant.name;
+    const auto other = std::ranges::find(study.variants, variant.from, &Variant::name);
+    PENSTOCK_CHECK(other != study.variants.end(), where, ".from names '", variant.from,
+                   "', which is not a variant of this study");
+    PENSTOCK_CHECK(other->from.empty() && other->match_compute.empty(), where, ".from names '",
+                   variant.from, "', which itself needs another variant; name one that does not");
+    PENSTOCK_CHECK(variant.match_compute.empty(), where,
+                   ": from does not go with match_compute; give train.steps");
+  }
+  if (scale.fields.from.empty()) return;
+  std::erase_if(study.variants,
+                [&](const Variant& variant) { return beginnings.contains(variant.name); });
+  for (auto& variant : study.variants)
+    if (!variant.from.empty()) {
+      variant.from = scale.fields.from;
+      variant.from_model = true;
+    }
+}
+
 Variant read_variant(const std::string& name, const ConfigNode& node, const StudyFields& fields,
                      const Scale& scale, const std::filesystem::path& folder,
                      std::span<const std::string> overrides, StudyConfig& study) {
   check_name(name, node.origin());
   const auto own = read_config<VariantFields>(node, "variants." + name);
-  refuse_other_tables(own.tables, {"set", "published", "label", "recipe", "match_compute", "fold"},
-                      "variants." + name + ".");
+  refuse_other_tables(
+      own.tables,
+      {"set", "published", "upcycle", "label", "recipe", "match_compute", "from", "fold"},
+      "variants." + name + ".");
   const std::string& usual = own.recipe.empty() ? fields.base : own.recipe;
   const std::string& file = scale.fields.base.empty() ? usual : scale.fields.base;
   PENSTOCK_CHECK(!file.empty(), node.origin(), ": variant '", name,
@@ -164,11 +213,13 @@ Variant read_variant(const std::string& name, const ConfigNode& node, const Stud
                   .label = own.label.empty() ? name : own.label,
                   .recipe = read_toml((folder / file).string()),
                   .match_compute = own.match_compute,
+                  .from = own.from,
                   .fold = own.fold};
   lay_set_over(variant.recipe, fields.tables);
   lay_set_over(variant.recipe, scale.fields.tables);
   lay_set_over(variant.recipe, own.tables);
   lay_set_over(variant.recipe, scaled_variant(scale, name));
+  read_upcycle(variant, fields, scale, own.tables, node.origin());
   if (const auto it = own.tables.find("published"); it != own.tables.end())
     study.comparison.published[name] =
         read_published(it->second, "variants." + name + ".published.", study);
@@ -219,6 +270,7 @@ StudyConfig study_of(const StudyFields& fields, const Scale& scale, const std::s
                     .eval_checkpoint = fields.eval_checkpoint,
                     .report = fields.report,
                     .comparison = {.measure = fields.measure,
+                                   .published_as = fields.published_as,
                                    .reference = fields.reference,
                                    .baseline = over.baseline.bits_per_byte > 0 ? over.baseline
                                                                                : fields.baseline}};
@@ -271,11 +323,11 @@ StudyConfig read_study(const std::string& path, std::span<const std::string> ove
   std::string runs_of;
   const ConfigNode root = read_tree(path, runs_of);
   const auto fields = read_config<StudyFields>(root);
-  refuse_other_tables(
-      fields.tables,
-      {"set", "variants", "finetune", "scale", "name", "title", "claim", "base", "seeds", "eval_k",
-       "eval_checkpoint", "reference", "measure", "baseline", "report", "like", "only"},
-      "");
+  refuse_other_tables(fields.tables,
+                      {"set", "upcycle", "variants", "finetune", "scale", "published_as", "name",
+                       "title", "claim", "base", "seeds", "eval_k", "eval_checkpoint", "reference",
+                       "measure", "baseline", "report", "like", "only"},
+                      "");
   const Scale scale = read_scale(fields, path, asked_scale);
   StudyConfig study = study_of(fields, scale, path);
   study.runs_of = runs_of;
@@ -307,6 +359,7 @@ StudyConfig read_study(const std::string& path, std::span<const std::string> ove
     std::erase_if(study.variants, [&](const Variant& variant) {
       return std::ranges::find(fields.only, variant.name) == fields.only.end();
     });
+  settle_beginnings(study, scale, *variants);
   check_matches(study, *variants);
   std::string& reference = study.comparison.reference;
   if (reference.empty()) reference = study.variants.front().name;

@@ -21,7 +21,12 @@ struct Variant {
   ConfigNode recipe;  ///< with every override laid over it, the seed excepted
   /// Name of the variant whose training FLOPs this one spends, by more steps; empty: as the recipe.
   std::string match_compute;
-  bool fold = false;  ///< measured by k with folded routers too, a row of its own
+  /// Name of the variant whose last checkpoint of the same seed training begins with, or, with
+  /// from_model, a model's place; empty: random weights. The recipe's [model] is then not read.
+  std::string from;
+  bool from_model = false;
+  ConfigNode upcycle;  ///< how that model is made an MoE first; empty: it is taken as it is
+  bool fold = false;   ///< measured by k with folded routers too, a row of its own
 };
 
 struct StudyConfig {
@@ -39,6 +44,7 @@ struct StudyConfig {
   /// Shown besides: "entropy" and "samples" of the runs' routers; "settings", "A3", "A4", for which
   /// nothing has to be trained.
   std::vector<std::string> report;
+
   std::string runs_of;  ///< study whose runs these are; empty: its own
   Comparison comparison;
 

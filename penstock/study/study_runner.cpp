@@ -44,9 +44,9 @@ class Session {
 
   bool run_missing() {
     for (const std::int64_t seed : study_.seeds) {
-      for (const bool matching : {false, true}) {
+      for (const int turn : {0, 1, 2}) {
         for (const auto& variant : study_.variants) {
-          if (variant.match_compute.empty() == matching) continue;
+          if (turn_of(variant) != turn) continue;
           if (!rows_.contains({variant.name, seed})) {
             if (!run(variant, seed)) return false;
             publish();
@@ -93,13 +93,48 @@ class Session {
     std::string hash, directory;
   };
 
+  /// Variants that need others come after them.
+  static int turn_of(const Variant& variant) {
+    return !variant.match_compute.empty() ? 2 : variant.from.empty() ? 0 : 1;
+  }
+
   static ConfigNode with_seed(const Variant& variant, std::int64_t seed) {
     ConfigNode recipe = variant.recipe;
+    if (!variant.from.empty()) {
+      // The model that it begins with says this.
+      ConfigNode::Table tables = recipe.table();
+      tables.erase("model");
+      recipe = ConfigNode(ConfigNode::Value(std::move(tables)));
+    }
     recipe.set("train.seed", ConfigNode(seed, "seeds"));
     return recipe;
   }
 
-  // Nothing while the run whose compute it matches is missing.
+  /// What a variant's training begins with: where the model lies and what stands for it in hashes.
+  struct Beginning {
+    std::string model, identity;
+  };
+
+  Beginning beginning(const Variant& variant, std::int64_t seed) const {
+    Beginning out;
+    if (variant.from_model) {
+      out = {.model = variant.from, .identity = hooks_.model_hash(variant.from)};
+    } else {
+      const auto parent = std::ranges::find(study_.variants, variant.from, &Variant::name);
+      const Planned planned = *plan(*parent, seed);  // it needs no other
+      out = {.model = planned.directory, .identity = planned.hash};
+    }
+    if (!variant.upcycle.empty()) out.identity += "\n" + to_toml(variant.upcycle);
+    return out;
+  }
+
+  /// Where a planned run keeps the model that it begins with.
+  static std::string start_of(const Planned& planned) {
+    return (fs::path(planned.directory) / "start").string();
+  }
+
+  // Nothing while the run whose compute it matches is missing. The model of a variant that begins
+  // with another's is known once that is there; until then the recipe has none.
   std::optional<Planned> plan(const Variant& variant, std::int64_t seed) const {
     ConfigNode recipe = hooks_.resolve(with_seed(variant, seed));
     if (!variant.match_compute.empty()) {
@@ -112,9 +147,17 @@ class Session {
     }
     Planned planned{.recipe = std::move(recipe)};
     planned.hash = config_hash(planned.recipe, hooks_.corpus_hash(planned.recipe));
+    if (!variant.from.empty())
+      planned.hash =
+          fmt::format("{:016x}", fnv1a(planned.hash + "\n" + beginning(variant, seed).identity));
     // The hash in the name keeps runs of an edited recipe apart from those of the earlier one.
     planned.directory =
         (runs_folder() / fmt::format("{}-seed-{}-{}", variant.name, seed, planned.hash)).string();
+    if (!variant.from.empty() && fs::exists(start_of(planned))) {
+      ConfigNode begun = with_seed(variant, seed);
+      begun.set("train.init_from", ConfigNode(start_of(planned)));
+      planned.recipe = hooks_.resolve(begun);
+    }
     return planned;
   }
 
@@ -131,12 +174,12 @@ class Session {
     return beside / (study_.runs_of + (study_.scale.empty() ? "" : "-" + study_.scale)) / "runs";
   }
 
-  // Takes up every finished run, matched ones after those they match.
+  // Takes up every finished run, those that need others after them.
   void gather() {
-    for (const bool matching : {false, true})
+    for (const int turn : {0, 1, 2})
       for (const auto& variant : study_.variants)
         for (const std::int64_t seed : study_.seeds)
-          if (variant.match_compute.empty() != matching)
+          if (turn_of(variant) == turn)
             if (const auto planned = plan(variant, seed)) take_finished(variant, seed, *planned);
   }
 
@@ -248,6 +291,17 @@ class Session {
     return true;
   }
 
+  /// Makes the model that the run begins with, complete or not at all.
+  void begin(const Variant& variant, std::int64_t seed, const Planned& planned) const {
+    const std::string start = start_of(planned), aside = start + ".partial";
+    say(fmt::format("{}, seed {}: {} {}", variant.label, seed,
+                    variant.upcycle.empty() ? "beginning with" : "upcycling", variant.from));
+    fs::remove_all(aside);
+    create_directories(real_file_system(), planned.directory);
+    hooks_.begin(beginning(variant, seed).model, variant.upcycle, planned.recipe, aside);
+    fs::rename(aside, start);
+  }
+
   void say(const std::string& line) const {
     if (!options_.progress) return;
     fmt::print(options_.progress, "{}\n", line);
@@ -255,9 +309,13 @@ class Session {
   }
 
   bool run(const Variant& variant, std::int64_t seed) {
-    const auto planned = plan(variant, seed);
+    auto planned = plan(variant, seed);
     PENSTOCK_ASSERT(planned, "the matched variant's run is made first");
     if (take_finished(variant, seed, *planned)) return true;
+    if (!variant.from.empty() && !fs::exists(start_of(*planned))) {
+      begin(variant, seed, *planned);
+      planned = plan(variant, seed);
+    }
     say(fmt::format("[{}/{}] {}, seed {}{}", rows_.size() + 1,
                     study_.variants.size() * study_.seeds.size(), variant.label, seed,
                     fs::exists(planned->directory) ? " (resuming)" : ""));

@@ -21,6 +21,13 @@ struct StudyHooks {
   std::function<std::string(const ConfigNode& resolved)> corpus_hash;
   /// Useful training FLOPs of one step at the nominal number of active experts.
   std::function<double(const ConfigNode& resolved)> flops_per_step;
+  /// Puts the model that training begins with into that directory: a copy of the one at `model`, or
+  /// with `upcycle` what penstock/convert makes of it, with the recipe's data and seed.
+  std::function<void(const std::string& model, const ConfigNode& upcycle,
+                     const ConfigNode& resolved, const std::string& directory)>
+      begin;
+  /// Content of a model in that place.
+  std::function<std::string(const std::string& model)> model_hash;
   /// Trains in that directory, resuming what is there; false when it was interrupted.
   std::function<bool(const ConfigNode& resolved, const std::string& run_directory)> train;
   /// Those of `eval_k` that the recipe's model takes; {0} where it has no k: one point for all.

@@ -3,9 +3,11 @@
 #include "penstock/eval/by_k.h"
 #include "penstock/finetune/run.h"
 #include "penstock/models/census.h"
+#include "penstock/models/content_hash.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/study/measure_routers.h"
 #include "penstock/study/measure_run.h"
+#include "penstock/study/start_model.h"
 #include "penstock/study/study_runner.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/run.h"
@@ -31,6 +33,12 @@ StudyHooks training_hooks(std::FILE* progress) {
             return path.empty() ? std::string() : Corpus::open(path).content_hash();
           },
       .flops_per_step = nominal_flops_per_step,
+      .begin =
+          [progress](const std::string& model, const ConfigNode& upcycle,
+                     const ConfigNode& resolved, const std::string& directory) {
+            begin_with(model, upcycle, resolved, directory, progress);
+          },
+      .model_hash = model_content_hash,
       .train =
           [progress](const ConfigNode& resolved, const std::string& run_directory) {
             const TrainControl control{.resume = true, .quiet = !progress, .progress = progress};

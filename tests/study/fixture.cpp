@@ -157,6 +157,13 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
   write_text(directory + "/finished.json", finished.dump());
 }
 
+/// Of a recipe that begins with a model: "continued".
+std::string method_of(const ConfigNode& recipe) {
+  const ConfigNode* model = recipe.find("model");
+  if (!model) return "continued";
+  return std::get<std::string>(model->find("router")->find("method")->value());
+}
+
 KFigures fake_point(const std::string& method, std::int64_t seed, std::int64_t k) {
   const double distance = k > 0 ? std::log2(static_cast<double>(k)) - 2 : 0;
   const auto x = static_cast<double>(seed);
@@ -185,11 +192,20 @@ StudyHooks FakeTrainer::hooks() {
           },
       .corpus_hash = [this](const ConfigNode&) { return corpus; },
       .flops_per_step = [](const ConfigNode&) { return 100.0; },
+      .begin =
+          [this](const std::string& model, const ConfigNode& upcycle, const ConfigNode& recipe,
+                 const std::string& directory) {
+            PENSTOCK_CHECK(!recipe.find("model"), "the model says what [model] is");
+            const ConfigNode* method = upcycle.empty() ? nullptr : upcycle.find("method");
+            begun.push_back(fs::path(model).filename().string() + "|" +
+                            (method ? std::get<std::string>(method->value()) : ""));
+            fs::create_directories(directory);
+          },
+      .model_hash = [](const std::string& model) { return "hash of " + model; },
       .train =
           [this, text](const ConfigNode& recipe, const std::string& directory) {
             FakeRun run;
-            run.method =
-                std::get<std::string>(text(*recipe.find("model"), "router", "method")->value());
+            run.method = method_of(recipe);
             run.seed = std::get<std::int64_t>(text(recipe, "train", "seed")->value());
             run.steps = std::get<std::int64_t>(text(recipe, "train", "steps")->value());
             run.loss_offset = run.method == "dense" ? 0 : run.method == "topk" ? -0.06 : -0.09;

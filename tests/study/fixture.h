@@ -49,6 +49,7 @@ struct FakeTrainer {
   /// "method seed checkpoint k k ...", in order. Measured: 1 + 0.1·(log2 k − 2)² bits per byte (1.3
   /// without k), 0.2 lower for remoe, plus seed / 100 and, for topk, seed² / 1000.
   std::vector<std::string> measured;
+  std::vector<std::string> begun;      ///< "model's folder|upcycle's method", in order
   std::vector<std::string> finetuned;  ///< "method seed task", in order
   StudyHooks hooks();
 };

@@ -135,6 +135,73 @@ TEST_F(StudyRunner, KeptRowsSpareRunsInAnotherFolder) {
   EXPECT_TRUE(third.trained.empty());
 }
 
+constexpr const char* kBegun =
+    "[upcycle]\nexperts = 8\n"
+    "[variants.continued]\nfrom = \"dense\"\nset = {train.steps = 100}\n"
+    "[variants.vanilla]\nfrom = \"dense\"\nupcycle = {method = \"vanilla\"}\n";
+
+TEST_F(StudyRunner, BeginsWithAnotherVariantsModelOfTheSameSeed) {
+  write_text(file, read_text(file) + kBegun);
+  FakeTrainer first, second, third;
+  run(first);
+  ASSERT_EQ(first.trained.size(), 18u);
+  EXPECT_EQ(first.trained[3], "continued 1 100");
+  EXPECT_EQ(first.trained[4], "continued 1 300");
+  EXPECT_EQ(first.trained[5].substr(0, 7), "topk 1 ");  // the matched one stays last
+  ASSERT_EQ(first.begun.size(), 6u);
+  EXPECT_TRUE(first.begun[0].starts_with("dense-seed-1-")) << first.begun[0];
+  EXPECT_TRUE(first.begun[0].ends_with("|"));
+  EXPECT_TRUE(first.begun[3].starts_with("dense-seed-2-"));
+  EXPECT_TRUE(first.begun[1].ends_with("|vanilla"));
+  const StudyConfig study = read_study(file);
+  EXPECT_EQ(std::get<std::int64_t>(study.variants.back().upcycle.find("experts")->value()), 8);
+  run(second);
+  EXPECT_TRUE(second.trained.empty());
+  EXPECT_TRUE(second.begun.empty());
+  // Another parent, or another way of upcycling, is another run.
+  write_text(folder.path("dense.toml"),
+             read_text(folder.path("dense.toml")) + "sampling = \"random\"\n");
+  run(third);
+  EXPECT_EQ(third.trained.size(), 9u);
+  std::string text = read_text(file);
+  text.replace(text.find("experts = 8"), 11, "experts = 4");
+  write_text(file, text);
+  FakeTrainer fourth;
+  run(fourth);
+  EXPECT_EQ(fourth.trained.size(), 3u);
+}
+
+TEST_F(StudyRunner, AModelMayStandForTheVariantThatOthersBeginWith) {
+  write_text(file, read_text(file) + kBegun +
+                       "[scale.paper]\nfrom = \"models/qwen\"\nseeds = [1]\n[scale.desk]\n");
+  FakeTrainer trainer;
+  const auto study = read_study(file, {}, "paper");
+  EXPECT_EQ(study.variants.size(), 5u);  // without dense
+  run_study(study, options, trainer.hooks());
+  EXPECT_EQ(trainer.begun, (std::vector<std::string>{"qwen|", "qwen|vanilla"}));
+}
+
+TEST_F(StudyRunner, RefusesBeginningsThatCannotBe) {
+  const auto error_of = [&](const std::string& more) {
+    write_fake_study(folder.path());
+    write_text(file, read_text(file) + more);
+    try {
+      read_study(file);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(error_of("[variants.a]\nfrom = \"b\"\n").find("not a variant"), std::string::npos);
+  EXPECT_NE(error_of("[variants.a]\nfrom = \"topk-matched\"\n").find("itself needs"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of("[variants.a]\nfrom = \"dense\"\nmatch_compute = \"topk\"\n").find("match_compute"),
+      std::string::npos);
+  EXPECT_NE(error_of("[variants.a]\nupcycle = {method = \"vanilla\"}\n").find("from = "),
+            std::string::npos);
+}
+
 TEST_F(StudyRunner, WritesResultsOfTheDocumentedForm) {
   FakeTrainer trainer;
   run(trainer);

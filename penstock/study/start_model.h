@@ -1,0 +1,18 @@
+// The model that a run of a study begins with: another's, as it is or upcycled.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include "penstock/base/config_node.h"
+
+namespace penstock::study {
+
+/// Puts into `directory` the model at `model` (a run's folder: its newest checkpoint; or any
+/// model), or with a non-empty `upcycle` the MoE that penstock/convert makes of it: the keys are
+/// those of `penstock upcycle`, calibration text is the recipe's corpus unless they name one, and
+/// draws are seeded with the recipe's seed. Throws Error for what upcycling refuses.
+void begin_with(const std::string& model, const ConfigNode& upcycle, const ConfigNode& resolved,
+                const std::string& directory, std::FILE* progress);
+
+}  // namespace penstock::study
