@@ -151,6 +151,10 @@ void print_study(const InfoOptions& options) {
   if (options.json) {
     nlohmann::ordered_json variants = nlohmann::ordered_json::object();
     for (const auto& variant : study.variants) {
+      if (!variant.from.empty()) {  // the model that it begins with says what it is
+        variants[variant.name] = {{"from", variant.from}};
+        continue;
+      }
       auto& figures = variants[variant.name] = figures_json(countable_recipe(variant.recipe));
       if (takes_vocabulary(variant.recipe)) figures["assumed_vocabulary"] = kAssumedVocabulary;
     }
@@ -168,6 +172,11 @@ void print_study(const InfoOptions& options) {
   fmt::print("{:<24} {:<14} {:>15} {:>15} {:>12} {:>9} {:>8}\n", "variant", "method", "parameters",
              "active", "MFLOP/token", "memory", "steps");
   for (const auto& variant : study.variants) {
+    if (!variant.from.empty()) {
+      fmt::print("{:<24} from {}{}\n", variant.name, variant.from,
+                 variant.upcycle.empty() ? "" : ", upcycled");
+      continue;
+    }
     const Recipe recipe = countable_recipe(variant.recipe);
     const Figures figures = figures_of(recipe);
     fmt::print("{:<24} {:<14} {:>15} {:>15} {:>12.2f} {:>5.0f} MiB {:>8}\n", variant.name,
@@ -176,7 +185,9 @@ void print_study(const InfoOptions& options) {
                mebibytes(figures.memory.total()),
                variant.match_compute.empty() ? grouped(recipe.train.steps) : "matched");
   }
-  if (std::ranges::any_of(study.variants, takes_vocabulary, &study::Variant::recipe))
+  if (std::ranges::any_of(study.variants, [](const study::Variant& variant) {
+        return variant.from.empty() && takes_vocabulary(variant.recipe);
+      }))
     print_assumed_vocabulary();
 }
 

@@ -33,7 +33,7 @@ struct StudyFields {
     v("like", like,
       {.help = "study in the same folder whose variants, scales and runs these are; what this file "
                "says is laid over it"});
-    v("only", only, {.help = "those of its variants that this study is of; none: all"});
+    v("only", only, {.help = "the variants that this study is of, in this order; none: all"});
     v("report", report,
       {.help = "what is shown besides", .choices = {"entropy", "samples", "settings", "A3", "A4"}});
     v("eval_k", eval_k,
@@ -355,10 +355,15 @@ StudyConfig read_study(const std::string& path, std::span<const std::string> ove
     for (const auto& [name, node] : scaled->table())
       check_known(study, name, node.origin() + ": scale." + scale.name + ".variants");
   for (const auto& name : fields.only) check_known(study, name, path + ": only");
-  if (!fields.only.empty())
+  if (!fields.only.empty()) {
+    const auto place = [&](const Variant& variant) {
+      return std::ranges::find(fields.only, variant.name) - fields.only.begin();
+    };
     std::erase_if(study.variants, [&](const Variant& variant) {
-      return std::ranges::find(fields.only, variant.name) == fields.only.end();
+      return place(variant) == std::ssize(fields.only);
     });
+    std::ranges::stable_sort(study.variants, {}, place);
+  }
   settle_beginnings(study, scale, *variants);
   check_matches(study, *variants);
   std::string& reference = study.comparison.reference;
