@@ -185,7 +185,7 @@ void add_generate(CLI::App& bench) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = bench.add_subcommand(
       "generate", "Reading a prompt and generating with a model: speed, and what bounds it");
-  command->add_option("MODEL", options->model, "model directory, or run directory")->required();
+  command->add_option("MODEL", options->model, "model of any format, or run directory")->required();
   const auto count = [&](const char* name, std::int64_t& value, const char* help) {
     command->add_option(name, value, help)->check(whole_number(1))->capture_default_str();
   };
@@ -206,7 +206,7 @@ void add_generate(CLI::App& bench) {
       "how near that is to what the machine can do.");
   command->callback([options] {
     options->bench.threads = ops::set_threads(options->threads);
-    auto model = load_model(model_argument(options->model).directory);
+    auto model = load_model(model_argument(options->model).path);
     if (options->fold) model = fold_routers(*model);
     print_result(bench::measure_generate(model, options->bench), options->json);
   });

@@ -106,10 +106,10 @@ class Printer {
 int run_generate(const GenerateArguments& arguments) {
   ops::set_threads(static_cast<int>(arguments.threads));
   check(arguments.options.sampling);
-  const auto [directory, step] = model_argument(arguments.model);
+  const auto [path, step] = model_argument(arguments.model);
   const std::vector<std::string> prompts = prompts_of(arguments);
-  const auto tokenizer = open_model_source(directory)->tokenizer();
-  auto model = load_model(directory);
+  const auto tokenizer = open_model_source(path)->tokenizer();
+  auto model = load_model(path);
   if (arguments.fold) model = fold_routers(*model);
   const InterruptGuard guard;
   Printer printer(prompts, arguments.options.samples);
@@ -123,7 +123,7 @@ int run_generate(const GenerateArguments& arguments) {
   const bool interrupted = guard.signal() != 0;
   if (arguments.json) {
     auto out = to_json(generation, prompts);
-    out["model"] = directory;
+    out["model"] = path;
     out["step"] = step ? nlohmann::ordered_json(*step) : nlohmann::ordered_json();
     out["folded"] = arguments.fold;
     fmt::print("{}\n", out.dump(2));
@@ -143,7 +143,7 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("generate", "Continue a prompt with a model's text");
   command
       ->add_option("MODEL", arguments->model,
-                   "model directory, or run directory (its best checkpoint)")
+                   "model of any format, or run directory (its best checkpoint)")
       ->required();
   command
       ->add_option("--prompt", arguments->prompts,

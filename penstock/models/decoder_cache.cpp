@@ -2,7 +2,10 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
+
 #include "penstock/base/error.h"
+#include "penstock/base/memory.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -13,6 +16,14 @@ DecoderCache::DecoderCache(const ModelConfig& unresolved, std::int64_t sequences
   const ModelConfig config = unresolved.resolved();
   PENSTOCK_CHECK(sequences > 0 && capacity > 0, "[decoder] a cache of ", sequences,
                  " sequences of ", capacity, " tokens holds nothing");
+  // In floating point: sizes that nobody can have must not wrap.
+  const double bytes = 2.0 * static_cast<double>(config.layers) * static_cast<double>(sequences) *
+                       static_cast<double>(capacity) *
+                       static_cast<double>(config.kv_heads * config.head_dim) *
+                       static_cast<double>(options.dtype().itemsize());
+  PENSTOCK_CHECK(bytes < usable_memory_bytes(), "[decoder] a cache for ", sequences,
+                 " sequences of ", capacity, " tokens takes ", std::ceil(bytes / (1 << 30)),
+                 " GiB, more memory than there is; ask for fewer tokens or texts");
   const at::TensorOptions plain = options.requires_grad(false);
   lengths_.resize(static_cast<std::size_t>(sequences));
   rotation_ = ops::rotation_table(capacity, config.head_dim, config.rope_base, plain);

@@ -216,6 +216,12 @@ TEST(Session, RoutersThatAreNotCausalAreRefusedWithTheReason) {
   }
 }
 
+TEST(Session, CachesBeyondAnyMemoryAreErrors) {
+  const auto model = make_model(tiny("dense"));
+  for (const std::int64_t capacity : {std::int64_t{1} << 40, std::int64_t{1} << 62})
+    EXPECT_THROW(make_session(model, {.sequences = 16, .capacity = capacity}), Error);
+}
+
 TEST(Session, FullCachesAreErrors) {
   const auto model = make_model(tiny("dense"));
   const auto session = make_session(model, {.capacity = 4});

@@ -34,7 +34,11 @@ PENSTOCK_INLINE void dot_tile(const DotOperands& o) {
   for (; i + kLanes <= o.depth; i += kLanes) {
     Vec16 w[J];
 #pragma GCC unroll 8
-    for (int j = 0; j < J; ++j) w[j] = load(o.w + j * o.w_stride + i);
+    for (int j = 0; j < J; ++j) {
+      w[j] = load(o.w + j * o.w_stride + i);
+      // What comes next lies a few rows on, where the processor does not look by itself.
+      __builtin_prefetch(o.w + (J + j) * o.w_stride + i);
+    }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       const Vec16 x = load(o.x + r * o.x_stride + i);
