@@ -66,10 +66,13 @@ ModelConfig read_model_config(const std::string& model) {
 }
 
 std::shared_ptr<LanguageModel> load_model(const std::string& path) {
-  const auto source = open_model_source(path);
-  auto model = make_model(source->config());
+  return load_model(*open_model_source(path));
+}
+
+std::shared_ptr<LanguageModel> load_model(const ModelSource& source) {
+  auto model = make_model(source.config());
   const torch::NoGradGuard no_grad;
-  for (auto& [name, target] : file_tensors(*model)) target.copy_(finite_tensor(*source, name));
+  for (auto& [name, target] : file_tensors(*model)) target.copy_(finite_tensor(source, name));
   model->eval();
   return model;
 }

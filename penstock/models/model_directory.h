@@ -25,6 +25,8 @@ ModelConfig read_model_config(const std::string& model);
 /// evaluation mode. Throws Error naming the file, and the tensor, that is wrong or not finite.
 /// Memory: the model and one tensor.
 std::shared_ptr<LanguageModel> load_model(const std::string& model);
+/// The same of a source that is open.
+std::shared_ptr<LanguageModel> load_model(const ModelSource& source);
 
 /// A source's tensor; throws Error naming it where it holds NaN or infinity.
 at::Tensor finite_tensor(const ModelSource& source, const std::string& name);

@@ -23,14 +23,6 @@ constexpr std::array<std::pair<Dtype, at::ScalarType>, 10> kTypes = {{{Dtype::kB
                                                                       {Dtype::kF32, at::kFloat},
                                                                       {Dtype::kF64, at::kDouble}}};
 
-Dtype dtype_of(const std::string& name, const at::Tensor& tensor) {
-  PENSTOCK_ASSERT(tensor.defined(), name, " is undefined");
-  for (const auto& [dtype, type] : kTypes)
-    if (type == tensor.scalar_type()) return dtype;
-  fail("cannot save '", name, "': safetensors files have no type for ",
-       c10::toString(tensor.scalar_type()));
-}
-
 at::ScalarType scalar_type_of(Dtype dtype) {
   for (const auto& [known, type] : kTypes)
     if (known == dtype) return type;
@@ -39,11 +31,18 @@ at::ScalarType scalar_type_of(Dtype dtype) {
 
 }  // namespace
 
+Dtype stored_dtype(const std::string& name, at::ScalarType wanted) {
+  for (const auto& [dtype, type] : kTypes)
+    if (type == wanted) return dtype;
+  fail("cannot save '", name, "': safetensors files have no type for ", c10::toString(wanted));
+}
+
 void write_tensors(OutputFile& file, const TensorMap& tensors, const Metadata& metadata) {
   std::vector<TensorView> views;
   std::vector<at::Tensor> held;  // keeps copies alive while they are written
   for (const auto& [name, tensor] : tensors) {
-    const Dtype dtype = dtype_of(name, tensor);
+    PENSTOCK_ASSERT(tensor.defined(), name, " is undefined");
+    const Dtype dtype = stored_dtype(name, tensor.scalar_type());
     held.push_back(tensor.detach().cpu().contiguous());
     views.push_back(
         {.name = name,

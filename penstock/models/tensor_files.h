@@ -32,6 +32,9 @@ TensorMap load_tensors(const std::filesystem::path& path);
 /// A copy of one tensor, on the CPU.
 at::Tensor to_tensor(const TensorView& view);
 
+/// The format's type for a tensor's; throws Error, naming the tensor, where it has none.
+Dtype stored_dtype(const std::string& name, at::ScalarType type);
+
 /// Data bytes of all tensors together.
 std::uint64_t tensor_bytes(const TensorMap& tensors);
 

@@ -1,0 +1,29 @@
+// safetensors files written tensor by tensor: the header from shapes alone, then each tensor's
+// bytes as they are made, so that a file may be larger than memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "penstock/base/file_system.h"
+#include "penstock/io/safetensors.h"
+
+namespace penstock {
+
+/// A tensor that is made when its turn comes.
+struct StreamedTensor {
+  std::string name;
+  Dtype dtype = Dtype::kF32;
+  std::vector<std::int64_t> shape;
+  std::function<void(OutputFile&)> write;  ///< exactly the bytes that the shape needs, row-major
+};
+
+/// Writes the tensors in the order that write_safetensors has, each asked for once. Neither syncs
+/// nor closes. REQUIRES: names differ, sizes do not overflow, and each `write` writes its bytes
+/// (asserted).
+void write_safetensors_stream(OutputFile& file, std::vector<StreamedTensor> tensors,
+                              const Metadata& metadata);
+
+}  // namespace penstock
