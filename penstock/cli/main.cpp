@@ -22,6 +22,7 @@
 #include "penstock/cli/routers.h"
 #include "penstock/cli/study.h"
 #include "penstock/cli/train.h"
+#include "penstock/cli/upcycle.h"
 #include "penstock/ops/dispatch.h"
 
 namespace {
@@ -45,6 +46,7 @@ int run(int argc, char** argv) {
   int exit_code = 0;
   penstock::add_data_command(app);
   penstock::add_train_command(app, exit_code);
+  penstock::add_upcycle_command(app);
   penstock::add_eval_command(app);
   penstock::add_generate_command(app, exit_code);
   penstock::add_analyse_command(app);

@@ -1,0 +1,128 @@
+#include "penstock/convert/calibration.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <string>
+
+#include "penstock/base/error.h"
+#include "penstock/convert/expert_copies.h"
+#include "penstock/models/tensor_names.h"
+#include "penstock/ops/ops.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::int64_t kRows = 8;  // windows of one pass
+
+/// [.., T, w] rotated by position as causal attention does.
+at::Tensor rotated(const at::Tensor& keys, const ModelConfig& config) {
+  const std::int64_t half = config.head_dim / 2;
+  const at::Tensor table =
+      ops::rotation_table(keys.size(-2), config.head_dim, config.rope_base, keys.options());
+  const at::Tensor cosine = table.slice(-1, 0, half), sine = table.slice(-1, half);  // [T, hd/2]
+  if (config.rope_adjacent) {
+    const at::Tensor pairs = keys.reshape({keys.size(0), keys.size(1), keys.size(2), half, 2});
+    const at::Tensor a = pairs.select(-1, 0), b = pairs.select(-1, 1);
+    return at::stack({a * cosine - b * sine, a * sine + b * cosine}, -1).reshape(keys.sizes());
+  }
+  const at::Tensor a = keys.slice(-1, 0, half), b = keys.slice(-1, half);
+  return at::cat({a * cosine - b * sine, a * sine + b * cosine}, -1);
+}
+
+/// Sums the keys of one layer.
+class KeySum {
+ public:
+  KeySum(const std::map<std::string, at::Tensor>& tensors, std::int64_t layer,
+         const ModelConfig& config, const KeyOptions& options)
+      : config_(config), options_(options) {
+    const std::string stem = "model.layers." + std::to_string(layer) + ".";
+    gain_ = tensors.at(stem + "input_layernorm.weight");
+    weight_ = tensors.at(stem + "self_attn.k_proj.weight");
+    if (config.qkv_bias && options.bias) bias_ = tensors.at(stem + "self_attn.k_proj.bias");
+    sum_ = at::zeros({config.kv_heads, config.head_dim}, at::kDouble);
+  }
+
+  /// @param input [B, T, d], the residual stream that the layer is given
+  void add(const at::Tensor& input) {
+    at::Tensor keys = ops::linear(ops::rms_norm(input, gain_, config_.norm_eps), weight_,
+                                  bias_.defined() ? std::optional(bias_) : std::nullopt)
+                          .view({input.size(0), input.size(1), config_.kv_heads, config_.head_dim})
+                          .transpose(1, 2);  // [B, G, T, hd]
+    if (options_.after_rope) keys = rotated(keys, config_);
+    sum_ += keys.sum(at::IntArrayRef{0, 2}, false, at::kDouble);
+    tokens_ += input.size(0) * input.size(1);
+  }
+
+  /// [H, hd] f32
+  at::Tensor mean() const {
+    return (sum_ / static_cast<double>(tokens_))
+        .to(at::kFloat)
+        .repeat_interleave(config_.heads / config_.kv_heads, 0);
+  }
+
+ private:
+  const ModelConfig& config_;
+  KeyOptions options_;
+  at::Tensor gain_, weight_, bias_;
+  at::Tensor sum_;  // [G, hd] f64
+  std::int64_t tokens_ = 0;
+};
+
+}  // namespace
+
+std::vector<at::Tensor> mean_keys(LanguageModel& model, const at::Tensor& windows,
+                                  const KeyOptions& options) {
+  const torch::NoGradGuard no_grad;
+  const ModelConfig& config = model.config();
+  PENSTOCK_CHECK(!config.transformer_xl() && config.moe_layers() == 0,
+                 "keys are collected from a dense decoder");
+  PENSTOCK_CHECK(!config.qk_norm && config.clip_qkv == 0,
+                 "keys that are normed or clipped before attention uses them are not collected: "
+                 "Router Upcycling knows none such; take another --method");
+  const auto tensors = file_tensors(model);
+  std::vector<KeySum> sums;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer)
+    sums.emplace_back(tensors, layer, config, options);
+  const at::Tensor embedding = tensors.at("model.embed_tokens.weight");
+  for (std::int64_t row = 0; row < windows.size(0); row += kRows) {
+    const at::Tensor tokens = windows.slice(0, row, std::min(row + kRows, windows.size(0)));
+    sums[0].add(embedding.index_select(0, tokens.reshape({-1}))
+                    .view({tokens.size(0), tokens.size(1), config.d_model}));
+    model.forward({.tokens = tokens}, {}, {}, [&](std::int64_t layer, const at::Tensor& hidden) {
+      if (layer + 1 < config.layers) sums[static_cast<std::size_t>(layer + 1)].add(hidden);
+    });
+  }
+  std::vector<at::Tensor> out;
+  for (const KeySum& sum : sums) out.push_back(sum.mean());
+  return out;
+}
+
+std::vector<at::Tensor> feed_forward_inputs(const ModelSource& dense, const at::Tensor& windows) {
+  const torch::NoGradGuard no_grad;
+  ModelConfig config = dense.config();
+  config.moe = {.experts = 2};
+  config.router = {.method = "topk", .balancers = std::vector<std::string>(), .k = 2};
+  const auto model = make_model(config.resolved());
+  for (auto& [name, target] : file_tensors(*model)) {
+    if (name.ends_with(".mlp.gate.weight"))
+      target.zero_();
+    else
+      target.copy_(dense.tensor(parent_name(name)));
+  }
+  model->eval();
+  std::vector<std::vector<at::Tensor>> seen(static_cast<std::size_t>(config.layers));
+  for (std::int64_t row = 0; row < windows.size(0); row += kRows)
+    model->forward({.tokens = windows.slice(0, row, std::min(row + kRows, windows.size(0)))}, {},
+                   [&](std::int64_t layer, const RoutingResult& result) {
+                     seen[static_cast<std::size_t>(layer)].push_back(result.hidden.clone());
+                   });
+  std::vector<at::Tensor> out;
+  for (auto& parts : seen) {
+    out.push_back(at::cat(parts));  // [n·L, d]
+    parts.clear();
+  }
+  return out;
+}
+
+}  // namespace penstock

@@ -1,0 +1,39 @@
+// What a dense model's attention and feed-forward layers see over a text: mean keys, and inputs of
+// the feed-forwards, which an upcycled model's routers will see.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "penstock/models/language_model.h"
+#include "penstock/models/model_source.h"
+
+namespace penstock {
+
+struct KeyOptions {
+  bool after_rope = false;  ///< keys as attention multiplies them, rotated by their positions
+  bool bias = true;         ///< with the bias of the key projection, where there is one
+};
+
+/// The mean key of every head, K_A.
+///   K_A[h] = mean over tokens of W_K^h · norm(x) + b_K^h
+/// before rotary positions unless told otherwise: rotated keys of high frequencies cancel out.
+/// Source: Router Upcycling, section 3.2; 4.1 says over how many tokens.
+///
+/// @param model    dense, in evaluation mode
+/// @param windows  [n, L] i64 token ids
+/// @return per layer [H, hd] f32, key heads repeated to the query heads that share them. Sums are
+///         taken in f64.
+/// Throws Error for a model with normed or clipped keys. Cost: one forward pass without the head.
+std::vector<at::Tensor> mean_keys(LanguageModel& model, const at::Tensor& windows,
+                                  const KeyOptions& options);
+
+/// Inputs of the feed-forward layers, per layer [n·L, d] f32.
+/// They are seen through routers: the model with two experts that both are its feed-forward and
+/// share the weight of each token computes the same.
+/// Cost: a copy of the model with its feed-forwards twice, and a forward pass of that.
+std::vector<at::Tensor> feed_forward_inputs(const ModelSource& dense, const at::Tensor& windows);
+
+}  // namespace penstock

@@ -1,0 +1,42 @@
+// A dense model's feed-forwards as experts: whole copies, or shards of them in virtual groups.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "penstock/models/model_source.h"
+
+namespace penstock {
+
+/// How shards make up for gates that are spread over more of them.
+enum class ShardScale {
+  none,       ///< as they are
+  published,  ///< gate, up and down times ∛a; SiLU is not linear, so the function changes
+  exact       ///< up and down times √a, by which the result is scaled by a exactly
+};
+
+/// A parent tensor's name for an expert's: ".mlp.experts.<e>.up_proj.weight" and
+/// ".mlp.shared_expert.up_proj.weight" to ".mlp.up_proj.weight"; other names stay.
+std::string parent_name(const std::string& name);
+
+/// Number of an expert by its tensor's name, or -1 for other tensors.
+std::int64_t expert_of(const std::string& name);
+
+/// What the results of the chosen experts must be multiplied by so that uniform gates give the
+/// dense result: 1 for G = 1; else
+///   a = E'·G²/(kG)  where the softmax is over all E'·G logits,  a = G  where gates sum to one.
+/// E' experts before granularity, k active ones. 1 for gates that no softmax makes.
+/// Source: arXiv:2410.07524, section on virtual groups.
+double shard_scale(const ModelConfig& config);
+
+/// The tensor of an expert from its feed-forward's, G = config.moe.granularity:
+/// expert e = g·E' + i holds shard g of the inner neurons, rows [g·f/G, (g+1)·f/G) of gate and up
+/// and those columns of down, scaled.  At G = 1 the parent's tensor itself, bit for bit.
+/// @param name    the expert's tensor, by models/tensor_names.h
+/// @param parent  [f, d] or [d, f]
+at::Tensor expert_tensor(const std::string& name, const at::Tensor& parent,
+                         const ModelConfig& config, ShardScale scale);
+
+}  // namespace penstock

@@ -1,0 +1,237 @@
+#include "penstock/convert/router_start.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "penstock/base/error.h"
+#include "penstock/base/random.h"
+#include "penstock/convert/calibration.h"
+#include "penstock/convert/sample_windows.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/models/tensor_shapes.h"
+
+namespace penstock {
+namespace {
+
+constexpr double kRouterStd = 0.02;  // of the published baselines
+constexpr double kTieNoise = 0.1;
+
+/// Streams of draws, so that no two uses of a seed meet.
+enum Stream : std::uint64_t { kRandomRouter = 0x726f7574, kTies = 0x74696573 };
+
+at::Generator draws(std::uint64_t seed, Stream stream, std::int64_t index) {
+  return at::detail::createCPUGenerator(
+      random_bits(seed, stream, static_cast<std::uint64_t>(index)) & 0xffffffffU);
+}
+
+std::string attention(std::int64_t layer, const char* tail) {
+  return "model.layers." + std::to_string(layer) + ".self_attn." + tail;
+}
+
+/// Parameters with a row per expert, by scorer.
+const std::map<std::string, std::set<std::string>>& rows_by_expert() {
+  static const std::map<std::string, std::set<std::string>> rows = {
+      {"linear", {"weight", "bias"}},
+      {"jitter-linear", {"weight", "bias"}},
+      {"random", {"weight", "bias"}},
+      {"noisy-linear", {"weight", "noise_weight"}},
+      {"mlp", {"w2", "b2"}},
+      {"cosine", {"experts"}},
+      {"mixture", {"keys", "weight", "bias"}}};
+  return rows;
+}
+
+/// Lays the rows of the first E' experts over all G virtual groups. `whole`: the tensors have rows
+/// of all E'·G experts, and else of E'.
+void repeat_over_groups(RouterTensors& tensors, const std::string& scorer, std::int64_t groups,
+                        bool whole) {
+  if (groups == 1) return;
+  const auto rows = rows_by_expert().find(scorer);
+  PENSTOCK_CHECK(rows != rows_by_expert().end(), "--granularity ", groups, ": scorer '", scorer,
+                 "' has no row of its own for each expert, so the shards of one feed-forward "
+                 "cannot be chosen together; take another, or granularity 1");
+  for (auto& [name, tensor] : tensors) {
+    if (!rows->second.contains(name)) continue;
+    const at::Tensor first = tensor.slice(0, 0, tensor.size(0) / (whole ? groups : 1));
+    tensor = at::cat(std::vector<at::Tensor>(static_cast<std::size_t>(groups), first));
+  }
+}
+
+std::vector<RouterTensors> random_starts(const ModelConfig& config, std::uint64_t seed) {
+  const torch::NoGradGuard no_grad;
+  const double std = config.router.init_std > 0 ? config.router.init_std : kRouterStd;
+  const auto scorers = scorers_of(config);
+  std::vector<RouterTensors> out;
+  for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
+    scorers[layer]->initialize(std, draws(seed, kRandomRouter, static_cast<std::int64_t>(layer)));
+    RouterTensors& tensors = out.emplace_back();
+    for (const auto& item : scorers[layer]->named_parameters())
+      tensors[item.key()] = item.value().detach();
+    for (const auto& item : scorers[layer]->named_buffers())
+      tensors[item.key()] = item.value().detach();
+  }
+  return out;
+}
+
+/// Router Upcycling's routers of E' experts, and what they were made by.
+class HeadRouters {
+ public:
+  HeadRouters(const ModelSource& parent, const UpcycleOptions& options, UpcycleReport& report)
+      : parent_(parent),
+        options_(options),
+        report_(report),
+        routers_(options.routers > 0 ? options.routers : options.experts),
+        keys_(options.keys > 0 ? options.keys : std::max(routers_, options.experts)) {}
+
+  std::vector<RouterTensors> make(const at::Tensor& windows) {
+    const auto model = load_model(parent_);
+    const auto means = mean_keys(
+        *model, windows, {.after_rope = options_.keys_after_rope, .bias = options_.key_bias});
+    std::vector<RouterTensors> out;
+    for (std::int64_t layer = 0; layer < parent_.config().layers; ++layer)
+      out.push_back(of_layer(layer, means[static_cast<std::size_t>(layer)]));
+    return out;
+  }
+
+ private:
+  RouterTensors of_layer(std::int64_t layer, const at::Tensor& mean) {
+    const std::int64_t parts = head_parts(mean.size(0), mean.size(1), routers_);
+    const at::Tensor keys = split_heads(mean, parts);
+    HeadGroups groups = group_heads(keys, routers_, keys_);
+    groups.parts = parts;
+    const at::Tensor bias = options_.query_bias && parent_.config().qkv_bias
+                                ? parent_.tensor(attention(layer, "q_proj.bias")).to(at::kFloat)
+                                : at::Tensor();
+    RouterTensors tensors = mixture_of_heads(
+        groups, parent_.tensor(attention(layer, "q_proj.weight")).to(at::kFloat), bias, keys);
+    const std::uint64_t seed = random_bits(options_.seed, kTies, static_cast<std::uint64_t>(layer));
+    report_.tied.push_back(break_ties(tensors.at("keys"), seed));
+    report_.similarity.push_back(key_similarity(keys));
+    report_.groups.push_back(std::move(groups));
+    return tensors;
+  }
+
+  const ModelSource& parent_;
+  const UpcycleOptions& options_;
+  UpcycleReport& report_;
+  std::int64_t routers_, keys_;
+};
+
+at::Tensor folded_logits(const RouterTensors& plain, const at::Tensor& inputs) {
+  const at::Tensor logits = inputs.matmul(plain.at("weight").t());
+  return plain.contains("bias") ? logits + plain.at("bias") : logits;
+}
+
+double standard_deviation(const at::Tensor& logits) {
+  return logits.to(at::kDouble).std(/*unbiased=*/false).item<double>();
+}
+
+/// Scales random linear routers so that a layer's logits over the calibration tokens, all experts'
+/// together, have the standard deviation of Router Upcycling's.
+void match_logit_scale(std::vector<RouterTensors>& random, const std::vector<RouterTensors>& heads,
+                       const std::vector<at::Tensor>& inputs, UpcycleReport& report) {
+  for (std::size_t layer = 0; layer < random.size(); ++layer) {
+    at::Tensor& weight = random[layer].at("weight");
+    const double wanted =
+        standard_deviation(folded_logits(collapsed_mixture(heads[layer]), inputs[layer]));
+    const double found = standard_deviation(inputs[layer].matmul(weight.t()));
+    weight = weight * (wanted / std::max(found, 1e-30));
+    report.logit_sd.push_back(wanted);
+  }
+}
+
+}  // namespace
+
+RouterTensors mixture_of_heads(const HeadGroups& groups, const at::Tensor& query_weight,
+                               const at::Tensor& query_bias, const at::Tensor& keys) {
+  const std::int64_t heads = keys.size(0), width = keys.size(1), d = query_weight.size(1);
+  const auto gather = [&](const at::Tensor& by_head, const std::vector<HeadGroup>& wanted) {
+    std::vector<at::Tensor> out;
+    for (const HeadGroup& group : wanted)
+      out.push_back(by_head.index_select(0, torch::tensor(group, at::kLong)).flatten(0, 1));
+    return at::stack(out);
+  };
+  RouterTensors out;
+  out["queries"] = gather(query_weight.reshape({heads, width, d}), groups.queries);  // [m, d', d]
+  out["keys"] = gather(keys.to(at::kFloat), groups.keys);                            // [keys, d']
+  if (query_bias.defined())
+    out["query_bias"] = gather(query_bias.reshape({heads, width}), groups.queries);  // [m, d']
+  return out;
+}
+
+std::int64_t break_ties(at::Tensor& keys, std::uint64_t seed) {
+  std::int64_t tied = 0;
+  const at::Tensor given = keys.clone();
+  for (std::int64_t i = 1; i < keys.size(0); ++i)
+    for (std::int64_t j = 0; j < i; ++j) {
+      if (!given[i].equal(given[j])) continue;
+      const double scale = given[i].square().mean().sqrt().item<double>();
+      keys[i] += at::randn(given[i].sizes(), draws(seed, kTies, i), given.options()) *
+                 (kTieNoise * std::max(scale, 1e-6));
+      ++tied;
+      break;
+    }
+  return tied;
+}
+
+RouterTensors collapsed_mixture(const RouterTensors& mixture) {
+  const at::Tensor& keys = mixture.at("keys");
+  const at::Tensor scaled = keys / std::sqrt(static_cast<double>(keys.size(1)));
+  RouterTensors out;
+  out["weight"] = scaled.matmul(mixture.at("queries").sum(0));  // [E, d]
+  if (mixture.contains("query_bias"))
+    out["bias"] = scaled.mv(mixture.at("query_bias").sum(0));  // [E]
+  return out;
+}
+
+double effective_lr_scale(const RouterTensors& mixture) {
+  const auto mean_square = [](const at::Tensor& x) { return x.square().mean().item<double>(); };
+  const at::Tensor& queries = mixture.at("queries");
+  const auto m = static_cast<double>(queries.size(0));
+  return std::sqrt(m * m * mean_square(mixture.at("keys")) + mean_square(queries.sum(0)));
+}
+
+std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelConfig& config,
+                                         const UpcycleOptions& options, UpcycleReport& report) {
+  const torch::NoGradGuard no_grad;
+  const std::string scorer = resolve(config.router).scorer;
+  const bool mixture = scorer == "mixture";
+  const bool reads_text = mixture || options.match_logits || options.match_lr;
+  PENSTOCK_CHECK(
+      !reads_text || !options.calibration.empty(),
+      "Router Upcycling makes keys of what the dense model's attention sees over a text: "
+      "give --calibration, a corpus or a text file");
+  PENSTOCK_CHECK(!options.match_logits || scorer == "linear" || scorer == "jitter-linear",
+                 "--match-logits scales one random matrix; scorer '", scorer, "' is another");
+  std::vector<RouterTensors> heads;
+  at::Tensor windows;
+  if (reads_text) {
+    windows = sample_windows(options.calibration, parent, {.tokens = options.calibration_tokens});
+    report.calibration_tokens = windows.numel();
+    heads = HeadRouters(parent, options, report).make(windows);
+  }
+  if (options.match_lr) {
+    double sum = 0;
+    for (const RouterTensors& layer : heads) sum += effective_lr_scale(layer);
+    report.lr_scale = sum / static_cast<double>(heads.size());
+  }
+  std::vector<RouterTensors> out;
+  if (mixture) {
+    out = std::move(heads);
+    if (options.collapsed)
+      for (RouterTensors& layer : out) layer = collapsed_mixture(layer);
+  } else {
+    out = random_starts(config, options.seed);
+    if (options.match_logits)
+      match_logit_scale(out, heads, feed_forward_inputs(parent, windows), report);
+  }
+  for (RouterTensors& layer : out)
+    repeat_over_groups(layer, scorer, config.moe.granularity, /*whole=*/!mixture);
+  return out;
+}
+
+}  // namespace penstock

@@ -1,0 +1,48 @@
+// The routers that an upcycled model starts with: random ones, and Router Upcycling's, made of the
+// parent's attention heads.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "penstock/convert/upcycle.h"
+
+namespace penstock {
+
+/// A scorer's parameters by name, f32.
+using RouterTensors = std::map<std::string, at::Tensor>;
+
+/// Query maps and keys of one layer's groups, of a `mixture` scorer.
+///   W^j = rows of W_Q of group j's heads, one head after another, [d', d];  K_i = their mean keys
+/// With a query bias also `query_bias`, the same rows of b_Q.
+/// @param query_weight [H·hd, d], @param query_bias [H·hd] or undefined, @param keys [H, hd] K_A
+RouterTensors mixture_of_heads(const HeadGroups& groups, const at::Tensor& query_weight,
+                               const at::Tensor& query_bias, const at::Tensor& keys);
+
+/// Adds to each key that equals an earlier one N(0, (s/10)²) per entry, s² its mean square, so that
+/// no two experts are tied for good. Only keys that heads share (grouped-query attention) are.
+/// Returns how many there were. Our choice; the paper's model has a key per head.
+std::int64_t break_ties(at::Tensor& keys, std::uint64_t seed);
+
+/// The one matrix (and bias) of a sum-pooled mixture with a key per expert: `weight` [E, d] and
+/// `bias` [E].
+RouterTensors collapsed_mixture(const RouterTensors& mixture);
+
+/// By how much more than a plain router's an entry of the folded matrix moves when every trained
+/// number makes a step of the same size with a random sign (Adam at its start):
+///   √((m·rms(K))² + rms(Σ_j W^j)²),  since every W^j gets the same gradient.
+/// An estimate for a linear control with the learning rate of Router Upcycling.
+double effective_lr_scale(const RouterTensors& mixture);
+
+/// All layers' routers for a config; fills in the report what it decided.
+/// Draws are functions of options.seed and the layer. With granularity, rows of the first E'
+/// experts are repeated over the G virtual groups, so that whole sets of shards are chosen at
+/// first. Throws Error for scorers that have no row per expert to repeat, and where calibration
+/// text is missing.
+std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelConfig& config,
+                                         const UpcycleOptions& options, UpcycleReport& report);
+
+}  // namespace penstock

@@ -1,0 +1,28 @@
+// Text for looking at a model: windows of token ids from a corpus or a raw text file, the same for
+// the same arguments.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "penstock/models/model_source.h"
+
+namespace penstock {
+
+struct SampleOptions {
+  std::int64_t tokens = 65536;  ///< at most
+  std::int64_t length = 0;      ///< of a window; 0: the model's context, at most 512
+};
+
+/// Windows [n, L] i64 of consecutive tokens, spread evenly over the text; n·L is about `tokens`, or
+/// what there is.
+/// @param text  a directory that `penstock data prepare` made (its training split is read), or a
+///              text file, which the model's own tokenizer encodes; of a long one, its beginning
+/// Throws Error where there is no text, a corpus has ids beyond the model's vocabulary, or a text
+/// file is given and the model has no tokenizer.
+at::Tensor sample_windows(const std::string& text, const ModelSource& model,
+                          const SampleOptions& options);
+
+}  // namespace penstock

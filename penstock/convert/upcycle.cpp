@@ -1,0 +1,171 @@
+#include "penstock/convert/upcycle.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/checksum.h"
+#include "penstock/base/error.h"
+#include "penstock/base/random.h"
+#include "penstock/convert/router_start.h"
+#include "penstock/convert/upcycling_json.h"
+#include "penstock/models/lazy_tensors.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/models/tensor_shapes.h"
+
+namespace penstock {
+namespace {
+
+constexpr double kSharedStd = 0.02;
+
+at::ScalarType scalar_type(const std::string& word) {
+  if (word == "f32") return at::kFloat;
+  if (word == "f16") return at::kHalf;
+  PENSTOCK_CHECK(word == "bf16", "--dtype ", word, ": known are f32, f16 and bf16");
+  return at::kBFloat16;
+}
+
+/// Draws that depend on the seed and the tensor alone, so that the order of writing does not
+/// matter.
+at::Generator draws_for(std::uint64_t seed, const std::string& name) {
+  return at::detail::createCPUGenerator(random_bits(seed, xxh64(bytes_of(name)), 0) & 0xffffffffU);
+}
+
+/// Makes each tensor of the result.
+class Upcycler {
+ public:
+  Upcycler(const ModelSource& parent, const UpcycleOptions& options, UpcycleReport& report)
+      : parent_(parent), options_(options), report_(report) {
+    report_.config = upcycled_config(parent.config(), options);
+    report_.lr_scale = options.lr_scale;
+    routers_ = router_starts(parent, report_.config, options, report_);
+    report_.config.router.lr_scale = report_.lr_scale;
+    report_.shard_scale = options.scale == ShardScale::none ? 1 : shard_scale(report_.config);
+    const RouterShape shape = router_shape(report_.config.moe_options(0));
+    balancers_ = make_balancers(resolve(report_.config.router), shape);
+    std::size_t moe_layer = 0;
+    for (std::int64_t layer = 0; layer < report_.config.layers; ++layer)
+      if (report_.config.is_moe(layer)) router_of_[layer] = moe_layer++;
+  }
+
+  std::vector<LazyTensor> tensors() {
+    std::vector<LazyTensor> out;
+    for (const auto& [name, shape] : tensor_shapes(report_.config)) {
+      LazyTensor& tensor = out.emplace_back(source_of(name));
+      tensor.name = name;
+      tensor.shape = shape;
+    }
+    return out;
+  }
+
+ private:
+  /// Type and making of one tensor of the result.
+  LazyTensor source_of(const std::string& name) {
+    if (name.starts_with("penstock.balancer_")) return balancer(name);
+    if (const at::Tensor router = router_tensor(name); router.defined())
+      return {.type = at::kFloat, .make = [router] { return router; }};
+    const bool expert = expert_of(name) >= 0;
+    const bool shared = name.find(".mlp.shared_expert.") != std::string::npos;
+    if (shared && !options_.shared_copy)
+      return {.type = type_of(parent_name(name)), .make = [this, name] { return fresh(name); }};
+    const std::string from = parent_name(name);
+    return {.type = type_of(from), .make = [this, name, from, expert] {
+              const at::Tensor tensor = finite_tensor(parent_, from);
+              return expert ? made_expert(name, tensor) : tensor;
+            }};
+  }
+
+  at::Tensor router_tensor(const std::string& name) const {
+    constexpr std::string_view layers = "model.layers.", scorer = ".mlp.router.scorer.";
+    if (!name.starts_with(layers)) return {};
+    std::string parameter;
+    if (name.ends_with(".mlp.gate.weight"))
+      parameter = "weight";
+    else if (const auto at = name.find(scorer); at != std::string::npos)
+      parameter = name.substr(at + scorer.size());
+    else
+      return {};
+    const auto& tensors = routers_.at(router_of_.at(std::stoll(name.substr(layers.size()))));
+    return tensors.at(parameter);
+  }
+
+  LazyTensor balancer(const std::string& name) {
+    for (std::size_t i = 0; i < balancers_.size(); ++i) {
+      const std::string stem = "penstock.balancer_" + std::to_string(i) + ".";
+      for (const auto& item : balancers_[i]->named_buffers())
+        if (name == stem + item.key()) {
+          const at::Tensor value = item.value();
+          return {.type = value.scalar_type(), .make = [value] { return value; }};
+        }
+    }
+    assertion_failed("every balancer's state is made", name);
+  }
+
+  at::Tensor made_expert(const std::string& name, const at::Tensor& parent) const {
+    const at::Tensor tensor = expert_tensor(name, parent, report_.config, options_.scale);
+    if (options_.noise == 0) return tensor;
+    const at::Tensor wide = tensor.to(at::kFloat);
+    return wide +
+           at::randn(wide.sizes(), draws_for(options_.seed, name), wide.options()) * options_.noise;
+  }
+
+  /// Of a shared expert of another width than the feed-forward: it adds nothing at first.
+  at::Tensor fresh(const std::string& name) const {
+    const std::int64_t d = report_.config.d_model, f = report_.config.moe.shared_width;
+    if (name.ends_with(".down_proj.weight")) return at::zeros({d, f});
+    return at::randn({f, d}, draws_for(options_.seed, name)) * kSharedStd;
+  }
+
+  /// In the parent, or as the options say.
+  at::ScalarType type_of(const std::string& parent_tensor) {
+    if (!options_.dtype.empty()) return scalar_type(options_.dtype);
+    const auto [found, is_new] = types_.try_emplace(parent_tensor, at::kFloat);
+    if (is_new) found->second = parent_.tensor(parent_tensor).scalar_type();
+    return found->second;
+  }
+
+  const ModelSource& parent_;
+  const UpcycleOptions& options_;
+  UpcycleReport& report_;
+  std::vector<RouterTensors> routers_;             // by MoE layer
+  std::map<std::int64_t, std::size_t> router_of_;  // MoE layer by layer
+  std::vector<std::shared_ptr<Balancer>> balancers_;
+  std::map<std::string, at::ScalarType> types_;  // of the parent's tensors, as far as asked
+};
+
+std::map<std::string, std::string> tokenizer_files(const ModelSource& parent, std::string& reason) {
+  try {
+    return parent.tokenizer()->files();
+  } catch (const Error& error) {  // a model without one still has weights
+    reason = error.what();
+    return {};
+  }
+}
+
+}  // namespace
+
+UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& options, FileSystem& fs,
+                      const std::string& out) {
+  const torch::NoGradGuard no_grad;
+  PENSTOCK_CHECK(!fs.exists(out), out, ": exists already; give another --out, or remove it");
+  UpcycleReport report;
+  Upcycler upcycler(parent, options, report);
+  create_directories(fs, parent_directory(out));
+  AtomicDirectory directory(fs, out);
+  const auto file = directory.create("model.safetensors");
+  write_lazy_tensors(*file, upcycler.tensors(), {{"format", "pt"}});
+  file->close();
+  directory.write("config.json", config_json_text(report.config));
+  for (const auto& [name, text] : tokenizer_files(parent, report.without_tokenizer))
+    directory.write(name, text);
+  report.bytes = directory.digests().at("model.safetensors").bytes;
+  directory.write("upcycling.json", upcycling_json(parent, options, report));
+  directory.commit();
+  return report;
+}
+
+}  // namespace penstock

@@ -1,0 +1,93 @@
+// The config of an upcycled model: the parent's, with experts and a router.
+#include <cmath>
+
+#include "penstock/base/error.h"
+#include "penstock/convert/upcycle.h"
+#include "penstock/routers/router.h"
+
+namespace penstock {
+namespace {
+
+/// Sets one option of a part, unless what is there already came from elsewhere.
+void set_option(RouterConfig& router, const std::string& part, const std::string& key,
+                ConfigNode::Value value) {
+  ConfigNode& node = router.parts[part];
+  if (node.empty()) node = ConfigNode(ConfigNode::Table{});
+  node.set(key, ConfigNode(std::move(value)));
+}
+
+void name_scorer(RouterConfig& router, const std::string& wanted) {
+  if (wanted.empty()) return;
+  if (scorer_registry().contains(wanted)) {
+    router.scorer = wanted;
+    return;
+  }
+  const Method& method = method_registry().at(wanted, "--scorer");
+  PENSTOCK_CHECK(!method.scorer.empty(), "--scorer ", wanted, ": this method has none");
+  router.scorer = method.scorer;
+  if (const auto options = method.options.find(method.scorer); options != method.options.end())
+    router.parts[method.scorer] = options->second;
+}
+
+void set_mixture(RouterConfig& router, const ModelConfig& parent, const UpcycleOptions& options) {
+  const std::int64_t routers = options.routers > 0 ? options.routers : options.experts;
+  const std::int64_t keys = options.keys > 0 ? options.keys : std::max(routers, options.experts);
+  const std::int64_t parts = head_parts(parent.heads, parent.head_dim, routers);
+  PENSTOCK_CHECK(keys >= options.experts, "--keys ", keys, " of ", options.experts,
+                 " experts: each needs one");
+  set_option(router, "mixture", "routers", routers);
+  set_option(router, "mixture", "width",
+             parent.heads * parts / routers * (parent.head_dim / parts));
+  if (keys != options.experts) set_option(router, "mixture", "keys", keys * options.granularity);
+  if (!options.pool.empty()) set_option(router, "mixture", "pool", options.pool);
+  if (options.query_bias && parent.qkv_bias) set_option(router, "mixture", "bias", true);
+  if (options.collapsed)
+    set_option(router, "mixture", "parameterisation", std::string("collapsed"));
+}
+
+void renormalise(RouterConfig& router, const std::string& selector) {
+  if (selector == "topk") return set_option(router, "topk", "renormalise", true);
+  const auto& fields = selector_registry().at(selector).fields;
+  for (const auto& field : fields)
+    if (field.path == "softmax")
+      return set_option(router, selector, "softmax", std::string("after"));
+  fail("--renormalise: selector '", selector, "' has no gates that a softmax makes");
+}
+
+}  // namespace
+
+ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& options) {
+  PENSTOCK_CHECK(!parent.transformer_xl(),
+                 "transformer-xl is not upcycled: its feed-forwards are not SwiGLU ones");
+  PENSTOCK_CHECK(parent.moe_layers() == 0, "the model has experts already; upcycle a dense one");
+  const Method& method = method_registry().at(options.method, "--method");
+  PENSTOCK_CHECK(!method.selector.empty(), "--method ", options.method, " has no router");
+  ModelConfig config = parent;
+  config.moe = {.experts = options.experts,
+                .granularity = options.granularity,
+                .shared_width = options.shared_copy ? parent.d_ffn : options.shared_width};
+  RouterConfig& router = config.router = {.method = options.method};
+  router.k = options.k;
+  router.lr_scale = options.lr_scale;
+  name_scorer(router, options.scorer);
+  const std::string scorer = router.scorer.empty() ? method.scorer : router.scorer;
+  if (scorer == "mixture") {
+    set_mixture(router, parent, options);
+  } else {
+    PENSTOCK_CHECK(options.pool.empty() && !options.collapsed && !options.query_bias,
+                   "--pool, --router-form and --query-bias are for Router Upcycling; scorer '",
+                   scorer, "' has none");
+    PENSTOCK_CHECK(
+        (options.routers == 0 && options.keys == 0) || options.match_logits || options.match_lr,
+        "--routers and --keys are for Router Upcycling; scorer '", scorer, "' has none");
+  }
+  if (options.renormalise) renormalise(router, method.selector);
+  if (!options.router_options.empty()) {
+    ConfigNode node = write_config(router);
+    node.merge(options.router_options);
+    router = read_config<RouterConfig>(node, "model.router");
+  }
+  return config.resolved();
+}
+
+}  // namespace penstock

@@ -1,0 +1,70 @@
+#include "penstock/convert/upcycling_json.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/io/json_text.h"
+
+namespace penstock {
+namespace {
+
+/// Four digits are more than a map of similarities can be read to.
+double rounded(double value) { return std::round(value * 1e4) / 1e4; }
+
+nlohmann::ordered_json rows_of(const at::Tensor& matrix) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  const auto entries = matrix.accessor<double, 2>();
+  for (std::int64_t i = 0; i < entries.size(0); ++i) {
+    nlohmann::ordered_json row = nlohmann::ordered_json::array();
+    for (std::int64_t j = 0; j < entries.size(1); ++j) row.push_back(rounded(entries[i][j]));
+    out.push_back(row);
+  }
+  return out;
+}
+
+}  // namespace
+
+const char* shard_scale_name(ShardScale scale) {
+  return scale == ShardScale::none ? "none" : scale == ShardScale::exact ? "exact" : "published";
+}
+
+std::string upcycling_json(const ModelSource& parent, const UpcycleOptions& options,
+                           const UpcycleReport& report) {
+  nlohmann::ordered_json out = {{"parent", parent.origin()},
+                                {"method", options.method},
+                                {"scorer", resolve(report.config.router).scorer},
+                                {"experts", options.experts},
+                                {"k", options.k},
+                                {"granularity", options.granularity},
+                                {"seed", options.seed},
+                                {"noise", options.noise},
+                                {"shared_expert_width", report.config.moe.shared_width},
+                                {"shared_expert_copy", options.shared_copy},
+                                {"renormalise", options.renormalise},
+                                {"lr_scale", report.lr_scale}};
+  if (options.granularity > 1) {
+    out["scale"] = shard_scale_name(options.scale);
+    out["shard_scale"] = report.shard_scale;
+  }
+  if (report.calibration_tokens > 0)
+    out["calibration"] = {{"text", options.calibration},
+                          {"tokens", report.calibration_tokens},
+                          {"keys_after_rope", options.keys_after_rope},
+                          {"key_bias", options.key_bias},
+                          {"query_bias", options.query_bias}};
+  if (!report.logit_sd.empty()) out["matched_logit_sd"] = report.logit_sd;
+  if (!report.groups.empty()) {
+    nlohmann::ordered_json layers = nlohmann::ordered_json::array();
+    for (std::size_t l = 0; l < report.groups.size(); ++l)
+      layers.push_back({{"parts_of_a_head", report.groups[l].parts},
+                        {"routers", report.groups[l].queries},
+                        {"keys", report.groups[l].keys},
+                        {"tied_keys", report.tied[l]},
+                        {"similarity", rows_of(report.similarity[l])}});
+    out["layers"] = layers;
+  }
+  return readable_text(out);
+}
+
+}  // namespace penstock

@@ -1,0 +1,18 @@
+// upcycling.json: where an upcycled model comes from and how its routers were made.
+#pragma once
+
+#include <string>
+
+#include "penstock/convert/upcycle.h"
+
+namespace penstock {
+
+/// The text of the file: parent, options, and per layer the groups of heads, their similarity map
+/// and the keys that had to be told apart.
+std::string upcycling_json(const ModelSource& parent, const UpcycleOptions& options,
+                           const UpcycleReport& report);
+
+/// The word for it on the command line and in the file.
+const char* shard_scale_name(ShardScale scale);
+
+}  // namespace penstock

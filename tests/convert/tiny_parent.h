@@ -1,0 +1,70 @@
+// Small dense models on disk for the conversion tests, with a text to calibrate on.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/data/tokenizer.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/models/tensor_files.h"
+#include "penstock/models/tensor_names.h"
+
+namespace penstock::testing {
+
+/// Qwen2's shape, small: biases on q, k and v, a tied head, `kv_heads` of 8 heads.
+inline ModelConfig tiny_config(std::int64_t kv_heads = 8) {
+  ModelConfig config;
+  config.vocab = 257;
+  config.d_model = 32;
+  config.layers = 2;
+  config.heads = 8;
+  config.kv_heads = kv_heads;
+  config.d_ffn = 24;
+  config.context = 32;
+  config.qkv_bias = true;
+  config.tie_embeddings = true;
+  config.norm_eps = 1e-6;
+  config.init_std = 0.2;
+  return config.resolved();
+}
+
+/// Writes the model and the tokenizer of bytes; biases and gains are drawn too.
+inline void write_parent(const std::string& directory, const ModelConfig& config,
+                         at::ScalarType type = at::kFloat) {
+  const torch::NoGradGuard no_grad;
+  torch::manual_seed(5);
+  const auto model = make_model(config);
+  TensorMap tensors;
+  for (auto& [name, tensor] : file_tensors(*model)) {
+    if (name.ends_with(".bias")) tensor.normal_(0, 0.3);
+    if (name.ends_with("norm.weight")) tensor.normal_(1, 0.1);
+    tensors[name] = tensor.to(type);
+  }
+  auto& fs = real_file_system();
+  create_directories(fs, directory);
+  write_file_atomically(fs, directory + "/config.json", config_json_text(config));
+  save_tensors(fs, directory + "/model.safetensors", tensors);
+  make_tokenizer("bytes", {})->save(directory);
+}
+
+inline void write_text(const std::string& path) {
+  std::string text;
+  for (int i = 0; i < 200; ++i)
+    text += "Line " + std::to_string(i * i % 97) + " of a text about nothing in particular.\n";
+  write_file_atomically(real_file_system(), path, std::string_view(text));
+}
+
+/// Logits of one row of tokens, [T, V].
+inline at::Tensor logits_of(LanguageModel& model, std::int64_t length = 20) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor tokens = (torch::arange(length, at::kLong) * 37 % 250).view({1, length});
+  return model.logits(model.forward({.tokens = tokens}, {}).hidden);
+}
+
+inline double difference(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
+
+}  // namespace penstock::testing
