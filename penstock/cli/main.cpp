@@ -14,6 +14,7 @@
 #include "penstock/cli/analyse.h"
 #include "penstock/cli/bench.h"
 #include "penstock/cli/data.h"
+#include "penstock/cli/doctor.h"
 #include "penstock/cli/eval.h"
 #include "penstock/cli/finetune.h"
 #include "penstock/cli/generate.h"
@@ -47,6 +48,7 @@ int run(int argc, char** argv) {
   penstock::add_data_command(app);
   penstock::add_train_command(app, exit_code);
   penstock::add_upcycle_command(app);
+  penstock::add_doctor_command(app, exit_code);
   penstock::add_eval_command(app);
   penstock::add_generate_command(app, exit_code);
   penstock::add_analyse_command(app);

@@ -1,0 +1,108 @@
+#include "penstock/cli/doctor.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/cli/model_argument.h"
+#include "penstock/cli/whole_number.h"
+#include "penstock/convert/doctor.h"
+#include "penstock/ops/dispatch.h"
+
+namespace penstock {
+namespace {
+
+struct DoctorArguments {
+  std::string model, data;
+  DoctorOptions options;
+  std::int64_t threads = 0;
+  bool json = false;
+};
+
+const char* state_word(CheckState state) {
+  return state == CheckState::ok ? "ok" : state == CheckState::warning ? "warning" : "fault";
+}
+
+nlohmann::ordered_json diagnosis_json(const Diagnosis& diagnosis) {
+  nlohmann::ordered_json checks = nlohmann::ordered_json::array(),
+                         layers = nlohmann::ordered_json::array();
+  for (const Check& check : diagnosis.checks)
+    checks.push_back({{"check", check.name},
+                      {"state", state_word(check.state)},
+                      {"finding", check.finding},
+                      {"remedy", check.remedy}});
+  for (const LayerFigures& layer : diagnosis.layers) {
+    nlohmann::ordered_json figures = {
+        {"moe_layer", layer.layer},          {"entropy", layer.entropy},
+        {"logit_sd", layer.logit_sd},        {"experts_per_token", layer.active},
+        {"gate_sum", layer.gate_sum},        {"least_gate_sum", layer.least_gates},
+        {"most_gate_sum", layer.most_gates}, {"largest_share", layer.largest_share},
+        {"idle_experts", layer.idle}};
+    if (layer.fold_error >= 0) figures["fold_error"] = layer.fold_error;
+    layers.push_back(figures);
+  }
+  return {{"state", state_word(diagnosis.worst())}, {"checks", checks}, {"layers", layers}};
+}
+
+void print_diagnosis(const Diagnosis& diagnosis) {
+  for (const Check& check : diagnosis.checks) {
+    fmt::print("{:<8} {:<20} {}\n", state_word(check.state), check.name, check.finding);
+    if (!check.remedy.empty()) fmt::print("{:<8} {:<20} -> {}\n", "", "", check.remedy);
+  }
+  if (!diagnosis.layers.empty())
+    fmt::print("\n{:>9} {:>8} {:>9} {:>8} {:>9} {:>8} {:>6}\n", "MoE layer", "entropy", "logit sd",
+               "experts", "gate sum", "busiest", "idle");
+  for (const LayerFigures& layer : diagnosis.layers)
+    fmt::print("{:>9} {:>8.3f} {:>9.3f} {:>8.2f} {:>9.3f} {:>8.3f} {:>6}\n", layer.layer,
+               layer.entropy, layer.logit_sd, layer.active, layer.gate_sum, layer.largest_share,
+               layer.idle);
+  fmt::print("\n{}\n", diagnosis.worst() == CheckState::ok ? "healthy"
+                       : diagnosis.worst() == CheckState::warning
+                           ? "see the warnings"
+                           : "not fit to be trained: see the faults");
+}
+
+void run_doctor(DoctorArguments arguments, int& exit_code) {
+  ops::set_threads(static_cast<int>(arguments.threads));
+  PENSTOCK_CHECK(arguments.data.empty() || arguments.options.text.empty(),
+                 "--data and --text are two ways to give text; give one");
+  if (!arguments.data.empty()) arguments.options.text = arguments.data;
+  if (!arguments.options.dense.empty())
+    arguments.options.dense = model_argument(arguments.options.dense).path;
+  const Diagnosis diagnosis = examine(model_argument(arguments.model).path, arguments.options);
+  if (arguments.json)
+    fmt::print("{}\n", diagnosis_json(diagnosis).dump(2));
+  else
+    print_diagnosis(diagnosis);
+  exit_code = diagnosis.worst() == CheckState::fault ? 1 : 0;
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App& app, int& exit_code) {
+  auto arguments = std::make_shared<DoctorArguments>();
+  CLI::App* command = app.add_subcommand(
+      "doctor", "What is wrong with an MoE before it is trained; exits with 1 on a fault");
+  command->add_option("MODEL", arguments->model, "model or run directory")->required();
+  command->add_option("--dense", arguments->options.dense, "the dense model that it was made of");
+  command->add_option("--text", arguments->options.text,
+                      "text file to route, by the model's own tokenizer");
+  command->add_option("--data", arguments->data,
+                      "or a corpus directory; without either, token ids at random");
+  command->add_option("--tokens", arguments->options.tokens, "at most so many of its tokens")
+      ->capture_default_str()
+      ->check(whole_number(2));
+  command->add_option("--threads", arguments->threads, "0: the physical cores")
+      ->check(whole_number(0, kMostThreads));
+  command->add_flag("--json", arguments->json, "one JSON object");
+  command->footer(
+      "Examples:\n"
+      "  penstock doctor moe --dense qwen --text text.txt\n"
+      "  penstock doctor runs/moe --data corpus --json");
+  command->callback([arguments, &exit_code] { run_doctor(*arguments, exit_code); });
+}
+
+}  // namespace penstock

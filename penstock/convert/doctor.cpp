@@ -1,0 +1,79 @@
+#include "penstock/convert/doctor.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/convert/sample_windows.h"
+#include "penstock/io/config_json.h"
+#include "penstock/models/model_directory.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::int64_t kWindow = 256;
+
+at::Tensor sample(const ModelSource& model, const DoctorOptions& options) {
+  const std::int64_t context = model.config().context;
+  const std::int64_t length = context > 0 ? std::min(context, kWindow) : kWindow;
+  if (!options.text.empty())
+    return sample_windows(options.text, model, {.tokens = options.tokens, .length = length});
+  return at::randint(0, model.config().vocab,
+                     {std::max<std::int64_t>(1, options.tokens / length), length},
+                     at::detail::createCPUGenerator(1), at::TensorOptions().dtype(at::kLong));
+}
+
+/// Whether the one who upcycled the model asked for shards without scaling.
+bool asked_for_no_scale(const std::string& model) {
+  const std::string path = model + "/upcycling.json";
+  if (!std::filesystem::exists(path)) return false;
+  const auto record = read_json(path);
+  return record.is_object() && record.value("scale", "") == "none";
+}
+
+std::unique_ptr<ModelSource> opened(const std::string& path, Diagnosis& diagnosis) {
+  try {
+    return open_model_source(path);
+  } catch (const Error& error) {
+    diagnosis.add("files", CheckState::fault, error.what(),
+                  "make the model again; its files do not hold what its config says");
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+Diagnosis examine(const std::string& path, const DoctorOptions& options) {
+  Diagnosis out;
+  const auto source = opened(path, out);
+  if (!source) return out;
+  out.add("files", CheckState::ok, concat(source->names().size(), " tensors, as the config says"));
+  if (!doctor::check_weights(*source, out)) return out;
+  if (source->config().moe_layers() == 0) {
+    out.add("experts", CheckState::ok, "a dense model: nothing is routed");
+    return out;
+  }
+  std::unique_ptr<ModelSource> parent;
+  if (!options.dense.empty()) {
+    parent = open_model_source(options.dense);
+    PENSTOCK_CHECK(parent->config().moe_layers() == 0, options.dense,
+                   ": has experts itself; give the dense parent");
+  }
+  const doctor::ExpertRelation relation =
+      doctor::check_experts(*source, parent.get(), asked_for_no_scale(path), out);
+  const at::Tensor windows = sample(*source, options);
+  doctor::DenseView view;
+  if (parent) view = doctor::view_dense(*load_model(*parent), windows);
+  const auto model = load_model(*source);
+  if (parent) doctor::check_logits(*model, view, relation, windows, out);
+  doctor::check_routing(*model, windows, out);
+  doctor::check_learning(*model, windows, out);
+  return out;
+}
+
+}  // namespace penstock

@@ -1,0 +1,204 @@
+// The doctor's look at the routers: gates, entropy, balance, ties, folding.
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "penstock/convert/doctor.h"
+#include "penstock/layers/moe.h"
+
+namespace penstock::doctor {
+namespace {
+
+constexpr double kFoldTolerance = 1e-5;  // of the largest logit
+
+std::vector<MoeLayer*> layers_of(LanguageModel& model) {
+  std::vector<MoeLayer*> out;
+  for (const auto& module : model.modules(/*include_self=*/false))
+    if (auto* const layer = dynamic_cast<MoeLayer*>(module.get())) out.push_back(layer);
+  return out;
+}
+
+/// One layer over all windows.
+struct Seen {
+  std::vector<at::Tensor> logits, hidden, gate_sums;
+  at::Tensor counts;  // [E] i64
+  std::int64_t tokens = 0, assignments = 0;
+  bool finite = true, negative = false;
+};
+
+void add(const RoutingResult& result, Seen& seen) {
+  const Plan& plan = result.plan;
+  if (result.scores.logits.defined()) seen.logits.push_back(result.scores.logits);
+  seen.hidden.push_back(result.hidden);
+  seen.tokens += plan.tokens;
+  if (plan.merges()) return;
+  seen.finite = seen.finite && plan.weight.isfinite().all().item<bool>();
+  seen.negative = seen.negative || plan.weight.lt(0).any().item<bool>();
+  seen.assignments += plan.assignments();
+  const at::Tensor counts = expert_counts(plan);
+  seen.counts = seen.counts.defined() ? seen.counts + counts : counts;
+  seen.gate_sums.push_back(
+      at::zeros({plan.tokens}, plan.weight.options()).index_add(0, plan.token, plan.weight));
+}
+
+/// Pairs of experts whose logits are the same for every token, other than shards of one
+/// feed-forward, which are tied on purpose.
+std::int64_t tied_pairs(const at::Tensor& logits, std::int64_t groups) {
+  const std::int64_t experts = logits.size(1) / groups;
+  std::int64_t pairs = 0;
+  for (std::int64_t i = 0; i < experts; ++i)
+    for (std::int64_t j = i + 1; j < experts; ++j)
+      pairs += logits.select(1, i).equal(logits.select(1, j));
+  return pairs;
+}
+
+double fold_error(const Scorer& scorer, const at::Tensor& hidden, const at::Tensor& logits) {
+  const FoldedScorer folded = scorer.fold();
+  at::Tensor plain = hidden.matmul(folded.weight.to(hidden.options()).t());
+  if (folded.bias.defined()) plain = plain + folded.bias.to(hidden.options());
+  return ((plain - logits).abs().max() / logits.abs().max().clamp_min(1e-30)).item<double>();
+}
+
+LayerFigures figures_of(const Seen& seen, MoeLayer& layer, const ResolvedRouter& router,
+                        std::int64_t index) {
+  LayerFigures out{.layer = index};
+  if (!router.traits.no_logits) {
+    const at::Tensor logits = at::cat(seen.logits).to(at::kDouble);  // [T, E]
+    const at::Tensor logs = logits.log_softmax(1);
+    out.entropy = -(logs.exp() * logs).sum(1).mean().item<double>();
+    out.logit_sd = logits.std(/*unbiased=*/false).item<double>();
+    if (router.traits.foldable && !router.traits.merges)
+      out.fold_error =
+          fold_error(layer.router().scorer(), at::cat(seen.hidden), at::cat(seen.logits));
+  }
+  if (!seen.counts.defined()) return out;
+  const at::Tensor sums = at::cat(seen.gate_sums);  // [T]
+  out.gate_sum = sums.mean().item<double>();
+  out.least_gates = sums.min().item<double>();
+  out.most_gates = sums.max().item<double>();
+  out.active = static_cast<double>(seen.assignments) / static_cast<double>(seen.tokens);
+  out.largest_share = static_cast<double>(seen.counts.max().item<std::int64_t>()) /
+                      static_cast<double>(std::max<std::int64_t>(1, seen.assignments));
+  out.idle = seen.counts.eq(0).sum().item<std::int64_t>();
+  return out;
+}
+
+/// Least and most of one figure over the layers, as text.
+template <class Figure>
+std::string range(const std::vector<LayerFigures>& layers, Figure figure) {
+  double least = std::numeric_limits<double>::infinity(), most = -least;
+  for (const LayerFigures& layer : layers) {
+    least = std::min(least, figure(layer));
+    most = std::max(most, figure(layer));
+  }
+  return fmt::format("{:.3g} to {:.3g}", least, most);
+}
+
+void judge_gates(const std::map<std::int64_t, Seen>& seen, Diagnosis& diagnosis) {
+  bool finite = true, negative = false;
+  for (const auto& [layer, view] : seen) {
+    finite = finite && view.finite;
+    negative = negative || view.negative;
+  }
+  const auto& layers = diagnosis.layers;
+  const std::string finding =
+      fmt::format("mean sum of a token's gates by layer {}, experts per token {}",
+                  range(layers, [](const auto& l) { return l.gate_sum; }),
+                  range(layers, [](const auto& l) { return l.active; }));
+  const bool none = std::ranges::any_of(layers, [](const auto& l) { return l.active == 0; });
+  if (!finite || negative)
+    diagnosis.add("gate sums", CheckState::fault,
+                  finite ? "a gate is negative" : "a gate is not finite",
+                  "the routers' weights are damaged: make the model again");
+  else if (none)
+    diagnosis.add("gate sums", CheckState::warning,
+                  "a layer sends no token to any expert: " + finding,
+                  "no gradient reaches such a layer; start from another router");
+  else
+    diagnosis.add("gate sums", CheckState::ok, finding);
+}
+
+void judge_balance(const ModelConfig& config, std::int64_t tokens, Diagnosis& diagnosis) {
+  const auto& layers = diagnosis.layers;
+  const auto experts = static_cast<double>(config.total_experts());
+  const std::string finding = fmt::format(
+      "entropy {} nats of {:.3g}, logit deviation {}; the busiest expert has {} of a layer's "
+      "assignments ({:.3g} when even)",
+      range(layers, [](const auto& l) { return l.entropy; }), std::log(experts),
+      range(layers, [](const auto& l) { return l.logit_sd; }),
+      range(layers, [](const auto& l) { return l.largest_share; }), 1 / experts);
+  diagnosis.add("entropy and balance", CheckState::ok, finding);
+  std::int64_t idle = 0;
+  for (const LayerFigures& layer : layers) idle += layer.idle;
+  if (idle == 0) {
+    diagnosis.add("dead experts", CheckState::ok,
+                  fmt::format("every expert has some of {} tokens", tokens));
+    return;
+  }
+  const ResolvedRouter router = resolve(config.router);
+  bool evened = false;
+  for (const auto& balancer : router.balancers)
+    evened = evened || balancer_registry().at(balancer).traits.evens_loads;
+  const std::string idle_text =
+      fmt::format("{} of {} experts have none of {} tokens", idle,
+                  config.total_experts() * static_cast<std::int64_t>(layers.size()), tokens);
+  if (router.traits.variable_active)  // no gradient at all reaches an expert that is off
+    diagnosis.add("dead experts", CheckState::warning, idle_text,
+                  "an expert whose logit is below zero for every token does not learn: start from "
+                  "another router, or lower its keys' bias (--key-bias drop)");
+  else if (evened || router.traits.ignores_logits)
+    diagnosis.add("dead experts", CheckState::ok,
+                  idle_text + ", and the balance loss reaches them");
+  else
+    diagnosis.add("dead experts", CheckState::warning, idle_text,
+                  "without a balance loss they stay so: add load-balance, or start from another "
+                  "router");
+}
+
+}  // namespace
+
+void check_routing(LanguageModel& model, const at::Tensor& windows, Diagnosis& diagnosis) {
+  const torch::NoGradGuard no_grad;
+  std::map<std::int64_t, Seen> seen;
+  for (std::int64_t row = 0; row < windows.size(0); ++row)
+    model.forward(
+        {.tokens = windows.slice(0, row, row + 1)}, {},
+        [&](std::int64_t layer, const RoutingResult& result) { add(result, seen[layer]); });
+  const ModelConfig& config = model.config();
+  const ResolvedRouter router = resolve(config.router);
+  const std::vector<MoeLayer*> layers = layers_of(model);
+  std::int64_t tied = 0;
+  double fold = 0;
+  for (const auto& [index, view] : seen) {
+    MoeLayer& layer = *layers.at(static_cast<std::size_t>(index));
+    diagnosis.layers.push_back(figures_of(view, layer, router, index));
+    fold = std::max(fold, diagnosis.layers.back().fold_error);
+    if (!router.traits.no_logits) tied += tied_pairs(at::cat(view.logits), config.moe.granularity);
+  }
+  if (router.traits.merges) return;
+  judge_gates(seen, diagnosis);
+  if (router.traits.no_logits) return;
+  judge_balance(config, windows.numel(), diagnosis);
+  if (tied == 0)
+    diagnosis.add("tied experts", CheckState::ok, "no two experts have the same logits");
+  else
+    diagnosis.add("tied experts", CheckState::fault,
+                  fmt::format("{} pairs of experts have the same logits for every token", tied),
+                  "experts that are chosen together never come apart: give them rows or keys of "
+                  "their own");
+  if (!router.traits.foldable)
+    diagnosis.add("folded router", CheckState::ok,
+                  "this router is no one matrix: it stays as it is, and formats that know plain "
+                  "routers alone cannot hold it");
+  else
+    diagnosis.add("folded router", fold <= kFoldTolerance ? CheckState::ok : CheckState::fault,
+                  fmt::format("folded logits differ by {:.2g} of the largest", fold),
+                  fold <= kFoldTolerance ? "" : "do not export this model; report the router");
+}
+
+}  // namespace penstock::doctor

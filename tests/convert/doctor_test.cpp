@@ -1,0 +1,206 @@
+// The doctor is silent on healthy upcycles of every kind, and names every seeded fault.
+#include "penstock/convert/doctor.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "penstock/base/error.h"
+#include "penstock/convert/upcycle.h"
+#include "tests/base/temp_directory.h"
+#include "tests/convert/tiny_parent.h"
+
+namespace penstock {
+namespace {
+
+class Doctor : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    testing::write_parent(path("dense"), testing::tiny_config(4));
+    testing::write_text(path("text"));
+  }
+  std::string path(const std::string& name) const { return temp_.path().string() + "/" + name; }
+  void make(UpcycleOptions how) const {
+    real_file_system().remove_all(path("moe"));
+    how.calibration = path("text");
+    upcycle(*open_model_source(path("dense")), how, real_file_system(), path("moe"));
+  }
+  Diagnosis look() const {
+    return examine(path("moe"), {.dense = path("dense"), .text = path("text")});
+  }
+  /// Rewrites the model's tensors after a change.
+  void damage(const std::function<void(TensorMap&)>& change) const {
+    TensorMap tensors = load_tensors(path("moe"));
+    change(tensors);
+    save_tensors(real_file_system(), path("moe/model.safetensors"), tensors);
+  }
+  static const Check* find(const Diagnosis& diagnosis, const std::string& name) {
+    for (const Check& check : diagnosis.checks)
+      if (check.name == name) return &check;
+    return nullptr;
+  }
+  void expect_fault(const std::string& name, const std::string& word) const {
+    const Diagnosis diagnosis = look();
+    EXPECT_EQ(diagnosis.worst(), CheckState::fault);
+    const Check* const check = find(diagnosis, name);
+    ASSERT_TRUE(check) << name;
+    EXPECT_EQ(check->state, CheckState::fault);
+    EXPECT_NE(check->finding.find(word), std::string::npos) << check->finding;
+    EXPECT_FALSE(check->remedy.empty());
+  }
+  void expect_healthy() const {
+    const Diagnosis diagnosis = look();
+    for (const Check& check : diagnosis.checks)
+      EXPECT_EQ(check.state, CheckState::ok) << check.name << ": " << check.finding;
+    EXPECT_EQ(diagnosis.layers.size(), 2U);
+  }
+
+  testing::TempDirectory temp_;
+};
+
+const std::string kExpert = "model.layers.1.mlp.experts.2.";
+
+TEST_F(Doctor, IsSilentOnHealthyUpcycles) {
+  std::vector<UpcycleOptions> healthy;
+  for (const std::string method : {"vanilla", "switch", "locmoe", "mlp", "router-upcycling",
+                                   "router-upcycling-max", "remoe", "smoe", "xmoe", "hash"})
+    healthy.push_back({.method = method, .k = method == "switch" || method == "hash" ? 1.0 : 2.0});
+  for (const std::string method : {"vanilla", "router-upcycling"}) {
+    healthy.push_back({.method = method, .k = 8, .renormalise = true});
+    healthy.push_back({.method = method, .granularity = 2});
+    healthy.push_back({.method = method, .granularity = 2, .scale = ShardScale::exact});
+    healthy.push_back({.method = method, .noise = 0.01});
+    healthy.push_back({.method = method, .shared_width = 16});
+    healthy.push_back({.method = method, .shared_copy = true});
+    healthy.push_back({.method = method, .dtype = "bf16"});
+  }
+  healthy.push_back({.method = "router-upcycling", .routers = 4});
+  healthy.push_back({.method = "router-upcycling", .routers = 16});
+  healthy.push_back({.method = "router-upcycling", .collapsed = true});
+  healthy.push_back({.method = "router-upcycling", .query_bias = true});
+  healthy.push_back({.method = "vanilla", .match_logits = true});
+  for (std::size_t i = 0; i < healthy.size(); ++i) {
+    SCOPED_TRACE(std::to_string(i) + ": " + healthy[i].method);
+    make(healthy[i]);
+    expect_healthy();
+  }
+}
+
+TEST_F(Doctor, MeasuresWhatTheRoutersDo) {
+  make({.method = "vanilla", .k = 8, .renormalise = true});
+  for (const LayerFigures& layer : look().layers) {
+    EXPECT_NEAR(layer.gate_sum, 1, 1e-5);
+    EXPECT_NEAR(layer.largest_share, 1.0 / 8, 1e-12);
+    EXPECT_EQ(layer.active, 8);
+    EXPECT_EQ(layer.idle, 0);
+    EXPECT_GT(layer.entropy, 1.9);  // ln 8 is 2.08, and the logits are small
+    EXPECT_LT(layer.entropy, std::log(8.0));
+    EXPECT_LT(layer.fold_error, 1e-5);
+  }
+}
+
+TEST_F(Doctor, ADroppedExpert) {
+  make({.method = "vanilla"});
+  damage([](TensorMap& tensors) { tensors.erase(kExpert + "down_proj.weight"); });
+  expect_fault("files", kExpert + "down_proj.weight");
+  make({.method = "vanilla"});
+  damage([](TensorMap& tensors) { tensors[kExpert + "down_proj.weight"].zero_(); });
+  expect_fault("experts present", kExpert + "down_proj.weight");
+}
+
+TEST_F(Doctor, GateAndUpSwapped) {
+  make({.method = "vanilla"});
+  damage([](TensorMap& tensors) {
+    std::swap(tensors[kExpert + "gate_proj.weight"], tensors[kExpert + "up_proj.weight"]);
+  });
+  expect_fault("experts", "swapped");
+  make({.method = "vanilla", .granularity = 2});
+  damage([](TensorMap& tensors) {
+    std::swap(tensors[kExpert + "gate_proj.weight"], tensors[kExpert + "up_proj.weight"]);
+  });
+  expect_fault("experts", "swapped");
+}
+
+TEST_F(Doctor, AnUnscaledVirtualGroup) {
+  for (const ShardScale scale : {ShardScale::published, ShardScale::exact}) {
+    make({.method = "vanilla", .granularity = 2, .scale = scale});
+    const double a = scale == ShardScale::published ? std::cbrt(8.0) : std::sqrt(8.0);
+    damage([&](TensorMap& tensors) {  // experts 8 to 15 are the second group
+      for (int e = 8; e < 16; ++e)
+        for (const std::string part : {"gate", "up", "down"})
+          if (part != "gate" || scale == ShardScale::published)
+            tensors["model.layers.0.mlp.experts." + std::to_string(e) + "." + part +
+                    "_proj.weight"] /= a;
+    });
+    expect_fault("virtual groups", "experts.");
+  }
+  // Asked for, it is a warning.
+  make({.method = "vanilla", .granularity = 2, .scale = ShardScale::none});
+  EXPECT_EQ(look().worst(), CheckState::warning);
+}
+
+TEST_F(Doctor, WeightsThatAreNotFinite) {
+  make({.method = "router-upcycling"});
+  damage([](TensorMap& tensors) {
+    tensors["model.layers.0.mlp.router.scorer.keys"][1][0] =
+        std::numeric_limits<float>::quiet_NaN();
+  });
+  expect_fault("finite weights", "model.layers.0.mlp.router.scorer.keys");
+}
+
+TEST_F(Doctor, RoutersThatCannotLearnOrTellExpertsApart) {
+  make({.method = "router-upcycling"});
+  damage([](TensorMap& tensors) {
+    at::Tensor keys = tensors["model.layers.1.mlp.router.scorer.keys"];
+    keys[3].copy_(keys[5]);
+  });
+  expect_fault("tied experts", "1 pairs");
+  make({.method = "router-upcycling"});
+  damage([](TensorMap& tensors) {
+    tensors["model.layers.1.mlp.router.scorer.keys"].zero_();
+    tensors["model.layers.1.mlp.router.scorer.queries"].zero_();
+  });
+  expect_fault("routers learn", "1 routers");
+}
+
+TEST_F(Doctor, OtherWeightsThanTheParents) {
+  make({.method = "vanilla"});
+  damage([](TensorMap& tensors) { tensors["model.layers.0.self_attn.o_proj.weight"] *= 1.5; });
+  const Diagnosis trained = look();  // as after training: no fault, but said
+  EXPECT_EQ(trained.worst(), CheckState::ok);
+  EXPECT_NE(find(trained, "other weights")->finding.find("1 tensors"), std::string::npos);
+  ModelConfig other = testing::tiny_config(4);
+  other.rope_adjacent = true;
+  testing::write_parent(path("other"), other);
+  const Diagnosis strange = examine(path("moe"), {.dense = path("other"), .text = path("text")});
+  EXPECT_EQ(find(strange, "parent")->state, CheckState::fault);
+}
+
+/// Experts exact, the rest exact, and still another function: what a wrong reader would do.
+TEST_F(Doctor, ExactWeightsThatComputeSomethingElse) {
+  make({.method = "vanilla"});
+  ModelConfig config = open_model_source(path("moe"))->config();
+  Diagnosis diagnosis;
+  const auto dense = load_model(path("dense")), moe = load_model(path("moe"));
+  const at::Tensor windows = torch::arange(20, at::kLong).view({1, 20});
+  doctor::DenseView view = doctor::view_dense(*dense, windows);
+  const doctor::ExpertRelation exact{.copies = true, .parent = true};
+  doctor::check_logits(*moe, view, exact, windows, diagnosis);
+  EXPECT_EQ(diagnosis.worst(), CheckState::ok);
+  view.logits = view.logits * 1.01;
+  doctor::check_logits(*moe, view, exact, windows, diagnosis);
+  EXPECT_EQ(diagnosis.worst(), CheckState::fault);
+}
+
+TEST_F(Doctor, WithoutParentOrText) {
+  make({.method = "vanilla"});
+  const Diagnosis diagnosis = examine(path("moe"), {});
+  EXPECT_EQ(diagnosis.worst(), CheckState::ok);
+  EXPECT_FALSE(find(diagnosis, "dense logits"));
+  const Diagnosis dense = examine(path("dense"), {});
+  EXPECT_EQ(dense.worst(), CheckState::ok);
+  EXPECT_TRUE(dense.layers.empty());
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,82 @@
+// A real checkpoint, stories260K of llama2.c (grouped-query attention, a tied head, adjacent
+// rotary pairs), upcycled.
+#include <gtest/gtest.h>
+
+#include "penstock/convert/doctor.h"
+#include "penstock/convert/upcycle.h"
+#include "tests/base/temp_directory.h"
+#include "tests/convert/tiny_parent.h"
+#include "tests/models/checkpoints.h"
+
+namespace penstock {
+namespace {
+
+class Stories : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    dense_ = testing::public_checkpoint("stories260K/stories260K.bin");
+    if (dense_.empty()) GTEST_SKIP() << "no stories260K beside the checkout";
+    write_file_atomically(
+        real_file_system(), path("text"),
+        std::string_view("Once upon a time, there was a little girl named Lily. She loved to play "
+                         "outside in the park. One day, she saw a big, red ball. She wanted to "
+                         "play with it, but it was too high. Lily's mom said, \"Lily, let's go to "
+                         "the park.\" Lily was sad and didn't know what to do. She said, \"I want "
+                         "to play with your ball, but I can't find it.\"\n"));
+  }
+  std::string path(const std::string& name) const { return temp_.path().string() + "/" + name; }
+
+  testing::TempDirectory temp_;
+  std::string dense_;
+};
+
+TEST_F(Stories, AllExpertsWithGatesThatSumToOneComputeTheDenseModel) {
+  const auto source = open_model_source(dense_);
+  const auto dense = load_model(dense_);
+  const at::Tensor expected = testing::logits_of(*dense, 200);
+  for (const std::string method : {"vanilla", "locmoe", "mlp", "router-upcycling",
+                                   "router-upcycling-max"}) {
+    SCOPED_TRACE(method);
+    upcycle(*source,
+            {.method = method, .k = 8, .renormalise = true, .calibration = path("text")},
+            real_file_system(), path(method));
+    const auto moe = open_model_source(path(method));
+    for (const std::string& name : moe->names())
+      if (expert_of(name) >= 0) {
+        EXPECT_TRUE(moe->tensor(name).equal(source->tensor(parent_name(name)))) << name;
+      }
+    const auto model = load_model(path(method));
+    EXPECT_LT(testing::difference(testing::logits_of(*model, 200), expected), 1e-5);
+    EXPECT_EQ(moe->tokenizer()->encode("Once upon a time"),
+              source->tokenizer()->encode("Once upon a time"));
+  }
+}
+
+/// Eight heads share four keys: a key per head ties experts in pairs until noise tells them apart.
+TEST_F(Stories, HeadsThatShareKeysGiveNoTiedExperts) {
+  const auto report = upcycle(*open_model_source(dense_),
+                              {.method = "router-upcycling", .calibration = path("text")},
+                              real_file_system(), path("moe"));
+  for (const std::int64_t tied : report.tied) EXPECT_EQ(tied, 4);
+  const auto paired =
+      upcycle(*open_model_source(dense_),
+              {.method = "router-upcycling", .routers = 4, .calibration = path("text")},
+              real_file_system(), path("paired"));
+  for (const std::int64_t tied : paired.tied) EXPECT_EQ(tied, 0);
+}
+
+TEST_F(Stories, TheDoctorFindsThemHealthy) {
+  for (const std::string method : {"vanilla", "switch", "locmoe", "mlp", "router-upcycling",
+                                   "router-upcycling-max", "remoe"}) {
+    SCOPED_TRACE(method);
+    upcycle(*open_model_source(dense_),
+            {.method = method, .k = method == "switch" ? 1.0 : 2.0, .calibration = path("text")},
+            real_file_system(), path(method));
+    const Diagnosis diagnosis = examine(path(method), {.dense = dense_, .text = path("text")});
+    for (const Check& check : diagnosis.checks)
+      EXPECT_EQ(check.state, CheckState::ok) << check.name << ": " << check.finding;
+  }
+}
+
+}  // namespace
+}  // namespace penstock
