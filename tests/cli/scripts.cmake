@@ -17,4 +17,7 @@ add_test(NAME fetch
 add_test(NAME generate
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/generate_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
-set_tests_properties(kill_resume commands finetune_command damage fetch generate PROPERTIES TIMEOUT 900)
+add_test(NAME upcycle
+         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/upcycle_test.py
+                 $<TARGET_FILE:penstock_program>)
+set_tests_properties(kill_resume commands finetune_command damage fetch generate upcycle PROPERTIES TIMEOUT 900)

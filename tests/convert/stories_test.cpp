@@ -34,11 +34,10 @@ TEST_F(Stories, AllExpertsWithGatesThatSumToOneComputeTheDenseModel) {
   const auto source = open_model_source(dense_);
   const auto dense = load_model(dense_);
   const at::Tensor expected = testing::logits_of(*dense, 200);
-  for (const std::string method : {"vanilla", "locmoe", "mlp", "router-upcycling",
-                                   "router-upcycling-max"}) {
+  for (const std::string method :
+       {"vanilla", "locmoe", "mlp", "router-upcycling", "router-upcycling-max"}) {
     SCOPED_TRACE(method);
-    upcycle(*source,
-            {.method = method, .k = 8, .renormalise = true, .calibration = path("text")},
+    upcycle(*source, {.method = method, .k = 8, .renormalise = true, .calibration = path("text")},
             real_file_system(), path(method));
     const auto moe = open_model_source(path(method));
     for (const std::string& name : moe->names())
