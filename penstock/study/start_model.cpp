@@ -1,10 +1,17 @@
 #include "penstock/study/start_model.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "penstock/base/error.h"
+#include "penstock/base/fields.h"
+#include "penstock/convert/upcycle.h"
 #include "penstock/models/model_directory.h"
+#include "penstock/models/model_source.h"
+#include "penstock/ops/dispatch.h"
 #include "penstock/study/measure_run.h"
+#include "penstock/train/recipe.h"
 
 namespace penstock::study {
 namespace {
@@ -32,14 +39,53 @@ void copy_model(const fs::path& from, const fs::path& to) {
   read_model_config(to.string());  // that it is one
 }
 
+/// The keys of a variant's `upcycle`, those of `penstock upcycle`.
+struct UpcycleFields {
+  UpcycleOptions options;
+  template <class V>
+  void visit(V& v) {
+    v("method", options.method, {.help = "a routing method"});
+    v("scorer", options.scorer, {.help = "scorer in place of the method's"});
+    v("experts", options.experts, {.help = "experts, before granularity", .min = 1});
+    v("k", options.k, {.help = "active experts, before granularity", .min = 0});
+    v("renormalise", options.renormalise, {.help = "gates of the chosen experts sum to one"});
+    v("granularity", options.granularity, {.help = "shards of the feed-forward", .min = 1});
+    v("noise", options.noise, {.help = "standard deviation added to experts", .min = 0});
+    v("shared_width", options.shared_width, {.help = "width of a shared expert", .min = 0});
+    v("routers", options.routers, {.help = "m; 0: as experts", .min = 0});
+    v("keys", options.keys, {.help = "0: the larger of routers and experts", .min = 0});
+    v("pool", options.pool, {.help = "sum or max; empty: the method's"});
+    v("collapsed", options.collapsed, {.help = "train the matrix that the mixture folds into"});
+    v("calibration", options.calibration, {.help = "text; empty: the recipe's corpus"});
+    v("calibration_tokens", options.calibration_tokens, {.help = "of that text", .min = 1});
+    v("keys_after_rope", options.keys_after_rope, {.help = "mean keys as rotated"});
+    v("key_bias", options.key_bias, {.help = "mean keys with their bias"});
+    v("query_bias", options.query_bias, {.help = "query maps with their bias"});
+    v("match_logits", options.match_logits,
+      {.help = "random, with Router Upcycling's logit scale"});
+    v("match_lr", options.match_lr, {.help = "with the learning rate that its factors come to"});
+    v("lr_scale", options.lr_scale, {.help = "of the routers' learning rate", .min = 0});
+  }
+};
+
 }  // namespace
+
+void check_upcycle(const ConfigNode& upcycle, const std::string& below) {
+  read_config<UpcycleFields>(upcycle, below);
+}
 
 void begin_with(const std::string& model, const ConfigNode& upcycle, const ConfigNode& resolved,
                 const std::string& directory, std::FILE* progress) {
-  (void)resolved;
-  (void)progress;
-  PENSTOCK_CHECK(upcycle.empty(), "upcycle: this build cannot upcycle models");
-  copy_model(model_of(model), directory);
+  if (upcycle.empty()) return copy_model(model_of(model), directory);
+  const Recipe recipe = read_recipe(resolved);
+  ops::set_threads(static_cast<int>(recipe.run.threads));
+  UpcycleOptions options = read_config<UpcycleFields>(upcycle, "upcycle").options;
+  options.seed = static_cast<std::uint64_t>(recipe.train.seed);
+  if (options.calibration.empty()) options.calibration = recipe.data.corpus;
+  const UpcycleReport report = penstock::upcycle(*open_model_source(model_of(model)), options,
+                                                 real_file_system(), directory);
+  if (progress && report.lr_scale != 1)
+    fmt::print(progress, "  learning rate of the routers x {:.4g}\n", report.lr_scale);
 }
 
 }  // namespace penstock::study

@@ -11,6 +11,7 @@
 #include "penstock/base/fields.h"
 #include "penstock/io/toml.h"
 #include "penstock/study/closed_tables.h"
+#include "penstock/study/start_model.h"
 #include "penstock/study/study_tables.h"
 
 namespace penstock::study {
@@ -167,6 +168,7 @@ void read_upcycle(Variant& variant, const StudyFields& fields, const Scale& scal
   ConfigNode upcycle{ConfigNode::Value(ConfigNode::Table())};
   for (const auto* tables : {&fields.tables, &scale.fields.tables, &own, &scaled})
     if (const auto it = tables->find("upcycle"); it != tables->end()) upcycle.merge(it->second);
+  check_upcycle(upcycle, "variants." + variant.name + ".upcycle");
   variant.upcycle = std::move(upcycle);
 }
 
