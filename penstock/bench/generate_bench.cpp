@@ -49,7 +49,9 @@ GenerateBench measure_generate(const std::shared_ptr<LanguageModel>& model,
   GenerateBench out{.options = options};
   out.machine = {.threads = options.threads,
                  .peak_flops = ops::measure_peak_flops(options.threads),
-                 .memory_bandwidth = ops::measure_memory_bandwidth(options.threads)};
+                 .memory_bandwidth = options.memory_bandwidth > 0
+                                         ? options.memory_bandwidth
+                                         : ops::measure_memory_bandwidth(options.threads)};
   const auto session = make_session(model, {.sequences = options.batch, .capacity = length});
   std::vector<double> prompts, steps;
   const std::int64_t preempted = preemptions();

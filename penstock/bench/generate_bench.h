@@ -15,7 +15,8 @@ struct GenerateBenchOptions {
   std::int64_t tokens = 128;  ///< steps after it
   std::int64_t batch = 1;     ///< sequences
   std::int64_t repetitions = 5;
-  int threads = 1;  ///< as ops::set_threads() returned
+  int threads = 1;              ///< as ops::set_threads() returned
+  double memory_bandwidth = 0;  ///< known already; 0: measured
 };
 
 struct GenerateBench {

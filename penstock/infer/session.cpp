@@ -13,13 +13,15 @@
 namespace penstock {
 namespace {
 
-at::Tensor token_tensor(std::span<const TokenId> tokens, std::int64_t rows,
-                        const LanguageModel& model) {
+at::Tensor token_tensor(std::span<const TokenId> tokens, std::int64_t rows, at::Device device) {
   at::Tensor out =
       torch::empty({rows, std::ssize(tokens) / std::max<std::int64_t>(1, rows)}, torch::kLong);
   std::ranges::copy(tokens, out.data_ptr<std::int64_t>());
-  return out.to(model.parameters().front().device());
+  return out.to(device);
 }
+
+/// Asked for once: listing a model's parameters takes as long as some layers do.
+at::Device device_of(const LanguageModel& model) { return model.parameters().front().device(); }
 
 at::Tensor on_cpu(const at::Tensor& logits) {
   return logits.to(torch::kCPU, torch::kFloat).contiguous();
@@ -36,14 +38,15 @@ class DecoderSession : public Session {
   DecoderSession(std::shared_ptr<Decoder> model, const SessionOptions& options)
       : model_(std::move(model)),
         cache_(model_->config(), options.sequences, options.capacity, model_->head().options()),
-        context_(context_of(options.seed)) {}
+        context_(context_of(options.seed)),
+        device_(device_of(*model_)) {}
 
   at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens) override {
     PENSTOCK_CHECK(!tokens.empty(), "a sequence begins with one token or more");
     const torch::NoGradGuard no_grad;
     cache_.clear(row);
     const ModelOutput out =
-        model_->extend(token_tensor(tokens, 1, *model_), cache_, {&row, 1}, context_);
+        model_->extend(token_tensor(tokens, 1, device_), cache_, {&row, 1}, context_);
     return on_cpu(model_->logits(out.hidden.narrow(0, std::ssize(tokens) - 1, 1))[0]);
   }
 
@@ -52,7 +55,7 @@ class DecoderSession : public Session {
                    " sequences");
     const torch::NoGradGuard no_grad;
     const ModelOutput out =
-        model_->extend(token_tensor(tokens, std::ssize(rows), *model_), cache_, rows, context_);
+        model_->extend(token_tensor(tokens, std::ssize(rows), device_), cache_, rows, context_);
     return on_cpu(model_->logits(out.hidden));
   }
 
@@ -60,6 +63,7 @@ class DecoderSession : public Session {
   std::shared_ptr<Decoder> model_;
   DecoderCache cache_;
   RoutingContext context_;
+  at::Device device_;
 };
 
 /// Sequences are read one by one: their memories have lengths of their own.
@@ -68,7 +72,8 @@ class MemorySession : public Session {
   MemorySession(std::shared_ptr<LanguageModel> model, const SessionOptions& options)
       : model_(std::move(model)),
         memories_(static_cast<std::size_t>(options.sequences)),
-        context_(context_of(options.seed)) {}
+        context_(context_of(options.seed)),
+        device_(device_of(*model_)) {}
 
   at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens) override {
     PENSTOCK_CHECK(!tokens.empty(), "a sequence begins with one token or more");
@@ -97,7 +102,7 @@ class MemorySession : public Session {
   at::Tensor read(std::int64_t row, std::span<const TokenId> tokens) {
     const torch::NoGradGuard no_grad;
     ModelOutput out = model_->forward(
-        {.tokens = token_tensor(tokens, 1, *model_), .memory = std::move(memory(row))}, context_);
+        {.tokens = token_tensor(tokens, 1, device_), .memory = std::move(memory(row))}, context_);
     memory(row) = std::move(out.memory);
     return on_cpu(model_->logits(out.hidden.narrow(0, std::ssize(tokens) - 1, 1))[0]);
   }
@@ -105,6 +110,7 @@ class MemorySession : public Session {
   std::shared_ptr<LanguageModel> model_;
   std::vector<ModelMemory> memories_;
   RoutingContext context_;
+  at::Device device_;
 };
 
 }  // namespace

@@ -120,11 +120,11 @@ void run(const ExpertRows& p) {
 #pragma omp parallel num_threads(threads)
   {
     const FlushDenormals flush;
-    const std::int64_t team = omp_get_num_threads(), i = omp_get_thread_num();
-    inner_panels(p, units * i / team, units * (i + 1) / team);
-#pragma omp barrier
-    output_columns(p, outputs * i / team * kColumns,
-                   std::min(p.width, outputs * (i + 1) / team * kColumns));
+#pragma omp for schedule(dynamic, 1)
+    for (std::int64_t unit = 0; unit < units; ++unit) inner_panels(p, unit, unit + 1);
+#pragma omp for schedule(dynamic, 1) nowait
+    for (std::int64_t unit = 0; unit < outputs; ++unit)
+      output_columns(p, unit * kColumns, std::min(p.width, (unit + 1) * kColumns));
   }
 }
 

@@ -9,7 +9,7 @@
 namespace penstock::ops::cpu {
 namespace {
 
-/// Weights that are worth a second thread.
+/// Weights of a task. Threads take tasks as they are free: memory serves them unevenly.
 constexpr std::int64_t kGrain = 16384;
 
 PENSTOCK_PER_CPU void linear_columns(DotOperands operands, std::int64_t rows, const float* bias,
@@ -45,11 +45,17 @@ at::Tensor linear_rows(const at::Tensor& x_in, const at::Tensor& w_in, const at:
                              .y = y.data_ptr<float>(),
                              .y_stride = out};
   const float* bias = b.defined() ? b.data_ptr<float>() : nullptr;
-  const std::int64_t blocks = (out + kDotColumns - 1) / kDotColumns;
-  const std::int64_t grain = 1 + kGrain / (kDotColumns * (in + 1));
-  parallel_ranges(blocks, grain, [=](std::int64_t begin, std::int64_t end) {
-    linear_columns(operands, rows, bias, begin * kDotColumns, std::min(out, end * kDotColumns));
-  });
+  const std::int64_t columns = (1 + kGrain / (kDotColumns * (in + 1))) * kDotColumns;  // of a task
+  const std::int64_t tasks = (out + columns - 1) / columns;
+  const auto body = [=](std::int64_t task, int) {
+    linear_columns(operands, rows, bias, task * columns, std::min(out, (task + 1) * columns));
+  };
+  if (tasks > 1) {
+    parallel_tasks(tasks, body);
+  } else if (tasks == 1) {
+    const FlushDenormals flush;
+    body(0, 0);
+  }
   return y;
 }
 

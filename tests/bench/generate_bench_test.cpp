@@ -1,0 +1,72 @@
+// What the generation bench counts, on a model small enough to count by hand; never how fast it is.
+#include "penstock/bench/generate_bench.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "tests/bench/support.h"
+
+namespace penstock::bench {
+namespace {
+
+std::shared_ptr<LanguageModel> model_of(std::int64_t context) {
+  torch::manual_seed(1);
+  ModelConfig config;
+  config.vocab = 64;
+  config.d_model = 32;
+  config.layers = 2;
+  config.heads = 4;
+  config.d_ffn = 48;
+  config.context = context;
+  config.router.method = "topk";
+  config.router.k = 2;
+  config.moe.experts = 4;
+  auto model = make_model(config);
+  model->eval();
+  return model;
+}
+
+TEST(GenerateBench, CountsWhatAStepReads) {
+  const GenerateBench bench =
+      measure_generate(model_of(0), {.prompt = 20,
+                                     .tokens = 6,
+                                     .batch = 1,
+                                     .repetitions = 1,
+                                     .memory_bandwidth = testing::kBandwidth});
+  EXPECT_GT(bench.prompt_tokens_per_second, 0);
+  EXPECT_GT(bench.tokens_per_second, 0);
+  // Attention's two projections, the router and two of four experts, in both layers, and the head.
+  const double weights = 2 * (4 * 32 * 32 + 4 * 32 + 2 * 3 * 32 * 48) + 64 * 32;
+  EXPECT_GT(bench.bytes_per_step, 4 * weights);
+  EXPECT_LT(bench.bytes_per_step, 4 * weights * 1.5);  // activations, keys and values
+  // Each is a product with every token of the prompt but the head, which sees the last alone.
+  EXPECT_GT(bench.flops_per_prompt_token, 2 * (weights - 64 * 32));
+  EXPECT_LT(bench.flops_per_prompt_token, 2 * weights * 1.3);
+}
+
+TEST(GenerateBench, ReportsEachFigure) {
+  const GenerateBench bench =
+      measure_generate(model_of(32), {.prompt = 3,
+                                      .tokens = 2,
+                                      .batch = 2,
+                                      .repetitions = 1,
+                                      .memory_bandwidth = testing::kBandwidth});
+  const auto json = to_json(bench);
+  for (const char* key : {"prompt_tokens_per_second", "tokens_per_second", "bytes_per_step",
+                          "share_of_bandwidth", "share_of_peak", "batch", "step_operators"})
+    EXPECT_TRUE(json.contains(key)) << key;
+  const std::string text = to_text(bench);
+  EXPECT_NE(text.find("2 sequences, prompt 3 tokens"), std::string::npos) << text;
+  EXPECT_NE(text.find("expert_ffn/rows"), std::string::npos) << text;
+}
+
+TEST(GenerateBench, NoMoreThanTheContext) {
+  EXPECT_THROW(measure_generate(model_of(32), {.prompt = 30, .tokens = 3}), Error);
+  EXPECT_THROW(measure_generate(model_of(32), {.prompt = 0, .tokens = 3}), Error);
+}
+
+}  // namespace
+}  // namespace penstock::bench
