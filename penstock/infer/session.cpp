@@ -43,7 +43,7 @@ class DecoderSession : public Session {
 
   at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens) override {
     PENSTOCK_CHECK(!tokens.empty(), "a sequence begins with one token or more");
-    const torch::NoGradGuard no_grad;
+    const c10::InferenceMode inference;  // spares the bookkeeping of views as well
     cache_.clear(row);
     const ModelOutput out =
         model_->extend(token_tensor(tokens, 1, device_), cache_, {&row, 1}, context_);
@@ -53,7 +53,7 @@ class DecoderSession : public Session {
   at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens) override {
     PENSTOCK_CHECK(rows.size() == tokens.size(), tokens.size(), " tokens for ", rows.size(),
                    " sequences");
-    const torch::NoGradGuard no_grad;
+    const c10::InferenceMode inference;  // spares the bookkeeping of views as well
     const ModelOutput out =
         model_->extend(token_tensor(tokens, std::ssize(rows), device_), cache_, rows, context_);
     return on_cpu(model_->logits(out.hidden));
@@ -100,7 +100,7 @@ class MemorySession : public Session {
 
   /// The logits behind the last token.
   at::Tensor read(std::int64_t row, std::span<const TokenId> tokens) {
-    const torch::NoGradGuard no_grad;
+    const c10::InferenceMode inference;  // spares the bookkeeping of views as well
     ModelOutput out = model_->forward(
         {.tokens = token_tensor(tokens, 1, device_), .memory = std::move(memory(row))}, context_);
     memory(row) = std::move(out.memory);

@@ -130,7 +130,7 @@ at::Tensor autograd_kernel(const at::Tensor& x, const at::Tensor& w,
                            const c10::optional<at::Tensor>& b) {
   if (needs_gradient(x, w, value(b))) return LinearFunction::apply(x, w, b);
   const at::AutoDispatchBelowADInplaceOrView below;
-  return handle().call(x, w, b);
+  return forward_kernel(x, w, b);
 }
 
 }  // namespace

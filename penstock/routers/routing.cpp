@@ -39,7 +39,12 @@ Plan make_merge_plan(const at::Tensor& weights, std::int64_t tokens, std::int64_
 
 at::Tensor expert_counts(const Plan& plan) {
   PENSTOCK_ASSERT(!plan.merges(), "a merging plan has no assignments to count");
-  return plan.offsets.slice(0, 1) - plan.offsets.slice(0, 0, plan.experts);
+  at::Tensor counts =
+      at::empty({plan.experts}, at::kLong);  // without views: once a layer and token
+  const auto* offsets = plan.offsets.data_ptr<std::int64_t>();
+  for (std::int64_t e = 0; e < plan.experts; ++e)
+    counts.data_ptr<std::int64_t>()[e] = offsets[e + 1] - offsets[e];
+  return counts;
 }
 
 double sparsity(const Plan& plan) {

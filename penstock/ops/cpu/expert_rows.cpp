@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "penstock/ops/check.h"
@@ -147,7 +148,8 @@ ExpertOutput expert_rows(const ExpertProblem& problem, bool) {
   const auto data = [](const at::Tensor& b) { return b.defined() ? b.data_ptr<float>() : nullptr; };
   const auto options = hidden.options().requires_grad(false);
   const std::int64_t assignments = problem.assignments(), d = problem.width();
-  ExpertOutput result{at::zeros({problem.tokens(), d}, options), at::Tensor()};
+  ExpertOutput result{at::empty({problem.tokens(), d}, options), at::Tensor()};
+  std::fill_n(result.output.data_ptr<float>(), result.output.numel(), 0.0f);
   const at::Tensor scratch = at::empty({assignments * (d + problem.inner())}, options);
   float* const x = scratch.data_ptr<float>();
   gather_rows(assignments, assignments, d, hidden.data_ptr<float>(), token.data_ptr<std::int64_t>(),
