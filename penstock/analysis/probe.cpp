@@ -21,11 +21,6 @@ at::Tensor evenly_spaced(std::int64_t size, std::int64_t count) {
   return torch::tensor(out, at::kLong);
 }
 
-at::Tensor dense_gates(const Plan& plan) {
-  at::Tensor gates = at::zeros({plan.tokens, plan.experts}, plan.weight.options());
-  return gates.index_put({plan.token, plan.expert}, plan.weight);
-}
-
 /// Text of the tokens of inputs[begin, end], its last bytes.
 std::string context_text(const Corpus& corpus, const std::vector<std::int64_t>& inputs,
                          std::int64_t begin, std::int64_t end) {
@@ -37,6 +32,11 @@ std::string context_text(const Corpus& corpus, const std::vector<std::int64_t>& 
 }
 
 }  // namespace
+
+at::Tensor dense_gates(const Plan& plan) {
+  const at::Tensor gates = at::zeros({plan.tokens, plan.experts}, plan.weight.options());
+  return gates.index_put({plan.token, plan.expert}, plan.weight);
+}
 
 std::vector<MoeLayer*> moe_layers(LanguageModel& model) {
   std::vector<MoeLayer*> out;

@@ -34,6 +34,9 @@ struct ProbeOptions {
 /// mode.
 Probe probe(LanguageModel& model, const Corpus& corpus, const ProbeOptions& options);
 
+/// A plan's weights by token and expert, [T, E], 0 where off. REQUIRES: the plan does not merge.
+at::Tensor dense_gates(const Plan& plan);
+
 /// The MoE layers in the order of the routing tap.
 std::vector<MoeLayer*> moe_layers(LanguageModel& model);
 

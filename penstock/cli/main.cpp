@@ -22,6 +22,7 @@
 #include "penstock/cli/report.h"
 #include "penstock/cli/routers.h"
 #include "penstock/cli/study.h"
+#include "penstock/cli/trace.h"
 #include "penstock/cli/train.h"
 #include "penstock/cli/upcycle.h"
 #include "penstock/ops/dispatch.h"
@@ -52,6 +53,7 @@ int run(int argc, char** argv) {
   penstock::add_eval_command(app);
   penstock::add_generate_command(app, exit_code);
   penstock::add_analyse_command(app);
+  penstock::add_trace_command(app);
   penstock::add_finetune_command(app, exit_code);
   penstock::add_study_command(app, exit_code);
   penstock::add_report_command(app);

@@ -11,6 +11,9 @@ add_test(NAME finetune_command
 add_test(NAME study_command
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/study_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
+add_test(NAME foreign_models
+         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/foreign_models_test.py
+                 $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
 add_test(NAME damage
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/damage_test.py
                  $<TARGET_FILE:penstock_program>)
@@ -23,4 +26,4 @@ add_test(NAME generate
 add_test(NAME upcycle
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/upcycle_test.py
                  $<TARGET_FILE:penstock_program>)
-set_tests_properties(kill_resume commands finetune_command study_command damage fetch generate upcycle PROPERTIES TIMEOUT 900)
+set_tests_properties(kill_resume commands finetune_command foreign_models study_command damage fetch generate upcycle PROPERTIES TIMEOUT 900)

@@ -1,0 +1,61 @@
+#include "penstock/analysis/routing_trace.h"
+
+#include <torch/torch.h>
+
+#include "penstock/analysis/probe.h"
+#include "penstock/base/error.h"
+
+namespace penstock::analysis {
+namespace {
+
+void check_tokens(const ModelConfig& config, const std::vector<std::int64_t>& tokens) {
+  PENSTOCK_CHECK(!tokens.empty(), "there are no tokens to trace");
+  PENSTOCK_CHECK(config.context == 0 || std::ssize(tokens) <= config.context, std::ssize(tokens),
+                 " tokens are more than the model's context of ", config.context,
+                 "; trace a part of them");
+  for (const std::int64_t id : tokens)
+    PENSTOCK_CHECK(id >= 0 && id < config.vocab, "token ", id,
+                   " is not in the model's vocabulary of ", config.vocab);
+}
+
+/// Numbers of the layers that have experts.
+std::vector<std::int64_t> numbers_of_moe_layers(const ModelConfig& config) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer)
+    if (config.is_moe(layer)) out.push_back(layer);
+  return out;
+}
+
+}  // namespace
+
+std::map<std::string, at::Tensor> trace_routing(LanguageModel& model,
+                                                const std::vector<std::int64_t>& tokens) {
+  const ModelConfig& config = model.config();
+  PENSTOCK_CHECK(config.moe_layers() > 0,
+                 "a dense model has no routers to trace; upcycle it, or take an MoE");
+  check_tokens(config, tokens);
+  const std::vector<std::int64_t> numbers = numbers_of_moe_layers(config);
+  std::map<std::string, at::Tensor> out;
+  const at::Tensor ids = torch::tensor(tokens, torch::kInt64);
+  out["tokens"] = ids;
+  const auto tap = [&](std::int64_t moe_layer, const RoutingResult& result) {
+    PENSTOCK_CHECK(!result.plan.merges(), "method '", config.router.method,
+                   "' blends its experts by segments: a token has no experts of its own to trace");
+    const std::string stem =
+        "layers." + std::to_string(numbers[static_cast<std::size_t>(moe_layer)]) + ".";
+    const auto take = [](const at::Tensor& x) { return x.to(at::kCPU).contiguous(); };
+    out[stem + "router_input"] = take(result.hidden);
+    out[stem + "gates"] = take(dense_gates(result.plan));
+    const at::Tensor& logits = result.scores.logits;
+    if (logits.defined() && logits.size(0) == ids.size(0)) out[stem + "logits"] = take(logits);
+  };
+  const torch::NoGradGuard no_grad;
+  const bool was_training = model.is_training();
+  model.eval();
+  const at::Device device = model.parameters().front().device();
+  model.forward({.tokens = ids.unsqueeze(0).to(device), .memory_length = 0}, {}, tap);
+  model.train(was_training);
+  return out;
+}
+
+}  // namespace penstock::analysis

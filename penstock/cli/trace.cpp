@@ -1,0 +1,86 @@
+#include "penstock/cli/trace.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "penstock/analysis/routing_trace.h"
+#include "penstock/base/error.h"
+#include "penstock/base/progress.h"
+#include "penstock/cli/model_argument.h"
+#include "penstock/cli/token_ids.h"
+#include "penstock/cli/whole_number.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/models/tensor_files.h"
+#include "penstock/ops/dispatch.h"
+
+namespace penstock {
+namespace {
+
+struct TraceOptions {
+  std::string model, text, tokens, out;
+  std::int64_t threads = 0;
+  bool has_text = false;
+};
+
+std::vector<std::int64_t> traced_tokens(const TraceOptions& options, const std::string& path) {
+  if (!options.has_text) return read_token_ids(options.tokens);
+  std::vector<std::int64_t> out;
+  for (const TokenId id : open_model_source(path)->tokenizer()->encode(options.text))
+    out.push_back(id);
+  return out;
+}
+
+void run_trace(const TraceOptions& options) {
+  ops::set_threads(static_cast<int>(options.threads));
+  const auto [path, step] = model_argument(options.model);
+  PENSTOCK_CHECK(read_model_config(path).moe_layers() > 0, path,
+                 ": is dense; it has no routers to trace. Upcycle it, or give an MoE");
+  const std::vector<std::int64_t> tokens = traced_tokens(options, path);
+  const auto model = load_model(path);
+  const TensorMap trace = analysis::trace_routing(*model, tokens);
+  save_tensors(real_file_system(), options.out, trace, {{"format", "pt"}, {"model", path}});
+  const ModelConfig& config = model->config();
+  fmt::print("{}: {} tokens through {} layers with experts ({} experts, d={})\n", options.out,
+             grouped(std::ssize(tokens)), config.moe_layers(), config.total_experts(),
+             config.d_model);
+}
+
+}  // namespace
+
+void add_trace_command(CLI::App& app) {
+  auto options = std::make_shared<TraceOptions>();
+  CLI::App* command = app.add_subcommand(
+      "trace", "Write every router's input, logits and gates, token by token, as safetensors");
+  command
+      ->add_option("MODEL", options->model,
+                   "model (directory, or one file), or run directory (its best checkpoint)")
+      ->required();
+  CLI::Option* text =
+      command->add_option("--text", options->text, "this text, through the model's own tokenizer");
+  CLI::Option* tokens =
+      command
+          ->add_option("--tokens", options->tokens,
+                       "a file of token ids: a JSON array, or numbers with white space between")
+          ->excludes(text);
+  command->add_option("--out", options->out, "the file to write (.safetensors)")->required();
+  command->add_option("--threads", options->threads, "0: the physical cores")
+      ->check(whole_number(0, kMostThreads));
+  command->footer(
+      "Examples:\n"
+      "  penstock trace moe --text 'Once upon a time' --out trace.safetensors\n"
+      "  penstock trace runs/remoe --tokens ids.json --out trace.safetensors\n"
+      "The file holds, for each layer N with experts, layers.N.router_input [T, d], "
+      "layers.N.logits\n"
+      "[T, E] and layers.N.gates [T, E] (0 where a token does not pass an expert), and tokens "
+      "[T].\n"
+      "Methods that score no tokens (hash) have no logits. The tokens are one sequence.");
+  command->callback([options, text, tokens] {
+    if (text->count() + tokens->count() != 1) throw CLI::RequiredError("--text or --tokens");
+    options->has_text = text->count() > 0;
+    run_trace(*options);
+  });
+}
+
+}  // namespace penstock
