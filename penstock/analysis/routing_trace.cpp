@@ -34,6 +34,7 @@ std::map<std::string, at::Tensor> trace_routing(LanguageModel& model,
   PENSTOCK_CHECK(config.moe_layers() > 0,
                  "a dense model has no routers to trace; upcycle it, or take an MoE");
   check_tokens(config, tokens);
+  const bool scored = !scorer_registry().at(resolve(config.router).scorer).traits.no_logits;
   const std::vector<std::int64_t> numbers = numbers_of_moe_layers(config);
   std::map<std::string, at::Tensor> out;
   const at::Tensor ids = torch::tensor(tokens, torch::kInt64);
@@ -47,7 +48,8 @@ std::map<std::string, at::Tensor> trace_routing(LanguageModel& model,
     out[stem + "router_input"] = take(result.hidden);
     out[stem + "gates"] = take(dense_gates(result.plan));
     const at::Tensor& logits = result.scores.logits;
-    if (logits.defined() && logits.size(0) == ids.size(0)) out[stem + "logits"] = take(logits);
+    if (scored && logits.defined() && logits.size(0) == ids.size(0))
+      out[stem + "logits"] = take(logits);
   };
   const torch::NoGradGuard no_grad;
   const bool was_training = model.is_training();

@@ -26,4 +26,8 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
+/// Lets the system take back the memory of mapped pages that lie wholly within `part`; they are
+/// read again when they are touched. For what is read once, of files larger than memory.
+void release_pages(std::span<const std::byte> part);
+
 }  // namespace penstock

@@ -11,6 +11,7 @@
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/token_ids.h"
 #include "penstock/cli/whole_number.h"
+#include "penstock/data/vocabulary.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_files.h"
 #include "penstock/ops/dispatch.h"
@@ -26,9 +27,11 @@ struct TraceOptions {
 
 std::vector<std::int64_t> traced_tokens(const TraceOptions& options, const std::string& path) {
   if (!options.has_text) return read_token_ids(options.tokens);
+  const auto tokenizer = open_model_source(path)->tokenizer();
+  const auto vocabulary = tokenizer->vocabulary();
   std::vector<std::int64_t> out;
-  for (const TokenId id : open_model_source(path)->tokenizer()->encode(options.text))
-    out.push_back(id);
+  if (vocabulary && vocabulary->add_bos && vocabulary->bos >= 0) out.push_back(vocabulary->bos);
+  for (const TokenId id : tokenizer->encode(options.text)) out.push_back(id);
   return out;
 }
 
@@ -57,8 +60,9 @@ void add_trace_command(CLI::App& app) {
       ->add_option("MODEL", options->model,
                    "model (directory, or one file), or run directory (its best checkpoint)")
       ->required();
-  CLI::Option* text =
-      command->add_option("--text", options->text, "this text, through the model's own tokenizer");
+  CLI::Option* text = command->add_option(
+      "--text", options->text,
+      "this text, through the model's own tokenizer, with its BOS where it has one");
   CLI::Option* tokens =
       command
           ->add_option("--tokens", options->tokens,

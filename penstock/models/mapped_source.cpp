@@ -1,6 +1,7 @@
 #include "penstock/models/mapped_source.h"
 
 #include "penstock/base/error.h"
+#include "penstock/base/mapped_file.h"
 #include "penstock/models/tensor_files.h"
 
 namespace penstock {
@@ -22,6 +23,11 @@ std::vector<std::int64_t> MappedSource::shape(const std::string& name) const {
   return view(name).shape;
 }
 
-at::Tensor MappedSource::tensor(const std::string& name) const { return to_tensor(view(name)); }
+at::Tensor MappedSource::tensor(const std::string& name) const {
+  const TensorView& stored = view(name);
+  at::Tensor out = to_tensor(stored);
+  release_pages(stored.data);
+  return out;
+}
 
 }  // namespace penstock

@@ -141,6 +141,40 @@ TEST(Stories260K, WritesThePublishedText) {
   }
 }
 
+TEST(Stories260K, TheTokenizerBesideItGivesTheReferencesIds) {
+  const std::string path = testing::public_checkpoint("stories260K/stories260K.bin");
+  if (path.empty()) GTEST_SKIP() << "no stories260K beside the checkout";
+  const auto tokenizer = open_model_source(path)->tokenizer();
+  const auto reference = read_json(testing::public_checkpoint("stories260K/reference_nll.json"));
+  for (const auto& example : reference["examples"]) {
+    auto ids = tokenizer->encode(example["text"].get<std::string>());
+    ids.insert(ids.begin(), 1);
+    ids.resize(std::min(ids.size(), std::size_t{512}));
+    EXPECT_EQ(ids, example["ids"].get<std::vector<TokenId>>());
+  }
+}
+
+TEST(Llama2c, TakesTheOneTokenizerBesideIt) {
+  const testing::TempDirectory folder;
+  Decoder model(bin_config(true));
+  const std::string path = written(folder, bin_bytes(model));
+  const auto error = [&] { return message_of([&] { open_model_source(path)->tokenizer(); }); };
+  EXPECT_NE(error().find("no tokenizer"), std::string::npos);
+  const auto write_pieces = [&](const char* name, int pieces) {
+    std::string bytes = {1, 0, 0, 0};
+    for (int i = 0; i < pieces; ++i)
+      bytes += std::string(4, '\0') + std::string{1, 0, 0, 0, char('a' + i)};
+    write_file_atomically(real_file_system(), folder.path() / name, bytes);
+  };
+  write_pieces("tok11.bin", 12);
+  EXPECT_NE(error().find("tok11.bin"), std::string::npos);
+  EXPECT_NE(error().find("12"), std::string::npos);
+  write_pieces("tok12.bin", 11);
+  EXPECT_NE(error().find("2 files"), std::string::npos);
+  write_pieces("tokenizer.bin", 11);
+  EXPECT_EQ(open_model_source(path)->tokenizer()->vocab_size(), 11);
+}
+
 TEST(Stories260K, GivesTheReferencesLogLikelihoods) {
   const std::string path = testing::public_checkpoint("stories260K/stories260K.bin");
   if (path.empty()) GTEST_SKIP() << "no stories260K beside the checkout";
