@@ -154,25 +154,38 @@ TEST(Stories260K, TheTokenizerBesideItGivesTheReferencesIds) {
   }
 }
 
+/// A llama2.c tokenizer: three controls, the bytes, and as many pieces of one letter as are left.
+std::string tokenizer_bytes(int pieces) {
+  std::string out = {6, 0, 0, 0};
+  for (int i = 0; i < pieces; ++i) {
+    std::string piece(1, static_cast<char>('a' + i - 259));
+    if (i < 259) {
+      char name[8];
+      std::snprintf(name, sizeof name, i < 3 ? "<%d>" : "<0x%02X>", i < 3 ? i : i - 3);
+      piece = name;
+    }
+    out += std::string(4, '\0') + std::string{static_cast<char>(piece.size()), 0, 0, 0} + piece;
+  }
+  return out;
+}
+
 TEST(Llama2c, TakesTheOneTokenizerBesideIt) {
   const testing::TempDirectory folder;
-  Decoder model(bin_config(true));
+  ModelConfig config = bin_config(true);
+  config.vocab = 261;
+  Decoder model(config);
   const std::string path = written(folder, bin_bytes(model));
   const auto error = [&] { return message_of([&] { open_model_source(path)->tokenizer(); }); };
-  EXPECT_NE(error().find("no tokenizer"), std::string::npos);
-  const auto write_pieces = [&](const char* name, int pieces) {
-    std::string bytes = {1, 0, 0, 0};
-    for (int i = 0; i < pieces; ++i)
-      bytes += std::string(4, '\0') + std::string{1, 0, 0, 0, char('a' + i)};
-    write_file_atomically(real_file_system(), folder.path() / name, bytes);
+  const auto add = [&](const char* name, int pieces) {
+    write_file_atomically(real_file_system(), folder.path() / name, tokenizer_bytes(pieces));
   };
-  write_pieces("tok11.bin", 12);
-  EXPECT_NE(error().find("tok11.bin"), std::string::npos);
-  EXPECT_NE(error().find("12"), std::string::npos);
-  write_pieces("tok12.bin", 11);
+  EXPECT_NE(error().find("no tokenizer"), std::string::npos);
+  add("tok262.bin", 262);
+  EXPECT_NE(error().find("has 262 pieces"), std::string::npos) << error();
+  add("tok261.bin", 261);
   EXPECT_NE(error().find("2 files"), std::string::npos);
-  write_pieces("tokenizer.bin", 11);
-  EXPECT_EQ(open_model_source(path)->tokenizer()->vocab_size(), 11);
+  add("tokenizer.bin", 261);
+  EXPECT_EQ(open_model_source(path)->tokenizer()->vocab_size(), 261);
 }
 
 TEST(Stories260K, GivesTheReferencesLogLikelihoods) {
