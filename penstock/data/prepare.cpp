@@ -17,6 +17,7 @@
 #include "penstock/data/protocols.h"
 #include "penstock/data/system_corpus.h"
 #include "penstock/data/token_file_writer.h"
+#include "penstock/data/tokenizer_files.h"
 
 namespace penstock {
 namespace {
@@ -116,8 +117,9 @@ class Preparation {
                                       files::is_regular_file(target_ / kManifestFile)));
     PENSTOCK_CHECK(replaceable, "'", options_.out,
                    "' exists and is not a corpus; remove it or name another --out");
-    static const std::set<std::string> own = {kTokensFile, kManifestFile, "tokenizer.json",
-                                              "tokenizer.model"};
+    std::set<std::string> own = {kTokensFile, kManifestFile};
+    own.insert(kTokenizerFiles.begin(), kTokenizerFiles.end());
+    own.insert(kFilesBeside.begin(), kFilesBeside.end());
     for (const auto& entry : files::directory_iterator(target_))
       PENSTOCK_CHECK(own.contains(entry.path().filename().string()), "'", options_.out,
                      "' holds more than a corpus (", entry.path().filename().string(),
@@ -179,7 +181,8 @@ class Preparation {
       if (sum >= kSmallestDomainBytes) continue;
       result_.notes.push_back(fmt::format("domain {} dropped: {} bytes of text here, below {}",
                                           domain, sum, kSmallestDomainBytes));
-      std::erase_if(documents_, [&](const Document& d) { return d.domain == domain; });
+      std::erase_if(documents_,
+                    [&dropped = domain](const Document& d) { return d.domain == dropped; });
     }
     PENSTOCK_CHECK(!documents_.empty(),
                    "this machine has too little text for --system: no domain of ",

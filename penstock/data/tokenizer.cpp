@@ -11,9 +11,7 @@
 #include "penstock/base/error.h"
 #include "penstock/data/byte_vocabulary_tokenizer.h"
 #include "penstock/data/bytes_tokenizer.h"
-#include "penstock/data/sentencepiece_tokenizer.h"
-#include "penstock/data/tokenizer_bin.h"
-#include "penstock/data/tokenizer_json.h"
+#include "penstock/data/tokenizer_files.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/data/words_tokenizer.h"
 
@@ -35,7 +33,7 @@ Spec parse_spec(const std::string& spec) {
   const auto colon = spec.find(':');
   Spec out{spec.substr(0, colon)};
   if (std::ranges::find(kUnsizedKinds, spec) != kUnsizedKinds.end()) return out;
-  if (spec.find_first_of("/.") != spec.npos && std::filesystem::exists(spec)) return {kFileKind};
+  if (std::filesystem::exists(spec)) return {kFileKind};
   PENSTOCK_CHECK(out.kind == "bpe" || out.kind == "unigram", "unknown tokenizer '", spec,
                  "'; use bytes, bpe:N or unigram:N, N being the vocabulary's size, "
                  "byte-vocabulary, byte-vocabulary-no-newlines or words");
@@ -155,7 +153,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
                    kMergesFile, " are");
     return tokenizer;
   }
-  for (const char* name : {kBytesFile, kSentencePieceFile, kVocabFile, kTokenizerBinFile})
+  for (const char* name : kTokenizerFiles)
     if (const auto file = std::filesystem::path(path) / name; std::filesystem::exists(file))
       return load_tokenizer_file(file);
   fail("no tokenizer in '", path, "': expected ", kBytesFile, ", ", kSentencePieceFile, ", ",

@@ -13,6 +13,7 @@
 #include "penstock/data/text/json_steps.h"
 #include "penstock/data/text/pre_tokenizers.h"
 #include "penstock/data/text/special_pieces.h"
+#include "penstock/data/unigram_json.h"
 
 namespace penstock {
 namespace {
@@ -54,8 +55,13 @@ TokenId checked_id(const json& value, const std::string& what) {
 /// Pieces by id as they come in; ids that nothing has stay unused.
 class PieceList {
  public:
+  /// Of about so many pieces: ids far beyond would be a file that fills memory.
+  explicit PieceList(std::size_t pieces) : most_(8 * pieces + 65536) {}
+
   void set(TokenId id, const std::string& text, PieceType type) {
     const auto at = static_cast<std::size_t>(id);
+    PENSTOCK_CHECK(at < most_, "the id ", id, " of '", text.substr(0, 60),
+                   "' is far beyond the number of pieces");
     if (at >= pieces_.size()) pieces_.resize(at + 1, {{}, 0, PieceType::kUnused});
     auto& piece = pieces_[at];
     PENSTOCK_CHECK(piece.type == PieceType::kUnused || piece.text == text, "the id ", id,
@@ -70,6 +76,7 @@ class PieceList {
   }
 
  private:
+  std::size_t most_;
   std::vector<Vocabulary::Piece> pieces_;
 };
 
@@ -159,7 +166,7 @@ std::shared_ptr<const Tokenizer> read_bpe(const json& root, const Files& files,
   Vocabulary& vocabulary = parts.vocabulary;
   for (const char* unknown : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"})
     refuse(model, unknown);
-  PieceList pieces;
+  PieceList pieces(model.at("vocab").size() + member(root, "added_tokens").size());
   read_pieces(root, model, pieces, parts);
   vocabulary.pieces = pieces.take();
   std::size_t number = 0;
@@ -239,10 +246,11 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(const Files& files, const s
     const json& model = member(root, "model");
     PENSTOCK_CHECK(model.is_object(), "it has no model");
     const json& type = member(model, "type");
+    if (type == "Unigram") return read_unigram_json(root, parse_config(files));
     // Files of before 2020 name no type.
     PENSTOCK_CHECK(type == "BPE" || (type.is_null() && model.contains("merges")), "the model ",
                    type.is_string() ? type.get<std::string>() : "without type",
-                   " is not implemented; BPE is");
+                   " is not implemented; BPE and Unigram are");
     PENSTOCK_CHECK(model.contains("vocab") && model.at("vocab").is_object() &&
                        model.contains("merges") && model.at("merges").is_array(),
                    "its model has no vocabulary or no merges");
@@ -267,7 +275,7 @@ std::shared_ptr<const Tokenizer> read_vocab_and_merges(const Files& files,
     vocabulary.pre = gpt2 ? "gpt-2" : "qwen2";
     vocabulary.pattern = pre_tokenizer_pattern(vocabulary.pre);
     vocabulary.compose = !gpt2;
-    PieceList pieces;
+    PieceList pieces(vocab.size() + member(config, "added_tokens_decoder").size());
     std::unordered_map<std::string, TokenId> ids;
     for (const auto& [text, id] : vocab.items()) {
       ids[text] = checked_id(id, text);

@@ -1,5 +1,6 @@
-// Reading the tokenizer.json of the Hugging Face tokenizers library (byte-pair encodings), and the
-// older pair vocab.json and merges.txt. What is not implemented is refused by name.
+// Reading the tokenizer.json of the Hugging Face tokenizers library (byte-pair encodings,
+// and Unigram models as Penstock writes them), and the older pair vocab.json and merges.txt. What
+// is not implemented is refused by name.
 #pragma once
 
 #include <map>

@@ -174,6 +174,8 @@ TEST_P(TrainedModels, ComeBackFromTheirVocabulary) {
   expect_same(*tokenizer, *make_tokenizer(*vocabulary), all);
   const auto again = make_tokenizer(*vocabulary)->vocabulary();
   EXPECT_EQ(*again, *vocabulary);
+  const auto written = read_tokenizer_json(hugging_face_files(*tokenizer), "written");
+  expect_same(*tokenizer, *written, all);
   all.push_back("U+2581 \xe2\x96\x81 is text here");
   expect_same(*tokenizer, *make_tokenizer(*vocabulary), all);
 }
