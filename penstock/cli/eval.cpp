@@ -10,6 +10,7 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
+#include "penstock/cli/eval_text.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/run_settings.h"
 #include "penstock/cli/same_tokenizer.h"
@@ -183,11 +184,49 @@ void run_eval(const EvalOptions& options) {
     fmt::print("note: method '{}' is not causal: {}\n", config.router.method, kNotCausal);
 }
 
+void run_text(const EvalOptions& options, EvalTextOptions text) {
+  ops::set_threads(static_cast<int>(options.threads));
+  text.model = options.model;
+  text.length = options.length;
+  text.json = options.json;
+  text.fold = options.fold;
+  run_eval_text(text);
+}
+
+struct TextArguments {
+  std::shared_ptr<EvalTextOptions> options;
+  CLI::Option* file;
+};
+
+/// --text and what belongs to it alone.
+TextArguments add_text_options(CLI::App& command) {
+  auto options = std::make_shared<EvalTextOptions>();
+  CLI::Option* file = command.add_option(
+      "--text", options->text, "in place of a corpus: a file of text, in the model's own tokens");
+  command
+      .add_option("--tokenizer", options->tokenizer,
+                  "with --text: a tokenizer's file or folder, or a model that has it")
+      ->needs(file);
+  command
+      .add_option("--protocol", options->protocol,
+                  "with --text: windows, one after another, or llama-perplexity, which scores the "
+                  "second half of each whole window")
+      ->needs(file)
+      ->capture_default_str();
+  command
+      .add_option("--per-token", options->per_token,
+                  "with --text: a file to write each scored token's id and log-probability to, "
+                  "one JSON object a line")
+      ->needs(file);
+  return {options, file};
+}
+
 }  // namespace
 
 void add_eval_command(CLI::App& app) {
   auto options = std::make_shared<EvalOptions>();
-  CLI::App* command = app.add_subcommand("eval", "Loss, perplexity and bits per byte on a corpus");
+  CLI::App* command =
+      app.add_subcommand("eval", "Loss, perplexity and bits per byte on a corpus or a text");
   CLI::Option* model = command->add_option(
       "MODEL", options->model,
       "model (directory, or llama2.c .bin), or run directory (its best checkpoint)");
@@ -198,7 +237,7 @@ void add_eval_command(CLI::App& app) {
               "in place of MODEL: an n-gram model of this order, counted on the train split")
           ->check(whole_number(1, kMostNgramOrder))
           ->excludes(model);
-  command->add_option("--data", options->data, "corpus directory")->required();
+  CLI::Option* data = command->add_option("--data", options->data, "corpus directory");
   command->add_option("--split", options->split, "train, validation or test")
       ->capture_default_str();
   command
@@ -233,9 +272,14 @@ void add_eval_command(CLI::App& app) {
   command->add_flag("--isolate-documents", options->isolate,
                     "attention does not cross document borders");
   command->add_flag("--json", options->json, "one JSON object");
+  const auto text = add_text_options(*command);
+  text.file->excludes(data)->excludes(ngram);
   for (const char* of_models : {"--max-tokens", "--sequence-length", "--streams", "--memory", "--k",
                                 "--plot", "--fold", "--isolate-documents", "--threads"})
     ngram->excludes(command->get_option(of_models));
+  for (const char* of_corpora :
+       {"--split", "--max-tokens", "--streams", "--memory", "--k", "--plot", "--isolate-documents"})
+    text.file->excludes(command->get_option(of_corpora));
   command->footer(
       "Examples:\n"
       "  penstock eval runs/remoe --data corpus\n"
@@ -244,10 +288,16 @@ void add_eval_command(CLI::App& app) {
       "      --k 1,2,4,8,16 --plot by-k.html\n"
       "  penstock eval runs/hyperrouter --data enwik8 --fold\n"
       "  penstock eval --ngram 5 --data enwik8 --split test\n"
+      "  penstock eval runs/remoe --text notes.txt --sequence-length 512 --per-token scores.jsonl\n"
       "--k overrides the k and the schedule that the model was trained with; without it the final\n"
       "k holds. "
       "It is for models whose tokens ask for the experts of their k highest logits.");
-  command->callback([options] {
+  command->callback([options, text, data] {
+    if (text.file->count() > 0) {
+      if (options->model.empty()) throw CLI::RequiredError("MODEL");
+      return run_text(*options, *text.options);
+    }
+    if (data->count() == 0) throw CLI::RequiredError("--data or --text");
     if (options->ngram > 0) return run_ngram(*options);
     if (options->model.empty()) throw CLI::RequiredError("MODEL");
     run_eval(*options);

@@ -22,6 +22,7 @@
 #include "penstock/cli/report.h"
 #include "penstock/cli/routers.h"
 #include "penstock/cli/study.h"
+#include "penstock/cli/tokenize.h"
 #include "penstock/cli/trace.h"
 #include "penstock/cli/train.h"
 #include "penstock/cli/upcycle.h"
@@ -60,6 +61,7 @@ int run(int argc, char** argv) {
   penstock::add_info_command(app);
   penstock::add_bench_command(app);
   penstock::add_routers_command(app);
+  penstock::add_tokenize_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

@@ -1,0 +1,18 @@
+// penstock eval MODEL --text FILE: raw text in the model's own tokens.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace penstock {
+
+struct EvalTextOptions {
+  std::string model, text, tokenizer, per_token, protocol = "windows";
+  std::int64_t length = 0;  ///< tokens per window; 0: the model's context
+  bool json = false, fold = false;
+};
+
+/// Prints loss, perplexity and bits per byte of the file's text.
+void run_eval_text(const EvalTextOptions& options);
+
+}  // namespace penstock

@@ -1,0 +1,106 @@
+#include "penstock/cli/tokenize.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/base/file_system.h"
+#include "penstock/cli/tokenizer_argument.h"
+
+namespace penstock {
+namespace {
+
+struct TokenizeOptions {
+  std::string tokenizer, input, text;
+  bool json = false, decode = false, plain = false;
+};
+
+/// Whole numbers with anything but digits between them: lines of ids, or a JSON list; of a JSON
+/// object its "ids".
+std::vector<TokenId> parse_ids(const std::string& text) {
+  if (text.starts_with('{')) {
+    const auto json = nlohmann::json::parse(text, nullptr, false);
+    PENSTOCK_CHECK(json.is_object() && json.contains("ids"),
+                   "the input is a JSON object without "
+                   "\"ids\"");
+    return parse_ids(json.at("ids").dump());
+  }
+  std::vector<TokenId> ids;
+  const char *at = text.data(), *end = at + text.size();
+  while (at < end) {
+    if ((*at < '0' || *at > '9') && *at != '-') {
+      ++at;
+      continue;
+    }
+    TokenId id = 0;
+    const auto result = std::from_chars(at, end, id);
+    PENSTOCK_CHECK(result.ec == std::errc(), "'", std::string(at, std::min(end, at + 20)),
+                   "' is no token id");
+    ids.push_back(id);
+    at = result.ptr;
+  }
+  return ids;
+}
+
+void run_tokenize(const TokenizeOptions& options, bool has_text) {
+  const auto tokenizer = tokenizer_argument(options.tokenizer);
+  const std::string input = has_text ? options.text : real_file_system().read(options.input);
+  if (options.decode) {
+    const std::string text = tokenizer->decode(parse_ids(input));
+    if (options.json)
+      fmt::print("{}\n", nlohmann::ordered_json{{"text", text}}.dump(
+                             2, ' ', false, nlohmann::json::error_handler_t::replace));
+    else
+      std::fwrite(text.data(), 1, text.size(), stdout);
+    return;
+  }
+  const auto ids =
+      options.plain ? tokenizer->encode(input) : tokenizer->encode_with_controls(input);
+  if (!options.json) {
+    for (const TokenId id : ids) fmt::print("{}\n", id);
+    return;
+  }
+  const nlohmann::ordered_json out = {{"tokenizer", tokenizer->spec()},
+                                      {"vocab_size", tokenizer->vocab_size()},
+                                      {"bytes", input.size()},
+                                      {"tokens", ids.size()},
+                                      {"ids", ids}};
+  fmt::print("{}\n", out.dump());
+}
+
+}  // namespace
+
+void add_tokenize_command(CLI::App& app) {
+  auto options = std::make_shared<TokenizeOptions>();
+  CLI::App* command = app.add_subcommand("tokenize", "Token ids of a text, or the text of ids");
+  command
+      ->add_option("MODEL_OR_TOKENIZER", options->tokenizer,
+                   "a model of any format, a run, or a tokenizer's file or folder")
+      ->required();
+  CLI::Option* input = command->add_option("--input", options->input, "a file of text (or of ids)");
+  CLI::Option* text = command->add_option("--text", options->text, "the text itself (or ids)");
+  text->excludes(input);
+  CLI::Option* plain =
+      command->add_flag("--plain", options->plain,
+                        "text that spells a special token (\"</s>\") is text like any other");
+  command->add_flag("--decode", options->decode, "the input is ids; print their text")
+      ->excludes(plain);
+  command->add_flag("--json", options->json, "one JSON object");
+  command->footer(
+      "Examples:\n"
+      "  penstock tokenize runs/remoe --text \"the gate decides\"\n"
+      "  penstock tokenize qwen2/tokenizer.json --input notes.txt --json\n"
+      "  penstock tokenize tok512.bin --decode --text \"403 407 261\"\n"
+      "The begin of a document (BOS) is not among the ids.");
+  command->callback([options, input, text] {
+    if (input->count() + text->count() == 0) throw CLI::RequiredError("--input or --text");
+    run_tokenize(*options, text->count() > 0);
+  });
+}
+
+}  // namespace penstock

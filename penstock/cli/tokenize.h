@@ -1,0 +1,11 @@
+// `penstock tokenize`: what a tokenizer makes of a text, and back.
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace penstock {
+
+/// Adds `penstock tokenize`: token ids of a text, or the text of ids.
+void add_tokenize_command(CLI::App& app);
+
+}  // namespace penstock

@@ -1,0 +1,52 @@
+#include "penstock/cli/tokenizer_argument.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "penstock/base/error.h"
+#include "penstock/cli/model_argument.h"
+#include "penstock/data/tokenizer_files.h"
+#include "penstock/models/model_source.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_tokenizer_file(const fs::path& folder) {
+  return std::ranges::any_of(kTokenizerFiles,
+                             [&](const char* name) { return fs::exists(folder / name); });
+}
+
+/// A checkpoint in one file; a .bin that is called like a tokenizer is one.
+bool holds_model(const fs::path& path) {
+  return is_model_file(path.string()) && !path.filename().string().starts_with("tok");
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> tokenizer_argument(const std::string& path) {
+  PENSTOCK_CHECK(fs::exists(path), path, ": no such file or folder; give a model or a tokenizer");
+  if (fs::is_directory(path)) {
+    if (has_tokenizer_file(path)) return load_tokenizer(path);
+    if (fs::exists(fs::path(path) / "checkpoints"))
+      return load_tokenizer(model_argument(path).path);
+    return load_tokenizer(path);
+  }
+  if (holds_model(path)) return open_model_source(path)->tokenizer();
+  return load_tokenizer(path);
+}
+
+std::shared_ptr<const Tokenizer> model_tokenizer(const std::string& model,
+                                                 const std::string& tokenizer) {
+  if (!tokenizer.empty()) return tokenizer_argument(tokenizer);
+  try {
+    return open_model_source(model)->tokenizer();
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    if (what.find("--tokenizer") != what.npos) throw;
+    fail(what, "; name one with --tokenizer");
+  }
+}
+
+}  // namespace penstock
