@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from commands_test import RECIPE, Shell
+from shell import RECIPE, Shell
 
 
 def change(path, offset):

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from commands_test import RECIPE, Shell
+from shell import RECIPE, Shell
 
 
 def write_task(folder):

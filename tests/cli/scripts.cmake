@@ -5,12 +5,6 @@ add_test(NAME kill_resume
 add_test(NAME commands
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/commands_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
-add_test(NAME finetune_command
-         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/finetune_test.py
-                 $<TARGET_FILE:penstock_program>)
-add_test(NAME study_command
-         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/study_test.py
-                 $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
 add_test(NAME foreign_models
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/foreign_models_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
@@ -26,4 +20,11 @@ add_test(NAME generate
 add_test(NAME upcycle
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/upcycle_test.py
                  $<TARGET_FILE:penstock_program>)
-set_tests_properties(kill_resume commands finetune_command foreign_models study_command damage fetch generate upcycle PROPERTIES TIMEOUT 900)
+set_tests_properties(kill_resume commands damage fetch foreign_models generate upcycle PROPERTIES TIMEOUT 900)
+# One subcommand each: NAME_test.py is the test NAME_command.
+foreach(command analyse bench eval finetune study study_scales tokenize)
+  add_test(NAME ${command}_command
+           COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/${command}_test.py
+                   $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${command}_command PROPERTIES TIMEOUT 900)
+endforeach()

@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 
-from commands_test import Shell
+from shell import Shell
 from finetune_test import write_task
 
 RECIPE = """

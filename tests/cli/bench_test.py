@@ -1,0 +1,45 @@
+#!/usr/bin/python3
+"""Runs `penstock bench` and the chart of its sweep.
+
+    bench_test.py PENSTOCK
+"""
+
+import json
+import os
+import subprocess
+
+from shell import main
+
+
+def check_bench(shell):
+    quick = ("--set", "model.vocab=256", "--steps", "2", "--warm-up", "1", "--json")
+    machine = json.loads(shell.ok("bench", "machine", "--threads", "1", "--json"))
+    for key in ("peak_flops", "peak_flops_per_core", "memory_bandwidth", "matmul_flops", "threads"):
+        shell.expect("bench machine", machine[key] > 0, key)
+    step = json.loads(shell.ok("bench", "step", "recipe.toml", "--active-experts", "1", *quick))
+    for key in ("tokens_per_second", "flops_per_token", "share_of_peak", "peak_bytes", "outside_share"):
+        shell.expect("bench step", step[key] > 0, key)
+    for row in step["operators"]:
+        shell.expect("bench step", {"name", "seconds", "flops", "bytes", "share"} <= set(row), row)
+    shell.expect("bench step", abs(step["active_experts"] - 1) < 0.02 and len(step["load"]) == 2, step)
+    sweep = json.loads(shell.ok("bench", "layer", "recipe.toml", "--sweep-experts", "2,4,8", *quick))
+    shell.expect("bench layer", [point["experts"] for point in sweep["points"]] == [2, 4, 8], sweep)
+    with open(os.path.join(shell.directory, "sweep.json"), "w") as file:
+        json.dump(sweep, file)
+    shell.mistake(1, ["vocab", "--set"], "bench", "step", "recipe.toml")
+    shell.mistake(1, ["--active-experts", "ReLU"], "bench", "step", "recipe.toml", "--set", "model.vocab=256",
+                  "--set", "model.router.method=topk", "--active-experts", "1")
+    shell.mistake(2, ["RECIPE"], "bench", "step")
+
+
+def check_plot(shell):
+    source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    done = subprocess.run(["/usr/bin/python3", os.path.join(source, "bench/plot_sweep.py"), "sweep.json", "--out",
+                           "sweep.html"], cwd=shell.directory, capture_output=True, text=True)
+    shell.expect("plot_sweep", done.returncode == 0, done.stderr)
+    page = open(os.path.join(shell.directory, "sweep.html")).read()
+    shell.expect("plot_sweep", page.count("<circle") == 9 and "http" not in page, page)
+
+
+if __name__ == "__main__":
+    main([check_bench, check_plot], run=False)

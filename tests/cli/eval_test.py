@@ -1,0 +1,146 @@
+#!/usr/bin/python3
+"""Runs `penstock eval` on a tiny run: its figures by corpus, by experts per token and by text, and one clear
+line for each mistake.
+
+    eval_test.py PENSTOCK
+"""
+
+import json
+import math
+import os
+import shutil
+import struct
+
+from shell import main
+
+
+def check_eval(shell):
+    scores = json.loads(shell.ok("eval", "run", "--data", "corpus", "--json"))
+    for key in ("loss", "perplexity", "bits_per_byte", "tokens", "by_domain"):
+        shell.expect("eval", key in scores, key)
+    folded = json.loads(shell.ok("eval", "run", "--data", "corpus", "--json", "--fold"))
+    shell.expect("eval --fold", folded["folded"] and folded["loss"] == scores["loss"], folded["loss"])
+    ngram = json.loads(shell.ok("eval", "--ngram", "3", "--data", "corpus", "--json"))
+    shell.expect("eval --ngram", 0 < ngram["bits_per_byte"] < 8 and ngram["ngram"] == 3, ngram)
+    shell.expect("eval --ngram", "3-gram" in shell.ok("eval", "--ngram", "3", "--data", "corpus"))
+    shell.mistake(2, ["--ngram"], "eval", "--ngram", "7", "--data", "corpus")
+    shell.mistake(2, ["--ngram", "--k"], "eval", "--ngram", "3", "--data", "corpus", "--k", "1")
+    shell.mistake(1, ["--memory"], "eval", "run", "--data", "corpus", "--memory", "7")
+    shell.mistake(2, ["MODEL"], "eval", "--data", "corpus")
+    shell.mistake(2, ["MODEL"], "eval", "run", "--ngram", "3", "--data", "corpus")
+    shell.mistake(1, ["missing"], "eval", "missing", "--data", "corpus")
+    shell.mistake(2, ["--data"], "eval", "run")
+    evaluate = ("eval", "run", "--data", "corpus")
+    shell.mistake(2, ["--max-tokens: must be 0 or more, not -1"], *evaluate, "--max-tokens", "-1")
+    shell.mistake(2, ["--max-tokens: must be", "or less"], *evaluate, "--max-tokens", "99999999999999999999")
+    shell.mistake(2, ["--threads: must be 4096 or less"], *evaluate, "--threads", "100000000000")
+
+
+def check_eval_text(shell):
+    """By windows every byte but the first is scored once; by llama.cpp's protocol half of each window."""
+    text = "the gate decides how much water each turbine gets\n" * 3  # 150 bytes
+    with open(os.path.join(shell.directory, "three.txt"), "w") as file:
+        file.write(text)
+    evaluate = ("eval", "run", "--text", "three.txt")
+    whole = json.loads(shell.ok(*evaluate, "--json", "--per-token", "scores.jsonl"))
+    shell.expect("eval --text", whole["tokens"] == 149 and whole["sequence_length"] == 16, whole)
+    shell.expect("eval --text", whole["windows"] == 10 and whole["protocol"] == "windows", whole)
+    with open(os.path.join(shell.directory, "scores.jsonl")) as file:
+        rows = [json.loads(line) for line in file]
+    shell.expect("--per-token", [row["id"] for row in rows] == list(text.encode())[1:], rows[:3])
+    shell.expect("--per-token", [row["window"] for row in rows] == [i // 16 for i in range(149)])
+    total = sum(row["log_probability"] for row in rows)
+    shell.expect("--per-token", abs(total - whole["log_probability_sum"]) < 1e-4, (total, whole))
+    shell.expect("eval --text", abs(whole["loss"] * 149 + total) < 1e-4, whole)
+    shell.expect("eval --text", abs(whole["bits_per_byte"] - whole["loss"] / math.log(2)) < 1e-9, whole)
+    half = json.loads(shell.ok(*evaluate, "--json", "--protocol", "llama-perplexity", "--sequence-length", "10",
+                               "--per-token", "half.jsonl"))
+    shell.expect("llama-perplexity", half["tokens"] == 15 * 4, half)  # 6 to 9 of each 10
+    with open(os.path.join(shell.directory, "half.jsonl")) as file:
+        rows = [json.loads(line) for line in file]
+    shell.expect("llama-perplexity", [row["position"] for row in rows[:5]] == [6, 7, 8, 9, 6], rows[:5])
+    shell.expect("llama-perplexity", abs(half["perplexity"] - math.exp(half["loss"])) < 1e-9, half)
+    shell.expect("eval --text", "149 tokens scored" in shell.ok(*evaluate))
+    other = json.loads(shell.ok(*evaluate, "--json", "--tokenizer", "corpus"))
+    shell.expect("eval --tokenizer", other["loss"] == whole["loss"], other)
+    shell.mistake(2, ["--text"], "eval", "run", "--data", "corpus", "--per-token", "x")
+    shell.mistake(2, ["--text"], "eval", "run", "--data", "corpus", "--protocol", "windows")
+    for option in (("--data", "corpus"), ("--split", "test"), ("--k", "1"), ("--max-tokens", "9"),
+                   ("--isolate-documents",), ("--streams", "2")):
+        shell.mistake(2, ["--text", option[0]], *evaluate, *option)
+    shell.mistake(1, ["llama", "windows"], *evaluate, "--protocol", "llama")
+    shell.mistake(1, ["no-such.txt"], "eval", "run", "--text", "no-such.txt")
+    shutil.copytree(os.path.join(shell.directory, "run/checkpoints/step-6"), os.path.join(shell.directory, "bare"))
+    for name in ("tokenizer.json", "manifest.json"):
+        os.remove(os.path.join(shell.directory, "bare", name))
+    shell.mistake(1, ["tokenizer", "--tokenizer"], "eval", "bare", "--text", "three.txt")
+    same = json.loads(shell.ok("eval", "bare", "--text", "three.txt", "--tokenizer", "run", "--json"))
+    shell.expect("eval --tokenizer", same["windows"] == 10, same)
+
+
+def check_causality(shell):
+    for name in ("expert-choice", "gshard", "lory"):
+        shell.expect("routers", "not causal: " in shell.ok("routers", name), name)
+    for name in ("hash", "remoe", "relu"):
+        shell.expect("routers", "not causal" not in shell.ok("routers", name), name)
+    methods = json.loads(shell.ok("routers", "--json"))["methods"]
+    shell.expect("routers", [name for name in methods if not methods[name]["causal"]] ==
+                 ["expert-choice", "gshard", "lory"], methods)
+    shell.ok("train", "recipe.toml", "--out", "chosen", "--quiet", "--set",
+             "model.router.method=expert-choice")
+    scores = json.loads(shell.ok("eval", "chosen", "--data", "corpus", "--json"))
+    shell.expect("eval", scores["causal"] is False, scores)
+    shell.expect("eval", "not causal" in shell.ok("eval", "chosen", "--data", "corpus"))
+    shell.expect("eval", "not causal" not in shell.ok("eval", "run", "--data", "corpus"))
+
+
+def check_eval_by_k(shell):
+    shell.ok("train", "recipe.toml", "--out", "xl", "--quiet", "--set", "model.router.method=hyperrouter", "--set",
+             "model.router.k=4", "--set", "model.architecture=transformer-xl")
+    evaluate = ("eval", "xl", "--data", "corpus", "--max-tokens", "300")
+    plain = json.loads(shell.ok(*evaluate, "--json"))
+    scores = json.loads(shell.ok(*evaluate, "--json", "--k", "1,2,4", "--plot", "by-k.html"))
+    points = scores.pop("by_k")
+    shell.expect("eval --k", scores == plain, f"{scores} {plain}")
+    shell.expect("eval --k", [point["k"] for point in points] == [1, 2, 4], points)
+    for point in points:
+        shell.expect("eval --k", list(point) == ["k", "loss", "perplexity", "bits_per_byte", "flops_per_token",
+                                                 "tokens_per_second", "peak_memory_bytes"], point)
+        shell.expect("eval --k", all(value > 0 for value in point.values()), point)
+    shell.expect("eval --k", points[2]["loss"] == plain["loss"] and points[0]["loss"] != plain["loss"], points)
+    page = open(os.path.join(shell.directory, "by-k.html")).read()
+    shell.expect("eval --plot", '"by-k"' in page and '"by-flops"' in page and "src=" not in page)
+    # Where the model's own k is not asked for, the rest of the answer is still about it.
+    other = json.loads(shell.ok(*evaluate, "--json", "--k", "2"))
+    shell.expect("eval --k 2", other["loss"] == plain["loss"] and other["by_k"][0]["k"] == 2, other)
+    shell.expect("eval --k", "  4* " in shell.ok(*evaluate, "--k", "1,4"))
+    shell.mistake(1, ["--k: 5 is not from 1 to 4"], *evaluate, "--k", "1,5")
+    shell.mistake(1, ["2 comes twice"], *evaluate, "--k", "2,2")
+    shell.mistake(1, ["--k 'all'"], *evaluate, "--k", "all")
+    shell.mistake(1, ["--plot", "--k"], *evaluate, "--plot", "x.html")
+    shell.mistake(1, ["--plot", ".html"], *evaluate, "--k", "1", "--plot", "x.png")
+    shell.mistake(1, ["--k", "'relu'"], "eval", "run", "--data", "corpus", "--k", "1")
+
+
+def plant_nan(path, tensor):
+    """Writes a NaN into the middle of a float32 tensor of a .safetensors file."""
+    with open(path, "r+b") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        begin, end = json.loads(file.read(size))[tensor]["data_offsets"]
+        file.seek(8 + size + begin + (end - begin) // 8 * 4)
+        file.write(struct.pack("<f", float("nan")))
+
+
+def check_nan_weights(shell):
+    model = os.path.join(shell.directory, "model")
+    shutil.copytree(os.path.join(shell.directory, "run/checkpoints/step-6"), model)
+    os.remove(os.path.join(model, "manifest.json"))  # damage that no checksum tells
+    shell.ok("eval", "model", "--data", "corpus")
+    tensor = "model.layers.1.self_attn.q_proj.weight"
+    plant_nan(os.path.join(model, "model.safetensors"), tensor)
+    for form in ((), ("--json",)):
+        shell.mistake(1, ["model.safetensors", tensor, "NaN"], "eval", "model", "--data", "corpus", *form)
+
+
+if __name__ == "__main__":
+    main([check_eval, check_eval_text, check_causality, check_eval_by_k, check_nan_weights])

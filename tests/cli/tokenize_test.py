@@ -1,0 +1,65 @@
+#!/usr/bin/python3
+"""Runs `penstock tokenize` on runs, corpora and a tokenizer from elsewhere.
+
+    tokenize_test.py PENSTOCK
+"""
+
+import json
+import os
+
+from shell import main
+
+
+def tokenize(shell, *arguments):
+    return json.loads(shell.ok("tokenize", *arguments, "--json"))
+
+
+def check_tokenize(shell):
+    text = "the gate \u00e9\n"
+    with open(os.path.join(shell.directory, "short.txt"), "w", encoding="utf-8") as file:
+        file.write(text)
+    ids = list(text.encode())
+    for tokenizer in ("run", "corpus", "run/checkpoints/step-6", "corpus/tokenizer.json"):
+        done = tokenize(shell, tokenizer, "--input", "short.txt")
+        shell.expect("tokenize", done["ids"] == ids and done["tokens"] == len(ids), done)
+    shell.expect("tokenize", shell.ok("tokenize", "run", "--text", "gate") == "103\n97\n116\n101\n")
+    shell.expect("tokenize", tokenize(shell, "run", "--text", "")["ids"] == [])
+    shell.expect("--decode", shell.ok("tokenize", "run", "--decode", "--text", "103 97 [116,101]") == "gate")
+    with open(os.path.join(shell.directory, "ids.json"), "w") as file:
+        json.dump(done, file)
+    shell.expect("--decode", shell.ok("tokenize", "run", "--decode", "--input", "ids.json") == text)
+    shell.mistake(2, ["--input"], "tokenize", "run")
+    shell.mistake(2, ["MODEL_OR_TOKENIZER"], "tokenize")
+    shell.mistake(2, ["--text"], "tokenize", "run", "--text", "a", "--input", "short.txt")
+    shell.mistake(1, ["no-such"], "tokenize", "no-such", "--text", "a")
+    shell.mistake(1, ["short.txt"], "tokenize", "short.txt", "--text", "a")
+    shell.mistake(1, ["256"], "tokenize", "run", "--decode", "--text", "256")
+
+
+def check_foreign(shell):
+    """A byte-level BPE as others write it; special tokens count as such unless told otherwise."""
+    vocab = {letter: number for number, letter in enumerate("abcdefghijklmnopqrstuvwxyz</>")}
+    vocab.update({"\u0120": 29, "th": 30, "\u0120g": 31})
+    root = {"model": {"type": "BPE", "vocab": vocab, "merges": ["t h", ["\u0120", "g"]]},
+            "added_tokens": [{"id": 32, "content": "</s>", "special": True}],
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}, "decoder": {"type": "ByteLevel"}}
+    os.makedirs(os.path.join(shell.directory, "foreign"))
+    with open(os.path.join(shell.directory, "foreign/tokenizer.json"), "w") as file:
+        json.dump(root, file)
+    shell.expect("tokenize", tokenize(shell, "foreign", "--text", "the gate</s>")["ids"] ==
+                 [30, 4, 31, 0, 19, 4, 32])
+    shell.expect("--plain", tokenize(shell, "foreign", "--plain", "--text", "a</s>")["ids"] == [0, 26, 27, 18, 28])
+    with open(os.path.join(shell.directory, "letters.txt"), "w") as file:
+        file.write("the gate decides how much water each turbine gets " * 200)
+    shell.ok("data", "prepare", "letters.txt", "--tokenizer", "foreign", "--out", "letters")
+    shell.expect("prepare", tokenize(shell, "letters", "--text", "th")["ids"] == [30])
+    shell.ok("train", "recipe.toml", "--out", "lettered", "--quiet", "--set", "data.corpus=letters")
+    shell.expect("train", tokenize(shell, "lettered", "--text", "th")["ids"] == [30])
+    root["pre_tokenizer"] = {"type": "BertPreTokenizer"}
+    with open(os.path.join(shell.directory, "foreign/tokenizer.json"), "w") as file:
+        json.dump(root, file)
+    shell.mistake(1, ["BertPreTokenizer", "not implemented"], "tokenize", "foreign", "--text", "a")
+
+
+if __name__ == "__main__":
+    main([check_tokenize, check_foreign])
