@@ -1,0 +1,58 @@
+// What harnesses share: cutting an input into files, and asking a tokenizer everything.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/data/tokenizer.h"
+#include "penstock/data/vocabulary.h"
+
+namespace penstock::fuzz {
+
+/// The input's parts, cut at `separator`; always `count` of them, the last with the rest.
+inline std::vector<std::string> parts(const std::uint8_t* data, std::size_t size,
+                                      std::string_view separator, std::size_t count) {
+  std::string_view rest(reinterpret_cast<const char*>(data), size);
+  std::vector<std::string> out;
+  while (out.size() + 1 < count) {
+    const std::size_t at = std::min(rest.find(separator), rest.size());
+    out.emplace_back(rest.substr(0, at));
+    rest.remove_prefix(std::min(rest.size(), at + separator.size()));
+  }
+  out.emplace_back(rest);
+  return out;
+}
+
+/// Runs `call`, in which an Error is an answer like any other.
+template <class Call>
+void expect_answer(Call call) {
+  try {
+    call();
+  } catch (const Error&) {
+  }
+}
+
+/// Ids that are asked for exist, and what was encoded can be decoded; also by the tokenizer made of
+/// the vocabulary.
+inline void use(const Tokenizer& tokenizer, const std::string& text) {
+  const auto check = [&](const Tokenizer& one) {
+    expect_answer([&] {
+      const auto ids = one.encode(text);
+      for (const TokenId id : ids)
+        if (id < 0 || id >= one.vocab_size()) __builtin_trap();
+      one.decode(ids);
+      one.decode(one.encode_with_controls(text));
+    });
+  };
+  check(tokenizer);
+  tokenizer.token_bytes();
+  if (const auto vocabulary = tokenizer.vocabulary();
+      vocabulary && vocabulary->kind != Vocabulary::Kind::kSentencePieceUnigram)
+    expect_answer([&] { check(*make_tokenizer(*vocabulary)); });
+}
+
+}  // namespace penstock::fuzz

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Writes small valid inputs for the harnesses, one folder a harness:
+
+    make_seeds.py DIRECTORY
+
+A harness's file says how its inputs are laid out.
+"""
+import json
+import os
+import struct
+import sys
+
+LETTERS = "abcdelow "
+
+
+def printable(byte):
+    """GPT-2's stand-in for a byte."""
+    plain = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    rest = [b for b in range(256) if b not in plain]
+    return chr(byte) if byte in plain else chr(0x100 + rest.index(byte))
+
+
+def byte_level(pre_tokenizer, merges, normalizer=None):
+    vocab = {printable(ord(letter)): i for i, letter in enumerate(LETTERS)}
+    for pair in merges:
+        vocab["".join(pair if isinstance(pair, list) else pair.split())] = len(vocab)
+    return {"version": "1.0", "normalizer": normalizer, "pre_tokenizer": pre_tokenizer,
+            "added_tokens": [{"id": len(vocab), "content": "<end>", "special": True, "lstrip": True,
+                              "rstrip": False, "normalized": False, "single_word": False},
+                             {"id": len(vocab) + 1, "content": "added", "normalized": True}],
+            "decoder": {"type": "ByteLevel"},
+            "model": {"type": "BPE", "vocab": vocab, "merges": merges, "unk_token": None,
+                      "ignore_merges": True, "byte_fallback": False, "dropout": None}}
+
+
+def characters():
+    vocab = {"<unk>": 0, "<s>": 1, "</s>": 2}
+    for byte in range(256):
+        vocab[f"<0x{byte:02X}>"] = len(vocab)
+    for piece in ("\u2581", "a", "b", "ab", "\u2581a", "\u2581ab"):
+        vocab[piece] = len(vocab)
+    mark = {"String": "\u2581"}
+    return {"added_tokens": [{"id": 1, "content": "<s>", "special": True}],
+            "normalizer": {"type": "Sequence", "normalizers": [
+                {"type": "Prepend", "prepend": "\u2581"},
+                {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
+            "pre_tokenizer": None,
+            "post_processor": {"type": "TemplateProcessing",
+                               "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}]},
+            "decoder": {"type": "Sequence", "decoders": [
+                {"type": "Replace", "pattern": mark, "content": " "}, {"type": "ByteFallback"},
+                {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+            "model": {"type": "BPE", "vocab": vocab, "byte_fallback": True, "fuse_unk": True,
+                      "unk_token": "<unk>",
+                      "merges": [["a", "b"], ["\u2581", "a"], ["\u2581", "ab"], ["\u2581a", "b"]]}}
+
+
+def tokenizer_json():
+    split = {"type": "Split", "pattern": {"Regex": r"\p{L}+|\s+(?!\S)| ?[^\s\p{L}]+"},
+             "behavior": "Isolated", "invert": False}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+    metaspace = characters()
+    metaspace["normalizer"] = {"type": "NFKC"}
+    metaspace["pre_tokenizer"] = {"type": "Metaspace", "replacement": "\u2581",
+                                  "prepend_scheme": "first", "split": True}
+    metaspace["decoder"] = {"type": "Metaspace", "replacement": "\u2581"}
+    removed = {"type": "Sequence", "pretokenizers": [
+        {"type": "Digits", "individual_digits": True},
+        {"type": "Split", "pattern": {"String": "-"}, "behavior": "MergedWithNext"}, level]}
+    roots = {
+        "gpt2": byte_level({"type": "ByteLevel", "add_prefix_space": True}, ["l o", "lo w", "e d"]),
+        "split": byte_level({"type": "Sequence", "pretokenizers": [split, level]},
+                            [["l", "o"], ["lo", "w"]], {"type": "NFC"}),
+        "removed": byte_level(removed, ["a b", "ab c"]),
+        "characters": characters(),
+        "metaspace": metaspace,
+    }
+    for name, root in roots.items():
+        yield name, json.dumps(root, ensure_ascii=False).encode() + b"\0low ab-bed <end> added  \xff"
+
+
+def vocab_and_merges():
+    vocab = {printable(ord(letter)): i for i, letter in enumerate(LETTERS)}
+    vocab.update({"lo": 9, "low": 10, "<|endoftext|>": 11})
+    config = {"tokenizer_class": "Qwen2Tokenizer", "eos_token": "<end>", "added_tokens_decoder": {
+        "12": {"content": "<end>", "special": True}}}
+    parts = [json.dumps(vocab), "#version: 0.2\nl o\nlo w\n", "{}", "low lab"]
+    yield "gpt2", "\0".join(parts).encode()
+    parts[2] = json.dumps(config)
+    yield "qwen2", "\0".join(parts).encode()
+
+
+def tokenizer_bin():
+    pieces = [("<unk>", 0), ("\n<s>\n", 0), ("\n</s>\n", 0)]
+    pieces += [(f"<0x{byte:02X}>", 0) for byte in range(256)]
+    pieces += [(" ", -1), ("a", -2), ("b", -3), ("ab", -4), (" ab", -5), ("\u00e9", -6)]
+    out = struct.pack("<i", 8)
+    for text, score in pieces:
+        out += struct.pack("<fi", score, len(text.encode())) + text.encode()
+    yield "small", out + b"\xff\xff\xff\xffab ba \xc3\xa9 x"
+
+
+def token_file():
+    names = b"".join(struct.pack("<I", len(name)) + name for name in (b"one", b"two"))
+    for width, code in ((2, "H"), (4, "I")):
+        tokens = [1, 2, 3, 4, 5, 6, 7]
+        body = struct.pack(f"<{len(tokens)}{code}", *tokens)
+        body += bytes(-len(body) % 8)
+        documents = b"".join(struct.pack("<QQQII", *row) for row in (
+            (0, 3, 9, 0, 0), (3, 2, 8, 1, 1), (5, 2, 7, 0, 2)))
+        header = struct.pack("<8sIIIIQQQQQQQQ", b"PSTKTOK\n", 1, 0x01020304, width, 300, 7, 3, 2,
+                             len(names), 88 + len(body) + len(documents) + len(names), 0, 0, 0)
+        yield f"width-{width}", b"\0" + header + body + documents + names
+
+
+def main():
+    for make in (tokenizer_json, vocab_and_merges, tokenizer_bin, token_file):
+        folder = os.path.join(sys.argv[1], make.__name__)
+        os.makedirs(folder, exist_ok=True)
+        for name, content in make():
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(content)
+
+
+if __name__ == "__main__":
+    main() if len(sys.argv) == 2 else sys.exit(__doc__)
