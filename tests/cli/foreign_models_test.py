@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-from commands_test import Shell
+from shell import Shell
 from finetune_test import write_task
 
 VOCAB, WIDTH, INNER, EXPERTS, LAYERS = 256, 16, 12, 4, 2
