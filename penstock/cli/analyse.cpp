@@ -170,7 +170,7 @@ void add_analyse_command(CLI::App& app) {
       "analyse", "Router entropy, expert load and similarity, Jacobian ranks; closed-form tables");
   command->add_option(
       "MODEL", options->model,
-      "model (directory, or llama2.c .bin), or run directory (step 0 and every kept "
+      "model (directory, llama2.c .bin or .gguf), or run directory (step 0 and every kept "
       "checkpoint)");
   command->add_option("--data", options->data, "corpus directory");
   command->add_option("--split", options->split, "train, validation or test")

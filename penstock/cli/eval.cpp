@@ -229,7 +229,7 @@ void add_eval_command(CLI::App& app) {
       app.add_subcommand("eval", "Loss, perplexity and bits per byte on a corpus or a text");
   CLI::Option* model = command->add_option(
       "MODEL", options->model,
-      "model (directory, or llama2.c .bin), or run directory (its best checkpoint)");
+      "model (directory, llama2.c .bin or .gguf), or run directory (its best checkpoint)");
   CLI::Option* ngram =
       command
           ->add_option(

@@ -225,8 +225,9 @@ void add_info_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "info", "Parameters, FLOPs and memory of a recipe, a model or a study's variants");
   command
-      ->add_option("RECIPE", options->target,
-                   "recipe or study (TOML), model (directory, or llama2.c .bin) or run directory")
+      ->add_option(
+          "RECIPE", options->target,
+          "recipe or study (TOML), model (directory, llama2.c .bin or .gguf) or run directory")
       ->required();
   command->add_option("--set", options->overrides, "override a key: --set model.moe.experts=16")
       ->expected(1)

@@ -16,6 +16,7 @@
 #include "penstock/cli/data.h"
 #include "penstock/cli/doctor.h"
 #include "penstock/cli/eval.h"
+#include "penstock/cli/export.h"
 #include "penstock/cli/finetune.h"
 #include "penstock/cli/generate.h"
 #include "penstock/cli/info.h"
@@ -56,6 +57,7 @@ int run(int argc, char** argv) {
   penstock::add_analyse_command(app);
   penstock::add_trace_command(app);
   penstock::add_finetune_command(app, exit_code);
+  penstock::add_export_command(app);
   penstock::add_study_command(app, exit_code);
   penstock::add_report_command(app);
   penstock::add_info_command(app);

@@ -39,9 +39,9 @@ ModelArgument from_run(const std::string& path) {
 
 ModelArgument model_argument(const std::string& path) {
   if (is_model_file(path) && fs::is_regular_file(path)) return {.path = path};
-  PENSTOCK_CHECK(fs::is_directory(path), path,
-                 fs::exists(path) ? ": is no model; " : ": no such folder; ",
-                 "give a model directory, a llama2.c checkpoint (.bin) or a run directory");
+  PENSTOCK_CHECK(
+      fs::is_directory(path), path, fs::exists(path) ? ": is no model; " : ": no such folder; ",
+      "give a model directory, a llama2.c checkpoint (.bin), a GGUF file or a run directory");
   if (!fs::exists(fs::path(path) / "config.json")) return from_run(path);
   // A checkpoint can tell damage; a model from elsewhere has no manifest.
   ModelArgument model{.path = path};

@@ -45,7 +45,7 @@ class ModelSource {
 };
 
 /// Opens a checkpoint: a directory with config.json and safetensors files, Penstock's own or
-/// Hugging Face's (models/hf_config.h says which), or a llama2.c `.bin` file.
+/// Hugging Face's (models/hf_config.h says which), a llama2.c `.bin` file or a GGUF file.
 /// @param ignored  where not empty, tensors whose names begin so are no part of the model, and may
 ///                 be there
 /// Throws Error naming the file, and the key or tensor, that is missing, unknown or wrong.

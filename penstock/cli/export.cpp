@@ -1,0 +1,103 @@
+#include "penstock/cli/export.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/cli/model_argument.h"
+#include "penstock/cli/whole_number.h"
+#include "penstock/convert/export_model.h"
+
+namespace penstock {
+namespace {
+
+struct ExportArguments {
+  ExportOptions options;
+  std::string format, dtype, tokenizer = "own";
+  double shard_gigabytes = 5;
+  bool json = false;
+};
+
+void print_certificate(const Certificate& certificate) {
+  fmt::print("{}: {} as {}, {}\n", certificate.path, certificate.format, certificate.architecture,
+             certificate.dtype);
+  fmt::print("certificate: {}{}\n", certificate.verdict,
+             certificate.rounded ? ", but for weights rounded to " + certificate.dtype : "");
+  fmt::print("  routers: {}\n", certificate.routers);
+  const Agreement& a = certificate.agreement;
+  if (a.tokens > 0) {
+    fmt::print("  on {} tokens ({}), file against model:\n", a.tokens, certificate.tokens);
+    fmt::print("    largest logit difference {:.3g} of {:.3g}\n", a.max_logit_difference,
+               a.largest_logit);
+    fmt::print("    same highest logit {:.4f}, same experts {:.4f} ({} differ beyond ties)\n",
+               a.same_top_token, a.same_experts, a.differ_beyond_ties);
+  } else {
+    fmt::print("  nothing was measured\n");
+  }
+  for (const auto& note : certificate.notes) fmt::print("  note: {}\n", note);
+}
+
+void run_export(ExportArguments arguments) {
+  ExportOptions& options = arguments.options;
+  options.model = model_argument(options.model).path;
+  options.format = arguments.format == "gguf" ? ExportFormat::kGguf : ExportFormat::kHuggingFace;
+  if (!arguments.dtype.empty()) options.dtype = parse_export_dtype(arguments.dtype);
+  options.with_tokenizer = arguments.tokenizer == "own";
+  options.shard_bytes = static_cast<std::uint64_t>(arguments.shard_gigabytes * 1e9);
+  const Certificate certificate = export_model(options);
+  if (arguments.json)
+    fmt::print("{}\n", to_json(certificate).dump());
+  else
+    print_certificate(certificate);
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app) {
+  auto arguments = std::make_shared<ExportArguments>();
+  ExportOptions& options = arguments->options;
+  CLI::App* command =
+      app.add_subcommand("export", "Write a model as other programs open it, with a certificate");
+  command
+      ->add_option("MODEL", options.model,
+                   "a model directory, a run, a llama2.c checkpoint (.bin) or a GGUF file")
+      ->required();
+  command->add_option("--format", arguments->format, "hf: a Hugging Face directory; gguf: a file")
+      ->required()
+      ->check(CLI::IsMember({"hf", "gguf"}));
+  command
+      ->add_option("--architecture", options.architecture,
+                   "what to write it as; default: the first that computes the same")
+      ->check(CLI::IsMember(export_architectures()));
+  command
+      ->add_option("--dtype", arguments->dtype, "type of the weights; default: as they are stored")
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}));
+  command->add_option("--out", options.out, "directory, or file.gguf; must not exist")->required();
+  CLI::Option* const data =
+      command->add_option("--data", options.corpus, "measure the file on this corpus");
+  command->add_option("--text", options.text, "measure the file on this text")->excludes(data);
+  command
+      ->add_option("--check-tokens", options.check_tokens,
+                   "tokens on which file and model are compared; 0: none")
+      ->check(whole_number(0));
+  command->add_option("--tokenizer", arguments->tokenizer, "own: the model's; none: without")
+      ->check(CLI::IsMember({"own", "none"}));
+  command
+      ->add_option("--shard-size", arguments->shard_gigabytes, "largest weight file of hf, in GB")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--json", arguments->json, "the certificate as one JSON object");
+  command->footer(
+      "Examples:\n"
+      "  penstock export runs/topk --format gguf --out topk.gguf\n"
+      "  penstock export runs/upcycled --format hf --dtype bf16 --out upcycled-hf\n"
+      "  penstock export model --format gguf --architecture mixtral --dtype q8_0 --out m.gguf\n"
+      "A model that no other program computes (ReLU routing, experts of limited room, routers "
+      "that\n"
+      "are not one matrix) is refused with the reason: see docs/export.md.");
+  command->callback([arguments] { run_export(*arguments); });
+}
+
+}  // namespace penstock

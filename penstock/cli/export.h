@@ -1,0 +1,11 @@
+// `penstock export`: a model as files of other programs.
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace penstock {
+
+/// Adds `penstock export`.
+void add_export_command(CLI::App& app);
+
+}  // namespace penstock

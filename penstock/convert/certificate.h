@@ -1,0 +1,51 @@
+// What an export promises, and what was measured of it: the model and the file, read back, on the
+// same tokens.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "penstock/models/language_model.h"
+
+namespace penstock {
+
+/// Logits and choices of a model over some windows of tokens.
+struct Observed {
+  at::Tensor logits;               ///< [T, V] f32
+  std::vector<at::Tensor> chosen;  ///< by MoE layer, [T, E] bool
+  std::vector<at::Tensor> router;  ///< by MoE layer, the router's logits [T, E]
+};
+
+/// Runs the model over rows [B, T] i64, outside training.
+Observed observe(LanguageModel& model, const at::Tensor& tokens);
+
+/// How two models agree.
+struct Agreement {
+  std::int64_t tokens = 0;
+  double largest_logit = 0;         ///< max |logit| of the first
+  double max_logit_difference = 0;  ///< over tokens and vocabulary
+  double same_top_token = 1;        ///< share of tokens with the same highest logit
+  double same_experts = 1;          ///< share of (layer, token) with the same experts; 1 if dense
+  /// (layer, token) whose experts differ though the first's logits around the k-th place are
+  /// further apart than 1e-4 of its largest router logit there.
+  std::int64_t differ_beyond_ties = 0;
+};
+
+/// REQUIRES: the same tokens, vocabulary, layers and experts (asserted).
+Agreement compare(const Observed& ours, const Observed& theirs);
+
+struct Certificate {
+  std::string format, architecture, dtype, path;
+  std::string verdict = "exact";  ///< the file computes the same function
+  std::string routers;            ///< how they became what the file has
+  bool rounded = false;           ///< some weights are stored in fewer bits than they had
+  std::vector<std::string> notes;
+  std::string tokens;   ///< what they are
+  Agreement agreement;  ///< without tokens where nothing was measured
+};
+
+nlohmann::ordered_json to_json(const Certificate& certificate);
+
+}  // namespace penstock

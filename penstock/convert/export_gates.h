@@ -1,0 +1,19 @@
+// What a router's gates come to, in the words of the runtimes that would have to compute them.
+#pragma once
+
+#include "penstock/models/model_config.h"
+
+namespace penstock {
+
+/// The rules by which the weights of a token's k experts may be computed. Both with k = E.
+struct ExportGates {
+  bool sum_to_one = false;     ///< softmax over the k kept logits
+  bool probabilities = false;  ///< softmax over all E logits, the k largest kept as they are
+};
+
+/// The gates of an MoE outside training, by its selector and options.
+/// Throws NotPortableError for a selector that is no top-k of a fixed k per token: ReLU, limited
+/// room that may refuse tokens, experts that choose, merging; and for a scorer that does not fold.
+ExportGates export_gates(const ModelConfig& config);
+
+}  // namespace penstock

@@ -1,0 +1,136 @@
+#include "penstock/convert/export_gguf.h"
+
+#include <algorithm>
+#include <map>
+
+#include "penstock/base/error.h"
+#include "penstock/io/gguf_writer.h"
+#include "penstock/models/gguf_layout.h"
+
+namespace penstock {
+namespace {
+
+/// `general.file_type`: what most tensors are, as llama.cpp numbers it.
+std::uint32_t file_type(ExportDtype dtype) {
+  switch (dtype) {
+    case ExportDtype::kF16:
+      return 1;
+    case ExportDtype::kQ8_0:
+      return 7;
+    case ExportDtype::kBF16:
+      return 32;
+    case ExportDtype::kF32:
+      break;
+  }
+  return 0;
+}
+
+GgufMetadata model_keys(const ExportTarget& target, ExportDtype dtype, const std::string& name) {
+  const ModelConfig& c = target.config;
+  const std::string architecture = gguf_architecture(target);
+  GgufMetadata out;
+  const auto put = [&](const std::string& key, std::int64_t value) {
+    PENSTOCK_CHECK(value >= 0 && value < std::int64_t{1} << 32, key, " = ", value,
+                   " is beyond what GGUF files hold");
+    out.emplace_back(key, GgufValue::u32(static_cast<std::uint32_t>(value)));
+  };
+  const auto of_model = [&](const char* key, std::int64_t value) {
+    put(architecture + "." + key, value);
+  };
+  const auto number = [&](const char* key, double value) {
+    out.emplace_back(architecture + "." + key, GgufValue::f32(static_cast<float>(value)));
+  };
+  out.emplace_back("general.architecture", GgufValue::string(architecture));
+  out.emplace_back("general.type", GgufValue::string("model"));
+  out.emplace_back("general.name", GgufValue::string(name));
+  put("general.file_type", file_type(dtype));
+  put("general.quantization_version", 2);
+  of_model("context_length", c.context);
+  of_model("embedding_length", c.d_model);
+  of_model("block_count", c.layers);
+  of_model("feed_forward_length", c.expert_width());
+  of_model("attention.head_count", c.heads);
+  of_model("attention.head_count_kv", c.kv_heads);
+  of_model("attention.key_length", c.head_dim);
+  of_model("attention.value_length", c.head_dim);
+  of_model("rope.dimension_count", c.head_dim);
+  number("attention.layer_norm_rms_epsilon", c.norm_eps);
+  number("rope.freq_base", c.rope_base);
+  if (c.moe_layers() == 0) return out;
+  of_model("expert_count", c.total_experts());
+  of_model("expert_used_count", static_cast<std::int64_t>(c.active_experts()));
+  if (target.architecture != "qwen2moe") return out;
+  of_model("expert_feed_forward_length", c.expert_width());
+  of_model("expert_shared_feed_forward_length", c.moe.shared_width);
+  return out;
+}
+
+/// A tensor of the file and the tensors of ours that it is made of, one behind the other.
+struct Stacked {
+  GgufPlanned planned;
+  std::vector<std::string> parts;
+};
+
+ExportDtype dtype_in_file(const std::string& name, const std::vector<std::int64_t>& shape,
+                          ExportDtype dtype) {
+  const bool vector = shape.size() < 2 || shape[0] == 1;
+  return vector || name.ends_with(".ffn_gate_inp.weight") ? ExportDtype::kF32 : dtype;
+}
+
+std::vector<Stacked> plan_tensors(const ModelSource& portable, ExportDtype dtype) {
+  std::map<std::string, std::map<std::int64_t, std::string>> parts;  // by file name, then expert
+  for (const std::string& name : portable.names()) {
+    const GgufPlace place = gguf_place(name);
+    PENSTOCK_ASSERT(!place.tensor.empty(), name, " has no place in the format");
+    parts[place.tensor][place.expert] = name;
+  }
+  std::vector<Stacked> out;
+  for (const auto& [file_name, by_expert] : parts) {
+    Stacked tensor;
+    std::vector<std::int64_t> shape = portable.shape(by_expert.begin()->second);
+    if (shape.size() == 2 && shape[0] == 1) shape = {shape[1]};
+    const ExportDtype own = dtype_in_file(file_name, shape, dtype);
+    const auto block = ggml_block(ggml_dtype(own)).numbers;
+    PENSTOCK_CHECK(static_cast<std::uint64_t>(shape.back()) % block == 0, "tensor '", file_name,
+                   "' has rows of ", shape.back(), " numbers, and ", export_dtype_name(own),
+                   " wants whole blocks of ", block, "; take f32, f16 or bf16");
+    if (by_expert.begin()->first >= 0) shape.insert(shape.begin(), std::ssize(by_expert));
+    for (const auto& [expert, name] : by_expert) tensor.parts.push_back(name);
+    tensor.planned = {file_name, ggml_dtype(own), std::move(shape)};
+    out.push_back(std::move(tensor));
+  }
+  return out;
+}
+
+ExportDtype dtype_of_planned(const GgufPlanned& planned, ExportDtype dtype) {
+  return planned.type == GgmlType::kF32 ? ExportDtype::kF32 : dtype;
+}
+
+}  // namespace
+
+std::string gguf_architecture(const ExportTarget& target) {
+  return target.architecture == "mixtral" ? "llama" : target.architecture;
+}
+
+Exported export_gguf(FileSystem& fs, const ModelSource& portable, const ExportTarget& target,
+                     ExportDtype dtype, const GgufMetadata& tokenizer,
+                     const std::filesystem::path& path) {
+  const auto tensors = plan_tensors(portable, dtype);
+  GgufMetadata metadata = model_keys(target, dtype, path.stem().string());
+  metadata.insert(metadata.end(), tokenizer.begin(), tokenizer.end());
+  std::vector<GgufPlanned> planned;
+  for (const Stacked& tensor : tensors) planned.push_back(tensor.planned);
+  GgufWriter writer(fs, path, metadata, std::move(planned));
+  Exported out;
+  for (const Stacked& tensor : tensors)
+    for (const std::string& part : tensor.parts) {
+      const ExportedNumbers numbers(portable.tensor(part), dtype_of_planned(tensor.planned, dtype),
+                                    part);
+      out.rounded |= numbers.rounded();
+      writer.write(tensor.planned.name, numbers.bytes());
+    }
+  writer.commit();
+  return out;
+}
+
+}  // namespace penstock

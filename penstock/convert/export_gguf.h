@@ -1,0 +1,27 @@
+// A model as a GGUF file.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "penstock/convert/export_hugging_face.h"
+#include "penstock/convert/export_target.h"
+#include "penstock/convert/export_tensors.h"
+#include "penstock/io/gguf.h"
+
+namespace penstock {
+
+/// Writes the file, complete or absent. Vectors and routers are F32 whatever `dtype` is, as
+/// llama.cpp wants them.
+/// @param tokenizer  keys from gguf_tokenizer() or no_gguf_tokenizer()
+/// Memory: one tensor, of one expert.
+/// Throws Error, naming it, for a tensor whose rows are not whole blocks of `dtype`.
+Exported export_gguf(FileSystem& fs, const ModelSource& portable, const ExportTarget& target,
+                     ExportDtype dtype, const GgufMetadata& tokenizer,
+                     const std::filesystem::path& path);
+
+/// The word for `general.architecture`: Mixtral's is llama.
+std::string gguf_architecture(const ExportTarget& target);
+
+}  // namespace penstock

@@ -1,0 +1,113 @@
+#include "penstock/convert/export_hugging_face.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/data/hugging_face_files.h"
+#include "penstock/io/safetensors_stream.h"
+
+namespace penstock {
+namespace {
+
+/// A tensor of ours, and what the class calls it.
+struct Named {
+  std::string ours, theirs;
+  std::uint64_t bytes;
+};
+/// The tensors of one file.
+using Shard = std::vector<Named>;
+
+/// Tensors in the order of their names, cut where a file would grow beyond `shard_bytes`.
+std::vector<Shard> cut_into_shards(const ModelSource& portable, const ExportTarget& target,
+                                   ExportDtype dtype, std::uint64_t shard_bytes) {
+  std::vector<Shard> out(1);
+  std::uint64_t bytes = 0;
+  for (const std::string& name : portable.names()) {
+    std::uint64_t own = dtype_bytes(safetensors_dtype(dtype));
+    for (const std::int64_t size : portable.shape(name)) own *= static_cast<std::uint64_t>(size);
+    if (bytes > 0 && bytes + own > shard_bytes) {
+      out.emplace_back();
+      bytes = 0;
+    }
+    bytes += own;
+    out.back().push_back({name, hugging_face_name(target.architecture, name), own});
+  }
+  return out;
+}
+
+std::string shard_name(std::size_t index, std::size_t count) {
+  return count == 1 ? "model.safetensors"
+                    : fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, count);
+}
+
+std::string index_text(const std::vector<Shard>& shards) {
+  std::uint64_t bytes = 0;
+  auto places = nlohmann::json::object();
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    for (const Named& tensor : shards[i]) {
+      bytes += tensor.bytes;
+      places[tensor.theirs] = shard_name(i, shards.size());
+    }
+  const nlohmann::json out = {{"metadata", {{"total_size", bytes}}}, {"weight_map", places}};
+  return out.dump(2) + "\n";
+}
+
+/// Writes one file; says in `rounded` whether some number is not stored as it was.
+void write_shard(OutputFile& file, const Shard& shard, const ModelSource& portable,
+                 ExportDtype dtype, bool& rounded) {
+  std::vector<StreamedTensor> tensors;
+  for (const Named& tensor : shard)
+    tensors.push_back({.name = tensor.theirs,
+                       .dtype = safetensors_dtype(dtype),
+                       .shape = portable.shape(tensor.ours),
+                       .write = [&](OutputFile& out) {
+                         const ExportedNumbers numbers(portable.tensor(tensor.ours), dtype,
+                                                       tensor.theirs);
+                         rounded |= numbers.rounded();
+                         out.write(numbers.bytes());
+                       }});
+  write_safetensors_stream(file, std::move(tensors), {{"format", "pt"}});
+  file.close();
+}
+
+}  // namespace
+
+std::string hugging_face_name(const std::string& architecture, const std::string& name) {
+  static const std::string kMlp = ".mlp.";
+  const auto at = name.find(kMlp);
+  if (architecture != "mixtral" || at == std::string::npos) return name;
+  std::string part = name.substr(at + kMlp.size());
+  static const std::map<std::string, std::string> kParts = {
+      {"gate_proj", "w1"}, {"up_proj", "w3"}, {"down_proj", "w2"}};
+  for (const auto& [ours, theirs] : kParts)
+    if (const auto found = part.find("." + ours + "."); found != std::string::npos)
+      part.replace(found + 1, ours.size(), theirs);
+  return name.substr(0, at) + ".block_sparse_moe." + part;
+}
+
+Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
+                             const ExportTarget& target, ExportDtype dtype,
+                             std::uint64_t shard_bytes, const Tokenizer* tokenizer,
+                             const std::filesystem::path& path) {
+  PENSTOCK_CHECK(dtype != ExportDtype::kQ8_0,
+                 "Hugging Face's files have no q8_0; take f32, f16 or bf16, or --format gguf");
+  Exported out;
+  AtomicDirectory directory(fs, path);
+  directory.write("config.json", hugging_face_config_text(target, dtype, tokenizer));
+  const auto shards = cut_into_shards(portable, target, dtype, shard_bytes);
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    write_shard(*directory.create(shard_name(i, shards.size())), shards[i], portable, dtype,
+                out.rounded);
+  if (shards.size() > 1) directory.write("model.safetensors.index.json", index_text(shards));
+  if (tokenizer)
+    for (const auto& [name, text] : hugging_face_files(*tokenizer)) directory.write(name, text);
+  directory.commit();
+  return out;
+}
+
+}  // namespace penstock

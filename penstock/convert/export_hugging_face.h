@@ -1,0 +1,36 @@
+// A model as a directory that Hugging Face's transformers opens.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "penstock/base/file_system.h"
+#include "penstock/convert/export_target.h"
+#include "penstock/convert/export_tensors.h"
+
+namespace penstock {
+
+/// How a file came out.
+struct Exported {
+  bool rounded = false;  ///< some number is not stored as it was
+};
+
+/// The name under which the class of that architecture keeps a tensor of ours.
+std::string hugging_face_name(const std::string& architecture, const std::string& name);
+
+/// Writes config.json (with the spellings of transformers 4 and 5), the weights, one tensor per
+/// expert, in shards of at most `shard_bytes` each (one tensor may exceed it), and the tokenizer's
+/// files where there is one. The directory is complete or absent.
+/// Memory: one tensor.
+/// Throws Error for a type that safetensors lacks.
+Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
+                             const ExportTarget& target, ExportDtype dtype,
+                             std::uint64_t shard_bytes, const Tokenizer* tokenizer,
+                             const std::filesystem::path& path);
+
+/// The text of config.json.
+std::string hugging_face_config_text(const ExportTarget& target, ExportDtype dtype,
+                                     const Tokenizer* tokenizer);
+
+}  // namespace penstock

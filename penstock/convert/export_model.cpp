@@ -1,0 +1,108 @@
+#include "penstock/convert/export_model.h"
+
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/convert/export_gguf.h"
+#include "penstock/convert/export_hugging_face.h"
+#include "penstock/convert/portable_source.h"
+#include "penstock/data/vocabulary.h"
+#include "penstock/models/gguf_tokenizer.h"
+#include "penstock/models/model_directory.h"
+
+namespace penstock {
+namespace {
+
+/// The model's tokenizer, or null with the reason among the notes.
+std::shared_ptr<const Tokenizer> tokenizer_of(const ModelSource& source,
+                                              const ExportOptions& options,
+                                              std::vector<std::string>& notes) {
+  if (!options.with_tokenizer) return nullptr;
+  try {
+    return source.tokenizer();
+  } catch (const Error& error) {
+    notes.push_back(concat("without a tokenizer: ", error.what()));
+    return nullptr;
+  }
+}
+
+GgufTokenizer gguf_keys(const Tokenizer* tokenizer, const ExportTarget& target) {
+  if (!tokenizer) return no_gguf_tokenizer(gguf_architecture(target), target.config.vocab);
+  const auto vocabulary = tokenizer->vocabulary();
+  PENSTOCK_CHECK(vocabulary, "the tokenizer '", tokenizer->spec(),
+                 "' has no counterpart in llama.cpp; export without it (--tokenizer none)");
+  return gguf_tokenizer(*vocabulary, target.config.vocab);
+}
+
+std::string what_became_of_routers(const ModelConfig& config) {
+  if (config.moe_layers() == 0) return "none, the model is dense";
+  const ResolvedRouter router = resolve(config.router);
+  return router.scorer == "linear" ? "one matrix, as they were"
+                                   : "'" + router.scorer + "' folded to one matrix";
+}
+
+std::filesystem::path certificate_path(const ExportOptions& options) {
+  if (options.format == ExportFormat::kHuggingFace)
+    return std::filesystem::path(options.out) / "certificate.json";
+  return options.out + ".certificate.json";
+}
+
+/// Throws, and removes the file, where it is off by more than rounding.
+void check_agreement(const Certificate& certificate) {
+  const Agreement& a = certificate.agreement;
+  const bool wrong = !(a.max_logit_difference <= 1e-3 * a.largest_logit + 1e-6);
+  if (certificate.rounded || a.same_experts < 1 || !wrong) return;
+  std::filesystem::remove_all(certificate.path);
+  assertion_failed("an exact export gives the model's logits",
+                   concat("largest difference ", a.max_logit_difference, " of ", a.largest_logit));
+}
+
+}  // namespace
+
+Certificate export_model(const ExportOptions& options) {
+  PENSTOCK_CHECK(!std::filesystem::exists(options.out), options.out,
+                 ": is there already; name another file, or remove it");
+  const bool gguf = options.format == ExportFormat::kGguf;
+  PENSTOCK_CHECK(!gguf || options.out.ends_with(".gguf"), options.out,
+                 ": name a file that ends in .gguf");
+  const auto source = open_model_source(options.model);
+  const ExportTarget target =
+      choose_export_target(source->config(), options.format, options.architecture);
+  const ExportDtype dtype = options.dtype.value_or(stored_dtype(*source));
+  Certificate out{.format = gguf ? "gguf" : "hf",
+                  .architecture = target.architecture,
+                  .dtype = std::string(export_dtype_name(dtype)),
+                  .path = options.out,
+                  .routers = what_became_of_routers(source->config())};
+  const auto tokenizer = tokenizer_of(*source, options, out.notes);
+  at::Tensor tokens;
+  if (options.check_tokens > 0)
+    tokens = tokens_to_check(options, target.config, tokenizer.get(), out.tokens);
+  const PortableSource portable(*source, target);
+  if (gguf) {
+    const GgufTokenizer keys = gguf_keys(tokenizer.get(), target);
+    out.notes.insert(out.notes.end(), keys.notes.begin(), keys.notes.end());
+    out.rounded =
+        export_gguf(real_file_system(), portable, target, dtype, keys.metadata, options.out)
+            .rounded;
+  } else {
+    out.rounded = export_hugging_face(real_file_system(), portable, target, dtype,
+                                      options.shard_bytes, tokenizer.get(), options.out)
+                      .rounded;
+  }
+  if (tokens.defined()) {
+    const Observed ours = observe(*load_model(options.model), tokens);
+    const Observed theirs = observe(*load_model(options.out), tokens);
+    out.agreement = compare(ours, theirs);
+    check_agreement(out);
+  }
+  write_file_atomically(real_file_system(), certificate_path(options), to_json(out).dump(2) + "\n");
+  return out;
+}
+
+}  // namespace penstock

@@ -1,0 +1,40 @@
+// `penstock export`: a model of any source as a file that other programs open, with its
+// certificate.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "penstock/convert/certificate.h"
+#include "penstock/convert/export_target.h"
+#include "penstock/convert/export_tensors.h"
+
+namespace penstock {
+
+struct ExportOptions {
+  std::string model;  ///< what open_model_source opens
+  std::string out;    ///< directory, or file.gguf; must not exist
+  ExportFormat format = ExportFormat::kHuggingFace;
+  std::string architecture;          ///< empty: what fits
+  std::optional<ExportDtype> dtype;  ///< nothing: as stored
+  bool with_tokenizer = true;        ///< where the model has one
+  std::string corpus, text;          ///< what is measured on: one of them, or neither
+  std::int64_t check_tokens = 256;   ///< 0: nothing is measured
+  std::uint64_t shard_bytes = 5'000'000'000;
+};
+
+/// Writes the file, reads it back, measures it beside the model and saves the certificate:
+/// `certificate.json` in the directory, or `<out>.certificate.json`.
+/// Memory: while writing one tensor; while measuring one model at a time, in f32.
+/// Throws NotPortableError where no architecture computes what the model computes, and Error for
+/// what cannot be read, stored or tokenized alike. Then nothing is left behind.
+Certificate export_model(const ExportOptions& options);
+
+/// Rows [B, T] i64 of tokens to measure on, T at most the model's context, from `corpus`, `text`, a
+/// sentence of ours, or where the model has no tokenizer drawn evenly; what they are is put into
+/// `source`.
+at::Tensor tokens_to_check(const ExportOptions& options, const ModelConfig& config,
+                           const Tokenizer* tokenizer, std::string& source);
+
+}  // namespace penstock

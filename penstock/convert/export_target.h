@@ -1,0 +1,59 @@
+// Which of the architectures that other programs know computes what a model computes, and why none
+// does. Tensors are looked at elsewhere (convert/portable_source.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/models/model_config.h"
+
+namespace penstock {
+
+enum class ExportFormat { kHuggingFace, kGguf };
+
+/// No file of the format computes what the model computes. what() begins with the verdict:
+/// "needs a bias: ..." or "not portable, because ...".
+class NotPortableError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A router that outputs z_e + b_e with b not the same for all experts: other programs add none.
+[[noreturn]] void fail_needs_bias(const std::string& detail);
+template <class... Parts>
+[[noreturn]] void fail_not_portable(const Parts&... parts) {
+  throw NotPortableError(concat("not portable, because ", parts...));
+}
+
+/// An architecture to export as.
+struct ExportTarget {
+  ExportFormat format = ExportFormat::kHuggingFace;
+  std::string architecture;  ///< llama, qwen2, mixtral, qwen2moe, olmoe
+  /// Of what the file holds: plain linear routers, granularity applied, and what the architecture
+  /// has whether the model needs it or not: biases of q, k and v, a shared expert, a head of its
+  /// own.
+  ModelConfig config;
+  /// Gates of the chosen experts are divided by their sum.
+  bool renormalises = false;
+};
+
+/// Names of architectures, in the order in which they are tried.
+const std::vector<std::string>& export_architectures();
+
+/// The target for a model of that config.
+/// @param architecture  one of export_architectures(), or empty: the first that fits
+/// Throws NotPortableError where none fits, or the given one does not, with every reason. What the
+/// files need:
+///   llama, qwen2      dense models; q, k and v biases for qwen2 alone (zeros where there are none)
+///   mixtral           gates that sum to one, no biases, no shared expert
+///   qwen2moe          a shared expert with a gate (one that gives 0 where there is none), biases
+///   olmoe             norms of q and k
+/// Hugging Face's qwen2moe and olmoe take gates of either kind, GGUF's only probabilities that are
+/// not renormalised. With k = E the two kinds are one. Every layer must be MoE. The width of q must
+/// be d but for llama and mixtral.
+/// Sources: the classes of transformers and the graphs of llama.cpp of these names.
+ExportTarget choose_export_target(const ModelConfig& config, ExportFormat format,
+                                  const std::string& architecture);
+
+}  // namespace penstock

@@ -1,0 +1,43 @@
+// Tensors in the type that a file is to have.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+
+#include "penstock/base/file_system.h"
+#include "penstock/io/gguf.h"
+#include "penstock/io/safetensors.h"
+#include "penstock/models/model_source.h"
+
+namespace penstock {
+
+enum class ExportDtype { kF32, kF16, kBF16, kQ8_0 };
+
+/// "f32", "f16", "bf16", "q8_0".
+std::string_view export_dtype_name(ExportDtype dtype);
+/// Throws Error for another word.
+ExportDtype parse_export_dtype(std::string_view word);
+/// The type that most of a source's numbers have, by its embeddings; f32 where that is none of
+/// them.
+ExportDtype stored_dtype(const ModelSource& source);
+
+/// A tensor's numbers as a file has them, and whether that rounded any.
+class ExportedNumbers {
+ public:
+  /// @param tensor  CPU;  @param name  for errors
+  /// Throws Error where a number is too large for the type.
+  ExportedNumbers(const at::Tensor& tensor, ExportDtype dtype, const std::string& name);
+  Bytes bytes() const;
+  bool rounded() const { return rounded_; }
+
+ private:
+  at::Tensor held_;  // the numbers, or of Q8_0 the blocks as bytes
+  bool rounded_ = false;
+};
+
+Dtype safetensors_dtype(ExportDtype dtype);  ///< REQUIRES: not Q8_0 (asserted)
+GgmlType ggml_dtype(ExportDtype dtype);
+
+}  // namespace penstock

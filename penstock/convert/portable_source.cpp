@@ -1,0 +1,87 @@
+#include "penstock/convert/portable_source.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "penstock/models/model_directory.h"
+#include "penstock/models/tensor_shapes.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::string_view kHead = "lm_head.weight", kEmbeddings = "model.embed_tokens.weight";
+
+/// Rows of heads whose pairs (2i, 2i+1) turn, as rows whose pairs (i, i + hd/2) do, or back.
+/// @param rows [H·hd, ..]
+at::Tensor reordered(const at::Tensor& rows, std::int64_t head_dim, bool to_adjacent) {
+  const std::int64_t half = head_dim / 2;
+  const auto first =
+      to_adjacent ? std::pair{std::int64_t{2}, half} : std::pair{half, std::int64_t{2}};
+  const at::Tensor pairs =
+      rows.reshape({-1, first.first, first.second, rows.numel() / rows.size(0)});
+  return pairs.transpose(1, 2).contiguous().view(
+      rows.sizes());  // [H, half, 2, ..] or [H, 2, half, ..]
+}
+
+bool of_queries_or_keys(const std::string& name) {
+  for (const char* const part : {".q_proj.", ".k_proj.", ".q_norm.", ".k_norm."})
+    if (name.find(part) != std::string::npos) return true;
+  return false;
+}
+
+/// The shared expert's gate that is no matter of what it is but not zero: its expert gives 0.
+at::Tensor some_gate(const std::vector<std::int64_t>& shape) {
+  // Spread over ±[1, 2]/64, so that no ordinary token meets it at exactly 0.
+  at::Tensor out = at::arange(shape[1], at::kFloat).mul_(0.61803399).frac_().add_(1).div_(64);
+  out.slice(0, 1, shape[1], 2).neg_();
+  return out.view(shape);
+}
+
+}  // namespace
+
+PortableSource::PortableSource(const ModelSource& from, const ExportTarget& target)
+    : ModelSource(target.config, from.origin()), from_(from), shapes_(tensor_shapes(config())) {
+  if (config().moe_layers() > 0) gates_ = folded_gates(from);
+  if (target.format != ExportFormat::kGguf || !from.config().moe.shared_gate) return;
+  for (const auto& [name, shape] : shapes_)
+    if (name.ends_with("shared_expert_gate.weight") &&
+        !finite_tensor(from, name).to(at::kFloat).any().item<bool>())
+      fail_not_portable("'", name, "' is all zeros, of which llama.cpp makes 0/0");
+}
+
+std::vector<std::string> PortableSource::names() const {
+  std::vector<std::string> out;
+  for (const auto& [name, shape] : shapes_) out.push_back(name);
+  return out;
+}
+
+std::vector<std::int64_t> PortableSource::shape(const std::string& name) const {
+  const auto found = shapes_.find(name);
+  PENSTOCK_CHECK(found != shapes_.end(), origin(), ": the model has no tensor '", name, "'");
+  return found->second;
+}
+
+at::Tensor PortableSource::made_up(const std::string& name) const {
+  const std::vector<std::int64_t> wanted = shape(name);
+  return name.ends_with("shared_expert_gate.weight") ? some_gate(wanted)
+                                                     : at::zeros(wanted, at::kFloat);
+}
+
+at::Tensor PortableSource::turned(const std::string& name, const at::Tensor& tensor) const {
+  if (config().rope_adjacent == from_.config().rope_adjacent || !of_queries_or_keys(name))
+    return tensor;
+  return reordered(tensor, config().head_dim, config().rope_adjacent);
+}
+
+at::Tensor PortableSource::tensor(const std::string& name) const {
+  const ModelConfig& has = from_.config();
+  if (const auto gate = gates_.find(name); gate != gates_.end()) return gate->second;
+  if (name == kHead && has.tie_embeddings) return finite_tensor(from_, std::string(kEmbeddings));
+  const bool bias = name.ends_with("_proj.bias") && !has.qkv_bias;
+  const bool shared = name.find(".shared_expert") != std::string::npos && has.moe.shared_width == 0;
+  if (bias || shared) return made_up(name);
+  return turned(name, finite_tensor(from_, name));
+}
+
+}  // namespace penstock

@@ -1,0 +1,45 @@
+// A model as another architecture has it: the same function in that architecture's tensors. Files'
+// names and types are the writers' matter.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "penstock/convert/export_target.h"
+#include "penstock/models/model_source.h"
+
+namespace penstock {
+
+/// The tensors of `target.config`, made from those of a source one at a time:
+///   routers folded to one matrix (in f64);  rows of q and k in the order of the target's rotation;
+///   biases of 0 where the target has biases;  the embeddings as a head of its own;
+///   a shared expert that gives 0: FFN weights 0 and, for its gate, numbers that are not, since
+///   llama.cpp computes the gate as silu(z)/z.
+class PortableSource : public ModelSource {
+ public:
+  /// `from` must outlive it. Folds the routers.
+  /// Throws NotPortableError for routers that add a bias which differs between experts, and for a
+  /// shared expert's gate of zeros in GGUF.
+  PortableSource(const ModelSource& from, const ExportTarget& target);
+  std::vector<std::string> names() const override;
+  std::vector<std::int64_t> shape(const std::string& name) const override;
+  at::Tensor tensor(const std::string& name) const override;
+  /// The source's.
+  std::shared_ptr<const Tokenizer> tokenizer() const override { return from_.tokenizer(); }
+
+ private:
+  at::Tensor made_up(const std::string& name) const;
+  at::Tensor turned(const std::string& name, const at::Tensor& tensor) const;
+
+  const ModelSource& from_;
+  std::map<std::string, std::vector<std::int64_t>> shapes_;
+  std::map<std::string, at::Tensor> gates_;  // "model.layers.3.mlp.gate.weight" -> [E, d] f32
+};
+
+/// The plain matrices [E, d], f32, of a model's MoE layers by the name of their tensor.
+/// Throws NotPortableError where a bias differs between experts; Error where a tensor is not
+/// finite. REQUIRES: the scorer folds (export_gates).
+std::map<std::string, at::Tensor> folded_gates(const ModelSource& from);
+
+}  // namespace penstock

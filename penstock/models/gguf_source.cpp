@@ -1,0 +1,114 @@
+#include "penstock/models/gguf_source.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <set>
+
+#include "penstock/base/error.h"
+#include "penstock/io/q8_0.h"
+#include "penstock/io/safetensors.h"
+#include "penstock/models/gguf_layout.h"
+#include "penstock/models/gguf_tokenizer.h"
+#include "penstock/models/tensor_files.h"
+#include "penstock/models/tensor_shapes.h"
+
+namespace penstock {
+namespace {
+
+Dtype gguf_dtype(GgmlType type) {
+  switch (type) {
+    case GgmlType::kF16:
+      return Dtype::kF16;
+    case GgmlType::kBF16:
+      return Dtype::kBF16;
+    case GgmlType::kF32:
+    case GgmlType::kQ8_0:
+      break;
+  }
+  return Dtype::kF32;
+}
+
+/// Sizes without those of 1, in which files differ.
+std::vector<std::int64_t> squeezed(std::vector<std::int64_t> shape) {
+  std::erase(shape, 1);
+  return shape;
+}
+
+/// Throws unless the file's tensor holds what the config asks for; of experts, all of them.
+void check_in_file(const GgufFile& file, const std::string& name, const GgufPlace& place,
+                   std::vector<std::int64_t> wanted, std::int64_t experts) {
+  const GgufTensor* const tensor = file.find(place.tensor);
+  PENSTOCK_CHECK(tensor, file.origin(), ": tensor '", place.tensor, "' is missing (", name, ")");
+  if (place.expert >= 0) wanted.insert(wanted.begin(), experts);
+  PENSTOCK_CHECK(squeezed(tensor->shape) == squeezed(wanted), file.origin(), ": tensor '",
+                 place.tensor, "' has shape ", fmt::format("{}", tensor->shape),
+                 ", the keys ask for ", fmt::format("{}", wanted));
+}
+
+}  // namespace
+
+bool is_gguf(const std::string& path) { return path.ends_with(".gguf"); }
+
+GgufSource::GgufSource(const std::string& path)
+    : GgufSource(std::make_shared<const GgufFile>(path)) {}
+
+GgufSource::GgufSource(std::shared_ptr<const GgufFile> file)
+    : ModelSource(read_gguf_config(*file), file->origin()),
+      file_(std::move(file)),
+      shapes_(tensor_shapes(config())) {
+  std::set<std::string, std::less<>> used;
+  for (const auto& [name, wanted] : shapes_) {
+    const GgufPlace place = gguf_place(name);
+    PENSTOCK_ASSERT(!place.tensor.empty(), name, " has no place in the format");
+    check_in_file(*file_, name, place, wanted, config().total_experts());
+    used.insert(place.tensor);
+  }
+  for (const GgufTensor& tensor : file_->tensors())
+    PENSTOCK_CHECK(used.contains(tensor.name), origin(), ": unknown tensor '", tensor.name,
+                   "'; the keys describe no such part");
+}
+
+std::vector<std::string> GgufSource::names() const {
+  std::vector<std::string> out;
+  for (const auto& [name, shape] : shapes_) out.push_back(name);
+  return out;
+}
+
+std::vector<std::int64_t> GgufSource::shape(const std::string& name) const {
+  const auto found = shapes_.find(name);
+  PENSTOCK_CHECK(found != shapes_.end(), origin(), ": the model has no tensor '", name, "'");
+  return found->second;
+}
+
+at::Tensor GgufSource::tensor(const std::string& name) const {
+  const std::vector<std::int64_t> wanted = shape(name);
+  const GgufPlace place = gguf_place(name);
+  const GgufTensor& stored = *file_->find(place.tensor);
+  std::span<const std::byte> data = stored.data;
+  if (place.expert >= 0) {  // an expert is whole rows, so whole blocks
+    const auto experts = static_cast<std::size_t>(config().total_experts());
+    const std::size_t bytes = data.size() / experts;
+    data = data.subspan(static_cast<std::size_t>(place.expert) * bytes, bytes);
+  }
+  if (stored.type != GgmlType::kQ8_0)
+    return to_tensor(
+        {.name = name, .dtype = gguf_dtype(stored.type), .shape = wanted, .data = data});
+  const at::Tensor out = at::empty(wanted, at::kFloat);
+  dequantise_q8_0(data, {out.data_ptr<float>(), static_cast<std::size_t>(out.numel())});
+  return out;
+}
+
+std::shared_ptr<const Tokenizer> GgufSource::tokenizer() const {
+  const GgufValue* const model = file_->value("tokenizer.ggml.model");
+  PENSTOCK_CHECK(model && !(model->as_string() &&
+                            (*model->as_string() == "none" || *model->as_string() == "no_vocab")),
+                 origin(), ": the file has no tokenizer");
+  return make_tokenizer(read_gguf_vocabulary(*file_));
+}
+
+}  // namespace penstock

@@ -1,0 +1,237 @@
+#include "penstock/convert/export_gguf.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "penstock/convert/export_model.h"
+#include "penstock/convert/portable_source.h"
+#include "penstock/models/gguf_source.h"
+#include "tests/base/temp_directory.h"
+#include "tests/convert/small_models.h"
+
+namespace penstock {
+namespace {
+
+using testing::logits_of;
+using testing::small_dense;
+using testing::small_moe;
+using testing::some_tokens;
+using testing::TempDirectory;
+using testing::write_random_model;
+
+/// Exports a random model of that config and returns the certificate.
+Certificate exported(const TempDirectory& temp, const ModelConfig& config,
+                     const std::string& architecture = "",
+                     std::optional<ExportDtype> dtype = std::nullopt) {
+  const std::string model = (temp.path() / "model").string();
+  write_random_model(config, model);
+  return export_model({.model = model,
+                       .out = (temp.path() / "m.gguf").string(),
+                       .format = ExportFormat::kGguf,
+                       .architecture = architecture,
+                       .dtype = dtype,
+                       .check_tokens = 64});
+}
+
+/// Largest difference of logits between the model and the file, over the largest logit.
+double difference(const TempDirectory& temp) {
+  const at::Tensor ours = logits_of((temp.path() / "model").string(), some_tokens());
+  const at::Tensor theirs = logits_of((temp.path() / "m.gguf").string(), some_tokens());
+  return ((ours - theirs).abs().max() / ours.abs().max()).item<double>();
+}
+
+TEST(ExportGguf, EveryArchitectureComputesTheModel) {
+  ModelConfig biased = small_dense(), olmoe = small_moe(), tied = small_moe(), shared = small_moe(),
+              adjacent = small_moe();
+  biased.qkv_bias = true;
+  olmoe.qk_norm = true;
+  olmoe.kv_heads = 4;
+  tied.tie_embeddings = true;
+  shared.moe.shared_width = 32;
+  shared.moe.shared_gate = true;
+  shared.qkv_bias = true;
+  adjacent.rope_adjacent = true;
+  ModelConfig tied_dense = small_dense();
+  tied_dense.tie_embeddings = true;
+  tied_dense.rope_adjacent = true;
+  const std::vector<std::pair<ModelConfig, std::string>> cases = {
+      {small_dense(), "llama"},  {biased, "qwen2"},      {small_moe("after"), "mixtral"},
+      {small_moe(), "qwen2moe"}, {olmoe, "olmoe"},       {tied, "qwen2moe"},
+      {shared, "qwen2moe"},      {adjacent, "qwen2moe"}, {tied_dense, "llama"}};
+  for (const auto& [config, architecture] : cases) {
+    const TempDirectory temp;
+    const Certificate certificate = exported(temp, config);
+    EXPECT_EQ(certificate.architecture, architecture);
+    EXPECT_EQ(certificate.verdict, "exact");
+    EXPECT_FALSE(certificate.rounded);
+    EXPECT_EQ(certificate.agreement.same_experts, 1);
+    EXPECT_LT(difference(temp), 2e-6) << architecture;
+  }
+}
+
+TEST(ExportGguf, AFileOfOurOwnIsTheSameFileAgain) {
+  for (const ModelConfig& config : {small_dense(), small_moe("after"), small_moe()}) {
+    const TempDirectory temp;
+    exported(temp, config);
+    std::filesystem::create_directory(temp.path() / "again");
+    export_model({.model = (temp.path() / "m.gguf").string(),
+                  .out = (temp.path() / "again/m.gguf").string(),
+                  .format = ExportFormat::kGguf,
+                  .check_tokens = 0});
+    const auto read = [&](const char* name) { return real_file_system().read(temp.path() / name); };
+    EXPECT_EQ(read("m.gguf"), read("again/m.gguf"));
+  }
+}
+
+TEST(ExportGguf, TheNullSharedExpertGivesNothingButIsNoDivisionByZero) {
+  const TempDirectory temp;
+  exported(temp, small_moe());
+  const GgufFile file(temp.path() / "m.gguf");
+  const GgufTensor* const gate = file.find("blk.1.ffn_gate_inp_shexp.weight");
+  ASSERT_TRUE(gate);
+  EXPECT_EQ(gate->shape, (std::vector<std::int64_t>{64}));
+  EXPECT_EQ(gate->type, GgmlType::kF32);
+  const GgufSource source((temp.path() / "m.gguf").string());
+  EXPECT_TRUE(
+      source.tensor("model.layers.1.mlp.shared_expert_gate.weight").ne(0).all().item<bool>());
+  EXPECT_FALSE(
+      source.tensor("model.layers.1.mlp.shared_expert.down_proj.weight").any().item<bool>());
+  // Silu(z)/z for the tokens of a model: never 0/0, so z is never 0.
+  const at::Tensor hidden = torch::randn({10000, 64});
+  const at::Tensor z =
+      hidden.matmul(source.tensor("model.layers.1.mlp.shared_expert_gate.weight").t());
+  EXPECT_TRUE((at::silu(z) / z).isfinite().all().item<bool>());
+}
+
+TEST(ExportGguf, AGateOfZerosIsRefused) {
+  const TempDirectory temp;
+  ModelConfig config = small_moe();
+  config.moe.shared_width = 32;
+  config.moe.shared_gate = true;
+  const std::string model = (temp.path() / "model").string();
+  write_random_model(config, model);
+  auto tensors = load_tensors(model);
+  tensors.at("model.layers.0.mlp.shared_expert_gate.weight").zero_();
+  save_tensors(real_file_system(), model + "/model.safetensors", tensors);
+  EXPECT_THROW(export_model({.model = model,
+                             .out = (temp.path() / "m.gguf").string(),
+                             .format = ExportFormat::kGguf}),
+               NotPortableError);
+  EXPECT_FALSE(std::filesystem::exists(temp.path() / "m.gguf"));
+}
+
+TEST(ExportGguf, SmallerTypesRoundAndSaySo) {
+  for (const auto& [dtype, tolerance] : std::vector<std::pair<ExportDtype, double>>{
+           {ExportDtype::kF16, 5e-3}, {ExportDtype::kBF16, 5e-2}, {ExportDtype::kQ8_0, 5e-2}}) {
+    const TempDirectory temp;
+    const Certificate certificate = exported(temp, small_moe("after"), "", dtype);
+    EXPECT_TRUE(certificate.rounded);
+    const double off = difference(temp);
+    EXPECT_GT(off, 0);
+    EXPECT_LT(off, tolerance) << certificate.dtype;
+    const GgufFile file(temp.path() / "m.gguf");
+    EXPECT_EQ(file.find("blk.0.ffn_up_exps.weight")->type, ggml_dtype(dtype));
+    EXPECT_EQ(file.find("blk.0.ffn_gate_inp.weight")->type, GgmlType::kF32);
+    EXPECT_EQ(file.find("output_norm.weight")->type, GgmlType::kF32);
+  }
+}
+
+TEST(ExportGguf, RowsThatAreNoBlocksAreRefusedByName) {
+  const TempDirectory temp;
+  ModelConfig config = small_moe();
+  config.d_ffn = 44;
+  try {
+    exported(temp, config, "", ExportDtype::kQ8_0);
+    FAIL() << "44 is no multiple of 32";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("ffn_down_exps"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("44"), std::string::npos);
+  }
+  EXPECT_FALSE(std::filesystem::exists(temp.path() / "m.gguf"));
+}
+
+TEST(ExportGguf, RoutersFoldOrSayWhy) {
+  ModelConfig mixture = small_moe();
+  mixture.router = {.method = "topk", .scorer = "mixture", .k = 2};
+  {
+    const TempDirectory temp;
+    const Certificate certificate = exported(temp, mixture);
+    EXPECT_NE(certificate.routers.find("mixture"), std::string::npos);
+    EXPECT_EQ(certificate.agreement.differ_beyond_ties, 0);
+    EXPECT_LT(difference(temp), 1e-5);
+  }
+  ConfigNode options;
+  options.set("pool", ConfigNode(std::string("max")));
+  mixture.router.parts["mixture"] = options;
+  {
+    const TempDirectory temp;
+    EXPECT_THROW(exported(temp, mixture), NotPortableError);
+  }
+  ModelConfig biased = small_moe();
+  ConfigNode linear;
+  linear.set("bias", ConfigNode(true));
+  biased.router.parts["linear"] = linear;
+  const TempDirectory temp;
+  try {
+    exported(temp, biased);
+    FAIL() << "a bias has no place";
+  } catch (const NotPortableError& error) {
+    EXPECT_EQ(std::string(error.what()).find("needs a bias"), 0u);
+  }
+}
+
+TEST(ExportGguf, TheCertificateLiesBesideTheFile) {
+  const TempDirectory temp;
+  exported(temp, small_moe());
+  std::ifstream in(temp.path() / "m.gguf.certificate.json");
+  const nlohmann::json certificate = nlohmann::json::parse(in);
+  EXPECT_EQ(certificate["verdict"], "exact");
+  EXPECT_EQ(certificate["measured"]["tokens"], 64);
+  EXPECT_EQ(certificate["measured"]["top_k_agreement"], 1.0);
+  EXPECT_THROW(exported(temp, small_moe()), Error);  // it is there already
+}
+
+TEST(ExportGguf, TokenizersComeBack) {
+  const TempDirectory temp;
+  exported(temp, small_moe());
+  const auto tokenizer = GgufSource((temp.path() / "m.gguf").string()).tokenizer();
+  const auto ours = make_bytes_tokenizer(true);
+  const std::string text = "A caf\xc3\xa9, twice  over.\n\t\xe2\x96\x81!";
+  EXPECT_EQ(tokenizer->encode(text), ours->encode(text));
+  EXPECT_EQ(tokenizer->end_of_document(), 0);
+}
+
+TEST(GgufSource, RefusesKeysThatTensorsDoNotBearOut) {
+  const TempDirectory temp;
+  exported(temp, small_moe());
+  const std::string path = (temp.path() / "m.gguf").string();
+  const std::string file = real_file_system().read(path);
+  const auto with = [&](const std::string& key, std::uint32_t value) {
+    std::string changed = file;
+    const auto at = changed.find(key) + key.size() + 4;  // behind the type
+    std::memcpy(changed.data() + at, &value, sizeof value);
+    write_file_atomically(real_file_system(), path, changed);
+    try {
+      open_model_source(path);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const char* const key :
+       {"qwen2moe.block_count", "qwen2moe.embedding_length", "qwen2moe.attention.head_count",
+        "qwen2moe.attention.key_length", "qwen2moe.expert_count", "qwen2moe.expert_used_count",
+        "qwen2moe.expert_feed_forward_length", "qwen2moe.expert_shared_feed_forward_length",
+        "qwen2moe.context_length"})
+    for (const std::uint32_t value : {0u, 5u, 9999u, 0xffffffffu}) {
+      if (std::string(key).ends_with("context_length") && value != 0 && value != 0xffffffffu)
+        continue;
+      EXPECT_NE(with(key, value), "") << key << " = " << value;
+    }
+}
+
+}  // namespace
+}  // namespace penstock

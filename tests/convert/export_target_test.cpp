@@ -1,0 +1,148 @@
+#include "penstock/convert/export_target.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/convert/small_models.h"
+
+namespace penstock {
+namespace {
+
+using testing::small_dense;
+using testing::small_moe;
+
+constexpr auto kHf = ExportFormat::kHuggingFace;
+constexpr auto kGgufFile = ExportFormat::kGguf;
+
+std::string chosen(const ModelConfig& config, ExportFormat format, const std::string& name = "") {
+  return choose_export_target(config, format, name).architecture;
+}
+
+std::string refusal(const ModelConfig& config, ExportFormat format, const std::string& name = "") {
+  try {
+    choose_export_target(config, format, name);
+  } catch (const NotPortableError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+ModelConfig with_method(const std::string& method, double k) {
+  ModelConfig config = small_moe();
+  config.router = {.method = method, .k = k};
+  return config;
+}
+
+TEST(ExportTarget, DenseModelsByTheirBiases) {
+  ModelConfig config = small_dense();
+  EXPECT_EQ(chosen(config, kHf), "llama");
+  EXPECT_EQ(chosen(config, kGgufFile, "qwen2"), "qwen2");  // with biases of 0
+  EXPECT_TRUE(choose_export_target(config, kHf, "qwen2").config.qkv_bias);
+  config.qkv_bias = true;
+  EXPECT_EQ(chosen(config, kHf), "qwen2");
+  EXPECT_NE(refusal(config, kHf, "llama").find("biases"), std::string::npos);
+  EXPECT_NE(refusal(config, kHf, "mixtral").find("dense"), std::string::npos);
+  config.head_dim = 8;
+  EXPECT_NE(refusal(config, kGgufFile).find("as wide as the model"), std::string::npos);
+}
+
+TEST(ExportTarget, GatesDecideAmongTheExperts) {
+  EXPECT_EQ(chosen(small_moe("after"), kHf), "mixtral");
+  EXPECT_EQ(chosen(small_moe("before"), kHf), "qwen2moe");
+  EXPECT_EQ(chosen(small_moe("before"), kGgufFile), "qwen2moe");
+  EXPECT_NE(refusal(small_moe("before"), kGgufFile, "mixtral").find("divides the gates"),
+            std::string::npos);
+  EXPECT_NE(refusal(small_moe("after"), kGgufFile, "qwen2moe").find("does not divide"),
+            std::string::npos);
+  const ExportTarget told = choose_export_target(small_moe("after"), kHf, "qwen2moe");
+  EXPECT_TRUE(told.renormalises);  // there the config says so
+  EXPECT_FALSE(choose_export_target(small_moe("before"), kHf, "qwen2moe").renormalises);
+
+  ModelConfig single = small_moe("after");
+  single.router.k = 1;
+  EXPECT_EQ(chosen(single, kHf), "mixtral");
+  EXPECT_NE(refusal(single, kHf, "qwen2moe").find("single expert"), std::string::npos);
+
+  // With all experts the two kinds of gates are the same numbers.
+  ModelConfig all = small_moe("before");
+  all.router.k = 4;
+  EXPECT_EQ(chosen(all, kGgufFile, "mixtral"), "mixtral");
+  all = small_moe("after");
+  all.router.k = 4;
+  EXPECT_EQ(chosen(all, kGgufFile, "qwen2moe"), "qwen2moe");
+}
+
+TEST(ExportTarget, WhatTheTargetHasBesides) {
+  const ExportTarget target = choose_export_target(small_moe(), kGgufFile, "");
+  EXPECT_TRUE(target.config.qkv_bias);
+  EXPECT_EQ(target.config.moe.shared_width % 32, 0);
+  EXPECT_GT(target.config.moe.shared_width, 0);
+  EXPECT_TRUE(target.config.moe.shared_gate);
+  EXPECT_FALSE(target.config.rope_adjacent);
+  EXPECT_TRUE(choose_export_target(small_moe("after"), kGgufFile, "").config.rope_adjacent);
+  ModelConfig tied = small_moe();
+  tied.tie_embeddings = true;
+  EXPECT_FALSE(choose_export_target(tied, kGgufFile, "").config.tie_embeddings);
+  EXPECT_TRUE(choose_export_target(tied, kHf, "").config.tie_embeddings);
+  // Granular experts come with their own numbers.
+  ModelConfig granular = small_moe();
+  granular.moe.granularity = 3;
+  const ModelConfig plain = choose_export_target(granular, kHf, "").config;
+  EXPECT_EQ(plain.total_experts(), 12);
+  EXPECT_EQ(plain.active_experts(), 6);
+  EXPECT_EQ(plain.expert_width(), 32);
+}
+
+TEST(ExportTarget, NormsOfQueriesAndKeysAreOlmoes) {
+  ModelConfig config = small_moe();
+  config.qk_norm = true;
+  EXPECT_EQ(chosen(config, kHf), "olmoe");
+  EXPECT_NE(refusal(config, kGgufFile).find("as many keys"), std::string::npos);
+  config.kv_heads = 4;
+  EXPECT_EQ(chosen(config, kGgufFile), "olmoe");
+  config.clip_qkv = 8;
+  EXPECT_EQ(chosen(config, kHf), "olmoe");
+  EXPECT_NE(refusal(config, kGgufFile).find("cut"), std::string::npos);
+  EXPECT_NE(refusal(small_moe(), kHf, "olmoe").find("norms q and k"), std::string::npos);
+}
+
+TEST(ExportTarget, SharedExperts) {
+  ModelConfig config = small_moe();
+  config.moe.shared_width = 40;
+  EXPECT_NE(refusal(config, kHf).find("gate"), std::string::npos);
+  config.moe.shared_gate = true;
+  EXPECT_EQ(chosen(config, kHf), "qwen2moe");
+  EXPECT_EQ(choose_export_target(config, kHf, "").config.moe.shared_width, 40);
+  config.router.parts["topk"].set("softmax", ConfigNode(std::string("after")));
+  EXPECT_NE(refusal(config, kGgufFile).find("shared expert"), std::string::npos);
+}
+
+TEST(ExportTarget, RefusesWhatNoProgramComputes) {
+  EXPECT_NE(refusal(with_method("remoe", 2), kHf).find("positive logits"), std::string::npos);
+  EXPECT_NE(refusal(with_method("expert-choice", 2), kHf).find("not portable, because"),
+            std::string::npos);
+  EXPECT_NE(refusal(with_method("lory", 1), kHf).find("blends"), std::string::npos);
+  EXPECT_NE(refusal(with_method("hash", 1), kHf).find("does not choose by the logits"),
+            std::string::npos);
+  EXPECT_NE(refusal(with_method("gshard", 2), kHf).find("full"), std::string::npos);
+  EXPECT_NE(refusal(with_method("xmoe", 2), kHf).find("not one matrix"), std::string::npos);
+  ModelConfig some = small_moe();
+  some.moe.every = 2;
+  EXPECT_NE(refusal(some, kHf).find("1 of 2 layers"), std::string::npos);
+  ModelConfig xl = small_dense();
+  xl.architecture = "transformer-xl";
+  xl.kv_heads = 0;
+  EXPECT_NE(refusal(xl, kHf).find("Transformer-XL"), std::string::npos);
+  EXPECT_THROW(choose_export_target(small_dense(), kHf, "gpt"), Error);
+}
+
+TEST(ExportTarget, RoomThatCannotRunOutIsNoObstacle) {
+  ModelConfig config = with_method("switch", 1);
+  EXPECT_NE(refusal(config, kHf).find("full"), std::string::npos);
+  ConfigNode options;
+  options.set("eval_capacity", ConfigNode(4.0));  // of four experts: every token fits
+  config.router.parts["topk-capacity"] = options;
+  EXPECT_EQ(chosen(config, kHf), "qwen2moe");
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,73 @@
+// Small models with random weights, as directories, for tests of what is made from models.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/data/bytes_tokenizer.h"
+#include "penstock/models/decoder.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/models/tensor_files.h"
+#include "penstock/models/tensor_names.h"
+
+namespace penstock::testing {
+
+/// A dense decoder with two layers over bytes.
+inline ModelConfig small_dense() {
+  ModelConfig config;
+  config.vocab = 256;
+  config.d_model = 64;
+  config.layers = 2;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.d_ffn = 96;
+  config.context = 64;
+  return config;
+}
+
+/// Four experts of which two, with probabilities as gates.
+inline ModelConfig small_moe(const std::string& softmax = "before") {
+  ModelConfig config = small_dense();
+  config.moe.experts = 4;
+  config.router.method = "topk";
+  config.router.k = 2;
+  ConfigNode options;
+  options.set("softmax", ConfigNode(softmax));
+  config.router.parts["topk"] = options;
+  return config;
+}
+
+/// Draws weights that make gates, norms, biases and positions matter, and writes the model.
+inline void write_random_model(const ModelConfig& config, const std::string& directory,
+                               bool with_tokenizer = true, std::uint64_t seed = 1) {
+  torch::manual_seed(seed);
+  const torch::NoGradGuard no_grad;
+  const auto model = make_model(config);
+  auto tensors = file_tensors(*model);
+  for (auto& [name, tensor] : tensors) {
+    if (!tensor.is_floating_point() || name.starts_with("penstock.")) continue;
+    if (name.find("norm.weight") != std::string::npos)
+      tensor.uniform_(0.5, 1.5);
+    else
+      tensor.normal_(0, name.ends_with(".bias") ? 0.5 : 0.15);
+  }
+  auto& fs = real_file_system();
+  create_directories(fs, directory);
+  write_file_atomically(fs, directory + "/config.json", config_json_text(config));
+  save_tensors(fs, directory + "/model.safetensors", tensors);
+  if (with_tokenizer) make_bytes_tokenizer(true)->save(directory);
+}
+
+inline at::Tensor some_tokens(std::int64_t count = 48) {
+  return at::arange(1, count + 1, at::kLong).mul(37).remainder(251).add(1).view({1, count});
+}
+
+inline at::Tensor logits_of(const std::string& path, const at::Tensor& tokens) {
+  const torch::NoGradGuard no_grad;
+  const auto model = load_model(path);
+  return model->logits(model->forward({.tokens = tokens}, {}).hidden);
+}
+
+}  // namespace penstock::testing
