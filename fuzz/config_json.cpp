@@ -1,0 +1,20 @@
+// A config.json: the JSON as it is read, and as a tree of values. What it says of a model is tested
+// by mutations in tests/models, since models need libtorch.
+#include "penstock/io/config_json.h"
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "fuzz/memory_file.h"
+#include "penstock/base/error.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace penstock;
+  const fuzz::MemoryFile file(std::string_view(reinterpret_cast<const char*>(data), size));
+  try {
+    to_json(from_json(read_json(file.path()), "config.json"));
+  } catch (const Error&) {
+  }
+  return 0;
+}

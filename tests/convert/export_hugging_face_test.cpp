@@ -1,0 +1,156 @@
+#include "penstock/convert/export_hugging_face.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "penstock/convert/export_model.h"
+#include "tests/base/temp_directory.h"
+#include "tests/convert/small_models.h"
+
+namespace penstock {
+namespace {
+
+using testing::logits_of;
+using testing::small_dense;
+using testing::small_moe;
+using testing::some_tokens;
+using testing::TempDirectory;
+using testing::write_random_model;
+
+struct HuggingFaceCase {
+  std::string architecture;
+  ModelConfig config;
+};
+
+std::vector<HuggingFaceCase> hugging_face_cases() {
+  ModelConfig biased = small_dense(), olmoe = small_moe(), tied = small_moe("after"),
+              shared = small_moe(), adjacent = small_dense(), wide = small_dense(),
+              granular = small_moe(), unbiased = small_moe();
+  biased.qkv_bias = true;
+  olmoe.qk_norm = true;
+  olmoe.clip_qkv = 1.5;
+  tied.tie_embeddings = true;
+  shared.moe.shared_width = 40;
+  shared.moe.shared_gate = true;
+  shared.qkv_bias = true;
+  adjacent.rope_adjacent = true;
+  wide.head_dim = 24;
+  granular.moe.granularity = 3;
+  unbiased.router.parts["topk"].set("renormalise", ConfigNode(true));
+  return {{"llama", small_dense()}, {"llama", adjacent}, {"llama", wide},
+          {"qwen2", biased},        {"mixtral", tied},   {"qwen2moe", shared},
+          {"qwen2moe", granular},   {"olmoe", olmoe},    {"qwen2moe", unbiased}};
+}
+
+std::string random_export(const TempDirectory& temp, const HuggingFaceCase& item,
+                          std::uint64_t shard_bytes = 5'000'000'000) {
+  const std::string model = (temp.path() / "model").string(), out = (temp.path() / "hf").string();
+  write_random_model(item.config, model);
+  export_model({.model = model,
+                .out = out,
+                .architecture = item.architecture,
+                .check_tokens = 48,
+                .shard_bytes = shard_bytes});
+  return out;
+}
+
+/// Exit status of the script on a directory.
+int run_script(const TempDirectory& temp, const std::string& directory, const std::string& more) {
+  const std::string command = std::string("/usr/bin/python3 ") + PENSTOCK_SOURCE_DIR +
+                              "/tests/convert/hugging_face_logits.py " + directory + " " +
+                              (temp.path() / "expected.safetensors").string() + " " + more;
+  return std::system(command.c_str()) / 256;
+}
+
+TEST(ExportHuggingFace, AnIndependentScriptComputesOurLogits) {
+  for (const auto& item : hugging_face_cases()) {
+    const TempDirectory temp;
+    const std::string out = random_export(temp, item);
+    const at::Tensor tokens = some_tokens();
+    save_tensors(
+        real_file_system(), temp.path() / "expected.safetensors",
+        {{"tokens", tokens}, {"logits", logits_of((temp.path() / "model").string(), tokens)}});
+    const int status = run_script(temp, out, "");
+    if (status == 77) GTEST_SKIP() << "python3 has no PyTorch";
+    EXPECT_EQ(status, 0) << item.architecture;
+    EXPECT_EQ(run_script(temp, out, "--swap gate-up"), 1) << item.architecture;
+  }
+}
+
+TEST(ExportHuggingFace, OurOwnReaderGivesBackEveryBit) {
+  for (const auto& item : hugging_face_cases()) {
+    const TempDirectory temp;
+    const std::string out = random_export(temp, item, 100'000);  // several shards
+    const auto before = open_model_source((temp.path() / "model").string());
+    const auto after = open_model_source(out);
+    for (const std::string& name : before->names()) {
+      if (name.starts_with("penstock.")) continue;
+      const bool turned = item.config.rope_adjacent && (name.find("q_proj") != std::string::npos ||
+                                                        name.find("k_proj") != std::string::npos);
+      if (turned) continue;  // rows in another order
+      EXPECT_TRUE(torch::equal(before->tensor(name), after->tensor(name)))
+          << item.architecture << ": " << name;
+    }
+    EXPECT_TRUE(std::filesystem::exists(out + "/model.safetensors.index.json"));
+    const at::Tensor ours = logits_of((temp.path() / "model").string(), some_tokens());
+    const at::Tensor theirs = logits_of(out, some_tokens());
+    EXPECT_LT((ours - theirs).abs().max().item<double>(), 1e-5 * ours.abs().max().item<double>());
+  }
+}
+
+TEST(ExportHuggingFace, AnExportOfAnExportIsTheSame) {
+  const TempDirectory temp;
+  const std::string out = random_export(temp, {"mixtral", small_moe("after")});
+  export_model({.model = out, .out = (temp.path() / "again").string(), .check_tokens = 0});
+  for (const char* const name :
+       {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"})
+    EXPECT_EQ(real_file_system().read(out + "/" + name),
+              real_file_system().read(temp.path() / "again" / name))
+        << name;
+}
+
+TEST(ExportHuggingFace, MixtralsNames) {
+  EXPECT_EQ(hugging_face_name("mixtral", "model.layers.3.mlp.experts.5.gate_proj.weight"),
+            "model.layers.3.block_sparse_moe.experts.5.w1.weight");
+  EXPECT_EQ(hugging_face_name("mixtral", "model.layers.3.mlp.experts.5.up_proj.weight"),
+            "model.layers.3.block_sparse_moe.experts.5.w3.weight");
+  EXPECT_EQ(hugging_face_name("mixtral", "model.layers.3.mlp.experts.5.down_proj.weight"),
+            "model.layers.3.block_sparse_moe.experts.5.w2.weight");
+  EXPECT_EQ(hugging_face_name("mixtral", "model.layers.3.mlp.gate.weight"),
+            "model.layers.3.block_sparse_moe.gate.weight");
+  EXPECT_EQ(hugging_face_name("qwen2moe", "model.layers.3.mlp.gate.weight"),
+            "model.layers.3.mlp.gate.weight");
+}
+
+TEST(ExportHuggingFace, ConfigsInBothSpellings) {
+  const ExportTarget target =
+      choose_export_target(small_moe(), ExportFormat::kHuggingFace, "qwen2moe");
+  const auto config =
+      nlohmann::json::parse(hugging_face_config_text(target, ExportDtype::kBF16, nullptr));
+  EXPECT_EQ(config["model_type"], "qwen2_moe");
+  EXPECT_EQ(config["rope_theta"], 1e4);
+  EXPECT_EQ(config["rope_parameters"]["rope_theta"], 1e4);
+  EXPECT_EQ(config["torch_dtype"], "bfloat16");
+  EXPECT_EQ(config["dtype"], "bfloat16");
+  EXPECT_EQ(config["norm_topk_prob"], false);
+  EXPECT_EQ(config["num_experts"], 4);
+  EXPECT_EQ(config["moe_intermediate_size"], 96);
+  EXPECT_GT(config["shared_expert_intermediate_size"], 0);
+}
+
+TEST(ExportHuggingFace, ThereAreNoBlocks) {
+  const TempDirectory temp;
+  const std::string model = (temp.path() / "model").string();
+  write_random_model(small_dense(), model);
+  EXPECT_THROW(
+      export_model(
+          {.model = model, .out = (temp.path() / "hf").string(), .dtype = ExportDtype::kQ8_0}),
+      Error);
+  EXPECT_FALSE(std::filesystem::exists(temp.path() / "hf"));
+}
+
+}  // namespace
+}  // namespace penstock

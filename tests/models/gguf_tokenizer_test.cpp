@@ -1,0 +1,99 @@
+#include "penstock/models/gguf_tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "penstock/base/error.h"
+#include "penstock/data/bytes_tokenizer.h"
+#include "penstock/io/gguf_writer.h"
+#include "penstock/models/gguf_layout.h"
+#include "tests/base/temp_directory.h"
+#include "tests/data/tokenizers/vectors.h"
+
+namespace penstock {
+namespace {
+
+using testing::TempDirectory;
+
+/// The vocabulary after a file.
+Vocabulary through_file(const Vocabulary& vocabulary, std::int64_t vocab_size) {
+  const TempDirectory temp;
+  GgufWriter writer(real_file_system(), temp.path() / "v.gguf",
+                    gguf_tokenizer(vocabulary, vocab_size).metadata, {});
+  writer.commit();
+  return read_gguf_vocabulary(GgufFile(temp.path() / "v.gguf"));
+}
+
+TEST(GgufTokenizer, PublishedVocabulariesAgreeWithTheirVectors) {
+  for (const std::string name : {"tokenizers/gpt2/ggml-vocab-gpt-2.gguf",
+                                 "tokenizers/llama-spm/ggml-vocab-llama-spm.gguf"}) {
+    const std::string path = testing::shared_data(name);
+    if (path.empty()) GTEST_SKIP() << "no data beside the checkout";
+    const auto vectors = testing::token_vectors(name);
+    ASSERT_FALSE(vectors.empty());
+    const Vocabulary vocabulary = read_gguf_vocabulary(GgufFile(path));
+    const auto tokenizer = make_tokenizer(vocabulary);
+    for (const auto& one : vectors)
+      EXPECT_EQ(tokenizer->encode(one.text), one.ids) << name << ": '" << one.text << "'";
+    // What is written of it reads back as it.
+    const auto size = std::ssize(vocabulary.pieces);
+    EXPECT_EQ(through_file(vocabulary, size + 3), vocabulary) << name;
+  }
+}
+
+TEST(GgufTokenizer, BytesAreAByteLevelVocabularyWithoutMerges) {
+  const auto bytes = make_bytes_tokenizer(true);
+  const GgufTokenizer written = gguf_tokenizer(*bytes->vocabulary(), 256);
+  const auto value = [&](const std::string& key) {
+    return std::ranges::find(written.metadata, key, &GgufMetadata::value_type::first)->second;
+  };
+  EXPECT_EQ(*value("tokenizer.ggml.model").as_string(), "gpt2");
+  EXPECT_TRUE(value("tokenizer.ggml.merges").as_strings()->empty());
+  const auto& tokens = *value("tokenizer.ggml.tokens").as_strings();
+  ASSERT_EQ(tokens.size(), 256u);
+  EXPECT_EQ(tokens[0], "<|endoftext|>");
+  EXPECT_EQ(tokens['A'], "A");
+  EXPECT_EQ(tokens[' '], "\xc4\xa0");   // U+0120
+  EXPECT_EQ(tokens['\n'], "\xc4\x8a");  // U+010A
+  EXPECT_EQ((*value("tokenizer.ggml.token_type").as_integers())[0], 3);
+  EXPECT_EQ(value("tokenizer.ggml.eos_token_id").as_integer(), 0);
+  EXPECT_EQ(value("tokenizer.ggml.add_bos_token").as_bool(), false);
+  const auto back = make_tokenizer(through_file(*bytes->vocabulary(), 256));
+  const std::string text = "caf\xc3\xa9 \xff\x80 x\n";
+  EXPECT_EQ(back->encode(text), bytes->encode(text));
+  EXPECT_EQ(back->end_of_document(), 0);
+}
+
+TEST(GgufTokenizer, WhatLlamaCppWouldCutOtherwiseIsRefused) {
+  Vocabulary words{.kind = Vocabulary::Kind::kByteBpe,
+                   .pieces = {{"a"}, {"b"}, {"ab"}},
+                   .merges = {{"a", "b"}},
+                   .pattern = "\\w+"};
+  EXPECT_THROW(gguf_tokenizer(words, 3), Error);
+  words.pre = "gpt-2";
+  EXPECT_NO_THROW(gguf_tokenizer(words, 3));
+  words.ignore_merges = true;  // gpt-2 does not
+  EXPECT_THROW(gguf_tokenizer(words, 3), Error);
+  const Vocabulary characters{.kind = Vocabulary::Kind::kSentencePieceBpe,
+                              .pieces = {{"<unk>", 0, Vocabulary::PieceType::kUnknown}, {"a"}}};
+  EXPECT_THROW(gguf_tokenizer(characters, 2), Error);  // no bytes
+  EXPECT_THROW(gguf_tokenizer(words, 2), Error);       // more pieces than the model has
+}
+
+TEST(GgufLayout, PlacesByHand) {
+  const auto place = [](const char* name) { return gguf_place(name); };
+  EXPECT_EQ(place("model.embed_tokens.weight").tensor, "token_embd.weight");
+  EXPECT_EQ(place("lm_head.weight").tensor, "output.weight");
+  EXPECT_EQ(place("model.layers.12.self_attn.k_proj.bias").tensor, "blk.12.attn_k.bias");
+  EXPECT_EQ(place("model.layers.0.mlp.down_proj.weight").tensor, "blk.0.ffn_down.weight");
+  EXPECT_EQ(place("model.layers.0.mlp.down_proj.weight").expert, -1);
+  EXPECT_EQ(place("model.layers.3.mlp.experts.10.gate_proj.weight").tensor,
+            "blk.3.ffn_gate_exps.weight");
+  EXPECT_EQ(place("model.layers.3.mlp.experts.10.gate_proj.weight").expert, 10);
+  EXPECT_EQ(place("model.layers.3.mlp.router.scorer.queries").tensor, "");
+  EXPECT_EQ(place("model.layers.x.mlp.gate.weight").tensor, "");
+}
+
+}  // namespace
+}  // namespace penstock
