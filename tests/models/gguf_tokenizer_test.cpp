@@ -45,7 +45,7 @@ TEST(GgufTokenizer, PublishedVocabulariesAgreeWithTheirVectors) {
 TEST(GgufTokenizer, BytesAreAByteLevelVocabularyWithoutMerges) {
   const auto bytes = make_bytes_tokenizer(true);
   const GgufTokenizer written = gguf_tokenizer(*bytes->vocabulary(), 256);
-  const auto value = [&](const std::string& key) {
+  const auto value = [&](const std::string& key) -> const GgufValue& {
     return std::ranges::find(written.metadata, key, &GgufMetadata::value_type::first)->second;
   };
   EXPECT_EQ(*value("tokenizer.ggml.model").as_string(), "gpt2");
