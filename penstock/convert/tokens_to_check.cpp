@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::int64_t kLongestWindow = 256;
+constexpr std::int64_t kLongestCheck = 256;
 constexpr std::uint64_t kMostTextBytes = 1 << 20;
 
 // Any text will do; tokens of a language make the choices of experts that tokens of it make.
@@ -80,8 +80,8 @@ at::Tensor tokens_to_check(const ExportOptions& options, const ModelConfig& conf
   }
   ids.resize(std::min(ids.size(), static_cast<std::size_t>(options.check_tokens)));
   PENSTOCK_CHECK(!ids.empty(), source, ": no tokens to measure on");
-  const std::int64_t context = config.context > 0 ? config.context : kLongestWindow;
-  const std::int64_t length = std::min({kLongestWindow, context, std::ssize(ids)});
+  const std::int64_t context = config.context > 0 ? config.context : kLongestCheck;
+  const std::int64_t length = std::min({kLongestCheck, context, std::ssize(ids)});
   const std::int64_t rows = std::ssize(ids) / length;
   return at::tensor(ids, at::kLong).slice(0, 0, rows * length).view({rows, length}).clone();
 }
