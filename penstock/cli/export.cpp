@@ -16,7 +16,7 @@ namespace {
 
 struct ExportArguments {
   ExportOptions options;
-  std::string format, dtype, tokenizer = "own";
+  std::string format, dtype, text, tokenizer = "own";
   double shard_gigabytes = 5;
   bool json = false;
 };
@@ -45,6 +45,7 @@ void run_export(ExportArguments arguments) {
   options.model = model_argument(options.model).path;
   options.format = arguments.format == "gguf" ? ExportFormat::kGguf : ExportFormat::kHuggingFace;
   if (!arguments.dtype.empty()) options.dtype = parse_export_dtype(arguments.dtype);
+  if (!arguments.text.empty()) options.sample = arguments.text;
   options.with_tokenizer = arguments.tokenizer == "own";
   options.shard_bytes = static_cast<std::uint64_t>(arguments.shard_gigabytes * 1e9);
   const Certificate certificate = export_model(options);
@@ -77,8 +78,8 @@ void add_export_command(CLI::App& app) {
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}));
   command->add_option("--out", options.out, "directory, or file.gguf; must not exist")->required();
   CLI::Option* const data =
-      command->add_option("--data", options.corpus, "measure the file on this corpus");
-  command->add_option("--text", options.text, "measure the file on this text")->excludes(data);
+      command->add_option("--data", options.sample, "measure the file on this corpus");
+  command->add_option("--text", arguments->text, "measure the file on this text")->excludes(data);
   command
       ->add_option("--check-tokens", options.check_tokens,
                    "tokens on which file and model are compared; 0: none")

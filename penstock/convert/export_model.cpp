@@ -82,7 +82,7 @@ Certificate export_model(const ExportOptions& options) {
   const auto tokenizer = tokenizer_of(*source, options, out.notes);
   at::Tensor tokens;
   if (options.check_tokens > 0)
-    tokens = tokens_to_check(options, target.config, tokenizer.get(), out.tokens);
+    tokens = tokens_to_check(options, *source, tokenizer.get(), out.tokens);
   const PortableSource portable(*source, target);
   if (gguf) {
     const GgufTokenizer keys = gguf_keys(tokenizer.get(), target);

@@ -9,6 +9,7 @@
 #include "penstock/convert/certificate.h"
 #include "penstock/convert/export_target.h"
 #include "penstock/convert/export_tensors.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 
@@ -19,8 +20,8 @@ struct ExportOptions {
   std::string architecture;          ///< empty: what fits
   std::optional<ExportDtype> dtype;  ///< nothing: as stored
   bool with_tokenizer = true;        ///< where the model has one
-  std::string corpus, text;          ///< what is measured on: one of them, or neither
-  std::int64_t check_tokens = 256;   ///< 0: nothing is measured
+  std::string sample;  ///< a corpus or a text file to measure on; empty: a sentence of ours
+  std::int64_t check_tokens = 256;  ///< 0: nothing is measured
   std::uint64_t shard_bytes = 5'000'000'000;
 };
 
@@ -31,10 +32,10 @@ struct ExportOptions {
 /// what cannot be read, stored or tokenized alike. Then nothing is left behind.
 Certificate export_model(const ExportOptions& options);
 
-/// Rows [B, T] i64 of tokens to measure on, T at most the model's context, from `corpus`, `text`, a
-/// sentence of ours, or where the model has no tokenizer drawn evenly; what they are is put into
-/// `source`.
-at::Tensor tokens_to_check(const ExportOptions& options, const ModelConfig& config,
-                           const Tokenizer* tokenizer, std::string& source);
+/// Rows [B, T] i64 of tokens to measure on, T at most the model's context: of `options.sample`, a
+/// sentence of ours, or where the model has no tokenizer drawn evenly; which it is is put into
+/// `what`. Throws as sample_windows does.
+at::Tensor tokens_to_check(const ExportOptions& options, const ModelSource& source,
+                           const Tokenizer* tokenizer, std::string& what);
 
 }  // namespace penstock
