@@ -90,6 +90,11 @@ ModelConfig ModelConfig::resolved() const {
   PENSTOCK_CHECK(router.traits.has_k || router.traits.variable_active || c.active_experts() == 1,
                  "model.router.k = ", c.router.k, " with granularity ", c.moe.granularity,
                  ": selector '", router.selector, "' always uses one expert; leave both at 1");
+  // A router is made below; a config from outside must not choose how much memory that takes.
+  PENSTOCK_CHECK(static_cast<double>(c.total_experts()) * static_cast<double>(c.d_model) <= 0x1p24,
+                 "model.moe.experts = ", c.moe.experts, " with granularity ", c.moe.granularity,
+                 " and model.d_model = ", c.d_model,
+                 " make routers of more than 2^24 numbers, the limit");
   if (c.moe_layers() > 0) {  // what only the parts themselves can check: schedules, shapes
     const RouterShape shape = router_shape(c.moe_options(0));
     Router(router, shape, make_balancers(router, shape));
