@@ -10,10 +10,10 @@
 namespace penstock {
 namespace {
 
-using Ids = std::vector<TokenId>;
+using TokenIds = std::vector<TokenId>;
 
-Ids first_ids(TokenId count) {
-  Ids ids;
+TokenIds first_ids(TokenId count) {
+  TokenIds ids;
   for (TokenId id = 0; id < count; ++id) ids.push_back(id);
   return ids;
 }
@@ -21,15 +21,15 @@ Ids first_ids(TokenId count) {
 TEST(TextWindows, EveryTokenIsScoredOnceButTheFirst) {
   auto windows = text_windows(first_ids(10), -1, 4, TextProtocol::kWindows);
   ASSERT_EQ(windows.size(), 3u);
-  EXPECT_EQ(windows[0].inputs, (Ids{0, 1, 2, 3}));
-  EXPECT_EQ(windows[0].targets, (Ids{1, 2, 3, 4}));
-  EXPECT_EQ(windows[1].inputs, (Ids{4, 5, 6, 7}));
-  EXPECT_EQ(windows[2].inputs, (Ids{8}));
-  EXPECT_EQ(windows[2].targets, (Ids{9}));
+  EXPECT_EQ(windows[0].inputs, (TokenIds{0, 1, 2, 3}));
+  EXPECT_EQ(windows[0].targets, (TokenIds{1, 2, 3, 4}));
+  EXPECT_EQ(windows[1].inputs, (TokenIds{4, 5, 6, 7}));
+  EXPECT_EQ(windows[2].inputs, (TokenIds{8}));
+  EXPECT_EQ(windows[2].targets, (TokenIds{9}));
   windows = text_windows(first_ids(8), 99, 4, TextProtocol::kWindows);
   ASSERT_EQ(windows.size(), 2u);  // 99 begins the text alone, and then nothing is left over
-  EXPECT_EQ(windows[0].inputs, (Ids{99, 0, 1, 2}));
-  EXPECT_EQ(windows[1].targets, (Ids{4, 5, 6, 7}));
+  EXPECT_EQ(windows[0].inputs, (TokenIds{99, 0, 1, 2}));
+  EXPECT_EQ(windows[1].targets, (TokenIds{4, 5, 6, 7}));
   EXPECT_THROW(text_windows(first_ids(1), -1, 4, TextProtocol::kWindows), Error);
 }
 
@@ -38,14 +38,14 @@ TEST(TextWindows, EveryTokenIsScoredOnceButTheFirst) {
 TEST(TextWindows, LlamaPerplexity) {
   auto windows = text_windows(first_ids(10), 99, 4, TextProtocol::kLlamaPerplexity);
   ASSERT_EQ(windows.size(), 2u);  // 11 tokens: 7, 8, 9 are dropped
-  EXPECT_EQ(windows[0].inputs, (Ids{99, 0, 1}));
-  EXPECT_EQ(windows[0].targets, (Ids{0, 1, 2}));
-  EXPECT_EQ(windows[1].inputs, (Ids{99, 4, 5}));  // 3 is overwritten
-  EXPECT_EQ(windows[1].targets, (Ids{4, 5, 6}));
+  EXPECT_EQ(windows[0].inputs, (TokenIds{99, 0, 1}));
+  EXPECT_EQ(windows[0].targets, (TokenIds{0, 1, 2}));
+  EXPECT_EQ(windows[1].inputs, (TokenIds{99, 4, 5}));  // 3 is overwritten
+  EXPECT_EQ(windows[1].targets, (TokenIds{4, 5, 6}));
   EXPECT_EQ(windows[1].first_scored, 2);
   windows = text_windows(first_ids(11), -1, 5, TextProtocol::kLlamaPerplexity);
   ASSERT_EQ(windows.size(), 2u);
-  EXPECT_EQ(windows[1].inputs, (Ids{5, 6, 7, 8}));
+  EXPECT_EQ(windows[1].inputs, (TokenIds{5, 6, 7, 8}));
   EXPECT_EQ(windows[1].first_scored, 2);  // 8 and 9 are scored
   EXPECT_THROW(text_windows(first_ids(3), -1, 4, TextProtocol::kLlamaPerplexity), Error);
   EXPECT_THROW(parse_text_protocol("llama"), Error);
@@ -61,7 +61,7 @@ TEST(ScoreText, IsTheLogSoftmaxOfTheLogits) {
   config.d_ffn = 24;
   config.context = 8;
   const auto model = make_model(config);
-  const Ids ids = {3, 1, 4, 1, 5, 9, 2, 6, 5};
+  const TokenIds ids = {3, 1, 4, 1, 5, 9, 2, 6, 5};
   const auto windows = text_windows(ids, -1, 4, TextProtocol::kWindows);
   std::size_t next = 0;
   torch::NoGradGuard no_grad;
@@ -80,7 +80,7 @@ TEST(ScoreText, IsTheLogSoftmaxOfTheLogits) {
                 1e-5);
   });
   EXPECT_EQ(next, ids.size() - 1);
-  EXPECT_THROW(score_text(*model, text_windows(Ids{1, 12}, -1, 4, TextProtocol::kWindows),
+  EXPECT_THROW(score_text(*model, text_windows(TokenIds{1, 12}, -1, 4, TextProtocol::kWindows),
                           [](const ScoredToken&) {}),
                Error);
 }
