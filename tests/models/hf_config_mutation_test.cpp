@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-std::string config_of(const std::string& type) {
+std::string text_of_config(const std::string& type) {
   return nlohmann::json{{"model_type", type},
                         {"vocab_size", 64},
                         {"hidden_size", 16},
@@ -74,7 +74,7 @@ TEST(HfConfig, MutationsAreRefusedOrDescribeAModel) {
   std::mt19937_64 draw(7);
   std::int64_t described = 0;
   for (std::int64_t i = 0; i < runs; ++i) {
-    const std::string text = mutated(config_of(kTypes[draw() % std::size(kTypes)]), draw);
+    const std::string text = mutated(text_of_config(kTypes[draw() % std::size(kTypes)]), draw);
     const auto json = nlohmann::json::parse(text, nullptr, false);
     if (json.is_discarded()) continue;
     try {
