@@ -35,9 +35,9 @@ struct Job {
   const GenerateOptions& options;
   const GenerationListener& listener;
   std::vector<std::vector<TokenId>> prompts;
-  std::vector<TokenId> ends;       ///< ids that end a document
-  std::int64_t context = 0;        ///< most tokens of a sequence; 0: any number
-  bool drops_first_space = false;  ///< of texts that begin a document
+  std::vector<TokenId> ends;            ///< ids that end a document
+  std::int64_t context = 0;             ///< most tokens of a sequence; 0: any number
+  std::vector<bool> drops_first_space;  ///< of each prompt's texts: those that begin a document
 };
 
 /// A text that is being written.
@@ -74,8 +74,7 @@ bool take(Writing& text, std::span<const float> logits, const Job& job) {
   ++text.length;
   std::string bytes;
   job.tokenizer.decode(token, bytes);
-  if (job.drops_first_space && index == 0 && bytes.starts_with(' ') &&
-      job.prompts[text.out.prompt].size() == 1)
+  if (index == 0 && job.drops_first_space[text.out.prompt] && bytes.starts_with(' '))
     bytes.erase(0, 1);
   emit(text, text.stream.push(bytes), job);
   const auto ends = [&](bool condition, Finish why) {
@@ -157,13 +156,15 @@ Job make_job(const ModelConfig& config, const Tokenizer& tokenizer,
   Job job{.tokenizer = tokenizer, .options = options, .listener = listener};
   if (!config.transformer_xl()) job.context = config.context;
   const auto vocabulary = tokenizer.vocabulary();
-  job.drops_first_space = vocabulary && vocabulary->add_space_prefix &&
-                          (vocabulary->kind == Vocabulary::Kind::kSentencePieceBpe ||
-                           vocabulary->kind == Vocabulary::Kind::kSentencePieceUnigram);
+  // Before a document's first word there is a space that no text has.
+  const bool spaced = vocabulary && vocabulary->add_space_prefix &&
+                      (vocabulary->kind == Vocabulary::Kind::kSentencePieceBpe ||
+                       vocabulary->kind == Vocabulary::Kind::kSentencePieceUnigram);
   for (const TokenId id : {tokenizer.end_of_document(), vocabulary ? vocabulary->eos : -1})
     if (id >= 0) job.ends.push_back(id);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     job.prompts.push_back(prompt_tokens(tokenizer, prompts[i]));
+    job.drops_first_space.push_back(spaced && prompts[i].empty());
     PENSTOCK_CHECK(job.context == 0 || std::ssize(job.prompts[i]) <= job.context, "prompt ", i + 1,
                    " is ", job.prompts[i].size(), " tokens long; the model's context is ",
                    job.context, ": shorten it");

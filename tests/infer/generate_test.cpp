@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
+#include "penstock/data/vocabulary.h"
 #include "penstock/ops/dispatch.h"
 #include "tests/infer/support.h"
 
@@ -149,6 +150,35 @@ TEST(Generate, AnEmptyPromptBeginsADocument) {
   EXPECT_EQ(prompt_tokens(*tokenizer, "ab"), (std::vector<TokenId>{'a', 'b'}));
   EXPECT_THROW(prompt_tokens(*make_tokenizer("bytes", {}, false), ""), Error);
   EXPECT_THROW(prompt_tokens(*tokenizer, "a\xff"), Error);
+}
+
+/// Four words, each with the space before it, as SentencePiece has them.
+class Words : public Tokenizer {
+ public:
+  std::string spec() const override { return "test"; }
+  std::int64_t vocab_size() const override { return 4; }
+  TokenId end_of_document() const override { return -1; }
+  using Tokenizer::decode;
+  using Tokenizer::encode;
+  void encode(std::string_view, std::vector<TokenId>& ids) const override { ids.push_back(3); }
+  void decode(TokenId, std::string& text) const override { text += " w"; }
+  std::map<std::string, std::string> files() const override { return {}; }
+  std::optional<Vocabulary> vocabulary() const override {
+    Vocabulary out;
+    out.kind = Vocabulary::Kind::kSentencePieceBpe;
+    out.bos = 1;
+    return out;
+  }
+};
+
+TEST(Generate, TheSpaceBeforeADocumentsFirstWordIsLeftOut) {
+  ModelConfig config = tiny("dense");
+  config.vocab = 4;
+  const auto out = generate(make_model(config), Words(), {"", "a"}, {.max_tokens = 3});
+  EXPECT_EQ(out.completions[0].text, "w w w");
+  EXPECT_EQ(out.completions[1].text, " w w w");
+  EXPECT_EQ(prompt_tokens(Words(), ""), std::vector<TokenId>{1});
+  EXPECT_EQ(prompt_tokens(Words(), "a"), std::vector<TokenId>{3});  // no add_bos
 }
 
 TEST(Generate, WhatCannotBeIsAnError) {
