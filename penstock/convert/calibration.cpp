@@ -3,6 +3,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <string>
 
 #include "penstock/base/error.h"

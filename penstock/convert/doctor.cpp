@@ -64,6 +64,7 @@ Diagnosis examine(const std::string& path, const DoctorOptions& options) {
     PENSTOCK_CHECK(parent->config().moe_layers() == 0, options.dense,
                    ": has experts itself; give the dense parent");
   }
+  if (parent && !doctor::check_parent(source->config(), parent->config(), out)) parent.reset();
   const doctor::ExpertRelation relation =
       doctor::check_experts(*source, parent.get(), asked_for_no_scale(path), out);
   const at::Tensor windows = sample(*source, options);

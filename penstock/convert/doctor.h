@@ -37,6 +37,9 @@ struct ExpertRelation {
 /// Weights that are not finite; false where there are some.
 bool check_weights(const ModelSource& model, Diagnosis& diagnosis);
 
+/// Whether the model can have been made of that parent, by shapes and positions.
+bool check_parent(const ModelConfig& model, const ModelConfig& dense, Diagnosis& diagnosis);
+
 /// Experts that vanish; with a parent also those that are not its own, swapped or unscaled.
 /// @param scale_none  shards were left unscaled on purpose
 ExpertRelation check_experts(const ModelSource& model, const ModelSource* dense, bool scale_none,

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
@@ -108,6 +109,7 @@ bool same_elsewhere(const ModelSource& model, const ModelSource& dense, std::int
 
 /// Whether model and parent are of one shape, or why not.
 std::string mismatch(const ModelConfig& a, const ModelConfig& b) {
+  if (a.transformer_xl() || b.transformer_xl()) return "transformer-xl is never upcycled";
   if (a.d_model != b.d_model || a.layers != b.layers || a.d_ffn != b.d_ffn || a.vocab != b.vocab ||
       a.heads != b.heads || a.kv_heads != b.kv_heads || a.head_dim != b.head_dim ||
       a.tie_embeddings != b.tie_embeddings || a.qkv_bias != b.qkv_bias)
@@ -143,16 +145,19 @@ bool check_weights(const ModelSource& model, Diagnosis& diagnosis) {
   return bad.empty();
 }
 
+bool check_parent(const ModelConfig& model, const ModelConfig& dense, Diagnosis& diagnosis) {
+  const std::string reason = mismatch(model, dense);
+  if (!reason.empty())
+    diagnosis.add("parent", CheckState::fault, reason, "give the model that this one was made of");
+  return reason.empty();
+}
+
 ExpertRelation check_experts(const ModelSource& model, const ModelSource* dense, bool scale_none,
                              Diagnosis& diagnosis) {
   check_vanishing(model, diagnosis);
   ExpertRelation out;
   if (!dense) return out;
   const ModelConfig& config = model.config();
-  if (const std::string reason = mismatch(config, dense->config()); !reason.empty()) {
-    diagnosis.add("parent", CheckState::fault, reason, "give the model that this one was made of");
-    return out;
-  }
   const double a = shard_scale(config);
   Tally tally;
   for (std::int64_t layer = 0; layer < config.layers; ++layer)

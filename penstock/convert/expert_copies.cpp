@@ -4,6 +4,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <optional>
+#include <string_view>
 #include <variant>
 
 #include "penstock/base/error.h"

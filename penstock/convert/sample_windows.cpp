@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kLongestWindow = 512;
 constexpr std::int64_t kMostBytesPerToken = 16;  // of a text file, so that enough of it is read
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
 
 using Reader = std::function<void(std::int64_t begin, std::span<std::int64_t> out)>;
 
@@ -34,12 +35,17 @@ at::Tensor spread(std::int64_t available, const Reader& read, std::int64_t token
 
 std::string beginning_of(const std::string& path, std::int64_t bytes) {
   std::ifstream file(path, std::ios::binary);
-  PENSTOCK_CHECK(file, path, ": cannot be read; give a corpus directory or a text file");
-  std::string text(static_cast<std::size_t>(bytes), '\0');
-  file.read(text.data(), bytes);
+  PENSTOCK_CHECK(file && std::filesystem::is_regular_file(path), path,
+                 ": cannot be read; give a corpus directory or a text file");
+  const auto all = static_cast<std::int64_t>(std::filesystem::file_size(path));
+  std::string text(static_cast<std::size_t>(std::min(all, bytes)), '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  // Not in the middle of a character.
-  while (file && !text.empty() && (static_cast<unsigned char>(text.back()) & 0x80)) text.pop_back();
+  if (all <= bytes) return text;
+  // Not in the middle of a character: without the last one, if that is of several bytes.
+  const auto last = [&] { return static_cast<unsigned char>(text.back()); };
+  while (!text.empty() && (last() & 0xc0) == 0x80) text.pop_back();
+  if (!text.empty() && last() >= 0xc0) text.pop_back();
   return text;
 }
 
@@ -70,7 +76,8 @@ at::Tensor sample_windows(const std::string& text, const ModelSource& model,
         },
         options.tokens, length);
   } else {
-    const std::string raw = beginning_of(text, options.tokens * kMostBytesPerToken);
+    const std::string raw =
+        beginning_of(text, std::min(options.tokens, kMostTokens) * kMostBytesPerToken);
     const std::vector<TokenId> ids = model.tokenizer()->encode(raw);
     PENSTOCK_CHECK(!ids.empty(), text, ": holds no text");
     out = spread(

@@ -1,5 +1,5 @@
 // The config of an upcycled model: the parent's, with experts and a router.
-#include <cmath>
+#include <algorithm>
 
 #include "penstock/base/error.h"
 #include "penstock/convert/upcycle.h"

@@ -110,6 +110,19 @@ TEST(Calibration, FeedForwardInputsAreWhatTheLayersSee) {
   EXPECT_LT(difference(inputs[1].to(at::kDouble), normed), 1e-5);
 }
 
+/// Of a long file its beginning, 16 bytes a token, is read: an a and seven and a half of these.
+TEST(SampleWindows, DoNotCutACharacter) {
+  const testing::TempDirectory temp;
+  testing::write_parent(temp.path().string() + "/model", testing::tiny_config());
+  const std::string text = temp.path().string() + "/text";
+  std::string letters = "a";
+  for (int i = 0; i < 20; ++i) letters += "\xc3\xa9";
+  write_file_atomically(real_file_system(), text, std::string_view(letters));
+  const auto source = open_model_source(temp.path().string() + "/model");
+  const at::Tensor ids = sample_windows(text, *source, {.tokens = 1, .length = 100});
+  EXPECT_EQ(ids.sizes(), (std::vector<std::int64_t>{1, 15}));
+}
+
 TEST(SampleWindows, AreSpreadEvenly) {
   const testing::TempDirectory temp;
   testing::write_parent(temp.path().string() + "/model", testing::tiny_config());

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
+#include <limits>
 
 #include "penstock/base/error.h"
 #include "penstock/convert/upcycle.h"
@@ -174,6 +176,12 @@ TEST_F(Doctor, OtherWeightsThanTheParents) {
   testing::write_parent(path("other"), other);
   const Diagnosis strange = examine(path("moe"), {.dense = path("other"), .text = path("text")});
   EXPECT_EQ(find(strange, "parent")->state, CheckState::fault);
+  ModelConfig narrow = testing::tiny_config(4);
+  narrow.vocab = 100;
+  testing::write_parent(path("narrow"), narrow.resolved());
+  const Diagnosis small = examine(path("moe"), {.dense = path("narrow"), .text = path("text")});
+  EXPECT_EQ(find(small, "parent")->state, CheckState::fault);
+  EXPECT_FALSE(find(small, "dense logits"));
 }
 
 /// Experts exact, the rest exact, and still another function: what a wrong reader would do.
