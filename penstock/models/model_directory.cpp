@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -13,9 +14,26 @@
 
 namespace penstock {
 
+namespace {
+
+/// Piece by piece: the check takes several times the memory of what it looks at.
+bool all_finite(const at::Tensor& tensor) {
+  constexpr std::int64_t kPiece = 1 << 20;
+  const at::Tensor flat = tensor.reshape({-1});
+  for (std::int64_t begin = 0; begin < flat.size(0); begin += kPiece)
+    if (!flat.narrow(0, begin, std::min(kPiece, flat.size(0) - begin))
+             .isfinite()
+             .all()
+             .item<bool>())
+      return false;
+  return true;
+}
+
+}  // namespace
+
 at::Tensor finite_tensor(const ModelSource& source, const std::string& name) {
   at::Tensor tensor = source.tensor(name);
-  PENSTOCK_CHECK(tensor.isfinite().all().item<bool>(), source.origin(), ": tensor '", name,
+  PENSTOCK_CHECK(all_finite(tensor), source.origin(), ": tensor '", name,
                  "' holds NaN or infinity; such a model computes nothing, take an earlier one");
   return tensor;
 }
