@@ -113,8 +113,44 @@ def token_file():
         yield f"width-{width}", b"\0" + header + body + documents + names
 
 
+def gguf():
+    def string(text):
+        return struct.pack("<Q", len(text)) + text.encode()
+
+    def value(key, kind, content):
+        return string(key) + struct.pack("<I", kind) + content
+
+    values = [value("general.architecture", 8, string("llama")),
+              value("general.alignment", 4, struct.pack("<I", 32)),
+              value("a.strings", 9, struct.pack("<IQ", 8, 2) + string("x") + string("yy")),
+              value("a.integers", 9, struct.pack("<IQ3i", 5, 3, 1, 2, 3)),
+              value("a.number", 6, struct.pack("<f", 1.5)),
+              value("a.truth", 7, b"\1"),
+              value("a.long", 10, struct.pack("<Q", 5))]
+    tensors = [string("blocks") + struct.pack("<IQQIQ", 2, 32, 2, 8, 0),
+               string("halves") + struct.pack("<IQIQ", 1, 4, 1, 96)]
+    for version in (2, 3):
+        head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(values))
+        head += b"".join(values) + b"".join(tensors)
+        yield f"version-{version}", head + bytes(-len(head) % 32) + b"\1" * 68 + bytes(28 + 8)
+
+
+def safetensors():
+    header = json.dumps({"__metadata__": {"format": "pt"},
+                         "a": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]},
+                         "b": {"dtype": "BF16", "shape": [3], "data_offsets": [16, 22]}}).encode()
+    yield "two", struct.pack("<Q", len(header)) + header + bytes(22)
+
+
+def config_json():
+    yield "llama", json.dumps({"model_type": "llama", "hidden_size": 64, "sliding_window": None,
+                               "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+                               "mlp_only_layers": [1, 2.5, True]}).encode()
+
+
 def main():
-    for make in (tokenizer_json, vocab_and_merges, tokenizer_bin, token_file):
+    for make in (tokenizer_json, vocab_and_merges, tokenizer_bin, token_file, gguf, safetensors,
+                 config_json):
         folder = os.path.join(sys.argv[1], make.__name__)
         os.makedirs(folder, exist_ok=True)
         for name, content in make():
