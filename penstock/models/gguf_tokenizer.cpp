@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -96,10 +98,56 @@ void put_model(const Vocabulary& v, GgufTokenizer& out) {
       put_key(keys, "model", GgufValue::string("t5"));
       put_key(keys, "pre", GgufValue::string("default"));
       out.notes.emplace_back(
-          "characters that no piece has are bytes here and the unknown piece in llama.cpp, "
-          "newlines "
-          "among them");
+          "characters beyond ASCII that no piece has are bytes here and the unknown piece in "
+          "llama.cpp, "
+          "which takes U+2581 in text for a space");
       break;
+  }
+}
+
+/// "<0x4B>" -> 0x4B; -1 for another text.
+int byte_of(const std::string& text) {
+  int byte = -1;
+  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return -1;
+  const auto [end, error] = std::from_chars(text.data() + 3, text.data() + 5, byte, 16);
+  return error == std::errc() && end == text.data() + 5 ? byte : -1;
+}
+
+/// llama.cpp's t5 knows no bytes. Those of ASCII are characters too: where none is a piece already,
+/// the byte's piece stands for it, at the score that an unknown character has.
+void put_bytes_as_characters(const Vocabulary& v, std::vector<std::string>& texts,
+                             std::vector<float>& scores, std::vector<std::int32_t>& types) {
+  std::set<std::string_view> characters;
+  float lowest = 0;
+  for (const auto& piece : v.pieces)
+    if (piece.type == PieceType::kNormal) {
+      characters.insert(piece.text);
+      lowest = std::min(lowest, piece.score);
+    }
+  for (std::size_t id = 0; id < v.pieces.size(); ++id) {
+    const int byte = v.pieces[id].type == PieceType::kByte ? byte_of(v.pieces[id].text) : -1;
+    const std::string character(1, static_cast<char>(byte));
+    if (byte <= 0 || byte >= 0x80 || byte == ' ' || characters.contains(character)) continue;
+    texts[id] = character;
+    scores[id] = lowest - 10;
+    types[id] = type_number(PieceType::kNormal);
+  }
+}
+
+/// The other way: characters that stand where a byte's piece is missing.
+void read_characters_as_bytes(std::vector<Vocabulary::Piece>& pieces) {
+  std::set<int> bytes;
+  for (const auto& piece : pieces)
+    if (piece.type == PieceType::kByte) bytes.insert(byte_of(piece.text));
+  if (bytes.size() < 128) return;  // no byte was ever among them
+  for (auto& piece : pieces) {
+    if (piece.type != PieceType::kNormal || piece.text.size() != 1) continue;
+    const auto byte = static_cast<unsigned char>(piece.text[0]);
+    if (!bytes.insert(byte).second) continue;
+    static constexpr std::string_view kDigits = "0123456789ABCDEF";
+    piece = {.text = std::string("<0x") + kDigits[byte >> 4] + kDigits[byte & 15] + ">",
+             .score = 0,
+             .type = PieceType::kByte};
   }
 }
 
@@ -112,6 +160,7 @@ void put_pieces(const Vocabulary& v, std::int64_t vocab_size, GgufMetadata& out)
     scores.push_back(piece.score);
     types.push_back(type_number(piece.type));
   }
+  if (v.kind == Kind::kSentencePieceUnigram) put_bytes_as_characters(v, texts, scores, types);
   for (std::int64_t id = std::ssize(v.pieces); id < vocab_size; ++id) {
     texts.push_back(filler_name(static_cast<std::size_t>(id)));
     scores.push_back(-10000);
@@ -268,6 +317,7 @@ Vocabulary read_gguf_vocabulary(const GgufFile& file) {
     PENSTOCK_CHECK(
         !keys.truth("remove_extra_whitespaces", false) && !keys.find("precompiled_charsmap"),
         file.origin(), ": its tokenizer rewrites text first, which is not supported");
+    if (model == "t5") read_characters_as_bytes(out.pieces);
     out.add_space_prefix = keys.truth("add_space_prefix", true);
     add_bos = model == "llama";
     if (model == "llama") bos = 1;

@@ -65,6 +65,31 @@ TEST(GgufTokenizer, BytesAreAByteLevelVocabularyWithoutMerges) {
   EXPECT_EQ(back->end_of_document(), 0);
 }
 
+TEST(GgufTokenizer, BytesOfAUnigramAreCharactersThere) {
+  Vocabulary v{.kind = Vocabulary::Kind::kSentencePieceUnigram,
+               .pieces = {{"<unk>", 0, Vocabulary::PieceType::kUnknown}},
+               .unknown = 0,
+               .add_space_prefix = false};
+  static const char* const kDigits = "0123456789ABCDEF";
+  for (int byte = 0; byte < 256; ++byte)
+    v.pieces.push_back({std::string("<0x") + kDigits[byte / 16] + kDigits[byte % 16] + ">", 0,
+                        Vocabulary::PieceType::kByte});
+  v.pieces.push_back({"a", -2.5f});
+  v.pieces.push_back({"\xe2\x96\x81", -3});
+  const GgufTokenizer written = gguf_tokenizer(v, std::ssize(v.pieces));
+  const auto value = [&](const std::string& key) -> const GgufValue& {
+    return std::ranges::find(written.metadata, key, &GgufMetadata::value_type::first)->second;
+  };
+  const auto& tokens = *value("tokenizer.ggml.tokens").as_strings();
+  const auto scores = *value("tokenizer.ggml.scores").as_numbers();
+  EXPECT_EQ(tokens[1 + 'K'], "K");
+  EXPECT_EQ(scores[1 + 'K'], -13);
+  EXPECT_EQ(tokens[1 + '\n'], "\n");
+  EXPECT_EQ(tokens[1 + 'a'], "<0x61>");  // it has a piece
+  EXPECT_EQ(tokens[1 + 0xc3], "<0xC3>");
+  EXPECT_EQ(through_file(v, std::ssize(v.pieces)), v);
+}
+
 TEST(GgufTokenizer, WhatLlamaCppWouldCutOtherwiseIsRefused) {
   Vocabulary words{.kind = Vocabulary::Kind::kByteBpe,
                    .pieces = {{"a"}, {"b"}, {"ab"}},
