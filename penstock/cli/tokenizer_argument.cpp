@@ -6,6 +6,9 @@
 #include "penstock/base/error.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/data/tokenizer_files.h"
+#include "penstock/data/vocabulary.h"
+#include "penstock/models/gguf_source.h"
+#include "penstock/models/gguf_tokenizer.h"
 #include "penstock/models/model_source.h"
 
 namespace penstock {
@@ -18,8 +21,8 @@ bool has_tokenizer_file(const fs::path& folder) {
                              [&](const char* name) { return fs::exists(folder / name); });
 }
 
-/// A checkpoint in one file; a .bin that is called like a tokenizer is one.
-bool holds_model(const fs::path& path) {
+/// A llama2.c checkpoint; a .bin that is called like a tokenizer is one.
+bool is_checkpoint(const fs::path& path) {
   return is_model_file(path.string()) && !path.filename().string().starts_with("tok");
 }
 
@@ -33,7 +36,9 @@ std::shared_ptr<const Tokenizer> tokenizer_argument(const std::string& path) {
       return load_tokenizer(model_argument(path).path);
     return load_tokenizer(path);
   }
-  if (holds_model(path)) return open_model_source(path)->tokenizer();
+  // Some GGUF files hold a vocabulary and no model.
+  if (is_gguf(path)) return make_tokenizer(read_gguf_vocabulary(GgufFile(path)));
+  if (is_checkpoint(path)) return open_model_source(path)->tokenizer();
   return load_tokenizer(path);
 }
 
