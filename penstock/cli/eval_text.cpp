@@ -58,6 +58,8 @@ void run_eval_text(const EvalTextOptions& options) {
   if (options.fold) model = fold_routers(*model);
   const ModelConfig& config = model->config();
   const std::int64_t length = options.length > 0 ? options.length : config.context;
+  PENSTOCK_CHECK(length > 0, directory,
+                 ": the model names no context length; give --sequence-length");
 
   const auto vocabulary = tokenizer->vocabulary();
   const TokenId bos = vocabulary && vocabulary->add_bos ? vocabulary->bos : -1;

@@ -100,7 +100,9 @@ std::vector<at::Tensor> mean_keys(LanguageModel& model, const at::Tensor& window
   return out;
 }
 
-std::vector<at::Tensor> feed_forward_inputs(const ModelSource& dense, const at::Tensor& windows) {
+void visit_feed_forward_inputs(
+    const ModelSource& dense, const at::Tensor& windows,
+    const std::function<void(std::int64_t layer, const at::Tensor& inputs)>& visit) {
   const torch::NoGradGuard no_grad;
   ModelConfig config = dense.config();
   config.moe = {.experts = 2};
@@ -113,18 +115,10 @@ std::vector<at::Tensor> feed_forward_inputs(const ModelSource& dense, const at::
       target.copy_(dense.tensor(parent_name(name)));
   }
   model->eval();
-  std::vector<std::vector<at::Tensor>> seen(static_cast<std::size_t>(config.layers));
   for (std::int64_t row = 0; row < windows.size(0); row += kRows)
-    model->forward({.tokens = windows.slice(0, row, std::min(row + kRows, windows.size(0)))}, {},
-                   [&](std::int64_t layer, const RoutingResult& result) {
-                     seen[static_cast<std::size_t>(layer)].push_back(result.hidden.clone());
-                   });
-  std::vector<at::Tensor> out;
-  for (auto& parts : seen) {
-    out.push_back(at::cat(parts));  // [n·L, d]
-    parts.clear();
-  }
-  return out;
+    model->forward(
+        {.tokens = windows.slice(0, row, std::min(row + kRows, windows.size(0)))}, {},
+        [&](std::int64_t layer, const RoutingResult& result) { visit(layer, result.hidden); });
 }
 
 }  // namespace penstock

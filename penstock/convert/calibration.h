@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "penstock/models/language_model.h"
@@ -30,10 +31,12 @@ struct KeyOptions {
 std::vector<at::Tensor> mean_keys(LanguageModel& model, const at::Tensor& windows,
                                   const KeyOptions& options);
 
-/// Inputs of the feed-forward layers, per layer [n·L, d] f32.
-/// They are seen through routers: the model with two experts that both are its feed-forward and
-/// share the weight of each token computes the same.
-/// Cost: a copy of the model with its feed-forwards twice, and a forward pass of that.
-std::vector<at::Tensor> feed_forward_inputs(const ModelSource& dense, const at::Tensor& windows);
+/// Shows the inputs of the feed-forward layers, [B·L, d] f32 of some windows at a time, layer by
+/// layer; nothing is kept. They are seen through routers: the model with two experts that both are
+/// its feed-forward and share the weight of each token computes the same. Cost: a copy of the model
+/// with its feed-forwards twice, and a forward pass of that.
+void visit_feed_forward_inputs(
+    const ModelSource& dense, const at::Tensor& windows,
+    const std::function<void(std::int64_t layer, const at::Tensor& inputs)>& visit);
 
 }  // namespace penstock

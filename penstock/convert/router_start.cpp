@@ -126,21 +126,41 @@ at::Tensor folded_logits(const RouterTensors& plain, const at::Tensor& inputs) {
   return plain.contains("bias") ? logits + plain.at("bias") : logits;
 }
 
-double standard_deviation(const at::Tensor& logits) {
-  return logits.to(at::kDouble).std(/*unbiased=*/false).item<double>();
-}
+/// The standard deviation of numbers that come in parts.
+class Deviation {
+ public:
+  void add(const at::Tensor& values) {
+    const at::Tensor v = values.to(at::kDouble);
+    count_ += static_cast<double>(v.numel());
+    sum_ += v.sum().item<double>();
+    squares_ += v.square().sum().item<double>();
+  }
+  double value() const {
+    const double mean = sum_ / count_;
+    return std::sqrt(std::max(squares_ / count_ - mean * mean, 0.0));
+  }
+
+ private:
+  double count_ = 0, sum_ = 0, squares_ = 0;
+};
 
 /// Scales random linear routers so that a layer's logits over the calibration tokens, all experts'
 /// together, have the standard deviation of Router Upcycling's.
 void match_logit_scale(std::vector<RouterTensors>& random, const std::vector<RouterTensors>& heads,
-                       const std::vector<at::Tensor>& inputs, UpcycleReport& report) {
+                       const ModelSource& parent, const at::Tensor& windows,
+                       UpcycleReport& report) {
+  std::vector<RouterTensors> collapsed;
+  for (const RouterTensors& layer : heads) collapsed.push_back(collapsed_mixture(layer));
+  std::vector<Deviation> wanted(random.size()), found(random.size());
+  visit_feed_forward_inputs(parent, windows, [&](std::int64_t at, const at::Tensor& inputs) {
+    const auto layer = static_cast<std::size_t>(at);
+    wanted[layer].add(folded_logits(collapsed[layer], inputs));
+    found[layer].add(inputs.matmul(random[layer].at("weight").t()));
+  });
   for (std::size_t layer = 0; layer < random.size(); ++layer) {
     at::Tensor& weight = random[layer].at("weight");
-    const double wanted =
-        standard_deviation(folded_logits(collapsed_mixture(heads[layer]), inputs[layer]));
-    const double found = standard_deviation(inputs[layer].matmul(weight.t()));
-    weight = weight * (wanted / std::max(found, 1e-30));
-    report.logit_sd.push_back(wanted);
+    weight = weight * (wanted[layer].value() / std::max(found[layer].value(), 1e-30));
+    report.logit_sd.push_back(wanted[layer].value());
   }
 }
 
@@ -226,11 +246,11 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
       for (RouterTensors& layer : out) layer = collapsed_mixture(layer);
   } else {
     out = random_starts(config, options.seed);
-    if (options.match_logits)
-      match_logit_scale(out, heads, feed_forward_inputs(parent, windows), report);
   }
   for (RouterTensors& layer : out)
     repeat_over_groups(layer, scorer, config.moe.granularity, /*whole=*/!mixture);
+  // After the rows that stay are settled, for their logits are those to match.
+  if (options.match_logits) match_logit_scale(out, heads, parent, windows, report);
   return out;
 }
 

@@ -222,6 +222,13 @@ void SafetensorsModel::read_index(const std::filesystem::path& path) {
     tensors_.push_back(*tensor);
   }
   std::ranges::sort(tensors_, {}, &TensorView::name);
+  // What the index leaves out would be dropped without a word.
+  for (const auto& [file, at] : shards)
+    for (const TensorView& tensor : files_[at].tensors()) {
+      const auto entry = index["weight_map"].find(tensor.name);
+      PENSTOCK_CHECK(entry != index["weight_map"].end() && *entry == file, origin, ": tensor '",
+                     shown(tensor.name), "' of ", shown(file), " is not in the weight_map");
+    }
 }
 
 const TensorView* SafetensorsModel::find(std::string_view name) const {

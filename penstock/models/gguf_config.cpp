@@ -118,6 +118,14 @@ void read_heads(const ModelKeys& keys, ModelConfig& c) {
   const GgufValue* const scaling = keys.find("rope.scaling.type");
   PENSTOCK_CHECK(!scaling || (scaling->as_string() && *scaling->as_string() == "none"),
                  keys.where("rope.scaling.type"), ": scaled positions are not supported");
+  // Runtimes apply a factor without a type as linear scaling; 0 stands for none.
+  if (!scaling)
+    for (const char* const name :
+         {"rope.scaling.factor", "rope.scale_linear", "rope.scaling.attn_factor"}) {
+      const double factor = keys.number_or(name, 1);
+      PENSTOCK_CHECK(factor == 0 || factor == 1, keys.where(name), " is ", factor,
+                     ": scaled positions are not supported");
+    }
   c.rope_base = keys.number_or("rope.freq_base", 1e4);
   PENSTOCK_CHECK(c.rope_base >= 1, keys.where("rope.freq_base"), " is ", c.rope_base);
 }

@@ -94,7 +94,7 @@ TEST(Calibration, FeedForwardInputsAreWhatTheLayersSee) {
   const auto model = load_model(temp.path().string());
   const torch::NoGradGuard no_grad;
   const at::Tensor tokens = windows(2, 6);
-  const auto inputs = feed_forward_inputs(*source, tokens);
+  const auto inputs = testing::feed_forward_inputs(*source, tokens);
   ASSERT_EQ(inputs.size(), 2U);
   // With the last feed-forward switched off, the stream ends where its norm begins.
   auto tensors = file_tensors(*model);

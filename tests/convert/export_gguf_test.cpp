@@ -8,6 +8,7 @@
 
 #include "penstock/convert/export_model.h"
 #include "penstock/convert/portable_source.h"
+#include "penstock/io/gguf_writer.h"
 #include "penstock/models/gguf_source.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
@@ -231,6 +232,35 @@ TEST(GgufSource, RefusesKeysThatTensorsDoNotBearOut) {
         continue;
       EXPECT_NE(with(key, value), "") << key << " = " << value;
     }
+}
+
+TEST(GgufSource, RefusesScaledPositionsWithoutAType) {
+  const TempDirectory temp;
+  exported(temp, small_moe());
+  const GgufFile file(temp.path() / "m.gguf");
+  const std::string path = (temp.path() / "scaled.gguf").string();
+  const auto opens = [&](const char* key, float factor) {
+    GgufMetadata metadata = file.metadata();
+    metadata.emplace_back(key, GgufValue::f32(factor));
+    std::vector<GgufPlanned> planned;
+    for (const GgufTensor& tensor : file.tensors())
+      planned.push_back({tensor.name, tensor.type, tensor.shape});
+    GgufWriter writer(real_file_system(), path, metadata, planned);
+    for (const GgufTensor& tensor : file.tensors()) writer.write(tensor.name, tensor.data);
+    writer.commit();
+    try {
+      open_model_source(path);
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(key), std::string::npos) << error.what();
+      return false;
+    }
+    return true;
+  };
+  for (const char* const key : {"qwen2moe.rope.scaling.factor", "qwen2moe.rope.scale_linear",
+                                "qwen2moe.rope.scaling.attn_factor"}) {
+    EXPECT_FALSE(opens(key, 4)) << key;
+    EXPECT_TRUE(opens(key, 1)) << key;
+  }
 }
 
 }  // namespace

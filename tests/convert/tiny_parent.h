@@ -4,8 +4,10 @@
 #include <torch/torch.h>
 
 #include <string>
+#include <vector>
 
 #include "penstock/base/atomic_files.h"
+#include "penstock/convert/calibration.h"
 #include "penstock/data/tokenizer.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_files.h"
@@ -61,6 +63,18 @@ inline at::Tensor logits_of(LanguageModel& model, std::int64_t length = 20) {
   const torch::NoGradGuard no_grad;
   const at::Tensor tokens = (torch::arange(length, at::kLong) * 37 % 250).view({1, length});
   return model.logits(model.forward({.tokens = tokens}, {}).hidden);
+}
+
+/// Inputs of every feed-forward layer, per layer [n·L, d].
+inline std::vector<at::Tensor> feed_forward_inputs(const ModelSource& dense,
+                                                   const at::Tensor& windows) {
+  std::vector<std::vector<at::Tensor>> parts(static_cast<std::size_t>(dense.config().layers));
+  visit_feed_forward_inputs(dense, windows, [&](std::int64_t layer, const at::Tensor& inputs) {
+    parts[static_cast<std::size_t>(layer)].push_back(inputs.clone());
+  });
+  std::vector<at::Tensor> out;
+  for (const auto& layer : parts) out.push_back(at::cat(layer));
+  return out;
 }
 
 inline double difference(const at::Tensor& a, const at::Tensor& b) {

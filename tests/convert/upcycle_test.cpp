@@ -208,26 +208,31 @@ TEST_F(Upcycle, TheCollapsedRouterStartsAsTheSameFunction) {
 }
 
 TEST_F(Upcycle, TheRandomControlHasRouterUpcyclingsLogitScale) {
-  UpcycleOptions how = options("vanilla");
-  how.calibration = path("text");
-  how.match_logits = true;
-  how.match_lr = true;
-  make(how, "matched");
-  const auto matched = open_model_source(path("matched"));
-  EXPECT_GT(report_.lr_scale, 0);
-  EXPECT_EQ(matched->config().router.lr_scale, report_.lr_scale);
   make(options("router-upcycling"), "heads");
   const auto heads = open_model_source(path("heads"));
   const auto dense = open_model_source(path("dense"));
-  const auto inputs = feed_forward_inputs(*dense, sample_windows(path("text"), *dense, {}));
-  for (std::size_t layer = 0; layer < 2; ++layer) {
-    const std::string stem = "model.layers." + std::to_string(layer) + ".mlp.";
-    const at::Tensor plain = inputs[layer].matmul(matched->tensor(stem + "gate.weight").t());
-    const at::Tensor queries = heads->tensor(stem + "router.scorer.queries").sum(0),
-                     keys = heads->tensor(stem + "router.scorer.keys");
-    const at::Tensor scores = inputs[layer].matmul(queries.t()).matmul(keys.t()) / 2;  // √4
-    EXPECT_NEAR(plain.std().item<double>(), scores.std().item<double>(),
-                1e-4 * scores.std().item<double>());
+  const auto inputs =
+      testing::feed_forward_inputs(*dense, sample_windows(path("text"), *dense, {}));
+  for (const std::int64_t granularity : {1, 2}) {
+    UpcycleOptions how = options("vanilla");
+    how.calibration = path("text");
+    how.granularity = granularity;
+    how.match_logits = true;
+    how.match_lr = true;
+    const std::string out = "matched" + std::to_string(granularity);
+    make(how, out);
+    const auto matched = open_model_source(path(out));
+    EXPECT_GT(report_.lr_scale, 0);
+    EXPECT_EQ(matched->config().router.lr_scale, report_.lr_scale);
+    for (std::size_t layer = 0; layer < 2; ++layer) {
+      const std::string stem = "model.layers." + std::to_string(layer) + ".mlp.";
+      const at::Tensor plain = inputs[layer].matmul(matched->tensor(stem + "gate.weight").t());
+      const at::Tensor queries = heads->tensor(stem + "router.scorer.queries").sum(0),
+                       keys = heads->tensor(stem + "router.scorer.keys");
+      const at::Tensor scores = inputs[layer].matmul(queries.t()).matmul(keys.t()) / 2;  // √4
+      EXPECT_NEAR(plain.std().item<double>(), scores.std().item<double>(),
+                  1e-4 * scores.std().item<double>());
+    }
   }
 }
 

@@ -307,7 +307,11 @@ TEST_F(SafetensorsModelTest, RefusesBadIndexes) {
       {R"({"weight_map":{"b":"model-1.safetensors\u0000"}})", "beside the index"},
       {R"({"weight_map":{"b":"model-9.safetensors"}})", "cannot open"},
       {R"({"weight_map":{"a":"model-1.safetensors"}})", "'a' is not in"},
+      {R"({"weight_map":{"b":"model-1.safetensors","c":"model-2.safetensors"}})",
+       "'d' of model-2.safetensors is not in the weight_map"},
   };
+  put("model-2.safetensors", written({{"c", Dtype::kU8, {1}, bytes_of(bytes_).first(1)},
+                                      {"d", Dtype::kU8, {1}, bytes_of(bytes_).first(1)}}));
   for (const auto& [index, reason] : cases) {
     put("model.safetensors.index.json", index);
     EXPECT_NE(open_error().find(reason), std::string::npos) << index << "\n" << open_error();
