@@ -10,6 +10,7 @@
 #include "penstock/base/file_system.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/model_argument.h"
+#include "penstock/cli/output_path.h"
 #include "penstock/cli/tokenizer_argument.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/eval/text.h"
@@ -52,6 +53,7 @@ class TextTotals {
 void run_eval_text(const EvalTextOptions& options) {
   const TextProtocol protocol = parse_text_protocol(options.protocol);
   const std::string text = real_file_system().read(options.text);
+  if (!options.per_token.empty()) check_overwrites_no_input(options.per_token, options.text);
   const auto [directory, step] = model_argument(options.model);
   const auto tokenizer = model_tokenizer(directory, options.tokenizer);
   auto model = load_model(directory);

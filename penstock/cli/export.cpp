@@ -8,6 +8,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/cli/model_argument.h"
+#include "penstock/cli/output_path.h"
 #include "penstock/cli/whole_number.h"
 #include "penstock/convert/export_model.h"
 
@@ -76,7 +77,9 @@ void add_export_command(CLI::App& app) {
   command
       ->add_option("--dtype", arguments->dtype, "type of the weights; default: as they are stored")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}));
-  command->add_option("--out", options.out, "directory, or file.gguf; must not exist")->required();
+  command->add_option("--out", options.out, "directory, or file.gguf; must not exist")
+      ->required()
+      ->transform(output_path());
   CLI::Option* const data =
       command->add_option("--data", options.sample, "measure the file on this corpus");
   command->add_option("--text", arguments->text, "measure the file on this text")->excludes(data);

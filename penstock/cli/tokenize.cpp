@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
@@ -20,7 +21,7 @@ struct TokenizeOptions {
   bool json = false, decode = false, plain = false;
 };
 
-/// Whole numbers with anything but digits between them: lines of ids, or a JSON list; of a JSON
+/// Whole numbers between white space, commas and brackets: lines of ids, or a JSON list; of a JSON
 /// object its "ids".
 std::vector<TokenId> parse_ids(const std::string& text) {
   if (text.starts_with('{')) {
@@ -33,7 +34,7 @@ std::vector<TokenId> parse_ids(const std::string& text) {
   std::vector<TokenId> ids;
   const char *at = text.data(), *end = at + text.size();
   while (at < end) {
-    if ((*at < '0' || *at > '9') && *at != '-') {
+    if (std::string_view(" \t\r\n,[]").find(*at) != std::string_view::npos) {
       ++at;
       continue;
     }

@@ -9,6 +9,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/model_argument.h"
+#include "penstock/cli/output_path.h"
 #include "penstock/cli/token_ids.h"
 #include "penstock/cli/whole_number.h"
 #include "penstock/data/vocabulary.h"
@@ -40,6 +41,7 @@ void run_trace(const TraceOptions& options) {
   const auto [path, step] = model_argument(options.model);
   PENSTOCK_CHECK(read_model_config(path).moe_layers() > 0, path,
                  ": is dense; it has no routers to trace. Upcycle it, or give an MoE");
+  check_overwrites_no_input(options.out, options.tokens);
   const std::vector<std::int64_t> tokens = traced_tokens(options, path);
   const auto model = load_model(path);
   const TensorMap trace = analysis::trace_routing(*model, tokens);
@@ -68,7 +70,9 @@ void add_trace_command(CLI::App& app) {
           ->add_option("--tokens", options->tokens,
                        "a file of token ids: a JSON array, or numbers with white space between")
           ->excludes(text);
-  command->add_option("--out", options->out, "the file to write (.safetensors)")->required();
+  command->add_option("--out", options->out, "the file to write (.safetensors)")
+      ->required()
+      ->transform(output_path());
   command->add_option("--threads", options->threads, "0: the physical cores")
       ->check(whole_number(0, kMostThreads));
   command->footer(

@@ -10,6 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/model_argument.h"
+#include "penstock/cli/output_path.h"
 #include "penstock/cli/same_tokenizer.h"
 #include "penstock/cli/shell_quoted.h"
 #include "penstock/cli/whole_number.h"
@@ -231,7 +232,9 @@ void add_upcycle_command(CLI::App& app) {
   auto arguments = std::make_shared<UpcycleArguments>();
   CLI::App* command = app.add_subcommand("upcycle", "An MoE from a dense model");
   command->add_option("DENSE", arguments->dense, "dense model or run directory")->required();
-  command->add_option("--out", arguments->out, "directory to make")->required();
+  command->add_option("--out", arguments->out, "directory to make")
+      ->required()
+      ->transform(output_path());
   add_router_options(*command, *arguments);
   add_expert_options(*command, *arguments);
   add_control_options(*command, *arguments);

@@ -1,5 +1,6 @@
 // The config of an upcycled model: the parent's, with experts and a router.
 #include <algorithm>
+#include <cmath>
 
 #include "penstock/base/error.h"
 #include "penstock/convert/upcycle.h"
@@ -59,6 +60,8 @@ void renormalise(RouterConfig& router, const std::string& selector) {
 ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& options) {
   PENSTOCK_CHECK(!parent.transformer_xl(),
                  "transformer-xl is not upcycled: its feed-forwards are not SwiGLU ones");
+  PENSTOCK_CHECK(std::isfinite(options.noise) && options.noise >= 0, "--noise ", options.noise,
+                 ": a standard deviation is 0 or above");
   PENSTOCK_CHECK(parent.moe_layers() == 0, "the model has experts already; upcycle a dense one");
   const Method& method = method_registry().at(options.method, "--method");
   PENSTOCK_CHECK(!method.selector.empty(), "--method ", options.method, " has no router");

@@ -34,6 +34,7 @@ def check_tokenize(shell):
     shell.mistake(1, ["no-such"], "tokenize", "no-such", "--text", "a")
     shell.mistake(1, ["short.txt"], "tokenize", "short.txt", "--text", "a")
     shell.mistake(1, ["256"], "tokenize", "run", "--decode", "--text", "256")
+    shell.mistake(1, ["abc"], "tokenize", "run", "--decode", "--text", "103 abc 97")
 
 
 def check_foreign(shell):

@@ -100,6 +100,10 @@ def main():
         expect("the tensor is named", len(fault) == 1 and name in fault[0]["finding"], sick.stdout)
         expect("with a remedy", bool(fault) and fault[0]["remedy"], sick.stdout)
 
+        ok("upcycle", "dense", "--method", "vanilla", "--out", "slash/")
+        expect("a slash behind --out", sorted(os.listdir(os.path.join(directory, "slash"))) ==
+               sorted(os.listdir(os.path.join(directory, "matched"))), "")
+        mistake(1, "--noise", "upcycle", "dense", "--method", "vanilla", "--noise", "nan", "--out", "new")
         mistake(1, "exists already", "upcycle", "dense", "--method", "vanilla", "--out", "moe")
         mistake(1, "--calibration", "upcycle", "dense", "--out", "new")
         mistake(1, "did you mean 'vanilla'", "upcycle", "dense", "--method", "vanila", "--out", "new")
