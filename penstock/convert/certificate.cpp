@@ -53,9 +53,12 @@ Agreement compare(const Observed& ours, const Observed& theirs) {
   out.same_top_token =
       ours.logits.argmax(1).eq(theirs.logits.argmax(1)).to(at::kDouble).mean().item<double>();
   double same = 0;
+  bool alike = true;  // so far: what another expert gave in one layer moves the layers above
   for (std::size_t i = 0; i < ours.chosen.size(); ++i) {
     same += ours.chosen[i].eq(theirs.chosen[i]).all(1).to(at::kDouble).mean().item<double>();
-    out.differ_beyond_ties += beyond_ties(ours.chosen[i], theirs.chosen[i], ours.router[i]);
+    if (alike)
+      out.differ_beyond_ties = beyond_ties(ours.chosen[i], theirs.chosen[i], ours.router[i]);
+    alike = alike && ours.chosen[i].equal(theirs.chosen[i]);
   }
   if (!ours.chosen.empty()) out.same_experts = same / static_cast<double>(ours.chosen.size());
   return out;

@@ -28,8 +28,9 @@ struct Agreement {
   double max_logit_difference = 0;  ///< over tokens and vocabulary
   double same_top_token = 1;        ///< share of tokens with the same highest logit
   double same_experts = 1;          ///< share of (layer, token) with the same experts; 1 if dense
-  /// (layer, token) whose experts differ though the first's logits around the k-th place are
-  /// further apart than 1e-4 of its largest router logit there.
+  /// Tokens of the first layer with other experts that have them though the first's logits around
+  /// the k-th place are further apart than 1e-4 of its largest router logit there. What another
+  /// expert gave moves the layers above, whose differences say nothing.
   std::int64_t differ_beyond_ties = 0;
 };
 

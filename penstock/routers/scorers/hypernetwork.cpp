@@ -24,8 +24,8 @@ struct Config {
 
   template <class V>
   void visit(V& v) {
-    v("embedding", embedding, {.help = "width of the trained embedding", .min = 1});
-    v("hidden", hidden, {.help = "width of the network's hidden layer", .min = 1});
+    v("embedding", embedding, {.help = "width of the trained embedding", .min = 1, .max = 65536});
+    v("hidden", hidden, {.help = "width of the network's hidden layer", .min = 1, .max = 65536});
     v("bias", bias, {.help = "generate a bias of the router too"});
     v("generate", generate,
       {.help = "whole: the router from one embedding; rows: each expert's row from one of its own, "

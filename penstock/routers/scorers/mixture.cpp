@@ -29,7 +29,7 @@ struct Config {
        .min = 0,
        .max = 1 << 20});
     v("width", width,
-      {.help = "d' of queries and keys; 0: d_model / routers", .min = 0, .max = 1 << 20});
+      {.help = "d' of queries and keys; 0: d_model / routers", .min = 0, .max = 65536});
     v("pool", pool,
       {.help = "an expert's score over the routers: their sum, or their highest",
        .choices = {"sum", "max"}});

@@ -13,7 +13,8 @@ struct Config {
 
   template <class V>
   void visit(V& v) {
-    v("hidden", hidden, {.help = "width of the hidden layer; 0: d_model", .min = 0});
+    v("hidden", hidden,
+      {.help = "width of the hidden layer; 0: d_model", .min = 0, .max = 1 << 20});
     v("activation", activation,
       {.help = "between the layers", .choices = {"gelu", "relu", "tanh"}});
     v("bias", bias, {.help = "biases on both layers"});
