@@ -15,6 +15,13 @@ std::filesystem::path aside(const std::filesystem::path& path, const char* kind)
   return parent_directory(path) / concat(".", path.filename().string(), kind, ::getpid());
 }
 
+/// The error would else name the file aside, which nobody asked for.
+void check_folder(FileSystem& fs, const std::filesystem::path& path) {
+  const auto folder = parent_directory(path);
+  PENSTOCK_CHECK(fs.exists(folder), "cannot write ", path.string(), ": there is no folder ",
+                 folder.string(), "; make it first");
+}
+
 /// Notes size and checksum of what goes through it.
 class DigestedFile : public OutputFile {
  public:
@@ -73,6 +80,7 @@ AtomicFile::AtomicFile(FileSystem& fs, std::filesystem::path path, std::uint64_t
       path_(std::move(path)),
       temporary_(temporary_path(path_)),
       expected_bytes_(expected_bytes) {
+  check_folder(fs_, path_);
   explain_full_disk([&] { file_ = fs_.open(temporary_, OpenMode::kTruncate); });
 }
 
@@ -125,6 +133,7 @@ void write_file_atomically(FileSystem& fs, const std::filesystem::path& path,
 
 AtomicDirectory::AtomicDirectory(FileSystem& fs, std::filesystem::path path)
     : fs_(fs), path_(std::move(path)), temporary_(temporary_path(path_)) {
+  check_folder(fs_, path_);
   fs_.remove_all(temporary_);
   fs_.create_directory(temporary_);
 }

@@ -4,12 +4,14 @@
 
 #include <chrono>
 #include <cstdio>
+#include <system_error>
 #include <utility>
 
 namespace penstock {
 
-EndOnSignal::EndOnSignal(std::string message)
+EndOnSignal::EndOnSignal(std::string message, std::filesystem::path unfinished)
     : message_(std::move(message)),
+      unfinished_(std::move(unfinished)),
       watcher_([this](const std::stop_token& stop) { watch(stop); }) {}
 
 void EndOnSignal::disarm() {
@@ -23,6 +25,8 @@ void EndOnSignal::watch(const std::stop_token& stop) {
     if (guard_.signal() == 0) continue;
     const std::scoped_lock lock(mutex_);  // not while another thread begins to write
     if (!armed_) return;
+    std::error_code ignored;  // what stays is removed by the next that writes there
+    if (!unfinished_.empty()) std::filesystem::remove_all(unfinished_, ignored);
     std::fprintf(stderr, "\n%s\n", message_.c_str());
     ::_exit(130);  // without destructors: the other threads are still at work
   }

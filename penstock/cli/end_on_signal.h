@@ -1,6 +1,7 @@
 // For commands that have nothing to save: a signal ends them at once, with a line that says so.
 #pragma once
 
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -11,9 +12,10 @@ namespace penstock {
 
 /// While alive and armed, SIGINT, SIGTERM and SIGHUP end the process with `message` on stderr and
 /// exit code 130, whatever it is computing. One at a time.
+/// @param unfinished  file or directory that is removed first; empty: none
 class EndOnSignal {
  public:
-  explicit EndOnSignal(std::string message);
+  explicit EndOnSignal(std::string message, std::filesystem::path unfinished = {});
   /// From here on a signal is too late: what was begun is carried through.
   void disarm();
 
@@ -22,6 +24,7 @@ class EndOnSignal {
 
   InterruptGuard guard_;
   std::string message_;
+  std::filesystem::path unfinished_;
   std::mutex mutex_;
   bool armed_ = true;
   std::jthread watcher_;  // last: it uses the others

@@ -143,6 +143,7 @@ void run_eval(const EvalOptions& options) {
       first_of(options.length, said.eval_sequence_length, config.context, 0);
   PENSTOCK_CHECK(length > 0, options.model,
                  ": the model names no context length; give --sequence-length");
+  note_beyond_context(config, length);
   const std::int64_t streams = first_of(options.streams, said.eval_streams, carries ? 10 : 0, -1);
   PENSTOCK_CHECK(options.memory < 0 || (carries && streams > 0), "--memory ", options.memory,
                  " has no effect here: memory is carried ",

@@ -50,6 +50,12 @@ class TextTotals {
 
 }  // namespace
 
+void note_beyond_context(const ModelConfig& config, std::int64_t length) {
+  if (config.transformer_xl() || config.context <= 0 || length <= config.context) return;
+  fmt::print(stderr, "note: windows of {} tokens are longer than the model's context of {}\n",
+             length, config.context);
+}
+
 void run_eval_text(const EvalTextOptions& options) {
   const TextProtocol protocol = parse_text_protocol(options.protocol);
   const std::string text = real_file_system().read(options.text);
@@ -62,6 +68,7 @@ void run_eval_text(const EvalTextOptions& options) {
   const std::int64_t length = options.length > 0 ? options.length : config.context;
   PENSTOCK_CHECK(length > 0, directory,
                  ": the model names no context length; give --sequence-length");
+  note_beyond_context(config, length);
 
   const auto vocabulary = tokenizer->vocabulary();
   const TokenId bos = vocabulary && vocabulary->add_bos ? vocabulary->bos : -1;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "penstock/models/model_config.h"
+
 namespace penstock {
 
 struct EvalTextOptions {
@@ -14,5 +16,8 @@ struct EvalTextOptions {
 
 /// Prints loss, perplexity and bits per byte of the file's text.
 void run_eval_text(const EvalTextOptions& options);
+
+/// Says on standard error where windows are longer than what the model was trained on.
+void note_beyond_context(const ModelConfig& config, std::int64_t length);
 
 }  // namespace penstock

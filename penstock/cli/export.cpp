@@ -6,7 +6,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/whole_number.h"
@@ -43,6 +45,8 @@ void print_certificate(const Certificate& certificate) {
 
 void run_export(ExportArguments arguments) {
   ExportOptions& options = arguments.options;
+  const EndOnSignal guard("interrupted; what was not finished is removed",
+                          temporary_path(options.out));
   options.model = model_argument(options.model).path;
   options.format = arguments.format == "gguf" ? ExportFormat::kGguf : ExportFormat::kHuggingFace;
   if (!arguments.dtype.empty()) options.dtype = parse_export_dtype(arguments.dtype);

@@ -45,8 +45,9 @@ std::shared_ptr<const Tokenizer> tokenizer_argument(const std::string& path) {
 std::shared_ptr<const Tokenizer> model_tokenizer(const std::string& model,
                                                  const std::string& tokenizer) {
   if (!tokenizer.empty()) return tokenizer_argument(tokenizer);
+  const auto source = open_model_source(model);
   try {
-    return open_model_source(model)->tokenizer();
+    return source->tokenizer();
   } catch (const Error& error) {
     const std::string what = error.what();
     if (what.find("--tokenizer") != what.npos) throw;

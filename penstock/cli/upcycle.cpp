@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <memory>
 
+#include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
+#include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/same_tokenizer.h"
@@ -97,6 +99,16 @@ std::string group_text(const std::vector<HeadGroup>& groups) {
   return out;
 }
 
+/// What a user asked of the text that keys are means over, where nothing reads one.
+void check_calibration_is_read(const CLI::App& command, const UpcycleOptions& options,
+                               const ModelConfig& parent) {
+  const std::string scorer = resolve(upcycled_config(parent, options).router).scorer;
+  if (scorer == "mixture" || options.match_logits || options.match_lr) return;
+  for (const char* name : {"--calibration", "--calibration-tokens", "--key-rope", "--key-bias"})
+    PENSTOCK_CHECK(command.count(name) == 0, name, " is for Router Upcycling; scorer '", scorer,
+                   "' starts at random and reads no text: leave it out");
+}
+
 void print_groups(const UpcycleReport& report) {
   for (std::size_t l = 0; l < report.groups.size(); ++l) {
     const HeadGroups& groups = report.groups[l];
@@ -118,11 +130,14 @@ void print_groups(const UpcycleReport& report) {
   }
 }
 
-void run_upcycle(const UpcycleArguments& arguments) {
+void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
+  const EndOnSignal guard("interrupted; what was not finished is removed",
+                          temporary_path(arguments.out));
   ops::set_threads(static_cast<int>(arguments.threads));
   const UpcycleOptions options = options_of(arguments);
   const std::string directory = model_argument(arguments.dense).path;
   const auto parent = open_model_source(directory);
+  check_calibration_is_read(command, options, parent->config());
   if (std::filesystem::is_directory(options.calibration))
     check_same_tokenizer(directory, Corpus::open(options.calibration));
   const UpcycleReport report = upcycle(*parent, options, real_file_system(), arguments.out);
@@ -254,7 +269,7 @@ void add_upcycle_command(CLI::App& app) {
       "  penstock upcycle qwen --method remoe --scorer router-upcycling --calibration text.txt "
       "--out moe\n"
       "  penstock upcycle qwen --method vanilla --granularity 4 --out moe");
-  command->callback([arguments] { run_upcycle(*arguments); });
+  command->callback([arguments, command] { run_upcycle(*command, *arguments); });
 }
 
 }  // namespace penstock

@@ -29,11 +29,17 @@ at::Tensor sample(const ModelSource& model, const DoctorOptions& options) {
 }
 
 /// Whether the one who upcycled the model asked for shards without scaling.
-bool asked_for_no_scale(const std::string& model) {
+bool asked_for_no_scale(const std::string& model, Diagnosis& diagnosis) {
   const std::string path = model + "/upcycling.json";
   if (!std::filesystem::exists(path)) return false;
-  const auto record = read_json(path);
-  return record.is_object() && record.value("scale", "") == "none";
+  try {
+    const auto record = read_json(path);
+    return record.is_object() && record.contains("scale") && record["scale"] == "none";
+  } catch (const Error& error) {
+    diagnosis.add("record", CheckState::warning, error.what(),
+                  "shards are taken for scaled ones, as usual");
+    return false;
+  }
 }
 
 std::unique_ptr<ModelSource> opened(const std::string& path, Diagnosis& diagnosis) {
@@ -55,7 +61,11 @@ Diagnosis examine(const std::string& path, const DoctorOptions& options) {
   out.add("files", CheckState::ok, concat(source->names().size(), " tensors, as the config says"));
   if (!doctor::check_weights(*source, out)) return out;
   if (source->config().moe_layers() == 0) {
-    out.add("experts", CheckState::ok, "a dense model: nothing is routed");
+    if (!options.dense.empty())
+      out.add("experts", CheckState::fault, "the model to look at is dense itself",
+              "name the MoE first, and after --dense the model that it was made of");
+    else
+      out.add("experts", CheckState::ok, "a dense model: nothing is routed");
     return out;
   }
   std::unique_ptr<ModelSource> parent;
@@ -66,7 +76,7 @@ Diagnosis examine(const std::string& path, const DoctorOptions& options) {
   }
   if (parent && !doctor::check_parent(source->config(), parent->config(), out)) parent.reset();
   const doctor::ExpertRelation relation =
-      doctor::check_experts(*source, parent.get(), asked_for_no_scale(path), out);
+      doctor::check_experts(*source, parent.get(), asked_for_no_scale(path, out), out);
   const at::Tensor windows = sample(*source, options);
   doctor::DenseView view;
   if (parent) view = doctor::view_dense(*load_model(*parent), windows);

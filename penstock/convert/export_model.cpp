@@ -86,6 +86,8 @@ Certificate export_model(const ExportOptions& options) {
   if (options.check_tokens > 0)
     tokens = tokens_to_check(options, *source, tokenizer.get(), out.tokens);
   const PortableSource portable(*source, target);
+  create_directories(real_file_system(), parent_directory(options.out));
+  clean_leftovers_of(real_file_system(), options.out);
   if (gguf) {
     const GgufTokenizer keys = gguf_keys(tokenizer.get(), target);
     out.notes.insert(out.notes.end(), keys.notes.begin(), keys.notes.end());

@@ -155,6 +155,7 @@ UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& options, 
   UpcycleReport report;
   Upcycler upcycler(parent, options, report);
   create_directories(fs, parent_directory(out));
+  clean_leftovers_of(fs, out);
   AtomicDirectory directory(fs, out);
   const auto file = directory.create("model.safetensors");
   write_lazy_tensors(*file, upcycler.tensors(), {{"format", "pt"}});

@@ -187,7 +187,12 @@ const TensorView* SafetensorsFile::find(std::string_view name) const {
 std::filesystem::path find_safetensors(const std::filesystem::path& directory) {
   for (const char* const name : {"model.safetensors", "model.safetensors.index.json"})
     if (std::filesystem::exists(directory / name)) return directory / name;
-  fail(directory.string(), ": neither model.safetensors nor model.safetensors.index.json is here");
+  constexpr std::string_view kMissing =
+      ": neither model.safetensors nor model.safetensors.index.json is here";
+  for (const char* const name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
+    PENSTOCK_CHECK(!std::filesystem::exists(directory / name), directory.string(), kMissing, "; ",
+                   name, " is a pickle, which could run code: save the model as safetensors");
+  fail(directory.string(), kMissing);
 }
 
 SafetensorsModel::SafetensorsModel(const std::filesystem::path& path) {

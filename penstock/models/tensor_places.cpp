@@ -158,7 +158,10 @@ std::map<std::string, TensorView> find_tensors(const ModelConfig& config,
     PENSTOCK_CHECK(used.contains(view.name) ||
                        (!ignored.empty() && view.name.starts_with(ignored)) ||
                        harmless(view, config, files, origin),
-                   origin, ": unknown tensor '", view.name, "'; the config describes no such part");
+                   origin, ": unknown tensor '", view.name, "'; ",
+                   view.name.starts_with("classifier.")
+                       ? "the model was fine-tuned to classify texts, and no longer predicts them"
+                       : "the config describes no such part");
   return out;
 }
 

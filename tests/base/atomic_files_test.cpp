@@ -118,6 +118,26 @@ TEST(AtomicFile, DiskFullAfterEveryByte) {
   }
 }
 
+TEST(AtomicFile, AMissingFolderIsNamedAndNotTheFileAside) {
+  const TempDirectory temp;
+  const auto folder = temp.path() / "folder";
+  for (const auto& write : {+[](const std::filesystem::path& path) {
+                              write_file_atomically(real_file_system(), path, "text");
+                            },
+                            +[](const std::filesystem::path& path) {
+                              AtomicDirectory directory(real_file_system(), path);
+                            }}) {
+    try {
+      write(folder / "file");
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()),
+                concat("cannot write ", (folder / "file").string(), ": there is no folder ",
+                       folder.string(), "; make it first"));
+    }
+  }
+}
+
 TEST(AtomicDirectory, CompleteOrAbsentAfterACrash) {
   crash_everywhere([](auto&, auto&) {},
                    [](auto& fs, auto& root) { write_directory(fs, root / "d", "content"); },

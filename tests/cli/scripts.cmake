@@ -17,12 +17,9 @@ add_test(NAME fetch
 add_test(NAME generate
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/generate_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
-add_test(NAME upcycle
-         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/upcycle_test.py
-                 $<TARGET_FILE:penstock_program>)
-set_tests_properties(kill_resume commands damage fetch foreign_models generate upcycle PROPERTIES TIMEOUT 900)
+set_tests_properties(kill_resume commands damage fetch foreign_models generate PROPERTIES TIMEOUT 900)
 # One subcommand each: NAME_test.py is the test NAME_command.
-foreach(command analyse bench eval finetune study study_scales tokenize)
+foreach(command analyse bench eval export finetune study study_scales tokenize upcycle)
   add_test(NAME ${command}_command
            COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/${command}_test.py
                    $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})

@@ -1,0 +1,51 @@
+#!/usr/bin/python3
+"""Exports as a person would make them: what is written, what the certificate says, that the program
+opens its own exports and computes the same, and one clear line for each kind of mistake.
+
+    export_test.py PENSTOCK SOURCE_DIRECTORY
+"""
+
+import json
+import os
+
+import shell as harness
+
+
+def log_probability(shell, model):
+    return json.loads(shell.ok("eval", model, "--text", "text.txt", "--json"))["log_probability_sum"]
+
+
+def exports(shell):
+    shell.ok("train", "recipe.toml", "--out", "topk", "--quiet", "--set", "model.router.method=topk", "--set",
+             "model.router.k=2", "--set", "model.d_ffn=32", "--set", "model.d_model=32", "--set",
+             "model.context=16")
+    wanted = log_probability(shell, "topk")
+    for name, options in {"folder": ("--format", "hf"), "made/here/file.gguf": ("--format", "gguf"),
+                          "half": ("--format", "hf", "--dtype", "bf16"),
+                          "eighth.gguf": ("--format", "gguf", "--dtype", "q8_0")}.items():
+        certificate = json.loads(shell.ok("export", "topk", *options, "--out", name, "--json"))
+        rounded = "--dtype" in options
+        shell.expect(f"{name}: verdict", certificate["verdict"] == "exact", certificate)
+        shell.expect(f"{name}: rounded", certificate["weights_rounded"] == rounded, certificate)
+        measured = certificate["measured"]
+        shell.expect(f"{name}: difference", (measured["max_logit_difference"] > 1e-4) == rounded, certificate)
+        off = abs(log_probability(shell, name) / wanted - 1)
+        shell.expect(f"{name}: log-probability", off < (1e-2 if rounded else 1e-6), off)
+    printed = shell.ok("export", "topk", "--format", "hf", "--architecture", "qwen2moe", "--out", "again")
+    shell.expect("printed", "certificate: exact" in printed and "same experts 1.0000" in printed, printed)
+    shell.expect("config", "qwen2_moe" in open(os.path.join(shell.directory, "again", "config.json")).read())
+    shell.expect("nothing is aside", not any("tmp-" in name for name in os.listdir(shell.directory)))
+
+
+def mistakes(shell):
+    shell.mistake(1, ["is there already"], "export", "topk", "--format", "hf", "--out", "folder")
+    shell.mistake(1, ["ends in .gguf"], "export", "topk", "--format", "gguf", "--out", "new")
+    shell.mistake(1, ["not portable"], "export", "run", "--format", "hf", "--out", "new")
+    shell.mistake(1, ["no such folder"], "export", "nowhere", "--format", "hf", "--out", "new")
+    shell.mistake(1, ["q8_0"], "export", "topk", "--format", "hf", "--dtype", "q8_0", "--out", "new")
+    shell.mistake(1, ["llama"], "export", "topk", "--format", "hf", "--architecture", "llama", "--out", "new")
+    shell.expect("nothing is left", not os.path.exists(os.path.join(shell.directory, "new")))
+
+
+if __name__ == "__main__":
+    harness.main((exports, mistakes))
