@@ -12,8 +12,7 @@
 namespace penstock::analysis {
 namespace {
 
-// Streams that Transformer-XL's splits are cut into, and tokens of a forward pass.
-constexpr std::int64_t kStreams = 10, kBatchTokens = 4096;
+constexpr std::int64_t kBatchTokens = 4096;  // of a forward pass
 
 ExpertSimilarity similarity_of(MoeLayer& layer, std::int64_t experts, const at::Tensor& hidden) {
   torch::NoGradGuard no_grad;
@@ -58,7 +57,8 @@ ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureO
                 .sequence_length = length,
                 .batch_sequences = std::max<std::int64_t>(1, kBatchTokens / length),
                 .max_tokens = options.max_tokens,
-                .streams = config.transformer_xl() ? kStreams : 0,
+                .streams = config.transformer_xl() ? options.streams : 0,
+                .memory_length = config.transformer_xl() ? options.memory_length : -1,
                 .routing_tap =
                     [&](std::int64_t index, const RoutingResult& result) {
                       LayerMeasures& layer = out.layers[static_cast<std::size_t>(index)];

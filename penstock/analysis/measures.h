@@ -19,6 +19,8 @@ struct MeasureOptions {
   Split split = Split::kTest;
   std::int64_t max_tokens = 65536;   ///< of entropy and load; 0: the whole split
   std::int64_t sequence_length = 0;  ///< 0: the model's context
+  std::int64_t streams = 10;         ///< that Transformer-XL reads the split along
+  std::int64_t memory_length = -1;   ///< of Transformer-XL; -1: the model's
   std::int64_t probe_tokens = 256;   ///< of similarity
   std::function<void(double)> progress;
 };
@@ -51,8 +53,8 @@ struct ModelMeasures {
 /// Throws Error for a model without MoE layers.
 Refusals refusals(const ModelConfig& config);
 
-/// One pass over the split, as `penstock eval` reads it (Transformer-XL along 10 streams with its
-/// memory), and the probe. Evaluation mode.
+/// One pass over the split, as `penstock eval` reads it with the same length, streams and memory,
+/// and the probe. Evaluation mode.
 ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureOptions& options);
 
 }  // namespace penstock::analysis

@@ -54,7 +54,8 @@ Probe probe(LanguageModel& model, const Corpus& corpus, const ProbeOptions& opti
       EvaluationWindows(
           corpus, options.split,
           {.sequence_length = length,
-           .batch_sequences = std::max<std::int64_t>(1, (options.tokens + length - 1) / length)})
+           .batch_sequences = std::max<std::int64_t>(1, (options.tokens + length - 1) / length),
+           .max_tokens = options.tokens})
           .batch(0);
   const at::Tensor rows = evenly_spaced(std::ssize(batch.inputs), options.tokens);
   const at::Device device = model.parameters().front().device();

@@ -14,6 +14,7 @@
 #include "penstock/base/progress.h"
 #include "penstock/cli/analysis_text.h"
 #include "penstock/cli/model_argument.h"
+#include "penstock/cli/run_settings.h"
 #include "penstock/cli/same_tokenizer.h"
 #include "penstock/cli/whole_number.h"
 #include "penstock/io/toml.h"
@@ -62,6 +63,7 @@ class Analyst {
   explicit Analyst(const AnalyseOptions& options)
       : options_(options),
         argument_(model_argument(options.model)),
+        said_(run_settings(argument_.path).value_or(TrainConfig{})),
         corpus_(Corpus::open(options.data)),
         progress_(options.json ? nullptr : stderr) {
     corpus_.file().verify();  // a flipped token would be scored silently
@@ -103,14 +105,17 @@ class Analyst {
   void add(LanguageModel& model, std::optional<std::int64_t> step) {
     const std::string name = step ? fmt::format("step {}", *step) : out_.model;
     out_.snapshots.push_back(
-        {step, analysis::measure(model, corpus_,
-                                 {.split = parse_split(options_.split),
-                                  .max_tokens = options_.tokens,
-                                  .sequence_length = options_.length,
-                                  .progress = [&](double done) {
-                                    if (progress_.due())
-                                      progress_.show(fmt::format("{}  {:3.0f}%", name, 100 * done));
-                                  }})});
+        {step,
+         analysis::measure(
+             model, corpus_,
+             {.split = parse_split(options_.split),
+              .max_tokens = options_.tokens,
+              .sequence_length = options_.length > 0 ? options_.length : said_.eval_sequence_length,
+              .streams = said_.eval_streams > 0 ? said_.eval_streams : 10,
+              .memory_length = said_.eval_memory,
+              .progress = [&](double done) {
+                if (progress_.due()) progress_.show(fmt::format("{}  {:3.0f}%", name, 100 * done));
+              }})});
   }
 
   void look_closer(LanguageModel& model) {
@@ -124,6 +129,7 @@ class Analyst {
 
   const AnalyseOptions& options_;
   ModelArgument argument_;
+  TrainConfig said_;  // how the run is evaluated
   Corpus corpus_;
   ProgressLine progress_;
   analysis::Analysis out_;
@@ -184,7 +190,7 @@ void add_analyse_command(CLI::App& app) {
       ->check(whole_number(0));
   command
       ->add_option("--sequence-length", options->length,
-                   "tokens per window; 0: the model's context")
+                   "tokens per window; 0: as the run is evaluated, or else the model's context")
       ->check(whole_number(0));
   command->add_option("--samples", options->samples, "tokens whose distributions are shown")
       ->capture_default_str()

@@ -102,7 +102,7 @@ void add_study_command(CLI::App& app, int& exit_code) {
       "  reference = \"topk\"                   differences are from this variant, by pairs of "
       "seeds\n"
       "  measure = \"perplexity\"               instead of \"bits_per_byte\"\n"
-      "  baseline = {name = \"5-gram\", bits_per_byte = 2.5}   no order unless all beat it\n"
+      "  baseline = {name = \"5-gram\", ngram = 5}   counted; no order unless all beat it\n"
       "  report = [\"entropy\", \"samples\"]      of the runs' routers; \"settings\", \"A3\", "
       "\"A4\" "
       "train nothing\n"

@@ -49,6 +49,7 @@ json by_k_charts(std::span<const KSeries> all, const std::string& quality) {
     if (!over_k["steps"].empty()) by_k["series"].push_back(std::move(over_k));
     by_flops["series"].push_back(std::move(over_flops));
   }
+  if (quality == "perplexity") by_k["y_log"] = by_flops["y_log"] = true;
   by_k["x_title"] = "experts per token k (logarithmic)";
   by_k["x_name"] = "k = ";
   by_k["x_log"] = true;

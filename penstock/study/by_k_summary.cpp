@@ -39,11 +39,24 @@ double best_bits_per_byte(const VariantSummary& variant, std::span<const std::in
   return test.empty() ? variant.bits_per_byte.mean : spread(test).mean;
 }
 
+/// Whether its rows have figures of that very k, and not one for all.
+bool has_k(const VariantSummary& variant, std::int64_t k) {
+  return std::ranges::any_of(variant.rows, [&](const RunRow* row) {
+    return row->by_k &&
+           std::ranges::find(row->by_k->points, k, &KFigures::k) != row->by_k->points.end();
+  });
+}
+
+/// A model without k stands beside those that take all experts they are measured with, for its
+/// feed-forward is as wide as theirs.
 std::string order_at(std::span<const VariantSummary> variants, std::int64_t k,
                      const std::string& measure) {
+  const auto ks = measured_ks(variants);
+  const bool last = ks.empty() || k == ks.back();
   std::vector<std::pair<double, std::string>> found;
   for (const auto& variant : variants)
-    if (const Spread at = quality_at(variant, k, measure); variant.causal && at.count > 0)
+    if (const Spread at = quality_at(variant, k, measure);
+        variant.causal && at.count > 0 && (last || has_k(variant, k)))
       found.emplace_back(at.mean, variant.label);
   if (found.size() < 2) return "";
   std::ranges::stable_sort(found, {}, &std::pair<double, std::string>::first);

@@ -21,8 +21,8 @@ Spread quality_at(const VariantSummary& variant, std::int64_t k, const std::stri
 /// Forward FLOPs per token at that k, mean over seeds; 0 where not measured.
 double flops_at(const VariantSummary& variant, std::int64_t k);
 
-/// One variant's quality minus the reference's, by pairs of the same seed, that is, of the same
-/// order of the data.
+/// One variant's quality minus the reference's, by pairs of the same seed, that is, where their
+/// batches are alike, of the same order of the data.
 struct KComparison {
   std::string variant, label;
   std::string reference_label;

@@ -13,12 +13,19 @@ namespace penstock::study {
 /// A model that every variant has to beat before their order means anything.
 struct Baseline {
   std::string name = "baseline";
-  double bits_per_byte = 0;  ///< 0: there is none
+  double bits_per_byte = 0;  ///< 0: there is none, or not yet
+  std::int64_t ngram = 0;    ///< order of an n-gram model that is counted on the corpus; 0: none
+
+  bool wanted() const { return bits_per_byte > 0 || ngram > 0; }
 
   template <class V>
   void visit(V& v) {
     v("name", name, {.help = "as shown"});
     v("bits_per_byte", bits_per_byte, {.help = "of the same text", .min = 0});
+    v("ngram", ngram,
+      {.help = "instead: order of an n-gram model, counted on the first variant's corpus",
+       .min = 0,
+       .max = 6});
   }
 };
 

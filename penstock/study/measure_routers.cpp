@@ -19,7 +19,7 @@ RouterReport measure_routers(const ConfigNode& resolved, const std::string& run_
   ops::set_threads(static_cast<int>(recipe.run.threads));
   const CheckpointInfo info = find_checkpoint(run_directory, checkpoint);
   const Corpus corpus = Corpus::open(recipe.data.corpus);
-  const Split split = corpus.count(Split::kTest).tokens > 1 ? Split::kTest : Split::kValidation;
+  const Split split = measured_split(corpus);
   RouterReport out{
       .checkpoint = checkpoint, .step = info.step, .split = std::string(split_name(split))};
   recipe.model = read_model_config(info.directory.string());  // with the corpus's vocabulary
@@ -33,7 +33,10 @@ RouterReport measure_routers(const ConfigNode& resolved, const std::string& run_
   const auto measured = [&](LanguageModel& model, const char* what) {
     return analysis::measure(model, corpus,
                              {.split = split,
+                              .max_tokens = recipe.train.final_eval_tokens,
                               .sequence_length = recipe.train.eval_sequence_length,
+                              .streams = recipe.train.eval_streams,
+                              .memory_length = recipe.train.eval_memory,
                               .progress = [&](double done) {
                                 if (line.due())
                                   line.show(fmt::format("{} {:3.0f}%", what, 100 * done));

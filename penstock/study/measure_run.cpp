@@ -24,6 +24,10 @@ CheckpointInfo find_checkpoint(const std::string& run_directory, const std::stri
   return *search.found;
 }
 
+Split measured_split(const Corpus& corpus) {
+  return corpus.count(Split::kTest).tokens > 1 ? Split::kTest : Split::kValidation;
+}
+
 std::vector<std::int64_t> wanted_k(const ConfigNode& resolved,
                                    std::span<const std::int64_t> eval_k) {
   const ModelConfig config = read_recipe(resolved).model;
@@ -44,7 +48,7 @@ MeasuredK measure_run(const ConfigNode& resolved, const std::string& run_directo
   if (folded) model = fold_routers(*model);
   model->to(at::Device(recipe.run.device));
   const Corpus corpus = Corpus::open(recipe.data.corpus);
-  const Split split = corpus.count(Split::kTest).tokens > 1 ? Split::kTest : Split::kValidation;
+  const Split split = measured_split(corpus);
   MeasuredK out{
       .checkpoint = checkpoint, .step = info.step, .split = std::string(split_name(split))};
   ProgressLine line(progress);

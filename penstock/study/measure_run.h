@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "penstock/base/config_node.h"
+#include "penstock/data/corpus.h"
 #include "penstock/study/measured_k.h"
 #include "penstock/train/checkpoints.h"
 
@@ -16,6 +17,9 @@ namespace penstock::study {
 /// The run's "final" (newest) or "best" (lowest validation loss) checkpoint. Throws Error where
 /// none is whole.
 CheckpointInfo find_checkpoint(const std::string& run_directory, const std::string& which);
+
+/// The test split, or validation where there is none.
+Split measured_split(const Corpus& corpus);
 
 /// Those of `eval_k` that the recipe's model takes; {0} where it has no k to set.
 std::vector<std::int64_t> wanted_k(const ConfigNode& resolved,

@@ -262,26 +262,29 @@ void check_no_duplicates(const std::vector<std::int64_t>& values, const std::str
 /// What the study asks, measures and compares, before its variants are known.
 StudyConfig study_of(const StudyFields& fields, const Scale& scale, const std::string& path) {
   const ScaleFields& over = scale.fields;
-  StudyConfig study{.path = path,
-                    .name = fields.name,
-                    .title = fields.title,
-                    .claim = over.claim.empty() ? fields.claim : over.claim,
-                    .scale = scale.name,
-                    .seeds = over.seeds.value_or(fields.seeds),
-                    .eval_k = over.eval_k.value_or(fields.eval_k),
-                    .eval_checkpoint = fields.eval_checkpoint,
-                    .report = fields.report,
-                    .comparison = {.measure = fields.measure,
-                                   .published_as = fields.published_as,
-                                   .reference = fields.reference,
-                                   .baseline = over.baseline.bits_per_byte > 0 ? over.baseline
-                                                                               : fields.baseline}};
+  StudyConfig study{
+      .path = path,
+      .name = fields.name,
+      .title = fields.title,
+      .claim = over.claim.empty() ? fields.claim : over.claim,
+      .scale = scale.name,
+      .seeds = over.seeds.value_or(fields.seeds),
+      .eval_k = over.eval_k.value_or(fields.eval_k),
+      .eval_checkpoint = fields.eval_checkpoint,
+      .report = fields.report,
+      .comparison = {.measure = fields.measure,
+                     .published_as = fields.published_as,
+                     .reference = fields.reference,
+                     .baseline = over.baseline.wanted() ? over.baseline : fields.baseline}};
   if (study.name.empty()) study.name = std::filesystem::path(path).stem().string();
   check_name(study.name, path + ": name");
   if (study.title.empty()) study.title = study.name;
   PENSTOCK_CHECK(!study.seeds.empty(), path, ": seeds is empty; give at least one");
   check_no_duplicates(study.seeds, path + ": seeds", "seed");
   check_no_duplicates(study.eval_k, path + ": eval_k", "number");
+  const Baseline& baseline = study.comparison.baseline;
+  PENSTOCK_CHECK(baseline.ngram == 0 || baseline.bits_per_byte == 0, path,
+                 ": baseline has both ngram and bits_per_byte; give one");
   return study;
 }
 

@@ -23,13 +23,18 @@ namespace fs = std::filesystem;
 class Session {
  public:
   Session(const StudyConfig& study, const StudyOptions& options, const StudyHooks& hooks)
-      : study_(study), options_(options), hooks_(hooks) {
+      : study_(study), options_(options), hooks_(hooks), comparison_(study.comparison) {
     if (!options.kept_rows.empty()) kept_ = read_kept_rows(options.kept_rows);
     // A mistake in the last variant should not show after hours of training the first.
     for (const auto& variant : study.variants) hooks.resolve(with_seed(variant, study.seeds[0]));
     create_directories(real_file_system(), options.output);
     tables_ = closed_tables(study, hooks.resolve);
     if (study.trains()) gather();
+    Baseline& baseline = comparison_.baseline;
+    if (!study.trains() || baseline.ngram == 0) return;
+    say(fmt::format("counting the {}-gram model that variants have to beat", baseline.ngram));
+    const ConfigNode recipe = hooks.resolve(with_seed(study.variants.front(), study.seeds[0]));
+    baseline.bits_per_byte = hooks.ngram_baseline(recipe, static_cast<int>(baseline.ngram));
   }
 
   /// What earlier sittings finished, where their rows lack a measurement.
@@ -77,7 +82,7 @@ class Session {
                      .scale = study_.scale,
                      .command = options_.command,
                      .planned_runs = planned_runs(),
-                     .comparison = study_.comparison,
+                     .comparison = comparison_,
                      .tables = tables_};
     for (const auto& variant : study_.variants)
       for (const std::int64_t seed : study_.seeds)
@@ -328,6 +333,7 @@ class Session {
   const StudyConfig& study_;
   const StudyOptions& options_;
   const StudyHooks& hooks_;
+  Comparison comparison_;
   std::vector<RunRow> kept_;
   std::map<Key, RunRow> rows_;
   std::vector<ShownTable> tables_;

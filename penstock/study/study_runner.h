@@ -21,6 +21,9 @@ struct StudyHooks {
   std::function<std::string(const ConfigNode& resolved)> corpus_hash;
   /// Useful training FLOPs of one step at the nominal number of active experts.
   std::function<double(const ConfigNode& resolved)> flops_per_step;
+  /// Bits per byte of an n-gram model counted on the recipe's corpus, of the split that measure_k
+  /// measures; 0 where the corpus is not there.
+  std::function<double(const ConfigNode& resolved, int order)> ngram_baseline;
   /// Puts the model that training begins with into that directory: a copy of the one at `model`, or
   /// with `upcycle` what penstock/convert makes of it, with the recipe's data and seed.
   std::function<void(const std::string& model, const ConfigNode& upcycle,

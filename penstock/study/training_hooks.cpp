@@ -1,6 +1,9 @@
 // A study's hooks onto the trainer, the model's FLOPs and the corpus.
+#include <filesystem>
+
 #include "penstock/data/corpus.h"
 #include "penstock/eval/by_k.h"
+#include "penstock/eval/ngram.h"
 #include "penstock/finetune/run.h"
 #include "penstock/models/census.h"
 #include "penstock/models/content_hash.h"
@@ -22,6 +25,13 @@ double nominal_flops_per_step(const ConfigNode& resolved) {
                                 recipe.train.sequence_length);
 }
 
+double ngram_bits_per_byte(const ConfigNode& resolved, int order) {
+  const std::string path = read_recipe(resolved).data.corpus;
+  if (path.empty() || !std::filesystem::exists(path)) return 0;
+  const Corpus corpus = Corpus::open(path);
+  return ngram_baseline(corpus, order, measured_split(corpus)).bits_per_byte();
+}
+
 }  // namespace
 
 StudyHooks training_hooks(std::FILE* progress) {
@@ -33,6 +43,7 @@ StudyHooks training_hooks(std::FILE* progress) {
             return path.empty() ? std::string() : Corpus::open(path).content_hash();
           },
       .flops_per_step = nominal_flops_per_step,
+      .ngram_baseline = ngram_bits_per_byte,
       .begin =
           [progress](const std::string& model, const ConfigNode& upcycle,
                      const ConfigNode& resolved, const std::string& directory) {

@@ -72,6 +72,33 @@ TEST_F(Measures, AreThoseOfEachTokenByItself) {
   }
 }
 
+TEST_F(Measures, ReadAsTheEvaluationDoes) {
+  const auto model = initial_model(recipe("smoe", true));
+  const auto loss = [&](std::int64_t streams, std::int64_t memory) {
+    return evaluate(*model, corpus_,
+                    {.split = Split::kTest,
+                     .sequence_length = 8,
+                     .batch_sequences = 4,
+                     .max_tokens = 200,
+                     .streams = streams,
+                     .memory_length = memory})
+        .total.loss();
+  };
+  const auto measured = [&](std::int64_t streams, std::int64_t memory) {
+    return measure(*model, corpus_,
+                   {.max_tokens = 200,
+                    .sequence_length = 8,
+                    .streams = streams,
+                    .memory_length = memory,
+                    .probe_tokens = 8})
+        .loss;
+  };
+  EXPECT_NEAR(measured(10, 0), loss(10, 0), 1e-7);
+  EXPECT_NEAR(measured(2, 24), loss(2, 24), 1e-7);
+  EXPECT_GT(std::abs(loss(10, 0) - loss(10, 24)), 1e-6);
+  EXPECT_GT(std::abs(loss(10, 24) - loss(2, 24)), 1e-6);
+}
+
 TEST_F(Measures, EqualExpertsAreWhollyAlike) {
   const auto model = initial_model(recipe("topk"));
   {

@@ -168,7 +168,11 @@ TEST_F(StudyByK, TellsAnOrderOnlyWhereAllBeatTheBaseline) {
       << told;
   EXPECT_EQ(told.find("order of the means at k = 1:"), std::string::npos) << told;
   const std::string high = lines("baseline = {name = \"5-gram\", bits_per_byte = 1.45}\n");
-  EXPECT_NE(high.find("order of the means at k = 1: ReMoE 1.2200, Dense 1.3200, Top-1 1.4247"),
+  // Dense has no k and stands beside those with all of theirs.
+  EXPECT_NE(high.find("order of the means at k = 1: ReMoE 1.2200, Top-1 1.4247,"),
+            std::string::npos)
+      << high;
+  EXPECT_NE(high.find("order of the means at k = 16: ReMoE 1.2200, Dense 1.3200, Top-1 1.4247,"),
             std::string::npos)
       << high;
   EXPECT_EQ(high.find("undertrained"), std::string::npos);
@@ -181,6 +185,17 @@ TEST_F(StudyByK, TellsAnOrderOnlyWhereAllBeatTheBaseline) {
   const auto object = nlohmann::json::parse(read_text(folder.path("out/results.json")));
   EXPECT_EQ(object["baseline_bits_per_byte"], 1.3199);
   EXPECT_EQ(object["undertrained"], nlohmann::json({"dense"}));
+}
+
+TEST_F(StudyByK, CountsTheBaselineOnTheCorpus) {
+  FakeTrainer trainer;  // whose n-gram models have 10 / order bits per byte
+  ask("eval_k = [4]\nbaseline = {name = \"six-gram\", ngram = 6}\n");
+  EXPECT_EQ(run(trainer).comparison.baseline.bits_per_byte, 10.0 / 6);
+  const std::string text = results_table(run(trainer));
+  EXPECT_NE(text.find("every variant beats six-gram (1.6667 bits per byte)"), std::string::npos)
+      << text;
+  ask("eval_k = [4]\nbaseline = {ngram = 6, bits_per_byte = 2.0}\n");
+  EXPECT_THROW(run(trainer), Error);
 }
 
 TEST_F(StudyByK, WithoutMeasurementsTheTestSplitDecides) {

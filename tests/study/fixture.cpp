@@ -192,6 +192,7 @@ StudyHooks FakeTrainer::hooks() {
           },
       .corpus_hash = [this](const ConfigNode&) { return corpus; },
       .flops_per_step = [](const ConfigNode&) { return 100.0; },
+      .ngram_baseline = [](const ConfigNode&, int order) { return 10.0 / order; },
       .begin =
           [this](const std::string& model, const ConfigNode& upcycle, const ConfigNode& recipe,
                  const std::string& directory) {

@@ -183,9 +183,14 @@ TEST_F(StudyScales, MayHaveABaseThatStandsInForAllRecipes) {
 
 TEST(HyperRouterStudies, ReadAtBothScales) {
   const std::string folder = std::string(PENSTOCK_SOURCE_DIR) + "/recipes/hyperrouter/";
-  for (const std::string name : {"table1", "table2", "table4", "figure1", "choices"})
+  for (const std::string name : {"tableA1", "tableA2"})
+    for (const std::string scale : {"desk", "paper"})
+      EXPECT_FALSE(read_study(folder + name + ".toml", {}, scale).trains()) << name;
+  for (const std::string name :
+       {"table1", "table2", "table3", "table4", "tableA5", "figure1", "figure4", "choices"})
     for (const std::string scale : {"desk", "paper"}) {
       const StudyConfig study = read_study(folder + name + ".toml", {}, scale);
+      EXPECT_FALSE(study.variants.empty()) << name;
       for (const Variant& variant : study.variants) {
         const auto recipe = read_recipe(variant.recipe);
         EXPECT_EQ(recipe.model.d_model, scale == "desk" ? 128 : 256) << name << variant.name;
