@@ -63,7 +63,7 @@ class Analyst {
   explicit Analyst(const AnalyseOptions& options)
       : options_(options),
         argument_(model_argument(options.model)),
-        said_(run_settings(argument_.path).value_or(TrainConfig{})),
+        said_(run_settings(argument_.path).value_or(Recipe{}).train),
         corpus_(Corpus::open(options.data)),
         progress_(options.json ? nullptr : stderr) {
     corpus_.file().verify();  // a flipped token would be scored silently

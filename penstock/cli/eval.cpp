@@ -28,7 +28,7 @@ namespace {
 struct EvalOptions {
   std::string model, data, split = "validation", k, plot;
   std::int64_t max_tokens = 0, length = 0, threads = 0, streams = -1, memory = -1, ngram = 0;
-  bool json = false, isolate = false, fold = false;
+  bool json = false, isolate = false, fold = false, has_k = false;
 };
 
 void print_totals(const std::string& name, const LossTotals& totals) {
@@ -122,7 +122,7 @@ void run_eval(const EvalOptions& options) {
   ops::set_threads(static_cast<int>(options.threads));
   check_plot(options);
   std::vector<std::int64_t> values;
-  if (!options.k.empty()) values = parse_k_values(options.k);
+  if (options.has_k) values = parse_k_values(options.k);
   const auto [directory, step] = model_argument(options.model);
   if (!values.empty()) check_k_values(read_model_config(directory), values);
   auto model = load_model(directory);
@@ -133,7 +133,8 @@ void run_eval(const EvalOptions& options) {
   check_same_tokenizer(directory, corpus);
   ProgressLine progress(options.json ? nullptr : stderr);
   // A run's recipe says how it is evaluated; finished.json's figures come out again.
-  const TrainConfig said = run_settings(directory).value_or(TrainConfig{});
+  const auto run = run_settings(directory);
+  const TrainConfig said = run ? run->train : TrainConfig{};
   const auto first_of = [](std::int64_t asked, std::int64_t of_run, std::int64_t usual,
                            std::int64_t unset) {
     return asked > unset ? asked : (of_run > unset ? of_run : usual);
@@ -149,15 +150,22 @@ void run_eval(const EvalOptions& options) {
                  " has no effect here: memory is carried ",
                  carries ? "along streams, and --streams is 0" : "by transformer-xl alone");
   const std::int64_t memory = carries ? first_of(options.memory, said.eval_memory, -1, -1) : -1;
-  const Measured measured = measure(*model, corpus,
-                                    {.split = parse_split(options.split),
-                                     .sequence_length = length,
-                                     .batch_sequences = std::max<std::int64_t>(1, 4096 / length),
-                                     .max_tokens = options.max_tokens,
-                                     .isolate_documents = options.isolate,
-                                     .streams = streams,
-                                     .memory_length = memory},
-                                    values, progress);
+  RoutingContext context;  // what random choices are drawn by
+  context.step = step.value_or(0);
+  context.total_steps = run ? said.steps : 0;
+  const Measured measured = measure(
+      *model, corpus,
+      {.split = parse_split(options.split),
+       .sequence_length = length,
+       // Experts of limited room are filled batch by batch.
+       .batch_sequences = said.micro_batch > 0 && run ? said.micro_batch
+                                                      : std::max<std::int64_t>(1, 4096 / length),
+       .max_tokens = options.max_tokens,
+       .isolate_documents = options.isolate || (run && run->data.isolate_documents),
+       .streams = streams,
+       .memory_length = memory,
+       .context = context},
+      values, progress);
   PENSTOCK_CHECK(std::isfinite(measured.own.total.nats), directory, ": the loss on ", options.data,
                  " is not finite though every weight is: the model's activations overflow");
   const std::string what = fmt::format("{} split, windows of {} tokens", options.split, length);
@@ -295,7 +303,9 @@ void add_eval_command(CLI::App& app) {
       "--k overrides the k and the schedule that the model was trained with; without it the final\n"
       "k holds. "
       "It is for models whose tokens ask for the experts of their k highest logits.");
-  command->callback([options, text, data] {
+  const CLI::Option* const k = command->get_option("--k");
+  command->callback([options, text, data, k] {
+    options->has_k = k->count() > 0;  // an empty one is a mistake
     if (text.file->count() > 0) {
       if (options->model.empty()) throw CLI::RequiredError("MODEL");
       return run_text(*options, *text.options);

@@ -91,6 +91,7 @@ void run_finetune(const FinetuneOptions& options, int& exit_code) {
                         shell_quoted(options.data) + " --task " + options.task;
   for (const auto& set : options.overrides) command += " --set " + shell_quoted(set);
   if (!options.k.empty()) command += fmt::format(" --k {}", fmt::join(options.k, ","));
+  if (options.threads > 0) command += fmt::format(" --threads {}", options.threads);
   // Not fmt::print, which throws where stderr cannot be written: the state is saved.
   std::fprintf(stderr, "interrupted. Continue with: %s --out %s --resume\n", command.c_str(),
                shell_quoted(options.out).c_str());

@@ -6,7 +6,7 @@
 
 namespace penstock {
 
-std::optional<TrainConfig> run_settings(const std::string& model_directory) {
+std::optional<Recipe> run_settings(const std::string& model_directory) {
   namespace fs = std::filesystem;
   const fs::path checkpoint = fs::absolute(model_directory).lexically_normal();
   const fs::path checkpoints =
@@ -14,7 +14,7 @@ std::optional<TrainConfig> run_settings(const std::string& model_directory) {
   const fs::path config = checkpoints.parent_path() / "config.toml";
   if (checkpoints.filename() != "checkpoints" || !fs::exists(config)) return std::nullopt;
   // Not read_recipe: what the run began with need not be there any more.
-  return read_config<Recipe>(read_toml(config.string())).train;
+  return read_config<Recipe>(read_toml(config.string()));
 }
 
 }  // namespace penstock

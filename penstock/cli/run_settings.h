@@ -8,8 +8,8 @@
 
 namespace penstock {
 
-/// [train] of the config.toml of the run that a checkpoint (RUN/checkpoints/step-N) belongs to;
-/// nothing for a model that lies elsewhere. Throws Error for a damaged config.toml.
-std::optional<TrainConfig> run_settings(const std::string& model_directory);
+/// The config.toml of the run that a checkpoint (RUN/checkpoints/step-N) belongs to; nothing for a
+/// model that lies elsewhere. Throws Error for a damaged config.toml.
+std::optional<Recipe> run_settings(const std::string& model_directory);
 
 }  // namespace penstock

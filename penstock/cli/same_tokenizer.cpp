@@ -8,9 +8,9 @@ namespace penstock {
 void check_same_tokenizer(const std::string& model, const Corpus& corpus) {
   const auto model_tokenizer = open_model_source(model)->tokenizer();
   PENSTOCK_CHECK(model_tokenizer->files() == corpus.tokenizer().files(), corpus.path(),
-                 ": was made with another tokenizer (", corpus.tokenizer_spec(),
-                 ") than the model (", model_tokenizer->spec(),
-                 "); prepare the text with the model's");
+                 ": was made with another tokenizer (", corpus.tokenizer_spec(), ", ",
+                 corpus.tokenizer().vocab_size(), " ids) than the model (", model_tokenizer->spec(),
+                 ", ", model_tokenizer->vocab_size(), " ids); prepare the text with the model's");
 }
 
 }  // namespace penstock

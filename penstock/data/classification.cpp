@@ -147,10 +147,13 @@ int majority_class(const ClassificationSet& set) {
   return static_cast<int>(std::ranges::max_element(counts) - counts.begin());
 }
 
-double majority_accuracy(const ClassificationSet& train, const ClassificationSet& evaluated) {
+double majority_accuracy(const ClassificationSet& train, const ClassificationSet& evaluated,
+                         std::size_t texts) {
   PENSTOCK_CHECK(!evaluated.empty(), "there are no texts to evaluate on");
-  const auto hits = std::ranges::count(evaluated.labels, majority_class(train));
-  return static_cast<double>(hits) / static_cast<double>(evaluated.size());
+  PENSTOCK_ASSERT(texts <= evaluated.size());
+  const std::span labels = std::span(evaluated.labels).first(texts > 0 ? texts : evaluated.size());
+  const auto hits = std::ranges::count(labels, majority_class(train));
+  return static_cast<double>(hits) / static_cast<double>(labels.size());
 }
 
 }  // namespace penstock

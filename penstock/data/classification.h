@@ -74,6 +74,8 @@ std::pair<ClassificationSet, ClassificationSet> split_off(const ClassificationSe
 int majority_class(const ClassificationSet& set);
 
 /// Share of `evaluated` whose label is the majority class of `train`: what guessing gets.
-double majority_accuracy(const ClassificationSet& train, const ClassificationSet& evaluated);
+/// @param texts  only that many of `evaluated`, from its begin; 0: all
+double majority_accuracy(const ClassificationSet& train, const ClassificationSet& evaluated,
+                         std::size_t texts = 0);
 
 }  // namespace penstock

@@ -66,8 +66,8 @@ std::vector<FinetuneTask> read_finetune_tasks(const ConfigNode& tables, const Co
   for (const ConfigNode* more : {over, asked.find("finetune")})
     if (more)
       for (const auto& [name, node] : more->table())
-        PENSTOCK_CHECK(tables.find(name), node.origin(), ": finetune.", name,
-                       " is not a fine-tuning of this study");
+        PENSTOCK_CHECK(tables.find(name), node.origin(), node.origin().empty() ? "" : ": ",
+                       "finetune.", name, " is not a fine-tuning of this study");
   return out;
 }
 

@@ -27,6 +27,9 @@ class Session {
     if (!options.kept_rows.empty()) kept_ = read_kept_rows(options.kept_rows);
     // A mistake in the last variant should not show after hours of training the first.
     for (const auto& variant : study.variants) hooks.resolve(with_seed(variant, study.seeds[0]));
+    if (study.trains() && !options.report_only)
+      for (const FinetuneTask& task : study.finetunes)
+        if (!task.data.empty()) hooks.check_data(task);
     create_directories(real_file_system(), options.output);
     tables_ = closed_tables(study, hooks.resolve);
     if (study.trains()) gather();

@@ -47,6 +47,8 @@ struct StudyHooks {
   std::function<RouterReport(const ConfigNode& resolved, const std::string& run_directory,
                              const std::string& checkpoint)>
       measure_routers;
+  /// Throws Error where the data of a fine-tuning are not there.
+  std::function<void(const FinetuneTask& task)> check_data;
   /// Whether that recipe's routers fold.
   std::function<bool(const ConfigNode& resolved)> folds;
   /// Fine-tunes that checkpoint in a directory, resuming what is there; false when interrupted.

@@ -1,6 +1,7 @@
 // A study's hooks onto the trainer, the model's FLOPs and the corpus.
 #include <filesystem>
 
+#include "penstock/base/error.h"
 #include "penstock/data/corpus.h"
 #include "penstock/eval/by_k.h"
 #include "penstock/eval/ngram.h"
@@ -66,6 +67,13 @@ StudyHooks training_hooks(std::FILE* progress) {
           [progress](const ConfigNode& resolved, const std::string& run_directory,
                      const std::string& checkpoint) {
             return measure_routers(resolved, run_directory, checkpoint, progress);
+          },
+      .check_data =
+          [](const FinetuneTask& task) {
+            PENSTOCK_CHECK(std::filesystem::exists(task.data), "finetune.", task.name,
+                           ".data: there is no '", task.data, "'; give --set finetune.", task.name,
+                           ".data=DIR, or leave it out with --set finetune.", task.name,
+                           ".data=\"\"");
           },
       .folds =
           [](const ConfigNode& resolved) {

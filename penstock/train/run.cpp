@@ -18,6 +18,7 @@
 #include "penstock/base/memory.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/threads.h"
+#include "penstock/data/batches.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/census.h"
 #include "penstock/models/model_directory.h"
@@ -65,6 +66,7 @@ class Run {
         trainer_((check_memory(recipe_), recipe_), open_corpus()),
         progress_(control.quiet ? nullptr : control.progress) {
     recipe_ = trainer_.recipe();
+    check_evaluations();
   }
 
   RunOutcome run() {
@@ -125,6 +127,18 @@ class Run {
     Corpus corpus = Corpus::open(recipe_.data.corpus);
     corpus.file().verify();  // a flipped token would train silently
     return corpus;
+  }
+
+  /// What would stop the run at its first evaluation stops it here, before it has cost anything.
+  void check_evaluations() const {
+    const TrainConfig& train = recipe_.train;
+    if (train.eval_streams == 0) return;
+    for (const Split split : {Split::kValidation, Split::kTest})
+      if (has_split(split))
+        EvaluationStreams(trainer_.corpus(), split,
+                          {.sequence_length = train.eval_sequence_length,
+                           .batch_sequences = train.micro_batch,
+                           .streams = train.eval_streams});
   }
 
   bool finished() const { return fs::exists(directory_ + "/finished.json"); }

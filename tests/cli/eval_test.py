@@ -94,6 +94,26 @@ def check_causality(shell):
     shell.expect("eval", "not causal" not in shell.ok("eval", "run", "--data", "corpus"))
 
 
+def check_eval_repeats_the_run(shell):
+    # Experts of limited room depend on the batch, random ones on the step, attention on documents.
+    for name, settings in {"switch": ["train.micro_batch=2", "train.batch_sequences=4"],
+                           "thor": ["train.batch_sequences=2"],
+                           "topk": ["data.isolate_documents=true"]}.items():
+        words = [word for setting in settings for word in ("--set", setting)]
+        shell.ok("train", "recipe.toml", "--out", "again-" + name, "--quiet", "--set", "model.router.method=" + name,
+                 *words)
+        with open(os.path.join(shell.directory, "again-" + name, "finished.json")) as file:
+            finished = json.load(file)
+        for split in ("validation", "test"):
+            told = json.loads(shell.ok("eval", "again-" + name, "--data", "corpus", "--split", split, "--json"))
+            shell.expect("eval " + name, abs(told["loss"] - finished[split]["loss"]) < 1e-6,
+                         f"{split}: {told['loss']} {finished[split]['loss']}")
+    shell.mistake(1, ["--k ''"], "eval", "run", "--data", "corpus", "--k", "")
+    shell.mistake(1, ["validation split", "too few for 700 streams"], "train", "recipe.toml", "--out", "streams", "--set",
+                  "model.architecture=transformer-xl", "--set", "model.router.method=smoe", "--set", "model.router.k=2",
+                  "--set", "train.eval_streams=700")
+
+
 def check_eval_by_k(shell):
     shell.ok("train", "recipe.toml", "--out", "xl", "--quiet", "--set", "model.router.method=hyperrouter", "--set",
              "model.router.k=4", "--set", "model.architecture=transformer-xl")
@@ -143,4 +163,4 @@ def check_nan_weights(shell):
 
 
 if __name__ == "__main__":
-    main([check_eval, check_eval_text, check_causality, check_eval_by_k, check_nan_weights])
+    main([check_eval, check_eval_text, check_causality, check_eval_repeats_the_run, check_eval_by_k, check_nan_weights])

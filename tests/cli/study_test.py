@@ -151,6 +151,7 @@ def check_reports(shell):
     other = json.loads(shell.ok("eval", run, "--data", "corpus", "--memory", "0", "--json"))
     shell.expect("options come first", other["loss"] != scores["loss"])
     shell.mistake(1, ("finetune.sst2.set", "batc"), "study", "first.toml", "--set", "finetune.sst2.set.batc=2")
+    shell.mistake(1, ("finetune.sst2.data", "nowhere"), "study", "first.toml", "--out", "new", "--set", "finetune.sst2.data=nowhere")
 
 
 def check_upcycled(shell):

@@ -116,6 +116,7 @@ TEST_F(Classification, Banking77ErrorsNameFileAndLine) {
   fails("b.csv", "text,category\nx,a\n\"never\nclosed,a\n", {"b.csv:3", "never closed"});
   fails("b.csv", "text,category\n\"x\"y,a\n", {"b.csv:2", "closing quote"});
   fails("b.csv", "text,category\n\xc3,a\n", {"b.csv:2", "not UTF-8"});
+  fails("b.csv", "text,category\nx,a\nfoo,\n", {"b.csv:3", "no category"});
   for (const char* bad : {"[", "{}", "[]", "[1]", "[\"a\",\"a\"]"}) {
     folder_.write("categories.json", bad);
     fails("b.csv", "text,category\nx,a\n", {"categories.json"});
@@ -228,6 +229,7 @@ TEST(MajorityClass, IsChosenOnTrainingAndCountedOnTheOther) {
   EXPECT_EQ(majority_class(train), 1);
   ClassificationSet test{{"a", "b", "c", "d"}, {1, 0, 0, 0}, {"x", "y", "z"}};
   EXPECT_DOUBLE_EQ(majority_accuracy(train, test), 0.25);
+  EXPECT_DOUBLE_EQ(majority_accuracy(train, test, 2), 0.5);
   EXPECT_THROW(majority_class({}), Error);
   EXPECT_THROW(majority_accuracy(train, {}), Error);
 }

@@ -261,6 +261,7 @@ StudyHooks FakeTrainer::hooks() {
                 {.context = "a <token>", .probabilities = {{0.75, 0.25}, {0.1, 0.9}}});
             return out;
           },
+      .check_data = [](const FinetuneTask&) {},
       .folds =
           [text](const ConfigNode& recipe) {
             return std::get<std::string>(

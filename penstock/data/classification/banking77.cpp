@@ -35,6 +35,7 @@ std::vector<CategoryRow> category_rows(const std::string& path) {
     PENSTOCK_CHECK(fields->size() == header->size(), path, ":", csv.line(), ": ", fields->size(),
                    " columns where the header names ", header->size());
     classification::check_text((*fields)[text], path, csv.line());
+    PENSTOCK_CHECK(!(*fields)[category].empty(), path, ":", csv.line(), ": has no category");
     rows.push_back({std::move((*fields)[text]), std::move((*fields)[category]), csv.line()});
   }
   return rows;
