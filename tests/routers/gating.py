@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Writes gating_expected.h: capacity, GShard's choice and the CV² losses, token by token.
+"""Writes gating_expected.h: capacity, GShard's choice and the CV² losses, token by token, with gradients.
 
   tests/routers/gating.py > tests/routers/gating_expected.h
 
 Plain Python loops after the published algorithms; torch for GShard's uniform draws (so that they are
-those of libtorch's generator) and for the gradients of the losses.
+those of libtorch's generator) and for gradients. Those of a selector are of sum(weights * probe).
 """
 import math
 
@@ -14,15 +14,17 @@ torch.set_default_dtype(torch.float64)
 T, E = 8, 4
 Z = [[1.0, 0.5, -0.3, 0.2], [-0.7, 0.4, 0.9, 0.1], [1.3, -1.2, 0.8, 0.6], [2.0, -0.5, 0.0, -1.0],
      [0.9, 0.3, 0.1, -0.4], [0.2, 1.1, 0.6, -0.9], [1.5, 1.4, -0.2, 0.3], [0.7, -0.1, 0.65, 0.0]]
+CLEAN = torch.tensor(Z)
+PROBE = torch.cos(torch.arange(T * E) ** 1.1 + 0.2).reshape(T, E)
 
 
 def softmax(row):
-    total = sum(math.exp(x) for x in row)
-    return [math.exp(x) / total for x in row]
+    total = sum(torch.exp(x) for x in row)
+    return [torch.exp(x) / total for x in row]
 
 
 def best(row, k):
-    return sorted(range(E), key=lambda e: (-row[e], e))[:k]
+    return sorted(range(E), key=lambda e: (-float(row[e]), e))[:k]
 
 
 def over(row, chosen):
@@ -30,52 +32,52 @@ def over(row, chosen):
     return {e: w for e, w in zip(chosen, kept)}
 
 
-def topk_capacity(k, factor, after):
+def topk_capacity(z, k, factor, after):
     room = math.ceil(factor * k * T / E)
     load, demand, lost = [0] * E, [0] * E, 0
-    weights = [[0.0] * E for _ in range(T)]
-    for t, row in enumerate(Z):
+    weights = torch.zeros(T, E)
+    for t, row in enumerate(z):
         chosen = best(row, k)
         gate = over(row, chosen) if after else dict(enumerate(softmax(row)))
         for e in sorted(chosen):
             demand[e] += 1
             if load[e] < room:
                 load[e] += 1
-                weights[t][e] = gate[e]
+                weights[t, e] = gate[e]
             else:
                 lost += 1
     return weights, demand, lost
 
 
-def gshard(factor, draws):
+def gshard(z, factor, draws):
     """Algorithm 1 of GShard; draws None keeps every second expert."""
     room = math.ceil(factor * 2 * T / E)
     count, lost = [0] * E, 0
-    weights = [[0.0] * E for _ in range(T)]
-    gates = [over(row, best(row, 2)) for row in Z]
-    for t, row in enumerate(Z):
+    weights = torch.zeros(T, E)
+    gates = [over(row, best(row, 2)) for row in z]
+    for t, row in enumerate(z):
         e = best(row, 1)[0]
         if count[e] < room:
-            weights[t][e] = gates[t][e]
+            weights[t, e] = gates[t][e]
         else:
             lost += 1
         count[e] += 1
     demand = list(count)
-    for t, row in enumerate(Z):
+    for t, row in enumerate(z):
         e = best(row, 2)[1]
         if draws is not None and not 2 * gates[t][e] > draws[t]:
             continue
         if count[e] < room:
-            weights[t][e] = gates[t][e]
+            weights[t, e] = gates[t][e]
         else:
             lost += 1
         count[e] += 1
     return weights, demand, lost
 
 
-def balance(demand):
-    """Switch's loss at coefficient 1: E · Σ f · mean probability, f a share of the demand."""
-    mean = [sum(softmax(row)[e] for row in Z) / T for e in range(E)]
+def balance(z, demand):
+    """Switch's loss at coefficient 1: E · Σ f · mean probability, f a constant share of the demand."""
+    mean = [sum(softmax(row)[e] for row in z) / T for e in range(E)]
     return E * sum(c / sum(demand) * m for c, m in zip(demand, mean))
 
 
@@ -84,7 +86,6 @@ def cv_squared(x):
     return sum((v - mean) ** 2 for v in x) / (len(x) - 1) / (mean ** 2 + 1e-10)
 
 
-CLEAN = torch.tensor(Z)
 SCALE = 0.3 + 0.2 * torch.sin(torch.arange(T * E) * 0.9).reshape(T, E)
 NOISE = torch.cos(torch.arange(T * E) ** 1.3 + 0.4).reshape(T, E)
 
@@ -118,46 +119,66 @@ def braces(numbers):
     return "{" + ", ".join(f"{x:.17g}" for x in numbers) + "}"
 
 
-def flat(rows):
-    return braces([x for row in rows for x in row])
+def flat(table):
+    return braces(table.detach().flatten().tolist())
 
 
-print("// Written by gating.py; do not edit.\n// clang-format off\n#pragma once\n")
-print("#include <cstdint>\n#include <vector>\n\nnamespace penstock::testing {\n")
-print(f"inline const std::vector<double> kLogits = {flat(Z)};  // [{T}, {E}]")
-print(f"inline const std::vector<double> kScale = {braces(SCALE.flatten().tolist())};")
-print(f"inline const std::vector<double> kNoise = {braces(NOISE.flatten().tolist())};\n")
-print("struct CapacityCase {\n  std::int64_t k;\n  double capacity;\n  bool after;\n"
-      "  std::vector<double> weights;\n  std::vector<std::int64_t> demand;\n"
-      "  std::int64_t overflow;\n  double balance_loss;\n};")
-print("inline const std::vector<CapacityCase> kTopKCapacity = {")
-for k, factor, after in ((1, 1.25, False), (1, 0.5, False), (2, 1.0, True), (2, 1.25, False),
-                         (2, 4.0, True), (1, 0.0, False)):
-    weights, demand, lost = topk_capacity(k, factor, after)
+def gradient(value, leaf):
+    """Zeros where the value is a constant."""
+    if not value.requires_grad:
+        return torch.zeros_like(leaf)
+    return torch.autograd.grad(value, leaf, retain_graph=True)[0]
+
+
+def case(k, factor, after, choose):
+    z = CLEAN.clone().requires_grad_()
+    weights, demand, lost = choose(z)
+    loss = balance(z, demand)
     print(f"    {{{k}, {factor}, {str(after).lower()}, {flat(weights)}, {braces(demand)}, {lost}, "
-          f"{balance(demand):.17g}}},")
-print("};\n")
-print("/// Not training: every second expert asks. Training: with the draws of seed 5.")
-for name, draws in (("kGShardEvaluation", None), ("kGShardTraining", "seeded")):
-    print(f"inline const std::vector<CapacityCase> {name} = {{")
-    if draws:
-        generator = torch.Generator().manual_seed(5)
-        draws = torch.empty(T, 1, dtype=torch.float32).uniform_(generator=generator).flatten().tolist()
-    for factor in (4.0, 1.0, 0.75, 0.5):
-        weights, demand, lost = gshard(factor, draws)
-        print(f"    {{2, {factor}, true, {flat(weights)}, {braces(demand)}, {lost}, "
-              f"{balance(demand):.17g}}},")
-    print("};")
-print("\n/// Loss at coefficient 1 and its gradients [T, E]; `clean` with the noise held fixed.")
-print("struct VariationCase {\n  std::int64_t k;\n  double loss;\n"
-      "  std::vector<double> clean_grad, scale_grad;\n};")
-for name, loss in (("kLoad", load_loss), ("kImportance", importance_loss)):
-    print(f"inline const std::vector<VariationCase> {name} = {{")
-    for k in (1, 2, 3):
-        clean, scale = CLEAN.clone().requires_grad_(), SCALE.clone().requires_grad_()
-        value = loss(clean, scale, k)
-        value.backward()
-        print(f"    {{{k}, {value.item():.17g}, {braces(clean.grad.flatten().tolist())}, "
-              f"{braces(scale.grad.flatten().tolist())}}},")
-    print("};")
-print("\n}  // namespace penstock::testing")
+          f"{loss.item():.17g},\n     {flat(gradient((weights * PROBE).sum(), z))},\n"
+          f"     {flat(gradient(loss, z))}}},")
+
+
+
+def main():
+    print("// Written by gating.py; do not edit.\n// clang-format off\n#pragma once\n")
+    print("#include <cstdint>\n#include <vector>\n\nnamespace penstock::testing {\n")
+    print(f"inline const std::vector<double> kLogits = {flat(CLEAN)};  // [{T}, {E}]")
+    print(f"inline const std::vector<double> kWeightProbe = {flat(PROBE)};")
+    print(f"inline const std::vector<double> kScale = {flat(SCALE)};")
+    print(f"inline const std::vector<double> kNoise = {flat(NOISE)};\n")
+    print("struct CapacityCase {\n  std::int64_t k;\n  double capacity;\n  bool after;\n"
+          "  std::vector<double> weights;\n  std::vector<std::int64_t> demand;\n"
+          "  std::int64_t overflow;\n  double balance_loss;\n"
+          "  std::vector<double> weights_grad, balance_grad;  ///< [T, E]\n};")
+    print("inline const std::vector<CapacityCase> kTopKCapacity = {")
+    for k, factor, after in ((1, 1.25, False), (1, 0.5, False), (2, 1.0, True), (2, 1.25, False),
+                             (2, 4.0, True), (1, 0.0, False)):
+        case(k, factor, after, lambda z: topk_capacity(z, k, factor, after))
+    print("};\n")
+    print("/// Not training: every second expert asks. Training: with the draws of seed 5.")
+    for name, draws in (("kGShardEvaluation", None), ("kGShardTraining", "seeded")):
+        print(f"inline const std::vector<CapacityCase> {name} = {{")
+        if draws:
+            generator = torch.Generator().manual_seed(5)
+            draws = torch.empty(T, 1, dtype=torch.float32).uniform_(generator=generator)
+            draws = draws.flatten().tolist()
+        for factor in (4.0, 1.0, 0.75, 0.5):
+            case(2, factor, True, lambda z: gshard(z, factor, draws))
+        print("};")
+    print("\n/// Loss at coefficient 1 and its gradients [T, E]; `clean` with the noise held fixed.")
+    print("struct VariationCase {\n  std::int64_t k;\n  double loss;\n"
+          "  std::vector<double> clean_grad, scale_grad;\n};")
+    for name, loss in (("kLoad", load_loss), ("kImportance", importance_loss)):
+        print(f"inline const std::vector<VariationCase> {name} = {{")
+        for k in (1, 2, 3):
+            clean, scale = CLEAN.clone().requires_grad_(), SCALE.clone().requires_grad_()
+            value = loss(clean, scale, k)
+            value.backward()
+            print(f"    {{{k}, {value.item():.17g}, {flat(clean.grad)}, {flat(scale.grad)}}},")
+        print("};")
+    print("\n}  // namespace penstock::testing")
+
+
+if __name__ == "__main__":
+    main()

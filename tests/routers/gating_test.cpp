@@ -33,21 +33,31 @@ Plan plan_of(const std::string& name, double k, const at::Tensor& logits, const 
   return plan;
 }
 
+void expect_gradient(const at::Tensor& objective, const at::Tensor& leaf,
+                     const std::vector<double>& expected, const char* what) {
+  const at::Tensor actual =
+      torch::autograd::grad({objective}, {leaf}, {}, /*retain_graph=*/true)[0];
+  EXPECT_LT((actual - table(expected)).abs().max().item<double>(), 1e-12) << what;
+}
+
 void expect_case(const std::string& name, const CapacityCase& expected, Options options,
                  bool training) {
   SCOPED_TRACE(concat(name, " k = ", expected.k, ", capacity ", expected.capacity));
   const double elsewhere = 100;  // what the other mode would use
   options["capacity"] = training ? expected.capacity : elsewhere;
   options["eval_capacity"] = training ? elsewhere : expected.capacity;
-  const at::Tensor logits = table(kLogits);
+  const at::Tensor logits = table(kLogits).requires_grad_();
   const Plan plan = plan_of(name, static_cast<double>(expected.k), logits, options, training);
   EXPECT_LT((dense_weights(plan) - table(expected.weights)).abs().max().item<double>(), 1e-12)
       << dense_weights(plan);
   EXPECT_TRUE(plan.demand.equal(torch::tensor(expected.demand, at::kLong))) << plan.demand;
   EXPECT_EQ(plan.overflow, expected.overflow);
   const auto balance = balancer("load-balance", shape(2), {{"coefficient", 1.0}});
-  EXPECT_NEAR(balance->balance({.logits = logits}, plan, context(true)).loss.item<double>(),
-              expected.balance_loss, 1e-12);
+  const at::Tensor loss = balance->balance({.logits = logits}, plan, context(true)).loss;
+  EXPECT_NEAR(loss.item<double>(), expected.balance_loss, 1e-12);
+  const at::Tensor probe = table(kWeightProbe).index({plan.token, plan.expert});
+  expect_gradient((plan.weight * probe).sum(), logits, expected.weights_grad, "of the weights");
+  expect_gradient(loss, logits, expected.balance_grad, "of the loss");
 }
 
 TEST(TopKCapacity, EarlierTokensFillTheirExpertsFirst) {
@@ -107,9 +117,12 @@ TEST(GShard, SecondExpertsAreDrawnByTheirGates) {
 }
 
 TEST(GShard, AtOneExpertItIsTheFirstAlone) {
-  const Plan plan = plan_of("gshard", 1, table(kLogits), {{"capacity", 9.0}}, true);
-  EXPECT_TRUE(plan.weight.equal(torch::ones({8}, at::kDouble)));
+  const at::Tensor logits = table(kLogits).requires_grad_();
+  const Plan plan = plan_of("gshard", 1, logits, {{"capacity", 9.0}}, true);
+  EXPECT_TRUE(plan.weight.detach().equal(torch::ones({8}, at::kDouble)));
   EXPECT_TRUE(dense_mask(plan).equal(dense_mask(plan_of("topk", 1, table(kLogits), {}, true))));
+  const at::Tensor probe = table(kWeightProbe).index({plan.token, plan.expert});
+  expect_gradient((plan.weight * probe).sum(), logits, std::vector<double>(32), "of a constant");
   EXPECT_THROW(selector("gshard", shape(3)), Error);
 }
 
