@@ -1,0 +1,196 @@
+#!/usr/bin/python3
+"""Writes gradients_expected.h: what selectors' weights and balancers' losses pass back to the logits.
+
+  tests/routers/gradients.py > tests/routers/gradients_expected.h
+
+The published formulas, token by token, over the logits of gating.py (which has those of selectors
+with a capacity, and of the load); torch draws THOR's expert and differentiates. A selector's
+gradient is that of sum(weights * probe).
+"""
+import torch
+
+from gating import CLEAN, E, PROBE, T, best, cv_squared, flat, gradient, over, softmax
+
+IDS = [5, 0, 4, 11, 7, 2, 9, 3]
+SEGMENT, SEQUENCE = 2, 4
+
+
+def dense(rows):
+    """One dict of gates by expert for each token, as a table."""
+    weights = torch.zeros(len(rows), E)
+    for t, gates in enumerate(rows):
+        for e, gate in gates.items():
+            weights[t, e] = gate
+    return weights
+
+
+def topk(k, form):
+    def weights(z):
+        rows = []
+        for row in z:
+            p, chosen = softmax(row), best(row, k)
+            total = sum(p[e] for e in chosen) if form == "renormalised" else 1
+            rows.append(over(row, chosen) if form == "after" else {e: p[e] / total for e in chosen})
+        return dense(rows)
+    return weights
+
+
+def relu(z):
+    """ReMoE, Eq. 5."""
+    return dense([{e: x for e, x in enumerate(row) if x > 0} for row in z])
+
+
+def expert_choice(k):
+    """S = softmax over experts; each expert's k·T/E best tokens of S transposed (Eq. 1-2)."""
+    def weights(z):
+        p = [softmax(row) for row in z]
+        rows = [{} for _ in range(T)]
+        for e in range(E):
+            for t in sorted(range(T), key=lambda t: -float(p[t][e]))[:k * T // E]:
+                rows[t][e] = p[t][e]
+        return dense(rows)
+    return weights
+
+
+def lory(hidden):
+    """A segment's router input is its mean token, here its logits too; it routes the next segment.
+    The first has none before it, and uses its own without a gradient."""
+    own = []
+    for start in range(0, T, SEGMENT):
+        mean = sum(hidden[t] for t in range(start, start + SEGMENT)) / SEGMENT
+        own.append(torch.stack(softmax(mean)))
+    first = SEQUENCE // SEGMENT
+    return torch.stack([own[s].detach() if s % first == 0 else own[s - 1] for s in range(len(own))])
+
+
+def by_id(z):
+    return dense([{i % E: 1.0} for i in IDS])
+
+
+def thor(z):
+    generator = torch.Generator().manual_seed(5)
+    draw = torch.empty(1, dtype=torch.float32).uniform_(generator=generator).item()
+    return dense([{int(draw * E): 1.0}] * T)
+
+
+def mean_probability(z):
+    return [sum(softmax(row)[e] for row in z) / T for e in range(E)]
+
+
+def counts(weights):
+    return (weights.detach() != 0).sum(0).tolist()
+
+
+def load_balance(others=(0,) * E, more=0):
+    """Switch, Eq. 4-6: E · Σ f P with a constant f, which other ranks' counts may enter."""
+    def loss(z, weights, k):
+        f = [(c + o) / (k * (T + more)) for c, o in zip(counts(weights), others)]
+        return E * sum(x * p for x, p in zip(f, mean_probability(z)))
+    return loss
+
+
+def z_loss(z, weights, k):
+    """ST-MoE, Eq. 5."""
+    return sum(torch.log(sum(torch.exp(x) for x in row)) ** 2 for row in z) / T
+
+
+def locality(home):
+    """LocMoE: KL of the experts' mean probability from the local distribution."""
+    def loss(z, weights, k):
+        local = [0.8 if e == home else 0.2 / (E - 1) for e in range(E)]
+        return sum(p * torch.log(p / l) for p, l in zip(mean_probability(z), local))
+    return loss
+
+
+def importance(z, weights, k):
+    """Shazeer et al., Eq. 6-7."""
+    return cv_squared([sum(weights[t, e] for t in range(T)) for e in range(E)])
+
+
+def adaptive_l1(power, layers=1, others=(0,) * E, more=0):
+    """ReMoE, Eq. 7-10: mean over tokens (and layers) of Σ f R, f = E/(kT) · tokens with R > 0."""
+    def loss(z, weights, k):
+        f = [E * (c + o) / (k * (T + more)) for c, o in zip(counts(weights), others)]
+        return sum(x ** power * weights[t, e] for t in range(T) for e, x in enumerate(f)) / (T * layers)
+    return loss
+
+
+def options(**named):
+    def literal(value):
+        return (f'std::string("{value}")' if isinstance(value, str) else
+                str(value).lower() if isinstance(value, bool) else
+                f"std::int64_t{{{value}}}" if isinstance(value, int) else str(value))
+    return "{" + ", ".join(f'{{"{key}", {literal(value)}}}' for key, value in named.items()) + "}"
+
+
+SELECTORS = [("topk", k, options(softmax=form), topk(k, form))
+             for form in ("before", "after") for k in (1, 2, 3, 4)] + [
+    ("topk", 3, options(renormalise=True), topk(3, "renormalised")),
+    ("relu", 1, options(), relu),
+    ("relu", 2, options(), relu),
+    ("expert-choice", 1, options(), expert_choice(1)),
+    ("expert-choice", 2, options(), expert_choice(2)),
+    ("lory", 1, options(segment_length=SEGMENT), lory),
+    ("hash", 1, options(), by_id),
+    ("thor", 1, options(), thor),
+]
+TOP1, TOP2, AFTER2, RELU1, RELU2 = (SELECTORS[i] for i in (0, 1, 5, 9, 10))
+OTHERS = (3, 0, 1, 4)  # another rank's counts, and its tokens
+ON_TWO_RANKS = f"{{{', '.join(map(str, OTHERS))}, {T}}}"
+BALANCERS = [  # name, options, coefficient, rank, others, the selector, formula at coefficient 1
+    ("load-balance", options(coefficient=0.5), 0.5, 0, "{}", TOP1, load_balance()),
+    ("load-balance", options(coefficient=0.5), 0.5, 0, "{}", TOP2, load_balance()),
+    ("load-balance", options(coefficient=0.5), 0.5, 0, "{}", AFTER2, load_balance()),
+    ("load-balance", options(coefficient=0.5), 0.5, 0, "{}", RELU1, load_balance()),
+    ("load-balance", options(coefficient=0.5, scope="global"), 0.5, 0, ON_TWO_RANKS, TOP2,
+     load_balance(OTHERS, T)),
+    ("z-loss", options(coefficient=0.2), 0.2, 0, "{}", TOP2, z_loss),
+    ("z-loss", options(coefficient=0.2), 0.2, 0, "{}", RELU1, z_loss),
+    ("locality", options(coefficient=0.3, elsewhere=0.2), 0.3, 0, "{}", TOP1, locality(0)),
+    ("locality", options(coefficient=0.3, elsewhere=0.2), 0.3, 2, "{}", RELU1, locality(2)),
+    ("importance", options(coefficient=0.3), 0.3, 0, "{}", TOP2, importance),
+    ("importance", options(coefficient=0.3), 0.3, 0, "{}", RELU1, importance),
+    ("adaptive-l1", options(initial=0.5), 0.5, 0, "{}", RELU1, adaptive_l1(1)),
+    ("adaptive-l1", options(initial=0.5), 0.5, 0, "{}", RELU2, adaptive_l1(1)),
+    ("adaptive-l1", options(initial=0.5, f_power=2), 0.5, 0, "{}", RELU2, adaptive_l1(2)),
+    ("adaptive-l1", options(initial=0.5, load_balanced=False), 0.5, 0, "{}", RELU1, adaptive_l1(0)),
+    ("adaptive-l1", options(initial=0.5, layers="mean"), 0.5, 0, "{}", RELU1, adaptive_l1(1, 5)),
+    ("adaptive-l1", options(initial=0.5, scope="global"), 0.5, 0, ON_TWO_RANKS, RELU1,
+     adaptive_l1(1, 1, OTHERS, T)),
+]
+
+
+def main():
+    print("// Written by gradients.py; do not edit.\n// clang-format off\n#pragma once\n")
+    print('#include "tests/routers/parts.h"\n\nnamespace penstock::testing {\n')
+    print(f"inline const std::vector<std::int64_t> kTokenIds = {{{', '.join(map(str, IDS))}}};")
+    print(f"inline constexpr std::int64_t kSequence = {SEQUENCE};\n")
+    print("struct SelectorCase {\n  std::string selector;\n  double k;\n  Options options;\n"
+          "  std::vector<double> weights;  ///< [T, E], or a blend's [segments, E]\n"
+          "  std::vector<double> grad;     ///< [T, E], of sum(weights * probe)\n};")
+    print("inline const std::vector<SelectorCase> kSelectorCases = {")
+    for name, k, given, choose in SELECTORS:
+        z = CLEAN.clone().requires_grad_()
+        weights = choose(z)
+        print(f'    {{"{name}", {k}, {given},\n     {flat(weights)},\n'
+              f"     {flat(gradient((weights * PROBE[:len(weights)]).sum(), z))}}},")
+    print("};\n")
+    print("struct BalancerCase {\n  std::string balancer;\n  Options options;\n  std::int64_t rank;\n"
+          "  std::vector<double> others;  ///< counts of another rank and its tokens; or none\n"
+          "  std::string selector;\n  double k;\n  Options selector_options;\n"
+          "  double loss;\n"
+          "  std::vector<double> grad;   ///< [T, E]\n"
+          "  std::vector<double> joint;  ///< [T, E], of loss + sum(weights * probe)\n};")
+    print("inline const std::vector<BalancerCase> kBalancerCases = {")
+    for name, given, coefficient, rank, others, (selector, k, chosen, choose), formula in BALANCERS:
+        z = CLEAN.clone().requires_grad_()
+        weights = choose(z)
+        loss = coefficient * formula(z, weights, k)
+        print(f'    {{"{name}", {given}, {rank}, {others}, "{selector}", {k}, {chosen},\n'
+              f"     {loss.item():.17g},\n     {flat(gradient(loss, z))},\n"
+              f"     {flat(gradient(loss + (weights * PROBE).sum(), z))}}},")
+    print("};\n\n}  // namespace penstock::testing")
+
+
+if __name__ == "__main__":
+    main()
