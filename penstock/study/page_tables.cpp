@@ -106,7 +106,7 @@ std::string results_section(Variants variants, const Comparison& comparison) {
     out += "</tr>";
   }
   out += "</table></div>";
-  const auto pairs = compare_pairs(variants);
+  const auto pairs = shown_pairs(variants, comparison);
   if (!pairs.empty()) out += pairs_table(pairs);
   out +=
       "</div><p class=\"note\">Mean ± standard deviation over seeds. Losses are nats per token; "

@@ -151,21 +151,41 @@ std::vector<RunRow> by_k_rows(std::span<const RunRow> rows) {
   return out;
 }
 
+namespace {
+
+/// Nothing where they share no seed.
+std::optional<PairedComparison> compared(const VariantSummary& one, const VariantSummary& other) {
+  std::vector<double> a, b;
+  for (const RunRow* first : one.rows)
+    for (const RunRow* second : other.rows)
+      if (first->seed == second->seed && first->validation && second->validation) {
+        a.push_back(first->validation->loss);
+        b.push_back(second->validation->loss);
+      }
+  if (a.empty()) return std::nullopt;
+  return PairedComparison{one.label, other.label, paired_difference(a, b)};
+}
+
+}  // namespace
+
 std::vector<PairedComparison> compare_pairs(std::span<const VariantSummary> variants) {
   std::vector<PairedComparison> out;
-  for (std::size_t i = 0; i < variants.size(); ++i) {
-    for (std::size_t j = i + 1; j < variants.size(); ++j) {
-      std::vector<double> a, b;
-      for (const RunRow* first : variants[i].rows)
-        for (const RunRow* second : variants[j].rows)
-          if (first->seed == second->seed && first->validation && second->validation) {
-            a.push_back(first->validation->loss);
-            b.push_back(second->validation->loss);
-          }
-      if (!a.empty())
-        out.push_back({variants[i].label, variants[j].label, paired_difference(a, b)});
-    }
-  }
+  for (std::size_t i = 0; i < variants.size(); ++i)
+    for (std::size_t j = i + 1; j < variants.size(); ++j)
+      if (auto pair = compared(variants[i], variants[j])) out.push_back(std::move(*pair));
+  return out;
+}
+
+std::vector<PairedComparison> shown_pairs(std::span<const VariantSummary> variants,
+                                          const Comparison& comparison) {
+  constexpr std::size_t kMostInPairs = 5;
+  const auto reference = std::ranges::find(variants, comparison.reference, &VariantSummary::name);
+  if (variants.size() <= kMostInPairs || reference == variants.end())
+    return compare_pairs(variants);
+  std::vector<PairedComparison> out;
+  for (const VariantSummary& variant : variants)
+    if (&variant != &*reference)
+      if (auto pair = compared(variant, *reference)) out.push_back(std::move(*pair));
   return out;
 }
 

@@ -50,6 +50,9 @@ struct PairedComparison {
 };
 /// Every pair of variants that share at least one seed.
 std::vector<PairedComparison> compare_pairs(std::span<const VariantSummary> variants);
+/// Those that people are shown: every pair of a few variants, of many each minus the reference.
+std::vector<PairedComparison> shown_pairs(std::span<const VariantSummary> variants,
+                                          const Comparison& comparison);
 
 /// The layout of results.json: {"format": "penstock-study", "version": 1, "name", "title", "claim",
 /// "scale", "command", "planned_runs", "rows": [...], "summary": [...], "paired": [...], "by_k":

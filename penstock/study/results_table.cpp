@@ -25,7 +25,7 @@ std::string results_table(const StudyResults& results) {
     for (const auto& column : columns) line.push_back(column.text(variant));
   }
   std::string out = aligned(lines);
-  const auto pairs = compare_pairs(variants);
+  const auto pairs = shown_pairs(variants, results.comparison);
   if (!pairs.empty()) out += "\ndifference in validation loss, seed by seed:\n";
   for (const auto& pair : pairs) out += "  " + pair_text(pair) + "\n";
   const auto with_folded = by_k_rows(results.rows);

@@ -27,6 +27,25 @@ RunRow row(const std::string& variant, std::int64_t seed, const std::string& has
   return out;
 }
 
+TEST(ShownPairs, OfManyVariantsAreEachMinusTheReference) {
+  std::vector<RunRow> rows;
+  double loss = 1;
+  for (const char* name : {"a", "b", "c", "d", "e", "f"})
+    for (const std::int64_t seed : {1, 2}) rows.push_back(row(name, seed, "h", loss += 0.25));
+  const auto many = summarize(rows);
+  EXPECT_EQ(compare_pairs(many).size(), 15u);
+  EXPECT_EQ(shown_pairs(many, {.reference = "nobody"}).size(), 15u);
+  const auto shown = shown_pairs(many, {.reference = "c"});
+  ASSERT_EQ(shown.size(), 5u);
+  EXPECT_EQ(shown[0].first + shown[2].first, "ad");
+  for (const auto& pair : shown) EXPECT_EQ(pair.second, "c");
+  EXPECT_NEAR(shown[0].difference.difference.mean, -1, 1e-12);  // two variants before, half each
+  EXPECT_NEAR(shown[4].difference.difference.mean, 1.5, 1e-12);
+  rows.resize(10);
+  const auto few = summarize(rows);
+  EXPECT_EQ(shown_pairs(few, {.reference = "c"}).size(), 10u);
+}
+
 TEST(KeptRows, MergeByVariantSeedAndHash) {
   TemporaryDirectory folder;
   const std::string path = folder.path("rows.json");
