@@ -153,19 +153,21 @@ void run_eval(const EvalOptions& options) {
   RoutingContext context;  // what random choices are drawn by
   context.step = step.value_or(0);
   context.total_steps = run ? said.steps : 0;
-  const Measured measured = measure(
-      *model, corpus,
-      {.split = parse_split(options.split),
-       .sequence_length = length,
-       // Experts of limited room are filled batch by batch.
-       .batch_sequences = said.micro_batch > 0 && run ? said.micro_batch
-                                                      : std::max<std::int64_t>(1, 4096 / length),
-       .max_tokens = options.max_tokens,
-       .isolate_documents = options.isolate || (run && run->data.isolate_documents),
-       .streams = streams,
-       .memory_length = memory,
-       .context = context},
-      values, progress);
+  const Measured measured =
+      measure(*model, corpus,
+              {.split = parse_split(options.split),
+               .sequence_length = length,
+               // As the run has it, for experts of limited room are filled batch by batch; but its
+               // batch is one of its own windows.
+               .batch_sequences = said.micro_batch > 0 && options.length == 0
+                                      ? said.micro_batch
+                                      : std::max<std::int64_t>(1, 4096 / length),
+               .max_tokens = options.max_tokens,
+               .isolate_documents = options.isolate || (run && run->data.isolate_documents),
+               .streams = streams,
+               .memory_length = memory,
+               .context = context},
+              values, progress);
   PENSTOCK_CHECK(std::isfinite(measured.own.total.nats), directory, ": the loss on ", options.data,
                  " is not finite though every weight is: the model's activations overflow");
   const std::string what = fmt::format("{} split, windows of {} tokens", options.split, length);
