@@ -34,17 +34,16 @@ double processor_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-struct FreePcre2 {
-  void operator()(pcre2_code* code) const { pcre2_code_free(code); }
-  void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
-  void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
-  void operator()(pcre2_compile_context* context) const { pcre2_compile_context_free(context); }
-};
-
 }  // namespace
 
 struct Pattern::Code {
-  std::unique_ptr<pcre2_code, FreePcre2> code;
+  struct Free {
+    void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+    void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
+    void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
+    void operator()(pcre2_compile_context* context) const { pcre2_compile_context_free(context); }
+  };
+  std::unique_ptr<pcre2_code, Free> code;
 };
 
 Pattern::Pattern(std::string pattern, bool literal) : text_(std::move(pattern)) {
@@ -57,7 +56,7 @@ Pattern::Pattern(std::string pattern, bool literal) : text_(std::move(pattern)) 
   std::uint32_t options = PCRE2_UTF | PCRE2_ANCHORED | PCRE2_NEVER_BACKSLASH_C;
   options |= literal ? PCRE2_LITERAL : PCRE2_UCP;
   if (literal) options &= ~static_cast<std::uint32_t>(PCRE2_NEVER_BACKSLASH_C);
-  std::unique_ptr<pcre2_compile_context, FreePcre2> context(pcre2_compile_context_create(nullptr));
+  std::unique_ptr<pcre2_compile_context, Code::Free> context(pcre2_compile_context_create(nullptr));
   pcre2_set_parens_nest_limit(context.get(), 100);
   int error = 0;
   PCRE2_SIZE offset = 0;
@@ -75,9 +74,10 @@ Pattern::~Pattern() = default;
 void Pattern::for_each_match(
     std::string_view text,
     const std::function<void(std::size_t begin, std::size_t end)>& visit) const {
-  const std::unique_ptr<pcre2_match_data, FreePcre2> data(
+  const std::unique_ptr<pcre2_match_data, Code::Free> data(
       pcre2_match_data_create(1, nullptr));  // only where the whole match is
-  const std::unique_ptr<pcre2_match_context, FreePcre2> limits(pcre2_match_context_create(nullptr));
+  const std::unique_ptr<pcre2_match_context, Code::Free> limits(
+      pcre2_match_context_create(nullptr));
   PENSTOCK_CHECK(data && limits, "not enough memory to match a pattern");
   const std::size_t steps = kMatchSteps + kMatchStepsPerByte * text.size();
   pcre2_set_match_limit(limits.get(),
