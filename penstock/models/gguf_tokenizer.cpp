@@ -305,7 +305,7 @@ Vocabulary read_gguf_vocabulary(const GgufFile& file) {
   if (model == "gpt2") {
     read_merges(keys, out);
     out.kind = out.merges.empty() ? Kind::kBytes : Kind::kByteBpe;
-    if (out.kind == Kind::kByteBpe) out.pre = keys.find("pre") ? keys.text("pre") : "gpt-2";
+    if (out.kind == Kind::kByteBpe) out.pre = keys.text("pre");
     for (const auto& [rule, whole_words] : kWordRules)
       if (rule == out.pre) out.ignore_merges = whole_words;
     add_bos = out.ignore_merges;

@@ -116,6 +116,30 @@ TEST(GgufLayout, PlacesByHand) {
   EXPECT_EQ(place("model.layers.3.mlp.experts.10.gate_proj.weight").tensor,
             "blk.3.ffn_gate_exps.weight");
   EXPECT_EQ(place("model.layers.3.mlp.experts.10.gate_proj.weight").expert, 10);
+  // Names of the same shape, which a swap in both directions would hide from any round trip.
+  const std::string layer = "model.layers.7.";
+  for (const auto& [ours, theirs] : std::vector<std::pair<std::string, std::string>>{
+           {"input_layernorm.weight", "attn_norm.weight"},
+           {"post_attention_layernorm.weight", "ffn_norm.weight"},
+           {"self_attn.q_proj.weight", "attn_q.weight"},
+           {"self_attn.k_proj.weight", "attn_k.weight"},
+           {"self_attn.v_proj.weight", "attn_v.weight"},
+           {"self_attn.o_proj.weight", "attn_output.weight"},
+           {"self_attn.q_proj.bias", "attn_q.bias"},
+           {"self_attn.v_proj.bias", "attn_v.bias"},
+           {"self_attn.q_norm.weight", "attn_q_norm.weight"},
+           {"self_attn.k_norm.weight", "attn_k_norm.weight"},
+           {"mlp.gate_proj.weight", "ffn_gate.weight"},
+           {"mlp.up_proj.weight", "ffn_up.weight"},
+           {"mlp.gate.weight", "ffn_gate_inp.weight"},
+           {"mlp.experts.1.up_proj.weight", "ffn_up_exps.weight"},
+           {"mlp.experts.1.down_proj.weight", "ffn_down_exps.weight"},
+           {"mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight"},
+           {"mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight"},
+           {"mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight"},
+           {"mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight"}})
+    EXPECT_EQ(gguf_place(layer + ours).tensor, "blk.7." + theirs);
+  EXPECT_EQ(place("model.norm.weight").tensor, "output_norm.weight");
   EXPECT_EQ(place("model.layers.3.mlp.router.scorer.queries").tensor, "");
   EXPECT_EQ(place("model.layers.x.mlp.gate.weight").tensor, "");
 }
