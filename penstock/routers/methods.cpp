@@ -106,9 +106,10 @@ void add_upcycling(Registry<Method>& methods) {
                          .source = "LocMoE, arXiv:2401.13920; dropless as in Router Upcycling",
                          .scorer = "grouped-mean",
                          .selector = "topk",
-                         .balancers = {"load-balance", "locality"},
+                         .balancers = {"load-balance", "z-loss", "locality"},
                          .options = {{"topk", table({{"softmax", text("before")}})},
-                                     {"load-balance", table({{"coefficient", 0.01}})}}});
+                                     {"load-balance", table({{"coefficient", 0.02}})},
+                                     {"z-loss", table({{"coefficient", 0.001}})}}});
 }
 
 Registry<Method> all_methods() {
