@@ -60,14 +60,28 @@ std::string objection(const ModelConfig& c, const Class& target, ExportFormat fo
   }
   if (c.moe.shared_width > 0 && target.name != "qwen2moe")
     return "it has no shared expert, the model has";
-  if (c.moe.shared_width > 0 && !c.moe.shared_gate)
-    return "its shared expert has a gate, the model's has none";
   if (gguf && target.name == "olmoe" && c.kv_heads != c.heads)
     return "it has as many keys as queries there, the model fewer";
   if (gguf && c.total_experts() > kMostGgufExperts)
     return concat("llama.cpp takes at most ", kMostGgufExperts, " experts, the model has ",
                   c.total_experts());
   return {};
+}
+
+/// What some programs that load the files would compute otherwise than the config says, or "".
+std::string ignored_elsewhere(const ExportTarget& target) {
+  if (target.format == ExportFormat::kGguf) return {};
+  if (target.architecture == "qwen2moe" && target.renormalises)
+    return "norm_topk_prob, which llama.cpp's conversion ignores";
+  if (target.architecture != "olmoe") return {};
+  std::string out;
+  const auto add = [&](bool there, const char* what) {
+    if (there) out += concat(out.empty() ? "" : ", ", what);
+  };
+  add(target.renormalises, "norm_topk_prob");
+  add(target.config.clip_qkv > 0, "clip_qkv");
+  add(target.config.norm_eps != 1e-5, "rms_norm_eps");
+  return out.empty() ? out : out + ", which vLLM's OLMoE and llama.cpp's conversion ignore";
 }
 
 /// The coefficient of a balance loss, for who trains on; 0 where there is none.
@@ -105,8 +119,8 @@ ExportTarget target_of(const ModelConfig& c, const Class& target, ExportFormat f
                 .shared_width = c.moe.shared_width,
                 .shared_gate = c.moe.shared_gate};
   config.d_ffn = c.expert_width();
-  if (target.name == "qwen2moe" && c.moe.shared_width == 0) {
-    config.moe.shared_width = kNullWidth;
+  if (target.name == "qwen2moe") {  // each has a shared expert, and each of these a gate
+    if (c.moe.shared_width == 0) config.moe.shared_width = kNullWidth;
     config.moe.shared_gate = true;
   }
   if (gguf && !mixtral) config.tie_embeddings = false;
@@ -141,8 +155,15 @@ ExportTarget choose_export_target(const ModelConfig& config, ExportFormat format
   for (const Class& target : kClasses) {
     if (!architecture.empty() ? target.name != architecture : target.moe != (c.moe_layers() > 0))
       continue;
-    const std::string reason = objection(c, target, format, gates);
-    if (reason.empty()) return target_of(c, target, format, gates);
+    std::string reason = objection(c, target, format, gates);
+    if (reason.empty()) {
+      ExportTarget out = target_of(c, target, format, gates);
+      const std::string ignored = ignored_elsewhere(out);
+      if (!ignored.empty()) out.note = "transformers alone computes this model: it has " + ignored;
+      if (ignored.empty() || !architecture.empty() || out.architecture != "olmoe") return out;
+      reason = concat("only transformers computes it: it has ", ignored,
+                      " (--architecture olmoe writes it for transformers)");
+    }
     reasons += concat(reasons.empty() ? "as " : "; as ", target.name, " ", reason);
   }
   PENSTOCK_CHECK(!reasons.empty(), "unknown architecture '", architecture,

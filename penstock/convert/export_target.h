@@ -36,6 +36,7 @@ struct ExportTarget {
   ModelConfig config;
   /// Gates of the chosen experts are divided by their sum.
   bool renormalises = false;
+  std::string note;  ///< what some programs would compute otherwise; "": none known
 };
 
 /// Names of architectures, in the order in which they are tried.
@@ -47,8 +48,11 @@ const std::vector<std::string>& export_architectures();
 /// files need:
 ///   llama, qwen2      dense models; q, k and v biases for qwen2 alone (zeros where there are none)
 ///   mixtral           gates that sum to one, no biases, no shared expert
-///   qwen2moe          a shared expert with a gate (one that gives 0 where there is none), biases
+///   qwen2moe          a shared expert with a gate (one that gives 0 where there is none; a gate of
+///                     1/2 and twice the expert where the model's has none), biases
 ///   olmoe             norms of q and k
+/// An olmoe of which other programs than transformers ignore something (gates that are divided by
+/// their sum, clip_qkv, an epsilon that is not 1e-5) has to be asked for by name.
 /// Hugging Face's qwen2moe and olmoe take gates of either kind, GGUF's only probabilities that are
 /// not renormalised. With k = E the two kinds are one. Every layer must be MoE. The width of q must
 /// be d but for llama and mixtral.

@@ -30,7 +30,16 @@ bool of_queries_or_keys(const std::string& name) {
   return false;
 }
 
-/// The shared expert's gate that is no matter of what it is but not zero: its expert gives 0.
+/// Every number times two, which no binary type rounds.
+at::Tensor doubled(const at::Tensor& tensor, const std::string& name) {
+  at::Tensor out = tensor * 2;
+  if (!out.isfinite().all().item<bool>())
+    fail_not_portable("'", name, "' times two, which makes up for a gate that the model has not, ",
+                      "is too large for its type");
+  return out;
+}
+
+/// A shared expert's gate that is not zero, of which llama.cpp makes 0/0.
 at::Tensor some_gate(const std::vector<std::int64_t>& shape) {
   // Spread over ±[1, 2]/64, so that no ordinary token meets it at exactly 0.
   at::Tensor out = at::arange(shape[1], at::kFloat).mul_(0.61803399).frac_().add_(1).div_(64);
@@ -64,8 +73,11 @@ std::vector<std::int64_t> PortableSource::shape(const std::string& name) const {
 
 at::Tensor PortableSource::made_up(const std::string& name) const {
   const std::vector<std::int64_t> wanted = shape(name);
-  return name.ends_with("shared_expert_gate.weight") ? some_gate(wanted)
-                                                     : at::zeros(wanted, at::kFloat);
+  if (!name.ends_with("shared_expert_gate.weight")) return at::zeros(wanted, at::kFloat);
+  // Any gate will do for an expert that gives 0. Of one that has none, the gate's sigmoid must be
+  // 1/2 to the last bit: that of a logit so small.
+  constexpr double kTiny = 0x1p-64;
+  return from_.config().moe.shared_width > 0 ? some_gate(wanted) * kTiny : some_gate(wanted);
 }
 
 at::Tensor PortableSource::turned(const std::string& name, const at::Tensor& tensor) const {
@@ -79,8 +91,12 @@ at::Tensor PortableSource::tensor(const std::string& name) const {
   if (const auto gate = gates_.find(name); gate != gates_.end()) return gate->second;
   if (name == kHead && has.tie_embeddings) return finite_tensor(from_, std::string(kEmbeddings));
   const bool bias = name.ends_with("_proj.bias") && !has.qkv_bias;
-  const bool shared = name.find(".shared_expert") != std::string::npos && has.moe.shared_width == 0;
-  if (bias || shared) return made_up(name);
+  const bool shared = name.find(".shared_expert") != std::string::npos;
+  const bool no_gate = shared && !has.moe.shared_gate;
+  if (bias || (shared && has.moe.shared_width == 0)) return made_up(name);
+  if (no_gate && name.ends_with("shared_expert_gate.weight")) return made_up(name);
+  if (no_gate && name.ends_with("down_proj.weight"))
+    return doubled(finite_tensor(from_, name), name);
   return turned(name, finite_tensor(from_, name));
 }
 

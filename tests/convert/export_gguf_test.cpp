@@ -46,7 +46,7 @@ double difference(const TempDirectory& temp) {
 
 TEST(ExportGguf, EveryArchitectureComputesTheModel) {
   ModelConfig biased = small_dense(), olmoe = small_moe(), tied = small_moe(), shared = small_moe(),
-              adjacent = small_moe();
+              adjacent = small_moe(), ungated = small_moe();
   biased.qkv_bias = true;
   olmoe.qk_norm = true;
   olmoe.kv_heads = 4;
@@ -54,6 +54,7 @@ TEST(ExportGguf, EveryArchitectureComputesTheModel) {
   shared.moe.shared_width = 32;
   shared.moe.shared_gate = true;
   shared.qkv_bias = true;
+  ungated.moe.shared_width = 32;
   adjacent.rope_adjacent = true;
   ModelConfig tied_dense = small_dense();
   tied_dense.tie_embeddings = true;
@@ -61,7 +62,8 @@ TEST(ExportGguf, EveryArchitectureComputesTheModel) {
   const std::vector<std::pair<ModelConfig, std::string>> cases = {
       {small_dense(), "llama"},  {biased, "qwen2"},      {small_moe("after"), "mixtral"},
       {small_moe(), "qwen2moe"}, {olmoe, "olmoe"},       {tied, "qwen2moe"},
-      {shared, "qwen2moe"},      {adjacent, "qwen2moe"}, {tied_dense, "llama"}};
+      {shared, "qwen2moe"},      {adjacent, "qwen2moe"}, {tied_dense, "llama"},
+      {ungated, "qwen2moe"}};
   for (const auto& [config, architecture] : cases) {
     const TempDirectory temp;
     const Certificate certificate = exported(temp, config);
@@ -105,6 +107,23 @@ TEST(ExportGguf, TheNullSharedExpertGivesNothingButIsNoDivisionByZero) {
   const at::Tensor z =
       hidden.matmul(source.tensor("model.layers.1.mlp.shared_expert_gate.weight").t());
   EXPECT_TRUE((at::silu(z) / z).isfinite().all().item<bool>());
+}
+
+/// llama.cpp computes a shared expert's gate as silu(z)/z: for one that makes up for none, 1/2.
+TEST(ExportGguf, AGateThatMakesUpForNoneIsAHalf) {
+  const TempDirectory temp;
+  ModelConfig config = small_moe();
+  config.moe.shared_width = 32;
+  exported(temp, config);
+  const GgufSource source((temp.path() / "m.gguf").string());
+  const at::Tensor z =
+      torch::randn({10000, 64})
+          .matmul(source.tensor("model.layers.1.mlp.shared_expert_gate.weight").t());
+  EXPECT_TRUE((at::silu(z) / z).eq(0.5).all().item<bool>());
+  EXPECT_TRUE(z.sigmoid().eq(0.5).all().item<bool>());
+  const std::string down = "model.layers.1.mlp.shared_expert.down_proj.weight";
+  EXPECT_TRUE(source.tensor(down).equal(
+      load_tensors((temp.path() / "model").string()).at(down).to(at::kFloat) * 2));
 }
 
 TEST(ExportGguf, AGateOfZerosIsRefused) {

@@ -95,20 +95,42 @@ TEST(ExportTarget, WhatTheTargetHasBesides) {
 TEST(ExportTarget, NormsOfQueriesAndKeysAreOlmoes) {
   ModelConfig config = small_moe();
   config.qk_norm = true;
+  config.norm_eps = 1e-5;
   EXPECT_EQ(chosen(config, kHf), "olmoe");
   EXPECT_NE(refusal(config, kGgufFile).find("as many keys"), std::string::npos);
   config.kv_heads = 4;
   EXPECT_EQ(chosen(config, kGgufFile), "olmoe");
   config.clip_qkv = 8;
-  EXPECT_EQ(chosen(config, kHf), "olmoe");
+  EXPECT_EQ(chosen(config, kHf, "olmoe"), "olmoe");
   EXPECT_NE(refusal(config, kGgufFile).find("cut"), std::string::npos);
   EXPECT_NE(refusal(small_moe(), kHf, "olmoe").find("norms q and k"), std::string::npos);
+}
+
+/// vLLM fixes what an OLMoE's gates and epsilon are, whatever its config says.
+TEST(ExportTarget, WhatOtherProgramsIgnoreHasToBeAskedFor) {
+  ModelConfig config = small_moe("before");
+  config.qk_norm = true;
+  config.norm_eps = 1e-5;
+  EXPECT_EQ(choose_export_target(config, kHf, "").note, "");
+  ModelConfig other = config;
+  other.norm_eps = 1e-3;
+  EXPECT_NE(refusal(other, kHf).find("rms_norm_eps, which vLLM"), std::string::npos);
+  EXPECT_NE(choose_export_target(other, kHf, "olmoe").note.find("rms_norm_eps"), std::string::npos);
+  other = config;
+  other.clip_qkv = 8;
+  EXPECT_NE(refusal(other, kHf).find("clip_qkv"), std::string::npos);
+  other = small_moe("after");
+  other.qk_norm = true;
+  other.norm_eps = 1e-5;
+  EXPECT_NE(refusal(other, kHf).find("norm_topk_prob"), std::string::npos);
+  EXPECT_NE(choose_export_target(small_moe("after"), kHf, "qwen2moe").note.find("llama.cpp"),
+            std::string::npos);
 }
 
 TEST(ExportTarget, SharedExperts) {
   ModelConfig config = small_moe();
   config.moe.shared_width = 40;
-  EXPECT_NE(refusal(config, kHf).find("gate"), std::string::npos);
+  EXPECT_TRUE(choose_export_target(config, kHf, "").config.moe.shared_gate);  // of 1/2
   config.moe.shared_gate = true;
   EXPECT_EQ(chosen(config, kHf), "qwen2moe");
   EXPECT_EQ(choose_export_target(config, kHf, "").config.moe.shared_width, 40);
