@@ -36,11 +36,11 @@ nlohmann::ordered_json diagnosis_json(const Diagnosis& diagnosis) {
                       {"remedy", check.remedy}});
   for (const LayerFigures& layer : diagnosis.layers) {
     nlohmann::ordered_json figures = {
-        {"moe_layer", layer.layer},          {"entropy", layer.entropy},
-        {"logit_sd", layer.logit_sd},        {"experts_per_token", layer.active},
-        {"gate_sum", layer.gate_sum},        {"least_gate_sum", layer.least_gates},
-        {"most_gate_sum", layer.most_gates}, {"largest_share", layer.largest_share},
-        {"idle_experts", layer.idle}};
+        {"moe_layer", layer.layer},           {"entropy", layer.entropy},
+        {"logit_sd", layer.logit_sd},         {"experts_per_token", layer.active},
+        {"gate_sum", layer.gate_sum},         {"least_gate_sum", layer.least_gates},
+        {"most_gate_sum", layer.most_gates},  {"largest_share", layer.largest_share},
+        {"load_experts", layer.load_experts}, {"idle_experts", layer.idle}};
     if (layer.fold_error >= 0) figures["fold_error"] = layer.fold_error;
     layers.push_back(figures);
   }

@@ -104,7 +104,8 @@ void check_calibration_is_read(const CLI::App& command, const UpcycleOptions& op
                                const ModelConfig& parent) {
   const std::string scorer = resolve(upcycled_config(parent, options).router).scorer;
   if (scorer == "mixture" || options.match_logits || options.match_lr) return;
-  for (const char* name : {"--calibration", "--calibration-tokens", "--key-rope", "--key-bias"})
+  for (const char* name : {"--calibration", "--calibration-tokens", "--calibration-window",
+                           "--key-rope", "--key-bias"})
     PENSTOCK_CHECK(command.count(name) == 0, name, " is for Router Upcycling; scorer '", scorer,
                    "' starts at random and reads no text: leave it out");
 }
@@ -193,6 +194,10 @@ void add_router_options(CLI::App& command, UpcycleArguments& a) {
                      "model's own tokenizer");
   command.add_option("--calibration-tokens", o.calibration_tokens, "at most so many of its tokens")
       ->capture_default_str()
+      ->check(whole_number(1));
+  command
+      .add_option("--calibration-window", o.calibration_window,
+                  "tokens that attention sees at once; default the context, at most 512")
       ->check(whole_number(1));
   command.add_option("--key-rope", a.key_rope, "keys before or after rotary positions: pre, post")
       ->capture_default_str()

@@ -15,7 +15,11 @@
 namespace penstock {
 namespace {
 
-constexpr std::int64_t kRows = 8;  // windows of one pass
+/// Windows [n, L] of one pass: few where they are long, so that memory is bounded.
+std::int64_t rows_of_pass(const at::Tensor& windows) {
+  constexpr std::int64_t kMostTokens = 4096, kMostRows = 8;
+  return std::clamp<std::int64_t>(kMostTokens / windows.size(1), 1, kMostRows);
+}
 
 /// [.., T, w] rotated by position as causal attention does.
 at::Tensor rotated(const at::Tensor& keys, const ModelConfig& config) {
@@ -87,8 +91,9 @@ std::vector<at::Tensor> mean_keys(LanguageModel& model, const at::Tensor& window
   for (std::int64_t layer = 0; layer < config.layers; ++layer)
     sums.emplace_back(tensors, layer, config, options);
   const at::Tensor embedding = tensors.at("model.embed_tokens.weight");
-  for (std::int64_t row = 0; row < windows.size(0); row += kRows) {
-    const at::Tensor tokens = windows.slice(0, row, std::min(row + kRows, windows.size(0)));
+  const std::int64_t rows = rows_of_pass(windows);
+  for (std::int64_t row = 0; row < windows.size(0); row += rows) {
+    const at::Tensor tokens = windows.slice(0, row, std::min(row + rows, windows.size(0)));
     sums[0].add(embedding.index_select(0, tokens.reshape({-1}))
                     .view({tokens.size(0), tokens.size(1), config.d_model}));
     model.forward({.tokens = tokens}, {}, {}, [&](std::int64_t layer, const at::Tensor& hidden) {
@@ -115,9 +120,10 @@ void visit_feed_forward_inputs(
       target.copy_(dense.tensor(parent_name(name)));
   }
   model->eval();
-  for (std::int64_t row = 0; row < windows.size(0); row += kRows)
+  const std::int64_t rows = rows_of_pass(windows);
+  for (std::int64_t row = 0; row < windows.size(0); row += rows)
     model->forward(
-        {.tokens = windows.slice(0, row, std::min(row + kRows, windows.size(0)))}, {},
+        {.tokens = windows.slice(0, row, std::min(row + rows, windows.size(0)))}, {},
         [&](std::int64_t layer, const RoutingResult& result) { visit(layer, result.hidden); });
 }
 

@@ -25,7 +25,8 @@ struct LayerFigures {
   double gate_sum = 0;                     ///< mean
   double least_gates = 0, most_gates = 0;  ///< of a token
   double largest_share = 0;                ///< of assignments to one expert, 1 / E when even
-  std::int64_t idle = 0;                   ///< experts without a token
+  double load_experts = 0;  ///< exp of the load's entropy: E when even, `active` when collapsed
+  std::int64_t idle = 0;    ///< experts without a token
   double logit_sd = 0;
   double fold_error = -1;  ///< folded against unfolded logits, of the largest; -1: does not fold
 };

@@ -30,6 +30,7 @@ namespace doctor {
 struct ExpertRelation {
   bool copies = false;                  ///< exactly, granularity 1
   bool parent = false;                  ///< all but experts and routers is exactly the parent's
+  bool silent_shared = true;            ///< the shared expert, if there is one, gives 0
   ShardScale scale = ShardScale::none;  ///< what every expert's matrices were scaled by
   double distance = 0;                  ///< mean |expert − parent's| / |parent's| of the matrices
 };

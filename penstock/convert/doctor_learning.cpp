@@ -4,6 +4,11 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "penstock/convert/doctor.h"
 #include "penstock/layers/moe.h"
 #include "penstock/optim/adamw.h"
@@ -18,7 +23,8 @@ struct LayerInput {
 };
 
 struct Findings {
-  std::int64_t without_gradient = 0, without_state = 0, experts = 0;
+  std::int64_t without_gradient = 0, without_state = 0, matrices = 0;
+  std::int64_t experts = 0, seen = 0;
   std::int64_t silent_routers = 0;
 };
 
@@ -26,10 +32,32 @@ bool moved(const at::Tensor& tensor) {
   return tensor.defined() && tensor.count_nonzero().item<std::int64_t>() > 0;
 }
 
-/// Forward and backward of one layer against a random direction, one step of the optimizer at no
-/// learning rate, and what came of it.
-void look_at(MoeLayer& layer, const LayerInput& input, bool trained_router, Findings& findings) {
-  RoutingContext context{.total_steps = 1, .training = true};
+/// What one pass of a layer left behind.
+struct Pass {
+  std::vector<bool> asked;                  // by expert: some token gives it weight
+  std::map<std::string, at::Tensor> state;  // the optimizer's
+};
+
+/// By expert: whether some token's gate for it is large enough to learn by. Sharp routers give
+/// gates of 1e-30, which f32 makes zeros of on the way back.
+std::vector<bool> asked_experts(const Plan& plan) {
+  constexpr double kLeastGate = 1e-12;
+  std::vector<bool> out(static_cast<std::size_t>(plan.experts), plan.merges());
+  if (plan.merges()) return out;
+  const at::Tensor expert = plan.expert.contiguous(),
+                   large = plan.weight.detach().abs().gt(kLeastGate).contiguous();
+  for (std::int64_t a = 0; a < plan.assignments(); ++a)
+    if (large.data_ptr<bool>()[a])
+      out[static_cast<std::size_t>(expert.data_ptr<std::int64_t>()[a])] = true;
+  return out;
+}
+
+/// Forward and backward of one layer against a random direction, and one step of the optimizer at
+/// no learning rate. Gradients stay.
+/// @param k  0: as configured
+Pass train_once(MoeLayer& layer, const LayerInput& input, std::int64_t k) {
+  for (const at::Tensor& parameter : layer.parameters()) parameter.mutable_grad() = at::Tensor();
+  RoutingContext context{.total_steps = 1, .training = true, .k = k};
   context.token_ids = input.token_ids;
   context.sequence_length = input.hidden.size(0);
   context.generator = at::detail::createCPUGenerator(1);
@@ -41,26 +69,42 @@ void look_at(MoeLayer& layer, const LayerInput& input, bool trained_router, Find
   if (out.routing.loss.defined()) objective = objective + out.routing.loss;
   if (objective.requires_grad()) objective.backward();
   optimizer.step(0, optimizer.gradient_norm());
-  const auto state = optimizer.state();
-  const at::Tensor counts = out.routing.plan.merges()
-                                ? at::ones({out.routing.plan.experts}, at::kLong)
-                                : expert_counts(out.routing.plan);
-  for (const auto& item : layer.named_parameters()) {
-    const at::Tensor& gradient = item.value().grad();
-    if (item.key().starts_with("experts.")) {
-      const auto moments = state.find("m." + item.key());
-      for (std::int64_t e = 0; e < counts.size(0); ++e) {
-        ++findings.experts;
-        if (counts[e].item<std::int64_t>() == 0) continue;  // had no token: said elsewhere
-        findings.without_gradient += !(gradient.defined() && moved(gradient[e]));
-        findings.without_state += moments == state.end() || !moved(moments->second[e]);
-      }
+  return {.asked = asked_experts(out.routing.plan), .state = optimizer.state()};
+}
+
+/// Looks at the experts that the pass gave tokens and that are not `seen` yet.
+void look_at_experts(MoeLayer& layer, const Pass& pass, std::vector<bool>& seen,
+                     Findings& findings) {
+  for (std::size_t e = 0; e < seen.size(); ++e) {
+    const auto index = static_cast<std::int64_t>(e);
+    if (seen[e] || !pass.asked[e]) continue;
+    seen[e] = true;
+    ++findings.seen;
+    for (const auto& item : layer.named_parameters()) {
+      if (!item.key().starts_with("experts.")) continue;
+      const at::Tensor& gradient = item.value().grad();
+      const auto moments = pass.state.find("m." + item.key());
+      ++findings.matrices;
+      findings.without_gradient += !(gradient.defined() && moved(gradient[index]));
+      findings.without_state += moments == pass.state.end() || !moved(moments->second[index]);
     }
   }
+}
+
+/// One pass as configured, and another with all experts on where some had no token and the router
+/// can be asked for all.
+void look_at(MoeLayer& layer, const LayerInput& input, const RouterTraits& traits,
+             Findings& findings) {
+  const Pass own = train_once(layer, input, 0);
+  std::vector<bool> seen(own.asked.size());
+  look_at_experts(layer, own, seen, findings);
   bool router_moves = false;
   for (const auto& item : layer.router().scorer().named_parameters())
     router_moves = router_moves || moved(item.value().grad());
-  findings.silent_routers += trained_router && !router_moves;
+  findings.silent_routers += traits.trainable && !router_moves;
+  findings.experts += std::ssize(seen);
+  if (traits.takes_highest && std::ranges::count(seen, false) > 0)
+    look_at_experts(layer, train_once(layer, input, std::ssize(seen)), seen, findings);
   for (const at::Tensor& parameter : layer.parameters()) parameter.mutable_grad() = at::Tensor();
 }
 
@@ -80,19 +124,26 @@ void check_learning(LanguageModel& model, const at::Tensor& windows, Diagnosis& 
   std::size_t index = 0;
   for (const auto& module : model.modules(/*include_self=*/false))
     if (auto* const layer = dynamic_cast<MoeLayer*>(module.get()))
-      look_at(*layer, inputs.at(index++), router.traits.trainable, findings);
+      look_at(*layer, inputs.at(index++), router.traits, findings);
   if (findings.without_gradient == 0 && findings.without_state == 0)
-    diagnosis.add("experts learn", CheckState::ok,
-                  "every expert with a token gets gradients and has the optimizer's moments");
+    diagnosis.add(
+        "experts learn", CheckState::ok,
+        fmt::format("{} of {} experts weigh in some token; each gets gradients and has the "
+                    "optimizer's moments",
+                    findings.seen, findings.experts));
   else
     diagnosis.add("experts learn", CheckState::fault,
                   fmt::format("of {} matrices {} get no gradient and {} have no moments",
-                              findings.experts, findings.without_gradient, findings.without_state),
+                              findings.matrices, findings.without_gradient, findings.without_state),
                   "weights are frozen or zero, or their gates are: make the model again");
   if (findings.silent_routers == 0)
     diagnosis.add("routers learn", CheckState::ok,
                   router.traits.trainable ? "every router gets gradients"
                                           : "the routers have nothing to train");
+  else if (router.traits.merges)  // a blend of equal experts is the same for any gates
+    diagnosis.add("routers learn", CheckState::ok,
+                  fmt::format("{} routers get no gradient until their experts differ",
+                              findings.silent_routers));
   else
     diagnosis.add("routers learn", CheckState::fault,
                   fmt::format("{} routers get no gradient", findings.silent_routers),

@@ -45,7 +45,7 @@ double relative(const at::Tensor& a, const at::Tensor& b) {
 
 /// Whether all experts under gates that sum to one must give the dense result.
 bool must_agree(const ModelConfig& config, const ExpertRelation& relation) {
-  if (!relation.parent || config.moe.shared_width > 0) return false;
+  if (!relation.parent || !relation.silent_shared) return false;
   return relation.copies || (relation.scale == ShardScale::exact &&
                              shard_scale(config) == static_cast<double>(config.moe.granularity));
 }

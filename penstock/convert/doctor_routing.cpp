@@ -15,6 +15,7 @@ namespace penstock::doctor {
 namespace {
 
 constexpr double kFoldTolerance = 1e-5;  // of the largest logit
+constexpr double kCollapsedLoad = 1.1;   // experts that have the load, of those that a token takes
 
 std::vector<MoeLayer*> layers_of(LanguageModel& model) {
   std::vector<MoeLayer*> out;
@@ -84,6 +85,9 @@ LayerFigures figures_of(const Seen& seen, MoeLayer& layer, const ResolvedRouter&
   out.active = static_cast<double>(seen.assignments) / static_cast<double>(seen.tokens);
   out.largest_share = static_cast<double>(seen.counts.max().item<std::int64_t>()) /
                       static_cast<double>(std::max<std::int64_t>(1, seen.assignments));
+  const at::Tensor load = seen.counts.to(at::kDouble) /
+                          static_cast<double>(std::max<std::int64_t>(1, seen.assignments));  // [E]
+  out.load_experts = std::exp(-at::xlogy(load, load).sum().item<double>());
   out.idle = seen.counts.eq(0).sum().item<std::int64_t>();
   return out;
 }
@@ -132,7 +136,27 @@ void judge_balance(const ModelConfig& config, std::int64_t tokens, Diagnosis& di
       range(layers, [](const auto& l) { return l.entropy; }), std::log(experts),
       range(layers, [](const auto& l) { return l.logit_sd; }),
       range(layers, [](const auto& l) { return l.largest_share; }), 1 / experts);
-  diagnosis.add("entropy and balance", CheckState::ok, finding);
+  // Where a token takes most of the experts there is nothing to collapse to.
+  const auto collapsed = [&](const LayerFigures& layer) {
+    return layer.active > 0 && layer.active < 0.75 * experts &&
+           layer.load_experts <= kCollapsedLoad * layer.active;
+  };
+  const ResolvedRouter router = resolve(config.router);
+  bool evened = false;
+  for (const auto& balancer : router.balancers)
+    evened = evened || balancer_registry().at(balancer).traits.evens_loads;
+  const auto bad = std::ranges::count_if(layers, collapsed);
+  const std::string same = fmt::format(
+      "in {} of {} MoE layers nearly every token takes the same experts", bad, layers.size());
+  if (bad == 0)
+    diagnosis.add("entropy and balance", CheckState::ok, finding);
+  else if (evened)
+    diagnosis.add("entropy and balance", CheckState::ok,
+                  fmt::format("{}, and the balance loss has to spread them; {}", same, finding));
+  else
+    diagnosis.add("entropy and balance", CheckState::warning, fmt::format("{}; {}", same, finding),
+                  "without a balance loss such a layer stays a dense one: add load-balance, or "
+                  "start from another router");
   std::int64_t idle = 0;
   for (const LayerFigures& layer : layers) idle += layer.idle;
   if (idle == 0) {
@@ -140,10 +164,6 @@ void judge_balance(const ModelConfig& config, std::int64_t tokens, Diagnosis& di
                   fmt::format("every expert has some of {} tokens", tokens));
     return;
   }
-  const ResolvedRouter router = resolve(config.router);
-  bool evened = false;
-  for (const auto& balancer : router.balancers)
-    evened = evened || balancer_registry().at(balancer).traits.evens_loads;
   const std::string idle_text =
       fmt::format("{} of {} experts have none of {} tokens", idle,
                   config.total_experts() * static_cast<std::int64_t>(layers.size()), tokens);
@@ -186,6 +206,11 @@ void check_routing(LanguageModel& model, const at::Tensor& windows, Diagnosis& d
   judge_balance(config, windows.numel(), diagnosis);
   if (tied == 0)
     diagnosis.add("tied experts", CheckState::ok, "no two experts have the same logits");
+  else if (router.traits.noisy)
+    diagnosis.add("tied experts", CheckState::ok,
+                  fmt::format("{} pairs of experts have the same logits until the noise of "
+                              "training parts them",
+                              tied));
   else
     diagnosis.add("tied experts", CheckState::fault,
                   fmt::format("{} pairs of experts have the same logits for every token", tied),

@@ -98,6 +98,20 @@ void compare(const ExpertView& view, double a, Tally& tally) {
                                          view.name("down"), factors[0], factors[1], factors[2]));
 }
 
+/// Of a shared expert that is a copy of the parent's feed-forward; one that is not says nothing.
+void compare_shared(const ModelSource& model, const ModelSource& dense, const std::string& stem,
+                    Tally& tally) {
+  for (std::size_t p = 0; p < 2; ++p) {
+    const auto matrix = [&](const ModelSource& source, const std::string& where, std::size_t part) {
+      return source.tensor(where + kParts[part] + "_proj.weight").to(at::kFloat);
+    };
+    const at::Tensor own = matrix(model, stem + "shared_expert.", p);
+    const double rest = fit(own, matrix(dense, stem, p)).rest;
+    if (rest >= 0.9 && fit(own, matrix(dense, stem, 1 - p)).rest < 0.5 * rest)
+      tally.swapped.push_back(stem + "shared_expert." + kParts[p] + "_proj.weight");
+  }
+}
+
 bool same_elsewhere(const ModelSource& model, const ModelSource& dense, std::int64_t& changed) {
   changed = 0;
   for (const std::string& name : dense.names()) {
@@ -112,10 +126,11 @@ std::string mismatch(const ModelConfig& a, const ModelConfig& b) {
   if (a.transformer_xl() || b.transformer_xl()) return "transformer-xl is never upcycled";
   if (a.d_model != b.d_model || a.layers != b.layers || a.d_ffn != b.d_ffn || a.vocab != b.vocab ||
       a.heads != b.heads || a.kv_heads != b.kv_heads || a.head_dim != b.head_dim ||
-      a.tie_embeddings != b.tie_embeddings || a.qkv_bias != b.qkv_bias)
+      a.tie_embeddings != b.tie_embeddings || a.qkv_bias != b.qkv_bias || a.qk_norm != b.qk_norm)
     return "the model and --dense are of different shapes";
-  if (a.rope_base != b.rope_base || a.rope_adjacent != b.rope_adjacent || a.norm_eps != b.norm_eps)
-    return "the model and --dense differ in rotary positions or the epsilon of norms";
+  if (a.rope_base != b.rope_base || a.rope_adjacent != b.rope_adjacent ||
+      a.norm_eps != b.norm_eps || a.clip_qkv != b.clip_qkv)
+    return "the model and --dense differ in rotary positions, clip_qkv or the epsilon of norms";
   return "";
 }
 
@@ -163,6 +178,13 @@ ExpertRelation check_experts(const ModelSource& model, const ModelSource* dense,
   for (std::int64_t layer = 0; layer < config.layers; ++layer)
     for (std::int64_t e = 0; config.is_moe(layer) && e < config.total_experts(); ++e)
       compare({model, *dense, fmt::format("model.layers.{}.mlp.", layer), e}, a, tally);
+  for (std::int64_t layer = 0; config.moe.shared_width > 0 && layer < config.layers; ++layer) {
+    if (!config.is_moe(layer)) continue;
+    const std::string stem = fmt::format("model.layers.{}.mlp.", layer);
+    out.silent_shared = out.silent_shared &&
+                        !model.tensor(stem + "shared_expert.down_proj.weight").any().item<bool>();
+    if (config.moe.shared_width == config.d_ffn) compare_shared(model, *dense, stem, tally);
+  }
   const std::int64_t experts = tally.matrices / 3;
   out.distance = tally.distance / static_cast<double>(tally.matrices);
   out.copies = config.moe.granularity == 1 && tally.equal == tally.matrices;

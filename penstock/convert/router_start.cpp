@@ -230,8 +230,15 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
   std::vector<RouterTensors> heads;
   at::Tensor windows;
   if (reads_text) {
-    windows = sample_windows(options.calibration, parent, {.tokens = options.calibration_tokens});
+    const std::int64_t context = parent.config().context;
+    PENSTOCK_CHECK(context <= 0 || options.calibration_window <= context, "calibration windows of ",
+                   options.calibration_window, " tokens exceed the model's context of ", context,
+                   "; take shorter ones");
+    windows = sample_windows(
+        options.calibration, parent,
+        {.tokens = options.calibration_tokens, .length = options.calibration_window});
     report.calibration_tokens = windows.numel();
+    report.calibration_window = windows.size(1);
     heads = HeadRouters(parent, options, report).make(windows);
   }
   if (options.match_lr) {

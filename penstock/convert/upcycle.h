@@ -41,6 +41,7 @@ struct UpcycleOptions {
   bool collapsed = false;    ///< train the one matrix that the mixture folds into
   std::string calibration;   ///< corpus or text file
   std::int64_t calibration_tokens = 65536;
+  std::int64_t calibration_window = 0;  ///< tokens; 0: the parent's context, at most 512
   bool keys_after_rope = false, key_bias = true, query_bias = false;
 
   // Controls.
@@ -60,7 +61,7 @@ struct UpcycleReport {
   std::vector<double> logit_sd;        ///< per layer, where logits were matched
   double lr_scale = 1;
   double shard_scale = 1;  ///< a
-  std::int64_t calibration_tokens = 0;
+  std::int64_t calibration_tokens = 0, calibration_window = 0;
   std::string without_tokenizer;  ///< why none was copied; "": it was
   std::uint64_t bytes = 0;
 };

@@ -48,11 +48,10 @@ std::string upcycling_json(const ModelSource& parent, const UpcycleOptions& opti
     out["shard_scale"] = report.shard_scale;
   }
   if (report.calibration_tokens > 0)
-    out["calibration"] = {{"text", options.calibration},
-                          {"tokens", report.calibration_tokens},
-                          {"keys_after_rope", options.keys_after_rope},
-                          {"key_bias", options.key_bias},
-                          {"query_bias", options.query_bias}};
+    out["calibration"] = {
+        {"text", options.calibration},         {"tokens", report.calibration_tokens},
+        {"window", report.calibration_window}, {"keys_after_rope", options.keys_after_rope},
+        {"key_bias", options.key_bias},        {"query_bias", options.query_bias}};
   if (!report.logit_sd.empty()) out["matched_logit_sd"] = report.logit_sd;
   if (!report.groups.empty()) {
     nlohmann::ordered_json layers = nlohmann::ordered_json::array();

@@ -58,6 +58,8 @@ struct UpcycleFields {
     v("collapsed", options.collapsed, {.help = "train the matrix that the mixture folds into"});
     v("calibration", options.calibration, {.help = "text; empty: the recipe's corpus"});
     v("calibration_tokens", options.calibration_tokens, {.help = "of that text", .min = 1});
+    v("calibration_window", options.calibration_window,
+      {.help = "tokens; 0: the context, at most 512", .min = 0});
     v("keys_after_rope", options.keys_after_rope, {.help = "mean keys as rotated"});
     v("key_bias", options.key_bias, {.help = "mean keys with their bias"});
     v("query_bias", options.query_bias, {.help = "query maps with their bias"});

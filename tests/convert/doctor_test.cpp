@@ -6,7 +6,9 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <nlohmann/json.hpp>
 
+#include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/convert/upcycle.h"
 #include "tests/base/temp_directory.h"
@@ -64,9 +66,14 @@ const std::string kExpert = "model.layers.1.mlp.experts.2.";
 
 TEST_F(Doctor, IsSilentOnHealthyUpcycles) {
   std::vector<UpcycleOptions> healthy;
-  for (const std::string method : {"vanilla", "switch", "locmoe", "mlp", "router-upcycling",
-                                   "router-upcycling-max", "remoe", "smoe", "xmoe", "hash"})
+  for (const std::string method :
+       {"vanilla", "switch", "locmoe", "mlp", "router-upcycling", "router-upcycling-max", "remoe",
+        "smoe", "xmoe", "hash", "noisy-topk"})
     healthy.push_back({.method = method, .k = method == "switch" || method == "hash" ? 1.0 : 2.0});
+  ConfigNode segments, lory;
+  segments.set("segment_length", ConfigNode(std::int64_t{16}));
+  lory.set("lory", segments);
+  healthy.push_back({.method = "lory", .k = 1, .router_options = lory});
   for (const std::string method : {"vanilla", "router-upcycling"}) {
     healthy.push_back({.method = method, .k = 8, .renormalise = true});
     healthy.push_back({.method = method, .granularity = 2});
@@ -101,6 +108,30 @@ TEST_F(Doctor, MeasuresWhatTheRoutersDo) {
   }
 }
 
+TEST_F(Doctor, RoutersThatSendEveryTokenToTheSameExperts) {
+  make({.method = "vanilla"});
+  damage([](TensorMap& tensors) {
+    at::Tensor table = tensors["model.embed_tokens.weight"];
+    table.copy_(table[65].clone().expand_as(table));  // every token is the same one
+  });
+  const Diagnosis balanced = look();  // by its loss
+  for (const LayerFigures& layer : balanced.layers) EXPECT_NEAR(layer.load_experts, 2, 1e-9);
+  const Check* check = find(balanced, "entropy and balance");
+  ASSERT_TRUE(check);
+  EXPECT_EQ(check->state, CheckState::ok);
+  EXPECT_NE(check->finding.find("2 of 2 MoE layers"), std::string::npos) << check->finding;
+  auto config = nlohmann::ordered_json::parse(real_file_system().read(path("moe/config.json")));
+  auto& router = config["penstock"]["model"]["router"];
+  router["balancers"] = nlohmann::ordered_json::array();
+  for (const char* const balancer : {"load-balance", "z-loss"}) router.erase(balancer);
+  write_file_atomically(real_file_system(), path("moe/config.json"), config.dump());
+  const Diagnosis diagnosis = look();
+  check = find(diagnosis, "entropy and balance");
+  ASSERT_TRUE(check);
+  EXPECT_EQ(check->state, CheckState::warning);
+  EXPECT_NE(check->finding.find("2 of 2 MoE layers"), std::string::npos) << check->finding;
+}
+
 TEST_F(Doctor, ADroppedExpert) {
   make({.method = "vanilla"});
   damage([](TensorMap& tensors) { tensors.erase(kExpert + "down_proj.weight"); });
@@ -121,6 +152,49 @@ TEST_F(Doctor, GateAndUpSwapped) {
     std::swap(tensors[kExpert + "gate_proj.weight"], tensors[kExpert + "up_proj.weight"]);
   });
   expect_fault("experts", "swapped");
+}
+
+TEST_F(Doctor, GateAndUpSwappedInASharedCopy) {
+  make({.method = "vanilla", .shared_copy = true});
+  const std::string stem = "model.layers.1.mlp.shared_expert.";
+  damage([&](TensorMap& tensors) {
+    std::swap(tensors[stem + "gate_proj.weight"], tensors[stem + "up_proj.weight"]);
+  });
+  expect_fault("experts", stem + "gate_proj.weight");
+}
+
+/// A shared expert that gives 0 leaves the sum of the experts what the parent computes.
+TEST_F(Doctor, ExactWeightsBesideASharedExpertThatGivesNothing) {
+  make({.method = "vanilla", .shared_width = 16});
+  const auto relation = [this] {
+    Diagnosis ignored;
+    return doctor::check_experts(*open_model_source(path("moe")),
+                                 open_model_source(path("dense")).get(), false, ignored);
+  };
+  const doctor::ExpertRelation silent = relation();
+  EXPECT_TRUE(silent.silent_shared);
+  const auto dense = load_model(path("dense")), moe = load_model(path("moe"));
+  const at::Tensor windows = torch::arange(20, at::kLong).view({1, 20});
+  doctor::DenseView view = doctor::view_dense(*dense, windows);
+  view.logits = view.logits * 1.01;
+  Diagnosis diagnosis;
+  doctor::check_logits(*moe, view, silent, windows, diagnosis);
+  EXPECT_EQ(diagnosis.worst(), CheckState::fault);
+  damage([](TensorMap& tensors) {
+    tensors["model.layers.0.mlp.shared_expert.down_proj.weight"].fill_(0.5);
+  });
+  EXPECT_FALSE(relation().silent_shared);
+}
+
+TEST_F(Doctor, EveryExpertIsSeenToLearnThoughNoneIsChosen) {
+  make({.method = "vanilla"});
+  damage([](TensorMap& tensors) {
+    at::Tensor table = tensors["model.embed_tokens.weight"];
+    table.copy_(table[65].clone().expand_as(table));  // two experts of eight get all tokens
+  });
+  const Diagnosis diagnosis = look();
+  EXPECT_NE(find(diagnosis, "experts learn")->finding.find("16 of 16 experts"), std::string::npos)
+      << find(diagnosis, "experts learn")->finding;
 }
 
 TEST_F(Doctor, AnUnscaledVirtualGroup) {
