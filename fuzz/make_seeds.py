@@ -113,13 +113,16 @@ def token_file():
         yield f"width-{width}", b"\0" + header + body + documents + names
 
 
+def string(text):
+    content = text.encode()
+    return struct.pack("<Q", len(content)) + content
+
+
+def value(key, kind, content):
+    return string(key) + struct.pack("<I", kind) + content
+
+
 def gguf():
-    def string(text):
-        return struct.pack("<Q", len(text)) + text.encode()
-
-    def value(key, kind, content):
-        return string(key) + struct.pack("<I", kind) + content
-
     values = [value("general.architecture", 8, string("llama")),
               value("general.alignment", 4, struct.pack("<I", 32)),
               value("a.strings", 9, struct.pack("<IQ", 8, 2) + string("x") + string("yy")),
@@ -133,6 +136,39 @@ def gguf():
         head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(values))
         head += b"".join(values) + b"".join(tensors)
         yield f"version-{version}", head + bytes(-len(head) % 32) + b"\1" * 68 + bytes(28 + 8)
+
+
+def gguf_vocabulary():
+    def file(model, pieces, types, *more):
+        def array(name, kind, contents):
+            return value("tokenizer.ggml." + name, 9,
+                         struct.pack("<IQ", kind, len(contents)) + b"".join(contents))
+
+        values = [value("general.architecture", 8, string("llama")),
+                  value("tokenizer.ggml.model", 8, string(model)),
+                  array("tokens", 8, [string(p) for p in pieces]),
+                  array("token_type", 5, [struct.pack("<i", t) for t in types])]
+        values += [array(*one) if len(one) == 3 and isinstance(one[2], list) else
+                   value("tokenizer.ggml." + one[0], *one[1:]) for one in more]
+        head = b"GGUF" + struct.pack("<IQQ", 3, 0, len(values)) + b"".join(values)
+        return head + bytes(-len(head) % 32) + b"\xff\xff\xff\xff" + b"a low  low lo\xc3\xa9 <end>"
+
+    def identity(name, number):
+        return (name + "_token_id", 4, struct.pack("<I", number))
+
+    letters = [printable(b) for b in range(256)]
+    merged = ["lo", "low", "\u0120l", "\u0120low"]
+    merges = [string(m) for m in ("l o", "lo w", "\u0120 l", "\u0120l ow", "\u0120 low")]
+    yield "bpe", file("gpt2", letters + merged + ["<end>"], [1] * 260 + [3], ("merges", 8, merges),
+                      ("pre", 8, string("qwen2")), identity("eos", 260), identity("bos", 260))
+    yield "bytes", file("gpt2", letters, [1] * 256)
+    pieces = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
+    pieces += ["\u2581", "l", "o", "lo", "w", "low", "\u2581low"]
+    types = [2, 3, 3] + [6] * 256 + [1] * 7
+    scores = [struct.pack("<f", -float(i)) for i in range(len(pieces))]
+    for model in ("llama", "t5"):
+        yield model, file(model, pieces, types, ("scores", 6, scores), identity("bos", 1),
+                          ("add_bos_token", 7, b"\1"), ("add_space_prefix", 7, b"\1"))
 
 
 def safetensors():
@@ -149,8 +185,8 @@ def config_json():
 
 
 def main():
-    for make in (tokenizer_json, vocab_and_merges, tokenizer_bin, token_file, gguf, safetensors,
-                 config_json):
+    for make in (tokenizer_json, vocab_and_merges, tokenizer_bin, token_file, gguf,
+                 gguf_vocabulary, safetensors, config_json):
         folder = os.path.join(sys.argv[1], make.__name__)
         os.makedirs(folder, exist_ok=True)
         for name, content in make():

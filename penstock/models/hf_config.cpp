@@ -124,7 +124,10 @@ double rope_base(const Keys& keys, double otherwise) {
         keys.refuse(table, "has ", key, " '", kind, "': only unscaled positions are computed");
     if (rope->number("partial_rotary_factor", 1, 0, 1) != 1)
       keys.refuse(table, "has a partial_rotary_factor other than 1, which is not computed");
-    for (const char* const key : {"factor", "full_attention", "sliding_attention"})
+    for (const char* const key :
+         {"factor", "short_factor", "long_factor", "low_freq_factor", "high_freq_factor",
+          "attention_factor", "beta_fast", "beta_slow", "mscale", "mrope_section",
+          "original_max_position_embeddings", "full_attention", "sliding_attention"})
       if (rope->find(key)) keys.refuse(table, "has ", key, ", which is not computed");
     if (rope->find("rope_theta")) base = rope->number("rope_theta", 0, 1, 1e15);
   }

@@ -1,0 +1,18 @@
+// The vocabulary that a GGUF file carries, and after four bytes 0xff a text to tokenize.
+#include "fuzz/input.h"
+#include "fuzz/memory_file.h"
+#include "penstock/data/vocabulary.h"
+#include "penstock/models/gguf_tokenizer.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace penstock;
+  const auto parts = fuzz::parts(data, size, "\xff\xff\xff\xff", 2);
+  fuzz::expect_answer([&] {
+    const fuzz::MemoryFile file(parts[0]);
+    const Vocabulary vocabulary = read_gguf_vocabulary(GgufFile(file.path()));
+    // SentencePiece's own library is loaded at run time, which the sanitizers do not take.
+    if (vocabulary.kind == Vocabulary::Kind::kSentencePieceUnigram) return;
+    fuzz::use(*make_tokenizer(vocabulary), parts[1]);
+  });
+  return 0;
+}
