@@ -68,6 +68,19 @@ std::string order_at(std::span<const VariantSummary> variants, std::int64_t k,
   return out;
 }
 
+bool is_judged(const VariantSummary& variant, const Comparison& comparison) {
+  const auto& except = comparison.baseline.except;
+  return std::ranges::find(except, variant.name) == except.end();
+}
+
+/// " but A, B", those that are not judged; "" where all are.
+std::string exceptions(std::span<const VariantSummary> variants, const Comparison& comparison) {
+  std::string out;
+  for (const auto& variant : variants)
+    if (!is_judged(variant, comparison)) out += (out.empty() ? " but " : ", ") + variant.label;
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> measured_ks(std::span<const VariantSummary> variants) {
@@ -125,7 +138,7 @@ std::vector<Undertrained> undertrained(std::span<const VariantSummary> variants,
   const auto ks = measured_ks(variants);
   for (const auto& variant : variants)
     if (const double best = best_bits_per_byte(variant, ks);
-        !(best > 0 && best < comparison.baseline.bits_per_byte))
+        is_judged(variant, comparison) && !(best > 0 && best < comparison.baseline.bits_per_byte))
       out.push_back({.variant = variant.name, .label = variant.label, .bits_per_byte = best});
   return out;
 }
@@ -136,7 +149,7 @@ std::vector<Undertrained> undertrained_at(std::span<const VariantSummary> varian
   const double baseline = comparison.baseline.bits_per_byte;
   for (const auto& variant : variants)
     if (const Spread at = quality_at(variant, k, "bits_per_byte");
-        at.count > 0 && baseline > 0 && !(at.mean < baseline))
+        is_judged(variant, comparison) && at.count > 0 && baseline > 0 && !(at.mean < baseline))
       out.push_back({.variant = variant.name, .label = variant.label, .bits_per_byte = at.mean});
   return out;
 }
@@ -161,9 +174,9 @@ std::vector<std::string> verdict(std::span<const VariantSummary> variants,
                               one.label, baseline.name, one.bits_per_byte, baseline.bits_per_byte));
   if (!out.empty()) return out;
   const auto ks = measured_ks(variants);
-  out.push_back(fmt::format("every variant{} beats {} ({:.4f} bits per byte)",
-                            ks.size() > 1 ? " at its best k" : "", baseline.name,
-                            baseline.bits_per_byte));
+  out.push_back(fmt::format("every variant{}{} beats {} ({:.4f} bits per byte)",
+                            exceptions(variants, comparison), ks.size() > 1 ? " at its best k" : "",
+                            baseline.name, baseline.bits_per_byte));
   for (const std::int64_t k : ks) {
     std::string line = order_at(variants, k, comparison.measure);
     if (const auto under = undertrained_at(variants, comparison, k); !under.empty()) {

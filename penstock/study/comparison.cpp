@@ -43,6 +43,7 @@ nlohmann::json to_json(const Comparison& comparison) {
       {"reference", comparison.reference},
       {"baseline", has ? nlohmann::json(baseline.name) : nlohmann::json()},
       {"baseline_bits_per_byte", has ? nlohmann::json(baseline.bits_per_byte) : nlohmann::json()},
+      {"baseline_except", baseline.except},
       {"published", published}};
 }
 
@@ -53,6 +54,13 @@ Comparison comparison_from_json(const nlohmann::json& object, const std::string&
   out.reference = string_or(object, "reference", "", where);
   out.baseline.name = string_or(object, "baseline", out.baseline.name, where);
   out.baseline.bits_per_byte = number_or(object, "baseline_bits_per_byte", 0, where);
+  if (const auto except = object.find("baseline_except"); except != object.end()) {
+    PENSTOCK_CHECK(except->is_array(), where, ": 'baseline_except' is not an array");
+    for (const auto& name : *except) {
+      PENSTOCK_CHECK(name.is_string(), where, ": 'baseline_except' has what is no name");
+      out.baseline.except.push_back(name.get<std::string>());
+    }
+  }
   const auto published = object.find("published");
   if (published == object.end()) return out;
   PENSTOCK_CHECK(published->is_object(), where, ": 'published' is not an object");

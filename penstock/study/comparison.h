@@ -7,14 +7,18 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace penstock::study {
 
-/// A model that every variant has to beat before their order means anything.
+/// A model that every variant but some has to beat before their order means anything.
 struct Baseline {
   std::string name = "baseline";
   double bits_per_byte = 0;  ///< 0: there is none, or not yet
   std::int64_t ngram = 0;    ///< order of an n-gram model that is counted on the corpus; 0: none
+
+  /// Variants that are meant to lose, such as one from random weights in a study of upcycling.
+  std::vector<std::string> except;
 
   bool wanted() const { return bits_per_byte > 0 || ngram > 0; }
 
@@ -26,6 +30,7 @@ struct Baseline {
       {.help = "instead: order of an n-gram model, counted on the first variant's corpus",
        .min = 0,
        .max = 6});
+    v("except", except, {.help = "variants that need not beat it"});
   }
 };
 
@@ -43,9 +48,8 @@ struct Comparison {
 /// "bits per byte" or "perplexity".
 std::string measure_title(const Comparison& comparison);
 
-/// {"measure", "published_as", "reference", "baseline", "baseline_bits_per_byte", "published":
-/// {VARIANT:
-/// {"k1": 1.5}}}; null without a baseline.
+/// {"measure", "published_as", "reference", "baseline", "baseline_bits_per_byte",
+/// "baseline_except": [VARIANT], "published": {VARIANT: {"k1": 1.5}}}; null without a baseline.
 nlohmann::json to_json(const Comparison& comparison);
 /// What to_json wrote; absent parts keep their defaults. Throws Error naming `where`.
 Comparison comparison_from_json(const nlohmann::json& object, const std::string& where);

@@ -374,6 +374,9 @@ StudyConfig read_study(const std::string& path, std::span<const std::string> ove
   std::string& reference = study.comparison.reference;
   if (reference.empty()) reference = study.variants.front().name;
   check_known(study, reference, path + ": reference");
+  for (const auto& name : study.comparison.baseline.except)
+    if (fields.only.empty())  // else it may be one that is left out
+      check_known(study, name, path + ": baseline.except");
   return study;
 }
 

@@ -185,6 +185,19 @@ TEST_F(StudyByK, TellsAnOrderOnlyWhereAllBeatTheBaseline) {
   const auto object = nlohmann::json::parse(read_text(folder.path("out/results.json")));
   EXPECT_EQ(object["baseline_bits_per_byte"], 1.3199);
   EXPECT_EQ(object["undertrained"], nlohmann::json({"dense"}));
+  const std::string spared =
+      lines("baseline = {name = \"5-gram\", bits_per_byte = 1.3199, except = [\"dense\"]}\n");
+  EXPECT_NE(spared.find("every variant but Dense at its best k beats 5-gram (1.3199"),
+            std::string::npos)
+      << spared;
+  EXPECT_NE(spared.find("order of the means at k = 4: ReMoE 0.8200, Top-1 1.0247"),
+            std::string::npos);
+  EXPECT_EQ(results_from_json(nlohmann::json::parse(read_text(folder.path("out/results.json"))),
+                              "results.json")
+                .comparison.baseline.except,
+            std::vector<std::string>{"dense"});
+  ask("baseline = {bits_per_byte = 1.3, except = [\"nobody\"]}\n");
+  EXPECT_THROW(run(trainer), Error);
 }
 
 TEST_F(StudyByK, CountsTheBaselineOnTheCorpus) {
