@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-EndOnSignal::EndOnSignal(std::string message, std::filesystem::path unfinished)
+EndOnSignal::EndOnSignal(std::string message, std::vector<std::filesystem::path> unfinished)
     : message_(std::move(message)),
       unfinished_(std::move(unfinished)),
       watcher_([this](const std::stop_token& stop) { watch(stop); }) {}
@@ -26,7 +26,7 @@ void EndOnSignal::watch(const std::stop_token& stop) {
     const std::scoped_lock lock(mutex_);  // not while another thread begins to write
     if (!armed_) return;
     std::error_code ignored;  // what stays is removed by the next that writes there
-    if (!unfinished_.empty()) std::filesystem::remove_all(unfinished_, ignored);
+    for (const auto& path : unfinished_) std::filesystem::remove_all(path, ignored);
     std::fprintf(stderr, "\n%s\n", message_.c_str());
     ::_exit(130);  // without destructors: the other threads are still at work
   }

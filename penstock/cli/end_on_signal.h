@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "penstock/train/interrupt.h"
 
@@ -15,7 +16,7 @@ namespace penstock {
 /// @param unfinished  file or directory that is removed first; empty: none
 class EndOnSignal {
  public:
-  explicit EndOnSignal(std::string message, std::filesystem::path unfinished = {});
+  explicit EndOnSignal(std::string message, std::vector<std::filesystem::path> unfinished = {});
   /// From here on a signal is too late: what was begun is carried through.
   void disarm();
 
@@ -24,7 +25,7 @@ class EndOnSignal {
 
   InterruptGuard guard_;
   std::string message_;
-  std::filesystem::path unfinished_;
+  std::vector<std::filesystem::path> unfinished_;
   std::mutex mutex_;
   bool armed_ = true;
   std::jthread watcher_;  // last: it uses the others

@@ -45,8 +45,10 @@ void print_certificate(const Certificate& certificate) {
 
 void run_export(ExportArguments arguments) {
   ExportOptions& options = arguments.options;
-  const EndOnSignal guard("interrupted; what was not finished is removed",
-                          temporary_path(options.out));
+  check_is_new(options.out);
+  // The file is there before it is measured; without a certificate it is not finished.
+  EndOnSignal guard("interrupted; what was not finished is removed",
+                    {temporary_path(options.out), options.out});
   options.model = model_argument(options.model).path;
   options.format = arguments.format == "gguf" ? ExportFormat::kGguf : ExportFormat::kHuggingFace;
   if (!arguments.dtype.empty()) options.dtype = parse_export_dtype(arguments.dtype);
@@ -54,6 +56,7 @@ void run_export(ExportArguments arguments) {
   options.with_tokenizer = arguments.tokenizer == "own";
   options.shard_bytes = static_cast<std::uint64_t>(arguments.shard_gigabytes * 1e9);
   const Certificate certificate = export_model(options);
+  guard.disarm();
   if (arguments.json)
     fmt::print("{}\n", to_json(certificate).dump());
   else

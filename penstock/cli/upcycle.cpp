@@ -24,6 +24,8 @@
 namespace penstock {
 namespace {
 
+constexpr std::int64_t kFewTokens = 1024;  // of calibration
+
 struct UpcycleArguments {
   UpcycleOptions options;
   std::string dense, out, scale = "published", shared, key_rope = "pre", key_bias = "keep",
@@ -33,7 +35,8 @@ struct UpcycleArguments {
   std::int64_t threads = 0, seed = 1;
 };
 
-double number_of(const std::string& option, const std::string& text) {
+/// @param word  what may stand in place of a number
+double number_of(const std::string& option, const std::string& text, const char* word) {
   std::size_t used = 0;
   double value = 0;
   try {
@@ -42,7 +45,7 @@ double number_of(const std::string& option, const std::string& text) {
     used = 0;
   }
   PENSTOCK_CHECK(used == text.size() && value > 0, option, " ", text,
-                 ": give a number above 0, or `match`");
+                 ": give a number above 0, or `", word, "`");
   return value;
 }
 
@@ -75,7 +78,7 @@ UpcycleOptions options_of(const UpcycleArguments& a) {
                                        : ShardScale::published;
   options.shared_copy = a.shared == "copy";
   if (!a.shared.empty() && !options.shared_copy) {
-    const double width = number_of("--shared-expert", a.shared);
+    const double width = number_of("--shared-expert", a.shared, "copy");
     PENSTOCK_CHECK(width == static_cast<double>(static_cast<std::int64_t>(width)),
                    "--shared-expert ", a.shared, ": give a whole number, or `copy`");
     options.shared_width = static_cast<std::int64_t>(width);
@@ -86,7 +89,7 @@ UpcycleOptions options_of(const UpcycleArguments& a) {
   options.collapsed = a.router_form == "collapsed";
   options.match_lr = a.lr_scale == "match";
   if (!a.lr_scale.empty() && !options.match_lr)
-    options.lr_scale = number_of("--lr-scale", a.lr_scale);
+    options.lr_scale = number_of("--lr-scale", a.lr_scale, "match");
   options.seed = static_cast<std::uint64_t>(a.seed);
   options.router_options = router_overrides(a.overrides);
   return options;
@@ -108,6 +111,17 @@ void check_calibration_is_read(const CLI::App& command, const UpcycleOptions& op
                            "--key-rope", "--key-bias"})
     PENSTOCK_CHECK(command.count(name) == 0, name, " is for Router Upcycling; scorer '", scorer,
                    "' starts at random and reads no text: leave it out");
+}
+
+/// Options that would change nothing, or say two things at once.
+void check_options_matter(const CLI::App& command, const UpcycleOptions& options) {
+  PENSTOCK_CHECK(command.count("--scale") == 0 || options.granularity > 1,
+                 "--scale is for shards; give --granularity above 1, or leave it out");
+  PENSTOCK_CHECK(command.count("--k") == 0 || !options.router_options.find("k"),
+                 "--k and --set model.router.k say the same thing; give one");
+  PENSTOCK_CHECK(!options.renormalise || options.k * static_cast<double>(options.granularity) > 1,
+                 "--renormalise with one expert per token makes every gate 1, of which the router "
+                 "learns nothing; leave it out, or give --k 2");
 }
 
 void print_groups(const UpcycleReport& report) {
@@ -133,9 +147,10 @@ void print_groups(const UpcycleReport& report) {
 
 void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   const EndOnSignal guard("interrupted; what was not finished is removed",
-                          temporary_path(arguments.out));
+                          {temporary_path(arguments.out)});
   ops::set_threads(static_cast<int>(arguments.threads));
   const UpcycleOptions options = options_of(arguments);
+  check_options_matter(command, options);
   const std::string directory = model_argument(arguments.dense).path;
   const auto parent = open_model_source(directory);
   check_calibration_is_read(command, options, parent->config());
@@ -145,8 +160,9 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   const ModelConfig& config = report.config;
   const ParameterCensus census = count_parameters(config);
   if (!report.groups.empty()) {
-    fmt::print("keys: means over {} tokens of {}\n", grouped(report.calibration_tokens),
-               options.calibration);
+    fmt::print("keys: means over {} tokens of {}{}\n", grouped(report.calibration_tokens),
+               options.calibration,
+               report.calibration_tokens < kFewTokens ? "; so few say little: give more text" : "");
     print_groups(report);
     fmt::print("\n");
   }
@@ -238,8 +254,7 @@ void add_expert_options(CLI::App& command, UpcycleArguments& a) {
       ->capture_default_str()
       ->check(CLI::IsMember({"published", "exact", "none"}));
   command.add_option("--noise", o.noise, "standard deviation of noise on each expert's weights")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->capture_default_str();
   command.add_option("--shared-expert", a.shared,
                      "an expert for every token: its width (it adds nothing at first), or `copy`");
   command.add_option("--dtype", o.dtype, "f32, f16 or bf16; default the parent's; routers are f32")

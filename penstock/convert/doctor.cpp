@@ -47,7 +47,8 @@ std::unique_ptr<ModelSource> opened(const std::string& path, Diagnosis& diagnosi
     return open_model_source(path);
   } catch (const Error& error) {
     diagnosis.add("files", CheckState::fault, error.what(),
-                  "make the model again; its files do not hold what its config says");
+                  "its files do not hold what its config says: mend the config if that is wrong, "
+                  "else make the model again");
     return nullptr;
   }
 }

@@ -88,13 +88,14 @@ std::vector<Stacked> plan_tensors(const ModelSource& portable, ExportDtype dtype
   for (const auto& [file_name, by_expert] : parts) {
     Stacked tensor;
     std::vector<std::int64_t> shape = portable.shape(by_expert.begin()->second);
-    if (shape.size() == 2 && shape[0] == 1) shape = {shape[1]};
+    const bool stack = by_expert.begin()->first >= 0;
+    if (!stack && shape.size() == 2 && shape[0] == 1) shape = {shape[1]};
     const ExportDtype own = dtype_in_file(file_name, shape, dtype);
     const auto block = ggml_block(ggml_dtype(own)).numbers;
     PENSTOCK_CHECK(static_cast<std::uint64_t>(shape.back()) % block == 0, "tensor '", file_name,
                    "' has rows of ", shape.back(), " numbers, and ", export_dtype_name(own),
                    " wants whole blocks of ", block, "; take f32, f16 or bf16");
-    if (by_expert.begin()->first >= 0) shape.insert(shape.begin(), std::ssize(by_expert));
+    if (stack) shape.insert(shape.begin(), std::ssize(by_expert));
     for (const auto& [expert, name] : by_expert) tensor.parts.push_back(name);
     tensor.planned = {file_name, ggml_dtype(own), std::move(shape)};
     out.push_back(std::move(tensor));

@@ -52,7 +52,7 @@ std::filesystem::path certificate_path(const ExportOptions& options) {
   return options.out + ".certificate.json";
 }
 
-/// Throws, and removes the file, where it is off by more than rounding. Coarse numbers are off by
+/// Throws where the file is off by more than rounding. Coarse numbers are off by
 /// some hundredths; half of the largest logit, with the same experts, is another model.
 void check_agreement(const Certificate& certificate) {
   const Agreement& a = certificate.agreement;
@@ -62,23 +62,27 @@ void check_agreement(const Certificate& certificate) {
   const bool other_experts =
       a.same_experts < 1 && (certificate.rounded || a.differ_beyond_ties == 0);
   if (other_experts || !wrong) return;
-  std::filesystem::remove_all(certificate.path);
   assertion_failed("an exact export gives the model's logits",
                    concat("largest difference ", a.max_logit_difference, " of ", a.largest_logit));
 }
 
 }  // namespace
 
-Certificate export_model(const ExportOptions& options) {
-  PENSTOCK_CHECK(!std::filesystem::exists(options.out), options.out,
+void check_is_new(const std::string& out) {
+  PENSTOCK_CHECK(!std::filesystem::exists(out), out,
                  ": is there already; name another file, or remove it");
+}
+
+Certificate export_model(const ExportOptions& options) {
+  check_is_new(options.out);
   const bool gguf = options.format == ExportFormat::kGguf;
   PENSTOCK_CHECK(!gguf || options.out.ends_with(".gguf"), options.out,
                  ": name a file that ends in .gguf");
   const auto source = open_model_source(options.model);
-  const ExportTarget target =
+  ExportTarget target =
       choose_export_target(source->config(), options.format, options.architecture);
   const ExportDtype dtype = options.dtype.value_or(stored_dtype(*source));
+  if (!gguf && dtype == ExportDtype::kF16) target.gate_of_none = 0x1p-18;  // 2^-24 and above
   Certificate out{.format = gguf ? "gguf" : "hf",
                   .architecture = target.architecture,
                   .dtype = std::string(export_dtype_name(dtype)),
@@ -104,10 +108,15 @@ Certificate export_model(const ExportOptions& options) {
                       .rounded;
   }
   if (tokens.defined()) {
-    const Observed ours = observe(*load_model(options.model), tokens);
-    const Observed theirs = observe(*load_model(options.out), tokens);
-    out.agreement = compare(ours, theirs);
-    check_agreement(out);
+    try {
+      const Observed ours = observe(*load_model(options.model), tokens);
+      const Observed theirs = observe(*load_model(options.out), tokens);
+      out.agreement = compare(ours, theirs);
+      check_agreement(out);
+    } catch (...) {  // what could not be measured is not left behind as if it had been
+      std::filesystem::remove_all(options.out);
+      throw;
+    }
   }
   write_file_atomically(real_file_system(), certificate_path(options), to_json(out).dump(2) + "\n");
   return out;

@@ -32,6 +32,9 @@ struct ExportOptions {
 /// what cannot be read, stored or tokenized alike. Then nothing is left behind.
 Certificate export_model(const ExportOptions& options);
 
+/// Throws Error where there is something of that name, which an export never replaces.
+void check_is_new(const std::string& out);
+
 /// Rows [B, T] i64 of tokens to measure on, T at most the model's context: of `options.sample`, a
 /// sentence of ours, or where the model has no tokenizer drawn evenly; which it is is put into
 /// `what`. Throws as sample_windows does.

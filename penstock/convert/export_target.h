@@ -36,6 +36,9 @@ struct ExportTarget {
   ModelConfig config;
   /// Gates of the chosen experts are divided by their sum.
   bool renormalises = false;
+  /// Size of a shared expert's gate that stands for none: so small that its sigmoid is 1/2, and a
+  /// number of the file's type still.
+  double gate_of_none = 0x1p-64;
   std::string note;  ///< what some programs would compute otherwise; "": none known
 };
 

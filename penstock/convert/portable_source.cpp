@@ -50,7 +50,10 @@ at::Tensor some_gate(const std::vector<std::int64_t>& shape) {
 }  // namespace
 
 PortableSource::PortableSource(const ModelSource& from, const ExportTarget& target)
-    : ModelSource(target.config, from.origin()), from_(from), shapes_(tensor_shapes(config())) {
+    : ModelSource(target.config, from.origin()),
+      from_(from),
+      shapes_(tensor_shapes(config())),
+      gate_of_none_(target.gate_of_none) {
   if (config().moe_layers() > 0) gates_ = folded_gates(from);
   if (target.format != ExportFormat::kGguf || !from.config().moe.shared_gate) return;
   for (const auto& [name, shape] : shapes_)
@@ -74,10 +77,9 @@ std::vector<std::int64_t> PortableSource::shape(const std::string& name) const {
 at::Tensor PortableSource::made_up(const std::string& name) const {
   const std::vector<std::int64_t> wanted = shape(name);
   if (!name.ends_with("shared_expert_gate.weight")) return at::zeros(wanted, at::kFloat);
-  // Any gate will do for an expert that gives 0. Of one that has none, the gate's sigmoid must be
-  // 1/2 to the last bit: that of a logit so small.
-  constexpr double kTiny = 0x1p-64;
-  return from_.config().moe.shared_width > 0 ? some_gate(wanted) * kTiny : some_gate(wanted);
+  // Any gate will do for an expert that gives 0; of one that has none it must come to 1/2.
+  return from_.config().moe.shared_width > 0 ? some_gate(wanted) * gate_of_none_
+                                             : some_gate(wanted);
 }
 
 at::Tensor PortableSource::turned(const std::string& name, const at::Tensor& tensor) const {

@@ -34,6 +34,7 @@ class PortableSource : public ModelSource {
 
   const ModelSource& from_;
   std::map<std::string, std::vector<std::int64_t>> shapes_;
+  double gate_of_none_;
   std::map<std::string, at::Tensor> gates_;  // "model.layers.3.mlp.gate.weight" -> [E, d] f32
 };
 

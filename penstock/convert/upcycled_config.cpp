@@ -60,8 +60,9 @@ void renormalise(RouterConfig& router, const std::string& selector) {
 ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& options) {
   PENSTOCK_CHECK(!parent.transformer_xl(),
                  "transformer-xl is not upcycled: its feed-forwards are not SwiGLU ones");
-  PENSTOCK_CHECK(std::isfinite(options.noise) && options.noise >= 0, "--noise ", options.noise,
-                 ": a standard deviation is 0 or above");
+  constexpr double kMostNoise = 1000;
+  PENSTOCK_CHECK(options.noise >= 0 && options.noise <= kMostNoise, "--noise ", options.noise,
+                 ": a standard deviation of weights is from 0 to ", kMostNoise);
   PENSTOCK_CHECK(parent.moe_layers() == 0, "the model has experts already; upcycle a dense one");
   const Method& method = method_registry().at(options.method, "--method");
   PENSTOCK_CHECK(!method.selector.empty(), "--method ", options.method, " has no router");
@@ -90,7 +91,10 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& opt
     node.merge(options.router_options);
     router = read_config<RouterConfig>(node, "model.router");
   }
-  return config.resolved();
+  config = config.resolved();
+  PENSTOCK_CHECK(options.lr_scale == 1 || resolve(config.router).traits.trainable,
+                 "--lr-scale: scorer '", resolve(config.router).scorer, "' has nothing to train");
+  return config;
 }
 
 }  // namespace penstock

@@ -240,6 +240,7 @@ ModelConfig read_class(const Keys& keys, const HfClass& known) {
   config.head_dim = keys.integer("head_dim", 0);
   config.d_ffn = known.type == "qwen2_moe" ? 0 : keys.integer("intermediate_size");
   config.context = keys.integer("max_position_embeddings");
+  if (keys.null("rms_norm_eps")) keys.refuse("rms_norm_eps", "is null; give a number");
   config.norm_eps = keys.number("rms_norm_eps", known.norm_eps, 0, 1);
   config.rope_base = rope_base(keys, known.rope_base);
   config.tie_embeddings = keys.boolean("tie_word_embeddings", false);

@@ -23,6 +23,9 @@ void check_size(const ModelConfig& c) {
   PENSTOCK_CHECK(parameters <= 1e15, "model.d_model = ", c.d_model, ", model.layers = ", c.layers,
                  " and the rest make a model of about ", parameters,
                  " parameters; the limit is 1e15");
+  PENSTOCK_CHECK(d * static_cast<double>(c.moe.shared_width) <= 1LL << 32,
+                 "model.moe.shared_width = ", c.moe.shared_width,
+                 " and model.d_model = ", c.d_model, " make a matrix of above 2^32 entries");
   // A router of this shape is built to see whether its parts fit.
   const double scores = d * experts * static_cast<double>(c.moe.granularity);
   PENSTOCK_CHECK(scores <= 1 << 28, "model.moe.experts = ", c.moe.experts, " times granularity ",

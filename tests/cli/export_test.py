@@ -7,6 +7,9 @@ opens its own exports and computes the same, and one clear line for each kind of
 
 import json
 import os
+import signal
+import subprocess
+import time
 
 import shell as harness
 
@@ -37,6 +40,27 @@ def exports(shell):
     shell.expect("nothing is aside", not any("tmp-" in name for name in os.listdir(shell.directory)))
 
 
+def interrupted(shell):
+    """A file is there before it is measured; Ctrl-C then leaves none that looks finished."""
+    with open(os.path.join(shell.directory, "long.txt"), "w") as file:
+        file.write("some text that is long enough to be measured for a while. " * 20000)
+    for name, form in {"stopped": "hf", "stopped.gguf": "gguf"}.items():
+        path = os.path.join(shell.directory, name)
+        export = subprocess.Popen([shell.program, "export", "topk", "--format", form, "--out", name, "--text",
+                                   "long.txt", "--check-tokens", "1000000"], cwd=shell.directory,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not os.path.exists(path) and export.poll() is None:
+            time.sleep(0.01)
+        export.send_signal(signal.SIGINT)
+        _, said = export.communicate(timeout=60)
+        shell.expect(f"{name}: exit status", export.returncode == 130, export.returncode)
+        shell.expect(f"{name}: says so", "interrupted" in said, said)
+        shell.expect(f"{name}: is gone", not os.path.exists(path))
+    shell.ok("export", "topk", "--format", "hf", "--out", "kept")
+    shell.mistake(1, ["is there already"], "export", "topk", "--format", "hf", "--out", "kept")
+    shell.expect("what was there stays", os.path.exists(os.path.join(shell.directory, "kept", "config.json")))
+
+
 def mistakes(shell):
     shell.mistake(1, ["is there already"], "export", "topk", "--format", "hf", "--out", "folder")
     shell.mistake(1, ["ends in .gguf"], "export", "topk", "--format", "gguf", "--out", "new")
@@ -48,4 +72,4 @@ def mistakes(shell):
 
 
 if __name__ == "__main__":
-    harness.main((exports, mistakes))
+    harness.main((exports, interrupted, mistakes))

@@ -81,6 +81,14 @@ def mistakes(shell):
     shell.mistake(1, ["divisor of 4"], "upcycle", "dense", "--routers", "3", "--calibration", "text.txt",
                   "--out", "new")
     shell.mistake(1, ["model.layers"], *vanilla, "--set", "model.layers=3", "--out", "new")
+    shell.mistake(1, ["or `copy`"], *vanilla, "--shared-expert", "foo", "--out", "new")
+    shell.mistake(1, ["2^32 entries"], *vanilla, "--shared-expert", "4000000000000", "--out", "new")
+    shell.mistake(1, ["from 0 to 1000"], *vanilla, "--noise", "1e38", "--out", "new")
+    shell.mistake(1, ["--scale is for shards"], *vanilla, "--scale", "exact", "--out", "new")
+    shell.mistake(1, ["give one"], *vanilla, "--k", "2", "--set", "model.router.k=3", "--out", "new")
+    shell.mistake(1, ["every gate 1"], "upcycle", "dense", "--method", "switch", "--renormalise", "--out", "new")
+    shell.mistake(1, ["nothing to train"], "upcycle", "dense", "--method", "locmoe", "--lr-scale", "3", "--out",
+                  "new")
     shell.mistake(1, ["experts already"], "upcycle", "matched", "--method", "vanilla", "--out", "new")
     shell.mistake(1, ["give one"], "doctor", "moe", "--text", "text.txt", "--data", "corpus")
     shell.expect("nothing is left", not os.path.exists(os.path.join(shell.directory, "new")))

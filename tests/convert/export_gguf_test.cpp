@@ -126,6 +126,17 @@ TEST(ExportGguf, AGateThatMakesUpForNoneIsAHalf) {
       load_tensors((temp.path() / "model").string()).at(down).to(at::kFloat) * 2));
 }
 
+TEST(ExportGguf, ExpertsOfWidthOneKeepTheirAxes) {
+  const TempDirectory temp;
+  ModelConfig config = small_moe();
+  config.d_ffn = 3;
+  config.moe.granularity = 3;
+  exported(temp, config);
+  const GgufFile file(temp.path() / "m.gguf");
+  EXPECT_EQ(file.find("blk.0.ffn_up_exps.weight")->shape, (std::vector<std::int64_t>{12, 1, 64}));
+  EXPECT_LT(difference(temp), 2e-6);
+}
+
 TEST(ExportGguf, AGateOfZerosIsRefused) {
   const TempDirectory temp;
   ModelConfig config = small_moe();

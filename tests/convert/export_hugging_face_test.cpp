@@ -81,6 +81,21 @@ TEST(ExportHuggingFace, AnIndependentScriptComputesOurLogits) {
   }
 }
 
+/// In F16 a gate of 2^-64 would be 0, of which llama.cpp's conversion would make 0/0.
+TEST(ExportHuggingFace, AGateThatMakesUpForNoneIsNoZeroInHalves) {
+  const TempDirectory temp;
+  ModelConfig config = small_moe();
+  config.moe.shared_width = 40;
+  const std::string model = (temp.path() / "model").string(), out = (temp.path() / "hf").string();
+  write_random_model(config, model);
+  export_model({.model = model, .out = out, .dtype = ExportDtype::kF16, .check_tokens = 48});
+  const at::Tensor gate =
+      open_model_source(out)->tensor("model.layers.0.mlp.shared_expert_gate.weight");
+  EXPECT_EQ(gate.scalar_type(), at::kHalf);
+  EXPECT_TRUE(gate.ne(0).all().item<bool>());
+  EXPECT_LT(gate.abs().max().item<double>(), 1e-6);
+}
+
 TEST(ExportHuggingFace, OurOwnReaderGivesBackEveryBit) {
   for (const auto& item : hugging_face_cases()) {
     const TempDirectory temp;

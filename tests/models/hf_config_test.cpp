@@ -149,6 +149,7 @@ TEST(HfConfig, WhatTheDecoderDoesNotComputeIsRefusedByName) {
   const std::vector<Case> cases = {
       {"llama", {{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}, "rope_scaling"},
       {"llama", {{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}}}}, "rope_scaling"},
+      {"llama", {{"rms_norm_eps", nullptr}}, "rms_norm_eps"},
       {"llama", {{"rope_scaling", {{"short_factor", {1.0}}}}}, "rope_scaling"},
       {"qwen2", {{"rope_parameters", {{"rope_type", "yarn"}}}}, "rope_parameters"},
       {"llama", {{"rope_parameters", {{"partial_rotary_factor", 0.5}}}}, "rope_parameters"},
