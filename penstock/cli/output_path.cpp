@@ -18,6 +18,7 @@ CLI::Validator output_path() {
 void check_overwrites_no_input(const std::string& path, const std::string& input) {
   namespace fs = std::filesystem;
   std::error_code none;  // what is not there is not overwritten
+  PENSTOCK_CHECK(!fs::is_directory(path, none), path, ": is a folder; name a file in it");
   PENSTOCK_CHECK(input.empty() || !fs::equivalent(path, input, none), path,
                  ": is what the command reads; name another file");
   const fs::path folder = fs::path(path).parent_path();

@@ -115,6 +115,7 @@ def check_trace(shell, tensors):
         file.write("5 0\n255\t17 17\n\n 42\n")
     shell.ok("trace", "mixtral", "--tokens", "ids.json", "--out", "trace.safetensors")
     shell.ok("trace", "mixtral", "--tokens", "ids.txt", "--out", "again.safetensors")
+    shell.mistake(1, ["is a folder"], "trace", "mixtral", "--tokens", "ids.json", "--out", "mixtral")
     shell.mistake(1, ["is a file of a model"], "trace", "mixtral", "--tokens", "ids.json", "--out",
                   "mixtral/model.safetensors")
     trace = read_safetensors(os.path.join(shell.directory, "trace.safetensors"))
