@@ -46,23 +46,18 @@ PENSTOCK_INLINE void dot_tile(const DotOperands& o) {
       for (int j = 0; j < J; ++j) sums[r * J + j] += x * w[j];
     }
   }
-  // The rest as a vector too: left to scalars, the compiler fuses products and sums for some R and
-  // not for others (g++ 14), and a row's result would depend on the rows beside it.
-  if (i < o.depth) {
-    Vec16 w[J];
-#pragma GCC unroll 8
-    for (int j = 0; j < J; ++j) w[j] = load_first(o.w + j * o.w_stride + i, o.depth - i);
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const Vec16 x = load_first(o.x + r * o.x_stride + i, o.depth - i);
-#pragma GCC unroll 8
-      for (int j = 0; j < J; ++j) sums[r * J + j] += x * w[j];
-    }
-  }
-#pragma GCC unroll 8
+  float totals[R * J];
+#pragma GCC unroll 16
+  for (int s = 0; s < R * J; ++s) totals[s] = sum(sums[s]);
+  // Fused by name: left to itself, g++ 14 fuses these for some R and not for others, and a row's
+  // result would depend on the rows beside it.
+  for (; i < o.depth; ++i)
+    for (int r = 0; r < R; ++r)
+      for (int j = 0; j < J; ++j)
+        totals[r * J + j] =
+            __builtin_fmaf(o.x[r * o.x_stride + i], o.w[j * o.w_stride + i], totals[r * J + j]);
   for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-    for (int j = 0; j < J; ++j) o.y[r * o.y_stride + j] = sum(sums[r * J + j]);
+    for (int j = 0; j < J; ++j) o.y[r * o.y_stride + j] = totals[r * J + j];
 }
 
 /// The same for any number of rows.

@@ -25,12 +25,6 @@ PENSTOCK_INLINE Vec16 load(const float* from) {
   std::memcpy(&x, from, sizeof(x));
   return x;
 }
-/// The first `count` < 16 lanes, the others 0.
-PENSTOCK_INLINE Vec16 load_first(const float* from, std::int64_t count) {
-  Vec16 x{};
-  std::memcpy(&x, from, static_cast<std::size_t>(count) * sizeof(float));
-  return x;
-}
 PENSTOCK_INLINE void store(float* to, const Vec16& x) { std::memcpy(to, &x, sizeof(x)); }
 PENSTOCK_INLINE Vec16 splat(float x) { return x - Vec16{}; }
 PENSTOCK_INLINE Vec16 larger(const Vec16& a, const Vec16& b) { return a > b ? a : b; }
