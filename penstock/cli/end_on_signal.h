@@ -13,7 +13,7 @@ namespace penstock {
 
 /// While alive and armed, SIGINT, SIGTERM and SIGHUP end the process with `message` on stderr and
 /// exit code 130, whatever it is computing. One at a time.
-/// @param unfinished  file or directory that is removed first; empty: none
+/// @param unfinished  files or directories that are removed first
 class EndOnSignal {
  public:
   explicit EndOnSignal(std::string message, std::vector<std::filesystem::path> unfinished = {});

@@ -10,7 +10,7 @@ namespace penstock {
 /// and refuses an empty path.
 CLI::Validator output_path();
 
-/// Throws Error where writing `path` is a folder, or would overwrite a file of a model
+/// Throws Error where `path` is a folder, or writing it would overwrite a file of a model
 /// directory, or `input`.
 void check_overwrites_no_input(const std::string& path, const std::string& input);
 

@@ -119,9 +119,6 @@ void check_options_matter(const CLI::App& command, const UpcycleOptions& options
                  "--scale is for shards; give --granularity above 1, or leave it out");
   PENSTOCK_CHECK(command.count("--k") == 0 || !options.router_options.find("k"),
                  "--k and --set model.router.k say the same thing; give one");
-  PENSTOCK_CHECK(!options.renormalise || options.k * static_cast<double>(options.granularity) > 1,
-                 "--renormalise with one expert per token makes every gate 1, of which the router "
-                 "learns nothing; leave it out, or give --k 2");
 }
 
 void print_groups(const UpcycleReport& report) {

@@ -72,16 +72,16 @@ std::string objection(const ModelConfig& c, const Class& target, ExportFormat fo
 std::string ignored_elsewhere(const ExportTarget& target) {
   if (target.format == ExportFormat::kGguf) return {};
   if (target.architecture == "qwen2moe" && target.renormalises)
-    return "norm_topk_prob, which llama.cpp's conversion ignores";
+    return "norm_topk_prob (llama.cpp's conversion)";
   if (target.architecture != "olmoe") return {};
   std::string out;
   const auto add = [&](bool there, const char* what) {
     if (there) out += concat(out.empty() ? "" : ", ", what);
   };
-  add(target.renormalises, "norm_topk_prob");
-  add(target.config.clip_qkv > 0, "clip_qkv");
-  add(target.config.norm_eps != 1e-5, "rms_norm_eps");
-  return out.empty() ? out : out + ", which vLLM's OLMoE and llama.cpp's conversion ignore";
+  add(target.renormalises, "norm_topk_prob (vLLM, llama.cpp's conversion)");
+  add(target.config.clip_qkv > 0, "clip_qkv (llama.cpp's conversion)");
+  add(target.config.norm_eps != 1e-5, "rms_norm_eps (vLLM)");
+  return out;
 }
 
 /// The coefficient of a balance loss, for who trains on; 0 where there is none.
@@ -159,10 +159,11 @@ ExportTarget choose_export_target(const ModelConfig& config, ExportFormat format
     if (reason.empty()) {
       ExportTarget out = target_of(c, target, format, gates);
       const std::string ignored = ignored_elsewhere(out);
-      if (!ignored.empty()) out.note = "transformers alone computes this model: it has " + ignored;
+      if (!ignored.empty())
+        out.note = "transformers computes this model; others ignore its " + ignored;
       if (ignored.empty() || !architecture.empty() || out.architecture != "olmoe") return out;
-      reason = concat("only transformers computes it: it has ", ignored,
-                      " (--architecture olmoe writes it for transformers)");
+      reason = concat("other programs than transformers ignore its ", ignored,
+                      "; --architecture olmoe writes it for transformers");
     }
     reasons += concat(reasons.empty() ? "as " : "; as ", target.name, " ", reason);
   }

@@ -92,6 +92,9 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& opt
     router = read_config<RouterConfig>(node, "model.router");
   }
   config = config.resolved();
+  PENSTOCK_CHECK(!options.renormalise || config.active_experts() > 1,
+                 "--renormalise with one expert per token makes every gate 1, of which the router "
+                 "learns nothing; leave it out, or give --k 2");
   PENSTOCK_CHECK(options.lr_scale == 1 || resolve(config.router).traits.trainable,
                  "--lr-scale: scorer '", resolve(config.router).scorer, "' has nothing to train");
   return config;

@@ -43,6 +43,13 @@ class Keys {
     const auto it = object_.find(key);
     return it != object_.end() && it->is_null();
   }
+  /// Of the keys that are there, but for nulls.
+  std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    for (const auto& [key, value] : object_.items())
+      if (!value.is_null()) out.push_back(key);
+    return out;
+  }
   template <class... Parts>
   [[noreturn]] void refuse(const char* key, const Parts&... parts) const {
     fail(path_, ": ", key, " ", parts...);
@@ -124,11 +131,10 @@ double rope_base(const Keys& keys, double otherwise) {
         keys.refuse(table, "has ", key, " '", kind, "': only unscaled positions are computed");
     if (rope->number("partial_rotary_factor", 1, 0, 1) != 1)
       keys.refuse(table, "has a partial_rotary_factor other than 1, which is not computed");
-    for (const char* const key :
-         {"factor", "short_factor", "long_factor", "low_freq_factor", "high_freq_factor",
-          "attention_factor", "beta_fast", "beta_slow", "mscale", "mrope_section",
-          "original_max_position_embeddings", "full_attention", "sliding_attention"})
-      if (rope->find(key)) keys.refuse(table, "has ", key, ", which is not computed");
+    for (const std::string& key : rope->names())
+      if (key != "rope_type" && key != "type" && key != "rope_theta" &&
+          key != "partial_rotary_factor")
+        keys.refuse(table, "has ", key, ", which is not computed");
     if (rope->find("rope_theta")) base = rope->number("rope_theta", 0, 1, 1e15);
   }
   if (!keys.find("rope_theta")) return base.value_or(otherwise);

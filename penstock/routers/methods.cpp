@@ -82,12 +82,13 @@ void add_published_gates(Registry<Method>& methods) {
 void add_upcycling(Registry<Method>& methods) {
   const auto add = [&](const std::string& name, const std::string& scorer,
                        const std::string& summary, const std::string& source,
-                       const ConfigNode& scorer_options) {
+                       const ConfigNode& scorer_options,
+                       const std::vector<std::string>& balancers = {"load-balance", "z-loss"}) {
     methods.add(name, {.summary = summary,
                        .source = source,
                        .scorer = scorer,
                        .selector = "topk",
-                       .balancers = {"load-balance", "z-loss"},
+                       .balancers = balancers,
                        .options = {{scorer, scorer_options},
                                    {"topk", table({{"softmax", text("before")}})},
                                    {"load-balance", table({{"coefficient", 0.02}})},
@@ -102,14 +103,9 @@ void add_upcycling(Registry<Method>& methods) {
       "Router Upcycling, section 3, Eq. 4-9", none);
   add("router-upcycling-max", "mixture", "the same; the highest score of any of the routers counts",
       "Router Upcycling, section 5.2.2", table({{"pool", text("max")}}));
-  methods.add("locmoe", {.summary = "groups of a token's features are its logits; no parameters",
-                         .source = "LocMoE, arXiv:2401.13920; dropless as in Router Upcycling",
-                         .scorer = "grouped-mean",
-                         .selector = "topk",
-                         .balancers = {"load-balance", "z-loss", "locality"},
-                         .options = {{"topk", table({{"softmax", text("before")}})},
-                                     {"load-balance", table({{"coefficient", 0.02}})},
-                                     {"z-loss", table({{"coefficient", 0.001}})}}});
+  add("locmoe", "grouped-mean", "groups of a token's features are its logits; no parameters",
+      "LocMoE, arXiv:2401.13920; dropless as in Router Upcycling", none,
+      {"load-balance", "z-loss", "locality"});
 }
 
 Registry<Method> all_methods() {

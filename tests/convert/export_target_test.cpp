@@ -114,7 +114,7 @@ TEST(ExportTarget, WhatOtherProgramsIgnoreHasToBeAskedFor) {
   EXPECT_EQ(choose_export_target(config, kHf, "").note, "");
   ModelConfig other = config;
   other.norm_eps = 1e-3;
-  EXPECT_NE(refusal(other, kHf).find("rms_norm_eps, which vLLM"), std::string::npos);
+  EXPECT_NE(refusal(other, kHf).find("rms_norm_eps (vLLM)"), std::string::npos);
   EXPECT_NE(choose_export_target(other, kHf, "olmoe").note.find("rms_norm_eps"), std::string::npos);
   other = config;
   other.clip_qkv = 8;
