@@ -106,7 +106,8 @@ std::string group_text(const std::vector<HeadGroup>& groups) {
 void check_calibration_is_read(const CLI::App& command, const UpcycleOptions& options,
                                const ModelConfig& parent) {
   const std::string scorer = resolve(upcycled_config(parent, options).router).scorer;
-  if (scorer == "mixture" || options.match_logits || options.match_lr) return;
+  if (scorer == "mixture" || options.match_logits || options.match_lr || options.start_entropy > 0)
+    return;
   for (const char* name : {"--calibration", "--calibration-tokens", "--calibration-window",
                            "--key-rope", "--key-bias"})
     PENSTOCK_CHECK(command.count(name) == 0, name, " is for Router Upcycling; scorer '", scorer,
@@ -171,6 +172,10 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   if (options.granularity > 1)
     fmt::print("shards: {} of each feed-forward, results scaled by a = {:g} ({})\n",
                options.granularity, report.shard_scale, arguments.scale);
+  for (std::size_t l = 0; l < report.logit_scales.size(); ++l)
+    fmt::print("layer {}: logits times {:.4g}; entropy {:.3f} to {:.3f} nats\n", l,
+               report.logit_scales[l].factor, report.logit_scales[l].entropy_before,
+               options.start_entropy);
   if (report.lr_scale != 1)
     fmt::print("routers learn at {:g} times the learning rate\n", report.lr_scale);
   if (!report.without_tokenizer.empty())
@@ -224,6 +229,12 @@ void add_router_options(CLI::App& command, UpcycleArguments& a) {
 }
 
 void add_control_options(CLI::App& command, UpcycleArguments& a) {
+  command
+      .add_option("--start-entropy", a.options.start_entropy,
+                  "scale each router's logits so that its softmax over the experts has this mean "
+                  "entropy in nats over --calibration; 0: as the router starts")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   command
       .add_option("--router-form", a.router_form,
                   "factored: train query maps and keys; collapsed: the one matrix that they "

@@ -10,6 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
 #include "penstock/convert/calibration.h"
+#include "penstock/convert/logit_scale.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_shapes.h"
@@ -220,16 +221,19 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
   const torch::NoGradGuard no_grad;
   const std::string scorer = resolve(config.router).scorer;
   const bool mixture = scorer == "mixture";
-  const bool reads_text = mixture || options.match_logits || options.match_lr;
+  const bool of_heads = mixture || options.match_logits || options.match_lr;
   PENSTOCK_CHECK(
-      !reads_text || !options.calibration.empty(),
+      !of_heads || !options.calibration.empty(),
       "Router Upcycling makes keys of what the dense model's attention sees over a text: "
       "give --calibration, a corpus or a text file");
+  PENSTOCK_CHECK(options.start_entropy == 0 || !options.calibration.empty(),
+                 "--start-entropy is measured over a text: give --calibration, a corpus or a text "
+                 "file");
   PENSTOCK_CHECK(!options.match_logits || scorer == "linear" || scorer == "jitter-linear",
                  "--match-logits scales one random matrix; scorer '", scorer, "' is another");
   std::vector<RouterTensors> heads;
   at::Tensor windows;
-  if (reads_text) {
+  if (of_heads || options.start_entropy > 0) {
     const std::int64_t context = parent.config().context;
     PENSTOCK_CHECK(context <= 0 || options.calibration_window <= context, "calibration windows of ",
                    options.calibration_window, " tokens exceed the model's context of ", context,
@@ -239,7 +243,7 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
         {.tokens = options.calibration_tokens, .length = options.calibration_window});
     report.calibration_tokens = windows.numel();
     report.calibration_window = windows.size(1);
-    heads = HeadRouters(parent, options, report).make(windows);
+    if (of_heads) heads = HeadRouters(parent, options, report).make(windows);
   }
   if (options.match_lr) {
     double sum = 0;
@@ -258,6 +262,7 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
     repeat_over_groups(layer, scorer, config.moe.granularity, /*whole=*/!mixture);
   // After the rows that stay are settled, for their logits are those to match.
   if (options.match_logits) match_logit_scale(out, heads, parent, windows, report);
+  if (options.start_entropy > 0) scale_to_entropy(out, parent, config, windows, options, report);
   return out;
 }
 

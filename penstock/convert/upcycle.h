@@ -49,7 +49,17 @@ struct UpcycleOptions {
   double lr_scale = 1;        ///< of the routers' learning rate
   bool match_lr = false;      ///< lr_scale by the estimate of effective_lr_scale
 
+  /// Mean entropy in nats of each router's softmax over the calibration text, to which its logits
+  /// are scaled; 0: as they are.
+  double start_entropy = 0;
+
   std::string dtype;  ///< "f32", "f16", "bf16" of all but the routers; "": the parent's
+};
+
+/// How a router's logits were scaled.
+struct LogitScale {
+  double entropy_before = 0;  ///< nats, mean over calibration tokens
+  double factor = 1;
 };
 
 /// What was done, for people and for upcycling.json.
@@ -59,6 +69,7 @@ struct UpcycleReport {
   std::vector<at::Tensor> similarity;  ///< per layer [H, H] f64
   std::vector<std::int64_t> tied;      ///< per layer, keys equal to another's, told apart by noise
   std::vector<double> logit_sd;        ///< per layer, where logits were matched
+  std::vector<LogitScale> logit_scales;  ///< per layer, where options.start_entropy asked for it
   double lr_scale = 1;
   double shard_scale = 1;  ///< a
   std::int64_t calibration_tokens = 0, calibration_window = 0;

@@ -53,6 +53,12 @@ std::string upcycling_json(const ModelSource& parent, const UpcycleOptions& opti
         {"window", report.calibration_window}, {"keys_after_rope", options.keys_after_rope},
         {"key_bias", options.key_bias},        {"query_bias", options.query_bias}};
   if (!report.logit_sd.empty()) out["matched_logit_sd"] = report.logit_sd;
+  if (!report.logit_scales.empty()) {
+    out["start_entropy"] = options.start_entropy;
+    for (const LogitScale& scale : report.logit_scales)
+      out["logit_scales"].push_back(
+          {{"entropy_before", scale.entropy_before}, {"factor", scale.factor}});
+  }
   if (!report.groups.empty()) {
     nlohmann::ordered_json layers = nlohmann::ordered_json::array();
     for (std::size_t l = 0; l < report.groups.size(); ++l)

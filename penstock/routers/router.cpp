@@ -16,6 +16,8 @@ FoldedScorer Scorer::fold() const {
   return {};
 }
 
+bool Scorer::scale_logits(double) { return false; }
+
 void Scorer::share(Scorer&) {}
 
 std::map<std::string, std::int64_t> Scorer::parameters_by_part() const {

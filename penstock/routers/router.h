@@ -63,6 +63,10 @@ class Scorer : public torch::nn::Module {
   virtual FoldedScorer fold() const;
   /// Re-draws the parameters: N(0, std) unless the method's source says otherwise.
   virtual void initialize(double std, at::Generator generator) = 0;
+  /// Multiplies the logits of every token by `factor` for good, through the parameters: those of
+  /// training too, and noise that the scorer adds stays as it is. False where no parameter does
+  /// that; nothing changes then. REQUIRES: factor > 0.
+  virtual bool scale_logits(double factor);
   /// Takes over what this scorer shares with those of the model's other layers, of which `first` is
   /// the first layer's. Nothing by default.
   virtual void share(Scorer& first);

@@ -66,14 +66,28 @@ struct UpcycleFields {
     v("match_logits", options.match_logits,
       {.help = "random, with Router Upcycling's logit scale"});
     v("match_lr", options.match_lr, {.help = "with the learning rate that its factors come to"});
+    v("start_entropy", options.start_entropy,
+      {.help = "nats of the routers' softmax at the start; 0: as it is", .min = 0});
     v("lr_scale", options.lr_scale, {.help = "of the routers' learning rate", .min = 0});
+    v.rest(tables, "router: laid over the result's [model.router]");
   }
+  std::map<std::string, ConfigNode> tables;
 };
+
+UpcycleOptions read_upcycle_options(const ConfigNode& upcycle, const std::string& below) {
+  auto fields = read_config<UpcycleFields>(upcycle, below);
+  for (const auto& [name, table] : fields.tables) {
+    PENSTOCK_CHECK(name == "router", table.origin(), ": unknown key '", below, ".", name,
+                   "'; the only table here is router");
+    fields.options.router_options = table;
+  }
+  return fields.options;
+}
 
 }  // namespace
 
 void check_upcycle(const ConfigNode& upcycle, const std::string& below) {
-  read_config<UpcycleFields>(upcycle, below);
+  read_upcycle_options(upcycle, below);
 }
 
 void begin_with(const std::string& model, const ConfigNode& upcycle, const ConfigNode& resolved,
@@ -81,7 +95,7 @@ void begin_with(const std::string& model, const ConfigNode& upcycle, const Confi
   if (upcycle.empty()) return copy_model(model_of(model), directory);
   const Recipe recipe = read_recipe(resolved);
   ops::set_threads(static_cast<int>(recipe.run.threads));
-  UpcycleOptions options = read_config<UpcycleFields>(upcycle, "upcycle").options;
+  UpcycleOptions options = read_upcycle_options(upcycle, "upcycle");
   options.seed = static_cast<std::uint64_t>(recipe.train.seed);
   if (options.calibration.empty()) options.calibration = recipe.data.corpus;
   const UpcycleReport report = penstock::upcycle(*open_model_source(model_of(model)), options,

@@ -236,6 +236,45 @@ TEST_F(Upcycle, TheRandomControlHasRouterUpcyclingsLogitScale) {
   }
 }
 
+/// The softmax over the router's logits, by what the finished model computes over the same text.
+TEST_F(Upcycle, StartsWithTheEntropyAskedFor) {
+  const torch::NoGradGuard no_grad;
+  const auto dense = open_model_source(path("dense"));
+  const at::Tensor windows = sample_windows(path("text"), *dense, {});
+  const auto inputs = testing::feed_forward_inputs(*dense, windows);
+  for (const std::string& method : kMethods) {
+    SCOPED_TRACE(method);
+    UpcycleOptions how = options(method);
+    how.calibration = path("text");
+    how.start_entropy = 1.5;
+    if (method == "locmoe") {  // no parameters
+      EXPECT_THROW(make(how, method), Error);
+      continue;
+    }
+    const auto model = make(how, method);
+    ASSERT_EQ(report_.logit_scales.size(), 2U);
+    std::size_t layer = 0;
+    model->forward({.tokens = windows.slice(0, 0, 1)}, {},
+                   [&](std::int64_t, const RoutingResult& routing) {
+                     if (layer++ > 0) return;  // later layers see what this model computes
+                     const at::Tensor p = routing.scores.logits.softmax(1);
+                     const double found = -(p * p.log()).sum(1).mean().item<double>();
+                     EXPECT_NEAR(found, 1.5, 0.15);  // of one window of many
+                   });
+    if (method == "vanilla") {
+      for (std::size_t l = 0; l < 2; ++l) {
+        const at::Tensor gate =
+            open_model_source(path(method))
+                ->tensor("model.layers." + std::to_string(l) + ".mlp.gate.weight");
+        const at::Tensor p = inputs[l].matmul(gate.t()).to(at::kDouble).softmax(1);
+        EXPECT_NEAR(-(p * p.log()).sum(1).mean().item<double>(), 1.5, 0.01);  // read: some windows
+      }
+    }
+  }
+  UpcycleOptions blind{.method = "vanilla", .start_entropy = 1.5};
+  EXPECT_THROW(make(blind, "blind"), Error);  // no text
+}
+
 TEST_F(Upcycle, SharedExpertsAddNothingOrTheFeedForward) {
   const auto dense = load_model(path("dense"));
   UpcycleOptions how{.method = "vanilla", .k = 8, .renormalise = true};

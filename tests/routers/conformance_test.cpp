@@ -89,6 +89,33 @@ TEST(Conformance, FullProduct) {
   RecordProperty("refused", static_cast<int>(refused));
 }
 
+/// Where a scorer's logits can be scaled, those of inference are scaled exactly; else nothing
+/// moves.
+TEST(Conformance, ScaledLogits) {
+  const torch::NoGradGuard no_grad;
+  int scaled = 0;
+  for (const auto& name : scorer_registry().names()) {
+    SCOPED_TRACE(name);
+    const std::string selector =
+        compatible(name, "topk", {}).empty() ? std::string("topk") : std::string("hash");
+    Combination parts(name, selector, {});
+    const auto logits = [&] {
+      return parts.run(parts.random_input(1), 7, /*training=*/false).routing.scores.logits;
+    };
+    const at::Tensor before = logits();
+    const bool scales = parts.router().scorer().scale_logits(2.5);
+    const at::Tensor after = logits();
+    if (!before.defined() || !before.any().item<bool>()) {  // nothing to scale
+      EXPECT_FALSE(scales);
+      continue;
+    }
+    const at::Tensor expected = scales ? before * 2.5 : before;
+    EXPECT_LT((after - expected).abs().max().item<double>(), 1e-12);
+    scaled += scales;
+  }
+  EXPECT_GE(scaled, 7);
+}
+
 /// Every boolean trait that the checks read, told wrongly, must be noticed.
 TEST(Conformance, NoticesFalseTraits) {
   Combination topk("linear", "topk", {});

@@ -25,6 +25,13 @@ void AffineScorer::initialize(double std, at::Generator generator) {
   if (bias_.defined()) bias_.zero_();
 }
 
+bool AffineScorer::scale_logits(double factor) {
+  torch::NoGradGuard no_grad;
+  weight_.mul_(factor);
+  if (bias_.defined()) bias_.mul_(factor);
+  return true;
+}
+
 std::int64_t AffineScorer::products_per_token() const { return weight_.numel(); }
 
 at::Tensor AffineScorer::logits(const at::Tensor& hidden) const {

@@ -14,6 +14,7 @@ class AffineScorer : public Scorer {
   Scores score(const at::Tensor& hidden, const RoutingContext& context) override;
   FoldedScorer fold() const override;
   void initialize(double std, at::Generator generator) override;
+  bool scale_logits(double factor) override;
   std::int64_t products_per_token() const override;
 
  protected:

@@ -58,6 +58,11 @@ class Cosine : public Scorer {
     experts_.copy_((rows < columns ? basis.t() : basis) * 0.32);
     log_temperature_.fill_(std::log(config_.temperature));
   }
+  bool scale_logits(double factor) override {
+    torch::NoGradGuard no_grad;
+    log_temperature_.sub_(std::log(factor));
+    return true;
+  }
   std::int64_t products_per_token() const override {
     return projection_.numel() + experts_.numel();
   }

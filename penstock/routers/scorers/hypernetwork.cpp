@@ -68,6 +68,10 @@ class Network : public torch::nn::Module {
     b1_.zero_();
     b2_.zero_();
   }
+  void scale_output(double factor) {
+    w2_.mul_(factor);
+    b2_.mul_(factor);
+  }
   /// Rows of W₂ that make the entries of one expert's row and bias: [E, d + bias, h].
   at::Tensor rows(std::int64_t entries) const { return w2_.view({-1, entries, w2_.size(1)}); }
 
@@ -133,6 +137,13 @@ class Hypernetwork : public Scorer {
     const at::Tensor rows = network_->rows(entries());  // [E, d + bias, h]
     rows.slice(1, 0, width_).mul_(std::sqrt(1 / ((config_.bias ? 2 : 1) * d * h)));
     rows.slice(1, width_).mul_(std::sqrt(1 / (2 * h)));
+  }
+  /// The last layer of the network takes the factor, unless other layers' routers come of it too.
+  bool scale_logits(double factor) override {
+    if (config_.share) return false;
+    torch::NoGradGuard no_grad;
+    network_->scale_output(factor);
+    return true;
   }
   void share(Scorer& first) override {
     auto* other = dynamic_cast<Hypernetwork*>(&first);

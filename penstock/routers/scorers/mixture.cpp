@@ -131,6 +131,13 @@ class Mixture : public Scorer {
     weight_.copy_(product(queries, keys));
     if (bias_) folded_bias_.zero_();
   }
+  /// The keys take the factor: every score is linear in its key.
+  bool scale_logits(double factor) override {
+    const torch::NoGradGuard no_grad;
+    for (at::Tensor tensor : {keys_, weight_, folded_bias_})
+      if (tensor.defined()) tensor.mul_(factor);
+    return true;
+  }
   std::int64_t products_per_token() const override {
     if (collapsed_) return weight_.numel();
     return (max_pool_ ? routers_ : 1) * width_ * (d_model_ + key_count_);

@@ -44,6 +44,12 @@ class Mlp : public Scorer {
     for (at::Tensor bias : {b1_, b2_})
       if (bias.defined()) bias.zero_();
   }
+  bool scale_logits(double factor) override {
+    torch::NoGradGuard no_grad;
+    w2_.mul_(factor);
+    if (b2_.defined()) b2_.mul_(factor);
+    return true;
+  }
   std::int64_t products_per_token() const override { return w1_.numel() + w2_.numel(); }
 
  private:

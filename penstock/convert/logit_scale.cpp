@@ -1,0 +1,91 @@
+#include "penstock/convert/logit_scale.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "penstock/base/error.h"
+#include "penstock/convert/calibration.h"
+#include "penstock/models/tensor_shapes.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::int64_t kMostTokens = 8192;
+constexpr double kTolerance = 1e-6;  // nats
+
+/// About kMostTokens of the windows, spread over all of them.
+at::Tensor some_windows(const at::Tensor& windows) {
+  const std::int64_t most = std::max<std::int64_t>(1, kMostTokens / windows.size(1));
+  const std::int64_t step = (windows.size(0) + most - 1) / most;
+  return windows.slice(0, 0, windows.size(0), step);
+}
+
+/// A scorer's parameters and buffers by name.
+RouterTensors tensors_of(const Scorer& scorer) {
+  RouterTensors out;
+  for (const auto& item : scorer.named_parameters()) out[item.key()] = item.value().detach();
+  for (const auto& item : scorer.named_buffers()) out[item.key()] = item.value().detach();
+  return out;
+}
+
+}  // namespace
+
+double mean_entropy(const at::Tensor& logits) {
+  const at::Tensor log_p = logits.to(at::kDouble).log_softmax(1);
+  return -(log_p.exp() * log_p).nan_to_num(0.0).sum(1).mean().item<double>();
+}
+
+double factor_for_entropy(const at::Tensor& logits, double entropy) {
+  PENSTOCK_CHECK(entropy > 0 && entropy < std::log(static_cast<double>(logits.size(1))),
+                 "a start entropy of ", entropy, " nats: it lies above 0 and below ln ",
+                 logits.size(1), " = ", std::log(static_cast<double>(logits.size(1))),
+                 ", that of evenly spread gates");
+  const double scale = logits.to(at::kDouble).std(1, /*unbiased=*/false).mean().item<double>();
+  PENSTOCK_CHECK(scale > 0, "a start entropy of ", entropy,
+                 " nats: the router's logits are all equal, so no factor changes their entropy");
+  double low = std::log(1e-9 / scale), high = std::log(1e9 / scale);
+  const auto entropy_at = [&](double log_factor) {
+    return mean_entropy(logits.to(at::kDouble) * std::exp(log_factor));
+  };
+  PENSTOCK_CHECK(entropy_at(high) < entropy, "a start entropy of ", entropy,
+                 " nats: some experts have equal logits for the same tokens, so the entropy stays "
+                 "above that; give a higher one");
+  while (high - low > 1e-12) {
+    const double middle = (low + high) / 2, found = entropy_at(middle);
+    if (std::abs(found - entropy) < kTolerance) return std::exp(middle);
+    (found > entropy ? low : high) = middle;
+  }
+  return std::exp(low);
+}
+
+void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& parent,
+                      const ModelConfig& config, const at::Tensor& windows,
+                      const UpcycleOptions& options, UpcycleReport& report) {
+  const torch::NoGradGuard no_grad;
+  const auto scorers = scorers_of(config);
+  for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
+    scorers[layer]->to(at::kFloat);
+    for (auto& [name, tensor] : tensors_of(*scorers[layer])) tensor.copy_(routers[layer].at(name));
+  }
+  std::vector<std::vector<at::Tensor>> logits(scorers.size());
+  visit_feed_forward_inputs(
+      parent, some_windows(windows), [&](std::int64_t layer, const at::Tensor& inputs) {
+        const auto at = static_cast<std::size_t>(layer);
+        const at::Tensor scores = scorers[at]->score(inputs, {}).logits;
+        PENSTOCK_CHECK(scores.defined(), "--start-entropy: this method's router has no logits");
+        logits[at].push_back(scores);
+      });
+  for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
+    const at::Tensor all = at::cat(logits[layer]);  // [T, E]
+    const double factor = factor_for_entropy(all, options.start_entropy);
+    PENSTOCK_CHECK(scorers[layer]->scale_logits(factor), "--start-entropy: scorer '",
+                   resolve(config.router).scorer,
+                   "' has no parameter that scales its logits; leave it out");
+    report.logit_scales.push_back({.entropy_before = mean_entropy(all), .factor = factor});
+    for (const auto& [name, tensor] : tensors_of(*scorers[layer])) routers[layer][name] = tensor;
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,37 @@
+// How large the logits of an upcycled model's routers are when training begins. Which direction
+// they have is router_start.h's matter.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "penstock/convert/router_start.h"
+
+namespace penstock {
+
+/// Mean entropy of the softmax over experts, in nats.
+///   H = mean_t -Σ_e p_te ln p_te,  p_t = softmax(z_t)
+/// @param logits [T, E].  Computed in f64.
+double mean_entropy(const at::Tensor& logits);
+
+/// The factor f > 0 with mean_entropy(f·logits) = entropy, to 1e-6 nats.
+/// H falls as f grows, from ln E at 0 towards ln of the number of equal highest logits; f is found
+/// by bisection of ln f over [1e-9, 1e9] of the logits' own scale.
+/// @param logits [T, E].  @param entropy nats, above 0 and below ln E
+/// Throws Error where no factor gives that entropy: all logits of every token are equal, or experts
+/// are tied. Cost: about 60 passes over the logits.
+double factor_for_entropy(const at::Tensor& logits, double entropy);
+
+/// Multiplies each layer's router so that its softmax over the calibration tokens has the mean
+/// entropy options.start_entropy. One factor of the matrix: a folded or exported router holds it
+/// exactly. At most 8192 tokens, spread over the windows, are read.
+/// @param routers  by MoE layer, changed in place
+/// @param windows  [n, L] i64
+/// Notes in the report the entropy before and the factor of each layer.
+/// Throws Error for scorers without a parameter that scales their logits.
+void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& parent,
+                      const ModelConfig& config, const at::Tensor& windows,
+                      const UpcycleOptions& options, UpcycleReport& report);
+
+}  // namespace penstock
