@@ -29,7 +29,7 @@ constexpr std::int64_t kFewTokens = 1024;  // of calibration
 struct UpcycleArguments {
   UpcycleOptions options;
   std::string dense, out, scale = "published", shared, key_rope = "pre", key_bias = "keep",
-                          query_bias = "drop", router_form = "factored", lr_scale;
+                          query_bias = "drop", router_form = "factored", lr_scale, start = "parent";
   std::vector<std::string> overrides;
   std::optional<double> k;
   std::int64_t threads = 0, seed = 1;
@@ -76,6 +76,7 @@ UpcycleOptions options_of(const UpcycleArguments& a) {
   options.scale = a.scale == "none"    ? ShardScale::none
                   : a.scale == "exact" ? ShardScale::exact
                                        : ShardScale::published;
+  options.start = a.start == "parent" ? UpcycleStart::parent : UpcycleStart::published;
   options.shared_copy = a.shared == "copy";
   if (!a.shared.empty() && !options.shared_copy) {
     const double width = number_of("--shared-expert", a.shared, "copy");
@@ -147,10 +148,11 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   const EndOnSignal guard("interrupted; what was not finished is removed",
                           {temporary_path(arguments.out)});
   ops::set_threads(static_cast<int>(arguments.threads));
-  const UpcycleOptions options = options_of(arguments);
+  UpcycleOptions options = options_of(arguments);
   check_options_matter(command, options);
   const std::string directory = model_argument(arguments.dense).path;
   const auto parent = open_model_source(directory);
+  options = with_start(parent->config(), options);
   check_calibration_is_read(command, options, parent->config());
   if (std::filesystem::is_directory(options.calibration))
     check_same_tokenizer(directory, Corpus::open(options.calibration));
@@ -198,7 +200,16 @@ void add_router_options(CLI::App& command, UpcycleArguments& a) {
       ->capture_default_str()
       ->check(whole_number(2));
   command.add_option("--k", a.k, "active experts of a token; default 2, of switch 1");
-  command.add_flag("--renormalise", o.renormalise, "gates of a token's experts sum to one");
+  command
+      .add_option(
+          "--start", a.start,
+          "parent: gates of a token's experts sum to one and logits made of attention heads "
+          "are scaled to 0.87 of an even choice's entropy, so that training begins where "
+          "the parent is; published: both as the method's paper has them")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"parent", "published"}));
+  command.add_flag("--renormalise", o.renormalise,
+                   "gates of a token's experts sum to one, with --start published too");
   command.add_option("--routers", o.routers, "Router Upcycling: m; default as experts")
       ->check(whole_number(1));
   command
@@ -232,7 +243,7 @@ void add_control_options(CLI::App& command, UpcycleArguments& a) {
   command
       .add_option("--start-entropy", a.options.start_entropy,
                   "scale each router's logits so that its softmax over the experts has this mean "
-                  "entropy in nats over --calibration; 0: as the router starts")
+                  "entropy in nats over --calibration; 0: as --start says")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   command

@@ -148,9 +148,10 @@ std::map<std::string, std::string> tokenizer_files(const ModelSource& parent, st
 
 }  // namespace
 
-UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& options, FileSystem& fs,
+UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& given, FileSystem& fs,
                       const std::string& out) {
   const torch::NoGradGuard no_grad;
+  const UpcycleOptions options = with_start(parent.config(), given);
   PENSTOCK_CHECK(!fs.exists(out), out, ": exists already; give another --out, or remove it");
   UpcycleReport report;
   Upcycler upcycler(parent, options, report);

@@ -18,12 +18,24 @@
 
 namespace penstock {
 
+/// What decides the gates and the size of the logits that training begins with.
+enum class UpcycleStart {
+  published,  ///< as the method's paper has them, whatever that does to the parent's loss
+  /// The result computes what its parent does, where the method allows it: gates of the chosen
+  /// experts sum to one, and routers made of attention heads have their logits scaled to
+  /// kParentEntropy of an even choice, so that neither a z-loss nor one expert outweighs the rest.
+  parent
+};
+/// Share of ln E; 1.81 nats of 8 experts. docs/results.md has the measurements behind it.
+constexpr double kParentEntropy = 0.87;
+
 struct UpcycleOptions {
   std::string method = "router-upcycling";  ///< a routing method
-  std::string scorer;         ///< a scorer, or a method whose scorer is meant; "": the method's
-  std::int64_t experts = 8;   ///< E, before granularity
-  double k = 2;               ///< active, before granularity
-  bool renormalise = false;   ///< gates of the chosen experts sum to one
+  std::string scorer;        ///< a scorer, or a method whose scorer is meant; "": the method's
+  std::int64_t experts = 8;  ///< E, before granularity
+  double k = 2;              ///< active, before granularity
+  UpcycleStart start = UpcycleStart::published;
+  bool renormalise = false;   ///< gates of the chosen experts sum to one, also when published
   ConfigNode router_options;  ///< laid over the [router] table last
   std::uint64_t seed = 1;
 
@@ -50,7 +62,7 @@ struct UpcycleOptions {
   bool match_lr = false;      ///< lr_scale by the estimate of effective_lr_scale
 
   /// Mean entropy in nats of each router's softmax over the calibration text, to which its logits
-  /// are scaled; 0: as they are.
+  /// are scaled; 0: as options.start says.
   double start_entropy = 0;
 
   std::string dtype;  ///< "f32", "f16", "bf16" of all but the routers; "": the parent's
@@ -76,6 +88,9 @@ struct UpcycleReport {
   std::string without_tokenizer;  ///< why none was copied; "": it was
   std::uint64_t bytes = 0;
 };
+
+/// The options with what `start` means for this method filled in; the same again when repeated.
+UpcycleOptions with_start(const ModelConfig& parent, UpcycleOptions options);
 
 /// The config of the result. Throws Error for options that the method, the scorer or the parent do
 /// not take.

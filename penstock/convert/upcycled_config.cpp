@@ -46,18 +46,47 @@ void set_mixture(RouterConfig& router, const ModelConfig& parent, const UpcycleO
     set_option(router, "mixture", "parameterisation", std::string("collapsed"));
 }
 
+bool has_option(const std::string& selector, const std::string& option) {
+  return std::ranges::any_of(selector_registry().at(selector).fields,
+                             [&](const auto& field) { return field.path == option; });
+}
+
+/// Whether a selector's gates are made by a softmax, which an option makes sum to one.
+bool renormalises(const std::string& selector) {
+  return has_option(selector, "renormalise") || has_option(selector, "softmax");
+}
+
 void renormalise(RouterConfig& router, const std::string& selector) {
-  if (selector == "topk") return set_option(router, "topk", "renormalise", true);
-  const auto& fields = selector_registry().at(selector).fields;
-  for (const auto& field : fields)
-    if (field.path == "softmax")
-      return set_option(router, selector, "softmax", std::string("after"));
-  fail("--renormalise: selector '", selector, "' has no gates that a softmax makes");
+  PENSTOCK_CHECK(renormalises(selector), "--renormalise: selector '", selector,
+                 "' has no gates that a softmax makes");
+  if (has_option(selector, "renormalise")) return set_option(router, selector, "renormalise", true);
+  set_option(router, selector, "softmax", std::string("after"));
+}
+
+/// The scorer under the method's selection.
+std::string scorer_under(const UpcycleOptions& options, const Method& method) {
+  if (options.scorer.empty()) return method.scorer;
+  if (scorer_registry().contains(options.scorer)) return options.scorer;
+  return method_registry().at(options.scorer, "--scorer").scorer;
 }
 
 }  // namespace
 
-ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& options) {
+UpcycleOptions with_start(const ModelConfig& parent, UpcycleOptions options) {
+  if (options.start == UpcycleStart::published) return options;
+  const Method& method = method_registry().at(options.method, "--method");
+  if (method.selector.empty()) return options;  // refused by upcycled_config
+  const double active = options.k * static_cast<double>(options.granularity);
+  options.renormalise = options.renormalise || (renormalises(method.selector) && active > 1);
+  if (options.start_entropy == 0 && scorer_under(options, method) == "mixture") {
+    const auto experts = static_cast<double>(options.experts * options.granularity);
+    options.start_entropy = kParentEntropy * std::log(experts);
+  }
+  return options;
+}
+
+ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& given) {
+  const UpcycleOptions options = with_start(parent, given);
   PENSTOCK_CHECK(!parent.transformer_xl(),
                  "transformer-xl is not upcycled: its feed-forwards are not SwiGLU ones");
   constexpr double kMostNoise = 1000;

@@ -62,7 +62,7 @@ ForwardFlops forward_flops(const ModelConfig& c, double tokens, double attended_
   double products = layers * d * (2 * q + 2 * kv)                                   // q, k, v, o
                     + (layers - moe) * matrices * d * static_cast<double>(c.d_ffn)  // dense FFN
                     + d * static_cast<double>(c.vocab);                             // head
-  products += router_products(c) + moe * static_cast<double>(shared_expert_products(c));
+  products += routing_products(c) + moe * static_cast<double>(shared_expert_products(c));
   const double attention_products = c.transformer_xl() ? 3 : 2;
   double flops = 2 * tokens * products + 2 * attention_products * layers * q * attended_pairs;
   if (moe > 0) flops += 2 * assignments * matrices * d * static_cast<double>(c.expert_width());
@@ -124,24 +124,35 @@ double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequ
   const ModelConfig c = config.resolved();
   const double s = static_cast<double>(sequence_length), layers = static_cast<double>(c.layers),
                d = static_cast<double>(c.d_model), f = static_cast<double>(c.d_ffn);
+  const double moe_share = static_cast<double>(c.moe_layers()) / layers;
   // Granularity leaves k·f unchanged: k·G experts of width f/G.
-  const double k_mean = (static_cast<double>(c.moe_layers()) * c.router.k +
-                         static_cast<double>(c.layers - c.moe_layers())) /
-                        layers;
+  const double k_mean = moe_share * c.router.k + (1 - moe_share);
+  const double shared_mean = moe_share * static_cast<double>(c.moe.shared_width);
   const double kv = static_cast<double>(c.kv_heads) / static_cast<double>(c.heads);
+  const double heads_width = static_cast<double>(c.heads * c.head_dim) / d;
   return 12 * s * layers * d * d *
-         (1 + kv + s / d + 1.5 * f / d * k_mean + static_cast<double>(c.vocab) / (2 * layers * d));
+         ((1 + kv + s / d) * heads_width + 1.5 * f / d * k_mean + 1.5 * shared_mean / d +
+          static_cast<double>(c.vocab) / (2 * layers * d));
 }
 
 std::int64_t shared_expert_products(const ModelConfig& c) {
   return 3 * c.d_model * c.moe.shared_width + (c.moe.shared_gate ? c.d_model : 0);
 }
 
-double router_products(const ModelConfig& config) {
+double routing_products(const ModelConfig& config) {
   const ModelConfig c = config.resolved();
   if (c.moe_layers() == 0) return 0;
-  // One stands for all: this is counted in every training step.
-  return static_cast<double>(c.moe_layers() * scorer_of(c, 0)->products_per_token());
+  const ResolvedRouter router = resolve(c.router);
+  const auto selector =
+      selector_registry()
+          .at(router.selector)
+          .make(router_shape(c.moe_options(0)), router.options.at(router.selector));
+  // One scorer stands for all: this is counted in every training step.
+  auto of_row = static_cast<double>(scorer_of(c, 0)->products_per_token());
+  if (router.traits.merges)
+    of_row += static_cast<double>(c.total_experts() * (c.ffn_form().inputs() + 1) * c.d_model *
+                                  c.expert_width());
+  return static_cast<double>(c.moe_layers()) * selector->rows_per_token() * of_row;
 }
 
 double useful_training_flops(const ModelConfig& config, double tokens, double attended_pairs,

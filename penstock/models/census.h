@@ -29,9 +29,10 @@ struct ParameterCensus {
 ParameterCensus count_parameters(const ModelConfig& config);
 
 /// Forward and backward FLOPs of one sequence by the published formula, attention unmasked:
-///   12·s·L·d²·[1 + kv/heads + s/d + 1.5·(f/d)·k + V/(2·L·d)]
-/// Source: Narayanan et al. 2021 as ReMoE's Table 1 uses it. Only for comparison with the paper,
-/// and only of the decoder.
+///   12·s·L·d²·[(1 + kv/heads + s/d)·(heads·head_dim/d) + 1.5·(f/d)·k + 1.5·(shared/d) + V/(2·L·d)]
+/// where k and the shared expert's width are means over layers (k = 1 and 0 in dense ones).
+/// Source: Narayanan et al. 2021 as ReMoE's Table 1 uses it; there heads·head_dim = d and nothing
+/// is shared. Only for comparison with the paper, and only of the decoder.
 double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequence_length);
 
 /// What a pass does for the memory of Transformer-XL, in one layer.
@@ -54,8 +55,10 @@ double useful_training_flops(const ModelConfig& config, double tokens, double at
 /// of parameters, of which none is a bias; 0 without one.
 std::int64_t shared_expert_products(const ModelConfig& config);
 
-/// Multiply-adds that the logits of one token take, summed over MoE layers.
-double router_products(const ModelConfig& config);
+/// Multiply-adds that a token takes in routers, summed over MoE layers: its logits, a share of a
+/// segment's where the router scores segment means, and of blending the experts' weights once per
+/// segment, E·(matrices of an expert), where the router merges.
+double routing_products(const ModelConfig& config);
 
 /// Σ over rows of readable positions for `sequences` causal sequences of that length.
 double causal_pairs(std::int64_t sequences, std::int64_t length);

@@ -23,7 +23,7 @@ double linear_layer_flops(const ModelConfig& config, const EvaluationWork& work)
       moe > 0 ? moe * work.active_experts * matrices * d * static_cast<double>(c.expert_width())
               : 0;
   const double shared = moe * static_cast<double>(shared_expert_products(c));
-  return 2 * (layers * attention + tokens * (dense + experts + shared + router_products(c)));
+  return 2 * (layers * attention + tokens * (dense + experts + shared + routing_products(c)));
 }
 
 }  // namespace penstock

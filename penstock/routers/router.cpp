@@ -27,6 +27,7 @@ std::map<std::string, std::int64_t> Scorer::parameters_by_part() const {
 }
 
 at::Tensor Selector::rows(const at::Tensor& hidden, const RoutingContext&) { return hidden; }
+double Selector::rows_per_token() const { return 1; }
 
 Router::Router(const ResolvedRouter& config, const RouterShape& shape,
                std::vector<std::shared_ptr<Balancer>> balancers)

@@ -85,6 +85,8 @@ class Selector {
   virtual Plan select(const Scores& scores, const RoutingContext& context) = 0;
   /// Pools rows before scoring; the default hands them on. (Lory scores segment means.)
   virtual at::Tensor rows(const at::Tensor& hidden, const RoutingContext& context);
+  /// Rows that rows() makes of a token: 1, or one for every so many tokens where it pools.
+  virtual double rows_per_token() const;
   /// Active experts per token aimed at in this step.
   virtual double nominal_k(const RoutingContext& context) const = 0;
 };

@@ -42,12 +42,17 @@ void copy_model(const fs::path& from, const fs::path& to) {
 /// The keys of a variant's `upcycle`, those of `penstock upcycle`.
 struct UpcycleFields {
   UpcycleOptions options;
+  std::string start = "published";
   template <class V>
   void visit(V& v) {
     v("method", options.method, {.help = "a routing method"});
     v("scorer", options.scorer, {.help = "scorer in place of the method's"});
     v("experts", options.experts, {.help = "experts, before granularity", .min = 1});
     v("k", options.k, {.help = "active experts, before granularity", .min = 0});
+    v("start", start,
+      {.help = "published: gates and first logits as the method's paper has them; parent: the "
+               "default of `penstock upcycle`",
+       .choices = {"published", "parent"}});
     v("renormalise", options.renormalise, {.help = "gates of the chosen experts sum to one"});
     v("granularity", options.granularity, {.help = "shards of the feed-forward", .min = 1});
     v("noise", options.noise, {.help = "standard deviation added to experts", .min = 0});
@@ -67,7 +72,7 @@ struct UpcycleFields {
       {.help = "random, with Router Upcycling's logit scale"});
     v("match_lr", options.match_lr, {.help = "with the learning rate that its factors come to"});
     v("start_entropy", options.start_entropy,
-      {.help = "nats of the routers' softmax at the start; 0: as it is", .min = 0});
+      {.help = "nats of the routers' softmax at the start; 0: as `start` says", .min = 0});
     v("lr_scale", options.lr_scale, {.help = "of the routers' learning rate", .min = 0});
     v.rest(tables, "router: laid over the result's [model.router]");
   }
@@ -81,6 +86,7 @@ UpcycleOptions read_upcycle_options(const ConfigNode& upcycle, const std::string
                    "'; the only table here is router");
     fields.options.router_options = table;
   }
+  if (fields.start == "parent") fields.options.start = UpcycleStart::parent;
   return fields.options;
 }
 

@@ -105,7 +105,7 @@ def stories(shell):
     """Greedy text from its beginning-of-document token, as llama2.c's own documentation has it."""
     folder = os.path.join(os.path.abspath(sys.argv[2]), "..", "shared", "data", "checkpoints", "stories260K")
     if not os.path.isdir(folder):
-        print("skipped: no shared/data/checkpoints/stories260K beside the checkout")
+        print("skipped: missing data: no shared/data/checkpoints/stories260K beside the checkout")
         return
     with open(os.path.join(folder, "expected_greedy.json")) as file:
         expected = json.load(file)

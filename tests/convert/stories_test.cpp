@@ -15,7 +15,7 @@ class Stories : public ::testing::Test {
  protected:
   void SetUp() override {
     dense_ = testing::public_checkpoint("stories260K/stories260K.bin");
-    if (dense_.empty()) GTEST_SKIP() << "no stories260K beside the checkout";
+    if (dense_.empty()) GTEST_SKIP() << "missing data: no stories260K beside the checkout";
     write_file_atomically(
         real_file_system(), path("text"),
         std::string_view("Once upon a time, there was a little girl named Lily. She loved to play "

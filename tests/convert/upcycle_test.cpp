@@ -90,6 +90,32 @@ TEST_F(Upcycle, AllExpertsWithGatesThatSumToOneComputeTheDenseModel) {
   EXPECT_GT(difference(logits_of(*make(options("vanilla"), "two")), logits_of(*dense)), 1e-2);
 }
 
+/// Two of eight experts, gates that sum to one, and logits of a stated entropy: the parent's
+/// function.
+TEST_F(Upcycle, MayStartAsItsParent) {
+  const auto dense = load_model(path("dense"));
+  for (const std::string method :
+       {"vanilla", "locmoe", "mlp", "router-upcycling", "router-upcycling-max", "hyperrouter"}) {
+    SCOPED_TRACE(method);
+    UpcycleOptions how = options(method);
+    how.start = UpcycleStart::parent;
+    EXPECT_LT(difference(logits_of(*make(how, method)), logits_of(*dense)), 1e-5);
+    EXPECT_EQ(report_.logit_scales.size(), method.starts_with("router-upcycling") ? 2U : 0U);
+  }
+  const auto json = read_json(path("router-upcycling/upcycling.json"));
+  EXPECT_NEAR(json["start_entropy"].get<double>(), 0.87 * std::log(8.0), 1e-9);
+  EXPECT_TRUE(json["renormalise"].get<bool>());
+  for (const std::string method :
+       {"switch", "remoe"}) {  // what cannot begin so begins as published
+    SCOPED_TRACE(method);
+    UpcycleOptions how = options(method);
+    how.start = UpcycleStart::parent;
+    const auto one = logits_of(*make(how, method + "-parent"));
+    how.start = UpcycleStart::published;
+    EXPECT_TRUE(one.equal(logits_of(*make(how, method + "-published"))));
+  }
+}
+
 /// Shards in virtual groups: whole sets are chosen, and "exact" scaling makes their sum what one
 /// feed-forward under the same gates gives.
 TEST_F(Upcycle, ShardsAreChosenTogetherAndMakeUpForTheirGates) {

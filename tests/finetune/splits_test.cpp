@@ -123,7 +123,7 @@ std::string public_data(const std::string& name) {
 
 TEST(PublicData, Banking77AndItsLargestClass) {
   const std::string path = public_data("banking77");
-  if (path.empty()) GTEST_SKIP() << "no BANKING77 beside the checkout";
+  if (path.empty()) GTEST_SKIP() << "missing data: no BANKING77 beside the checkout";
   const FinetuneSplits splits = load_finetune_splits(path, "auto", config_of("clean"));
   EXPECT_EQ(splits.train.classes(), 77);
   EXPECT_EQ(splits.train.size() + splits.selection.size(), 10003u);
@@ -132,7 +132,7 @@ TEST(PublicData, Banking77AndItsLargestClass) {
 
 TEST(PublicData, Sst2AndItsLargerClass) {
   const std::string path = public_data("sst2");
-  if (path.empty()) GTEST_SKIP() << "no SST-2 beside the checkout";
+  if (path.empty()) GTEST_SKIP() << "missing data: no SST-2 beside the checkout";
   const FinetuneSplits splits = load_finetune_splits(path, "sst2", config_of("clean"));
   EXPECT_EQ(splits.train.size() + splits.selection.size(), 67349u);
   EXPECT_DOUBLE_EQ(majority_accuracy(splits.train, splits.test), 444.0 / 872);

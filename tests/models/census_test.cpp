@@ -50,6 +50,35 @@ TEST(Census, ReproducesThePublishedFlops) {
       995.36, 0.01);
 }
 
+/// Six FLOPs a multiply-add, counted matrix by matrix: heads of another width than d / heads, and a
+/// shared expert in one layer of two.
+TEST(Census, ThePublishedFlopsKnowHeadWidthsAndSharedExperts) {
+  ModelConfig config = with_experts(published(2, 64, 4), 8, "topk");
+  config.vocab = 100;
+  config.kv_heads = 2;
+  config.head_dim = 32;
+  config.d_ffn = 256;
+  config.moe.every = 2;
+  config.moe.shared_width = 24;
+  const double s = 16, d = 64, q = 4 * 32, kv = 2 * 32;
+  const double attention = 2 * d * q + 2 * d * kv + 2 * s * q;  // unmasked
+  const double products = 2 * (attention + 3 * d * 256) + 3 * d * 24 + d * 100;
+  EXPECT_DOUBLE_EQ(published_flops_per_sequence(config, 16), 6 * s * products);
+}
+
+/// Lory: a router row for each segment, and each segment's blend of 8 experts of three matrices.
+TEST(Census, CountsARouterPerSegmentAndTheBlend) {
+  ModelConfig config = with_experts(published(2, 64, 4), 8, "topk");
+  config.d_ffn = 256;
+  const double topk = useful_training_flops(config, 512, 0, 0);
+  config.router.method = "lory";
+  config.router.parts["lory"] = ConfigNode(ConfigNode::Table{});
+  config.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{128}));
+  const double logits = 64.0 * 8, blend = 8 * 3 * 64.0 * 256, segments = 4;
+  EXPECT_DOUBLE_EQ(useful_training_flops(config, 512, 0, 0) - topk,
+                   6 * 2 * (segments * (logits + blend) - 512 * logits));
+}
+
 TEST(Census, CountsTheProductsOfEachScorer) {
   const auto flops = [](const std::string& scorer) {
     ModelConfig config = with_experts(published(2, 64, 4), 8, "topk").resolved();

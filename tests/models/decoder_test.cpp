@@ -112,11 +112,15 @@ TEST(Decoder, HiddenTapSeesTheStreamAfterEachLayer) {
   EXPECT_TRUE(torch::allclose(hidden[1], first, 0, 1e-12));
 }
 
+/// With λ at 0.5 the sparsity loss weighs about as much as the language loss; at its start, 1e-8,
+/// its gradient would be lost beside the tolerance.
 TEST(Decoder, WholeModelGradientAgreesWithFiniteDifferences) {
   for (const char* method : {"dense", "topk", "remoe"}) {
     torch::manual_seed(4);
     Decoder model(tiny(method));
     model.to(torch::kDouble);
+    for (const auto& balancer : model.balancers())
+      for (auto& buffer : balancer->named_buffers()) buffer.value().fill_(0.5);
     const at::Tensor ids = tokens(2, 6), targets = tokens(2, 6).view({-1});
     const auto loss = [&] {
       RoutingContext context;
@@ -126,6 +130,10 @@ TEST(Decoder, WholeModelGradientAgreesWithFiniteDifferences) {
       return out.auxiliary_loss.defined() ? ce + out.auxiliary_loss : ce;
     };
     loss().backward();
+    if (std::string(method) == "remoe") {
+      const ModelOutput out = model.forward({.tokens = ids}, {.training = true});
+      EXPECT_GT(out.auxiliary_loss.item<double>(), 0.05);
+    }
     for (auto& item : model.named_parameters()) {
       at::Tensor weight = item.value();
       const at::Tensor flat = weight.detach().view({-1});

@@ -69,6 +69,29 @@ TEST(FoldRouters, AHypernetworkBecomesItsMatrixBitwiseAndIsGone) {
   EXPECT_TRUE(torch::equal(hidden(*fold_routers(*plain)), hidden(*model)));
 }
 
+/// Evaluation folds a hypernetwork by itself, so the folded model is held against the pass that
+/// generates the router anew: that of training, without dropout.
+TEST(FoldRouters, AFoldedHypernetworkIsTheRouterOfTraining) {
+  ModelConfig config = two_layers("decoder");
+  config.router.method = "hyperrouter";
+  torch::manual_seed(4);
+  const auto model = make_model(config);
+  const auto plain = fold_routers(*model);
+  const auto logits = [](LanguageModel& of, bool training) {
+    std::vector<at::Tensor> out;
+    of.forward({.tokens = torch::arange(16, at::kLong).view({2, 8})}, {.training = training},
+               [&](std::int64_t, const RoutingResult& routing) {
+                 out.push_back(routing.scores.logits.detach());
+               });
+    return out;
+  };
+  const auto trained = logits(*model, true), folded = logits(*plain, false);
+  ASSERT_EQ(trained.size(), 2U);
+  for (std::size_t layer = 0; layer < 2; ++layer)
+    EXPECT_LT((trained[layer] - folded[layer]).abs().max().item<double>(),
+              1e-5 * trained[layer].abs().max().item<double>());
+}
+
 TEST(FoldRouters, RefusesWhatNoMatrixReplaces) {
   ModelConfig config = two_layers("decoder");
   config.router.method = "topk";

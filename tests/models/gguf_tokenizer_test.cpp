@@ -29,7 +29,7 @@ TEST(GgufTokenizer, PublishedVocabulariesAgreeWithTheirVectors) {
   for (const std::string name : {"tokenizers/gpt2/ggml-vocab-gpt-2.gguf",
                                  "tokenizers/llama-spm/ggml-vocab-llama-spm.gguf"}) {
     const std::string path = testing::shared_data(name);
-    if (path.empty()) GTEST_SKIP() << "no data beside the checkout";
+    if (path.empty()) GTEST_SKIP() << "missing data: no data beside the checkout";
     const auto vectors = testing::token_vectors(name);
     ASSERT_FALSE(vectors.empty());
     const Vocabulary vocabulary = read_gguf_vocabulary(GgufFile(path));

@@ -121,7 +121,7 @@ std::vector<std::string> pieces_of_file(const std::string& path) {
 
 TEST(Stories260K, WritesThePublishedText) {
   const std::string path = testing::public_checkpoint("stories260K/stories260K.bin");
-  if (path.empty()) GTEST_SKIP() << "no stories260K beside the checkout";
+  if (path.empty()) GTEST_SKIP() << "missing data: no stories260K beside the checkout";
   const auto model = load_model(path);
   const auto pieces = pieces_of_file(testing::public_checkpoint("stories260K/tok512.bin"));
   ASSERT_EQ(pieces.size(), 512u);
@@ -143,7 +143,7 @@ TEST(Stories260K, WritesThePublishedText) {
 
 TEST(Stories260K, TheTokenizerBesideItGivesTheReferencesIds) {
   const std::string path = testing::public_checkpoint("stories260K/stories260K.bin");
-  if (path.empty()) GTEST_SKIP() << "no stories260K beside the checkout";
+  if (path.empty()) GTEST_SKIP() << "missing data: no stories260K beside the checkout";
   const auto tokenizer = open_model_source(path)->tokenizer();
   const auto reference = read_json(testing::public_checkpoint("stories260K/reference_nll.json"));
   for (const auto& example : reference["examples"]) {
@@ -190,7 +190,7 @@ TEST(Llama2c, TakesTheOneTokenizerBesideIt) {
 
 TEST(Stories260K, GivesTheReferencesLogLikelihoods) {
   const std::string path = testing::public_checkpoint("stories260K/stories260K.bin");
-  if (path.empty()) GTEST_SKIP() << "no stories260K beside the checkout";
+  if (path.empty()) GTEST_SKIP() << "missing data: no stories260K beside the checkout";
   const auto model = load_model(path);
   const auto reference = read_json(testing::public_checkpoint("stories260K/reference_nll.json"));
   const torch::NoGradGuard no_grad;
@@ -216,7 +216,7 @@ TEST(Stories260K, GivesTheReferencesLogLikelihoods) {
 
 TEST(Stories260K, InDoublePrecisionTheLogLikelihoodsAreTheReferences) {
   const std::string path = testing::public_checkpoint("stories260K/stories260K.bin");
-  if (path.empty()) GTEST_SKIP() << "no stories260K beside the checkout";
+  if (path.empty()) GTEST_SKIP() << "missing data: no stories260K beside the checkout";
   const auto model = load_model(path);
   model->to(torch::kDouble);
   const auto reference = read_json(testing::public_checkpoint("stories260K/reference_nll.json"));

@@ -20,7 +20,7 @@ double largest_difference(const at::Tensor& a, const at::Tensor& b) {
 /// Compares the logits of several sequences; the references are f32, or f64 rounded on the way.
 void expect_sequences(const std::string& name) {
   const std::string stem = public_checkpoint("hf_tiny/" + name + ".safetensors");
-  if (stem.empty()) GTEST_SKIP() << "no public checkpoints beside the checkout";
+  if (stem.empty()) GTEST_SKIP() << "missing data: no public checkpoints beside the checkout";
   const std::string base = stem.substr(0, stem.size() - std::string(".safetensors").size());
   const testing::CheckpointFolder folder(base + "_config.json", stem);
   const auto model = load_model(folder.path());
@@ -47,7 +47,7 @@ void expect_fixture(const std::string& config, const std::string& weights,
                     const std::string& reference_name) {
   const std::string folder_name = "moe_fixtures/";
   const std::string file = public_checkpoint(folder_name + weights);
-  if (file.empty()) GTEST_SKIP() << "no public checkpoints beside the checkout";
+  if (file.empty()) GTEST_SKIP() << "missing data: no public checkpoints beside the checkout";
   const testing::CheckpointFolder folder(public_checkpoint(folder_name + config), file);
   const auto model = load_model(folder.path());
   const nlohmann::json reference = read_json(public_checkpoint(folder_name + reference_name));
@@ -73,7 +73,7 @@ TEST(PublicCheckpoints, Qwen2MoeGivesItsLogits) {
 
 TEST(PublicCheckpoints, MixtralContinuesGreedily) {
   const std::string file = public_checkpoint("moe_fixtures/full_mixtral.safetensors");
-  if (file.empty()) GTEST_SKIP() << "no public checkpoints beside the checkout";
+  if (file.empty()) GTEST_SKIP() << "missing data: no public checkpoints beside the checkout";
   const testing::CheckpointFolder folder(public_checkpoint("moe_fixtures/mixtral_tiny_config.json"),
                                          file);
   const auto model = load_model(folder.path());
@@ -92,7 +92,7 @@ TEST(PublicCheckpoints, MixtralContinuesGreedily) {
 /// Layer 0's MoE block alone, fed a token that transformers computed in f64.
 void expect_block(const std::string& name, MoeOptions options) {
   const std::string file = public_checkpoint("moe_fixtures/" + name + ".safetensors");
-  if (file.empty()) GTEST_SKIP() << "no public checkpoints beside the checkout";
+  if (file.empty()) GTEST_SKIP() << "missing data: no public checkpoints beside the checkout";
   const TensorMap tensors = load_tensors(file);
   const nlohmann::json reference = read_json(public_checkpoint("moe_fixtures/" + name + ".json"));
   options.d_model = 64;

@@ -58,6 +58,21 @@ TEST_F(TrainerTest, ReluRoutingStartsNearHalfAndMovesLambdaOnceAStep) {
   EXPECT_NEAR(trainer.model().balancers()[0]->state().at("lambda"), 1.2e-8, 1e-12);
 }
 
+/// A larger factor than the paper's, for the run is short: half the gates are on at first, a
+/// quarter is the target.
+TEST_F(TrainerTest, ReluRoutingReachesItsTargetSparsity) {
+  Recipe recipe = small_recipe("remoe", 8, 32);
+  recipe.model.router.parts["adaptive-l1"].set("factor", ConfigNode(1.5));
+  recipe.train.steps = 160;
+  Trainer trainer(recipe, *corpus_);
+  double late = 0;
+  while (trainer.step() < 160) {
+    const double sparsity = trainer.advance().report.sparsity;
+    if (trainer.step() > 120) late += sparsity / 40;
+  }
+  EXPECT_NEAR(late, 0.75, 0.05);
+}
+
 TEST_F(TrainerTest, AccumulatedGradientsAreTheMeanOverMicroBatches) {
   Recipe whole = small_recipe("dense", 8, 16), parts = whole;
   parts.train.micro_batch = 2;
