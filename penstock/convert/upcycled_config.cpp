@@ -46,6 +46,21 @@ void set_mixture(RouterConfig& router, const ModelConfig& parent, const UpcycleO
     set_option(router, "mixture", "parameterisation", std::string("collapsed"));
 }
 
+/// A bias that the scorer has by default is left out, unless the method asks for it by name: other
+/// programs' routers have none, and an upcycled model is made to be exported.
+void leave_out_bias(RouterConfig& router, const Method& method, const std::string& scorer) {
+  const auto& entry = scorer_registry().at(scorer);
+  if (!entry.traits.foldable || !entry.traits.trainable) return;
+  const auto says = [&](const std::map<std::string, ConfigNode>& parts) {
+    const auto part = parts.find(scorer);
+    return part != parts.end() && !part->second.empty() && part->second.find("bias");
+  };
+  if (says(router.parts) || says(method.options)) return;
+  for (const auto& field : entry.fields)
+    if (field.path == "bias" && field.default_value == "true")
+      set_option(router, scorer, "bias", false);
+}
+
 void renormalise(RouterConfig& router, const std::string& selector) {
   if (selector == "topk") return set_option(router, "topk", "renormalise", true);
   const auto& fields = selector_registry().at(selector).fields;
@@ -84,6 +99,7 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& opt
     PENSTOCK_CHECK(
         (options.routers == 0 && options.keys == 0) || options.match_logits || options.match_lr,
         "--routers and --keys are for Router Upcycling; scorer '", scorer, "' has none");
+    leave_out_bias(router, method, scorer);
   }
   if (options.renormalise) renormalise(router, method.selector);
   if (!options.router_options.empty()) {
