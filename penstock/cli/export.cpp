@@ -96,6 +96,9 @@ void add_export_command(CLI::App& app) {
       ->check(whole_number(0));
   command->add_option("--tokenizer", arguments->tokenizer, "own: the model's; none: without")
       ->check(CLI::IsMember({"own", "none"}));
+  command->add_flag(
+      "--fit-bias", options.fit_bias,
+      "put the routers' biases into their matrices as well as --text or --data allow");
   command
       ->add_option("--shard-size", arguments->shard_gigabytes, "largest weight file of hf, in GB")
       ->check(CLI::PositiveNumber);

@@ -39,9 +39,11 @@ Agreement compare(const Observed& ours, const Observed& theirs);
 
 struct Certificate {
   std::string format, architecture, dtype, path;
-  std::string verdict = "exact";  ///< the file computes the same function
-  std::string routers;            ///< how they became what the file has
-  bool rounded = false;           ///< some weights are stored in fewer bits than they had
+  /// "exact": the file computes the same function. "fitted": it does but for routers' biases, which
+  /// are in their matrices as well as a text allowed.
+  std::string verdict = "exact";
+  std::string routers;   ///< how they became what the file has
+  bool rounded = false;  ///< some weights are stored in fewer bits than they had
   std::vector<std::string> notes;
   std::string tokens;   ///< what they are
   Agreement agreement;  ///< without tokens where nothing was measured

@@ -10,7 +10,9 @@
 #include "penstock/base/error.h"
 #include "penstock/convert/export_gguf.h"
 #include "penstock/convert/export_hugging_face.h"
+#include "penstock/convert/fit_bias.h"
 #include "penstock/convert/portable_source.h"
+#include "penstock/convert/sample_windows.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/models/gguf_tokenizer.h"
 #include "penstock/models/model_directory.h"
@@ -39,6 +41,13 @@ GgufTokenizer gguf_keys(const Tokenizer* tokenizer, const ExportTarget& target) 
   return gguf_tokenizer(*vocabulary, target.config.vocab);
 }
 
+/// Where a tokenizer.json that was written of a vocabulary cuts text otherwise.
+void note_hugging_face_tokenizer(const Tokenizer* tokenizer, std::vector<std::string>& notes) {
+  const auto vocabulary = tokenizer ? tokenizer->vocabulary() : std::nullopt;
+  const std::string difference = vocabulary ? difference_after_pieces(*vocabulary) : "";
+  if (!difference.empty()) notes.push_back(difference + " (Hugging Face's tokenizers)");
+}
+
 std::string what_became_of_routers(const ModelConfig& config) {
   if (config.moe_layers() == 0) return "none, the model is dense";
   const ResolvedRouter router = resolve(config.router);
@@ -52,9 +61,39 @@ std::filesystem::path certificate_path(const ExportOptions& options) {
   return options.out + ".certificate.json";
 }
 
+/// What puts the routers' biases into their matrices, where that was asked for; empty otherwise.
+/// Fitted on other tokens than those on which the file is measured.
+std::vector<at::Tensor> fitted_ones(const ExportOptions& options, const ModelSource& source,
+                                    at::Tensor& measured, Certificate& certificate) {
+  constexpr std::int64_t kFitTokens = 16384;
+  if (!options.fit_bias) return {};
+  PENSTOCK_CHECK(!options.sample.empty(),
+                 "--fit-bias: give the text to fit on (--text FILE or --data CORPUS)");
+  PENSTOCK_CHECK(source.config().moe_layers() > 0 && routers_add_biases(source),
+                 "--fit-bias: the model's routers add no bias; leave it out");
+  const std::int64_t length = measured.defined() ? measured.size(1) : 0;
+  at::Tensor windows = sample_windows(
+      options.sample, source, {.tokens = kFitTokens + options.check_tokens, .length = length});
+  if (measured.defined()) {
+    const std::int64_t kept = std::min(measured.size(0), windows.size(0) / 2);
+    PENSTOCK_CHECK(kept > 0, "--fit-bias: ", options.sample,
+                   " is too short to fit on one part of it and to measure on another");
+    measured = windows.slice(0, 0, kept).clone();
+    windows = windows.slice(0, kept);
+  }
+  const CommonDirections common = common_directions(*load_model(options.model), windows);
+  certificate.verdict = "fitted";
+  certificate.routers += ", with its bias fitted into it";
+  certificate.notes.push_back(concat(
+      "the routers' biases became b * v^T in their matrices, with x * v = 1 +- ", common.residual,
+      " over ", common.tokens, " tokens of ", options.sample, "; the file is measured on others"));
+  return common.ones;
+}
+
 /// Throws where the file is off by more than rounding. Coarse numbers are off by
 /// some hundredths; half of the largest logit, with the same experts, is another model.
 void check_agreement(const Certificate& certificate) {
+  if (certificate.verdict != "exact") return;
   const Agreement& a = certificate.agreement;
   const double allowed = certificate.rounded ? 0.5 : 1e-3;
   const bool wrong = !(a.max_logit_difference <= allowed * a.largest_logit + 1e-6);
@@ -93,7 +132,8 @@ Certificate export_model(const ExportOptions& options) {
   at::Tensor tokens;
   if (options.check_tokens > 0)
     tokens = tokens_to_check(options, *source, tokenizer.get(), out.tokens);
-  const PortableSource portable(*source, target);
+  const std::vector<at::Tensor> ones = fitted_ones(options, *source, tokens, out);
+  const PortableSource portable(*source, target, ones);
   create_directories(real_file_system(), parent_directory(options.out));
   clean_leftovers_of(real_file_system(), options.out);
   if (gguf) {
@@ -106,6 +146,7 @@ Certificate export_model(const ExportOptions& options) {
     out.rounded = export_hugging_face(real_file_system(), portable, target, dtype,
                                       options.shard_bytes, tokenizer.get(), options.out)
                       .rounded;
+    note_hugging_face_tokenizer(tokenizer.get(), out.notes);
   }
   if (tokens.defined()) {
     try {

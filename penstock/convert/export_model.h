@@ -20,6 +20,9 @@ struct ExportOptions {
   std::string architecture;          ///< empty: what fits
   std::optional<ExportDtype> dtype;  ///< nothing: as stored
   bool with_tokenizer = true;        ///< where the model has one
+  /// Routers' biases become part of their matrices as well as `sample`, which has to be given,
+  /// allows: the verdict is then "fitted".
+  bool fit_bias = false;
   std::string sample;  ///< a corpus or a text file to measure on; empty: a sentence of ours
   std::int64_t check_tokens = 256;  ///< 0: nothing is measured
   std::uint64_t shard_bytes = 5'000'000'000;

@@ -130,11 +130,12 @@ ExportTarget target_of(const ModelConfig& c, const Class& target, ExportFormat f
 
 }  // namespace
 
-void fail_needs_bias(const std::string& detail) {
-  throw NotPortableError(
+void fail_needs_bias(const std::string& detail, const std::string& option) {
+  throw NotPortableError(concat(
       "needs a bias: the router adds a number to each expert's logit, and no router of other "
-      "programs does (" +
-      detail + "); train without it");
+      "programs does (",
+      detail, "); train ", option.empty() ? "without it" : concat("with ", option, " = false"),
+      ", or put it into the matrix as well as a text allows (--fit-bias)"));
 }
 
 const std::vector<std::string>& export_architectures() {

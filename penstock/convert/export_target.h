@@ -20,7 +20,8 @@ class NotPortableError : public Error {
 };
 
 /// A router that outputs z_e + b_e with b not the same for all experts: other programs add none.
-[[noreturn]] void fail_needs_bias(const std::string& detail);
+/// @param option  which turns the bias off; "": none does
+[[noreturn]] void fail_needs_bias(const std::string& detail, const std::string& option);
 template <class... Parts>
 [[noreturn]] void fail_not_portable(const Parts&... parts) {
   throw NotPortableError(concat("not portable, because ", parts...));

@@ -1,9 +1,12 @@
 // Routers as plain matrices, from a source, without its model.
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "penstock/convert/portable_source.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_shapes.h"
+#include "penstock/routers/router.h"
 
 namespace penstock {
 namespace {
@@ -19,33 +22,68 @@ void load_scorer(Scorer& scorer, const ModelSource& from, const std::string& lay
   load(scorer.named_buffers());
 }
 
-}  // namespace
+/// The routers of the MoE layers, and the layers' names ("model.layers.3.").
+struct FoldedRouters {
+  std::vector<FoldedScorer> routers;
+  std::vector<std::string> layers;
+};
 
-std::map<std::string, at::Tensor> folded_gates(const ModelSource& from) {
-  const torch::NoGradGuard no_grad;
+FoldedRouters fold_all(const ModelSource& from) {
   const ModelConfig& config = from.config();
   const auto scorers = scorers_of(config);
-  std::map<std::string, at::Tensor> out;
-  std::vector<std::string> layers;
+  FoldedRouters out;
   for (std::int64_t layer = 0; layer < config.layers; ++layer)
-    if (config.is_moe(layer)) layers.push_back("model.layers." + std::to_string(layer) + ".");
-  PENSTOCK_ASSERT(layers.size() == scorers.size());
-  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (config.is_moe(layer)) out.layers.push_back("model.layers." + std::to_string(layer) + ".");
+  PENSTOCK_ASSERT(out.layers.size() == scorers.size());
+  for (std::size_t i = 0; i < scorers.size(); ++i) {
     scorers[i]->eval();
     scorers[i]->to(at::kDouble);
-    load_scorer(*scorers[i], from, layers[i]);
+    load_scorer(*scorers[i], from, out.layers[i]);
   }
+  for (const auto& scorer : scorers) out.routers.push_back(scorer->fold());
+  return out;
+}
+
+/// Largest difference between experts: one number for all changes no softmax and no order.
+double spread(const FoldedScorer& router) {
+  return router.bias.defined() ? (router.bias - router.bias[0]).abs().max().item<double>() : 0;
+}
+
+/// The option that turns the bias off, or "" where the scorer has none.
+std::string bias_option(const ModelConfig& config) {
+  const std::string scorer = resolve(config.router).scorer;
+  const auto& fields = scorer_registry().at(scorer).fields;
+  const bool known =
+      std::ranges::any_of(fields, [](const auto& field) { return field.path == "bias"; });
+  return known ? "model.router." + scorer + ".bias" : "";
+}
+
+}  // namespace
+
+std::map<std::string, at::Tensor> folded_gates(const ModelSource& from,
+                                               const std::vector<at::Tensor>& ones) {
+  const torch::NoGradGuard no_grad;
+  const auto [routers, layers] = fold_all(from);
+  PENSTOCK_ASSERT(ones.empty() || ones.size() == layers.size());
+  std::map<std::string, at::Tensor> out;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const FoldedScorer folded = scorers[i]->fold();
-    if (folded.bias.defined()) {  // one number for all experts changes no softmax and no order
-      const double spread = (folded.bias - folded.bias[0]).abs().max().item<double>();
-      if (spread > 0)
+    at::Tensor weight = routers[i].weight;
+    if (const double apart = spread(routers[i]); apart > 0) {
+      if (ones.empty())
         fail_needs_bias(concat("in layer ", layers[i].substr(0, layers[i].size() - 1),
-                               " they differ by up to ", spread));
+                               " they differ by up to ", apart),
+                        bias_option(from.config()));
+      weight = weight + at::outer(routers[i].bias - routers[i].bias.mean(), ones[i]);
     }
-    out[layers[i] + "mlp.gate.weight"] = folded.weight.to(at::kFloat).contiguous();
+    out[layers[i] + "mlp.gate.weight"] = weight.to(at::kFloat).contiguous();
   }
   return out;
+}
+
+bool routers_add_biases(const ModelSource& from) {
+  const torch::NoGradGuard no_grad;
+  const auto folded = fold_all(from);
+  return std::ranges::any_of(folded.routers, [](const auto& one) { return spread(one) > 0; });
 }
 
 }  // namespace penstock

@@ -49,12 +49,13 @@ at::Tensor some_gate(const std::vector<std::int64_t>& shape) {
 
 }  // namespace
 
-PortableSource::PortableSource(const ModelSource& from, const ExportTarget& target)
+PortableSource::PortableSource(const ModelSource& from, const ExportTarget& target,
+                               const std::vector<at::Tensor>& ones)
     : ModelSource(target.config, from.origin()),
       from_(from),
       shapes_(tensor_shapes(config())),
       gate_of_none_(target.gate_of_none) {
-  if (config().moe_layers() > 0) gates_ = folded_gates(from);
+  if (config().moe_layers() > 0) gates_ = folded_gates(from, ones);
   if (target.format != ExportFormat::kGguf || !from.config().moe.shared_gate) return;
   for (const auto& [name, shape] : shapes_)
     if (name.ends_with("shared_expert_gate.weight") &&

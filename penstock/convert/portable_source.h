@@ -19,9 +19,12 @@ namespace penstock {
 class PortableSource : public ModelSource {
  public:
   /// `from` must outlive it. Folds the routers.
+  /// @param ones  by MoE layer a direction v [d] of which x · v is about 1 (convert/fit_bias.h), by
+  ///              which a bias becomes part of the matrix; empty: it may not be there
   /// Throws NotPortableError for routers that add a bias which differs between experts, and for a
   /// shared expert's gate of zeros in GGUF.
-  PortableSource(const ModelSource& from, const ExportTarget& target);
+  PortableSource(const ModelSource& from, const ExportTarget& target,
+                 const std::vector<at::Tensor>& ones = {});
   std::vector<std::string> names() const override;
   std::vector<std::int64_t> shape(const std::string& name) const override;
   at::Tensor tensor(const std::string& name) const override;
@@ -38,9 +41,15 @@ class PortableSource : public ModelSource {
   std::map<std::string, at::Tensor> gates_;  // "model.layers.3.mlp.gate.weight" -> [E, d] f32
 };
 
-/// The plain matrices [E, d], f32, of a model's MoE layers by the name of their tensor.
-/// Throws NotPortableError where a bias differs between experts; Error where a tensor is not
-/// finite. REQUIRES: the scorer folds (export_gates).
-std::map<std::string, at::Tensor> folded_gates(const ModelSource& from);
+/// The plain matrices [E, d], f32, of a model's MoE layers by the name of their tensor: W, or with
+/// `ones` W + (b − mean b)·vᵀ.
+/// Throws NotPortableError where a bias differs between experts and `ones` is empty; Error where a
+/// tensor is not finite. REQUIRES: the scorer folds (export_gates).
+std::map<std::string, at::Tensor> folded_gates(const ModelSource& from,
+                                               const std::vector<at::Tensor>& ones = {});
+
+/// Whether some router adds a number to its logits that differs between experts. REQUIRES: as
+/// above.
+bool routers_add_biases(const ModelSource& from);
 
 }  // namespace penstock

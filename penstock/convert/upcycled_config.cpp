@@ -56,6 +56,21 @@ bool renormalises(const std::string& selector) {
   return has_option(selector, "renormalise") || has_option(selector, "softmax");
 }
 
+/// A bias that the scorer has by default is left out, unless the method asks for it by name: other
+/// programs' routers have none, and an upcycled model is made to be exported.
+void leave_out_bias(RouterConfig& router, const Method& method, const std::string& scorer) {
+  const auto& entry = scorer_registry().at(scorer);
+  if (!entry.traits.foldable || !entry.traits.trainable) return;
+  const auto says = [&](const std::map<std::string, ConfigNode>& parts) {
+    const auto part = parts.find(scorer);
+    return part != parts.end() && !part->second.empty() && part->second.find("bias");
+  };
+  if (says(router.parts) || says(method.options)) return;
+  for (const auto& field : entry.fields)
+    if (field.path == "bias" && field.default_value == "true")
+      set_option(router, scorer, "bias", false);
+}
+
 void renormalise(RouterConfig& router, const std::string& selector) {
   PENSTOCK_CHECK(renormalises(selector), "--renormalise: selector '", selector,
                  "' has no gates that a softmax makes");
@@ -113,6 +128,7 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
     PENSTOCK_CHECK(
         (options.routers == 0 && options.keys == 0) || options.match_logits || options.match_lr,
         "--routers and --keys are for Router Upcycling; scorer '", scorer, "' has none");
+    leave_out_bias(router, method, scorer);
   }
   if (options.renormalise) renormalise(router, method.selector);
   if (!options.router_options.empty()) {

@@ -134,14 +134,12 @@ class DocumentReader {
   std::vector<Document> documents_;
 };
 
-bool is_hidden(const files::path& path) { return path.filename().string().starts_with('.'); }
-
 /// The regular files below a folder, sorted by path.
 std::vector<files::path> list_files(const files::path& root) {
   std::vector<files::path> found;
   try {
     for (auto it = files::recursive_directory_iterator(root); it != files::end(it); ++it) {
-      if (is_hidden(it->path())) {
+      if (is_hidden_name(it->path().filename().string())) {
         it.disable_recursion_pending();
       } else if (it->is_regular_file()) {
         found.push_back(it->path());

@@ -33,12 +33,13 @@ Json added_tokens(const Vocabulary& vocabulary) {
     const auto& piece = vocabulary.pieces[id];
     const bool special = piece.type == PieceType::kControl || piece.type == PieceType::kUnknown;
     if ((!special && piece.type != PieceType::kUserDefined) || piece.text.empty()) continue;
+    const AddedToken token = added_token(vocabulary, static_cast<TokenId>(id));
     out.push_back({{"id", id},
                    {"content", piece.text},
-                   {"single_word", false},
-                   {"lstrip", false},
-                   {"rstrip", false},
-                   {"normalized", false},
+                   {"single_word", token.single_word},
+                   {"lstrip", token.lstrip},
+                   {"rstrip", token.rstrip},
+                   {"normalized", token.normalized},
                    {"special", special}});
   }
   return out;
@@ -65,14 +66,17 @@ Json normalizer(const Vocabulary& vocabulary) {
 
 Json pre_tokenizer(const Vocabulary& vocabulary) {
   if (!of_bytes(vocabulary)) return Json();
-  const std::string pattern =
-      vocabulary.pre.empty() ? vocabulary.pattern : pre_tokenizer_pattern(vocabulary.pre);
-  if (pattern.empty() || vocabulary.kind == Kind::kBytes) return byte_level();
-  const Json split = {{"type", "Split"},
-                      {"pattern", {{"Regex", pattern}}},
-                      {"behavior", "Isolated"},
-                      {"invert", false}};
-  return {{"type", "Sequence"}, {"pretokenizers", Json::array({split, byte_level()})}};
+  const auto patterns =
+      vocabulary.pre.empty() ? vocabulary.patterns : pre_tokenizer_patterns(vocabulary.pre);
+  if (patterns.empty() || vocabulary.kind == Kind::kBytes) return byte_level();
+  Json steps = Json::array();
+  for (const std::string& pattern : patterns)
+    steps.push_back({{"type", "Split"},
+                     {"pattern", {{"Regex", pattern}}},
+                     {"behavior", "Isolated"},
+                     {"invert", false}});
+  steps.push_back(byte_level());
+  return {{"type", "Sequence"}, {"pretokenizers", steps}};
 }
 
 Json decoder(const Vocabulary& vocabulary) {

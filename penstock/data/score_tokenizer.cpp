@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "penstock/base/error.h"
+#include "penstock/data/hugging_face_files.h"
 #include "penstock/data/merge_scores.h"
 #include "penstock/data/sentencepiece_model.h"
 #include "penstock/data/sentencepiece_tokenizer.h"
@@ -38,11 +39,10 @@ class ScoreTokenizer : public Tokenizer {
   TokenId end_of_document() const override { return vocabulary_.eos; }
 
   void encode(std::string_view text, std::vector<TokenId>& ids) const override {
-    encode_between(user_defined_, text, ids);
+    encode_with(added_text_, text, ids);
   }
   void encode_with_controls(std::string_view text, std::vector<TokenId>& ids) const override {
-    for (const auto& part : controls_.cut(text))
-      part.id >= 0 ? ids.push_back(part.id) : encode_between(user_defined_, part.text, ids);
+    encode_with(added_, text, ids);
   }
 
   void decode(TokenId id, std::string& text) const override {
@@ -54,11 +54,35 @@ class ScoreTokenizer : public Tokenizer {
 
   std::map<std::string, std::string> files() const override {
     if (!options_.files.empty()) return options_.files;
+    // A tokenizer.model cannot say these.
+    if (!vocabulary_.added.empty() || (vocabulary_.begins_anew && has_user_defined_))
+      return hugging_face_files(vocabulary_);
     return {{kSentencePieceFile, sentencepiece_model(vocabulary_)}};
   }
   std::optional<Vocabulary> vocabulary() const override { return vocabulary_; }
 
  private:
+  /// Tokens sought in text as it stands, and in normalised text: with its space before it.
+  struct Added {
+    AddedTokens raw, normalised;
+  };
+
+  /// A control or user-defined piece that is sought in text.
+  void add_sought(TokenId id) {
+    AddedToken token = added_token(vocabulary_, id);
+    token.control =
+        vocabulary_.pieces[static_cast<std::size_t>(id)].type != PieceType::kUserDefined;
+    has_user_defined_ = has_user_defined_ || !token.control;
+    if (vocabulary_.begins_anew && token.normalized && vocabulary_.add_space_prefix)
+      token.content.insert(0, " ");
+    if (!vocabulary_.begins_anew && !token.control) {
+      token.normalized = true;
+      token.content = replaced(token.content, kSpaceMark, " ");
+    }
+    (token.normalized ? added_.normalised : added_.raw).add(token);
+    if (!token.control) (token.normalized ? added_text_.normalised : added_text_.raw).add(token);
+  }
+
   void read_piece(TokenId id) {
     const auto& piece = vocabulary_.pieces[static_cast<std::size_t>(id)];
     std::string text = replaced(piece.text, kSpaceMark, " ");
@@ -67,8 +91,7 @@ class ScoreTokenizer : public Tokenizer {
     switch (piece.type) {
       case PieceType::kUnknown:
       case PieceType::kControl:
-        if (!piece.text.empty() && id != vocabulary_.unknown)
-          controls_.add({.id = id, .content = piece.text, .control = true});
+        if (!piece.text.empty() && id != vocabulary_.unknown) add_sought(id);
         text.clear();
         break;
       case PieceType::kByte: {
@@ -80,7 +103,7 @@ class ScoreTokenizer : public Tokenizer {
         break;
       }
       case PieceType::kUserDefined:
-        user_defined_.add({.id = id, .content = text});
+        add_sought(id);
         break;
       case PieceType::kNormal:
         PENSTOCK_CHECK(!text.empty() && text.size() <= kLongestScoredPiece, options_.origin,
@@ -119,9 +142,13 @@ class ScoreTokenizer : public Tokenizer {
     });
   }
 
+  void encode_with(const Added& added, std::string_view text, std::vector<TokenId>& ids) const {
+    for (const auto& part : added.raw.cut(text))
+      part.id >= 0 ? ids.push_back(part.id) : encode_between(added.normalised, part.text, ids);
+  }
+
   void encode_between(const AddedTokens& added, std::string_view text,
                       std::vector<TokenId>& ids) const {
-    if (text.empty()) return;
     std::string spaced = vocabulary_.add_space_prefix ? " " : "";
     spaced += text;
     if (!options_.mark_is_text) spaced = replaced(spaced, kSpaceMark, " ");
@@ -169,7 +196,8 @@ class ScoreTokenizer : public Tokenizer {
   std::vector<std::string> texts_;  // [id]
   std::array<TokenId, 256> byte_ids_;
   MergeTable table_;
-  AddedTokens controls_, user_defined_;
+  Added added_, added_text_;
+  bool has_user_defined_ = false;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <memory>
@@ -29,6 +30,13 @@ Kind kind_of(const std::string& path) {
   if (inner.ends_with(".tar") || name.ends_with(".tgz") || name.ends_with(".txz"))
     return Kind::kTar;
   return inner.size() < path.size() ? Kind::kCompressed : Kind::kPlain;
+}
+
+/// Whether the member, or a folder that it lies in, is hidden.
+bool is_hidden_member(const std::string& name) {
+  return std::ranges::any_of(std::filesystem::path(name), [](const std::filesystem::path& part) {
+    return is_hidden_name(part.string());
+  });
 }
 
 class ArchiveReader {
@@ -127,8 +135,13 @@ void read_text_file(const std::string& path,
     return;
   }
   bool any = false;
-  for (; reader.next(); any = true) visit(path + ":" + reader.member_name(), reader.content(limit));
-  PENSTOCK_CHECK(any, "cannot read '", path, "': it holds nothing");
+  while (reader.next()) {
+    const std::string name = reader.member_name();
+    if (is_hidden_member(name)) continue;
+    visit(path + ":" + name, reader.content(limit));
+    any = true;
+  }
+  PENSTOCK_CHECK(any, "cannot read '", path, "': it holds nothing but hidden files, or nothing");
 }
 
 }  // namespace penstock

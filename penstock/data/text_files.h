@@ -4,16 +4,24 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace penstock {
 
 /// The name without a compression suffix: "a.txt.gz" gives "a.txt".
 std::string without_compression_suffix(const std::string& name);
 
+/// Whether a file or folder of that name is passed over where it was not asked for by name: it
+/// begins with a dot (".DS_Store", and "._a.txt", which macOS puts beside "a.txt").
+inline bool is_hidden_name(std::string_view name) {
+  return name.starts_with('.') && name != "." && name != "..";
+}
+
 /// Calls visit(name, content) for the file, unpacked: once for a plain or compressed file (.gz,
-/// .zst, .xz, .bz2), once per member of an archive (.zip, .tar and compressed .tar). `name` is the
-/// path, followed by ":" and the member's name for archives, without compression suffix. Throws
-/// Error where the file is missing, truncated, damaged or unpacks to more than `limit` bytes.
+/// .zst, .xz, .bz2), once per member of an archive (.zip, .tar and compressed .tar) but for hidden
+/// ones and those of hidden folders. `name` is the path, followed by ":" and the member's name for
+/// archives, without compression suffix. Throws Error where the file is missing, truncated, damaged
+/// or unpacks to more than `limit` bytes.
 void read_text_file(const std::string& path,
                     const std::function<void(const std::string& name, std::string content)>& visit,
                     std::uint64_t limit = std::uint64_t{16} << 30);

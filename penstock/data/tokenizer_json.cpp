@@ -123,6 +123,27 @@ void read_pieces(const json& root, const json& model, PieceList& pieces, Merging
   }
 }
 
+/// Whether the pattern matches in a piece that merging can make.
+bool any_piece(const Vocabulary& vocabulary, const Pattern& pattern) {
+  bool found = false;
+  for (const auto& piece : vocabulary.pieces)
+    if (piece.type == PieceType::kNormal && !found)
+      pattern.for_each_match(piece.text, [&](std::size_t, std::size_t) { found = true; });
+  return found;
+}
+
+/// The added tokens that are not simply sought as they stand. `normalises`: normalising changes the
+/// text in which tokens that ask for it are sought.
+std::vector<AddedToken> odd_tokens(const std::vector<AddedToken>& added, bool normalises) {
+  std::vector<AddedToken> out;
+  for (AddedToken token : added) {
+    token.normalized = token.normalized && normalises;
+    if (token.lstrip || token.rstrip || token.single_word || token.normalized)
+      out.push_back(std::move(token));
+  }
+  return out;
+}
+
 /// Fills in what the neutral description knows of a byte-level encoding.
 void describe_bytes(const JsonSteps& normalizer, const JsonSteps& pre_tokenizer,
                     MergingParts& parts) {
@@ -130,14 +151,14 @@ void describe_bytes(const JsonSteps& normalizer, const JsonSteps& pre_tokenizer,
   vocabulary.kind = Vocabulary::Kind::kByteBpe;
   vocabulary.add_space_prefix = false;
   vocabulary.compose = normalizer.composes;
-  const auto& patterns = pre_tokenizer.patterns;
-  if (!patterns.empty()) {
-    vocabulary.pattern = patterns.front();
-    vocabulary.pre = pre_tokenizer_name(vocabulary.pattern);
-  }
+  vocabulary.pre = pre_tokenizer_name(
+      pre_tokenizer.patterns, pre_tokenizer.byte_patterns,
+      [&](const std::string& pattern) { return any_piece(vocabulary, Pattern(pattern)); });
+  vocabulary.patterns =
+      vocabulary.pre.empty() ? pre_tokenizer.patterns : pre_tokenizer_patterns(vocabulary.pre);
   parts.told_by_vocabulary = normalizer.plain && normalizer.mark.empty() &&
                              !normalizer.prefixes_space && pre_tokenizer.plain &&
-                             patterns.size() <= 1;
+                             (!vocabulary.pre.empty() || pre_tokenizer.byte_patterns.empty());
 }
 
 /// And of one over characters, which is SentencePiece's if its merges are those of scores.
@@ -149,6 +170,7 @@ void describe_characters(const JsonSteps& normalizer, const JsonSteps& pre_token
   parts.mark = decoder.mark;
   parts.drops_first_space = decoder.drops_first_space;
   vocabulary.add_space_prefix = normalizer.prefixes_space || pre_tokenizer.prefixes_space;
+  vocabulary.begins_anew = !pre_tokenizer.prefixes_once;
   if (parts.byte_fallback)
     for (auto& piece : vocabulary.pieces)
       if (piece_byte(piece.text) >= 0) piece.type = PieceType::kByte;
@@ -201,6 +223,7 @@ std::shared_ptr<const Tokenizer> read_bpe(const json& root, const Files& files,
   parts.bytes = pre_tokenizer.bytes;
   parts.bytes ? describe_bytes(normalizer, pre_tokenizer, parts)
               : describe_characters(normalizer, pre_tokenizer, decoder, parts);
+  vocabulary.added = odd_tokens(parts.added, !normalizer.steps.empty());
   parts.normalisers = std::move(normalizer.steps);
   parts.cuts = std::move(pre_tokenizer.steps);
   if (vocabulary.unknown >= 0) {
@@ -273,7 +296,7 @@ std::shared_ptr<const Tokenizer> read_vocab_and_merges(const Files& files,
                    " is not implemented for ", kVocabFile,
                    "; GPT2Tokenizer and Qwen2Tokenizer are");
     vocabulary.pre = gpt2 ? "gpt-2" : "qwen2";
-    vocabulary.pattern = pre_tokenizer_pattern(vocabulary.pre);
+    vocabulary.patterns = pre_tokenizer_patterns(vocabulary.pre);
     vocabulary.compose = !gpt2;
     PieceList pieces(vocab.size() + member(config, "added_tokens_decoder").size());
     std::unordered_map<std::string, TokenId> ids;
@@ -300,8 +323,9 @@ std::shared_ptr<const Tokenizer> read_vocab_and_merges(const Files& files,
         config, parts.added,
         [&](const std::string& text) { return ids.contains(text) ? ids[text] : -1; }, vocabulary);
     if (vocabulary.compose) parts.normalisers.push_back(normal_form_step(NormalForm::kNfc));
-    parts.cuts.push_back(split_step(std::make_shared<Pattern>(vocabulary.pattern),
-                                    SplitBehaviour::kIsolated, false));
+    for (const std::string& pattern : vocabulary.patterns)
+      parts.cuts.push_back(isolating_step(pattern));
+    vocabulary.added = odd_tokens(parts.added, vocabulary.compose);
     return make_merging_tokenizer(std::move(parts));
   });
 }

@@ -43,6 +43,11 @@ std::shared_ptr<const Tokenizer> read_unigram_json(const nlohmann::json& root,
                    " is not among the pieces, which is not "
                    "implemented for a Unigram model");
     added.push_back(read_added_token(entry, static_cast<TokenId>(id)));
+    const AddedToken& token = added.back();
+    PENSTOCK_CHECK(!token.lstrip && !token.rstrip && !token.single_word, "the added token '",
+                   token.content.substr(0, 60),
+                   "' has lstrip, rstrip or single_word, which is not implemented for a Unigram "
+                   "model");
     pieces[static_cast<std::size_t>(id)].type =
         added.back().control ? PieceType::kControl : PieceType::kUserDefined;
   }

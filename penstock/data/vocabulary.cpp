@@ -1,5 +1,7 @@
 #include "penstock/data/vocabulary.h"
 
+#include <algorithm>
+
 #include "penstock/base/error.h"
 #include "penstock/data/byte_vocabulary_tokenizer.h"
 #include "penstock/data/bytes_tokenizer.h"
@@ -17,19 +19,17 @@ using PieceType = Vocabulary::PieceType;
 std::shared_ptr<const Tokenizer> make_byte_bpe(const Vocabulary& vocabulary) {
   MergingParts parts{.spec = "byte-bpe", .origin = "the vocabulary", .vocabulary = vocabulary};
   Vocabulary& own = parts.vocabulary;
-  if (!own.pre.empty()) own.pattern = pre_tokenizer_pattern(own.pre);
+  if (!own.pre.empty()) own.patterns = pre_tokenizer_patterns(own.pre);
   own.add_space_prefix = false;
   for (std::size_t id = 0; id < own.pieces.size(); ++id) {
     const auto& piece = own.pieces[id];
-    const bool control = piece.type == PieceType::kControl || piece.type == PieceType::kUnknown;
-    if ((control || piece.type == PieceType::kUserDefined) && !piece.text.empty())
-      parts.added.push_back(
-          {.id = static_cast<TokenId>(id), .content = piece.text, .control = control});
+    const bool sought = piece.type == PieceType::kControl || piece.type == PieceType::kUnknown ||
+                        piece.type == PieceType::kUserDefined;
+    if (sought && !piece.text.empty())
+      parts.added.push_back(added_token(own, static_cast<TokenId>(id)));
   }
   if (own.compose) parts.normalisers.push_back(normal_form_step(NormalForm::kNfc));
-  if (!own.pattern.empty())
-    parts.cuts.push_back(
-        split_step(std::make_shared<Pattern>(own.pattern), SplitBehaviour::kIsolated, false));
+  for (const std::string& pattern : own.patterns) parts.cuts.push_back(isolating_step(pattern));
   return make_merging_tokenizer(std::move(parts));
 }
 
@@ -39,6 +39,25 @@ std::shared_ptr<const Tokenizer> make_bytes(const Vocabulary& vocabulary) {
 }
 
 }  // namespace
+
+AddedToken added_token(const Vocabulary& vocabulary, TokenId id) {
+  const auto known = std::ranges::find(vocabulary.added, id, &AddedToken::id);
+  if (known != vocabulary.added.end()) return *known;
+  const auto& piece = vocabulary.pieces[static_cast<std::size_t>(id)];
+  return {.id = id, .content = piece.text, .control = piece.type != PieceType::kUserDefined};
+}
+
+std::string difference_after_pieces(const Vocabulary& vocabulary) {
+  if (vocabulary.begins_anew || !vocabulary.add_space_prefix) return {};
+  if (vocabulary.kind != Vocabulary::Kind::kSentencePieceBpe &&
+      vocabulary.kind != Vocabulary::Kind::kSentencePieceUnigram)
+    return {};
+  const auto piece =
+      std::ranges::find(vocabulary.pieces, PieceType::kUserDefined, &Vocabulary::Piece::type);
+  if (piece == vocabulary.pieces.end()) return {};
+  return concat("text after a user-defined piece ('", piece->text.substr(0, 60),
+                "') goes on here and begins anew, with a space, there");
+}
 
 std::shared_ptr<const Tokenizer> make_tokenizer(const Vocabulary& vocabulary) {
   const auto size = std::ssize(vocabulary.pieces);

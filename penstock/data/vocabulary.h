@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/data/text/added_tokens.h"
 #include "penstock/data/tokenizer.h"
 
 namespace penstock {
@@ -42,11 +43,12 @@ struct Vocabulary {
   std::vector<Piece> pieces;
   /// Pairs of pieces that merge, the first the earliest; kByteBpe alone.
   std::vector<std::pair<std::string, std::string>> merges;
-  /// Name of the rule that cuts text before merging, as GGUF files name it: "gpt-2", "qwen2",
-  /// "llama-bpe"; empty where the rule has no name and `pattern` says it. kByteBpe alone.
+  /// Name of the rule that cuts text before merging, as GGUF files name it (data/text/
+  /// pre_tokenizers.h); empty where the rule has no name and `patterns` say it. kByteBpe alone.
   std::string pre;
-  /// The rule as a PCRE2 pattern whose matches, and what lies between them, are merged apart.
-  std::string pattern;
+  /// The rule as PCRE2 patterns, each of which cuts what those before it left: its matches, and
+  /// what lies between them, are merged apart.
+  std::vector<std::string> patterns;
   /// A whole word that is a piece is taken as it is, whatever the merges say.
   bool ignore_merges = false;
   /// Text is brought into Unicode's composed form (NFC) first.
@@ -56,6 +58,12 @@ struct Vocabulary {
   bool add_bos = false;
   /// A space is put before the text. SentencePiece kinds alone.
   bool add_space_prefix = true;
+  /// Text after a user-defined piece begins anew, with a space before it where `add_space_prefix`
+  /// holds, and the piece is sought in text as it stands. So in Hugging Face's tokenizers and
+  /// llama.cpp; in SentencePiece's own, text begins once and a U+2581 in the piece is a space.
+  bool begins_anew = false;
+  /// Control and user-defined pieces that are not simply sought as they stand: how they are.
+  std::vector<AddedToken> added;
 
   bool operator==(const Vocabulary&) const = default;
 };
@@ -66,5 +74,12 @@ struct Vocabulary {
 /// anything else. kSentencePieceUnigram takes SentencePiece's library. Throws Error where the
 /// description contradicts itself.
 std::shared_ptr<const Tokenizer> make_tokenizer(const Vocabulary& vocabulary);
+
+/// The piece as it is sought in text: as it stands, unless `vocabulary.added` knows more.
+AddedToken added_token(const Vocabulary& vocabulary, TokenId id);
+
+/// Why programs that begin text anew after user-defined pieces cut it otherwise than the vocabulary
+/// says; "" where they do not.
+std::string difference_after_pieces(const Vocabulary& vocabulary);
 
 }  // namespace penstock

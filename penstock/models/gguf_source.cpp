@@ -10,6 +10,7 @@
 #include <set>
 
 #include "penstock/base/error.h"
+#include "penstock/base/mapped_file.h"
 #include "penstock/io/q8_0.h"
 #include "penstock/io/safetensors.h"
 #include "penstock/models/gguf_layout.h"
@@ -95,11 +96,15 @@ at::Tensor GgufSource::tensor(const std::string& name) const {
     const std::size_t bytes = data.size() / experts;
     data = data.subspan(static_cast<std::size_t>(place.expert) * bytes, bytes);
   }
-  if (stored.type != GgmlType::kQ8_0)
-    return to_tensor(
-        {.name = name, .dtype = gguf_dtype(stored.type), .shape = wanted, .data = data});
-  const at::Tensor out = at::empty(wanted, at::kFloat);
-  dequantise_q8_0(data, {out.data_ptr<float>(), static_cast<std::size_t>(out.numel())});
+  at::Tensor out;
+  if (stored.type != GgmlType::kQ8_0) {
+    out =
+        to_tensor({.name = name, .dtype = gguf_dtype(stored.type), .shape = wanted, .data = data});
+  } else {
+    out = at::empty(wanted, at::kFloat);
+    dequantise_q8_0(data, {out.data_ptr<float>(), static_cast<std::size_t>(out.numel())});
+  }
+  release_pages(data);
   return out;
 }
 
@@ -108,7 +113,12 @@ std::shared_ptr<const Tokenizer> GgufSource::tokenizer() const {
   PENSTOCK_CHECK(model && !(model->as_string() &&
                             (*model->as_string() == "none" || *model->as_string() == "no_vocab")),
                  origin(), ": the file has no tokenizer");
-  return make_tokenizer(read_gguf_vocabulary(*file_));
+  const Vocabulary vocabulary = read_gguf_vocabulary(*file_);
+  PENSTOCK_CHECK(std::ssize(vocabulary.pieces) <= config().vocab, origin(),
+                 ": key 'tokenizer.ggml.tokens' has ", vocabulary.pieces.size(),
+                 " pieces, and 'token_embd.weight' rows for ", config().vocab,
+                 ": the tokenizer is not this model's");
+  return make_tokenizer(vocabulary);
 }
 
 }  // namespace penstock

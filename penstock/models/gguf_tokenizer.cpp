@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <cctype>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/data/text/byte_pieces.h"
+#include "penstock/data/text/pre_tokenizers.h"
+#include "penstock/data/text/unicode.h"
 
 namespace penstock {
 namespace {
@@ -16,11 +19,6 @@ using Kind = Vocabulary::Kind;
 using PieceType = Vocabulary::PieceType;
 
 constexpr std::string_view kKeys = "tokenizer.ggml.";
-
-// Rules for words that llama.cpp and we know by the same name, and whether a word that is a piece
-// is taken whole there.
-constexpr std::array<std::pair<std::string_view, bool>, 3> kWordRules = {
-    {{"gpt-2", false}, {"qwen2", false}, {"llama-bpe", true}}};
 
 // Numbers of token types in files.
 constexpr std::array<std::pair<PieceType, std::int32_t>, 6> kPieceTypes = {
@@ -71,10 +69,9 @@ void put_model(const Vocabulary& v, GgufTokenizer& out) {
       out.notes.emplace_back("llama.cpp replaces bytes that are not UTF-8 by U+FFFD");
       break;
     case Kind::kByteBpe: {
-      const auto* const rule =
-          std::ranges::find(kWordRules, v.pre, &std::pair<std::string_view, bool>::first);
+      const PreTokenizer* const rule = find_pre_tokenizer(v.pre);
       PENSTOCK_CHECK(
-          rule != kWordRules.end() && rule->second == v.ignore_merges,
+          rule && rule->whole_words == v.ignore_merges,
           "the tokenizer's rule for words has no name in llama.cpp, which would cut text "
           "otherwise; export without it (--tokenizer none)");
       put_key(keys, "model", GgufValue::string("gpt2"));
@@ -101,16 +98,44 @@ void put_model(const Vocabulary& v, GgufTokenizer& out) {
           "characters beyond ASCII that no piece has are bytes here and the unknown piece in "
           "llama.cpp, "
           "which takes U+2581 in text for a space");
+      out.notes.emplace_back(
+          "sums of scores are rounded to 32 bits here and to 64 in llama.cpp, so that of cuts that "
+          "are worth the same, as in long runs of one character, another may be taken");
       break;
   }
 }
 
-/// "<0x4B>" -> 0x4B; -1 for another text.
-int byte_of(const std::string& text) {
-  int byte = -1;
-  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return -1;
-  const auto [end, error] = std::from_chars(text.data() + 3, text.data() + 5, byte, 16);
-  return error == std::errc() && end == text.data() + 5 ? byte : -1;
+/// The texts of the added tokens that have the trait: the first few.
+template <class Trait>
+std::string with_trait(const Vocabulary& v, Trait trait) {
+  constexpr int kShown = 3;
+  std::string out;
+  int count = 0;
+  for (const AddedToken& token : v.added) {
+    if (!trait(token)) continue;
+    if (++count <= kShown) out += concat(out.empty() ? "'" : ", '", token.content, "'");
+  }
+  return count > kShown ? concat(out, " and ", count - kShown, " more") : out;
+}
+
+/// How llama.cpp seeks pieces in text otherwise: it has no key for what goes beyond the text
+/// itself.
+void note_pieces(const Vocabulary& v, std::vector<std::string>& notes) {
+  const auto note = [&](const std::string& pieces, const char* here) {
+    if (!pieces.empty()) notes.push_back(concat(pieces, here));
+  };
+  note(with_trait(v, [](const AddedToken& token) { return token.rstrip; }),
+       ": takes the white space after it along here, in llama.cpp only where the file's name has "
+       "phi-3 in it");
+  note(with_trait(v, [](const AddedToken& token) { return token.lstrip; }),
+       ": takes the white space before it along here, not in llama.cpp");
+  note(with_trait(v, [](const AddedToken& token) { return token.single_word; }),
+       ": is found here only as a word of its own, in llama.cpp within words too");
+  if (sentencepiece(v.kind) && v.add_space_prefix)
+    note(with_trait(v, [](const AddedToken& token) { return token.normalized; }),
+         ": is found here only behind a space or where text begins, in llama.cpp anywhere");
+  if (const std::string difference = difference_after_pieces(v); !difference.empty())
+    notes.push_back(difference + " (llama.cpp)");
 }
 
 /// llama.cpp's t5 knows no bytes. Those of ASCII are characters too: where none is a piece already,
@@ -125,7 +150,7 @@ void put_bytes_as_characters(const Vocabulary& v, std::vector<std::string>& text
       lowest = std::min(lowest, piece.score);
     }
   for (std::size_t id = 0; id < v.pieces.size(); ++id) {
-    const int byte = v.pieces[id].type == PieceType::kByte ? byte_of(v.pieces[id].text) : -1;
+    const int byte = v.pieces[id].type == PieceType::kByte ? piece_byte(v.pieces[id].text) : -1;
     const std::string character(1, static_cast<char>(byte));
     if (byte <= 0 || byte >= 0x80 || byte == ' ' || characters.contains(character)) continue;
     texts[id] = character;
@@ -138,16 +163,13 @@ void put_bytes_as_characters(const Vocabulary& v, std::vector<std::string>& text
 void read_characters_as_bytes(std::vector<Vocabulary::Piece>& pieces) {
   std::set<int> bytes;
   for (const auto& piece : pieces)
-    if (piece.type == PieceType::kByte) bytes.insert(byte_of(piece.text));
+    if (piece.type == PieceType::kByte) bytes.insert(piece_byte(piece.text));
   if (bytes.size() < 128) return;  // no byte was ever among them
   for (auto& piece : pieces) {
     if (piece.type != PieceType::kNormal || piece.text.size() != 1) continue;
     const auto byte = static_cast<unsigned char>(piece.text[0]);
     if (!bytes.insert(byte).second) continue;
-    static constexpr std::string_view kDigits = "0123456789ABCDEF";
-    piece = {.text = std::string("<0x") + kDigits[byte >> 4] + kDigits[byte & 15] + ">",
-             .score = 0,
-             .type = PieceType::kByte};
+    piece = {.text = byte_piece(byte), .score = 0, .type = PieceType::kByte};
   }
 }
 
@@ -156,7 +178,10 @@ void put_pieces(const Vocabulary& v, std::int64_t vocab_size, GgufMetadata& out)
   std::vector<float> scores;
   std::vector<std::int32_t> types;
   for (const auto& piece : v.pieces) {
-    texts.push_back(piece.text);
+    const bool spaced = sentencepiece(v.kind) && !v.begins_anew;  // U+2581 in it is a space
+    texts.push_back(spaced && piece.type == PieceType::kUserDefined
+                        ? replaced(piece.text, kSpaceMark, " ")
+                        : piece.text);
     scores.push_back(piece.score);
     types.push_back(type_number(piece.type));
   }
@@ -273,13 +298,41 @@ void read_merges(const TokenizerKeys& keys, Vocabulary& out) {
   }
 }
 
+void read_rule(const TokenizerKeys& keys, Vocabulary& out) {
+  const std::string name = keys.text("pre");
+  const PreTokenizer* const rule = find_pre_tokenizer(name);
+  out.pre = rule ? std::string(rule->name) : name;  // an error where text is to be cut
+  if (!rule) return;
+  out.ignore_merges = rule->whole_words;
+  out.compose = rule->composes;  // as the tokenizers that this rule comes from
+}
+
+/// Pieces that take the white space after them along: no key says it, and llama.cpp goes by the
+/// model's name.
+void read_stripping(std::string name, Vocabulary& out) {
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (name.find("phi-3") == std::string::npos && name.find("phi3") == std::string::npos) return;
+  for (std::size_t id = 0; id < out.pieces.size(); ++id) {
+    const auto& piece = out.pieces[id];
+    const bool kept = piece.text == "<s>" || piece.text == "<|endoftext|>";
+    if (kept || (piece.type != PieceType::kControl && piece.type != PieceType::kUserDefined))
+      continue;
+    AddedToken token = added_token(out, static_cast<TokenId>(id));
+    token.rstrip = true;
+    out.added.push_back(std::move(token));
+  }
+}
+
 }  // namespace
 
 GgufTokenizer gguf_tokenizer(const Vocabulary& vocabulary, std::int64_t vocab_size) {
   PENSTOCK_CHECK(std::ssize(vocabulary.pieces) <= vocab_size, "the tokenizer has ",
-                 vocabulary.pieces.size(), " pieces, the model's vocabulary is ", vocab_size);
+                 vocabulary.pieces.size(), " pieces, the model's vocabulary is ", vocab_size,
+                 "; export without it (--tokenizer none)");
   GgufTokenizer out;
   put_model(vocabulary, out);
+  note_pieces(vocabulary, out.notes);
   put_pieces(vocabulary, vocab_size, out.metadata);
   put_special(vocabulary, out);
   return out;
@@ -305,11 +358,8 @@ Vocabulary read_gguf_vocabulary(const GgufFile& file) {
   if (model == "gpt2") {
     read_merges(keys, out);
     out.kind = out.merges.empty() ? Kind::kBytes : Kind::kByteBpe;
-    if (out.kind == Kind::kByteBpe) out.pre = keys.text("pre");
-    for (const auto& [rule, whole_words] : kWordRules)
-      if (rule == out.pre) out.ignore_merges = whole_words;
+    if (out.kind == Kind::kByteBpe) read_rule(keys, out);
     add_bos = out.ignore_merges;
-    out.compose = out.pre == "qwen2";  // as the tokenizers that this rule comes from
     out.add_space_prefix = false;
   } else if (model == "llama" || model == "t5") {
     out.kind = model == "t5" ? Kind::kSentencePieceUnigram : Kind::kSentencePieceBpe;
@@ -318,9 +368,14 @@ Vocabulary read_gguf_vocabulary(const GgufFile& file) {
         !keys.truth("remove_extra_whitespaces", false) && !keys.find("precompiled_charsmap"),
         file.origin(), ": its tokenizer rewrites text first, which is not supported");
     if (model == "t5") read_characters_as_bytes(out.pieces);
+    if (model == "t5")
+      for (auto& piece : out.pieces)
+        if (piece.type == PieceType::kUserDefined)
+          piece.text = replaced(piece.text, " ", kSpaceMark);
     out.add_space_prefix = keys.truth("add_space_prefix", true);
     add_bos = model == "llama";
     if (model == "llama") bos = 1;
+    out.begins_anew = model == "llama";
     eos = model == "llama" ? 2 : 1;
     unknown = model == "llama" ? 0 : 2;
   } else {
@@ -332,6 +387,8 @@ Vocabulary read_gguf_vocabulary(const GgufFile& file) {
   out.padding = keys.id("padding_token_id", -1, count);
   if (out.eos == out.unknown) out.eos = -1;  // written so where there is no end
   out.add_bos = keys.truth("add_bos_token", add_bos);
+  const GgufValue* const name = file.value("general.name");
+  if (name && name->as_string()) read_stripping(*name->as_string(), out);
   return out;
 }
 

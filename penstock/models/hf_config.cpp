@@ -17,15 +17,20 @@ using nlohmann::json;
 /// A class of transformers, with the defaults of its keys that differ between classes.
 struct HfClass {
   std::string_view type;
+  std::int64_t context;
   std::int64_t kv_heads;  ///< 0: as attention heads
   double norm_eps, rope_base;
+  std::int64_t experts, used;  ///< 0: none, the class is dense
+  double balance;              ///< router_aux_loss_coef
 };
-constexpr std::array<HfClass, 6> kClasses = {{{"llama", 0, 1e-6, 1e4},
-                                              {"mistral", 8, 1e-6, 1e4},
-                                              {"qwen2", 32, 1e-6, 1e4},
-                                              {"mixtral", 8, 1e-5, 1e6},
-                                              {"qwen2_moe", 16, 1e-6, 1e4},
-                                              {"olmoe", 0, 1e-5, 1e4}}};
+constexpr std::array<HfClass, 6> kClasses = {{{"llama", 2048, 0, 1e-6, 1e4, 0, 0, 0},
+                                              {"mistral", 131072, 8, 1e-6, 1e4, 0, 0, 0},
+                                              {"qwen2", 32768, 32, 1e-6, 1e4, 0, 0, 0},
+                                              {"mixtral", 131072, 8, 1e-5, 1e6, 8, 2, 0.001},
+                                              {"qwen2_moe", 32768, 16, 1e-6, 1e4, 60, 4, 0.001},
+                                              {"olmoe", 4096, 0, 1e-5, 1e4, 64, 8, 0.01}}};
+constexpr std::int64_t kMistralWindow = 4096;
+constexpr std::int64_t kQwen2MoeExpertWidth = 1408, kQwen2MoeSharedWidth = 5632;
 
 constexpr std::int64_t kLargest = std::int64_t{1} << 24;
 
@@ -144,24 +149,33 @@ double rope_base(const Keys& keys, double otherwise) {
   return theta;
 }
 
-/// Throws where some layer would see less than the context.
-void refuse_short_windows(const Keys& keys, std::string_view type, const ModelConfig& config) {
-  if (type == "llama" || type == "olmoe") return;  // their classes know no window
+/// How far back the layer that sees least looks; none where all see the whole context.
+std::optional<std::int64_t> window_of(const Keys& keys, std::string_view type,
+                                      std::int64_t layers) {
+  if (type == "llama" || type == "olmoe") return {};  // their classes know no window
   if (type.starts_with("qwen2")) {
-    if (!keys.boolean("use_sliding_window", false)) return;
-    if (!keys.find("layer_types") && keys.integer("max_window_layers", 28, 0) >= config.layers)
-      return;
+    if (!keys.boolean("use_sliding_window", false)) return {};
+    if (!keys.find("layer_types") && keys.integer("max_window_layers", 28, 0) >= layers) return {};
   }
   // Mistral has a window unless the key says null, the others none unless it says one.
   const bool absent = !keys.find("sliding_window");
-  if (absent && (type == "mixtral" || keys.null("sliding_window"))) return;
-  const std::int64_t window = keys.integer("sliding_window", 4096);
-  if (window < config.context)
-    keys.refuse("sliding_window", "= ", window,
-                " is shorter than max_position_embeddings = ", config.context,
+  if (absent && (type == "mixtral" || keys.null("sliding_window"))) return {};
+  return keys.integer("sliding_window", kMistralWindow);
+}
+
+/// max_position_embeddings. Where the key is absent and the class's default is longer than a window
+/// in use, the window: up to there every layer sees everything, and nobody asked for more.
+std::int64_t context_of(const Keys& keys, const HfClass& known, std::int64_t layers) {
+  const auto window = window_of(keys, known.type, layers);
+  const std::int64_t otherwise = std::min(known.context, window.value_or(known.context));
+  const std::int64_t context = keys.integer("max_position_embeddings", otherwise);
+  if (window && *window < context)
+    keys.refuse("sliding_window", "= ", *window,
+                " is shorter than max_position_embeddings = ", context,
                 ", and attention within a window is not computed; where no longer text is meant, "
                 "set both to ",
-                window);
+                *window);
+  return context;
 }
 
 /// Sets moe.every and moe.first_layers by the layers that have experts.
@@ -199,13 +213,19 @@ ConfigNode table_of(const std::map<std::string, ConfigNode::Value>& entries) {
   return node;
 }
 
-void read_experts(const Keys& keys, std::string_view type, ModelConfig& config) {
-  const bool mixtral = type == "mixtral";
-  const char* const count =
-      mixtral && !keys.find("num_experts") ? "num_local_experts" : "num_experts";
-  config.moe.experts = keys.integer(count, {}, 2);
+/// The key of the number of experts: these two classes know both names, the first of them better.
+const char* experts_key(const Keys& keys, std::string_view type) {
+  if (type == "mixtral") return keys.find("num_experts") ? "num_experts" : "num_local_experts";
+  const bool local = type == "olmoe" && keys.find("num_local_experts") && !keys.find("num_experts");
+  return local ? "num_local_experts" : "num_experts";
+}
+
+void read_experts(const Keys& keys, const HfClass& known, ModelConfig& config) {
+  const bool mixtral = known.type == "mixtral";
+  const char* const count = experts_key(keys, known.type);
+  config.moe.experts = keys.integer(count, known.experts, 2);
   config.router.method = "topk";
-  config.router.k = static_cast<double>(keys.integer("num_experts_per_tok"));
+  config.router.k = static_cast<double>(keys.integer("num_experts_per_tok", known.used));
   if (config.router.k > static_cast<double>(config.moe.experts))
     keys.refuse("num_experts_per_tok", "= ", config.router.k, " is above ", count, " = ",
                 config.moe.experts);
@@ -213,17 +233,17 @@ void read_experts(const Keys& keys, std::string_view type, ModelConfig& config) 
       table_of({{"softmax", std::string(mixtral ? "after" : "before")},
                 {"renormalise", !mixtral && keys.boolean("norm_topk_prob", false)}});
   config.router.parts["load-balance"] =
-      table_of({{"coefficient",
-                 keys.number("router_aux_loss_coef", type == "olmoe" ? 0.01 : 0.001, 0, 1e6)}});
+      table_of({{"coefficient", keys.number("router_aux_loss_coef", known.balance, 0, 1e6)}});
   const double jitter = mixtral ? keys.number("router_jitter_noise", 0, 0, 1) : 0;
   if (jitter > 0) {
     config.router.scorer = "jitter-linear";
     config.router.parts["jitter-linear"] = table_of({{"epsilon", jitter}});
   }
-  if (type != "qwen2_moe") return;
+  if (known.type != "qwen2_moe") return;
   place_experts(keys, config);
-  config.d_ffn = keys.integer("moe_intermediate_size");
-  config.moe.shared_width = keys.integer("shared_expert_intermediate_size", {}, 0);
+  config.d_ffn = keys.integer("moe_intermediate_size", kQwen2MoeExpertWidth);
+  config.moe.shared_width =
+      keys.integer("shared_expert_intermediate_size", kQwen2MoeSharedWidth, 0);
   config.moe.shared_gate = config.moe.shared_width > 0;
   if (config.moe_layers() < config.layers && keys.integer("intermediate_size") != config.d_ffn)
     keys.refuse("intermediate_size", "= ", keys.integer("intermediate_size"),
@@ -233,7 +253,6 @@ void read_experts(const Keys& keys, std::string_view type, ModelConfig& config) 
 
 ModelConfig read_class(const Keys& keys, const HfClass& known) {
   refuse_foreign_parts(keys, known.type);
-  const bool moe = known.type == "mixtral" || known.type == "qwen2_moe" || known.type == "olmoe";
   ModelConfig config;
   config.vocab = keys.integer("vocab_size");
   config.d_model = keys.integer("hidden_size");
@@ -245,7 +264,7 @@ ModelConfig read_class(const Keys& keys, const HfClass& known) {
       known.kv_heads > 0 && !keys.null("num_key_value_heads") ? known.kv_heads : config.heads);
   config.head_dim = keys.integer("head_dim", 0);
   config.d_ffn = known.type == "qwen2_moe" ? 0 : keys.integer("intermediate_size");
-  config.context = keys.integer("max_position_embeddings");
+  config.context = context_of(keys, known, config.layers);
   if (keys.null("rms_norm_eps")) keys.refuse("rms_norm_eps", "is null; give a number");
   config.norm_eps = keys.number("rms_norm_eps", known.norm_eps, 0, 1);
   config.rope_base = rope_base(keys, known.rope_base);
@@ -256,8 +275,7 @@ ModelConfig read_class(const Keys& keys, const HfClass& known) {
     config.qk_norm = true;
     config.clip_qkv = keys.number("clip_qkv", 0, 1e-30, 1e30);
   }
-  refuse_short_windows(keys, known.type, config);
-  if (moe) read_experts(keys, known.type, config);
+  if (known.experts > 0) read_experts(keys, known, config);
   return config;
 }
 

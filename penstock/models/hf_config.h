@@ -10,7 +10,9 @@
 namespace penstock {
 
 /// The model that a config.json of model_type llama, mistral, qwen2, mixtral, qwen2_moe or olmoe
-/// describes; a key that is absent has the default of that class of transformers. Experts become
+/// describes; a key that is absent has the default of that class of transformers, but for
+/// vocab_size, hidden_size, intermediate_size (not of qwen2_moe), num_hidden_layers and
+/// num_attention_heads, which must be there. Experts become
 /// method `topk`: Mixtral's with softmax over the chosen logits, Qwen2-MoE's and OLMoE's with
 /// softmax over all and `norm_topk_prob`; `router_aux_loss_coef` is taken for the balance loss's
 /// coefficient as it is, though transformers does not divide the loss by k as Penstock does.

@@ -137,6 +137,73 @@ TEST(ExportGguf, ExpertsOfWidthOneKeepTheirAxes) {
   EXPECT_LT(difference(temp), 2e-6);
 }
 
+/// Bytes of mapped files that this process holds.
+std::int64_t resident_file_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::int64_t kib = 0;
+    if (word == "RssFile:" && status >> kib) return kib << 10;
+  }
+  return -1;
+}
+
+TEST(ExportGguf, ReadingATensorKeepsNoPagesOfTheFile) {
+  const TempDirectory temp;
+  ModelConfig config = small_dense();
+  config.vocab = 1 << 17;
+  const std::string model = (temp.path() / "model").string(), out = (temp.path() / "m").string();
+  write_random_model(config, model, /*with_tokenizer=*/false);
+  for (const auto dtype : {ExportDtype::kF32, ExportDtype::kQ8_0}) {
+    const std::string file = out + std::string(export_dtype_name(dtype)) + ".gguf";
+    export_model({.model = model,
+                  .out = file,
+                  .format = ExportFormat::kGguf,
+                  .dtype = dtype,
+                  .check_tokens = 0});
+    const GgufSource source(file);
+    const std::int64_t before = resident_file_bytes();
+    if (before < 0) GTEST_SKIP() << "the system does not tell";
+    const at::Tensor embeddings = source.tensor("model.embed_tokens.weight");  // 32 MiB, or 8
+    EXPECT_LT(resident_file_bytes() - before, 2 << 20) << file;
+    EXPECT_TRUE(embeddings.any().item<bool>());
+  }
+}
+
+TEST(ExportGguf, ATokenizerOfMorePiecesThanRowsIsNotTheModels) {
+  const TempDirectory temp;
+  ModelConfig config = small_dense();
+  config.vocab = 300;
+  exported(temp, config);
+  const std::string file = (temp.path() / "m.gguf").string();
+  EXPECT_EQ(GgufSource(file).tokenizer()->vocab_size(), 256);  // the rest fills it up
+  config.vocab = 200;
+  const std::string model = (temp.path() / "small").string();
+  write_random_model(config, model);
+  export_model({.model = model,
+                .out = (temp.path() / "s.gguf").string(),
+                .format = ExportFormat::kGguf,
+                .with_tokenizer = false,
+                .check_tokens = 0});
+  const GgufFile rows((temp.path() / "s.gguf").string()), pieces(file);
+  GgufMetadata keys;
+  for (const auto& [key, value] : rows.metadata())
+    if (!key.starts_with("tokenizer.")) keys.emplace_back(key, value);
+  for (const auto& [key, value] : pieces.metadata())
+    if (key.starts_with("tokenizer.")) keys.emplace_back(key, value);
+  std::vector<GgufPlanned> planned;
+  for (const auto& tensor : rows.tensors())
+    planned.push_back({tensor.name, tensor.type, tensor.shape});
+  GgufWriter writer(real_file_system(), temp.path() / "odd.gguf", keys, planned);
+  for (const auto& tensor : rows.tensors()) writer.write(tensor.name, tensor.data);
+  writer.commit();
+  try {
+    GgufSource((temp.path() / "odd.gguf").string()).tokenizer();
+    FAIL() << "pieces without rows";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("tokenizer.ggml.tokens"), std::string::npos);
+  }
+}
+
 TEST(ExportGguf, AGateOfZerosIsRefused) {
   const TempDirectory temp;
   ModelConfig config = small_moe();

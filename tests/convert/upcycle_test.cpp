@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/convert/calibration.h"
+#include "penstock/convert/export_model.h"
 #include "penstock/convert/router_start.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/io/config_json.h"
@@ -73,6 +74,31 @@ TEST_F(Upcycle, ExpertsAreTheFeedForwardAndTheRestIsTheParent) {
     EXPECT_EQ(others, static_cast<std::int64_t>(dense->names().size()) - 2 * 3);
     EXPECT_EQ(load_tokenizer(path(method))->files(), dense->tokenizer()->files());
   }
+}
+
+/// Whose router would have a bias, which no other program's has.
+TEST_F(Upcycle, AGeneratedRouterHasNoBiasUnlessAskedFor) {
+  const auto bias_of = [&](const std::string& name) {
+    const ResolvedRouter router = resolve(open_model_source(path(name))->config().router);
+    return std::get<bool>(router.options.at("hypernetwork").find("bias")->value());
+  };
+  make(options("hyperrouter"), "plain");
+  EXPECT_FALSE(bias_of("plain"));
+  EXPECT_EQ(export_model({.model = path("plain"), .out = path("hf"), .check_tokens = 16}).verdict,
+            "exact");
+  UpcycleOptions asked = options("hyperrouter");
+  ConfigNode bias, parts;
+  bias.set("bias", ConfigNode(true));
+  parts.set("hypernetwork", bias);
+  asked.router_options = parts;
+  make(asked, "biased");
+  EXPECT_TRUE(bias_of("biased"));
+  EXPECT_THROW(export_model({.model = path("biased"), .out = path("no"), .check_tokens = 0}),
+               NotPortableError);
+  // The method says it by name.
+  make(options("smoe"), "named");
+  const ResolvedRouter smoe = resolve(open_model_source(path("named"))->config().router);
+  EXPECT_TRUE(std::get<bool>(smoe.options.at("linear").find("bias")->value()));
 }
 
 TEST_F(Upcycle, AllExpertsWithGatesThatSumToOneComputeTheDenseModel) {

@@ -106,6 +106,26 @@ TEST(TextFiles, ArchivesReadMemberByMember) {
   }
 }
 
+TEST(TextFiles, HiddenMembersArePassedOverAsInFolders) {
+  const testing::TemporaryFolder folder;
+  // As macOS packs a folder: what lies beside the files is binary.
+  const std::map<std::string, std::string> members = {{"./a.txt", "first"},
+                                                      {"d/.DS_Store", "\x01\xff"},
+                                                      {"d/.git/config", "no"},
+                                                      {"d/b.c.txt", "second"},
+                                                      {"__MACOSX/d/._b.c.txt", "\x05\xff"}};
+  for (const auto& [name, format] :
+       {std::pair("m.zip", ARCHIVE_FORMAT_ZIP), std::pair("m.tar", ARCHIVE_FORMAT_TAR_USTAR)}) {
+    const std::string path = pack(folder / name, format, ARCHIVE_FILTER_NONE, members);
+    std::string seen;
+    for (const auto& document : read_documents({.path = path}, {})) seen += document.text + " ";
+    EXPECT_TRUE(seen == "first second " || seen == "second first ") << seen;
+  }
+  const std::string only =
+      pack(folder / "h.zip", ARCHIVE_FORMAT_ZIP, ARCHIVE_FILTER_NONE, {{"__MACOSX/._a", "\x05"}});
+  expect_says(error_of([&] { read_all(only); }), {"h.zip", "hidden"});
+}
+
 TEST(TextFiles, TruncationIsAnErrorThatNamesTheFile) {
   const testing::TemporaryFolder folder;
   for (const auto& [suffix, filter] : kCompressions) {

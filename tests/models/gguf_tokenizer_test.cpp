@@ -6,6 +6,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/data/bytes_tokenizer.h"
+#include "penstock/data/text/byte_pieces.h"
 #include "penstock/io/gguf_writer.h"
 #include "penstock/models/gguf_layout.h"
 #include "tests/base/temp_directory.h"
@@ -23,6 +24,12 @@ Vocabulary through_file(const Vocabulary& vocabulary, std::int64_t vocab_size) {
                     gguf_tokenizer(vocabulary, vocab_size).metadata, {});
   writer.commit();
   return read_gguf_vocabulary(GgufFile(temp.path() / "v.gguf"));
+}
+
+std::string notes_of(const Vocabulary& v) {
+  std::string out;
+  for (const auto& note : gguf_tokenizer(v, std::ssize(v.pieces)).notes) out += note + "\n";
+  return out;
 }
 
 TEST(GgufTokenizer, PublishedVocabulariesAgreeWithTheirVectors) {
@@ -87,14 +94,86 @@ TEST(GgufTokenizer, BytesOfAUnigramAreCharactersThere) {
   EXPECT_EQ(tokens[1 + '\n'], "\n");
   EXPECT_EQ(tokens[1 + 'a'], "<0x61>");  // it has a piece
   EXPECT_EQ(tokens[1 + 0xc3], "<0xC3>");
+  EXPECT_NE(notes_of(v).find("64 in llama.cpp"), std::string::npos);
   EXPECT_EQ(through_file(v, std::ssize(v.pieces)), v);
+}
+
+/// Bytes, a mark and two letters with their marked forms, and an end of the user's.
+Vocabulary with_end() {
+  using Type = Vocabulary::PieceType;
+  Vocabulary v{.kind = Vocabulary::Kind::kSentencePieceBpe,
+               .pieces = {{"<unk>", 0, Type::kUnknown}, {"</s>", 0, Type::kUserDefined}},
+               .unknown = 0};
+  for (std::size_t byte = 0; byte < 256; ++byte)
+    v.pieces.push_back({byte_piece(byte), 0, Type::kByte});
+  const std::string mark(kSpaceMark);
+  for (const std::string& text : {mark, std::string("a"), std::string("x"), mark + "a", mark + "x"})
+    v.pieces.push_back({text, -static_cast<float>(text.size())});
+  return v;
+}
+
+TEST(GgufTokenizer, PiecesOfTheUserAreFoundAsLlamaCppFindsThem) {
+  Vocabulary v = with_end();
+  const std::vector<TokenId> anew = {261, 1, 262}, once = {261, 1, 260};
+  EXPECT_EQ(make_tokenizer(v)->encode("a</s>x"), once);
+  EXPECT_NE(notes_of(v).find("'</s>') goes on here and begins anew"), std::string::npos);
+  // Of a file, llama.cpp's rule.
+  EXPECT_EQ(make_tokenizer(through_file(v, 263))->encode("a</s>x"), anew);
+  v.begins_anew = true;
+  EXPECT_EQ(make_tokenizer(v)->encode("a</s>x"), anew);
+  EXPECT_EQ(notes_of(v).find("anew"), std::string::npos);
+  // A mark in a piece of the user is a space to SentencePiece alone; llama.cpp seeks it in the
+  // text.
+  v.begins_anew = false;
+  v.pieces[1].text = std::string(kSpaceMark) + "/";
+  EXPECT_EQ(through_file(v, 263).pieces[1].text, " /");
+}
+
+TEST(GgufTokenizer, WhatNoKeySaysOfPiecesIsNoted) {
+  Vocabulary v = with_end();
+  v.begins_anew = true;
+  v.added = {{.id = 1, .content = "</s>", .rstrip = true}};
+  EXPECT_NE(notes_of(v).find("'</s>': takes the white space after it"), std::string::npos);
+  v.added = {{.id = 1, .content = "</s>", .lstrip = true}};
+  EXPECT_NE(notes_of(v).find("'</s>': takes the white space before it"), std::string::npos);
+  v.added = {{.id = 1, .content = "</s>", .single_word = true}};
+  EXPECT_NE(notes_of(v).find("'</s>': is found here only as a word"), std::string::npos);
+  v.added = {{.id = 1, .content = "</s>", .normalized = true}};
+  EXPECT_NE(notes_of(v).find("'</s>': is found here only behind a space"), std::string::npos);
+  v.added.clear();
+  EXPECT_EQ(notes_of(v).find("</s>"), std::string::npos);
+  // llama.cpp strips behind all pieces of a model that is called so.
+  const TempDirectory temp;
+  auto keys = gguf_tokenizer(v, 263).metadata;
+  keys.emplace_back("general.name", GgufValue::string("Phi-3-mini"));
+  GgufWriter writer(real_file_system(), temp.path() / "v.gguf", keys, {});
+  writer.commit();
+  const auto phi3 = make_tokenizer(read_gguf_vocabulary(GgufFile(temp.path() / "v.gguf")));
+  EXPECT_EQ(phi3->encode("a</s>  x"), (std::vector<TokenId>{261, 1, 262}));
+}
+
+TEST(GgufTokenizer, RulesForWordsComeBack) {
+  for (const char* pre :
+       {"gpt-2", "qwen2", "deepseek-llm", "deepseek-coder", "deepseek-v3", "falcon", "starcoder"}) {
+    Vocabulary v = *make_bytes_tokenizer(true)->vocabulary();
+    v.kind = Vocabulary::Kind::kByteBpe;
+    v.pieces.push_back({"ab"});
+    v.merges = {{"a", "b"}};
+    v.pre = pre;
+    v.compose = v.pre == "qwen2";
+    v.bos = v.eos;
+    v.add_space_prefix = false;
+    const Vocabulary read = through_file(v, 257);
+    EXPECT_EQ(read, v) << pre;
+    EXPECT_EQ(make_tokenizer(read)->encode("ab 123").front(), 256);
+  }
 }
 
 TEST(GgufTokenizer, WhatLlamaCppWouldCutOtherwiseIsRefused) {
   Vocabulary words{.kind = Vocabulary::Kind::kByteBpe,
                    .pieces = {{"a"}, {"b"}, {"ab"}},
                    .merges = {{"a", "b"}},
-                   .pattern = "\\w+"};
+                   .patterns = {"\\w+"}};
   EXPECT_THROW(gguf_tokenizer(words, 3), Error);
   words.pre = "gpt-2";
   EXPECT_NO_THROW(gguf_tokenizer(words, 3));

@@ -83,6 +83,54 @@ TEST(HfConfig, DefaultsAreThoseOfTheClass) {
   EXPECT_FALSE(read_with("qwen2_moe", {{"qkv_bias", false}}).qkv_bias);
 }
 
+TEST(HfConfig, KeysThatTheClassHasADefaultForMayBeAbsent) {
+  struct Case {
+    const char* type;
+    std::int64_t context, experts;
+    double k, balance;
+  };
+  // Of configuration_<type>.py of transformers 4.57 and 5.
+  for (const Case& it : std::vector<Case>{{"llama", 2048, 0, 0, 0},
+                                          {"mistral", 131072, 0, 0, 0},
+                                          {"qwen2", 32768, 0, 0, 0},
+                                          {"mixtral", 131072, 8, 2, 0.001},
+                                          {"qwen2_moe", 32768, 60, 4, 0.001},
+                                          {"olmoe", 4096, 64, 8, 0.01}}) {
+    json config = config_of(it.type);
+    for (const char* const key :
+         {"max_position_embeddings", "num_experts", "num_local_experts", "num_experts_per_tok",
+          "moe_intermediate_size", "shared_expert_intermediate_size"})
+      config.erase(key);
+    const ModelConfig c = read(config);
+    EXPECT_EQ(c.context, it.context) << it.type;
+    if (it.experts == 0) continue;
+    EXPECT_EQ(c.moe.experts, it.experts) << it.type;
+    EXPECT_EQ(c.active_experts(), it.k) << it.type;
+    EXPECT_EQ(balance_of(c), it.balance) << it.type;
+    EXPECT_EQ(c.expert_width(), std::string(it.type) == "qwen2_moe" ? 1408 : 40);
+    EXPECT_EQ(c.moe.shared_width, std::string(it.type) == "qwen2_moe" ? 5632 : 0);
+  }
+  // No text of up to a window is cut by it.
+  json mistral = config_of("mistral");
+  mistral.erase("max_position_embeddings");
+  mistral.erase("sliding_window");
+  EXPECT_EQ(read(mistral).context, 4096);
+  EXPECT_EQ(read_with("olmoe", {{"num_experts", nullptr}, {"num_local_experts", 16}}).moe.experts,
+            16);
+}
+
+TEST(HfConfig, SizesThatNoClassKnowsAreAskedFor) {
+  for (const char* const type : {"llama", "mistral", "qwen2", "mixtral", "olmoe", "qwen2_moe"})
+    for (const std::string key : {"vocab_size", "hidden_size", "intermediate_size",
+                                  "num_hidden_layers", "num_attention_heads"}) {
+      if (type == std::string("qwen2_moe") && key == "intermediate_size") continue;
+      json config = config_of(type);
+      config.erase(key);
+      EXPECT_NE(message_of([&] { read(config); }).find(key + " is missing"), std::string::npos)
+          << type << ": " << key;
+    }
+}
+
 TEST(HfConfig, ReadsTheRotaryBaseInBothSpellings) {
   const json v5 = {{"rope_type", "default"}, {"rope_theta", 777.0}};
   EXPECT_EQ(read_with("llama", {{"rope_parameters", v5}}).rope_base, 777);

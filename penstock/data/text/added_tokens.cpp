@@ -1,6 +1,7 @@
 #include "penstock/data/text/added_tokens.h"
 
 #include "penstock/base/error.h"
+#include "penstock/data/text/unicode.h"
 
 namespace penstock {
 namespace {
@@ -34,6 +35,17 @@ std::size_t white_space_after(std::string_view text) {
   return 0;
 }
 
+/// Whether text[begin, end) has a character of a word on either side.
+bool is_within_word(std::string_view text, std::size_t begin, std::size_t end) {
+  const std::string_view before = text.substr(0, begin), after = text.substr(end);
+  if (!after.empty() && is_word_character(after.substr(0, character_bytes(after)))) return true;
+  for (std::size_t length = 1; length <= 4 && length <= before.size(); ++length) {
+    const std::string_view last = before.substr(before.size() - length);
+    if (character_bytes(last) == length && is_word_character(last)) return true;
+  }
+  return false;
+}
+
 std::uint64_t edge(std::uint32_t node, char byte) {
   return static_cast<std::uint64_t>(node) << 8 | static_cast<unsigned char>(byte);
 }
@@ -50,7 +62,7 @@ void AddedTokens::add(const AddedToken& token) {
     if (added) ++nodes_;
     node = it->second;
   }
-  ends_[node] = {token.id, token.lstrip, token.rstrip};
+  ends_[node] = {token.id, token.lstrip, token.rstrip, token.single_word};
   begins_[static_cast<unsigned char>(token.content.front())] = true;
 }
 
@@ -77,6 +89,10 @@ std::vector<AddedTokens::Part> AddedTokens::cut(std::string_view text) const {
     }
     if (!found) {
       ++at;
+      continue;
+    }
+    if (found->single_word && is_within_word(text, at, found_end)) {
+      at = found_end;
       continue;
     }
     std::size_t begin = at;

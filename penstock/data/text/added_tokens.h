@@ -16,10 +16,13 @@ namespace penstock {
 struct AddedToken {
   TokenId id = -1;
   std::string content;
-  bool lstrip = false;      ///< takes the white space before it along
-  bool rstrip = false;      ///< and after it
-  bool normalized = false;  ///< sought in normalised text
-  bool control = false;     ///< "special": decoded to nothing
+  bool lstrip = false;       ///< takes the white space before it along
+  bool rstrip = false;       ///< and after it
+  bool single_word = false;  ///< not where a character of a word stands next to it
+  bool normalized = false;   ///< sought in normalised text
+  bool control = false;      ///< "special": decoded to nothing
+
+  bool operator==(const AddedToken&) const = default;
 };
 
 /// A set of added tokens to look for.
@@ -37,13 +40,14 @@ class AddedTokens {
     TokenId id;  ///< -1: text between tokens
   };
   /// Cuts the text at tokens, the leftmost first and of those the longest; covers the text, without
-  /// empty parts.
+  /// empty parts. Where that one is a single word within a longer word it stays text, and the
+  /// search goes on behind it, as in the tokenizers library.
   std::vector<Part> cut(std::string_view text) const;
 
  private:
   struct End {
     TokenId id = -1;
-    bool lstrip = false, rstrip = false;
+    bool lstrip = false, rstrip = false, single_word = false;
   };
   std::unordered_map<std::uint64_t, std::uint32_t> edges_;  // node << 8 | byte -> node
   std::unordered_map<std::uint32_t, End> ends_;

@@ -11,6 +11,9 @@ namespace {
 
 using nlohmann::json;
 
+/// Unicode's punctuation and the symbols of ASCII.
+constexpr const char* kPunctuationCharacter = R"([\p{P}$+<=>^`|~])";
+
 std::string step_type(const json& step, const char* what) {
   PENSTOCK_CHECK(step.is_object() && step.contains("type") && step.at("type").is_string(), "the ",
                  what, " has no type");
@@ -47,7 +50,7 @@ SplitBehaviour read_behaviour(const std::string& name) {
   if (name == "Removed") return SplitBehaviour::kRemoved;
   if (name == "MergedWithPrevious") return SplitBehaviour::kMergedWithPrevious;
   if (name == "MergedWithNext") return SplitBehaviour::kMergedWithNext;
-  PENSTOCK_CHECK(name == "Contiguous", "the behaviour '", name, "' of a Split is not known");
+  PENSTOCK_CHECK(name == "Contiguous", "the behaviour '", name, "' of a cut is not known");
   return SplitBehaviour::kContiguous;
 }
 
@@ -82,10 +85,34 @@ void add_normalizer(const json& step, const std::string& type, JsonSteps& out) {
   }
 }
 
+void add_cut(std::shared_ptr<const TextStep> step, JsonSteps& out) {
+  out.steps.push_back(out.bytes ? byte_names_step(std::move(step)) : std::move(step));
+}
+
 void add_isolating(const std::string& pattern, JsonSteps& out) {
-  out.patterns.push_back(pattern);
-  out.steps.push_back(
-      split_step(std::make_shared<Pattern>(pattern), SplitBehaviour::kIsolated, false));
+  (out.bytes ? out.byte_patterns : out.patterns).push_back(pattern);
+  add_cut(isolating_step(pattern), out);
+}
+
+/// One that no list of isolating patterns tells.
+void add_other_cut(std::shared_ptr<const TextStep> step, JsonSteps& out) {
+  out.plain = false;
+  add_cut(std::move(step), out);
+}
+
+/// Cuts at each character of the class.
+void add_class(const std::string& characters, SplitBehaviour behaviour, JsonSteps& out) {
+  if (behaviour == SplitBehaviour::kIsolated) return add_isolating(characters, out);
+  // Neighbours together are one match of many.
+  if (behaviour == SplitBehaviour::kContiguous) return add_isolating(characters + "+", out);
+  add_other_cut(split_step(std::make_shared<Pattern>(characters), behaviour, false), out);
+}
+
+void add_byte_level(const json& step, JsonSteps& out) {
+  PENSTOCK_CHECK(!out.bytes, "a second ByteLevel is not implemented");
+  if (flag(step, "add_prefix_space", true)) add_other_cut(prefix_space_step(), out);
+  if (flag(step, "use_regex", true)) add_isolating(pre_tokenizer_patterns("gpt-2").front(), out);
+  out.bytes = true;  // what comes now sees bytes' names
 }
 
 void add_metaspace(const json& step, JsonSteps& out) {
@@ -102,40 +129,43 @@ void add_metaspace(const json& step, JsonSteps& out) {
   const bool cuts = flag(step, "split", true);
   out.plain = out.plain && out.steps.empty() && !cuts && out.mark == kSpaceMark;
   out.prefixes_space = begin != MarkBegin::kNever;
+  out.prefixes_once = begin == MarkBegin::kFirst;
   out.steps.push_back(metaspace_step(out.mark, begin, cuts));
 }
 
+void add_split(const json& step, JsonSteps& out) {
+  const auto pattern = read_pattern(step.at("pattern"));
+  const bool inverted = flag(step, "invert", false);
+  const auto behaviour = read_behaviour(step.at("behavior").get<std::string>());
+  // Isolating the matches of what is between them cuts in the same places.
+  const bool isolates = behaviour == SplitBehaviour::kIsolated && !step.at("pattern").is_string() &&
+                        step.at("pattern").contains("Regex");
+  if (isolates) return add_isolating(pattern->text(), out);
+  add_other_cut(split_step(pattern, behaviour, inverted), out);
+}
+
 void add_pre_tokenizer(const json& step, const std::string& type, JsonSteps& out) {
-  PENSTOCK_CHECK(!out.bytes, "the pre_tokenizer '", type,
-                 "' after ByteLevel is not implemented: it would cut bytes");
   if (type == "Split") {
-    const auto pattern = read_pattern(step.at("pattern"));
-    const bool inverted = flag(step, "invert", false);
-    const auto behaviour = read_behaviour(step.at("behavior").get<std::string>());
-    // Isolating the matches of what is between them cuts in the same places.
-    const bool isolates = behaviour == SplitBehaviour::kIsolated &&
-                          !step.at("pattern").is_string() && step.at("pattern").contains("Regex");
-    if (isolates) return add_isolating(pattern->text(), out);
-    out.plain = false;
-    out.steps.push_back(split_step(pattern, behaviour, inverted));
+    add_split(step, out);
   } else if (type == "ByteLevel") {
-    out.bytes = true;
-    if (flag(step, "add_prefix_space", true)) {
-      out.plain = false;
-      out.steps.push_back(prefix_space_step());
-    }
-    if (flag(step, "use_regex", true)) add_isolating(pre_tokenizer_pattern("gpt-2"), out);
+    add_byte_level(step, out);
   } else if (type == "Digits") {
-    const bool each = flag(step, "individual_digits", false);
-    if (each) return add_isolating("\\p{N}", out);
-    out.plain = false;
-    out.steps.push_back(
-        split_step(std::make_shared<Pattern>("\\p{N}"), SplitBehaviour::kContiguous, false));
+    add_class("\\p{N}",
+              flag(step, "individual_digits", false) ? SplitBehaviour::kIsolated
+                                                     : SplitBehaviour::kContiguous,
+              out);
+  } else if (type == "Punctuation") {
+    const bool said = step.contains("behavior") && !step.at("behavior").is_null();
+    add_class(
+        kPunctuationCharacter,
+        said ? read_behaviour(step.at("behavior").get<std::string>()) : SplitBehaviour::kIsolated,
+        out);
   } else if (type == "Metaspace") {
+    PENSTOCK_CHECK(!out.bytes, "the pre_tokenizer 'Metaspace' after ByteLevel is not implemented");
     add_metaspace(step, out);
   } else {
     fail("the pre_tokenizer '", type,
-         "' is not implemented; Split, ByteLevel, Digits, Metaspace and Sequence are");
+         "' is not implemented; Split, ByteLevel, Digits, Punctuation, Metaspace and Sequence are");
   }
 }
 

@@ -13,12 +13,14 @@ namespace penstock {
 /// The steps, and what a neutral description needs to know of them.
 struct JsonSteps {
   TextSteps steps;
-  bool bytes = false;                 ///< a ByteLevel is among them
-  bool composes = false;              ///< NFC is among them
-  bool prefixes_space = false;        ///< a mark is put before the text
-  std::string mark;                   ///< what spaces become
-  std::vector<std::string> patterns;  ///< of cuts that isolate matches
-  bool plain = true;                  ///< nothing happens but what these say
+  bool bytes = false;                      ///< a ByteLevel is among them
+  bool composes = false;                   ///< NFC is among them
+  bool prefixes_space = false;             ///< a mark is put before the text
+  bool prefixes_once = false;              ///< but not before what follows an added token
+  std::string mark;                        ///< what spaces become
+  std::vector<std::string> patterns;       ///< of cuts that isolate matches, one after another
+  std::vector<std::string> byte_patterns;  ///< and of those behind ByteLevel
+  bool plain = true;                       ///< nothing happens but what these say
 };
 
 /// Throws Error for a step that is not implemented.

@@ -55,8 +55,7 @@ AddedToken read_added_token(const nlohmann::json& json, TokenId id) {
   token.lstrip = flag("lstrip", false);
   token.rstrip = flag("rstrip", false);
   token.normalized = flag("normalized", !token.control);
-  PENSTOCK_CHECK(!flag("single_word", false), "the added token '", token.content,
-                 "' is a single_word, which is not implemented");
+  token.single_word = flag("single_word", false);
   return token;
 }
 

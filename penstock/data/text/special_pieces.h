@@ -18,7 +18,7 @@ void set_special_pieces(const nlohmann::json& config, const std::vector<AddedTok
                         const std::function<TokenId(const std::string&)>& id,
                         Vocabulary& vocabulary);
 
-/// An entry of "added_tokens" or "added_tokens_decoder". Throws Error for what is not implemented.
+/// An entry of "added_tokens" or "added_tokens_decoder".
 AddedToken read_added_token(const nlohmann::json& json, TokenId id);
 
 }  // namespace penstock

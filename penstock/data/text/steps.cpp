@@ -1,8 +1,11 @@
 #include "penstock/data/text/steps.h"
 
+#include <array>
+#include <unordered_map>
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/data/bytes_tokenizer.h"
 
 namespace penstock {
 namespace {
@@ -130,6 +133,38 @@ class MetaspaceStep : public TextStep {
   bool cuts_;
 };
 
+class ByteNamesStep : public TextStep {
+ public:
+  explicit ByteNamesStep(std::shared_ptr<const TextStep> step)
+      : step_(std::move(step)), names_(printable_bytes()) {
+    for (std::size_t byte = 0; byte < names_.size(); ++byte)
+      bytes_[names_[byte]] = static_cast<char>(byte);
+  }
+
+  void apply(std::vector<std::string>& pieces, bool begins_text) const override {
+    for (std::string& piece : pieces) {
+      std::string named;
+      for (const char c : piece) named += names_[static_cast<unsigned char>(c)];
+      piece = std::move(named);
+    }
+    step_->apply(pieces, begins_text);
+    for (std::string& piece : pieces) {
+      std::string raw;
+      for (std::string_view rest = piece; !rest.empty();) {
+        const std::size_t length = character_bytes(rest);
+        raw += bytes_.at(std::string(rest.substr(0, length)));
+        rest.remove_prefix(length);
+      }
+      piece = std::move(raw);
+    }
+  }
+
+ private:
+  std::shared_ptr<const TextStep> step_;
+  std::array<std::string, 256> names_;
+  std::unordered_map<std::string, char> bytes_;
+};
+
 void check_insertion(const std::string& text) {
   PENSTOCK_CHECK(text.size() <= kLongestInsertion, "a step that puts in '", text.substr(0, 60),
                  "...', more than ", kLongestInsertion, " bytes, is not implemented");
@@ -183,6 +218,14 @@ std::shared_ptr<const TextStep> replace_step(std::shared_ptr<const Pattern> patt
 std::shared_ptr<const TextStep> split_step(std::shared_ptr<const Pattern> pattern,
                                            SplitBehaviour behaviour, bool inverted) {
   return std::make_shared<SplitStep>(std::move(pattern), behaviour, inverted);
+}
+
+std::shared_ptr<const TextStep> isolating_step(const std::string& pattern) {
+  return split_step(std::make_shared<Pattern>(pattern), SplitBehaviour::kIsolated, false);
+}
+
+std::shared_ptr<const TextStep> byte_names_step(std::shared_ptr<const TextStep> step) {
+  return std::make_shared<ByteNamesStep>(std::move(step));
 }
 
 std::shared_ptr<const TextStep> metaspace_step(std::string mark, MarkBegin begin, bool cut) {

@@ -47,6 +47,12 @@ std::shared_ptr<const TextStep> replace_step(std::shared_ptr<const Pattern> patt
 std::shared_ptr<const TextStep> split_step(std::shared_ptr<const Pattern> pattern,
                                            SplitBehaviour behaviour, bool inverted);
 
+/// Cuts out the pattern's matches.
+std::shared_ptr<const TextStep> isolating_step(const std::string& pattern);
+/// The step on text whose bytes stand under their printable names (printable_bytes()), as it is
+/// behind ByteLevel; what it cuts within a character stays cut.
+std::shared_ptr<const TextStep> byte_names_step(std::shared_ptr<const TextStep> step);
+
 /// Where Metaspace puts a mark at a begin that has none.
 enum class MarkBegin { kNever, kFirst, kAlways };
 /// Spaces become `mark`; with `cut`, each piece begins at one.

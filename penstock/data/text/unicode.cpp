@@ -19,7 +19,37 @@ utf8proc_option_t normal_form_options(NormalForm form) {
   return static_cast<utf8proc_option_t>(options);
 }
 
+/// Symbols that are letters in circles and squares, which are Alphabetic though their category is
+/// So. The other letters are told by their categories.
+bool is_enclosed_letter(utf8proc_int32_t c) {
+  return (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) ||
+         (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189);
+}
+
 }  // namespace
+
+bool is_word_character(std::string_view character) {
+  utf8proc_int32_t c = -1;
+  const auto bytes = reinterpret_cast<const utf8proc_uint8_t*>(character.data());
+  const auto size = static_cast<utf8proc_ssize_t>(character.size());
+  if (utf8proc_iterate(bytes, size, &c) != size || c < 0) return false;
+  switch (utf8proc_category(c)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      return is_enclosed_letter(c) || c == 0x200c || c == 0x200d;  // the joiners
+  }
+}
 
 std::string normal_form(std::string_view text, NormalForm form) {
   // ASCII is in every form.

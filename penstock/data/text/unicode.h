@@ -14,6 +14,10 @@ enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 /// Source: Unicode Standard Annex #15, through utf8proc.
 std::string normal_form(std::string_view text, NormalForm form);
 
+/// Whether the character (of one, in UTF-8) is part of words: a letter, mark, digit, letter number,
+/// connector or joiner. Source: Unicode Technical Standard #18, annex C (\w).
+bool is_word_character(std::string_view character);
+
 /// Bytes of the character that `text` (not empty) begins with, by its first byte and what follows;
 /// 1 for one that begins none.
 inline std::size_t character_bytes(std::string_view text) {

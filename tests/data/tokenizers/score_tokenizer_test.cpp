@@ -47,6 +47,26 @@ TEST(ScoreTokenizer, TheBestScoreMergesFirst) {
   EXPECT_EQ(make_tokenizer(prefixed)->encode(""), (std::vector<TokenId>{}));
 }
 
+TEST(ScoreTokenizer, PiecesOfTheUserAreFoundByEitherRule) {
+  Vocabulary vocabulary = small_scores();
+  vocabulary.add_space_prefix = true;
+  vocabulary.pieces.push_back(
+      {"\xe2\x96\x81"
+       "b",
+       -4, Type::kUserDefined});
+  // SentencePiece's: the text begins once, and the piece is a space and a b.
+  EXPECT_EQ(make_tokenizer(vocabulary)->encode("a bc"), (std::vector<TokenId>{8, 2, 9, 4}));
+  EXPECT_EQ(difference_after_pieces(vocabulary).substr(0, 4), "text");
+  // Hugging Face's and llama.cpp's: as it stands, and what follows has a space of its own.
+  vocabulary.begins_anew = true;
+  vocabulary.pieces.back().text = "<b>";
+  EXPECT_EQ(make_tokenizer(vocabulary)->encode("a<b>c"), (std::vector<TokenId>{8, 2, 9, 8, 4}));
+  EXPECT_EQ(difference_after_pieces(vocabulary), "");
+  const auto files = make_tokenizer(vocabulary)->files();
+  EXPECT_EQ(read_tokenizer_json(files, "written")->encode("a<b>c"),
+            (std::vector<TokenId>{8, 2, 9, 8, 4}));
+}
+
 TEST(ScoreTokenizer, CharactersThatAreNoPiecesMergeToo) {
   Vocabulary vocabulary = small_scores();
   vocabulary.pieces.push_back({"xy", -1});

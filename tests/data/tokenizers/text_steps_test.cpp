@@ -48,6 +48,14 @@ TEST(TextSteps, NormalForms) {
             "\xc3\xa9\xff\xc3\xa9");
 }
 
+TEST(TextSteps, CharactersOfWords) {
+  for (const char* word : {"a", "Z", "5", "_", "\xc3\xa9", "\xe6\x97\xa5", "\xcc\x81",
+                           "\xe2\x92\xb6", "\xe2\x85\xa7", "\xe2\x80\x8d", "\xe2\x80\xbf"})
+    EXPECT_TRUE(is_word_character(word)) << word;
+  for (const char* other : {" ", "-", "<", "\xc2\xb2", "\xe2\x82\xac", "\xe2\x80\x93", "\xff", ""})
+    EXPECT_FALSE(is_word_character(other)) << other;
+}
+
 TEST(TextSteps, TextDoesNotGrowWithoutBound) {
   const auto twice = replace_step(std::make_shared<Pattern>(" ", true), "  ");
   Pieces pieces = {"a b"};

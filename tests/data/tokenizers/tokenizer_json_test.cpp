@@ -73,6 +73,65 @@ TEST(TokenizerJson, SpecialTokensAreTextUnlessAskedFor) {
   EXPECT_EQ(read_json(root)->encode_with_controls("a <end>\n\tb"), (std::vector<TokenId>{0, 8, 1}));
 }
 
+TEST(TokenizerJson, SingleWordsAreNotFoundWithinWords) {
+  json root = small_bytes();
+  root["added_tokens"].push_back(
+      {{"id", 5}, {"content", "bc"}, {"special", false}, {"normalized", false}});
+  EXPECT_EQ(read_json(root)->encode("abc bc"), (std::vector<TokenId>{0, 5, 3, 5}));
+  root["added_tokens"][1]["single_word"] = true;
+  const auto tokenizer = read_json(root);
+  EXPECT_EQ(tokenizer->encode("abc bc"), (std::vector<TokenId>{6, 3, 5}));
+  EXPECT_EQ(tokenizer->encode("bca"), (std::vector<TokenId>{5, 0}));  // b and c merge in the word
+  EXPECT_EQ(tokenizer->encode("bc bc"), (std::vector<TokenId>{5, 3, 5}));
+  const auto vocabulary = tokenizer->vocabulary();
+  ASSERT_TRUE(vocabulary);
+  ASSERT_EQ(vocabulary->added.size(), 1u);
+  EXPECT_TRUE(vocabulary->added[0].single_word);
+  for (const char* text : {"abc bc", "bca", "bc"}) {
+    EXPECT_EQ(make_tokenizer(*vocabulary)->encode(text), tokenizer->encode(text));
+    EXPECT_EQ(read_tokenizer_json(hugging_face_files(*vocabulary), "written")->encode(text),
+              tokenizer->encode(text));
+  }
+}
+
+/// Phi-3's way: marks by the normalizer, and an end that is no special token and takes white space.
+json small_characters() {
+  return json::parse(R"({
+    "added_tokens": [
+      {"id": 0, "content": "<unk>", "special": true, "normalized": false},
+      {"id": 1, "content": "</s>", "special": false, "normalized": false, "rstrip": true},
+      {"id": 2, "content": "new", "special": false, "normalized": true}],
+    "normalizer": {"type": "Sequence", "normalizers": [
+      {"type": "Prepend", "prepend": "▁"},
+      {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
+    "decoder": {"type": "Sequence", "decoders": [
+      {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+      {"type": "ByteFallback"}, {"type": "Fuse"},
+      {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+    "model": {"type": "BPE", "unk_token": "<unk>", "byte_fallback": true, "vocab": {
+      "<unk>": 0, "</s>": 1, "new": 2, "▁": 3, "a": 4, "x": 5, "▁a": 6, "▁x": 7},
+      "merges": ["▁ a", "▁ x"]}})");
+}
+
+TEST(TokenizerJson, TextBeginsAnewAfterAnAddedToken) {
+  const auto tokenizer = read_json(small_characters());
+  EXPECT_EQ(tokenizer->encode("a</s>x"), (std::vector<TokenId>{6, 1, 7}));
+  EXPECT_EQ(tokenizer->encode("a</s>  x"), (std::vector<TokenId>{6, 1, 7}));
+  // In normalised text it is the mark and the word.
+  EXPECT_EQ(tokenizer->encode("a newx"), (std::vector<TokenId>{6, 2, 5}));
+  EXPECT_EQ(tokenizer->encode("anew").front(), 6);
+  EXPECT_NE(tokenizer->encode("anew").back(), 2);
+  const auto vocabulary = tokenizer->vocabulary();
+  ASSERT_TRUE(vocabulary);
+  EXPECT_TRUE(vocabulary->begins_anew);
+  const auto again = make_tokenizer(*vocabulary), saved = read_tokenizer_json(again->files(), "w");
+  for (const char* text : {"a</s>x", "a</s>  x", "a newx", "anew", "</s></s>x a", "new"}) {
+    EXPECT_EQ(again->encode(text), tokenizer->encode(text)) << text;
+    EXPECT_EQ(saved->encode(text), tokenizer->encode(text)) << text;
+    EXPECT_EQ(again->encode_with_controls(text), tokenizer->encode_with_controls(text)) << text;
+  }
+}
+
 TEST(TokenizerJson, IgnoreMergesTakesWholeWords) {
   json root = small_bytes();
   root["model"]["merges"] = json::array({"a b"});
@@ -93,7 +152,6 @@ TEST(TokenizerJson, WhatIsNotImplementedIsNamed) {
   refuses("/normalizer", {{"type", "BertNormalizer"}}, "BertNormalizer");
   refuses("/pre_tokenizer", {{"type", "Whitespace"}}, "Whitespace");
   refuses("/decoder", {{"type", "WordPiece"}}, "WordPiece");
-  refuses("/added_tokens/0/single_word", true, "single_word");
   refuses("/pre_tokenizer", nullptr, "ByteLevel");
 }
 
@@ -191,7 +249,8 @@ TEST(TokenizerJson, AgreesWithGpt2sPairOfFiles) {
 }
 
 TEST(TokenizerJson, NamedPatternsAreReadBackByName) {
-  for (const char* pre : {"gpt-2", "qwen2", "llama-bpe"}) {
+  for (const char* pre : {"gpt-2", "qwen2", "llama-bpe", "deepseek-llm", "deepseek-coder",
+                          "deepseek-v3", "falcon", "starcoder"}) {
     Vocabulary vocabulary = *make_tokenizer("bytes", {})->vocabulary();
     vocabulary.kind = Vocabulary::Kind::kByteBpe;
     vocabulary.pre = pre;

@@ -1,0 +1,28 @@
+// A router's bias as part of its matrix, for programs whose routers have none. Not exact: it holds
+// for inputs like those that it was fitted to.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "penstock/models/language_model.h"
+
+namespace penstock {
+
+/// Directions that the inputs of routers have in common.
+struct CommonDirections {
+  /// By MoE layer, v [d] f64:  argmin_v Σ_t (x_t · v − 1)² + λ |v|²,  x the inputs of the layer's
+  /// router, λ 1e-6 of their mean square. So W + b·vᵀ has the logits W·x + b where x · v is 1.
+  std::vector<at::Tensor> ones;
+  double residual = 0;  ///< root of the mean of (x_t · v − 1)² over tokens, of the worst layer
+  std::int64_t tokens = 0;
+};
+
+/// @param windows [n, L] i64 token ids
+/// Throws Error for a dense model. Cost: a forward pass without the head, d² numbers of f64 a layer
+/// and a solution of d equations.
+CommonDirections common_directions(LanguageModel& model, const at::Tensor& windows);
+
+}  // namespace penstock
