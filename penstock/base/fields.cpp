@@ -167,8 +167,8 @@ void FieldDescriber::add(std::string_view name, const ConfigNode& holder, const 
                          const FieldInfo& info) {
   std::string text = to_toml(holder);  // "v = 1\n", or "" for an absent optional
   text = text.size() > 5 ? text.substr(4, text.size() - 5) : "";
-  descriptions_.push_back(
-      {prefix_ + std::string(name), type, text, std::string(info.help), range_text(info)});
+  descriptions_.push_back({prefix_ + std::string(name), type, text, std::string(info.help),
+                           range_text(info), info.coefficient});
 }
 
 }  // namespace penstock

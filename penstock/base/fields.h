@@ -29,6 +29,9 @@ struct FieldInfo {
   double max = std::numeric_limits<double>::infinity();
   std::string_view unit = {};
   std::vector<std::string_view> choices = {};
+  /// The weight of a term of the training loss, which 0 leaves out. It may change when training
+  /// goes on from a model: neither the tensors nor what the model computes depend on it.
+  bool coefficient = false;
 };
 
 struct FieldProbe {
@@ -132,6 +135,7 @@ class FieldWriter {
 
 struct FieldDescription {
   std::string path, type, default_value, help, range;
+  bool coefficient = false;
 };
 
 /// Lists the fields with type, default, help and range, for --help and docs.
@@ -152,7 +156,7 @@ class FieldDescriber {
     }
   }
   void rest(std::map<std::string, ConfigNode>&, std::string_view help) {
-    descriptions_.push_back({prefix_ + "<part>", "table", "", std::string(help), ""});
+    descriptions_.push_back({prefix_ + "<part>", "table", "", std::string(help), "", false});
   }
   const std::vector<FieldDescription>& descriptions() const { return descriptions_; }
 

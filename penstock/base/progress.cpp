@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace penstock {
 namespace {
@@ -12,12 +13,7 @@ namespace {
 using std::chrono::steady_clock;
 constexpr std::chrono::duration<double> terminal_interval(0.1), plain_interval(5.0);
 
-/// Columns of the terminal; a large number where it does not say.
-std::size_t columns_of(std::FILE* terminal) {
-  winsize size{};
-  const bool known = ioctl(fileno(terminal), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : std::size_t{1} << 16;
-}
+constexpr std::size_t kAnyWidth = std::size_t{1} << 16;
 
 /// Characters of UTF-8 text; each is taken for one column.
 std::size_t columns_needed(std::string_view text) {
@@ -38,12 +34,18 @@ bool ProgressLine::due() const {
   return since >= (terminal_ ? terminal_interval : plain_interval);
 }
 
+std::size_t ProgressLine::columns() const {
+  winsize size{};
+  if (!terminal_ || ioctl(fileno(out_), TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+    return kAnyWidth;
+  return size.ws_col - 1U;  // some terminals begin a new line when the last column is written
+}
+
 void ProgressLine::show(const std::string& text) {
   if (!out_) return;
   last_ = steady_clock::now();
   if (terminal_) {
-    // Some terminals begin a new line when the last column is written.
-    const std::string line = cut_to_width(text, columns_of(out_) - 1);
+    const std::string line = cut_to_width(text, columns());
     std::fprintf(out_, "\r\033[K%s", line.c_str());
     open_ = true;
   } else {
@@ -61,6 +63,25 @@ void ProgressLine::finish(const std::string& text) {
   }
   open_ = false;
   std::fflush(out_);
+}
+
+std::string fitted_line(std::vector<ProgressField> fields, std::size_t columns) {
+  const auto rank = [](const ProgressField& field) {
+    return field.shorter.empty() ? field.rank : field.shorter_rank;
+  };
+  while (true) {
+    std::string line;
+    for (const auto& field : fields) line += (line.empty() ? "" : "  ") + field.text;
+    auto least = fields.end();
+    for (auto field = fields.begin(); field != fields.end(); ++field)
+      if (rank(*field) > 0 && (least == fields.end() || rank(*field) >= rank(*least)))
+        least = field;
+    if (columns_needed(line) <= columns || least == fields.end()) return line;
+    if (least->shorter.empty())
+      fields.erase(least);
+    else
+      least->text = std::exchange(least->shorter, "");
+  }
 }
 
 std::string cut_to_width(std::string_view text, std::size_t columns) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace penstock {
 
@@ -20,6 +21,8 @@ class ProgressLine {
 
   /// Whether enough time has passed since the last line for another; lets callers skip formatting.
   bool due() const;
+  /// Room for the text: a terminal's width, a large number elsewhere.
+  std::size_t columns() const;
   /// On a terminal the text is cut to the width of a line, which could not be rewritten in place
   /// otherwise.
   void show(const std::string& text);
@@ -32,6 +35,17 @@ class ProgressLine {
   std::chrono::steady_clock::time_point start_, last_{};
 };
 
+/// One thing that a line says.
+struct ProgressField {
+  std::string text;
+  int rank = 0;              ///< the highest is left away first; 0: never
+  std::string shorter = {};  ///< what stands in place of the text in a narrow line, if anything
+  int shorter_rank = 0;      ///< when it does: as if the text were a field of that rank
+};
+
+/// The fields with two spaces between them. While they need more than `columns`, that of the
+/// highest rank is shortened or left away, the later of two.
+std::string fitted_line(std::vector<ProgressField> fields, std::size_t columns);
 /// The text without as many of its last fields (two spaces stand between fields) as it takes to
 /// need no more than `columns`; a first field that is too long is cut itself.
 std::string cut_to_width(std::string_view text, std::size_t columns);

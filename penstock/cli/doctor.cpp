@@ -35,16 +35,28 @@ nlohmann::ordered_json diagnosis_json(const Diagnosis& diagnosis) {
                       {"finding", check.finding},
                       {"remedy", check.remedy}});
   for (const LayerFigures& layer : diagnosis.layers) {
-    nlohmann::ordered_json figures = {
-        {"moe_layer", layer.layer},           {"entropy", layer.entropy},
-        {"logit_sd", layer.logit_sd},         {"experts_per_token", layer.active},
-        {"gate_sum", layer.gate_sum},         {"least_gate_sum", layer.least_gates},
-        {"most_gate_sum", layer.most_gates},  {"largest_share", layer.largest_share},
-        {"load_experts", layer.load_experts}, {"idle_experts", layer.idle}};
+    nlohmann::ordered_json figures = {{"moe_layer", layer.layer},
+                                      {"entropy", layer.entropy},
+                                      {"logit_sd", layer.logit_sd},
+                                      {"experts_per_token", layer.active},
+                                      {"gate_sum", layer.gate_sum},
+                                      {"least_gate_sum", layer.least_gates},
+                                      {"most_gate_sum", layer.most_gates},
+                                      {"largest_share", layer.largest_share},
+                                      {"load_experts", layer.load_experts},
+                                      {"idle_experts", layer.idle},
+                                      {"nearly_idle_experts", layer.nearly_idle}};
     if (layer.fold_error >= 0) figures["fold_error"] = layer.fold_error;
     layers.push_back(figures);
   }
-  return {{"state", state_word(diagnosis.worst())}, {"checks", checks}, {"layers", layers}};
+  nlohmann::ordered_json objective = nlohmann::ordered_json::array();
+  for (const TermFigures& term : diagnosis.objective)
+    objective.push_back(
+        {{"term", term.name}, {"loss", term.loss}, {"gradient_norm", term.gradient_norm}});
+  return {{"state", state_word(diagnosis.worst())},
+          {"checks", checks},
+          {"objective", objective},
+          {"layers", layers}};
 }
 
 void print_diagnosis(const Diagnosis& diagnosis) {

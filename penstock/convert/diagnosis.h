@@ -27,13 +27,22 @@ struct LayerFigures {
   double largest_share = 0;                ///< of assignments to one expert, 1 / E when even
   double load_experts = 0;  ///< exp of the load's entropy: E when even, `active` when collapsed
   std::int64_t idle = 0;    ///< experts without a token
+  std::int64_t nearly_idle = 0;  ///< experts below a tenth of an even share of the assignments
   double logit_sd = 0;
   double fold_error = -1;  ///< folded against unfolded logits, of the largest; -1: does not fold
+};
+
+/// A term of the first training loss by itself.
+struct TermFigures {
+  std::string name;  ///< "cross-entropy", or the part that adds it
+  double loss = 0;   ///< over all layers
+  double gradient_norm = 0;
 };
 
 struct Diagnosis {
   std::vector<Check> checks;
   std::vector<LayerFigures> layers;
+  std::vector<TermFigures> objective;  ///< the cross-entropy first
 
   void add(std::string name, CheckState state, std::string finding, std::string remedy = {}) {
     checks.push_back({std::move(name), state, std::move(finding), std::move(remedy)});

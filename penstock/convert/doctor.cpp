@@ -84,6 +84,7 @@ Diagnosis examine(const std::string& path, const DoctorOptions& options) {
   const auto model = load_model(*source);
   if (parent) doctor::check_logits(*model, view, relation, windows, out);
   doctor::check_routing(*model, windows, out);
+  doctor::check_objective(*model, windows, out);
   doctor::check_learning(*model, windows, out);
   return out;
 }

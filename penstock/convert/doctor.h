@@ -21,7 +21,8 @@ struct DoctorOptions {
 /// its logits beside the parent's, what its routers do with a text, whether all of it would learn.
 /// Never throws for what is wrong with the model: that is a fault in the result. Throws Error for
 /// what is wrong with the text, or with the parent.
-/// Memory: the model and its parent in f32, one MoE layer's gradients and moments.
+/// Memory: the model and its parent in f32, one MoE layer's gradients and moments, the activations
+/// of a training pass over one window.
 Diagnosis examine(const std::string& model, const DoctorOptions& options);
 
 namespace doctor {
@@ -57,8 +58,12 @@ DenseView view_dense(LanguageModel& dense, const at::Tensor& windows);
 void check_logits(LanguageModel& model, const DenseView& dense, const ExpertRelation& relation,
                   const at::Tensor& windows, Diagnosis& diagnosis);
 
-/// Gates, entropy, balance, folding, tied and idle experts.
+/// Gates, entropy, balance, idle experts, folding, tied experts.
 void check_routing(LanguageModel& model, const at::Tensor& windows, Diagnosis& diagnosis);
+
+/// What the first training step follows: each term of its loss on one window, and the norm of that
+/// term's gradient by itself.
+void check_objective(LanguageModel& model, const at::Tensor& windows, Diagnosis& diagnosis);
 
 /// One training pass of each MoE layer by itself: gradients and moments of every expert and router.
 void check_learning(LanguageModel& model, const at::Tensor& windows, Diagnosis& diagnosis);

@@ -10,12 +10,14 @@
 
 #include "penstock/convert/doctor.h"
 #include "penstock/layers/moe.h"
+#include "penstock/routers/coefficients.h"
 
 namespace penstock::doctor {
 namespace {
 
 constexpr double kFoldTolerance = 1e-5;  // of the largest logit
 constexpr double kCollapsedLoad = 1.1;   // experts that have the load, of those that a token takes
+constexpr double kNearlyIdle = 0.1;      // of an even share of a layer's assignments
 
 std::vector<MoeLayer*> layers_of(LanguageModel& model) {
   std::vector<MoeLayer*> out;
@@ -89,6 +91,8 @@ LayerFigures figures_of(const Seen& seen, MoeLayer& layer, const ResolvedRouter&
                           static_cast<double>(std::max<std::int64_t>(1, seen.assignments));  // [E]
   out.load_experts = std::exp(-at::xlogy(load, load).sum().item<double>());
   out.idle = seen.counts.eq(0).sum().item<std::int64_t>();
+  const auto experts = static_cast<double>(load.size(0));
+  out.nearly_idle = load.lt(kNearlyIdle / experts).sum().item<std::int64_t>();
   return out;
 }
 
@@ -180,6 +184,47 @@ void judge_balance(const ModelConfig& config, std::int64_t tokens, Diagnosis& di
                   "router");
 }
 
+/// What evens out the loads of a router's experts, as keys of a recipe; "" where nothing does.
+std::string evening_keys(const ResolvedRouter& router) {
+  std::string keys;
+  for (const auto& balancer : router.balancers)
+    if (balancer_registry().at(balancer).traits.evens_loads)
+      for (const auto& option : coefficients(balancer))
+        keys += fmt::format("{}model.router.{}.{}", keys.empty() ? "" : ", ", balancer, option);
+  return keys;
+}
+
+/// A start that leaves most experts of a layer without work, whatever may reach them later.
+void judge_idle(const ModelConfig& config, std::int64_t tokens, Diagnosis& diagnosis) {
+  const std::int64_t experts = config.total_experts();
+  std::int64_t nearly = 0, worst = 0, layers = 0, assignments_enough = 0;
+  for (const LayerFigures& layer : diagnosis.layers) {
+    // With fewer tokens some experts have none by chance.
+    constexpr double kEnough = 10;  // assignments per expert when even
+    if (layer.active * static_cast<double>(tokens) < kEnough * static_cast<double>(experts))
+      continue;
+    ++assignments_enough;
+    nearly += layer.nearly_idle;
+    worst = std::max(worst, layer.nearly_idle);
+    layers += 2 * layer.nearly_idle > experts;
+  }
+  if (assignments_enough == 0) return;
+  const std::string finding = fmt::format(
+      "{} of {} experts get no or under a tenth of an even share of tokens, at most {} of a "
+      "layer's {}",
+      nearly, experts * assignments_enough, worst, experts);
+  if (layers == 0) return diagnosis.add("idle experts", CheckState::ok, finding);
+  const std::string keys = evening_keys(resolve(config.router));
+  diagnosis.add(
+      "idle experts", CheckState::warning,
+      fmt::format("most experts idle in {} of {} MoE layers: {}", layers, diagnosis.layers.size(),
+                  finding),
+      fmt::format("start from smaller logits (`penstock upcycle --start-entropy`) or from "
+                  "another router, or {}",
+                  keys.empty() ? "add load-balance to model.router.balancers"
+                               : "train with a higher " + keys));
+}
+
 }  // namespace
 
 void check_routing(LanguageModel& model, const at::Tensor& windows, Diagnosis& diagnosis) {
@@ -204,6 +249,7 @@ void check_routing(LanguageModel& model, const at::Tensor& windows, Diagnosis& d
   judge_gates(seen, diagnosis);
   if (router.traits.no_logits) return;
   judge_balance(config, windows.numel(), diagnosis);
+  judge_idle(config, windows.numel(), diagnosis);
   if (tied == 0)
     diagnosis.add("tied experts", CheckState::ok, "no two experts have the same logits");
   else if (router.traits.noisy)

@@ -88,7 +88,11 @@ std::shared_ptr<LanguageModel> load_model(const std::string& path) {
 }
 
 std::shared_ptr<LanguageModel> load_model(const ModelSource& source) {
-  auto model = make_model(source.config());
+  return load_model(source, source.config());
+}
+
+std::shared_ptr<LanguageModel> load_model(const ModelSource& source, const ModelConfig& config) {
+  auto model = make_model(config);
   const torch::NoGradGuard no_grad;
   for (auto& [name, target] : file_tensors(*model)) target.copy_(finite_tensor(source, name));
   model->eval();

@@ -27,6 +27,8 @@ ModelConfig read_model_config(const std::string& model);
 std::shared_ptr<LanguageModel> load_model(const std::string& model);
 /// The same of a source that is open.
 std::shared_ptr<LanguageModel> load_model(const ModelSource& source);
+/// The same as a model of another config, whose tensors have the same names and shapes.
+std::shared_ptr<LanguageModel> load_model(const ModelSource& source, const ModelConfig& config);
 
 /// A source's tensor; throws Error naming it where it holds NaN or infinity.
 at::Tensor finite_tensor(const ModelSource& source, const std::string& name);

@@ -31,7 +31,10 @@ double Selector::rows_per_token() const { return 1; }
 
 Router::Router(const ResolvedRouter& config, const RouterShape& shape,
                std::vector<std::shared_ptr<Balancer>> balancers)
-    : balancers_(std::move(balancers)), traits_(config.traits) {
+    : scorer_name_(config.scorer),
+      balancer_names_(config.balancers),
+      balancers_(std::move(balancers)),
+      traits_(config.traits) {
   PENSTOCK_ASSERT(!config.dense(), "a dense model has no router");
   PENSTOCK_CHECK(shape.d_model > 0 && shape.experts > 0,
                  "a router needs d_model and experts > 0, not ", shape.d_model, " and ",
@@ -66,16 +69,23 @@ RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& cont
         torch::tensor(static_cast<double>(result.plan.overflow) /
                       static_cast<double>(std::max<std::int64_t>(1, result.plan.tokens)));
   // Losses exist for the optimizer alone; evaluation reports pure cross-entropy.
-  if (!context.training) return result;
+  if (context.training) add_losses(result, context);
+  return result;
+}
+
+void Router::add_losses(RoutingResult& result, const RoutingContext& context) {
   const ops::ProfileScope scope("router balance");
-  result.loss = result.scores.penalty;
-  for (const auto& balancer : balancers_) {
-    BalancerOutput output = balancer->balance(result.scores, result.plan, context);
-    if (output.loss.defined())
-      result.loss = result.loss.defined() ? result.loss + output.loss : output.loss;
+  const auto add = [&](const std::string& part, const at::Tensor& loss) {
+    if (!loss.defined()) return;
+    result.loss = result.loss.defined() ? result.loss + loss : loss;
+    result.loss_terms[part] = loss;
+  };
+  add(scorer_name_, result.scores.penalty);
+  for (std::size_t i = 0; i < balancers_.size(); ++i) {
+    BalancerOutput output = balancers_[i]->balance(result.scores, result.plan, context);
+    add(balancer_names_[i], output.loss);
     result.statistics.merge(output.statistics);
   }
-  return result;
 }
 
 std::vector<std::shared_ptr<Balancer>> make_balancers(const ResolvedRouter& router,

@@ -207,6 +207,10 @@ class Router : public torch::nn::Module {
   const RouterTraits& traits() const { return traits_; }
 
  private:
+  void add_losses(RoutingResult& result, const RoutingContext& context);
+
+  std::string scorer_name_;
+  std::vector<std::string> balancer_names_;  // of balancers_
   std::shared_ptr<Scorer> scorer_;
   std::shared_ptr<Selector> selector_;
   std::vector<std::shared_ptr<Balancer>> balancers_;

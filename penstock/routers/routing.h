@@ -101,7 +101,9 @@ struct RoutingResult {
   at::Tensor hidden;  ///< [T, d], what the layer was given
   Plan plan;
   Scores scores;
-  at::Tensor loss;  ///< scalar: sum of the balancers' terms; undefined when there are none
+  at::Tensor loss;  ///< scalar: sum of `loss_terms`; undefined when there are none
+  /// Scalars by the part that adds them: a balancer, or a scorer with a penalty. Differentiable.
+  std::map<std::string, at::Tensor> loss_terms;
   RoutingStatistics statistics;
 };
 

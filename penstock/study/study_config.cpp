@@ -7,12 +7,15 @@
 #include <optional>
 #include <set>
 
+#include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
 #include "penstock/io/toml.h"
 #include "penstock/study/closed_tables.h"
+#include "penstock/study/config_hash.h"
 #include "penstock/study/start_model.h"
 #include "penstock/study/study_tables.h"
+#include "penstock/train/recipe.h"
 
 namespace penstock::study {
 namespace {
@@ -172,6 +175,23 @@ void read_upcycle(Variant& variant, const StudyFields& fields, const Scale& scal
   variant.upcycle = std::move(upcycle);
 }
 
+/// Takes [model] out of what a variant sets that begins with a model. Throws Error for keys that
+/// cannot change there.
+ConfigNode take_retuned(const std::string& variant, ConfigNode& set) {
+  ConfigNode::Table tables = set.table();
+  const auto found = tables.find("model");
+  if (found == tables.end()) return {};
+  ConfigNode model = found->second;
+  for (const auto& [key, text] : flatten(model))
+    PENSTOCK_CHECK(may_differ_from_initial_model("model." + key), "variants.", variant,
+                   ".set: model.", key,
+                   ": the model that this variant begins with says what it is; only coefficients "
+                   "of its router's losses may change, such as model.router.z-loss.coefficient");
+  tables.erase(found);
+  set = ConfigNode(ConfigNode::Value(std::move(tables)));
+  return model;
+}
+
 /// A model of one's own in place of the variants that others begin with, and checks of the rest.
 void settle_beginnings(StudyConfig& study, const Scale& scale, const ConfigNode& variants) {
   std::set<std::string> beginnings;
@@ -219,8 +239,12 @@ Variant read_variant(const std::string& name, const ConfigNode& node, const Stud
                   .fold = own.fold};
   lay_set_over(variant.recipe, fields.tables);
   lay_set_over(variant.recipe, scale.fields.tables);
-  lay_set_over(variant.recipe, own.tables);
-  lay_set_over(variant.recipe, scaled_variant(scale, name));
+  ConfigNode set{ConfigNode::Value(ConfigNode::Table())};  // of this variant alone
+  lay_set_over(set, own.tables);
+  lay_set_over(set, scaled_variant(scale, name));
+  if (!variant.from.empty())
+    variant.retuned = naming_origins(set, [&] { return take_retuned(name, set); });
+  variant.recipe.merge(set);
   read_upcycle(variant, fields, scale, own.tables, node.origin());
   if (const auto it = own.tables.find("published"); it != own.tables.end())
     study.comparison.published[name] =

@@ -26,7 +26,10 @@ struct Variant {
   std::string from;
   bool from_model = false;
   ConfigNode upcycle;  ///< how that model is made an MoE first; empty: it is taken as it is
-  bool fold = false;   ///< measured by k with folded routers too, a row of its own
+  /// What its own `set` says of the [model] that it begins with: coefficients of its router's
+  /// losses, the only keys that may change. Empty: nothing, as for a variant without `from`.
+  ConfigNode retuned;
+  bool fold = false;  ///< measured by k with folded routers too, a row of its own
 };
 
 struct StudyConfig {

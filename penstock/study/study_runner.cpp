@@ -132,7 +132,8 @@ class Session {
       const Planned planned = *plan(*parent, seed);  // it needs no other
       out = {.model = planned.directory, .identity = planned.hash};
     }
-    if (!variant.upcycle.empty()) out.identity += "\n" + to_toml(variant.upcycle);
+    for (const ConfigNode* node : {&variant.upcycle, &variant.retuned})
+      if (!node->empty()) out.identity += "\n" + to_toml(*node);
     return out;
   }
 
@@ -164,6 +165,7 @@ class Session {
     if (!variant.from.empty() && fs::exists(start_of(planned))) {
       ConfigNode begun = with_seed(variant, seed);
       begun.set("train.init_from", ConfigNode(start_of(planned)));
+      if (!variant.retuned.empty()) begun.set("model", variant.retuned);
       planned.recipe = hooks_.resolve(begun);
     }
     return planned;

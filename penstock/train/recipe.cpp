@@ -7,6 +7,7 @@
 #include "penstock/eval/by_k.h"
 #include "penstock/models/content_hash.h"
 #include "penstock/models/model_directory.h"
+#include "penstock/routers/coefficients.h"
 #include "penstock/train/run_identity.h"
 
 namespace penstock {
@@ -48,7 +49,15 @@ void complete_streams(Recipe& recipe, const ConfigNode& node) {
                  "(transformer-xl, train.eval_streams)");
 }
 
-/// The model that training starts from in place of [model], which must not say otherwise.
+/// What an error says of the keys that may change.
+std::string coefficients_text(const RouterConfig& router) {
+  std::string keys;
+  for (const std::string& key : coefficient_keys(router)) keys += (keys.empty() ? "" : ", ") + key;
+  return keys.empty() ? "" : "; of this model's keys only these may change: " + keys;
+}
+
+/// The model that training starts from in place of [model], which may change coefficients of its
+/// router's parts and nothing else.
 void take_initial_model(Recipe& recipe, const ConfigNode& node) {
   TrainConfig& train = recipe.train;
   if (train.init_from.empty()) {
@@ -69,10 +78,13 @@ void take_initial_model(Recipe& recipe, const ConfigNode& node) {
     if (asked.model.vocab == 0) asked.model.vocab = given.model.vocab;
     if (asked.model.context == 0) asked.model.context = given.model.context;
     asked.model = asked.model.resolved();
+    const RouterConfig own = given.model.router;
+    if (given.model.moe_layers() > 0)
+      given.model.router = with_coefficients(own, asked.model.router);
     const std::string other = difference(given, asked);
     PENSTOCK_CHECK(other.empty(), "train.init_from = ", train.init_from,
                    ": the recipe's [model] contradicts the model's own config (", other,
-                   "); leave those keys away");
+                   "); leave those keys away", coefficients_text(own));
   }
   recipe.model = given.model;
 }
@@ -131,6 +143,14 @@ Recipe result_settings(Recipe recipe) {
     train.eval_sequence_length = defaults.eval_sequence_length;
   if (train.eval_streams == usual_streams(recipe.model)) train.eval_streams = defaults.eval_streams;
   return recipe;
+}
+
+bool may_differ_from_initial_model(const std::string& key) {
+  const std::string table = "model.router.";
+  const auto end = key.rfind('.');
+  if (!key.starts_with(table) || end < table.size()) return false;
+  const auto options = coefficients(key.substr(table.size(), end - table.size()));
+  return std::ranges::find(options, key.substr(end + 1)) != options.end();
 }
 
 Recipe read_recipe(const ConfigNode& node) {

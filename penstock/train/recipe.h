@@ -47,7 +47,8 @@ struct TrainConfig {
   void visit(V& v) {
     v("init_from", init_from,
       {.help = "model to continue from, a directory or a file: its config takes the place of "
-               "[model], which may only repeat it; \"\": random weights"});
+               "[model], which may only repeat it, or change coefficients of its losses "
+               "(model.router.z-loss.coefficient); \"\": random weights"});
     v("init_hash", init_hash,
       {.help = "content of that model; filled in, and checked where it is given"});
     v("steps", steps, {.help = "optimizer steps", .min = 1});
@@ -139,6 +140,10 @@ struct Recipe {
 /// [run], train.checkpoint_every, keep_last, keep_best, recompute_experts and the place of the
 /// initial model. (Its content, and validations during training, are part of a result.)
 Recipe result_settings(Recipe recipe);
+
+/// Whether a recipe may say of that key another thing than the model of train.init_from does: it is
+/// a coefficient of some routing part's loss, "model.router.z-loss.coefficient".
+bool may_differ_from_initial_model(const std::string& key);
 
 /// Reads, completes and checks a recipe, and what is said of the model that it starts from; throws
 /// Error naming file, line and key.

@@ -64,7 +64,8 @@ class Run {
         threads_(ops::set_threads(static_cast<int>(recipe_.run.threads))),
         peak_flops_(ops::measure_peak_flops(threads_)),
         trainer_((check_memory(recipe_), recipe_), open_corpus()),
-        progress_(control.quiet ? nullptr : control.progress) {
+        progress_(control.quiet ? nullptr : control.progress),
+        watch_(recipe_.train.clip) {
     recipe_ = trainer_.recipe();
     check_evaluations();
   }
@@ -186,8 +187,10 @@ class Run {
     PENSTOCK_CHECK(state.value("corpus_hash", "") == trainer_.corpus().content_hash(), where,
                    ": was trained on another corpus than ", recipe_.data.corpus);
     trainer_.restore(step, contents.model, contents.optimizer, where);
-    for (const auto& line : read_metrics(files_, directory_ + "/metrics.jsonl"))
+    for (const auto& line : read_metrics(files_, directory_ + "/metrics.jsonl")) {
+      if (line.at("step") <= step) watch_.see(watched_step(line));  // said when it was seen
       if (line.at("step") == step) earlier_seconds_ = line.value("seconds", 0.0);
+    }
     if (state.contains("best_loss") && state["best_loss"].is_number())
       best_loss_ = state["best_loss"].get<double>();
     saved_step_ = step;
@@ -211,6 +214,7 @@ class Run {
     }
     const std::int64_t step = trainer_.step();
     nlohmann::ordered_json line = metrics_line(step, outcome, *this_machine());
+    warn(line);
     std::optional<double> validation_loss;
     const TrainConfig& train = recipe_.train;
     const bool last = step == train.steps;
@@ -230,6 +234,16 @@ class Run {
     if (improved) best_loss_ = *validation_loss;
     const bool due = train.checkpoint_every > 0 && step % train.checkpoint_every == 0;
     if (last || due || (improved && train.keep_best)) save(store, validation_loss);
+  }
+
+  /// Says what is wrong with the step's objective, and adds it to its line.
+  void warn(nlohmann::ordered_json& line) {
+    for (const RunWarning& warning : watch_.see(watched_step(line))) {
+      line["warnings"].push_back(
+          {{"name", warning.name}, {"finding", warning.finding}, {"remedy", warning.remedy}});
+      progress_.finish(fmt::format("warning: step {}: {}; {}", trainer_.step(), warning.finding,
+                                   warning.remedy));
+    }
   }
 
   bool has_split(Split split) const { return trainer_.corpus().count(split).tokens > 1; }
@@ -277,6 +291,7 @@ class Run {
         if (value.is_number() && name != "step") values[prefix + name] = value.get<double>();
     };
     add("train/", line);
+    if (line.contains("auxiliary_losses")) add("train/auxiliary_losses/", line["auxiliary_losses"]);
     if (line.contains("validation")) add("validation/", line["validation"]);
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     events_->scalars(step, std::chrono::duration<double>(now).count(), values);
@@ -287,8 +302,8 @@ class Run {
     const std::int64_t step = trainer_.step(), done = step - first_step_;
     const double left = (seconds() - earlier_seconds_) / static_cast<double>(done) *
                         static_cast<double>(recipe_.train.steps - step);
-    progress_.show(
-        progress_text(step, recipe_.train.steps, outcome, *this_machine(), last_validation_, left));
+    progress_.show(progress_text(step, recipe_.train.steps, outcome, *this_machine(),
+                                 last_validation_, left, progress_.columns()));
   }
 
   void finish(CheckpointStore& store) {
@@ -319,6 +334,7 @@ class Run {
   double peak_flops_;
   Trainer trainer_;
   ProgressLine progress_;
+  ObjectiveWatch watch_;
   MachineRecord machine_;
   const InterruptGuard* interrupt_ = nullptr;  // while run() lasts
   std::optional<FileLock> lock_;

@@ -45,6 +45,17 @@ std::optional<double> share_of_peak(const StepOutcome& outcome, const MachineRec
   return outcome.report.flops / outcome.seconds / machine.peak_flops;
 }
 
+/// The auxiliary losses by name, and their sum where there is no room for names.
+ProgressField auxiliary_field(const StepReport& report) {
+  std::string text = "aux";
+  double sum = 0;
+  for (const auto& [part, loss] : report.auxiliary_losses) {
+    text += fmt::format(" {} {:.3g}", part, loss);
+    sum += loss;
+  }
+  return {.text = text, .rank = 2, .shorter = fmt::format("aux {:.3g}", sum), .shorter_rank = 6};
+}
+
 nlohmann::ordered_json number_or_null(const std::optional<double>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
 }
@@ -67,6 +78,7 @@ nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcom
       {"peak_bytes", ops::peak_resident_bytes()},
       {"step_seconds", outcome.seconds}};
   if (report.consistency) line["consistency"] = *report.consistency;
+  if (!report.auxiliary_losses.empty()) line["auxiliary_losses"] = report.auxiliary_losses;
   if (report.sparsity_by_layer.empty()) return line;
   line["sparsity"] = report.sparsity;
   line["active_experts"] = report.active_experts;
@@ -77,21 +89,41 @@ nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcom
   return line;
 }
 
+WatchedStep watched_step(const nlohmann::ordered_json& line) {
+  const auto number = [](const nlohmann::ordered_json& object, const std::string& name) {
+    const auto found = object.find(name);
+    return found != object.end() && found->is_number() ? found->get<double>() : 0;
+  };
+  WatchedStep out{.loss = number(line, "loss"), .gradient_norm = number(line, "grad_norm")};
+  if (const auto losses = line.find("auxiliary_losses"); losses != line.end())
+    for (const auto& [part, loss] : losses->items())
+      out.auxiliary_losses[part] = number(*losses, part);
+  return out;
+}
+
 std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,
-                          const MachineRecord& machine, double validation_loss,
-                          double seconds_left) {
+                          const MachineRecord& machine, double validation_loss, double seconds_left,
+                          std::size_t columns) {
   const StepReport& report = outcome.report;
-  std::string text =
-      fmt::format("step {}/{}  loss {:.4f}  {:.3f} bits/byte  {} tok/s", step, steps, report.loss,
-                  bits_per_byte(report),
-                  grouped(std::llround(static_cast<double>(report.tokens) / outcome.seconds)));
+  std::vector<ProgressField> fields;
+  const auto add = [&](int rank, std::string text) {
+    fields.push_back({.text = std::move(text), .rank = rank});
+  };
+  add(0, fmt::format("step {}/{}", step, steps));
+  add(0, fmt::format("loss {:.4f}", report.loss));
+  add(9, fmt::format("{:.3f} bits/byte", bits_per_byte(report)));
+  if (!report.auxiliary_losses.empty()) fields.push_back(auxiliary_field(report));
+  add(3, fmt::format("grad {:.3g}", outcome.gradient_norm));
+  add(7, fmt::format("lr {:.2g}", outcome.learning_rate));
+  add(5, grouped(std::llround(static_cast<double>(report.tokens) / outcome.seconds)) + " tok/s");
   if (const auto share = share_of_peak(outcome, machine))
-    text += fmt::format("  {:.0f}% of peak", 100 * *share);
-  if (!report.sparsity_by_layer.empty()) text += fmt::format("  sparsity {:.3f}", report.sparsity);
+    add(8, fmt::format("{:.0f}% of peak", 100 * *share));
+  if (!report.sparsity_by_layer.empty()) add(0, fmt::format("sparsity {:.3f}", report.sparsity));
   for (const auto& [name, value] : machine.balancer_state)
-    text += fmt::format("  {} {:.2g}", name, value);
-  if (std::isfinite(validation_loss)) text += fmt::format("  valid {:.4f}", validation_loss);
-  return text + "  " + duration_text(seconds_left) + " left";
+    add(4, fmt::format("{} {:.2g}", name, value));
+  if (std::isfinite(validation_loss)) add(0, fmt::format("valid {:.4f}", validation_loss));
+  add(0, duration_text(seconds_left) + " left");
+  return fitted_line(std::move(fields), columns);
 }
 
 std::int64_t settled_step(const std::vector<double>& sparsity, double target) {
@@ -115,6 +147,7 @@ nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& 
                                        const MachineRecord& machine) {
   std::vector<double> speed, share, sparsity;
   double flops = 0, tokens = 0;
+  nlohmann::ordered_json warnings = nlohmann::ordered_json::array();
   std::ifstream metrics(run_directory + "/metrics.jsonl");
   for (std::string text; std::getline(metrics, text);) {
     const auto line = nlohmann::json::parse(text);
@@ -124,6 +157,12 @@ nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& 
     flops += line.at("flops").get<double>();
     tokens += static_cast<double>(recipe.train.batch_sequences * recipe.train.sequence_length);
     if (line.contains("sparsity")) sparsity.push_back(line["sparsity"].get<double>());
+    if (line.contains("warnings"))
+      for (const auto& warning : line["warnings"])
+        warnings.push_back({{"step", line.at("step").get<std::int64_t>()},
+                            {"name", warning.at("name").get<std::string>()},
+                            {"finding", warning.at("finding").get<std::string>()},
+                            {"remedy", warning.at("remedy").get<std::string>()}});
   }
   const ParameterCensus census = count_parameters(recipe.model);
   nlohmann::ordered_json out = {
@@ -140,6 +179,7 @@ nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& 
       {"threads", machine.threads},
       {"machine", cpu_name()}};
   out["causal"] = recipe.model.causal();
+  out["warnings"] = std::move(warnings);
   // Only steered sparsity settles; top-k is where it is from the first step.
   if (!sparsity.empty() && machine.balancer_state.count("lambda")) {
     const double target =

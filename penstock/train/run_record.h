@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "penstock/train/objective_watch.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/trainer.h"
 
@@ -24,13 +25,19 @@ struct MachineRecord {
 nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcome,
                                     const MachineRecord& machine);
 
-/// The progress line; `validation_loss` NaN: none yet.
+/// What a line of metrics.jsonl says of its step's objective.
+WatchedStep watched_step(const nlohmann::ordered_json& line);
+
+/// The progress line, of at most `columns` where its first fields allow; `validation_loss` NaN:
+/// none yet. In a narrow line bits per byte go first; step, loss, sparsity, validation and time
+/// left stay.
 std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,
-                          const MachineRecord& machine, double validation_loss,
-                          double seconds_left);
+                          const MachineRecord& machine, double validation_loss, double seconds_left,
+                          std::size_t columns);
 
 /// finished.json from the run's metrics: medians, memory, where sparsity settled and how well it
-/// was held from 50 steps later on (share of steps whose 20-step mean is within ±0.02).
+/// was held from 50 steps later on (share of steps whose 20-step mean is within ±0.02), and the
+/// warnings of all steps.
 nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& run_directory,
                                        const MachineRecord& machine);
 

@@ -40,6 +40,8 @@ class RoutingSums {
     } else {  // one merged expert per token
       assignments_ += tokens;
     }
+    for (const auto& [part, loss] : result.loss_terms)
+      report_.auxiliary_losses[part] += loss.item<double>();
     for (const auto& [name, value] : result.statistics)
       if (value.numel() == 1) report_.statistics[name] += value.item<double>();
   }
@@ -52,12 +54,14 @@ class RoutingSums {
     for (auto& layer : report_.load)
       for (double& value : layer) value /= passes;
     for (auto& [name, value] : report_.statistics) value /= passes;
+    for (auto& [part, loss] : report_.auxiliary_losses) loss /= passes;
     if (layers > 0) out.active_experts = assignments_ / tokens / layers;
     // From whole counts, so that k·T·L assignments give the target 1 − k/E to the last bit.
     if (gates_ > 0) out.sparsity = 1 - gate_assignments_ / gates_;
     out.sparsity_by_layer = std::move(report_.sparsity_by_layer);
     out.load = std::move(report_.load);
     out.statistics = std::move(report_.statistics);
+    out.auxiliary_losses = std::move(report_.auxiliary_losses);
   }
 
  private:

@@ -19,6 +19,7 @@ struct StepReport {
   double loss = 0;        ///< cross-entropy, nats per token
   double total_loss = 0;  ///< what was minimised: summed over passes, with auxiliary losses
   std::optional<double> consistency;  ///< disagreement of two passes, before its weight
+  std::map<std::string, double> auxiliary_losses;  ///< by the part that adds it, over all layers
   std::int64_t tokens = 0, bytes = 0;
   double flops = 0;  ///< useful training FLOPs
   double forward_seconds = 0, backward_seconds = 0;

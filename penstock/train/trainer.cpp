@@ -79,8 +79,9 @@ void check_device(const std::string& name) {
 std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe) {
   const SeededGenerator seeded(
       random_bits(static_cast<std::uint64_t>(recipe.train.seed), model_stream, 0));
-  return recipe.train.init_from.empty() ? make_model(recipe.model)
-                                        : load_model(recipe.train.init_from);
+  return recipe.train.init_from.empty()
+             ? make_model(recipe.model)
+             : load_model(*open_model_source(recipe.train.init_from), recipe.model);
 }
 
 Trainer::Trainer(const Recipe& recipe, Corpus corpus)

@@ -31,8 +31,27 @@ TEST(Progress, CountsCharactersAndKeepsThemWhole) {
   EXPECT_EQ(cut_to_width("λλ", 1), "λ");
 }
 
+TEST(Progress, GivesUpFieldsByRank) {
+  const std::vector<ProgressField> fields = {
+      {.text = "step 3/20"},
+      {.text = "2.1 bits", .rank = 9},
+      {.text = "aux a 1 b 2", .rank = 2, .shorter = "aux 3", .shorter_rank = 6},
+      {.text = "grad 4", .rank = 3},
+      {.text = "λ 5", .rank = 3},
+      {.text = "9s left"}};
+  const std::string whole = "step 3/20  2.1 bits  aux a 1 b 2  grad 4  λ 5  9s left";
+  EXPECT_EQ(fitted_line(fields, whole.size() - 1), whole);  // λ is one character of two bytes
+  EXPECT_EQ(fitted_line(fields, whole.size() - 2), "step 3/20  aux a 1 b 2  grad 4  λ 5  9s left");
+  EXPECT_EQ(fitted_line(fields, 43), "step 3/20  aux 3  grad 4  λ 5  9s left");
+  EXPECT_EQ(fitted_line(fields, 37), "step 3/20  aux 3  grad 4  9s left");
+  EXPECT_EQ(fitted_line(fields, 32), "step 3/20  aux 3  9s left");
+  EXPECT_EQ(fitted_line(fields, 24), "step 3/20  9s left");
+  EXPECT_EQ(fitted_line(fields, 0), "step 3/20  9s left");
+}
+
 /// What reaches a terminal of that many columns when `text` is shown.
-std::string shown_on_terminal(unsigned short columns, const std::string& text) {
+std::string shown_on_terminal(unsigned short columns, const std::string& text,
+                              std::size_t room = 0) {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
   if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) return "";
   const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
@@ -43,6 +62,7 @@ std::string shown_on_terminal(unsigned short columns, const std::string& text) {
                                                                std::fclose);
     EXPECT_NE(file, nullptr);
     ProgressLine line(file.get());
+    if (room > 0) EXPECT_EQ(line.columns(), room);
     line.show(text);
     const auto got = ::read(terminal, out.data(), out.size());
     out.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
@@ -53,7 +73,7 @@ std::string shown_on_terminal(unsigned short columns, const std::string& text) {
 
 TEST(Progress, StaysWithinTheTerminal) {
   const std::string text = "step 3/20  loss 5.1  12% of peak  9s left";
-  const std::string wide = shown_on_terminal(80, text);
+  const std::string wide = shown_on_terminal(80, text, 79);
   if (wide.empty()) GTEST_SKIP() << "no pseudo-terminal";
   EXPECT_EQ(wide, "\r\033[K" + text);
   EXPECT_EQ(shown_on_terminal(20, text), "\r\033[Kstep 3/20  loss 5.1");

@@ -111,6 +111,11 @@ upcycle = {method = "router-upcycling"}
 recipe = "dense.toml"
 from = "parent"
 upcycle = {method = "router-upcycling", collapsed = true, match_lr = true}
+[variants.no-z-loss]
+recipe = "dense.toml"
+from = "parent"
+upcycle = {method = "router-upcycling"}
+set = {"model.router.z-loss.coefficient" = 0}
 """
 
 
@@ -156,7 +161,7 @@ def check_reports(shell):
 
 def check_upcycled(shell):
     rows = rows_of(shell, "upcycled.toml")
-    shell.expect("upcycled", set(rows) == {"parent", "continued", "vanilla", "heads", "collapsed"}, rows.keys())
+    shell.expect("upcycled", set(rows) == {"parent", "continued", "vanilla", "heads", "collapsed", "no-z-loss"}, rows.keys())
     for name in ("vanilla", "heads", "collapsed"):
         shell.expect("more parameters", rows[name]["total_parameters"] > 1.5 * rows["parent"]["total_parameters"])
     first = {name: row["curves"]["loss"]["values"][0] for name, row in rows.items()}
@@ -164,6 +169,14 @@ def check_upcycled(shell):
     shell.expect("it goes on from the parent", first["continued"] < first["parent"], first)
     shell.expect("collapsed has its learning rate",
                  float(rows["collapsed"]["settings"]["model.router.lr_scale"]) != 1, rows["collapsed"]["settings"])
+    shell.expect("a coefficient changes no start", first["no-z-loss"] == first["heads"], first)
+    shell.expect("but the rest", rows["no-z-loss"]["curves"]["loss"]["values"][-1]
+                 != rows["heads"]["curves"]["loss"]["values"][-1], rows["no-z-loss"]["curves"])
+    coefficients = {name: float(rows[name]["settings"]["model.router.z-loss.coefficient"])
+                    for name in ("heads", "no-z-loss")}
+    shell.expect("a variant's coefficient", coefficients == {"heads": 0.001, "no-z-loss": 0}, coefficients)
+    write(shell.directory, "wrong.toml", UPCYCLED.replace("z-loss.coefficient", "k"))
+    shell.mistake(1, ("wrong.toml:", "model.router.k", "only coefficients"), "study", "wrong.toml")
     text = shell.ok("study", "upcycled.toml", "--quiet")
     shell.expect("published results", "34.76" in text and "published: tasks, %" in text, text)
     shell.ok("info", "upcycled.toml")

@@ -34,6 +34,14 @@ def upcycling(shell):
     shell.expect("--set", router["load-balance"]["coefficient"] == 0.5, router)
     shell.expect("--lr-scale match", router["lr_scale"] > 0 and router["lr_scale"] != 1, router)
     shell.ok("eval", "moe", "--data", "corpus", "--json")
+    with open(os.path.join(shell.directory, "on.toml"), "w", encoding="utf-8") as file:
+        file.write("[train]\nsteps = 1\nbatch_sequences = 2\nsequence_length = 16\ninit_from = 'moe'\n"
+                   "[data]\ncorpus = 'corpus'\n")
+    shell.ok("train", "on.toml", "--out", "on", "--quiet", "--set", "model.router.z-loss.coefficient=0")
+    router = read_json(shell, "on", "checkpoints", "step-1", "config.json")["penstock"]["model"]["router"]
+    shell.expect("a coefficient may change", router["z-loss"]["coefficient"] == 0, router)
+    shell.mistake(1, ["model.router.k", "only these may change", "model.router.z-loss.coefficient"], "train",
+                  "on.toml", "--out", "off", "--set", "model.router.k=3")
     os.mkdir(os.path.join(shell.directory, ".slash.tmp-999999999"))  # of a killed one
     shell.ok("upcycle", "dense", "--method", "vanilla", "--out", "slash/")
     shell.expect("a slash behind --out", sorted(os.listdir(os.path.join(shell.directory, "slash"))) ==
@@ -45,6 +53,8 @@ def doctor(shell):
     healthy = json.loads(shell.ok("doctor", "moe", "--dense", "dense", "--data", "corpus", "--json"))
     shell.expect("healthy", healthy["state"] == "ok", healthy)
     shell.expect("layers", [layer["moe_layer"] for layer in healthy["layers"]] == [0, 1], healthy)
+    terms = [term["term"] for term in healthy["objective"]]
+    shell.expect("terms of the loss", terms == ["cross-entropy", "load-balance", "z-loss"], healthy)
     shell.expect("table", "healthy" in shell.ok("doctor", "moe", "--dense", "dense", "--text", "text.txt"))
     swapped = shell.run("doctor", "dense", "--dense", "moe")
     shell.expect("swapped", swapped.returncode == 1 and "name the MoE first" in swapped.stdout, swapped.stdout)

@@ -10,6 +10,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/convert/sample_windows.h"
 #include "penstock/convert/upcycle.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/tiny_parent.h"
@@ -130,6 +131,80 @@ TEST_F(Doctor, RoutersThatSendEveryTokenToTheSameExperts) {
   ASSERT_TRUE(check);
   EXPECT_EQ(check->state, CheckState::warning);
   EXPECT_NE(check->finding.find("2 of 2 MoE layers"), std::string::npos) << check->finding;
+}
+
+TEST_F(Doctor, ALossThatOutweighsTheCrossEntropy) {
+  make({.method = "vanilla"});
+  const Diagnosis sound = look();
+  ASSERT_EQ(sound.objective.size(), 3U);
+  EXPECT_EQ(sound.objective[0].name, "cross-entropy");
+  EXPECT_EQ(sound.objective[1].name, "load-balance");
+  EXPECT_EQ(sound.objective[2].name, "z-loss");
+  damage([](TensorMap& tensors) {
+    for (const char* layer : {"0", "1"})
+      tensors[std::string("model.layers.") + layer + ".mlp.gate.weight"] *= 1000;
+  });
+  const Diagnosis diagnosis = look();
+  EXPECT_EQ(diagnosis.worst(), CheckState::warning);
+  for (const std::string name : {"first loss", "first gradient"}) {
+    const Check* const check = find(diagnosis, name);
+    ASSERT_TRUE(check) << name;
+    EXPECT_EQ(check->state, CheckState::warning) << check->finding;
+    EXPECT_NE(check->finding.find("z-loss outweighs the cross-entropy"), std::string::npos)
+        << check->finding;
+    EXPECT_NE(check->remedy.find("model.router.z-loss.coefficient"), std::string::npos);
+  }
+  // As logits grow a thousandfold, so does logsumexp, whose square the loss is.
+  EXPECT_GT(diagnosis.objective[2].loss, 1e3 * sound.objective[2].loss);
+}
+
+/// The norms beside those of whole backward passes.
+TEST_F(Doctor, TheNormsAreThoseOfTheGradients) {
+  make({.method = "vanilla"});
+  const Diagnosis diagnosis = look();
+  const auto model = load_model(path("moe"));
+  const at::Tensor window =
+      sample_windows(path("text"), *open_model_source(path("moe")), {.tokens = 2048, .length = 32})
+          .slice(0, 0, 1);
+  at::Tensor balance;
+  const at::Tensor hidden = model
+                                ->forward({.tokens = window}, {.total_steps = 1, .training = true},
+                                          [&](std::int64_t, const RoutingResult& result) {
+                                            const at::Tensor& loss =
+                                                result.loss_terms.at("load-balance");
+                                            balance = balance.defined() ? balance + loss : loss;
+                                          })
+                                .hidden;
+  const at::Tensor entropy = model->loss(hidden.slice(0, 0, 31), window[0].slice(0, 1));
+  const auto norm = [&](const at::Tensor& root) {
+    double squares = 0;
+    for (const at::Tensor& gradient :
+         torch::autograd::grad({root}, model->parameters(), {}, /*retain_graph=*/true, false,
+                               /*allow_unused=*/true))
+      if (gradient.defined()) squares += gradient.square().sum().item<double>();
+    return std::sqrt(squares);
+  };
+  EXPECT_NEAR(diagnosis.objective[0].loss, entropy.item<double>(), 1e-5);
+  EXPECT_NEAR(diagnosis.objective[0].gradient_norm, norm(entropy), 1e-4 * norm(entropy));
+  EXPECT_NEAR(diagnosis.objective[1].loss, balance.item<double>(), 1e-6);
+  EXPECT_NEAR(diagnosis.objective[1].gradient_norm, norm(balance), 1e-4 * norm(balance));
+}
+
+TEST_F(Doctor, MostExpertsIdle) {
+  make({.method = "vanilla"});
+  EXPECT_EQ(find(look(), "idle experts")->state, CheckState::ok);
+  damage([](TensorMap& tensors) {
+    at::Tensor table = tensors["model.embed_tokens.weight"];
+    table.copy_(table[65].clone().expand_as(table));  // two experts of eight get all tokens
+  });
+  const Diagnosis diagnosis = look();
+  for (const LayerFigures& layer : diagnosis.layers) EXPECT_EQ(layer.nearly_idle, 6);
+  const Check* const check = find(diagnosis, "idle experts");
+  EXPECT_EQ(check->state, CheckState::warning);
+  EXPECT_NE(check->finding.find("most experts idle in 2 of 2 MoE layers: 12 of 16 experts"),
+            std::string::npos)
+      << check->finding;
+  EXPECT_NE(check->remedy.find("model.router.load-balance.coefficient"), std::string::npos);
 }
 
 TEST_F(Doctor, ADroppedExpert) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "penstock/base/error.h"
+#include "penstock/routers/coefficients.h"
 #include "tests/routers/parts.h"
 
 namespace penstock {
@@ -36,6 +37,39 @@ TEST(Resolve, AMethodNamesItsParts) {
   EXPECT_TRUE(option<bool>(remoe, "adaptive-l1", "load_balanced"));
   EXPECT_TRUE(remoe.traits.variable_active);
   EXPECT_TRUE(remoe.traits.foldable);
+}
+
+TEST(Coefficients, AreThoseThatThePartsMark) {
+  EXPECT_EQ(coefficient_keys({.method = "vanilla"}),
+            (Names{"model.router.load-balance.coefficient", "model.router.z-loss.coefficient"}));
+  EXPECT_EQ(coefficient_keys({.method = "thor"}), Names{"model.router.thor.consistency"});
+  EXPECT_EQ(coefficient_keys({.method = "hyperrouter"}).front(), "model.router.hypernetwork.l2");
+  EXPECT_TRUE(coefficient_keys({.method = "dense"}).empty());
+  EXPECT_TRUE(coefficients("no such part").empty());
+  // 0 leaves the loss out, so it must be allowed.
+  for (const auto& [name, entry] : balancer_registry().entries())
+    for (const std::string& option : coefficients(name)) {
+      ConfigNode options;
+      options.set(option, ConfigNode(0.0));
+      EXPECT_NO_THROW(entry.complete(options)) << name << "." << option;
+    }
+}
+
+TEST(Coefficients, AreLaidOverARouterAndNothingElseIs) {
+  const RouterConfig own{.method = "vanilla"};
+  RouterConfig asked{
+      .method = "vanilla", .k = 3, .parts = {{"z-loss", node({{"coefficient", 0.5}})}}};
+  const RouterConfig joined = with_coefficients(own, asked);
+  EXPECT_EQ(joined.k, own.k);
+  EXPECT_EQ(option<double>(resolve(joined), "z-loss", "coefficient"), 0.5);
+  EXPECT_EQ(option<double>(resolve(joined), "load-balance", "coefficient"), 0.02);
+}
+
+TEST(Coefficients, TheRemedyNamesTheKey) {
+  EXPECT_NE(remedy_for_loss("z-loss").find("--set model.router.z-loss.coefficient=0"),
+            std::string::npos);
+  EXPECT_NE(remedy_for_loss("z-loss").find("--start-entropy"), std::string::npos);
+  EXPECT_EQ(remedy_for_loss("adaptive-l1"), "look at its options (`penstock routers adaptive-l1`)");
 }
 
 TEST(Resolve, DenseHasNoParts) {

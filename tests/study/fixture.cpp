@@ -160,8 +160,8 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
 /// Of a recipe that begins with a model: "continued".
 std::string method_of(const ConfigNode& recipe) {
   const ConfigNode* model = recipe.find("model");
-  if (!model) return "continued";
-  return std::get<std::string>(model->find("router")->find("method")->value());
+  const ConfigNode* method = model ? model->find("router")->find("method") : nullptr;
+  return method ? std::get<std::string>(method->value()) : "continued";
 }
 
 KFigures fake_point(const std::string& method, std::int64_t seed, std::int64_t k) {

@@ -35,6 +35,29 @@ std::string error_of(const std::string& text) {
   return "";
 }
 
+TEST(StudyConfig, AVariantMayChangeCoefficientsOfTheModelThatItBeginsWith) {
+  TemporaryDirectory folder;
+  write_text(folder.path("a.toml"), "[model]\nd_model = 8\n[train]\nsteps = 1\n");
+  write_text(folder.path("s.toml"),
+             "base = 'a.toml'\n[scale.desk.variants.b]\n"
+             "set = {'model.router.load-balance.coefficient' = 0.5}\n"
+             "[variants.a]\nset = {'model.d_model' = 16}\n"
+             "[variants.b]\nfrom = 'a'\nset = {'model.router.z-loss.coefficient' = 0}\n");
+  const StudyConfig study = read_study(folder.path("s.toml"));
+  EXPECT_TRUE(study.variants[0].retuned.empty());
+  EXPECT_EQ(flatten(study.variants[1].retuned),
+            (std::map<std::string, std::string>{{"router.load-balance.coefficient", "0.5"},
+                                                {"router.z-loss.coefficient", "0"}}));
+  const std::string head = "base = 'a.toml'\n[variants.a]\n[variants.b]\nfrom = 'a'\n";
+  for (const std::string key : {"model.d_model", "model.router.k", "model.router.z-loss.scope",
+                                "model.router.no-part.coefficient"}) {
+    const std::string error = error_of(head + "set = {'" + key + "' = 2}\n");
+    EXPECT_NE(error.find("s.toml:5: "), std::string::npos) << error;
+    EXPECT_NE(error.find(key), std::string::npos) << error;
+    EXPECT_NE(error.find("only coefficients"), std::string::npos) << error;
+  }
+}
+
 TEST(StudyConfig, LaysOverridesInOrder) {
   TemporaryDirectory folder;
   write_text(folder.path("a.toml"), "[train]\nsteps = 1\nlr = 0.5\nseed = 9\nwarmup_steps = 3\n");

@@ -171,6 +171,26 @@ TEST_F(StudyRunner, BeginsWithAnotherVariantsModelOfTheSameSeed) {
   EXPECT_EQ(fourth.trained.size(), 3u);
 }
 
+TEST_F(StudyRunner, CoefficientsOfTheModelThatAVariantBeginsWithAreARunOfTheirOwn) {
+  const std::string set = "set = {\"model.router.z-loss.coefficient\" = 0}\n";
+  write_text(file, read_text(file) + kBegun);
+  FakeTrainer first, second;
+  run(first);
+  write_text(file, read_text(file) + set);
+  run(second);
+  ASSERT_EQ(second.trained.size(), 3U);  // of that variant alone, a run for each seed
+  EXPECT_EQ(second.begun.size(), 3U);
+  int tuned = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path("out/runs"))) {
+    const std::string config = read_text((entry.path() / "config.toml").string());
+    if (config.find("[model.router.z-loss]\ncoefficient = 0") == std::string::npos) continue;
+    EXPECT_TRUE(entry.path().filename().string().starts_with("vanilla-seed-"));
+    EXPECT_NE(config.find("init_from"), std::string::npos);
+    ++tuned;
+  }
+  EXPECT_EQ(tuned, 3);
+}
+
 TEST_F(StudyRunner, AModelMayStandForTheVariantThatOthersBeginWith) {
   write_text(file, read_text(file) + kBegun +
                        "[scale.paper]\nfrom = \"models/qwen\"\nseeds = [1]\n[scale.desk]\n");

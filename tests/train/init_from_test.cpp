@@ -79,6 +79,7 @@ TEST_F(InitFrom, TheFirstStepHasTheModelsWeights) {
 
 TEST_F(InitFrom, AStoppedRunGoesOnBitwise) {
   ConfigNode node = continued(6);
+  node.set("model.router.load-balance.coefficient", ConfigNode(0.5));
   node.set("train.checkpoint_every", ConfigNode(std::int64_t{2}));
   node.set("train.keep_last", ConfigNode(std::int64_t{9}));
   run(node, "whole");
@@ -113,6 +114,60 @@ TEST_F(InitFrom, WhatTheRecipeSaysOfTheModelMustBeSo) {
             std::string::npos);
   EXPECT_NE(error_of("train.init_from", std::string("nowhere")).find("nowhere"), std::string::npos);
   EXPECT_NE(error_of("train.init_hash", std::string("0123")).find("another model"),
+            std::string::npos);
+}
+
+TEST_F(InitFrom, CoefficientsOfLossesMayChange) {
+  const auto first_step = [&](const ConfigNode& node) {
+    Trainer trainer(read_recipe(node), Corpus::open(corpus));
+    return trainer.advance().report;
+  };
+  ConfigNode node = continued(4);
+  const StepReport before = first_step(node);
+  node.set("model.router.load-balance.coefficient", ConfigNode(0.5));
+  const StepReport after = first_step(node);
+  EXPECT_EQ(after.loss, before.loss);
+  const double usual = before.auxiliary_losses.at("load-balance");
+  EXPECT_GT(usual, 0);
+  EXPECT_NEAR(after.auxiliary_losses.at("load-balance"), 50 * usual, 1e-4 * usual);  // of 0.01
+  // In what the run leaves behind, and from there on.
+  run(node, "tuned");
+  const auto coefficient = [](const ModelConfig& model) {
+    const ResolvedRouter router = resolve(model.router);
+    return std::get<double>(router.options.at("load-balance").find("coefficient")->value());
+  };
+  const std::string checkpoint = (folder / "tuned/checkpoints/step-4").string();
+  EXPECT_EQ(coefficient(read_model_config(checkpoint)), 0.5);
+  EXPECT_EQ(coefficient(read_recipe(read_toml((folder / "tuned/config.toml").string())).model),
+            0.5);
+  EXPECT_NE(difference(read_recipe(continued(4)), read_recipe(node))
+                .find("model.router.load-balance.coefficient: 0.01 -> 0.5"),
+            std::string::npos);
+}
+
+TEST_F(InitFrom, NothingElseOfTheRouterMayChange) {
+  const auto error_of = [&](const std::string& key, ConfigNode::Value value) {
+    ConfigNode node = continued(4);
+    node.set("model.router.load-balance.coefficient", ConfigNode(0.5));
+    node.set(key, ConfigNode(std::move(value), "r.toml:3"));
+    try {
+      read_recipe(node);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string scope = error_of("model.router.load-balance.scope", std::string("global"));
+  EXPECT_NE(scope.find("model.router.load-balance.scope: \"micro-batch\" -> \"global\""),
+            std::string::npos)
+      << scope;
+  EXPECT_NE(scope.find("only these may change: model.router.load-balance.coefficient"),
+            std::string::npos)
+      << scope;
+  EXPECT_NE(error_of("model.router.lr_scale", 2.0).find("only these may change"),
+            std::string::npos);
+  EXPECT_NE(error_of("model.router.z-loss.coefficient", 0.0).find("not in use"), std::string::npos);
+  EXPECT_NE(error_of("model.router.load-balance.coefficient", -1.0).find("out of range"),
             std::string::npos);
 }
 

@@ -133,6 +133,56 @@ TEST_F(TrainRun, ValidatesAndChoosesTheBestAtTheRecipesNumberOfExperts) {
   EXPECT_NE(finished.at("validation").at("loss").get<double>(), last);
 }
 
+TEST_F(TrainRun, SaysOnceThatALossOutweighsTheCrossEntropyAlsoWhereItIsResumed) {
+  recipe_.set("model.router.method", ConfigNode(std::string("topk")));
+  recipe_.set("model.router.load-balance.coefficient", ConfigNode(100.0));
+  auto files = signal_at(6, SIGTERM);
+  ASSERT_EQ(run("warned", &files), RunOutcome::interrupted);
+  ASSERT_EQ(run("warned"), RunOutcome::finished);
+  std::vector<std::int64_t> steps;
+  for (const auto& line : read_metrics(real_file_system(), path("warned/metrics.jsonl"))) {
+    EXPECT_GT(line.at("auxiliary_losses").at("load-balance"), line.at("loss"));
+    if (line.contains("warnings")) steps.push_back(line.at("step"));
+  }
+  EXPECT_EQ(steps, std::vector<std::int64_t>{1});
+  const auto finished =
+      nlohmann::json::parse(real_file_system().read(path("warned/finished.json")));
+  ASSERT_EQ(finished.at("warnings").size(), 1U);
+  const auto& warning = finished["warnings"][0];
+  EXPECT_EQ(warning.at("step"), 1);
+  EXPECT_EQ(warning.at("name"), "auxiliary loss");
+  EXPECT_NE(warning.at("finding").get<std::string>().find("load-balance"), std::string::npos);
+  EXPECT_NE(warning.at("remedy").get<std::string>().find("model.router.load-balance.coefficient"),
+            std::string::npos);
+  // By name among TensorBoard's scalars.
+  std::string events;
+  for (const auto& entry : std::filesystem::directory_iterator(path("warned/events")))
+    events += real_file_system().read(entry.path());
+  for (const char* tag :
+       {"train/auxiliary_losses/load-balance", "train/grad_norm", "train/learning_rate"})
+    EXPECT_NE(events.find(tag), std::string::npos) << tag;
+}
+
+TEST_F(TrainRun, TheWarningIsAmongWhatIsShown) {
+  recipe_.set("model.router.method", ConfigNode(std::string("topk")));
+  set("train.steps", 2);
+  const auto shown = [&](const std::string& name) {
+    std::FILE* const file = std::tmpfile();
+    EXPECT_EQ(train_run(recipe_, path(name), {.progress = file}), RunOutcome::finished);
+    std::rewind(file);
+    std::string text(1 << 14, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), file));
+    std::fclose(file);
+    return text;
+  };
+  EXPECT_EQ(shown("sound").find("warning"), std::string::npos);
+  recipe_.set("model.router.load-balance.coefficient", ConfigNode(100.0));
+  const std::string text = shown("shown");
+  const auto at = text.find("warning: step 1: the loss of load-balance is ");
+  EXPECT_NE(at, std::string::npos) << text;
+  EXPECT_EQ(text.find("warning", at + 1), std::string::npos) << text;
+}
+
 TEST_F(TrainRun, AFullDiskAtACheckpointEndsTheRunAndTheEarlierOneResumes) {
   // 4 is saved, 8 finds the disk full after part of the weights.
   bool second = false;

@@ -20,6 +20,8 @@ using testing::small_corpus;
 using testing::small_recipe;
 using testing::TempDirectory;
 
+constexpr std::size_t kWide = 999;  // columns
+
 class TrainerTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -157,15 +159,71 @@ TEST_F(TrainerTest, NamesTheHeadWhenNoLayerIsToBlame) {
   EXPECT_NE(outcome.failure.find("output head"), std::string::npos) << outcome.failure;
 }
 
+/// A line of a run whose z-loss is all that it follows.
+TEST(ProgressText, KeepsWhatMattersIn80Columns) {
+  StepOutcome outcome{.learning_rate = 3e-4, .gradient_norm = 181.3, .seconds = 0.5};
+  StepReport& report = outcome.report;
+  report.loss = 1.5881;
+  report.tokens = 4096;
+  report.bytes = 9000;
+  report.flops = 1e9;
+  report.auxiliary_losses = {{"load-balance", 0.0423}, {"z-loss", 62.14}};
+  report.sparsity = 0.75;
+  report.sparsity_by_layer = {0.75};
+  const MachineRecord machine{.peak_flops = 4e9};
+  const auto text = [&](double validation, std::size_t columns) {
+    return progress_text(120, 1000, outcome, machine, validation, 62, columns);
+  };
+  EXPECT_EQ(text(1.6, 200),
+            "step 120/1000  loss 1.5881  1.043 bits/byte  aux load-balance 0.0423 z-loss 62.1  "
+            "grad 181  lr 0.0003  8,192 tok/s  50% of peak  sparsity 0.750  valid 1.6000  1m02s "
+            "left");
+  const std::string narrow = text(1.6, 79);  // the last column of 80 stays free
+  EXPECT_EQ(narrow,
+            "step 120/1000  loss 1.5881  aux 62.2  sparsity 0.750  valid 1.6000  1m02s left");
+  EXPECT_LE(narrow.size(), 79U);
+  const std::string early = text(NAN, 79);
+  EXPECT_EQ(early, "step 120/1000  loss 1.5881  aux 62.2  grad 181  sparsity 0.750  1m02s left");
+  // Bits per byte are the first to go.
+  const std::string less = text(1.6, text(1.6, 999).size() - 1);
+  EXPECT_EQ(less.find("bits/byte"), std::string::npos);
+  EXPECT_NE(less.find("50% of peak"), std::string::npos);
+}
+
+TEST_F(TrainerTest, NamesEveryAuxiliaryLoss) {
+  Recipe recipe = small_recipe("vanilla", 4, 16);
+  recipe.train.micro_batch = 2;
+  Trainer trainer(recipe, *corpus_);
+  const StepOutcome outcome = trainer.advance();
+  const StepReport& report = outcome.report;
+  ASSERT_EQ(report.auxiliary_losses.size(), 2U);
+  // 0.02 at perfect balance and 0.001·(ln 4)² in each of two layers, with routers that hardly know.
+  EXPECT_NEAR(report.auxiliary_losses.at("load-balance"), 2 * 0.02, 0.004);
+  EXPECT_NEAR(report.auxiliary_losses.at("z-loss"), 2 * 0.001 * std::pow(std::log(4.0), 2), 4e-4);
+  EXPECT_NEAR(report.total_loss,
+              report.loss + report.auxiliary_losses.at("load-balance") +
+                  report.auxiliary_losses.at("z-loss"),
+              1e-5);
+  const auto line = metrics_line(1, outcome, {.peak_flops = 1});
+  EXPECT_EQ(line.at("auxiliary_losses").at("z-loss"), report.auxiliary_losses.at("z-loss"));
+  EXPECT_EQ(line.at("grad_norm"), outcome.gradient_norm);
+  EXPECT_EQ(line.at("learning_rate"), outcome.learning_rate);
+  const WatchedStep watched = watched_step(line);
+  EXPECT_EQ(watched.loss, report.loss);
+  EXPECT_EQ(watched.auxiliary_losses, report.auxiliary_losses);
+  EXPECT_EQ(watched.gradient_norm, outcome.gradient_norm);
+}
+
 TEST(ShareOfPeak, IsOfTheProcessorAlone) {
   StepOutcome outcome{.seconds = 2};
   outcome.report.flops = 6e9;
   const MachineRecord machine{.peak_flops = 4e9};
   EXPECT_EQ(metrics_line(1, outcome, machine).at("share_of_peak"), 0.75);
-  EXPECT_NE(progress_text(1, 9, outcome, machine, NAN, 0).find("75% of peak"), std::string::npos);
+  EXPECT_NE(progress_text(1, 9, outcome, machine, NAN, 0, kWide).find("75% of peak"),
+            std::string::npos);
   outcome.on_cpu = false;
   EXPECT_TRUE(metrics_line(1, outcome, machine).at("share_of_peak").is_null());
-  EXPECT_EQ(progress_text(1, 9, outcome, machine, NAN, 0).find("peak"), std::string::npos);
+  EXPECT_EQ(progress_text(1, 9, outcome, machine, NAN, 0, kWide).find("peak"), std::string::npos);
   // A run of such steps.
   const TempDirectory run;
   for (const bool on_cpu : {false, true}) {

@@ -58,7 +58,7 @@ class AdaptiveL1 : public Balancer {
       gates = gates * load.to(gates.options());
     }
     const at::Tensor loss = gates.sum() * scale;
-    return {.loss = loss, .statistics = {{"adaptive_l1_loss", loss.detach()}}};
+    return {.loss = loss};
   }
 
   void after_step(const StepStatistics& step) override {

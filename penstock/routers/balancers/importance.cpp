@@ -12,7 +12,7 @@ struct Config {
 
   template <class V>
   void visit(V& v) {
-    v("coefficient", coefficient, {.help = "factor of the loss", .min = 0});
+    v("coefficient", coefficient, {.help = "factor of the loss", .min = 0, .coefficient = true});
   }
 };
 
@@ -23,7 +23,7 @@ class Importance : public Balancer {
 
   BalancerOutput balance(const Scores&, const Plan& plan, const RoutingContext&) override {
     const at::Tensor loss = squared_variation(gate_sums(plan)) * config_.coefficient;
-    return {.loss = loss, .statistics = {{"importance_loss", loss.detach()}}};
+    return {.loss = loss};
   }
 
  private:

@@ -13,7 +13,7 @@ struct Config {
 
   template <class V>
   void visit(V& v) {
-    v("coefficient", coefficient, {.help = "factor of the loss", .min = 0});
+    v("coefficient", coefficient, {.help = "factor of the loss", .min = 0, .coefficient = true});
   }
 };
 
@@ -27,7 +27,7 @@ class Load : public Balancer {
 
   BalancerOutput balance(const Scores& scores, const Plan& plan, const RoutingContext&) override {
     const at::Tensor loss = squared_variation(expected_load(scores, plan)) * config_.coefficient;
-    return {.loss = loss, .statistics = {{"load_loss", loss.detach()}}};
+    return {.loss = loss};
   }
 
  private:

@@ -13,7 +13,7 @@ struct Config {
 
   template <class V>
   void visit(V& v) {
-    v("coefficient", coefficient, {.help = "factor of the loss", .min = 0});
+    v("coefficient", coefficient, {.help = "factor of the loss", .min = 0, .coefficient = true});
     v("scope", scope, {.help = kScopeHelp, .choices = {"micro-batch", "global"}});
   }
 };
@@ -30,7 +30,7 @@ class LoadBalance : public Balancer {
     const at::Tensor mean = mean_probability(scores, plan);  // [E]
     const at::Tensor fraction = load_fraction(plan, config_.scope, context).to(mean.options());
     const at::Tensor loss = mean.dot(fraction) * config_.coefficient;
-    return {.loss = loss, .statistics = {{"load_balance_loss", loss.detach()}}};
+    return {.loss = loss};
   }
 
  private:

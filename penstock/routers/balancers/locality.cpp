@@ -16,7 +16,8 @@ struct Config {
 
   template <class V>
   void visit(V& v) {
-    v("coefficient", coefficient, {.help = "μ, factor of the loss; LocMoE states none", .min = 0});
+    v("coefficient", coefficient,
+      {.help = "μ, factor of the loss; LocMoE states none", .min = 0, .coefficient = true});
     v("elsewhere", elsewhere,
       {.help = "share of tokens that the local distribution leaves to experts of other ranks",
        .min = 1e-6,
@@ -41,7 +42,7 @@ class Locality : public Balancer {
     const at::Tensor local = local_distribution(mean.size(0), context).to(mean.options());
     const at::Tensor logs = mean.clamp_min(1e-30).log() - local.log();
     const at::Tensor loss = mean.dot(logs) * config_.coefficient;
-    return {.loss = loss, .statistics = {{"locality_loss", loss.detach()}}};
+    return {.loss = loss};
   }
 
  private:

@@ -13,7 +13,7 @@ struct Config {
 
   template <class V>
   void visit(V& v) {
-    v("coefficient", coefficient, {.help = "factor of the loss", .min = 0});
+    v("coefficient", coefficient, {.help = "factor of the loss", .min = 0, .coefficient = true});
   }
 };
 
@@ -26,7 +26,7 @@ class ZLoss : public Balancer {
     const double rows = static_cast<double>(std::max<std::int64_t>(1, scores.logits.size(0)));
     const at::Tensor loss =
         row_logsumexp(scores, plan).square().sum() * (config_.coefficient / rows);
-    return {.loss = loss, .statistics = {{"z_loss", loss.detach()}}};
+    return {.loss = loss};
   }
 
  private:

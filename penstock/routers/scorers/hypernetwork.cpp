@@ -39,7 +39,10 @@ struct Config {
     v("train_network", train_network, {.help = "train the network too; the paper freezes it"});
     v("dropout", dropout,
       {.help = "share of the network's hidden units dropped when training", .min = 0, .max = 0.99});
-    v("l2", l2, {.help = "factor of the loss Σ W² + Σ b² of the generated router", .min = 0});
+    v("l2", l2,
+      {.help = "factor of the loss Σ W² + Σ b² of the generated router",
+       .min = 0,
+       .coefficient = true});
   }
 };
 

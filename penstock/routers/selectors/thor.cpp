@@ -20,7 +20,9 @@ struct Config {
       {.help = "outside training, one draw for each of these",
        .choices = {"token", "sequence", "batch"}});
     v("consistency", consistency,
-      {.help = "weight of the disagreement of a training step's two passes", .min = 0});
+      {.help = "weight of the disagreement of a training step's two passes",
+       .min = 0,
+       .coefficient = true});
   }
 };
 

@@ -1,0 +1,53 @@
+#include "penstock/train/objective_watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "penstock/routers/coefficients.h"
+
+namespace penstock {
+
+std::vector<RunWarning> ObjectiveWatch::see(const WatchedStep& step) {
+  std::vector<RunWarning> out;
+  for (const auto& [part, loss] : step.auxiliary_losses)
+    if (loss > step.loss && said_.insert(part).second) out.push_back(auxiliary_warning(part, step));
+  if (clip_ == 0 || clipping_said_) return out;
+  clipped_.push_back(step.gradient_norm > kClipped * clip_);
+  if (clipped_.size() > kWindow) clipped_.pop_front();
+  if (std::ranges::count(clipped_, true) < static_cast<std::ptrdiff_t>(kClippedSteps)) return out;
+  clipping_said_ = true;
+  out.push_back(clipping_warning(step));
+  return out;
+}
+
+RunWarning ObjectiveWatch::auxiliary_warning(const std::string& part,
+                                             const WatchedStep& step) const {
+  return {.name = "auxiliary loss",
+          .finding = fmt::format("the loss of {} is {:.3g}, more than the cross-entropy of {:.3g}: "
+                                 "training follows it first",
+                                 part, step.auxiliary_losses.at(part), step.loss),
+          .remedy = remedy_for_loss(part)};
+}
+
+RunWarning ObjectiveWatch::clipping_warning(const WatchedStep& step) const {
+  const auto& losses = step.auxiliary_losses;
+  const auto largest = std::ranges::max_element(
+      losses, [](const auto& a, const auto& b) { return a.second < b.second; });
+  // Below that the gradient is hardly an auxiliary loss's doing.
+  constexpr double kToBlame = 0.5;
+  const bool auxiliary = largest != losses.end() && largest->second > kToBlame * step.loss;
+  const std::string usual = fmt::format(
+      "if such gradients are meant, --set train.clip={:.2g}; otherwise a lower "
+      "train.lr, or a longer train.warmup_steps",
+      step.gradient_norm);
+  return {
+      .name = "clipping",
+      .finding = fmt::format(
+          "in {} of the last {} steps the gradient's norm, now {:.3g}, was above {:g} times "
+          "train.clip = {:g}: more than nine tenths of it are clipped away",
+          std::ranges::count(clipped_, true), clipped_.size(), step.gradient_norm, kClipped, clip_),
+      .remedy = auxiliary ? remedy_for_loss(largest->first) : usual};
+}
+
+}  // namespace penstock

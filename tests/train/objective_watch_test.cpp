@@ -1,0 +1,64 @@
+// When a run is told that its training follows something else than the cross-entropy.
+#include "penstock/train/objective_watch.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock {
+namespace {
+
+TEST(ObjectiveWatch, SaysOnceThatAnAuxiliaryLossOutweighsTheCrossEntropy) {
+  ObjectiveWatch watch(1);
+  const WatchedStep sound{.loss = 1.6, .auxiliary_losses = {{"z-loss", 1.6}, {"importance", 0.1}}};
+  EXPECT_TRUE(watch.see(sound).empty());
+  WatchedStep step{.loss = 1.62, .auxiliary_losses = {{"load-balance", 0.04}, {"z-loss", 62.1}}};
+  const auto first = watch.see(step);
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].name, "auxiliary loss");
+  EXPECT_NE(first[0].finding.find("z-loss is 62.1"), std::string::npos) << first[0].finding;
+  EXPECT_NE(first[0].finding.find("1.62"), std::string::npos) << first[0].finding;
+  EXPECT_NE(first[0].remedy.find("--set model.router.z-loss.coefficient=0"), std::string::npos)
+      << first[0].remedy;
+  EXPECT_NE(first[0].remedy.find("--start-entropy"), std::string::npos) << first[0].remedy;
+  EXPECT_TRUE(watch.see(step).empty());
+  step.auxiliary_losses["load-balance"] = 5;  // another one
+  const auto second = watch.see(step);
+  ASSERT_EQ(second.size(), 1U);
+  EXPECT_NE(second[0].remedy.find("model.router.load-balance.coefficient"), std::string::npos);
+}
+
+TEST(ObjectiveWatch, SaysOnceThatClippingTakesNearlyAll) {
+  ObjectiveWatch watch(0.5);
+  const WatchedStep usual{.loss = 2, .gradient_norm = 5}, clipped{.loss = 2, .gradient_norm = 5.1};
+  // 19 of any 50, for long.
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 19; ++i) EXPECT_TRUE(watch.see(clipped).empty());
+    for (int i = 0; i < 31; ++i) EXPECT_TRUE(watch.see(usual).empty());
+  }
+  for (int i = 0; i < 19; ++i) EXPECT_TRUE(watch.see(clipped).empty());
+  const auto said = watch.see(clipped);
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(said[0].name, "clipping");
+  EXPECT_NE(said[0].finding.find("in 20 of the last 50 steps"), std::string::npos)
+      << said[0].finding;
+  EXPECT_NE(said[0].remedy.find("--set train.clip=5.1"), std::string::npos) << said[0].remedy;
+  for (int i = 0; i < 99; ++i) EXPECT_TRUE(watch.see(clipped).empty());
+}
+
+TEST(ObjectiveWatch, ClippingIsLaidToTheAuxiliaryLossThatCausesIt) {
+  ObjectiveWatch watch(1);
+  const WatchedStep step{.loss = 3.7, .auxiliary_losses = {{"z-loss", 62.1}}, .gradient_norm = 181};
+  EXPECT_EQ(watch.see(step).size(), 1U);
+  for (int i = 1; i < 19; ++i) EXPECT_TRUE(watch.see(step).empty());
+  const auto said = watch.see(step);  // the twentieth
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].finding.find("20 of the last 20 steps"), std::string::npos) << said[0].finding;
+  EXPECT_NE(said[0].remedy.find("model.router.z-loss.coefficient"), std::string::npos);
+}
+
+TEST(ObjectiveWatch, WithoutClippingThereIsNothingToSayOfIt) {
+  ObjectiveWatch watch(0);
+  for (int i = 0; i < 60; ++i) EXPECT_TRUE(watch.see({.loss = 1, .gradient_norm = 1e6}).empty());
+}
+
+}  // namespace
+}  // namespace penstock
