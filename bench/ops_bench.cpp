@@ -2,7 +2,9 @@
 // and as a share of the FMA peak measured before and after each benchmark in the same process.
 //   build/release/bin/ops_bench [--benchmark_filter=...]
 #include <benchmark/benchmark.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

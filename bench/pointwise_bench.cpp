@@ -2,7 +2,7 @@
 // layer of a d = 256 decoder over 16 × 256 tokens (or what the arguments say). Bytes are those that
 // have to move at least.
 #include <benchmark/benchmark.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/ops.h"

@@ -2,7 +2,9 @@
 // balancers, without the scorer's product. Times are of T = 4096 tokens, one layer.
 //   build/release/bin/router_bench [--benchmark_filter=...]
 #include <benchmark/benchmark.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "penstock/ops/dispatch.h"
 #include "penstock/routers/router.h"

@@ -1,6 +1,6 @@
 #include "penstock/analysis/entropy.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 #include "penstock/analysis/gating.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

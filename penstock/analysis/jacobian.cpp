@@ -1,6 +1,8 @@
 #include "penstock/analysis/jacobian.h"
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 #include "penstock/analysis/routing_trace.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "penstock/analysis/probe.h"
 #include "penstock/base/error.h"

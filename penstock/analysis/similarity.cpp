@@ -1,6 +1,6 @@
 #include "penstock/analysis/similarity.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 #include "penstock/analysis/span_growth.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace penstock::analysis {
 

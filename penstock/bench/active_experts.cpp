@@ -1,6 +1,6 @@
 #include "penstock/bench/active_experts.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,10 @@
 #include "penstock/bench/layer_bench.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <memory>
 #include <optional>

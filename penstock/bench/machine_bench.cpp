@@ -1,7 +1,8 @@
 #include "penstock/bench/machine_bench.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>

@@ -152,7 +152,7 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   check_options_matter(command, options);
   const std::string directory = model_argument(arguments.dense).path;
   const auto parent = open_model_source(directory);
-  options = with_start(parent->config(), options);
+  options = with_start(options);
   check_calibration_is_read(command, options, parent->config());
   if (std::filesystem::is_directory(options.calibration))
     check_same_tokenizer(directory, Corpus::open(options.calibration));

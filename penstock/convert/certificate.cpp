@@ -1,6 +1,7 @@
 #include "penstock/convert/certificate.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <nlohmann/json.hpp>
 

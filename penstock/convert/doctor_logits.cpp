@@ -1,6 +1,7 @@
 // The doctor's look at what the model computes beside its dense parent.
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

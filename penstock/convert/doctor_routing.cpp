@@ -1,6 +1,7 @@
 // The doctor's look at the routers: gates, entropy, balance, ties, folding.
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

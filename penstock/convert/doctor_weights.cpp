@@ -1,6 +1,6 @@
 // The doctor's look at weights: finite, and the parent's where they should be.
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <array>

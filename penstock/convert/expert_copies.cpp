@@ -1,6 +1,6 @@
 #include "penstock/convert/expert_copies.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <charconv>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "penstock/convert/export_model.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <filesystem>
 #include <memory>

@@ -1,6 +1,6 @@
 #include "penstock/convert/export_tensors.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <array>

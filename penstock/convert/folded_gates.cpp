@@ -1,5 +1,6 @@
 // Routers as plain matrices, from a source, without its model.
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "penstock/convert/head_groups.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "penstock/convert/portable_source.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

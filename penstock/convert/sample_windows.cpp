@@ -1,6 +1,6 @@
 #include "penstock/convert/sample_windows.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // Tokens on which an export is measured.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <string_view>

@@ -1,7 +1,8 @@
 #include "penstock/convert/upcycle.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -151,7 +152,7 @@ std::map<std::string, std::string> tokenizer_files(const ModelSource& parent, st
 UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& given, FileSystem& fs,
                       const std::string& out) {
   const torch::NoGradGuard no_grad;
-  const UpcycleOptions options = with_start(parent.config(), given);
+  const UpcycleOptions options = with_start(given);
   PENSTOCK_CHECK(!fs.exists(out), out, ": exists already; give another --out, or remove it");
   UpcycleReport report;
   Upcycler upcycler(parent, options, report);

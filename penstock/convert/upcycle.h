@@ -90,7 +90,7 @@ struct UpcycleReport {
 };
 
 /// The options with what `start` means for this method filled in; the same again when repeated.
-UpcycleOptions with_start(const ModelConfig& parent, UpcycleOptions options);
+UpcycleOptions with_start(UpcycleOptions options);
 
 /// The config of the result. Throws Error for options that the method, the scorer or the parent do
 /// not take.

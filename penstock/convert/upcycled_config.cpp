@@ -87,7 +87,7 @@ std::string scorer_under(const UpcycleOptions& options, const Method& method) {
 
 }  // namespace
 
-UpcycleOptions with_start(const ModelConfig& parent, UpcycleOptions options) {
+UpcycleOptions with_start(UpcycleOptions options) {
   if (options.start == UpcycleStart::published) return options;
   const Method& method = method_registry().at(options.method, "--method");
   if (method.selector.empty()) return options;  // refused by upcycled_config
@@ -101,7 +101,7 @@ UpcycleOptions with_start(const ModelConfig& parent, UpcycleOptions options) {
 }
 
 ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& given) {
-  const UpcycleOptions options = with_start(parent, given);
+  const UpcycleOptions options = with_start(given);
   PENSTOCK_CHECK(!parent.transformer_xl(),
                  "transformer-xl is not upcycled: its feed-forwards are not SwiGLU ones");
   constexpr double kMostNoise = 1000;

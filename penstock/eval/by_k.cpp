@@ -1,7 +1,7 @@
 // k by k: checks, the measurement, its cost.
 #include "penstock/eval/by_k.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <charconv>

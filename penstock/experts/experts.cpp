@@ -1,7 +1,8 @@
 #include "penstock/experts/experts.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"

@@ -1,6 +1,6 @@
 #include "penstock/experts/ffn_form.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace penstock {
 

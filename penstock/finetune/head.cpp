@@ -1,7 +1,7 @@
 #include "penstock/finetune/head.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"

@@ -1,6 +1,7 @@
 #include "penstock/finetune/score.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

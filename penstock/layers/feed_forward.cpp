@@ -1,6 +1,6 @@
 #include "penstock/layers/feed_forward.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/base/random.h"
 #include "penstock/ops/ops.h"

@@ -1,6 +1,6 @@
 #include "penstock/layers/projection.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/ops/ops.h"
 

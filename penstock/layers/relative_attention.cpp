@@ -1,6 +1,6 @@
 #include "penstock/layers/relative_attention.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

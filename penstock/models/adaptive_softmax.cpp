@@ -1,6 +1,7 @@
 #include "penstock/models/adaptive_softmax.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "penstock/ops/ops.h"
 

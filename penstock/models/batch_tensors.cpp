@@ -1,6 +1,6 @@
 #include "penstock/models/batch_tensors.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace penstock {
 

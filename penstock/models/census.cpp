@@ -1,6 +1,6 @@
 #include "penstock/models/census.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "penstock/models/decoder_cache.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

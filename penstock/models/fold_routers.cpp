@@ -1,6 +1,7 @@
 #include "penstock/models/fold_routers.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <utility>
 

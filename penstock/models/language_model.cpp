@@ -1,6 +1,6 @@
 #include "penstock/models/language_model.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/models/decoder.h"
 #include "penstock/models/transformer_xl.h"

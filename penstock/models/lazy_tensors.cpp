@@ -1,6 +1,6 @@
 #include "penstock/models/lazy_tensors.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #include "penstock/models/tensor_files.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <array>
 #include <cstring>

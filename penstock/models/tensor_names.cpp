@@ -1,6 +1,7 @@
 #include "penstock/models/tensor_names.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "penstock/base/error.h"
 

@@ -1,6 +1,6 @@
 #include "penstock/models/tensor_shapes.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/models/tensor_names.h"
 

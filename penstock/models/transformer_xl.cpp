@@ -1,7 +1,7 @@
 #include "penstock/models/transformer_xl.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <mutex>

@@ -1,7 +1,7 @@
 #include "penstock/routers/draws.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace penstock {
 namespace {

@@ -2,7 +2,7 @@
 #include "penstock/routers/router.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

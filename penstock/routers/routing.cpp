@@ -1,7 +1,7 @@
 // Builds plans. What is selected, and with which gate, is the selectors' matter.
 #include "penstock/routers/routing.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"

@@ -2,7 +2,7 @@
 #include "penstock/study/measure_run.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"

@@ -1,6 +1,6 @@
 #include "penstock/train/objective.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #include "penstock/train/run.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <chrono>
 #include <cmath>

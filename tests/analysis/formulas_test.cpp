@@ -1,6 +1,7 @@
 // Entropy, load and similarity by hand.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cmath>
 #include <limits>

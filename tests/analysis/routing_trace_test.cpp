@@ -1,7 +1,8 @@
 #include "penstock/analysis/routing_trace.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "penstock/base/error.h"
 #include "penstock/models/tensor_names.h"

@@ -2,7 +2,7 @@
 #include "penstock/bench/step_bench.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <nlohmann/json.hpp>
 #include <numeric>

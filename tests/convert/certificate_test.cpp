@@ -1,7 +1,7 @@
 #include "penstock/convert/certificate.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace penstock {
 namespace {

@@ -3,7 +3,8 @@
 #include "penstock/convert/head_groups.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <set>
 

@@ -2,7 +2,7 @@
 #include "penstock/convert/logit_scale.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

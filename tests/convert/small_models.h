@@ -1,7 +1,8 @@
 // Small models with random weights, as directories, for tests of what is made from models.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <string>
 

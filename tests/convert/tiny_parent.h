@@ -1,7 +1,8 @@
 // Small dense models on disk for the conversion tests, with a text to calibrate on.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <string>
 #include <vector>

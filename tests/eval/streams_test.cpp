@@ -1,6 +1,7 @@
 // Evaluation with carried memory: the batch changes nothing, and segments are one long pass.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "penstock/eval/perplexity.h"
 #include "tests/base/temp_directory.h"

@@ -1,7 +1,8 @@
 #include "penstock/finetune/head.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "penstock/base/error.h"
 

@@ -1,7 +1,8 @@
 // Pretrained models and a labelled data set that take moments.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <filesystem>
 #include <fstream>

@@ -3,7 +3,8 @@
 #include "penstock/infer/session.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "penstock/base/error.h"
 #include "penstock/models/fold_routers.h"

@@ -1,7 +1,8 @@
 // Small models with large weights, and whole passes over them, for the tests of generation.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cstdint>
 #include <string>

@@ -3,7 +3,8 @@
 #include "penstock/layers/moe.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 namespace penstock {
 namespace {

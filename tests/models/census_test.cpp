@@ -3,7 +3,7 @@
 #include "penstock/models/census.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/models/decoder.h"
 #include "penstock/models/transformer_xl.h"

@@ -1,6 +1,6 @@
 // Shared experts, norms of queries and keys, and their cut, against decoder_numbers.py.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/base/error.h"
 #include "penstock/models/census.h"

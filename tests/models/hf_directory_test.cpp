@@ -1,6 +1,7 @@
 // Hugging Face directories in every layout, whole and damaged.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <fstream>
 

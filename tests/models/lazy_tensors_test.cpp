@@ -2,7 +2,7 @@
 #include "penstock/models/lazy_tensors.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"

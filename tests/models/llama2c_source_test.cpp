@@ -2,7 +2,8 @@
 #include "penstock/models/llama2c_source.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cstring>
 

@@ -1,7 +1,7 @@
 #include "penstock/models/model_directory.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>

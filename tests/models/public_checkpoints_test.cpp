@@ -1,6 +1,7 @@
 // Tiny checkpoints that transformers computed the logits of; skipped where shared/data is absent.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "penstock/layers/moe.h"
 #include "penstock/models/model_directory.h"

@@ -1,7 +1,8 @@
 // Every routing method in the decoder: gradients reach what is trained and nothing else, and a
 // model saved and loaded says the same.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "penstock/models/decoder.h"
 #include "penstock/models/tensor_names.h"

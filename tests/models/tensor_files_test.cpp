@@ -1,7 +1,7 @@
 #include "penstock/models/tensor_files.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstring>
 

@@ -4,7 +4,8 @@
 #include "penstock/ops/cached_attention.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // Causal attention: hand-worked numbers, gradients in f64, the fused f32 path against the
 // reference.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // Dropout: what share stays, what decides, gradients, the f32 path against the reference.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

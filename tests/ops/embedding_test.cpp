@@ -1,6 +1,6 @@
 // Row lookup: values, gradients in f64, the f32 path, and that repeated ids add up the same way.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"

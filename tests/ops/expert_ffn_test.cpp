@@ -1,7 +1,8 @@
 // expert_ffn: the reference by hand and by finite differences in f64; the fast f32 path, forward
 // and all four gradients, against the f64 reference on odd shapes and uneven plans.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cmath>
 

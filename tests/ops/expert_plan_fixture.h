@@ -1,7 +1,7 @@
 // Plans for the expert operator's tests, made without the routers: which experts each token takes.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <functional>

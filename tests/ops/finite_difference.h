@@ -2,7 +2,8 @@
 // Not a benchmark of accuracy in f32; fast paths are compared with the f64 reference instead.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

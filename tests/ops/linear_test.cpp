@@ -1,7 +1,8 @@
 // linear: gradients in f64 by finite differences; the fast f32 path, forward and every gradient,
 // against the f64 reference, on shapes with odd and empty sizes.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

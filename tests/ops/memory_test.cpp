@@ -1,7 +1,7 @@
 // Keeping freed memory: a block that is asked for again brings no new pages.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/ops/dispatch.h"
 

@@ -3,7 +3,7 @@
 #include "penstock/ops/profile.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <chrono>

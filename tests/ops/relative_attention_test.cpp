@@ -1,7 +1,8 @@
 // Attention with relative positions: one pair of positions at a time, worked numbers, gradients in
 // f64.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cmath>
 

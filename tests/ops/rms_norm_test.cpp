@@ -1,7 +1,7 @@
 // RMSNorm, alone and after a residual addition: hand-worked numbers, gradients in f64, the f32 path
 // against the reference.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"

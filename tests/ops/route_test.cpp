@@ -1,7 +1,8 @@
 // Routing operators: hand-worked numbers, gradients in f64 by finite differences, the f32 path
 // against the reference in every index and every sum. (Plans are tested with the routers.)
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cmath>
 #include <limits>

@@ -1,6 +1,6 @@
 // The gated unit: hand-worked numbers, gradients in f64, the f32 path against the reference.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

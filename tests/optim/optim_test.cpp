@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "penstock/optim/adamw.h"
 #include "penstock/optim/schedule.h"

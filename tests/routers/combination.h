@@ -3,7 +3,8 @@
 // traits it is given, so that a test can hand it false ones.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 // Parts by name for the tests, with options given as key-value pairs.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <map>
 #include <memory>

@@ -3,7 +3,7 @@
 #include "penstock/train/checkpoints.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <fstream>
 #include <set>

@@ -1,6 +1,6 @@
 // Training that begins with a model: its config, its weights, what may be said beside it, resuming.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <unistd.h>
 
 #include <filesystem>

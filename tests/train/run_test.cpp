@@ -3,7 +3,7 @@
 #include "penstock/train/run.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <unistd.h>
 
 #include <cmath>

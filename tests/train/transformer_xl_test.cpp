@@ -1,6 +1,7 @@
 // Training with a memory that streams carry: learning, continuing bitwise, and beginning anew.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cmath>
 #include <optional>

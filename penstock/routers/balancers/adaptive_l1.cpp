@@ -1,6 +1,6 @@
 // ReMoE's sparsity control: an L1 penalty on the gates whose weight λ follows the measured
 // sparsity.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Evens out the sums of gates over a micro-batch (noisy top-k gating).
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/routers/balancers/reductions.h"
 #include "penstock/routers/balancers/squared_variation.h"

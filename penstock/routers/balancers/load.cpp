@@ -1,5 +1,5 @@
 // Evens out expected numbers of tokens, which noise makes differentiable (noisy top-k gating).
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

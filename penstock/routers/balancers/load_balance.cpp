@@ -1,5 +1,5 @@
 // The load-balancing loss of Switch Transformer. Not a constraint: experts may stay unbalanced.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/routers/balancers/load_fraction.h"
 #include "penstock/routers/balancers/reductions.h"

@@ -1,5 +1,6 @@
 // LocMoE's locality loss: pulls tokens towards the experts that their own rank holds.
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

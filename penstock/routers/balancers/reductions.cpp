@@ -1,6 +1,6 @@
 #include "penstock/routers/balancers/reductions.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "penstock/routers/balancers/squared_variation.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace penstock {
 

@@ -1,5 +1,5 @@
 // The router z-loss: keeps logits small, so that their softmax stays exact.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 #include "penstock/routers/scorers/affine.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "penstock/ops/ops.h"
 

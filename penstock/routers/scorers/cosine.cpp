@@ -1,6 +1,7 @@
 // Routing scores on a low-dimensional sphere (X-MoE): the angle between token and expert, not their
 // lengths.
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

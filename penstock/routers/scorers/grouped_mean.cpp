@@ -1,5 +1,5 @@
 // LocMoE's scorer: the token's own features, averaged in as many groups as there are experts.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"

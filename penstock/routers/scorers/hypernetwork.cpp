@@ -1,6 +1,8 @@
 // HyperRouter's scorer: a plain router whose weights come from a frozen network applied to a small
 // trained embedding.
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cmath>
 

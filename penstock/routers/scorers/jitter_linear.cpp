@@ -1,5 +1,5 @@
 // The plain router over tokens that are jittered while training (Switch Transformer).
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/routers/draws.h"
 #include "penstock/routers/scorers/affine.h"

@@ -1,5 +1,5 @@
 // The plain router: one matrix, optionally a bias, optionally never trained.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/routers/scorers/affine.h"
 

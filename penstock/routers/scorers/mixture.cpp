@@ -1,6 +1,7 @@
 // Router Upcycling's scorer: several routers, each a query map, whose queries all meet the experts'
 // keys. Where maps and keys of an upcycled model come from is penstock/convert's matter.
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,6 @@
 // A two-layer perceptron as the router.
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "penstock/ops/ops.h"
 #include "penstock/routers/router.h"

@@ -1,6 +1,7 @@
 // Noisy top-k gating's scorer: a plain router with Gaussian noise whose scale is learned per token
 // and expert.
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "penstock/ops/ops.h"
 #include "penstock/routers/draws.h"

@@ -1,5 +1,5 @@
 // No scorer: for selectors that do not look at logits (hash).
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/routers/router.h"
 

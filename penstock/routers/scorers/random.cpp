@@ -1,6 +1,6 @@
 // The router that is drawn once and never trained. Gradients reach the tokens through it, not its
 // weights.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/routers/scorers/affine.h"
 

@@ -1,6 +1,6 @@
 #include "penstock/routers/selectors/capacity.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <limits>

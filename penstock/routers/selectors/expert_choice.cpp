@@ -1,6 +1,6 @@
 // Expert choice: experts pick tokens. The choice is over the whole micro-batch, so it sees the
 // future.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // GShard's gating: the best expert, the second best by chance, both with limited room.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"

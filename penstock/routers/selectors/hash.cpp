@@ -1,5 +1,5 @@
 // Hash routing: the token's id chooses its expert; nothing is learned.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/base/error.h"
 #include "penstock/routers/router.h"

@@ -1,5 +1,5 @@
 // Lory: instead of choosing experts, blend their weights, once per segment of the sequence.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/base/error.h"
 #include "penstock/routers/router.h"

@@ -1,5 +1,5 @@
 // ReLU routing: every expert with a positive logit, weighted by it. No k, no softmax, no cap.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/ops/ops.h"
 #include "penstock/routers/router.h"

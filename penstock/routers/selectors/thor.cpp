@@ -2,7 +2,7 @@
 // disagreement are an objective of the trainer; this part says that it wants two, and how much
 // their agreement counts.
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/base/random.h"
 #include "penstock/routers/draws.h"

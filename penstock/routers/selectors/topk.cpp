@@ -1,5 +1,5 @@
 // The k experts with the highest logits, on a schedule of k. Dropless: no capacity.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

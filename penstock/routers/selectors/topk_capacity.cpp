@@ -1,6 +1,6 @@
 // Top-k with a limit on what an expert takes: who finds it full goes without, to be carried by the
 // residual alone (Switch Transformer).
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 
