@@ -18,6 +18,8 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
+  /// Whether nothing is ever shown.
+  bool silent() const { return !out_; }
   /// Whether enough time has passed since the last line for another; lets callers skip formatting.
   bool due() const;
   /// On a terminal the text is cut to the width of a line, which could not be rewritten in place

@@ -119,6 +119,47 @@ TEST_F(TrainerTest, ContinuesBitwiseAt4096Rows) {
   }
 }
 
+/// Thrown by a watch.
+struct GivenUp : std::exception {};
+
+TEST_F(TrainerTest, AStepGivenUpAnywhereLeavesTheStateAndGoesOnBitwise) {
+  for (const char* architecture : {"decoder", "transformer-xl"})
+    for (const char* method : {"remoe", "thor"}) {
+      ConfigNode node = testing::small_recipe_node(method, 4, 16, "unused");
+      node.set("model.architecture", ConfigNode(std::string(architecture)));
+      node.set("train.micro_batch", ConfigNode(std::int64_t{2}));
+      const Recipe recipe = read_recipe(node);
+      Trainer straight(recipe, *corpus_), stopped(recipe, *corpus_);
+      std::vector<StepPlace> places;
+      for (int i = 0; i < 3; ++i)
+        straight.advance([&](const StepPlace& place) {
+          if (i == 0) places.push_back(place);
+        });
+      // Of each micro-batch: layers and head, forward once or twice, then backward.
+      const std::size_t passes = std::string(method) == "thor" ? 2 : 1;
+      ASSERT_EQ(places.size(), 2 * (3 * passes + 2 * passes + 1)) << architecture << method;
+      EXPECT_EQ(places.back().layer, 0);
+      EXPECT_EQ(places.back().direction, PassDirection::backward);
+      EXPECT_EQ(places.back().part, 1u);
+      stopped.advance();
+      for (std::size_t stop = 0; stop < places.size(); ++stop) {
+        std::size_t calls = 0;
+        EXPECT_THROW(stopped.advance([&](const StepPlace&) {
+          if (calls++ == stop) throw GivenUp();
+        }),
+                     GivenUp)
+            << stop;
+        EXPECT_EQ(stopped.step(), 1);
+      }
+      while (stopped.step() < 3) stopped.advance();
+      const auto wanted = straight.optimizer_tensors(), weights = straight.model_tensors();
+      for (const auto& [name, tensor] : stopped.model_tensors())
+        EXPECT_TRUE(torch::equal(tensor, weights.at(name))) << method << " " << name;
+      for (const auto& [name, tensor] : stopped.optimizer_tensors())
+        EXPECT_TRUE(torch::equal(tensor, wanted.at(name))) << method << " " << name;
+    }
+}
+
 TEST_F(TrainerTest, NamesTheLayerThatStoppedBeingFiniteAndKeepsTheState) {
   Trainer trainer(small_recipe("topk", 4, 16), *corpus_);
   trainer.advance();
