@@ -1,6 +1,7 @@
 // The loop of a fine-tuning: what is written when, what a resumed run continues from, how it ends.
 #include "penstock/finetune/run.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -10,6 +11,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/file_lock.h"
 #include "penstock/base/memory.h"
+#include "penstock/base/processor_share.h"
 #include "penstock/base/progress.h"
 #include "penstock/finetune/finetuner.h"
 #include "penstock/finetune/run_record.h"
@@ -214,7 +216,7 @@ class FinetuneRun {
       text += fmt::format("  selection {:.2f} %", 100 * *selection_accuracy_);
     text += fmt::format("  {:.0f} tokens/s  {} left", static_cast<double>(tokens_) / spent,
                         duration_text(left));
-    progress_.show(text);
+    progress_.show(with_second_field(text, busy_text(processor_.look(), at::get_num_threads())));
   }
 
   void finish() {
@@ -235,6 +237,7 @@ class FinetuneRun {
   Finetuner tuner_;
   CheckpointStore store_;
   ProgressLine progress_;
+  ProcessorShare processor_;
   const InterruptGuard* interrupt_ = nullptr;  // while run() lasts
   std::optional<FileLock> lock_;
   std::optional<MetricsLog> log_;

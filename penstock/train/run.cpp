@@ -16,6 +16,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/file_lock.h"
 #include "penstock/base/memory.h"
+#include "penstock/base/processor_share.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/threads.h"
 #include "penstock/data/batches.h"
@@ -292,8 +293,9 @@ class Run {
     const std::int64_t step = trainer_.step(), done = step - first_step_;
     const double left = (seconds() - earlier_seconds_) / static_cast<double>(done) *
                         static_cast<double>(recipe_.train.steps - step);
-    progress_.show(
-        progress_text(step, recipe_.train.steps, outcome, *this_machine(), last_validation_, left));
+    const std::string text =
+        progress_text(step, recipe_.train.steps, outcome, *this_machine(), last_validation_, left);
+    progress_.show(with_second_field(text, busy_text(processor_.look(), threads_)));
   }
 
   void finish(CheckpointStore& store) {
@@ -324,6 +326,7 @@ class Run {
   double peak_flops_;
   Trainer trainer_;
   ProgressLine progress_;
+  ProcessorShare processor_;
   MachineRecord machine_;
   const InterruptGuard* interrupt_ = nullptr;  // while run() lasts
   std::optional<FileLock> lock_;
