@@ -58,6 +58,13 @@ def ratios(rounds, peer, key="tokens_per_second", inverse=False):
     return {"median": statistics.median(values), "lowest": values[0], "highest": values[-1]}
 
 
+def refuse_reference_blas(machine):
+    """The twin is to be what people run: Debian's libtorch takes any libblas, also one of plain loops."""
+    if machine["blas"] == "reference BLAS":
+        sys.exit(f"compare_torch.py: PyTorch would multiply through the reference BLAS ({machine['blas_library']}), "
+                 "many times slower than it need be; install libopenblas0-openmp (scripts/setup does)")
+
+
 def measure_row(arguments, row):
     rounds = []
     for number in range(arguments.pairs):
@@ -122,6 +129,7 @@ def main():
     parser.add_argument("--threads", type=int, default=0, help="0: the physical cores, and the twin's choice")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    refuse_reference_blas(run_json([arguments.penstock, "bench", "machine", "--json"]))
     results = [measure_row(arguments, row) for row in arguments.rows]
     if arguments.json:
         print(json.dumps(results, indent=2))

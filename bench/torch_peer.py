@@ -6,7 +6,7 @@ clipping; dense, or experts run one after another as Hugging Face's models do, w
 loss of top-k routing. One step is 16 x 256 tokens. Prints one JSON object: tokens per second, the
 median over the timed steps, and the process's largest resident set.
 
-Needs OpenBLAS (libopenblas0-pthread) as the system's BLAS on Debian; "blas" in the output says.
+Needs OpenBLAS (libopenblas0-openmp) as the system's BLAS on Debian; "blas" in the output says.
 
     OPENBLAS_CORETYPE=SKYLAKEX /usr/bin/python3 bench/torch_peer.py --experts 8 --k 1 --ffn 1024
 

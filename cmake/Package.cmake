@@ -22,11 +22,14 @@ install(TARGETS ${installed} EXPORT penstock
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
-if(TARGET penstock_sentencepiece)
-  # Loaded by libpenstock from its own folder.
-  set_target_properties(penstock_sentencepiece PROPERTIES INSTALL_RPATH "$ORIGIN")
-  install(TARGETS penstock_sentencepiece LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
+# Loaded at run time: SentencePiece by libpenstock from its own folder, the commands by the program.
+foreach(target penstock_sentencepiece penstock_commands)
+  if(TARGET ${target})
+    set_target_properties(${target} PROPERTIES
+      INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
+    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endif()
+endforeach()
 
 foreach(folder base ops routers optim experts layers data io ${penstock_upper_folders})
   if(TARGET penstock_${folder})

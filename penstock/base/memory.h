@@ -15,4 +15,9 @@ std::optional<double> cgroup_memory_limit(const std::filesystem::path& root = "/
 /// that is less.
 double usable_memory_bytes();
 
+/// Bytes that this process can still take now: what the system calls available (free, or held by
+/// caches of files alone; swap does not count), or what its control groups leave of their limits
+/// where that is less. `root` stands for "/".
+double available_memory_bytes(const std::filesystem::path& root = "/");
+
 }  // namespace penstock

@@ -19,6 +19,8 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
+  /// Whether nothing is ever shown.
+  bool silent() const { return !out_; }
   /// Whether enough time has passed since the last line for another; lets callers skip formatting.
   bool due() const;
   /// Room for the text: a terminal's width, a large number elsewhere.

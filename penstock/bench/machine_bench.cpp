@@ -40,6 +40,7 @@ MachineBench measure_machine(int threads) {
   MachineBench out;
   out.instruction_set = ops::instruction_set();
   out.processor = cpu_name();
+  out.blas = ops::torch_blas();
   out.last_level_cache = ops::last_level_cache_bytes();
   out.limits.threads = threads;
   out.peak_flops_per_core = ops::measure_peak_flops(1);
@@ -67,7 +68,9 @@ nlohmann::ordered_json to_json(const MachineBench& machine) {
           {"memory_bandwidth_per_core", machine.memory_bandwidth_core},
           {"matmul_flops", machine.matmul_flops},
           {"matmul_shape", machine.matmul_shape},
-          {"last_level_cache", machine.last_level_cache}};
+          {"last_level_cache", machine.last_level_cache},
+          {"blas", machine.blas.name},
+          {"blas_library", machine.blas.library}};
 }
 
 std::string to_text(const MachineBench& m) {
@@ -76,12 +79,15 @@ std::string to_text(const MachineBench& m) {
       "fused multiply-adds  {:8.1f} GFLOP/s  ({:.1f} one core)\n"
       "matrix product       {:8.1f} GFLOP/s  {:.0f} % of it, at {}\n"
       "memory (triad)       {:8.1f} GB/s     ({:.1f} one core)\n"
-      "an operator is bound by memory below {:.0f} FLOPs a byte\n",
+      "an operator is bound by memory below {:.0f} FLOPs a byte\n"
+      "libtorch multiplies through {}{}{}\n",
       m.processor, m.instruction_set, m.limits.threads, m.limits.threads == 1 ? "" : "s",
       m.last_level_cache / (1 << 20), m.limits.peak_flops / 1e9, m.peak_flops_per_core / 1e9,
       m.matmul_flops / 1e9, 100 * m.matmul_flops / m.limits.peak_flops, m.matmul_shape,
       m.limits.memory_bandwidth / 1e9, m.memory_bandwidth_core / 1e9,
-      m.limits.peak_flops / m.limits.memory_bandwidth);
+      m.limits.peak_flops / m.limits.memory_bandwidth, m.blas.name,
+      m.blas.library.empty() ? "" : ", " + m.blas.library,
+      m.blas.name == ops::kReferenceBlas ? ": slow; install libopenblas0-openmp" : "");
 }
 
 }  // namespace penstock::bench

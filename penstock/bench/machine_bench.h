@@ -5,6 +5,7 @@
 #include <string>
 
 #include "penstock/bench/operator_table.h"
+#include "penstock/ops/blas.h"
 
 namespace penstock::bench {
 
@@ -15,6 +16,7 @@ struct MachineBench {
   double matmul_flops = 0;           ///< the best of a few shapes through ops::linear, all threads
   std::string matmul_shape;          ///< "rows x in x out" of the best
   std::string instruction_set, processor;
+  ops::Blas blas;               ///< libtorch's
   double last_level_cache = 0;  ///< bytes
 };
 

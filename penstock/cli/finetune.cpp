@@ -28,7 +28,7 @@ struct FinetuneOptions {
   std::vector<std::string> overrides;
   std::vector<std::int64_t> k;
   std::int64_t threads = 0;
-  bool resume = false, quiet = false, keys = false, json = false;
+  bool resume = false, quiet = false, force = false, keys = false, json = false;
 };
 
 void print_finetune_keys() {
@@ -79,8 +79,9 @@ FinetuneRecord record_of(const FinetuneOptions& options) {
 }
 
 void run_finetune(const FinetuneOptions& options, int& exit_code) {
-  const RunOutcome outcome = finetune_run(record_of(options), options.out,
-                                          {.resume = options.resume, .quiet = options.quiet});
+  const RunOutcome outcome =
+      finetune_run(record_of(options), options.out,
+                   {.resume = options.resume, .quiet = options.quiet, .force = options.force});
   if (outcome == RunOutcome::finished) {
     print_result(
         nlohmann::ordered_json::parse(real_file_system().read(options.out + "/" + kFinetuneResult)),
@@ -92,6 +93,7 @@ void run_finetune(const FinetuneOptions& options, int& exit_code) {
   for (const auto& set : options.overrides) command += " --set " + shell_quoted(set);
   if (!options.k.empty()) command += fmt::format(" --k {}", fmt::join(options.k, ","));
   if (options.threads > 0) command += fmt::format(" --threads {}", options.threads);
+  if (options.force) command += " --force";
   // Not fmt::print, which throws where stderr cannot be written: the state is saved.
   std::fprintf(stderr, "interrupted. Continue with: %s --out %s --resume\n", command.c_str(),
                shell_quoted(options.out).c_str());
@@ -129,6 +131,7 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
       ->check(whole_number(0, kMostThreads));
   command->add_flag("--resume", options->resume, "continue the run in the directory, or start it");
   command->add_flag("--quiet", options->quiet, "no progress");
+  command->add_flag("--force", options->force, "train also where memory seems too small for it");
   command->add_flag("--json", options->json, "the result as one JSON object");
   command->add_flag("--keys", options->keys, "list every key of --set with its default");
   command->footer(

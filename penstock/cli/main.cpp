@@ -1,11 +1,7 @@
 // The program: subcommands, and the only place that catches. Exit codes: 0 done, 1 an error, 2
-// wrong usage, 130 interrupted (state saved).
-#include <fcntl.h>
-
+// wrong usage, 130 interrupted (state saved). launcher.cpp loads it.
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -99,28 +95,7 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
-/// Fills the standard descriptors that whoever started the program has closed: the next file that
-/// is opened would take their place and get the messages. Standard output is filled for reading
-/// only, so that printing to it stays an error.
-void fill_closed_streams() {
-  for (const int stream : {0, 1, 2})
-    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF)
-      ::open("/dev/null", stream == 2 ? O_WRONLY : O_RDONLY);
-}
-
-/// 1 with the reason when something that was printed could not be written, or else `exit_code`.
-int with_output_checked(int exit_code) {
-  errno = 0;
-  const bool flushed = std::fflush(stdout) == 0;
-  if (flushed && !std::ferror(stdout)) return exit_code;
-  std::fprintf(stderr, "penstock: standard output cannot be written%s%s\n", errno ? ": " : "",
-               errno ? std::strerror(errno) : "");
-  return 1;
-}
-
 }  // namespace
 
-int main(int argc, char** argv) {
-  fill_closed_streams();
-  return with_output_checked(run(argc, argv));
-}
+/// What the launcher calls.
+extern "C" int penstock_main(int argc, char** argv) { return run(argc, argv); }

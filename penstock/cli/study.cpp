@@ -17,7 +17,7 @@ namespace {
 struct StudyArguments {
   std::string study, out, results, scale;
   std::vector<std::string> overrides;
-  bool report_only = false, json = false, quiet = false;
+  bool report_only = false, json = false, quiet = false, force = false;
 };
 
 std::string command_line(const StudyArguments& options) {
@@ -25,6 +25,7 @@ std::string command_line(const StudyArguments& options) {
   if (!options.scale.empty()) out += " --scale " + shell_quoted(options.scale);
   for (const auto& set : options.overrides) out += " --set " + shell_quoted(set);
   if (!options.out.empty()) out += " --out " + shell_quoted(options.out);
+  if (options.force) out += " --force";
   if (!options.results.empty()) out += " --results " + shell_quoted(options.results);
   return out;
 }
@@ -38,7 +39,8 @@ int run(const StudyArguments& options) {
                                 .command = command_line(options),
                                 .report_only = options.report_only,
                                 .progress = progress};
-  const auto outcome = study::run_study(config, how, study::training_hooks(progress));
+  const auto outcome =
+      study::run_study(config, how, study::training_hooks(progress, options.force));
   if (options.json)
     fmt::print("{}\n", study::to_json(outcome.results).dump());
   else
@@ -79,6 +81,7 @@ void add_study_command(CLI::App& app, int& exit_code) {
                     "train nothing; report what is finished (and measure it by k)");
   command->add_flag("--json", options->json, "print results.json's object instead of the table");
   command->add_flag("--quiet", options->quiet, "no progress");
+  command->add_flag("--force", options->force, "train also where memory seems too small for it");
   command->footer(
       "Examples:\n"
       "  penstock study recipes/demo/study.toml --set data.corpus=corpus\n"

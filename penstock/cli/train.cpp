@@ -19,7 +19,7 @@ namespace {
 struct TrainOptions {
   std::string recipe, out;
   std::vector<std::string> overrides;
-  bool resume = false, quiet = false, keys = false;
+  bool resume = false, quiet = false, force = false, keys = false;
 };
 
 void print_keys() {
@@ -41,6 +41,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
   command->add_option("--out", options->out, "run directory; default runs/<recipe's file name>");
   command->add_flag("--resume", options->resume, "continue the run in the directory, or start it");
   command->add_flag("--quiet", options->quiet, "no progress");
+  command->add_flag("--force", options->force, "train also where memory seems too small for it");
   command->add_flag("--keys", options->keys, "list every key of a recipe with its default");
   command->footer(
       "Examples:\n"
@@ -58,12 +59,13 @@ void add_train_command(CLI::App& app, int& exit_code) {
     const std::string out = options->out.empty()
                                 ? "runs/" + std::filesystem::path(options->recipe).stem().string()
                                 : options->out;
-    const RunOutcome outcome =
-        train_run(node, out, {.resume = options->resume, .quiet = options->quiet});
+    const RunOutcome outcome = train_run(
+        node, out, {.resume = options->resume, .quiet = options->quiet, .force = options->force});
     if (outcome == RunOutcome::finished && read_recipe(node).run.report) write_run_report(out);
     if (outcome == RunOutcome::interrupted) {
       std::string command = "penstock train " + shell_quoted(options->recipe);
       for (const auto& set : options->overrides) command += " --set " + shell_quoted(set);
+      if (options->force) command += " --force";
       // Not fmt::print, which throws where stderr cannot be written: the state is saved.
       std::fprintf(stderr, "interrupted. Continue with: %s --out %s --resume\n", command.c_str(),
                    shell_quoted(out).c_str());

@@ -52,7 +52,8 @@ ClassifierOutput Classifier::forward(const ClassifierInput& input, const Routing
                                        ? input.tokens
                                        : torch::constant_pad_nd(input.tokens, {0, whole - length}),
                          .memory = input.memory,
-                         .memory_length = input.memory_length};
+                         .memory_length = input.memory_length,
+                         .watch = input.watch};
   ModelOutput out = body_->forward(model_input, context, routing_tap);
   const at::Tensor last =
       out.hidden.view({rows, whole, -1}).select(1, length - 1).contiguous();  // [B, d]

@@ -18,6 +18,7 @@ struct ClassifierInput {
   ModelMemory memory = {};         ///< what precedes the rows, where it is carried
   std::int64_t memory_length = 0;  ///< positions to carry on
   std::optional<std::int64_t> dropout_seed = std::nullopt;  ///< of the head's
+  LayerWatch watch = {};                                    ///< of the body's layers; may be null
 };
 
 struct ClassifierOutput {

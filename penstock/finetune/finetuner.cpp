@@ -58,13 +58,15 @@ Finetuner::Finetuner(std::shared_ptr<Classifier> classifier, EncodedSet train,
 }
 
 bool Finetuner::pass(std::span<const std::size_t> texts, std::size_t number, double batch,
-                     std::uint64_t draw_seed, ModelMemory* memory, Sums& sums) {
+                     std::uint64_t draw_seed, const LayerWatch& watch, ModelMemory* memory,
+                     Sums& sums) {
   RoutingContext context{.step = step_, .total_steps = steps_, .training = true, .k = k_};
   context.generator = at::detail::createCPUGenerator(mix64(draw_seed + number));
   ClassifierInput input{
       .tokens = stack_texts(train_, texts),
       .memory_length = config_.train_memory,
-      .dropout_seed = static_cast<std::int64_t>(random_bits(draw_seed, 1, number) >> 1)};
+      .dropout_seed = static_cast<std::int64_t>(random_bits(draw_seed, 1, number) >> 1),
+      .watch = watch};
   if (memory) input.memory = *memory;
   ClassifierOutput out =
       classifier_->forward(input, context, [&](std::int64_t, const RoutingResult& routing) {
@@ -96,7 +98,7 @@ bool Finetuner::pass(std::span<const std::size_t> texts, std::size_t number, dou
   return true;
 }
 
-FinetuneStep Finetuner::advance() {
+FinetuneStep Finetuner::advance(const StepWatch& watch) {
   const auto start = std::chrono::steady_clock::now();
   const TextIndices& batch = order_.at(step_);
   const std::uint64_t draw_seed = seed_of(config_, kDrawStream, static_cast<std::uint64_t>(step_));
@@ -112,6 +114,7 @@ FinetuneStep Finetuner::advance() {
   Sums sums;
   for (std::size_t p = 0; p < passes.size(); ++p)
     if (!pass(passes[p], p, static_cast<double>(batch.size()), draw_seed,
+              watch_of_part(watch, p, passes.size(), classifier_->body().config().layers),
               carries ? &memory[p] : nullptr, sums))
       return sums.step;
   FinetuneStep& out = sums.step;

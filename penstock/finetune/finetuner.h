@@ -13,6 +13,7 @@
 #include "penstock/finetune/score.h"
 #include "penstock/finetune/text_order.h"
 #include "penstock/optim/adamw.h"
+#include "penstock/train/step_place.h"
 
 namespace penstock {
 
@@ -36,8 +37,9 @@ class Finetuner {
   Classifier& classifier() { return *classifier_; }
 
   /// One update from one batch. The batch is cut into passes of texts of one length; gradients are
-  /// those of  mean_texts CE + Σ_passes (texts of it / texts) · auxiliary losses.
-  FinetuneStep advance();
+  /// those of  mean_texts CE + Σ_passes (texts of it / texts) · auxiliary losses. What `watch`,
+  /// told of each pass's layers, throws is passed on, and the state is that of the step before.
+  FinetuneStep advance(const StepWatch& watch = {});
   /// What resuming needs beside the classifier: moments, and memory.<row>.<layer>. They alias it.
   TensorMap optimizer_tensors() const;
   void restore(std::int64_t step, const TensorMap& classifier, const TensorMap& optimizer,
@@ -47,7 +49,7 @@ class Finetuner {
   struct Sums;
   /// A pass forward and backward; false where its loss is not finite.
   bool pass(std::span<const std::size_t> texts, std::size_t number, double batch,
-            std::uint64_t draw_seed, ModelMemory* memory, Sums& sums);
+            std::uint64_t draw_seed, const LayerWatch& watch, ModelMemory* memory, Sums& sums);
 
   std::shared_ptr<Classifier> classifier_;
   EncodedSet train_;

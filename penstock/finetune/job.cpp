@@ -1,10 +1,12 @@
 #include "penstock/finetune/job.h"
 
 #include <algorithm>
+#include <map>
 
 #include "penstock/base/error.h"
 #include "penstock/finetune/k_points.h"
 #include "penstock/models/model_directory.h"
+#include "penstock/train/memory_check.h"
 
 namespace penstock {
 namespace {
@@ -42,6 +44,36 @@ FinetuneJob prepare_finetune_job(FinetuneRecord record) {
   record.data_hash = job.splits.hash();
   job.record = std::move(record);
   return job;
+}
+
+TrainingMemory finetune_memory(const FinetuneJob& job) {
+  const FinetuneConfig& config = job.record.finetune;
+  const std::int64_t rows = config.train_memory > 0 ? 1 : config.batch;
+  std::map<std::int64_t, std::int64_t> texts;  // by length
+  for (const auto& text : job.train.texts) ++texts[std::ssize(text)];
+  std::int64_t most_rows = 1, length = 1;
+  for (const auto& [tokens, count] : texts)
+    if (std::min(rows, count) * tokens > most_rows * length) {
+      most_rows = std::min(rows, count);
+      length = tokens;
+    }
+  ModelConfig model = job.start.classifier->body().config();
+  if (job.start.k.train > 0)
+    model.router.k =
+        static_cast<double>(job.start.k.train) / static_cast<double>(model.moe.granularity);
+  return training_memory(model, most_rows, length);
+}
+
+void check_finetune_memory(const FinetuneJob& job, double available) {
+  const TrainingMemory memory = finetune_memory(job);
+  const double model = static_cast<double>(memory.parameter_bytes);
+  if (static_cast<double>(memory.total()) <= model + available) return;
+  const FinetuneConfig& config = job.record.finetune;
+  fail("batch = ", config.batch, ", sequence_length = ", job.sequence_length,
+       ": fine-tuning takes ", memory_text(memory), " and this machine has ",
+       size_text(model + available), " for it; lower --set batch=N or --set sequence_length=N",
+       job.start.k.train > 0 ? " or --set train_k=N" : "",
+       ", take a smaller model, or try it all the same with --force");
 }
 
 ScoreOptions protocol_score_options(const FinetuneConfig& config) {

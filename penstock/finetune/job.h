@@ -13,6 +13,7 @@
 #include "penstock/finetune/score.h"
 #include "penstock/finetune/splits.h"
 #include "penstock/finetune/texts.h"
+#include "penstock/models/census.h"
 
 namespace penstock {
 
@@ -44,6 +45,14 @@ struct FinetuneJob {
 /// Reads data and model and encodes the texts. Of `record`, model, data, task and finetune are
 /// given; the hashes are filled in.
 FinetuneJob prepare_finetune_job(FinetuneRecord record);
+
+/// Memory of a step: the largest pass that texts of one length can fill, all of them of a batch,
+/// with as many experts per token as training takes.
+TrainingMemory finetune_memory(const FinetuneJob& job);
+
+/// Throws Error where what that takes beside the model, which is there, is more than `available`
+/// bytes; the message has both and the keys to lower.
+void check_finetune_memory(const FinetuneJob& job, double available);
 
 /// How the protocol scores a set.
 ScoreOptions protocol_score_options(const FinetuneConfig& config);

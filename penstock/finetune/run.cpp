@@ -1,6 +1,7 @@
 // The loop of a fine-tuning: what is written when, what a resumed run continues from, how it ends.
 #include "penstock/finetune/run.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -9,6 +10,8 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/file_lock.h"
+#include "penstock/base/memory.h"
+#include "penstock/base/processor_share.h"
 #include "penstock/base/progress.h"
 #include "penstock/finetune/finetuner.h"
 #include "penstock/finetune/run_record.h"
@@ -16,6 +19,7 @@
 #include "penstock/train/checkpoints.h"
 #include "penstock/train/interrupt.h"
 #include "penstock/train/metrics_log.h"
+#include "penstock/train/step_monitor.h"
 
 namespace penstock {
 namespace {
@@ -26,7 +30,7 @@ class FinetuneRun {
       : directory_(std::move(directory)),
         control_(control),
         files_(control.files ? *control.files : real_file_system()),
-        job_(prepare_finetune_job(record)),
+        job_(prepare(record)),
         config_(job_.record.finetune),
         tuner_(job_.start.classifier, job_.train, config_, job_.start.k.train),
         store_(files_, directory_, {.keep_last = config_.keep_last, .keep_best = true}),
@@ -43,17 +47,20 @@ class FinetuneRun {
     for (const auto& note : protocol_notes(config_, tuner_.classifier().body().config()))
       progress_.finish("note: " + note);
     log_.emplace(files_, directory_ + "/metrics.jsonl", tuner_.step());
-    const InterruptGuard interrupt;
+    const InterruptGuard interrupt(kStoppingLine, control_.quiet ? nullptr : control_.progress);
     interrupt_ = &interrupt;
+    StepMonitor monitor(interrupt, progress_, {.part = "pass"});
     started_ = Clock::now();
     first_step_ = tuner_.step();
     try {
       if (unscored_) save(1 - score_selection().accuracy());
       while (tuner_.step() < tuner_.steps()) {
         if (interrupt.signal() != 0) return stopped();
-        one_step();
+        one_step(monitor);
       }
       finish();
+    } catch (const StepStopped&) {
+      return stopped(fmt::format("; step {} was given up", tuner_.step() + 1));
     } catch (const StoppedWhileScoring&) {
       return stopped();
     }
@@ -65,11 +72,18 @@ class FinetuneRun {
   /// A signal while a set is scored; that score is made again by the resumed run.
   struct StoppedWhileScoring {};
 
-  RunOutcome stopped() {
+  RunOutcome stopped(const std::string& unfinished = "") {
     save(std::nullopt);
-    progress_.finish(fmt::format("stopped by signal {} after step {}{}", interrupt_->signal(),
-                                 tuner_.step(), saved_step_ > 0 ? "; checkpoint saved" : ""));
+    progress_.finish(fmt::format("stopped by signal {} after step {}{}{}", interrupt_->signal(),
+                                 tuner_.step(), saved_step_ > 0 ? "; checkpoint saved" : "",
+                                 unfinished));
     return RunOutcome::interrupted;
+  }
+
+  FinetuneJob prepare(const FinetuneRecord& record) const {
+    FinetuneJob job = prepare_finetune_job(record);
+    if (!control_.force) check_finetune_memory(job, available_memory_bytes());
+    return job;
   }
 
   void claim_directory() {
@@ -115,8 +129,10 @@ class FinetuneRun {
     return (tuner_.steps() + 9) / 10;
   }
 
-  void one_step() {
-    const FinetuneStep outcome = tuner_.advance();
+  void one_step(StepMonitor& monitor) {
+    const FinetuneStep outcome =
+        monitor.during(tuner_.step() + 1, tuner_.steps(),
+                       [&](const StepWatch& watch) { return tuner_.advance(watch); });
     if (!outcome.failure.empty()) {
       save(std::nullopt, Superseded::keep);
       const std::string kept = tuner_.step() > 0
@@ -152,7 +168,7 @@ class FinetuneRun {
       }
     log();
     if (due) save(error);
-    show();
+    if (monitor.spoke() || progress_.due()) show();
   }
 
   ScoreOptions watched(const std::string& what) {
@@ -190,7 +206,6 @@ class FinetuneRun {
   }
 
   void show() {
-    if (!progress_.due()) return;
     const std::int64_t step = tuner_.step();
     const double spent = seconds() - earlier_seconds_;
     const double left = spent / static_cast<double>(step - first_step_) *
@@ -201,7 +216,7 @@ class FinetuneRun {
       text += fmt::format("  selection {:.2f} %", 100 * *selection_accuracy_);
     text += fmt::format("  {:.0f} tokens/s  {} left", static_cast<double>(tokens_) / spent,
                         duration_text(left));
-    progress_.show(text);
+    progress_.show(with_second_field(text, busy_text(processor_.look(), at::get_num_threads())));
   }
 
   void finish() {
@@ -222,6 +237,7 @@ class FinetuneRun {
   Finetuner tuner_;
   CheckpointStore store_;
   ProgressLine progress_;
+  ProcessorShare processor_;
   const InterruptGuard* interrupt_ = nullptr;  // while run() lasts
   std::optional<FileLock> lock_;
   std::optional<MetricsLog> log_;

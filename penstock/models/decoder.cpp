@@ -74,7 +74,7 @@ Decoder::Decoder(const ModelConfig& unresolved) : LanguageModel(unresolved) {
 
 ModelOutput Decoder::run(const at::Tensor& tokens, const RoutingContext& context,
                          const Attend& attend, const RoutingTap& routing_tap,
-                         const HiddenTap& hidden_tap) {
+                         const HiddenTap& hidden_tap, const LayerWatch& watch) {
   RoutingContext complete = context;
   complete.sequence_length = tokens.size(1);
   complete.token_ids = tokens.reshape({-1});
@@ -82,8 +82,10 @@ ModelOutput Decoder::run(const at::Tensor& tokens, const RoutingContext& context
   Residual x{.stream = ops::embedding(embed_tokens_, tokens)};  // [B, T, d]
   std::int64_t moe_index = 0;
   for (std::int64_t i = 0; i < config().layers; ++i) {
+    if (watch) watch(PassDirection::forward, i);
     std::optional<RoutingResult> routing;
     x = layers_[static_cast<std::size_t>(i)]->forward(std::move(x), attend, complete, routing);
+    watch_backward(watch, i, x.delta);
     if (hidden_tap) hidden_tap(i, x.sum());
     if (!routing) continue;
     if (routing->loss.defined())
@@ -106,7 +108,7 @@ ModelOutput Decoder::forward(const ModelInput& input, const RoutingContext& cont
   const Attend attend = [&](std::int64_t, Attention& attention, const at::Tensor& normed) {
     return attention.forward(normed, rotation, input.starts);
   };
-  return run(input.tokens, context, attend, routing_tap, hidden_tap);
+  return run(input.tokens, context, attend, routing_tap, hidden_tap, input.watch);
 }
 
 ModelOutput Decoder::extend(const at::Tensor& tokens, DecoderCache& cache,
@@ -119,7 +121,7 @@ ModelOutput Decoder::extend(const at::Tensor& tokens, DecoderCache& cache,
   const Attend attend = [&](std::int64_t layer, Attention& attention, const at::Tensor& normed) {
     return attention.extend(normed, cache.layer(layer), where);
   };
-  ModelOutput out = run(tokens, context, attend, routing_tap, {});
+  ModelOutput out = run(tokens, context, attend, routing_tap, {}, {});
   cache.advance(rows, tokens.size(1));
   return out;
 }

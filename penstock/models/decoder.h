@@ -71,7 +71,8 @@ class Decoder : public LanguageModel {
  private:
   /// All that the two ways through the layers share.
   ModelOutput run(const at::Tensor& tokens, const RoutingContext& context, const Attend& attend,
-                  const RoutingTap& routing_tap, const HiddenTap& hidden_tap);
+                  const RoutingTap& routing_tap, const HiddenTap& hidden_tap,
+                  const LayerWatch& watch);
 
   at::Tensor embed_tokens_, lm_head_;  // [V, d]; the latter undefined when tied
   std::vector<std::shared_ptr<DecoderLayer>> layers_;

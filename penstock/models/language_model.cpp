@@ -14,6 +14,13 @@ void LanguageModel::make_shared_balancers() {
     register_module("balancer_" + std::to_string(i), balancers_[i]);
 }
 
+void LanguageModel::watch_backward(const LayerWatch& watch, std::int64_t layer,
+                                   const at::Tensor& output) {
+  if (!watch || !output.requires_grad()) return;
+  output.register_hook(
+      [watch, layer](const at::Tensor&) { watch(PassDirection::backward, layer); });
+}
+
 std::shared_ptr<LanguageModel> make_model(const ModelConfig& config) {
   if (config.transformer_xl()) return std::make_shared<TransformerXl>(config);
   return std::make_shared<Decoder>(config);

@@ -19,6 +19,13 @@ namespace penstock {
 /// Sees the residual stream after each layer, [B, T, d].
 using HiddenTap = std::function<void(std::int64_t layer, const at::Tensor& hidden)>;
 
+enum class PassDirection { forward, backward };
+
+/// Told what comes next: the layer of that index, forward or, where gradients are wanted, backward.
+/// An exception that it throws, of a class derived from std::exception, abandons the pass (autograd
+/// passes on no other).
+using LayerWatch = std::function<void(PassDirection direction, std::int64_t layer)>;
+
 /// What rows carry from a segment to the next: per layer [B, M, d], M the same in all, without
 /// gradient. Empty: nothing came before. A model without memory leaves it empty.
 using ModelMemory = std::vector<at::Tensor>;
@@ -28,6 +35,7 @@ struct ModelInput {
   std::optional<at::Tensor> starts;  ///< [B, T] i64, first position each row may read
   ModelMemory memory = {};           ///< of the same B rows
   std::int64_t memory_length = -1;   ///< most positions to carry on; -1: the config's
+  LayerWatch watch = {};             ///< may be null; kept until the backward pass
 };
 
 struct ModelOutput {
@@ -58,6 +66,8 @@ class LanguageModel : public torch::nn::Module {
  protected:
   /// Makes and registers the config's balancers; for constructors, where names have an order.
   void make_shared_balancers();
+  /// Has `watch` told of that layer's backward pass when the gradient of its output is complete.
+  static void watch_backward(const LayerWatch& watch, std::int64_t layer, const at::Tensor& output);
 
  private:
   ModelConfig config_;

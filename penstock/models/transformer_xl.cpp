@@ -171,9 +171,11 @@ ModelOutput TransformerXl::forward(const ModelInput& input, const RoutingContext
   for (std::int64_t i = 0; i < c.layers; ++i) {
     const at::Tensor memory = older > 0 ? input.memory[static_cast<std::size_t>(i)] : at::Tensor();
     if (length > 0) out.memory.push_back(carry(memory, x, length));
+    if (input.watch) input.watch(PassDirection::forward, i);
     std::optional<RoutingResult> routing;
     x = layers_[static_cast<std::size_t>(i)]->forward(x, memory, distances, biases_, seeds,
                                                       complete, routing);
+    watch_backward(input.watch, i, x);
     if (hidden_tap) hidden_tap(i, x);
     if (!routing) continue;
     if (routing->loss.defined())

@@ -51,6 +51,7 @@ class Session {
   }
 
   bool run_missing() {
+    check_memory();
     for (const std::int64_t seed : study_.seeds) {
       for (const int turn : {0, 1, 2}) {
         for (const auto& variant : study_.variants) {
@@ -299,6 +300,23 @@ class Session {
     row.finetuned = std::move(done);
     if (changed) publish();
     return true;
+  }
+
+  /// What memory is too small for should not show after hours of training the variants before it.
+  /// A variant that begins with another's model is as large as that will be, and told of then.
+  void check_memory() const {
+    if (!hooks_.check_memory) return;
+    for (const auto& variant : study_.variants) {
+      const bool missing = !std::ranges::all_of(study_.seeds, [&](std::int64_t seed) {
+        return rows_.contains({variant.name, seed});
+      });
+      if (!missing || !variant.from.empty()) continue;
+      try {
+        hooks_.check_memory(with_seed(variant, study_.seeds[0]));
+      } catch (const Error& error) {
+        fail("variant ", variant.name, ": ", error.what());
+      }
+    }
   }
 
   /// Makes the model that the run begins with, complete or not at all.

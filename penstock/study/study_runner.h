@@ -17,6 +17,8 @@ namespace penstock::study {
 struct StudyHooks {
   /// Completes and checks a recipe: every field, defaults included.
   std::function<ConfigNode(const ConfigNode& recipe)> resolve;
+  /// Throws Error where memory is too small for that training; may be null.
+  std::function<void(const ConfigNode& recipe)> check_memory;
   /// Hash of the corpus the recipe names; "" where that cannot be told.
   std::function<std::string(const ConfigNode& resolved)> corpus_hash;
   /// Useful training FLOPs of one step at the nominal number of active experts.
@@ -57,8 +59,9 @@ struct StudyHooks {
                      const std::string& finetune_directory)>
       finetune;
 };
-/// The hooks that train for real; `progress` may be null.
-StudyHooks training_hooks(std::FILE* progress);
+/// The hooks that train for real; `progress` may be null. With `force` they also try what memory
+/// seems too small for.
+StudyHooks training_hooks(std::FILE* progress, bool force = false);
 
 struct StudyOptions {
   std::string output;             ///< folder for runs/, results.json and report.html
@@ -80,11 +83,11 @@ std::int64_t matched_steps(double target_flops, double flops_per_step);
 /// under the same config hash, seed by seed. Unfinished runs resume. Variants with match_compute
 /// come last within a seed; their train.steps is set so that steps · flops_per_step equals the
 /// useful FLOPs that the named variant's run with that seed really spent. results.json, the report
-/// and the kept rows are brought up to date after every run. All recipes are checked before
-/// anything is trained. Finished runs whose folder is there are measured at the study's eval_k,
-/// where their rows lack it, and what the study reports of their routers; then they are fine-tuned
-/// (in finetune/ of the run's folder). No run's identity depends on any of that. A study that only
-/// shows settings or closed forms trains nothing.
+/// and the kept rows are brought up to date after every run. All recipes, and whether they fit into
+/// memory, are checked before anything is trained. Finished runs whose folder is there are measured
+/// at the study's eval_k, where their rows lack it, and what the study reports of their routers;
+/// then they are fine-tuned (in finetune/ of the run's folder). No run's identity depends on any of
+/// that. A study that only shows settings or closed forms trains nothing.
 StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks);
 

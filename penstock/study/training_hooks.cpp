@@ -1,7 +1,9 @@
 // A study's hooks onto the trainer, the model's FLOPs and the corpus.
 #include <filesystem>
 
+#include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
+#include "penstock/base/memory.h"
 #include "penstock/data/corpus.h"
 #include "penstock/eval/by_k.h"
 #include "penstock/eval/ngram.h"
@@ -13,8 +15,10 @@
 #include "penstock/study/measure_run.h"
 #include "penstock/study/start_model.h"
 #include "penstock/study/study_runner.h"
+#include "penstock/train/memory_check.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/run.h"
+#include "penstock/train/trainer.h"
 
 namespace penstock::study {
 namespace {
@@ -33,72 +37,84 @@ double ngram_bits_per_byte(const ConfigNode& resolved, int order) {
   return ngram_baseline(corpus, order, measured_split(corpus)).bits_per_byte();
 }
 
+void check_memory(const ConfigNode& node) {
+  const Recipe recipe = read_recipe(node);
+  if (recipe.run.device != "cpu" || recipe.data.corpus.empty()) return;  // train_run() says of it
+  naming_origins(node, [&] {
+    check_training_memory(with_vocabulary(recipe, Corpus::open(recipe.data.corpus)),
+                          available_memory_bytes());
+  });
+}
+
 }  // namespace
 
-StudyHooks training_hooks(std::FILE* progress) {
-  return {
-      .resolve = [](const ConfigNode& recipe) { return write_config(read_recipe(recipe)); },
-      .corpus_hash =
-          [](const ConfigNode& resolved) {
-            const std::string path = read_recipe(resolved).data.corpus;
-            return path.empty() ? std::string() : Corpus::open(path).content_hash();
-          },
-      .flops_per_step = nominal_flops_per_step,
-      .ngram_baseline = ngram_bits_per_byte,
-      .begin =
-          [progress](const std::string& model, const ConfigNode& upcycle,
-                     const ConfigNode& resolved, const std::string& directory) {
-            begin_with(model, upcycle, resolved, directory, progress);
-          },
-      .model_hash = model_content_hash,
-      .train =
-          [progress](const ConfigNode& resolved, const std::string& run_directory) {
-            const TrainControl control{.resume = true, .quiet = !progress, .progress = progress};
-            return train_run(resolved, run_directory, control) == RunOutcome::finished;
-          },
-      .wanted_k = wanted_k,
-      .measure_k =
-          [progress](const ConfigNode& resolved, const std::string& run_directory,
-                     std::span<const std::int64_t> values, const std::string& checkpoint,
-                     bool folded) {
-            return measure_run(resolved, run_directory, values, checkpoint, folded, progress);
-          },
-      .measure_routers =
-          [progress](const ConfigNode& resolved, const std::string& run_directory,
-                     const std::string& checkpoint) {
-            return measure_routers(resolved, run_directory, checkpoint, progress);
-          },
-      .check_data =
-          [](const FinetuneTask& task) {
-            PENSTOCK_CHECK(std::filesystem::exists(task.data), "finetune.", task.name,
-                           ".data: there is no '", task.data, "'; give --set finetune.", task.name,
-                           ".data=DIR, or leave it out with --set finetune.", task.name,
-                           ".data=\"\"");
-          },
-      .folds =
-          [](const ConfigNode& resolved) {
-            const ModelConfig model = read_recipe(resolved).model;
-            return model.moe_layers() > 0 && resolve(model.router).traits.foldable;
-          },
-      .finetune =
-          [progress](const ConfigNode& resolved, const std::string& run_directory,
-                     const std::string& checkpoint, const FinetuneTask& task, std::int64_t seed,
-                     const std::string& finetune_directory) {
-            const Recipe recipe = read_recipe(resolved);
-            ops::set_threads(static_cast<int>(recipe.run.threads));
-            FinetuneRecord record{
-                .model = find_checkpoint(run_directory, checkpoint).directory.string(),
-                .data = task.data,
-                .task = task.format,
-                .finetune = read_finetune_config(with_seed(task, seed))};
-            if (!why_no_k(recipe.model).empty()) {
-              // One study has models with and without a k.
-              record.finetune.test_k.clear();
-              record.finetune.train_k = record.finetune.selection_k = 0;
-            }
-            const TrainControl control{.resume = true, .quiet = !progress, .progress = progress};
-            return finetune_run(record, finetune_directory, control) == RunOutcome::finished;
-          }};
+StudyHooks training_hooks(std::FILE* progress, bool force) {
+  const TrainControl control{
+      .resume = true, .quiet = !progress, .force = force, .progress = progress};
+  return {.resolve = [](const ConfigNode& recipe) { return write_config(read_recipe(recipe)); },
+          .check_memory =
+              [force](const ConfigNode& recipe) {
+                if (!force) check_memory(recipe);
+              },
+          .corpus_hash =
+              [](const ConfigNode& resolved) {
+                const std::string path = read_recipe(resolved).data.corpus;
+                return path.empty() ? std::string() : Corpus::open(path).content_hash();
+              },
+          .flops_per_step = nominal_flops_per_step,
+          .ngram_baseline = ngram_bits_per_byte,
+          .begin =
+              [progress](const std::string& model, const ConfigNode& upcycle,
+                         const ConfigNode& resolved, const std::string& directory) {
+                begin_with(model, upcycle, resolved, directory, progress);
+              },
+          .model_hash = model_content_hash,
+          .train =
+              [control](const ConfigNode& resolved, const std::string& run_directory) {
+                return train_run(resolved, run_directory, control) == RunOutcome::finished;
+              },
+          .wanted_k = wanted_k,
+          .measure_k =
+              [progress](const ConfigNode& resolved, const std::string& run_directory,
+                         std::span<const std::int64_t> values, const std::string& checkpoint,
+                         bool folded) {
+                return measure_run(resolved, run_directory, values, checkpoint, folded, progress);
+              },
+          .measure_routers =
+              [progress](const ConfigNode& resolved, const std::string& run_directory,
+                         const std::string& checkpoint) {
+                return measure_routers(resolved, run_directory, checkpoint, progress);
+              },
+          .check_data =
+              [](const FinetuneTask& task) {
+                PENSTOCK_CHECK(std::filesystem::exists(task.data), "finetune.", task.name,
+                               ".data: there is no '", task.data, "'; give --set finetune.",
+                               task.name, ".data=DIR, or leave it out with --set finetune.",
+                               task.name, ".data=\"\"");
+              },
+          .folds =
+              [](const ConfigNode& resolved) {
+                const ModelConfig model = read_recipe(resolved).model;
+                return model.moe_layers() > 0 && resolve(model.router).traits.foldable;
+              },
+          .finetune =
+              [control](const ConfigNode& resolved, const std::string& run_directory,
+                        const std::string& checkpoint, const FinetuneTask& task, std::int64_t seed,
+                        const std::string& finetune_directory) {
+                const Recipe recipe = read_recipe(resolved);
+                ops::set_threads(static_cast<int>(recipe.run.threads));
+                FinetuneRecord record{
+                    .model = find_checkpoint(run_directory, checkpoint).directory.string(),
+                    .data = task.data,
+                    .task = task.format,
+                    .finetune = read_finetune_config(with_seed(task, seed))};
+                if (!why_no_k(recipe.model).empty()) {
+                  // One study has models with and without a k.
+                  record.finetune.test_k.clear();
+                  record.finetune.train_k = record.finetune.selection_k = 0;
+                }
+                return finetune_run(record, finetune_directory, control) == RunOutcome::finished;
+              }};
 }
 
 }  // namespace penstock::study

@@ -1,25 +1,61 @@
 #include "penstock/train/interrupt.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstdint>
 
 namespace penstock {
 namespace {
 
 // A signal may arrive in any thread.
 std::atomic<int> received = 0;
-static_assert(std::atomic<int>::is_always_lock_free);  // or the handler could not use it
+std::atomic<std::int64_t> first_time = 0;  // nanoseconds
+// What the first signal writes, and where.
+std::atomic<const std::string*> line = nullptr;
+std::atomic<int> descriptor = -1;
+// Or the handler could not use them.
+static_assert(std::atomic<int>::is_always_lock_free);
+static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+static_assert(std::atomic<const std::string*>::is_always_lock_free);
+
+std::int64_t now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+void acknowledge() {
+  const std::string* text = line;
+  if (!text || text->empty()) return;
+  const int before = errno;
+  [[maybe_unused]] const auto written = ::write(descriptor, text->data(), text->size());
+  errno = before;
+}
 
 void on_signal(int number) {
-  if (received != 0 && number == SIGINT) _exit(130);
+  constexpr std::int64_t second = 1'000'000'000;
+  if (received != 0) {
+    if (number == SIGINT || now() - first_time >= second) _exit(130);
+    return;
+  }
+  first_time = now();
   received = number;
+  acknowledge();
 }
 
 }  // namespace
 
-InterruptGuard::InterruptGuard() {
+InterruptGuard::InterruptGuard(const std::string& acknowledgement, std::FILE* out) {
   received = 0;
+  if (out) {
+    // A terminal shows a progress line there that was not ended.
+    acknowledgement_ = (isatty(fileno(out)) ? "\n" : "") + acknowledgement + "\n";
+    descriptor = fileno(out);
+    line = &acknowledgement_;
+  }
   struct sigaction action = {};
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
@@ -33,6 +69,7 @@ InterruptGuard::~InterruptGuard() {
   sigaction(SIGINT, &old_int_, nullptr);
   sigaction(SIGTERM, &old_term_, nullptr);
   sigaction(SIGHUP, &old_hangup_, nullptr);
+  line = nullptr;
 }
 
 int InterruptGuard::signal() const { return received; }

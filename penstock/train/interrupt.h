@@ -1,15 +1,20 @@
-// SIGINT, SIGTERM and SIGHUP as a flag that the training loop asks for between steps.
+// SIGINT, SIGTERM and SIGHUP as a flag that a run asks for between steps and layers.
 #pragma once
 
 #include <csignal>
+#include <cstdio>
+#include <string>
 
 namespace penstock {
 
 /// While alive, SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process; a second
-/// SIGINT ends it at once. Restores the earlier handlers. One at a time.
+/// SIGINT ends it at once, and so does any of them a second or more after the first (some senders
+/// send twice). Restores the earlier handlers. One at a time.
 class InterruptGuard {
  public:
-  InterruptGuard();
+  /// @param acknowledgement  a line that the first signal writes at once;  @param out  where; may
+  ///                         be null
+  explicit InterruptGuard(const std::string& acknowledgement = {}, std::FILE* out = nullptr);
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
@@ -17,7 +22,12 @@ class InterruptGuard {
   int signal() const;
 
  private:
+  std::string acknowledgement_;
   struct sigaction old_int_, old_term_, old_hangup_;
 };
+
+/// What a run that saves its last complete step says to the first signal.
+inline constexpr const char* kStoppingLine =
+    "stopping after this layer, to save the last complete step; press Ctrl-C again to end now";
 
 }  // namespace penstock

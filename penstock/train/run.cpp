@@ -16,19 +16,21 @@
 #include "penstock/base/error.h"
 #include "penstock/base/file_lock.h"
 #include "penstock/base/memory.h"
+#include "penstock/base/processor_share.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/threads.h"
 #include "penstock/data/batches.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/census.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine.h"
 #include "penstock/train/checkpoints.h"
 #include "penstock/train/interrupt.h"
+#include "penstock/train/memory_check.h"
 #include "penstock/train/metrics_log.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/run_record.h"
+#include "penstock/train/step_monitor.h"
 #include "penstock/train/tensorboard.h"
 #include "penstock/train/trainer.h"
 
@@ -37,22 +39,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-/// Refuses a model that this machine cannot hold, rather than be killed for it.
-void check_memory(const Recipe& recipe) {
-  if (recipe.run.device != "cpu") return;
-  const TrainingMemory memory = training_memory(recipe.model, 1, 1);
-  const auto needed = static_cast<double>(memory.parameter_bytes + memory.gradient_bytes +
-                                          memory.optimizer_bytes),
-             present = usable_memory_bytes();
-  constexpr double mebibyte = 1 << 20;
-  PENSTOCK_CHECK(needed <= present,
-                 fmt::format("model.d_model = {}, model.layers = {}: weights, gradients and AdamW "
-                             "take {:.0f} MiB and this machine has {:.0f}; make the model smaller "
-                             "(`penstock info RECIPE` counts)",
-                             recipe.model.d_model, recipe.model.layers, needed / mebibyte,
-                             present / mebibyte));
-}
 
 class Run {
  public:
@@ -63,7 +49,7 @@ class Run {
         recipe_(read_recipe(node)),
         threads_(ops::set_threads(static_cast<int>(recipe_.run.threads))),
         peak_flops_(ops::measure_peak_flops(threads_)),
-        trainer_((check_memory(recipe_), recipe_), open_corpus()),
+        trainer_(make_trainer()),
         progress_(control.quiet ? nullptr : control.progress),
         watch_(recipe_.train.clip) {
     recipe_ = trainer_.recipe();
@@ -92,21 +78,21 @@ class Run {
     if (recipe_.run.tensorboard)
       events_ =
           std::make_unique<TensorBoardWriter>(files_, directory_ + "/events", trainer_.step());
-    const InterruptGuard interrupt;
+    const InterruptGuard interrupt(kStoppingLine, control_.quiet ? nullptr : control_.progress);
     interrupt_ = &interrupt;
+    StepMonitor monitor(interrupt, progress_, {});
     started_ = Clock::now();
     first_step_ = trainer_.step();
-    while (trainer_.step() < recipe_.train.steps) {
-      if (interrupt.signal() != 0) {
-        save(store, std::nullopt);
-        return stopped();
-      }
-      one_step(store);
-    }
     try {
+      while (trainer_.step() < recipe_.train.steps) {
+        if (interrupt.signal() != 0) return stopped(store);
+        one_step(store, monitor);
+      }
       finish(store);
+    } catch (const StepStopped&) {
+      return stopped(store, fmt::format("; step {} was given up", trainer_.step() + 1));
     } catch (const StoppedWhileMeasuring&) {
-      return stopped();
+      return stopped(store);
     }
     return RunOutcome::finished;
   }
@@ -115,9 +101,11 @@ class Run {
   /// A signal during the final evaluation: all steps are saved, only the measures are missing.
   struct StoppedWhileMeasuring {};
 
-  RunOutcome stopped() {
-    progress_.finish(fmt::format("stopped by signal {} after step {}{}", interrupt_->signal(),
-                                 trainer_.step(), trainer_.step() > 0 ? "; checkpoint saved" : ""));
+  RunOutcome stopped(CheckpointStore& store, const std::string& unfinished = "") {
+    save(store, std::nullopt);
+    progress_.finish(fmt::format("stopped by signal {} after step {}{}{}", interrupt_->signal(),
+                                 trainer_.step(), trainer_.step() > 0 ? "; checkpoint saved" : "",
+                                 unfinished));
     return RunOutcome::interrupted;
   }
 
@@ -128,6 +116,15 @@ class Run {
     Corpus corpus = Corpus::open(recipe_.data.corpus);
     corpus.file().verify();  // a flipped token would train silently
     return corpus;
+  }
+
+  /// Refuses a model that this machine cannot hold, rather than be killed for it.
+  Trainer make_trainer() const {
+    Corpus corpus = open_corpus();
+    const Recipe recipe = with_vocabulary(recipe_, corpus);
+    if (!control_.force && recipe.run.device == "cpu")
+      check_training_memory(recipe, available_memory_bytes());
+    return Trainer(recipe, std::move(corpus));
   }
 
   /// What would stop the run at its first evaluation stops it here, before it has cost anything.
@@ -201,8 +198,10 @@ class Run {
     return earlier_seconds_ + std::chrono::duration<double>(Clock::now() - started_).count();
   }
 
-  void one_step(CheckpointStore& store) {
-    const StepOutcome outcome = trainer_.advance();
+  void one_step(CheckpointStore& store, StepMonitor& monitor) {
+    const StepOutcome outcome =
+        monitor.during(trainer_.step() + 1, recipe_.train.steps,
+                       [&](const StepWatch& watch) { return trainer_.advance(watch); });
     if (!outcome.failure.empty()) {
       // Nothing is removed for it: if this state's own update blew up, an earlier one is wanted.
       save(store, std::nullopt, Superseded::keep);
@@ -220,8 +219,12 @@ class Run {
     const bool last = step == train.steps;
     if (train.eval_every > 0 && (last || step % train.eval_every == 0) &&
         has_split(Split::kValidation)) {
-      const Evaluation validation =
-          trainer_.evaluate(Split::kValidation, train.eval_tokens, {}, train.eval_k);
+      const Evaluation validation = trainer_.evaluate(
+          Split::kValidation, train.eval_tokens,
+          [&](double done, const LossTotals& totals) {
+            show_evaluation(Split::kValidation, done, totals);
+          },
+          train.eval_k);
       validation_loss = last_validation_ = validation.total.loss();
       line["validation"] = to_json(validation);
       if (train.eval_k > 0) line["validation"]["k"] = train.eval_k;
@@ -229,7 +232,7 @@ class Run {
     line["seconds"] = seconds();
     log_->append(line);
     write_events(step, line);
-    show(outcome);
+    if (monitor.spoke() || progress_.due()) show(outcome);
     const bool improved = validation_loss && *validation_loss < best_loss_;
     if (improved) best_loss_ = *validation_loss;
     const bool due = train.checkpoint_every > 0 && step % train.checkpoint_every == 0;
@@ -250,13 +253,17 @@ class Run {
 
   nlohmann::ordered_json final_evaluation(Split split) {
     if (!has_split(split)) return nullptr;
-    return to_json(trainer_.evaluate(
-        split, recipe_.train.final_eval_tokens, [&](double done, const LossTotals& totals) {
-          if (interrupt_->signal() != 0) throw StoppedWhileMeasuring();
-          if (progress_.due())
-            progress_.show(fmt::format("evaluating {} {:3.0f}%  loss {:.4f}", split_name(split),
-                                       100 * done, totals.loss()));
-        }));
+    return to_json(trainer_.evaluate(split, recipe_.train.final_eval_tokens,
+                                     [&](double done, const LossTotals& totals) {
+                                       if (interrupt_->signal() != 0) throw StoppedWhileMeasuring();
+                                       show_evaluation(split, done, totals);
+                                     }));
+  }
+
+  void show_evaluation(Split split, double done, const LossTotals& totals) {
+    if (progress_.due())
+      progress_.show(fmt::format("evaluating {} {:3.0f}%  loss {:.4f}", split_name(split),
+                                 100 * done, totals.loss()));
   }
 
   const MachineRecord* this_machine() {
@@ -298,12 +305,12 @@ class Run {
   }
 
   void show(const StepOutcome& outcome) {
-    if (!progress_.due()) return;
     const std::int64_t step = trainer_.step(), done = step - first_step_;
     const double left = (seconds() - earlier_seconds_) / static_cast<double>(done) *
                         static_cast<double>(recipe_.train.steps - step);
+    const std::string busy = busy_text(processor_.look(), threads_);
     progress_.show(progress_text(step, recipe_.train.steps, outcome, *this_machine(),
-                                 last_validation_, left, progress_.columns()));
+                                 last_validation_, left, busy, progress_.columns()));
   }
 
   void finish(CheckpointStore& store) {
@@ -335,6 +342,7 @@ class Run {
   Trainer trainer_;
   ProgressLine progress_;
   ObjectiveWatch watch_;
+  ProcessorShare processor_;
   MachineRecord machine_;
   const InterruptGuard* interrupt_ = nullptr;  // while run() lasts
   std::optional<FileLock> lock_;

@@ -12,6 +12,7 @@ namespace penstock {
 struct TrainControl {
   bool resume = true;  ///< continue what the directory holds; false: the directory must be new
   bool quiet = false;  ///< no progress
+  bool force = false;  ///< try also what takes more memory than there is
   std::FILE* progress = stderr;
   FileSystem* files = nullptr;  ///< what is written goes through it; null: the system's files
 };
@@ -19,9 +20,11 @@ struct TrainControl {
 enum class RunOutcome { finished, interrupted };
 
 /// Trains (or resumes) the recipe in that run directory: config.toml, metrics.jsonl, TensorBoard
-/// events, checkpoints/step-N/, finished.json. SIGINT, SIGTERM and SIGHUP save a checkpoint and
-/// return `interrupted`, between steps and in the final evaluation (which a resumed run repeats).
-/// Throws Error for bad recipes, for a directory that holds another recipe's run, on a full disk
+/// events, checkpoints/step-N/, finished.json. SIGINT, SIGTERM and SIGHUP save a checkpoint of the
+/// last complete step and return `interrupted`, between the layers of a step (which is given up),
+/// between steps and in the final evaluation (which a resumed run repeats).
+/// Throws Error for bad recipes and those whose training takes more memory than is free (unless
+/// forced), for a directory that holds another recipe's run, on a full disk
 /// (the earlier checkpoint stays), and on a loss or gradient that is not finite (after saving the
 /// last good step; the message names the layer).
 RunOutcome train_run(const ConfigNode& recipe, const std::string& run_directory,

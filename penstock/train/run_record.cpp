@@ -103,13 +103,14 @@ WatchedStep watched_step(const nlohmann::ordered_json& line) {
 
 std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,
                           const MachineRecord& machine, double validation_loss, double seconds_left,
-                          std::size_t columns) {
+                          const std::string& busy, std::size_t columns) {
   const StepReport& report = outcome.report;
   std::vector<ProgressField> fields;
   const auto add = [&](int rank, std::string text) {
     fields.push_back({.text = std::move(text), .rank = rank});
   };
   add(0, fmt::format("step {}/{}", step, steps));
+  if (!busy.empty()) add(2, busy);
   add(0, fmt::format("loss {:.4f}", report.loss));
   add(9, fmt::format("{:.3f} bits/byte", bits_per_byte(report)));
   if (!report.auxiliary_losses.empty()) fields.push_back(auxiliary_field(report));

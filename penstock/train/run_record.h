@@ -33,7 +33,7 @@ WatchedStep watched_step(const nlohmann::ordered_json& line);
 /// left stay.
 std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,
                           const MachineRecord& machine, double validation_loss, double seconds_left,
-                          std::size_t columns);
+                          const std::string& busy, std::size_t columns);
 
 /// finished.json from the run's metrics: medians, memory, where sparsity settled and how well it
 /// was held from 50 steps later on (share of steps whose 20-step mean is within ±0.02), and the

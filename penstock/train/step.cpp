@@ -108,6 +108,7 @@ Passes run_passes(LanguageModel& model, const BatchTensors& tensors, const Routi
   Passes out;
   for (int pass = 0; pass < count; ++pass) {
     ModelOutput output = model.forward(tensors.input, context, tap);
+    if (tensors.input.watch) tensors.input.watch(PassDirection::forward, model.config().layers);
     const at::Tensor loss = model.loss(output.hidden, tensors.targets);
     const at::Tensor total = output.auxiliary_loss.defined() ? loss + output.auxiliary_loss : loss;
     out.total = out.total.defined() ? out.total + total : total;
@@ -123,7 +124,7 @@ Passes run_passes(LanguageModel& model, const BatchTensors& tensors, const Routi
 StepReport forward_backward(LanguageModel& model, const std::vector<Batch>& micro_batches,
                             RoutingContext context, std::uint64_t draw_seed,
                             std::span<const std::int32_t> token_bytes,
-                            std::vector<ModelMemory>& memory) {
+                            std::vector<ModelMemory>& memory, const StepWatch& watch) {
   StepReport report;
   RoutingSums sums;
   double pairs = 0;
@@ -137,6 +138,7 @@ StepReport forward_backward(LanguageModel& model, const std::vector<Batch>& micr
     const double start = ops::profile_seconds();
     BatchTensors tensors = to_tensors(batch, device);
     if (!batch.fresh) tensors.input.memory = memory[m];
+    tensors.input.watch = watch_of_part(watch, m, micro_batches.size(), model.config().layers);
     context.generator = at::detail::createCPUGenerator(mix64(draw_seed + m));
     Passes passes = run_passes(
         model, tensors, context,
@@ -169,6 +171,7 @@ StepReport forward_backward(LanguageModel& model, const std::vector<Batch>& micr
     memory_work.positions += static_cast<double>(batch.sequences * remembered);
     memory_work.distances += static_cast<double>(remembered + batch.length);
     memory[m] = std::move(passes.memory);
+    if (tensors.input.watch) tensors.input.watch(PassDirection::backward, model.config().layers);
     torch::autograd::backward(roots, gradients);
     report.backward_seconds += ops::profile_seconds() - forward_done;
     report.tokens += batch.sequences * batch.length;

@@ -10,6 +10,7 @@
 
 #include "penstock/data/batches.h"
 #include "penstock/models/language_model.h"
+#include "penstock/train/step_place.h"
 
 namespace penstock {
 
@@ -39,9 +40,11 @@ struct StepReport {
 /// @param draw_seed  seeds stochastic routers and dropout; the same value draws the same numbers
 /// @param memory  by micro-batch, what its rows carry from step to step; grows to their number.
 ///                Not read where a batch begins anew. To be thrown away where the step fails.
+/// @param watch  told of each micro-batch's layers, may be null; what it throws is passed on, and
+///               leaves part of the gradients behind
 StepReport forward_backward(LanguageModel& model, const std::vector<Batch>& micro_batches,
                             RoutingContext context, std::uint64_t draw_seed,
                             std::span<const std::int32_t> token_bytes,
-                            std::vector<ModelMemory>& memory);
+                            std::vector<ModelMemory>& memory, const StepWatch& watch = {});
 
 }  // namespace penstock

@@ -56,14 +56,6 @@ std::string memory_name(std::size_t micro_batch, std::size_t layer) {
   return concat("memory.", micro_batch, ".", layer);
 }
 
-Recipe with_vocab(Recipe recipe, const Corpus& corpus) {
-  if (recipe.model.vocab == 0) recipe.model.vocab = corpus.vocab_size();
-  PENSTOCK_CHECK(recipe.model.vocab >= corpus.vocab_size(), "model.vocab = ", recipe.model.vocab,
-                 " is smaller than the corpus's ", corpus.vocab_size(), " (", corpus.path(),
-                 "); raise it, or set it to 0 to take the corpus's");
-  return recipe;
-}
-
 void check_device(const std::string& name) {
   try {
     const at::Device device(name);
@@ -76,6 +68,14 @@ void check_device(const std::string& name) {
 
 }  // namespace
 
+Recipe with_vocabulary(Recipe recipe, const Corpus& corpus) {
+  if (recipe.model.vocab == 0) recipe.model.vocab = corpus.vocab_size();
+  PENSTOCK_CHECK(recipe.model.vocab >= corpus.vocab_size(), "model.vocab = ", recipe.model.vocab,
+                 " is smaller than the corpus's ", corpus.vocab_size(), " (", corpus.path(),
+                 "); raise it, or set it to 0 to take the corpus's");
+  return recipe;
+}
+
 std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe) {
   const SeededGenerator seeded(
       random_bits(static_cast<std::uint64_t>(recipe.train.seed), model_stream, 0));
@@ -85,7 +85,7 @@ std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe) {
 }
 
 Trainer::Trainer(const Recipe& recipe, Corpus corpus)
-    : recipe_(with_vocab(recipe, corpus)), corpus_(std::move(corpus)) {
+    : recipe_(with_vocabulary(recipe, corpus)), corpus_(std::move(corpus)) {
   check_device(recipe_.run.device);
   const TrainConfig& train = recipe_.train;
   model_ = build_model(recipe_);
@@ -117,7 +117,7 @@ RoutingContext Trainer::context() const {
   return context;
 }
 
-StepOutcome Trainer::advance() {
+StepOutcome Trainer::advance(const StepWatch& watch) {
   if (!prefetcher_) start_prefetch();
   const auto start = std::chrono::steady_clock::now();
   const TrainConfig& train = recipe_.train;
@@ -133,8 +133,13 @@ StepOutcome Trainer::advance() {
   const std::uint64_t draw_seed = random_bits(static_cast<std::uint64_t>(train.seed), router_stream,
                                               static_cast<std::uint64_t>(step_));
   std::vector<ModelMemory> memory = memory_;  // kept where the step fails
-  out.report =
-      forward_backward(*model_, micro_batches, routing, draw_seed, corpus_.token_bytes(), memory);
+  try {
+    out.report = forward_backward(*model_, micro_batches, routing, draw_seed, corpus_.token_bytes(),
+                                  memory, watch);
+  } catch (...) {
+    prefetcher_.reset();  // it would go on with the next step's batch
+    throw;
+  }
   out.learning_rate = learning_rate({.shape = train.lr_schedule,
                                      .lr = train.lr,
                                      .min_lr = train.min_lr,

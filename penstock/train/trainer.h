@@ -33,6 +33,10 @@ struct StepOutcome {
 /// REQUIRES: a vocabulary above 0.
 std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe);
 
+/// The recipe with the corpus's vocabulary where it leaves that open. Throws Error where its own is
+/// too small.
+Recipe with_vocabulary(Recipe recipe, const Corpus& corpus);
+
 class Trainer {
  public:
   /// Builds the model from the recipe's seed. A vocabulary of 0 becomes the corpus's.
@@ -45,8 +49,9 @@ class Trainer {
   LanguageModel& model() { return *model_; }
   const Corpus& corpus() const { return corpus_; }
 
-  /// One optimizer step; balancers' shared state moves after it.
-  StepOutcome advance();
+  /// One optimizer step; balancers' shared state moves after it. What `watch` throws on the way is
+  /// passed on, and the state is that of the step before.
+  StepOutcome advance(const StepWatch& watch = {});
   /// Routing context of the current step.
   RoutingContext context() const;
   /// Validation (or another split) at the current step, with k experts per token; 0: with the

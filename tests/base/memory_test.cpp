@@ -1,4 +1,4 @@
-// Memory limits of control groups, on made-up /proc and /sys trees.
+// Memory limits of control groups and what they leave, on made-up /proc and /sys trees.
 #include "penstock/base/memory.h"
 
 #include <gtest/gtest.h>
@@ -19,6 +19,7 @@ class CgroupMemory : public ::testing::Test {
     std::ofstream(path) << text << "\n";
   }
   std::optional<double> limit() const { return cgroup_memory_limit(root_.path()); }
+  double available() const { return available_memory_bytes(root_.path()); }
   testing::TempDirectory root_;
 };
 
@@ -61,11 +62,39 @@ TEST_F(CgroupMemory, Version1AndBothAtOnce) {
   EXPECT_EQ(limit(), 700);
 }
 
+TEST_F(CgroupMemory, AvailableIsWhatTheSystemSaysWithoutALimit) {
+  write("proc/meminfo", "MemTotal:       9000 kB\nMemFree:   10 kB\nMemAvailable:     100 kB");
+  EXPECT_EQ(available(), 102400);
+  write("proc/self/cgroup", "0::/a");
+  write("sys/fs/cgroup/a/memory.max", "max");
+  EXPECT_EQ(available(), 102400);
+}
+
+TEST_F(CgroupMemory, AvailableIsWhatALimitLeavesCachesOfFilesNotCounted) {
+  write("proc/meminfo", "MemAvailable: 100 kB");
+  write("proc/self/cgroup", "0::/a/b");
+  write("sys/fs/cgroup/a/memory.max", "50000");
+  write("sys/fs/cgroup/a/memory.current", "30000");
+  EXPECT_EQ(available(), 20000);
+  write("sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 4000\nactive_file 1000\nfile 7");
+  EXPECT_EQ(available(), 25000);
+  write("sys/fs/cgroup/a/b/memory.max", "9000");
+  write("sys/fs/cgroup/a/b/memory.current", "9500");  // a limit that was lowered
+  EXPECT_EQ(available(), 0);
+  write("proc/self/cgroup", "4:memory:/c");
+  write("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "8000");
+  write("sys/fs/cgroup/memory/c/memory.usage_in_bytes", "5000");
+  write("sys/fs/cgroup/memory/c/memory.stat", "inactive_file 9\ntotal_inactive_file 1000");
+  EXPECT_EQ(available(), 4000);
+}
+
 TEST(UsableMemory, IsWithinTheLimit) {
   EXPECT_GT(usable_memory_bytes(), 0);
   if (const auto limit = cgroup_memory_limit()) {
     EXPECT_LE(usable_memory_bytes(), *limit);
   }
+  EXPECT_GT(available_memory_bytes(), 0);
+  EXPECT_LE(available_memory_bytes(), usable_memory_bytes());
 }
 
 }  // namespace

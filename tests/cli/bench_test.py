@@ -10,12 +10,15 @@ import subprocess
 
 from shell import main
 
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 
 def check_bench(shell):
     quick = ("--set", "model.vocab=256", "--steps", "2", "--warm-up", "1", "--json")
     machine = json.loads(shell.ok("bench", "machine", "--threads", "1", "--json"))
     for key in ("peak_flops", "peak_flops_per_core", "memory_bandwidth", "matmul_flops", "threads"):
         shell.expect("bench machine", machine[key] > 0, key)
+    shell.expect("bench machine", "BLAS" in machine["blas"] or machine["blas"] in ("MKL", "BLIS", "ATLAS"), machine)
     step = json.loads(shell.ok("bench", "step", "recipe.toml", "--active-experts", "1", *quick))
     for key in ("tokens_per_second", "flops_per_token", "share_of_peak", "peak_bytes", "outside_share"):
         shell.expect("bench step", step[key] > 0, key)
@@ -32,9 +35,20 @@ def check_bench(shell):
     shell.mistake(2, ["RECIPE"], "bench", "step")
 
 
+def check_reference_blas(shell):
+    """compare_torch.py does not compare with a BLAS of plain loops."""
+    program = os.path.join(shell.directory, "program")
+    with open(program, "w") as file:
+        file.write("#!/bin/sh\necho '{\"blas\": \"reference BLAS\", \"blas_library\": \"/lib/libblas.so.3\"}'\n")
+    os.chmod(program, 0o755)
+    done = subprocess.run(["/usr/bin/python3", os.path.join(SOURCE, "bench/compare_torch.py"), "--penstock", program],
+                          capture_output=True, text=True)
+    shell.expect("compare_torch.py", done.returncode == 1 and "/lib/libblas.so.3" in done.stderr and
+                 "install libopenblas0-openmp" in done.stderr and done.stderr.count("\n") == 1, done.stderr)
+
+
 def check_plot(shell):
-    source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    done = subprocess.run(["/usr/bin/python3", os.path.join(source, "bench/plot_sweep.py"), "sweep.json", "--out",
+    done = subprocess.run(["/usr/bin/python3", os.path.join(SOURCE, "bench/plot_sweep.py"), "sweep.json", "--out",
                            "sweep.html"], cwd=shell.directory, capture_output=True, text=True)
     shell.expect("plot_sweep", done.returncode == 0, done.stderr)
     page = open(os.path.join(shell.directory, "sweep.html")).read()
@@ -42,4 +56,4 @@ def check_plot(shell):
 
 
 if __name__ == "__main__":
-    main([check_bench, check_plot], run=False)
+    main([check_bench, check_plot, check_reference_blas], run=False)

@@ -56,6 +56,25 @@ def check_full_output(shell):
                      f"exit {done.returncode} {done.stderr!r}")
 
 
+def check_launcher(shell):
+    """What OpenMP's library read while it was loaded, which it tells itself; --version loads none."""
+    def spin_count(**variables):
+        environment = {key: value for key, value in os.environ.items()
+                       if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+        done = subprocess.run([shell.program, "routers"], capture_output=True, text=True, timeout=120,
+                              env={**environment, "OMP_DISPLAY_ENV": "verbose", **variables})
+        found = re.search(r"GOMP_SPINCOUNT = '(\d+)'", done.stderr)
+        return int(found[1]) if found else done.stderr
+
+    shell.expect("spin count", spin_count() == 10000, spin_count())
+    shell.expect("spin count of the user's own", spin_count(GOMP_SPINCOUNT="77") == 77)
+    shell.expect("spin count of a policy", spin_count(OMP_WAIT_POLICY="passive") == 0)
+    done = subprocess.run([shell.program, "--version"], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "LD_DEBUG": "files"})
+    shell.expect("--version", re.fullmatch(r"\d+\.\d+\.\d+\n", done.stdout) and "libc.so" in done.stderr and
+                 "libtorch" not in done.stderr, done.stdout)
+
+
 def check_mistakes(shell):
     train = ("train", "recipe.toml", "--out", "other", "--set")
     shell.mistake(1, ["train.setps", "'steps'"], *train, "train.setps=3")
@@ -67,6 +86,10 @@ def check_mistakes(shell):
                   "train.sequence_length=99999")
     shell.mistake(1, ["--set model.d_model=65536: ", "this machine has"], *train, "model.d_model=65536",
                   "--set", "model.layers=5000")
+    shell.mistake(1, ["--set train.sequence_length=9000: ", "takes", "GiB", "this machine has", "free",
+                      "lower train.sequence_length to", "--force"],
+                  "train", "recipe.toml", "--out", "other", "--set", "train.sequence_length=9000",
+                  "--set", "model.moe.experts=65536")
     shell.mistake(1, ["--set model.d_model=1048576: ", "1e15"], *train, "model.d_model=1048576",
                   "--set", "model.layers=5000")
     shell.mistake(1, ["/dev/zero", "longer than"], "info", "/dev/zero")
@@ -117,6 +140,7 @@ def main():
         open(os.path.join(shell.directory, "mixed/notes"), "w").close()
         check_outputs(shell, source)
         check_full_output(shell)
+        check_launcher(shell)
         check_interrupted_preparation(shell)
         check_mistakes(shell)
         return finish(shell)

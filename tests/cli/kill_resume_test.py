@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Kills `penstock train` at random moments, resumes it, and compares its end with a run that was
 left alone: files of the last checkpoint by hash, metrics.jsonl with every step once. Then the same
-with SIGINT and SIGTERM, which must save and say so.
+with SIGINT and SIGTERM, between steps and within one, which must save and say so.
 
     kill_resume_test.py PENSTOCK [KILLS] [SEED]
 """
@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -124,8 +125,8 @@ def metrics(run):
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
-def hashes(run):
-    directory = os.path.join(run, "checkpoints", "step-%d" % STEPS)
+def hashes(run, steps):
+    directory = os.path.join(run, "checkpoints", "step-%d" % steps)
     out = {}
     for name in COMPARED:
         with open(os.path.join(directory, name), "rb") as file:
@@ -139,13 +140,13 @@ def untimed(value):
     return {k: untimed(v) for k, v in value.items() if not any(word in k for word in TIMED)}
 
 
-def check_end(run, reference):
-    if hashes(run) != hashes(reference):
-        fail(run, "ends otherwise than", reference, hashes(run), hashes(reference))
+def check_end(run, reference, steps=STEPS):
+    if hashes(run, steps) != hashes(reference, steps):
+        fail(run, "ends otherwise than", reference, hashes(run, steps), hashes(reference, steps))
     lines, expected = metrics(run), metrics(reference)
-    steps = [line["step"] for line in lines]
-    if steps != list(range(1, STEPS + 1)):
-        fail(run, "has these steps in metrics.jsonl:", steps)
+    logged = [line["step"] for line in lines]
+    if logged != list(range(1, steps + 1)):
+        fail(run, "has these steps in metrics.jsonl:", logged)
     for line, other in zip(lines, expected):
         if untimed(line) != untimed(other):
             fail("metrics differ:", untimed(line), untimed(other))
@@ -229,6 +230,36 @@ def test_signal(trial, reference, number):
     print("%s after step %d: saved, resumed, same end" % (signal.Signals(number).name, done))
 
 
+def test_signal_within_a_step(program, number):
+    """Steps of many micro-batches: the one that the signal meets is given up, and made again."""
+    folder = tempfile.mkdtemp(prefix="penstock-kill-")
+    try:
+        trial = Trial(program, folder, MODELS["decoder, remoe"])
+        with open(trial.recipe) as file:
+            recipe = file.read()
+        for key, value in (("steps", 3), ("batch_sequences", 512), ("sequence_length", 64), ("eval_every", 0)):
+            recipe = re.sub(f"^{key} = .*$", f"{key} = {value}", recipe, flags=re.M)
+        with open(trial.recipe, "w") as file:
+            file.write(recipe.replace("[train]", "[train]\nmicro_batch = 2"))
+        reference, run = trial.new_run(), trial.new_run()
+        trial.finish(reference)
+        process = trial.start(run)
+        if not wait_for(lambda: len(metrics(run)) >= 1, process, 120):
+            fail("no progress before signal", number)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=120)
+        done = len(metrics(run))
+        said = f"stopped by signal {number} after step {done}; checkpoint saved; step {done + 1} was given up"
+        order = [errors.find(line) for line in ("stopping after this layer", said, "Continue with")]
+        if process.returncode != 130 or -1 in order or order != sorted(order):
+            fail("signal", number, "within a step: exit code", process.returncode, "saying", errors)
+        trial.finish(run)
+        check_end(run, reference, steps=3)
+        print("%s within a step: given up, resumed, same end" % signal.Signals(number).name)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def test_model(program, model, kills, rng):
     folder = tempfile.mkdtemp(prefix="penstock-kill-")
     try:
@@ -251,6 +282,8 @@ def main():
     kills = int(sys.argv[2]) if len(sys.argv) > 2 else 30
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1 << 30)
     print("seed", seed)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        test_signal_within_a_step(program, number)
     for name, model in MODELS.items():
         print(name)
         test_model(program, model, kills // len(MODELS), random.Random(seed))

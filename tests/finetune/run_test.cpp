@@ -187,6 +187,30 @@ TEST_F(FinetuneRun, ALossThatIsNotFiniteSavesTheLastGoodStep) {
   EXPECT_TRUE(CheckpointStore(real_file_system(), path("run")).latest().found);
 }
 
+TEST_F(FinetuneRun, MemoryIsCountedForTheLargestPassAndTheModelItselfIsThere) {
+  prepare("decoder", "topk", 200, 8);
+  const FinetuneJob job = prepare_finetune_job(record());
+  const TrainingMemory memory = finetune_memory(job);
+  std::map<std::size_t, std::int64_t> lengths;
+  for (const auto& text : job.train.texts) ++lengths[text.size()];
+  std::int64_t tokens = 0;
+  for (const auto& [length, count] : lengths)
+    tokens = std::max(tokens, std::min<std::int64_t>(8, count) * static_cast<std::int64_t>(length));
+  ModelConfig all = testing::small_body("decoder", "topk");
+  all.router.k = 4;  // train_k = 0
+  EXPECT_EQ(memory.activation_bytes, training_memory(all, 1, tokens).activation_bytes);
+  const auto rest = static_cast<double>(memory.total() - memory.parameter_bytes);
+  EXPECT_NO_THROW(check_finetune_memory(job, rest));
+  try {
+    check_finetune_memory(job, rest - 1);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    const std::string said = error.what();
+    for (const char* part : {"batch = 8", "sequence_length = 64", "train_k", "--force"})
+      EXPECT_NE(said.find(part), std::string::npos) << part << " is not in " << said;
+  }
+}
+
 TEST_F(FinetuneRun, WhatDoesNotFitIsRefusedWithTheReason) {
   prepare("decoder", "dense");
   set("steps", std::int64_t{2});

@@ -43,6 +43,28 @@ TEST_F(StudyRunner, RunsSeedBySeedWithMatchedVariantsLast) {
   EXPECT_FALSE(outcome.interrupted);
 }
 
+TEST_F(StudyRunner, MemoryIsCheckedForEveryVariantBeforeAnyIsTrained) {
+  FakeTrainer trainer;
+  StudyHooks hooks = trainer.hooks();
+  std::vector<std::string> checked;
+  hooks.check_memory = [&](const ConfigNode& recipe) {
+    checked.push_back(
+        std::get<std::string>(recipe.find("model")->find("router")->find("method")->value()));
+    if (checked.back() == "remoe") fail("training takes 9 GiB");
+  };
+  try {
+    run_study(read_study(file), options, hooks);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "variant remoe: training takes 9 GiB");
+  }
+  EXPECT_EQ(checked, (std::vector<std::string>{"dense", "topk", "topk", "remoe"}));
+  EXPECT_TRUE(trainer.trained.empty());
+  // What is finished needs no memory, and a report trains nothing.
+  run_study(read_study(file), options, trainer.hooks());
+  EXPECT_NO_THROW(run_study(read_study(file), options, hooks));
+}
+
 TEST_F(StudyRunner, MatchesTheFlopsThatWereReallySpent) {
   FakeTrainer trainer;
   const auto rows = run(trainer).results.rows;

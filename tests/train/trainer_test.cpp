@@ -137,6 +137,47 @@ TEST_F(TrainerTest, ContinuesBitwiseAt4096Rows) {
   }
 }
 
+/// Thrown by a watch.
+struct GivenUp : std::exception {};
+
+TEST_F(TrainerTest, AStepGivenUpAnywhereLeavesTheStateAndGoesOnBitwise) {
+  for (const char* architecture : {"decoder", "transformer-xl"})
+    for (const char* method : {"remoe", "thor"}) {
+      ConfigNode node = testing::small_recipe_node(method, 4, 16, "unused");
+      node.set("model.architecture", ConfigNode(std::string(architecture)));
+      node.set("train.micro_batch", ConfigNode(std::int64_t{2}));
+      const Recipe recipe = read_recipe(node);
+      Trainer straight(recipe, *corpus_), stopped(recipe, *corpus_);
+      std::vector<StepPlace> places;
+      for (int i = 0; i < 3; ++i)
+        straight.advance([&](const StepPlace& place) {
+          if (i == 0) places.push_back(place);
+        });
+      // Of each micro-batch: layers and head, forward once or twice, then backward.
+      const std::size_t passes = std::string(method) == "thor" ? 2 : 1;
+      ASSERT_EQ(places.size(), 2 * (3 * passes + 2 * passes + 1)) << architecture << method;
+      EXPECT_EQ(places.back().layer, 0);
+      EXPECT_EQ(places.back().direction, PassDirection::backward);
+      EXPECT_EQ(places.back().part, 1u);
+      stopped.advance();
+      for (std::size_t stop = 0; stop < places.size(); ++stop) {
+        std::size_t calls = 0;
+        EXPECT_THROW(stopped.advance([&](const StepPlace&) {
+          if (calls++ == stop) throw GivenUp();
+        }),
+                     GivenUp)
+            << stop;
+        EXPECT_EQ(stopped.step(), 1);
+      }
+      while (stopped.step() < 3) stopped.advance();
+      const auto wanted = straight.optimizer_tensors(), weights = straight.model_tensors();
+      for (const auto& [name, tensor] : stopped.model_tensors())
+        EXPECT_TRUE(torch::equal(tensor, weights.at(name))) << method << " " << name;
+      for (const auto& [name, tensor] : stopped.optimizer_tensors())
+        EXPECT_TRUE(torch::equal(tensor, wanted.at(name))) << method << " " << name;
+    }
+}
+
 TEST_F(TrainerTest, NamesTheLayerThatStoppedBeingFiniteAndKeepsTheState) {
   Trainer trainer(small_recipe("topk", 4, 16), *corpus_);
   trainer.advance();
@@ -173,7 +214,7 @@ TEST(ProgressText, KeepsWhatMattersIn80Columns) {
   report.sparsity_by_layer = {0.75};
   const MachineRecord machine{.peak_flops = 4e9};
   const auto text = [&](double validation, std::size_t columns) {
-    return progress_text(120, 1000, outcome, machine, validation, 62, columns);
+    return progress_text(120, 1000, outcome, machine, validation, 62, "", columns);
   };
   EXPECT_EQ(text(1.6, 200),
             "step 120/1000  loss 1.5881  1.043 bits/byte  aux load-balance 0.0423 z-loss 62.1  "
@@ -220,11 +261,11 @@ TEST(ShareOfPeak, IsOfTheProcessorAlone) {
   outcome.report.flops = 6e9;
   const MachineRecord machine{.peak_flops = 4e9};
   EXPECT_EQ(metrics_line(1, outcome, machine).at("share_of_peak"), 0.75);
-  EXPECT_NE(progress_text(1, 9, outcome, machine, NAN, 0, kWide).find("75% of peak"),
+  EXPECT_NE(progress_text(1, 9, outcome, machine, NAN, 0, "", kWide).find("75% of peak"),
             std::string::npos);
   outcome.on_cpu = false;
   EXPECT_TRUE(metrics_line(1, outcome, machine).at("share_of_peak").is_null());
-  EXPECT_EQ(progress_text(1, 9, outcome, machine, NAN, 0, kWide).find("peak"), std::string::npos);
+  EXPECT_EQ(progress_text(1, 9, outcome, machine, NAN, 0, "", kWide).find("peak"), std::string::npos);
   // A run of such steps.
   const TempDirectory run;
   for (const bool on_cpu : {false, true}) {

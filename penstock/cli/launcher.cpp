@@ -1,0 +1,68 @@
+// The executable: sets what OpenMP's library reads while it is being loaded, then loads the
+// commands (libpenstock_cli, main.cpp) and runs them. It links neither OpenMP nor libtorch, so
+// `--version` takes no time.
+#include <dlfcn.h>
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+/// How often a thread that waits for others looks again before it sleeps: 0.27 ms on a Zen 5 core.
+/// GNU OpenMP's own 300,000 (8 ms) outlasts a time slice: where something else wants the cores too,
+/// threads spend theirs on waiting. docs/performance.md has the measurement.
+constexpr const char* kSpinCount = "10000";
+
+/// For GNU OpenMP, which reads its environment when it is loaded. Whoever has set one of its own
+/// variables for this keeps it.
+void bound_spinning() {
+  if (std::getenv("OMP_WAIT_POLICY")) return;
+  ::setenv("GOMP_SPINCOUNT", kSpinCount, /*overwrite=*/0);
+}
+
+/// Fills the standard descriptors that whoever started the program has closed: the next file that
+/// is opened would take their place and get the messages. Standard output is filled for reading
+/// only, so that printing to it stays an error.
+void fill_closed_streams() {
+  for (const int stream : {0, 1, 2})
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF)
+      ::open("/dev/null", stream == 2 ? O_WRONLY : O_RDONLY);
+}
+
+int run(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], "--version") == 0) {
+    std::puts(PENSTOCK_VERSION);
+    return 0;
+  }
+  bound_spinning();
+  // Found by the executable's RUNPATH. Global, as if it had been linked: so libtorch's and the
+  // operators' libraries see each other's symbols.
+  void* commands = ::dlopen("libpenstock_cli.so", RTLD_LAZY | RTLD_GLOBAL);
+  void* entry = commands ? ::dlsym(commands, "penstock_main") : nullptr;
+  if (!entry) {
+    std::fprintf(stderr, "penstock: the program's library cannot be loaded; install it anew (%s)\n",
+                 ::dlerror());
+    return 1;
+  }
+  return reinterpret_cast<int (*)(int, char**)>(entry)(argc, argv);
+}
+
+/// 1 with the reason when something that was printed could not be written, or else `exit_code`.
+int with_output_checked(int exit_code) {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && !std::ferror(stdout)) return exit_code;
+  std::fprintf(stderr, "penstock: standard output cannot be written%s%s\n", errno ? ": " : "",
+               errno ? std::strerror(errno) : "");
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  fill_closed_streams();
+  return with_output_checked(run(argc, argv));
+}

@@ -1,0 +1,83 @@
+#include "penstock/train/memory_check.h"
+
+#include <fmt/format.h>
+
+#include "penstock/base/error.h"
+
+namespace penstock {
+namespace {
+
+constexpr double kMebibyte = 1 << 20, kGibibyte = 1 << 30;
+
+TrainingMemory memory_of(const Recipe& recipe) {
+  const TrainConfig& train = recipe.train;
+  return training_memory(recipe.model, train.micro_batch, train.sequence_length,
+                         train.recompute_experts);
+}
+
+bool fits(const Recipe& recipe, double available) {
+  return static_cast<double>(memory_of(recipe).total()) <= available;
+}
+
+/// What does not depend on the tokens of a pass.
+double state_bytes(const TrainingMemory& memory) {
+  return static_cast<double>(memory.parameter_bytes + memory.gradient_bytes +
+                             memory.optimizer_bytes);
+}
+
+/// What to change so that the activations fit, beginning with what changes a run least.
+std::string remedy(Recipe recipe, double available) {
+  TrainConfig& train = recipe.train;
+  if (recipe.model.moe_layers() > 0 && !train.recompute_experts) {
+    train.recompute_experts = true;
+    if (fits(recipe, available)) return "set train.recompute_experts = true";
+    train.recompute_experts = false;
+  }
+  const std::int64_t micro_batch = train.micro_batch;
+  for (std::int64_t rows = micro_batch - 1; rows > 0; --rows) {
+    if (train.batch_sequences % rows != 0) continue;
+    train.micro_batch = rows;
+    if (fits(recipe, available)) return fmt::format("lower train.micro_batch to {}", rows);
+  }
+  const bool cut = train.micro_batch < micro_batch;
+  while (train.sequence_length > 1 && !fits(recipe, available)) train.sequence_length /= 2;
+  if (!fits(recipe, available)) return "make the model smaller";
+  return fmt::format("lower train.sequence_length to {}{}", train.sequence_length,
+                     cut ? " and train.micro_batch to 1" : "");
+}
+
+}  // namespace
+
+std::string size_text(double bytes) {
+  return bytes < kGibibyte ? fmt::format("{:.0f} MiB", bytes / kMebibyte)
+                           : fmt::format("{:.1f} GiB", bytes / kGibibyte);
+}
+
+std::string memory_text(const TrainingMemory& memory) {
+  const auto total = static_cast<double>(memory.total());
+  const auto part = [&](std::int64_t bytes) {
+    const double size = static_cast<double>(bytes);
+    return total < kGibibyte ? fmt::format("{:.0f}", size / kMebibyte)
+                             : fmt::format("{:.1f}", size / kGibibyte);
+  };
+  return fmt::format("{} (weights {}, gradients {}, AdamW {}, activations about {})",
+                     size_text(total), part(memory.parameter_bytes), part(memory.gradient_bytes),
+                     part(memory.optimizer_bytes), part(memory.activation_bytes));
+}
+
+void check_training_memory(const Recipe& recipe, double available) {
+  const TrainingMemory memory = memory_of(recipe);
+  if (static_cast<double>(memory.total()) <= available) return;
+  const bool model = state_bytes(memory) > available;
+  const std::string keys =
+      model ? fmt::format("model.d_model = {}, model.layers = {}", recipe.model.d_model,
+                          recipe.model.layers)
+            : fmt::format("train.sequence_length = {}, train.micro_batch = {}",
+                          recipe.train.sequence_length, recipe.train.micro_batch);
+  fail(keys, ": training takes ", memory_text(memory), " and this machine has ",
+       size_text(available), " free; ",
+       model ? "make the model smaller" : remedy(recipe, available),
+       " (`penstock info` counts), or try it all the same with --force");
+}
+
+}  // namespace penstock

@@ -1,0 +1,22 @@
+// Whether a training fits into this machine's memory, told before it begins.
+#pragma once
+
+#include <string>
+
+#include "penstock/models/census.h"
+#include "penstock/train/recipe.h"
+
+namespace penstock {
+
+/// "78.2 GiB (weights 1.2, gradients 1.2, AdamW 2.4, activations about 73.4)", in MiB below one
+/// GiB.
+std::string memory_text(const TrainingMemory& memory);
+/// "21.3 GiB", "512 MiB".
+std::string size_text(double bytes);
+
+/// Throws Error where training_memory() of the recipe, whose vocabulary is known, is more than
+/// `available` bytes. The message has both figures and the keys to lower, with a value that fits
+/// where there is one.
+void check_training_memory(const Recipe& recipe, double available);
+
+}  // namespace penstock

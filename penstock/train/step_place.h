@@ -1,0 +1,32 @@
+// Where a step is before its update: what a watcher is told between micro-batches and layers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "penstock/models/language_model.h"
+
+namespace penstock {
+
+struct StepPlace {
+  std::size_t part = 0, parts = 1;  ///< of a training step's micro-batches, or fine-tuning's passes
+  std::int64_t layer = 0, layers = 1;  ///< layer == layers: the head
+  PassDirection direction = PassDirection::forward;
+};
+
+/// May throw an exception derived from std::exception: the step is then abandoned before its
+/// update.
+using StepWatch = std::function<void(const StepPlace& place)>;
+
+/// A model's watch that tells `watch` of its layers as those of that part; null where `watch` is.
+/// REQUIRES: `watch` outlives it.
+LayerWatch watch_of_part(const StepWatch& watch, std::size_t part, std::size_t parts,
+                         std::int64_t layers);
+
+/// "micro-batch 2 of 4, layer 3 of 8 forward", "head backward"; `part` is what parts are called,
+/// and they are named where there is more than one.
+std::string place_text(const StepPlace& place, const std::string& part);
+
+}  // namespace penstock

@@ -1,0 +1,91 @@
+// Trainings that memory is too small for are refused with both figures and a remedy that fits.
+#include "penstock/train/memory_check.h"
+
+#include <gtest/gtest.h>
+
+#include "penstock/base/error.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+constexpr double kGibibyte = 1 << 30;
+
+Recipe recipe_of(const std::string& method, std::int64_t batch, std::int64_t length) {
+  Recipe recipe = testing::small_recipe(method, batch, length);
+  recipe.model.vocab = 256;
+  return recipe;
+}
+
+std::string refusal(const Recipe& recipe, double available) {
+  try {
+    check_training_memory(recipe, available);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::int64_t needed(const Recipe& recipe) {
+  return training_memory(recipe.model, recipe.train.micro_batch, recipe.train.sequence_length,
+                         recipe.train.recompute_experts)
+      .total();
+}
+
+TEST(TrainingMemoryCheck, RefusesWhatTheEstimateSaysIsTooMuch) {
+  const Recipe recipe = recipe_of("dense", 4, 64);
+  const auto bytes = static_cast<double>(needed(recipe));
+  EXPECT_EQ(refusal(recipe, bytes), "");
+  EXPECT_NE(refusal(recipe, bytes - 1), "");
+}
+
+TEST(TrainingMemoryCheck, SaysBothFiguresTheKeysAndAMicroBatchThatFits) {
+  Recipe recipe = recipe_of("dense", 8, 100000), fitting = recipe;
+  fitting.train.micro_batch = 2;
+  const auto available = static_cast<double>(needed(fitting));
+  const std::string said = refusal(recipe, available);
+  EXPECT_TRUE(said.starts_with("train.sequence_length = 100000, train.micro_batch = 8: ")) << said;
+  for (const std::string& part :
+       {memory_text(training_memory(recipe.model, 8, 100000)), size_text(available) + " free",
+        std::string("lower train.micro_batch to 2"), std::string("--force")})
+    EXPECT_NE(said.find(part), std::string::npos) << part << " is not in " << said;
+}
+
+TEST(TrainingMemoryCheck, LowersTheLengthWhereOneSequenceIsTooMuch) {
+  const Recipe recipe = recipe_of("dense", 8, 100000);
+  Recipe fitting = recipe;
+  fitting.train.micro_batch = 1;
+  fitting.train.sequence_length = 12500;
+  const std::string said = refusal(recipe, static_cast<double>(needed(fitting)));
+  EXPECT_NE(said.find("lower train.sequence_length to 12500 and train.micro_batch to 1"),
+            std::string::npos)
+      << said;
+}
+
+TEST(TrainingMemoryCheck, RecomputesExpertsFirst) {
+  Recipe recipe = recipe_of("remoe", 2, 4096), fitting = recipe;
+  fitting.train.recompute_experts = true;
+  const std::string said = refusal(recipe, static_cast<double>(needed(fitting)));
+  EXPECT_NE(said.find("set train.recompute_experts = true"), std::string::npos) << said;
+}
+
+TEST(TrainingMemoryCheck, NamesTheModelWhereItsStateIsTooLarge) {
+  const Recipe recipe = recipe_of("dense", 1, 16);
+  const std::string said = refusal(recipe, 1000);
+  EXPECT_TRUE(said.starts_with("model.d_model = 32, model.layers = 2: ")) << said;
+  EXPECT_NE(said.find("make the model smaller"), std::string::npos) << said;
+}
+
+TEST(TrainingMemoryCheck, SizesHaveAUnit) {
+  EXPECT_EQ(size_text(3.5 * kGibibyte), "3.5 GiB");
+  EXPECT_EQ(size_text(kGibibyte / 2), "512 MiB");
+  TrainingMemory memory;
+  memory.parameter_bytes = memory.gradient_bytes = 1 << 30;
+  memory.optimizer_bytes = std::int64_t{2} << 30;
+  memory.activation_bytes = std::int64_t{5} << 29;
+  EXPECT_EQ(memory_text(memory),
+            "6.5 GiB (weights 1.0, gradients 1.0, AdamW 2.0, activations about 2.5)");
+}
+
+}  // namespace
+}  // namespace penstock
