@@ -15,6 +15,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/train/checkpoints.h"
 #include "penstock/train/interrupt.h"
+#include "penstock/train/metrics_events.h"
 #include "penstock/train/metrics_log.h"
 
 namespace penstock {
@@ -43,6 +44,7 @@ class FinetuneRun {
     for (const auto& note : protocol_notes(config_, tuner_.classifier().body().config()))
       progress_.finish("note: " + note);
     log_.emplace(files_, directory_ + "/metrics.jsonl", tuner_.step());
+    events_ = std::make_unique<TensorBoardWriter>(files_, directory_ + "/events", tuner_.step());
     const InterruptGuard interrupt;
     interrupt_ = &interrupt;
     started_ = Clock::now();
@@ -138,6 +140,7 @@ class FinetuneRun {
     const auto log = [&] {
       line["seconds"] = seconds();
       log_->append(line);
+      write_metrics_event(*events_, line);
     };
     if (due) try {
         const ClassificationScore selected = score_selection();
@@ -206,6 +209,8 @@ class FinetuneRun {
 
   void finish() {
     progress_.finish();
+    events_->sync();
+    events_.reset();
     log_.reset();
     const nlohmann::ordered_json result = finetune_result(
         job_, store_,
@@ -225,6 +230,7 @@ class FinetuneRun {
   const InterruptGuard* interrupt_ = nullptr;  // while run() lasts
   std::optional<FileLock> lock_;
   std::optional<MetricsLog> log_;
+  std::unique_ptr<TensorBoardWriter> events_;
   Clock::time_point started_;
   std::int64_t first_step_ = 0, saved_step_ = 0, tokens_ = 0;
   double earlier_seconds_ = 0, loss_ = 0, accuracy_ = 0;
