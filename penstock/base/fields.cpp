@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/home.h"
 
 namespace penstock {
 namespace {
@@ -154,7 +155,7 @@ void FieldReader::read(const ConfigNode& node, const std::string& path, std::str
   if (!found) wrong_type(node, path, "a string");
   if (!info.choices.empty() && std::ranges::find(info.choices, *found) == info.choices.end())
     fail(where(node, path), " = '", *found, "' is not one of: ", range_text(info));
-  value = *found;
+  value = with_home(*found);  // what begins with "~/" is a path
 }
 
 const ConfigNode::Array& FieldReader::items(const ConfigNode& node, const std::string& path) {

@@ -13,7 +13,9 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/analysis_text.h"
+#include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/model_argument.h"
+#include "penstock/cli/output_path.h"
 #include "penstock/cli/run_settings.h"
 #include "penstock/cli/same_tokenizer.h"
 #include "penstock/cli/whole_number.h"
@@ -62,15 +64,16 @@ class Analyst {
  public:
   explicit Analyst(const AnalyseOptions& options)
       : options_(options),
-        argument_(model_argument(options.model)),
+        chosen_(with_model(options.model, read_whole)),
+        argument_(chosen_.argument),
         said_(run_settings(argument_.path).value_or(Recipe{}).train),
         corpus_(Corpus::open(options.data)),
         progress_(options.json ? nullptr : stderr) {
     corpus_.file().verify();  // a flipped token would be scored silently
-    check_same_tokenizer(argument_.path, corpus_);
+    check_same_tokenizer(*chosen_.tokenizer, corpus_);
     out_.model = argument_.path;
     out_.split = options.split;
-    out_.config = read_model_config(argument_.path);
+    out_.config = chosen_.model->config();
     out_.refused = analysis::refusals(out_.config);
   }
 
@@ -79,10 +82,16 @@ class Analyst {
     if (is_run) add_initial();
     Checkpoints checkpoints;
     if (is_run && !options_.only_best) checkpoints = checkpoints_of(options_.model);
-    if (checkpoints.empty()) checkpoints.emplace_back(argument_.step.value_or(0), "");
+    const std::int64_t chosen_step = argument_.step.value_or(0);
+    // Training may have removed it by now; it has been read.
+    if (std::ranges::find(checkpoints, chosen_step, &Checkpoints::value_type::first) ==
+        checkpoints.end())
+      checkpoints.emplace_back(chosen_step, "");
+    std::ranges::sort(checkpoints);
     for (const auto& [step, directory] : checkpoints) {
-      const bool chosen = checkpoints.size() == 1 || step == argument_.step;
-      const auto model = load_model(chosen ? argument_.path : directory);
+      const bool chosen = step == chosen_step;
+      const auto model = chosen ? chosen_.model : checkpoint(directory);
+      if (!model) continue;
       if (chosen) out_.chosen = out_.snapshots.size();
       add(*model, argument_.step ? std::optional(step) : std::nullopt);
       if (chosen) look_closer(*model);
@@ -94,6 +103,28 @@ class Analyst {
   }
 
  private:
+  /// What the analysis is of, read while its files are there.
+  struct Chosen {
+    ModelArgument argument;
+    std::shared_ptr<LanguageModel> model;
+    std::shared_ptr<const Tokenizer> tokenizer;
+  };
+
+  static Chosen read_whole(const ModelArgument& argument) {
+    const auto source = open_model_source(argument.path);
+    return {.argument = argument, .model = load_model(*source), .tokenizer = source->tokenizer()};
+  }
+
+  /// Another checkpoint of the run; null where training has removed it since it was listed.
+  static std::shared_ptr<LanguageModel> checkpoint(const std::string& directory) {
+    try {
+      return load_model(directory);
+    } catch (const std::exception&) {
+      if (fs::exists(directory)) throw;
+      return nullptr;
+    }
+  }
+
   /// The run's model before its first step, which its seed gives again.
   void add_initial() {
     Recipe recipe = read_recipe(read_toml(options_.model + "/config.toml"));
@@ -128,7 +159,8 @@ class Analyst {
   }
 
   const AnalyseOptions& options_;
-  ModelArgument argument_;
+  Chosen chosen_;
+  const ModelArgument& argument_;
   TrainConfig said_;  // how the run is evaluated
   Corpus corpus_;
   ProgressLine progress_;
@@ -157,6 +189,8 @@ void run_analyse(const AnalyseOptions& options) {
                  "give a MODEL or run directory, or --tables A3 or A4 for the closed forms");
   PENSTOCK_CHECK(!options.data.empty(), "give --data CORPUS, whose text the model is to route");
   ops::set_threads(static_cast<int>(options.threads));
+  check_can_write(options.html);
+  const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.html)});
   const analysis::Analysis result = Analyst(options).run();
   if (!options.html.empty())
     write_file_atomically(real_file_system(), options.html, study::analysis_page(result));

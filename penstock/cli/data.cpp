@@ -14,6 +14,7 @@
 #include "penstock/base/progress.h"
 #include "penstock/cli/data_fetch.h"
 #include "penstock/cli/end_on_signal.h"
+#include "penstock/cli/output_path.h"
 #include "penstock/data/prepare.h"
 #include "penstock/data/protocols.h"
 
@@ -95,6 +96,7 @@ void print_result(const PrepareResult& result) {
 
 void run_prepare(const DataArguments& options, const CLI::App& command) {
   PrepareOptions prepare = resolve(options, command);
+  check_can_make(prepare.out);
   EndOnSignal interrupt("interrupted; nothing was written");
   prepare.before_writing = [&] { interrupt.disarm(); };
   const PrepareResult result = prepare_corpus(prepare, [](std::string_view line) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/whole_number.h"
 #include "penstock/convert/doctor.h"
@@ -84,6 +85,7 @@ void run_doctor(DoctorArguments arguments, int& exit_code) {
   if (!arguments.data.empty()) arguments.options.text = arguments.data;
   if (!arguments.options.dense.empty())
     arguments.options.dense = model_argument(arguments.options.dense).path;
+  const EndOnSignal guard("interrupted; nothing was written");
   const Diagnosis diagnosis = examine(model_argument(arguments.model).path, arguments.options);
   if (arguments.json)
     fmt::print("{}\n", diagnosis_json(diagnosis).dump(2));

@@ -10,10 +10,13 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
+#include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/eval_text.h"
 #include "penstock/cli/model_argument.h"
+#include "penstock/cli/output_path.h"
 #include "penstock/cli/run_settings.h"
 #include "penstock/cli/same_tokenizer.h"
+#include "penstock/cli/tokenizer_argument.h"
 #include "penstock/cli/whole_number.h"
 #include "penstock/eval/by_k.h"
 #include "penstock/eval/ngram.h"
@@ -26,7 +29,7 @@ namespace penstock {
 namespace {
 
 struct EvalOptions {
-  std::string model, data, split = "validation", k, plot;
+  std::string model, data, split = "validation", k, plot, tokenizer;
   std::int64_t max_tokens = 0, length = 0, threads = 0, streams = -1, memory = -1, ngram = 0;
   bool json = false, isolate = false, fold = false, has_k = false;
 };
@@ -64,6 +67,28 @@ void check_plot(const EvalOptions& options) {
   PENSTOCK_CHECK(!options.k.empty(), "--plot draws quality by experts per token; give --k as well");
   PENSTOCK_CHECK(options.plot.ends_with(".html"), "--plot ", options.plot,
                  ": the page is HTML; name a file that ends in .html");
+  check_can_write(options.plot);
+}
+
+/// All of a model that an evaluation needs, read while its files were there.
+struct Opened {
+  ModelArgument argument;
+  std::shared_ptr<LanguageModel> model;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::optional<Recipe> run;  ///< that it is of
+};
+
+Opened open_model(const EvalOptions& options, std::span<const std::int64_t> values) {
+  return with_model(options.model, [&](const ModelArgument& argument) {
+    const auto source = open_model_source(argument.path);
+    if (!values.empty()) check_k_values(source->config(), values);
+    Opened out{.argument = argument,
+               .tokenizer = model_tokenizer(*source, options.tokenizer),
+               .run = run_settings(argument.path)};
+    out.model = load_model(*source);
+    if (options.fold) out.model = fold_routers(*out.model);
+    return out;
+  });
 }
 
 struct Measured {
@@ -123,17 +148,15 @@ void run_eval(const EvalOptions& options) {
   check_plot(options);
   std::vector<std::int64_t> values;
   if (options.has_k) values = parse_k_values(options.k);
-  const auto [directory, step] = model_argument(options.model);
-  if (!values.empty()) check_k_values(read_model_config(directory), values);
-  auto model = load_model(directory);
-  if (options.fold) model = fold_routers(*model);
+  const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.plot)});
+  const auto [argument, model, tokenizer, run] = open_model(options, values);
+  const auto& [directory, step] = argument;
   const ModelConfig& config = model->config();
   const Corpus corpus = Corpus::open(options.data);
   corpus.file().verify();  // a flipped token would be scored silently
-  check_same_tokenizer(directory, corpus);
+  check_same_tokenizer(*tokenizer, corpus);
   ProgressLine progress(options.json ? nullptr : stderr);
   // A run's recipe says how it is evaluated; finished.json's figures come out again.
-  const auto run = run_settings(directory);
   const TrainConfig said = run ? run->train : TrainConfig{};
   const auto first_of = [](std::int64_t asked, std::int64_t of_run, std::int64_t usual,
                            std::int64_t unset) {
@@ -203,6 +226,8 @@ void run_text(const EvalOptions& options, EvalTextOptions text) {
   text.length = options.length;
   text.json = options.json;
   text.fold = options.fold;
+  text.tokenizer = options.tokenizer;
+  const EndOnSignal guard("interrupted; nothing was written", {temporary_path(text.per_token)});
   run_eval_text(text);
 }
 
@@ -216,10 +241,6 @@ TextArguments add_text_options(CLI::App& command) {
   auto options = std::make_shared<EvalTextOptions>();
   CLI::Option* file = command.add_option(
       "--text", options->text, "in place of a corpus: a file of text, in the model's own tokens");
-  command
-      .add_option("--tokenizer", options->tokenizer,
-                  "with --text: a tokenizer's file or folder, or a model that has it")
-      ->needs(file);
   command
       .add_option("--protocol", options->protocol,
                   "with --text: windows, one after another, or llama-perplexity, which scores the "
@@ -280,6 +301,9 @@ void add_eval_command(CLI::App& app) {
                       "applied): --k 1,2,4,8,16; quality, FLOPs, speed and memory of each");
   command->add_option("--plot", options->plot,
                       "with --k: a page that draws quality against k and FLOPs (.html)");
+  command->add_option("--tokenizer", options->tokenizer,
+                      "in place of the model's own: a tokenizer's file or folder, or a model that "
+                      "has it");
   command->add_flag("--fold", options->fold,
                     "measure the model with each router folded into one matrix and bias");
   command->add_flag("--isolate-documents", options->isolate,
@@ -287,8 +311,9 @@ void add_eval_command(CLI::App& app) {
   command->add_flag("--json", options->json, "one JSON object");
   const auto text = add_text_options(*command);
   text.file->excludes(data)->excludes(ngram);
-  for (const char* of_models : {"--max-tokens", "--sequence-length", "--streams", "--memory", "--k",
-                                "--plot", "--fold", "--isolate-documents", "--threads"})
+  for (const char* of_models :
+       {"--max-tokens", "--sequence-length", "--streams", "--memory", "--k", "--plot", "--fold",
+        "--isolate-documents", "--threads", "--tokenizer"})
     ngram->excludes(command->get_option(of_models));
   for (const char* of_corpora :
        {"--split", "--max-tokens", "--streams", "--memory", "--k", "--plot", "--isolate-documents"})

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
@@ -59,11 +60,16 @@ void note_beyond_context(const ModelConfig& config, std::int64_t length) {
 void run_eval_text(const EvalTextOptions& options) {
   const TextProtocol protocol = parse_text_protocol(options.protocol);
   const std::string text = real_file_system().read(options.text);
+  PENSTOCK_CHECK(!text.empty(), options.text, ": is empty; there is nothing to score");
   if (!options.per_token.empty()) check_overwrites_no_input(options.per_token, options.text);
-  const auto [directory, step] = model_argument(options.model);
-  const auto tokenizer = model_tokenizer(directory, options.tokenizer);
-  auto model = load_model(directory);
-  if (options.fold) model = fold_routers(*model);
+  check_can_write(options.per_token);
+  const auto [argument, tokenizer, loaded] =
+      with_model(options.model, [&](const ModelArgument& chosen) {
+        const auto source = open_model_source(chosen.path);
+        return std::tuple(chosen, model_tokenizer(*source, options.tokenizer), load_model(*source));
+      });
+  const auto& [directory, step] = argument;
+  const auto model = options.fold ? fold_routers(*loaded) : loaded;
   const ModelConfig& config = model->config();
   const std::int64_t length = options.length > 0 ? options.length : config.context;
   PENSTOCK_CHECK(length > 0, directory,

@@ -13,6 +13,7 @@
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/whole_number.h"
 #include "penstock/convert/export_model.h"
+#include "penstock/ops/dispatch.h"
 
 namespace penstock {
 namespace {
@@ -21,6 +22,7 @@ struct ExportArguments {
   ExportOptions options;
   std::string format, dtype, text, tokenizer = "own";
   double shard_gigabytes = 5;
+  std::int64_t threads = 0;
   bool json = false;
 };
 
@@ -46,6 +48,8 @@ void print_certificate(const Certificate& certificate) {
 void run_export(ExportArguments arguments) {
   ExportOptions& options = arguments.options;
   check_is_new(options.out);
+  check_can_make(options.out);
+  ops::set_threads(static_cast<int>(arguments.threads));
   // The file is there before it is measured; without a certificate it is not finished.
   EndOnSignal guard("interrupted; what was not finished is removed",
                     {temporary_path(options.out), options.out});
@@ -102,6 +106,8 @@ void add_export_command(CLI::App& app) {
   command
       ->add_option("--shard-size", arguments->shard_gigabytes, "largest weight file of hf, in GB")
       ->check(CLI::PositiveNumber);
+  command->add_option("--threads", arguments->threads, "0: the physical cores")
+      ->check(whole_number(0, kMostThreads));
   command->add_flag("--json", arguments->json, "the certificate as one JSON object");
   command->footer(
       "Examples:\n"

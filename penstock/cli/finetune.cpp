@@ -14,11 +14,14 @@
 #include "penstock/base/progress.h"
 #include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/model_argument.h"
+#include "penstock/cli/output_path.h"
 #include "penstock/cli/shell_quoted.h"
 #include "penstock/cli/whole_number.h"
+#include "penstock/finetune/learned.h"
 #include "penstock/finetune/run.h"
 #include "penstock/io/toml.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/study/report.h"
 
 namespace penstock {
 namespace {
@@ -51,6 +54,8 @@ void print_test(const nlohmann::ordered_json& result) {
                100 * point["accuracy"].get<double>(), point["macro_f1"].get<double>(),
                point["loss"].get<double>());
   fmt::print("{:<10} {:>7.2f} %\n", "majority", 100 * result["majority_accuracy"].get<double>());
+  if (const std::string nothing = why_nothing_was_learnt(result); !nothing.empty())
+    fmt::print("note: {}\n", nothing);
 }
 
 void print_result(const nlohmann::ordered_json& result, bool json) {
@@ -79,10 +84,12 @@ FinetuneRecord record_of(const FinetuneOptions& options) {
 }
 
 void run_finetune(const FinetuneOptions& options, int& exit_code) {
+  check_can_make(options.out);
   const RunOutcome outcome =
       finetune_run(record_of(options), options.out,
                    {.resume = options.resume, .quiet = options.quiet, .force = options.force});
   if (outcome == RunOutcome::finished) {
+    write_report(options.out);
     print_result(
         nlohmann::ordered_json::parse(real_file_system().read(options.out + "/" + kFinetuneResult)),
         options.json);
@@ -142,8 +149,10 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
       "  penstock finetune runs/hyperrouter --data sst2 --set protocol=authors --out runs/authors\n"
       "  penstock finetune --test-only runs/sst2 --k 1,2,4,8,16 --json\n"
       "The best checkpoint is chosen on texts set apart from training; the test is read once, at "
-      "the end.\nA run directory holds config.toml, metrics.jsonl, checkpoints/step-N/ and "
-      "finetune.json. Ctrl-C\nsaves a checkpoint; --resume continues bitwise. docs/finetune.md has "
+      "the end.\nA run directory holds config.toml, metrics.jsonl, TensorBoard events, "
+      "checkpoints/step-N/, "
+      "finetune.json\nand report.html. Ctrl-C saves a checkpoint; --resume continues bitwise. "
+      "docs/finetune.md has "
       "the protocols.");
   command->callback([=, &exit_code] {
     if (options->keys) return print_finetune_keys();

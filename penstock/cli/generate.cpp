@@ -8,6 +8,7 @@
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "penstock/base/atomic_files.h"
@@ -106,10 +107,12 @@ class Printer {
 int run_generate(const GenerateArguments& arguments) {
   ops::set_threads(static_cast<int>(arguments.threads));
   check(arguments.options.sampling);
-  const auto [path, step] = model_argument(arguments.model);
   const std::vector<std::string> prompts = prompts_of(arguments);
-  const auto tokenizer = open_model_source(path)->tokenizer();
-  auto model = load_model(path);
+  auto [argument, tokenizer, model] = with_model(arguments.model, [](const ModelArgument& chosen) {
+    const auto source = open_model_source(chosen.path);
+    return std::tuple(chosen, source->tokenizer(), load_model(*source));
+  });
+  const auto& [path, step] = argument;
   if (arguments.fold) model = fold_routers(*model);
   const InterruptGuard guard;
   Printer printer(prompts, arguments.options.samples);

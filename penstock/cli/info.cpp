@@ -12,6 +12,8 @@
 #include "penstock/base/progress.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/shell_quoted.h"
+#include "penstock/finetune/run.h"
+#include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/census.h"
 #include "penstock/models/model_directory.h"
@@ -135,7 +137,7 @@ void print_assumed_vocabulary() {
 Recipe recipe_of_model(const std::string& target) {
   const std::string directory = model_argument(target).path, run = target + "/config.toml";
   Recipe recipe;
-  if (directory != target && std::filesystem::exists(run)) {
+  if (directory != target && std::filesystem::exists(run) && !is_finetuning(target)) {
     recipe = read_recipe(read_toml(run));
     recipe.model = read_model_config(directory);
     return recipe;
@@ -144,6 +146,36 @@ Recipe recipe_of_model(const std::string& target) {
   recipe.train.sequence_length = recipe.model.context;
   recipe.train.micro_batch = 1;
   return recipe;
+}
+
+/// What a fine-tuning is of and, once it has finished, what came of it.
+nlohmann::ordered_json finetuning_json(const std::string& run_directory) {
+  const FinetuneRecord record = read_finetune_record(run_directory);
+  nlohmann::ordered_json out = {
+      {"task", record.task}, {"pretrained_model", record.model}, {"data", record.data}};
+  const std::string result = run_directory + "/" + kFinetuneResult;
+  if (!std::filesystem::exists(result)) return out;
+  const auto finished = nlohmann::ordered_json::parse(real_file_system().read(result));
+  for (const char* key : {"best_step", "accuracy", "selection_k", "majority_accuracy", "by_k"})
+    out[key] = finished.at(key);
+  return out;
+}
+
+void print_finetuning(const std::string& run_directory) {
+  const auto about = finetuning_json(run_directory);
+  fmt::print("fine-tuned    {} on {}, from {}\n", about["task"].get<std::string>(),
+             about["data"].get<std::string>(), about["pretrained_model"].get<std::string>());
+  if (!about.contains("by_k")) {
+    fmt::print("              not finished yet\n");
+    return;
+  }
+  std::string accuracies;
+  for (const auto& point : about["by_k"])
+    accuracies += fmt::format("{}{:.2f} %{}", accuracies.empty() ? "" : ", ",
+                              100 * point["accuracy"].get<double>(),
+                              point["k"].is_null() ? "" : " at k=" + point["k"].dump());
+  fmt::print("              accuracy {}; majority class {:.2f} %; step {}\n", accuracies,
+             100 * about["majority_accuracy"].get<double>(), about["best_step"].dump());
 }
 
 void print_study(const InfoOptions& options) {
@@ -208,13 +240,19 @@ void print_info(const InfoOptions& options) {
     recipe = countable_recipe(node);
     assumed = takes_vocabulary(node);
   }
+  const bool finetuned =
+      std::filesystem::is_directory(options.target) && is_finetuning(options.target);
   if (options.json) {
     auto figures = figures_json(recipe);
+    if (finetuned) figures["finetuning"] = finetuning_json(options.target);
+    if (!recipe.notes.empty()) figures["notes"] = recipe.notes;
     if (assumed) figures["assumed_vocabulary"] = kAssumedVocabulary;
     fmt::print("{}\n", figures.dump(2));
     return;
   }
   print_figures(recipe);
+  if (finetuned) print_finetuning(options.target);
+  for (const auto& note : recipe.notes) fmt::print("note: {}\n", note);
   if (assumed) print_assumed_vocabulary();
 }
 

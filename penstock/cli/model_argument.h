@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "penstock/train/chosen_checkpoint.h"
+
 namespace penstock {
 
 /// The model that a command works on.
@@ -18,5 +20,15 @@ struct ModelArgument {
 /// checkpoint of the lowest validation loss, or its newest. Damaged checkpoints are passed over,
 /// each with a line on stderr. Throws Error where there is neither, or none is whole.
 ModelArgument model_argument(const std::string& path);
+
+/// Says on stderr that the checkpoint went away while it was read.
+void note_removed(const ModelArgument& model);
+
+/// What `use` returns of the model at `path`, which it is to read whole: a run that still trains
+/// may remove the checkpoint meanwhile, and then the choice is made again, with a line on stderr.
+template <class Use>
+auto with_model(const std::string& path, Use use) {
+  return using_what_is_there([&] { return model_argument(path); }, use, note_removed);
+}
 
 }  // namespace penstock

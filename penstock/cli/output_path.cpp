@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 
 namespace penstock {
@@ -24,6 +25,34 @@ void check_overwrites_no_input(const std::string& path, const std::string& input
   const fs::path folder = fs::path(path).parent_path();
   PENSTOCK_CHECK(!fs::exists(path, none) || !fs::exists(folder / "config.json", none), path,
                  ": is a file of a model; name another");
+}
+
+namespace {
+
+/// Makes and removes a temporary file, as writing would.
+void try_to_write(const std::filesystem::path& file, const std::string& path) {
+  try {
+    const AtomicFile trial(real_file_system(), file);
+  } catch (const Error& error) {
+    fail(path, ": cannot be written there (", error.what(), "); name another place");
+  }
+}
+
+}  // namespace
+
+void check_can_write(const std::string& path) {
+  if (path.empty()) return;
+  PENSTOCK_CHECK(!std::filesystem::is_directory(path), path, ": is a folder; name a file in it");
+  try_to_write(path, path);
+}
+
+void check_can_make(const std::string& path) {
+  namespace fs = std::filesystem;
+  fs::path folder = path;
+  while (!fs::exists(folder)) folder = parent_directory(folder);
+  PENSTOCK_CHECK(fs::is_directory(folder), path, ": ", folder.string(),
+                 " is a file, not a folder; name another place");
+  try_to_write(folder / "penstock-trial", path);
 }
 
 }  // namespace penstock

@@ -14,4 +14,12 @@ CLI::Validator output_path();
 /// directory, or `input`.
 void check_overwrites_no_input(const std::string& path, const std::string& input);
 
+/// Throws Error where a file at `path` could not be written, before the work whose result it is to
+/// hold: it is a folder, its folder is missing or may not be written to. Tries, and leaves nothing;
+/// an empty path is not asked for.
+void check_can_write(const std::string& path);
+
+/// The same of a directory that is to be made, with the folders above it that are missing.
+void check_can_make(const std::string& path);
+
 }  // namespace penstock

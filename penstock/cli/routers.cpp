@@ -6,9 +6,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "penstock/base/error.h"
 #include "penstock/models/model_config.h"
 #include "penstock/routers/router.h"
+#include "penstock/train/recipe_template.h"
 
 namespace penstock {
 namespace {
@@ -30,7 +30,7 @@ std::string part(const std::string& name) { return name.empty() ? "–" : name; 
 bool causal(const std::string& name) { return resolve(RouterConfig{.method = name}).traits.causal; }
 
 void print_causality(bool causal) {
-  if (!causal) fmt::print("  not causal: {}\n", kNotCausal);
+  if (!causal) fmt::print("#   not causal: {}\n", kNotCausal);
 }
 
 /// What is worth knowing of a part or a combination, under default options; "" for nothing.
@@ -48,7 +48,7 @@ std::string properties(const RouterTraits& traits) {
 
 void print_properties(const RouterTraits& traits) {
   const std::string words = properties(traits);
-  if (!words.empty()) fmt::print("  properties: {}\n", words);
+  if (!words.empty()) fmt::print("#   properties: {}\n", words);
   print_causality(traits.causal);
 }
 
@@ -78,31 +78,33 @@ void print_parts(const char* title, const Registry<PartEntry<Part>>& registry) {
     fmt::print("  {:<16} {}\n", name, entry.summary);
 }
 
+/// As a comment of the recipe that follows.
 template <class Part>
 bool print_part(const char* kind, const std::string& name,
                 const Registry<PartEntry<Part>>& registry) {
   if (!registry.contains(name)) return false;
   const auto& entry = registry.at(name);
-  fmt::print("{} {}\n  {}\n  source: {}\n", kind, name, entry.summary, entry.source);
+  fmt::print("# {} {}\n#   {}\n#   source: {}\n", kind, name, entry.summary, entry.source);
   print_properties(entry.traits);
-  if (!entry.fields.empty()) fmt::print("  options, under [model.router.{}]:\n", name);
-  for (const auto& field : entry.fields)
-    fmt::print("    {:<16} {:<7} default {:<10} {}{}\n", field.path, field.type,
-               field.default_value.empty() ? "none" : field.default_value, field.help,
-               field.range.empty() ? "" : " (" + field.range + ")");
   return true;
 }
 
 void print_method(const std::string& name, const Method& method) {
-  fmt::print("method {}\n  {}\n  source: {}\n  scorer: {}   selector: {}   balancers: {}\n", name,
-             method.summary, method.source, part(method.scorer), part(method.selector),
+  fmt::print("# method {}\n#   {}\n#   source: {}\n#   scorer: {}   selector: {}   balancers: {}\n",
+             name, method.summary, method.source, part(method.scorer), part(method.selector),
              joined(method.balancers));
   print_properties(resolve(RouterConfig{.method = name}).traits);
-  // As a recipe would have it, tables within the parts' tables named in full.
-  ConfigNode recipe;
-  for (const auto& [part_name, options] : method.options)
-    if (!options.table().empty()) recipe.set("model.router." + part_name, options);
-  fmt::print("{}", to_toml(recipe));
+}
+
+/// What it is, as comments of a recipe that has it.
+void print_one(const std::string& name) {
+  const RouterConfig router = example_router(name);  // throws for an unknown name
+  if (method_registry().contains(name)) print_method(name, method_registry().at(name));
+  print_part("scorer", name, scorer_registry());
+  print_part("selector", name, selector_registry());
+  print_part("balancer", name, balancer_registry());
+  fmt::print("# A recipe to begin from; every other key: penstock train --template {}\n{}",
+             router.scorer.empty() ? router.method : RouterConfig().method, router_recipe(router));
 }
 
 void print_markdown() {
@@ -128,15 +130,7 @@ void print_json() {
 }
 
 void print_routers(const RoutersOptions& options) {
-  if (!options.name.empty()) {
-    bool found = method_registry().contains(options.name);
-    if (found) print_method(options.name, method_registry().at(options.name));
-    found |= print_part("scorer", options.name, scorer_registry());
-    found |= print_part("selector", options.name, selector_registry());
-    found |= print_part("balancer", options.name, balancer_registry());
-    if (!found) method_registry().at(options.name);  // throws with the nearest name
-    return;
-  }
+  if (!options.name.empty()) return print_one(options.name);
   if (options.json) return print_json();
   if (options.markdown) return print_markdown();
   fmt::print("methods (model.router.method)\n");
@@ -145,7 +139,7 @@ void print_routers(const RoutersOptions& options) {
   print_parts("scorers (model.router.scorer)", scorer_registry());
   print_parts("selectors (model.router.selector)", selector_registry());
   print_parts("balancers (model.router.balancers)", balancer_registry());
-  fmt::print("\nDetails and options: penstock routers NAME\n");
+  fmt::print("\nDetails, options and a recipe: penstock routers NAME\n");
 }
 
 }  // namespace
@@ -153,12 +147,15 @@ void print_routers(const RoutersOptions& options) {
 void add_routers_command(CLI::App& app) {
   auto options = std::make_shared<RoutersOptions>();
   CLI::App* command = app.add_subcommand("routers", "Methods, scorers, selectors and balancers");
-  command->add_option("NAME", options->name, "show one in full, with its options");
+  command->add_option("NAME", options->name, "one in full, as a recipe (TOML) that trains with it");
   command->add_flag("--json", options->json, "one JSON object");
   command->add_flag("--markdown", options->markdown,
                     "the table of methods, as the README shows it");
   command->footer(
-      "Examples:\n  penstock routers\n  penstock routers remoe\n  penstock routers adaptive-l1");
+      "Examples:\n"
+      "  penstock routers\n"
+      "  penstock routers remoe\n"
+      "  penstock routers adaptive-l1 > recipe.toml   a recipe; train it with penstock train");
   command->callback([options] { print_routers(*options); });
 }
 

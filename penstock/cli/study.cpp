@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/cli/output_path.h"
 #include "penstock/cli/shell_quoted.h"
 #include "penstock/study/report.h"
 #include "penstock/study/study_runner.h"
@@ -39,6 +40,8 @@ int run(const StudyArguments& options) {
                                 .command = command_line(options),
                                 .report_only = options.report_only,
                                 .progress = progress};
+  check_can_make(how.output);
+  check_can_write(how.kept_rows);
   const auto outcome =
       study::run_study(config, how, study::training_hooks(progress, options.force));
   if (options.json)

@@ -42,12 +42,11 @@ std::shared_ptr<const Tokenizer> tokenizer_argument(const std::string& path) {
   return load_tokenizer(path);
 }
 
-std::shared_ptr<const Tokenizer> model_tokenizer(const std::string& model,
+std::shared_ptr<const Tokenizer> model_tokenizer(const ModelSource& model,
                                                  const std::string& tokenizer) {
   if (!tokenizer.empty()) return tokenizer_argument(tokenizer);
-  const auto source = open_model_source(model);
   try {
-    return source->tokenizer();
+    return model.tokenizer();
   } catch (const Error& error) {
     const std::string what = error.what();
     if (what.find("--tokenizer") != what.npos) throw;

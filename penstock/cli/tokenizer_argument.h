@@ -5,6 +5,7 @@
 #include <string>
 
 #include "penstock/data/tokenizer.h"
+#include "penstock/models/model_source.h"
 
 namespace penstock {
 
@@ -14,7 +15,7 @@ std::shared_ptr<const Tokenizer> tokenizer_argument(const std::string& path);
 
 /// The model's own tokenizer, or that at `tokenizer` where it is not empty. Throws Error that names
 /// --tokenizer where the model has none.
-std::shared_ptr<const Tokenizer> model_tokenizer(const std::string& model,
+std::shared_ptr<const Tokenizer> model_tokenizer(const ModelSource& model,
                                                  const std::string& tokenizer);
 
 }  // namespace penstock

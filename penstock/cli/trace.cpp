@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
+#include <tuple>
 
 #include "penstock/analysis/routing_trace.h"
 #include "penstock/base/error.h"
@@ -26,9 +28,9 @@ struct TraceOptions {
   bool has_text = false;
 };
 
-std::vector<std::int64_t> traced_tokens(const TraceOptions& options, const std::string& path) {
+std::vector<std::int64_t> traced_tokens(const TraceOptions& options, const ModelSource& model) {
   if (!options.has_text) return read_token_ids(options.tokens);
-  const auto tokenizer = open_model_source(path)->tokenizer();
+  const auto tokenizer = model.tokenizer();
   const auto vocabulary = tokenizer->vocabulary();
   std::vector<std::int64_t> out;
   if (vocabulary && vocabulary->add_bos && vocabulary->bos >= 0) out.push_back(vocabulary->bos);
@@ -38,12 +40,16 @@ std::vector<std::int64_t> traced_tokens(const TraceOptions& options, const std::
 
 void run_trace(const TraceOptions& options) {
   ops::set_threads(static_cast<int>(options.threads));
-  const auto [path, step] = model_argument(options.model);
-  PENSTOCK_CHECK(read_model_config(path).moe_layers() > 0, path,
-                 ": is dense; it has no routers to trace. Upcycle it, or give an MoE");
   check_overwrites_no_input(options.out, options.tokens);
-  const std::vector<std::int64_t> tokens = traced_tokens(options, path);
-  const auto model = load_model(path);
+  PENSTOCK_CHECK(!std::filesystem::exists(options.out), options.out,
+                 ": is there already; name another file, or remove it");
+  check_can_write(options.out);
+  const auto [path, tokens, model] = with_model(options.model, [&](const ModelArgument& chosen) {
+    const auto source = open_model_source(chosen.path);
+    PENSTOCK_CHECK(source->config().moe_layers() > 0, chosen.path,
+                   ": is dense; it has no routers to trace. Upcycle it, or give an MoE");
+    return std::tuple(chosen.path, traced_tokens(options, *source), load_model(*source));
+  });
   const TensorMap trace = analysis::trace_routing(*model, tokens);
   save_tensors(real_file_system(), options.out, trace, {{"format", "pt"}, {"model", path}});
   const ModelConfig& config = model->config();

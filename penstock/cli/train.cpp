@@ -7,17 +7,21 @@
 #include <filesystem>
 #include <memory>
 
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/cli/output_path.h"
 #include "penstock/cli/shell_quoted.h"
 #include "penstock/io/toml.h"
 #include "penstock/study/report.h"
 #include "penstock/train/recipe.h"
+#include "penstock/train/recipe_template.h"
 #include "penstock/train/run.h"
 
 namespace penstock {
 namespace {
 
 struct TrainOptions {
-  std::string recipe, out;
+  std::string recipe, out, method;
   std::vector<std::string> overrides;
   bool resume = false, quiet = false, force = false, keys = false;
 };
@@ -29,6 +33,21 @@ void print_keys() {
                field.range.empty() ? "" : " (" + field.range + ")");
 }
 
+/// To a file, which must not be there yet, or to standard output.
+void write_template(const TrainOptions& options) {
+  const std::string text = recipe_template(options.method);
+  if (options.out.empty()) {
+    fmt::print("{}", text);
+    return;
+  }
+  PENSTOCK_CHECK(!std::filesystem::exists(options.out), options.out,
+                 ": is there already; name another --out for the template");
+  check_can_write(options.out);
+  write_file_atomically(real_file_system(), options.out, text);
+  fmt::print(stderr, "{}: set data.corpus in it, then: penstock train {}\n", options.out,
+             shell_quoted(options.out));
+}
+
 }  // namespace
 
 void add_train_command(CLI::App& app, int& exit_code) {
@@ -38,27 +57,36 @@ void add_train_command(CLI::App& app, int& exit_code) {
   command->add_option("--set", options->overrides, "override a key: --set train.steps=100")
       ->expected(1)
       ->take_all();
-  command->add_option("--out", options->out, "run directory; default runs/<recipe's file name>");
+  command->add_option("--out", options->out,
+                      "run directory; default runs/<recipe's file name>; with --template a file");
   command->add_flag("--resume", options->resume, "continue the run in the directory, or start it");
   command->add_flag("--quiet", options->quiet, "no progress");
   command->add_flag("--force", options->force, "train also where memory seems too small for it");
   command->add_flag("--keys", options->keys, "list every key of a recipe with its default");
+  auto* method = command->add_option(
+      "--template", options->method,
+      "print a commented recipe with every key for this method (`penstock routers`), or write it "
+      "to --out; trains nothing");
+  method->excludes(recipe)->excludes(command->get_option("--set"));
   command->footer(
       "Examples:\n"
+      "  penstock train --template remoe --out my.toml\n"
       "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe\n"
       "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe "
       "--resume\n"
       "  penstock train recipes/demo/topk.toml --set model.router.k=2 --set train.steps=500\n"
       "A run directory holds config.toml, metrics.jsonl, TensorBoard events, checkpoints/step-N/,\n"
       "finished.json and report.html. Ctrl-C saves a checkpoint; --resume continues bitwise.");
-  command->callback([options, recipe, &exit_code] {
+  command->callback([options, recipe, method, &exit_code] {
     if (options->keys) return print_keys();
+    if (method->count() > 0) return write_template(*options);
     if (recipe->count() == 0) throw CLI::RequiredError("RECIPE");
     ConfigNode node = read_toml(options->recipe);
     apply_overrides(node, options->overrides);
     const std::string out = options->out.empty()
                                 ? "runs/" + std::filesystem::path(options->recipe).stem().string()
                                 : options->out;
+    check_can_make(out);
     const RunOutcome outcome = train_run(
         node, out, {.resume = options->resume, .quiet = options->quiet, .force = options->force});
     if (outcome == RunOutcome::finished && read_recipe(node).run.report) write_run_report(out);

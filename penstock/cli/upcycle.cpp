@@ -20,6 +20,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/models/census.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/routers/named.h"
 
 namespace penstock {
 namespace {
@@ -68,7 +69,7 @@ ConfigNode router_overrides(const std::vector<std::string>& overrides) {
 
 UpcycleOptions options_of(const UpcycleArguments& a) {
   UpcycleOptions options = a.options;
-  const Method& method = method_registry().at(options.method, "--method");
+  const Method& method = method_named(options.method, "--method");
   PENSTOCK_CHECK(!method.selector.empty(), "--method ", options.method, " has no router");
   const RouterTraits traits = selector_registry().at(method.selector).traits;
   const bool one = options.method == "switch" || (!traits.has_k && !traits.variable_active);
@@ -112,7 +113,7 @@ void check_calibration_is_read(const CLI::App& command, const UpcycleOptions& op
   for (const char* name : {"--calibration", "--calibration-tokens", "--calibration-window",
                            "--key-rope", "--key-bias"})
     PENSTOCK_CHECK(command.count(name) == 0, name, " is for Router Upcycling; scorer '", scorer,
-                   "' starts at random and reads no text: leave it out");
+                   "' reads no text: leave it out");
 }
 
 /// Options that would change nothing, or say two things at once.
@@ -148,6 +149,7 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   const EndOnSignal guard("interrupted; what was not finished is removed",
                           {temporary_path(arguments.out)});
   ops::set_threads(static_cast<int>(arguments.threads));
+  check_can_make(arguments.out);
   UpcycleOptions options = options_of(arguments);
   check_options_matter(command, options);
   const std::string directory = model_argument(arguments.dense).path;
@@ -155,7 +157,7 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   options = with_start(options);
   check_calibration_is_read(command, options, parent->config());
   if (std::filesystem::is_directory(options.calibration))
-    check_same_tokenizer(directory, Corpus::open(options.calibration));
+    check_same_tokenizer(*parent->tokenizer(), Corpus::open(options.calibration));
   const UpcycleReport report = upcycle(*parent, options, real_file_system(), arguments.out);
   const ModelConfig& config = report.config;
   const ParameterCensus census = count_parameters(config);

@@ -4,6 +4,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/convert/upcycle.h"
+#include "penstock/routers/named.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {
@@ -108,7 +109,7 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
   PENSTOCK_CHECK(options.noise >= 0 && options.noise <= kMostNoise, "--noise ", options.noise,
                  ": a standard deviation of weights is from 0 to ", kMostNoise);
   PENSTOCK_CHECK(parent.moe_layers() == 0, "the model has experts already; upcycle a dense one");
-  const Method& method = method_registry().at(options.method, "--method");
+  const Method& method = method_named(options.method, "--method");
   PENSTOCK_CHECK(!method.selector.empty(), "--method ", options.method, " has no router");
   ModelConfig config = parent;
   config.moe = {.experts = options.experts,

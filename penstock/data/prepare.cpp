@@ -272,8 +272,7 @@ class Preparation {
 
   /// Pieces in place of texts: tokenized, and what they came from forgotten.
   void encode() {
-    if (options_.tokenizer != "bytes")
-      say(fmt::format("training tokenizer {}", options_.tokenizer));
+    if (options_.tokenizer != "bytes") say(fmt::format("making tokenizer {}", options_.tokenizer));
     tokenizer_ = make_tokenizer(options_.tokenizer, vocabulary_texts(), options_.end_of_document);
     const auto token_bytes = tokenizer_->token_bytes();
     say("tokenizing");

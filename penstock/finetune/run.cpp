@@ -18,6 +18,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/train/checkpoints.h"
 #include "penstock/train/interrupt.h"
+#include "penstock/train/metrics_events.h"
 #include "penstock/train/metrics_log.h"
 #include "penstock/train/step_monitor.h"
 
@@ -47,6 +48,7 @@ class FinetuneRun {
     for (const auto& note : protocol_notes(config_, tuner_.classifier().body().config()))
       progress_.finish("note: " + note);
     log_.emplace(files_, directory_ + "/metrics.jsonl", tuner_.step());
+    events_ = std::make_unique<TensorBoardWriter>(files_, directory_ + "/events", tuner_.step());
     const InterruptGuard interrupt(kStoppingLine, control_.quiet ? nullptr : control_.progress);
     interrupt_ = &interrupt;
     StepMonitor monitor(interrupt, progress_, {.part = "pass"});
@@ -154,6 +156,7 @@ class FinetuneRun {
     const auto log = [&] {
       line["seconds"] = seconds();
       log_->append(line);
+      write_metrics_event(*events_, line);
     };
     if (due) try {
         const ClassificationScore selected = score_selection();
@@ -221,6 +224,8 @@ class FinetuneRun {
 
   void finish() {
     progress_.finish();
+    events_->sync();
+    events_.reset();
     log_.reset();
     const nlohmann::ordered_json result = finetune_result(
         job_, store_,
@@ -241,6 +246,7 @@ class FinetuneRun {
   const InterruptGuard* interrupt_ = nullptr;  // while run() lasts
   std::optional<FileLock> lock_;
   std::optional<MetricsLog> log_;
+  std::unique_ptr<TensorBoardWriter> events_;
   Clock::time_point started_;
   std::int64_t first_step_ = 0, saved_step_ = 0, tokens_ = 0;
   double earlier_seconds_ = 0, loss_ = 0, accuracy_ = 0;

@@ -4,6 +4,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/finetune/k_points.h"
+#include "penstock/finetune/learned.h"
 #include "penstock/finetune/run.h"
 #include "penstock/io/toml.h"
 
@@ -27,6 +28,11 @@ std::string hash_difference(const char* what, const std::string& before, const s
 
 nlohmann::ordered_json or_null(std::int64_t value) {
   return value > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+}
+
+bool is_finetuning(const std::string& run_directory) {
+  const std::string path = run_directory + "/config.toml";
+  return std::filesystem::exists(path) && read_toml(path).find("finetune");
 }
 
 FinetuneRecord read_finetune_record(const std::string& run_directory) {
@@ -112,6 +118,8 @@ nlohmann::ordered_json finetune_result(const FinetuneJob& job, CheckpointStore& 
   for (const auto& point : out["by_k"])
     if (point["k"] == out["selection_k"]) out["accuracy"] = point["accuracy"];
   out["notes"] = protocol_notes(config, model);
+  if (const std::string nothing = why_nothing_was_learnt(out); !nothing.empty())
+    out["notes"].push_back(nothing);
   out["seconds"] = seconds;
   return out;
 }

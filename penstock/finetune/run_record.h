@@ -15,6 +15,9 @@ namespace penstock {
 /// The value, or null for 0.
 nlohmann::ordered_json or_null(std::int64_t value);
 
+/// Whether the folder is a fine-tuning's, by its config.toml.
+bool is_finetuning(const std::string& run_directory);
+
 /// config.toml of a run directory. Throws Error where there is none of a fine-tuning.
 FinetuneRecord read_finetune_record(const std::string& run_directory);
 

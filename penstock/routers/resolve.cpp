@@ -1,6 +1,7 @@
 // From a recipe's router table to the parts in use and their complete options.
 #include <set>
 
+#include "penstock/routers/named.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {
@@ -37,7 +38,7 @@ std::string at_origin(const ConfigNode& node) {
 }  // namespace
 
 ResolvedRouter resolve(const RouterConfig& config) {
-  const Method& method = method_registry().at(config.method, "model.router.method");
+  const Method& method = method_named(config.method, "model.router.method");
   ResolvedRouter router;
   router.scorer = config.scorer.empty() ? method.scorer : config.scorer;
   router.selector = config.selector.empty() ? method.selector : config.selector;
@@ -54,10 +55,10 @@ ResolvedRouter resolve(const RouterConfig& config) {
                  config.method, "' has no ", router.scorer.empty() ? "scorer" : "selector",
                  "; name one");
 
-  scorer_registry().at(router.scorer, "model.router.scorer");
-  selector_registry().at(router.selector, "model.router.selector");
+  check_part_name(router.scorer, "scorer", "model.router.scorer");
+  check_part_name(router.selector, "selector", "model.router.selector");
   for (const auto& balancer : router.balancers)
-    balancer_registry().at(balancer, "model.router.balancers");
+    check_part_name(balancer, "balancer", "model.router.balancers");
   const std::string reason = compatible(router.scorer, router.selector, router.balancers);
   PENSTOCK_CHECK(reason.empty(), "model.router: ", reason);
 

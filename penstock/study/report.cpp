@@ -5,7 +5,9 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/finetune/run_record.h"
 #include "penstock/study/config_hash.h"
+#include "penstock/study/finetune_page.h"
 #include "penstock/study/run_reader.h"
 
 namespace penstock {
@@ -44,6 +46,11 @@ std::string write_report(const std::string& directory) {
   }
   PENSTOCK_CHECK(fs::exists(folder / "metrics.jsonl"), directory,
                  ": holds neither results.json (a study) nor metrics.jsonl (a run)");
+  if (is_finetuning(directory)) {
+    const std::string path = (folder / "report.html").string();
+    write_file_atomically(real_file_system(), path, study::finetune_page(directory));
+    return path;
+  }
   write_run_report(directory);
   return (folder / "report.html").string();
 }

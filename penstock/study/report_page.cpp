@@ -131,6 +131,9 @@ std::string report_page(const StudyResults& results) {
   const bool several_seeds =
       std::ranges::any_of(variants, [](const VariantSummary& v) { return v.rows.size() > 1; });
   std::string body = header(results);
+  for (const auto& run : results.diverged)
+    body += fmt::format("<p class=\"note\">Diverged and not in any table: {}, seed {}: {}</p>",
+                        escape(run.label), run.seed, escape(run.reason));
   if (!variants.empty()) body += results_section(variants, results.comparison);
   body += by_k_section(by_k, results.comparison) + reported_sections(results, variants);
   body += loss_charts(data, several_seeds) + routing_charts(data, variants);

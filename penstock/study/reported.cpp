@@ -150,7 +150,7 @@ std::vector<ShownTable> entropy_tables(std::span<const VariantSummary> variants,
       }
   if (layers == 0) return {};
   ShownTable out{.title = "Router entropy by layer, nats", .lines = {{"variant"}}};
-  for (std::size_t l = 0; l < layers; ++l) out.lines[0].push_back(fmt::format("layer {}", l + 1));
+  for (std::size_t l = 0; l < layers; ++l) out.lines[0].push_back(fmt::format("layer {}", l));
   for (const auto& variant : variants) {
     std::vector<std::string> now{variant.label}, before{"  at step 0"}, paper{"  paper"};
     bool measured = false, published = false;
@@ -171,7 +171,7 @@ std::vector<ShownTable> entropy_tables(std::span<const VariantSummary> variants,
       };
       now.push_back(cell(mean, sd));
       before.push_back(cell(initial_mean, initial_sd));
-      const auto name = fmt::format("layer{}", l + 1);
+      const auto name = fmt::format("layer{}", l);
       const auto number = published_number(comparison, variant.name, name);
       const auto deviation = published_number(comparison, variant.name, name + "-sd");
       published |= number.has_value();
@@ -206,7 +206,7 @@ std::string samples_text(std::span<const VariantSummary> variants) {
           std::string list;
           for (std::size_t i = 0; i < std::min<std::size_t>(order.size(), 6); ++i)
             list += fmt::format("{:>4}:{:5.1f}", order[i], 100 * p[order[i]]);
-          lines.push_back({variant.label, shown_context(sample.context), fmt::to_string(l + 1),
+          lines.push_back({variant.label, shown_context(sample.context), fmt::to_string(l),
                            list + (order.size() > 6 ? " .." : "")});
         }
   return lines.size() < 2 ? "" : "Distributions at sample tokens, first seed:\n" + aligned(lines);
@@ -220,7 +220,7 @@ std::string samples_section(std::span<const VariantSummary> variants) {
     HeatMap map{.digits = 0, .scale = 100, .unit = " %"};
     for (const auto& sample : report->samples)
       for (std::size_t l = 0; l < sample.probabilities.size(); ++l)
-        map.rows.push_back({.name = fmt::format("layer {}", l + 1),
+        map.rows.push_back({.name = fmt::format("layer {}", l),
                             .values = sample.probabilities[l],
                             .group = shown_context(sample.context)});
     for (std::size_t e = 0; e < map.rows.front().values.size(); ++e)

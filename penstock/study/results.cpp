@@ -225,9 +225,30 @@ json to_json(const StudyResults& results) {
   out.update(to_json(results.comparison));
   const auto with_folded = by_k_rows(results.rows);
   out.update(by_k_json(summarize(with_folded), results.comparison));
+  for (const auto& run : results.diverged)
+    out["diverged"].push_back({{"variant", run.variant},
+                               {"label", run.label},
+                               {"seed", run.seed},
+                               {"reason", run.reason}});
   for (const auto& table : results.tables) out["tables"].push_back(to_json(table));
   return out;
 }
+
+namespace {
+
+std::vector<DivergedRun> diverged_from_json(const json& object, const std::string& where) {
+  std::vector<DivergedRun> out;
+  if (!object.contains("diverged")) return out;
+  PENSTOCK_CHECK(object["diverged"].is_array(), where, ": is not a list");
+  for (const auto& run : object["diverged"])
+    out.push_back({.variant = string_or(run, "variant", "", where),
+                   .label = string_or(run, "label", "", where),
+                   .seed = static_cast<std::int64_t>(required_number(run, "seed", where)),
+                   .reason = string_or(run, "reason", "", where)});
+  return out;
+}
+
+}  // namespace
 
 StudyResults results_from_json(const json& object, const std::string& where) {
   std::vector<ShownTable> tables;
@@ -245,6 +266,7 @@ StudyResults results_from_json(const json& object, const std::string& where) {
               static_cast<int>(std::clamp(number_or(object, "planned_runs", 0, where), 0.0, 1e6)),
           .comparison = comparison_from_json(object, where),
           .rows = rows_from_json(object, where),
+          .diverged = diverged_from_json(object, where + ": diverged"),
           .tables = std::move(tables)};
 }
 

@@ -14,6 +14,13 @@
 
 namespace penstock::study {
 
+/// A run that ended in a loss or gradient that is not finite.
+struct DivergedRun {
+  std::string variant, label;
+  std::int64_t seed = 0;
+  std::string reason;  ///< what the training said
+};
+
 /// Everything a report shows.
 struct StudyResults {
   std::string name;
@@ -23,7 +30,8 @@ struct StudyResults {
   std::string command;  ///< reproduces the study
   int planned_runs = 0;
   Comparison comparison;
-  std::vector<RunRow> rows;        ///< variants in the study's order, seeds in order
+  std::vector<RunRow> rows;  ///< variants in the study's order, seeds in order
+  std::vector<DivergedRun> diverged;
   std::vector<ShownTable> tables;  ///< shown without a run (closed_tables.h)
 };
 
@@ -55,7 +63,8 @@ std::vector<PairedComparison> shown_pairs(std::span<const VariantSummary> varian
                                           const Comparison& comparison);
 
 /// The layout of results.json: {"format": "penstock-study", "version": 1, "name", "title", "claim",
-/// "scale", "command", "planned_runs", "rows": [...], "summary": [...], "paired": [...], "by_k":
+/// "scale", "command", "planned_runs", "rows": [...], "diverged": [...], "summary": [...],
+/// "paired": [...], "by_k":
 /// [...], "by_k_differences": [...], "undertrained": [...], "tables": [...], and what
 /// to_json(Comparison) gives}.
 nlohmann::json to_json(const StudyResults& results);

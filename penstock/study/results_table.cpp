@@ -14,7 +14,10 @@ namespace penstock::study {
 
 std::string results_table(const StudyResults& results) {
   const auto variants = summarize(results.rows);
-  if (variants.empty() && results.tables.empty()) return "no finished runs\n";
+  std::string diverged;
+  for (const auto& run : results.diverged)
+    diverged += fmt::format("diverged: {}, seed {}: {}\n", run.label, run.seed, run.reason);
+  if (variants.empty() && results.tables.empty()) return diverged + "no finished runs\n";
   if (variants.empty()) return reported_text(results, variants).substr(1);
   const auto columns = filled_columns(variants);
   std::vector<std::vector<std::string>> lines(1, {"variant", "seeds"});
@@ -25,6 +28,7 @@ std::string results_table(const StudyResults& results) {
     for (const auto& column : columns) line.push_back(column.text(variant));
   }
   std::string out = aligned(lines);
+  if (!diverged.empty()) out += "\n" + diverged;
   const auto pairs = shown_pairs(variants, results.comparison);
   if (!pairs.empty()) out += "\ndifference in validation loss, seed by seed:\n";
   for (const auto& pair : pairs) out += "  " + pair_text(pair) + "\n";

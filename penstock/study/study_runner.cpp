@@ -14,6 +14,7 @@
 #include "penstock/study/config_hash.h"
 #include "penstock/study/report.h"
 #include "penstock/study/run_reader.h"
+#include "penstock/train/run.h"
 
 namespace penstock::study {
 namespace {
@@ -57,7 +58,14 @@ class Session {
         for (const auto& variant : study_.variants) {
           if (turn_of(variant) != turn) continue;
           if (!rows_.contains({variant.name, seed})) {
-            if (!run(variant, seed)) return false;
+            if (!may_run(variant, seed)) continue;
+            try {
+              if (!run(variant, seed)) return false;
+            } catch (const DivergedError& error) {
+              note_diverged(variant, seed, error.what());
+              publish();
+              continue;
+            }
             publish();
             if (measure(variant, seed)) publish();
           }
@@ -87,6 +95,7 @@ class Session {
                      .command = options_.command,
                      .planned_runs = planned_runs(),
                      .comparison = comparison_,
+                     .diverged = diverged_,
                      .tables = tables_};
     for (const auto& variant : study_.variants)
       for (const std::int64_t seed : study_.seeds)
@@ -97,6 +106,27 @@ class Session {
 
  private:
   using Key = std::pair<std::string, std::int64_t>;
+
+  /// Whether the run that this one needs, for its steps or its first weights, is there; it may have
+  /// diverged.
+  bool may_run(const Variant& variant, std::int64_t seed) const {
+    for (const std::string& needed :
+         {variant.match_compute, variant.from_model ? std::string() : variant.from})
+      if (!needed.empty() && !rows_.contains({needed, seed})) {
+        say(fmt::format("{}, seed {}: left out, the run of {} that it needs diverged",
+                        variant.label, seed, needed));
+        return false;
+      }
+    return true;
+  }
+
+  /// The other runs go on: a study may be there to find out which rates hold.
+  void note_diverged(const Variant& variant, std::int64_t seed, const std::string& reason) {
+    say(fmt::format("{}, seed {}: diverged: {}", variant.label, seed, reason));
+    diverged_.push_back(
+        {.variant = variant.name, .label = variant.label, .seed = seed, .reason = reason});
+  }
+
   struct Planned {
     ConfigNode recipe;  // resolved
     std::string hash, directory;
@@ -359,6 +389,7 @@ class Session {
   Comparison comparison_;
   std::vector<RunRow> kept_;
   std::map<Key, RunRow> rows_;
+  std::vector<DivergedRun> diverged_;  // in this sitting
   std::vector<ShownTable> tables_;
 };
 

@@ -33,7 +33,8 @@ struct StudyHooks {
       begin;
   /// Content of a model in that place.
   std::function<std::string(const std::string& model)> model_hash;
-  /// Trains in that directory, resuming what is there; false when it was interrupted.
+  /// Trains in that directory, resuming what is there; false when it was interrupted. Throws
+  /// DivergedError (train/run.h) where the loss is not finite.
   std::function<bool(const ConfigNode& resolved, const std::string& run_directory)> train;
   /// Those of `eval_k` that the recipe's model takes; {0} where it has no k: one point for all.
   std::function<std::vector<std::int64_t>(const ConfigNode& resolved,
@@ -84,10 +85,11 @@ std::int64_t matched_steps(double target_flops, double flops_per_step);
 /// come last within a seed; their train.steps is set so that steps · flops_per_step equals the
 /// useful FLOPs that the named variant's run with that seed really spent. results.json, the report
 /// and the kept rows are brought up to date after every run. All recipes, and whether they fit into
-/// memory, are checked before anything is trained. Finished runs whose folder is there are measured
-/// at the study's eval_k, where their rows lack it, and what the study reports of their routers;
-/// then they are fine-tuned (in finetune/ of the run's folder). No run's identity depends on any of
-/// that. A study that only shows settings or closed forms trains nothing.
+/// memory, are checked before anything is trained. A run that diverges is recorded as such and the
+/// others go on, but for those that need it. Finished runs whose folder is there are measured at the
+/// study's eval_k, where their rows lack it, and what the study reports of their routers; then they
+/// are fine-tuned (in finetune/ of the run's folder). No run's identity depends on any of that. A
+/// study that only shows settings or closed forms trains nothing.
 StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks);
 

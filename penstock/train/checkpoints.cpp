@@ -85,7 +85,8 @@ void CheckpointStore::save(std::int64_t step, const CheckpointContents& contents
   if (superseded == Superseded::remove) remove_superseded(step);
 }
 
-std::vector<CheckpointInfo> CheckpointStore::list(std::vector<Ignored>* ignored) {
+std::vector<CheckpointInfo> CheckpointStore::list(CheckpointSearch& search,
+                                                  std::vector<Ignored>& ignored) {
   std::vector<CheckpointInfo> out;
   if (!fs_.exists(root_)) return out;
   for (const auto& name : fs_.list(root_)) {
@@ -97,44 +98,55 @@ std::vector<CheckpointInfo> CheckpointStore::list(std::vector<Ignored>* ignored)
                      manifest.step);
       out.push_back({*step, root_ / name, manifest.validation_loss});
     } catch (const Error& error) {
-      if (ignored) ignored->push_back({*step, error.what()});
+      note_unusable({*step, error.what()}, search, ignored);
     }
   }
   std::ranges::sort(out, std::greater(), &CheckpointInfo::step);
   return out;
 }
 
-CheckpointSearch CheckpointStore::first_intact(std::vector<CheckpointInfo> candidates,
-                                               std::vector<Ignored> ignored) {
-  CheckpointSearch out;
+void CheckpointStore::note_unusable(Ignored unusable, CheckpointSearch& search,
+                                    std::vector<Ignored>& ignored) {
+  // Removed since it was listed is not damaged.
+  if (fs_.exists(directory(unusable.step)))
+    ignored.push_back(std::move(unusable));
+  else
+    search.removed_meanwhile = true;
+}
+
+void CheckpointStore::first_intact(std::vector<CheckpointInfo> candidates,
+                                   std::vector<Ignored> ignored, CheckpointSearch& search) {
   for (auto& candidate : candidates) {
     try {
       verify_checkpoint(fs_, candidate.directory, true);
-      out.found = std::move(candidate);
+      search.found = std::move(candidate);
       break;
     } catch (const Error& error) {
-      ignored.push_back({candidate.step, error.what()});
+      note_unusable({candidate.step, error.what()}, search, ignored);
     }
   }
   std::ranges::stable_sort(ignored, std::greater(), &Ignored::step);
-  for (auto& [step, sentence] : ignored) out.ignored.push_back(std::move(sentence));
-  return out;
+  for (auto& [step, sentence] : ignored) search.ignored.push_back(std::move(sentence));
 }
 
 CheckpointSearch CheckpointStore::latest() {
+  CheckpointSearch out;
   std::vector<Ignored> ignored;
-  auto candidates = list(&ignored);
-  return first_intact(std::move(candidates), std::move(ignored));
+  auto candidates = list(out, ignored);
+  first_intact(std::move(candidates), std::move(ignored), out);
+  return out;
 }
 
 CheckpointSearch CheckpointStore::best() {
+  CheckpointSearch out;
   std::vector<Ignored> ignored;
-  auto candidates = list(&ignored);
+  auto candidates = list(out, ignored);
   std::erase_if(candidates, [](const auto& info) { return !info.validation_loss; });
   std::ranges::sort(candidates, [](const auto& a, const auto& b) {
     return std::tie(*a.validation_loss, a.step) < std::tie(*b.validation_loss, b.step);
   });
-  return first_intact(std::move(candidates), std::move(ignored));
+  first_intact(std::move(candidates), std::move(ignored), out);
+  return out;
 }
 
 CheckpointContents CheckpointStore::load(std::int64_t step) {
@@ -155,7 +167,9 @@ CheckpointContents CheckpointStore::load(std::int64_t step) {
 }
 
 void CheckpointStore::remove_superseded(std::int64_t step) {
-  auto candidates = list(nullptr);
+  CheckpointSearch search;
+  std::vector<Ignored> ignored;
+  auto candidates = list(search, ignored);
   // Later ones belong to a run that was given up; they must not push the new one out.
   std::erase_if(candidates, [&](const auto& info) { return info.step > step; });
   std::set<std::int64_t> kept = {step};

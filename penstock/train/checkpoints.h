@@ -36,6 +36,9 @@ struct CheckpointInfo {
 struct CheckpointSearch {
   std::optional<CheckpointInfo> found;
   std::vector<std::string> ignored;
+  /// Whether a checkpoint went away during the search: the run is still training, and removes those
+  /// that it no longer keeps.
+  bool removed_meanwhile = false;
 };
 
 /// What a save does with those that the policy no longer keeps.
@@ -73,9 +76,10 @@ class CheckpointStore {
     std::int64_t step = 0;
     std::string sentence;
   };
-  std::vector<CheckpointInfo> list(std::vector<Ignored>* ignored);
-  CheckpointSearch first_intact(std::vector<CheckpointInfo> candidates,
-                                std::vector<Ignored> ignored);
+  std::vector<CheckpointInfo> list(CheckpointSearch& search, std::vector<Ignored>& ignored);
+  void note_unusable(Ignored unusable, CheckpointSearch& search, std::vector<Ignored>& ignored);
+  void first_intact(std::vector<CheckpointInfo> candidates, std::vector<Ignored> ignored,
+                    CheckpointSearch& search);
   void remove_superseded(std::int64_t step);
 
   FileSystem& fs_;

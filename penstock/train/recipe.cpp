@@ -8,7 +8,9 @@
 #include "penstock/models/content_hash.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/routers/coefficients.h"
+#include "penstock/train/chosen_checkpoint.h"
 #include "penstock/train/run_identity.h"
+#include "penstock/train/unread_settings.h"
 
 namespace penstock {
 
@@ -47,6 +49,19 @@ void complete_streams(Recipe& recipe, const ConfigNode& node) {
   PENSTOCK_CHECK(!recipe.data.isolate_documents || (!carries && recipe.train.eval_streams == 0),
                  "data.isolate_documents does not go with memory carried over documents' borders "
                  "(transformer-xl, train.eval_streams)");
+}
+
+/// A run stands for its best checkpoint.
+void take_checkpoint_of_run(Recipe& recipe) {
+  std::string& model = recipe.train.init_from;
+  if (!is_run_directory(model)) return;
+  const CheckpointSearch chosen = chosen_checkpoint(real_file_system(), model);
+  for (const auto& sentence : chosen.ignored) recipe.notes.push_back("passed over: " + sentence);
+  const std::string directory = chosen.found->directory.string();
+  recipe.notes.push_back(concat("train.init_from = ", model, " is a run; training begins with its ",
+                                chosen.found->validation_loss ? "best" : "newest", " checkpoint, ",
+                                directory));
+  model = directory;
 }
 
 /// What an error says of the keys that may change.
@@ -89,9 +104,18 @@ void take_initial_model(Recipe& recipe, const ConfigNode& node) {
   recipe.model = given.model;
 }
 
+/// A router that no layer has is a contradiction, not a dense model.
+void check_layers_with_experts(const ModelConfig& model) {
+  PENSTOCK_CHECK(resolve(model.router).dense() || model.moe_layers() > 0,
+                 "model.moe.first_layers = ", model.moe.first_layers,
+                 " leaves no layer with experts; give the number of layers that have them, -1 for "
+                 "all, or model.router.method = \"dense\"");
+}
+
 /// Completes what was left open and checks fields against each other.
 void complete(Recipe& recipe, const ConfigNode& node) {
   TrainConfig& train = recipe.train;
+  take_checkpoint_of_run(recipe);
   take_initial_model(recipe, node);
   if (train.micro_batch == 0) train.micro_batch = train.batch_sequences;
   PENSTOCK_CHECK(train.batch_sequences % train.micro_batch == 0,
@@ -154,8 +178,14 @@ bool may_differ_from_initial_model(const std::string& key) {
 }
 
 Recipe read_recipe(const ConfigNode& node) {
-  Recipe recipe = read_config<Recipe>(node);
-  naming_origins(node, [&] { complete(recipe, node); });
+  const Recipe asked = read_config<Recipe>(node);
+  Recipe recipe = asked;
+  naming_origins(node, [&] {
+    complete(recipe, node);
+    check_layers_with_experts(recipe.model);
+  });
+  for (auto& note : unread_settings(asked, recipe)) recipe.notes.push_back(std::move(note));
+  for (auto& note : recipe.notes) note = with_origins(node, note);
   return recipe;
 }
 

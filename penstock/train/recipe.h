@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "penstock/base/fields.h"
 #include "penstock/models/model_config.h"
@@ -46,9 +47,10 @@ struct TrainConfig {
   template <class V>
   void visit(V& v) {
     v("init_from", init_from,
-      {.help = "model to continue from, a directory or a file: its config takes the place of "
-               "[model], which may only repeat it, or change coefficients of its losses "
-               "(model.router.z-loss.coefficient); \"\": random weights"});
+      {.help = "model to continue from, a directory, a file or a run (its best checkpoint): its "
+               "config takes the place of [model], which may only repeat it, or change "
+               "coefficients of its losses (model.router.z-loss.coefficient); \"\": random "
+               "weights"});
     v("init_hash", init_hash,
       {.help = "content of that model; filled in, and checked where it is given"});
     v("steps", steps, {.help = "optimizer steps", .min = 1});
@@ -124,6 +126,8 @@ struct Recipe {
   DataConfig data;
   TrainConfig train;
   RunConfig run;
+  /// What reading it found that a user may not expect; no part of the recipe itself.
+  std::vector<std::string> notes;
 
   template <class V>
   void visit(V& v) {

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -26,7 +25,9 @@
 #include "penstock/ops/machine.h"
 #include "penstock/train/checkpoints.h"
 #include "penstock/train/interrupt.h"
+#include "penstock/train/longer_run.h"
 #include "penstock/train/memory_check.h"
+#include "penstock/train/metrics_events.h"
 #include "penstock/train/metrics_log.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/run_record.h"
@@ -46,7 +47,7 @@ class Run {
       : directory_(std::move(directory)),
         control_(control),
         files_(control.files ? *control.files : real_file_system()),
-        recipe_(read_recipe(node)),
+        recipe_(recipe_of(node)),
         threads_(ops::set_threads(static_cast<int>(recipe_.run.threads))),
         peak_flops_(ops::measure_peak_flops(threads_)),
         trainer_(make_trainer()),
@@ -58,6 +59,10 @@ class Run {
 
   RunOutcome run() {
     claim_directory();
+    for (const auto& note : recipe_.notes) progress_.finish("note: " + note);
+    if (longer_than_ > 0)
+      progress_.finish(
+          fmt::format("the run goes on beyond step {}, where it was to end", longer_than_));
     if (const int cores = physical_cores(); threads_ > 2 * cores)
       progress_.finish(fmt::format("run.threads = {} on {} {}: so many threads wait for each other",
                                    threads_, cores, cores == 1 ? "core" : "cores"));
@@ -113,6 +118,10 @@ class Run {
     PENSTOCK_CHECK(
         !recipe_.data.corpus.empty(),
         "data.corpus is not set; give --set data.corpus=DIR (see `penstock data prepare`)");
+    PENSTOCK_CHECK(fs::exists(recipe_.data.corpus), "data.corpus = ", recipe_.data.corpus,
+                   ": there is no such folder; make the corpus with `penstock data prepare`, or, "
+                   "where it was moved, name its place with --set data.corpus=DIR (a run goes on "
+                   "with it: content counts, not the place)");
     Corpus corpus = Corpus::open(recipe_.data.corpus);
     corpus.file().verify();  // a flipped token would train silently
     return corpus;
@@ -156,18 +165,24 @@ class Run {
     if (fs::exists(path)) {
       PENSTOCK_CHECK(control_.resume, directory_,
                      ": holds a run already; continue it with --resume, or choose another --out");
-      const std::string other = difference(recipe_before(path), recipe_);
-      const bool longer = other.starts_with("train.steps") && finished();
-      PENSTOCK_CHECK(other.empty(), directory_, ": holds a run of another recipe (", other,
-                     longer ? "); a finished run cannot be extended, " : "); ",
-                     "choose another --out");
+      longer_than_ = check_continues(directory_, recipe_before(path), recipe_);
     }
     PENSTOCK_CHECK(fs::exists(path) || !fs::exists(directory_ + "/checkpoints"), directory_,
                    ": holds checkpoints but no config.toml to say of which recipe; choose another "
                    "--out");
     create_directories(files_, directory_);
     lock_.emplace(directory_ + "/.lock");
+    // Before the longer recipe is there: what says "finished" is of the shorter one.
+    if (longer_than_ > 0) files_.remove_all(directory_ + "/finished.json");
     write_file_atomically(files_, path, text);
+  }
+
+  /// The recipe; where the directory's run is to go on for longer, with that run's warm-up.
+  Recipe recipe_of(const ConfigNode& node) const {
+    const std::string path = directory_ + "/config.toml";
+    Recipe recipe = read_recipe(node);
+    if (!control_.resume || !fs::exists(path)) return recipe;
+    return with_warm_up_of(recipe_before(path), std::move(recipe), node);
   }
 
   void resume(CheckpointStore& store) {
@@ -208,8 +223,9 @@ class Run {
       const std::string kept =
           trainer_.step() > 0 ? fmt::format("The state after step {} is saved", trainer_.step())
                               : "No step was done";
-      fail(directory_, ": step ", trainer_.step() + 1, " stopped: ", outcome.failure, ". ", kept,
-           "; lower train.lr, or look at the data");
+      throw DivergedError(concat(directory_, ": step ", trainer_.step() + 1,
+                                 " stopped: ", outcome.failure, ". ", kept,
+                                 "; lower train.lr, or look at the data"));
     }
     const std::int64_t step = trainer_.step();
     nlohmann::ordered_json line = metrics_line(step, outcome, *this_machine());
@@ -231,7 +247,7 @@ class Run {
     }
     line["seconds"] = seconds();
     log_->append(line);
-    write_events(step, line);
+    if (events_) write_metrics_event(*events_, line);
     if (monitor.spoke() || progress_.due()) show(outcome);
     const bool improved = validation_loss && *validation_loss < best_loss_;
     if (improved) best_loss_ = *validation_loss;
@@ -290,20 +306,6 @@ class Run {
     saved_step_ = trainer_.step();
   }
 
-  void write_events(std::int64_t step, const nlohmann::ordered_json& line) {
-    if (!events_) return;
-    std::map<std::string, double> values;
-    const auto add = [&](const std::string& prefix, const nlohmann::ordered_json& object) {
-      for (const auto& [name, value] : object.items())
-        if (value.is_number() && name != "step") values[prefix + name] = value.get<double>();
-    };
-    add("train/", line);
-    if (line.contains("auxiliary_losses")) add("train/auxiliary_losses/", line["auxiliary_losses"]);
-    if (line.contains("validation")) add("validation/", line["validation"]);
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    events_->scalars(step, std::chrono::duration<double>(now).count(), values);
-  }
-
   void show(const StepOutcome& outcome) {
     const std::int64_t step = trainer_.step(), done = step - first_step_;
     const double left = (seconds() - earlier_seconds_) / static_cast<double>(done) *
@@ -326,11 +328,13 @@ class Run {
     record["test"] = final_evaluation(Split::kTest);
     record["seconds"] = seconds();
     write_file_atomically(files_, directory_ + "/finished.json", record.dump(2) + "\n");
-    if (!validation.is_null())
-      progress_.finish(
-          fmt::format("{}: {} steps, validation loss {:.4f} nats, {:.4f} bits per byte, {}",
-                      directory_, recipe_.train.steps, validation["loss"].get<double>(),
-                      validation["bits_per_byte"].get<double>(), duration_text(seconds())));
+    const std::string measured =
+        validation.is_null() ? std::string("no validation: the corpus has no held-out text")
+                             : fmt::format("validation loss {:.4f} nats, {:.4f} bits per byte",
+                                           validation["loss"].get<double>(),
+                                           validation["bits_per_byte"].get<double>());
+    progress_.finish(fmt::format("{}: {} steps, {}, {}", directory_, recipe_.train.steps, measured,
+                                 duration_text(seconds())));
   }
 
   std::string directory_;
@@ -350,6 +354,7 @@ class Run {
   std::unique_ptr<TensorBoardWriter> events_;
   Clock::time_point started_;
   std::int64_t first_step_ = 0, saved_step_ = 0;
+  std::int64_t longer_than_ = 0;  // steps that the directory's run was begun for, if fewer
   double earlier_seconds_ = 0;
   double best_loss_ = INFINITY, last_validation_ = NAN;
 };

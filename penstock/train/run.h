@@ -5,6 +5,7 @@
 #include <string>
 
 #include "penstock/base/config_node.h"
+#include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
 
 namespace penstock {
@@ -17,6 +18,12 @@ struct TrainControl {
   FileSystem* files = nullptr;  ///< what is written goes through it; null: the system's files
 };
 
+/// A loss or a gradient was not finite. The last good step is saved; the message names the layer.
+class DivergedError : public Error {
+ public:
+  using Error::Error;
+};
+
 enum class RunOutcome { finished, interrupted };
 
 /// Trains (or resumes) the recipe in that run directory: config.toml, metrics.jsonl, TensorBoard
@@ -24,9 +31,8 @@ enum class RunOutcome { finished, interrupted };
 /// last complete step and return `interrupted`, between the layers of a step (which is given up),
 /// between steps and in the final evaluation (which a resumed run repeats).
 /// Throws Error for bad recipes and those whose training takes more memory than is free (unless
-/// forced), for a directory that holds another recipe's run, on a full disk
-/// (the earlier checkpoint stays), and on a loss or gradient that is not finite (after saving the
-/// last good step; the message names the layer).
+/// forced), for a directory that holds another recipe's run, on a full disk (the earlier checkpoint
+/// stays), and DivergedError.
 RunOutcome train_run(const ConfigNode& recipe, const std::string& run_directory,
                      const TrainControl& control);
 

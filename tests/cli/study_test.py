@@ -71,7 +71,7 @@ eval_k = [1, 4]
 report = ["entropy", "samples"]
 [variants.hyper]
 fold = true
-published = {layer1 = 1.4393, sst2-k4 = 83.33}
+published = {layer0 = 1.4393, sst2-k4 = 83.33}
 [variants.remoe]
 set = {"model.router.method" = "remoe", "model.router.scorer" = "hypernetwork", "model.router.k" = 2}
 [finetune.sst2]

@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "penstock/base/error.h"
+#include "penstock/finetune/learned.h"
 #include "penstock/train/checkpoints.h"
 #include "penstock/train/metrics_log.h"
 #include "tests/base/forwarding_file_system.h"
@@ -232,6 +233,38 @@ TEST_F(FinetuneRun, WhatDoesNotFitIsRefusedWithTheReason) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("classes"), std::string::npos) << error.what();
   }
+}
+
+TEST(Learnt, IsWhatLiesAboveTheMajorityByMoreThanItsError) {
+  const auto result = [](double majority, std::vector<double> accuracies) {
+    nlohmann::ordered_json out = {{"majority_accuracy", majority}};
+    for (const double accuracy : accuracies)
+      out["by_k"].push_back({{"k", nullptr}, {"accuracy", accuracy}, {"texts", 100}});
+    return why_nothing_was_learnt(out);
+  };
+  // 1.96 sqrt(0.6 * 0.4 / 100) = 0.096.
+  EXPECT_NEAR(accuracy_error(0.6, 100), 0.09602, 1e-5);
+  EXPECT_EQ(result(0.5, {0.6}), "");
+  EXPECT_NE(result(0.51, {0.6}).find("60.00 % of 100 texts"), std::string::npos);
+  EXPECT_EQ(result(0.51, {0.5, 0.7}), "");  // one k is enough
+  EXPECT_NE(result(0.9, {0.5, 0.8}).find("80.00 %"), std::string::npos);
+  EXPECT_EQ(result(0.9, {1.0}), "");
+}
+
+TEST_F(FinetuneRun, WhatLearntNothingSaysSoAndTensorBoardHasItsCurves) {
+  prepare("decoder", "topk");
+  set("lr", 0.0);
+  set("epochs", 1.0);
+  ASSERT_EQ(run("idle"), RunOutcome::finished);
+  const auto result = nlohmann::ordered_json::parse(
+      real_file_system().read(path("idle/" + std::string(kFinetuneResult))));
+  ASSERT_FALSE(result.at("notes").empty());
+  EXPECT_EQ(result["notes"].back().get<std::string>(), why_nothing_was_learnt(result));
+  const auto files = real_file_system().list(path("idle/events"));
+  ASSERT_EQ(files.size(), 1U);
+  const std::string events = real_file_system().read(path("idle/events/" + files[0]));
+  for (const char* tag : {"train/loss", "train/accuracy", "selection/accuracy"})
+    EXPECT_NE(events.find(tag), std::string::npos) << tag;
 }
 
 }  // namespace

@@ -72,6 +72,28 @@ TEST(Coefficients, TheRemedyNamesTheKey) {
   EXPECT_EQ(remedy_for_loss("adaptive-l1"), "look at its options (`penstock routers adaptive-l1`)");
 }
 
+TEST(Resolve, ANameOfAnotherKindIsToldWhereItBelongs) {
+  const std::string relu = error_of({.method = "relu"});
+  EXPECT_NE(relu.find("model.router.method: 'relu' is a selector: write model.router.selector = "
+                      "\"relu\", or a method that has it: 'remoe'"),
+            std::string::npos)
+      << relu;
+  EXPECT_NE(error_of({.method = "z-loss"}).find("model.router.balancers = [\"z-loss\"]"),
+            std::string::npos);
+  EXPECT_NE(error_of({.method = "cosine"}).find("'cosine' is a scorer"), std::string::npos);
+  EXPECT_NE(error_of({.method = "topk", .selector = "linear"})
+                .find("model.router.selector: 'linear' is a scorer"),
+            std::string::npos);
+  EXPECT_NE(error_of({.method = "topk", .selector = "remoe"})
+                .find("write model.router.method = \"remoe\""),
+            std::string::npos);
+  EXPECT_NE(error_of({.method = "topk", .balancers = Names{"relu"}})
+                .find("model.router.balancers: 'relu' is a selector"),
+            std::string::npos);
+  // Of a name that is nobody's, the nearest one.
+  EXPECT_NE(error_of({.method = "tokp"}).find("did you mean 'topk'"), std::string::npos);
+}
+
 TEST(Resolve, DenseHasNoParts) {
   const ResolvedRouter dense = resolve({.method = "dense"});
   EXPECT_TRUE(dense.dense());

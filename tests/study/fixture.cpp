@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
+#include "penstock/train/run.h"
 
 namespace penstock::study::testing {
 namespace {
@@ -209,6 +210,8 @@ StudyHooks FakeTrainer::hooks() {
             run.method = method_of(recipe);
             run.seed = std::get<std::int64_t>(text(recipe, "train", "seed")->value());
             run.steps = std::get<std::int64_t>(text(recipe, "train", "steps")->value());
+            if (concat(run.method, " ", run.seed) == diverges)
+              throw DivergedError(directory + ": step 7 stopped: the loss is nan");
             run.loss_offset = run.method == "dense" ? 0 : run.method == "topk" ? -0.06 : -0.09;
             run.finished = static_cast<int>(trained.size()) != interrupt_at;
             trained.push_back(run.method + " " + std::to_string(run.seed) + " " +

@@ -44,6 +44,7 @@ void write_fake_run(const std::string& directory, const FakeRun& run);
 struct FakeTrainer {
   std::vector<std::string> trained;  ///< "method seed steps", in order
   std::string corpus = "c0ffee";
+  std::string diverges;            ///< "method seed" of the runs that end in a DivergedError
   int interrupt_at = -1;           ///< the call (from 0) that ends interrupted
   int interrupt_finetune_at = -1;  ///< the same of fine-tunings
   /// "method seed checkpoint k k ...", in order. Measured: 1 + 0.1·(log2 k − 2)² bits per byte (1.3

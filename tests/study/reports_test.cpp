@@ -114,7 +114,7 @@ TEST_F(StudyReports, FoldedRoutersAreARowOfTheirOwn) {
 
 TEST_F(StudyReports, EntropiesStandBesideThoseOfStepZeroAndOfThePaper) {
   ask("report = [\"entropy\", \"samples\"]\n",
-      "published = {layer1 = 1.4393, layer1-sd = 0.42, layer2 = 0.8894}\n");
+      "published = {layer0 = 1.4393, layer0-sd = 0.42, layer1 = 0.8894}\n");
   FakeTrainer trainer, again;
   const StudyResults results = run(trainer).results;
   const std::string text = results_table(results), page = report_page(results);
@@ -122,6 +122,9 @@ TEST_F(StudyReports, EntropiesStandBesideThoseOfStepZeroAndOfThePaper) {
   for (const char* cell : {"1.2000 ± 0.25", "2.2000 ± 0.25", "2.0000 ± 0.50", "1.4393 ± 0.42",
                            "0.8894", "a dense model has no routers", "1: 90.0"})
     EXPECT_NE(text.find(cell), std::string::npos) << cell << "\n" << text;
+  // Layers count from 0, as in analyses, traces and tensors' names.
+  EXPECT_NE(text.find("layer 0"), std::string::npos);
+  EXPECT_EQ(text.find("layer 2"), std::string::npos);
   EXPECT_NE(page.find("<td>1.4393 ± 0.42</td><td>0.8894</td>"), std::string::npos);
   EXPECT_NE(page.find("a &lt;token&gt;"), std::string::npos);
   run(again);
@@ -175,7 +178,7 @@ TEST_F(StudyReports, RunsOfAnotherStudyServe) {
   std::filesystem::rename(folder.path("out"), folder.path("fake"));
   write_text(folder.path("entropy.toml"),
              "like = \"study.toml\"\nonly = [\"topk\", \"remoe\"]\nreport = [\"entropy\"]\n"
-             "[variants.remoe]\npublished = {layer1 = 1.5}\n");
+             "[variants.remoe]\npublished = {layer0 = 1.5}\n");
   file = folder.path("entropy.toml");
   const StudyConfig config = read_study(file);
   EXPECT_EQ(config.name, "entropy");

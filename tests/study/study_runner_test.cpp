@@ -9,6 +9,7 @@
 
 #include "fixture.h"
 #include "penstock/base/error.h"
+#include "penstock/study/report.h"
 
 namespace penstock::study {
 namespace {
@@ -124,6 +125,28 @@ TEST_F(StudyRunner, StopsAtAnInterruptAndResumesThere) {
   for (const auto& entry : std::filesystem::directory_iterator(folder.path("out/runs")))
     remoe_runs += entry.path().filename().string().starts_with("remoe-seed-1-");
   EXPECT_EQ(remoe_runs, 1);
+}
+
+TEST_F(StudyRunner, ARunThatDivergesIsRecordedAndTheOthersGoOn) {
+  FakeTrainer trainer;
+  trainer.diverges = "remoe 2";
+  const StudyOutcome outcome = run(trainer);
+  EXPECT_FALSE(outcome.interrupted);
+  // Its own row is missing, and that of topk-matched, whose steps follow from it.
+  EXPECT_EQ(outcome.results.rows.size(), 10u);
+  ASSERT_EQ(outcome.results.diverged.size(), 1u);
+  const DivergedRun& diverged = outcome.results.diverged[0];
+  EXPECT_EQ(diverged.variant, "remoe");
+  EXPECT_EQ(diverged.seed, 2);
+  EXPECT_NE(diverged.reason.find("the loss is nan"), std::string::npos);
+  // It is told wherever results are.
+  EXPECT_NE(results_table(outcome.results).find("diverged: " + diverged.label + ", seed 2: "),
+            std::string::npos);
+  const StudyResults read = read_results(folder.path("out/results.json"));
+  ASSERT_EQ(read.diverged.size(), 1u);
+  EXPECT_EQ(read.diverged[0].reason, diverged.reason);
+  EXPECT_NE(read_text(folder.path("out/report.html")).find("Diverged and not in any table"),
+            std::string::npos);
 }
 
 TEST_F(StudyRunner, ReportOnlyTrainsNothing) {

@@ -11,6 +11,7 @@
 #include "penstock/models/content_hash.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_names.h"
+#include "penstock/train/checkpoints.h"
 #include "penstock/train/run.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/trainer.h"
@@ -169,6 +170,44 @@ TEST_F(InitFrom, NothingElseOfTheRouterMayChange) {
   EXPECT_NE(error_of("model.router.z-loss.coefficient", 0.0).find("not in use"), std::string::npos);
   EXPECT_NE(error_of("model.router.load-balance.coefficient", -1.0).find("out of range"),
             std::string::npos);
+}
+
+TEST_F(InitFrom, ARunStandsForItsBestCheckpoint) {
+  // Three checkpoints of one run, of which the middle one is the best.
+  CheckpointStore store(real_file_system(), folder / "parent", {.keep_last = 9});
+  const CheckpointContents contents = store.load(6);
+  CheckpointContents better = contents;
+  better.model.begin()->second = better.model.begin()->second + 1;
+  store.save(7, contents, 3.0);
+  store.save(8, better, 2.0);
+  store.save(9, contents, 2.5);
+  const std::string best = (folder / "parent/checkpoints/step-8").string();
+  ConfigNode node = continued(4);
+  node.set("train.init_from", ConfigNode((folder / "parent").string(), "r.toml:7"));
+  const Recipe recipe = read_recipe(node);
+  EXPECT_EQ(recipe.train.init_from, best);
+  EXPECT_EQ(recipe.train.init_hash, model_content_hash(best));
+  ASSERT_EQ(recipe.notes.size(), 1U);
+  EXPECT_EQ(recipe.notes[0], "r.toml:7: train.init_from = " + (folder / "parent").string() +
+                                 " is a run; training begins with its best checkpoint, " + best);
+  // What the run is of is written down: a later best checkpoint does not change it.
+  EXPECT_EQ(difference(recipe, read_recipe(written_out(recipe))), "");
+  run(node, "child");
+  EXPECT_EQ(read_recipe(read_toml((folder / "child/config.toml").string())).train.init_from, best);
+}
+
+TEST_F(InitFrom, ARunWithoutACheckpointIsAnErrorThatNamesIt) {
+  fs::create_directories(folder / "empty/checkpoints");
+  ConfigNode node = continued(4);
+  node.set("train.init_from", ConfigNode((folder / "empty").string()));
+  try {
+    read_recipe(node);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("empty: has no complete checkpoint yet"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(InitFrom, ItsContentIsTheRunAndItsPlaceIsNot) {

@@ -1,0 +1,22 @@
+// Names of methods and parts as a user gives them: a name of the wrong kind is told where it
+// belongs, an unknown one the nearest.
+#pragma once
+
+#include <string>
+
+#include "penstock/routers/router.h"
+
+namespace penstock {
+
+/// The method of that name. Throws Error, opened by `key` (where the name was given), for another
+/// name; where that is a part's, it says which keys take it.
+const Method& method_named(const std::string& name, const std::string& key);
+
+/// Throws Error, opened by `key`, where the name is of no part of that kind ("scorer", "selector"
+/// or "balancer").
+void check_part_name(const std::string& name, const std::string& kind, const std::string& key);
+
+/// The methods that have this part, in order of their names.
+std::vector<std::string> methods_with(const std::string& part);
+
+}  // namespace penstock

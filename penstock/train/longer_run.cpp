@@ -1,0 +1,65 @@
+#include "penstock/train/longer_run.h"
+
+#include "penstock/base/error.h"
+#include "penstock/routers/router.h"
+#include "penstock/train/run_identity.h"
+
+namespace penstock {
+namespace {
+
+/// Whether the experts per token, at every step of the shorter run, are those of the longer one.
+bool same_course(const ModelConfig& model, std::int64_t shorter, std::int64_t longer) {
+  if (model.moe_layers() == 0) return true;
+  const ResolvedRouter parts = resolve(model.router);
+  const RouterShape shape = router_shape(model.moe_options(0));
+  const Router router(parts, shape, make_balancers(parts, shape));
+  for (std::int64_t step = 0; step < shorter; ++step) {
+    RoutingContext context{.step = step, .total_steps = shorter, .training = true};
+    const double before = router.selector().nominal_k(context);
+    context.total_steps = longer;
+    if (router.selector().nominal_k(context) != before) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Recipe with_warm_up_of(const Recipe& before, Recipe recipe, const ConfigNode& node) {
+  const ConfigNode* train = node.find("train");
+  const ConfigNode* asked = train ? train->find("warmup_steps") : nullptr;
+  const auto* steps = asked ? std::get_if<std::int64_t>(&asked->value()) : nullptr;
+  const bool open = !steps || *steps < 0;
+  if (open && before.train.steps < recipe.train.steps)
+    recipe.train.warmup_steps = before.train.warmup_steps;
+  return recipe;
+}
+
+std::string why_not_longer(const Recipe& before, std::int64_t steps) {
+  const TrainConfig& train = before.train;
+  if (train.lr_schedule != "constant")
+    return concat("train.lr_schedule = \"", train.lr_schedule,
+                  "\" is laid over train.steps = ", train.steps,
+                  ", so its learning rates were not those of a longer run");
+  if (!same_course(before.model, train.steps, steps))
+    return concat("the course of its experts per token is laid over train.steps = ", train.steps);
+  return "";
+}
+
+std::int64_t check_continues(const std::string& directory, const Recipe& before,
+                             const Recipe& now) {
+  const std::string other = difference(before, now);
+  if (other.empty()) return 0;
+  Recipe longer = before;
+  longer.train.steps = now.train.steps;
+  const bool only_longer = now.train.steps > before.train.steps && difference(longer, now).empty();
+  PENSTOCK_CHECK(only_longer, directory, ": holds a run of another recipe (", other,
+                 "); choose another --out");
+  const std::string reason = why_not_longer(before, now.train.steps);
+  PENSTOCK_CHECK(reason.empty(), directory, ": holds a run of another recipe (", other,
+                 "), and it cannot go on to more steps: ", reason,
+                 ". To train on from its weights, begin another run with --set train.init_from=",
+                 directory, " and another --out");
+  return before.train.steps;
+}
+
+}  // namespace penstock

@@ -1,0 +1,132 @@
+#include "penstock/train/unread_settings.h"
+
+#include "penstock/base/error.h"
+#include "penstock/optim/schedule.h"
+
+namespace penstock {
+namespace {
+
+/// "a.x = 1, a.y = 2": the fields directly in the table that do not stand at their defaults.
+template <class Config>
+std::string changed(const Config& config, const std::string& prefix) {
+  const ConfigNode now = write_config(config), usual = write_config(Config());
+  std::string out;
+  for (const auto& [key, value] : now.table()) {
+    if (value.is_table()) continue;
+    ConfigNode holder, before;
+    holder.set("v", value);
+    if (const ConfigNode* other = usual.find(key)) before.set("v", *other);
+    const std::string text = to_toml(holder);  // "v = 1\n"
+    if (text == to_toml(before) || text.empty()) continue;
+    out += concat(out.empty() ? "" : ", ", prefix, key, text.substr(1, text.size() - 2));
+  }
+  return out;
+}
+
+std::string both(const std::string& a, const std::string& b) {
+  return a.empty() || b.empty() ? a + b : a + ", " + b;
+}
+
+/// Fields of the router that count for any parts; the parts have been checked by themselves.
+std::string changed_of_router(const RouterConfig& router) {
+  std::string out;
+  const RouterConfig usual;
+  const auto add = [&](const char* key, double value, double before) {
+    if (value != before) out = both(out, concat("model.router.", key, " = ", value));
+  };
+  add("k", router.k, usual.k);
+  add("init_std", router.init_std, usual.init_std);
+  add("lr_scale", router.lr_scale, usual.lr_scale);
+  return out;
+}
+
+class Unread {
+ public:
+  Unread(const Recipe& asked, const Recipe& complete) : asked_(asked), complete_(complete) {}
+
+  std::vector<std::string> notes() && {
+    // With an initial model, [model] may only repeat what that is.
+    if (asked_.train.init_from.empty()) {
+      look_at_experts();
+      look_at_architecture();
+    }
+    look_at_schedule();
+    look_at_evaluations();
+    return std::move(notes_);
+  }
+
+ private:
+  void say(const std::string& settings, const std::string& reason) {
+    if (!settings.empty()) notes_.push_back(settings + ": nothing reads this, because " + reason);
+  }
+
+  void look_at_experts() {
+    if (complete_.model.moe_layers() > 0) return;
+    say(both(changed(asked_.model.moe, "model.moe."), changed_of_router(asked_.model.router)),
+        concat("model.router.method = \"", asked_.model.router.method, "\" has no experts"));
+    say(asked_.train.recompute_experts ? "train.recompute_experts = true" : "",
+        "the model has no experts");
+  }
+
+  void look_at_architecture() {
+    const ModelConfig& model = asked_.model;
+    if (!model.transformer_xl()) {
+      say(changed(model.xl, "model.transformer_xl."),
+          "model.architecture = \"decoder\"; those are for \"transformer-xl\"");
+      return;
+    }
+    const ModelConfig usual;
+    std::string rotary;
+    if (model.rope_base != usual.rope_base) rotary = concat("model.rope_base = ", model.rope_base);
+    if (model.rope_adjacent) rotary = both(rotary, "model.rope_adjacent = true");
+    say(rotary, "transformer-xl has relative positions, not rotary ones");
+    if (complete_.model.moe_layers() == complete_.model.layers && model.xl.ffn_block_dropout > 0)
+      say(concat("model.transformer_xl.ffn_block_dropout = ", model.xl.ffn_block_dropout),
+          "it is for layers without experts, and every layer has experts");
+  }
+
+  void look_at_schedule() {
+    const TrainConfig& train = complete_.train;
+    if (asked_.train.warmup_steps >= train.steps && train.steps > 1) {
+      const double highest = learning_rate({.lr = train.lr,
+                                            .min_lr = train.min_lr,
+                                            .warmup_steps = train.warmup_steps,
+                                            .total_steps = train.steps},
+                                           train.steps - 1);
+      notes_.push_back(concat(
+          "train.warmup_steps = ", train.warmup_steps, " is not below train.steps = ", train.steps,
+          ": the learning rate rises to ", highest, " and never reaches train.lr = ", train.lr));
+    }
+    if (asked_.train.min_lr >= 0 && train.min_lr != train.lr / 10 &&
+        (train.lr_schedule == "constant" || train.lr_schedule == "steps"))
+      say(concat("train.min_lr = ", train.min_lr),
+          concat("train.lr_schedule = \"", train.lr_schedule, "\" does not end at it"));
+  }
+
+  void look_at_evaluations() {
+    const TrainConfig& train = asked_.train;
+    const TrainConfig usual;
+    if (train.eval_every == 0) {
+      std::string settings;
+      if (train.eval_tokens != usual.eval_tokens)
+        settings = concat("train.eval_tokens = ", train.eval_tokens);
+      if (train.eval_k > 0) settings = both(settings, concat("train.eval_k = ", train.eval_k));
+      say(settings, "train.eval_every = 0 leaves validations during training out");
+    }
+    if (train.eval_memory >= 0 &&
+        (!complete_.model.transformer_xl() || complete_.train.eval_streams == 0))
+      say(concat("train.eval_memory = ", train.eval_memory),
+          "memory is carried by transformer-xl alone, along train.eval_streams above 0");
+  }
+
+  const Recipe &asked_, &complete_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+std::vector<std::string> unread_settings(const Recipe& asked, const Recipe& complete) {
+  return Unread(asked, complete).notes();
+}
+
+}  // namespace penstock

@@ -1,0 +1,67 @@
+// "~" in the paths of recipes and of --set.
+#include "penstock/base/home.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "penstock/base/fields.h"
+
+namespace penstock {
+namespace {
+
+/// HOME is another while one lives.
+class Home {
+ public:
+  explicit Home(const char* value) : before_(std::getenv("HOME") ? std::getenv("HOME") : "") {
+    value ? ::setenv("HOME", value, 1) : ::unsetenv("HOME");
+  }
+  Home(const Home&) = delete;
+  Home& operator=(const Home&) = delete;
+  ~Home() { ::setenv("HOME", before_.c_str(), 1); }
+
+ private:
+  std::string before_;
+};
+
+struct Place {
+  std::string path;
+  std::vector<std::string> more;
+  template <class V>
+  void visit(V& v) {
+    v("path", path);
+    v("more", more);
+  }
+};
+
+TEST(Home, StandsInPlaceOfATildeAtTheBeginningAlone) {
+  const Home home("/home/weir");
+  EXPECT_EQ(with_home("~/corpora/x"), "/home/weir/corpora/x");
+  EXPECT_EQ(with_home("~"), "/home/weir");
+  EXPECT_EQ(with_home("~gate/x"), "~gate/x");  // another user's, which only the shell knows
+  EXPECT_EQ(with_home("a/~/b"), "a/~/b");
+  EXPECT_EQ(with_home(""), "");
+}
+
+TEST(Home, IsLeftOutWhereThereIsNone) {
+  const Home home(nullptr);
+  EXPECT_EQ(with_home("~/x"), "~/x");
+}
+
+TEST(Home, IsTakenInEveryStringOfAConfig) {
+  const Home home("/home/weir");
+  ConfigNode node;
+  node.set("path", ConfigNode(std::string("~/corpus")));
+  node.set("more", ConfigNode(ConfigNode::Array{ConfigNode(std::string("~/a"))}));
+  const auto place = read_config<Place>(node);
+  EXPECT_EQ(place.path, "/home/weir/corpus");
+  EXPECT_EQ(place.more, (std::vector<std::string>{"/home/weir/a"}));
+}
+
+TEST(Home, AnErrorAboutATildeHasItsRemedy) {
+  EXPECT_EQ(home_remedy("corpus"), "");
+  EXPECT_NE(home_remedy("~/corpus").find("write $HOME/corpus"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock

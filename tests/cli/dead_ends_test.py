@@ -1,0 +1,144 @@
+#!/usr/bin/python3
+"""What a new user meets: recipes to begin from, settings that nothing reads, runs that are to go on, output
+that could not be written, and the lines that say how to go on.
+
+    dead_ends_test.py PENSTOCK SOURCE_DIRECTORY
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from shell import finish, tiny
+
+SMALL = ["--set", "data.corpus=corpus", "--set", "model.d_model=16", "--set", "model.layers=2", "--set",
+         "model.heads=2", "--set", "train.batch_sequences=2", "--set", "train.sequence_length=16", "--set",
+         "train.steps=1", "--set", "run.threads=1"]
+
+
+def write(shell, name, text):
+    with open(os.path.join(shell.directory, name), "w") as file:
+        file.write(text)
+
+
+def check_recipes_to_begin_from(shell):
+    for name in ("dense", "remoe", "linear", "z-loss"):
+        write(shell, "pasted.toml", shell.ok("routers", name))
+        done = shell.run("train", "pasted.toml", *SMALL, "--out", "pasted-" + name)
+        shell.expect("routers " + name, done.returncode == 0 and "note:" not in done.stderr, done.stderr)
+    shell.ok("train", "--template", "topk", "--out", "template.toml")
+    shell.ok("train", "template.toml", *SMALL, "--out", "from-template", "--quiet")
+    shell.expect("template", "#keep_best = true" in shell.ok("train", "--template", "topk"))
+    shell.mistake(1, ["template.toml: is there already"], "train", "--template", "topk", "--out", "template.toml")
+    shell.mistake(1, ["'relu' is a selector: write model.router.selector"], "train", "--template", "relu")
+
+
+def check_settings_and_names(shell):
+    done = shell.run("train", "recipe.toml", *SMALL, "--set", "model.router.method=dense", "--out", "dense")
+    shell.expect("unread settings", done.returncode == 0 and
+                 "note: recipe.toml:10: model.moe.experts = 4: nothing reads this" in done.stderr, done.stderr)
+    info = json.loads(shell.ok("info", "recipe.toml", "--set", "model.router.method=dense", "--json"))
+    shell.expect("info", len(info["notes"]) == 1, info)
+    shell.mistake(1, ["'relu' is a selector: write model.router.selector = \"relu\""], "train", "recipe.toml",
+                  "--set", "model.router.method=relu", "--out", "other")
+    shell.mistake(1, ["data.corpus = moved: there is no such folder", "--set data.corpus=DIR"], "train",
+                  "recipe.toml", "--set", "data.corpus=moved", "--out", "other")
+    shell.mistake(1, ["write $HOME/corpus"], "eval", "run", "--data=~/corpus")
+    os.makedirs(os.path.join(shell.directory, "home"))
+    os.symlink(os.path.join(shell.directory, "corpus"), os.path.join(shell.directory, "home/corpus"))
+    done = subprocess.run([shell.program, "train", "recipe.toml", *SMALL, "--set", "data.corpus=~/corpus", "--out",
+                           "at-home", "--quiet"], cwd=shell.directory, capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "HOME": os.path.join(shell.directory, "home")})
+    shell.expect("~ in --set", done.returncode == 0, done.stderr)
+
+
+def check_runs_that_go_on(shell):
+    begun = shell.run("train", "recipe.toml", "--set", "train.init_from=run", "--out", "child")
+    shell.expect("init_from a run", begun.returncode == 0 and "train.init_from = run is a run; training begins with "
+                 "its best checkpoint, run/checkpoints/step-" in begun.stderr, begun.stderr)
+    longer = ("train", "recipe.toml", "--out", "run", "--resume", "--set", "train.steps=7")
+    shell.mistake(1, ["train.steps: 6 -> 7", "--set train.init_from=run"], *longer)
+    constant = ["train", "recipe.toml", "--set", "train.lr_schedule=constant", "--out", "constant", "--resume"]
+    shell.ok(*constant, "--quiet")
+    done = shell.run(*constant, "--set", "train.steps=9")
+    shell.expect("a longer run", done.returncode == 0 and "goes on beyond step 6" in done.stderr, done.stderr)
+    finished = json.load(open(os.path.join(shell.directory, "constant/finished.json")))
+    shell.expect("a longer run", finished["steps"] == 9, finished)
+    shell.ok("data", "prepare", "text.txt", "--split", "1,0,0", "--out", "all-train")
+    done = shell.run("train", "recipe.toml", *SMALL, "--set", "data.corpus=all-train", "--set", "train.eval_every=0",
+                     "--out", "unheld")
+    shell.expect("no held-out text", done.returncode == 0 and "no validation: the corpus has no held-out text" in
+                 done.stderr, done.stderr)
+
+
+def check_output_paths(shell):
+    write(shell, "file", "")
+    for arguments in (("eval", "run", "--data", "corpus", "--k", "1", "--plot", "no/plot.html"),
+                      ("eval", "run", "--text", "text.txt", "--per-token", "no/scores"),
+                      ("analyse", "run", "--data", "corpus", "--html", "no/page.html"),
+                      ("trace", "run", "--text", "gate", "--out", "no/trace.safetensors"),
+                      ("train", "--template", "topk", "--out", "no/recipe.toml")):
+        done = shell.run(*arguments)
+        shell.expect(" ".join(arguments), done.returncode == 1 and "there is no folder no" in done.stderr and
+                     done.stdout == "", f"{done.returncode} {done.stderr!r}")
+    for arguments in (("train", "recipe.toml", "--out", "file/run"), ("data", "prepare", "text.txt", "--out", "file/c"),
+                      ("upcycle", "run", "--out", "file/moe"), ("export", "run", "--format", "hf", "--out", "file/hf"),
+                      ("finetune", "run", "--data", "letters", "--out", "file/tuned")):
+        done = shell.run(*arguments)
+        shell.expect(" ".join(arguments), done.returncode == 1 and "is a file, not a folder" in done.stderr,
+                     f"{done.returncode} {done.stderr!r}")
+    shell.expect("nothing is left", not [name for name in os.listdir(shell.directory) if "trial" in name])
+    write(shell, "trace.safetensors", "mine")
+    shell.mistake(1, ["is there already"], "trace", "run", "--text", "gate", "--out", "trace.safetensors")
+    write(shell, "empty.txt", "")
+    shell.mistake(1, ["empty.txt: is empty"], "eval", "run", "--text", "empty.txt")
+    done = shell.run("eval", "nowhere", "--data", "corpus", "--json")
+    shell.expect("an error under --json", done.returncode == 1 and done.stdout == "", done.stdout)
+    shell.expect("eval --tokenizer", shell.ok("eval", "run", "--data", "corpus", "--tokenizer", "corpus") ==
+                 shell.ok("eval", "run", "--data", "corpus"))
+
+
+def check_interrupted_evaluation(shell):
+    write(shell, "long.txt", "the gate decides how much water each turbine gets\n" * 400000)
+    process = subprocess.Popen([shell.program, "eval", "run", "--text", "long.txt", "--threads", "1"],
+                               cwd=shell.directory, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process.stderr.readline()  # the first line of progress
+    process.send_signal(signal.SIGINT)
+    rest = process.communicate(timeout=120)[1]
+    shell.expect("Ctrl-C in eval", process.returncode == 130 and rest.endswith("interrupted; nothing was written\n"),
+                 f"{process.returncode} {rest[-200:]!r}")
+
+
+def check_finetuned_run(shell):
+    os.makedirs(os.path.join(shell.directory, "letters"))
+    rows = "".join(f"{'ab'[i % 2]} gate {i * 7919 % 97}\t{(i * 31 % 7) % 2}\n" for i in range(60))
+    write(shell, "letters/train.tsv", "sentence\tlabel\n" + rows)
+    write(shell, "letters/dev.tsv", "sentence\tlabel\n" + rows[:400].rsplit("\n", 1)[0] + "\n")
+    said = shell.ok("finetune", "run", "--data", "letters", "--set", "epochs=1", "--set", "lr=0", "--out", "tuned",
+                    "--quiet")
+    shell.expect("nothing learnt", "note: nothing that shows was learnt" in said, said)
+    page = open(os.path.join(shell.directory, "tuned/report.html")).read()
+    shell.expect("its page", "majority class" in page and "nothing that shows was learnt" in page)
+    shell.expect("its events", len(os.listdir(os.path.join(shell.directory, "tuned/events"))) == 1)
+    os.remove(os.path.join(shell.directory, "tuned/report.html"))
+    shell.expect("report", shell.ok("report", "tuned").strip() == "tuned/report.html")
+    about = json.loads(shell.ok("info", "tuned", "--json"))["finetuning"]
+    shell.expect("info --json", about["task"] == "sst2" and "majority_accuracy" in about, about)
+    shell.expect("info", "fine-tuned    sst2 on letters" in shell.ok("info", "tuned"))
+
+
+def main():
+    with tiny(sys.argv[1]) as shell:
+        check_recipes_to_begin_from(shell)
+        check_settings_and_names(shell)
+        check_runs_that_go_on(shell)
+        check_output_paths(shell)
+        check_interrupted_evaluation(shell)
+        check_finetuned_run(shell)
+        return finish(shell)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+// A run whose steps are raised: it goes on where its steps so far are those of the longer run, bit
+// for bit, and is refused with the way out where they are not.
+#include "penstock/train/longer_run.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+
+#include "penstock/base/error.h"
+#include "penstock/train/checkpoints.h"
+#include "penstock/train/metrics_log.h"
+#include "penstock/train/run.h"
+#include "tests/base/temp_directory.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct LongerRun : ::testing::Test {
+  void SetUp() override { testing::small_corpus(directory.path()); }
+
+  ConfigNode recipe(std::int64_t steps, const std::string& schedule) const {
+    ConfigNode node = testing::small_recipe_node("remoe", 2, 16, path("corpus"));
+    node.set("train.steps", ConfigNode(steps));
+    node.set("train.lr_schedule", ConfigNode(schedule));
+    node.set("train.final_eval_tokens", ConfigNode(std::int64_t{128}));
+    node.set("run.threads", ConfigNode(std::int64_t{1}));
+    return node;
+  }
+  std::string path(const std::string& name) const { return (directory.path() / name).string(); }
+  void run(const ConfigNode& node, const std::string& name) const {
+    ASSERT_EQ(train_run(node, path(name), {.quiet = true}), RunOutcome::finished);
+  }
+  std::string refusal(const ConfigNode& node, const std::string& name) const {
+    try {
+      train_run(node, path(name), {.quiet = true});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  testing::TempDirectory directory;
+};
+
+TEST_F(LongerRun, AConstantRateGoesOnAsIfItHadBeenAskedForAtOnce) {
+  run(recipe(200, "constant"), "part");
+  // The warm-up of 200 steps is 2; that of 260 would be 2 as well, that of 400 is 4.
+  run(recipe(400, "constant"), "part");
+  ConfigNode whole = recipe(400, "constant");
+  whole.set("train.warmup_steps", ConfigNode(std::int64_t{2}));
+  run(whole, "whole");
+  const auto model = [&](const std::string& of) {
+    return CheckpointStore(real_file_system(), path(of)).load(400).model;
+  };
+  const TensorMap ours = model("part"), wanted = model("whole");
+  for (const auto& [name, tensor] : wanted) EXPECT_TRUE(ours.at(name).equal(tensor)) << name;
+  EXPECT_EQ(read_metrics(real_file_system(), path("part/metrics.jsonl")).size(), 400U);
+  const auto finished = nlohmann::json::parse(real_file_system().read(path("part/finished.json")));
+  EXPECT_EQ(finished.at("steps"), 400);
+}
+
+TEST_F(LongerRun, ADecayedRateIsRefusedWithTheWayOut) {
+  run(recipe(6, "cosine"), "decayed");
+  const std::string what = refusal(recipe(12, "cosine"), "decayed");
+  EXPECT_NE(what.find("train.steps: 6 -> 12"), std::string::npos) << what;
+  EXPECT_NE(what.find("train.lr_schedule = \"cosine\" is laid over"), std::string::npos) << what;
+  EXPECT_NE(what.find("--set train.init_from=" + path("decayed")), std::string::npos) << what;
+  EXPECT_TRUE(fs::exists(path("decayed/finished.json")));  // nothing is touched
+  // Fewer steps, and more steps with another rate, are another recipe.
+  EXPECT_NE(refusal(recipe(5, "cosine"), "decayed").find("choose another --out"),
+            std::string::npos);
+  ConfigNode other = recipe(12, "constant");
+  other.set("train.lr", ConfigNode(0.5));
+  EXPECT_NE(refusal(other, "decayed").find("of another recipe"), std::string::npos);
+  EXPECT_EQ(refusal(other, "decayed").find("init_from"), std::string::npos);
+}
+
+TEST_F(LongerRun, ACourseOfExpertsIsAskedForItself) {
+  const auto reason = [&](const char* method, const char* over) {
+    ConfigNode node = testing::small_recipe_node(method, 2, 16, "unused");
+    node.set("train.lr_schedule", ConfigNode(std::string("constant")));
+    node.set("train.steps", ConfigNode(std::int64_t{10}));
+    node.set("model.router.k", ConfigNode(4.0));
+    if (over) node.set(over, ConfigNode(std::int64_t{5}));
+    return why_not_longer(read_recipe(node), 20);
+  };
+  EXPECT_NE(reason("smoe-dropout", nullptr).find("course of its experts"), std::string::npos);
+  EXPECT_EQ(reason("smoe-dropout", "model.router.topk.schedule.over"), "");
+  EXPECT_EQ(reason("topk", nullptr), "");
+}
+
+}  // namespace
+}  // namespace penstock

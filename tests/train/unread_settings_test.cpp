@@ -1,0 +1,105 @@
+// Settings that nothing reads are said, with their place; a recipe whose settings all count is read
+// without a word.
+#include "penstock/train/unread_settings.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "penstock/base/error.h"
+#include "penstock/io/toml.h"
+#include "penstock/train/run_identity.h"
+
+namespace penstock {
+namespace {
+
+constexpr const char* kRecipe = R"([model]
+d_model = 32
+layers = 2
+heads = 4
+[model.moe]
+experts = 4
+[model.router]
+method = "topk"
+)";
+
+using Notes = std::vector<std::string>;
+
+Notes notes_of(const std::vector<std::string>& overrides) {
+  ConfigNode node = parse_toml(kRecipe, "r.toml");
+  apply_overrides(node, overrides);
+  return read_recipe(node).notes;
+}
+
+void expect_note(const std::vector<std::string>& overrides, const std::string& opening,
+                 const std::string& reason) {
+  const Notes notes = notes_of(overrides);
+  ASSERT_EQ(notes.size(), 1U) << overrides[0];
+  EXPECT_EQ(notes[0].substr(0, opening.size()), opening) << notes[0];
+  EXPECT_NE(notes[0].find(reason), std::string::npos) << notes[0];
+}
+
+TEST(UnreadSettings, AreNoneWhereEverySettingCounts) {
+  EXPECT_EQ(notes_of({}), Notes());
+  EXPECT_EQ(notes_of({"model.router.k=2", "model.moe.granularity=2", "train.warmup_steps=5",
+                      "train.min_lr=1e-6", "train.eval_every=5", "train.eval_tokens=64"}),
+            Notes());
+  EXPECT_EQ(notes_of({"model.architecture=transformer-xl", "model.transformer_xl.dropout=0.1",
+                      "model.moe.first_layers=1", "model.transformer_xl.ffn_block_dropout=0.5",
+                      "train.eval_memory=8"}),
+            Notes());
+}
+
+TEST(UnreadSettings, OfExpertsInADenseModelAreSaid) {
+  expect_note({"model.router.method=dense"}, "r.toml:6: model.moe.experts = 4: nothing reads this",
+              "model.router.method = \"dense\" has no experts");
+  expect_note({"model.router.method=dense", "model.moe.experts=0", "model.router.k=2"},
+              "--set model.router.k=2: model.router.k = 2", "has no experts");
+}
+
+TEST(UnreadSettings, OfTheOtherArchitectureAreSaid) {
+  expect_note({"model.transformer_xl.memory=64"},
+              "--set model.transformer_xl.memory=64: ", "those are for \"transformer-xl\"");
+  expect_note({"model.architecture=transformer-xl", "model.rope_base=500"},
+              "--set model.rope_base=500: ", "relative positions");
+  expect_note({"model.architecture=transformer-xl", "model.transformer_xl.ffn_block_dropout=0.5"},
+              "--set model.transformer_xl.ffn_block_dropout=0.5: ", "every layer has experts");
+}
+
+TEST(UnreadSettings, OfScheduleAndEvaluationAreSaid) {
+  // (9 + 1) / (100 + 1) of the rate at the last of ten steps.
+  expect_note({"train.steps=10", "train.warmup_steps=100", "train.lr=1.01"},
+              "--set train.warmup_steps=100: train.warmup_steps = 100 is not below",
+              "rises to 0.1 and never reaches train.lr = 1.01");
+  expect_note({"train.lr_schedule=constant", "train.min_lr=1e-6"},
+              "--set train.min_lr=1e-6: ", "does not end at it");
+  expect_note({"train.eval_tokens=64"}, "--set train.eval_tokens=64: ", "train.eval_every = 0");
+  expect_note({"train.eval_memory=64"}, "--set train.eval_memory=64: ", "transformer-xl alone");
+}
+
+TEST(UnreadSettings, NoLayerWithExpertsIsAnError) {
+  try {
+    notes_of({"model.moe.first_layers=0"});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what())
+                  .find("--set model.moe.first_layers=0: model.moe."
+                        "first_layers = 0 leaves no layer with experts"),
+              0U)
+        << error.what();
+  }
+}
+
+TEST(UnreadSettings, ARunsOwnConfigHasNoneAndNeitherHasARecipeOfTheRepository) {
+  EXPECT_EQ(read_recipe(written_out(read_recipe(parse_toml(kRecipe, "r.toml")))).notes, Notes());
+  namespace fs = std::filesystem;
+  for (const auto& entry : fs::recursive_directory_iterator(PENSTOCK_SOURCE_DIR "/recipes")) {
+    if (entry.path().extension() != ".toml") continue;
+    const ConfigNode node = read_toml(entry.path().string());
+    if (!node.find("model") || !node.find("train") || node.find("variants")) continue;
+    EXPECT_EQ(read_recipe(node).notes, Notes()) << entry.path();
+  }
+}
+
+}  // namespace
+}  // namespace penstock
