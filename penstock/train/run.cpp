@@ -95,6 +95,7 @@ class Run {
     interrupt_ = &interrupt;
     started_ = Clock::now();
     first_step_ = trainer_.step();
+    if (trainer_.step() == 0 && recipe_.train.eval_every > 0) measure_the_beginning();
     while (trainer_.step() < recipe_.train.steps) {
       if (interrupt.signal() != 0) {
         save(store, std::nullopt);
@@ -214,14 +215,8 @@ class Run {
     std::optional<double> validation_loss;
     const TrainConfig& train = recipe_.train;
     const bool last = step == train.steps;
-    if (train.eval_every > 0 && (last || step % train.eval_every == 0) &&
-        has_split(Split::kValidation)) {
-      const Evaluation validation =
-          trainer_.evaluate(Split::kValidation, train.eval_tokens, {}, train.eval_k);
-      validation_loss = last_validation_ = validation.total.loss();
-      line["validation"] = to_json(validation);
-      if (train.eval_k > 0) line["validation"]["k"] = train.eval_k;
-    }
+    if (train.eval_every > 0 && (last || step % train.eval_every == 0))
+      validation_loss = validate(line);
     line["seconds"] = seconds();
     log_->append(line);
     write_events(step, line);
@@ -230,6 +225,29 @@ class Run {
     if (improved) best_loss_ = *validation_loss;
     const bool due = train.checkpoint_every > 0 && step % train.checkpoint_every == 0;
     if (last || due || (improved && train.keep_best)) save(store, validation_loss);
+  }
+
+  /// Puts the validation at this step into the line; the loss, where there is a split to measure.
+  std::optional<double> validate(nlohmann::ordered_json& line) {
+    if (!has_split(Split::kValidation)) return std::nullopt;
+    const TrainConfig& train = recipe_.train;
+    const Evaluation validation =
+        trainer_.evaluate(Split::kValidation, train.eval_tokens, {}, train.eval_k);
+    last_validation_ = validation.total.loss();
+    line["validation"] = to_json(validation);
+    if (train.eval_k > 0) line["validation"]["k"] = train.eval_k;
+    return last_validation_;
+  }
+
+  /// Where validation begins, as step 0 of the log. No bit of training depends on it, and no
+  /// checkpoint is the best for it.
+  void measure_the_beginning() {
+    if (log_->last_step() == 0) return;  // this run was killed before its first checkpoint
+    nlohmann::ordered_json line = {{"step", 0}};
+    if (!validate(line)) return;
+    line["seconds"] = seconds();
+    log_->append(line);
+    write_events(0, line);
   }
 
   bool has_split(Split split) const { return trainer_.corpus().count(split).tokens > 1; }
