@@ -196,7 +196,8 @@ void run_eval(const EvalOptions& options) {
   const std::string what = fmt::format("{} split, windows of {} tokens", options.split, length);
   if (!options.plot.empty())
     write_file_atomically(real_file_system(), options.plot,
-                          study::by_k_page(directory, options.data + ", " + what, measured.by_k));
+                          study::by_k_page(directory, options.data + ", " + what, measured.by_k,
+                                           config.active_experts()));
   if (options.json) {
     auto out = to_json(measured.own);
     for (const KFigures& point : measured.by_k) out["by_k"].push_back(to_json(point));

@@ -13,6 +13,7 @@
 #include "penstock/cli/shell_quoted.h"
 #include "penstock/io/toml.h"
 #include "penstock/study/report.h"
+#include "penstock/study/text_samples.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/recipe_template.h"
 #include "penstock/train/run.h"
@@ -89,7 +90,10 @@ void add_train_command(CLI::App& app, int& exit_code) {
     check_can_make(out);
     const RunOutcome outcome = train_run(
         node, out, {.resume = options->resume, .quiet = options->quiet, .force = options->force});
-    if (outcome == RunOutcome::finished && read_recipe(node).run.report) write_run_report(out);
+    if (outcome == RunOutcome::finished && read_recipe(node).run.report) {
+      study::write_text_samples(out);
+      write_run_report(out);
+    }
     if (outcome == RunOutcome::interrupted) {
       std::string command = "penstock train " + shell_quoted(options->recipe);
       for (const auto& set : options->overrides) command += " --set " + shell_quoted(set);

@@ -37,6 +37,7 @@ struct Job {
   std::vector<std::vector<TokenId>> prompts;
   std::vector<TokenId> ends;            ///< ids that end a document
   std::int64_t context = 0;             ///< most tokens of a sequence; 0: any number
+  bool spaced = false;                  ///< before a document's first word is a space no text has
   std::vector<bool> drops_first_space;  ///< of each prompt's texts: those that begin a document
 };
 
@@ -147,29 +148,56 @@ void check_options(const GenerateOptions& options) {
     PENSTOCK_CHECK(!word.empty(), "a stop string is empty: it would end every text at once");
 }
 
-Job make_job(const ModelConfig& config, const Tokenizer& tokenizer,
-             const std::vector<std::string>& prompts, const GenerateOptions& options,
+/// Without prompts yet.
+Job make_job(const ModelConfig& config, const Tokenizer& tokenizer, const GenerateOptions& options,
              const GenerationListener& listener) {
+  check_options(options);
   PENSTOCK_CHECK(tokenizer.vocab_size() <= config.vocab, "the tokenizer has ",
                  tokenizer.vocab_size(), " ids, the model knows ", config.vocab,
                  ": they do not belong together");
   Job job{.tokenizer = tokenizer, .options = options, .listener = listener};
   if (!config.transformer_xl()) job.context = config.context;
   const auto vocabulary = tokenizer.vocabulary();
-  // Before a document's first word there is a space that no text has.
-  const bool spaced = vocabulary && vocabulary->add_space_prefix &&
-                      (vocabulary->kind == Vocabulary::Kind::kSentencePieceBpe ||
-                       vocabulary->kind == Vocabulary::Kind::kSentencePieceUnigram);
+  job.spaced = vocabulary && vocabulary->add_space_prefix &&
+               (vocabulary->kind == Vocabulary::Kind::kSentencePieceBpe ||
+                vocabulary->kind == Vocabulary::Kind::kSentencePieceUnigram);
   for (const TokenId id : {tokenizer.end_of_document(), vocabulary ? vocabulary->eos : -1})
     if (id >= 0) job.ends.push_back(id);
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    job.prompts.push_back(prompt_tokens(tokenizer, prompts[i]));
-    job.drops_first_space.push_back(spaced && prompts[i].empty());
-    PENSTOCK_CHECK(job.context == 0 || std::ssize(job.prompts[i]) <= job.context, "prompt ", i + 1,
-                   " is ", job.prompts[i].size(), " tokens long; the model's context is ",
-                   job.context, ": shorten it");
-  }
   return job;
+}
+
+void add_prompt(Job& job, std::vector<TokenId> tokens, bool begins_document) {
+  PENSTOCK_CHECK(job.context == 0 || std::ssize(tokens) <= job.context, "prompt ",
+                 job.prompts.size() + 1, " is ", tokens.size(),
+                 " tokens long; the model's context is ", job.context, ": shorten it");
+  job.prompts.push_back(std::move(tokens));
+  job.drops_first_space.push_back(job.spaced && begins_document);
+}
+
+/// Works through the texts, group by group.
+Generation write_all(const std::shared_ptr<LanguageModel>& model, const Job& job) {
+  Generation out;
+  for (std::size_t p = 0; p < job.prompts.size(); ++p)
+    for (std::int64_t s = 0; s < job.options.samples; ++s)
+      out.completions.push_back({.prompt = p, .sample = s});
+  const std::size_t largest = rows_stand_alone(model->config()) ? kLargestGroup : 1;
+  for (std::size_t first = 0; first < out.completions.size(); first += largest) {
+    const std::span<Completion> group =
+        std::span(out.completions)
+            .subspan(first, std::min(largest, out.completions.size() - first));
+    std::int64_t longest = 0;
+    for (const Completion& completion : group)
+      longest = std::max(longest, std::ssize(job.prompts[completion.prompt]));
+    std::int64_t capacity = longest + job.options.max_tokens;
+    if (job.context > 0) capacity = std::min(capacity, job.context);
+    const auto session = make_session(
+        model,
+        {.sequences = std::ssize(group),
+         .capacity = capacity,
+         .seed = mix64(job.options.sampling.seed + static_cast<std::uint64_t>(group[0].sample))});
+    if (!write_group(*session, group, job, out.speed)) break;
+  }
+  return out;
 }
 
 }  // namespace
@@ -211,31 +239,22 @@ std::vector<TokenId> prompt_tokens(const Tokenizer& tokenizer, std::string_view 
 Generation generate(std::shared_ptr<LanguageModel> model, const Tokenizer& tokenizer,
                     const std::vector<std::string>& prompts, const GenerateOptions& options,
                     const GenerationListener& listener) {
-  check_options(options);
-  const ModelConfig& config = model->config();
-  const Job job = make_job(config, tokenizer, prompts, options, listener);
-  Generation out;
-  for (std::size_t p = 0; p < prompts.size(); ++p)
-    for (std::int64_t s = 0; s < options.samples; ++s)
-      out.completions.push_back({.prompt = p, .sample = s});
-  const std::size_t largest = rows_stand_alone(config) ? kLargestGroup : 1;
-  for (std::size_t first = 0; first < out.completions.size(); first += largest) {
-    const std::span<Completion> group =
-        std::span(out.completions)
-            .subspan(first, std::min(largest, out.completions.size() - first));
-    std::int64_t longest = 0;
-    for (const Completion& completion : group)
-      longest = std::max(longest, std::ssize(job.prompts[completion.prompt]));
-    std::int64_t capacity = longest + options.max_tokens;
-    if (job.context > 0) capacity = std::min(capacity, job.context);
-    const auto session = make_session(
-        model,
-        {.sequences = std::ssize(group),
-         .capacity = capacity,
-         .seed = mix64(options.sampling.seed + static_cast<std::uint64_t>(group[0].sample))});
-    if (!write_group(*session, group, job, out.speed)) break;
+  Job job = make_job(model->config(), tokenizer, options, listener);
+  for (const auto& prompt : prompts)
+    add_prompt(job, prompt_tokens(tokenizer, prompt), prompt.empty());
+  return write_all(model, job);
+}
+
+Generation generate_from_tokens(std::shared_ptr<LanguageModel> model, const Tokenizer& tokenizer,
+                                std::vector<std::vector<TokenId>> prompts,
+                                const GenerateOptions& options,
+                                const GenerationListener& listener) {
+  Job job = make_job(model->config(), tokenizer, options, listener);
+  for (auto& prompt : prompts) {
+    PENSTOCK_CHECK(!prompt.empty(), "a prompt has one token or more");
+    add_prompt(job, std::move(prompt), false);
   }
-  return out;
+  return write_all(model, job);
 }
 
 }  // namespace penstock

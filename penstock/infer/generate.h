@@ -74,5 +74,10 @@ std::vector<TokenId> prompt_tokens(const Tokenizer& tokenizer, std::string_view 
 Generation generate(std::shared_ptr<LanguageModel> model, const Tokenizer& tokenizer,
                     const std::vector<std::string>& prompts, const GenerateOptions& options,
                     const GenerationListener& listener = {});
+/// The same for prompts that are tokens already, such as a corpus's; each has one or more.
+Generation generate_from_tokens(std::shared_ptr<LanguageModel> model, const Tokenizer& tokenizer,
+                                std::vector<std::vector<TokenId>> prompts,
+                                const GenerateOptions& options,
+                                const GenerationListener& listener = {});
 
 }  // namespace penstock

@@ -7,8 +7,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "penstock/study/assets.h"
 #include "penstock/study/html.h"
+#include "penstock/study/page.h"
 
 namespace penstock::study {
 namespace {
@@ -23,27 +23,9 @@ std::string step_text(const std::optional<std::int64_t>& step) {
   return step ? fmt::format("step {}", *step) : "this model";
 }
 
-std::string figure(const std::string& id, const std::string& title, const std::string& caption) {
-  return fmt::format(
-      "<figure class=\"card\"><h3>{}</h3><div class=\"chart\"><canvas id=\"{}\" role=\"img\" "
-      "aria-label=\"{}\"></canvas></div><figcaption>{}</figcaption></figure>",
-      escape(title), id, escape(title), escape(caption));
-}
-
 std::string card(const std::string& title, const std::string& body, const std::string& caption) {
   return fmt::format("<figure class=\"card\"><h3>{}</h3>{}<figcaption>{}</figcaption></figure>",
                      escape(title), body, escape(caption));
-}
-
-std::string table(const std::vector<std::string>& head,
-                  const std::vector<std::vector<std::string>>& rows) {
-  std::string out = "<div class=\"scroll\"><table><tr>";
-  for (const auto& cell : head) out += "<th scope=\"col\">" + escape(cell) + "</th>";
-  for (const auto& row : rows) {
-    out += "</tr><tr>";
-    for (const auto& cell : row) out += "<td>" + escape(cell) + "</td>";
-  }
-  return out + "</tr></table></div>";
 }
 
 std::string refusal(const char* what, const std::string& reason) {
@@ -71,7 +53,7 @@ std::string entropy_section(const Analysis& a, json& charts) {
   if (!a.refused.entropy.empty()) return refusal("Router entropy", a.refused.entropy);
   std::vector<std::string> head{"layer"};
   for (const Snapshot& snapshot : a.snapshots) head.push_back(step_text(snapshot.step));
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<std::string>> rows{head};
   for (std::size_t l = 0; l < a.here().measures.layers.size(); ++l) {
     rows.push_back({fmt::to_string(l)});
     for (const Snapshot& snapshot : a.snapshots) {
@@ -81,18 +63,21 @@ std::string entropy_section(const Analysis& a, json& charts) {
   }
   const auto experts = a.config.total_experts();
   const double most = std::log(static_cast<double>(experts));
-  std::string cards = card("Mean ± sd over tokens", table(head, rows),
+  std::string cards = card("Mean ± sd over tokens", cell_table(rows),
                            "sd is over tokens, so it says how routers differ from token to token, "
                            "not how sure the mean is.");
   if (a.snapshots.size() > 1) {
-    json chart = over_steps(a, "entropy", "nats", [&](std::size_t l, std::size_t i) {
-      return a.snapshots[i].measures.layers[l].entropy->mean();
-    });
+    // The entropy itself would be a level line just below ln E.
+    json chart = over_steps(a, "entropy", fmt::format("ln {} − entropy, nats", experts).c_str(),
+                            [&](std::size_t l, std::size_t i) {
+                              return most - a.snapshots[i].measures.layers[l].entropy->mean();
+                            });
     chart["y_min"] = 0;
-    chart["y_max"] = most * 1.05;
-    chart["lines"].push_back({{"y", most}, {"label", fmt::format("ln {}", experts)}});
     charts.push_back(std::move(chart));
-    cards += figure("entropy", "Over training", "Step 0 is the model as its seed initialises it.");
+    cards +=
+        chart_card("entropy", "Distance from uniform over training",
+                   "How far the entropy is below the most that is possible; 0: every expert is "
+                   "as likely as another. Step 0 is the model as its seed initialises it.");
   }
   return fmt::format(
       "<h2>Router entropy</h2><p class=\"note\">Of softmax over all {} logits, in nats; the most "
@@ -136,7 +121,7 @@ std::string samples_section(const Analysis& a, json& charts) {
     const std::string title =
         fmt::format("Token {}: …{}", a.samples[s].token, a.samples[s].context);
     cards += card(title, heat_map(map), "Percent for each expert (columns), by layer (rows).") +
-             figure(id, "The same, sorted", "");
+             chart_card(id, "The same, sorted", "");
   }
   return "<h2>Distributions of sample tokens</h2><p class=\"note\">softmax over all logits at "
          "evenly spaced tokens of the split, not chosen by hand. The title ends with the token "
@@ -147,7 +132,8 @@ std::string samples_section(const Analysis& a, json& charts) {
 std::string expert_load_section(const Analysis& a) {
   if (!a.refused.load.empty()) return refusal("Expert load", a.refused.load);
   HeatMap map{.max = 0, .digits = 0, .scale = 100, .unit = " % of assignments"};
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<std::string>> rows{
+      {"layer", "active per token", "coefficient of variation", "idle experts"}};
   for (std::int64_t e = 0; e < a.config.total_experts(); ++e)
     map.columns.push_back(fmt::to_string(e));
   for (std::size_t l = 0; l < a.here().measures.layers.size(); ++l) {
@@ -159,15 +145,14 @@ std::string expert_load_section(const Analysis& a) {
   }
   return "<h2>Expert load</h2><div class=\"grid\">" +
          card("Share of assignments", heat_map(map), "Percent of a layer's assignments.") +
-         card(
-             "Evenness",
-             table({"layer", "active per token", "coefficient of variation", "idle experts"}, rows),
-             "Standard deviation of the shares over experts ÷ their mean: 0 is even.") +
+         card("Evenness", cell_table(rows),
+              "Standard deviation of the shares over experts ÷ their mean: 0 is even.") +
          "</div>";
 }
 
 std::string similarity_section(const Analysis& a, json& charts) {
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<std::string>> rows{
+      {"layer", "", "output cosine", "output CKA", "weight cosine"}};
   for (std::size_t l = 0; l < a.here().measures.layers.size(); ++l)
     for (const Snapshot& snapshot : a.snapshots) {
       const auto& s = snapshot.measures.layers[l].similarity;
@@ -176,15 +161,14 @@ std::string similarity_section(const Analysis& a, json& charts) {
                       fmt::format("{:.4f}", s.weight_cosine)});
     }
   std::string cards = card(
-      "Mean over pairs of experts",
-      table({"layer", "", "output cosine", "output CKA", "weight cosine"}, rows),
+      "Mean over pairs of experts", cell_table(rows),
       "All experts on the same tokens, whatever the router chose. CKA also sees outputs that are "
       "rotations of one another; weights of experts that compute the same may still differ.");
   if (a.snapshots.size() > 1) {
     charts.push_back(over_steps(a, "similarity", "cosine", [&](std::size_t l, std::size_t i) {
       return a.snapshots[i].measures.layers[l].similarity.output_cosine;
     }));
-    cards += figure("similarity", "Output cosine over training", "");
+    cards += chart_card("similarity", "Output cosine over training", "");
   }
   return "<h2>Similarity of experts</h2><p class=\"note\">1 would be collapse: all experts answer "
          "alike.</p><div class=\"grid\">" +
@@ -197,7 +181,8 @@ std::string range_text(std::int64_t least, std::int64_t most) {
 
 std::string jacobian_section(const Analysis& a, json& charts) {
   if (!a.refused.jacobian.empty()) return refusal("Jacobian", a.refused.jacobian);
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<std::string>> rows{
+      {"layer", "k", "at a token", "bound", "all tokens", "bound", "share", "error"}};
   for (std::size_t l = 0; l < a.jacobians.size(); ++l)
     for (const JacobianSummary& s : a.jacobians[l])
       rows.push_back({fmt::to_string(l), s.k > 0 ? fmt::to_string(s.k) : "varies",
@@ -205,8 +190,7 @@ std::string jacobian_section(const Analysis& a, json& charts) {
                       fmt::to_string(s.together), fmt::to_string(s.span_bound),
                       fmt::format("{:.3f}", s.share), fmt::format("{:.0e}", s.closed_error)});
   std::string cards = card(
-      "Rank of J₂ = Σ E_j ⊗ ∂g_j/∂x",
-      table({"layer", "k", "at a token", "bound", "all tokens", "bound", "share", "error"}, rows),
+      "Rank of J₂ = Σ E_j ⊗ ∂g_j/∂x", cell_table(rows),
       fmt::format("f64, {} tokens. Share: ‖J₂‖ / (‖J₁‖ + ‖J₂‖). Error: of the closed form against "
                   "autograd.",
                   a.jacobians[0][0].tokens));
@@ -214,10 +198,12 @@ std::string jacobian_section(const Analysis& a, json& charts) {
     charts.push_back(over_steps(a, "span", "effective rank", [&](std::size_t l, std::size_t i) {
       return a.growth[l].front().growth.router[i].effective;
     }));
-    cards += figure("span", "Span of the router's rows over checkpoints",
-                    "Effective rank of the rows of all checkpoints up to a step, stacked. A frozen "
-                    "router's line is flat.");
-    std::vector<std::vector<std::string>> growth;
+    cards +=
+        chart_card("span", "Span of the router's rows over checkpoints",
+                   "Effective rank of the rows of all checkpoints up to a step, stacked. A frozen "
+                   "router's line is flat.");
+    std::vector<std::vector<std::string>> growth{
+        {"layer", "k", "rank, first", "rank, all", "effective, first", "effective, all"}};
     for (std::size_t l = 0; l < a.growth.size(); ++l)
       for (const auto& one : a.growth[l])
         growth.push_back({fmt::to_string(l), one.k > 0 ? fmt::to_string(one.k) : "varies",
@@ -225,11 +211,8 @@ std::string jacobian_section(const Analysis& a, json& charts) {
                           fmt::format("{:.1f}", one.growth.token_rank.back()),
                           fmt::format("{:.2f}", one.growth.token_effective.front()),
                           fmt::format("{:.2f}", one.growth.token_effective.back())});
-    cards +=
-        card("At one token, ∂g/∂x stacked over checkpoints",
-             table({"layer", "k", "rank, first", "rank, all", "effective, first", "effective, all"},
-                   growth),
-             "Mean over tokens; the same token vectors for every checkpoint's router.");
+    cards += card("At one token, ∂g/∂x stacked over checkpoints", cell_table(growth),
+                  "Mean over tokens; the same token vectors for every checkpoint's router.");
   }
   return "<h2>The Jacobian’s second term</h2><p class=\"note\">y = Σ g_j(x) E_j(x) has the "
          "Jacobian "
@@ -245,33 +228,18 @@ std::string analysis_page(const Analysis& a) {
   json charts = json::array();
   std::string body = entropy_section(a, charts) + samples_section(a, charts);
   body += expert_load_section(a) + similarity_section(a, charts) + jacobian_section(a, charts);
-  const auto fact = [](const char* name, const std::string& value) {
-    return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", name, escape(value));
-  };
-  std::string out =
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-      "script-src 'unsafe-inline'; style-src 'unsafe-inline'\"><title>Routing of " +
-      escape(a.model) + "</title><style>\n";
-  out += assets::report_css;
-  out +=
-      "</style></head><body><main><h1>Routing of " + escape(a.model) + "</h1><dl class=\"facts\">";
-  out += fact("Model", step_text(a.here().step)) + fact("Method", a.config.router.method) +
-         fact("Experts",
-              fmt::format("{}, {:g} active", a.config.total_experts(), a.config.active_experts())) +
-         fact("Split", fmt::format("{}, {} tokens", a.split, a.here().measures.tokens)) +
-         fact("Loss", fmt::format("{:.4f} nats per token", a.here().measures.loss));
-  out += "</dl>" + body +
-         "<noscript><p class=\"note\">The line charts need JavaScript; everything else is "
-         "here.</p></noscript><footer>Written by Penstock " PENSTOCK_VERSION
-         ". Charts by Chart.js (MIT licence).</footer></main><script type=\"application/json\" "
-         "id=\"data\">" +
-         script_json({{"charts", charts}}) + "</script>\n<script>";
-  out += assets::chart_js;
-  out += "</script>\n<script>\n";
-  out += assets::report_js;
-  return out + "</script></body></html>\n";
+  body +=
+      "<noscript><p class=\"note\">The line charts need JavaScript; everything else is "
+      "here.</p></noscript>";
+  const std::string title = "Routing of " + a.model;
+  const std::string facts =
+      fact("Model", step_text(a.here().step)) + fact("Method", a.config.router.method) +
+      fact("Experts",
+           fmt::format("{}, {:g} active", a.config.total_experts(), a.config.active_experts())) +
+      fact("Split", fmt::format("{}, {} tokens", a.split, a.here().measures.tokens)) +
+      fact("Loss", fmt::format("{:.4f} nats per token", a.here().measures.loss));
+  return page(title, "<h1>" + escape(title) + "</h1><dl class=\"facts\">" + facts + "</dl>" + body,
+              {{"charts", charts}});
 }
 
 }  // namespace penstock::study

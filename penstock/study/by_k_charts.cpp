@@ -14,7 +14,8 @@ using nlohmann::json;
 
 json line(const KSeries& series) {
   return {{"variant", series.variant}, {"label", series.label}, {"steps", json::array()},
-          {"values", json::array()},   {"low", json::array()},  {"high", json::array()}};
+          {"values", json::array()},   {"low", json::array()},  {"high", json::array()},
+          {"trained", json::array()}};
 }
 
 void add_point(json& line, double x, const KSpread& point) {
@@ -45,6 +46,9 @@ json by_k_charts(std::span<const KSeries> all, const std::string& quality) {
       else
         for (const std::int64_t k : ks) add_point(over_k, static_cast<double>(k), point);
       add_point(over_flops, point.megaflops, point);
+      if (point.k == 0 || static_cast<double>(point.k) != series.trained_k) continue;
+      over_k["trained"].push_back(point.k);
+      over_flops["trained"].push_back(point.megaflops);
     }
     if (!over_k["steps"].empty()) by_k["series"].push_back(std::move(over_k));
     by_flops["series"].push_back(std::move(over_flops));
@@ -70,7 +74,8 @@ std::string by_k_chart_cards(const std::string& quality, bool several_seeds) {
   const std::string band = several_seeds ? " Lines are means over seeds, bands their range." : "";
   return "<div class=\"grid\">" +
          chart_card("by-k", quality + " by experts per token",
-                    "Lower is better. A model without a number of experts to set is a level line." +
+                    "Lower is better. A ring marks the number of experts that a model was trained "
+                    "with. A model without a number to set is a level line." +
                         band) +
          chart_card("by-flops", quality + " by cost",
                     "Useful FLOPs of a forward pass per token, of the same points." + band) +

@@ -21,6 +21,7 @@ struct KSpread {
 struct KSeries {
   std::string label;
   std::size_t variant = 0;  ///< colour
+  double trained_k = 0;     ///< the point that is ringed; 0: none
   std::vector<KSpread> points;
 };
 
@@ -33,6 +34,6 @@ std::string by_k_chart_cards(const std::string& quality, bool several_seeds);
 
 /// A page of its own for one model measured at several k: table and both charts.
 std::string by_k_page(const std::string& model, const std::string& measured,
-                      std::span<const KFigures> points);
+                      std::span<const KFigures> points, double trained_k);
 
 }  // namespace penstock::study

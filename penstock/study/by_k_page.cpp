@@ -11,9 +11,9 @@
 namespace penstock::study {
 
 std::string by_k_page(const std::string& model, const std::string& measured,
-                      std::span<const KFigures> points) {
+                      std::span<const KFigures> points, double trained_k) {
   const std::string quality = "Bits per byte";
-  KSeries series{.label = model};
+  KSeries series{.label = model, .trained_k = trained_k};
   std::string rows;
   for (const auto& point : points) {
     series.points.push_back({.k = point.k,
@@ -34,10 +34,11 @@ std::string by_k_page(const std::string& model, const std::string& measured,
                   "</h1><p class=\"claim\">Measured with each number of "
                   "experts per token; " +
                   escape(measured) + ".</p>" + by_k_chart_cards(quality, false) +
-                  "<h2>Figures</h2><div class=\"card scroll\"><table><tr><th>k</th><th>loss</th>"
+                  "<h2>Figures</h2><div class=\"card\"><div "
+                  "class=\"scroll\"><table><tr><th>k</th><th>loss</th>"
                   "<th>perplexity</th><th>bits/byte</th><th>FLOPs per token, forward</th>"
                   "<th>tokens/s</th><th>memory</th></tr>" +
-                  rows + "</table></div>",
+                  rows + "</table></div></div>",
               charts);
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "penstock/study/compute.h"
+
 namespace penstock::study {
 namespace {
 
@@ -164,6 +166,10 @@ bool order_may_be_told(std::span<const VariantSummary> variants, const Compariso
          undertrained_at(variants, comparison, k).empty();
 }
 
+bool may_be_tinted(std::span<const VariantSummary> variants, const Comparison& comparison) {
+  return compute_difference(variants).empty() && undertrained(variants, comparison).empty();
+}
+
 std::vector<std::string> verdict(std::span<const VariantSummary> variants,
                                  const Comparison& comparison) {
   std::vector<std::string> out;
@@ -204,6 +210,8 @@ std::vector<KSeries> k_series(std::span<const VariantSummary> variants,
       if (row->by_k)
         for (const KFigures& point : row->by_k->points) own.insert(point.k);
     KSeries series{.label = variants[i].label, .variant = i};
+    for (const RunRow* row : variants[i].rows)
+      if (row->by_k) series.trained_k = row->by_k->trained_k;
     for (const std::int64_t k : own) {
       const auto values = qualities(variants[i], k, comparison.measure);
       const auto [low, high] = std::ranges::minmax(values);

@@ -56,6 +56,10 @@ bool order_may_be_told(std::span<const VariantSummary> variants, const Compariso
 bool order_may_be_told(std::span<const VariantSummary> variants, const Comparison& comparison,
                        std::int64_t k);
 
+/// Whether a table may tint the best of its columns: all spent the same compute (compute.h), and
+/// none is undertrained.
+bool may_be_tinted(std::span<const VariantSummary> variants, const Comparison& comparison);
+
 /// The published number of a variant at that k, or none.
 std::optional<double> published_at(const Comparison& comparison, const std::string& variant,
                                    std::int64_t k);

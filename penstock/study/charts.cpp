@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <set>
 
+#include "penstock/study/html.h"
 #include "penstock/study/mean_curve.h"
+#include "penstock/study/page.h"
 
 namespace penstock::study {
 namespace {
@@ -15,6 +17,87 @@ using nlohmann::json;
 // Early steps would press the rest of a loss curve flat; the axis ends at the loss of this share of
 // the run.
 constexpr double kCutShare = 0.04;
+
+/// How a curve is drawn; `y` and `x` are merged into the chart.
+struct Kind {
+  std::string curve;
+  const char* section;
+  std::string title, caption;
+  const char* y_title;
+  json options = json::object();
+};
+
+json over_log_steps(json options = json::object()) {
+  options.update({{"x_log", true}, {"x_min", 1}, {"x_title", "step (logarithmic)"}});
+  return options;
+}
+
+std::vector<Kind> fixed_kinds() {
+  return {
+      {"loss", "loss", "Training loss",
+       "Cross-entropy without auxiliary losses, smoothed over a fiftieth of the run. The axis "
+       "leaves out the first steps.",
+       "nats per token"},
+      {"validation_loss",
+       "loss",
+       "Validation loss",
+       "Measured during training on a fixed part of the validation split, before the first step "
+       "too.",
+       "nats per token",
+       {{"points", true}}},
+      {"learning_rate", "training", "Learning rate", "", "learning rate", {{"y_min", 0}}},
+      {"grad_norm",
+       "training",
+       "Gradient norm",
+       "Of all parameters together, before clipping. Dashed: where it is clipped.",
+       "norm",
+       {{"y_min", 0}}},
+      {"tokens_per_second",
+       "training",
+       "Speed",
+       "Tokens per second of each step, smoothed over a fiftieth of the run.",
+       "tokens per second",
+       {{"y_min", 0}}},
+      {"imbalance",
+       "routing",
+       "Balance of the experts",
+       "Standard deviation of the load over a layer’s experts ÷ its mean, mean over layers, "
+       "smoothed "
+       "over a fiftieth of the run: 0 is even.",
+       "sd ÷ mean",
+       {{"y_min", 0}}},
+      {"sparsity", "routing", "Sparsity", "Mean over layers of the share of gates that are off.",
+       "share of gates that are off", over_log_steps({{"y_max", 1}})},
+      {"lambda", "routing", "Regulariser’s weight λ",
+       "Raised by the factor α after every step that is less sparse than the target, and lowered "
+       "by "
+       "it otherwise.",
+       "λ", over_log_steps({{"y_log", true}})},
+      {"active_experts", "routing", "Active experts",
+       "Mean per token and MoE layer, while training.", "experts per token",
+       over_log_steps({{"y_min", 0}})},
+  };
+}
+
+/// One for each auxiliary loss that some run has.
+std::vector<Kind> auxiliary_kinds(Variants variants) {
+  std::set<std::string> names;
+  for (const auto& variant : variants)
+    for (const RunRow* row : variant.rows)
+      for (const auto& [name, curve] : row->curves)
+        if (is_auxiliary_loss(name)) names.insert(name);
+  std::vector<Kind> out;
+  for (const auto& name : names) {
+    std::string title = "Auxiliary loss: " + name;
+    std::ranges::replace(title, '_', ' ');
+    const char* const caption = name == "consistency"
+                                    ? "Disagreement of the two passes, before its weight."
+                                    : "As it is added to the cross-entropy, summed over the MoE "
+                                      "layers, smoothed over a fiftieth of the run.";
+    out.push_back({name, "training", title, caption, "nats"});
+  }
+  return out;
+}
 
 // A number that a chart can hold, short enough not to swell the page.
 json number(double value) {
@@ -32,53 +115,69 @@ json array(const std::vector<double>& values) {
   return out;
 }
 
-json series_of(std::span<const VariantSummary> variants, const char* name, bool logarithmic) {
+MeanCurve mean_of(const VariantSummary& variant, const std::string& name,
+                  bool logarithmic = false) {
+  std::vector<const Curve*> curves;
+  for (const RunRow* row : variant.rows)
+    if (const auto it = row->curves.find(name); it != row->curves.end())
+      curves.push_back(&it->second);
+  return mean_curve(curves, logarithmic);
+}
+
+/// What the variant had spent, on average, at each of those steps.
+json costs(const VariantSummary& variant, const std::vector<double>& steps) {
+  json out = json::object();
+  if (const double tokens = variant.rows[0]->tokens_per_step(); tokens > 0) {
+    out["tokens"] = json::array();
+    for (const double step : steps) out["tokens"].push_back(number(step * tokens));
+  }
+  for (const char* name : {"flops", "seconds"}) {
+    const MeanCurve mean = mean_of(variant, name);
+    if (mean.steps.empty() || mean.mean.back() <= 0) continue;
+    Curve spent{{0}, {0}};
+    for (std::size_t i = mean.steps[0] == 0 ? 1 : 0; i < mean.steps.size(); ++i) {
+      spent.steps.push_back(mean.steps[i]);
+      spent.values.push_back(mean.mean[i]);
+    }
+    out[name] = json::array();
+    for (const double step : steps) out[name].push_back(number(value_at(spent, step)));
+  }
+  return out;
+}
+
+json series_of(Variants variants, const Kind& kind) {
+  const bool logarithmic = kind.options.value("y_log", false);
   json out = json::array();
   for (std::size_t i = 0; i < variants.size(); ++i) {
-    std::vector<const Curve*> curves;
-    for (const RunRow* row : variants[i].rows)
-      if (const auto it = row->curves.find(name); it != row->curves.end())
-        curves.push_back(&it->second);
-    const MeanCurve mean = mean_curve(curves, logarithmic);
+    const MeanCurve mean = mean_of(variants[i], kind.curve, logarithmic);
     if (mean.steps.empty()) continue;
     json series = {{"variant", i},
                    {"label", variants[i].label},
                    {"steps", mean.steps},
                    {"values", array(mean.mean)}};
-    if (curves.size() > 1) {
+    if (variants[i].rows.size() > 1) {
       series["low"] = array(mean.low);
       series["high"] = array(mean.high);
     }
+    if (kind.section == std::string("loss")) series["costs"] = costs(variants[i], mean.steps);
     out.push_back(std::move(series));
   }
   return out;
 }
 
-json chart(const char* id, json series, const char* y_title) {
-  double last = 1;
-  for (const auto& one : series) last = std::max(last, one["steps"].back().get<double>());
-  return {{"id", id},
-          {"series", std::move(series)},
-          {"x_title", "step"},
-          {"y_title", y_title},
-          {"x_max", last}};
-}
-
-json loss_chart(std::span<const VariantSummary> variants) {
-  json out = chart("loss", series_of(variants, "loss", false), "nats per token");
+void cut_first_steps(json& chart) {
   double top = 0;
-  for (const auto& series : out["series"]) {
+  for (const auto& series : chart["series"]) {
     const auto steps = series["steps"].get<std::vector<double>>();
     const auto at = std::ranges::lower_bound(steps, kCutShare * steps.back()) - steps.begin();
     const auto& value = series["values"][static_cast<std::size_t>(at)];
     if (value.is_number()) top = std::max(top, value.get<double>());
   }
-  if (top > 0) out["y_max"] = number(std::ceil(top * 20) / 20);
-  return out;
+  if (top > 0) chart["y_max"] = number(std::ceil(top * 20) / 20);
 }
 
 // The stages' borders, as bands where one variant has them and as lines in its colour otherwise.
-void mark_stages(json& out, std::span<const VariantSummary> variants) {
+void mark_stages(json& out, Variants variants) {
   struct Border {
     std::size_t variant;
     Spread sparsifying, settled;
@@ -106,55 +205,71 @@ void mark_stages(json& out, std::span<const VariantSummary> variants) {
   }
 }
 
-void mark_targets(json& out, std::span<const VariantSummary> variants) {
-  std::vector<double> targets;
+/// A dashed line at each value that `value` finds in the rows.
+template <class F>
+void mark_levels(json& out, Variants variants, const char* label, F value) {
+  std::set<double> levels;
   for (const auto& variant : variants)
     for (const RunRow* row : variant.rows)
-      if (row->target_sparsity &&
-          std::ranges::find(targets, *row->target_sparsity) == targets.end())
-        targets.push_back(*row->target_sparsity);
-  for (const double target : targets)
-    out["lines"].push_back({{"y", target}, {"label", "target 1 − k/E"}});
+      if (const std::optional<double> level = value(*row)) levels.insert(*level);
+  for (const double level : levels) out["lines"].push_back({{"y", level}, {"label", label}});
+}
+
+std::optional<double> clip_of(const RunRow& row) {
+  const auto it = row.settings.find("train.clip");
+  const double clip = it == row.settings.end() ? 0 : std::atof(it->second.c_str());
+  return clip > 0 ? std::optional(clip) : std::nullopt;
+}
+
+json drawn(Variants variants, const Kind& kind) {
+  double last = 1;
+  json series = series_of(variants, kind);
+  for (const auto& one : series) last = std::max(last, one["steps"].back().get<double>());
+  json out = {{"id", kind.curve},
+              {"series", std::move(series)},
+              {"x_title", "step"},
+              {"y_title", kind.y_title},
+              {"x_min", 0},
+              {"x_max", last},
+              {"lines", json::array()}};
+  out.update(kind.options);
+  if (kind.curve == "loss") cut_first_steps(out);
+  if (kind.options.contains("x_log")) mark_stages(out, variants);
+  if (kind.curve == "sparsity")
+    mark_levels(out, variants, "target 1 − k/E", [](const RunRow& r) { return r.target_sparsity; });
+  if (kind.curve == "grad_norm") mark_levels(out, variants, "clipped above", clip_of);
+  return out;
 }
 
 }  // namespace
 
-json chart_data(std::span<const VariantSummary> variants) {
-  json charts = json::array();
-  const auto add = [&](json chart) {
-    if (!chart["series"].empty()) charts.push_back(std::move(chart));
-  };
-  add(loss_chart(variants));
-  json validation =
-      chart("validation", series_of(variants, "validation_loss", false), "nats per token");
-  validation["points"] = true;
-  validation["x_min"] = 0;
-  add(std::move(validation));
-  json sparsity =
-      chart("sparsity", series_of(variants, "sparsity", false), "share of gates that are off");
-  sparsity["lines"] = json::array();
-  sparsity["y_max"] = 1;
-  mark_stages(sparsity, variants);
-  mark_targets(sparsity, variants);
-  json active = chart("active", series_of(variants, "active_experts", false), "experts per token");
-  active["lines"] = json::array();
-  active["y_min"] = 0;
-  mark_stages(active, variants);
-  json lambda = chart("lambda", series_of(variants, "lambda", true), "λ");
-  lambda["lines"] = json::array();
-  mark_stages(lambda, variants);
-  lambda["y_log"] = true;
-  for (json* one : {&sparsity, &active, &lambda}) {
-    (*one)["x_log"] = true;
-    (*one)["x_min"] = 1;
-    (*one)["x_title"] = "step (logarithmic)";
-    add(std::move(*one));
+std::vector<Chart> training_charts(std::span<const VariantSummary> variants) {
+  const bool several_seeds =
+      std::ranges::any_of(variants, [](const VariantSummary& v) { return v.rows.size() > 1; });
+  std::vector<Kind> kinds = fixed_kinds();
+  for (Kind& kind : auxiliary_kinds(variants)) kinds.push_back(std::move(kind));
+  std::vector<Chart> out;
+  for (const Kind& kind : kinds) {
+    json chart = drawn(variants, kind);
+    if (chart["series"].empty()) continue;
+    out.push_back({.section = kind.section,
+                   .title = kind.title,
+                   .caption = kind.caption,
+                   .drawn = std::move(chart)});
+    if (several_seeds) out.back().caption += " Lines are means over seeds, bands their range.";
   }
-  return {{"charts", charts}};
+  return out;
 }
 
-bool has_chart(const json& data, const char* id) {
-  return std::ranges::any_of(data["charts"], [&](const json& chart) { return chart["id"] == id; });
+std::string chart_section(std::span<const Chart> charts, const std::string& section,
+                          const std::string& heading, const std::string& under) {
+  std::string cards;
+  for (const Chart& chart : charts)
+    if (chart.section == section)
+      cards += chart_card(chart.drawn["id"], chart.title, chart.caption);
+  return cards.empty()
+             ? ""
+             : "<h2>" + heading + "</h2>" + under + "<div class=\"grid\">" + cards + "</div>";
 }
 
 }  // namespace penstock::study

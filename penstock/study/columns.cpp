@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "penstock/study/compute.h"
 #include "penstock/study/html.h"
 
 namespace penstock::study {
@@ -22,6 +23,22 @@ Spread parameters(const VariantSummary& variant, double RunRow::*member) {
   Spread out = spread(values);
   out.sd.reset();  // a property of the model, equal for all seeds
   return out;
+}
+
+/// "never" where no run that steers its sparsity settled, else which share of them did.
+std::string unsettled(const VariantSummary& variant) {
+  const auto settled = static_cast<std::size_t>(variant.settled_step.count);
+  if (settled == variant.steered) return "";
+  return settled == 0 ? "never" : fmt::format("({} of {} runs)", settled, variant.steered);
+}
+
+Column settled_column() {
+  return {"settled at step",
+          "first step of stage III; never: the sparsity did not come to stay at its target",
+          [](const VariantSummary& v) { return v.settled_step; },
+          fixed(0),
+          false,
+          unsettled};
 }
 
 std::vector<Column> all_columns() {
@@ -42,7 +59,7 @@ std::vector<Column> all_columns() {
       {"steps", "optimizer steps", [](V v) { return v.steps; }, fixed(0)},
       {"FLOPs", "useful training FLOPs, summed over the steps", [](V v) { return v.total_flops; },
        [](double x) { return with_prefix(x, ""); }},
-      {"settled at step", "first step of stage III", [](V v) { return v.settled_step; }, fixed(0)},
+      settled_column(),
       {"tokens/s", "median over the steps", [](V v) { return v.tokens_per_second; }, fixed(0)},
       {"share of peak", "useful FLOPs per second over the measured peak of the machine",
        [](V v) { return v.share_of_peak; },
@@ -69,14 +86,31 @@ std::string spread_html(const Spread& spread, const std::function<std::string(do
 }
 
 std::string Column::text(const VariantSummary& variant) const {
-  return spread_text(value(variant), format);
+  const std::string more = remark ? remark(variant) : "";
+  const Spread spread = value(variant);
+  if (spread.count == 0 && !more.empty()) return more;
+  return spread_text(spread, format) + (more.empty() ? "" : " " + more);
 }
+
+std::string Column::html(const VariantSummary& variant) const {
+  const std::string more = remark ? remark(variant) : "";
+  const Spread spread = value(variant);
+  if (spread.count == 0 && !more.empty()) return escape(more);
+  return spread_html(spread, format) +
+         (more.empty() ? "" : " <span class=\"sd\">" + escape(more) + "</span>");
+}
+
+bool Column::filled(const VariantSummary& variant) const {
+  return value(variant).count > 0 || (remark && !remark(variant).empty());
+}
+
+std::string settled_text(const VariantSummary& variant) { return settled_column().text(variant); }
 
 std::vector<Column> filled_columns(std::span<const VariantSummary> variants) {
   std::vector<Column> columns = all_columns();
   std::erase_if(columns, [&](const Column& column) {
     return std::ranges::none_of(variants,
-                                [&](const VariantSummary& v) { return column.value(v).count > 0; });
+                                [&](const VariantSummary& v) { return column.filled(v); });
   });
   return columns;
 }
@@ -84,11 +118,18 @@ std::vector<Column> filled_columns(std::span<const VariantSummary> variants) {
 std::string pair_text(const PairedComparison& pair) {
   const auto& d = pair.difference;
   std::string out = fmt::format("{} − {}: {:+.4f}", pair.first, pair.second, d.difference.mean);
-  if (!d.difference.sd) return out + " (one seed: no spread)";
-  out += fmt::format(" ± {:.4f} (sd over {} seeds; 95 % interval of the mean {:+.4f} to {:+.4f})",
-                     *d.difference.sd, d.difference.count, d.difference.mean - *d.half_width,
-                     d.difference.mean + *d.half_width);
-  return out + fmt::format("; {} lower in {} of {}", pair.first, d.lower, d.difference.count);
+  if (d.difference.sd)
+    out += fmt::format(
+        " ± {:.4f} (sd over {} seeds; 95 % interval of the mean {:+.4f} to {:+.4f}); {} lower in "
+        "{} "
+        "of {}",
+        *d.difference.sd, d.difference.count, d.difference.mean - *d.half_width,
+        d.difference.mean + *d.half_width, pair.first, d.lower, d.difference.count);
+  else
+    out += " (one seed: no spread)";
+  if (pair.compute > 0 && std::max(pair.compute, 1 / pair.compute) > kEqualCompute)
+    out += fmt::format("; at {} the compute", ratio_text(pair.compute));
+  return out;
 }
 
 std::string with_prefix(double value, const std::string& unit) {

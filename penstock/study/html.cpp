@@ -46,6 +46,24 @@ std::string script_json(const nlohmann::json& value) {
   return out;
 }
 
+std::string cell_table(const std::vector<std::vector<std::string>>& lines) {
+  std::string out = "<div class=\"scroll\"><table>";
+  for (const auto& line : lines) {
+    const char* const cell = &line == &lines.front() ? "th" : "td";
+    out += line[0] == "  paper" ? "<tr class=\"paper\">" : "<tr>";
+    for (const auto& text : line)
+      out += std::string("<") + cell + ">" + escape(text) + "</" + cell + ">";
+    out += "</tr>";
+  }
+  return out + "</table></div>";
+}
+
+std::string fact(const std::string& name, const std::string& value) {
+  return value.empty()
+             ? ""
+             : fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value));
+}
+
 std::string dot(std::size_t variant) {
   return fmt::format("<span class=\"dot\" style=\"--color:var(--c{})\"></span>", variant % 8);
 }

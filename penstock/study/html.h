@@ -14,6 +14,12 @@ std::string escape(std::string_view text);
 /// JSON for a <script type="application/json"> element: no character in it can end the element.
 std::string script_json(const nlohmann::json& value);
 
+/// A table of plain cells in a place of its own that scrolls; the first line is the head.
+std::string cell_table(const std::vector<std::vector<std::string>>& lines);
+
+/// A name and a value of a list of facts; "" without a value.
+std::string fact(const std::string& name, const std::string& value);
+
 /// A coloured square in the variant's colour, for rows and captions.
 std::string dot(std::size_t variant);
 

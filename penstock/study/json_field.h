@@ -36,6 +36,20 @@ inline std::string string_or(const nlohmann::json& object, const char* key,
   return it->get<std::string>();
 }
 
+/// The strings under `key`; none where it is absent or null. Throws Error for another type.
+inline std::vector<std::string> strings_at(const nlohmann::json& object, const char* key,
+                                           const std::string& where) {
+  std::vector<std::string> out;
+  const auto it = object.find(key);
+  if (it == object.end() || it->is_null()) return out;
+  PENSTOCK_CHECK(it->is_array(), where, ": '", key, "' is not a list");
+  for (const auto& item : *it) {
+    PENSTOCK_CHECK(item.is_string(), where, ": '", key, "' has what is no text");
+    out.push_back(item.get<std::string>());
+  }
+  return out;
+}
+
 /// The array's numbers. Throws Error for anything else.
 inline std::vector<double> numbers(const nlohmann::json& array, const std::string& where) {
   PENSTOCK_CHECK(array.is_array(), where, ": expected an array of numbers");

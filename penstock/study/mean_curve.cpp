@@ -17,6 +17,8 @@ Curve logarithms(const Curve& curve) {
   return out;
 }
 
+}  // namespace
+
 double value_at(const Curve& curve, double step) {
   const auto after = std::ranges::lower_bound(curve.steps, step);
   const auto i = static_cast<std::size_t>(after - curve.steps.begin());
@@ -25,8 +27,6 @@ double value_at(const Curve& curve, double step) {
   const double share = (step - curve.steps[i - 1]) / (curve.steps[i] - curve.steps[i - 1]);
   return curve.values[i - 1] + share * (curve.values[i] - curve.values[i - 1]);
 }
-
-}  // namespace
 
 MeanCurve mean_curve(std::span<const Curve* const> curves, bool logarithmic) {
   std::vector<Curve> used;

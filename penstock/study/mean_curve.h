@@ -8,6 +8,10 @@
 
 namespace penstock::study {
 
+/// The curve at that step, between points on the line that joins them; its first or last value
+/// outside. REQUIRES: a point.
+double value_at(const Curve& curve, double step);
+
 struct MeanCurve {
   std::vector<double> steps, mean, low, high;
 };

@@ -51,6 +51,7 @@ MeasuredK measure_run(const ConfigNode& resolved, const std::string& run_directo
   const Split split = measured_split(corpus);
   MeasuredK out{
       .checkpoint = checkpoint, .step = info.step, .split = std::string(split_name(split))};
+  if (why_no_k(model->config()).empty()) out.trained_k = model->config().active_experts();
   ProgressLine line(progress);
   for (const std::int64_t k : values) {
     const auto show = [&](double done, const LossTotals& totals) {

@@ -49,10 +49,12 @@ nlohmann::json to_json(const MeasuredK& measured) {
   nlohmann::json points = nlohmann::json::array();
   for (const KFigures& point : measured.points)
     points.push_back(nlohmann::json(penstock::to_json(point)));
-  return {
-      {"by_k", points},
-      {"by_k_of",
-       {{"checkpoint", measured.checkpoint}, {"step", measured.step}, {"split", measured.split}}}};
+  return {{"by_k", points},
+          {"by_k_of",
+           {{"checkpoint", measured.checkpoint},
+            {"step", measured.step},
+            {"split", measured.split},
+            {"trained_k", measured.trained_k}}}};
 }
 
 std::optional<MeasuredK> measured_k_from_json(const nlohmann::json& object,
@@ -65,6 +67,7 @@ std::optional<MeasuredK> measured_k_from_json(const nlohmann::json& object,
   out.checkpoint = string_or(*of, "checkpoint", "final", where);
   out.step = static_cast<std::int64_t>(number_or(*of, "step", 0, where));
   out.split = string_or(*of, "split", "", where);
+  out.trained_k = number_or(*of, "trained_k", 0, where);
   for (const auto& point : *points)
     out.points.push_back(k_figures_from_json(point, where + ": by_k"));
   return out;

@@ -17,6 +17,7 @@ struct MeasuredK {
   std::string checkpoint;  ///< "final" or "best"
   std::int64_t step = 0;
   std::string split;
+  double trained_k = 0;          ///< experts per token it was trained with; 0: not known, or no k
   std::vector<KFigures> points;  ///< by k; where the model has no k, one with k = 0 for all
 
   /// The figures at that k, or those that hold for all; null where it was not measured.
@@ -30,7 +31,7 @@ std::vector<std::int64_t> missing_k(const std::optional<MeasuredK>& have,
 /// Points of both, of the same checkpoint and split, by k; otherwise `more` alone.
 MeasuredK joined(const std::optional<MeasuredK>& have, MeasuredK more);
 
-/// {"by_k": [...], "by_k_of": {"checkpoint", "step", "split"}}.
+/// {"by_k": [...], "by_k_of": {"checkpoint", "step", "split", "trained_k"}}.
 nlohmann::json to_json(const MeasuredK& measured);
 /// From an object that holds those two keys; nothing where it does not. Throws Error naming
 /// `where` for wrong types.

@@ -6,6 +6,7 @@
 #include "penstock/study/by_k_summary.h"
 #include "penstock/study/by_k_text.h"
 #include "penstock/study/columns.h"
+#include "penstock/study/compute.h"
 #include "penstock/study/html.h"
 #include "penstock/study/page_sections.h"
 
@@ -45,9 +46,10 @@ std::string quality_table(Variants variants, const Comparison& comparison,
                           std::span<const std::int64_t> ks) {
   std::set<std::int64_t> told;
   for (const std::int64_t k : ks)
-    if (order_may_be_told(variants, comparison, k)) told.insert(k);
+    if (order_may_be_told(variants, comparison, k) && compute_difference(variants).empty())
+      told.insert(k);
   const auto format = [&](double value) { return quality_text(value, comparison.measure); };
-  std::string out = "<div class=\"scroll\"><table>" + head("variant", ks);
+  std::string out = "<div class=\"scroll\"><table>" + head(one_run(variants) ? "" : "variant", ks);
   for (std::size_t i = 0; i < variants.size(); ++i) {
     out += "<tr><td>" + dot(i) + escape(variants[i].label) + "</td>";
     for (const std::int64_t k : ks) {
@@ -113,18 +115,20 @@ std::string by_k_section(Variants variants, const Comparison& comparison) {
   if (ks.empty()) return words.empty() ? "" : "<h2>Baseline</h2>" + words;
   bool several = false;
   for (const auto& variant : variants) several |= variant.rows.size() > 1;
+  const std::string over_seeds =
+      one_run(variants)
+          ? "; useful FLOPs of a forward pass per token beneath.</p>"
+          : "; mean ± standard deviation over seeds, useful FLOPs of a forward pass per token "
+            "beneath. Differences are of runs with the same seed, with the 95 % interval of their "
+            "mean by Student’s t. Nothing is said of an order unless every variant beats the "
+            "study’s baseline at its best k, and of the order at a k only where every variant does "
+            "at that k.</p>";
   std::string title = measure_title(comparison);
   title[0] = title[0] == 'b' ? 'B' : 'P';
   return "<h2>By number of experts</h2>" + words + by_k_chart_cards(title, several) +
          "<div class=\"card\">" + quality_table(variants, comparison, ks) +
          difference_table(variants, comparison, ks) + "</div><p class=\"note\">" + title +
-         " with k experts per token, " + escape(measured_on(variants)) +
-         "; mean ± standard deviation over seeds, useful FLOPs of a forward pass per token "
-         "beneath. "
-         "Differences are of runs with the same seed, with the 95 % interval of their mean by "
-         "Student’s t. Nothing is said of an order unless every variant beats the study’s "
-         "baseline at its best k, and of the order at a k only where every variant does at that "
-         "k.</p>";
+         " with k experts per token, " + escape(measured_on(variants)) + over_seeds;
 }
 
 }  // namespace penstock::study

@@ -34,18 +34,17 @@ std::vector<std::string> expert_names(const Matrix& load) {
   return out;
 }
 
-// Standard deviation over experts ÷ mean, averaged over layers: 0 is even.
-double imbalance(const Matrix& load) {
-  double sum = 0;
-  for (const auto& layer : load) {
-    const Spread s = spread(layer);
-    if (s.mean > 0 && s.sd) sum += *s.sd / s.mean;
-  }
-  return load.empty() ? 0 : sum / static_cast<double>(load.size());
+/// The i-th variant's map; the page of one run need not say whose it is.
+std::string map_card(Variants variants, std::size_t i, const HeatMap& map,
+                     const std::string& caption) {
+  std::string out = "<figure class=\"card\">";
+  if (!one_run(variants)) out += "<h3>" + dot(i) + escape(variants[i].label) + "</h3>";
+  out += heat_map(map);
+  if (!caption.empty()) out += "<figcaption>" + escape(caption) + "</figcaption>";
+  return out + "</figure>";
 }
 
-std::string load_card(const VariantSummary& variant, std::size_t index, const RunRow& row,
-                      double max) {
+std::string load_card(Variants variants, std::size_t i, const RunRow& row, double max) {
   HeatMap map{.columns = expert_names(row.validation->load),
               .max = max,
               .scale = 100,
@@ -53,22 +52,23 @@ std::string load_card(const VariantSummary& variant, std::size_t index, const Ru
   for (std::size_t l = 0; l < row.validation->load.size(); ++l)
     map.rows.push_back({fmt::format("layer {}", l), row.validation->load[l], ""});
   std::vector<double> spreads;
-  for (const RunRow* one : variant.rows)
+  for (const RunRow* one : variants[i].rows)
     if (one->validation && !one->validation->load.empty())
       spreads.push_back(imbalance(one->validation->load));
-  return fmt::format(
-      "<figure class=\"card\"><h3>{}{}</h3>{}<figcaption>Seed {}. Imbalance (sd ÷ mean over "
-      "experts, "
-      "mean over layers): {} over {} seed{}.</figcaption></figure>",
-      dot(index), escape(variant.label), heat_map(map), row.seed,
-      spread_text(spread(spreads), [](double x) { return fmt::format("{:.2f}", x); }),
-      spreads.size(), spreads.size() == 1 ? "" : "s");
+  const std::string even =
+      spread_text(spread(spreads), [](double x) { return fmt::format("{:.2f}", x); });
+  return map_card(
+      variants, i, map,
+      spreads.size() == 1
+          ? fmt::format("Imbalance (sd ÷ mean over experts, mean over layers): {}.", even)
+          : fmt::format("Seed {}. Imbalance (sd ÷ mean over experts, mean over layers): "
+                        "{} over {} seeds.",
+                        row.seed, even, spreads.size()));
 }
 
-std::string domain_load_card(const VariantSummary& variant, std::size_t index, const RunRow& row,
-                             double max) {
+std::string domain_load_card(Variants variants, std::size_t i, const RunRow& row, double max) {
   const auto& by_domain = row.validation->load_by_domain;
-  if (by_domain.empty()) return "";
+  if (by_domain.size() < 2) return "";
   HeatMap map{.columns = expert_names(row.validation->load),
               .max = max,
               .scale = 100,
@@ -76,9 +76,7 @@ std::string domain_load_card(const VariantSummary& variant, std::size_t index, c
   for (std::size_t l = 0; l < row.validation->load.size(); ++l)
     for (const auto& [domain, load] : by_domain)
       if (l < load.size()) map.rows.push_back({domain, load[l], fmt::format("layer {}", l)});
-  return fmt::format(
-      "<figure class=\"card\"><h3>{}{}</h3>{}<figcaption>Seed {}.</figcaption></figure>",
-      dot(index), escape(variant.label), heat_map(map), row.seed);
+  return map_card(variants, i, map, one_run(variants) ? "" : fmt::format("Seed {}.", row.seed));
 }
 
 // Mean over seeds: layers and domains, unlike experts, are the same thing in every run.
@@ -137,17 +135,19 @@ std::string load_section(Variants variants) {
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const RunRow* row = run_with_load(variants[i]);
     if (!row) continue;
-    whole += load_card(variants[i], i, *row, max);
-    by_domain += domain_load_card(variants[i], i, *row, domain_max);
+    whole += load_card(variants, i, *row, max);
+    by_domain += domain_load_card(variants, i, *row, domain_max);
   }
   if (whole.empty()) return "";
   const std::string grid = experts <= 8 ? "<div class=\"grid thirds\">" : "<div class=\"grid\">";
   std::string out =
       "<h2>Load of the experts</h2><p class=\"note\">Percent of the validation tokens that each "
       "expert (columns) of each layer (rows) receives. A layer's row adds up to 100 times its "
-      "active experts per token. One run per variant: experts of different seeds do not "
-      "correspond.</p>" +
-      grid + whole + "</div>" + heat_scale(max, "0 %", fmt::format("{:.0f} %", 100 * max));
+      "active experts per token." +
+      std::string(one_run(variants) ? ""
+                                    : " One run per variant: experts of different seeds do not "
+                                      "correspond.") +
+      "</p>" + grid + whole + "</div>" + heat_scale(max, "0 %", fmt::format("{:.0f} %", 100 * max));
   if (!by_domain.empty())
     out += "<details open><summary>Load by domain</summary>" + grid + by_domain + "</div>" +
            heat_scale(domain_max, "0 %", fmt::format("{:.0f} %", 100 * domain_max)) + "</details>";
@@ -155,13 +155,7 @@ std::string load_section(Variants variants) {
 }
 
 std::string active_section(Variants variants) {
-  std::vector<std::string> domains;
-  for (const auto& variant : variants)
-    for (const RunRow* row : variant.rows)
-      if (row->validation)
-        for (const auto& [name, active] : row->validation->active_by_layer_domain)
-          if (std::ranges::find(domains, name) == domains.end()) domains.push_back(name);
-  std::ranges::sort(domains);
+  const auto domains = measured_domains(variants);
   std::vector<Matrix> means;
   double max = 0;
   for (const auto& variant : variants) {
@@ -176,12 +170,11 @@ std::string active_section(Variants variants) {
     map.columns.insert(map.columns.end(), domains.begin(), domains.end());
     for (std::size_t l = 0; l < means[i].size(); ++l)
       map.rows.push_back({fmt::format("layer {}", l), means[i][l], ""});
-    cards += fmt::format("<figure class=\"card\"><h3>{}{}</h3>{}</figure>", dot(i),
-                         escape(variants[i].label), heat_map(map));
+    cards += map_card(variants, i, map, "");
   }
   return "<h2>Active experts per token</h2><p class=\"note\">By layer (rows) and domain (columns) "
-         "on "
-         "the validation split, mean over seeds.</p><div class=\"grid\">" +
+         "on the validation split" +
+         std::string(one_run(variants) ? "" : ", mean over seeds") + ".</p><div class=\"grid\">" +
          cards + "</div>" + heat_scale(max, "0", fmt::format("{:.2f}", max));
 }
 

@@ -7,6 +7,7 @@
 #include "penstock/models/model_config.h"
 #include "penstock/study/by_k_summary.h"
 #include "penstock/study/columns.h"
+#include "penstock/study/compute.h"
 #include "penstock/study/html.h"
 #include "penstock/study/page_sections.h"
 
@@ -42,18 +43,20 @@ std::string pairs_table(std::span<const PairedComparison> pairs) {
   std::string out =
       "<div class=\"scroll\"><table class=\"pairs\"><tr><th>difference in validation loss, seed by "
       "seed</th>"
-      "<th>mean</th><th>sd</th><th>95 % interval of the mean</th><th>first is lower</th></tr>";
+      "<th>mean</th><th>sd</th><th>95 % interval of the mean</th><th>first is lower</th>"
+      "<th>compute, first ÷ second</th></tr>";
   for (const auto& pair : pairs) {
     const auto& d = pair.difference;
     const bool several = d.half_width.has_value();
     out += fmt::format(
-        "<tr><td>{} − {}</td><td>{:+.4f}</td><td>{}</td><td>{}</td><td>{} of {}</td></tr>",
+        "<tr><td>{} − {}</td><td>{:+.4f}</td><td>{}</td><td>{}</td><td>{} of "
+        "{}</td><td>{}</td></tr>",
         escape(pair.first), escape(pair.second), d.difference.mean,
         several ? fixed4(*d.difference.sd) : "one seed",
         several ? fmt::format("{:+.4f} to {:+.4f}", d.difference.mean - *d.half_width,
                               d.difference.mean + *d.half_width)
                 : "–",
-        d.lower, d.difference.count);
+        d.lower, d.difference.count, pair.compute > 0 ? ratio_text(pair.compute) : "–");
   }
   return out + "</table></div>";
 }
@@ -84,8 +87,19 @@ std::string settings_table(Variants variants, const std::vector<std::string>& ke
 
 }  // namespace
 
+std::vector<std::string> measured_domains(Variants variants) {
+  std::set<std::string> names;
+  for (const auto& variant : variants)
+    for (const RunRow* row : variant.rows)
+      if (row->validation)
+        for (const auto& [name, loss] : row->validation->by_domain) names.insert(name);
+  if (names.size() < 2) names.clear();
+  return {names.begin(), names.end()};
+}
+
 std::string results_section(Variants variants, const Comparison& comparison) {
-  const bool comparable = undertrained(variants, comparison).empty();
+  const std::string unequal = compute_difference(variants);
+  const bool comparable = may_be_tinted(variants, comparison);
   const auto columns = filled_columns(variants);
   std::string out =
       "<h2>Results</h2><div class=\"card\"><div class=\"scroll\"><table "
@@ -100,34 +114,72 @@ std::string results_section(Variants variants, const Comparison& comparison) {
     for (const auto& column : columns) {
       const bool best =
           comparable && column.lower_is_better && lowest(variants, column.value) == &variants[i];
-      out += fmt::format("<td{}>{}</td>", best ? " class=\"best\"" : "",
-                         spread_html(column.value(variants[i]), column.format));
+      out += fmt::format("<td{}>{}</td>", best ? " class=\"best\"" : "", column.html(variants[i]));
     }
     out += "</tr>";
   }
   out += "</table></div>";
   const auto pairs = shown_pairs(variants, comparison);
   if (!pairs.empty()) out += pairs_table(pairs);
-  out +=
-      "</div><p class=\"note\">Mean ± standard deviation over seeds. Losses are nats per token; "
-      "the tinted cell is the lowest mean of its column, which by itself says nothing about "
-      "significance";
-  out += pairs.empty() ? "." : ": see the differences seed by seed below the table.";
+  out += "</div>";
+  if (!unequal.empty())
+    out += "<p class=\"warning\">" + escape(unequal) +
+           ": no cell is tinted, for these losses are no order of the variants. The charts below "
+           "show the loss over FLOPs.</p>";
+  out += "<p class=\"note\">Mean ± standard deviation over seeds. Losses are nats per token.";
+  if (comparable)
+    out +=
+        " The tinted cell is the lowest mean of its column, which by itself says nothing about "
+        "significance";
+  if (comparable)
+    out += pairs.empty() ? "." : ": see the differences seed by seed below the table.";
   if (!std::ranges::all_of(variants, &VariantSummary::causal))
     out += " Not causal: " + escape(kNotCausal) + ".";
   out += "</p>";
   return out;
 }
 
-std::string domain_section(Variants variants) {
-  std::set<std::string> domains;
+std::string figures_section(const VariantSummary& run) {
+  std::vector<std::vector<std::string>> lines{{"", "value", "what it is"}};
+  for (const auto& column : filled_columns(std::span(&run, 1)))
+    lines.push_back({column.title, column.text(run), column.explanation});
+  return "<h2>Results</h2><div class=\"card figures\">" + cell_table(lines) + "</div>" +
+         (run.causal ? "" : "<p class=\"note\">Not causal: " + escape(kNotCausal) + ".</p>");
+}
+
+std::string warnings_section(Variants variants) {
+  std::string out;
   for (const auto& variant : variants)
     for (const RunRow* row : variant.rows)
-      if (row->validation)
-        for (const auto& [name, loss] : row->validation->by_domain) domains.insert(name);
+      for (const auto& warning : row->warnings)
+        out +=
+            "<p class=\"warning\">Warning" +
+            (one_run(variants) ? ""
+                               : escape(fmt::format(" of {}, seed {}", variant.label, row->seed))) +
+            ": " + escape(warning) + "</p>";
+  return out;
+}
+
+std::string text_section(const TextSamples& samples) {
+  std::string out;
+  if (!samples.refused.empty())
+    out = "<p class=\"note\">None was generated: " + escape(samples.refused) + ".</p>";
+  for (const auto& sample : samples.samples)
+    out += "<div class=\"card\"><pre class=\"text\">" + escape(sample.prompt) + "<mark>" +
+           escape(sample.text) + "</mark></pre></div>";
+  if (out.empty()) return "";
+  return "<h2>Text</h2>" + out + "<p class=\"note\">Passages of the " + escape(samples.split) +
+         " split, evenly spaced and not chosen; marked is what the final model writes after them, "
+         "drawn at temperature 0.8 by the run’s seed.</p>";
+}
+
+std::string domain_section(Variants variants, const Comparison& comparison) {
+  const auto domains = measured_domains(variants);
   if (domains.empty()) return "";
+  const bool comparable = may_be_tinted(variants, comparison);
   std::string out =
-      "<h2>Validation loss by domain</h2><div class=\"card scroll\"><table><tr><th>domain</th>";
+      "<h2>Validation loss by domain</h2><div class=\"card\"><div "
+      "class=\"scroll\"><table><tr><th>domain</th>";
   for (std::size_t i = 0; i < variants.size(); ++i)
     out += "<th>" + dot(i) + escape(variants[i].label) + "</th>";
   out += "</tr>";
@@ -135,12 +187,12 @@ std::string domain_section(Variants variants) {
     const auto value = [&](const VariantSummary& v) { return domain_loss(v, domain); };
     out += "<tr><td>" + escape(domain) + "</td>";
     for (const auto& variant : variants)
-      out +=
-          fmt::format("<td{}>{}</td>", lowest(variants, value) == &variant ? " class=\"best\"" : "",
-                      spread_html(value(variant), fixed4));
+      out += fmt::format("<td{}>{}</td>",
+                         comparable && lowest(variants, value) == &variant ? " class=\"best\"" : "",
+                         spread_html(value(variant), fixed4));
     out += "</tr>";
   }
-  return out + "</table></div>";
+  return out + "</table></div></div>";
 }
 
 std::string settings_section(Variants variants) {
@@ -172,6 +224,7 @@ std::string reproduce_section(const StudyResults& results) {
   std::string out = "<h2>How to reproduce</h2><div class=\"card\">";
   if (!results.command.empty())
     out += "<div class=\"scroll\"><pre>" + escape(results.command) + "</pre></div>";
+  if (results.rows.size() < 2) return out + "</div>";
   out +=
       "<details><summary>Runs and their configuration hashes</summary><div "
       "class=\"scroll\"><table><tr>"

@@ -15,9 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string write_page(const study::StudyResults& results, const fs::path& directory) {
+std::string write_page(const std::string& page, const fs::path& directory) {
   const std::string path = (directory / "report.html").string();
-  write_file_atomically(real_file_system(), path, study::report_page(results));
+  write_file_atomically(real_file_system(), path, page);
   return path;
 }
 
@@ -25,15 +25,11 @@ std::string write_page(const study::StudyResults& results, const fs::path& direc
 
 void write_run_report(const std::string& run_directory) {
   study::RunRow row = study::read_run(run_directory);
-  study::StudyResults results{.planned_runs = 1};
   const std::string name = study::plain_setting(row.settings, "name");
   if (!name.empty()) row.label = name;
-  results.name = results.title = row.label;
-  results.claim = study::plain_setting(row.settings, "description");
-  results.command =
+  const std::string command =
       "penstock train " + run_directory + "/config.toml --out " + run_directory + "-again";
-  results.rows.push_back(std::move(row));
-  write_page(results, run_directory);
+  write_page(study::run_page(row, command, study::read_text_samples(run_directory)), run_directory);
 }
 
 std::string write_report(const std::string& directory) {
@@ -42,7 +38,7 @@ std::string write_report(const std::string& directory) {
     const auto results = study::read_results((folder / "results.json").string());
     PENSTOCK_CHECK(!results.rows.empty() || !results.tables.empty(), directory,
                    ": no run of this study has finished yet");
-    return write_page(results, folder);
+    return write_page(study::report_page(results), folder);
   }
   PENSTOCK_CHECK(fs::exists(folder / "metrics.jsonl"), directory,
                  ": holds neither results.json (a study) nor metrics.jsonl (a run)");

@@ -1,9 +1,11 @@
 // The report: one self-contained HTML page for a study or a single run, readable without network.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "penstock/study/results.h"
+#include "penstock/study/text_samples.h"
 
 namespace penstock::study {
 
@@ -11,6 +13,10 @@ namespace penstock::study {
 /// tables are plain HTML. No address outside the page is loaded.
 /// REQUIRES: at least one row or table.
 std::string report_page(const StudyResults& results);
+
+/// The page of one run, of which nothing is said that would need several. `samples` may be none.
+std::string run_page(const RunRow& run, const std::string& command,
+                     const std::optional<TextSamples>& samples);
 
 /// The results table and the paired differences as text for a terminal.
 std::string results_table(const StudyResults& results);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include "penstock/study/by_k_summary.h"
 #include "penstock/study/charts.h"
 #include "penstock/study/columns.h"
+#include "penstock/study/compute.h"
 #include "penstock/study/config_hash.h"
 #include "penstock/study/html.h"
 #include "penstock/study/page.h"
@@ -27,8 +29,11 @@ std::string joined(const std::set<std::string>& words) {
   return out;
 }
 
-std::string fact(const std::string& name, const std::string& value) {
-  return value.empty() ? "" : fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", name, escape(value));
+std::string measuring_facts(double seconds, const std::string& machine, double peak) {
+  return fact("Training time",
+              seconds > 0 ? fmt::format("{:.0f} min", std::ceil(seconds / 60)) : "") +
+         fact("Machine", machine) +
+         fact("Measured peak", peak > 0 ? with_prefix(peak, "FLOP/s") : "");
 }
 
 std::string header(const StudyResults& results) {
@@ -49,15 +54,12 @@ std::string header(const StudyResults& results) {
   const auto planned = std::max<std::ptrdiff_t>(results.planned_runs, done);
   std::string out = "<h1>" + escape(results.title) + "</h1>";
   if (!results.claim.empty()) out += "<p class=\"claim\">" + escape(results.claim) + "</p>";
-  out +=
-      "<dl class=\"facts\">" + fact("Data", joined(corpora)) + fact("Seeds", seed_list) +
-      fact("Scale", results.scale) +
-      fact("Runs", planned == 0      ? ""
-                   : done == planned ? fmt::format("{} finished", done)
-                                     : fmt::format("{} of {} finished", done, planned)) +
-      fact("Training time", seconds > 0 ? fmt::format("{:.0f} min", std::ceil(seconds / 60)) : "") +
-      fact("Machine", joined(machines)) +
-      fact("Measured peak", peak > 0 ? with_prefix(peak, "FLOP/s") : "");
+  out += "<dl class=\"facts\">" + fact("Data", joined(corpora)) + fact("Seeds", seed_list) +
+         fact("Scale", results.scale) +
+         fact("Runs", planned == 0      ? ""
+                      : done == planned ? fmt::format("{} finished", done)
+                                        : fmt::format("{} of {} finished", done, planned)) +
+         measuring_facts(seconds, joined(machines), peak);
   dates.erase("");
   if (!dates.empty())
     out +=
@@ -66,55 +68,53 @@ std::string header(const StudyResults& results) {
   return out + "</dl>";
 }
 
-std::string loss_charts(const nlohmann::json& data, bool several_seeds) {
-  const std::string band = several_seeds ? " Lines are means over seeds, bands their range." : "";
-  std::string out;
-  if (has_chart(data, "loss"))
-    out +=
-        chart_card("loss", "Training loss",
-                   "Cross-entropy without auxiliary losses, smoothed over a fiftieth of the run. "
-                   "The axis leaves out the first steps." +
-                       band);
-  if (has_chart(data, "validation"))
-    out += chart_card("validation", "Validation loss",
-                      "Measured during training on a fixed part of the validation split." + band);
-  return out.empty() ? "" : "<h2>Loss</h2><div class=\"grid\">" + out + "</div>";
+std::string run_header(const RunRow& run) {
+  const std::string claim = plain_setting(run.settings, "description");
+  std::string steps = fmt::to_string(run.steps);
+  if (!run.finished)
+    steps += " of " + plain_setting(run.settings, "train.steps") + ", not finished";
+  return "<h1>" + escape(run.label) + "</h1>" +
+         (claim.empty() ? "" : "<p class=\"claim\">" + escape(claim) + "</p>") +
+         "<dl class=\"facts\">" + fact("Data", plain_setting(run.settings, "data.corpus")) +
+         fact("Seed", fmt::to_string(run.seed)) + fact("Steps", steps) +
+         measuring_facts(run.seconds, run.machine, run.peak_flops) + fact("Date", run.finished_at) +
+         "</dl>";
+}
+
+/// The charts over the steps, the buttons that choose what the losses are drawn over, and what is
+/// drawn by hand.
+std::string chart_sections(std::span<const Chart> charts, const std::string& stages) {
+  std::string routing = chart_section(charts, "routing", "Routing over the steps");
+  if (!routing.empty()) routing += stages;
+  const std::string loss =
+      chart_section(charts, "loss", "Loss", "<div class=\"axes\" id=\"costs\"></div>");
+  return loss + chart_section(charts, "training", "Training") + routing +
+         "<noscript><p class=\"note\">The line charts need JavaScript; everything else is "
+         "here.</p></noscript>";
+}
+
+/// What the page's script reads. Losses stand over the FLOPs at first where those differ.
+nlohmann::json drawn(std::span<const Chart> charts, Variants by_k, const Comparison& comparison) {
+  nlohmann::json out = {
+      {"charts", by_k_charts(k_series(by_k, comparison), measure_title(comparison))},
+      {"cost", compute_difference(by_k).empty() ? "steps" : "flops"}};
+  for (const Chart& chart : charts) out["charts"].push_back(chart.drawn);
+  return out;
 }
 
 std::string stage_table(Variants variants) {
-  std::string rows;
+  std::vector<std::vector<std::string>> lines{{"", "stage II begins", "stage III begins"}};
   const auto whole = [](double x) { return fmt::format("{:.0f}", x); };
-  for (std::size_t i = 0; i < variants.size(); ++i) {
+  for (const VariantSummary& variant : variants) {
     std::vector<double> begins;
-    for (const RunRow* row : variants[i].rows)
+    for (const RunRow* row : variant.rows)
       if (row->stages.sparsifying) begins.push_back(static_cast<double>(*row->stages.sparsifying));
-    if (begins.empty()) continue;
-    rows += fmt::format("<tr><td>{}{}</td><td>{}</td><td>{}</td></tr>", dot(i),
-                        escape(variants[i].label), spread_text(spread(begins), whole),
-                        spread_text(variants[i].settled_step, whole));
+    if (!begins.empty())
+      lines.push_back({variant.label, spread_text(spread(begins), whole), settled_text(variant)});
   }
-  if (rows.empty()) return "";
-  return "<div class=\"card\"><h3>ReMoE’s stages</h3><div "
-         "class=\"scroll\"><table><tr><th>variant</th>"
-         "<th>stage II begins</th><th>stage III begins</th></tr>" +
-         rows + "</table></div><p class=\"note\">" + escape(kStageRule) + "</p></div>";
-}
-
-std::string routing_charts(const nlohmann::json& data, Variants variants) {
-  const std::string stages = stage_table(variants);
-  std::string out;
-  if (has_chart(data, "sparsity"))
-    out +=
-        chart_card("sparsity", "Sparsity", "Mean over layers of the share of gates that are off.");
-  if (has_chart(data, "lambda"))
-    out +=
-        chart_card("lambda", "Regulariser’s weight λ",
-                   "Raised by the factor α after every step that is less sparse than the target, "
-                   "and lowered by it otherwise.");
-  if (has_chart(data, "active"))
-    out += chart_card("active", "Active experts", "Mean per token and MoE layer, while training.");
-  if (out.empty()) return "";
-  return "<h2>Sparsity over the steps</h2><div class=\"grid\">" + out + stages + "</div>";
+  if (lines.size() < 2) return "";
+  return "<div class=\"card\"><h3>ReMoE’s stages</h3>" + cell_table(lines) + "<p class=\"note\">" +
+         escape(kStageRule) + "</p></div>";
 }
 
 }  // namespace
@@ -124,25 +124,33 @@ std::string report_page(const StudyResults& results) {
   const auto variants = summarize(results.rows);
   const auto with_folded = by_k_rows(results.rows);
   const auto by_k = summarize(with_folded);
-  nlohmann::json data = chart_data(variants);
-  for (auto& chart :
-       by_k_charts(k_series(by_k, results.comparison), measure_title(results.comparison)))
-    data["charts"].push_back(std::move(chart));
-  const bool several_seeds =
-      std::ranges::any_of(variants, [](const VariantSummary& v) { return v.rows.size() > 1; });
+  const auto charts = training_charts(variants);
   std::string body = header(results);
   for (const auto& run : results.diverged)
     body += fmt::format("<p class=\"note\">Diverged and not in any table: {}, seed {}: {}</p>",
                         escape(run.label), run.seed, escape(run.reason));
   if (!variants.empty()) body += results_section(variants, results.comparison);
-  body += by_k_section(by_k, results.comparison) + reported_sections(results, variants);
-  body += loss_charts(data, several_seeds) + routing_charts(data, variants);
-  body +=
-      "<noscript><p class=\"note\">The line charts need JavaScript; everything else is "
-      "here.</p></noscript>";
-  body += load_section(variants) + active_section(variants) + domain_section(variants);
+  body += warnings_section(variants) + by_k_section(by_k, results.comparison) +
+          reported_sections(results, variants) + chart_sections(charts, stage_table(variants));
+  body += load_section(variants) + active_section(variants) +
+          domain_section(variants, results.comparison);
   body += speed_section(variants) + settings_section(variants) + reproduce_section(results);
-  return page(results.title, body, data);
+  return page(results.title, body, drawn(charts, by_k, results.comparison));
+}
+
+std::string run_page(const RunRow& run, const std::string& command,
+                     const std::optional<TextSamples>& samples) {
+  const std::span rows(&run, 1);
+  const auto variants = summarize(rows);
+  const auto with_folded = by_k_rows(rows);
+  const auto by_k = summarize(with_folded);
+  const auto charts = training_charts(variants);
+  std::string body = run_header(run) + warnings_section(variants) + figures_section(variants[0]);
+  body += by_k_section(by_k, {}) + chart_sections(charts, stage_table(variants));
+  if (samples) body += text_section(*samples);
+  body += load_section(variants) + active_section(variants) + domain_section(variants, {});
+  body += settings_section(variants) + reproduce_section({.command = command});
+  return page(run.label, body, drawn(charts, by_k, {}));
 }
 
 }  // namespace penstock::study

@@ -11,6 +11,7 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/io/json_text.h"
 #include "penstock/study/by_k_summary.h"
+#include "penstock/study/compute.h"
 #include "penstock/study/json_field.h"
 
 namespace penstock::study {
@@ -135,6 +136,8 @@ std::vector<VariantSummary> summarize(std::span<const RunRow> rows) {
     v.settled_step = of([](const RunRow& r) {
       return r.stages.settled ? std::optional<double>(*r.stages.settled) : std::nullopt;
     });
+    v.steered = static_cast<std::size_t>(
+        std::ranges::count_if(v.rows, [](const RunRow* r) { return r->steered(); }));
   }
   return variants;
 }
@@ -163,7 +166,9 @@ std::optional<PairedComparison> compared(const VariantSummary& one, const Varian
         b.push_back(second->validation->loss);
       }
   if (a.empty()) return std::nullopt;
-  return PairedComparison{one.label, other.label, paired_difference(a, b)};
+  const bool stated = one.total_flops.count > 0 && other.total_flops.count > 0;
+  return PairedComparison{one.label, other.label, paired_difference(a, b),
+                          stated ? one.total_flops.mean / other.total_flops.mean : 0};
 }
 
 }  // namespace
@@ -207,7 +212,9 @@ json to_json(const StudyResults& results) {
                        {"total_flops", spread_json(v.total_flops)},
                        {"settled_step", spread_json(v.settled_step)}});
   for (const auto& pair : compare_pairs(variants)) {
-    json object = {{"first", pair.first}, {"second", pair.second}};
+    json object = {{"first", pair.first},
+                   {"second", pair.second},
+                   {"compute", pair.compute > 0 ? json(pair.compute) : json()}};
     object.update(paired_json(pair.difference));
     paired.push_back(std::move(object));
   }
@@ -219,6 +226,7 @@ json to_json(const StudyResults& results) {
               {"scale", results.scale},
               {"command", results.command},
               {"planned_runs", results.planned_runs},
+              {"compute_ratio", compute_ratio(variants)},
               {"summary", summary},
               {"paired", paired},
               {"rows", rows_to_json(results.rows)}};

@@ -47,7 +47,10 @@ struct VariantSummary {
   std::vector<const RunRow*> rows;
   Spread validation_loss, bits_per_byte, test_loss, active_experts, tokens_per_second,
       share_of_peak, peak_bytes, steps, total_flops, settled_step;
+  std::size_t steered = 0;  ///< runs that steer their sparsity to a target and so may settle
 };
+using Variants = std::span<const VariantSummary>;
+
 /// One summary per variant, in the order of first appearance. The rows must outlive it.
 std::vector<VariantSummary> summarize(std::span<const RunRow> rows);
 
@@ -55,6 +58,7 @@ std::vector<VariantSummary> summarize(std::span<const RunRow> rows);
 struct PairedComparison {
   std::string first, second;  ///< labels; the difference is first − second
   PairedDifference difference;
+  double compute = 0;  ///< the first's training FLOPs ÷ the second's; 0: not stated
 };
 /// Every pair of variants that share at least one seed.
 std::vector<PairedComparison> compare_pairs(std::span<const VariantSummary> variants);
@@ -63,10 +67,9 @@ std::vector<PairedComparison> shown_pairs(std::span<const VariantSummary> varian
                                           const Comparison& comparison);
 
 /// The layout of results.json: {"format": "penstock-study", "version": 1, "name", "title", "claim",
-/// "scale", "command", "planned_runs", "rows": [...], "diverged": [...], "summary": [...],
-/// "paired": [...], "by_k":
-/// [...], "by_k_differences": [...], "undertrained": [...], "tables": [...], and what
-/// to_json(Comparison) gives}.
+/// "scale", "command", "planned_runs", "compute_ratio", "rows": [...], "diverged": [...],
+/// "summary": [...], "paired": [...], "by_k": [...], "by_k_differences": [...], "undertrained":
+/// [...], "tables": [...], and what to_json(Comparison) gives}.
 nlohmann::json to_json(const StudyResults& results);
 /// Reads what to_json wrote (summary and pairs are worked out again). Throws Error naming `where`.
 StudyResults results_from_json(const nlohmann::json& object, const std::string& where);

@@ -6,6 +6,7 @@
 #include "penstock/models/model_config.h"
 #include "penstock/study/by_k_text.h"
 #include "penstock/study/columns.h"
+#include "penstock/study/compute.h"
 #include "penstock/study/report.h"
 #include "penstock/study/reported.h"
 #include "penstock/study/text_table.h"
@@ -29,6 +30,11 @@ std::string results_table(const StudyResults& results) {
   }
   std::string out = aligned(lines);
   if (!diverged.empty()) out += "\n" + diverged;
+  if (const std::string difference = compute_difference(variants); !difference.empty())
+    out +=
+        "\n" + difference +
+        ": the losses are no order of the variants; report.html shows them over FLOPs, tokens and "
+        "seconds\n";
   const auto pairs = shown_pairs(variants, results.comparison);
   if (!pairs.empty()) out += "\ndifference in validation loss, seed by seed:\n";
   for (const auto& pair : pairs) out += "  " + pair_text(pair) + "\n";

@@ -21,8 +21,12 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr const char* kCurves[] = {"loss", "sparsity", "lambda", "active_experts"};
-constexpr std::size_t kPointsPerSpacing = 160;
+constexpr const char* kCurves[] = {"loss",           "sparsity",  "lambda",
+                                   "active_experts", "grad_norm", "tokens_per_second",
+                                   "learning_rate"};
+// Those that are noise from step to step.
+constexpr const char* kSmoothed[] = {"loss", "tokens_per_second", "imbalance"};
+constexpr std::size_t kPointsPerSpacing = 80;
 
 struct Metrics {
   std::map<std::string, Curve> curves;
@@ -54,9 +58,14 @@ void add_line(Metrics& metrics, const json& line, const std::string& where) {
   const double step = required_number(line, "step", where);
   PENSTOCK_CHECK(step >= 0 && step < 1e15, where, ": step is out of range");
   metrics.last_step = std::max(metrics.last_step, static_cast<std::int64_t>(step));
-  for (const char* name : kCurves)
-    if (const double value = number_or(line, name, NAN, where); std::isfinite(value))
-      add_point(metrics.curves[name], step, value);
+  const auto add = [&](const std::string& name, double value) {
+    if (std::isfinite(value)) add_point(metrics.curves[name], step, value);
+  };
+  for (const char* name : kCurves) add(name, number_or(line, name, NAN, where));
+  for (const auto& [name, value] : line.items())
+    if (is_auxiliary_loss(name)) add(name, number_or(line, name.c_str(), NAN, where));
+  if (const auto load = line.find("load"); load != line.end())
+    add("imbalance", imbalance(matrix(*load, where)));
   if (const double value = number_or(line, "tokens_per_second", 0, where); value > 0)
     metrics.tokens_per_second.push_back(value);
   if (const double value = number_or(line, "share_of_peak", 0, where); value > 0)
@@ -64,6 +73,8 @@ void add_line(Metrics& metrics, const json& line, const std::string& where) {
   metrics.total_flops += number_or(line, "flops", 0, where);
   metrics.peak_bytes = std::max(metrics.peak_bytes, number_or(line, "peak_bytes", 0, where));
   metrics.seconds = std::max(metrics.seconds, number_or(line, "seconds", 0, where));
+  add("flops", metrics.total_flops);
+  add("seconds", metrics.seconds);
   if (const auto it = line.find("validation"); it != line.end() && it->is_object()) {
     metrics.last_validation = *it;
     add_point(metrics.curves["validation_loss"], step, required_number(*it, "loss", where));
@@ -154,6 +165,7 @@ void take_finished(RunRow& row, const json& finished, const std::string& path) {
   if (const double target = number_or(finished, "target_sparsity", NAN, path);
       std::isfinite(target))
     row.target_sparsity = target;
+  row.warnings = strings_at(finished, "warnings", path);
   if (finished.contains("validation") && finished["validation"].is_object())
     row.validation = evaluation_from_json(finished["validation"], path + ": validation");
   if (finished.contains("test") && finished["test"].is_object())
@@ -201,7 +213,8 @@ RunRow read_run(const std::string& run_directory) {
     row.stages = find_stages(metrics.curves["sparsity"].steps, metrics.curves["sparsity"].values,
                              *row.target_sparsity);
   for (auto& [name, curve] : metrics.curves) {
-    if (name == "loss") curve.values = smooth(curve.values);
+    if (std::ranges::find(kSmoothed, name) != std::end(kSmoothed) || is_auxiliary_loss(name))
+      curve.values = smooth(curve.values);
     row.curves[name] = thin(curve);
   }
   return row;

@@ -1,10 +1,13 @@
 // Rows to JSON and back.
 #include "penstock/study/run_row.h"
 
+#include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "penstock/study/json_field.h"
+#include "penstock/study/statistics.h"
 
 namespace penstock::study {
 namespace {
@@ -17,13 +20,6 @@ const json& object_at(const json& object, const char* key, const std::string& wh
   if (it == object.end() || it->is_null()) return none;
   PENSTOCK_CHECK(it->is_object(), where, ": '", key, "' is not an object");
   return *it;
-}
-
-Matrix matrix(const json& array, const std::string& where) {
-  PENSTOCK_CHECK(array.is_array(), where, ": expected rows of numbers");
-  Matrix out;
-  for (const auto& row : array) out.push_back(numbers(row, where));
-  return out;
 }
 
 json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
@@ -54,6 +50,37 @@ std::map<std::string, Curve> curves_from_json(const json& object, const std::str
 }
 
 }  // namespace
+
+Matrix matrix(const json& array, const std::string& where) {
+  PENSTOCK_CHECK(array.is_array(), where, ": expected rows of numbers");
+  Matrix out;
+  for (const auto& row : array) out.push_back(numbers(row, where));
+  return out;
+}
+
+double imbalance(const Matrix& load) {
+  double sum = 0, layers = 0;
+  for (const auto& layer : load)
+    if (const Spread s = spread(layer); s.mean > 0 && s.sd) {
+      sum += *s.sd / s.mean;
+      ++layers;
+    }
+  return layers > 0 ? sum / layers : NAN;
+}
+
+bool is_auxiliary_loss(const std::string& name) {
+  return name == "consistency" ||
+         (name.ends_with("_loss") && name != "total_loss" && name != "validation_loss");
+}
+
+double RunRow::tokens_per_step() const {
+  double tokens = 1;
+  for (const char* key : {"train.batch_sequences", "train.sequence_length"}) {
+    const auto it = settings.find(key);
+    tokens *= it == settings.end() ? 0 : std::atof(it->second.c_str());
+  }
+  return tokens;
+}
 
 std::optional<double> Evaluation::active_experts() const {
   if (active_by_layer.empty()) return std::nullopt;
@@ -127,6 +154,7 @@ json to_json(const RunRow& row) {
               {"test", row.test ? to_json(*row.test) : json()},
               {"sparsifying_step", optional_json(row.stages.sparsifying)},
               {"settled_step", optional_json(row.stages.settled)},
+              {"warnings", row.warnings},
               {"curves", curves},
               {"settings", row.settings}};
   if (row.by_k) out.update(to_json(*row.by_k));
@@ -175,6 +203,7 @@ RunRow row_from_json(const json& object, const std::string& where) {
     for (const auto& one : object["finetuned"])
       row.finetuned.push_back(finetuned_from_json(one, where + ": finetuned"));
   }
+  row.warnings = strings_at(object, "warnings", where);
   row.stages.sparsifying = optional_step(object, "sparsifying_step", where);
   row.stages.settled = optional_step(object, "settled_step", where);
   row.curves = curves_from_json(object_at(object, "curves", where), where);

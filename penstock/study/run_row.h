@@ -18,6 +18,10 @@ namespace penstock::study {
 /// Values by [layer][expert].
 using Matrix = std::vector<std::vector<double>>;
 
+/// Standard deviation of the load over a layer's experts ÷ its mean, averaged over layers: 0 is
+/// even. NaN where no layer has any.
+double imbalance(const Matrix& load);
+
 struct DomainLoss {
   double loss = 0;  ///< nats per token
   double bits_per_byte = 0;
@@ -78,13 +82,27 @@ struct RunRow {
   std::optional<MeasuredK> by_k_folded;  ///< the same with routers folded
   std::optional<RouterReport> routers;
   std::vector<Finetuned> finetuned;
+  std::vector<std::string> warnings;  ///< what the trainer found odd, in its words
   Stages stages;
-  /// "loss", "validation_loss", "sparsity", "lambda", "active_experts", where the run has them.
+  /// Where the run has them: "loss", "validation_loss" (with step 0), "learning_rate", "grad_norm",
+  /// "tokens_per_second", "sparsity", "lambda", "active_experts", "imbalance" of the load, the
+  /// auxiliary losses by name (is_auxiliary_loss); and what was spent up to a step: "flops",
+  /// "seconds".
   std::map<std::string, Curve> curves;
   /// The resolved recipe, "model.d_model" → "256".
   std::map<std::string, std::string> settings;
+
+  /// Whether a regulariser steers the sparsity to a target.
+  bool steered() const { return target_sparsity && curves.contains("lambda"); }
+  /// Tokens of a step by the settings; 0 where they do not say.
+  double tokens_per_step() const;
 };
 
+/// Whether a figure of that name in metrics.jsonl is a loss besides the cross-entropy.
+bool is_auxiliary_loss(const std::string& name);
+
+/// Rows of numbers, such as a load [L][E]. Throws Error naming `where` for anything else.
+Matrix matrix(const nlohmann::json& array, const std::string& where);
 /// The layout of the trainer's "validation" and "test" objects; empty parts are left out.
 nlohmann::json to_json(const Evaluation& evaluation);
 /// What row_from_json reads; absent figures become nulls.

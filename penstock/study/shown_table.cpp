@@ -11,17 +11,8 @@ std::string table_text(const ShownTable& table) {
 }
 
 std::string table_html(const ShownTable& table) {
-  std::string out =
-      "<h2>" + escape(table.title) + "</h2><div class=\"card\"><div class=\"scroll\"><table>";
-  for (const auto& line : table.lines) {
-    const char* const cell = &line == &table.lines.front() ? "th" : "td";
-    out += line[0] == "  paper" ? "<tr class=\"paper\">" : "<tr>";
-    for (const auto& text : line)
-      out += std::string("<") + cell + ">" + escape(text) + "</" + cell + ">";
-    out += "</tr>";
-  }
-  return out + "</table></div></div>" +
-         (table.note.empty() ? "" : "<p class=\"note\">" + escape(table.note) + "</p>");
+  return "<h2>" + escape(table.title) + "</h2><div class=\"card\">" + cell_table(table.lines) +
+         "</div>" + (table.note.empty() ? "" : "<p class=\"note\">" + escape(table.note) + "</p>");
 }
 
 nlohmann::json to_json(const ShownTable& table) {

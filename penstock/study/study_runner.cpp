@@ -82,9 +82,12 @@ class Session {
     if (!options_.kept_rows.empty()) merge_kept_rows(options_.kept_rows, finished);
     const StudyResults current = results();
     write_results(current, (fs::path(options_.output) / "results.json").string());
-    if (!current.rows.empty() || !current.tables.empty())
-      write_file_atomically(real_file_system(), fs::path(options_.output) / "report.html",
-                            report_page(current));
+    if (current.rows.empty() && current.tables.empty()) return;
+    const auto write = [&](const char* name, const std::string& text) {
+      write_file_atomically(real_file_system(), fs::path(options_.output) / name, text);
+    };
+    write("results.txt", results_table(current));
+    write("report.html", report_page(current));
   }
 
   StudyResults results() const {

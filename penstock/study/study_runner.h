@@ -65,7 +65,7 @@ struct StudyHooks {
 StudyHooks training_hooks(std::FILE* progress, bool force = false);
 
 struct StudyOptions {
-  std::string output;             ///< folder for runs/, results.json and report.html
+  std::string output;             ///< folder for runs/, results.json, results.txt and report.html
   std::string kept_rows;          ///< file of finished rows to use and to extend; "" for none
   std::string command;            ///< shown as the way to reproduce
   bool report_only = false;       ///< train nothing; finished runs are still measured by k

@@ -1,11 +1,13 @@
 // metrics.jsonl: one JSON object per training step, appended line by line. Every step stands there
-// once, also after kills and resumes. Not for events that belong to no step.
+// once, also after kills and resumes; step 0 is what was measured before the first. Not for events
+// that belong to no step.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,10 @@ class MetricsLog {
   /// The steps up to `resume_step` that have no line, as "1-10, 12"; "" when each has one. A log
   /// that was only ever written by this class lacks none.
   const std::string& missing_steps() const { return missing_; }
+  /// The last line's step; nothing where the log is empty.
+  std::optional<std::int64_t> last_step() const {
+    return last_step_ < 0 ? std::nullopt : std::optional(last_step_);
+  }
   /// Appends one line; a kill of the process cannot lose it, a crash of the machine can until
   /// sync(). Numbers read back to the same bits; NaN and infinities become null. REQUIRES:
   /// line["step"] is an integer above the last one's.

@@ -1,6 +1,7 @@
 #include "penstock/train/recipe_template.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <functional>

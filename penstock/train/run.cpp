@@ -89,6 +89,7 @@ class Run {
     started_ = Clock::now();
     first_step_ = trainer_.step();
     try {
+      if (trainer_.step() == 0 && recipe_.train.eval_every > 0) measure_the_beginning();
       while (trainer_.step() < recipe_.train.steps) {
         if (interrupt.signal() != 0) return stopped(store);
         one_step(store, monitor);
@@ -233,18 +234,8 @@ class Run {
     std::optional<double> validation_loss;
     const TrainConfig& train = recipe_.train;
     const bool last = step == train.steps;
-    if (train.eval_every > 0 && (last || step % train.eval_every == 0) &&
-        has_split(Split::kValidation)) {
-      const Evaluation validation = trainer_.evaluate(
-          Split::kValidation, train.eval_tokens,
-          [&](double done, const LossTotals& totals) {
-            show_evaluation(Split::kValidation, done, totals);
-          },
-          train.eval_k);
-      validation_loss = last_validation_ = validation.total.loss();
-      line["validation"] = to_json(validation);
-      if (train.eval_k > 0) line["validation"]["k"] = train.eval_k;
-    }
+    if (train.eval_every > 0 && (last || step % train.eval_every == 0))
+      validation_loss = validate(line);
     line["seconds"] = seconds();
     log_->append(line);
     if (events_) write_metrics_event(*events_, line);
@@ -263,6 +254,33 @@ class Run {
       progress_.finish(fmt::format("warning: step {}: {}; {}", trainer_.step(), warning.finding,
                                    warning.remedy));
     }
+  }
+
+  /// Puts the validation at this step into the line; the loss, where there is a split to measure.
+  std::optional<double> validate(nlohmann::ordered_json& line) {
+    if (!has_split(Split::kValidation)) return std::nullopt;
+    const TrainConfig& train = recipe_.train;
+    const Evaluation validation = trainer_.evaluate(
+        Split::kValidation, train.eval_tokens,
+        [&](double done, const LossTotals& totals) {
+          show_evaluation(Split::kValidation, done, totals);
+        },
+        train.eval_k);
+    last_validation_ = validation.total.loss();
+    line["validation"] = to_json(validation);
+    if (train.eval_k > 0) line["validation"]["k"] = train.eval_k;
+    return last_validation_;
+  }
+
+  /// Where validation begins, as step 0 of the log. No bit of training depends on it, and no
+  /// checkpoint is the best for it.
+  void measure_the_beginning() {
+    if (log_->last_step() == 0) return;  // this run was killed before its first checkpoint
+    nlohmann::ordered_json line = {{"step", 0}};
+    if (!validate(line)) return;
+    line["seconds"] = seconds();
+    log_->append(line);
+    if (events_) write_metrics_event(*events_, line);
   }
 
   bool has_split(Split split) const { return trainer_.corpus().count(split).tokens > 1; }

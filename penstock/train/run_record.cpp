@@ -152,6 +152,7 @@ nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& 
   std::ifstream metrics(run_directory + "/metrics.jsonl");
   for (std::string text; std::getline(metrics, text);) {
     const auto line = nlohmann::json::parse(text);
+    if (line.at("step") == 0) continue;  // no step: what was measured before the first
     speed.push_back(line.at("tokens_per_second").get<double>());
     if (const auto& value = line.at("share_of_peak"); value.is_number())
       share.push_back(value.get<double>());

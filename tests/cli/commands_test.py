@@ -28,11 +28,13 @@ def check_outputs(shell, source):
     keys = shell.ok("train", "--keys")
     shell.expect("keys", "(0 to 16777216)" in keys and "e+" not in keys, keys)
     lines = [json.loads(line) for line in open(os.path.join(shell.directory, "run/metrics.jsonl"))]
-    shell.expect("metrics", [line["step"] for line in lines] == list(range(1, 7)))
+    shell.expect("metrics", [line["step"] for line in lines] == list(range(7)))
     for key in ("loss", "tokens_per_second", "share_of_peak", "sparsity", "active_experts", "lambda"):
-        shell.expect("metrics", all(isinstance(line.get(key), float) for line in lines), key)
-    shell.expect("validation", "validation" in lines[2] and "validation" in lines[5])
-    for name in ("config.toml", "finished.json", "report.html", "checkpoints/step-6/config.json",
+        shell.expect("metrics", all(isinstance(line.get(key), float) for line in lines[1:]), key)
+    shell.expect("validation", all("validation" in lines[step] for step in (0, 3, 6)))
+    with open(os.path.join(shell.directory, "run/report.html")) as page:
+        shell.expect("text on the page", page.read().count("<mark>") == 2)
+    for name in ("config.toml", "finished.json", "report.html", "samples.json", "checkpoints/step-6/config.json",
                  "checkpoints/step-6/model.safetensors", "checkpoints/step-6/tokenizer.json"):
         shell.expect("run directory", os.path.exists(os.path.join(shell.directory, "run", name)), name)
     routers = json.loads(shell.ok("routers", "--json"))

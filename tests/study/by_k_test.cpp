@@ -245,6 +245,9 @@ TEST_F(StudyByK, DrawsQualityByKAndByCost) {
   const auto &dense = charts[0]["series"][0], &remoe = charts[0]["series"][3];
   EXPECT_EQ(dense["steps"], nlohmann::json({1.0, 4.0, 16.0}));  // level
   EXPECT_EQ(dense["values"][0], dense["values"][2]);
+  EXPECT_TRUE(dense["trained"].empty());
+  EXPECT_EQ(remoe["trained"], nlohmann::json({4}));
+  EXPECT_EQ(charts[1]["series"][3]["trained"], nlohmann::json({6.0}));  // what k = 4 costs
   EXPECT_NEAR(remoe["low"][1].get<double>(), 0.81, 1e-12);
   EXPECT_NEAR(remoe["high"][1].get<double>(), 0.83, 1e-12);
   EXPECT_EQ(charts[1]["id"], "by-flops");

@@ -105,6 +105,8 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
   const Maker make{run, target};
   std::ostringstream metrics;
   double lambda = 1e-8;
+  metrics << json{{"step", 0}, {"validation", make.evaluation(make.loss_at(0))}, {"seconds", 0.25}}
+          << "\n";
   for (std::int64_t step = 1; step <= run.steps; ++step) {
     const auto x = static_cast<double>(step);
     const double noise = uniform(run.seed, 1, step);
@@ -114,10 +116,13 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
                  {"tokens_per_second", speed + 300 * noise},
                  {"share_of_peak", (speed + 300 * noise) / 20000},
                  {"seconds", 0.5 * x},
+                 {"learning_rate", 1e-3 * std::min(1.0, x / 20)},
+                 {"grad_norm", 0.4 + 2 / x},
                  {"peak_bytes", run.method == "dense" ? 6.1e8 : 1.15e9}};
     double active = 1;
     if (run.method == "remoe") {
-      line["sparsity"] = remoe_sparsity(x, target, noise);
+      line["sparsity"] = run.settles ? remoe_sparsity(x, target, noise) : 0.5;
+      line["adaptive_l1_loss"] = 1e-4 * x;
       active = static_cast<double>(run.experts) * (1 - line["sparsity"].get<double>());
       lambda = line["sparsity"] < target && step < 110
                    ? lambda * 1.2
@@ -125,7 +130,10 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
       line["lambda"] = lambda;
     } else if (run.method == "topk") {
       line["sparsity"] = target;
+      line["load_balance_loss"] = 0.01 + 0.001 * noise;
     }
+    if (run.method != "dense")
+      for (std::int64_t l = 0; l < run.layers; ++l) line["load"].push_back(make.load(l, 9));
     line["flops"] = 100 * active;
     if (run.method != "dense") line["active_experts"] = active;
     if (step % std::max<std::int64_t>(1, run.steps / 10) == 0)
@@ -139,7 +147,8 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
                    "\"\n[data]\ncorpus = \"corpora/system\"\n[model]\n"
                    "d_model = 256\nlayers = 4\n[model.router]\nmethod = \"" +
                    run.method + "\"\n[train]\nseed = " + std::to_string(run.seed) +
-                   "\nsteps = " + std::to_string(run.steps) + "\n");
+                   "\nsteps = " + std::to_string(run.steps) +
+                   "\nbatch_sequences = 8\nsequence_length = 256\nclip = 1.0\n");
   if (!run.finished) return;
   json finished = {{"steps", run.steps},
                    {"total_parameters", run.method == "dense" ? 4.9e6 : 3.1e7},
@@ -154,7 +163,8 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
                    {"peak_flops", 4.52e11},
                    {"machine", "a processor, 2 cores"}};
   finished["causal"] = run.causal;
-  if (run.method != "dense") finished["target_sparsity"] = target;
+  if (run.method == "remoe") finished["target_sparsity"] = target;
+  if (!run.warnings.empty()) finished["warnings"] = run.warnings;
   write_text(directory + "/finished.json", finished.dump());
 }
 
@@ -237,7 +247,10 @@ StudyHooks FakeTrainer::hooks() {
             const auto seed = std::get<std::int64_t>(text(recipe, "train", "seed")->value());
             measured.push_back(method + " " + std::to_string(seed) + " " + checkpoint +
                                (folded ? " folded" : ""));
-            MeasuredK out{.checkpoint = checkpoint, .step = 300, .split = "test"};
+            MeasuredK out{.checkpoint = checkpoint,
+                          .step = 300,
+                          .split = "test",
+                          .trained_k = method == "dense" ? 0.0 : 4.0};
             for (const std::int64_t k : values) {
               measured.back() += " " + std::to_string(k);
               out.points.push_back(fake_point(method, seed, k));

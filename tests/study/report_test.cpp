@@ -14,6 +14,7 @@
 #include "penstock/study/charts.h"
 #include "penstock/study/html.h"
 #include "penstock/study/mean_curve.h"
+#include "penstock/study/run_reader.h"
 
 namespace penstock::study {
 namespace {
@@ -86,6 +87,46 @@ TEST(ReportPage, ALossThatLooksAheadIsMarkedAndNeverTheBest) {
   EXPECT_NE(page.find(best + "2.0000"), std::string::npos);
 }
 
+TEST(ReportPage, UnequalComputeIsSaidAndTintsNothing) {
+  const auto row = [](const std::string& name, double loss, double flops) {
+    RunRow out{.variant = name, .label = name, .seed = 1, .finished = true, .total_flops = flops};
+    out.validation = Evaluation{.loss = loss};
+    for (const char* domain : {"c", "python"}) out.validation->by_domain[domain].loss = loss;
+    return out;
+  };
+  StudyResults results{.title = "t", .rows = {row("a", 1, 1e12), row("b", 2, 1.01e12)}};
+  const std::string tinted = "class=\"best\"", said = "compute differs by 1.5x (1.00 T to 1.52 T";
+  EXPECT_NE(report_page(results).find(tinted), std::string::npos);
+  EXPECT_EQ(report_page(results).find("compute differs"), std::string::npos);
+  EXPECT_EQ(results_table(results).find("compute"), std::string::npos);
+  results.rows[1].total_flops = 1.52e12;
+  EXPECT_EQ(report_page(results).find(tinted), std::string::npos);
+  EXPECT_NE(report_page(results).find(said), std::string::npos);
+  EXPECT_NE(report_page(results).find("\"cost\":\"flops\""), std::string::npos);
+  EXPECT_NE(results_table(results).find(said), std::string::npos);
+  EXPECT_NE(results_table(results).find("at 0.66x the compute"), std::string::npos);
+  EXPECT_NEAR(to_json(results)["compute_ratio"].get<double>(), 1.52, 1e-12);
+}
+
+TEST(ReportPage, SparsityThatNeverSettlesIsSaid) {
+  TemporaryDirectory folder;
+  StudyResults results{.title = "t"};
+  for (const std::int64_t seed : {1, 2}) {
+    write_fake_run(folder.path("run"), FakeRun{.method = "remoe", .seed = seed, .settles = false});
+    results.rows.push_back(read_run(folder.path("run")));
+    results.rows.back().seed = seed;
+  }
+  EXPECT_NE(results_table(results).find("settled at step"), std::string::npos);
+  EXPECT_NE(results_table(results).find("never"), std::string::npos);
+  EXPECT_NE(report_page(results).find("<td>never</td>"), std::string::npos);
+  EXPECT_NE(run_page(results.rows[0], "", {}).find("<td>never</td>"), std::string::npos);
+  results.rows[1].stages.settled = 91;
+  EXPECT_NE(results_table(results).find("91 (1 of 2 runs)"), std::string::npos);
+  for (RunRow& row : results.rows) row.target_sparsity.reset();
+  results.rows[1].stages = {};
+  EXPECT_EQ(results_table(results).find("settled"), std::string::npos);
+}
+
 TEST(ReportPage, IsTheSameWhenDrawnAgainFromResults) {
   TemporaryDirectory folder;
   FakeTrainer trainer;
@@ -107,11 +148,19 @@ TEST(ReportPage, OfSingleRuns) {
     const std::string page = read_text(folder.path(method + "/report.html"));
     expect_self_contained(page);
     EXPECT_EQ(page.find("id=\"lambda\"") != std::string::npos, method == "remoe");
+    const std::string html = without_scripts(page);
+    for (const char* word : {"variant", "study", "studies", "seeds", "over seed"})
+      EXPECT_FALSE(std::regex_search(html, std::regex("\\b" + std::string(word) + "\\b"))) << word;
+    for (const char* id : {"loss", "validation_loss", "learning_rate", "grad_norm",
+                           "tokens_per_second", "imbalance", "adaptive_l1_loss"})
+      EXPECT_EQ(html.find("<canvas id=\"" + std::string(id) + "\"") != std::string::npos,
+                method == "remoe" || (std::string(id) != "imbalance" && id[0] != 'a'))
+          << id;
   }
   write_fake_run(folder.path("stopped"),
                  FakeRun{.method = "remoe", .steps = 12, .finished = false});
   write_run_report(folder.path("stopped"));
-  EXPECT_NE(read_text(folder.path("stopped/report.html")).find("0 of 1 finished"),
+  EXPECT_NE(read_text(folder.path("stopped/report.html")).find("12 of 12, not finished"),
             std::string::npos);
   EXPECT_THROW(write_report(folder.path()), Error);
 }
@@ -163,16 +212,79 @@ TEST(MeanCurve, AveragesLogarithms) {
   EXPECT_NEAR(mean_curve(both, true).mean[0], 1e-6, 1e-15);
 }
 
+TEST(ReportPage, OfARunHasWarningsAndText) {
+  TemporaryDirectory folder;
+  write_fake_run(folder.path("run"), FakeRun{.method = "topk", .warnings = {"loss < 0 & more"}});
+  testing::write_text(
+      folder.path("run/samples.json"),
+      R"({"split": "test", "refused": "", "samples": [{"prompt": "if (a < b) ", "text": "<return>"}]})");
+  write_run_report(folder.path("run"));
+  const std::string page = read_text(folder.path("run/report.html"));
+  EXPECT_NE(page.find("Warning: loss &lt; 0 &amp; more"), std::string::npos);
+  EXPECT_NE(page.find("if (a &lt; b) <mark>&lt;return&gt;</mark>"), std::string::npos);
+  testing::write_text(folder.path("run/samples.json"),
+                      R"({"split": "test", "refused": "it looks ahead", "samples": []})");
+  write_run_report(folder.path("run"));
+  EXPECT_NE(read_text(folder.path("run/report.html")).find("None was generated: it looks ahead."),
+            std::string::npos);
+  testing::write_text(folder.path("run/samples.json"), "[");
+  EXPECT_THROW(write_run_report(folder.path("run")), Error);
+}
+
+TEST(ReportPage, OneDomainIsNotDrawnThrice) {
+  TemporaryDirectory folder;
+  write_fake_run(folder.path("run"), FakeRun{.method = "remoe"});
+  RunRow row = read_run(folder.path("run"));
+  EXPECT_NE(run_page(row, "", {}).find("Validation loss by domain"), std::string::npos);
+  EXPECT_NE(run_page(row, "", {}).find("Load by domain"), std::string::npos);
+  Evaluation& measured = *row.validation;
+  const auto keep_one = [](auto& by_domain) {
+    by_domain.erase(std::next(by_domain.begin()), by_domain.end());
+  };
+  keep_one(measured.by_domain);
+  keep_one(measured.load_by_domain);
+  keep_one(measured.active_by_layer_domain);
+  const std::string page = run_page(row, "", {});
+  EXPECT_EQ(page.find("Validation loss by domain"), std::string::npos);
+  EXPECT_EQ(page.find("Load by domain"), std::string::npos);
+  EXPECT_EQ(page.find(measured.by_domain.begin()->first), std::string::npos);
+  EXPECT_NE(page.find("Active experts per token"), std::string::npos);
+}
+
+TEST(Charts, SayWhatALossHadCost) {
+  TemporaryDirectory folder;
+  write_fake_run(folder.path("dense"), FakeRun{.method = "dense"});
+  write_fake_run(folder.path("remoe"), FakeRun{.method = "remoe"});
+  const std::vector<RunRow> rows{read_run(folder.path("dense")), read_run(folder.path("remoe"))};
+  const auto charts = training_charts(summarize(rows));
+  const auto validation = std::ranges::find(charts, std::string("Validation loss"), &Chart::title);
+  ASSERT_NE(validation, charts.end());
+  EXPECT_EQ(validation->section, "loss");
+  for (std::size_t v = 0; v < 2; ++v) {
+    const auto& series = validation->drawn["series"][v];
+    EXPECT_EQ(series["steps"].size(), 11u);  // the beginning and ten more
+    EXPECT_EQ(series["steps"][0], 0);
+    EXPECT_EQ(series["costs"]["flops"][0], 0);
+    EXPECT_NEAR(series["costs"]["flops"][10].get<double>() / rows[v].total_flops, 1, 1e-5);
+    EXPECT_EQ(series["costs"]["tokens"][10], 300 * 8 * 256);
+    EXPECT_EQ(series["costs"]["seconds"][10], 150);
+  }
+  EXPECT_EQ(validation->drawn["series"][0]["costs"]["flops"][1], 3000);  // 30 steps at 100
+  const auto norm = std::ranges::find(charts, std::string("Gradient norm"), &Chart::title);
+  ASSERT_NE(norm, charts.end());
+  EXPECT_EQ(norm->drawn["lines"][0]["y"], 1.0);
+}
+
 TEST(Charts, MarkTheStagesOfOneVariant) {
   RunRow row{.variant = "remoe", .label = "ReMoE", .target_sparsity = 0.875};
   row.stages = {.sparsifying = 60, .settled = 110};
   row.curves["sparsity"] = {{1, 200}, {0.5, 0.875}};
   const std::vector<RunRow> rows{row};
   const auto variants = summarize(rows);
-  const auto data = chart_data(variants);
-  ASSERT_TRUE(has_chart(data, "sparsity"));
-  EXPECT_FALSE(has_chart(data, "loss"));
-  const auto& chart = data["charts"][0];
+  const auto charts = training_charts(variants);
+  ASSERT_EQ(charts.size(), 1u);
+  const auto& chart = charts[0].drawn;
+  EXPECT_EQ(chart["id"], "sparsity");
   ASSERT_EQ(chart["bands"].size(), 3u);
   EXPECT_EQ(chart["bands"][1]["from"], 60);
   EXPECT_EQ(chart["bands"][1]["to"], 110);

@@ -3,7 +3,7 @@
 #include "penstock/train/chosen_checkpoint.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "penstock/base/error.h"
 #include "tests/base/forwarding_file_system.h"

@@ -38,6 +38,10 @@ class TrainRun : public ::testing::Test {
     recipe_.set("run.threads", ConfigNode(std::int64_t{1}));
   }
   void set(const std::string& key, std::int64_t value) { recipe_.set(key, ConfigNode(value)); }
+  void validate_every(std::int64_t steps) {
+    set("train.eval_every", steps);
+    validates_ = steps > 0;
+  }
   std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
   RunOutcome run(const std::string& name, FileSystem* files = nullptr) const {
     return train_run(recipe_, path(name), {.quiet = true, .files = files});
@@ -57,12 +61,16 @@ class TrainRun : public ::testing::Test {
     for (const auto& [tensor, value] : wanted)
       EXPECT_TRUE(torch::equal(ours.at(tensor), value)) << tensor;
     const auto log = read_metrics(real_file_system(), path(name + "/metrics.jsonl"));
-    ASSERT_EQ(log.size(), static_cast<std::size_t>(run_steps));
-    for (std::size_t i = 0; i < log.size(); ++i) EXPECT_EQ(log[i].at("step"), i + 1);
+    ASSERT_FALSE(log.empty());
+    const std::int64_t first = validates_ ? 0 : 1;
+    ASSERT_EQ(static_cast<std::int64_t>(log.size()), run_steps + 1 - first);
+    for (std::size_t i = 0; i < log.size(); ++i)
+      EXPECT_EQ(log[i].at("step").get<std::int64_t>(), first + static_cast<std::int64_t>(i));
   }
 
   testing::TempDirectory directory_;
   ConfigNode recipe_;
+  bool validates_ = false;  // and so the log has a step 0
 };
 
 /// Sends the signal to this process when the run writes its `step`-th line of the log.
@@ -92,7 +100,7 @@ TEST_F(TrainRun, SignalsSaveTheStepAndTheNextRunContinuesBitwise) {
 TEST_F(TrainRun, TransformerXlContinuesBitwiseWithItsMemory) {
   recipe_.set("model.architecture", ConfigNode(std::string("transformer-xl")));
   recipe_.set("model.transformer_xl.dropout", ConfigNode(0.1));
-  set("train.eval_every", 5);
+  validate_every(5);
   auto files = signal_at(6, SIGTERM);
   EXPECT_EQ(run("signalled", &files), RunOutcome::interrupted);
   EXPECT_EQ(run("signalled"), RunOutcome::finished);
@@ -159,7 +167,7 @@ TEST_F(TrainRun, SaysOnceThatALossOutweighsTheCrossEntropyAlsoWhereItIsResumed) 
   for (const auto& entry : std::filesystem::directory_iterator(path("warned/events")))
     events += real_file_system().read(entry.path());
   for (const char* tag :
-       {"train/auxiliary_losses/load-balance", "train/grad_norm", "train/learning_rate"})
+       {"auxiliary_losses/load-balance", "train/grad_norm", "train/learning_rate"})
     EXPECT_NE(events.find(tag), std::string::npos) << tag;
 }
 
@@ -181,6 +189,48 @@ TEST_F(TrainRun, TheWarningIsAmongWhatIsShown) {
   const auto at = text.find("warning: step 1: the loss of load-balance is ");
   EXPECT_NE(at, std::string::npos) << text;
   EXPECT_EQ(text.find("warning", at + 1), std::string::npos) << text;
+}
+
+TEST_F(TrainRun, MeasuresTheBeginningAndChangesNoBit) {
+  set("train.steps", 4);
+  set("train.eval_tokens", 64);
+  // Each draws, carries or keeps something else from step to step.
+  for (const std::string method :
+       {"remoe", "noisy-topk", "thor", "hyperrouter", "transformer-xl"}) {
+    if (method == "transformer-xl") {
+      recipe_.set("model.router.method", ConfigNode(std::string("remoe")));
+      recipe_.set("model.architecture", ConfigNode(method));
+      recipe_.set("model.transformer_xl.dropout", ConfigNode(0.1));
+    } else {
+      recipe_.set("model.router.method", ConfigNode(method));
+    }
+    validate_every(0);
+    ASSERT_EQ(run(method + "-blind"), RunOutcome::finished);
+    validate_every(4);
+    ASSERT_EQ(run(method), RunOutcome::finished);
+    const auto log = read_metrics(real_file_system(), path(method + "/metrics.jsonl"));
+    ASSERT_EQ(log.size(), 5u);
+    EXPECT_EQ(log[0].at("step"), 0);
+    EXPECT_GT(log[0].at("validation").at("loss").get<double>(), 1);
+    EXPECT_FALSE(log[0].contains("loss"));
+    EXPECT_EQ(read_metrics(real_file_system(), path(method + "-blind/metrics.jsonl")).size(), 4u);
+    const auto state = [&](const std::string& of) {
+      return CheckpointStore(real_file_system(), path(of)).load(4);
+    };
+    const CheckpointContents ours = state(method), blind = state(method + "-blind");
+    for (const auto& [name, tensor] : blind.model)
+      EXPECT_TRUE(torch::equal(ours.model.at(name), tensor)) << method << " " << name;
+    for (const auto& [name, tensor] : blind.optimizer)
+      EXPECT_TRUE(torch::equal(ours.optimizer.at(name), tensor)) << method << " " << name;
+  }
+}
+
+TEST_F(TrainRun, ARunThatWasStoppedAtItsBeginningMeasuresThatOnce) {
+  validate_every(4);
+  auto files = signal_at(1, SIGTERM);
+  EXPECT_EQ(run("signalled", &files), RunOutcome::interrupted);
+  EXPECT_EQ(run("signalled"), RunOutcome::finished);
+  expect_end_of_an_undisturbed_run("signalled");
 }
 
 TEST_F(TrainRun, AFullDiskAtACheckpointEndsTheRunAndTheEarlierOneResumes) {

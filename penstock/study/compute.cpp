@@ -1,0 +1,44 @@
+#include "penstock/study/compute.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "penstock/study/columns.h"
+
+namespace penstock::study {
+namespace {
+
+/// The smallest and the largest mean; {0, 0} where no variant states its FLOPs.
+std::pair<double, double> range(std::span<const VariantSummary> variants) {
+  std::pair<double, double> out{0, 0};
+  for (const auto& variant : variants) {
+    if (variant.total_flops.count == 0) continue;
+    const double flops = variant.total_flops.mean;
+    out.first = out.second > 0 ? std::min(out.first, flops) : flops;
+    out.second = std::max(out.second, flops);
+  }
+  return out;
+}
+
+}  // namespace
+
+double compute_ratio(std::span<const VariantSummary> variants) {
+  const auto [least, most] = range(variants);
+  return least > 0 ? most / least : 1;
+}
+
+std::string ratio_text(double ratio) {
+  const bool close = ratio > 0.9 && ratio < 1.1;
+  return fmt::format("{:.{}f}x", ratio, ratio < 1 || close ? 2 : 1);
+}
+
+std::string compute_difference(std::span<const VariantSummary> variants) {
+  const double ratio = compute_ratio(variants);
+  if (ratio <= kEqualCompute) return "";
+  const auto [least, most] = range(variants);
+  return fmt::format("compute differs by {} ({} to {} training FLOPs)", ratio_text(ratio),
+                     with_prefix(least, ""), with_prefix(most, ""));
+}
+
+}  // namespace penstock::study

@@ -1,0 +1,26 @@
+// Whether a study's variants spent the same training compute, which a comparison of their losses at
+// the end takes for granted.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "penstock/study/results.h"
+
+namespace penstock::study {
+
+/// Up to this ratio of training FLOPs two variants count as equally expensive: steps are whole, and
+/// routers themselves cost a little.
+inline constexpr double kEqualCompute = 1.02;
+
+/// The largest mean of the variants' training FLOPs ÷ the smallest; 1 where fewer than two variants
+/// state theirs.
+double compute_ratio(std::span<const VariantSummary> variants);
+
+/// "1.5x", "1.05x".
+std::string ratio_text(double ratio);
+
+/// "compute differs by 1.5x (12.6 T to 19.2 T training FLOPs)"; "" where it is equal.
+std::string compute_difference(std::span<const VariantSummary> variants);
+
+}  // namespace penstock::study

@@ -1,0 +1,124 @@
+#!/usr/bin/python3
+"""Opens the pages of a tiny run and a tiny study in a headless browser, where there is one: every chart is
+drawn, nothing is logged as an error, the losses can be drawn over what they cost, wide tables say that they
+scroll. And scripts/update-readme, which must notice a table and a picture of two runs.
+
+    report_test.py PENSTOCK SOURCE_DIRECTORY
+"""
+
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import zlib
+
+from shell import finish, tiny
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+STUDY = """
+name = "tiny"
+base = "recipe.toml"
+eval_k = [1, 2, 4]
+[variants.topk]
+set = {"model.router.method" = "topk", "model.router.k" = 2}
+[variants.remoe]
+"""
+
+
+def opened(page, width):
+    """What the page has become in the browser, and what went wrong there."""
+    done = subprocess.run(
+        [BROWSER, "--headless", "--no-sandbox", "--enable-logging=stderr", "--virtual-time-budget=4000",
+         f"--window-size={width},2000", "--dump-dom", "file://" + page],
+        capture_output=True, text=True, timeout=180)
+    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+def check_pages(shell):
+    with open(os.path.join(shell.directory, "study.toml"), "w") as file:
+        file.write(STUDY)
+    table = shell.ok("study", "study.toml", "--out", "study", "--quiet")
+    with open(os.path.join(shell.directory, "study/results.txt")) as file:
+        shell.expect("results.txt", table.startswith(file.read()), table)
+    shell.expect("unequal compute is said", "compute differs by " in table, table)
+    if not BROWSER:
+        print("skipped: no chromium to open the pages with")
+        return
+    for name in ("run", "study"):
+        page = os.path.join(shell.directory, name, "report.html")
+        for width in (1280, 400):
+            dom, errors = opened(page, width)
+            shell.expect(f"{name} at {width}: console", errors == [], errors)
+            drawn = re.findall(r'<canvas id="([^"]+)"[^>]*style="[^"]*display: block', dom)
+            canvases = re.findall(r'<canvas id="([^"]+)"', dom)
+            shell.expect(f"{name} at {width}: charts", len(canvases) > 8 and drawn == canvases, (canvases, drawn))
+            buttons = re.findall(r'<button type="button" aria-pressed="(\w+)">([^<]+)</button>', dom)
+            shell.expect(f"{name} at {width}: costs", [text for _, text in buttons] ==
+                         ["steps", "tokens", "training FLOPs", "seconds"], buttons)
+            first = "training FLOPs" if name == "study" else "steps"
+            shell.expect(f"{name} at {width}: the cost at first", [text for on, text in buttons if on == "true"] ==
+                         [first], buttons)
+            if width == 400:
+                shell.expect(f"{name}: a wide table", 'class="scroll wide"' in dom and 'tabindex="0"' in dom)
+
+
+def picture(text):
+    """A PNG file of one grey point, with a text chunk where there is a text."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    out = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
+    if text:
+        out += chunk(b"tEXt", b"penstock-results\0" + text.encode())
+    return out + chunk(b"IDAT", zlib.compress(b"\0\x80")) + chunk(b"IEND", b"")
+
+
+def check_readme(shell, source):
+    root = os.path.join(shell.directory, "root")
+    os.makedirs(os.path.join(root, "docs/images"))
+    os.makedirs(os.path.join(root, "scripts"))
+    script = shutil.copy(os.path.join(source, "scripts/update-readme"), os.path.join(root, "scripts"))
+    readme, image = os.path.join(root, "README.md"), os.path.join(root, "docs/images/report.png")
+
+    def check(*arguments):
+        return subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, timeout=180)
+
+    def write(results, drawn):
+        with open(readme, "w") as file:
+            file.write("<!-- demo: begin -->\n<!-- results %s -->\nold\n<!-- demo: end -->\n"
+                       "<!-- routers: begin -->\n<!-- routers: end -->\n" % results)
+        with open(image, "wb") as file:
+            file.write(picture(drawn))
+
+    write("0" * 16, "0" * 16)
+    shell.expect("update", check(shell.program).returncode == 0)
+    shell.expect("one run", check("--check", shell.program).returncode == 0)
+    for drawn in ("1" * 16, None):
+        with open(image, "wb") as file:
+            file.write(picture(drawn))
+        done = check("--check", shell.program)
+        shell.expect("two runs", done.returncode == 1 and "report.png of " in done.stderr, done.stderr)
+    if not BROWSER:
+        return
+    done = check("--demo", os.path.join(shell.directory, "study"))
+    shell.expect("--demo", done.returncode == 0, done.stderr)
+    shell.expect("--demo", check("--check", shell.program).returncode == 0)
+    with open(readme) as file, open(os.path.join(shell.directory, "study/results.json")) as results:
+        text, loss = file.read(), json.load(results)["summary"][0]["validation_loss"]["mean"]
+    shell.expect("the table is the run's", "%.4f" % loss in text and "old" not in text, text)
+    shell.expect("the picture is the page's", os.path.getsize(image) > 20000, os.path.getsize(image))
+
+
+def main():
+    program, source = sys.argv[1:]
+    with tiny(program) as shell:
+        check_pages(shell)
+        check_readme(shell, source)
+        sys.exit(finish(shell))
+
+
+if __name__ == "__main__":
+    main()
