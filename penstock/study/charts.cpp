@@ -85,17 +85,13 @@ std::vector<Kind> auxiliary_kinds(Variants variants) {
   for (const auto& variant : variants)
     for (const RunRow* row : variant.rows)
       for (const auto& [name, curve] : row->curves)
-        if (is_auxiliary_loss(name)) names.insert(name);
+        if (auxiliary_loss(name)) names.insert(name);
   std::vector<Kind> out;
-  for (const auto& name : names) {
-    std::string title = "Auxiliary loss: " + name;
-    std::ranges::replace(title, '_', ' ');
-    const char* const caption = name == "consistency"
-                                    ? "Disagreement of the two passes, before its weight."
-                                    : "As it is added to the cross-entropy, summed over the MoE "
-                                      "layers, smoothed over a fiftieth of the run.";
-    out.push_back({name, "training", title, caption, "nats"});
-  }
+  for (const auto& name : names)
+    out.push_back({name, "training", "Auxiliary loss: " + *auxiliary_loss(name),
+                   "As it is added to the cross-entropy, summed over the MoE layers, smoothed over "
+                   "a fiftieth of the run.",
+                   "nats"});
   return out;
 }
 

@@ -10,7 +10,6 @@
 #include "penstock/finetune/learned.h"
 #include "penstock/finetune/run.h"
 #include "penstock/finetune/run_record.h"
-#include "penstock/study/charts.h"
 #include "penstock/study/html.h"
 #include "penstock/study/page.h"
 #include "penstock/train/metrics_log.h"
@@ -21,10 +20,6 @@ namespace {
 using nlohmann::json;
 
 std::string percent_text(double share) { return fmt::format("{:.2f} %", 100 * share); }
-
-std::string finetune_fact(const std::string& name, const std::string& value) {
-  return "<div><dt>" + name + "</dt><dd>" + escape(value) + "</dd></div>";
-}
 
 json empty_series(const char* label, std::size_t colour) {
   return {
@@ -136,19 +131,20 @@ std::string finetune_page(const std::string& run_directory) {
   }
   const std::string title = "Fine-tuning: " + record.task;
   std::string body = "<h1>" + escape(title) + "</h1><dl class=\"facts\">" +
-                     finetune_fact("Model", record.model) + finetune_fact("Data", record.data) +
-                     finetune_fact("Seed", fmt::to_string(record.finetune.seed));
+                     fact("Model", record.model) + fact("Data", record.data) +
+                     fact("Seed", fmt::to_string(record.finetune.seed));
   if (!result.is_null())
-    body +=
-        finetune_fact("Test texts", fmt::to_string(result.at("test_texts").get<std::int64_t>())) +
-        finetune_fact("Best step", fmt::to_string(result.at("best_step").get<std::int64_t>()));
+    body += fact("Test texts", fmt::to_string(result.at("test_texts").get<std::int64_t>())) +
+            fact("Best step", fmt::to_string(result.at("best_step").get<std::int64_t>()));
   body += "</dl>";
   if (!result.is_null()) body += finetune_test(result);
   const json charts = finetune_curves(run_directory);
+  const auto drawn = [&](const char* id) {
+    return std::ranges::any_of(charts["charts"], [&](const json& one) { return one["id"] == id; });
+  };
   std::string cards;
-  if (has_chart(charts, "loss"))
-    cards += chart_card("loss", "Training loss", "Of the batches, smoothed.");
-  if (has_chart(charts, "selection"))
+  if (drawn("loss")) cards += chart_card("loss", "Training loss", "Of the batches, smoothed.");
+  if (drawn("selection"))
     cards += chart_card("selection", "Selection accuracy",
                         "On texts set apart from training; the highest chooses the checkpoint.");
   if (!cards.empty()) body += "<h2>Training</h2><div class=\"grid\">" + cards + "</div>";

@@ -235,12 +235,22 @@ std::string samples_section(std::span<const VariantSummary> variants) {
          "of each variant’s first seed.</p>";
 }
 
+namespace {
+
+/// In the order in which terminal and page show them.
+std::vector<ShownTable> all_tables(const StudyResults& results,
+                                   std::span<const VariantSummary> variants) {
+  std::vector<ShownTable> out = results.tables;
+  for (const auto& tables : {published_tables, finetune_tables, entropy_tables})
+    for (ShownTable& table : tables(variants, results.comparison)) out.push_back(std::move(table));
+  return out;
+}
+
+}  // namespace
+
 std::string reported_text(const StudyResults& results, std::span<const VariantSummary> variants) {
   std::string out;
-  for (const auto& tables : {results.tables, published_tables(variants, results.comparison),
-                             finetune_tables(variants, results.comparison),
-                             entropy_tables(variants, results.comparison)})
-    for (const auto& table : tables) out += "\n" + table_text(table);
+  for (const auto& table : all_tables(results, variants)) out += "\n" + table_text(table);
   if (const std::string samples = samples_text(variants); !samples.empty()) out += "\n" + samples;
   return out;
 }
@@ -248,10 +258,7 @@ std::string reported_text(const StudyResults& results, std::span<const VariantSu
 std::string reported_sections(const StudyResults& results,
                               std::span<const VariantSummary> variants) {
   std::string out;
-  for (const auto& tables : {results.tables, published_tables(variants, results.comparison),
-                             finetune_tables(variants, results.comparison),
-                             entropy_tables(variants, results.comparison)})
-    for (const auto& table : tables) out += table_html(table);
+  for (const auto& table : all_tables(results, variants)) out += table_html(table);
   return out + samples_section(variants);
 }
 

@@ -62,8 +62,12 @@ void add_line(Metrics& metrics, const json& line, const std::string& where) {
     if (std::isfinite(value)) add_point(metrics.curves[name], step, value);
   };
   for (const char* name : kCurves) add(name, number_or(line, name, NAN, where));
-  for (const auto& [name, value] : line.items())
-    if (is_auxiliary_loss(name)) add(name, number_or(line, name.c_str(), NAN, where));
+  add("consistency", number_or(line, "consistency", NAN, where));
+  if (const auto losses = line.find("auxiliary_losses"); losses != line.end()) {
+    PENSTOCK_CHECK(losses->is_object(), where, ": 'auxiliary_losses' is not an object");
+    for (const auto& [part, value] : losses->items())
+      add(kAuxiliaryLosses + part, number_or(*losses, part.c_str(), NAN, where));
+  }
   if (const auto load = line.find("load"); load != line.end())
     add("imbalance", imbalance(matrix(*load, where)));
   if (const double value = number_or(line, "tokens_per_second", 0, where); value > 0)
@@ -148,6 +152,21 @@ std::string date_of(const std::string& path) {
   return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%d", &utc));
 }
 
+/// "step 3: what was seen; what to do about it".
+std::vector<std::string> warnings_of(const json& finished, const std::string& path) {
+  std::vector<std::string> out;
+  const auto list = finished.find("warnings");
+  if (list == finished.end()) return out;
+  PENSTOCK_CHECK(list->is_array(), path, ": 'warnings' is not a list");
+  for (const auto& warning : *list) {
+    PENSTOCK_CHECK(warning.is_object(), path, ": a warning is not an object");
+    out.push_back(concat("step ", static_cast<std::int64_t>(required_number(warning, "step", path)),
+                         ": ", string_or(warning, "finding", "", path), "; ",
+                         string_or(warning, "remedy", "", path)));
+  }
+  return out;
+}
+
 void take_finished(RunRow& row, const json& finished, const std::string& path) {
   row.finished = true;
   row.steps = static_cast<std::int64_t>(
@@ -165,7 +184,7 @@ void take_finished(RunRow& row, const json& finished, const std::string& path) {
   if (const double target = number_or(finished, "target_sparsity", NAN, path);
       std::isfinite(target))
     row.target_sparsity = target;
-  row.warnings = strings_at(finished, "warnings", path);
+  row.warnings = warnings_of(finished, path);
   if (finished.contains("validation") && finished["validation"].is_object())
     row.validation = evaluation_from_json(finished["validation"], path + ": validation");
   if (finished.contains("test") && finished["test"].is_object())
@@ -213,7 +232,7 @@ RunRow read_run(const std::string& run_directory) {
     row.stages = find_stages(metrics.curves["sparsity"].steps, metrics.curves["sparsity"].values,
                              *row.target_sparsity);
   for (auto& [name, curve] : metrics.curves) {
-    if (std::ranges::find(kSmoothed, name) != std::end(kSmoothed) || is_auxiliary_loss(name))
+    if (std::ranges::find(kSmoothed, name) != std::end(kSmoothed) || auxiliary_loss(name))
       curve.values = smooth(curve.values);
     row.curves[name] = thin(curve);
   }

@@ -68,9 +68,9 @@ double imbalance(const Matrix& load) {
   return layers > 0 ? sum / layers : NAN;
 }
 
-bool is_auxiliary_loss(const std::string& name) {
-  return name == "consistency" ||
-         (name.ends_with("_loss") && name != "total_loss" && name != "validation_loss");
+std::optional<std::string> auxiliary_loss(const std::string& curve) {
+  if (!curve.starts_with(kAuxiliaryLosses)) return std::nullopt;
+  return curve.substr(kAuxiliaryLosses.size());
 }
 
 double RunRow::tokens_per_step() const {

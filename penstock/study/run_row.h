@@ -85,9 +85,8 @@ struct RunRow {
   std::vector<std::string> warnings;  ///< what the trainer found odd, in its words
   Stages stages;
   /// Where the run has them: "loss", "validation_loss" (with step 0), "learning_rate", "grad_norm",
-  /// "tokens_per_second", "sparsity", "lambda", "active_experts", "imbalance" of the load, the
-  /// auxiliary losses by name (is_auxiliary_loss); and what was spent up to a step: "flops",
-  /// "seconds".
+  /// "tokens_per_second", "sparsity", "lambda", "active_experts", "imbalance" of the load,
+  /// "consistency", "auxiliary_losses/NAME"; and what was spent up to a step: "flops", "seconds".
   std::map<std::string, Curve> curves;
   /// The resolved recipe, "model.d_model" → "256".
   std::map<std::string, std::string> settings;
@@ -98,8 +97,10 @@ struct RunRow {
   double tokens_per_step() const;
 };
 
-/// Whether a figure of that name in metrics.jsonl is a loss besides the cross-entropy.
-bool is_auxiliary_loss(const std::string& name);
+/// What the name of an auxiliary loss's curve begins with.
+inline const std::string kAuxiliaryLosses = "auxiliary_losses/";
+/// The part that adds that loss; nothing where a curve of that name is none of an auxiliary loss.
+std::optional<std::string> auxiliary_loss(const std::string& curve);
 
 /// Rows of numbers, such as a load [L][E]. Throws Error naming `where` for anything else.
 Matrix matrix(const nlohmann::json& array, const std::string& where);

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Opens the pages of a tiny run and a tiny study in a headless browser, where there is one: every chart is
 drawn, nothing is logged as an error, the losses can be drawn over what they cost, wide tables say that they
-scroll. And scripts/update-readme, which must notice a table and a picture of two runs.
+scroll. And scripts/update-readme, which must notice a table and a picture of two runs; and README's recipe.
 
     report_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -62,7 +62,7 @@ def check_pages(shell):
             first = "training FLOPs" if name == "study" else "steps"
             shell.expect(f"{name} at {width}: the cost at first", [text for on, text in buttons if on == "true"] ==
                          [first], buttons)
-            if width == 400:
+            if width == 400 and name == "study":
                 shell.expect(f"{name}: a wide table", 'class="scroll wide"' in dom and 'tabindex="0"' in dom)
 
 
@@ -112,11 +112,21 @@ def check_readme(shell, source):
     shell.expect("the picture is the page's", os.path.getsize(image) > 20000, os.path.getsize(image))
 
 
+def check_recipe(shell, source):
+    with open(os.path.join(source, "README.md")) as file:
+        recipe = re.search(r"```toml\n(.*?)```", file.read(), re.DOTALL)[1]
+    with open(os.path.join(shell.directory, "remoe.toml"), "w") as file:
+        file.write(recipe)
+    said = json.loads(shell.ok("info", "remoe.toml", "--json"))
+    shell.expect("README's recipe", 0 < said["active_parameters"] < said["total_parameters"], said)
+
+
 def main():
     program, source = sys.argv[1:]
     with tiny(program) as shell:
         check_pages(shell)
         check_readme(shell, source)
+        check_recipe(shell, source)
         sys.exit(finish(shell))
 
 

@@ -122,7 +122,7 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
     double active = 1;
     if (run.method == "remoe") {
       line["sparsity"] = run.settles ? remoe_sparsity(x, target, noise) : 0.5;
-      line["adaptive_l1_loss"] = 1e-4 * x;
+      line["auxiliary_losses"]["adaptive-l1"] = 1e-4 * x;
       active = static_cast<double>(run.experts) * (1 - line["sparsity"].get<double>());
       lambda = line["sparsity"] < target && step < 110
                    ? lambda * 1.2
@@ -130,7 +130,7 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
       line["lambda"] = lambda;
     } else if (run.method == "topk") {
       line["sparsity"] = target;
-      line["load_balance_loss"] = 0.01 + 0.001 * noise;
+      line["auxiliary_losses"]["load-balance"] = 0.01 + 0.001 * noise;
     }
     if (run.method != "dense")
       for (std::int64_t l = 0; l < run.layers; ++l) line["load"].push_back(make.load(l, 9));
@@ -164,7 +164,9 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
                    {"machine", "a processor, 2 cores"}};
   finished["causal"] = run.causal;
   if (run.method == "remoe") finished["target_sparsity"] = target;
-  if (!run.warnings.empty()) finished["warnings"] = run.warnings;
+  for (const auto& finding : run.warnings)
+    finished["warnings"].push_back(
+        {{"step", 3}, {"name", "clipping"}, {"finding", finding}, {"remedy", "do less"}});
   write_text(directory + "/finished.json", finished.dump());
 }
 

@@ -35,8 +35,8 @@ struct FakeRun {
   double loss_offset = 0;
   bool finished = true;
   bool causal = true;
-  bool settles = true;  ///< remoe: reaches its target
-  std::vector<std::string> warnings = {};
+  bool settles = true;                     ///< remoe: reaches its target
+  std::vector<std::string> warnings = {};  ///< findings at step 3
 };
 /// Writes config.toml, metrics.jsonl and, for a finished run, finished.json.
 void write_fake_run(const std::string& directory, const FakeRun& run);

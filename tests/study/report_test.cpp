@@ -32,11 +32,14 @@ void keep(const std::string& page, const char* name) {
                                std::filesystem::copy_options::overwrite_existing);
 }
 
-std::string without_scripts(std::string page) {
-  for (std::size_t at; (at = page.find("<script")) != std::string::npos;)
-    page.erase(at, page.find("</script>", at) + 9 - at);
+std::string without(const std::string& element, std::string page) {
+  const std::string end = "</" + element + ">";
+  for (std::size_t at; (at = page.find("<" + element)) != std::string::npos;)
+    page.erase(at, page.find(end, at) + end.size() - at);
   return page;
 }
+
+std::string without_scripts(const std::string& page) { return without("script", page); }
 
 // Whatever a browser would fetch: tags and styles that name an address.
 void expect_self_contained(const std::string& page) {
@@ -148,11 +151,11 @@ TEST(ReportPage, OfSingleRuns) {
     const std::string page = read_text(folder.path(method + "/report.html"));
     expect_self_contained(page);
     EXPECT_EQ(page.find("id=\"lambda\"") != std::string::npos, method == "remoe");
-    const std::string html = without_scripts(page);
+    const std::string html = without("pre", without("style", without_scripts(page)));
     for (const char* word : {"variant", "study", "studies", "seeds", "over seed"})
       EXPECT_FALSE(std::regex_search(html, std::regex("\\b" + std::string(word) + "\\b"))) << word;
     for (const char* id : {"loss", "validation_loss", "learning_rate", "grad_norm",
-                           "tokens_per_second", "imbalance", "adaptive_l1_loss"})
+                           "tokens_per_second", "imbalance", "auxiliary_losses/adaptive-l1"})
       EXPECT_EQ(html.find("<canvas id=\"" + std::string(id) + "\"") != std::string::npos,
                 method == "remoe" || (std::string(id) != "imbalance" && id[0] != 'a'))
           << id;
@@ -220,7 +223,7 @@ TEST(ReportPage, OfARunHasWarningsAndText) {
       R"({"split": "test", "refused": "", "samples": [{"prompt": "if (a < b) ", "text": "<return>"}]})");
   write_run_report(folder.path("run"));
   const std::string page = read_text(folder.path("run/report.html"));
-  EXPECT_NE(page.find("Warning: loss &lt; 0 &amp; more"), std::string::npos);
+  EXPECT_NE(page.find("Warning: step 3: loss &lt; 0 &amp; more; do less"), std::string::npos);
   EXPECT_NE(page.find("if (a &lt; b) <mark>&lt;return&gt;</mark>"), std::string::npos);
   testing::write_text(folder.path("run/samples.json"),
                       R"({"split": "test", "refused": "it looks ahead", "samples": []})");
