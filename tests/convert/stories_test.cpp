@@ -69,12 +69,31 @@ TEST_F(Stories, TheDoctorFindsThemHealthy) {
                                    "router-upcycling-max", "remoe"}) {
     SCOPED_TRACE(method);
     upcycle(*open_model_source(dense_),
-            {.method = method, .k = method == "switch" ? 1.0 : 2.0, .calibration = path("text")},
+            {.method = method,
+             .k = method == "switch" ? 1.0 : 2.0,
+             .start = UpcycleStart::parent,
+             .calibration = path("text")},
             real_file_system(), path(method));
     const Diagnosis diagnosis = examine(path(method), {.dense = dense_, .text = path("text")});
     for (const Check& check : diagnosis.checks)
       EXPECT_EQ(check.state, CheckState::ok) << check.name << ": " << check.finding;
   }
+}
+
+/// With the paper's settings the heads' logits are so large that the z-loss is nearly all of the
+/// first loss and gradient, and that most experts of some layers idle.
+TEST_F(Stories, TheDoctorSaysWhatThePublishedStartDoes) {
+  upcycle(*open_model_source(dense_), {.method = "router-upcycling", .calibration = path("text")},
+          real_file_system(), path("published"));
+  const Diagnosis diagnosis = examine(path("published"), {.dense = dense_, .text = path("text")});
+  const auto finding = [&](const std::string& name) {
+    for (const Check& check : diagnosis.checks)
+      if (check.name == name && check.state == CheckState::warning) return check.finding;
+    return std::string("no warning of ") + name;
+  };
+  EXPECT_NE(finding("first loss").find("z-loss outweighs"), std::string::npos);
+  EXPECT_NE(finding("first gradient").find("z-loss outweighs"), std::string::npos);
+  EXPECT_NE(finding("idle experts").find("most experts idle"), std::string::npos);
 }
 
 }  // namespace

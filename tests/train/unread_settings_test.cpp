@@ -13,7 +13,7 @@
 namespace penstock {
 namespace {
 
-constexpr const char* kRecipe = R"([model]
+constexpr const char* kSettings = R"([model]
 d_model = 32
 layers = 2
 heads = 4
@@ -26,7 +26,7 @@ method = "topk"
 using Notes = std::vector<std::string>;
 
 Notes notes_of(const std::vector<std::string>& overrides) {
-  ConfigNode node = parse_toml(kRecipe, "r.toml");
+  ConfigNode node = parse_toml(kSettings, "r.toml");
   apply_overrides(node, overrides);
   return read_recipe(node).notes;
 }
@@ -91,7 +91,7 @@ TEST(UnreadSettings, NoLayerWithExpertsIsAnError) {
 }
 
 TEST(UnreadSettings, ARunsOwnConfigHasNoneAndNeitherHasARecipeOfTheRepository) {
-  EXPECT_EQ(read_recipe(written_out(read_recipe(parse_toml(kRecipe, "r.toml")))).notes, Notes());
+  EXPECT_EQ(read_recipe(written_out(read_recipe(parse_toml(kSettings, "r.toml")))).notes, Notes());
   namespace fs = std::filesystem;
   for (const auto& entry : fs::recursive_directory_iterator(PENSTOCK_SOURCE_DIR "/recipes")) {
     if (entry.path().extension() != ".toml") continue;
