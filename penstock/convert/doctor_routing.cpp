@@ -198,30 +198,33 @@ std::string evening_keys(const ResolvedRouter& router) {
 /// A start that leaves most experts of a layer without work, whatever may reach them later.
 void judge_idle(const ModelConfig& config, std::int64_t tokens, Diagnosis& diagnosis) {
   const std::int64_t experts = config.total_experts();
-  std::int64_t nearly = 0, worst = 0, layers = 0, assignments_enough = 0;
+  std::int64_t nearly = 0, worst = 0, layers = 0, judged = 0;
   for (const LayerFigures& layer : diagnosis.layers) {
     // With fewer tokens some experts have none by chance.
     constexpr double kEnough = 10;  // assignments per expert when even
     if (layer.active * static_cast<double>(tokens) < kEnough * static_cast<double>(experts))
       continue;
-    ++assignments_enough;
+    ++judged;
     nearly += layer.nearly_idle;
     worst = std::max(worst, layer.nearly_idle);
     layers += 2 * layer.nearly_idle > experts;
   }
-  if (assignments_enough == 0) return;
+  if (judged == 0) return;
   const std::string finding = fmt::format(
       "{} of {} experts get no or under a tenth of an even share of tokens, at most {} of a "
       "layer's {}",
-      nearly, experts * assignments_enough, worst, experts);
+      nearly, experts * judged, worst, experts);
   if (layers == 0) return diagnosis.add("idle experts", CheckState::ok, finding);
-  const std::string keys = evening_keys(resolve(config.router));
+  const ResolvedRouter router = resolve(config.router);
+  if (router.traits.noisy)  // it starts with equal logits
+    return diagnosis.add("idle experts", CheckState::ok,
+                         finding + ", until the noise of training spreads them");
+  const std::string keys = evening_keys(router);
   diagnosis.add(
       "idle experts", CheckState::warning,
       fmt::format("most experts idle in {} of {} MoE layers: {}", layers, diagnosis.layers.size(),
                   finding),
-      fmt::format("start from smaller logits (`penstock upcycle --start-entropy`) or from "
-                  "another router, or {}",
+      fmt::format("start from another router (a scale of the logits changes no choice), or {}",
                   keys.empty() ? "add load-balance to model.router.balancers"
                                : "train with a higher " + keys));
 }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -75,14 +76,13 @@ class Run {
       progress_.finish(directory_ + ": already finished");
       return RunOutcome::finished;
     }
-    log_.emplace(files_, directory_ + "/metrics.jsonl", trainer_.step());
+    log_.emplace(files_, directory_ + "/metrics.jsonl", logged_step());
     if (!log_->missing_steps().empty())
       progress_.finish(directory_ + "/metrics.jsonl: steps " + log_->missing_steps() +
                        " are missing; training does not need them, but curves, medians and "
                        "finished.json will be without them");
     if (recipe_.run.tensorboard)
-      events_ =
-          std::make_unique<TensorBoardWriter>(files_, directory_ + "/events", trainer_.step());
+      events_ = std::make_unique<TensorBoardWriter>(files_, directory_ + "/events", logged_step());
     const InterruptGuard interrupt(kStoppingLine, control_.quiet ? nullptr : control_.progress);
     interrupt_ = &interrupt;
     StepMonitor monitor(interrupt, progress_, {});
@@ -90,6 +90,7 @@ class Run {
     first_step_ = trainer_.step();
     try {
       if (trainer_.step() == 0 && recipe_.train.eval_every > 0) measure_the_beginning();
+      if (!unvalidated_.is_null()) complete(store, nlohmann::ordered_json(unvalidated_));
       while (trainer_.step() < recipe_.train.steps) {
         if (interrupt.signal() != 0) return stopped(store);
         one_step(store, monitor);
@@ -104,8 +105,11 @@ class Run {
   }
 
  private:
-  /// A signal during the final evaluation: all steps are saved, only the measures are missing.
+  /// A signal during an evaluation, which the resumed run begins again.
   struct StoppedWhileMeasuring {};
+
+  /// The last step in metrics.jsonl: the state's, but for one whose validation was stopped.
+  std::int64_t logged_step() const { return trainer_.step() - (unvalidated_.is_null() ? 0 : 1); }
 
   RunOutcome stopped(CheckpointStore& store, const std::string& unfinished = "") {
     save(store, std::nullopt);
@@ -151,14 +155,6 @@ class Run {
 
   bool finished() const { return fs::exists(directory_ + "/finished.json"); }
 
-  static Recipe recipe_before(const std::string& path) {
-    try {
-      return read_recipe(read_toml(path));
-    } catch (const Error& error) {
-      fail(error.what(), " (damaged since the run wrote it? put it back, or choose another --out)");
-    }
-  }
-
   /// Writes config.toml, or checks that the one there is of the same run.
   void claim_directory() {
     const std::string path = directory_ + "/config.toml";
@@ -166,7 +162,7 @@ class Run {
     if (fs::exists(path)) {
       PENSTOCK_CHECK(control_.resume, directory_,
                      ": holds a run already; continue it with --resume, or choose another --out");
-      longer_than_ = check_continues(directory_, recipe_before(path), recipe_);
+      longer_than_ = check_continues(directory_, recorded_recipe(path), recipe_);
     }
     PENSTOCK_CHECK(fs::exists(path) || !fs::exists(directory_ + "/checkpoints"), directory_,
                    ": holds checkpoints but no config.toml to say of which recipe; choose another "
@@ -183,7 +179,7 @@ class Run {
     const std::string path = directory_ + "/config.toml";
     Recipe recipe = read_recipe(node);
     if (!control_.resume || !fs::exists(path)) return recipe;
-    return with_warm_up_of(recipe_before(path), std::move(recipe), node);
+    return with_warm_up_of(recorded_recipe(path), std::move(recipe), node);
   }
 
   void resume(CheckpointStore& store) {
@@ -200,10 +196,14 @@ class Run {
     PENSTOCK_CHECK(state.value("corpus_hash", "") == trainer_.corpus().content_hash(), where,
                    ": was trained on another corpus than ", recipe_.data.corpus);
     trainer_.restore(step, contents.model, contents.optimizer, where);
+    if (const auto line = state.find("unvalidated_line"); line != state.end())
+      unvalidated_ = nlohmann::ordered_json::parse(line->get<std::string>());
     for (const auto& line : read_metrics(files_, directory_ + "/metrics.jsonl")) {
-      if (line.at("step") <= step) watch_.see(watched_step(line));  // said when it was seen
-      if (line.at("step") == step) earlier_seconds_ = line.value("seconds", 0.0);
+      if (line.at("step") > 0 && line.at("step") <= logged_step())
+        watch_.see(watched_step(line));  // said when it was seen
+      if (line.at("step") == logged_step()) earlier_seconds_ = line.value("seconds", 0.0);
     }
+    if (!unvalidated_.is_null()) watch_.see(watched_step(unvalidated_));
     if (state.contains("best_loss") && state["best_loss"].is_number())
       best_loss_ = state["best_loss"].get<double>();
     saved_step_ = step;
@@ -228,18 +228,23 @@ class Run {
                                  " stopped: ", outcome.failure, ". ", kept,
                                  "; lower train.lr, or look at the data"));
     }
-    const std::int64_t step = trainer_.step();
-    nlohmann::ordered_json line = metrics_line(step, outcome, *this_machine());
+    nlohmann::ordered_json line = metrics_line(trainer_.step(), outcome, *this_machine());
     warn(line);
+    complete(store, std::move(line));
+    if (monitor.spoke() || progress_.due()) show(outcome);
+  }
+
+  /// What follows the last step: its validation, its line of the log and its checkpoint, if due.
+  void complete(CheckpointStore& store, nlohmann::ordered_json line) {
+    const std::int64_t step = trainer_.step();
     std::optional<double> validation_loss;
     const TrainConfig& train = recipe_.train;
     const bool last = step == train.steps;
+    unvalidated_ = line;  // as long as the validation may be stopped
     if (train.eval_every > 0 && (last || step % train.eval_every == 0))
       validation_loss = validate(line);
-    line["seconds"] = seconds();
-    log_->append(line);
-    if (events_) write_metrics_event(*events_, line);
-    if (monitor.spoke() || progress_.due()) show(outcome);
+    unvalidated_ = nullptr;
+    append(std::move(line));
     const bool improved = validation_loss && *validation_loss < best_loss_;
     if (improved) best_loss_ = *validation_loss;
     const bool due = train.checkpoint_every > 0 && step % train.checkpoint_every == 0;
@@ -260,12 +265,8 @@ class Run {
   std::optional<double> validate(nlohmann::ordered_json& line) {
     if (!has_split(Split::kValidation)) return std::nullopt;
     const TrainConfig& train = recipe_.train;
-    const Evaluation validation = trainer_.evaluate(
-        Split::kValidation, train.eval_tokens,
-        [&](double done, const LossTotals& totals) {
-          show_evaluation(Split::kValidation, done, totals);
-        },
-        train.eval_k);
+    const Evaluation validation = trainer_.evaluate(Split::kValidation, train.eval_tokens,
+                                                    watching(Split::kValidation), train.eval_k);
     last_validation_ = validation.total.loss();
     line["validation"] = to_json(validation);
     if (train.eval_k > 0) line["validation"]["k"] = train.eval_k;
@@ -277,7 +278,10 @@ class Run {
   void measure_the_beginning() {
     if (log_->last_step() == 0) return;  // this run was killed before its first checkpoint
     nlohmann::ordered_json line = {{"step", 0}};
-    if (!validate(line)) return;
+    if (validate(line)) append(std::move(line));
+  }
+
+  void append(nlohmann::ordered_json line) {
     line["seconds"] = seconds();
     log_->append(line);
     if (events_) write_metrics_event(*events_, line);
@@ -287,17 +291,17 @@ class Run {
 
   nlohmann::ordered_json final_evaluation(Split split) {
     if (!has_split(split)) return nullptr;
-    return to_json(trainer_.evaluate(split, recipe_.train.final_eval_tokens,
-                                     [&](double done, const LossTotals& totals) {
-                                       if (interrupt_->signal() != 0) throw StoppedWhileMeasuring();
-                                       show_evaluation(split, done, totals);
-                                     }));
+    return to_json(trainer_.evaluate(split, recipe_.train.final_eval_tokens, watching(split)));
   }
 
-  void show_evaluation(Split split, double done, const LossTotals& totals) {
-    if (progress_.due())
-      progress_.show(fmt::format("evaluating {} {:3.0f}%  loss {:.4f}", split_name(split),
-                                 100 * done, totals.loss()));
+  /// Stops the evaluation at a signal, and shows how far it is.
+  std::function<void(double, const LossTotals&)> watching(Split split) {
+    return [this, split](double done, const LossTotals& totals) {
+      if (interrupt_->signal() != 0) throw StoppedWhileMeasuring();
+      if (progress_.due())
+        progress_.show(fmt::format("evaluating {} {:3.0f}%  loss {:.4f}", split_name(split),
+                                   100 * done, totals.loss()));
+    };
   }
 
   const MachineRecord* this_machine() {
@@ -309,7 +313,7 @@ class Run {
 
   void save(CheckpointStore& store, std::optional<double> validation_loss,
             Superseded superseded = Superseded::remove) {
-    if (trainer_.step() == 0 || saved_step_ == trainer_.step()) return;
+    if (trainer_.step() == 0 || (saved_step_ == trainer_.step() && !validation_loss)) return;
     log_->sync();
     CheckpointContents contents;
     contents.model = trainer_.model_tensors();
@@ -319,6 +323,7 @@ class Run {
     contents.trainer = {{"step", trainer_.step()},
                         {"seed", recipe_.train.seed},
                         {"corpus_hash", trainer_.corpus().content_hash()}};
+    if (!unvalidated_.is_null()) contents.trainer["unvalidated_line"] = unvalidated_.dump();
     if (std::isfinite(best_loss_)) contents.trainer["best_loss"] = best_loss_;
     store.save(trainer_.step(), contents, validation_loss, superseded);
     saved_step_ = trainer_.step();
@@ -328,9 +333,9 @@ class Run {
     const std::int64_t step = trainer_.step(), done = step - first_step_;
     const double left = (seconds() - earlier_seconds_) / static_cast<double>(done) *
                         static_cast<double>(recipe_.train.steps - step);
-    const std::string busy = busy_text(processor_.look(), threads_);
     progress_.show(progress_text(step, recipe_.train.steps, outcome, *this_machine(),
-                                 last_validation_, left, busy, progress_.columns()));
+                                 last_validation_, left, busy_field(processor_.look(), threads_),
+                                 progress_.columns()));
   }
 
   void finish(CheckpointStore& store) {
@@ -366,6 +371,7 @@ class Run {
   ObjectiveWatch watch_;
   ProcessorShare processor_;
   MachineRecord machine_;
+  nlohmann::ordered_json unvalidated_;         // the last step's line, if its validation is due
   const InterruptGuard* interrupt_ = nullptr;  // while run() lasts
   std::optional<FileLock> lock_;
   std::optional<MetricsLog> log_;

@@ -2,6 +2,7 @@
 #include "penstock/convert/doctor.h"
 
 #include <gtest/gtest.h>
+#include <torch/autograd.h>
 
 #include <cmath>
 #include <functional>

@@ -2,6 +2,7 @@
 // and continued to the same end as a run that was left alone.
 #include "penstock/train/run.h"
 
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <unistd.h>
@@ -10,11 +11,9 @@
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "penstock/ops/machine.h"
 #include "penstock/train/checkpoints.h"
-#include "penstock/train/interrupt.h"
 #include "penstock/train/metrics_log.h"
 #include "tests/base/forwarding_file_system.h"
 #include "tests/base/temp_directory.h"
@@ -79,6 +78,81 @@ ForwardingFileSystem signal_at(int step, int number) {
     if (path.filename() == "metrics.jsonl" && ++lines == step) ::kill(::getpid(), number);
     return bytes.size();
   });
+}
+
+bool signal_in_evaluation = false;
+
+std::unique_ptr<at::ObserverContext> at_operator(const at::RecordFunction& function) {
+  // Only evaluation asks for the loss of each token.
+  if (signal_in_evaluation &&
+      std::string_view(function.name()).find("linear_cross_entropy_rows") != std::string::npos) {
+    signal_in_evaluation = false;
+    ::raise(SIGTERM);
+  }
+  return nullptr;
+}
+
+/// While alive, one signal comes in the first batch of an evaluation each time it is asked for.
+class SignalInEvaluation {
+ public:
+  SignalInEvaluation()
+      : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(at_operator))) {}
+  ~SignalInEvaluation() {
+    signal_in_evaluation = false;
+    at::removeCallback(callback_);
+  }
+  static void ask() { signal_in_evaluation = true; }
+
+ private:
+  at::CallbackHandle callback_;
+};
+
+TEST_F(TrainRun, ASignalInTheValidationAtTheBeginningEndsIt) {
+  validate_every(4);
+  const SignalInEvaluation evaluation;
+  SignalInEvaluation::ask();
+  EXPECT_EQ(run("signalled"), RunOutcome::interrupted);
+  EXPECT_TRUE(read_metrics(real_file_system(), path("signalled/metrics.jsonl")).empty());
+  EXPECT_FALSE(latest_step("signalled"));
+  EXPECT_EQ(run("signalled"), RunOutcome::finished);
+  expect_end_of_an_undisturbed_run("signalled");
+}
+
+TEST_F(TrainRun, AValidationThatASignalStoppedIsMadeByTheNextRun) {
+  validate_every(5);
+  recipe_.set("train.keep_best", ConfigNode(true));
+  const SignalInEvaluation evaluation;
+  const auto log = [&](const std::string& name) {
+    return read_metrics(real_file_system(), path(name + "/metrics.jsonl"));
+  };
+  for (const std::int64_t step : {std::int64_t{5}, run_steps}) {
+    const std::string name = "signalled" + std::to_string(step);
+    ForwardingFileSystem files([=, lines = 0](const FileSystem::Path& path, Bytes bytes) mutable {
+      // The log begins with step 0.
+      if (path.filename() == "metrics.jsonl" && ++lines == step) SignalInEvaluation::ask();
+      return bytes.size();
+    });
+    EXPECT_EQ(run(name, &files), RunOutcome::interrupted);
+    EXPECT_EQ(latest_step(name), step);
+    EXPECT_EQ(log(name).back().at("step"), step - 1);
+    SignalInEvaluation::ask();  // once more
+    EXPECT_EQ(run(name), RunOutcome::interrupted);
+    EXPECT_EQ(latest_step(name), step);
+    EXPECT_EQ(log(name).back().at("step"), step - 1);
+    EXPECT_EQ(run(name), RunOutcome::finished);
+    expect_end_of_an_undisturbed_run(name);
+    const auto ours = log(name), wanted = log("undisturbed");
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      EXPECT_EQ(ours[i].value("loss", 0.0), wanted[i].value("loss", 0.0)) << i;
+      ASSERT_EQ(ours[i].contains("validation"), wanted[i].contains("validation")) << i;
+      if (ours[i].contains("validation")) EXPECT_EQ(ours[i]["validation"], wanted[i]["validation"]);
+    }
+    const auto best = [&](const std::string& of) {
+      const auto found = CheckpointStore(real_file_system(), path(of)).best().found.value();
+      return std::pair(found.step, found.validation_loss);
+    };
+    EXPECT_EQ(best(name), best("undisturbed"));
+  }
 }
 
 TEST_F(TrainRun, SignalsSaveTheStepAndTheNextRunContinuesBitwise) {
@@ -169,6 +243,23 @@ TEST_F(TrainRun, SaysOnceThatALossOutweighsTheCrossEntropyAlsoWhereItIsResumed) 
   for (const char* tag :
        {"auxiliary_losses/load-balance", "train/grad_norm", "train/learning_rate"})
     EXPECT_NE(events.find(tag), std::string::npos) << tag;
+}
+
+TEST_F(TrainRun, CountsClippedStepsAcrossAResume) {
+  recipe_.set("train.clip", ConfigNode(1e-6));
+  set("train.steps", 22);
+  set("train.eval_every", 50);  // the log begins with a line of step 0, which is none
+  auto files = signal_at(6, SIGTERM);
+  ASSERT_EQ(run("clipped", &files), RunOutcome::interrupted);
+  ASSERT_EQ(run("clipped"), RunOutcome::finished);
+  const auto finished =
+      nlohmann::json::parse(real_file_system().read(path("clipped/finished.json")));
+  ASSERT_EQ(finished.at("warnings").size(), 1U);
+  const auto& warning = finished["warnings"][0];
+  EXPECT_EQ(warning.at("step"), 20);
+  EXPECT_EQ(warning.at("name"), "clipping");
+  const auto finding = warning.at("finding").get<std::string>();
+  EXPECT_NE(finding.find("in 20 of the last 20 steps"), std::string::npos) << finding;
 }
 
 TEST_F(TrainRun, TheWarningIsAmongWhatIsShown) {
@@ -302,23 +393,6 @@ TEST_F(TrainRun, EachRunOfAProcessHasItsOwnPeakMemory) {
   // 2 layers, 4 experts, 3 · 32 · 24000 weights, each with a gradient and two moments: 295 MB.
   EXPECT_GT(peak("large"), peak("small") + 250e6);
   EXPECT_LT(peak("small again"), peak("small") + 100e6);
-}
-
-TEST(Interrupt, ASignalInAnotherThreadIsSeenAndHandlersComeBack) {
-  struct sigaction ignore = {}, old = {}, after = {};
-  ignore.sa_handler = SIG_IGN;
-  sigaction(SIGTERM, &ignore, &old);
-  {
-    const InterruptGuard guard;
-    EXPECT_EQ(guard.signal(), 0);
-    std::thread other([] { ::raise(SIGTERM); });  // to the calling thread
-    while (guard.signal() == 0) std::this_thread::yield();
-    other.join();
-    EXPECT_EQ(guard.signal(), SIGTERM);
-  }
-  EXPECT_EQ(InterruptGuard().signal(), 0);
-  sigaction(SIGTERM, &old, &after);
-  EXPECT_EQ(after.sa_handler, SIG_IGN);
 }
 
 }  // namespace
