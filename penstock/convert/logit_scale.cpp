@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "penstock/base/error.h"
 #include "penstock/convert/calibration.h"
@@ -28,6 +29,21 @@ RouterTensors tensors_of(const Scorer& scorer) {
   RouterTensors out;
   for (const auto& item : scorer.named_parameters()) out[item.key()] = item.value().detach();
   for (const auto& item : scorer.named_buffers()) out[item.key()] = item.value().detach();
+  return out;
+}
+
+/// Logits [T, E] of each layer over the calibration tokens.
+std::vector<at::Tensor> logits_over(
+    const ModelSource& parent, const at::Tensor& windows, std::size_t layers,
+    const std::function<at::Tensor(std::size_t layer, const at::Tensor& inputs)>& score) {
+  std::vector<std::vector<at::Tensor>> parts(layers);
+  visit_feed_forward_inputs(parent, some_windows(windows),
+                            [&](std::int64_t layer, const at::Tensor& inputs) {
+                              const auto at = static_cast<std::size_t>(layer);
+                              parts[at].push_back(score(at, inputs));
+                            });
+  std::vector<at::Tensor> out;
+  for (const auto& layer : parts) out.push_back(at::cat(layer));
   return out;
 }
 
@@ -61,6 +77,20 @@ double factor_for_entropy(const at::Tensor& logits, double entropy) {
   return std::exp(low);
 }
 
+void heads_to_entropy(std::vector<RouterTensors>& heads, const ModelSource& parent,
+                      const at::Tensor& windows, double entropy) {
+  std::vector<RouterTensors> folded;
+  for (const RouterTensors& layer : heads) folded.push_back(collapsed_mixture(layer));
+  const auto logits =
+      logits_over(parent, windows, heads.size(), [&](std::size_t layer, const at::Tensor& inputs) {
+        const RouterTensors& router = folded[layer];
+        const at::Tensor out = inputs.matmul(router.at("weight").t());
+        return router.contains("bias") ? out + router.at("bias") : out;
+      });
+  for (std::size_t layer = 0; layer < heads.size(); ++layer)
+    heads[layer].at("keys") *= factor_for_entropy(logits[layer], entropy);
+}
+
 void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& parent,
                       const ModelConfig& config, const at::Tensor& windows,
                       const UpcycleOptions& options, UpcycleReport& report) {
@@ -70,21 +100,19 @@ void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& pa
     scorers[layer]->to(at::kFloat);
     for (auto& [name, tensor] : tensors_of(*scorers[layer])) tensor.copy_(routers[layer].at(name));
   }
-  std::vector<std::vector<at::Tensor>> logits(scorers.size());
-  visit_feed_forward_inputs(
-      parent, some_windows(windows), [&](std::int64_t layer, const at::Tensor& inputs) {
-        const auto at = static_cast<std::size_t>(layer);
-        const at::Tensor scores = scorers[at]->score(inputs, {}).logits;
+  const auto logits = logits_over(
+      parent, windows, scorers.size(), [&](std::size_t layer, const at::Tensor& inputs) {
+        const at::Tensor scores = scorers[layer]->score(inputs, {}).logits;
         PENSTOCK_CHECK(scores.defined(), "--start-entropy: this method's router has no logits");
-        logits[at].push_back(scores);
+        return scores;
       });
   for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
-    const at::Tensor all = at::cat(logits[layer]);  // [T, E]
-    const double factor = factor_for_entropy(all, options.start_entropy);
+    const double factor = factor_for_entropy(logits[layer], options.start_entropy);
     PENSTOCK_CHECK(scorers[layer]->scale_logits(factor), "--start-entropy: scorer '",
                    resolve(config.router).scorer,
                    "' has no parameter that scales its logits; leave it out");
-    report.logit_scales.push_back({.entropy_before = mean_entropy(all), .factor = factor});
+    report.logit_scales.push_back(
+        {.entropy_before = mean_entropy(logits[layer]), .factor = factor});
     for (const auto& [name, tensor] : tensors_of(*scorers[layer])) routers[layer][name] = tensor;
   }
 }

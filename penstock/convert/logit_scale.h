@@ -23,6 +23,12 @@ double mean_entropy(const at::Tensor& logits);
 /// are tied. Cost: about 60 passes over the logits.
 double factor_for_entropy(const at::Tensor& logits, double entropy);
 
+/// Multiplies each layer's keys so that the one matrix that the mixture folds into has that mean
+/// entropy over the calibration tokens: of a sum over the routers and a key per expert.
+/// @param heads  mixtures of attention heads, by layer, changed in place
+void heads_to_entropy(std::vector<RouterTensors>& heads, const ModelSource& parent,
+                      const at::Tensor& windows, double entropy);
+
 /// Multiplies each layer's router so that its softmax over the calibration tokens has the mean
 /// entropy options.start_entropy. One factor of the matrix: a folded or exported router holds it
 /// exactly. At most 8192 tokens, spread over the windows, are read.

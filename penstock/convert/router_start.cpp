@@ -245,6 +245,10 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
     report.calibration_tokens = windows.numel();
     report.calibration_window = windows.size(1);
     if (of_heads) heads = HeadRouters(parent, options, report).make(windows);
+    // Controls are matched to what Router Upcycling starts from, and that is scaled.
+    if (options.start_entropy > 0 && (options.match_logits || options.match_lr))
+      heads_to_entropy(heads, parent, windows,  // the groups repeat the rows of the first
+                       options.start_entropy - std::log(static_cast<double>(options.granularity)));
   }
   if (options.match_lr) {
     double sum = 0;
@@ -262,8 +266,10 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
   for (RouterTensors& layer : out)
     repeat_over_groups(layer, scorer, config.moe.granularity, /*whole=*/!mixture);
   // After the rows that stay are settled, for their logits are those to match.
-  if (options.match_logits) match_logit_scale(out, heads, parent, windows, report);
-  if (options.start_entropy > 0) scale_to_entropy(out, parent, config, windows, options, report);
+  if (options.match_logits)
+    match_logit_scale(out, heads, parent, windows, report);
+  else if (options.start_entropy > 0)
+    scale_to_entropy(out, parent, config, windows, options, report);
   return out;
 }
 

@@ -94,7 +94,9 @@ UpcycleOptions with_start(UpcycleOptions options) {
   if (method.selector.empty()) return options;  // refused by upcycled_config
   const double active = options.k * static_cast<double>(options.granularity);
   options.renormalise = options.renormalise || (renormalises(method.selector) && active > 1);
-  if (options.start_entropy == 0 && scorer_under(options, method) == "mixture") {
+  const bool of_heads =
+      scorer_under(options, method) == "mixture" || options.match_logits || options.match_lr;
+  if (options.start_entropy == 0 && of_heads) {
     const auto experts = static_cast<double>(options.experts * options.granularity);
     options.start_entropy = kParentEntropy * std::log(experts);
   }

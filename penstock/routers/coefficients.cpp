@@ -54,7 +54,9 @@ std::string remedy_for_loss(const std::string& part) {
   }
   if (out.empty()) out = concat("look at its options (`penstock routers ", part, "`)");
   if (acts_on_logits(part))
-    out += ", or start from smaller logits (`penstock upcycle --start-entropy`)";
+    out +=
+        ", or start from smaller logits (`penstock upcycle --start parent`, or a higher "
+        "--start-entropy)";
   return out;
 }
 

@@ -6,6 +6,7 @@ and one clear line for each kind of mistake.
 """
 
 import json
+import math
 import os
 import struct
 
@@ -25,6 +26,12 @@ def upcycling(shell):
     for part in ("routers  {", "keys     {", "cosines", "penstock doctor moe"):
         shell.expect("upcycle prints", part in printed, printed)
     saved = read_json(shell, "moe", "upcycling.json")
+    shell.expect("starts as its parent", saved["renormalise"] and
+                 abs(saved["start_entropy"] - 0.87 * math.log(4)) < 1e-9, saved)
+    shell.ok("upcycle", "dense", "--experts", "4", "--routers", "2", "--calibration", "text.txt", "--start",
+             "published", "--out", "published")
+    published = read_json(shell, "published", "upcycling.json")
+    shell.expect("as published", not published["renormalise"] and "start_entropy" not in published, published)
     shell.expect("groups", [len(layer["keys"]) for layer in saved["layers"]] == [4, 4], saved)
     shell.expect("map", len(saved["layers"][0]["similarity"]) == 4, saved)
     shell.ok("upcycle", "dense", "--method", "vanilla", "--experts", "4", "--match-logits",

@@ -45,6 +45,9 @@ class Upcycle : public ::testing::Test {
     return load_model(path(out));
   }
 
+  void expect_scale_of_scaled_heads(const std::string& control,
+                                    const std::vector<at::Tensor>& inputs);
+
   testing::TempDirectory temp_;
   UpcycleReport report_;
 };
@@ -259,6 +262,24 @@ TEST_F(Upcycle, TheCollapsedRouterStartsAsTheSameFunction) {
             (std::vector<std::int64_t>{8, 32}));
 }
 
+/// The random control's logits deviate as those of Router Upcycling with the default start do.
+void Upcycle::expect_scale_of_scaled_heads(const std::string& control,
+                                           const std::vector<at::Tensor>& inputs) {
+  UpcycleOptions how = options("router-upcycling");
+  how.start = UpcycleStart::parent;
+  make(how, "scaled-heads");
+  const auto heads = open_model_source(path("scaled-heads")), random = open_model_source(control);
+  for (std::size_t layer = 0; layer < 2; ++layer) {
+    const std::string stem = "model.layers." + std::to_string(layer) + ".mlp.";
+    const at::Tensor queries = heads->tensor(stem + "router.scorer.queries").sum(0),
+                     keys = heads->tensor(stem + "router.scorer.keys");
+    const at::Tensor scores = inputs[layer].matmul(queries.t()).matmul(keys.t()) / 2;  // √4
+    const at::Tensor plain = inputs[layer].matmul(random->tensor(stem + "gate.weight").t());
+    EXPECT_NEAR(plain.std().item<double>(), scores.std().item<double>(),
+                1e-3 * scores.std().item<double>());
+  }
+}
+
 TEST_F(Upcycle, TheRandomControlHasRouterUpcyclingsLogitScale) {
   make(options("router-upcycling"), "heads");
   const auto heads = open_model_source(path("heads"));
@@ -276,6 +297,11 @@ TEST_F(Upcycle, TheRandomControlHasRouterUpcyclingsLogitScale) {
     const auto matched = open_model_source(path(out));
     EXPECT_GT(report_.lr_scale, 0);
     EXPECT_EQ(matched->config().router.lr_scale, report_.lr_scale);
+    // Of a start as the parent, the scale of Router Upcycling's logits when they are scaled.
+    how.start = UpcycleStart::parent;
+    make(how, out + "-parent");
+    how.start = UpcycleStart::published;
+    if (granularity == 1) expect_scale_of_scaled_heads(path(out + "-parent"), inputs);
     for (std::size_t layer = 0; layer < 2; ++layer) {
       const std::string stem = "model.layers." + std::to_string(layer) + ".mlp.";
       const at::Tensor plain = inputs[layer].matmul(matched->tensor(stem + "gate.weight").t());
