@@ -1,6 +1,5 @@
 #include "penstock/base/processor_share.h"
 
-#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <system_error>
@@ -36,16 +35,16 @@ std::optional<double> ProcessorShare::look() {
   return running / (running + waiting);
 }
 
-std::string busy_text(std::optional<double> share, int threads, int cores) {
+std::optional<ProgressField> busy_field(std::optional<double> share, int threads, int cores) {
   constexpr double usual = 0.75;
-  if (!share || *share >= usual || threads > cores) return "";
-  return "other programs use the processor: " + std::to_string(std::lround(100 * *share)) +
-         " % of " + (threads == 1 ? "one core" : std::to_string(threads) + " cores") + " left";
-}
-
-std::string with_second_field(std::string text, const std::string& field) {
-  if (!field.empty()) text.insert(std::min(text.find("  "), text.size()), "  " + field);
-  return text;
+  if (!share || *share >= usual || threads > cores) return std::nullopt;
+  const std::string percent = std::to_string(std::lround(100 * *share));
+  return ProgressField{.text = "other programs use the processor: " + percent + " % of " +
+                               (threads == 1 ? "one core" : std::to_string(threads) + " cores") +
+                               " left",
+                       .rank = 1,
+                       .shorter = "CPU " + percent + "%",
+                       .shorter_rank = 99};
 }
 
 }  // namespace penstock

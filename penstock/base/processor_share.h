@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "penstock/base/progress.h"
 #include "penstock/base/threads.h"
 
 namespace penstock {
@@ -35,11 +36,9 @@ class ProcessorShare {
 };
 
 /// "other programs use the processor: 41 % of 2 cores left" for a share below three quarters, else
-/// "". More threads than cores wait for each other, of which nothing is said.
-std::string busy_text(std::optional<double> share, int threads, int cores = physical_cores());
-
-/// A progress line with a field after its first, which a narrow terminal shows too (two spaces
-/// stand between fields); an empty field changes nothing.
-std::string with_second_field(std::string text, const std::string& field);
+/// nothing. A line without room for it shortens it first, to "CPU 41%", and leaves that away last.
+/// More threads than cores wait for each other, of which nothing is said.
+std::optional<ProgressField> busy_field(std::optional<double> share, int threads,
+                                        int cores = physical_cores());
 
 }  // namespace penstock

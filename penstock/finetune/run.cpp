@@ -213,13 +213,17 @@ class FinetuneRun {
     const double spent = seconds() - earlier_seconds_;
     const double left = spent / static_cast<double>(step - first_step_) *
                         static_cast<double>(tuner_.steps() - step);
-    std::string text = fmt::format("step {}/{}  loss {:.4f}  accuracy {:.1f} %", step,
-                                   tuner_.steps(), loss_, 100 * accuracy_);
+    std::vector<ProgressField> fields = {{.text = fmt::format("step {}/{}", step, tuner_.steps())}};
+    if (const auto busy = busy_field(processor_.look(), at::get_num_threads()))
+      fields.push_back(*busy);
+    fields.push_back({.text = fmt::format("loss {:.4f}", loss_)});
+    fields.push_back({.text = fmt::format("accuracy {:.1f} %", 100 * accuracy_), .rank = 2});
     if (selection_accuracy_)
-      text += fmt::format("  selection {:.2f} %", 100 * *selection_accuracy_);
-    text += fmt::format("  {:.0f} tokens/s  {} left", static_cast<double>(tokens_) / spent,
-                        duration_text(left));
-    progress_.show(with_second_field(text, busy_text(processor_.look(), at::get_num_threads())));
+      fields.push_back({.text = fmt::format("selection {:.2f} %", 100 * *selection_accuracy_)});
+    fields.push_back(
+        {.text = fmt::format("{:.0f} tokens/s", static_cast<double>(tokens_) / spent), .rank = 3});
+    fields.push_back({.text = duration_text(left) + " left"});
+    progress_.show(fitted_line(std::move(fields), progress_.columns()));
   }
 
   void finish() {

@@ -28,6 +28,7 @@ class InterruptGuard {
 
 /// What a run that saves its last complete step says to the first signal.
 inline constexpr const char* kStoppingLine =
-    "stopping after this layer, to save the last complete step; press Ctrl-C again to end now";
+    "stopping after this layer, or this batch of an evaluation, to save the last complete step; "
+    "press Ctrl-C again to end now";
 
 }  // namespace penstock

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "penstock/base/error.h"
+#include "penstock/io/toml.h"
 #include "penstock/routers/written_out.h"
 
 namespace penstock {
@@ -44,6 +45,14 @@ ConfigNode written_out(const Recipe& recipe) {
   Recipe whole = recipe;
   whole.model.router = written_out(recipe.model.router);
   return write_config(whole);
+}
+
+Recipe recorded_recipe(const std::string& path) {
+  try {
+    return read_recipe(read_toml(path));
+  } catch (const Error& error) {
+    fail(error.what(), " (damaged since the run wrote it? put it back, or choose another --out)");
+  }
 }
 
 std::string difference(const Recipe& before, const Recipe& now) {

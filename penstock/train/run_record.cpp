@@ -103,14 +103,14 @@ WatchedStep watched_step(const nlohmann::ordered_json& line) {
 
 std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,
                           const MachineRecord& machine, double validation_loss, double seconds_left,
-                          const std::string& busy, std::size_t columns) {
+                          const std::optional<ProgressField>& busy, std::size_t columns) {
   const StepReport& report = outcome.report;
   std::vector<ProgressField> fields;
   const auto add = [&](int rank, std::string text) {
     fields.push_back({.text = std::move(text), .rank = rank});
   };
   add(0, fmt::format("step {}/{}", step, steps));
-  if (!busy.empty()) add(2, busy);
+  if (busy) fields.push_back(*busy);
   add(0, fmt::format("loss {:.4f}", report.loss));
   add(9, fmt::format("{:.3f} bits/byte", bits_per_byte(report)));
   if (!report.auxiliary_losses.empty()) fields.push_back(auxiliary_field(report));
@@ -119,7 +119,10 @@ std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutco
   add(5, grouped(std::llround(static_cast<double>(report.tokens) / outcome.seconds)) + " tok/s");
   if (const auto share = share_of_peak(outcome, machine))
     add(8, fmt::format("{:.0f}% of peak", 100 * *share));
-  if (!report.sparsity_by_layer.empty()) add(0, fmt::format("sparsity {:.3f}", report.sparsity));
+  if (!report.sparsity_by_layer.empty())
+    fields.push_back({.text = fmt::format("sparsity {:.3f}", report.sparsity),
+                      .shorter = fmt::format("sparse {:.2f}", report.sparsity),
+                      .shorter_rank = 1});
   for (const auto& [name, value] : machine.balancer_state)
     add(4, fmt::format("{} {:.2g}", name, value));
   if (std::isfinite(validation_loss)) add(0, fmt::format("valid {:.4f}", validation_loss));

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
+#include "penstock/base/progress.h"
 #include "penstock/train/objective_watch.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/trainer.h"
@@ -29,11 +31,12 @@ nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcom
 WatchedStep watched_step(const nlohmann::ordered_json& line);
 
 /// The progress line, of at most `columns` where its first fields allow; `validation_loss` NaN:
-/// none yet. In a narrow line bits per byte go first; step, loss, sparsity, validation and time
-/// left stay.
+/// none yet; `busy` is the processor's share, if anything is to be said of it. In a narrow line
+/// `busy` is shortened and bits per byte go first; step, loss, sparsity, validation and time left
+/// stay.
 std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,
                           const MachineRecord& machine, double validation_loss, double seconds_left,
-                          const std::string& busy, std::size_t columns);
+                          const std::optional<ProgressField>& busy, std::size_t columns);
 
 /// finished.json from the run's metrics: medians, memory, where sparsity settled and how well it
 /// was held from 50 steps later on (share of steps whose 20-step mean is within ±0.02), and the

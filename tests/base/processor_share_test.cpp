@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "tests/base/temp_directory.h"
 
@@ -57,19 +58,22 @@ TEST_F(ProcessorShareTest, NothingWhereTheSystemDoesNotTell) {
   EXPECT_FALSE(share.look());
 }
 
-TEST(BusyText, SaysHowMuchIsLeftWhereItIsLittle) {
-  EXPECT_EQ(busy_text(0.41, 2, 2), "other programs use the processor: 41 % of 2 cores left");
-  EXPECT_EQ(busy_text(0.5, 1, 2), "other programs use the processor: 50 % of one core left");
-  EXPECT_EQ(busy_text(0.8, 2, 2), "");
-  EXPECT_EQ(busy_text({}, 2, 2), "");
-  EXPECT_EQ(busy_text(0.41, 3, 2), "");
+TEST(BusyField, SaysHowMuchIsLeftWhereItIsLittle) {
+  EXPECT_EQ(busy_field(0.41, 2, 2)->text, "other programs use the processor: 41 % of 2 cores left");
+  EXPECT_EQ(busy_field(0.5, 1, 2)->text, "other programs use the processor: 50 % of one core left");
+  EXPECT_FALSE(busy_field(0.8, 2, 2));
+  EXPECT_FALSE(busy_field({}, 2, 2));
+  EXPECT_FALSE(busy_field(0.41, 3, 2));
 }
 
-TEST(BusyText, BecomesTheSecondFieldOfAProgressLine) {
-  EXPECT_EQ(with_second_field("step 3/20  loss 5.1  9s left", "slow"),
-            "step 3/20  slow  loss 5.1  9s left");
-  EXPECT_EQ(with_second_field("step 3/20", "slow"), "step 3/20  slow");
-  EXPECT_EQ(with_second_field("step 3/20  loss 5.1", ""), "step 3/20  loss 5.1");
+TEST(BusyField, IsShortenedFirstAndLeftAwayLast) {
+  const std::vector<ProgressField> fields = {
+      {.text = "step 3/20"}, *busy_field(0.41, 2, 2), {.text = "grad 181", .rank = 3}};
+  EXPECT_EQ(fitted_line(fields, 75),
+            "step 3/20  other programs use the processor: 41 % of 2 cores left  grad 181");
+  EXPECT_EQ(fitted_line(fields, 74), "step 3/20  CPU 41%  grad 181");
+  EXPECT_EQ(fitted_line(fields, 20), "step 3/20  CPU 41%");
+  EXPECT_EQ(fitted_line(fields, 17), "step 3/20");
 }
 
 }  // namespace

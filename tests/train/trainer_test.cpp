@@ -9,6 +9,7 @@
 #include <cmath>
 #include <optional>
 
+#include "penstock/base/processor_share.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/run_record.h"
 #include "tests/base/temp_directory.h"
@@ -214,7 +215,7 @@ TEST(ProgressText, KeepsWhatMattersIn80Columns) {
   report.sparsity_by_layer = {0.75};
   const MachineRecord machine{.peak_flops = 4e9};
   const auto text = [&](double validation, std::size_t columns) {
-    return progress_text(120, 1000, outcome, machine, validation, 62, "", columns);
+    return progress_text(120, 1000, outcome, machine, validation, 62, {}, columns);
   };
   EXPECT_EQ(text(1.6, 200),
             "step 120/1000  loss 1.5881  1.043 bits/byte  aux load-balance 0.0423 z-loss 62.1  "
@@ -230,6 +231,32 @@ TEST(ProgressText, KeepsWhatMattersIn80Columns) {
   const std::string less = text(1.6, text(1.6, 999).size() - 1);
   EXPECT_EQ(less.find("bits/byte"), std::string::npos);
   EXPECT_NE(less.find("50% of peak"), std::string::npos);
+}
+
+TEST(ProgressText, SaysIn80ColumnsThatOtherProgramsUseTheProcessor) {
+  StepOutcome outcome{.learning_rate = 3e-4, .gradient_norm = 181.3, .seconds = 0.5};
+  StepReport& report = outcome.report;
+  report.loss = 1.5881;
+  report.tokens = 4096;
+  report.bytes = 9000;
+  report.flops = 1e9;
+  MachineRecord machine{.peak_flops = 4e9};
+  const auto text = [&](std::int64_t step, std::int64_t steps, std::size_t columns) {
+    return progress_text(step, steps, outcome, machine, 1.6, 62, busy_field(0.41, 2, 2), columns);
+  };
+  EXPECT_EQ(text(120, 1000, 79),
+            "step 120/1000  CPU 41%  loss 1.5881  grad 181  valid 1.6000  1m02s left");
+  report.auxiliary_losses = {{"adaptive-l1", 0.0423}};
+  report.sparsity = 0.75;
+  report.sparsity_by_layer = {0.75};
+  machine.balancer_state = {{"lambda", 0.001}};
+  EXPECT_EQ(text(120, 1000, 79),
+            "step 120/1000  CPU 41%  loss 1.5881  sparsity 0.750  valid 1.6000  1m02s left");
+  EXPECT_EQ(text(12000, 100000, 79),
+            "step 12000/100000  CPU 41%  loss 1.5881  sparse 0.75  valid 1.6000  1m02s left");
+  EXPECT_NE(text(120, 1000, kWide)
+                .find("  other programs use the processor: 41 % of 2 cores left  loss 1.5881"),
+            std::string::npos);
 }
 
 TEST_F(TrainerTest, NamesEveryAuxiliaryLoss) {
@@ -261,11 +288,12 @@ TEST(ShareOfPeak, IsOfTheProcessorAlone) {
   outcome.report.flops = 6e9;
   const MachineRecord machine{.peak_flops = 4e9};
   EXPECT_EQ(metrics_line(1, outcome, machine).at("share_of_peak"), 0.75);
-  EXPECT_NE(progress_text(1, 9, outcome, machine, NAN, 0, "", kWide).find("75% of peak"),
+  EXPECT_NE(progress_text(1, 9, outcome, machine, NAN, 0, {}, kWide).find("75% of peak"),
             std::string::npos);
   outcome.on_cpu = false;
   EXPECT_TRUE(metrics_line(1, outcome, machine).at("share_of_peak").is_null());
-  EXPECT_EQ(progress_text(1, 9, outcome, machine, NAN, 0, "", kWide).find("peak"), std::string::npos);
+  EXPECT_EQ(progress_text(1, 9, outcome, machine, NAN, 0, {}, kWide).find("peak"),
+            std::string::npos);
   // A run of such steps.
   const TempDirectory run;
   for (const bool on_cpu : {false, true}) {
