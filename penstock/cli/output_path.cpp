@@ -4,6 +4,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/home.h"
 
 namespace penstock {
 
@@ -29,6 +30,12 @@ void check_overwrites_no_input(const std::string& path, const std::string& input
 
 namespace {
 
+/// No folder is to be named "~" because a shell did not replace it.
+void check_no_home_sign(const std::string& path) {
+  PENSTOCK_CHECK(!path.starts_with('~'), path, ": begins with '~'", home_remedy(path), ", or ./",
+                 path, " for a file of that name");
+}
+
 /// Makes and removes a temporary file, as writing would.
 void try_to_write(const std::filesystem::path& file, const std::string& path) {
   try {
@@ -42,12 +49,14 @@ void try_to_write(const std::filesystem::path& file, const std::string& path) {
 
 void check_can_write(const std::string& path) {
   if (path.empty()) return;
+  check_no_home_sign(path);
   PENSTOCK_CHECK(!std::filesystem::is_directory(path), path, ": is a folder; name a file in it");
   try_to_write(path, path);
 }
 
 void check_can_make(const std::string& path) {
   namespace fs = std::filesystem;
+  check_no_home_sign(path);
   fs::path folder = path;
   while (!fs::exists(folder)) folder = parent_directory(folder);
   PENSTOCK_CHECK(fs::is_directory(folder), path, ": ", folder.string(),

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/home.h"
 #include "penstock/data/text_files.h"
 #include "penstock/data/utf8.h"
 
@@ -163,7 +164,8 @@ std::string default_domain(const std::string& path) {
 }
 
 std::vector<Document> read_documents(const DataInput& input, const ReadOptions& options) {
-  PENSTOCK_CHECK(files::exists(input.path), "no such file or folder: '", input.path, "'");
+  PENSTOCK_CHECK(files::exists(input.path), "no such file or folder: '", input.path, "'",
+                 home_remedy(input.path));
   DocumentReader reader(input, options);
   if (!files::is_directory(input.path)) {
     reader.read(input.path, input.domain.empty() ? default_domain(input.path) : input.domain);

@@ -62,6 +62,17 @@ const Method& method_named(const std::string& name, const std::string& key) {
   return method_registry().at(name, key);
 }
 
+void fail_unknown_name(const std::string& name, const std::string& key) {
+  std::vector<std::string> names = method_registry().names();
+  for (const auto& parts :
+       {scorer_registry().names(), selector_registry().names(), balancer_registry().names()})
+    names.insert(names.end(), parts.begin(), parts.end());
+  const std::string nearest = nearest_name(name, names);
+  fail(key, ": '", name, "' is neither a method nor a part of a router",
+       nearest.empty() ? "" : "; did you mean '" + nearest + "'?",
+       " (`penstock routers` lists them all)");
+}
+
 void check_part_name(const std::string& name, const std::string& kind, const std::string& key) {
   check_kind(has_part(name, kind), name, key);
   if (kind == "scorer") scorer_registry().at(name, key);

@@ -16,6 +16,10 @@ const Method& method_named(const std::string& name, const std::string& key);
 /// or "balancer").
 void check_part_name(const std::string& name, const std::string& kind, const std::string& key);
 
+/// Throws Error, opened by `key`, for a name that is neither a method's nor a part's, with the
+/// nearest of all these names.
+[[noreturn]] void fail_unknown_name(const std::string& name, const std::string& key);
+
 /// The methods that have this part, in order of their names.
 std::vector<std::string> methods_with(const std::string& part);
 

@@ -187,7 +187,7 @@ RouterConfig example_router(const std::string& name) {
   auto methods = methods_with(name);
   const bool part = scorer_registry().contains(name) || selector_registry().contains(name) ||
                     balancer_registry().contains(name);
-  if (!part) method_named(name, "NAME");  // throws with the nearest name
+  if (!part) fail_unknown_name(name, "NAME");
   if (methods.empty()) return example_by_parts(name);
   const std::string usual = RouterConfig().method;
   if (std::ranges::find(methods, usual) != methods.end()) return with_useful_k({.method = usual});

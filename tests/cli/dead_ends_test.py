@@ -33,6 +33,9 @@ def check_recipes_to_begin_from(shell):
     shell.expect("template", "#keep_best = true" in shell.ok("train", "--template", "topk"))
     shell.mistake(1, ["template.toml: is there already"], "train", "--template", "topk", "--out", "template.toml")
     shell.mistake(1, ["'relu' is a selector: write model.router.selector"], "train", "--template", "relu")
+    for wrong, right in (("zloss", "z-loss"), ("remo", "remoe"), ("liner", "linear"), ("localty", "locality")):
+        shell.mistake(1, [f"'{wrong}' is neither a method nor a part of a router; did you mean '{right}'?"], "routers",
+                      wrong)
 
 
 def check_settings_and_names(shell):
@@ -89,6 +92,12 @@ def check_output_paths(shell):
         done = shell.run(*arguments)
         shell.expect(" ".join(arguments), done.returncode == 1 and "is a file, not a folder" in done.stderr,
                      f"{done.returncode} {done.stderr!r}")
+    for arguments in (("data", "prepare", "text.txt", "--out=~/c"), ("train", "recipe.toml", "--out=~/run"),
+                      ("eval", "run", "--data", "corpus", "--k", "1", "--plot=~/plot.html")):
+        remedy = "write $HOME" + arguments[-1].partition("~")[2] + ", or ./~/"
+        shell.mistake(1, ["begins with '~'", remedy], *arguments)
+    shell.expect("no folder ~", not os.path.exists(os.path.join(shell.directory, "~")))
+    shell.mistake(1, ["write $HOME/nothere.txt"], "data", "prepare", "~/nothere.txt", "--out", "c")
     shell.expect("nothing is left", not [name for name in os.listdir(shell.directory) if "trial" in name])
     write(shell, "trace.safetensors", "mine")
     shell.mistake(1, ["is there already"], "trace", "run", "--text", "gate", "--out", "trace.safetensors")
