@@ -1,7 +1,8 @@
 #include "penstock/finetune/finetuner.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <chrono>
 #include <cmath>
@@ -77,7 +78,7 @@ bool Finetuner::pass(std::span<const std::size_t> texts, std::size_t number, dou
   std::vector<std::int64_t> labels;
   for (const std::size_t i : texts) labels.push_back(train_.labels[i]);
   const at::Tensor targets = torch::tensor(labels, torch::kLong);  // [B]
-  const at::Tensor loss = torch::nn::functional::cross_entropy(out.logits, targets);
+  const at::Tensor loss = at::cross_entropy_loss(out.logits, targets);
   const double share = static_cast<double>(texts.size()) / batch;
   at::Tensor total = loss;
   if (config_.auxiliary_losses && out.auxiliary_loss.defined()) {
