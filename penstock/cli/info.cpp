@@ -10,8 +10,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
+#include "penstock/base/shell_quoted.h"
 #include "penstock/cli/model_argument.h"
-#include "penstock/cli/shell_quoted.h"
 #include "penstock/finetune/run.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"

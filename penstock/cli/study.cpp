@@ -7,8 +7,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/shell_quoted.h"
 #include "penstock/cli/output_path.h"
-#include "penstock/cli/shell_quoted.h"
 #include "penstock/study/report.h"
 #include "penstock/study/study_runner.h"
 

@@ -9,8 +9,8 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/shell_quoted.h"
 #include "penstock/cli/output_path.h"
-#include "penstock/cli/shell_quoted.h"
 #include "penstock/io/toml.h"
 #include "penstock/study/report.h"
 #include "penstock/study/text_samples.h"

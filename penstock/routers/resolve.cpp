@@ -1,4 +1,5 @@
 // From a recipe's router table to the parts in use and their complete options.
+#include <algorithm>
 #include <set>
 
 #include "penstock/routers/named.h"
@@ -31,6 +32,13 @@ bool known_part(const std::string& name) {
          balancer_registry().contains(name);
 }
 
+/// An empty table, as a template has them for parts whose keys are all commented out.
+bool sets_nothing(const ConfigNode& node) {
+  if (!node.is_table()) return node.empty();
+  return std::ranges::all_of(node.table(),
+                             [](const auto& entry) { return sets_nothing(entry.second); });
+}
+
 std::string at_origin(const ConfigNode& node) {
   return node.origin().empty() ? "" : node.origin() + ": ";
 }
@@ -47,8 +55,9 @@ ResolvedRouter resolve(const RouterConfig& config) {
     PENSTOCK_CHECK(router.balancers.empty(), "model.router.balancers: method '", config.method,
                    "' has no router to balance; choose another method, or a scorer and a selector");
     for (const auto& [name, node] : config.parts)
-      fail(at_origin(node), "model.router.", name, ": method '", config.method,
-           "' has no parts to set options of");
+      if (!sets_nothing(node))
+        fail(at_origin(node), "model.router.", name, ": method '", config.method,
+             "' has no parts to set options of");
     return router;
   }
   PENSTOCK_CHECK(!router.scorer.empty() && !router.selector.empty(), "model.router: method '",
@@ -65,7 +74,7 @@ ResolvedRouter resolve(const RouterConfig& config) {
   std::set<std::string> used{router.scorer, router.selector};
   used.insert(router.balancers.begin(), router.balancers.end());
   for (const auto& [name, node] : config.parts) {
-    if (used.contains(name)) continue;
+    if (used.contains(name) || (known_part(name) && sets_nothing(node))) continue;
     std::string list;
     for (const auto& part : used) list += (list.empty() ? "" : ", ") + part;
     const std::string nearest = nearest_name(name, {used.begin(), used.end()});

@@ -12,6 +12,7 @@
 #include "penstock/finetune/run_record.h"
 #include "penstock/study/html.h"
 #include "penstock/study/page.h"
+#include "penstock/study/smoothed.h"
 #include "penstock/train/metrics_log.h"
 
 namespace penstock::study {
@@ -31,19 +32,6 @@ void add_sample(json& line, const json& x, double y) {
   line["values"].push_back(y);
 }
 
-/// Mean of a window around each point, a fiftieth of the steps wide.
-std::vector<double> smoothed_losses(const std::vector<double>& values) {
-  const std::size_t reach = values.size() / 100;
-  std::vector<double> out;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t side = std::min({reach, i, values.size() - 1 - i});
-    double sum = 0;
-    for (std::size_t j = i - side; j <= i + side; ++j) sum += values[j];
-    out.push_back(sum / static_cast<double>(2 * side + 1));
-  }
-  return out;
-}
-
 /// Loss of the batches, and accuracies on the texts set apart, over the steps.
 json finetune_curves(const std::string& run_directory) {
   json loss = empty_series("training", 0), selection = empty_series("selection", 0);
@@ -60,7 +48,7 @@ json finetune_curves(const std::string& run_directory) {
                  100 * line["selection"]["accuracy"].get<double>());
   }
   loss["steps"] = steps;
-  loss["values"] = smoothed_losses(losses);
+  loss["values"] = smoothed(losses);
   json charts = json::array();
   const auto add = [&](const char* id, json line, const char* y_title, bool points) {
     if (line["steps"].empty()) return;

@@ -5,6 +5,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/shell_quoted.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/study/config_hash.h"
 #include "penstock/study/finetune_page.h"
@@ -27,8 +28,8 @@ void write_run_report(const std::string& run_directory) {
   study::RunRow row = study::read_run(run_directory);
   const std::string name = study::plain_setting(row.settings, "name");
   if (!name.empty()) row.label = name;
-  const std::string command =
-      "penstock train " + run_directory + "/config.toml --out " + run_directory + "-again";
+  const std::string command = "penstock train " + shell_quoted(run_directory + "/config.toml") +
+                              " --out " + shell_quoted(run_directory + "-again");
   write_page(study::run_page(row, command, study::read_text_samples(run_directory)), run_directory);
 }
 

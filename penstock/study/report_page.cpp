@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "penstock/base/error.h"
+#include "penstock/base/progress.h"
 #include "penstock/study/by_k_summary.h"
 #include "penstock/study/charts.h"
 #include "penstock/study/columns.h"
@@ -30,8 +30,7 @@ std::string joined(const std::set<std::string>& words) {
 }
 
 std::string measuring_facts(double seconds, const std::string& machine, double peak) {
-  return fact("Training time",
-              seconds > 0 ? fmt::format("{:.0f} min", std::ceil(seconds / 60)) : "") +
+  return fact("Training time", seconds > 0 ? duration_text(seconds) : "") +
          fact("Machine", machine) +
          fact("Measured peak", peak > 0 ? with_prefix(peak, "FLOP/s") : "");
 }

@@ -13,6 +13,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/study/config_hash.h"
 #include "penstock/study/json_field.h"
+#include "penstock/study/smoothed.h"
 #include "penstock/study/stages.h"
 
 namespace penstock::study {
@@ -107,19 +108,6 @@ double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
-}
-
-// Mean of a window around each point, a fiftieth of the run wide and at most 25 steps to a side.
-std::vector<double> smooth(const std::vector<double>& values) {
-  const std::size_t reach = std::min<std::size_t>(values.size() / 100, 25);
-  std::vector<double> out;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t side = std::min({reach, i, values.size() - 1 - i});
-    double sum = 0;
-    for (std::size_t j = i - side; j <= i + side; ++j) sum += values[j];
-    out.push_back(sum / static_cast<double>(2 * side + 1));
-  }
-  return out;
 }
 
 // Points spaced evenly both in the step and in its logarithm, so that either axis looks smooth.
@@ -233,7 +221,7 @@ RunRow read_run(const std::string& run_directory) {
                              *row.target_sparsity);
   for (auto& [name, curve] : metrics.curves) {
     if (std::ranges::find(kSmoothed, name) != std::end(kSmoothed) || auxiliary_loss(name))
-      curve.values = smooth(curve.values);
+      curve.values = smoothed(curve.values);
     row.curves[name] = thin(curve);
   }
   return row;

@@ -51,6 +51,14 @@ class Session {
         }
   }
 
+  /// What earlier sittings found to diverge, where nothing is trained that could show it again.
+  void take_diverged() {
+    const std::string path = (fs::path(options_.output) / "results.json").string();
+    if (!fs::exists(path)) return;
+    for (DivergedRun& run : read_results(path).diverged)
+      if (!rows_.contains({run.variant, run.seed})) diverged_.push_back(std::move(run));
+  }
+
   bool run_missing() {
     check_memory();
     for (const std::int64_t seed : study_.seeds) {
@@ -377,7 +385,7 @@ class Session {
       begin(variant, seed, *planned);
       planned = plan(variant, seed);
     }
-    say(fmt::format("[{}/{}] {}, seed {}{}", rows_.size() + 1,
+    say(fmt::format("[{}/{}] {}, seed {}{}", rows_.size() + diverged_.size() + 1,
                     study_.variants.size() * study_.seeds.size(), variant.label, seed,
                     fs::exists(planned->directory) ? " (resuming)" : ""));
     if (!hooks_.train(planned->recipe, planned->directory)) return false;
@@ -392,7 +400,7 @@ class Session {
   Comparison comparison_;
   std::vector<RunRow> kept_;
   std::map<Key, RunRow> rows_;
-  std::vector<DivergedRun> diverged_;  // in this sitting
+  std::vector<DivergedRun> diverged_;  // in this sitting, or with report_only before
   std::vector<ShownTable> tables_;
 };
 
@@ -408,6 +416,7 @@ std::int64_t matched_steps(double target_flops, double flops_per_step) {
 StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks) {
   Session session(study, options, hooks);
+  if (options.report_only) session.take_diverged();
   session.measure_finished();
   const bool complete = options.report_only || !study.trains() || session.run_missing();
   session.publish();

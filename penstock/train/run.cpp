@@ -73,8 +73,13 @@ class Run {
     store.recover();
     resume(store);
     if (finished()) {
-      progress_.finish(directory_ + ": already finished");
-      return RunOutcome::finished;
+      if (trainer_.step() >= recipe_.train.steps) {
+        progress_.finish(directory_ + ": already finished");
+        return RunOutcome::finished;
+      }
+      progress_.finish(directory_ +
+                       ": had finished, but its last checkpoint is not whole; its last "
+                       "steps are trained again");
     }
     log_.emplace(files_, directory_ + "/metrics.jsonl", logged_step());
     if (!log_->missing_steps().empty())

@@ -12,6 +12,7 @@
 #include "penstock/base/random.h"
 #include "penstock/layers/moe.h"
 #include "penstock/models/model_directory.h"
+#include "penstock/models/same_tokenizer.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/optim/schedule.h"
 
@@ -71,6 +72,8 @@ void check_device(const std::string& name) {
 }  // namespace
 
 Recipe with_vocabulary(Recipe recipe, const Corpus& corpus) {
+  if (!recipe.train.init_from.empty())
+    check_same_tokenizer(*open_model_source(recipe.train.init_from), corpus);
   if (recipe.model.vocab == 0) recipe.model.vocab = corpus.vocab_size();
   PENSTOCK_CHECK(recipe.model.vocab >= corpus.vocab_size(), "model.vocab = ", recipe.model.vocab,
                  " is smaller than the corpus's ", corpus.vocab_size(), " (", corpus.path(),

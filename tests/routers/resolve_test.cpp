@@ -98,7 +98,9 @@ TEST(Resolve, DenseHasNoParts) {
   const ResolvedRouter dense = resolve({.method = "dense"});
   EXPECT_TRUE(dense.dense());
   EXPECT_TRUE(make_balancers(dense, {}).empty());
-  EXPECT_NE(error_of({.method = "dense", .parts = {{"topk", node({})}}}), "no error");
+  EXPECT_NE(
+      error_of({.method = "dense", .parts = {{"topk", node({{"softmax", std::string("after")}})}}}),
+      "no error");
   EXPECT_NE(error_of({.method = "dense", .selector = "relu"}), "no error");
   EXPECT_NE(error_of({.method = "dense", .balancers = Names{"z-loss"}}), "no error");
 }
@@ -195,7 +197,11 @@ TEST(Resolve, ErrorsNameTheKeyAndTheRemedy) {
             std::string::npos);
   EXPECT_NE(error_of({.parts = {{"topkk", node({})}}}).find("did you mean 'topk'"),
             std::string::npos);
-  EXPECT_NE(error_of({.parts = {{"relu", node({})}}}).find("not in use"), std::string::npos);
+  EXPECT_NE(error_of({.parts = {{"relu", node({{"any", true}})}}}).find("not in use"),
+            std::string::npos);
+  // What sets nothing contradicts nothing: a recipe's empty table of another method's part.
+  EXPECT_NO_THROW(resolve({.parts = {{"relu", node({})}}}));
+  EXPECT_NO_THROW(resolve({.method = "dense", .parts = {{"relu", node({})}}}));
   EXPECT_NE(
       error_of({.parts = {{"topk", node({{"softmx", true}})}}}).find("model.router.topk.softmx"),
       std::string::npos);

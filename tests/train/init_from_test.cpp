@@ -172,6 +172,23 @@ TEST_F(InitFrom, NothingElseOfTheRouterMayChange) {
             std::string::npos);
 }
 
+TEST_F(InitFrom, AnotherTokenizersCorpusIsRefused) {
+  PrepareOptions options;
+  options.inputs = {{.path = (folder / "text.txt").string()}};
+  options.out = (folder / "words").string();
+  options.tokenizer = "words";
+  prepare_corpus(options);
+  ConfigNode node = continued(4);
+  node.set("data.corpus", ConfigNode(options.out));
+  try {
+    run(node, "other");
+    FAIL() << "trained";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("was made with another tokenizer"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_F(InitFrom, ARunStandsForItsBestCheckpoint) {
   // Three checkpoints of one run, of which the middle one is the best.
   CheckpointStore store(real_file_system(), folder / "parent", {.keep_last = 9});

@@ -395,5 +395,21 @@ TEST_F(TrainRun, EachRunOfAProcessHasItsOwnPeakMemory) {
   EXPECT_LT(peak("small again"), peak("small") + 100e6);
 }
 
+TEST_F(TrainRun, AFinishedRunWhoseLastCheckpointIsDamagedIsTrainedToItsEndAgain) {
+  set("train.checkpoint_every", 3);
+  ASSERT_EQ(run("whole"), RunOutcome::finished);
+  ASSERT_EQ(run("damaged"), RunOutcome::finished);
+  const std::string last = "/checkpoints/step-" + std::to_string(run_steps);
+  {
+    std::fstream file(path("damaged" + last + "/model.safetensors"),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-4, std::ios::end);
+    file.write("oops", 4);
+  }
+  ASSERT_EQ(run("damaged"), RunOutcome::finished);
+  EXPECT_EQ(real_file_system().read(path("damaged" + last + "/model.safetensors")),
+            real_file_system().read(path("whole" + last + "/model.safetensors")));
+}
+
 }  // namespace
 }  // namespace penstock

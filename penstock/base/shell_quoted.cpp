@@ -1,4 +1,4 @@
-#include "penstock/cli/shell_quoted.h"
+#include "penstock/base/shell_quoted.h"
 
 namespace penstock {
 

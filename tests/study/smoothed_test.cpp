@@ -1,0 +1,29 @@
+// The window of smoothed curves, by hand.
+#include "penstock/study/smoothed.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::study {
+namespace {
+
+TEST(Smoothed, ShortCurvesStay) {
+  EXPECT_EQ(smoothed({}), std::vector<double>());
+  EXPECT_EQ(smoothed({3, 1, 2}), (std::vector<double>{3, 1, 2}));
+}
+
+/// 200 values have a reach of 2, which shrinks to nothing at the ends.
+TEST(Smoothed, AWindowOfAFiftieth) {
+  std::vector<double> values(200, 0.0);
+  values[0] = 5;
+  values[100] = 10;
+  const auto out = smoothed(values);
+  EXPECT_EQ(out[0], 5);
+  EXPECT_NEAR(out[1], 5.0 / 3, 1e-12);
+  EXPECT_EQ(out[97], 0);
+  EXPECT_EQ(out[98], 2);
+  EXPECT_EQ(out[102], 2);
+  EXPECT_EQ(out[103], 0);
+}
+
+}  // namespace
+}  // namespace penstock::study
