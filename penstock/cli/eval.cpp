@@ -82,10 +82,9 @@ Opened open_model(const EvalOptions& options, std::span<const std::int64_t> valu
   return with_model(options.model, [&](const ModelArgument& argument) {
     const auto source = open_model_source(argument.path);
     if (!values.empty()) check_k_values(source->config(), values);
-    Opened out{.argument = argument,
-               .tokenizer = model_tokenizer(*source, options.tokenizer),
-               .run = run_settings(argument.path)};
-    out.model = load_model(*source);
+    Opened out{.argument = argument, .run = run_settings(argument.path)};
+    out.model = load_model(*source);  // first: what is wrong with it is said before what it lacks
+    out.tokenizer = model_tokenizer(*source, options.tokenizer);
     if (options.fold) out.model = fold_routers(*out.model);
     return out;
   });

@@ -95,7 +95,7 @@ def check_damaged_log(shell):
     shell.expect("an intact log", resumed("relogged") == [])
     with open(log) as file:
         lines = file.readlines()
-    lines[3] = "garbage\n"  # the first is step 0
+    lines[2] = "garbage\n"
     write(log, "".join(lines))
     said = resumed("relogged")
     shell.expect("a damaged line", len(said) == 1 and "metrics.jsonl: steps 3 are missing" in said[0], said)
