@@ -64,7 +64,8 @@ def check_scaled_study(shell):
     for row in results["rows"]:
         ks = [point["k"] for point in row["by_k"]]
         shell.expect("study by k", ks == ([None] if row["variant"] == "dense" else [1, 4]), ks)  # of 4 experts
-        shell.expect("study by k", row["by_k_of"] == {"checkpoint": "final", "step": 4, "split": "test"}, row)
+        shell.expect("study by k", row["by_k_of"] == {"checkpoint": "final", "step": 4, "split": "test",
+                                                        "trained_k": 0 if row["variant"] == "dense" else 4}, row["by_k_of"])
         shell.expect("study by k", row["by_k"][-1]["loss"] == row["test"]["loss"], row["by_k"])
     shell.expect("study by k", results["undertrained"] == [] and len(results["by_k_differences"]) == 2, results)
     text = shell.ok("study", "scaled.toml", "--report-only", "--quiet")
