@@ -172,9 +172,10 @@ TEST(LinearCrossEntropy, NotANumberStaysOne) {
 
 TEST(LinearCrossEntropy, Repeats) {
   torch::manual_seed(3);
+  const auto expect = ops::built_with("onednn") ? expect_repeats : expect_same_in_every_run;
   for (const std::int64_t vocabulary : {256, 1003})
-    expect_repeats(loss_by_rows(512),
-                   {normal({1500, 64}), normal({vocabulary, 64}), targets(1500, vocabulary)});
+    expect(loss_by_rows(512),
+           {normal({1500, 64}), normal({vocabulary, 64}), targets(1500, vocabulary)});
 }
 
 TEST(LinearCrossEntropy, NoRowsHaveNoLossAndNoGradient) {
