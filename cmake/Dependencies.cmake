@@ -14,6 +14,8 @@ target_include_directories(penstock_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS}
 
 add_library(penstock_base_deps INTERFACE)
 target_link_libraries(penstock_base_deps INTERFACE Threads::Threads)
+find_path(PENSTOCK_XXHASH_INCLUDE xxhash.h REQUIRED)  # a header alone serves
+target_include_directories(penstock_base_deps SYSTEM INTERFACE ${PENSTOCK_XXHASH_INCLUDE})
 
 add_library(penstock_ops_deps INTERFACE)
 target_link_libraries(penstock_ops_deps INTERFACE OpenMP::OpenMP_CXX)
@@ -47,9 +49,11 @@ if(NOT PENSTOCK_CORE)
   pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
   pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
   pkg_check_modules(LIBCURL REQUIRED IMPORTED_TARGET libcurl)
+  pkg_check_modules(LIBCRYPTO REQUIRED IMPORTED_TARGET libcrypto)
   add_library(penstock_data_deps INTERFACE)
   target_link_libraries(penstock_data_deps INTERFACE penstock_base_deps fmt::fmt nlohmann_json::nlohmann_json
-                        PkgConfig::LIBARCHIVE PkgConfig::LIBCURL PkgConfig::PCRE2 PkgConfig::UTF8PROC)
+                        PkgConfig::LIBARCHIVE PkgConfig::LIBCURL PkgConfig::LIBCRYPTO
+                        PkgConfig::PCRE2 PkgConfig::UTF8PROC)
   add_library(penstock_io_deps INTERFACE)
   target_link_libraries(penstock_io_deps INTERFACE penstock_base_deps fmt::fmt nlohmann_json::nlohmann_json)
   add_library(penstock_cli_deps INTERFACE)

@@ -2,27 +2,25 @@
 // adversaries.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 namespace penstock {
 
-/// Incremental XXH64 with seed 0 (Collet, "xxHash fast digest algorithm", specification 0.1.1).
+/// Incremental XXH64 with seed 0, by libxxhash.
 class Xxh64 {
  public:
+  Xxh64();
+  ~Xxh64();
   void update(std::span<const std::byte> bytes);
   /// The digest of everything so far; more may follow.
   std::uint64_t value() const;
 
  private:
-  void stripe(const std::byte* bytes);
-
-  std::array<std::uint64_t, 4> lanes_ = {0x60ea27eeadc0b5d6ULL, 0xc2b2ae3d27d4eb4fULL, 0,
-                                         0x61c8864e7a143579ULL};
-  std::array<std::byte, 32> tail_ = {};
-  std::uint64_t total_ = 0;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 /// XXH64 with seed 0 of the bytes.
