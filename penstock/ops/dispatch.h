@@ -31,7 +31,7 @@ class ReferenceOnly {
 void anchor();
 
 /// Sets the threads of libtorch and of the fast paths; 0 takes the physical cores. Returns the
-/// number.
+/// number. Throws Error above eight threads a core (16 on one core): so many stop the machine.
 int set_threads(int threads);
 
 /// Makes the C library's allocator keep what is freed instead of returning it to the system. Each

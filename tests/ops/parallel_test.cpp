@@ -4,7 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
 #include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/base/threads.h"
+#include "penstock/ops/dispatch.h"
 
 namespace penstock {
 namespace {
@@ -21,6 +26,16 @@ TEST(Parallel, VisitsEveryItemOnce) {
   });
   EXPECT_EQ(ranges, std::vector<int>(1000, 1));
   EXPECT_EQ(tasks, std::vector<int>(1000, 1));
+}
+
+TEST(Parallel, RefusesThreadsThatNoMachineBears) {
+  try {
+    ops::set_threads(4096 * 8);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("run.threads"), std::string::npos);
+  }
+  EXPECT_EQ(ops::set_threads(0), physical_cores());
 }
 
 #if defined(__SSE2__) || defined(__aarch64__)
