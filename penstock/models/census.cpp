@@ -83,6 +83,37 @@ ForwardFlops nominal_flops(const ModelConfig& c, std::int64_t sequences, std::in
       {.positions = rows * before, .distances = before + static_cast<double>(length)});
 }
 
+/// Rows of logits per token; of a router that scores segments, fewer than one.
+double rows_per_token(const ModelConfig& c, const ResolvedRouter& router) {
+  return selector_registry()
+      .at(router.selector)
+      .make(router_shape(c.moe_options(0)), router.options.at(router.selector))
+      ->rows_per_token();
+}
+
+/// Floats per token that a layer keeps for its backward pass, but for its feed-forward.
+double kept_by_attention(const ModelConfig& c, double length) {
+  const double d = static_cast<double>(c.d_model), q = static_cast<double>(c.heads * c.head_dim);
+  double out = 4 * d + 2 * q + 2 * static_cast<double>(c.kv_heads * c.head_dim);
+  if (c.transformer_xl())  // the memory, its share of the attention's input, keys and values
+    out += static_cast<double>(c.xl.memory) / length * (2 * d + 2 * q);
+  return out;
+}
+
+/// Floats per token that routing and experts of a layer keep.
+double kept_by_moe(const ModelConfig& c, bool recompute_experts) {
+  const ResolvedRouter router = resolve(c.router);
+  const double width = static_cast<double>(c.expert_width()),
+               shared = 3 * static_cast<double>(c.moe.shared_width);
+  if (router.traits.merges)  // the blended weights of each segment
+    return 3 * width + shared +
+           rows_per_token(c, router) * static_cast<double>(ffn_parameters(c, c.expert_width()));
+  const auto experts = static_cast<double>(c.total_experts());
+  const double active = router.traits.variable_active ? std::max(c.active_experts(), experts / 2)
+                                                      : c.active_experts();
+  return experts + 7 * active + (recompute_experts ? 0 : active * 2 * width) + shared;
+}
+
 /// Passes that a training step makes over its tokens.
 double passes(const ModelConfig& c) {
   return c.moe_layers() > 0 ? resolve(c.router).traits.forward_passes : 1;
@@ -143,16 +174,12 @@ double routing_products(const ModelConfig& config) {
   const ModelConfig c = config.resolved();
   if (c.moe_layers() == 0) return 0;
   const ResolvedRouter router = resolve(c.router);
-  const auto selector =
-      selector_registry()
-          .at(router.selector)
-          .make(router_shape(c.moe_options(0)), router.options.at(router.selector));
   // One scorer stands for all: this is counted in every training step.
   auto of_row = static_cast<double>(scorer_of(c, 0)->products_per_token());
   if (router.traits.merges)
     of_row += static_cast<double>(c.total_experts() * (c.ffn_form().inputs() + 1) * c.d_model *
                                   c.expert_width());
-  return static_cast<double>(c.moe_layers()) * selector->rows_per_token() * of_row;
+  return static_cast<double>(c.moe_layers()) * rows_per_token(c, router) * of_row;
 }
 
 double useful_training_flops(const ModelConfig& config, double tokens, double attended_pairs,
@@ -186,27 +213,16 @@ TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_bat
   TrainingMemory out;
   out.parameter_bytes = out.gradient_bytes = 4 * parameters;
   out.optimizer_bytes = 8 * parameters;
-  const auto tokens = static_cast<double>(micro_batch * sequence_length),
-             d = static_cast<double>(c.d_model), moe = static_cast<double>(c.moe_layers()),
-             layers = static_cast<double>(c.layers);
-  double per_token =
-      layers * (4 * d + 2 * static_cast<double>((c.heads + c.kv_heads) * c.head_dim)) +
-      (layers - moe) * 3 * static_cast<double>(c.d_ffn) + 3 * d;
-  if (c.transformer_xl())  // the memory, its share of the attention's input, keys and values
-    per_token += layers * static_cast<double>(c.xl.memory) / static_cast<double>(sequence_length) *
-                 (2 * d + 2 * static_cast<double>(c.heads * c.head_dim));
-  if (moe > 0) {
-    const auto experts = static_cast<double>(c.total_experts());
-    const double active = resolve(c.router).traits.variable_active
-                              ? std::max(c.active_experts(), experts / 2)
-                              : c.active_experts();
-    const double inner = active * 2 * static_cast<double>(c.expert_width());
-    per_token += moe * (experts + 7 * active + (recompute_experts ? 0 : inner) +
-                        3 * static_cast<double>(c.moe.shared_width));
-  }
-  const std::int64_t row = 4 * vocab, logits = row * micro_batch * sequence_length;
-  out.activation_bytes = std::llround(4 * passes(c) * tokens * per_token) +
-                         std::min(logits, std::max(row, ops::kLogitsBytes));
+  const double moe_layers = static_cast<double>(c.moe_layers()),
+               dense_layers = static_cast<double>(c.layers) - moe_layers;
+  const double attention = kept_by_attention(c, static_cast<double>(sequence_length)),
+               dense = dense_layers > 0 ? attention + 3 * static_cast<double>(c.d_ffn) : 0,
+               moe = moe_layers > 0 ? attention + kept_by_moe(c, recompute_experts) : 0;
+  const double per_token = dense_layers * dense + moe_layers * moe + std::max(dense, moe) +
+                           3 * static_cast<double>(c.d_model);
+  const std::int64_t tokens = micro_batch * sequence_length, row = 4 * vocab;
+  out.activation_bytes = std::llround(4 * passes(c) * static_cast<double>(tokens) * per_token) +
+                         std::min(row * tokens, std::max(row, ops::kLogitsBytes));
   return out;
 }
 

@@ -86,16 +86,17 @@ struct TrainingMemory {
 };
 
 /// Memory of a training step with T = micro_batch·sequence_length tokens. Activations, in floats:
-///   T·[Σ_layers (4d + 2·(heads + kv)·head_dim + feed-forward) + 3d] + chunk
+///   T·[Σ_layers kept + the most that one layer keeps + 3d] + chunk
+///   kept  = 4d + 2·(heads + kv)·head_dim + feed-forward, for the backward pass; the second term is
+///           the gradients that the backward pass holds while it is in a layer
 ///   feed-forward = 3f, or E + a·(2f + 7) in an MoE layer: logits, what went into the activation,
 ///                  weight and three indices of each of a assignments per token, and 3 widths of
-///                  a shared expert
-///   chunk        = logits that the head holds at once: T·V, but at most ops::kLogitsBytes (or one
-///   row)
+///                  a shared expert; 3f and an expert's weights per segment where a router blends
+///   chunk = logits that the head holds at once: T·V, but at most ops::kLogitsBytes (or one row)
 /// of one pass; a method that makes two holds both. a is k, and max(k, E/2) where the active
 /// experts vary: half the logits are positive at the start. With recompute_experts 2f falls away.
-/// Not counted: the program itself, what operators need in passing, the weights that a merging
-/// router blends.
+/// Not counted: the program itself, and what operators need in passing. docs/performance.md
+/// compares it with measured peaks.
 TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_batch,
                                std::int64_t sequence_length, bool recompute_experts = false);
 

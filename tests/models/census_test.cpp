@@ -261,33 +261,38 @@ std::int64_t activations(const ModelConfig& config, bool recompute = false) {
 }
 
 TEST(TrainingMemory, ActivationsByHand) {
-  // A layer: norms 16, q, k, v and what attention gives 12; the end 12; logits 6·10.
+  // A layer: norms 16, q, k, v and what attention gives 12; the end 12; logits 6·10. The layer that
+  // keeps the most counts once more, for the gradients that are held there.
   const auto bytes = [](std::int64_t per_token, std::int64_t rest) {
     return 4 * (6 * per_token + rest);
   };
   // Dense: 3·8 more.
-  EXPECT_EQ(activations(tiny("dense", 0)), bytes(2 * (28 + 24) + 12, 60));
+  EXPECT_EQ(activations(tiny("dense", 0)), bytes(3 * (28 + 24) + 12, 60));
   // One expert of four: 4 logits, 2·8, a weight and three indices of 8 bytes.
   ModelConfig topk = tiny("topk", 4);
-  EXPECT_EQ(activations(topk), bytes(2 * (28 + 4 + 16 + 7) + 12, 60));
+  EXPECT_EQ(activations(topk), bytes(3 * (28 + 4 + 16 + 7) + 12, 60));
   // ReLU routing begins with two of four, whatever k below that.
   ModelConfig remoe = tiny("remoe", 4);
-  EXPECT_EQ(activations(remoe), bytes(2 * (28 + 4 + 32 + 14) + 12, 60));
+  EXPECT_EQ(activations(remoe), bytes(3 * (28 + 4 + 32 + 14) + 12, 60));
   remoe.router.k = 3;
-  EXPECT_EQ(activations(remoe), bytes(2 * (28 + 4 + 48 + 21) + 12, 60));
+  EXPECT_EQ(activations(remoe), bytes(3 * (28 + 4 + 48 + 21) + 12, 60));
   // Recomputing keeps no 2·8.
-  EXPECT_EQ(activations(remoe, true), bytes(2 * (28 + 4 + 21) + 12, 60));
+  EXPECT_EQ(activations(remoe, true), bytes(3 * (28 + 4 + 21) + 12, 60));
   EXPECT_EQ(activations(tiny("dense", 0), true), activations(tiny("dense", 0)));
-  // Every second layer.
+  // Every second layer: the MoE layer keeps the most.
   topk.moe.every = 2;
-  EXPECT_EQ(activations(topk), bytes(28 + 24 + 28 + 27 + 12, 60));
+  EXPECT_EQ(activations(topk), bytes(28 + 24 + 2 * (28 + 27) + 12, 60));
+  // Lory blends 3·4·8 weights for each segment of 256 tokens.
+  const ModelConfig lory = tiny("lory", 4);
+  EXPECT_EQ(training_memory(lory, 2, 256).activation_bytes,
+            4 * (512 * (3 * (28 + 24) + 12) + 3 * 2 * 96 + 512 * 10));
 }
 
 TEST(TrainingMemory, LogitsTakeAChunkAtMost) {
   const auto growth = [](std::int64_t vocab, std::int64_t tokens) {
     ModelConfig config = tiny("dense", 0);
     config.vocab = vocab;
-    return training_memory(config, 1, tokens).activation_bytes - 4 * tokens * (2 * 52 + 12);
+    return training_memory(config, 1, tokens).activation_bytes - 4 * tokens * (3 * 52 + 12);
   };
   EXPECT_EQ(growth(1 << 20, 3), 3 * (4 << 20));
   EXPECT_EQ(growth(1 << 20, 1000), 32 << 20);
