@@ -9,7 +9,4 @@ namespace penstock {
 /// where the environment names no home.
 std::string with_home(const std::string& path);
 
-/// A remedy to append to an error about a path that is not there: "" unless it begins with "~".
-std::string home_remedy(const std::string& path);
-
 }  // namespace penstock

@@ -39,7 +39,7 @@ class LayerRunner {
     if (options.active_experts > 0) active_.emplace(options.active_experts);
     if (options.stock) stock_.emplace();
     const std::int64_t length = recipe.train.sequence_length;
-    PENSTOCK_CHECK(tokens % length == 0 || tokens < length, "--tokens ", tokens,
+    PENSTOCK_CHECK(tokens % length == 0 || tokens < length, "options.tokens ", tokens,
                    " is not a multiple of train.sequence_length = ", length);
     const std::int64_t row = std::min(tokens, length);
     const std::vector<std::int64_t> shape = {tokens / row, row, recipe.model.d_model};
@@ -127,7 +127,7 @@ double useful_flops(const Recipe& recipe, double tokens, double assignments) {
 }  // namespace
 
 LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options) {
-  PENSTOCK_CHECK(options.steps > 0, "--steps must be at least 1");
+  PENSTOCK_CHECK(options.steps > 0, "options.steps must be at least 1");
   check_bench(recipe);
   if (options.active_experts > 0) check_active_experts(recipe, options.active_experts);
   const bool moe = recipe.model.moe_layers() > 0;
@@ -142,8 +142,8 @@ LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options)
   out.machine.threads = ops::set_threads(static_cast<int>(recipe.run.threads));
   std::optional<ops::ProcessorTime> processor_time;
   if (options.cpu_time) {
-    PENSTOCK_CHECK(out.machine.threads == 1, "--cpu-time measures one thread, not ",
-                   out.machine.threads, "; give --set run.threads=1");
+    PENSTOCK_CHECK(out.machine.threads == 1, "options.cpu_time measures one thread, not ",
+                   out.machine.threads, "; set run.threads = 1");
     processor_time.emplace();
   }
   std::vector<double> forward, backward, optimizer, rates;

@@ -101,7 +101,7 @@ class StepRunner {
 }  // namespace
 
 StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options) {
-  PENSTOCK_CHECK(options.steps > 0, "--steps must be at least 1");
+  PENSTOCK_CHECK(options.steps > 0, "options.steps must be at least 1");
   if (options.active_experts > 0) check_active_experts(recipe, options.active_experts);
   StepBench out{.recipe = recipe.name,
                 .tokens = recipe.train.batch_sequences * recipe.train.sequence_length,
@@ -111,8 +111,8 @@ StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options) {
   ops::restart_peak_memory();
   std::optional<ops::ProcessorTime> processor_time;
   if (options.cpu_time) {
-    PENSTOCK_CHECK(out.machine.threads == 1, "--cpu-time measures one thread, not ",
-                   out.machine.threads, "; give --set run.threads=1");
+    PENSTOCK_CHECK(out.machine.threads == 1, "options.cpu_time measures one thread, not ",
+                   out.machine.threads, "; set run.threads = 1");
     processor_time.emplace();
   }
   std::vector<double> seconds, forward, backward, optimizer, rates;

@@ -34,7 +34,7 @@ std::vector<Batch> synthetic_step(const Recipe& recipe, std::int64_t step) {
 std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
   PENSTOCK_CHECK(recipe.model.vocab > 0,
                  "model.vocab = 0 takes the corpus's vocabulary, and a bench has no corpus; give "
-                 "--set model.vocab=256");
+                 "model.vocab = 256");
   check_bench(recipe);
   torch::manual_seed(static_cast<std::uint64_t>(recipe.train.seed));
   auto model = make_model(recipe.model);
@@ -45,16 +45,16 @@ std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
 
 void check_bench(const Recipe& recipe) {
   PENSTOCK_CHECK(recipe.run.device == "cpu", "run.device = '", recipe.run.device,
-                 "': the bench measures the processor; give --set run.device=cpu");
+                 "': the bench measures the processor; set run.device = 'cpu'");
 }
 
 void check_active_experts(const Recipe& recipe, double active) {
   const auto experts = static_cast<double>(recipe.model.total_experts());
   PENSTOCK_CHECK(
       recipe.model.moe_layers() > 0 && resolve(recipe.model.router).traits.variable_active,
-      "--active-experts holds routing whose number of experts varies, as ReLU's does; "
+      "options.active_experts holds routing whose number of experts varies, as ReLU's does; "
       "this recipe's is fixed by its model.router.k");
-  PENSTOCK_CHECK(active > 0 && active <= experts, "--active-experts ", active,
+  PENSTOCK_CHECK(active > 0 && active <= experts, "options.active_experts ", active,
                  " is not above 0 and at most E = ", experts);
 }
 

@@ -15,6 +15,7 @@
 #include "penstock/cli/data_fetch.h"
 #include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/output_path.h"
+#include "penstock/cli/tokenizer_argument.h"
 #include "penstock/data/prepare.h"
 #include "penstock/data/protocols.h"
 
@@ -69,6 +70,12 @@ PrepareOptions resolve(const DataArguments& options, const CLI::App& command) {
   add(options.test, Split::kTest);
   if (command.count("--dedup") > 0) out.dedup = options.dedup;
   out.end_of_document = !options.no_eod;
+  if (!is_tokenizer_kind(out.tokenizer)) {
+    PENSTOCK_CHECK(std::filesystem::exists(out.tokenizer), "unknown tokenizer '", out.tokenizer,
+                   "': to make one of the text, use ", kTokenizerKinds,
+                   "; to take one that exists, give ", kTokenizerPlaces);
+    out.given = tokenizer_argument(out.tokenizer);
+  }
   return out;
 }
 
@@ -127,8 +134,8 @@ void add_data_command(CLI::App& app) {
       ->required();
   command
       ->add_option("--tokenizer", prepare.tokenizer,
-                   "bytes, bpe:N, unigram:N, byte-vocabulary, "
-                   "byte-vocabulary-no-newlines or words")
+                   fmt::format("made of the text: {}; or one that exists: {}", kTokenizerKinds,
+                               kTokenizerPlaces))
       ->capture_default_str();
   std::string names = "tokenizer and split as papers have them:";
   for (const auto& entry : protocols())
@@ -169,6 +176,7 @@ void add_data_command(CLI::App& app) {
       "  penstock data prepare train.txt.gz --validation valid.txt.gz --test test.txt.gz "
       "--tokenizer "
       "bpe:4096 --out wikitext\n"
+      "  penstock data prepare notes.txt --tokenizer models/Qwen2.5-0.5B --out notes\n"
       "  penstock data prepare enwik8.zip --protocol enwik8 --out enwik8\n"
       "  penstock data prepare wikitext-103-v1.zip --protocol wikitext --out wikitext-103\n"
       "  penstock data prepare --domain web=c4.jsonl.zst --domain code=src/ --out mixed");

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <span>
 #include <string>
 
 #include "penstock/base/error.h"
@@ -11,6 +12,7 @@
 #include "penstock/cli/bench.h"
 #include "penstock/cli/data.h"
 #include "penstock/cli/doctor.h"
+#include "penstock/cli/error_text.h"
 #include "penstock/cli/eval.h"
 #include "penstock/cli/export.h"
 #include "penstock/cli/finetune.h"
@@ -75,7 +77,9 @@ int run(int argc, char** argv) {
     const int code = app.exit(error);
     return code == 0 ? 0 : 2;
   } catch (const penstock::Error& error) {
-    std::fprintf(stderr, "penstock: %s\n", error.what());
+    const std::string text = penstock::error_text(
+        error.what(), app, std::span<const char* const>(argv, static_cast<std::size_t>(argc)));
+    std::fprintf(stderr, "penstock: %s\n", text.c_str());
     return 1;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr,

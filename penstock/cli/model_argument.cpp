@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "penstock/base/error.h"
-#include "penstock/base/home.h"
 #include "penstock/models/model_source.h"
 #include "penstock/train/checkpoint_manifest.h"
 #include "penstock/train/chosen_checkpoint.h"
@@ -36,8 +35,7 @@ ModelArgument model_argument(const std::string& path) {
   if (is_model_file(path) && fs::is_regular_file(path)) return {.path = path};
   PENSTOCK_CHECK(
       fs::is_directory(path), path, fs::exists(path) ? ": is no model; " : ": no such folder; ",
-      "give a model directory, a llama2.c checkpoint (.bin), a GGUF file or a run directory",
-      home_remedy(path));
+      "give a model directory, a llama2.c checkpoint (.bin), a GGUF file or a run directory");
   if (!fs::exists(fs::path(path) / "config.json")) return from_run(path);
   // A checkpoint can tell damage; a model from elsewhere has no manifest.
   ModelArgument model{.path = path};

@@ -4,7 +4,6 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/base/home.h"
 
 namespace penstock {
 
@@ -32,8 +31,8 @@ namespace {
 
 /// No folder is to be named "~" because a shell did not replace it.
 void check_no_home_sign(const std::string& path) {
-  PENSTOCK_CHECK(!path.starts_with('~'), path, ": begins with '~'", home_remedy(path), ", or ./",
-                 path, " for a file of that name");
+  PENSTOCK_CHECK(!path.starts_with('~'), path, ": begins with '~'; write ./", path,
+                 " for a file of that name");
 }
 
 /// Makes and removes a temporary file, as writing would.

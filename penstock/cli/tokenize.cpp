@@ -79,10 +79,7 @@ void run_tokenize(const TokenizeOptions& options, bool has_text) {
 void add_tokenize_command(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
   CLI::App* command = app.add_subcommand("tokenize", "Token ids of a text, or the text of ids");
-  command
-      ->add_option("MODEL_OR_TOKENIZER", options->tokenizer,
-                   "a model of any format, a run, or a tokenizer's file or folder")
-      ->required();
+  command->add_option("MODEL_OR_TOKENIZER", options->tokenizer, kTokenizerPlaces)->required();
   CLI::Option* input = command->add_option("--input", options->input, "a file of text (or of ids)");
   CLI::Option* text = command->add_option("--text", options->text, "the text itself (or ids)");
   text->excludes(input);

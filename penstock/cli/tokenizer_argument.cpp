@@ -29,7 +29,7 @@ bool is_checkpoint(const fs::path& path) {
 }  // namespace
 
 std::shared_ptr<const Tokenizer> tokenizer_argument(const std::string& path) {
-  PENSTOCK_CHECK(fs::exists(path), path, ": no such file or folder; give a model or a tokenizer");
+  PENSTOCK_CHECK(fs::exists(path), path, ": no such file or folder; give ", kTokenizerPlaces);
   if (fs::is_directory(path)) {
     if (has_tokenizer_file(path)) return load_tokenizer(path);
     if (fs::exists(fs::path(path) / "checkpoints"))

@@ -9,6 +9,11 @@
 
 namespace penstock {
 
+/// Where tokenizer_argument() finds one, for help and errors.
+inline constexpr const char* kTokenizerPlaces =
+    "tokenizer.json, tokenizer.model, vocab.json with merges.txt, tokenizer.bin, a .gguf file, or "
+    "the folder, the model or the run that has one";
+
 /// The tokenizer of a tokenizer's file or folder, of a model of any format or of a run's best
 /// checkpoint. Throws Error where there is none.
 std::shared_ptr<const Tokenizer> tokenizer_argument(const std::string& path);

@@ -8,8 +8,10 @@
 #include <tuple>
 
 #include "penstock/analysis/routing_trace.h"
+#include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
+#include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/token_ids.h"
@@ -44,6 +46,7 @@ void run_trace(const TraceOptions& options) {
   PENSTOCK_CHECK(!std::filesystem::exists(options.out), options.out,
                  ": is there already; name another file, or remove it");
   check_can_write(options.out);
+  const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.out)});
   const auto [path, tokens, model] = with_model(options.model, [&](const ModelArgument& chosen) {
     const auto source = open_model_source(chosen.path);
     PENSTOCK_CHECK(source->config().moe_layers() > 0, chosen.path,

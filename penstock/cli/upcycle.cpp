@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 
 #include "penstock/base/atomic_files.h"
@@ -18,7 +17,6 @@
 #include "penstock/convert/upcycle.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/census.h"
-#include "penstock/models/same_tokenizer.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/routers/named.h"
 
@@ -156,8 +154,6 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   const auto parent = open_model_source(directory);
   options = with_start(options);
   check_calibration_is_read(command, options, parent->config());
-  if (std::filesystem::is_directory(options.calibration))
-    check_same_tokenizer(*parent->tokenizer(), Corpus::open(options.calibration));
   const UpcycleReport report = upcycle(*parent, options, real_file_system(), arguments.out);
   const ModelConfig& config = report.config;
   const ParameterCensus census = count_parameters(config);

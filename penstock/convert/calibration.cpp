@@ -86,7 +86,7 @@ std::vector<at::Tensor> mean_keys(LanguageModel& model, const at::Tensor& window
                  "keys are collected from a dense decoder");
   PENSTOCK_CHECK(!config.qk_norm && config.clip_qkv == 0,
                  "keys that are normed or clipped before attention uses them are not collected: "
-                 "Router Upcycling knows none such; take another --method");
+                 "Router Upcycling knows none such; take another options.method");
   const auto tensors = file_tensors(model);
   std::vector<KeySum> sums;
   for (std::int64_t layer = 0; layer < config.layers; ++layer)

@@ -64,7 +64,7 @@ Diagnosis examine(const std::string& path, const DoctorOptions& options) {
   if (source->config().moe_layers() == 0) {
     if (!options.dense.empty())
       out.add("experts", CheckState::fault, "the model to look at is dense itself",
-              "name the MoE first, and after --dense the model that it was made of");
+              "name the MoE as the model, and this one as that it was made of");
     else
       out.add("experts", CheckState::ok, "a dense model: nothing is routed");
     return out;

@@ -173,9 +173,10 @@ void judge_balance(const ModelConfig& config, std::int64_t tokens, Diagnosis& di
       fmt::format("{} of {} experts have none of {} tokens", idle,
                   config.total_experts() * static_cast<std::int64_t>(layers.size()), tokens);
   if (router.traits.variable_active)  // no gradient at all reaches an expert that is off
-    diagnosis.add("dead experts", CheckState::warning, idle_text,
-                  "an expert whose logit is below zero for every token does not learn: start from "
-                  "another router, or lower its keys' bias (--key-bias drop)");
+    diagnosis.add(
+        "dead experts", CheckState::warning, idle_text,
+        "an expert whose logit is below zero for every token does not learn: start from "
+        "another router, or one without its keys' bias (`penstock upcycle --key-bias drop`)");
   else if (evened || router.traits.ignores_logits)
     diagnosis.add("dead experts", CheckState::ok,
                   idle_text + ", and the balance loss reaches them");

@@ -127,10 +127,11 @@ std::string mismatch(const ModelConfig& a, const ModelConfig& b) {
   if (a.d_model != b.d_model || a.layers != b.layers || a.d_ffn != b.d_ffn || a.vocab != b.vocab ||
       a.heads != b.heads || a.kv_heads != b.kv_heads || a.head_dim != b.head_dim ||
       a.tie_embeddings != b.tie_embeddings || a.qkv_bias != b.qkv_bias || a.qk_norm != b.qk_norm)
-    return "the model and --dense are of different shapes";
+    return "the model and the dense one are of different shapes";
   if (a.rope_base != b.rope_base || a.rope_adjacent != b.rope_adjacent ||
       a.norm_eps != b.norm_eps || a.clip_qkv != b.clip_qkv)
-    return "the model and --dense differ in rotary positions, clip_qkv or the epsilon of norms";
+    return "the model and the dense one differ in rotary positions, clip_qkv or the epsilon of "
+           "norms";
   return "";
 }
 
@@ -214,7 +215,8 @@ ExpertRelation check_experts(const ModelSource& model, const ModelSource* dense,
       diagnosis.add(
           "virtual groups", scale_none ? CheckState::warning : CheckState::fault,
           fmt::format("a = {:.4g} is not in the weights of {}", a, sample_of(tally.unscaled)),
-          "upcycle with --scale published or exact; unscaled shards add almost nothing");
+          "upcycle with `penstock upcycle --scale published` or exact; unscaled shards add almost "
+          "nothing");
   }
   diagnosis.add("other weights", CheckState::ok,
                 out.parent

@@ -95,7 +95,7 @@ Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
                              std::uint64_t shard_bytes, const Tokenizer* tokenizer,
                              const std::filesystem::path& path) {
   PENSTOCK_CHECK(dtype != ExportDtype::kQ8_0,
-                 "Hugging Face's files have no q8_0; take f32, f16 or bf16, or --format gguf");
+                 "Hugging Face's files have no q8_0; take f32, f16 or bf16, or write a GGUF file");
   Exported out;
   AtomicDirectory directory(fs, path);
   directory.write("config.json", hugging_face_config_text(target, dtype, tokenizer));

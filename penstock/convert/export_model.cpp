@@ -36,8 +36,9 @@ std::shared_ptr<const Tokenizer> tokenizer_of(const ModelSource& source,
 GgufTokenizer gguf_keys(const Tokenizer* tokenizer, const ExportTarget& target) {
   if (!tokenizer) return no_gguf_tokenizer(gguf_architecture(target), target.config.vocab);
   const auto vocabulary = tokenizer->vocabulary();
-  PENSTOCK_CHECK(vocabulary, "the tokenizer '", tokenizer->spec(),
-                 "' has no counterpart in llama.cpp; export without it (--tokenizer none)");
+  PENSTOCK_CHECK(
+      vocabulary, "the tokenizer '", tokenizer->spec(),
+      "' has no counterpart in llama.cpp; export without it (`penstock export --tokenizer none`)");
   return gguf_tokenizer(*vocabulary, target.config.vocab);
 }
 
@@ -68,15 +69,15 @@ std::vector<at::Tensor> fitted_ones(const ExportOptions& options, const ModelSou
   constexpr std::int64_t kFitTokens = 16384;
   if (!options.fit_bias) return {};
   PENSTOCK_CHECK(!options.sample.empty(),
-                 "--fit-bias: give the text to fit on (--text FILE or --data CORPUS)");
+                 "options.fit_bias: give the text, or the corpus, to fit on");
   PENSTOCK_CHECK(source.config().moe_layers() > 0 && routers_add_biases(source),
-                 "--fit-bias: the model's routers add no bias; leave it out");
+                 "options.fit_bias: the model's routers add no bias; leave it out");
   const std::int64_t length = measured.defined() ? measured.size(1) : 0;
   at::Tensor windows = sample_windows(
       options.sample, source, {.tokens = kFitTokens + options.check_tokens, .length = length});
   if (measured.defined()) {
     const std::int64_t kept = std::min(measured.size(0), windows.size(0) / 2);
-    PENSTOCK_CHECK(kept > 0, "--fit-bias: ", options.sample,
+    PENSTOCK_CHECK(kept > 0, "options.fit_bias: ", options.sample,
                    " is too short to fit on one part of it and to measure on another");
     measured = windows.slice(0, 0, kept).clone();
     windows = windows.slice(0, kept);

@@ -135,7 +135,7 @@ void fail_needs_bias(const std::string& detail, const std::string& option) {
       "needs a bias: the router adds a number to each expert's logit, and no router of other "
       "programs does (",
       detail, "); train ", option.empty() ? "without it" : concat("with ", option, " = false"),
-      ", or put it into the matrix as well as a text allows (--fit-bias)"));
+      ", or put it into the matrix as well as a text allows (options.fit_bias)"));
 }
 
 const std::vector<std::string>& export_architectures() {
@@ -164,7 +164,7 @@ ExportTarget choose_export_target(const ModelConfig& config, ExportFormat format
         out.note = "transformers computes this model; others ignore its " + ignored;
       if (ignored.empty() || !architecture.empty() || out.architecture != "olmoe") return out;
       reason = concat("other programs than transformers ignore its ", ignored,
-                      "; --architecture olmoe writes it for transformers");
+                      "; options.architecture olmoe writes it for transformers");
     }
     reasons += concat(reasons.empty() ? "as " : "; as ", target.name, " ", reason);
   }

@@ -138,7 +138,7 @@ at::Tensor split_heads(const at::Tensor& keys, std::int64_t parts) {
 std::int64_t head_parts(std::int64_t heads, std::int64_t width, std::int64_t routers) {
   if (routers > 0 && heads % routers == 0) return 1;
   PENSTOCK_CHECK(routers > 0 && routers % heads == 0 && width % (routers / heads) == 0,
-                 "--routers ", routers, ": the model has ", heads, " heads of width ", width,
+                 "options.routers ", routers, ": the model has ", heads, " heads of width ", width,
                  "; take a divisor of ", heads, ", or a multiple that cuts each head evenly");
   return routers / heads;
 }
@@ -146,13 +146,13 @@ std::int64_t head_parts(std::int64_t heads, std::int64_t width, std::int64_t rou
 HeadGroups group_heads(const at::Tensor& keys, std::int64_t routers, std::int64_t count) {
   PENSTOCK_ASSERT(keys.dim() == 2 && routers > 0 && keys.size(0) % routers == 0,
                   "routers divide heads");
-  PENSTOCK_CHECK(count >= routers && count % routers == 0, "--keys ", count, " of ", routers,
+  PENSTOCK_CHECK(count >= routers && count % routers == 0, "options.keys ", count, " of ", routers,
                  " routers: keys are groups of heads as wide as the routers', so their number is a "
                  "multiple of the routers'");
   HeadGroups out;
   auto groups = key_groups(keys, routers, count, /*by_content=*/true);
   if (!groups) groups = key_groups(keys, routers, count, /*by_content=*/false);
-  PENSTOCK_CHECK(groups, "--routers ", routers, " with ", count, " keys: the ", keys.size(0),
+  PENSTOCK_CHECK(groups, "options.routers ", routers, " with ", count, " keys: the ", keys.size(0),
                  " heads cannot be put in so many different groups of ", keys.size(0) / routers,
                  ", and equal keys would be tied experts; take more routers or fewer keys");
   out.keys = *groups;

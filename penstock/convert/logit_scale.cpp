@@ -103,12 +103,13 @@ void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& pa
   const auto logits = logits_over(
       parent, windows, scorers.size(), [&](std::size_t layer, const at::Tensor& inputs) {
         const at::Tensor scores = scorers[layer]->score(inputs, {}).logits;
-        PENSTOCK_CHECK(scores.defined(), "--start-entropy: this method's router has no logits");
+        PENSTOCK_CHECK(scores.defined(),
+                       "options.start_entropy: this method's router has no logits");
         return scores;
       });
   for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
     const double factor = factor_for_entropy(logits[layer], options.start_entropy);
-    PENSTOCK_CHECK(scorers[layer]->scale_logits(factor), "--start-entropy: scorer '",
+    PENSTOCK_CHECK(scorers[layer]->scale_logits(factor), "options.start_entropy: scorer '",
                    resolve(config.router).scorer,
                    "' has no parameter that scales its logits; leave it out");
     report.logit_scales.push_back(

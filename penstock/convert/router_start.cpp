@@ -53,7 +53,8 @@ void repeat_over_groups(RouterTensors& tensors, const std::string& scorer, std::
                         bool whole) {
   if (groups == 1) return;
   const auto rows = rows_by_expert().find(scorer);
-  PENSTOCK_CHECK(rows != rows_by_expert().end(), "--granularity ", groups, ": scorer '", scorer,
+  PENSTOCK_CHECK(rows != rows_by_expert().end(), "options.granularity ", groups, ": scorer '",
+                 scorer,
                  "' has no row of its own for each expert, so the shards of one feed-forward "
                  "cannot be chosen together; take another, or granularity 1");
   for (auto& [name, tensor] : tensors) {
@@ -226,12 +227,13 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
   PENSTOCK_CHECK(
       !of_heads || !options.calibration.empty(),
       "Router Upcycling makes keys of what the dense model's attention sees over a text: "
-      "give --calibration, a corpus or a text file");
-  PENSTOCK_CHECK(options.start_entropy == 0 || !options.calibration.empty(),
-                 "--start-entropy is measured over a text: give --calibration, a corpus or a text "
-                 "file");
+      "give options.calibration, a corpus or a text file");
+  PENSTOCK_CHECK(
+      options.start_entropy == 0 || !options.calibration.empty(),
+      "options.start_entropy is measured over a text: give options.calibration, a corpus or "
+      "a text file");
   PENSTOCK_CHECK(!options.match_logits || scorer == "linear" || scorer == "jitter-linear",
-                 "--match-logits scales one random matrix; scorer '", scorer, "' is another");
+                 "options.match_logits scales one random matrix; scorer '", scorer, "' is another");
   std::vector<RouterTensors> heads;
   at::Tensor windows;
   if (of_heads || options.start_entropy > 0) {

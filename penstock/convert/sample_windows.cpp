@@ -11,6 +11,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/data/corpus.h"
+#include "penstock/models/same_tokenizer.h"
 
 namespace penstock {
 namespace {
@@ -67,6 +68,7 @@ at::Tensor sample_windows(const std::string& text, const ModelSource& model,
   at::Tensor out;
   if (std::filesystem::is_directory(text)) {
     const Corpus corpus = Corpus::open(text);
+    check_same_tokenizer(model, corpus);
     const TokenFile::Range range = corpus.file().range(Split::kTrain);
     PENSTOCK_CHECK(range.tokens > 0, text, ": the training split is empty");
     out = spread(

@@ -20,8 +20,9 @@ struct SampleOptions {
 /// what there is.
 /// @param text  a directory that `penstock data prepare` made (its training split is read), or a
 ///              text file, which the model's own tokenizer encodes; of a long one, its beginning
-/// Throws Error where there is no text, a corpus has ids beyond the model's vocabulary, or a text
-/// file is given and the model has no tokenizer.
+/// Throws Error where there is no text, a corpus was made with another tokenizer than the model's
+/// or, where that has none, has ids beyond its vocabulary, or a text file is given and the model
+/// has no tokenizer.
 at::Tensor sample_windows(const std::string& text, const ModelSource& model,
                           const SampleOptions& options);
 

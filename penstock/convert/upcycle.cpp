@@ -26,7 +26,7 @@ constexpr double kSharedStd = 0.02;
 at::ScalarType scalar_type(const std::string& word) {
   if (word == "f32") return at::kFloat;
   if (word == "f16") return at::kHalf;
-  PENSTOCK_CHECK(word == "bf16", "--dtype ", word, ": known are f32, f16 and bf16");
+  PENSTOCK_CHECK(word == "bf16", "options.dtype ", word, ": known are f32, f16 and bf16");
   return at::kBFloat16;
 }
 
@@ -153,7 +153,7 @@ UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& given, Fi
                       const std::string& out) {
   const torch::NoGradGuard no_grad;
   const UpcycleOptions options = with_start(given);
-  PENSTOCK_CHECK(!fs.exists(out), out, ": exists already; give another --out, or remove it");
+  PENSTOCK_CHECK(!fs.exists(out), out, ": exists already; name another place, or remove it");
   UpcycleReport report;
   Upcycler upcycler(parent, options, report);
   create_directories(fs, parent_directory(out));

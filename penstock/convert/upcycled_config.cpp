@@ -24,8 +24,8 @@ void name_scorer(RouterConfig& router, const std::string& wanted) {
     router.scorer = wanted;
     return;
   }
-  const Method& method = method_registry().at(wanted, "--scorer");
-  PENSTOCK_CHECK(!method.scorer.empty(), "--scorer ", wanted, ": this method has none");
+  const Method& method = method_registry().at(wanted, "options.scorer");
+  PENSTOCK_CHECK(!method.scorer.empty(), "options.scorer ", wanted, ": this method has none");
   router.scorer = method.scorer;
   if (const auto options = method.options.find(method.scorer); options != method.options.end())
     router.parts[method.scorer] = options->second;
@@ -35,7 +35,7 @@ void set_mixture(RouterConfig& router, const ModelConfig& parent, const UpcycleO
   const std::int64_t routers = options.routers > 0 ? options.routers : options.experts;
   const std::int64_t keys = options.keys > 0 ? options.keys : std::max(routers, options.experts);
   const std::int64_t parts = head_parts(parent.heads, parent.head_dim, routers);
-  PENSTOCK_CHECK(keys >= options.experts, "--keys ", keys, " of ", options.experts,
+  PENSTOCK_CHECK(keys >= options.experts, "options.keys ", keys, " of ", options.experts,
                  " experts: each needs one");
   set_option(router, "mixture", "routers", routers);
   set_option(router, "mixture", "width",
@@ -73,7 +73,7 @@ void leave_out_bias(RouterConfig& router, const Method& method, const std::strin
 }
 
 void renormalise(RouterConfig& router, const std::string& selector) {
-  PENSTOCK_CHECK(renormalises(selector), "--renormalise: selector '", selector,
+  PENSTOCK_CHECK(renormalises(selector), "options.renormalise: selector '", selector,
                  "' has no gates that a softmax makes");
   if (has_option(selector, "renormalise")) return set_option(router, selector, "renormalise", true);
   set_option(router, selector, "softmax", std::string("after"));
@@ -83,14 +83,14 @@ void renormalise(RouterConfig& router, const std::string& selector) {
 std::string scorer_under(const UpcycleOptions& options, const Method& method) {
   if (options.scorer.empty()) return method.scorer;
   if (scorer_registry().contains(options.scorer)) return options.scorer;
-  return method_registry().at(options.scorer, "--scorer").scorer;
+  return method_registry().at(options.scorer, "options.scorer").scorer;
 }
 
 }  // namespace
 
 UpcycleOptions with_start(UpcycleOptions options) {
   if (options.start == UpcycleStart::published) return options;
-  const Method& method = method_registry().at(options.method, "--method");
+  const Method& method = method_registry().at(options.method, "options.method");
   if (method.selector.empty()) return options;  // refused by upcycled_config
   const double active = options.k * static_cast<double>(options.granularity);
   options.renormalise = options.renormalise || (renormalises(method.selector) && active > 1);
@@ -108,11 +108,11 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
   PENSTOCK_CHECK(!parent.transformer_xl(),
                  "transformer-xl is not upcycled: its feed-forwards are not SwiGLU ones");
   constexpr double kMostNoise = 1000;
-  PENSTOCK_CHECK(options.noise >= 0 && options.noise <= kMostNoise, "--noise ", options.noise,
+  PENSTOCK_CHECK(options.noise >= 0 && options.noise <= kMostNoise, "options.noise ", options.noise,
                  ": a standard deviation of weights is from 0 to ", kMostNoise);
   PENSTOCK_CHECK(parent.moe_layers() == 0, "the model has experts already; upcycle a dense one");
-  const Method& method = method_named(options.method, "--method");
-  PENSTOCK_CHECK(!method.selector.empty(), "--method ", options.method, " has no router");
+  const Method& method = method_named(options.method, "options.method");
+  PENSTOCK_CHECK(!method.selector.empty(), "options.method ", options.method, " has no router");
   ModelConfig config = parent;
   config.moe = {.experts = options.experts,
                 .granularity = options.granularity,
@@ -125,12 +125,14 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
   if (scorer == "mixture") {
     set_mixture(router, parent, options);
   } else {
-    PENSTOCK_CHECK(options.pool.empty() && !options.collapsed && !options.query_bias,
-                   "--pool, --router-form and --query-bias are for Router Upcycling; scorer '",
-                   scorer, "' has none");
+    PENSTOCK_CHECK(
+        options.pool.empty() && !options.collapsed && !options.query_bias,
+        "options.pool, options.collapsed and options.query_bias are for Router Upcycling; scorer '",
+        scorer, "' has none");
     PENSTOCK_CHECK(
         (options.routers == 0 && options.keys == 0) || options.match_logits || options.match_lr,
-        "--routers and --keys are for Router Upcycling; scorer '", scorer, "' has none");
+        "options.routers and options.keys are for Router Upcycling; scorer '", scorer,
+        "' has none");
     leave_out_bias(router, method, scorer);
   }
   if (options.renormalise) renormalise(router, method.selector);
@@ -140,11 +142,13 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
     router = read_config<RouterConfig>(node, "model.router");
   }
   config = config.resolved();
-  PENSTOCK_CHECK(!options.renormalise || config.active_experts() > 1,
-                 "--renormalise with one expert per token makes every gate 1, of which the router "
-                 "learns nothing; leave it out, or give --k 2");
+  PENSTOCK_CHECK(
+      !options.renormalise || config.active_experts() > 1,
+      "options.renormalise with one expert per token makes every gate 1, of which the router "
+      "learns nothing; leave it out, or give options.k = 2");
   PENSTOCK_CHECK(options.lr_scale == 1 || resolve(config.router).traits.trainable,
-                 "--lr-scale: scorer '", resolve(config.router).scorer, "' has nothing to train");
+                 "options.lr_scale: scorer '", resolve(config.router).scorer,
+                 "' has nothing to train");
   return config;
 }
 

@@ -137,7 +137,7 @@ EvaluationWindows::EvaluationWindows(Corpus corpus, Split split, const Evaluatio
   PENSTOCK_CHECK(range_.tokens > 1, "the ", split_name(split), " split of '", corpus_.path(),
                  "' has ", range_.tokens,
                  " tokens and at least 2 are needed; prepare the corpus "
-                 "with a larger share for it (--split)");
+                 "with a larger share for it (`penstock data prepare --split`)");
   const std::int64_t targets = range_.tokens - 1;
   split_windows_ = targets / options_.sequence_length;
   windows_ = split_windows_;
@@ -179,7 +179,7 @@ EvaluationStreams::EvaluationStreams(Corpus corpus, Split split, const StreamOpt
                  split_name(split), " split of '", corpus_.path(), "' has ", range_.tokens,
                  " tokens, too few for ", options_.streams,
                  " streams; ask for fewer, or prepare the corpus with a larger share for it "
-                 "(--split)");
+                 "(`penstock data prepare --split`)");
   length_ = scored_ = (range_.tokens - 1) / options_.streams;
   if (options_.max_tokens > 0)
     scored_ = std::clamp<std::int64_t>(options_.max_tokens / options_.streams, 1, length_);

@@ -41,8 +41,10 @@ class BytesTokenizer : public Tokenizer {
   void encode(std::string_view text, std::vector<TokenId>& ids) const override {
     if (end_of_document_) {
       const auto nul = text.find('\0');
-      PENSTOCK_CHECK(nul == std::string_view::npos, "the text holds a NUL byte at offset ", nul,
-                     ", which ends a document here; remove it or prepare with --no-eod");
+      PENSTOCK_CHECK(
+          nul == std::string_view::npos, "the text holds a NUL byte at offset ", nul,
+          ", which ends a document here; remove it or prepare with `penstock data prepare "
+          "--no-eod`");
     }
     ids.reserve(ids.size() + text.size() + 1);
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));

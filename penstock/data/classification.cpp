@@ -8,7 +8,6 @@
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
-#include "penstock/base/home.h"
 #include "penstock/base/random.h"
 #include "penstock/data/classification/readers.h"
 #include "penstock/data/text_files.h"
@@ -102,7 +101,7 @@ ClassificationFormat parse_classification_format(std::string_view name) {
 }
 
 ClassificationData load_classification(const std::string& path) {
-  PENSTOCK_CHECK(files::exists(path), "no such file or folder: '", path, "'", home_remedy(path));
+  PENSTOCK_CHECK(files::exists(path), "no such file or folder: '", path, "'");
   ClassificationData out = files::is_directory(path) ? from_folder(path) : from_file(path);
   check_not_empty(out.train, "training", path);
   if (out.validation) check_not_empty(*out.validation, "validation", path);

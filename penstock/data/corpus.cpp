@@ -9,7 +9,6 @@
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
-#include "penstock/base/home.h"
 
 namespace penstock {
 
@@ -25,8 +24,8 @@ struct Corpus::State {
 Corpus Corpus::open(const std::string& path) {
   const std::filesystem::path root(path);
   PENSTOCK_CHECK(std::filesystem::is_directory(root), "no corpus at '", path,
-                 "': it is not a directory; make one with 'penstock data prepare INPUT --out ",
-                 path, "'", home_remedy(path));
+                 "': it is not a directory; make one with `penstock data prepare INPUT --out ",
+                 path, "`");
   PENSTOCK_CHECK(std::filesystem::exists(root / kTokensFile), "no corpus at '", path,
                  "': it holds no ", kTokensFile, "; make one with 'penstock data prepare'");
   auto file = TokenFile::open((root / kTokensFile).string());

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/base/home.h"
 #include "penstock/data/text_files.h"
 #include "penstock/data/utf8.h"
 
@@ -97,7 +96,7 @@ class DocumentReader {
         std::string known;
         for (const auto& item : json.items()) known += (known.empty() ? "" : ", ") + item.key();
         fail(name, ":", number, ": no field '", options_.field,
-             "'; name the text's with --field (here: ", known.empty() ? "none" : known, ")");
+             "'; name the text's as options.field (here: ", known.empty() ? "none" : known, ")");
       }
       PENSTOCK_CHECK(field->is_string(), name, ":", number, ": the field '", options_.field,
                      "' is not a string");
@@ -164,8 +163,7 @@ std::string default_domain(const std::string& path) {
 }
 
 std::vector<Document> read_documents(const DataInput& input, const ReadOptions& options) {
-  PENSTOCK_CHECK(files::exists(input.path), "no such file or folder: '", input.path, "'",
-                 home_remedy(input.path));
+  PENSTOCK_CHECK(files::exists(input.path), "no such file or folder: '", input.path, "'");
   DocumentReader reader(input, options);
   if (!files::is_directory(input.path)) {
     reader.read(input.path, input.domain.empty() ? default_domain(input.path) : input.domain);

@@ -210,8 +210,8 @@ class Download {
                             : status == 429                  ? " (too many requests; try later)"
                             : status >= 500                  ? " (its own failure; try later)"
                                                              : "";
-      throw UnavailableError(concat("cannot fetch ", options_.url, ": the server answered ", status,
-                                    meaning, "; another address can be given with --url"));
+      throw UnavailableError(
+          concat("cannot fetch ", options_.url, ": the server answered ", status, meaning));
     }
     if (fit_ != Fit::kBody) return;
     if (have_ == 0) {
@@ -230,9 +230,8 @@ class Download {
   [[noreturn]] void explain(CURLcode code, const char* reason) {
     const std::string why = *reason ? reason : curl_easy_strerror(code);
     if (fit_ == Fit::kUnknown)
-      throw UnavailableError(concat("cannot fetch ", options_.url, ": ", why,
-                                    "; is the network there? another address can be given with "
-                                    "--url"));
+      throw UnavailableError(
+          concat("cannot fetch ", options_.url, ": ", why, "; is the network there?"));
     fail("the download of ", options_.url, " broke off: ", why, "; ",
          grouped(static_cast<long long>(fs_.size(part_))), " bytes are kept in '", part_,
          "': run the same command again to go on from there");

@@ -25,9 +25,9 @@ ExpectedSum expected_sum(const FetchOptions& options, const PublicDataset& datas
   for (char& c : hex)
     if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
   const bool good = hex.size() == 64 && hex.find_first_not_of("0123456789abcdef") == hex.npos;
-  PENSTOCK_CHECK(good, "--sha256 '", options.sha256,
+  PENSTOCK_CHECK(good, "options.sha256 '", options.sha256,
                  "' should be 64 hexadecimal digits, or none to compare with nothing");
-  return {ShaKind::kSha256, hex, "--sha256"};
+  return {ShaKind::kSha256, hex, "the sum that was given"};
 }
 
 void check_sum(const std::string& file, const ExpectedSum& expected, const std::string& what,
@@ -55,7 +55,7 @@ void download_from_any(const std::vector<std::string>& urls, DownloadOptions dow
       if (&url != &urls.back()) result.notes.emplace_back(error.what());
     }
   }
-  throw UnavailableError(failures);
+  throw UnavailableError(failures + "; another address can be given as options.url");
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ FetchResult fetch_dataset(const FetchOptions& options) {
   auto& fs = real_file_system();
   if (fs.exists(path)) {
     check_sum(result.path, expected, concat("'", result.path, "' is there already and"),
-              "remove it to fetch it again, or name another folder with --out");
+              "remove it to fetch it again, or name another folder as options.out");
     result.already_there = true;
     result.bytes = fs.size(path);
   } else {
@@ -87,7 +87,7 @@ FetchResult fetch_dataset(const FetchOptions& options) {
         .verify =
             [&](const std::string& file) {
               check_sum(file, expected, "what was fetched for '" + result.path + "'",
-                        "it was removed: try again, or another address with --url");
+                        "it was removed: try again, or another address");
             },
         .before_rename = options.before_rename,
         .stall_seconds = options.stall_seconds,

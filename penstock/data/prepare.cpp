@@ -44,15 +44,21 @@ std::int64_t line_boundary(std::string_view text, std::int64_t position) {
   return newline == text.npos ? std::ssize(text) : static_cast<std::int64_t>(newline) + 1;
 }
 
+TokenizerTraits traits_of(const PrepareOptions& options) {
+  if (options.given) return {.ends_documents = options.given->end_of_document() >= 0};
+  return tokenizer_traits(options.tokenizer);
+}
+
 /// The options as they are carried out: a protocol's in place of the defaults.
 PrepareOptions with_protocol(PrepareOptions options) {
   if (!options.protocol.empty()) {
     const Protocol& chosen = protocol(options.protocol);
+    PENSTOCK_CHECK(!options.given, "protocol ", options.protocol, " says which tokenizer it takes");
     options.tokenizer = chosen.tokenizer;
     options.split = chosen.split.empty() ? "1,0,0" : chosen.split;
     options.end_of_document = false;
   }
-  if (!tokenizer_traits(options.tokenizer).ends_documents) options.end_of_document = false;
+  if (!traits_of(options).ends_documents) options.end_of_document = false;
   return options;
 }
 
@@ -68,18 +74,18 @@ class Preparation {
  public:
   Preparation(const PrepareOptions& options, const std::function<void(std::string_view)>& progress)
       : options_(with_protocol(options)),
-        traits_(tokenizer_traits(options_.tokenizer)),
+        traits_(traits_of(options_)),
         plan_(parse_split_plan(options_.split)),
         progress_(progress) {
     PENSTOCK_CHECK(
         !plan_.exact || traits_.bytes, "the split ", options_.split,
         " may cut within a character, which takes a tokenizer of bytes; use contiguous:");
     PENSTOCK_CHECK(options.protocol.empty() || !options.system,
-                   "a protocol says how a data set is prepared; --system has none");
+                   "a protocol says how a data set is prepared; options.system has none");
     PENSTOCK_CHECK(options.system || !options.inputs.empty(),
-                   "nothing to prepare: name files or folders, or use --system");
+                   "nothing to prepare: name files or folders, or use options.system");
     PENSTOCK_CHECK(!options.system || options.inputs.empty(),
-                   "--system gathers its own text and takes no inputs beside it");
+                   "options.system gathers its own text and takes no inputs beside it");
     check_target();
   }
 
@@ -104,7 +110,7 @@ class Preparation {
 
   /// Refuses to replace what is not a corpus.
   void check_target() {
-    PENSTOCK_CHECK(!options_.out.empty(), "say where the corpus goes with --out DIR");
+    PENSTOCK_CHECK(!options_.out.empty(), "say where the corpus goes with options.out");
     // Without a trailing slash, which would leave the last component without a name.
     target_ = files::absolute(options_.out).lexically_normal();
     if (!target_.has_filename()) target_ = target_.parent_path();
@@ -116,14 +122,14 @@ class Preparation {
         (files::is_empty(target_) || (files::is_regular_file(target_ / kTokensFile) &&
                                       files::is_regular_file(target_ / kManifestFile)));
     PENSTOCK_CHECK(replaceable, "'", options_.out,
-                   "' exists and is not a corpus; remove it or name another --out");
+                   "' exists and is not a corpus; remove it or name another options.out");
     std::set<std::string> own = {kTokensFile, kManifestFile};
     own.insert(kTokenizerFiles.begin(), kTokenizerFiles.end());
     own.insert(kFilesBeside.begin(), kFilesBeside.end());
     for (const auto& entry : files::directory_iterator(target_))
       PENSTOCK_CHECK(own.contains(entry.path().filename().string()), "'", options_.out,
                      "' holds more than a corpus (", entry.path().filename().string(),
-                     "), which replacing it would delete; name another --out");
+                     "), which replacing it would delete; name another options.out");
   }
 
   void read() {
@@ -185,7 +191,7 @@ class Preparation {
                     [&dropped = domain](const Document& d) { return d.domain == dropped; });
     }
     PENSTOCK_CHECK(!documents_.empty(),
-                   "this machine has too little text for --system: no domain of ",
+                   "this machine has too little text for options.system: no domain of ",
                    kSmallestDomainBytes, " bytes; name files or folders instead");
   }
 
@@ -272,8 +278,12 @@ class Preparation {
 
   /// Pieces in place of texts: tokenized, and what they came from forgotten.
   void encode() {
-    if (options_.tokenizer != "bytes") say(fmt::format("making tokenizer {}", options_.tokenizer));
-    tokenizer_ = make_tokenizer(options_.tokenizer, vocabulary_texts(), options_.end_of_document);
+    tokenizer_ = options_.given;
+    if (!tokenizer_) {
+      if (options_.tokenizer != "bytes")
+        say(fmt::format("making tokenizer {}", options_.tokenizer));
+      tokenizer_ = make_tokenizer(options_.tokenizer, vocabulary_texts(), options_.end_of_document);
+    }
     const auto token_bytes = tokenizer_->token_bytes();
     say("tokenizing");
     for (const auto& piece : pieces_) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,7 +22,8 @@ struct PrepareOptions {
   /// The machine's own text is looked for below this folder.
   std::string system_root = "/";
   ReadOptions read;
-  std::string tokenizer = "bytes";
+  std::string tokenizer = "bytes";         ///< to make, of the text
+  std::shared_ptr<const Tokenizer> given;  ///< in place of one that is made
   /// A name of protocols.h, which sets `tokenizer`, `split` and `end_of_document` and, where its
   /// splits go by name, those of inputs that have none.
   std::string protocol = {};

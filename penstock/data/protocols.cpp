@@ -60,8 +60,8 @@ void assign_splits_by_name(std::vector<Document>& documents, std::vector<std::st
       documents, [](const Document& document) { return document.split == Split::kTrain; });
   PENSTOCK_CHECK(train,
                  "no file is for training: name a folder or archive that holds, for example, "
-                 "train.txt, valid.txt and test.txt, or the files with --validation and "
-                 "--test");
+                 "train.txt, valid.txt and test.txt, or say of which split each is "
+                 "(`penstock data prepare --validation FILE --test FILE`)");
 }
 
 }  // namespace penstock

@@ -30,7 +30,7 @@ SentencePieceFunctions load_module() {
   const std::string path = module_path();
   void* handle = dlopen(path.c_str(), flags);  // stays loaded: tokenizers hold its code
   PENSTOCK_CHECK(handle, "the SentencePiece module cannot be loaded (", dlerror(),
-                 "); reinstall Penstock, or use --tokenizer bytes");
+                 "); reinstall Penstock, or use the tokenizer bytes");
   using Entry = SentencePieceFunctions (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(handle, kSentencePieceEntry));
   PENSTOCK_CHECK(entry, path, ": is not Penstock's SentencePiece module; reinstall Penstock");

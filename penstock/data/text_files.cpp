@@ -15,7 +15,6 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
-#include "penstock/base/home.h"
 
 namespace penstock {
 namespace {
@@ -118,8 +117,7 @@ std::string without_compression_suffix(const std::string& name) {
 void read_text_file(const std::string& path,
                     const std::function<void(const std::string&, std::string)>& visit,
                     std::uint64_t limit) {
-  PENSTOCK_CHECK(std::filesystem::exists(path), "cannot read '", path, "': there is no such file",
-                 home_remedy(path));
+  PENSTOCK_CHECK(std::filesystem::exists(path), "cannot read '", path, "': there is no such file");
   PENSTOCK_CHECK(std::filesystem::is_regular_file(path), "cannot read '", path,
                  "': it is not a regular file; write its text to one first");
   const Kind kind = kind_of(path);

@@ -21,22 +21,21 @@ namespace {
 constexpr std::array<std::string_view, 4> kUnsizedKinds = {"bytes", "byte-vocabulary",
                                                            "byte-vocabulary-no-newlines", "words"};
 
+bool is_unsized(std::string_view kind) {
+  return std::ranges::find(kUnsizedKinds, kind) != kUnsizedKinds.end();
+}
+bool is_sized(std::string_view kind) { return kind == "bpe" || kind == "unigram"; }
+
 struct Spec {
   std::string kind;
   std::int64_t vocab_size = 0;
 };
 
-/// A tokenizer that exists already, named by its file or folder.
-constexpr const char* kFileKind = "file";
-
 Spec parse_spec(const std::string& spec) {
   const auto colon = spec.find(':');
   Spec out{spec.substr(0, colon)};
-  if (std::ranges::find(kUnsizedKinds, spec) != kUnsizedKinds.end()) return out;
-  if (std::filesystem::exists(spec)) return {kFileKind};
-  PENSTOCK_CHECK(out.kind == "bpe" || out.kind == "unigram", "unknown tokenizer '", spec,
-                 "'; use bytes, bpe:N or unigram:N, N being the vocabulary's size, "
-                 "byte-vocabulary, byte-vocabulary-no-newlines or words");
+  if (is_unsized(spec)) return out;
+  PENSTOCK_CHECK(is_sized(out.kind), "unknown tokenizer '", spec, "'; use ", kTokenizerKinds);
   const std::string number = colon == std::string::npos ? "" : spec.substr(colon + 1);
   const char* end = number.data() + number.size();
   const auto result = std::from_chars(number.data(), end, out.vocab_size);
@@ -160,10 +159,14 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path) {
        kVocabFile, " with ", kMergesFile, ", or ", kTokenizerBinFile);
 }
 
+bool is_tokenizer_kind(const std::string& spec) {
+  const std::string kind = spec.substr(0, spec.find(':'));
+  return is_unsized(kind) || is_sized(kind);
+}
+
 TokenizerTraits tokenizer_traits(const std::string& spec) {
   const std::string kind = parse_spec(spec).kind;
   if (kind == "bytes") return {.bytes = true};
-  if (kind == kFileKind) return {.ends_documents = load_tokenizer(spec)->end_of_document() >= 0};
   if (kind == "words") return {.ends_documents = false, .lines = true};
   if (kind.starts_with("byte-vocabulary"))
     return {.ends_documents = false, .bytes = true, .all_splits = true};
@@ -175,7 +178,6 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& spec,
                                                 bool end_of_document) {
   const Spec parsed = parse_spec(spec);
   if (parsed.kind == "bytes") return make_bytes_tokenizer(end_of_document);
-  if (parsed.kind == kFileKind) return load_tokenizer(spec);
   if (parsed.kind == "words") return train_words(texts);
   if (parsed.kind.starts_with("byte-vocabulary"))
     return train_byte_vocabulary(texts, parsed.kind == "byte-vocabulary");

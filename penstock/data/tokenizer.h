@@ -57,11 +57,18 @@ class Tokenizer {
 /// Throws Error where there are none or they are damaged.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path);
 
-/// Makes the tokenizer that `spec` names: bytes, bpe:N, unigram:N, byte-vocabulary,
-/// byte-vocabulary-no-newlines or words; or loads the one whose file or folder it names. All but
-/// the first of those learn from `texts` (bpe and unigram from at most about 10 MB of them, evenly
-/// spread); the same texts give the same tokenizer. Throws Error for an unknown spec, and for a
-/// vocabulary that is too large or small for the text.
+/// What make_tokenizer makes.
+inline constexpr const char* kTokenizerKinds =
+    "bytes, bpe:N or unigram:N (N: the vocabulary's size), byte-vocabulary, "
+    "byte-vocabulary-no-newlines or words";
+
+/// Whether `spec` begins as one of kTokenizerKinds, whatever it says of the size.
+bool is_tokenizer_kind(const std::string& spec);
+
+/// Makes the tokenizer that `spec` names, one of kTokenizerKinds. All but the first learn from
+/// `texts` (bpe and unigram from at most about 10 MB of them, evenly spread); the same texts give
+/// the same tokenizer. Throws Error for an unknown spec, and for a vocabulary that is too large or
+/// small for the text.
 std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& spec,
                                                 std::span<const std::string_view> texts,
                                                 bool end_of_document = true);

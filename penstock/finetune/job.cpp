@@ -71,9 +71,9 @@ void check_finetune_memory(const FinetuneJob& job, double available) {
   const FinetuneConfig& config = job.record.finetune;
   fail("batch = ", config.batch, ", sequence_length = ", job.sequence_length,
        ": fine-tuning takes ", memory_text(memory), " and this machine has ",
-       size_text(model + available), " for it; lower --set batch=N or --set sequence_length=N",
-       job.start.k.train > 0 ? " or --set train_k=N" : "",
-       ", take a smaller model, or try it all the same with --force");
+       size_text(model + available), " for it; lower batch or sequence_length",
+       job.start.k.train > 0 ? " or train_k" : "",
+       ", take a smaller model, or try it all the same with options.force");
 }
 
 ScoreOptions protocol_score_options(const FinetuneConfig& config) {

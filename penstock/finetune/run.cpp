@@ -91,14 +91,16 @@ class FinetuneRun {
   void claim_directory() {
     const std::string path = directory_ + "/config.toml";
     if (files_.exists(path)) {
-      PENSTOCK_CHECK(control_.resume, directory_,
-                     ": holds a run already; continue it with --resume, or choose another --out");
+      PENSTOCK_CHECK(
+          control_.resume, directory_,
+          ": holds a run already; continue it with options.resume, or choose another folder");
       const std::string other = difference(read_finetune_record(directory_), job_.record);
       PENSTOCK_CHECK(other.empty(), directory_, ": holds a fine-tuning of other settings (", other,
-                     "); choose another --out");
+                     "); choose another folder");
     } else {
-      PENSTOCK_CHECK(!files_.exists(directory_ + "/checkpoints"), directory_,
-                     ": holds checkpoints but no config.toml to say of what; choose another --out");
+      PENSTOCK_CHECK(
+          !files_.exists(directory_ + "/checkpoints"), directory_,
+          ": holds checkpoints but no config.toml to say of what; choose another folder");
     }
     create_directories(files_, directory_);
     lock_.emplace(directory_ + "/.lock");
@@ -110,7 +112,7 @@ class FinetuneRun {
     for (const auto& sentence : search.ignored) progress_.finish("passed over: " + sentence);
     PENSTOCK_CHECK(search.found || search.ignored.empty(), directory_, ": no checkpoint is whole (",
                    search.ignored.empty() ? "" : search.ignored.front(),
-                   "); choose another --out to start again");
+                   "); choose another folder to start again");
     if (!search.found) return;
     const CheckpointContents contents = store_.load(search.found->step);
     tuner_.restore(search.found->step, contents.model, contents.optimizer,

@@ -16,7 +16,7 @@ CheckpointInfo best_checkpoint(CheckpointStore& store, const std::string& direct
   CheckpointSearch search = store.best();
   PENSTOCK_CHECK(search.found, directory, ": no checkpoint with a selection score is whole",
                  search.ignored.empty() ? "" : " (" + search.ignored.front() + ")",
-                 "; fine-tune again, into another --out");
+                 "; fine-tune again, into another folder");
   return *search.found;
 }
 
@@ -140,7 +140,7 @@ nlohmann::ordered_json finetune_test(const std::string& run_directory,
   } else {
     splits = load_finetune_splits(data, record.task, config);
     PENSTOCK_CHECK(splits.hash() == record.data_hash, data, ": has changed since ", run_directory,
-                   " was fine-tuned on it; put it back, or name it with --data");
+                   " was fine-tuned on it; put it back, or name its place as options.data");
   }
   PENSTOCK_CHECK(splits.test.class_names == saved.class_names, data, ": has ",
                  splits.test.classes(), " classes and the classifier in ", directory, " has ",

@@ -27,7 +27,7 @@ ClassificationData read_task(const std::string& path, const std::string& task) {
     return {.format = format, .train = read_classification(format, path)};
   ClassificationData data = load_classification(path);
   PENSTOCK_CHECK(data.format == format, path, ": is ", format_name(data.format), ", not ", task,
-                 "; leave --task out, or give the other data");
+                 "; leave options.task out, or give the other data");
   return data;
 }
 

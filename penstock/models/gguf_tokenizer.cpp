@@ -73,7 +73,7 @@ void put_model(const Vocabulary& v, GgufTokenizer& out) {
       PENSTOCK_CHECK(
           rule && rule->whole_words == v.ignore_merges,
           "the tokenizer's rule for words has no name in llama.cpp, which would cut text "
-          "otherwise; export without it (--tokenizer none)");
+          "otherwise; export without it (`penstock export --tokenizer none`)");
       put_key(keys, "model", GgufValue::string("gpt2"));
       put_key(keys, "pre", GgufValue::string(v.pre));
       std::vector<std::string> merges;
@@ -329,7 +329,7 @@ void read_stripping(std::string name, Vocabulary& out) {
 GgufTokenizer gguf_tokenizer(const Vocabulary& vocabulary, std::int64_t vocab_size) {
   PENSTOCK_CHECK(std::ssize(vocabulary.pieces) <= vocab_size, "the tokenizer has ",
                  vocabulary.pieces.size(), " pieces, the model's vocabulary is ", vocab_size,
-                 "; export without it (--tokenizer none)");
+                 "; export without it (`penstock export --tokenizer none`)");
   GgufTokenizer out;
   put_model(vocabulary, out);
   note_pieces(vocabulary, out.notes);

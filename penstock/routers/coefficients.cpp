@@ -49,14 +49,14 @@ std::string remedy_for_loss(const std::string& part) {
   std::string out;
   for (const std::string& option : coefficients(part)) {
     const std::string key = concat("model.router.", part, ".", option);
-    out += concat(out.empty() ? "" : "; or ", "train with a lower ", key, " (--set ", key,
-                  "=0 leaves the loss out)");
+    out += concat(out.empty() ? "" : "; or ", "train with a lower ", key, " (", key,
+                  " = 0 leaves the loss out)");
   }
   if (out.empty()) out = concat("look at its options (`penstock routers ", part, "`)");
   if (acts_on_logits(part))
     out +=
         ", or start from smaller logits (`penstock upcycle --start parent`, or a higher "
-        "--start-entropy)";
+        "entropy at the start, `penstock upcycle --start-entropy`)";
   return out;
 }
 

@@ -49,7 +49,7 @@ void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
   for (const std::int64_t value : schedule.values) check_value("values", value);
   PENSTOCK_CHECK(!schedule.values.empty(),
                  "model.router.topk.schedule.kind = \"steps\" needs values; give for example "
-                 "--set model.router.topk.schedule.values=[2]");
+                 "model.router.topk.schedule.values = [2]");
   PENSTOCK_CHECK(schedule.at.empty() || schedule.at.size() == schedule.values.size(),
                  "model.router.topk.schedule.at has ", schedule.at.size(), " entries; the ",
                  schedule.values.size(), " values need as many");

@@ -103,8 +103,8 @@ void lay_set_over(ConfigNode& recipe, const std::map<std::string, ConfigNode>& t
 Scale read_scale(const StudyFields& fields, const std::string& path, const std::string& asked) {
   const auto scales = fields.tables.find("scale");
   if (scales == fields.tables.end()) {
-    PENSTOCK_CHECK(asked.empty(), path, ": --scale ", asked,
-                   ": this study has one scale only; leave --scale away");
+    PENSTOCK_CHECK(asked.empty(), path, ": options.scale ", asked,
+                   ": this study has one scale only; leave it away");
     return {};
   }
   std::string names;
@@ -112,7 +112,8 @@ Scale read_scale(const StudyFields& fields, const std::string& path, const std::
     names += (names.empty() ? "" : ", ") + name;
   const std::string name = asked.empty() ? "desk" : asked;
   const ConfigNode* const node = scales->second.find(name);
-  PENSTOCK_CHECK(node, path, ": there is no scale '", name, "'; choose with --scale from: ", names);
+  PENSTOCK_CHECK(node, path, ": there is no scale '", name,
+                 "'; choose as options.scale from: ", names);
   check_name(name, node->origin());
   Scale scale{.name = name, .fields = read_config<ScaleFields>(*node, "scale." + name)};
   refuse_other_tables(scale.fields.tables,

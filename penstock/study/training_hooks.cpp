@@ -88,9 +88,9 @@ StudyHooks training_hooks(std::FILE* progress, bool force) {
           .check_data =
               [](const FinetuneTask& task) {
                 PENSTOCK_CHECK(std::filesystem::exists(task.data), "finetune.", task.name,
-                               ".data: there is no '", task.data, "'; give --set finetune.",
-                               task.name, ".data=DIR, or leave it out with --set finetune.",
-                               task.name, ".data=\"\"");
+                               ".data: there is no '", task.data,
+                               "'; name a folder there, "
+                               "or leave the task out with \"\"");
               },
           .folds =
               [](const ConfigNode& resolved) {

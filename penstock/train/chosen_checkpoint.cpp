@@ -33,7 +33,7 @@ CheckpointSearch chosen_checkpoint(FileSystem& fs, const std::string& run_direct
     search = search_once(fs, run_directory);
   PENSTOCK_CHECK(search.found || search.ignored.empty(), run_directory,
                  ": no checkpoint is whole (", search.ignored.empty() ? "" : search.ignored.front(),
-                 "); train again, into another --out");
+                 "); train again, into another folder");
   PENSTOCK_CHECK(search.found, run_directory, ": has no complete checkpoint yet");
   return search;
 }

@@ -53,12 +53,13 @@ std::int64_t check_continues(const std::string& directory, const Recipe& before,
   longer.train.steps = now.train.steps;
   const bool only_longer = now.train.steps > before.train.steps && difference(longer, now).empty();
   PENSTOCK_CHECK(only_longer, directory, ": holds a run of another recipe (", other,
-                 "); choose another --out");
+                 "); choose another folder");
   const std::string reason = why_not_longer(before, now.train.steps);
   PENSTOCK_CHECK(reason.empty(), directory, ": holds a run of another recipe (", other,
                  "), and it cannot go on to more steps: ", reason,
-                 ". To train on from its weights, begin another run with --set train.init_from=",
-                 directory, " and another --out");
+                 ". To train on from its weights, begin another run, in another folder, with "
+                 "train.init_from = ",
+                 directory);
   return before.train.steps;
 }
 

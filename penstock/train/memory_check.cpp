@@ -77,7 +77,7 @@ void check_training_memory(const Recipe& recipe, double available) {
   fail(keys, ": training takes ", memory_text(memory), " and this machine has ",
        size_text(available), " free; ",
        model ? "make the model smaller" : remedy(recipe, available),
-       " (`penstock info` counts), or try it all the same with --force");
+       " (`penstock info` counts), or try it all the same with options.force");
 }
 
 }  // namespace penstock

@@ -38,7 +38,7 @@ RunWarning ObjectiveWatch::clipping_warning(const WatchedStep& step) const {
   constexpr double kToBlame = 0.5;
   const bool auxiliary = largest != losses.end() && largest->second > kToBlame * step.loss;
   const std::string usual = fmt::format(
-      "if such gradients are meant, --set train.clip={:.2g}; otherwise a lower "
+      "if such gradients are meant, train.clip = {:.2g}; otherwise a lower "
       "train.lr, or a longer train.warmup_steps",
       step.gradient_norm);
   return {

@@ -41,7 +41,7 @@ const std::set<std::string> kFirst = {"name",
 
 /// What is worth knowing before a key is changed, besides its help.
 const std::map<std::string, std::string> kRemarks = {
-    {"data.corpus", "Make it with: penstock data prepare INPUT --out corpus"},
+    {"data.corpus", "Make it with `penstock data prepare INPUT --out corpus`."},
     {"train.weight_decay",
      "AdamW. The defaults are those that ReMoE was trained with (weight_decay 0.01, beta1 0.9, "
      "beta2 0.999), so that its recipes say little. nanoGPT and Llama take weight_decay 0.1 and "
@@ -220,7 +220,7 @@ std::string router_recipe(const RouterConfig& router) {
 }
 
 std::string recipe_template(const std::string& method) {
-  method_named(method, "--template");
+  method_named(method, "template");
   const RouterConfig router = example_router(method);
   const ResolvedRouter parts = resolve(router);
   const Method& entry = method_registry().at(method);
@@ -228,8 +228,8 @@ std::string recipe_template(const std::string& method) {
   out.comment(concat("A recipe for method ", method, ": ", entry.summary, "."));
   out.comment(concat("Source: ", entry.source, "."));
   out.comment(
-      "Train it with: penstock train FILE --set data.corpus=CORPUS --out RUN. What it comes to: "
-      "penstock info FILE.");
+      "Train it with `penstock train FILE --set data.corpus=CORPUS --out RUN`. What it comes to: "
+      "`penstock info FILE`.");
   out.comment(
       "Keys with a value are those that most people change first. A key behind '#' stands at its "
       "default; take the '#' away to change it.");

@@ -125,12 +125,11 @@ class Run {
   }
 
   Corpus open_corpus() const {
-    PENSTOCK_CHECK(
-        !recipe_.data.corpus.empty(),
-        "data.corpus is not set; give --set data.corpus=DIR (see `penstock data prepare`)");
+    PENSTOCK_CHECK(!recipe_.data.corpus.empty(),
+                   "data.corpus is not set; name a folder that `penstock data prepare` made");
     PENSTOCK_CHECK(fs::exists(recipe_.data.corpus), "data.corpus = ", recipe_.data.corpus,
                    ": there is no such folder; make the corpus with `penstock data prepare`, or, "
-                   "where it was moved, name its place with --set data.corpus=DIR (a run goes on "
+                   "where it was moved, name its place as data.corpus (a run goes on "
                    "with it: content counts, not the place)");
     Corpus corpus = Corpus::open(recipe_.data.corpus);
     corpus.file().verify();  // a flipped token would train silently
@@ -165,13 +164,14 @@ class Run {
     const std::string path = directory_ + "/config.toml";
     const std::string text = to_toml(written_out(recipe_));
     if (fs::exists(path)) {
-      PENSTOCK_CHECK(control_.resume, directory_,
-                     ": holds a run already; continue it with --resume, or choose another --out");
+      PENSTOCK_CHECK(
+          control_.resume, directory_,
+          ": holds a run already; continue it with options.resume, or choose another folder");
       longer_than_ = check_continues(directory_, recorded_recipe(path), recipe_);
     }
     PENSTOCK_CHECK(fs::exists(path) || !fs::exists(directory_ + "/checkpoints"), directory_,
                    ": holds checkpoints but no config.toml to say of which recipe; choose another "
-                   "--out");
+                   "folder");
     create_directories(files_, directory_);
     lock_.emplace(directory_ + "/.lock");
     // Before the longer recipe is there: what says "finished" is of the shorter one.
@@ -192,7 +192,7 @@ class Run {
     for (const auto& sentence : search.ignored) progress_.finish("passed over: " + sentence);
     PENSTOCK_CHECK(search.found || search.ignored.empty(), directory_, ": no checkpoint is whole (",
                    search.ignored.empty() ? "" : search.ignored.front(),
-                   "); choose another --out to start again");
+                   "); choose another folder to start again");
     if (!search.found) return;
     const std::int64_t step = search.found->step;
     const CheckpointContents contents = store.load(step);

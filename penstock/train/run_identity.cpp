@@ -51,7 +51,7 @@ Recipe recorded_recipe(const std::string& path) {
   try {
     return read_recipe(read_toml(path));
   } catch (const Error& error) {
-    fail(error.what(), " (damaged since the run wrote it? put it back, or choose another --out)");
+    fail(error.what(), " (damaged since the run wrote it? put it back, or choose another folder)");
   }
 }
 

@@ -58,10 +58,5 @@ TEST(Home, IsTakenInEveryStringOfAConfig) {
   EXPECT_EQ(place.more, (std::vector<std::string>{"/home/weir/a"}));
 }
 
-TEST(Home, AnErrorAboutATildeHasItsRemedy) {
-  EXPECT_EQ(home_remedy("corpus"), "");
-  EXPECT_NE(home_remedy("~/corpus").find("write $HOME/corpus"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace penstock

@@ -29,7 +29,7 @@ def check_bench(shell):
     shell.expect("bench layer", [point["experts"] for point in sweep["points"]] == [2, 4, 8], sweep)
     with open(os.path.join(shell.directory, "sweep.json"), "w") as file:
         json.dump(sweep, file)
-    shell.mistake(1, ["vocab", "--set"], "bench", "step", "recipe.toml")
+    shell.mistake(1, ["give model.vocab = 256"], "bench", "step", "recipe.toml")
     shell.mistake(1, ["--active-experts", "ReLU"], "bench", "step", "recipe.toml", "--set", "model.vocab=256",
                   "--set", "model.router.method=topk", "--active-experts", "1")
     shell.mistake(2, ["RECIPE"], "bench", "step")

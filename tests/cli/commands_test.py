@@ -107,7 +107,7 @@ def check_mistakes(shell):
     shell.mistake(2, ["'info' is no command"], "data", "info", "--help")
     shell.mistake(2, ["'trian' is no command"], "trian", "--help")
     shell.mistake(2, ["--threads: must be 0 or more"], "bench", "machine", "--threads", "-2")
-    shell.mistake(1, ["train.steps: 6 -> 7", "it cannot go on to more steps", "--set train.init_from=run"], "train", "recipe.toml", "--out",
+    shell.mistake(1, ["train.steps: 6 -> 7", "it cannot go on to more steps", "train.init_from = run"], "train", "recipe.toml", "--out",
                   "run", "--resume", "--set", "train.steps=7", "--set", "train.warmup_steps=1")
     path = os.path.join(shell.directory, "run/checkpoints/step-6/model.safetensors")
     with open(path, "r+b") as file:

@@ -123,7 +123,7 @@ def check_damaged_records(shell):
     shell.ok("report", "records")
     with open(os.path.join(run, "config.toml"), "wb") as file:
         file.write(b"\x93\xff\x00\xfe")
-    shell.mistake(1, ["config.toml", "put it back, or choose another --out"], "train", "recipe.toml", "--out",
+    shell.mistake(1, ["config.toml", "put it back, or choose another folder"], "train", "recipe.toml", "--out",
                   "records", "--resume")
 
 

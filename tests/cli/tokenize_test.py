@@ -56,11 +56,27 @@ def check_foreign(shell):
     shell.expect("prepare", tokenize(shell, "letters", "--text", "th")["ids"] == [30])
     shell.ok("train", "recipe.toml", "--out", "lettered", "--quiet", "--set", "data.corpus=letters")
     shell.expect("train", tokenize(shell, "lettered", "--text", "th")["ids"] == [30])
+    shell.mistake(1, ["unknown tokenizer 'nowhere'", "unigram:N", "tokenizer.model", ".gguf", "model"], "data",
+                  "prepare", "letters.txt", "--tokenizer", "nowhere", "--out", "other")
     root["pre_tokenizer"] = {"type": "BertPreTokenizer"}
     with open(os.path.join(shell.directory, "foreign/tokenizer.json"), "w") as file:
         json.dump(root, file)
     shell.mistake(1, ["BertPreTokenizer", "not implemented"], "tokenize", "foreign", "--text", "a")
 
 
+def check_prepare_with_a_models_tokenizer(shell):
+    """`data prepare` takes it from whatever has one, and the model reads the corpus."""
+    shell.ok("train", "recipe.toml", "--out", "top", "--quiet", "--set", "model.router.method=topk", "--set",
+             "model.router.k=2")
+    shell.ok("export", "top", "--format", "gguf", "--out", "top.gguf")
+    for place in ("top", "top/checkpoints/step-6", "top.gguf"):
+        shell.ok("data", "prepare", "text.txt", "--tokenizer", place, "--out", "with-it")
+        loss = json.loads(shell.ok("eval", place, "--data", "with-it", "--json"))["loss"]
+        shell.expect("prepare --tokenizer " + place, 0 < loss < 6, loss)
+    said = shell.ok("data", "prepare", "--help")
+    for place in ("tokenizer.json", "tokenizer.model", "merges.txt", "tokenizer.bin", ".gguf", "bpe:N"):
+        shell.expect("prepare --help", place in said, said)
+
+
 if __name__ == "__main__":
-    main([check_tokenize, check_foreign])
+    main([check_tokenize, check_foreign, check_prepare_with_a_models_tokenizer])

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "penstock/convert/sample_windows.h"
+#include "penstock/data/prepare.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/tiny_parent.h"
 
@@ -139,6 +140,24 @@ TEST(SampleWindows, AreSpreadEvenly) {
       EXPECT_EQ(some[row][t].item<std::int64_t>(), ids[static_cast<std::size_t>(begin + t)]);
   EXPECT_EQ(sample_windows(text, *source, {}).sizes(), (std::vector<std::int64_t>{3, 32}));
   EXPECT_THROW(sample_windows(temp.path().string() + "/none", *source, {}), Error);
+}
+
+/// Ids of another tokenizer can all be below the model's vocabulary and mean something else.
+TEST(SampleWindows, RefuseACorpusOfAnotherTokenizer) {
+  const testing::TempDirectory temp;
+  const std::string model = temp.path().string() + "/model", text = temp.path().string() + "/text",
+                    corpus = temp.path().string() + "/corpus";
+  testing::write_parent(model, testing::tiny_config());
+  write_file_atomically(real_file_system(), text, std::string_view("the weir and the gate\n"));
+  PrepareOptions options{.inputs = {{.path = text}}, .split = "1,0,0", .out = corpus};
+  prepare_corpus(options);
+  const auto source = open_model_source(model);
+  EXPECT_GT(sample_windows(corpus, *source, {}).numel(), 0);
+  options.tokenizer = "byte-vocabulary";
+  prepare_corpus(options);
+  EXPECT_THROW(sample_windows(corpus, *source, {}), Error);
+  std::filesystem::remove(model + "/tokenizer.json");  // then nothing says what its ids mean
+  EXPECT_GT(sample_windows(corpus, *open_model_source(model), {}).numel(), 0);
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ TEST(FitBias, ABiasIsRefusedByItsKeyAndFittedOnRequest) {
   } catch (const NotPortableError& error) {
     const std::string said = error.what();
     EXPECT_NE(said.find("model.router.hypernetwork.bias = false"), std::string::npos) << said;
-    EXPECT_NE(said.find("--fit-bias"), std::string::npos) << said;
+    EXPECT_NE(said.find("options.fit_bias"), std::string::npos) << said;
   }
   options.fit_bias = true;
   const Certificate fitted = export_model(options);
@@ -117,7 +117,7 @@ TEST(FitBias, AsksForTextAndForABias) {
     }
     return std::string("exported");
   };
-  EXPECT_NE(refused().find("--text"), std::string::npos) << refused();
+  EXPECT_NE(refused().find("give the text"), std::string::npos) << refused();
   options.sample = text_file(temp);
   options.model = (temp.path() / "plain").string();
   write_random_model(small_moe(), options.model);

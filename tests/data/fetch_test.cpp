@@ -61,7 +61,7 @@ TEST(Fetch, RefusesImpossibleSumsAndOtherFiles) {
   const testing::TemporaryFolder folder;
   expect_says(
       error_of([&] { fetch_dataset({.dataset = "text8", .out = folder / "", .sha256 = "ab"}); }),
-      {"--sha256", "64 hexadecimal"});
+      {"options.sha256", "64 hexadecimal"});
   folder.write("text8.zip", "something else");
   expect_says(error_of([&] { fetch_dataset({.dataset = "text8", .out = folder / ""}); }),
               {"text8.zip", "is there already", "6c70299b93b7e1f927b42cd8f6ac1a31547c7a2e"});

@@ -126,6 +126,21 @@ TEST_F(Prepare, ManifestCountsAndTrainedTokenizer) {
   EXPECT_EQ(result.content_hash.size(), 16u);
 }
 
+TEST_F(Prepare, TakesATokenizerThatExists) {
+  auto o = options();
+  o.inputs = {{.path = folder_.write("text.txt", "a weir, a gate")}};
+  o.split = "1,0,0";
+  const std::vector<std::string_view> texts = {"a weir, a gate, a turbine"};
+  o.given = make_tokenizer("byte-vocabulary", texts);
+  const PrepareResult result = prepare_corpus(o);
+  EXPECT_EQ(result.vocab_size, o.given->vocab_size());
+  const Corpus corpus = Corpus::open(o.out);
+  EXPECT_EQ(corpus.tokenizer().files(), o.given->files());
+  EXPECT_EQ(split_text(corpus, Split::kTrain), "a weir, a gate");  // and no end of document
+  o.protocol = "enwik8";
+  expect_says(error_of([&] { prepare_corpus(o); }), {"enwik8", "which tokenizer"});
+}
+
 TEST_F(Prepare, ReplacesACorpusAndNothingElse) {
   auto o = options();
   const std::string input = many();
@@ -232,7 +247,7 @@ TEST_F(Prepare, ErrorsSayWhatToDo) {
     expect_says(error_of([&] { prepare_corpus(o); }), parts);
     EXPECT_FALSE(std::filesystem::exists(o.out));
   };
-  fails({"nothing to prepare", "--system"});
+  fails({"nothing to prepare", "options.system"});
   o.inputs = {{.path = folder_ / "missing.txt"}};
   fails({"missing.txt", "no such file"});
   o.inputs = {{.path = folder_.write("empty.txt", "")}};
@@ -249,7 +264,7 @@ TEST_F(Prepare, ErrorsSayWhatToDo) {
   fails({"0.5,0.6"});
   o.split = "1,0,0";
   o.system = true;
-  fails({"--system", "no inputs"});
+  fails({"options.system", "no inputs"});
 }
 
 TEST_F(Prepare, DamagedCorporaAreErrors) {

@@ -215,7 +215,7 @@ TEST_F(Protocols, MistakesAreNamed) {
   auto system = options("enwik8", text);
   system.inputs.clear();
   system.system = true;
-  expect_says(error_of([&] { prepare_corpus(system); }), {"--system"});
+  expect_says(error_of([&] { prepare_corpus(system); }), {"options.system"});
   EXPECT_THROW(tokenizer_traits("words:5"), Error);
 }
 

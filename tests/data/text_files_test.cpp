@@ -199,7 +199,7 @@ TEST(Documents, JsonlErrorsNameTheLine) {
     expect_says(error_of([&] { read_documents({.path = path}, {}); }), parts);
   };
   fails("{\"text\":\"a\"}\n{\"body\":\"b\",\"id\":1}\n",
-        {"d.jsonl:2", "no field 'text'", "--field", "body, id"});
+        {"d.jsonl:2", "no field 'text'", "options.field", "body, id"});
   fails("{\"text\":1}\n", {"d.jsonl:1", "not a string"});
   fails("{\"text\":\"a\"\n", {"d.jsonl:1", "not a JSON object"});
   fails("{\"text\":\"good\"}\n{\"text\":\"hi \\ud800 x\"}\n",

@@ -207,7 +207,7 @@ TEST_F(FinetuneRun, MemoryIsCountedForTheLargestPassAndTheModelItselfIsThere) {
     ADD_FAILURE();
   } catch (const Error& error) {
     const std::string said = error.what();
-    for (const char* part : {"batch = 8", "sequence_length = 64", "train_k", "--force"})
+    for (const char* part : {"batch = 8", "sequence_length = 64", "train_k", "options.force"})
       EXPECT_NE(said.find(part), std::string::npos) << part << " is not in " << said;
   }
 }

@@ -66,7 +66,7 @@ TEST(Coefficients, AreLaidOverARouterAndNothingElseIs) {
 }
 
 TEST(Coefficients, TheRemedyNamesTheKey) {
-  EXPECT_NE(remedy_for_loss("z-loss").find("--set model.router.z-loss.coefficient=0"),
+  EXPECT_NE(remedy_for_loss("z-loss").find("model.router.z-loss.coefficient = 0"),
             std::string::npos);
   EXPECT_NE(remedy_for_loss("z-loss").find("--start-entropy"), std::string::npos);
   EXPECT_EQ(remedy_for_loss("adaptive-l1"), "look at its options (`penstock routers adaptive-l1`)");

@@ -241,7 +241,7 @@ TEST_F(StudyScales, SaysWhatElseDiffers) {
 }
 
 TEST_F(StudyScales, RefusesWhatIsNotThere) {
-  EXPECT_NE(error("table").find("no scale 'table'; choose with --scale from: desk, paper"),
+  EXPECT_NE(error("table").find("no scale 'table'; choose as options.scale from: desk, paper"),
             std::string::npos);
   write_text(folder.path("s.toml"), "base = 'a.toml'\n[variants.a]\n");
   EXPECT_EQ(error(""), "");

@@ -68,10 +68,10 @@ TEST_F(LongerRun, ADecayedRateIsRefusedWithTheWayOut) {
   const std::string what = refusal(recipe(12, "cosine"), "decayed");
   EXPECT_NE(what.find("train.steps: 6 -> 12"), std::string::npos) << what;
   EXPECT_NE(what.find("train.lr_schedule = \"cosine\" is laid over"), std::string::npos) << what;
-  EXPECT_NE(what.find("--set train.init_from=" + path("decayed")), std::string::npos) << what;
+  EXPECT_NE(what.find("train.init_from = " + path("decayed")), std::string::npos) << what;
   EXPECT_TRUE(fs::exists(path("decayed/finished.json")));  // nothing is touched
   // Fewer steps, and more steps with another rate, are another recipe.
-  EXPECT_NE(refusal(recipe(5, "cosine"), "decayed").find("choose another --out"),
+  EXPECT_NE(refusal(recipe(5, "cosine"), "decayed").find("choose another folder"),
             std::string::npos);
   ConfigNode other = recipe(12, "constant");
   other.set("train.lr", ConfigNode(0.5));

@@ -47,7 +47,7 @@ TEST(TrainingMemoryCheck, SaysBothFiguresTheKeysAndAMicroBatchThatFits) {
   EXPECT_TRUE(said.starts_with("train.sequence_length = 100000, train.micro_batch = 8: ")) << said;
   for (const std::string& part :
        {memory_text(training_memory(recipe.model, 8, 100000)), size_text(available) + " free",
-        std::string("lower train.micro_batch to 2"), std::string("--force")})
+        std::string("lower train.micro_batch to 2"), std::string("options.force")})
     EXPECT_NE(said.find(part), std::string::npos) << part << " is not in " << said;
 }
 

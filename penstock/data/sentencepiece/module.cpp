@@ -289,7 +289,7 @@ class SentencePieceTokenizer : public Tokenizer {
     const bool all_bytes = std::ranges::find(byte_ids_, -1) == byte_ids_.end();
     PENSTOCK_CHECK(all_bytes || !lossless_, "'", name,
                    "' has no pieces for single bytes, so text outside its "
-                   "vocabulary would be lost; train one with --tokenizer bpe:N or unigram:N");
+                   "vocabulary would be lost; train one, bpe:N or unigram:N");
   }
 
   /// The library does not tell these from the others.

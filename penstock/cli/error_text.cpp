@@ -1,0 +1,58 @@
+#include "penstock/cli/error_text.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+
+namespace penstock {
+namespace {
+
+/// The innermost command of the command line.
+const CLI::App& command_of(const CLI::App& app) {
+  const auto parsed = app.get_subcommands();
+  return parsed.empty() ? app : command_of(*parsed.front());
+}
+
+std::string with_flags(const std::string& message, const CLI::App& command) {
+  static const std::regex member(R"(\boptions\.([a-z][a-z_]*))");
+  std::string out;
+  auto from = message.begin();
+  for (std::sregex_iterator it(message.begin(), message.end(), member), end; it != end; ++it) {
+    const std::string name = (*it)[1];
+    std::string flag = "--" + name;
+    std::ranges::replace(flag, '_', '-');
+    out.append(from, (*it)[0].first);
+    out += command.get_option_no_throw(flag) ? flag : name;
+    from = (*it)[0].second;
+  }
+  return out.append(from, message.end());
+}
+
+/// The path that a word of the command line gives ("~/a", "--out=~/a", "NAME=~/a") where it begins
+/// with "~"; else "".
+std::string path_with_tilde(const std::string& word) {
+  if (word.starts_with('~')) return word;
+  const auto equals = word.find("=~");
+  return equals == std::string::npos ? "" : word.substr(equals + 1);
+}
+
+}  // namespace
+
+std::string error_text(const std::string& message, const CLI::App& app,
+                       std::span<const char* const> words) {
+  const std::string text = with_flags(message, command_of(app));
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string word = words[i], path = path_with_tilde(word);
+    // A key's value is read with the home directory in place of its "~".
+    const bool key = word.starts_with("--set=") || std::string(words[i - 1]) == "--set";
+    if (path.empty() || key || text.find(path) == std::string::npos) continue;
+    if (std::filesystem::exists(path)) continue;
+    return text +
+           "; the shell puts the home directory in place of '~' only at the beginning of a word "
+           "without quotes: write $HOME" +
+           (path.starts_with("~/") ? path.substr(1) : std::string("/..."));
+  }
+  return text;
+}
+
+}  // namespace penstock
