@@ -58,7 +58,8 @@ ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureO
                 .sequence_length = length,
                 .batch_sequences = std::max<std::int64_t>(1, kBatchTokens / length),
                 .max_tokens = options.max_tokens,
-                .streams = config.transformer_xl() ? options.streams : 0,
+                .streams = config.transformer_xl() && options.streams >= 0 ? options.streams
+                                                                           : usual_streams(config),
                 .memory_length = config.transformer_xl() ? options.memory_length : -1,
                 .routing_tap =
                     [&](std::int64_t index, const RoutingResult& result) {

@@ -19,7 +19,7 @@ struct MeasureOptions {
   Split split = Split::kTest;
   std::int64_t max_tokens = 65536;   ///< of entropy and load; 0: the whole split
   std::int64_t sequence_length = 0;  ///< 0: the model's context
-  std::int64_t streams = 10;         ///< that Transformer-XL reads the split along
+  std::int64_t streams = -1;         ///< that Transformer-XL reads the split along; -1: the usual
   std::int64_t memory_length = -1;   ///< of Transformer-XL; -1: the model's
   std::int64_t probe_tokens = 256;   ///< of similarity
   std::function<void(double)> progress;

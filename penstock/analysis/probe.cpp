@@ -1,12 +1,12 @@
 #include "penstock/analysis/probe.h"
 
 #include <torch/types.h>
-#include <torch/utils.h>
 
 #include <algorithm>
 
 #include "penstock/data/batches.h"
 #include "penstock/models/batch_tensors.h"
+#include "penstock/models/evaluation_mode.h"
 
 namespace penstock::analysis {
 namespace {
@@ -47,9 +47,7 @@ std::vector<MoeLayer*> moe_layers(LanguageModel& model) {
 }
 
 Probe probe(LanguageModel& model, const Corpus& corpus, const ProbeOptions& options) {
-  torch::NoGradGuard no_grad;
-  const bool was_training = model.is_training();
-  model.eval();
+  const EvaluationMode measuring(model);
   const std::int64_t length = options.sequence_length;
   const Batch batch =
       EvaluationWindows(
@@ -81,7 +79,6 @@ Probe probe(LanguageModel& model, const Corpus& corpus, const ProbeOptions& opti
     if (logits.defined() && logits.size(0) == result.hidden.size(0)) layer.logits = take(logits);
     if (!result.plan.merges()) layer.gates = take(dense_gates(result.plan));
   });
-  model.train(was_training);
   return out;
 }
 

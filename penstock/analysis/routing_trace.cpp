@@ -1,10 +1,10 @@
 #include "penstock/analysis/routing_trace.h"
 
 #include <torch/types.h>
-#include <torch/utils.h>
 
 #include "penstock/analysis/probe.h"
 #include "penstock/base/error.h"
+#include "penstock/models/evaluation_mode.h"
 
 namespace penstock::analysis {
 namespace {
@@ -52,12 +52,9 @@ std::map<std::string, at::Tensor> trace_routing(LanguageModel& model,
     if (scored && logits.defined() && logits.size(0) == ids.size(0))
       out[stem + "logits"] = take(logits);
   };
-  const torch::NoGradGuard no_grad;
-  const bool was_training = model.is_training();
-  model.eval();
+  const EvaluationMode measuring(model);
   const at::Device device = model.parameters().front().device();
   model.forward({.tokens = ids.unsqueeze(0).to(device), .memory_length = 0}, {}, tap);
-  model.train(was_training);
   return out;
 }
 

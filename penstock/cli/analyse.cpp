@@ -142,7 +142,7 @@ class Analyst {
              {.split = parse_split(options_.split),
               .max_tokens = options_.tokens,
               .sequence_length = options_.length > 0 ? options_.length : said_.eval_sequence_length,
-              .streams = said_.eval_streams > 0 ? said_.eval_streams : 10,
+              .streams = said_.eval_streams > 0 ? said_.eval_streams : -1,
               .memory_length = said_.eval_memory,
               .progress = [&](double done) {
                 if (progress_.due()) progress_.show(fmt::format("{}  {:3.0f}%", name, 100 * done));

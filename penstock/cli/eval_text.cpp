@@ -10,6 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
 #include "penstock/base/progress.h"
+#include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/tokenizer_argument.h"
@@ -21,33 +22,35 @@
 namespace penstock {
 namespace {
 
-/// Sums over the scored tokens, and a line of each where they are kept.
-class TextTotals {
- public:
-  TextTotals(const Tokenizer& tokenizer, bool keep)
-      : bytes_(tokenizer.token_bytes()), keep_(keep) {}
+/// The sums over the scored tokens, in the tokens' bytes.
+LossTotals totals_of(std::span<const TokenSequence> windows,
+                     std::span<const std::vector<double>> scores, const Tokenizer& tokenizer) {
+  const auto bytes = tokenizer.token_bytes();
+  LossTotals out;
+  for (std::size_t w = 0; w < windows.size(); ++w)
+    for (std::size_t i = 0; i < scores[w].size(); ++i) {
+      const auto id = static_cast<std::size_t>(
+          windows[w].ids[static_cast<std::size_t>(windows[w].first_scored) + i]);
+      out.nats -= scores[w][i];
+      out.tokens += 1;
+      if (id < bytes.size()) out.bytes += bytes[id];
+    }
+  return out;
+}
 
-  void add(const ScoredToken& token) {
-    totals_.nats -= token.log_probability;
-    totals_.tokens += 1;
-    if (static_cast<std::size_t>(token.id) < bytes_.size())
-      totals_.bytes += bytes_[static_cast<std::size_t>(token.id)];
-    if (keep_)
-      lines_ += fmt::format(
-          "{{\"window\": {}, \"position\": {}, \"id\": {}, \"log_probability\": {:.9g}}}\n",
-          token.window, token.position, token.id, token.log_probability);
-  }
-  /// For a space that encoding added.
-  void take_byte() { totals_.bytes -= 1; }
-  const LossTotals& totals() const { return totals_; }
-  const std::string& lines() const { return lines_; }
-
- private:
-  std::vector<std::int32_t> bytes_;
-  bool keep_;
-  LossTotals totals_;
-  std::string lines_;
-};
+/// A JSON object a line for each scored token.
+std::string per_token_lines(std::span<const TokenSequence> windows,
+                            std::span<const std::vector<double>> scores) {
+  std::string out;
+  for (std::size_t w = 0; w < windows.size(); ++w)
+    for (std::size_t i = 0; i < scores[w].size(); ++i) {
+      const std::size_t position = static_cast<std::size_t>(windows[w].first_scored) + i;
+      out += fmt::format(
+          "{{\"window\": {}, \"position\": {}, \"id\": {}, \"log_probability\": {:.9g}}}\n", w,
+          position, windows[w].ids[position], scores[w][i]);
+    }
+  return out;
+}
 
 }  // namespace
 
@@ -63,6 +66,7 @@ void run_eval_text(const EvalTextOptions& options) {
   PENSTOCK_CHECK(!text.empty(), options.text, ": is empty; there is nothing to score");
   if (!options.per_token.empty()) check_overwrites_no_input(options.per_token, options.text);
   check_can_write(options.per_token);
+  const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.per_token)});
   const auto [argument, tokenizer, loaded] =
       with_model(options.model, [&](const ModelArgument& chosen) {
         const auto source = open_model_source(chosen.path);
@@ -78,23 +82,27 @@ void run_eval_text(const EvalTextOptions& options) {
 
   const auto vocabulary = tokenizer->vocabulary();
   const TokenId bos = vocabulary && vocabulary->add_bos ? vocabulary->bos : -1;
-  const auto windows = text_windows(tokenizer->encode(text), bos, length, protocol);
-  TextTotals sums(*tokenizer, !options.per_token.empty());
+  const std::vector<TokenId> ids = tokenizer->encode(text);
+  PENSTOCK_CHECK(ids.size() + (bos >= 0 ? 1 : 0) > 1, options.text, ": has ", ids.size(),
+                 ids.size() == 1 ? " token" : " tokens",
+                 " and a token is scored after another; give more text");
+  const auto windows = text_windows(ids, bos, length, protocol);
   ProgressLine progress(options.json ? nullptr : stderr);
-  score_text(*model, windows, [&](const ScoredToken& token) {
-    sums.add(token);
-    if (progress.due())
-      progress.show(fmt::format("window {} of {}  loss {:.4f}", token.window + 1, windows.size(),
-                                sums.totals().loss()));
-  });
+  const auto scores = score_sequences(
+      *model, windows,
+      {.most_tokens = 1,  // a window a pass, so that its length alone says what it takes
+       .progress = [&](double done, const LossTotals& sofar) {
+         if (progress.due())
+           progress.show(fmt::format("{:3.0f}%  loss {:.4f}", 100 * done, sofar.loss()));
+       }});
   progress.finish();
-  if (tokenizer->drops_first_space() && bos >= 0 && windows.front().first_scored == 0)
-    sums.take_byte();
-  const LossTotals& totals = sums.totals();
+  LossTotals totals = totals_of(windows, scores, *tokenizer);
+  if (tokenizer->drops_first_space() && bos >= 0 && windows.front().first_scored == 1)
+    totals.bytes -= 1;
   PENSTOCK_CHECK(std::isfinite(totals.nats), directory, ": the loss on ", options.text,
                  " is not finite though every weight is: the model's activations overflow");
   if (!options.per_token.empty())
-    write_file_atomically(real_file_system(), options.per_token, sums.lines());
+    write_file_atomically(real_file_system(), options.per_token, per_token_lines(windows, scores));
   if (!options.json) {
     fmt::print("{}{}, {}: {} windows of {} tokens, protocol {}\n", directory,
                options.fold ? ", routers folded" : "", options.text, windows.size(), length,

@@ -73,9 +73,9 @@ std::vector<std::int64_t> parse_k_values(const std::string& text) {
   while (true) {
     std::int64_t value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
-    PENSTOCK_CHECK(error == std::errc() && (next == end || *next == ','), "--k '", text,
-                   "': give whole numbers with commas between, for example --k 1,2,4");
-    PENSTOCK_CHECK(std::ranges::find(out, value) == out.end(), "--k '", text, "': ", value,
+    PENSTOCK_CHECK(error == std::errc() && (next == end || *next == ','), "options.k '", text,
+                   "': give whole numbers with commas between, for example 1,2,4");
+    PENSTOCK_CHECK(std::ranges::find(out, value) == out.end(), "options.k '", text, "': ", value,
                    " comes twice");
     out.push_back(value);
     if (next == end) return out;
@@ -85,10 +85,10 @@ std::vector<std::int64_t> parse_k_values(const std::string& text) {
 
 void check_k_values(const ModelConfig& config, std::span<const std::int64_t> values) {
   const std::string reason = why_no_k(config);
-  PENSTOCK_CHECK(reason.empty(), "--k: the number of experts per token cannot be set, for ",
+  PENSTOCK_CHECK(reason.empty(), "options.k: the number of experts per token cannot be set, for ",
                  reason);
   for (const std::int64_t k : values) {
-    PENSTOCK_CHECK(k >= 1 && k <= config.total_experts(), "--k: ", k, " is not from 1 to ",
+    PENSTOCK_CHECK(k >= 1 && k <= config.total_experts(), "options.k: ", k, " is not from 1 to ",
                    config.total_experts(), ", the number of experts");
     try_selector(config, k);
   }
@@ -128,6 +128,31 @@ KPoint evaluate_at_k(LanguageModel& model, const Corpus& corpus, EvaluateOptions
                  .flops_per_token = forward_flops_per_token(config, options, active),
                  .tokens_per_second = static_cast<double>(total.tokens) / seconds.count(),
                  .peak_memory_bytes = ops::peak_resident_bytes()};
+  return out;
+}
+
+ByK evaluate_by_k(
+    LanguageModel& model, const Corpus& corpus, EvaluateOptions options,
+    std::span<const std::int64_t> values,
+    const std::function<void(std::int64_t k, double done, const LossTotals& sofar)>& progress) {
+  const auto showing = [&](std::int64_t k) {
+    if (progress)
+      options.progress = [&progress, k](double done, const LossTotals& sofar) {
+        progress(k, done, sofar);
+      };
+  };
+  ByK out;
+  bool has_own = false;
+  for (const std::int64_t k : values) {
+    showing(k);
+    KPoint point = evaluate_at_k(model, corpus, options, k);
+    out.figures.push_back(point.figures);
+    if (static_cast<double>(k) != model.config().active_experts()) continue;
+    out.own = std::move(point.evaluation);
+    has_own = true;
+  }
+  showing(0);
+  if (!has_own) out.own = evaluate(model, corpus, options);
   return out;
 }
 

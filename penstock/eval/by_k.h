@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +41,18 @@ struct KPoint {
 /// Throws Error where the model does not take k.
 KPoint evaluate_at_k(LanguageModel& model, const Corpus& corpus, EvaluateOptions options,
                      std::int64_t k);
+
+struct ByK {
+  Evaluation own;                 ///< with the model's own number of experts
+  std::vector<KFigures> figures;  ///< of each number that was asked for
+};
+
+/// evaluate_at_k for each of `values`, and the model as it is, which is not measured twice where
+/// its own number is among them. @param progress  may be null; k is 0 for the model as it is
+ByK evaluate_by_k(
+    LanguageModel& model, const Corpus& corpus, EvaluateOptions options,
+    std::span<const std::int64_t> values,
+    const std::function<void(std::int64_t k, double done, const LossTotals& sofar)>& progress = {});
 
 /// Useful forward FLOPs per token of such an evaluation with so many active experts.
 double forward_flops_per_token(const ModelConfig& config, const EvaluateOptions& options,

@@ -1,7 +1,6 @@
 #include "penstock/eval/perplexity.h"
 
 #include <torch/types.h>
-#include <torch/utils.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -10,7 +9,9 @@
 
 #include "penstock/base/error.h"
 #include "penstock/data/batches.h"
+#include "penstock/eval/passes.h"
 #include "penstock/models/batch_tensors.h"
+#include "penstock/models/evaluation_mode.h"
 
 namespace penstock {
 
@@ -47,16 +48,6 @@ void count_routing(std::int64_t layer, const RoutingResult& result,
     all[e] += 1;
     (*by_domain[static_cast<std::size_t>(domain[static_cast<std::size_t>(tokens[a])])])[e] += 1;
   }
-}
-
-/// The last, shorter windows filled up with token 0: routers that merge experts per segment need
-/// whole ones. What follows a token does not change it, but for the filler's share in the mean of a
-/// segment that it cuts.
-ModelInput pad(ModelInput input, std::int64_t length) {
-  const std::int64_t missing = length - input.tokens.size(1);
-  input.tokens = torch::constant_pad_nd(input.tokens, {0, missing});
-  if (input.starts) input.starts = torch::constant_pad_nd(*input.starts, {0, missing});
-  return input;
 }
 
 /// The split's batches in order, as windows or as streams.
@@ -115,37 +106,26 @@ std::vector<double> active(const std::vector<std::vector<double>>& load) {
 }  // namespace
 
 Evaluation evaluate(LanguageModel& model, const Corpus& corpus, const EvaluateOptions& options) {
-  torch::NoGradGuard no_grad;
-  const bool was_training = model.is_training();
-  model.eval();
+  const EvaluationMode measuring(model);
   const EvaluationBatches batches(corpus, options);
   const auto& names = corpus.domains();
   const auto token_bytes = corpus.token_bytes();
   const at::Device device = model.parameters().front().device();
-  RoutingContext context = options.context;
-  context.training = false;
-  const bool merges = resolve(model.config().router).traits.merges;
   Evaluation out;
   ModelMemory memory;
   for (std::int64_t index = 0; index < batches.size(); ++index) {
     const Batch batch = batches.at(index);
     BatchTensors tensors = to_tensors(batch, device);
-    if (merges) tensors.input = pad(tensors.input, options.sequence_length);
     if (!batch.fresh) tensors.input.memory = std::move(memory);
     tensors.input.memory_length = options.memory_length;
-    ModelOutput result = model.forward(tensors.input, context,
-                                       [&](std::int64_t layer, const RoutingResult& routing) {
-                                         count_routing(layer, routing, batch.domains, names, out);
-                                         if (options.routing_tap)
-                                           options.routing_tap(layer, routing);
-                                       });
-    memory = std::move(result.memory);
-    const at::Tensor hidden = result.hidden.view({batch.sequences, -1, result.hidden.size(1)})
-                                  .narrow(1, 0, batch.length)
-                                  .reshape({batch.sequences * batch.length, result.hidden.size(1)});
-    const at::Tensor nll =
-        model.losses(hidden, tensors.targets).to(at::kCPU, at::kDouble).contiguous();
-    const auto* nats = nll.data_ptr<double>();
+    ScoredPass pass =
+        score_pass(model, std::move(tensors.input), tensors.targets, options.sequence_length,
+                   options.context, [&](std::int64_t layer, const RoutingResult& routing) {
+                     count_routing(layer, routing, batch.domains, names, out);
+                     if (options.routing_tap) options.routing_tap(layer, routing);
+                   });
+    memory = std::move(pass.memory);
+    const auto* nats = pass.nats.data_ptr<double>();
     for (std::size_t i = 0; i < batch.targets.size(); ++i) {
       const auto& name = names[static_cast<std::size_t>(batch.domains[i])];
       const std::int64_t bytes = token_bytes[static_cast<std::size_t>(batch.targets[i])];
@@ -161,7 +141,6 @@ Evaluation evaluate(LanguageModel& model, const Corpus& corpus, const EvaluateOp
       options.progress(static_cast<double>(index + 1) / static_cast<double>(batches.size()),
                        out.total);
   }
-  model.train(was_training);
   return out;
 }
 

@@ -37,6 +37,12 @@ struct Evaluation {
   std::map<std::string, RoutingTotals> routing_by_domain;
 };
 
+/// Streams that a split is cut into unless someone says otherwise: 10 for a model that carries
+/// memory along them, 0 for others.
+inline std::int64_t usual_streams(const ModelConfig& model) {
+  return model.transformer_xl() ? 10 : 0;
+}
+
 struct EvaluateOptions {
   Split split = Split::kValidation;
   std::int64_t sequence_length = 256;

@@ -28,12 +28,6 @@ std::int64_t whole_segments(const ModelConfig& config, std::int64_t length) {
 
 }  // namespace
 
-bool reads_across_texts(const ModelConfig& config) {
-  if (config.moe_layers() == 0) return false;
-  const RouterTraits traits = resolve(config.router).traits;
-  return !traits.causal || traits.order_matters || traits.stochastic || traits.drops;
-}
-
 Classifier::Classifier(std::shared_ptr<LanguageModel> body, std::shared_ptr<ClassifierHead> head)
     : body_(register_module("body", std::move(body))),
       head_(register_module("head", std::move(head))) {

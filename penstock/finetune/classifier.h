@@ -27,10 +27,6 @@ struct ClassifierOutput {
   ModelMemory memory = {};
 };
 
-/// Whether a text's logits could depend on the other texts of its pass (capacity, expert choice,
-/// draws by place): such routers get one text a pass where it is measured.
-bool reads_across_texts(const ModelConfig& config);
-
 class Classifier : public torch::nn::Module {
  public:
   Classifier(std::shared_ptr<LanguageModel> body, std::shared_ptr<ClassifierHead> head);

@@ -10,6 +10,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
+#include "penstock/eval/passes.h"
 #include "penstock/optim/schedule.h"
 
 namespace penstock {
@@ -108,7 +109,7 @@ FinetuneStep Finetuner::advance(const StepWatch& watch) {
   if (carries)
     for (const std::size_t text : batch) passes.push_back({text});
   else
-    passes = groups_of_equal_length(train_, batch, config_.batch, kPassTokens);
+    passes = groups_of_equal_length(train_.lengths(), batch, config_.batch, kPassTokens);
   std::vector<ModelMemory> memory = memory_;  // kept where the step fails
   if (carries) memory.resize(passes.size());
   optimizer_.zero_gradients();

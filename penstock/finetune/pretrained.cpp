@@ -9,6 +9,7 @@
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
+#include "penstock/eval/passes.h"
 #include "penstock/io/config_json.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_names.h"
@@ -51,11 +52,11 @@ void check_fits(const ModelConfig& config, const FinetuneConfig& finetune) {
   PENSTOCK_CHECK(
       config.transformer_xl() || (finetune.train_memory == 0 && finetune.eval_memory == 0),
       "protocol \"authors\" carries memory from batch to batch, and a decoder has none; "
-      "give --set train_memory=0 --set eval_memory=0 for the rest of that protocol");
+      "set train_memory = 0 and eval_memory = 0 for the rest of that protocol");
   PENSTOCK_CHECK(finetune.train_memory == 0 || !reads_across_texts(config),
                  "train_memory: with carried memory each text is a pass of its own, and this "
-                 "model's router decides over a batch; give --set train_memory=0 --set "
-                 "eval_memory=0");
+                 "model's router decides over a batch; set train_memory = 0 and "
+                 "eval_memory = 0");
 }
 
 /// Lets the network that generates routers be trained, where the scorer has one.

@@ -1,14 +1,15 @@
 #include "penstock/finetune/score.h"
 
 #include <torch/types.h>
-#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "penstock/base/error.h"
+#include "penstock/eval/passes.h"
 #include "penstock/finetune/text_order.h"
+#include "penstock/models/evaluation_mode.h"
 
 namespace penstock {
 namespace {
@@ -74,9 +75,7 @@ double ClassificationScore::macro_f1() const {
 
 ClassificationScore score(Classifier& classifier, const EncodedSet& set,
                           const ScoreOptions& options) {
-  torch::NoGradGuard no_grad;
-  const bool was_training = classifier.is_training();
-  classifier.eval();
+  const EvaluationMode measuring(classifier);
   ClassificationScore out;
   const auto classes = static_cast<std::size_t>(classifier.classes());
   out.confusion.assign(classes, std::vector<std::int64_t>(classes));
@@ -88,7 +87,7 @@ ClassificationScore score(Classifier& classifier, const EncodedSet& set,
     for (std::size_t i = 0; i < all.size() / rows * rows; ++i) passes.push_back({i});
   } else {
     const bool alone = reads_across_texts(classifier.body().config());
-    passes = groups_of_equal_length(set, all, alone ? 1 : kMostTexts, kMostTokens);
+    passes = groups_of_equal_length(set.lengths(), all, alone ? 1 : kMostTexts, kMostTokens);
   }
   std::vector<ModelMemory> memory(rows);
   for (std::size_t pass = 0; pass < passes.size(); ++pass) {
@@ -101,7 +100,6 @@ ClassificationScore score(Classifier& classifier, const EncodedSet& set,
     if (options.progress)
       options.progress(static_cast<double>(pass + 1) / static_cast<double>(passes.size()), out);
   }
-  classifier.train(was_training);
   return out;
 }
 

@@ -1,7 +1,6 @@
 #include "penstock/finetune/text_order.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 #include "penstock/base/error.h"
@@ -25,8 +24,10 @@ std::vector<TextIndices> cut(const TextIndices& texts, std::size_t most) {
 
 TextOrder::TextOrder(const EncodedSet& set, std::int64_t batch, std::int64_t pool,
                      std::uint64_t seed, bool drop_last)
-    : batch_(static_cast<std::size_t>(batch)), pool_(static_cast<std::size_t>(pool)), seed_(seed) {
-  for (const auto& text : set.texts) lengths_.push_back(text.size());
+    : lengths_(set.lengths()),
+      batch_(static_cast<std::size_t>(batch)),
+      pool_(static_cast<std::size_t>(pool)),
+      seed_(seed) {
   PENSTOCK_ASSERT(!lengths_.empty() && batch >= 1 && pool >= 1);
   batches_ = drop_last ? set.size() / batch : (set.size() + batch - 1) / batch;
   PENSTOCK_CHECK(batches_ > 0, "batch = ", batch, " is more than the ", set.size(),
@@ -55,20 +56,6 @@ void TextOrder::plan(std::int64_t epoch) {
 const TextIndices& TextOrder::at(std::int64_t step) {
   if (const std::int64_t epoch = step / batches_; epoch != epoch_) plan(epoch);
   return plan_[static_cast<std::size_t>(step % batches_)];
-}
-
-std::vector<TextIndices> groups_of_equal_length(const EncodedSet& set,
-                                                std::span<const std::size_t> texts,
-                                                std::int64_t most_texts, std::int64_t most_tokens) {
-  std::map<std::size_t, TextIndices> by_length;
-  for (const std::size_t i : texts) by_length[set.texts[i].size()].push_back(i);
-  std::vector<TextIndices> out;
-  for (const auto& [length, same] : by_length) {
-    const auto fitting = std::max<std::int64_t>(1, most_tokens / static_cast<std::int64_t>(length));
-    for (auto& group : cut(same, static_cast<std::size_t>(std::min(most_texts, fitting))))
-      out.push_back(std::move(group));
-  }
-  return out;
 }
 
 }  // namespace penstock

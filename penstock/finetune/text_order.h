@@ -1,4 +1,4 @@
-// Which texts make a step, and which of them can share a pass. Pure functions of seed and step.
+// Which texts make a step: a pure function of seed and step.
 #pragma once
 
 #include <cstddef>
@@ -34,11 +34,5 @@ class TextOrder {
   std::int64_t batches_ = 0, epoch_ = -1;
   std::vector<TextIndices> plan_;
 };
-
-/// The texts in groups of equal length, shortest first, at most `most_texts` and about
-/// `most_tokens` tokens in each; the order within a length stays.
-std::vector<TextIndices> groups_of_equal_length(const EncodedSet& set,
-                                                std::span<const std::size_t> texts,
-                                                std::int64_t most_texts, std::int64_t most_tokens);
 
 }  // namespace penstock

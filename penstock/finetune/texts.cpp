@@ -81,6 +81,12 @@ class TokenizerEncoder : public TextEncoder {
 
 }  // namespace
 
+std::vector<std::size_t> EncodedSet::lengths() const {
+  std::vector<std::size_t> out;
+  for (const auto& text : texts) out.push_back(text.size());
+  return out;
+}
+
 EncodedSet TextEncoder::encode(const ClassificationSet& set, std::int64_t most) const {
   PENSTOCK_CHECK(most >= 3, "sequence_length = ", most,
                  " leaves no room for text between two borders; give 3 or more");

@@ -21,6 +21,8 @@ struct EncodedSet {
   std::int64_t left_out = 0;   ///< characters that the tokenizer cannot represent
 
   std::int64_t size() const { return static_cast<std::int64_t>(texts.size()); }
+  /// Of each text, in ids.
+  std::vector<std::size_t> lengths() const;
 };
 
 /// Turns texts into ids. Immutable.

@@ -11,7 +11,7 @@
 #include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/checkpoints.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/evaluation_settings.h"
 
 namespace penstock::study {
 
@@ -60,17 +60,9 @@ MeasuredK measure_run(const ConfigNode& resolved, const std::string& run_directo
                               k > 0 ? fmt::format("k={}  ", k) : "", 100 * done,
                               totals.bits_per_byte()));
     };
-    out.points.push_back(evaluate_at_k(*model, corpus,
-                                       {.split = split,
-                                        .sequence_length = recipe.train.eval_sequence_length,
-                                        .batch_sequences = recipe.train.micro_batch,
-                                        .max_tokens = recipe.train.final_eval_tokens,
-                                        .isolate_documents = recipe.data.isolate_documents,
-                                        .streams = recipe.train.eval_streams,
-                                        .memory_length = recipe.train.eval_memory,
-                                        .progress = show},
-                                       k)
-                             .figures);
+    EvaluateOptions options = final_evaluation(recipe, split);
+    options.progress = show;
+    out.points.push_back(evaluate_at_k(*model, corpus, options, k).figures);
   }
   line.finish();
   return out;

@@ -37,9 +37,6 @@ void check_method_counts(const ConfigNode& router) {
       "names only a method");
 }
 
-/// Streams that an evaluation cuts a split into unless the recipe says otherwise.
-std::int64_t usual_streams(const ModelConfig& model) { return model.transformer_xl() ? 10 : 0; }
-
 /// Data order and evaluation where a memory can be carried.
 void complete_streams(Recipe& recipe, const ConfigNode& node) {
   const bool carries = recipe.model.transformer_xl();

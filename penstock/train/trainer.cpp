@@ -15,6 +15,7 @@
 #include "penstock/models/same_tokenizer.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/optim/schedule.h"
+#include "penstock/train/evaluation_settings.h"
 
 namespace penstock {
 namespace {
@@ -176,18 +177,12 @@ StepOutcome Trainer::advance(const StepWatch& watch) {
 Evaluation Trainer::evaluate(Split split, std::int64_t max_tokens,
                              const std::function<void(double, const LossTotals&)>& progress,
                              std::int64_t k) {
-  RoutingContext routing = context();
-  routing.k = k;
-  return penstock::evaluate(*model_, corpus_,
-                            {.split = split,
-                             .sequence_length = recipe_.train.eval_sequence_length,
-                             .batch_sequences = recipe_.train.micro_batch,
-                             .max_tokens = max_tokens,
-                             .isolate_documents = recipe_.data.isolate_documents,
-                             .streams = recipe_.train.eval_streams,
-                             .memory_length = recipe_.train.eval_memory,
-                             .context = routing,
-                             .progress = progress});
+  EvaluateOptions options = final_evaluation(recipe_, split);
+  options.max_tokens = max_tokens;
+  options.context = context();
+  options.context.k = k;
+  options.progress = progress;
+  return penstock::evaluate(*model_, corpus_, options);
 }
 
 std::map<std::string, at::Tensor> Trainer::model_tensors() { return file_tensors(*model_); }

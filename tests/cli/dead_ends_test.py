@@ -46,9 +46,21 @@ def check_settings_and_names(shell):
     shell.expect("info", len(info["notes"]) == 1, info)
     shell.mistake(1, ["'relu' is a selector: write model.router.selector = \"relu\""], "train", "recipe.toml",
                   "--set", "model.router.method=relu", "--out", "other")
-    shell.mistake(1, ["data.corpus = moved: there is no such folder", "--set data.corpus=DIR"], "train",
+    shell.mistake(1, ["data.corpus = moved: there is no such folder", "name its place as data.corpus"], "train",
                   "recipe.toml", "--set", "data.corpus=moved", "--out", "other")
-    shell.mistake(1, ["write $HOME/corpus"], "eval", "run", "--data=~/corpus")
+    for arguments in (("eval", "run", "--data=~/x"), ("eval", "run", "--text=~/x"), ("eval", "~/x", "--data", "corpus"),
+                      ("eval", "run", "--data", "corpus", "--tokenizer=~/x"), ("info", "~/x"), ("report", "~/x"),
+                      ("train", "~/x"), ("study", "~/x"), ("doctor", "run", "--text", "~/x"),
+                      ("doctor", "run", "--dense", "~/x"), ("export", "dense", "--format", "hf", "--data", "~/x",
+                       "--out", "hf"), ("upcycle", "dense", "--calibration", "~/x", "--out", "moe"),
+                      ("trace", "run", "--tokens", "~/x", "--out", "trace"), ("tokenize", "run", "--input", "~/x"),
+                      ("tokenize", "~/x", "--text", "a"), ("generate", "run", "--prompt-file", "~/x"),
+                      ("data", "prepare", "text.txt", "--tokenizer", "~/x", "--out", "c"),
+                      ("data", "prepare", "--domain", "a=~/x", "--out", "c"),
+                      ("finetune", "run", "--data", "~/x", "--out", "other")):
+        shell.mistake(1, ["write $HOME/x"], *arguments)
+    done = shell.run("train", "recipe.toml", "--set", "data.corpus=~/x", "--out", "x")
+    shell.expect("~ in --set", done.returncode == 1 and "write $HOME" not in done.stderr, done.stderr)
     os.makedirs(os.path.join(shell.directory, "home"))
     os.symlink(os.path.join(shell.directory, "corpus"), os.path.join(shell.directory, "home/corpus"))
     done = subprocess.run([shell.program, "train", "recipe.toml", *SMALL, "--set", "data.corpus=~/corpus", "--out",
@@ -62,7 +74,7 @@ def check_runs_that_go_on(shell):
     shell.expect("init_from a run", begun.returncode == 0 and "train.init_from = run is a run; training begins with "
                  "its best checkpoint, run/checkpoints/step-" in begun.stderr, begun.stderr)
     longer = ("train", "recipe.toml", "--out", "run", "--resume", "--set", "train.steps=7")
-    shell.mistake(1, ["train.steps: 6 -> 7", "--set train.init_from=run"], *longer)
+    shell.mistake(1, ["train.steps: 6 -> 7", "train.init_from = run"], *longer)
     constant = ["train", "recipe.toml", "--set", "train.lr_schedule=constant", "--out", "constant", "--resume"]
     shell.ok(*constant, "--quiet")
     done = shell.run(*constant, "--set", "train.steps=9")
@@ -94,15 +106,20 @@ def check_output_paths(shell):
                      f"{done.returncode} {done.stderr!r}")
     for arguments in (("data", "prepare", "text.txt", "--out=~/c"), ("train", "recipe.toml", "--out=~/run"),
                       ("eval", "run", "--data", "corpus", "--k", "1", "--plot=~/plot.html")):
-        remedy = "write $HOME" + arguments[-1].partition("~")[2] + ", or ./~/"
-        shell.mistake(1, ["begins with '~'", remedy], *arguments)
+        remedy = "write $HOME" + arguments[-1].partition("~")[2]
+        shell.mistake(1, ["begins with '~'; write ./~/", remedy], *arguments)
     shell.expect("no folder ~", not os.path.exists(os.path.join(shell.directory, "~")))
     shell.mistake(1, ["write $HOME/nothere.txt"], "data", "prepare", "~/nothere.txt", "--out", "c")
     shell.expect("nothing is left", not [name for name in os.listdir(shell.directory) if "trial" in name])
     write(shell, "trace.safetensors", "mine")
     shell.mistake(1, ["is there already"], "trace", "run", "--text", "gate", "--out", "trace.safetensors")
     write(shell, "empty.txt", "")
-    shell.mistake(1, ["empty.txt: is empty"], "eval", "run", "--text", "empty.txt")
+    write(shell, "letter.txt", "a")
+    for command in (("eval", "run"), ("doctor", "run"), ("export", "dense", "--format", "hf", "--out", "hf"),
+                    ("upcycle", "dense", "--out", "moe", "--calibration")):
+        option = [] if command[-1] == "--calibration" else ["--text"]
+        shell.mistake(1, ["empty.txt: "], *command, *option, "empty.txt")
+    shell.mistake(1, ["letter.txt: has 1 token and a token is scored after another"], "eval", "run", "--text", "letter.txt")
     done = shell.run("eval", "nowhere", "--data", "corpus", "--json")
     shell.expect("an error under --json", done.returncode == 1 and done.stdout == "", done.stdout)
     shell.expect("eval --tokenizer", shell.ok("eval", "run", "--data", "corpus", "--tokenizer", "corpus") ==

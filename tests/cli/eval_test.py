@@ -108,6 +108,19 @@ def check_eval_repeats_the_run(shell):
             told = json.loads(shell.ok("eval", "again-" + name, "--data", "corpus", "--split", split, "--json"))
             shell.expect("eval " + name, abs(told["loss"] - finished[split]["loss"]) < 1e-6,
                          f"{split}: {told['loss']} {finished[split]['loss']}")
+    # At its end a run may be measured on a part of each split; eval takes as much of it.
+    shell.ok("train", "recipe.toml", "--out", "part", "--quiet", "--set", "train.final_eval_tokens=64")
+    with open(os.path.join(shell.directory, "part", "finished.json")) as file:
+        finished = json.load(file)
+    last = ("eval", "part/checkpoints/step-6", "--data", "corpus", "--threads", "1", "--json")
+    for split in ("validation", "test"):
+        told = json.loads(shell.ok(*last, "--split", split))
+        for key in ("loss", "bits_per_byte", "tokens", "by_domain", "active_by_layer"):
+            shell.expect("eval of a part", told[key] == finished[split][key], f"{key}: {told} {finished[split]}")
+        shell.expect("eval of a part", told["tokens"] == told["max_tokens"] == 64, told)
+    whole = json.loads(shell.ok(*last, "--max-tokens", "0"))
+    shell.expect("eval --max-tokens 0", whole["tokens"] > 64 and whole["max_tokens"] == 0, whole)
+    shell.expect("eval of a part", "validation split, at most 64 tokens of it, windows of 16" in shell.ok(*last[:-1]))
     shell.mistake(1, ["--k ''"], "eval", "run", "--data", "corpus", "--k", "")
     shell.mistake(1, ["validation split", "too few for 700 streams"], "train", "recipe.toml", "--out", "streams", "--set",
                   "model.architecture=transformer-xl", "--set", "model.router.method=smoe", "--set", "model.router.k=2",

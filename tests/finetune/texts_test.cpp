@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "penstock/base/error.h"
+#include "penstock/eval/passes.h"
 #include "penstock/finetune/score.h"
 #include "penstock/finetune/text_order.h"
 #include "tests/base/temp_directory.h"
@@ -104,7 +105,7 @@ TEST(TextOrder, APoolBringsTextsOfALengthTogether) {
     TextOrder order(set, 10, pool, 3, false);
     std::size_t count = 0;
     for (std::int64_t step = 0; step < 40; ++step)
-      count += groups_of_equal_length(set, order.at(step), 10, 1000).size();
+      count += groups_of_equal_length(lengths, order.at(step), 10, 1000).size();
     return count;
   };
   EXPECT_EQ(passes(40), 40u);  // 20 texts of each length make whole batches
@@ -117,14 +118,6 @@ TEST(TextOrder, DropsTheLastBatchWhereAsked) {
   EXPECT_EQ(order.batches_per_epoch(), 2);
   for (std::int64_t step = 0; step < 6; ++step) EXPECT_EQ(order.at(step).size(), 2u);
   EXPECT_THROW(TextOrder(set, 6, 1, 7, true), Error);
-}
-
-TEST(GroupsOfEqualLength, KeepToTheirLimits) {
-  const EncodedSet set = of_lengths({4, 2, 4, 4, 2, 9});
-  const TextIndices all = {0, 1, 2, 3, 4, 5};
-  EXPECT_EQ(groups_of_equal_length(set, all, 10, 8),
-            (std::vector<TextIndices>{{1, 4}, {0, 2}, {3}, {5}}));
-  EXPECT_EQ(groups_of_equal_length(set, all, 1, 100).size(), 6u);
 }
 
 TEST(ClassificationScore, AccuracyAndMacroF1ByHand) {

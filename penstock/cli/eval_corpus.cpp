@@ -1,0 +1,172 @@
+#include "penstock/cli/eval_corpus.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/base/progress.h"
+#include "penstock/cli/end_on_signal.h"
+#include "penstock/cli/eval_text.h"
+#include "penstock/cli/model_argument.h"
+#include "penstock/cli/output_path.h"
+#include "penstock/cli/run_settings.h"
+#include "penstock/cli/tokenizer_argument.h"
+#include "penstock/eval/by_k.h"
+#include "penstock/eval/ngram.h"
+#include "penstock/models/fold_routers.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/models/same_tokenizer.h"
+#include "penstock/study/by_k_charts.h"
+
+namespace penstock {
+namespace {
+
+void print_totals(const std::string& name, const LossTotals& totals) {
+  fmt::print("{:<16} {:>8.4f} {:>10.3f} {:>9.4f} {:>14}\n", name, totals.loss(),
+             totals.perplexity(), totals.bits_per_byte(), grouped(totals.tokens));
+}
+
+void print_heading() {
+  fmt::print("{:<16} {:>8} {:>10} {:>9} {:>14}\n", "domain", "loss", "perplexity", "bits/byte",
+             "tokens");
+}
+
+void print_by_domain(const Evaluation& evaluation) {
+  print_heading();
+  for (const auto& [name, totals] : evaluation.by_domain) print_totals(name, totals);
+  print_totals("all", evaluation.total);
+}
+
+void print_by_k(std::span<const KFigures> points, double own) {
+  fmt::print("\n{:>5} {:>8} {:>10} {:>9} {:>14} {:>10} {:>10}\n", "k", "loss", "perplexity",
+             "bits/byte", "MFLOP/token", "tokens/s", "memory");
+  for (const KFigures& point : points)
+    fmt::print("{:>4}{} {:>8.4f} {:>10.3f} {:>9.4f} {:>14.3f} {:>10.0f} {:>6.0f} MiB\n", point.k,
+               static_cast<double>(point.k) == own ? "*" : " ", point.loss, point.perplexity,
+               point.bits_per_byte, point.flops_per_token / 1e6, point.tokens_per_second,
+               point.peak_memory_bytes / (1 << 20));
+  fmt::print("k: experts per token, * as trained; FLOPs are useful ones of a forward pass\n");
+}
+
+/// What `--plot` was given, checked before anything is measured.
+void check_plot(const EvalCorpusOptions& options) {
+  if (options.plot.empty()) return;
+  PENSTOCK_CHECK(!options.k.empty(), "--plot draws quality by experts per token; give --k as well");
+  PENSTOCK_CHECK(options.plot.ends_with(".html"), "--plot ", options.plot,
+                 ": the page is HTML; name a file that ends in .html");
+  check_can_write(options.plot);
+}
+
+/// All of a model that an evaluation needs, read while its files were there.
+struct Opened {
+  ModelArgument argument;
+  std::shared_ptr<LanguageModel> model;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::optional<Recipe> run;  ///< that it is of
+};
+
+Opened open_model(const EvalCorpusOptions& options, std::span<const std::int64_t> values) {
+  return with_model(options.model, [&](const ModelArgument& argument) {
+    const auto source = open_model_source(argument.path);
+    if (!values.empty()) check_k_values(source->config(), values);
+    Opened out{.argument = argument, .run = run_settings(argument.path)};
+    out.model = load_model(*source);  // first: what is wrong with it is said before what it lacks
+    out.tokenizer = model_tokenizer(*source, options.tokenizer);
+    if (options.fold) out.model = fold_routers(*out.model);
+    return out;
+  });
+}
+
+/// What was measured, in words.
+std::string what_text(const EvaluateOptions& how) {
+  std::string out = fmt::format("{} split", split_name(how.split));
+  if (how.max_tokens > 0) out += fmt::format(", at most {} tokens of it", grouped(how.max_tokens));
+  return out + fmt::format(", windows of {} tokens", how.sequence_length);
+}
+
+void print_json(const ByK& measured, const EvalCorpusOptions& options, const ModelArgument& model,
+                const ModelConfig& config, const EvaluateOptions& how) {
+  auto out = to_json(measured.own);
+  for (const KFigures& point : measured.figures) out["by_k"].push_back(to_json(point));
+  out["model"] = model.path;
+  out["folded"] = options.fold;
+  out["step"] = model.step ? nlohmann::ordered_json(*model.step) : nlohmann::ordered_json();
+  out["split"] = split_name(how.split);
+  out["sequence_length"] = how.sequence_length;
+  out["max_tokens"] = how.max_tokens;
+  if (how.streams > 0) out["streams"] = how.streams;
+  if (config.transformer_xl() && how.streams > 0)
+    out["memory_length"] = how.memory_length >= 0 ? how.memory_length : config.xl.memory;
+  out["causal"] = config.causal();
+  fmt::print("{}\n", out.dump(2));
+}
+
+}  // namespace
+
+void run_eval_ngram(const std::string& data, int order, Split split, bool json) {
+  const Corpus corpus = Corpus::open(data);
+  corpus.file().verify();
+  const LossTotals totals = ngram_baseline(corpus, order, split);
+  if (!json) {
+    fmt::print("{}-gram model (interpolated Kneser-Ney) of {}, {} split\n", order, data,
+               split_name(split));
+    print_heading();
+    print_totals("all", totals);
+    return;
+  }
+  const nlohmann::ordered_json out = {{"ngram", order},
+                                      {"split", split_name(split)},
+                                      {"loss", totals.loss()},
+                                      {"perplexity", totals.perplexity()},
+                                      {"bits_per_byte", totals.bits_per_byte()},
+                                      {"tokens", totals.tokens}};
+  fmt::print("{}\n", out.dump(2));
+}
+
+void run_eval_corpus(const EvalCorpusOptions& options) {
+  check_plot(options);
+  std::vector<std::int64_t> values;
+  if (options.has_k) values = parse_k_values(options.k);
+  const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.plot)});
+  const auto [argument, model, tokenizer, run] = open_model(options, values);
+  const ModelConfig& config = model->config();
+  const Corpus corpus = Corpus::open(options.data);
+  corpus.file().verify();  // a flipped token would be scored silently
+  check_same_tokenizer(*tokenizer, corpus);
+  EvaluateOptions how = evaluation_settings(config, run ? &*run : nullptr, options.wish);
+  note_beyond_context(config, how.sequence_length);
+  how.context.step = argument.step.value_or(0);  // what random choices are drawn by
+  how.context.total_steps = run ? run->train.steps : 0;
+  ProgressLine progress(options.json ? nullptr : stderr);
+  const ByK measured = evaluate_by_k(
+      *model, corpus, how, values, [&](std::int64_t k, double done, const LossTotals& sofar) {
+        if (progress.due())
+          progress.show(fmt::format("{}{:3.0f}%  loss {:.4f}  bits per byte {:.4f}",
+                                    k > 0 ? fmt::format("k={}  ", k) : "", 100 * done, sofar.loss(),
+                                    sofar.bits_per_byte()));
+      });
+  progress.finish();
+  PENSTOCK_CHECK(std::isfinite(measured.own.total.nats), argument.path, ": the loss on ",
+                 options.data,
+                 " is not finite though every weight is: the model's activations overflow");
+  const std::string what = what_text(how);
+  if (!options.plot.empty())
+    write_file_atomically(real_file_system(), options.plot,
+                          study::by_k_page(argument.path, options.data + ", " + what,
+                                           measured.figures, config.active_experts()));
+  if (options.json) return print_json(measured, options, argument, config, how);
+  fmt::print("{}{}{}, {}\n", argument.path,
+             argument.step ? fmt::format(" (step {})", *argument.step) : "",
+             options.fold ? ", routers folded" : "", what);
+  print_by_domain(measured.own);
+  if (!measured.figures.empty()) print_by_k(measured.figures, config.active_experts());
+  if (!options.plot.empty()) fmt::print("plot: {}\n", options.plot);
+  if (!config.causal())
+    fmt::print("note: method '{}' is not causal: {}\n", config.router.method, kNotCausal);
+}
+
+}  // namespace penstock

@@ -1,0 +1,25 @@
+// penstock eval MODEL --data CORPUS: a model's loss on a split, by domain and by experts per token.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "penstock/train/evaluation_settings.h"
+
+namespace penstock {
+
+struct EvalCorpusOptions {
+  std::string model, data, tokenizer, plot;
+  EvaluationWish wish;
+  std::string k;       ///< "1,2,4"
+  bool has_k = false;  ///< an empty one is a mistake
+  bool json = false, fold = false;
+};
+
+/// Prints loss, perplexity and bits per byte, and draws `plot`.
+void run_eval_corpus(const EvalCorpusOptions& options);
+
+/// The same three figures of an n-gram model that is counted on the train split.
+void run_eval_ngram(const std::string& data, int order, Split split, bool json);
+
+}  // namespace penstock

@@ -1,0 +1,53 @@
+#include "penstock/eval/passes.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <map>
+
+namespace penstock {
+
+bool reads_across_texts(const ModelConfig& config) {
+  if (config.moe_layers() == 0) return false;
+  const RouterTraits traits = resolve(config.router).traits;
+  return !traits.causal || traits.order_matters || traits.stochastic || traits.drops;
+}
+
+std::vector<std::vector<std::size_t>> groups_of_equal_length(std::span<const std::size_t> lengths,
+                                                             std::span<const std::size_t> items,
+                                                             std::int64_t most_items,
+                                                             std::int64_t most_tokens) {
+  std::map<std::size_t, std::vector<std::vector<std::size_t>>> by_length;
+  for (const std::size_t item : items) {
+    const std::size_t length = lengths[item];
+    const auto fitting = std::max<std::int64_t>(1, most_tokens / static_cast<std::int64_t>(length));
+    auto& groups = by_length[length];
+    if (groups.empty() || std::ssize(groups.back()) == std::min(most_items, fitting))
+      groups.emplace_back();
+    groups.back().push_back(item);
+  }
+  std::vector<std::vector<std::size_t>> out;
+  for (auto& [length, groups] : by_length)
+    for (auto& group : groups) out.push_back(std::move(group));
+  return out;
+}
+
+ScoredPass score_pass(LanguageModel& model, ModelInput input, const at::Tensor& targets,
+                      std::int64_t whole, const RoutingContext& context, const RoutingTap& tap) {
+  const std::int64_t rows = input.tokens.size(0), length = input.tokens.size(1);
+  if (resolve(model.config().router).traits.merges) {
+    const std::int64_t missing = whole - length;
+    input.tokens = torch::constant_pad_nd(input.tokens, {0, missing});
+    if (input.starts) input.starts = torch::constant_pad_nd(*input.starts, {0, missing});
+  }
+  RoutingContext measuring = context;
+  measuring.training = false;
+  ModelOutput output = model.forward(input, measuring, tap);
+  const std::int64_t width = output.hidden.size(1);
+  const at::Tensor hidden =
+      output.hidden.view({rows, -1, width}).narrow(1, 0, length).reshape({rows * length, width});
+  return {.nats = model.losses(hidden, targets).to(at::kCPU, at::kDouble).contiguous(),
+          .memory = std::move(output.memory)};
+}
+
+}  // namespace penstock

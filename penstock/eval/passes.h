@@ -1,0 +1,37 @@
+// Forward passes that score tokens, and which sequences may share one. The loops over corpora and
+// sequences are in perplexity.h and sequences.h.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "penstock/models/language_model.h"
+
+namespace penstock {
+
+/// Whether a sequence's scores could depend on the others of its pass (capacity, expert choice,
+/// draws by place): such routers get one sequence a pass where each is measured by itself.
+bool reads_across_texts(const ModelConfig& config);
+
+/// `items`, which are indices into `lengths`, in groups of equal length, shortest first, at most
+/// `most_items` and about `most_tokens` tokens in each; the order within a length stays.
+std::vector<std::vector<std::size_t>> groups_of_equal_length(std::span<const std::size_t> lengths,
+                                                             std::span<const std::size_t> items,
+                                                             std::int64_t most_items,
+                                                             std::int64_t most_tokens);
+
+struct ScoredPass {
+  at::Tensor nats;     ///< [B·T] f64 on the CPU, −ln p of each target
+  ModelMemory memory;  ///< for the segment that follows
+};
+
+/// One pass in evaluation mode over rows of equal length [B, T] and their targets [B·T] i64.
+/// @param whole  routers that merge experts per segment need whole ones: their rows are filled up
+///               with token 0 to this length, which is at least T. What follows a token does not
+///               change it, but for the filler's share in the mean of a segment that it cuts.
+ScoredPass score_pass(LanguageModel& model, ModelInput input, const at::Tensor& targets,
+                      std::int64_t whole, const RoutingContext& context,
+                      const RoutingTap& tap = {});
+
+}  // namespace penstock

@@ -1,0 +1,132 @@
+// Sequences scored by themselves: the same numbers however they share passes, and the model's mode
+// as it was.
+#include "penstock/eval/sequences.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <stdexcept>
+
+#include "penstock/base/error.h"
+#include "penstock/eval/passes.h"
+#include "tests/base/temp_directory.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+std::shared_ptr<LanguageModel> small_model(const std::string& method) {
+  torch::manual_seed(5);
+  ModelConfig config;
+  config.vocab = 12;
+  config.d_model = 16;
+  config.layers = 2;
+  config.heads = 2;
+  config.d_ffn = 24;
+  config.context = 8;
+  config.init_std = 0.3;
+  if (method != "dense") config.moe.experts = 4;
+  config.router.method = method;
+  config.router.k = 1;
+  return make_model(config);
+}
+
+const std::vector<TokenSequence> kSequences = {{.ids = {3, 1, 4, 1, 5}},
+                                               {.ids = {9, 2, 6}},
+                                               {.ids = {5, 3, 5, 8, 9}, .first_scored = 3},
+                                               {.ids = {7, 9, 3, 2, 3}}};
+
+TEST(ScoreSequences, IsTheLogSoftmaxOfTheLogitsAfterTheContext) {
+  const auto model = small_model("dense");
+  const auto scores = score_sequences(*model, kSequences);
+  ASSERT_EQ(scores.size(), kSequences.size());
+  torch::NoGradGuard no_grad;
+  for (std::size_t s = 0; s < scores.size(); ++s) {
+    const TokenSequence& sequence = kSequences[s];
+    const auto first = static_cast<std::size_t>(sequence.first_scored);
+    ASSERT_EQ(scores[s].size(), sequence.ids.size() - first);
+    for (std::size_t i = first; i < sequence.ids.size(); ++i) {
+      const std::vector<std::int64_t> before(sequence.ids.begin(),
+                                             sequence.ids.begin() + static_cast<std::ptrdiff_t>(i));
+      const auto output = model->forward({.tokens = torch::tensor(before).unsqueeze(0)}, {});
+      const at::Tensor logits = model->logits(output.hidden[-1]).to(at::kDouble);
+      EXPECT_NEAR(scores[s][i - first],
+                  torch::log_softmax(logits, -1)[sequence.ids[i]].item<double>(), 1e-5);
+    }
+  }
+}
+
+// Expert choice reads across a pass: sharing one would change its numbers.
+TEST(ScoreSequences, DoNotDependOnTheOthers) {
+  for (const char* method : {"dense", "topk", "expert-choice"}) {
+    const auto model = small_model(method);
+    const auto together = score_sequences(*model, kSequences),
+               apart = score_sequences(*model, kSequences, {.most_tokens = 1});
+    for (std::size_t s = 0; s < kSequences.size(); ++s) {
+      const auto alone = score_sequences(*model, std::span(&kSequences[s], 1));
+      EXPECT_EQ(apart[s], alone[0]) << method;
+      for (std::size_t i = 0; i < alone[0].size(); ++i)
+        EXPECT_NEAR(together[s][i], alone[0][i], 1e-5) << method << " " << s;
+    }
+  }
+}
+
+TEST(ScoreSequences, TakeAskedExpertsAndTellHowFarTheyAre) {
+  const auto model = small_model("topk");
+  EXPECT_EQ(score_sequences(*model, kSequences, {.k = 1}), score_sequences(*model, kSequences));
+  EXPECT_NE(score_sequences(*model, kSequences, {.k = 2}), score_sequences(*model, kSequences));
+  LossTotals last;
+  double done = 0;
+  const auto scores =
+      score_sequences(*model, kSequences, {.progress = [&](double share, const LossTotals& sofar) {
+        EXPECT_GT(share, done);
+        done = share;
+        last = sofar;
+      }});
+  double nats = 0;
+  for (const auto& sequence : scores)
+    for (const double value : sequence) nats -= value;
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(last.tokens, 4 + 2 + 2 + 4);
+  EXPECT_NEAR(last.nats, nats, 1e-9);
+}
+
+TEST(ScoreSequences, RefuseIdsOfAnotherVocabulary) {
+  const std::vector<TokenSequence> other = {{.ids = {1, 12}}};
+  EXPECT_THROW(score_sequences(*small_model("dense"), other), Error);
+  EXPECT_TRUE(score_sequences(*small_model("dense"), {}).empty());
+}
+
+TEST(GroupsOfEqualLength, KeepToTheirLimits) {
+  using Groups = std::vector<std::vector<std::size_t>>;
+  const std::vector<std::size_t> lengths = {4, 2, 4, 4, 2, 9}, all = {0, 1, 2, 3, 4, 5};
+  EXPECT_EQ(groups_of_equal_length(lengths, all, 10, 8), (Groups{{1, 4}, {0, 2}, {3}, {5}}));
+  EXPECT_EQ(groups_of_equal_length(lengths, all, 1, 100).size(), 6u);
+}
+
+/// What stops a measurement must leave a model that goes on training as it was.
+TEST(EvaluationMode, EndsWithTheMeasurementAlsoWhereThatThrows) {
+  const testing::TempDirectory directory;
+  const Corpus corpus = testing::small_corpus(directory.path());
+  ModelConfig config = small_model("dense")->config();
+  config.vocab = 256;
+  const auto model = make_model(config);
+  const auto stop = [&](double, const LossTotals&) {
+    EXPECT_FALSE(model->is_training());
+    EXPECT_FALSE(torch::GradMode::is_enabled());
+    throw std::runtime_error("stopped");
+  };
+  for (const bool training : {true, false}) {
+    model->train(training);
+    EXPECT_THROW(evaluate(*model, corpus, {.sequence_length = 8, .progress = stop}),
+                 std::runtime_error);
+    EXPECT_EQ(model->is_training(), training);
+    EXPECT_THROW(score_sequences(*model, kSequences, {.progress = stop}), std::runtime_error);
+    EXPECT_EQ(model->is_training(), training);
+    EXPECT_TRUE(torch::GradMode::is_enabled());
+  }
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,73 @@
+// How a model is evaluated: as its run was at its end, but for what is asked for.
+#include "penstock/train/evaluation_settings.h"
+
+#include <gtest/gtest.h>
+
+#include "penstock/base/error.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+ModelConfig decoder(std::int64_t context) {
+  ModelConfig out;
+  out.context = context;
+  return out;
+}
+
+ModelConfig with_memory() {
+  ModelConfig out = decoder(32);
+  out.architecture = "transformer-xl";
+  return out;
+}
+
+TEST(EvaluationSettings, AreTheRunsOwn) {
+  Recipe run = testing::small_recipe("dense", 6, 16);
+  run.train.micro_batch = 3;
+  run.train.eval_sequence_length = 24;
+  run.train.final_eval_tokens = 480;
+  run.data.isolate_documents = true;
+  const EvaluateOptions own = evaluation_settings(decoder(16), &run, {.split = Split::kTest});
+  EXPECT_EQ(own.split, Split::kTest);
+  EXPECT_EQ(own.sequence_length, 24);
+  EXPECT_EQ(own.batch_sequences, 3);
+  EXPECT_EQ(own.max_tokens, 480);
+  EXPECT_EQ(own.streams, 0);
+  EXPECT_EQ(own.memory_length, -1);
+  EXPECT_TRUE(own.isolate_documents);
+  // All of the split is a wish too, and windows of another length make passes of their own.
+  const EvaluateOptions other =
+      evaluation_settings(decoder(16), &run, {.sequence_length = 64, .max_tokens = 0});
+  EXPECT_EQ(other.sequence_length, 64);
+  EXPECT_EQ(other.batch_sequences, 64);
+  EXPECT_EQ(other.max_tokens, 0);
+}
+
+TEST(EvaluationSettings, OfAModelWithoutARunAreTheUsual) {
+  const EvaluateOptions usual = evaluation_settings(decoder(512), nullptr, {});
+  EXPECT_EQ(usual.sequence_length, 512);
+  EXPECT_EQ(usual.batch_sequences, 8);
+  EXPECT_EQ(usual.max_tokens, 0);
+  EXPECT_EQ(usual.streams, 0);
+  EXPECT_FALSE(usual.isolate_documents);
+  EXPECT_TRUE(
+      evaluation_settings(decoder(512), nullptr, {.isolate_documents = true}).isolate_documents);
+  EXPECT_EQ(evaluation_settings(decoder(9000), nullptr, {}).batch_sequences, 1);
+  EXPECT_EQ(evaluation_settings(with_memory(), nullptr, {}).streams, 10);
+  EXPECT_EQ(evaluation_settings(with_memory(), nullptr, {.streams = 0}).streams, 0);
+}
+
+TEST(EvaluationSettings, MemoryIsCarriedAlongStreamsAlone) {
+  Recipe run = testing::small_recipe("dense", 2, 16);
+  run.train.eval_streams = 4;
+  run.train.eval_memory = 7;
+  EXPECT_EQ(evaluation_settings(with_memory(), &run, {}).memory_length, 7);
+  EXPECT_EQ(evaluation_settings(with_memory(), &run, {}).streams, 4);
+  EXPECT_EQ(evaluation_settings(with_memory(), &run, {.memory = 9}).memory_length, 9);
+  EXPECT_THROW(evaluation_settings(with_memory(), &run, {.streams = 0, .memory = 9}), Error);
+  EXPECT_THROW(evaluation_settings(decoder(16), nullptr, {.memory = 9}), Error);
+  EXPECT_THROW(evaluation_settings(decoder(0), nullptr, {}), Error);
+}
+
+}  // namespace
+}  // namespace penstock
