@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "penstock/base/error.h"
+#include "penstock/base/nonfinite.h"
 #include "penstock/base/random.h"
 #include "penstock/eval/passes.h"
 #include "penstock/optim/schedule.h"
@@ -92,7 +93,7 @@ bool Finetuner::pass(std::span<const std::size_t> texts, std::size_t number, dou
   sums.step.texts += std::ssize(texts);
   sums.step.tokens += input.tokens.numel();
   if (const double value = total.item<double>(); !std::isfinite(value)) {
-    sums.step.failure = concat("the loss is ", value);
+    sums.step.failure = "the loss is " + nonfinite_text(value);
     return false;
   }
   if (memory) *memory = std::move(out.memory);

@@ -101,8 +101,31 @@ std::optional<double> active_experts(const RunRow& row) {
   return curve->second.values.back();
 }
 
-bool same_key(const RunRow& a, const RunRow& b) {
-  return a.variant == b.variant && a.seed == b.seed && a.config_hash == b.config_hash;
+/// By these three a run is known between sittings; of rows and of diverged runs.
+auto key_of(const auto& run) { return std::tie(run.variant, run.seed, run.config_hash); }
+
+json diverged_json(std::span<const DivergedRun> runs) {
+  json out = json::array();
+  for (const auto& run : runs)
+    out.push_back({{"variant", run.variant},
+                   {"label", run.label},
+                   {"seed", run.seed},
+                   {"config_hash", run.config_hash},
+                   {"reason", run.reason}});
+  return out;
+}
+
+std::vector<DivergedRun> diverged_from_json(const json& object, const std::string& where) {
+  std::vector<DivergedRun> out;
+  if (!object.contains("diverged")) return out;
+  PENSTOCK_CHECK(object["diverged"].is_array(), where, ": is not a list");
+  for (const auto& run : object["diverged"])
+    out.push_back({.variant = string_or(run, "variant", "", where),
+                   .label = string_or(run, "label", "", where),
+                   .seed = static_cast<std::int64_t>(required_number(run, "seed", where)),
+                   .config_hash = string_or(run, "config_hash", "", where),
+                   .reason = string_or(run, "reason", "", where)});
+  return out;
 }
 
 }  // namespace
@@ -233,30 +256,10 @@ json to_json(const StudyResults& results) {
   out.update(to_json(results.comparison));
   const auto with_folded = by_k_rows(results.rows);
   out.update(by_k_json(summarize(with_folded), results.comparison));
-  for (const auto& run : results.diverged)
-    out["diverged"].push_back({{"variant", run.variant},
-                               {"label", run.label},
-                               {"seed", run.seed},
-                               {"reason", run.reason}});
+  if (!results.diverged.empty()) out["diverged"] = diverged_json(results.diverged);
   for (const auto& table : results.tables) out["tables"].push_back(to_json(table));
   return out;
 }
-
-namespace {
-
-std::vector<DivergedRun> diverged_from_json(const json& object, const std::string& where) {
-  std::vector<DivergedRun> out;
-  if (!object.contains("diverged")) return out;
-  PENSTOCK_CHECK(object["diverged"].is_array(), where, ": is not a list");
-  for (const auto& run : object["diverged"])
-    out.push_back({.variant = string_or(run, "variant", "", where),
-                   .label = string_or(run, "label", "", where),
-                   .seed = static_cast<std::int64_t>(required_number(run, "seed", where)),
-                   .reason = string_or(run, "reason", "", where)});
-  return out;
-}
-
-}  // namespace
 
 StudyResults results_from_json(const json& object, const std::string& where) {
   std::vector<ShownTable> tables;
@@ -286,23 +289,35 @@ StudyResults read_results(const std::string& path) {
   return results_from_json(parse_file(path, kStudyFormat), path);
 }
 
-std::vector<RunRow> read_kept_rows(const std::string& path) {
+KeptRuns read_kept_runs(const std::string& path) {
   if (!std::filesystem::exists(path)) return {};
-  return rows_from_json(parse_file(path, kRowsFormat), path);
+  const json object = parse_file(path, kRowsFormat);
+  return {.rows = rows_from_json(object, path),
+          .diverged = diverged_from_json(object, path + ": diverged")};
 }
 
-void merge_kept_rows(const std::string& path, std::span<const RunRow> rows) {
-  std::vector<RunRow> kept = read_kept_rows(path);
-  for (const auto& row : rows) {
+void merge_kept_runs(const std::string& path, const KeptRuns& runs) {
+  KeptRuns kept = read_kept_runs(path);
+  const auto forget = [&](const auto& run) {
+    const auto same = [&](const auto& old) { return key_of(old) == key_of(run); };
+    std::erase_if(kept.rows, same);
+    std::erase_if(kept.diverged, same);
+  };
+  for (const auto& row : runs.rows) {
     if (!row.finished) continue;
-    std::erase_if(kept, [&](const RunRow& old) { return same_key(old, row); });
-    kept.push_back(row);
+    forget(row);
+    kept.rows.push_back(row);
   }
-  std::ranges::sort(kept, [](const RunRow& a, const RunRow& b) {
-    return std::tie(a.variant, a.seed, a.config_hash) < std::tie(b.variant, b.seed, b.config_hash);
-  });
-  const json object = {
-      {"format", kRowsFormat}, {"version", kVersion}, {"rows", rows_to_json(kept)}};
+  for (const auto& run : runs.diverged) {
+    forget(run);
+    kept.diverged.push_back(run);
+  }
+  const auto by_key = [](const auto& a, const auto& b) { return key_of(a) < key_of(b); };
+  std::ranges::sort(kept.rows, by_key);
+  std::ranges::sort(kept.diverged, by_key);
+  json object = {
+      {"format", kRowsFormat}, {"version", kVersion}, {"rows", rows_to_json(kept.rows)}};
+  if (!kept.diverged.empty()) object["diverged"] = diverged_json(kept.diverged);
   write_file_atomically(real_file_system(), path, readable_text(object));
 }
 

@@ -18,7 +18,8 @@ namespace penstock::study {
 struct DivergedRun {
   std::string variant, label;
   std::int64_t seed = 0;
-  std::string reason;  ///< what the training said
+  std::string config_hash;  ///< empty where an earlier version recorded it
+  std::string reason;       ///< what the training said
 };
 
 /// Everything a report shows.
@@ -79,9 +80,15 @@ void write_results(const StudyResults& results, const std::string& path);
 /// What write_results wrote. Throws Error naming the path where it is missing or something else.
 StudyResults read_results(const std::string& path);
 
-/// Rows kept between sittings, by variant, seed and config hash. A missing file holds none.
-std::vector<RunRow> read_kept_rows(const std::string& path);
-/// Adds finished rows to the file, replacing equal keys; other rows stay. Written aside, renamed.
-void merge_kept_rows(const std::string& path, std::span<const RunRow> rows);
+/// What is kept between sittings, by variant, seed and config hash.
+struct KeptRuns {
+  std::vector<RunRow> rows;
+  std::vector<DivergedRun> diverged;
+};
+/// A missing file holds none.
+KeptRuns read_kept_runs(const std::string& path);
+/// Adds finished rows and diverged runs to the file, replacing equal keys; others stay. Written
+/// aside, renamed.
+void merge_kept_runs(const std::string& path, const KeptRuns& runs);
 
 }  // namespace penstock::study

@@ -12,6 +12,7 @@
 #include "penstock/base/error.h"
 #include "penstock/study/closed_tables.h"
 #include "penstock/study/config_hash.h"
+#include "penstock/study/divergence.h"
 #include "penstock/study/report.h"
 #include "penstock/study/run_reader.h"
 #include "penstock/train/run.h"
@@ -25,7 +26,7 @@ class Session {
  public:
   Session(const StudyConfig& study, const StudyOptions& options, const StudyHooks& hooks)
       : study_(study), options_(options), hooks_(hooks), comparison_(study.comparison) {
-    if (!options.kept_rows.empty()) kept_ = read_kept_rows(options.kept_rows);
+    if (!options.kept_rows.empty()) kept_ = read_kept_runs(options.kept_rows);
     // A mistake in the last variant should not show after hours of training the first.
     for (const auto& variant : study.variants) hooks.resolve(with_seed(variant, study.seeds[0]));
     if (study.trains() && !options.report_only)
@@ -51,32 +52,19 @@ class Session {
         }
   }
 
-  /// What earlier sittings found to diverge, where nothing is trained that could show it again.
-  void take_diverged() {
-    const std::string path = (fs::path(options_.output) / "results.json").string();
-    if (!fs::exists(path)) return;
-    for (DivergedRun& run : read_results(path).diverged)
-      if (!rows_.contains({run.variant, run.seed})) diverged_.push_back(std::move(run));
-  }
-
   bool run_missing() {
     check_memory();
     for (const std::int64_t seed : study_.seeds) {
       for (const int turn : {0, 1, 2}) {
         for (const auto& variant : study_.variants) {
           if (turn_of(variant) != turn) continue;
-          if (!rows_.contains({variant.name, seed})) {
+          if (is_missing(variant, seed)) {
             if (!may_run(variant, seed)) continue;
-            try {
-              if (!run(variant, seed)) return false;
-            } catch (const DivergedError& error) {
-              note_diverged(variant, seed, error.what());
-              publish();
-              continue;
-            }
+            if (!run(variant, seed)) return false;
             publish();
-            if (measure(variant, seed)) publish();
+            if (rows_.contains({variant.name, seed}) && measure(variant, seed)) publish();
           }
+          if (!rows_.contains({variant.name, seed})) continue;  // it diverged
           if (!finetune(variant, seed, /*train=*/true)) return false;
         }
       }
@@ -85,9 +73,9 @@ class Session {
   }
 
   void publish() {
-    std::vector<RunRow> finished;
-    for (const auto& [key, row] : rows_) finished.push_back(row);
-    if (!options_.kept_rows.empty()) merge_kept_rows(options_.kept_rows, finished);
+    KeptRuns done{.diverged = diverged()};
+    for (const auto& [key, row] : rows_) done.rows.push_back(row);
+    if (!options_.kept_rows.empty()) merge_kept_runs(options_.kept_rows, done);
     const StudyResults current = results();
     write_results(current, (fs::path(options_.output) / "results.json").string());
     if (current.rows.empty() && current.tables.empty()) return;
@@ -106,7 +94,7 @@ class Session {
                      .command = options_.command,
                      .planned_runs = planned_runs(),
                      .comparison = comparison_,
-                     .diverged = diverged_,
+                     .diverged = diverged(),
                      .tables = tables_};
     for (const auto& variant : study_.variants)
       for (const std::int64_t seed : study_.seeds)
@@ -115,27 +103,48 @@ class Session {
     return out;
   }
 
+  int left_out() const { return left_out_; }
+
  private:
   using Key = std::pair<std::string, std::int64_t>;
 
+  /// In the study's order.
+  std::vector<DivergedRun> diverged() const {
+    std::vector<DivergedRun> out;
+    for (const auto& variant : study_.variants)
+      for (const std::int64_t seed : study_.seeds)
+        if (const auto it = diverged_.find({variant.name, seed}); it != diverged_.end())
+          out.push_back(it->second);
+    return out;
+  }
+
+  bool is_missing(const Variant& variant, std::int64_t seed) const {
+    return !rows_.contains({variant.name, seed}) && !diverged_.contains({variant.name, seed});
+  }
+
   /// Whether the run that this one needs, for its steps or its first weights, is there; it may have
   /// diverged.
-  bool may_run(const Variant& variant, std::int64_t seed) const {
+  bool may_run(const Variant& variant, std::int64_t seed) {
     for (const std::string& needed :
          {variant.match_compute, variant.from_model ? std::string() : variant.from})
       if (!needed.empty() && !rows_.contains({needed, seed})) {
         say(fmt::format("{}, seed {}: left out, the run of {} that it needs diverged",
                         variant.label, seed, needed));
+        ++left_out_;
         return false;
       }
     return true;
   }
 
   /// The other runs go on: a study may be there to find out which rates hold.
-  void note_diverged(const Variant& variant, std::int64_t seed, const std::string& reason) {
+  void note_diverged(const Variant& variant, std::int64_t seed, const std::string& hash,
+                     const std::string& reason) {
     say(fmt::format("{}, seed {}: diverged: {}", variant.label, seed, reason));
-    diverged_.push_back(
-        {.variant = variant.name, .label = variant.label, .seed = seed, .reason = reason});
+    diverged_[{variant.name, seed}] = {.variant = variant.name,
+                                       .label = variant.label,
+                                       .seed = seed,
+                                       .config_hash = hash,
+                                       .reason = reason};
   }
 
   struct Planned {
@@ -232,7 +241,19 @@ class Session {
       for (const auto& variant : study_.variants)
         for (const std::int64_t seed : study_.seeds)
           if (turn_of(variant) == turn)
-            if (const auto planned = plan(variant, seed)) take_finished(variant, seed, *planned);
+            if (const auto planned = plan(variant, seed)) take_ended(variant, seed, *planned);
+  }
+
+  /// Takes up a run that finished or diverged; false where it is neither.
+  bool take_ended(const Variant& variant, std::int64_t seed, const Planned& planned) {
+    if (take_finished(variant, seed, planned)) return true;
+    if (options_.retry_diverged) return false;
+    std::optional<std::string> reason = read_divergence(planned.directory);
+    for (const DivergedRun& run : kept_.diverged)
+      if (run.variant == variant.name && run.seed == seed && run.config_hash == planned.hash)
+        reason = run.reason;
+    if (reason) note_diverged(variant, seed, planned.hash, *reason);
+    return reason.has_value();
   }
 
   bool take_finished(const Variant& variant, std::int64_t seed, const Planned& planned) {
@@ -241,10 +262,10 @@ class Session {
       return true;
     }
     // Measurements by k are with the run; a kept row brings its own.
-    const auto kept = std::ranges::find_if(kept_, [&](const RunRow& row) {
+    const auto kept = std::ranges::find_if(kept_.rows, [&](const RunRow& row) {
       return row.variant == variant.name && row.seed == seed && row.config_hash == planned.hash;
     });
-    if (kept == kept_.end()) return false;
+    if (kept == kept_.rows.end()) return false;
     take(variant, seed, planned, *kept);
     return true;
   }
@@ -349,7 +370,7 @@ class Session {
     if (!hooks_.check_memory) return;
     for (const auto& variant : study_.variants) {
       const bool missing = !std::ranges::all_of(study_.seeds, [&](std::int64_t seed) {
-        return rows_.contains({variant.name, seed});
+        return !is_missing(variant, seed);
       });
       if (!missing || !variant.from.empty()) continue;
       try {
@@ -377,10 +398,11 @@ class Session {
     std::fflush(options_.progress);
   }
 
+  /// Trains the run; it may diverge. False when interrupted.
   bool run(const Variant& variant, std::int64_t seed) {
     auto planned = plan(variant, seed);
     PENSTOCK_ASSERT(planned, "the matched variant's run is made first");
-    if (take_finished(variant, seed, *planned)) return true;
+    if (take_ended(variant, seed, *planned)) return true;
     if (!variant.from.empty() && !fs::exists(start_of(*planned))) {
       begin(variant, seed, *planned);
       planned = plan(variant, seed);
@@ -388,7 +410,14 @@ class Session {
     say(fmt::format("[{}/{}] {}, seed {}{}", rows_.size() + diverged_.size() + 1,
                     study_.variants.size() * study_.seeds.size(), variant.label, seed,
                     fs::exists(planned->directory) ? " (resuming)" : ""));
-    if (!hooks_.train(planned->recipe, planned->directory)) return false;
+    forget_divergence(planned->directory);
+    try {
+      if (!hooks_.train(planned->recipe, planned->directory)) return false;
+    } catch (const DivergedError& error) {
+      write_divergence(planned->directory, error.what());
+      note_diverged(variant, seed, planned->hash, error.what());
+      return true;
+    }
     PENSTOCK_CHECK(take_finished(variant, seed, *planned), planned->directory,
                    ": the training ended without finished.json; look at metrics.jsonl there");
     return true;
@@ -398,9 +427,10 @@ class Session {
   const StudyOptions& options_;
   const StudyHooks& hooks_;
   Comparison comparison_;
-  std::vector<RunRow> kept_;
+  KeptRuns kept_;
   std::map<Key, RunRow> rows_;
-  std::vector<DivergedRun> diverged_;  // in this sitting, or with report_only before
+  std::map<Key, DivergedRun> diverged_;
+  int left_out_ = 0;
   std::vector<ShownTable> tables_;
 };
 
@@ -416,11 +446,12 @@ std::int64_t matched_steps(double target_flops, double flops_per_step) {
 StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks) {
   Session session(study, options, hooks);
-  if (options.report_only) session.take_diverged();
   session.measure_finished();
   const bool complete = options.report_only || !study.trains() || session.run_missing();
   session.publish();
-  return {.results = session.results(), .interrupted = !complete};
+  return {.results = session.results(),
+          .left_out = session.left_out(),
+          .interrupted = !complete};
 }
 
 }  // namespace penstock::study

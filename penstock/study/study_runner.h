@@ -69,11 +69,13 @@ struct StudyOptions {
   std::string kept_rows;          ///< file of finished rows to use and to extend; "" for none
   std::string command;            ///< shown as the way to reproduce
   bool report_only = false;       ///< train nothing; finished runs are still measured by k
+  bool retry_diverged = false;    ///< train again, from their last good step, runs that diverged
   std::FILE* progress = nullptr;  ///< one line per run; null for silence
 };
 
 struct StudyOutcome {
   StudyResults results;
+  int left_out = 0;  ///< runs that need one that diverged
   bool interrupted = false;
 };
 
@@ -85,8 +87,9 @@ std::int64_t matched_steps(double target_flops, double flops_per_step);
 /// come last within a seed; their train.steps is set so that steps · flops_per_step equals the
 /// useful FLOPs that the named variant's run with that seed really spent. results.json, the report
 /// and the kept rows are brought up to date after every run. All recipes, and whether they fit into
-/// memory, are checked before anything is trained. A run that diverges is recorded as such and the
-/// others go on, but for those that need it. Finished runs whose folder is there are measured at
+/// memory, are checked before anything is trained. A run that diverges is recorded as such
+/// (divergence.h, and among the kept rows) and the others go on, but for those that need it; while
+/// its config stays it is not trained again unless the options say so. Finished runs whose folder is there are measured at
 /// the study's eval_k, where their rows lack it, and what the study reports of their routers; then
 /// they are fine-tuned (in finetune/ of the run's folder). No run's identity depends on any of
 /// that. A study that only shows settings or closed forms trains nothing.

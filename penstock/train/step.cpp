@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "penstock/base/error.h"
+#include "penstock/base/nonfinite.h"
 #include "penstock/base/random.h"
 #include "penstock/models/batch_tensors.h"
 #include "penstock/models/census.h"
@@ -162,7 +163,7 @@ StepReport forward_backward(LanguageModel& model, const std::vector<Batch>& micr
     if (!std::isfinite(total_value)) {
       RoutingContext replay = context;  // draws the same numbers again
       replay.generator = at::detail::createCPUGenerator(mix64(draw_seed + m));
-      report.non_finite = "the loss is " + std::to_string(total_value) + ", first seen in " +
+      report.non_finite = "the loss is " + nonfinite_text(total_value) + ", first seen in " +
                           blame(model, tensors, replay, objective.passes);
       return report;
     }

@@ -49,17 +49,34 @@ TEST(ShownPairs, OfManyVariantsAreEachMinusTheReference) {
 TEST(KeptRows, MergeByVariantSeedAndHash) {
   TemporaryDirectory folder;
   const std::string path = folder.path("rows.json");
-  EXPECT_TRUE(read_kept_rows(path).empty());
-  merge_kept_rows(path, std::vector{row("a", 1, "h", 1.0), row("a", 2, "h", 2.0)});
+  EXPECT_TRUE(read_kept_runs(path).rows.empty());
+  merge_kept_runs(path, {.rows = {row("a", 1, "h", 1.0), row("a", 2, "h", 2.0)}});
   RunRow unfinished = row("b", 1, "h", 9);
   unfinished.finished = false;
-  merge_kept_rows(path, std::vector{row("a", 1, "h", 5.0), row("a", 1, "other", 6.0), unfinished});
-  const auto rows = read_kept_rows(path);
+  merge_kept_runs(path, {.rows = {row("a", 1, "h", 5.0), row("a", 1, "other", 6.0), unfinished}});
+  const auto rows = read_kept_runs(path).rows;
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].config_hash, "h");
   EXPECT_EQ(rows[0].validation->loss, 5.0);  // replaced
   EXPECT_EQ(rows[1].config_hash, "other");   // beside it
   EXPECT_EQ(rows[2].seed, 2);                // untouched
+}
+
+TEST(KeptRows, HoldDivergedRunsUntilTheyFinish) {
+  TemporaryDirectory folder;
+  const std::string path = folder.path("rows.json");
+  const DivergedRun run{
+      .variant = "a", .label = "A", .seed = 1, .config_hash = "h", .reason = "the loss is nan"};
+  merge_kept_runs(path, {.rows = {row("b", 1, "h", 1.0)}, .diverged = {run}});
+  merge_kept_runs(path, {.rows = {row("b", 2, "h", 1.0)}});
+  const KeptRuns kept = read_kept_runs(path);
+  EXPECT_EQ(kept.rows.size(), 2u);
+  ASSERT_EQ(kept.diverged.size(), 1u);
+  EXPECT_EQ(kept.diverged[0].reason, run.reason);
+  EXPECT_EQ(kept.diverged[0].config_hash, "h");
+  merge_kept_runs(path, {.rows = {row("a", 1, "h", 1.0)}});
+  EXPECT_TRUE(read_kept_runs(path).diverged.empty());
+  EXPECT_EQ(read_kept_runs(path).rows.size(), 3u);
 }
 
 TEST(KeptRows, RefuseForeignFiles) {
@@ -73,7 +90,7 @@ TEST(KeptRows, RefuseForeignFiles) {
         "{\"format\": \"penstock-rows\", \"version\": 1, \"rows\": [{\"variant\": "
         "\"a\", \"seed\": \"1\"}]}"}) {
     write_text(path, text);
-    EXPECT_THROW(read_kept_rows(path), Error) << text;
+    EXPECT_THROW(read_kept_runs(path), Error) << text;
   }
 }
 

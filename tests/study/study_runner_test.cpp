@@ -149,6 +149,51 @@ TEST_F(StudyRunner, ARunThatDivergesIsRecordedAndTheOthersGoOn) {
             std::string::npos);
 }
 
+TEST_F(StudyRunner, ADivergedRunIsTrainedAgainOnlyWhenAskedOrEdited) {
+  FakeTrainer first, second, shown, edited, retried;
+  options.kept_rows = folder.path("rows.json");
+  first.diverges = "remoe 2";
+  EXPECT_EQ(run(first).left_out, 1);  // topk-matched of the same seed
+  StudyOptions elsewhere = options;  // only the kept rows know of it there
+  elsewhere.output = folder.path("elsewhere");
+  for (const StudyOptions& how : {options, elsewhere}) {
+    const StudyOutcome again = run(second, how);
+    EXPECT_TRUE(second.trained.empty());
+    EXPECT_EQ(again.results.rows.size(), 10u);
+    ASSERT_EQ(again.results.diverged.size(), 1u);
+    EXPECT_NE(again.results.diverged[0].reason.find("the loss is nan"), std::string::npos);
+  }
+  options.report_only = true;
+  EXPECT_EQ(run(shown).results.diverged.size(), 1u);
+  options.report_only = false;
+  options.retry_diverged = true;
+  const StudyOutcome whole = run(retried);
+  EXPECT_EQ(retried.trained.size(), 2u);  // it, and the variant that needs it
+  EXPECT_EQ(whole.results.rows.size(), 12u);
+  EXPECT_TRUE(whole.results.diverged.empty());
+  options.retry_diverged = false;
+  EXPECT_TRUE(run(second).results.diverged.empty());
+  // Another config is another run.
+  write_text(folder.path("remoe.toml"),
+             read_text(folder.path("remoe.toml")) + "sampling = \"random\"\n");
+  edited.diverges = "remoe 2";
+  EXPECT_EQ(run(edited).results.diverged.size(), 1u);
+}
+
+TEST_F(StudyRunner, ADivergedRunOfAnotherStudysFolderIsNotTrainedAgain) {
+  FakeTrainer first, second;
+  first.diverges = "remoe 2";
+  options.output = folder.path("fake");
+  run(first);
+  write_text(folder.path("like.toml"), "like = \"study.toml\"\nonly = [\"remoe\"]\n");
+  file = folder.path("like.toml");
+  options.output = folder.path("like");
+  const StudyOutcome outcome = run(second);
+  EXPECT_TRUE(second.trained.empty());
+  EXPECT_EQ(outcome.results.rows.size(), 2u);
+  EXPECT_EQ(outcome.results.diverged.size(), 1u);
+}
+
 TEST_F(StudyRunner, ReportOnlyTrainsNothing) {
   FakeTrainer trainer;
   options.report_only = true;
@@ -174,7 +219,7 @@ TEST_F(StudyRunner, KeptRowsSpareRunsInAnotherFolder) {
   const auto outcome = run(second, elsewhere);
   EXPECT_EQ(second.trained.size(), 7u);  // five of twelve were kept
   EXPECT_EQ(outcome.results.rows.size(), 12u);
-  EXPECT_EQ(read_kept_rows(options.kept_rows).size(), 12u);
+  EXPECT_EQ(read_kept_runs(options.kept_rows).rows.size(), 12u);
   elsewhere.output = folder.path("a-third-place");
   EXPECT_EQ(run(third, elsewhere).results.rows.size(), 12u);
   EXPECT_TRUE(third.trained.empty());
