@@ -75,7 +75,7 @@ class LayerRunner {
     else
       result.y.backward(gradient_);
     out.backward = watch.lap();
-    optimizer_.step(recipe_.train.lr, optimizer_.gradient_norm());
+    optimizer_.update(recipe_.train.lr);
     out.optimizer = watch.lap();
     if (moe_) moe_->after_step();
     out.profile = {out.forward + out.backward + out.optimizer, profile_.operators(),

@@ -18,16 +18,15 @@
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine.h"
 #include "penstock/ops/stock_profile.h"
-#include "penstock/optim/adamw.h"
-#include "penstock/train/step.h"
+#include "penstock/train/language_work.h"
+#include "penstock/train/trainer.h"
 
 namespace penstock::bench {
 namespace {
 
 struct TimedStep {
   ProfiledStep profile;
-  StepReport report;
-  double optimizer_seconds = 0;
+  StepOutcome outcome;
 };
 
 /// Model, optimizer and tokens of a recipe; one step after the other.
@@ -36,66 +35,53 @@ class StepRunner {
   StepRunner(const Recipe& recipe, const StepBenchOptions& options)
       : recipe_(recipe),
         model_(build_model(recipe)),
-        optimizer_(*model_, {.beta1 = recipe.train.beta1,
-                             .beta2 = recipe.train.beta2,
-                             .eps = recipe.train.eps,
-                             .weight_decay = recipe.train.weight_decay,
-                             .clip = recipe.train.clip}),
+        engine_(*model_, optimizer_config(recipe)),
         token_bytes_(static_cast<std::size_t>(recipe.model.vocab), 1) {
     if (options.active_experts > 0) active_.emplace(options.active_experts);
     if (options.stock) stock_.emplace();
   }
 
   TimedStep run() {
-    const std::vector<Batch> batches = synthetic_step(recipe_, step_);
-    RoutingContext context;
-    context.step = step_;
-    context.total_steps = std::max(recipe_.train.steps, step_ + 1);
-    context.training = true;
-    const std::uint64_t draw_seed = mix64(static_cast<std::uint64_t>(step_++));
+    const std::int64_t step = engine_.step();
+    const std::vector<Batch> batches = synthetic_step(recipe_, step);
+    StepInput input{.total_steps = std::max(recipe_.train.steps, step + 1),
+                    .draw_seed = mix64(static_cast<std::uint64_t>(step)),
+                    .learning_rate = recipe_.train.lr};
     if (active_) {
-      find_shifts(batches, context, draw_seed);
-      context.logit_shift = active_->repeating();
+      find_shifts(batches, input);
+      input.logit_shift = active_->repeating();
     }
-    TimedStep out;
+    LanguageWork work(*model_, batches, token_bytes_);
     profile_.clear();
     Stopwatch watch;
-    optimizer_.zero_gradients();
-    out.report = forward_backward(*model_, batches, context, draw_seed, token_bytes_, memory_);
-    PENSTOCK_CHECK(out.report.non_finite.empty(), "step ", step_, ": ", out.report.non_finite,
+    TimedStep out{.outcome = engine_.advance(work, input)};
+    PENSTOCK_CHECK(out.outcome.failure.empty(), "step ", step + 1, ": ", out.outcome.failure,
                    "; lower train.lr");
-    const double trained = watch.lap();
-    optimizer_.step(recipe_.train.lr, optimizer_.gradient_norm());
-    for (const auto& balancer : model_->balancers())
-      balancer->after_step({.sparsity = out.report.sparsity});
-    out.optimizer_seconds = watch.lap();
-    out.profile = {trained + out.optimizer_seconds, profile_.operators(), profile_.scopes()};
+    out.profile = {watch.lap(), profile_.operators(), profile_.scopes()};
     return out;
   }
 
  private:
   /// A pass over the step's own tokens whose time is not counted.
-  void find_shifts(const std::vector<Batch>& batches, RoutingContext context,
-                   std::uint64_t draw_seed) {
+  void find_shifts(const std::vector<Batch>& batches, const StepInput& input) {
     torch::NoGradGuard no_grad;
+    RoutingContext context = engine_.context(input);
     context.logit_shift = active_->finding();
     for (std::size_t m = 0; m < batches.size(); ++m) {
-      context.generator = at::detail::createCPUGenerator(mix64(draw_seed + m));
-      ModelInput input = to_tensors(batches[m], at::kCPU).input;
-      if (!batches[m].fresh) input.memory = memory_.at(m);
-      model_->forward(input, context);
+      context.generator = at::detail::createCPUGenerator(mix64(input.draw_seed + m));
+      ModelInput tokens = to_tensors(batches[m], at::kCPU).input;
+      if (!batches[m].fresh) tokens.memory = engine_.memory().at(m);
+      model_->forward(tokens, context);
     }
   }
 
   Recipe recipe_;
   std::shared_ptr<LanguageModel> model_;
-  std::vector<ModelMemory> memory_;
-  AdamW optimizer_;
+  StepEngine engine_;
   std::vector<std::int32_t> token_bytes_;
   std::optional<ActiveExperts> active_;
   ops::Profile profile_;
   std::optional<ops::StockProfile> stock_;
-  std::int64_t step_ = 0;
 };
 
 }  // namespace
@@ -128,7 +114,7 @@ StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options) {
       const TimedStep step = runner.run();
       if (i == 0) {
         profiles.resize(count, step.profile);
-        out.load = step.report.load;
+        out.load = step.outcome.report.load;
       }
     }
     profiles.resize(count);
@@ -138,13 +124,13 @@ StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options) {
     for (ProfiledStep& profile : profiles) {
       const TimedStep step = runner.run();
       seconds.push_back(step.profile.seconds);
-      forward.push_back(step.report.forward_seconds);
-      backward.push_back(step.report.backward_seconds);
-      optimizer.push_back(step.optimizer_seconds);
-      rates.push_back(step.report.flops / step.profile.seconds);
-      out.flops += step.report.flops / static_cast<double>(options.steps);
-      out.active_experts += step.report.active_experts / static_cast<double>(options.steps);
-      out.load = step.report.load;
+      forward.push_back(step.outcome.report.forward_seconds);
+      backward.push_back(step.outcome.report.backward_seconds);
+      optimizer.push_back(step.outcome.update_seconds);
+      rates.push_back(step.outcome.report.flops / step.profile.seconds);
+      out.flops += step.outcome.report.flops / static_cast<double>(options.steps);
+      out.active_experts += step.outcome.report.active_experts / static_cast<double>(options.steps);
+      out.load = step.outcome.report.load;
       profile = step.profile;
     }
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;

@@ -69,7 +69,7 @@ Pass train_once(MoeLayer& layer, const LayerInput& input, std::int64_t k) {
   at::Tensor objective = (out.y * direction).sum();
   if (out.routing.loss.defined()) objective = objective + out.routing.loss;
   if (objective.requires_grad()) objective.backward();
-  optimizer.step(0, optimizer.gradient_norm());
+  optimizer.update(0);
   return {.asked = asked_experts(out.routing.plan), .state = optimizer.state()};
 }
 

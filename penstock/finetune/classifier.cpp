@@ -38,7 +38,7 @@ Classifier::Classifier(std::shared_ptr<LanguageModel> body, std::shared_ptr<Clas
 }
 
 ClassifierOutput Classifier::forward(const ClassifierInput& input, const RoutingContext& context,
-                                     const RoutingTap& routing_tap) {
+                                     const RoutingTap& routing_tap, const HiddenTap& hidden_tap) {
   const std::int64_t rows = input.tokens.size(0), length = input.tokens.size(1);
   PENSTOCK_ASSERT(length > 0, "a text without tokens");
   const std::int64_t whole = whole_segments(body_->config(), length);
@@ -48,7 +48,7 @@ ClassifierOutput Classifier::forward(const ClassifierInput& input, const Routing
                          .memory = input.memory,
                          .memory_length = input.memory_length,
                          .watch = input.watch};
-  ModelOutput out = body_->forward(model_input, context, routing_tap);
+  ModelOutput out = body_->forward(model_input, context, routing_tap, hidden_tap);
   const at::Tensor last =
       out.hidden.view({rows, whole, -1}).select(1, length - 1).contiguous();  // [B, d]
   return {.logits = head_->forward(last, input.dropout_seed),

@@ -34,7 +34,7 @@ class Classifier : public torch::nn::Module {
   /// Routers that merge experts segment by segment get the rows filled up to whole segments with
   /// token 0, by a text's own length alone.
   ClassifierOutput forward(const ClassifierInput& input, const RoutingContext& context,
-                           const RoutingTap& routing_tap = {});
+                           const RoutingTap& routing_tap = {}, const HiddenTap& hidden_tap = {});
 
   LanguageModel& body() { return *body_; }
   std::int64_t classes() const { return head_->classes(); }

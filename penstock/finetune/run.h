@@ -2,15 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "penstock/base/file_system.h"
 #include "penstock/finetune/job.h"
-#include "penstock/train/run.h"
+#include "penstock/train/run_control.h"
 
 namespace penstock {
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "penstock/base/error.h"
+#include "penstock/base/shell_quoted.h"
 #include "penstock/finetune/k_points.h"
 #include "penstock/finetune/learned.h"
 #include "penstock/finetune/run.h"
@@ -11,10 +12,20 @@
 namespace penstock {
 namespace {
 
+/// The value of a key as TOML; "not set" where there is none.
+std::string toml_value(const ConfigNode& from, const std::string& key) {
+  const ConfigNode* node = from.find(key);
+  ConfigNode holder;
+  if (node) holder.set("v", *node);
+  const std::string toml = to_toml(holder);  // "v = 1\n", or "" for what is not set
+  return toml.size() > 4 ? toml.substr(4, toml.size() - 5) : std::string("not set");
+}
+
 /// The best checkpoint, or the newest where none was scored.
-CheckpointInfo best_checkpoint(CheckpointStore& store, const std::string& directory) {
+CheckpointInfo best_checkpoint(CheckpointStore& store) {
   CheckpointSearch search = store.best();
-  PENSTOCK_CHECK(search.found, directory, ": no checkpoint with a selection score is whole",
+  PENSTOCK_CHECK(search.found, store.directory(0).parent_path().string(),
+                 ": no checkpoint with a selection score is whole",
                  search.ignored.empty() ? "" : " (" + search.ignored.front() + ")",
                  "; fine-tune again, into another folder");
   return *search.found;
@@ -54,38 +65,33 @@ std::string difference(const FinetuneRecord& before, const FinetuneRecord& now) 
   // In the order in which they explain one another.
   const ConfigNode a = write_config(before.finetune), b = write_config(now.finetune);
   for (const auto& field : describe_config<FinetuneConfig>()) {
-    const auto text = [&](const ConfigNode& from) {
-      const ConfigNode* node = from.find(field.path);
-      ConfigNode holder;
-      if (node) holder.set("v", *node);
-      const std::string toml = to_toml(holder);  // "v = 1\n", or "" for what is not set
-      return toml.size() > 4 ? toml.substr(4, toml.size() - 5) : std::string("not set");
-    };
-    if (text(a) != text(b)) return concat(field.path, ": ", text(a), " -> ", text(b));
+    const std::string old_value = toml_value(a, field.path), value = toml_value(b, field.path);
+    if (old_value != value) return concat(field.path, ": ", old_value, " -> ", value);
   }
   if (before.task != now.task) return concat("task: ", before.task, " -> ", now.task);
   const std::string model = hash_difference("the model", before.model_hash, now.model_hash);
   return model.empty() ? hash_difference("the data", before.data_hash, now.data_hash) : model;
 }
 
-nlohmann::ordered_json finetune_metrics_line(std::int64_t step, const FinetuneStep& outcome) {
-  nlohmann::ordered_json line = {
-      {"step", step},
-      {"loss", outcome.loss},
-      {"accuracy", outcome.accuracy},
-      {"learning_rate", outcome.learning_rate},
-      {"gradient_norm", outcome.gradient_norm},
-      {"texts", outcome.texts},
-      {"tokens", outcome.tokens},
-      {"tokens_per_second", static_cast<double>(outcome.tokens) / outcome.seconds}};
-  if (outcome.auxiliary_loss != 0) line["auxiliary_loss"] = outcome.auxiliary_loss;
-  return line;
+std::string finetune_command(const FinetuneRecord& record, const std::string& run_directory) {
+  std::string out = "penstock finetune " + shell_quoted(record.model) + " --data " +
+                    shell_quoted(record.data) + " --task " + record.task;
+  if (record.finetune.authors()) out += " --set protocol=authors";
+  ConfigNode protocol;
+  protocol.set("protocol", ConfigNode(record.finetune.protocol));
+  const ConfigNode usual = write_config(read_finetune_config(protocol)),
+                   own = write_config(record.finetune);
+  for (const auto& field : describe_config<FinetuneConfig>()) {
+    const std::string value = toml_value(own, field.path);
+    if (value != toml_value(usual, field.path))
+      out += " --set " + shell_quoted(field.path + "=" + value);
+  }
+  return out + " --out " + shell_quoted(run_directory + "-again");
 }
 
 nlohmann::ordered_json finetune_result(const FinetuneJob& job, CheckpointStore& store,
-                                       const std::function<ScoreOptions(std::int64_t k)>& options,
-                                       double seconds, const std::string& run_directory) {
-  const CheckpointInfo best = best_checkpoint(store, run_directory);
+                                       const std::function<ScoreOptions(std::int64_t k)>& options) {
+  const CheckpointInfo best = best_checkpoint(store);
   const SavedClassifier saved = load_classifier(best.directory.string());
   const ModelConfig& model = saved.classifier->body().config();
   const FinetuneConfig& config = job.record.finetune;
@@ -120,7 +126,6 @@ nlohmann::ordered_json finetune_result(const FinetuneJob& job, CheckpointStore& 
   out["notes"] = protocol_notes(config, model);
   if (const std::string nothing = why_nothing_was_learnt(out); !nothing.empty())
     out["notes"].push_back(nothing);
-  out["seconds"] = seconds;
   return out;
 }
 
@@ -129,7 +134,7 @@ nlohmann::ordered_json finetune_test(const std::string& run_directory,
   const FinetuneRecord record = read_finetune_record(run_directory);
   const FinetuneConfig& config = record.finetune;
   CheckpointStore store(real_file_system(), run_directory);
-  const CheckpointInfo best = best_checkpoint(store, run_directory);
+  const CheckpointInfo best = best_checkpoint(store);
   const std::string directory = best.directory.string();
   const SavedClassifier saved = load_classifier(directory);
   const bool other = !options.data.empty();

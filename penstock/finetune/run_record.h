@@ -1,12 +1,12 @@
-// What a fine-tuning says of itself: its config.toml read back, a line of metrics.jsonl, the
+// What a fine-tuning says of itself: its config.toml read back, the command that repeats it, the
 // result.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "penstock/finetune/finetuner.h"
 #include "penstock/finetune/job.h"
 #include "penstock/train/checkpoints.h"
 
@@ -25,12 +25,12 @@ FinetuneRecord read_finetune_record(const std::string& run_directory);
 /// places of model and data do not count, their content does.
 std::string difference(const FinetuneRecord& before, const FinetuneRecord& now);
 
-/// One line of metrics.jsonl, without selection and elapsed seconds.
-nlohmann::ordered_json finetune_metrics_line(std::int64_t step, const FinetuneStep& outcome);
+/// The command that makes the run again in another folder, its words quoted for a shell.
+std::string finetune_command(const FinetuneRecord& record, const std::string& run_directory);
 
-/// finetune.json: tests the best checkpoint of the store on the job's test set.
+/// finetune.json but for "warnings" and "seconds": tests the best checkpoint of the store on the
+/// job's test set.
 nlohmann::ordered_json finetune_result(const FinetuneJob& job, CheckpointStore& store,
-                                       const std::function<ScoreOptions(std::int64_t k)>& options,
-                                       double seconds, const std::string& run_directory);
+                                       const std::function<ScoreOptions(std::int64_t k)>& options);
 
 }  // namespace penstock

@@ -5,6 +5,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
@@ -37,31 +38,37 @@ AdamW::AdamW(torch::nn::Module& model, const AdamWConfig& config) : config_(conf
   }
 }
 
-double AdamW::gradient_norm() {
-  torch::NoGradGuard no_grad;
-  grads_.clear();
+std::vector<at::Tensor> AdamW::gradients() {
+  std::vector<at::Tensor> out;
   for (auto& weight : weights_) {
     at::Tensor& grad = weight.mutable_grad();
     if (!grad.defined()) grad = torch::zeros_like(weight);
-    grads_.push_back(grad);
+    out.push_back(grad);
   }
-  return ops::global_norm(grads_);
+  return out;
 }
 
-void AdamW::step(double lr, double norm) {
+UpdateOutcome AdamW::update(double lr) {
   torch::NoGradGuard no_grad;
-  PENSTOCK_ASSERT(grads_.size() == weights_.size(), "gradient_norm comes before step");
+  const std::vector<at::Tensor> grads = gradients();
+  const double norm = ops::global_norm(grads);
+  if (!std::isfinite(norm)) {
+    const std::string culprit = non_finite_gradient();
+    return {.gradient_norm = norm,
+            .failure = "the gradient is not finite, first in " +
+                       (culprit.empty() ? "the global norm (overflow)" : culprit)};
+  }
   double scale = config_.clip > 0 && norm > config_.clip ? config_.clip / (norm + 1e-6) : 1.0;
   if (config_.coupled) {
-    for (std::size_t i = 0; i < grads_.size(); ++i)
-      grads_[i].mul_(scale).add_(weights_[i], config_.weight_decay);
+    for (std::size_t i = 0; i < grads.size(); ++i)
+      grads[i].mul_(scale).add_(weights_[i], config_.weight_decay);
     scale = 1.0;
   }
   ++steps_;
   for (const Group& group : groups_) {
     const auto of_group = [&](const auto& all) { return picked(all, group.members); };
     auto weights = of_group(weights_), m = of_group(m_), v = of_group(v_);
-    ops::adamw_step(weights, of_group(grads_), m, v, of_group(decay_),
+    ops::adamw_step(weights, of_group(grads), m, v, of_group(decay_),
                     {.lr = lr * group.lr_scale,
                      .beta1 = config_.beta1,
                      .beta2 = config_.beta2,
@@ -69,11 +76,11 @@ void AdamW::step(double lr, double norm) {
                      .grad_scale = scale,
                      .step = steps_});
   }
+  return {.gradient_norm = norm};
 }
 
 void AdamW::zero_gradients() {
   for (auto& weight : weights_) weight.mutable_grad() = at::Tensor();
-  grads_.clear();
 }
 
 std::map<std::string, at::Tensor> AdamW::state() const {

@@ -20,17 +20,22 @@ struct AdamWConfig {
   std::function<double(const std::string& name)> lr_scale;
 };
 
+/// What an update found and did.
+struct UpdateOutcome {
+  double gradient_norm = 0;  ///< global, before clipping
+  /// "" or why nothing was updated: the gradient is not finite, and where.
+  std::string failure;
+};
+
 /// Fused AdamW with decoupled decay, or Adam with L2 (coupled), which costs a pass more. State is
 /// one pair of moments per trained parameter.
 class AdamW {
  public:
   AdamW(torch::nn::Module& model, const AdamWConfig& config);
 
-  /// Global norm of the gradients as they stand, and whether it is finite. Parameters without a
-  /// gradient get a zero one, so that every expert is updated in every step.
-  double gradient_norm();
-  /// One update; `norm` is what gradient_norm returned.
-  void step(double lr, double norm);
+  /// Clips the gradients as they stand and updates with them, unless their norm is not finite.
+  /// Parameters without a gradient get a zero one, so that every expert is updated in every step.
+  UpdateOutcome update(double lr);
   /// Forgets the gradients, so that the next backward pass starts from none.
   void zero_gradients();
 
@@ -38,8 +43,6 @@ class AdamW {
   std::map<std::string, at::Tensor> state() const;
   /// Restores moments and the number of updates done. Throws Error on a missing or misshaped one.
   void load_state(const std::map<std::string, at::Tensor>& state, std::int64_t steps);
-  /// Name of the first parameter whose gradient is not finite, or "".
-  std::string non_finite_gradient() const;
 
  private:
   /// Parameters that are updated together: those of one learning rate.
@@ -48,9 +51,14 @@ class AdamW {
     std::vector<std::size_t> members;
   };
 
+  /// The gradients in the order of weights_, made where there are none.
+  std::vector<at::Tensor> gradients();
+  /// Name of the first parameter whose gradient is not finite, or "".
+  std::string non_finite_gradient() const;
+
   AdamWConfig config_;
   std::vector<std::string> names_;
-  std::vector<at::Tensor> weights_, grads_, m_, v_;
+  std::vector<at::Tensor> weights_, m_, v_;
   std::vector<double> decay_;
   std::vector<Group> groups_;
   std::int64_t steps_ = 0;

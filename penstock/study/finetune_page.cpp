@@ -12,8 +12,10 @@
 #include "penstock/finetune/run_record.h"
 #include "penstock/study/html.h"
 #include "penstock/study/page.h"
+#include "penstock/study/page_sections.h"
 #include "penstock/study/smoothed.h"
 #include "penstock/train/metrics_log.h"
+#include "penstock/train/run_record.h"
 
 namespace penstock::study {
 namespace {
@@ -33,12 +35,11 @@ void add_sample(json& line, const json& x, double y) {
 }
 
 /// Loss of the batches, and accuracies on the texts set apart, over the steps.
-json finetune_curves(const std::string& run_directory) {
+json finetune_curves(const std::vector<nlohmann::ordered_json>& lines) {
   json loss = empty_series("training", 0), selection = empty_series("selection", 0);
   std::vector<double> losses;
   json steps = json::array();
-  for (const auto& line :
-       penstock::read_metrics(real_file_system(), run_directory + "/metrics.jsonl")) {
+  for (const auto& line : lines) {
     if (line.contains("loss") && line["loss"].is_number()) {
       steps.push_back(line.at("step").get<std::int64_t>());
       losses.push_back(line["loss"].get<double>());
@@ -64,6 +65,16 @@ json finetune_curves(const std::string& run_directory) {
   add("loss", std::move(loss), "nats per text", false);
   add("selection", std::move(selection), "accuracy, %", true);
   return {{"charts", charts}};
+}
+
+/// What the run warned of, finished or not.
+std::string finetune_warnings(const std::vector<nlohmann::ordered_json>& lines) {
+  std::string out;
+  for (const auto& warning : run_warnings(lines))
+    out += "<p class=\"warning\">Warning: step " + warning.at("step").dump() + ": " +
+           escape(warning.at("finding").get<std::string>()) + "; " +
+           escape(warning.at("remedy").get<std::string>()) + "</p>";
+  return out;
 }
 
 std::string finetune_test(const nlohmann::ordered_json& result) {
@@ -124,9 +135,10 @@ std::string finetune_page(const std::string& run_directory) {
   if (!result.is_null())
     body += fact("Test texts", fmt::to_string(result.at("test_texts").get<std::int64_t>())) +
             fact("Best step", fmt::to_string(result.at("best_step").get<std::int64_t>()));
-  body += "</dl>";
+  const auto lines = penstock::read_metrics(real_file_system(), run_directory + "/metrics.jsonl");
+  body += "</dl>" + finetune_warnings(lines);
   if (!result.is_null()) body += finetune_test(result);
-  const json charts = finetune_curves(run_directory);
+  const json charts = finetune_curves(lines);
   const auto drawn = [&](const char* id) {
     return std::ranges::any_of(charts["charts"], [&](const json& one) { return one["id"] == id; });
   };
@@ -136,7 +148,10 @@ std::string finetune_page(const std::string& run_directory) {
     cards += chart_card("selection", "Selection accuracy",
                         "On texts set apart from training; the highest chooses the checkpoint.");
   if (!cards.empty()) body += "<h2>Training</h2><div class=\"grid\">" + cards + "</div>";
-  return page(title, body + finetune_settings(record), charts);
+  return page(title,
+              body + finetune_settings(record) +
+                  reproduce_section({.command = finetune_command(record, run_directory)}),
+              charts);
 }
 
 }  // namespace penstock::study

@@ -8,12 +8,16 @@
 
 namespace penstock {
 
+ObjectiveWatch::ObjectiveWatch(WatchedSettings settings) : settings_(std::move(settings)) {
+  if (!settings_.remedy) settings_.remedy = remedy_for_loss;
+}
+
 std::vector<RunWarning> ObjectiveWatch::see(const WatchedStep& step) {
   std::vector<RunWarning> out;
   for (const auto& [part, loss] : step.auxiliary_losses)
     if (loss > step.loss && said_.insert(part).second) out.push_back(auxiliary_warning(part, step));
-  if (clip_ == 0 || clipping_said_) return out;
-  clipped_.push_back(step.gradient_norm > kClipped * clip_);
+  if (settings_.clip == 0 || clipping_said_) return out;
+  clipped_.push_back(step.gradient_norm > kClipped * settings_.clip);
   if (clipped_.size() > kWindow) clipped_.pop_front();
   if (std::ranges::count(clipped_, true) < static_cast<std::ptrdiff_t>(kClippedSteps)) return out;
   clipping_said_ = true;
@@ -27,7 +31,7 @@ RunWarning ObjectiveWatch::auxiliary_warning(const std::string& part,
           .finding = fmt::format("the loss of {} is {:.3g}, more than the cross-entropy of {:.3g}: "
                                  "training follows it first",
                                  part, step.auxiliary_losses.at(part), step.loss),
-          .remedy = remedy_for_loss(part)};
+          .remedy = settings_.remedy(part)};
 }
 
 RunWarning ObjectiveWatch::clipping_warning(const WatchedStep& step) const {
@@ -38,16 +42,16 @@ RunWarning ObjectiveWatch::clipping_warning(const WatchedStep& step) const {
   constexpr double kToBlame = 0.5;
   const bool auxiliary = largest != losses.end() && largest->second > kToBlame * step.loss;
   const std::string usual = fmt::format(
-      "if such gradients are meant, train.clip = {:.2g}; otherwise a lower "
-      "train.lr, or a longer train.warmup_steps",
-      step.gradient_norm);
-  return {
-      .name = "clipping",
-      .finding = fmt::format(
-          "in {} of the last {} steps the gradient's norm, now {:.3g}, was above {:g} times "
-          "train.clip = {:g}: more than nine tenths of it are clipped away",
-          std::ranges::count(clipped_, true), clipped_.size(), step.gradient_norm, kClipped, clip_),
-      .remedy = auxiliary ? remedy_for_loss(largest->first) : usual};
+      "if such gradients are meant, --set {0}clip={1:.2g}; otherwise a lower {0}lr, or a longer "
+      "{0}warmup_steps",
+      settings_.keys, step.gradient_norm);
+  return {.name = "clipping",
+          .finding = fmt::format(
+              "in {} of the last {} steps the gradient's norm, now {:.3g}, was above {:g} times "
+              "{}clip = {:g}: more than nine tenths of it are clipped away",
+              std::ranges::count(clipped_, true), clipped_.size(), step.gradient_norm, kClipped,
+              settings_.keys, settings_.clip),
+          .remedy = auxiliary ? settings_.remedy(largest->first) : usual};
 }
 
 }  // namespace penstock

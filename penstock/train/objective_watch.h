@@ -1,9 +1,11 @@
 // Whether training follows its cross-entropy: a warning where an auxiliary loss outweighs it, and
-// where clipping takes away nearly all of the gradient. It decides; run.cpp prints and records.
+// where clipping takes away nearly all of the gradient. It decides; run_loop.cpp prints and
+// records.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -18,6 +20,14 @@ struct WatchedStep {
   double gradient_norm = 0;                        ///< before clipping
 };
 
+/// How the settings are called that help, in a recipe or in fine-tuning.
+struct WatchedSettings {
+  double clip = 0;              ///< largest norm of the gradient; 0: nothing is clipped
+  std::string keys = "train.";  ///< what stands before clip, lr and warmup_steps
+  /// What to do where the loss that a part adds is too large; null: remedy_for_loss().
+  std::function<std::string(const std::string& part)> remedy = {};
+};
+
 /// Said once in a run.
 struct RunWarning {
   std::string name;     ///< "auxiliary loss" or "clipping"
@@ -27,14 +37,13 @@ struct RunWarning {
 
 /// Sees every step of a run in order, those before a resume too, and says each thing once.
 ///   auxiliary loss: a part's loss above the cross-entropy, in a single step; once for each part
-///   clipping: the norm above 10 · train.clip in 20 of the last 50 steps
+///   clipping: the norm above 10 · clip in 20 of the last 50 steps
 class ObjectiveWatch {
  public:
-  static constexpr double kClipped = 10;  ///< norm over train.clip: nine tenths are taken away
+  static constexpr double kClipped = 10;  ///< norm over clip: nine tenths are taken away
   static constexpr std::size_t kWindow = 50, kClippedSteps = 20;
 
-  /// @param clip  train.clip; 0: nothing is clipped
-  explicit ObjectiveWatch(double clip) : clip_(clip) {}
+  explicit ObjectiveWatch(WatchedSettings settings);
   /// What is to be said of that step, the run's first or the one after the last.
   std::vector<RunWarning> see(const WatchedStep& step);
 
@@ -42,7 +51,7 @@ class ObjectiveWatch {
   RunWarning auxiliary_warning(const std::string& part, const WatchedStep& step) const;
   RunWarning clipping_warning(const WatchedStep& step) const;
 
-  double clip_;
+  WatchedSettings settings_;
   std::set<std::string> said_;  // parts whose loss was too large
   std::deque<bool> clipped_;    // of the last steps
   bool clipping_said_ = false;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <numbers>
 #include <optional>
 
@@ -33,15 +32,15 @@ bool on_target(const std::vector<double>& sparsity, std::size_t end, double targ
   return std::fabs(sum / settle_window - target) <= settle_tolerance;
 }
 
+/// REQUIRES: bytes that are known.
 double bits_per_byte(const StepReport& report) {
-  return report.bytes > 0 ? report.loss * static_cast<double>(report.tokens) / std::numbers::ln2 /
-                                static_cast<double>(report.bytes)
-                          : 0;
+  return report.loss * static_cast<double>(report.tokens) / std::numbers::ln2 /
+         static_cast<double>(report.bytes);
 }
 
-/// Of the CPU's multiply-add peak; none for work that another device did.
+/// Of the CPU's multiply-add peak; none for work that another device did, or nobody counted.
 std::optional<double> share_of_peak(const StepOutcome& outcome, const MachineRecord& machine) {
-  if (!outcome.on_cpu) return std::nullopt;
+  if (!outcome.on_cpu || outcome.report.flops == 0) return std::nullopt;
   return outcome.report.flops / outcome.seconds / machine.peak_flops;
 }
 
@@ -62,21 +61,33 @@ nlohmann::ordered_json number_or_null(const std::optional<double>& value) {
 
 }  // namespace
 
+MachineRecord machine_record(const LanguageModel& model, int threads, double peak_flops) {
+  MachineRecord out{.threads = threads, .peak_flops = peak_flops};
+  for (const auto& balancer : model.balancers())
+    for (const auto& [name, value] : balancer->state()) out.balancer_state[name] = value;
+  return out;
+}
+
 nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcome,
                                     const MachineRecord& machine) {
   const StepReport& report = outcome.report;
-  nlohmann::ordered_json line = {
-      {"step", step},
-      {"loss", report.loss},
-      {"bits_per_byte", bits_per_byte(report)},
-      {"total_loss", report.total_loss},
-      {"learning_rate", outcome.learning_rate},
-      {"grad_norm", outcome.gradient_norm},
-      {"tokens_per_second", static_cast<double>(report.tokens) / outcome.seconds},
-      {"share_of_peak", number_or_null(share_of_peak(outcome, machine))},
-      {"flops", report.flops},
-      {"peak_bytes", ops::peak_resident_bytes()},
-      {"step_seconds", outcome.seconds}};
+  nlohmann::ordered_json line = {{"step", step}, {"loss", report.loss}};
+  if (report.bytes > 0) line["bits_per_byte"] = bits_per_byte(report);
+  line["total_loss"] = report.total_loss;
+  line["learning_rate"] = outcome.learning_rate;
+  line["grad_norm"] = outcome.gradient_norm;
+  if (report.texts > 0) {
+    line["accuracy"] = report.accuracy;
+    line["texts"] = report.texts;
+    line["tokens"] = report.tokens;
+  }
+  line["tokens_per_second"] = static_cast<double>(report.tokens) / outcome.seconds;
+  if (report.flops > 0) {
+    line["share_of_peak"] = number_or_null(share_of_peak(outcome, machine));
+    line["flops"] = report.flops;
+  }
+  line["peak_bytes"] = ops::peak_resident_bytes();
+  line["step_seconds"] = outcome.seconds;
   if (report.consistency) line["consistency"] = *report.consistency;
   if (!report.auxiliary_losses.empty()) line["auxiliary_losses"] = report.auxiliary_losses;
   if (report.sparsity_by_layer.empty()) return line;
@@ -94,7 +105,9 @@ WatchedStep watched_step(const nlohmann::ordered_json& line) {
     const auto found = object.find(name);
     return found != object.end() && found->is_number() ? found->get<double>() : 0;
   };
-  WatchedStep out{.loss = number(line, "loss"), .gradient_norm = number(line, "grad_norm")};
+  WatchedStep out{
+      .loss = number(line, "loss"),
+      .gradient_norm = number(line, line.contains("grad_norm") ? "grad_norm" : "gradient_norm")};
   if (const auto losses = line.find("auxiliary_losses"); losses != line.end())
     for (const auto& [part, loss] : losses->items())
       out.auxiliary_losses[part] = number(*losses, part);
@@ -102,8 +115,9 @@ WatchedStep watched_step(const nlohmann::ordered_json& line) {
 }
 
 std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,
-                          const MachineRecord& machine, double validation_loss, double seconds_left,
-                          const std::optional<ProgressField>& busy, std::size_t columns) {
+                          const MachineRecord& machine, const std::string& measured,
+                          double seconds_left, const std::optional<ProgressField>& busy,
+                          std::size_t columns) {
   const StepReport& report = outcome.report;
   std::vector<ProgressField> fields;
   const auto add = [&](int rank, std::string text) {
@@ -112,7 +126,8 @@ std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutco
   add(0, fmt::format("step {}/{}", step, steps));
   if (busy) fields.push_back(*busy);
   add(0, fmt::format("loss {:.4f}", report.loss));
-  add(9, fmt::format("{:.3f} bits/byte", bits_per_byte(report)));
+  if (report.bytes > 0) add(9, fmt::format("{:.3f} bits/byte", bits_per_byte(report)));
+  if (report.texts > 0) add(2, fmt::format("accuracy {:.1f} %", 100 * report.accuracy));
   if (!report.auxiliary_losses.empty()) fields.push_back(auxiliary_field(report));
   add(3, fmt::format("grad {:.3g}", outcome.gradient_norm));
   add(7, fmt::format("lr {:.2g}", outcome.learning_rate));
@@ -125,7 +140,7 @@ std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutco
                       .shorter_rank = 1});
   for (const auto& [name, value] : machine.balancer_state)
     add(4, fmt::format("{} {:.2g}", name, value));
-  if (std::isfinite(validation_loss)) add(0, fmt::format("valid {:.4f}", validation_loss));
+  if (!measured.empty()) add(0, measured);
   add(0, duration_text(seconds_left) + " left");
   return fitted_line(std::move(fields), columns);
 }
@@ -147,14 +162,25 @@ double held_share(const std::vector<double>& sparsity, double target, std::int64
   return steps > 0 ? held / steps : NAN;
 }
 
-nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& run_directory,
+nlohmann::ordered_json run_warnings(const std::vector<nlohmann::ordered_json>& lines) {
+  auto out = nlohmann::ordered_json::array();
+  for (const auto& line : lines) {
+    if (!line.contains("warnings")) continue;
+    for (const auto& warning : line["warnings"])
+      out.push_back({{"step", line.at("step").get<std::int64_t>()},
+                     {"name", warning.at("name").get<std::string>()},
+                     {"finding", warning.at("finding").get<std::string>()},
+                     {"remedy", warning.at("remedy").get<std::string>()}});
+  }
+  return out;
+}
+
+nlohmann::ordered_json finished_record(const Recipe& recipe,
+                                       const std::vector<nlohmann::ordered_json>& lines,
                                        const MachineRecord& machine) {
   std::vector<double> speed, share, sparsity;
   double flops = 0, tokens = 0;
-  nlohmann::ordered_json warnings = nlohmann::ordered_json::array();
-  std::ifstream metrics(run_directory + "/metrics.jsonl");
-  for (std::string text; std::getline(metrics, text);) {
-    const auto line = nlohmann::json::parse(text);
+  for (const auto& line : lines) {
     if (line.at("step") == 0) continue;  // no step: what was measured before the first
     speed.push_back(line.at("tokens_per_second").get<double>());
     if (const auto& value = line.at("share_of_peak"); value.is_number())
@@ -162,12 +188,6 @@ nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& 
     flops += line.at("flops").get<double>();
     tokens += static_cast<double>(recipe.train.batch_sequences * recipe.train.sequence_length);
     if (line.contains("sparsity")) sparsity.push_back(line["sparsity"].get<double>());
-    if (line.contains("warnings"))
-      for (const auto& warning : line["warnings"])
-        warnings.push_back({{"step", line.at("step").get<std::int64_t>()},
-                            {"name", warning.at("name").get<std::string>()},
-                            {"finding", warning.at("finding").get<std::string>()},
-                            {"remedy", warning.at("remedy").get<std::string>()}});
   }
   const ParameterCensus census = count_parameters(recipe.model);
   nlohmann::ordered_json out = {
@@ -184,7 +204,7 @@ nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& 
       {"threads", machine.threads},
       {"machine", cpu_name()}};
   out["causal"] = recipe.model.causal();
-  out["warnings"] = std::move(warnings);
+  out["warnings"] = run_warnings(lines);
   // Only steered sparsity settles; top-k is where it is from the first step.
   if (!sparsity.empty() && machine.balancer_state.count("lambda")) {
     const double target =

@@ -1,4 +1,5 @@
-// What a run says of itself: a line of metrics.jsonl, the progress line, finished.json.
+// What a run says of itself: a line of metrics.jsonl, the progress line, the warnings, and
+// finished.json of a training. Fine-tuning says the same in the same words.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,10 @@
 #include <string>
 
 #include "penstock/base/progress.h"
+#include "penstock/models/language_model.h"
 #include "penstock/train/objective_watch.h"
 #include "penstock/train/recipe.h"
-#include "penstock/train/trainer.h"
+#include "penstock/train/step_report.h"
 
 namespace penstock {
 
@@ -21,27 +23,37 @@ struct MachineRecord {
   std::map<std::string, double> balancer_state;
 };
 
-/// One line of metrics.jsonl, without validation and elapsed seconds. `step` counts completed
-/// steps. "share_of_peak" is of the CPU's peak, and null when another device did the step;
-/// "peak_bytes" is host memory, whatever the device.
+/// With the state that the model's balancers have now.
+MachineRecord machine_record(const LanguageModel& model, int threads, double peak_flops);
+
+/// One line of metrics.jsonl, without what was measured and elapsed seconds. `step` counts
+/// completed steps. What a kind of run does not know (bytes, FLOPs, texts) is left out.
+/// "share_of_peak" is of the CPU's peak, and null when another device did the step; "peak_bytes" is
+/// host memory, whatever the device.
 nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcome,
                                     const MachineRecord& machine);
 
-/// What a line of metrics.jsonl says of its step's objective.
+/// What a line of metrics.jsonl says of its step's objective; fine-tunings of before named the norm
+/// "gradient_norm".
 WatchedStep watched_step(const nlohmann::ordered_json& line);
 
-/// The progress line, of at most `columns` where its first fields allow; `validation_loss` NaN:
-/// none yet; `busy` is the processor's share, if anything is to be said of it. In a narrow line
-/// `busy` is shortened and bits per byte go first; step, loss, sparsity, validation and time left
-/// stay.
+/// The progress line, of at most `columns` where its first fields allow; `measured` is what the
+/// last measurement found ("valid 1.6000"), "": none yet; `busy` is the processor's share, if
+/// anything is to be said of it. In a narrow line `busy` is shortened and bits per byte go first;
+/// step, loss, sparsity, what was measured and time left stay.
 std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,
-                          const MachineRecord& machine, double validation_loss, double seconds_left,
-                          const std::optional<ProgressField>& busy, std::size_t columns);
+                          const MachineRecord& machine, const std::string& measured,
+                          double seconds_left, const std::optional<ProgressField>& busy,
+                          std::size_t columns);
 
-/// finished.json from the run's metrics: medians, memory, where sparsity settled and how well it
-/// was held from 50 steps later on (share of steps whose 20-step mean is within ±0.02), and the
-/// warnings of all steps.
-nlohmann::ordered_json finished_record(const Recipe& recipe, const std::string& run_directory,
+/// The warnings of all lines of metrics.jsonl as a list of {"step", "name", "finding", "remedy"}.
+nlohmann::ordered_json run_warnings(const std::vector<nlohmann::ordered_json>& lines);
+
+/// finished.json from the lines of metrics.jsonl: medians, memory, where sparsity settled and how
+/// well it was held from 50 steps later on (share of steps whose 20-step mean is within ±0.02), and
+/// the warnings of all steps.
+nlohmann::ordered_json finished_record(const Recipe& recipe,
+                                       const std::vector<nlohmann::ordered_json>& lines,
                                        const MachineRecord& machine);
 
 /// First step from which the mean sparsity of the 20 steps up to it is within ±0.02 of the target,

@@ -5,9 +5,6 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <chrono>
-#include <cmath>
-
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
 #include "penstock/layers/moe.h"
@@ -15,7 +12,7 @@
 #include "penstock/models/same_tokenizer.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/optim/schedule.h"
-#include "penstock/train/evaluation_settings.h"
+#include "penstock/train/language_work.h"
 
 namespace penstock {
 namespace {
@@ -38,7 +35,18 @@ class SeededGenerator {
   at::Tensor before_;
 };
 
+void check_device(const std::string& name) {
+  try {
+    const at::Device device(name);
+    PENSTOCK_CHECK(device.is_cpu() || (device.is_cuda() && torch::cuda::is_available()),
+                   "run.device = '", name, "': this libtorch sees no such device; use cpu");
+  } catch (const c10::Error&) {
+    fail("run.device = '", name, "' is not a device; use cpu, cuda or cuda:N");
+  }
+}
+
 std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
+  check_device(recipe.run.device);
   auto model = initial_model(recipe);
   const at::Device device(recipe.run.device);
   if (!device.is_cpu()) model->to(device);
@@ -54,20 +62,6 @@ std::function<double(const std::string&)> router_lr_scale(const Recipe& recipe) 
   return [scale](const std::string& name) {
     return name.find(".router.") == std::string::npos ? 1.0 : scale;
   };
-}
-
-std::string memory_name(std::size_t micro_batch, std::size_t layer) {
-  return concat("memory.", micro_batch, ".", layer);
-}
-
-void check_device(const std::string& name) {
-  try {
-    const at::Device device(name);
-    PENSTOCK_CHECK(device.is_cpu() || (device.is_cuda() && torch::cuda::is_available()),
-                   "run.device = '", name, "': this libtorch sees no such device; use cpu");
-  } catch (const c10::Error&) {
-    fail("run.device = '", name, "' is not a device; use cpu, cuda or cuda:N");
-  }
 }
 
 }  // namespace
@@ -90,18 +84,23 @@ std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe) {
              : load_model(*open_model_source(recipe.train.init_from), recipe.model);
 }
 
+AdamWConfig optimizer_config(const Recipe& recipe) {
+  const TrainConfig& train = recipe.train;
+  return {.beta1 = train.beta1,
+          .beta2 = train.beta2,
+          .eps = train.eps,
+          .weight_decay = train.weight_decay,
+          .coupled = train.decay == "coupled",
+          .clip = train.clip,
+          .lr_scale = router_lr_scale(recipe)};
+}
+
 Trainer::Trainer(const Recipe& recipe, Corpus corpus)
-    : recipe_(with_vocabulary(recipe, corpus)), corpus_(std::move(corpus)) {
-  check_device(recipe_.run.device);
+    : recipe_(with_vocabulary(recipe, corpus)),
+      corpus_(std::move(corpus)),
+      model_(build_model(recipe_)),
+      engine_(*model_, optimizer_config(recipe_)) {
   const TrainConfig& train = recipe_.train;
-  model_ = build_model(recipe_);
-  optimizer_ = std::make_unique<AdamW>(*model_, AdamWConfig{.beta1 = train.beta1,
-                                                            .beta2 = train.beta2,
-                                                            .eps = train.eps,
-                                                            .weight_decay = train.weight_decay,
-                                                            .coupled = train.decay == "coupled",
-                                                            .clip = train.clip,
-                                                            .lr_scale = router_lr_scale(recipe_)});
   batches_ = std::make_shared<TrainingBatches>(
       corpus_,
       TrainingOptions{.sequence_length = train.sequence_length,
@@ -113,65 +112,41 @@ Trainer::Trainer(const Recipe& recipe, Corpus corpus)
 
 void Trainer::start_prefetch() {
   prefetcher_ = std::make_unique<Prefetcher>(
-      [batches = batches_](std::int64_t step) { return batches->batch(step); }, step_);
+      [batches = batches_](std::int64_t step) { return batches->batch(step); }, step());
 }
 
 RoutingContext Trainer::context() const {
   RoutingContext context;
-  context.step = step_;
+  context.step = step();
   context.total_steps = recipe_.train.steps;
   return context;
 }
 
 StepOutcome Trainer::advance(const StepWatch& watch) {
-  if (!prefetcher_) start_prefetch();
-  const auto start = std::chrono::steady_clock::now();
   const TrainConfig& train = recipe_.train;
+  const StepInput input{.total_steps = train.steps,
+                        .draw_seed = random_bits(static_cast<std::uint64_t>(train.seed),
+                                                 router_stream, static_cast<std::uint64_t>(step())),
+                        .learning_rate = learning_rate({.shape = train.lr_schedule,
+                                                        .lr = train.lr,
+                                                        .min_lr = train.min_lr,
+                                                        .warmup_steps = train.warmup_steps,
+                                                        .total_steps = train.steps},
+                                                       step())};
+  if (!prefetcher_) start_prefetch();
   const Batch batch = prefetcher_->next();
   std::vector<Batch> micro_batches;
   for (std::int64_t first = 0; first < train.batch_sequences; first += train.micro_batch)
     micro_batches.push_back(batch.slice(first, train.micro_batch));
-  RoutingContext routing = context();
-  routing.training = true;
-  optimizer_->zero_gradients();
-
-  StepOutcome out{.on_cpu = at::Device(recipe_.run.device).is_cpu()};
-  const std::uint64_t draw_seed = random_bits(static_cast<std::uint64_t>(train.seed), router_stream,
-                                              static_cast<std::uint64_t>(step_));
-  std::vector<ModelMemory> memory = memory_;  // kept where the step fails
+  LanguageWork work(*model_, std::move(micro_batches), corpus_.token_bytes());
   try {
-    out.report = forward_backward(*model_, micro_batches, routing, draw_seed, corpus_.token_bytes(),
-                                  memory, watch);
+    StepOutcome out = engine_.advance(work, input, watch);
+    if (!out.failure.empty()) prefetcher_.reset();  // it would go on with the next step's batch
+    return out;
   } catch (...) {
-    prefetcher_.reset();  // it would go on with the next step's batch
+    prefetcher_.reset();
     throw;
   }
-  out.learning_rate = learning_rate({.shape = train.lr_schedule,
-                                     .lr = train.lr,
-                                     .min_lr = train.min_lr,
-                                     .warmup_steps = train.warmup_steps,
-                                     .total_steps = train.steps},
-                                    step_);
-  if (!out.report.non_finite.empty()) {
-    out.failure = out.report.non_finite;
-    prefetcher_.reset();
-    return out;
-  }
-  out.gradient_norm = optimizer_->gradient_norm();
-  if (!std::isfinite(out.gradient_norm)) {
-    const std::string culprit = optimizer_->non_finite_gradient();
-    out.failure = "the gradient is not finite, first in " +
-                  (culprit.empty() ? "the global norm (overflow)" : culprit);
-    prefetcher_.reset();
-    return out;
-  }
-  optimizer_->step(out.learning_rate, out.gradient_norm);
-  for (const auto& balancer : model_->balancers())
-    balancer->after_step({.sparsity = out.report.sparsity});
-  memory_ = std::move(memory);
-  ++step_;
-  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return out;
 }
 
 Evaluation Trainer::evaluate(Split split, std::int64_t max_tokens,
@@ -187,27 +162,11 @@ Evaluation Trainer::evaluate(Split split, std::int64_t max_tokens,
 
 std::map<std::string, at::Tensor> Trainer::model_tensors() { return file_tensors(*model_); }
 
-std::map<std::string, at::Tensor> Trainer::optimizer_tensors() const {
-  auto out = optimizer_->state();
-  for (std::size_t m = 0; m < memory_.size(); ++m)
-    for (std::size_t layer = 0; layer < memory_[m].size(); ++layer)
-      out[memory_name(m, layer)] = memory_[m][layer];
-  return out;
-}
-
 void Trainer::restore(std::int64_t step, const std::map<std::string, at::Tensor>& model,
                       const std::map<std::string, at::Tensor>& optimizer,
                       const std::string& where) {
   load_file_tensors(*model_, model, where);
-  optimizer_->load_state(optimizer, step);
-  memory_.clear();
-  const at::Device device = model_->parameters().front().device();
-  for (std::size_t m = 0; optimizer.count(memory_name(m, 0)); ++m) {
-    ModelMemory& memory = memory_.emplace_back();
-    for (std::size_t layer = 0; optimizer.count(memory_name(m, layer)); ++layer)
-      memory.push_back(optimizer.at(memory_name(m, layer)).to(device));
-  }
-  step_ = step;
+  engine_.restore(step, optimizer);
   prefetcher_.reset();
 }
 

@@ -1,5 +1,5 @@
-// The training state of one run, step by step: model, optimizer, data, balancers. Files, signals
-// and progress are run.cpp's.
+// The training state of one run, step by step: model, data, and the engine that updates the one by
+// the other. Files, signals and progress are run_loop.cpp's.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,18 @@
 #include "penstock/data/prefetcher.h"
 #include "penstock/eval/perplexity.h"
 #include "penstock/models/language_model.h"
-#include "penstock/optim/adamw.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/step.h"
 
 namespace penstock {
 
-/// What a step did, besides the report of its forward and backward passes.
-struct StepOutcome {
-  StepReport report;
-  double learning_rate = 0, gradient_norm = 0, seconds = 0;
-  /// Whether the CPU did it, whose peak a share of peak is taken of.
-  bool on_cpu = true;
-  /// "" or why the update was not made: the state is that of the last good step.
-  std::string failure;
-};
-
 /// The model before the first step, on the CPU: its parameters come from the recipe's seed, or from
 /// the model that it starts from.
 /// REQUIRES: a vocabulary above 0.
 std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe);
+
+/// The optimizer as the recipe has it.
+AdamWConfig optimizer_config(const Recipe& recipe);
 
 /// The recipe with the corpus's vocabulary where it leaves that open. Throws Error where its own is
 /// too small.
@@ -43,10 +35,10 @@ class Trainer {
   Trainer(const Recipe& recipe, Corpus corpus);
 
   /// Steps done so far.
-  std::int64_t step() const { return step_; }
+  std::int64_t step() const { return engine_.step(); }
   /// With the corpus's vocabulary where the recipe left it open.
   const Recipe& recipe() const { return recipe_; }
-  LanguageModel& model() { return *model_; }
+  LanguageModel& model() const { return *model_; }
   const Corpus& corpus() const { return corpus_; }
 
   /// One optimizer step; balancers' shared state moves after it. What `watch` throws on the way is
@@ -60,11 +52,10 @@ class Trainer {
                       const std::function<void(double, const LossTotals&)>& progress = {},
                       std::int64_t k = 0);
 
-  /// The model's tensors under their file names; and what else resuming needs, which is the
-  /// optimizer's and, as memory.<micro-batch>.<layer>, what the streams carry. They alias the live
-  /// state.
+  /// The model's tensors under their file names; and what else resuming needs, the engine's. They
+  /// alias the live state.
   std::map<std::string, at::Tensor> model_tensors();
-  std::map<std::string, at::Tensor> optimizer_tensors() const;
+  std::map<std::string, at::Tensor> optimizer_tensors() const { return engine_.tensors(); }
   /// Continues from what a checkpoint held.
   void restore(std::int64_t step, const std::map<std::string, at::Tensor>& model,
                const std::map<std::string, at::Tensor>& optimizer, const std::string& where);
@@ -75,11 +66,9 @@ class Trainer {
   Recipe recipe_;
   Corpus corpus_;
   std::shared_ptr<LanguageModel> model_;
-  std::vector<ModelMemory> memory_;  // by micro-batch
-  std::unique_ptr<AdamW> optimizer_;
+  StepEngine engine_;
   std::shared_ptr<const TrainingBatches> batches_;
   std::unique_ptr<Prefetcher> prefetcher_;
-  std::int64_t step_ = 0;
 };
 
 }  // namespace penstock

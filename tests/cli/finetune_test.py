@@ -40,11 +40,26 @@ def check_result(shell):
     shell.expect("finetune", [point["k"] for point in result["by_k"]] == [1, 2, 4], result)
     again = json.loads(shell.ok("finetune", "--test-only", "tuned", "--json"))
     shell.expect("finetune --test-only", again["by_k"] == result["by_k"], again)
+    with open(os.path.join(shell.directory, "tuned/report.html")) as file:
+        page = file.read()
+    shell.expect("report.html", "How to reproduce" in page and f"penstock finetune {result['model']} --data sst2 "
+                 "--task sst2 --set batch=4 --set steps=6 --out tuned-again" in page)
     one = json.loads(shell.ok("finetune", "--test-only", "tuned", "--k", "2", "--json"))
     shell.expect("finetune --k", one["by_k"] == [result["by_k"][1]], one)
     shell.expect("finetune", "majority" in shell.ok("finetune", "--test-only", "tuned"))
     shell.expect("finetune --keys", "selection_share" in shell.ok("finetune", "--keys"))
     shell.expect("finetune --help", "Examples:" in shell.ok("finetune", "--help"))
+
+
+def check_warnings(shell):
+    shell.ok("finetune", "run", "--data", "sst2", "--out", "clipped", "--set", "steps=20", "--set", "batch=4",
+             "--set", "clip=1e-6", "--quiet")
+    with open(os.path.join(shell.directory, "clipped/finetune.json")) as file:
+        warnings = json.load(file)["warnings"]
+    with open(os.path.join(shell.directory, "clipped/report.html")) as file:
+        page = file.read()
+    shell.expect("warnings", [(w["step"], w["name"]) for w in warnings] == [(20, "clipping")], warnings)
+    shell.expect("report.html", "Warning: step 20: in 20 of the last 20 steps" in page)
 
 
 def check_interruption(shell):
@@ -89,6 +104,7 @@ def main():
         shell.ok("data", "prepare", "text.txt", "--out", "corpus")
         shell.ok("train", "recipe.toml", "--out", "run", "--quiet", "--set", "model.router.method=topk")
         check_result(shell)
+        check_warnings(shell)
         check_interruption(shell)
         check_mistakes(shell)
         print("passed" if shell.failures == 0 else f"{shell.failures} failures")

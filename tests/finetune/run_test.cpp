@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 
 #include "penstock/base/error.h"
 #include "penstock/finetune/learned.h"
+#include "penstock/finetune/run_record.h"
+#include "penstock/io/toml.h"
 #include "penstock/train/checkpoints.h"
 #include "penstock/train/metrics_log.h"
 #include "tests/base/forwarding_file_system.h"
@@ -157,6 +160,78 @@ TEST_F(FinetuneRun, TheHypernetworkStaysFrozenAndTheBodyMoves) {
   }
 }
 
+TEST_F(FinetuneRun, LogsAndWarnsAsTrainingDoes) {
+  prepare("decoder", "vanilla");
+  ModelConfig heavy = testing::small_body("decoder", "vanilla");
+  heavy.router.parts["z-loss"].set("coefficient", ConfigNode(100.0));
+  model_ = testing::write_model(folder_.path() / "heavy", heavy);
+  set("steps", std::int64_t{21});
+  set("clip", 1e-6);
+  auto early = stop_at(6);
+  ASSERT_EQ(run("warned", &early), RunOutcome::interrupted);
+  ASSERT_EQ(run("warned"), RunOutcome::finished);
+  const auto log = read_metrics(real_file_system(), path("warned") + "/metrics.jsonl");
+  ASSERT_EQ(log.size(), 21u);
+  for (const auto& line : log) {
+    EXPECT_GT(line.at("grad_norm").get<double>(), 0);
+    EXPECT_GT(line.at("auxiliary_losses").at("z-loss").get<double>(), line.at("loss"));
+    EXPECT_TRUE(line.at("auxiliary_losses").contains("load-balance"));
+    EXPECT_FALSE(line.contains("gradient_norm") || line.contains("auxiliary_loss"));
+  }
+  const auto warnings = result("warned").at("warnings");
+  ASSERT_EQ(warnings.size(), 2u) << warnings.dump(1);
+  EXPECT_EQ(warnings[0].at("step"), 1);
+  EXPECT_EQ(warnings[0].at("name"), "auxiliary loss");
+  EXPECT_NE(warnings[0].at("remedy").get<std::string>().find("--set auxiliary_losses=false"),
+            std::string::npos);
+  EXPECT_EQ(warnings[1].at("step"), 20);  // counted across the stop
+  EXPECT_EQ(warnings[1].at("name"), "clipping");
+  EXPECT_NE(warnings[1].at("finding").get<std::string>().find("10 times clip = 1e-06"),
+            std::string::npos)
+      << warnings[1].dump();
+  const auto files = real_file_system().list(path("warned/events"));
+  const std::string events = real_file_system().read(path("warned/events/" + files[0]));
+  for (const char* tag : {"train/grad_norm", "auxiliary_losses/z-loss"})
+    EXPECT_NE(events.find(tag), std::string::npos) << tag;
+  // What nothing follows is not logged, and there is nothing to warn of.
+  set("auxiliary_losses", false);
+  set("clip", 0.0);
+  ASSERT_EQ(run("without"), RunOutcome::finished);
+  EXPECT_TRUE(result("without").at("warnings").empty());
+  EXPECT_FALSE(read_metrics(real_file_system(), path("without") + "/metrics.jsonl")
+                   .back()
+                   .contains("auxiliary_losses"));
+}
+
+TEST_F(FinetuneRun, ARunOfBeforeGoesOnWithTheScoreThatItsStopLeftOut) {
+  prepare("decoder", "vanilla");
+  set("steps", std::int64_t{6});
+  set("eval_every", std::int64_t{3});
+  auto early = stop_at(3);
+  ASSERT_EQ(run("older", &early), RunOutcome::interrupted);
+  // Such a run logged its line first, under other names, and marked its checkpoint.
+  CheckpointStore store(real_file_system(), path("older"));
+  CheckpointContents contents = store.load(3);
+  contents.trainer = {{"step", 3}, {"seed", 1234}, {"unscored", true}};
+  store.save(3, contents);
+  auto log = read_metrics(real_file_system(), path("older") + "/metrics.jsonl");
+  std::ofstream file(path("older") + "/metrics.jsonl");
+  for (auto& line : log) {
+    line["gradient_norm"] = line["grad_norm"];
+    for (const char* name : {"grad_norm", "auxiliary_losses", "selection"}) line.erase(name);
+    file << line.dump() << "\n";
+  }
+  file.close();
+  ASSERT_EQ(run("older"), RunOutcome::finished);
+  ASSERT_EQ(run("undisturbed"), RunOutcome::finished);
+  expect_equal_ends("older", "undisturbed");
+  log = read_metrics(real_file_system(), path("older") + "/metrics.jsonl");
+  const auto wanted = read_metrics(real_file_system(), path("undisturbed") + "/metrics.jsonl");
+  ASSERT_EQ(log.size(), 6u);
+  EXPECT_EQ(log[2].at("selection"), wanted[2].at("selection"));
+  EXPECT_EQ(log[2].at("gradient_norm"), wanted[2].at("grad_norm"));
+}
+
 TEST_F(FinetuneRun, EveryKindOfModelIsTaken) {
   for (const char* architecture : {"decoder", "transformer-xl"})
     for (const char* method : {"dense", "remoe", "switch", "lory", "thor"}) {
@@ -233,6 +308,26 @@ TEST_F(FinetuneRun, WhatDoesNotFitIsRefusedWithTheReason) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("classes"), std::string::npos) << error.what();
   }
+}
+
+TEST(FinetuneCommand, RepeatsWhatDiffersFromTheProtocolQuotedForAShell) {
+  ConfigNode settings;
+  apply_overrides(settings,
+                  std::vector<std::string>{"lr=3e-4", "test_k=[1,2]", "lr_schedule=linear"});
+  FinetuneRecord record{.model = "runs/my model",
+                        .data = "sst2",
+                        .task = "sst2",
+                        .finetune = read_finetune_config(settings)};
+  EXPECT_EQ(finetune_command(record, "runs/it's"),
+            "penstock finetune 'runs/my model' --data sst2 --task sst2 --set lr=3e-04 "
+            "--set 'lr_schedule=\"linear\"' --set 'test_k=[1, 2]' --out 'runs/it'\\''s-again'");
+  settings = {};
+  apply_overrides(settings, std::vector<std::string>{"protocol=authors", "steps=10"});
+  record.finetune = read_finetune_config(settings);
+  const std::string command = finetune_command(record, "out");
+  EXPECT_NE(command.find(" --set protocol=authors --set steps=10 --out out-again"),
+            std::string::npos)
+      << command;
 }
 
 TEST(Learnt, IsWhatLiesAboveTheMajorityByMoreThanItsError) {

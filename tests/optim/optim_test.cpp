@@ -54,9 +54,7 @@ TEST(AdamW, DecaysMatricesOnlyAndClipsByTheGlobalNorm) {
   AdamW optimizer(model, {.weight_decay = 0.5, .clip = 1.0});
   (model.matrix.sum() * 3 + model.vector.sum() * 4).backward();
   // Norm of (3, 3, 4) = sqrt(34).
-  const double norm = optimizer.gradient_norm();
-  EXPECT_NEAR(norm, 5.830951894845301, 1e-6);
-  optimizer.step(0.1, norm);
+  EXPECT_NEAR(optimizer.update(0.1).gradient_norm, 5.830951894845301, 1e-6);
   // First AdamW step: m̂/√v̂ = sign(g). Matrix: w − 0.1·(0.5·w + 1); vector: 3 − 0.1.
   EXPECT_NEAR(model.matrix[0][0].item<double>(), 1 - 0.1 * (0.5 + 1), 1e-5);
   EXPECT_NEAR(model.matrix[0][1].item<double>(), -2 - 0.1 * (-1 + 1), 1e-5);
@@ -71,9 +69,7 @@ TEST(AdamW, CoupledDecayIsPartOfTheGradientOfEveryTensor) {
   TwoTensors model;
   AdamW optimizer(model, {.beta1 = 0.5, .weight_decay = 0.25, .coupled = true, .clip = 5.0});
   (model.matrix.sum() * 6 + model.vector.sum() * 8).backward();
-  const double norm = optimizer.gradient_norm();
-  EXPECT_NEAR(norm, 11.661903789690601, 1e-6);  // sqrt(36 + 36 + 64)
-  optimizer.step(0.1, norm);
+  EXPECT_NEAR(optimizer.update(0.1).gradient_norm, 11.661903789690601, 1e-6);  // sqrt(36 + 36 + 64)
   // Moments see the clipped gradient plus 0.25·w: (1−β1)·(6·5/√136 + 0.25·1), and so on.
   EXPECT_NEAR(optimizer.state().at("m.matrix")[0][0].item<double>(),
               0.5 * (2.572478777137633 + 0.25), 1e-5);
@@ -91,14 +87,14 @@ TEST(AdamW, SomeParametersHaveALearningRateOfTheirOwn) {
                             return name == "matrix" ? 3.0 : 1.0;
                           }});
   (model.matrix.sum() * 3 + model.vector.sum() * 4).backward();
-  optimizer.step(0.1, optimizer.gradient_norm());
+  optimizer.update(0.1);
   // The first step has the length lr; decay is lr·0.5·w.
   EXPECT_NEAR(model.matrix[0][0].item<double>(), 1 - 0.3 * (0.5 + 1), 1e-5);
   EXPECT_NEAR(model.vector[0].item<double>(), 2.9, 1e-5);
   // Both groups count the same steps: the second step of each has length lr again.
   optimizer.zero_gradients();
   (model.matrix.sum() * 3 + model.vector.sum() * 4).backward();
-  optimizer.step(0.1, optimizer.gradient_norm());
+  optimizer.update(0.1);
   EXPECT_NEAR(model.vector[0].item<double>(), 2.8, 1e-5);
 }
 
@@ -109,7 +105,7 @@ TEST(AdamW, StateRestoresBitwise) {
   const auto train = [](TwoTensors& model, AdamW& optimizer) {
     optimizer.zero_gradients();
     (model.matrix.pow(2).sum() + model.vector.pow(3).sum()).backward();
-    optimizer.step(0.01, optimizer.gradient_norm());
+    optimizer.update(0.01);
   };
   for (int i = 0; i < 3; ++i) train(a, first);
   {
@@ -128,12 +124,19 @@ TEST(AdamW, StateRestoresBitwise) {
   EXPECT_TRUE(torch::equal(a.vector, b.vector));
 }
 
-TEST(AdamW, NamesTheParameterWhoseGradientIsNotFinite) {
+TEST(AdamW, NamesTheParameterWhoseGradientIsNotFiniteAndUpdatesNothing) {
   TwoTensors model;
   AdamW optimizer(model, {});
-  (model.vector.sum() * INFINITY).backward();
-  EXPECT_FALSE(std::isfinite(optimizer.gradient_norm()));
-  EXPECT_EQ(optimizer.non_finite_gradient(), "vector");
+  (model.matrix.sum() + model.vector.sum() * INFINITY).backward();
+  const UpdateOutcome outcome = optimizer.update(0.1);
+  EXPECT_FALSE(std::isfinite(outcome.gradient_norm));
+  EXPECT_EQ(outcome.failure, "the gradient is not finite, first in vector");
+  EXPECT_EQ(model.matrix[0][0].item<double>(), 1);
+  EXPECT_EQ(optimizer.state().at("m.matrix").count_nonzero().item<std::int64_t>(), 0);
+  optimizer.zero_gradients();
+  model.vector.sum().backward();
+  EXPECT_EQ(optimizer.update(0.1).failure, "");
+  EXPECT_NEAR(model.vector[0].item<double>(), 2.9, 1e-5);  // the first step's length is lr
 }
 
 }  // namespace

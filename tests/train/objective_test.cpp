@@ -13,6 +13,7 @@
 #include "penstock/base/random.h"
 #include "penstock/models/batch_tensors.h"
 #include "penstock/models/census.h"
+#include "penstock/train/language_work.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/ops/finite_difference.h"
@@ -133,7 +134,8 @@ class TwoPasses : public ::testing::Test {
   }
   StepReport step(const std::vector<Batch>& batches, std::vector<ModelMemory>& memory) {
     const std::vector<std::int32_t> bytes(256, 1);
-    return forward_backward(*model_, batches, context_, 9, bytes, memory);
+    LanguageWork work(*model_, batches, bytes);
+    return accumulate(work, context_, 9, memory);
   }
   std::shared_ptr<LanguageModel> model_;
   RoutingContext context_;
@@ -212,8 +214,8 @@ TEST(TrainingTwoPasses, CountsTokensOnceFlopsTwiceAndMeansOverPasses) {
   context.training = true;
   std::vector<ModelMemory> memory;
   const std::vector<std::int32_t> bytes(256, 1);
-  const StepReport report = forward_backward(
-      *model, {seeded_batch(2, 12, 1), seeded_batch(2, 12, 2)}, context, 3, bytes, memory);
+  LanguageWork two(*model, {seeded_batch(2, 12, 1), seeded_batch(2, 12, 2)}, bytes);
+  const StepReport report = accumulate(two, context, 3, memory);
   EXPECT_EQ(report.tokens, 48);
   EXPECT_EQ(report.bytes, 48);
   EXPECT_DOUBLE_EQ(report.flops, nominal_training_flops(thor, 4, 12));
@@ -225,8 +227,8 @@ TEST(TrainingTwoPasses, CountsTokensOnceFlopsTwiceAndMeansOverPasses) {
     EXPECT_DOUBLE_EQ(sum, 1);  // quarters: whole passes go to one expert
   }
   const auto plain = make_model(hash);
-  const StepReport one =
-      forward_backward(*plain, {seeded_batch(2, 12, 1)}, context, 3, bytes, memory);
+  LanguageWork single(*plain, {seeded_batch(2, 12, 1)}, bytes);
+  const StepReport one = accumulate(single, context, 3, memory);
   EXPECT_FALSE(one.consistency);
   EXPECT_EQ(one.total_loss, one.loss);
 }

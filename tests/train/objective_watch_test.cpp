@@ -7,7 +7,7 @@ namespace penstock {
 namespace {
 
 TEST(ObjectiveWatch, SaysOnceThatAnAuxiliaryLossOutweighsTheCrossEntropy) {
-  ObjectiveWatch watch(1);
+  ObjectiveWatch watch({.clip = 1});
   const WatchedStep sound{.loss = 1.6, .auxiliary_losses = {{"z-loss", 1.6}, {"importance", 0.1}}};
   EXPECT_TRUE(watch.see(sound).empty());
   WatchedStep step{.loss = 1.62, .auxiliary_losses = {{"load-balance", 0.04}, {"z-loss", 62.1}}};
@@ -27,7 +27,7 @@ TEST(ObjectiveWatch, SaysOnceThatAnAuxiliaryLossOutweighsTheCrossEntropy) {
 }
 
 TEST(ObjectiveWatch, SaysOnceThatClippingTakesNearlyAll) {
-  ObjectiveWatch watch(0.5);
+  ObjectiveWatch watch({.clip = 0.5});
   const WatchedStep usual{.loss = 2, .gradient_norm = 5}, clipped{.loss = 2, .gradient_norm = 5.1};
   // 19 of any 50, for long.
   for (int round = 0; round < 4; ++round) {
@@ -45,7 +45,7 @@ TEST(ObjectiveWatch, SaysOnceThatClippingTakesNearlyAll) {
 }
 
 TEST(ObjectiveWatch, ClippingIsLaidToTheAuxiliaryLossThatCausesIt) {
-  ObjectiveWatch watch(1);
+  ObjectiveWatch watch({.clip = 1});
   const WatchedStep step{.loss = 3.7, .auxiliary_losses = {{"z-loss", 62.1}}, .gradient_norm = 181};
   EXPECT_EQ(watch.see(step).size(), 1U);
   for (int i = 1; i < 19; ++i) EXPECT_TRUE(watch.see(step).empty());
@@ -55,8 +55,25 @@ TEST(ObjectiveWatch, ClippingIsLaidToTheAuxiliaryLossThatCausesIt) {
   EXPECT_NE(said[0].remedy.find("model.router.z-loss.coefficient"), std::string::npos);
 }
 
+TEST(ObjectiveWatch, NamesTheSettingsOfFineTuning) {
+  ObjectiveWatch watch({.clip = 0.5, .keys = "", .remedy = [](const std::string& part) {
+                          return "leave " + part + " out";
+                        }});
+  const auto first = watch.see({.loss = 1, .auxiliary_losses = {{"z-loss", 2}}});
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].remedy, "leave z-loss out");
+  std::vector<RunWarning> said;
+  for (int i = 0; i < 20; ++i) said = watch.see({.loss = 2, .gradient_norm = 5.1});
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].finding.find("above 10 times clip = 0.5"), std::string::npos)
+      << said[0].finding;
+  EXPECT_EQ(said[0].remedy,
+            "if such gradients are meant, --set clip=5.1; otherwise a lower lr, or a longer "
+            "warmup_steps");
+}
+
 TEST(ObjectiveWatch, WithoutClippingThereIsNothingToSayOfIt) {
-  ObjectiveWatch watch(0);
+  ObjectiveWatch watch({});
   for (int i = 0; i < 60; ++i) EXPECT_TRUE(watch.see({.loss = 1, .gradient_norm = 1e6}).empty());
 }
 

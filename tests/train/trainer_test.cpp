@@ -11,6 +11,7 @@
 
 #include "penstock/base/processor_share.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/train/language_work.h"
 #include "penstock/train/run_record.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"
@@ -102,8 +103,9 @@ TEST_F(TrainerTest, SparsityCountsEveryMicroBatchAndNoEvaluation) {
   RoutingContext context = trainer.context();
   context.training = true;
   const auto report_of = [&](const std::vector<Batch>& batches) {
-    std::vector<ModelMemory> memory(batches.size());
-    return forward_backward(trainer.model(), batches, context, 1, corpus_->token_bytes(), memory);
+    std::vector<ModelMemory> memory;
+    LanguageWork work(trainer.model(), batches, corpus_->token_bytes());
+    return accumulate(work, context, 1, memory);
   };
   double sum = 0, last = 0;
   for (const Batch& part : parts) sum += last = report_of({part}).sparsity;
@@ -214,21 +216,21 @@ TEST(ProgressText, KeepsWhatMattersIn80Columns) {
   report.sparsity = 0.75;
   report.sparsity_by_layer = {0.75};
   const MachineRecord machine{.peak_flops = 4e9};
-  const auto text = [&](double validation, std::size_t columns) {
-    return progress_text(120, 1000, outcome, machine, validation, 62, {}, columns);
+  const auto text = [&](const std::string& measured, std::size_t columns) {
+    return progress_text(120, 1000, outcome, machine, measured, 62, {}, columns);
   };
-  EXPECT_EQ(text(1.6, 200),
+  EXPECT_EQ(text("valid 1.6000", 200),
             "step 120/1000  loss 1.5881  1.043 bits/byte  aux load-balance 0.0423 z-loss 62.1  "
             "grad 181  lr 0.0003  8,192 tok/s  50% of peak  sparsity 0.750  valid 1.6000  1m02s "
             "left");
-  const std::string narrow = text(1.6, 79);  // the last column of 80 stays free
+  const std::string narrow = text("valid 1.6000", 79);  // the last column of 80 stays free
   EXPECT_EQ(narrow,
             "step 120/1000  loss 1.5881  aux 62.2  sparsity 0.750  valid 1.6000  1m02s left");
   EXPECT_LE(narrow.size(), 79U);
-  const std::string early = text(NAN, 79);
+  const std::string early = text("", 79);
   EXPECT_EQ(early, "step 120/1000  loss 1.5881  aux 62.2  grad 181  sparsity 0.750  1m02s left");
   // Bits per byte are the first to go.
-  const std::string less = text(1.6, text(1.6, 999).size() - 1);
+  const std::string less = text("valid 1.6000", text("valid 1.6000", 999).size() - 1);
   EXPECT_EQ(less.find("bits/byte"), std::string::npos);
   EXPECT_NE(less.find("50% of peak"), std::string::npos);
 }
@@ -242,7 +244,8 @@ TEST(ProgressText, SaysIn80ColumnsThatOtherProgramsUseTheProcessor) {
   report.flops = 1e9;
   MachineRecord machine{.peak_flops = 4e9};
   const auto text = [&](std::int64_t step, std::int64_t steps, std::size_t columns) {
-    return progress_text(step, steps, outcome, machine, 1.6, 62, busy_field(0.41, 2, 2), columns);
+    return progress_text(step, steps, outcome, machine, "valid 1.6000", 62, busy_field(0.41, 2, 2),
+                         columns);
   };
   EXPECT_EQ(text(120, 1000, 79),
             "step 120/1000  CPU 41%  loss 1.5881  grad 181  valid 1.6000  1m02s left");
@@ -283,23 +286,26 @@ TEST_F(TrainerTest, NamesEveryAuxiliaryLoss) {
   EXPECT_EQ(watched.gradient_norm, outcome.gradient_norm);
 }
 
+TEST(WatchedStep, ReadsTheNormOfOlderFineTunings) {
+  EXPECT_EQ(watched_step({{"step", 1}, {"loss", 2.0}, {"gradient_norm", 7.0}}).gradient_norm, 7);
+}
+
 TEST(ShareOfPeak, IsOfTheProcessorAlone) {
   StepOutcome outcome{.seconds = 2};
   outcome.report.flops = 6e9;
   const MachineRecord machine{.peak_flops = 4e9};
   EXPECT_EQ(metrics_line(1, outcome, machine).at("share_of_peak"), 0.75);
-  EXPECT_NE(progress_text(1, 9, outcome, machine, NAN, 0, {}, kWide).find("75% of peak"),
+  EXPECT_NE(progress_text(1, 9, outcome, machine, "", 0, {}, kWide).find("75% of peak"),
             std::string::npos);
   outcome.on_cpu = false;
   EXPECT_TRUE(metrics_line(1, outcome, machine).at("share_of_peak").is_null());
-  EXPECT_EQ(progress_text(1, 9, outcome, machine, NAN, 0, {}, kWide).find("peak"),
+  EXPECT_EQ(progress_text(1, 9, outcome, machine, "", 0, {}, kWide).find("peak"),
             std::string::npos);
   // A run of such steps.
-  const TempDirectory run;
   for (const bool on_cpu : {false, true}) {
     outcome.on_cpu = on_cpu;
-    std::ofstream(run.path() / "metrics.jsonl") << metrics_line(1, outcome, machine) << "\n";
-    const auto record = finished_record(small_recipe("dense", 2, 8), run.path(), machine);
+    const auto record =
+        finished_record(small_recipe("dense", 2, 8), {metrics_line(1, outcome, machine)}, machine);
     EXPECT_EQ(record.at("share_of_peak").is_null(), !on_cpu);
   }
 }

@@ -1,0 +1,108 @@
+#include "penstock/train/language_work.h"
+
+#include <torch/types.h>
+
+#include <utility>
+
+#include "penstock/models/batch_tensors.h"
+#include "penstock/models/census.h"
+#include "penstock/ops/ops.h"
+
+namespace penstock {
+namespace {
+
+double readable_pairs(const Batch& batch, std::int64_t memory) {
+  if (batch.starts.empty())
+    return causal_pairs(batch.sequences, batch.length) +
+           static_cast<double>(batch.sequences * batch.length * memory);
+  double pairs = 0;
+  for (std::size_t i = 0; i < batch.starts.size(); ++i)
+    pairs += static_cast<double>(static_cast<std::int64_t>(i) % batch.length - batch.starts[i] + 1);
+  return pairs;
+}
+
+BatchTensors tensors_of(const LanguageModel& model, const Batch& batch, const PartInput& part) {
+  BatchTensors out = to_tensors(batch, model.parameters().front().device());
+  if (!batch.fresh) out.input.memory = part.memory;
+  return out;
+}
+
+}  // namespace
+
+/// The passes over one micro-batch, before the backward pass.
+struct LanguageWork::Passes {
+  at::Tensor total;                // scalar: Σ of cross-entropies and auxiliary losses
+  double cross_entropy = 0;        // mean of the passes
+  std::vector<at::Tensor> hidden;  // [R, d] of each
+  ModelMemory memory;              // what the first hands to the next step
+};
+
+LanguageWork::LanguageWork(LanguageModel& model, std::vector<Batch> micro_batches,
+                           std::span<const std::int32_t> token_bytes)
+    : model_(model),
+      micro_batches_(std::move(micro_batches)),
+      token_bytes_(token_bytes),
+      objective_(training_objective(model.config())) {}
+
+PartShare LanguageWork::share(std::size_t) const {
+  return {.weight = 1, .divisor = static_cast<double>(micro_batches_.size())};
+}
+
+LanguageWork::Passes LanguageWork::run_passes(const PartInput& part) const {
+  BatchTensors tensors = tensors_of(model_, micro_batches_[part.index], part);
+  tensors.input.watch = part.watch;
+  Passes out;
+  for (int pass = 0; pass < objective_.passes; ++pass) {
+    ModelOutput output = model_.forward(tensors.input, part.context, part.tap);
+    if (part.watch) part.watch(PassDirection::forward, model_.config().layers);
+    const at::Tensor loss = model_.loss(output.hidden, tensors.targets);
+    const at::Tensor total = output.auxiliary_loss.defined() ? loss + output.auxiliary_loss : loss;
+    out.total = out.total.defined() ? out.total + total : total;
+    out.cross_entropy += loss.item<double>() / objective_.passes;
+    out.hidden.push_back(output.hidden);
+    if (pass == 0) out.memory = std::move(output.memory);
+  }
+  return out;
+}
+
+void LanguageWork::count(const PartInput& part, StepReport& report) {
+  const Batch& batch = micro_batches_[part.index];
+  const std::int64_t remembered = batch.fresh || part.memory.empty() ? 0 : part.memory[0].size(1);
+  remembered_positions_ += static_cast<double>(batch.sequences * remembered);
+  remembered_distances_ += static_cast<double>(remembered + batch.length);
+  pairs_ += readable_pairs(batch, remembered);
+  report.tokens += batch.sequences * batch.length;
+  for (const std::int64_t target : batch.targets)
+    report.bytes += token_bytes_[static_cast<std::size_t>(target)];
+}
+
+PartOutcome LanguageWork::forward(const PartInput& part, StepReport& report) {
+  Passes passes = run_passes(part);
+  count(part, report);
+  PartOutcome out{
+      .objective = passes.total, .loss = passes.cross_entropy, .memory = std::move(passes.memory)};
+  if (objective_.weight == 0) return out;
+  const DisagreementPass between =
+      disagreement_backward(model_, passes.hidden[0], passes.hidden[1],
+                            part.share.of(objective_.weight), ops::kLogitsBytes);
+  report.consistency = report.consistency.value_or(0) + part.share.of(between.value);
+  out.besides = objective_.weight * between.value;
+  out.roots = std::move(passes.hidden);
+  out.gradients = {between.first_gradient, between.second_gradient};
+  return out;
+}
+
+void LanguageWork::replay(const PartInput& part, const HiddenTap& tap) {
+  const BatchTensors tensors = tensors_of(model_, micro_batches_[part.index], part);
+  for (int pass = 0; pass < objective_.passes; ++pass)
+    model_.forward(tensors.input, part.context, {}, tap);
+}
+
+void LanguageWork::finish(double assignments, StepReport& report) {
+  const double passes = objective_.passes;
+  report.flops = useful_training_flops(
+      model_.config(), passes * static_cast<double>(report.tokens), passes * pairs_, assignments,
+      {.positions = passes * remembered_positions_, .distances = passes * remembered_distances_});
+}
+
+}  // namespace penstock

@@ -1,0 +1,53 @@
+#include "penstock/train/routing_sums.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+
+namespace penstock {
+
+void RoutingSums::add(std::int64_t layer, const RoutingResult& result, double weight) {
+  const Plan& plan = result.plan;
+  const auto index = static_cast<std::size_t>(layer);
+  if (index >= report_.sparsity_by_layer.size()) {
+    report_.sparsity_by_layer.resize(index + 1);
+    report_.load.resize(index + 1);
+  }
+  report_.sparsity_by_layer[index] += weight * sparsity(plan);
+  const auto tokens = static_cast<double>(std::max<std::int64_t>(1, plan.tokens));
+  tokens_ += tokens;
+  if (!plan.merges()) {
+    auto& load = report_.load[index];
+    load.resize(static_cast<std::size_t>(plan.experts));
+    const auto* offsets = plan.offsets.data_ptr<std::int64_t>();
+    for (std::size_t e = 0; e < load.size(); ++e)
+      load[e] += weight * (static_cast<double>(offsets[e + 1] - offsets[e]) / tokens);
+    assignments_ += static_cast<double>(plan.assignments());
+    gate_assignments_ += static_cast<double>(plan.assignments());
+    gates_ += static_cast<double>(plan.tokens * plan.experts);
+  } else {  // one merged expert per token
+    assignments_ += tokens;
+  }
+  for (const auto& [part, loss] : result.loss_terms)
+    report_.auxiliary_losses[part] += weight * loss.item<double>();
+  for (const auto& [name, value] : result.statistics)
+    if (value.numel() == 1) report_.statistics[name] += weight * value.item<double>();
+}
+
+void RoutingSums::finish(double weights, StepReport& out) {
+  for (double& value : report_.sparsity_by_layer) value /= weights;
+  for (auto& layer : report_.load)
+    for (double& value : layer) value /= weights;
+  for (auto& [name, value] : report_.statistics) value /= weights;
+  for (auto& [part, loss] : report_.auxiliary_losses) loss /= weights;
+  const auto layers = static_cast<double>(report_.sparsity_by_layer.size());
+  if (layers > 0) out.active_experts = assignments_ / (tokens_ / layers) / layers;
+  // From whole counts, so that k·T·L assignments give the target 1 − k/E to the last bit.
+  if (gates_ > 0) out.sparsity = 1 - gate_assignments_ / gates_;
+  out.sparsity_by_layer = std::move(report_.sparsity_by_layer);
+  out.load = std::move(report_.load);
+  out.statistics = std::move(report_.statistics);
+  out.auxiliary_losses = std::move(report_.auxiliary_losses);
+}
+
+}  // namespace penstock

@@ -1,0 +1,24 @@
+// A step's routing statistics, summed over what the routing tap sees.
+#pragma once
+
+#include "penstock/routers/routing.h"
+#include "penstock/train/step_report.h"
+
+namespace penstock {
+
+class RoutingSums {
+ public:
+  /// @param weight  of the part that the layer's pass belongs to, in means by layer
+  void add(std::int64_t layer, const RoutingResult& result, double weight);
+  /// Assignments of all layers and passes; of merging layers one per token.
+  double assignments() const { return assignments_; }
+  /// Puts the means into the step's report.  @param weights  of all passes together
+  void finish(double weights, StepReport& out);
+
+ private:
+  StepReport report_;
+  double assignments_ = 0, tokens_ = 0;      // tokens: of all layers and passes
+  double gate_assignments_ = 0, gates_ = 0;  // of plans that assign: (token, expert) pairs, and T·E
+};
+
+}  // namespace penstock

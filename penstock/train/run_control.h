@@ -1,0 +1,27 @@
+// How a run, a training or a fine-tuning, is asked for and how it can end.
+#pragma once
+
+#include <cstdio>
+
+#include "penstock/base/error.h"
+#include "penstock/base/file_system.h"
+
+namespace penstock {
+
+struct TrainControl {
+  bool resume = true;  ///< continue what the directory holds; false: the directory must be new
+  bool quiet = false;  ///< no progress
+  bool force = false;  ///< try also what takes more memory than there is
+  std::FILE* progress = stderr;
+  FileSystem* files = nullptr;  ///< what is written goes through it; null: the system's files
+};
+
+/// A loss or a gradient was not finite. The last good step is saved; the message names the layer.
+class DivergedError : public Error {
+ public:
+  using Error::Error;
+};
+
+enum class RunOutcome { finished, interrupted };
+
+}  // namespace penstock

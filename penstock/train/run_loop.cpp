@@ -1,0 +1,311 @@
+#include "penstock/train/run_loop.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <memory>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/base/file_lock.h"
+#include "penstock/base/processor_share.h"
+#include "penstock/base/progress.h"
+#include "penstock/train/interrupt.h"
+#include "penstock/train/metrics_events.h"
+#include "penstock/train/metrics_log.h"
+#include "penstock/train/step_monitor.h"
+#include "penstock/train/tensorboard.h"
+
+namespace penstock {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+
+/// A signal during a measurement, which the resumed run begins again.
+struct StoppedWhileMeasuring {};
+
+class RunLoop {
+ public:
+  RunLoop(RunTask& task, std::string directory, const TrainControl& control)
+      : task_(task),
+        plan_(task.plan()),
+        directory_(std::move(directory)),
+        control_(control),
+        files_(control.files ? *control.files : real_file_system()),
+        store_(files_, directory_, plan_.checkpoints),
+        progress_(control.quiet ? nullptr : control.progress),
+        watch_(plan_.settings) {}
+
+  RunOutcome run() {
+    claim_directory();
+    for (const auto& note : task_.notes()) progress_.finish("note: " + note);
+    if (longer_than_ > 0)
+      progress_.finish(
+          fmt::format("the run goes on beyond step {}, where it was to end", longer_than_));
+    store_.recover();
+    resume();
+    if (files_.exists(result_path())) {
+      if (task_.step() >= plan_.steps) {
+        progress_.finish(directory_ + ": already finished");
+        return RunOutcome::finished;
+      }
+      progress_.finish(directory_ +
+                       ": had finished, but its last checkpoint is not whole; its last "
+                       "steps are trained again");
+    }
+    open_logs();
+    const InterruptGuard interrupt(kStoppingLine, control_.quiet ? nullptr : control_.progress);
+    interrupt_ = &interrupt;
+    started_ = Clock::now();
+    first_step_ = task_.step();
+    try {
+      return run_steps();
+    } catch (const StepStopped&) {
+      return stopped(fmt::format("; step {} was given up", task_.step() + 1));
+    } catch (const StoppedWhileMeasuring&) {
+      return stopped();
+    }
+  }
+
+ private:
+  std::string result_path() const { return directory_ + "/" + plan_.result_file; }
+  std::string log_path() const { return directory_ + "/metrics.jsonl"; }
+  /// The last step in metrics.jsonl: the state's, but for one whose measurement was stopped.
+  std::int64_t logged_step() const { return task_.step() - (unmeasured_.is_null() ? 0 : 1); }
+  double seconds() const {
+    return earlier_seconds_ + std::chrono::duration<double>(Clock::now() - started_).count();
+  }
+
+  /// Writes config.toml, or checks that the one there is of the same run.
+  void claim_directory() {
+    const std::string path = directory_ + "/config.toml", text = task_.config_text();
+    if (files_.exists(path)) {
+      PENSTOCK_CHECK(control_.resume, directory_,
+                     ": holds a run already; continue it with --resume, or choose another --out");
+      longer_than_ = task_.check_same_run(directory_);
+    } else {
+      PENSTOCK_CHECK(!files_.exists(directory_ + "/checkpoints"), directory_,
+                     ": holds checkpoints but no config.toml to say of what; choose another --out");
+    }
+    create_directories(files_, directory_);
+    lock_.emplace(directory_ + "/.lock");
+    // Before the longer recipe is there: what says "finished" is of the shorter one.
+    if (longer_than_ > 0) files_.remove_all(result_path());
+    write_file_atomically(files_, path, text);
+  }
+
+  void resume() {
+    const CheckpointSearch search = store_.latest();
+    for (const auto& sentence : search.ignored) progress_.finish("passed over: " + sentence);
+    PENSTOCK_CHECK(search.found || search.ignored.empty(), directory_, ": no checkpoint is whole (",
+                   search.ignored.empty() ? "" : search.ignored.front(),
+                   "); choose another --out to start again");
+    if (!search.found) return;
+    const CheckpointContents contents = store_.load(search.found->step);
+    task_.restore(*search.found, contents);
+    saved_step_ = task_.step();
+    const std::vector<Json> lines = read_metrics(files_, log_path());
+    const auto& state = contents.trainer;
+    if (const auto line = state.find("unvalidated_line"); line != state.end())
+      unmeasured_ = Json::parse(line->get<std::string>());
+    else if (state.value("unscored", false))  // a fine-tuning of before, which logged it already
+      unmeasured_ = line_of(lines, task_.step());
+    for (const auto& line : lines) {
+      if (line.at("step") > 0 && line.at("step") <= logged_step())
+        watch_.see(watched_step(line));  // said when it was seen
+      if (line.at("step") == logged_step()) earlier_seconds_ = line.value("seconds", 0.0);
+    }
+    if (!unmeasured_.is_null()) watch_.see(watched_step(unmeasured_));
+    if (state.contains("best_loss") && state["best_loss"].is_number())
+      best_loss_ = state["best_loss"].get<double>();
+    progress_.finish(fmt::format("continuing after step {}", task_.step()));
+  }
+
+  static Json line_of(const std::vector<Json>& lines, std::int64_t step) {
+    for (const auto& line : lines)
+      if (line.at("step") == step) return line;
+    return {{"step", step}};
+  }
+
+  void open_logs() {
+    log_.emplace(files_, log_path(), logged_step());
+    if (!log_->missing_steps().empty())
+      progress_.finish(log_path() + ": steps " + log_->missing_steps() +
+                       " are missing; training does not need them, but curves, medians and " +
+                       plan_.result_file + " will be without them");
+    if (plan_.tensorboard)
+      events_ = std::make_unique<TensorBoardWriter>(files_, directory_ + "/events", logged_step());
+  }
+
+  RunOutcome run_steps() {
+    StepMonitor monitor(*interrupt_, progress_, {.part = plan_.part});
+    // A run that was killed before its first checkpoint may have measured its beginning.
+    if (task_.step() == 0 && plan_.measure_first && log_->last_step() != 0) measure_the_beginning();
+    if (!unmeasured_.is_null()) complete(Json(unmeasured_));
+    while (task_.step() < plan_.steps) {
+      if (interrupt_->signal() != 0) return stopped();
+      one_step(monitor);
+    }
+    finish();
+    return RunOutcome::finished;
+  }
+
+  RunOutcome stopped(const std::string& unfinished = "") {
+    save(std::nullopt);
+    progress_.finish(fmt::format("stopped by signal {} after step {}{}{}", interrupt_->signal(),
+                                 task_.step(), task_.step() > 0 ? "; checkpoint saved" : "",
+                                 unfinished));
+    return RunOutcome::interrupted;
+  }
+
+  void one_step(StepMonitor& monitor) {
+    StepOutcome outcome =
+        monitor.during(task_.step() + 1, plan_.steps,
+                       [&](const StepWatch& watch) { return task_.advance(watch); });
+    if (!outcome.failure.empty()) diverged(outcome.failure);
+    Json line = metrics_line(task_.step(), outcome, task_.machine());
+    warn(line);
+    complete(std::move(line));
+    smooth(outcome.report);
+    if (monitor.spoke() || progress_.due()) show(outcome);
+  }
+
+  [[noreturn]] void diverged(const std::string& failure) {
+    // Nothing is removed for it: if this state's own update blew up, an earlier one is wanted.
+    save(std::nullopt, Superseded::keep);
+    const std::string kept = task_.step() > 0
+                                 ? fmt::format("The state after step {} is saved", task_.step())
+                                 : "No step was done";
+    throw DivergedError(concat(directory_, ": step ", task_.step() + 1, " stopped: ", failure, ". ",
+                               kept, "; lower ", plan_.settings.keys, "lr, or look at the data"));
+  }
+
+  /// What follows the last step: its measurement, its line of the log and its checkpoint, if due.
+  void complete(Json line) {
+    const std::int64_t step = task_.step();
+    const bool last = step == plan_.steps;
+    const auto due = [&](std::int64_t every) { return every > 0 && step % every == 0; };
+    std::optional<double> loss;
+    unmeasured_ = line;  // as long as the measurement may be stopped
+    if (due(plan_.measure_every) || (last && (plan_.measure_every > 0 || plan_.measure_last)))
+      loss = measure(line);
+    unmeasured_ = nullptr;
+    append(std::move(line));
+    const bool improved = loss && *loss < best_loss_;
+    if (improved) best_loss_ = *loss;
+    if (last || due(plan_.checkpoint_every) || (improved && plan_.checkpoints.keep_best))
+      save(loss);
+  }
+
+  /// Says what is wrong with the step's objective, and adds it to its line.
+  void warn(Json& line) {
+    for (const RunWarning& warning : watch_.see(watched_step(line))) {
+      line["warnings"].push_back(
+          {{"name", warning.name}, {"finding", warning.finding}, {"remedy", warning.remedy}});
+      progress_.finish(
+          fmt::format("warning: step {}: {}; {}", task_.step(), warning.finding, warning.remedy));
+    }
+  }
+
+  std::optional<double> measure(Json& line) {
+    const std::optional<Measured> found = task_.measure(line, measure_watch());
+    if (!found) return std::nullopt;
+    shown_ = found->shown;
+    return found->loss;
+  }
+
+  /// Where the measure begins, as step 0 of the log. No bit of training depends on it, and no
+  /// checkpoint is the best for it.
+  void measure_the_beginning() {
+    Json line = {{"step", 0}};
+    if (measure(line)) append(std::move(line));
+  }
+
+  /// Stops a measurement at a signal, and shows how far it is.
+  MeasureWatch measure_watch() {
+    return [this](const std::function<std::string()>& text) {
+      if (interrupt_->signal() != 0) throw StoppedWhileMeasuring();
+      if (progress_.due()) progress_.show(text());
+    };
+  }
+
+  void append(Json line) {
+    line["seconds"] = seconds();
+    log_->append(line);
+    if (events_) write_metrics_event(*events_, line);
+  }
+
+  void save(std::optional<double> loss, Superseded superseded = Superseded::remove) {
+    if (task_.step() == 0 || (saved_step_ == task_.step() && !loss)) return;
+    log_->sync();
+    CheckpointContents contents = task_.contents();
+    contents.trainer["step"] = task_.step();
+    if (!unmeasured_.is_null()) contents.trainer["unvalidated_line"] = unmeasured_.dump();
+    if (std::isfinite(best_loss_)) contents.trainer["best_loss"] = best_loss_;
+    store_.save(task_.step(), contents, loss, superseded);
+    saved_step_ = task_.step();
+  }
+
+  /// A mean over the last steps in place of the step's own loss and accuracy.
+  void smooth(StepReport& report) {
+    const double kept = task_.step() == first_step_ + 1 ? 0 : plan_.smoothing;
+    report.loss = smoothed_loss_ = kept * smoothed_loss_ + (1 - kept) * report.loss;
+    report.accuracy = smoothed_accuracy_ = kept * smoothed_accuracy_ + (1 - kept) * report.accuracy;
+  }
+
+  void show(const StepOutcome& outcome) {
+    const MachineRecord machine = task_.machine();
+    const std::int64_t step = task_.step(), done = step - first_step_;
+    const double left = (seconds() - earlier_seconds_) / static_cast<double>(done) *
+                        static_cast<double>(plan_.steps - step);
+    progress_.show(progress_text(step, plan_.steps, outcome, machine, shown_, left,
+                                 busy_field(processor_.look(), machine.threads),
+                                 progress_.columns()));
+  }
+
+  void finish() {
+    progress_.finish();
+    save(std::nullopt);
+    if (events_) events_->sync();
+    events_.reset();
+    log_.reset();
+    // Measured after the last checkpoint: a run that is killed here only measures again.
+    Json result = task_.result(read_metrics(files_, log_path()), store_, measure_watch());
+    result["seconds"] = seconds();
+    write_file_atomically(files_, result_path(), result.dump(2) + "\n");
+    if (const std::string summary = task_.summary(result); !summary.empty())
+      progress_.finish(fmt::format("{}: {} steps, {}, {}", directory_, plan_.steps, summary,
+                                   duration_text(seconds())));
+  }
+
+  RunTask& task_;
+  RunPlan plan_;
+  std::string directory_;
+  TrainControl control_;
+  FileSystem& files_;
+  CheckpointStore store_;
+  ProgressLine progress_;
+  ObjectiveWatch watch_;
+  ProcessorShare processor_;
+  Json unmeasured_;                            // the last step's line, if its measurement is due
+  const InterruptGuard* interrupt_ = nullptr;  // while run() lasts
+  std::optional<FileLock> lock_;
+  std::optional<MetricsLog> log_;
+  std::unique_ptr<TensorBoardWriter> events_;
+  Clock::time_point started_;
+  std::int64_t first_step_ = 0, saved_step_ = 0;
+  std::int64_t longer_than_ = 0;  // steps that the directory's run was begun for, if fewer
+  double earlier_seconds_ = 0, best_loss_ = INFINITY;
+  double smoothed_loss_ = 0, smoothed_accuracy_ = 0;
+  std::string shown_;  // what the last measurement found
+};
+
+}  // namespace
+
+RunOutcome run_task(RunTask& task, const std::string& directory, const TrainControl& control) {
+  return RunLoop(task, directory, control).run();
+}
+
+}  // namespace penstock

@@ -1,0 +1,81 @@
+// The run of a training or a fine-tuning in its directory: claims and locks it, goes on from the
+// last checkpoint, logs each step, measures, saves, stops on a signal, and leaves the result. What
+// a step, a measurement and the result are is a RunTask's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/train/checkpoints.h"
+#include "penstock/train/objective_watch.h"
+#include "penstock/train/run_control.h"
+#include "penstock/train/run_record.h"
+#include "penstock/train/step_place.h"
+
+namespace penstock {
+
+/// When what is done.
+struct RunPlan {
+  std::int64_t steps = 1;
+  std::int64_t measure_every = 0;     ///< steps between measurements; the last step has one too
+  bool measure_first = false;         ///< also before the first step
+  bool measure_last = false;          ///< at the last step even where measure_every is 0
+  std::int64_t checkpoint_every = 0;  ///< 0: at the end, and where a measurement is the best
+  CheckpointPolicy checkpoints;
+  bool tensorboard = true;
+  double smoothing = 0;  ///< weight of the steps before in the progress line's loss and accuracy
+  WatchedSettings settings;
+  std::string part = "micro-batch";  ///< what the parts of a step are called
+  std::string result_file;
+};
+
+/// What a measurement found.
+struct Measured {
+  double loss = 0;    ///< the best checkpoint is that of the lowest
+  std::string shown;  ///< in the progress line: "valid 1.6000"
+};
+
+/// Called now and then in a measurement, with the line that would be shown. Throws to end it.
+using MeasureWatch = std::function<void(const std::function<std::string()>& text)>;
+
+class RunTask {
+ public:
+  virtual ~RunTask() = default;
+  virtual RunPlan plan() const = 0;
+  /// What the loop says at its beginning.
+  virtual std::vector<std::string> notes() const = 0;
+  /// config.toml of the run.
+  virtual std::string config_text() const = 0;
+  /// Throws Error unless the run that the directory holds is this one. Returns the number of steps
+  /// that it was begun for where they are fewer, else 0.
+  virtual std::int64_t check_same_run(const std::string& directory) const = 0;
+
+  virtual std::int64_t step() const = 0;
+  virtual StepOutcome advance(const StepWatch& watch) = 0;
+  virtual MachineRecord machine() const = 0;
+  /// What a checkpoint holds, but for what the loop adds to `trainer`.
+  virtual CheckpointContents contents() = 0;
+  virtual void restore(const CheckpointInfo& info, const CheckpointContents& contents) = 0;
+
+  /// Puts its figures into the step's line; nothing where there is nothing to measure on.
+  virtual std::optional<Measured> measure(nlohmann::ordered_json& line,
+                                          const MeasureWatch& watch) = 0;
+  /// The result file, but for "seconds", from the lines of metrics.jsonl.
+  virtual nlohmann::ordered_json result(const std::vector<nlohmann::ordered_json>& lines,
+                                        CheckpointStore& store, const MeasureWatch& watch) = 0;
+  /// The last line that is shown, without the directory; "": none.
+  virtual std::string summary(const nlohmann::ordered_json& result) const = 0;
+};
+
+/// Runs the task in that directory, or continues it there. SIGINT, SIGTERM and SIGHUP save a
+/// checkpoint of the last complete step and return `interrupted`, between steps, between the layers
+/// of a step (which is given up) and in measurements (which a resumed run makes again).
+/// Throws Error for a directory that holds another run, on a full disk (the earlier checkpoint
+/// stays), and DivergedError.
+RunOutcome run_task(RunTask& task, const std::string& directory, const TrainControl& control);
+
+}  // namespace penstock

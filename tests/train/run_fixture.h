@@ -1,0 +1,78 @@
+// What the tests of whole runs share: a small recipe, its runs, and signals in the middle of them.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <optional>
+#include <string>
+
+#include "penstock/train/checkpoints.h"
+#include "penstock/train/metrics_log.h"
+#include "penstock/train/run.h"
+#include "tests/base/forwarding_file_system.h"
+#include "tests/base/temp_directory.h"
+#include "tests/train/small_run.h"
+
+namespace penstock::testing {
+
+constexpr std::int64_t kRunSteps = 16;
+
+/// A recipe of sixteen steps, which runs in folders of its own.
+class TrainRun : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    small_corpus(directory_.path());
+    recipe_ = small_recipe_node("remoe", 2, 16, path("corpus"));
+    set("train.steps", kRunSteps);
+    set("train.checkpoint_every", 4);
+    set("train.final_eval_tokens", 256);
+    recipe_.set("run.threads", ConfigNode(std::int64_t{1}));
+  }
+  void set(const std::string& key, std::int64_t value) { recipe_.set(key, ConfigNode(value)); }
+  void validate_every(std::int64_t steps) {
+    set("train.eval_every", steps);
+    validates_ = steps > 0;
+  }
+  std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
+  RunOutcome run(const std::string& name, FileSystem* files = nullptr) const {
+    return train_run(recipe_, path(name), {.quiet = true, .files = files});
+  }
+  std::optional<std::int64_t> latest_step(const std::string& name) const {
+    const auto search = CheckpointStore(real_file_system(), path(name)).latest();
+    return search.found ? std::optional(search.found->step) : std::nullopt;
+  }
+  /// Runs the whole recipe aside and compares the last checkpoints, bit for bit, and the logs.
+  void expect_end_of_an_undisturbed_run(const std::string& name) const {
+    ASSERT_EQ(run("undisturbed"), RunOutcome::finished);
+    const auto model = [&](const std::string& of) {
+      return CheckpointStore(real_file_system(), path(of)).load(kRunSteps).model;
+    };
+    const TensorMap ours = model(name), wanted = model("undisturbed");
+    ASSERT_EQ(ours.size(), wanted.size());
+    for (const auto& [tensor, value] : wanted)
+      EXPECT_TRUE(torch::equal(ours.at(tensor), value)) << tensor;
+    const auto log = read_metrics(real_file_system(), path(name + "/metrics.jsonl"));
+    ASSERT_FALSE(log.empty());
+    const std::int64_t first = validates_ ? 0 : 1;
+    ASSERT_EQ(static_cast<std::int64_t>(log.size()), kRunSteps + 1 - first);
+    for (std::size_t i = 0; i < log.size(); ++i)
+      EXPECT_EQ(log[i].at("step").get<std::int64_t>(), first + static_cast<std::int64_t>(i));
+  }
+
+  TempDirectory directory_;
+  ConfigNode recipe_;
+  bool validates_ = false;  // and so the log has a step 0
+};
+
+/// Sends the signal to this process when the run writes its `step`-th line of the log.
+inline ForwardingFileSystem signal_at(int step, int number) {
+  return ForwardingFileSystem([=, lines = 0](const FileSystem::Path& path, Bytes bytes) mutable {
+    if (path.filename() == "metrics.jsonl" && ++lines == step) ::kill(::getpid(), number);
+    return bytes.size();
+  });
+}
+
+}  // namespace penstock::testing
