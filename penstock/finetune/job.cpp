@@ -7,6 +7,7 @@
 #include "penstock/finetune/k_points.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/train/memory_check.h"
+#include "penstock/train/objective.h"
 
 namespace penstock {
 namespace {
@@ -106,6 +107,10 @@ std::vector<std::string> protocol_notes(const FinetuneConfig& config, const Mode
   if (config.auxiliary_losses && model.moe_layers() > 0 &&
       resolve(model.router).traits.forward_passes > 1)
     out.emplace_back("one pass is made over a batch: the consistency loss of two is left out");
+  if (const std::string part = part_that_pools(model); config.auxiliary_losses && !part.empty())
+    out.push_back(
+        concat("the counts of ", part,
+               " are taken pass by pass: its scope = \"global\" pools ranks, not passes"));
   return out;
 }
 

@@ -19,6 +19,16 @@ Objective training_objective(const ModelConfig& config) {
   return out;
 }
 
+std::string part_that_pools(const ModelConfig& config) {
+  if (config.moe_layers() == 0) return "";
+  for (const auto& [part, options] : resolve(config.router).options) {
+    const ConfigNode* scope = options.find("scope");
+    const auto* value = scope ? std::get_if<std::string>(&scope->value()) : nullptr;
+    if (value && *value == "global") return part;
+  }
+  return "";
+}
+
 at::Tensor disagreement(const at::Tensor& first, const at::Tensor& second) {
   const at::Tensor log_p = torch::log_softmax(first, -1), log_q = torch::log_softmax(second, -1);
   return 0.5 * ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(-1).mean();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "penstock/models/language_model.h"
 
@@ -17,6 +18,10 @@ struct Objective {
 /// The objective of a model's routing method: its parts' `forward_passes`, and the selector's
 /// option `consistency` where there are two.
 Objective training_objective(const ModelConfig& config);
+
+/// The part of the model's router that counts over a whole step (scope = "global"); "": none.
+/// A step of several parts pools no counts, so its caller refuses that, or says so.
+std::string part_that_pools(const ModelConfig& config);
 
 /// Disagreement of two predictions, p = softmax(first) and q = softmax(second) by row:
 ///   mean over rows of ½ Σ_v (p − q)(log p − log q),

@@ -43,10 +43,7 @@ const std::set<std::string> kFirst = {"name",
 const std::map<std::string, std::string> kRemarks = {
     {"data.corpus", "Make it with `penstock data prepare INPUT --out corpus`."},
     {"train.weight_decay",
-     "AdamW. The defaults are those that ReMoE was trained with (weight_decay 0.01, beta1 0.9, "
-     "beta2 0.999), so that its recipes say little. nanoGPT and Llama take weight_decay 0.1 and "
-     "beta2 0.95: the second moment then follows the last 20 steps instead of the last 1000, which "
-     "recovers sooner from a jump of the gradient, and weights shrink ten times as fast."}};
+     "AdamW. docs/running.md says where the defaults come from, and what others take."}};
 
 std::string value_text(const ConfigNode& value) {
   ConfigNode holder;

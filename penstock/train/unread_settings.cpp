@@ -1,5 +1,7 @@
 #include "penstock/train/unread_settings.h"
 
+#include <algorithm>
+
 #include "penstock/base/error.h"
 #include "penstock/optim/schedule.h"
 
@@ -48,6 +50,7 @@ class Unread {
     // With an initial model, [model] may only repeat what that is.
     if (asked_.train.init_from.empty()) {
       look_at_experts();
+      look_at_layers_with_experts();
       look_at_architecture();
     }
     look_at_schedule();
@@ -66,6 +69,20 @@ class Unread {
         concat("model.router.method = \"", asked_.model.router.method, "\" has no experts"));
     say(asked_.train.recompute_experts ? "train.recompute_experts = true" : "",
         "the model has no experts");
+  }
+
+  void look_at_layers_with_experts() {
+    const ModelConfig& model = complete_.model;
+    if (model.moe_layers() == 0) return;
+    const std::int64_t first = model.moe.first_layers, every = model.moe.every;
+    if (first > model.layers)
+      say(concat("model.moe.first_layers = ", first),
+          concat("the model has ", model.layers, " layers, which all count"));
+    const std::int64_t counted = first < 0 ? model.layers : std::min(first, model.layers);
+    if (every > 1 && every > counted)
+      notes_.push_back(concat("model.moe.every = ", every, " reaches beyond the ", counted,
+                              counted == 1 ? " layer" : " layers",
+                              " that may have experts: only the first layer has them"));
   }
 
   void look_at_architecture() {
@@ -106,6 +123,10 @@ class Unread {
   void look_at_evaluations() {
     const TrainConfig& train = asked_.train;
     const TrainConfig usual;
+    if (train.eval_every > train.steps)
+      notes_.push_back(
+          concat("train.eval_every = ", train.eval_every, " is above train.steps = ", train.steps,
+                 ": validation is made before the first step and after the last alone"));
     if (train.eval_every == 0) {
       std::string settings;
       if (train.eval_tokens != usual.eval_tokens)

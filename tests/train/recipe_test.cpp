@@ -6,38 +6,16 @@
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/census.h"
+#include "tests/train/recipe_text.h"
 
 namespace penstock {
 namespace {
 
-constexpr const char* kRecipe = R"([model]
-d_model = 32
-layers = 2
-heads = 4
-[model.moe]
-experts = 4
-[model.router]
-method = "topk"
-k = 1
-[train]
-lr = 1e-3
-batch_sequences = 8
-)";
+using testing::replaced;
 
-std::string refusal(const std::vector<std::string>& overrides, std::string text = kRecipe) {
-  try {
-    ConfigNode node = parse_toml(text, "r.toml");
-    apply_overrides(node, overrides);
-    read_recipe(node);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-std::string replaced(const std::string& from, const std::string& to) {
-  std::string text = kRecipe;
-  return text.replace(text.find(from), from.size(), to);
+std::string refusal(const std::vector<std::string>& overrides,
+                    const std::string& text = testing::kRecipeText) {
+  return testing::refusal_of(overrides, text);
 }
 
 void expect_opens(const std::string& text, const std::string& opening) {
@@ -53,6 +31,18 @@ TEST(Recipe, EvalKIsOneThatTheRouterTakes) {
   EXPECT_NE(refusal({"train.eval_k=1", "model.router.method=dense", "model.moe.experts=0"})
                 .find("the model is dense"),
             std::string::npos);
+}
+
+TEST(Recipe, CountsOverAWholeStepNeedAStepOfOneMicroBatch) {
+  const std::string global = "model.router.load-balance.scope=global";
+  EXPECT_EQ(refusal({global}), "accepted");
+  EXPECT_EQ(refusal({global, "train.micro_batch=8"}), "accepted");
+  EXPECT_EQ(refusal({"train.micro_batch=4"}), "accepted");
+  expect_opens(refusal({global, "train.micro_batch=4"}),
+               "--set " + global + ": model.router.load-balance.scope = \"global\" counts over");
+  expect_opens(refusal({"model.router.method=remoe", "train.micro_batch=4",
+                        "model.router.adaptive-l1.scope=global"}),
+               "--set model.router.adaptive-l1.scope=global: model.router.adaptive-l1.scope");
 }
 
 TEST(Recipe, NamesTheLineOfValuesThatDoNotGoTogether) {

@@ -6,26 +6,15 @@
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
 #include "penstock/routers/router.h"
+#include "tests/train/recipe_text.h"
 
 namespace penstock {
 namespace {
 
-constexpr const char* kTinyRecipe = R"([model]
-d_model = 32
-layers = 2
-heads = 4
-[model.moe]
-experts = 4
-[model.router]
-method = "remoe"
-[train]
-lr = 1e-3
-)";
+const std::string kRemoe = testing::replaced("topk", "remoe");
 
-Recipe recipe(const std::vector<std::string>& overrides, const std::string& text = kTinyRecipe) {
-  ConfigNode node = parse_toml(text, "r.toml");
-  apply_overrides(node, overrides);
-  return read_recipe(node);
+Recipe recipe(const std::vector<std::string>& overrides, const std::string& text = kRemoe) {
+  return testing::recipe_from(overrides, text);
 }
 
 std::string difference_of(const std::vector<std::string>& overrides) {

@@ -9,26 +9,15 @@
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
 #include "penstock/train/run_identity.h"
+#include "tests/train/recipe_text.h"
 
 namespace penstock {
 namespace {
 
-constexpr const char* kSettings = R"([model]
-d_model = 32
-layers = 2
-heads = 4
-[model.moe]
-experts = 4
-[model.router]
-method = "topk"
-)";
-
 using Notes = std::vector<std::string>;
 
 Notes notes_of(const std::vector<std::string>& overrides) {
-  ConfigNode node = parse_toml(kSettings, "r.toml");
-  apply_overrides(node, overrides);
-  return read_recipe(node).notes;
+  return testing::recipe_from(overrides).notes;
 }
 
 void expect_note(const std::vector<std::string>& overrides, const std::string& opening,
@@ -77,6 +66,25 @@ TEST(UnreadSettings, OfScheduleAndEvaluationAreSaid) {
   expect_note({"train.eval_memory=64"}, "--set train.eval_memory=64: ", "transformer-xl alone");
 }
 
+TEST(UnreadSettings, OfLayersThatAreNotThereAreSaid) {
+  expect_note({"model.moe.first_layers=3"},
+              "--set model.moe.first_layers=3: model.moe.first_layers = 3: nothing reads this",
+              "the model has 2 layers");
+  expect_note({"model.moe.every=3"}, "--set model.moe.every=3: model.moe.every = 3 reaches beyond",
+              "the 2 layers that may have experts: only the first layer has them");
+  expect_note({"model.moe.every=2", "model.moe.first_layers=1"},
+              "--set model.moe.every=2: ", "the 1 layer that may have experts");
+  EXPECT_EQ(notes_of({"model.moe.every=2"}), Notes());
+  EXPECT_EQ(notes_of({"model.moe.first_layers=2"}), Notes());
+}
+
+TEST(UnreadSettings, AValidationThatIsNeverDueIsSaid) {
+  expect_note({"train.steps=10", "train.eval_every=11"},
+              "--set train.eval_every=11: train.eval_every = 11 is above",
+              "before the first step and after the last alone");
+  EXPECT_EQ(notes_of({"train.steps=10", "train.eval_every=10"}), Notes());
+}
+
 TEST(UnreadSettings, NoLayerWithExpertsIsAnError) {
   try {
     notes_of({"model.moe.first_layers=0"});
@@ -91,7 +99,7 @@ TEST(UnreadSettings, NoLayerWithExpertsIsAnError) {
 }
 
 TEST(UnreadSettings, ARunsOwnConfigHasNoneAndNeitherHasARecipeOfTheRepository) {
-  EXPECT_EQ(read_recipe(written_out(read_recipe(parse_toml(kSettings, "r.toml")))).notes, Notes());
+  EXPECT_EQ(read_recipe(written_out(testing::recipe_from({}))).notes, Notes());
   namespace fs = std::filesystem;
   for (const auto& entry : fs::recursive_directory_iterator(PENSTOCK_SOURCE_DIR "/recipes")) {
     if (entry.path().extension() != ".toml") continue;

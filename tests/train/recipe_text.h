@@ -1,0 +1,53 @@
+// The text of a small recipe with experts, and what reading it says.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/io/toml.h"
+#include "penstock/train/recipe.h"
+
+namespace penstock::testing {
+
+/// Line 9 is k, line 11 the learning rate.
+inline const std::string kRecipeText = R"([model]
+d_model = 32
+layers = 2
+heads = 4
+[model.moe]
+experts = 4
+[model.router]
+method = "topk"
+k = 1
+[train]
+lr = 1e-3
+batch_sequences = 8
+)";
+
+/// That text with another piece in it.
+inline std::string replaced(const std::string& from, const std::string& to) {
+  std::string text = kRecipeText;
+  return text.replace(text.find(from), from.size(), to);
+}
+
+/// The recipe that `r.toml` of that text is, with --set of the overrides.
+inline Recipe recipe_from(const std::vector<std::string>& overrides,
+                          const std::string& text = kRecipeText) {
+  ConfigNode node = parse_toml(text, "r.toml");
+  apply_overrides(node, overrides);
+  return read_recipe(node);
+}
+
+/// What reading it throws; "accepted".
+inline std::string refusal_of(const std::vector<std::string>& overrides,
+                              const std::string& text = kRecipeText) {
+  try {
+    recipe_from(overrides, text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace penstock::testing
