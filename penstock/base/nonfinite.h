@@ -3,13 +3,19 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 #include <string>
 
 namespace penstock {
 
-/// "nan", "inf" or "-inf". REQUIRES: a value that is not finite.
+/// The value, or the NaN that is printed as "nan".
+inline double plain_nan(double value) {
+  return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
+}
+
+/// The value in words: "not a number", "infinite" or "-infinite". REQUIRES: it is not finite.
 inline std::string nonfinite_text(double value) {
-  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  return std::isnan(value) ? "not a number" : value > 0 ? "infinite" : "-infinite";
 }
 
 }  // namespace penstock

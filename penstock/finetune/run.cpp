@@ -42,8 +42,8 @@ class FinetuneTask : public RunTask {
                          .remedy =
                              [](const std::string&) {
                                return std::string(
-                                   "--set auxiliary_losses=false leaves the losses "
-                                   "of the balancers out");
+                                   "auxiliary_losses = false leaves the losses of the "
+                                   "balancers out");
                              }},
             .part = "pass",
             .result_file = kFinetuneResult};
@@ -58,7 +58,7 @@ class FinetuneTask : public RunTask {
   std::int64_t check_same_run(const std::string& directory) const override {
     const std::string other = difference(read_finetune_record(directory), job_.record);
     PENSTOCK_CHECK(other.empty(), directory, ": holds a fine-tuning of other settings (", other,
-                   "); choose another --out");
+                   "); choose another folder");
     return 0;
   }
 

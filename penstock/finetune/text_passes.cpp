@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include "penstock/base/random.h"
+#include "penstock/eval/passes.h"
 #include "penstock/finetune/score.h"
 
 namespace penstock {
@@ -23,7 +24,7 @@ TextPasses::TextPasses(Classifier& classifier, const EncodedSet& texts, const Te
   if (config.train_memory > 0)
     for (const std::size_t text : batch) passes_.push_back({text});
   else
-    passes_ = groups_of_equal_length(texts, batch, config.batch, kPassTokens);
+    passes_ = groups_of_equal_length(texts.lengths(), batch, config.batch, kPassTokens);
 }
 
 PartShare TextPasses::share(std::size_t part) const {

@@ -16,8 +16,8 @@ namespace penstock::ops {
 int set_threads(int threads) {
   const int cores = physical_cores();
   PENSTOCK_CHECK(threads <= std::max(16, 8 * cores), threads,
-                 " threads were asked for (run.threads, --threads), but the process may use ",
-                 cores, cores == 1 ? " core" : " cores", "; 0 takes that number");
+                 " threads were asked for (run.threads), but the process may use ", cores,
+                 cores == 1 ? " core" : " cores", "; 0 takes that number");
   if (threads <= 0) threads = cores;
   at::set_num_threads(threads);
   omp_set_num_threads(threads);

@@ -315,8 +315,7 @@ void merge_kept_runs(const std::string& path, const KeptRuns& runs) {
   const auto by_key = [](const auto& a, const auto& b) { return key_of(a) < key_of(b); };
   std::ranges::sort(kept.rows, by_key);
   std::ranges::sort(kept.diverged, by_key);
-  json object = {
-      {"format", kRowsFormat}, {"version", kVersion}, {"rows", rows_to_json(kept.rows)}};
+  json object = {{"format", kRowsFormat}, {"version", kVersion}, {"rows", rows_to_json(kept.rows)}};
   if (!kept.diverged.empty()) object["diverged"] = diverged_json(kept.diverged);
   write_file_atomically(real_file_system(), path, readable_text(object));
 }

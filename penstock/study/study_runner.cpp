@@ -369,9 +369,8 @@ class Session {
   void check_memory() const {
     if (!hooks_.check_memory) return;
     for (const auto& variant : study_.variants) {
-      const bool missing = !std::ranges::all_of(study_.seeds, [&](std::int64_t seed) {
-        return !is_missing(variant, seed);
-      });
+      const bool missing = !std::ranges::all_of(
+          study_.seeds, [&](std::int64_t seed) { return !is_missing(variant, seed); });
       if (!missing || !variant.from.empty()) continue;
       try {
         hooks_.check_memory(with_seed(variant, study_.seeds[0]));
@@ -449,9 +448,7 @@ StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
   session.measure_finished();
   const bool complete = options.report_only || !study.trains() || session.run_missing();
   session.publish();
-  return {.results = session.results(),
-          .left_out = session.left_out(),
-          .interrupted = !complete};
+  return {.results = session.results(), .left_out = session.left_out(), .interrupted = !complete};
 }
 
 }  // namespace penstock::study

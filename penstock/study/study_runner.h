@@ -89,10 +89,11 @@ std::int64_t matched_steps(double target_flops, double flops_per_step);
 /// and the kept rows are brought up to date after every run. All recipes, and whether they fit into
 /// memory, are checked before anything is trained. A run that diverges is recorded as such
 /// (divergence.h, and among the kept rows) and the others go on, but for those that need it; while
-/// its config stays it is not trained again unless the options say so. Finished runs whose folder is there are measured at
-/// the study's eval_k, where their rows lack it, and what the study reports of their routers; then
-/// they are fine-tuned (in finetune/ of the run's folder). No run's identity depends on any of
-/// that. A study that only shows settings or closed forms trains nothing.
+/// its config stays it is not trained again unless the options say so. Finished runs whose folder
+/// is there are measured at the study's eval_k, where their rows lack it, and what the study
+/// reports of their routers; then they are fine-tuned (in finetune/ of the run's folder). No run's
+/// identity depends on any of that. A study that only shows settings or closed forms trains
+/// nothing.
 StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks);
 

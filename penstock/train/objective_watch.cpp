@@ -42,7 +42,7 @@ RunWarning ObjectiveWatch::clipping_warning(const WatchedStep& step) const {
   constexpr double kToBlame = 0.5;
   const bool auxiliary = largest != losses.end() && largest->second > kToBlame * step.loss;
   const std::string usual = fmt::format(
-      "if such gradients are meant, --set {0}clip={1:.2g}; otherwise a lower {0}lr, or a longer "
+      "if such gradients are meant, {0}clip = {1:.2g}; otherwise a lower {0}lr, or a longer "
       "{0}warmup_steps",
       settings_.keys, step.gradient_norm);
   return {.name = "clipping",

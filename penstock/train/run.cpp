@@ -10,7 +10,7 @@
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/base/memory.h"
-#include "penstock/base/plain_nan.h"
+#include "penstock/base/nonfinite.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/threads.h"
 #include "penstock/io/toml.h"
@@ -30,12 +30,11 @@ namespace {
 namespace fs = std::filesystem;
 
 Corpus open_corpus(const std::string& path) {
-  PENSTOCK_CHECK(
-      !path.empty(),
-      "data.corpus is not set; give --set data.corpus=DIR (see `penstock data prepare`)");
+  PENSTOCK_CHECK(!path.empty(),
+                 "data.corpus is not set; name a folder that `penstock data prepare` made");
   PENSTOCK_CHECK(fs::exists(path), "data.corpus = ", path,
                  ": there is no such folder; make the corpus with `penstock data prepare`, or, "
-                 "where it was moved, name its place with --set data.corpus=DIR (a run goes on "
+                 "where it was moved, name its place as data.corpus (a run goes on "
                  "with it: content counts, not the place)");
   Corpus corpus = Corpus::open(path);
   corpus.file().verify();  // a flipped token would train silently

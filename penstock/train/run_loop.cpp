@@ -82,12 +82,14 @@ class RunLoop {
   void claim_directory() {
     const std::string path = directory_ + "/config.toml", text = task_.config_text();
     if (files_.exists(path)) {
-      PENSTOCK_CHECK(control_.resume, directory_,
-                     ": holds a run already; continue it with --resume, or choose another --out");
+      PENSTOCK_CHECK(
+          control_.resume, directory_,
+          ": holds a run already; continue it with options.resume, or choose another folder");
       longer_than_ = task_.check_same_run(directory_);
     } else {
-      PENSTOCK_CHECK(!files_.exists(directory_ + "/checkpoints"), directory_,
-                     ": holds checkpoints but no config.toml to say of what; choose another --out");
+      PENSTOCK_CHECK(
+          !files_.exists(directory_ + "/checkpoints"), directory_,
+          ": holds checkpoints but no config.toml to say of what; choose another folder");
     }
     create_directories(files_, directory_);
     lock_.emplace(directory_ + "/.lock");
@@ -101,7 +103,7 @@ class RunLoop {
     for (const auto& sentence : search.ignored) progress_.finish("passed over: " + sentence);
     PENSTOCK_CHECK(search.found || search.ignored.empty(), directory_, ": no checkpoint is whole (",
                    search.ignored.empty() ? "" : search.ignored.front(),
-                   "); choose another --out to start again");
+                   "); choose another folder to start again");
     if (!search.found) return;
     const CheckpointContents contents = store_.load(search.found->step);
     task_.restore(*search.found, contents);

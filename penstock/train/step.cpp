@@ -73,10 +73,7 @@ StepReport accumulate(StepWork& work, const RoutingContext& context, std::uint64
     report.loss += part.share.of(out.loss);
     report.total_loss += part.share.of(total);
     if (!std::isfinite(total)) {
-      report.non_finite = fmt::format("the loss is {}, first seen in {}",
-                                      std::isnan(total) ? "not a number"
-                                      : total > 0       ? "infinite"
-                                                        : "-infinite",
+      report.non_finite = fmt::format("the loss is {}, first seen in {}", nonfinite_text(total),
                                       blame(work, part, draw_seed));
       return report;
     }

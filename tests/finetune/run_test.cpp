@@ -182,7 +182,7 @@ TEST_F(FinetuneRun, LogsAndWarnsAsTrainingDoes) {
   ASSERT_EQ(warnings.size(), 2u) << warnings.dump(1);
   EXPECT_EQ(warnings[0].at("step"), 1);
   EXPECT_EQ(warnings[0].at("name"), "auxiliary loss");
-  EXPECT_NE(warnings[0].at("remedy").get<std::string>().find("--set auxiliary_losses=false"),
+  EXPECT_NE(warnings[0].at("remedy").get<std::string>().find("auxiliary_losses = false"),
             std::string::npos);
   EXPECT_EQ(warnings[1].at("step"), 20);  // counted across the stop
   EXPECT_EQ(warnings[1].at("name"), "clipping");

@@ -154,7 +154,7 @@ TEST_F(StudyRunner, ADivergedRunIsTrainedAgainOnlyWhenAskedOrEdited) {
   options.kept_rows = folder.path("rows.json");
   first.diverges = "remoe 2";
   EXPECT_EQ(run(first).left_out, 1);  // topk-matched of the same seed
-  StudyOptions elsewhere = options;  // only the kept rows know of it there
+  StudyOptions elsewhere = options;   // only the kept rows know of it there
   elsewhere.output = folder.path("elsewhere");
   for (const StudyOptions& how : {options, elsewhere}) {
     const StudyOutcome again = run(second, how);

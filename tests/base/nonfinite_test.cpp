@@ -1,5 +1,5 @@
-// What is not a number is printed without the sign that a division of zeros gives it.
-#include "penstock/base/plain_nan.h"
+// What is not finite, in words and in print.
+#include "penstock/base/nonfinite.h"
 
 #include <gtest/gtest.h>
 
@@ -13,6 +13,12 @@ std::string printed(double value) {
   char text[16];
   std::snprintf(text, sizeof text, "%.2f", value);
   return text;
+}
+
+TEST(Nonfinite, IsSaidInWords) {
+  EXPECT_EQ(nonfinite_text(-std::nan("")), "not a number");
+  EXPECT_EQ(nonfinite_text(INFINITY), "infinite");
+  EXPECT_EQ(nonfinite_text(-INFINITY), "-infinite");
 }
 
 TEST(PlainNan, IsPrintedWithoutASignAndNumbersAreLeftAlone) {
