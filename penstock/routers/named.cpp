@@ -7,10 +7,27 @@
 namespace penstock {
 namespace {
 
-bool has_part(const std::string& name, const std::string& kind) {
-  return (kind == "scorer" && scorer_registry().contains(name)) ||
-         (kind == "selector" && selector_registry().contains(name)) ||
-         (kind == "balancer" && balancer_registry().contains(name));
+constexpr const char* kKinds[] = {"method", "scorer", "selector", "balancer"};
+
+std::vector<std::string> names_of(const std::string& kind) {
+  if (kind == "scorer") return scorer_registry().names();
+  if (kind == "selector") return selector_registry().names();
+  if (kind == "balancer") return balancer_registry().names();
+  return method_registry().names();
+}
+
+bool is_of(const std::string& name, const std::string& kind) {
+  return std::ranges::count(names_of(kind), name) > 0;
+}
+
+/// The nearest name of any kind, of `kind` where several are as near; "" where none is near.
+std::string nearest_of_any_kind(const std::string& name, const std::string& kind) {
+  std::vector<std::string> names = names_of(kind);
+  for (const char* const other : kKinds) {
+    const auto more = names_of(other);
+    names.insert(names.end(), more.begin(), more.end());
+  }
+  return nearest_name(name, names);
 }
 
 /// The line of a recipe that takes a name of that kind.
@@ -28,10 +45,8 @@ std::string listed(const std::vector<std::string>& names) {
 /// "'relu' is a selector: write ..."; "" for a name of no kind.
 std::string where_it_belongs(const std::string& name) {
   std::string out;
-  if (method_registry().contains(name))
-    out = concat("'", name, "' is a method: write model.router.method = \"", name, "\"");
-  for (const char* kind : {"scorer", "selector", "balancer"})
-    if (has_part(name, kind))
+  for (const char* const kind : kKinds)
+    if (is_of(name, kind))
       out += concat(out.empty() ? "" : "; ", "'", name, "' is a ", kind, ": write ",
                     line_for(name, kind));
   const auto methods = methods_with(name);
@@ -40,10 +55,14 @@ std::string where_it_belongs(const std::string& name) {
   return out;
 }
 
-void check_kind(bool found, const std::string& name, const std::string& key) {
-  if (found) return;
+void check_kind(const std::string& name, const std::string& kind, const std::string& key) {
+  if (is_of(name, kind)) return;
   const std::string belongs = where_it_belongs(name);
   PENSTOCK_CHECK(belongs.empty(), key, ": ", belongs);
+  const std::string nearest = nearest_of_any_kind(name, kind);
+  if (nearest.empty() || is_of(nearest, kind)) return;  // the registry says that
+  fail(key, ": unknown ", kind, " '", name, "'; did you mean '", nearest, "'? ",
+       where_it_belongs(nearest));
 }
 
 }  // namespace
@@ -58,23 +77,19 @@ std::vector<std::string> methods_with(const std::string& part) {
 }
 
 const Method& method_named(const std::string& name, const std::string& key) {
-  check_kind(method_registry().contains(name), name, key);
+  check_kind(name, "method", key);
   return method_registry().at(name, key);
 }
 
 void fail_unknown_name(const std::string& name, const std::string& key) {
-  std::vector<std::string> names = method_registry().names();
-  for (const auto& parts :
-       {scorer_registry().names(), selector_registry().names(), balancer_registry().names()})
-    names.insert(names.end(), parts.begin(), parts.end());
-  const std::string nearest = nearest_name(name, names);
+  const std::string nearest = nearest_of_any_kind(name, "method");
   fail(key, ": '", name, "' is neither a method nor a part of a router",
        nearest.empty() ? "" : "; did you mean '" + nearest + "'?",
        " (`penstock routers` lists them all)");
 }
 
 void check_part_name(const std::string& name, const std::string& kind, const std::string& key) {
-  check_kind(has_part(name, kind), name, key);
+  check_kind(name, kind, key);
   if (kind == "scorer") scorer_registry().at(name, key);
   if (kind == "selector") selector_registry().at(name, key);
   if (kind == "balancer") balancer_registry().at(name, key);

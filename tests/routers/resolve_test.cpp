@@ -92,6 +92,16 @@ TEST(Resolve, ANameOfAnotherKindIsToldWhereItBelongs) {
             std::string::npos);
   // Of a name that is nobody's, the nearest one.
   EXPECT_NE(error_of({.method = "tokp"}).find("did you mean 'topk'"), std::string::npos);
+  // Which may be of another kind.
+  EXPECT_NE(
+      error_of({.method = "zloss"})
+          .find("model.router.method: unknown method 'zloss'; did you mean 'z-loss'? 'z-loss' "
+                "is a balancer: write model.router.balancers = [\"z-loss\"], or a method"),
+      std::string::npos)
+      << error_of({.method = "zloss"});
+  EXPECT_NE(error_of({.method = "topk", .selector = "remo"})
+                .find("did you mean 'remoe'? 'remoe' is a method"),
+            std::string::npos);
 }
 
 TEST(Resolve, DenseHasNoParts) {
