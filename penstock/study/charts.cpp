@@ -35,8 +35,7 @@ json over_log_steps(json options = json::object()) {
 std::vector<Kind> fixed_kinds() {
   return {
       {"loss", "loss", "Training loss",
-       "Cross-entropy without auxiliary losses, smoothed over a fiftieth of the run. The axis "
-       "leaves out the first steps.",
+       "Cross-entropy without auxiliary losses, smoothed over a fiftieth of the run.",
        "nats per token"},
       {"validation_loss",
        "loss",
@@ -161,15 +160,22 @@ json series_of(Variants variants, const Kind& kind) {
   return out;
 }
 
+/// Lets the axis leave out the fall of the first steps, and no value after them: a loss that rises
+/// or has spikes is what the chart is looked at for. `y_max` stays away where that cuts nothing.
 void cut_first_steps(json& chart) {
-  double top = 0;
+  double highest = 0, later = 0;
   for (const auto& series : chart["series"]) {
     const auto steps = series["steps"].get<std::vector<double>>();
-    const auto at = std::ranges::lower_bound(steps, kCutShare * steps.back()) - steps.begin();
-    const auto& value = series["values"][static_cast<std::size_t>(at)];
-    if (value.is_number()) top = std::max(top, value.get<double>());
+    const std::string name = series.contains("high") ? "high" : "values";
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const json& value = series[name][i];
+      if (!value.is_number()) continue;
+      highest = std::max(highest, value.get<double>());
+      if (steps[i] >= kCutShare * steps.back()) later = std::max(later, value.get<double>());
+    }
   }
-  if (top > 0) chart["y_max"] = number(std::ceil(top * 20) / 20);
+  const double top = std::ceil(later * 20) / 20;
+  if (top > 0 && top < highest) chart["y_max"] = number(top);
 }
 
 // The stages' borders, as bands where one variant has them and as lines in its colour otherwise.
@@ -252,6 +258,8 @@ std::vector<Chart> training_charts(std::span<const VariantSummary> variants) {
                    .title = kind.title,
                    .caption = kind.caption,
                    .drawn = std::move(chart)});
+    if (kind.curve == "loss" && out.back().drawn.contains("y_max"))
+      out.back().caption += " The axis leaves out values of the first steps.";
     if (several_seeds) out.back().caption += " Lines are means over seeds, bands their range.";
   }
   return out;

@@ -52,6 +52,13 @@ class Session {
         }
   }
 
+  /// Refuses a report of nothing, which would take the place of the one that is there.
+  void check_anything_to_report() const {
+    PENSTOCK_CHECK(!rows_.empty() || !diverged_.empty(), options_.output,
+                   ": holds no finished run of this study with these settings; report it with the "
+                   "settings that its runs were trained with, which their config.toml names");
+  }
+
   bool run_missing() {
     check_memory();
     for (const std::int64_t seed : study_.seeds) {
@@ -445,6 +452,7 @@ std::int64_t matched_steps(double target_flops, double flops_per_step) {
 StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks) {
   Session session(study, options, hooks);
+  if (options.report_only && study.trains()) session.check_anything_to_report();
   session.measure_finished();
   const bool complete = options.report_only || !study.trains() || session.run_missing();
   session.publish();

@@ -81,9 +81,11 @@ void write_text_samples(const std::string& run_directory) {
   if (!model->config().causal()) {
     out.refused = kNotCausal;
   } else if (corpus.count(split).tokens > 1) {
-    // Half the length that the model was trained with is left to what it writes.
-    const std::int64_t length =
-        std::clamp<std::int64_t>(recipe.train.sequence_length / 2, 1, kPromptTokens);
+    // Half the length that the model was trained with, or can read, is left to what it writes.
+    std::int64_t reach = recipe.train.sequence_length;
+    if (const std::int64_t context = model->config().context; context > 0)
+      reach = std::min(reach, context);
+    const std::int64_t length = std::clamp<std::int64_t>(reach / 2, 1, kPromptTokens);
     const auto passages = held_out_passages(corpus, split, length);
     const Generation generation = generate_from_tokens(
         std::move(model), corpus.tokenizer(), passages,

@@ -278,6 +278,28 @@ TEST(Charts, SayWhatALossHadCost) {
   EXPECT_EQ(norm->drawn["lines"][0]["y"], 1.0);
 }
 
+Chart loss_chart(const Curve& curve) {
+  RunRow row{.variant = "a", .label = "A"};
+  row.curves["loss"] = curve;
+  const std::vector<RunRow> rows{row};
+  return training_charts(summarize(rows)).at(0);
+}
+
+TEST(Charts, TheAxisOfTheLossLeavesOutTheFirstStepsAlone) {
+  Curve falling, rising;
+  for (int step = 1; step <= 100; ++step) {
+    falling.steps.push_back(step), rising.steps.push_back(step);
+    falling.values.push_back(1 + 9.0 / step);
+    rising.values.push_back(step < 5 ? 1.4 : step < 50 ? 3.8 : 2.0);
+  }
+  const Chart down = loss_chart(falling);
+  EXPECT_EQ(down.drawn["y_max"], 3.25);  // 1 + 9/4, of 10 at the first step
+  EXPECT_NE(down.caption.find("leaves out"), std::string::npos);
+  const Chart up = loss_chart(rising);  // begins with a trained model, which it wrecks
+  EXPECT_FALSE(up.drawn.contains("y_max"));
+  EXPECT_EQ(up.caption.find("leaves out"), std::string::npos);
+}
+
 TEST(Charts, MarkTheStagesOfOneVariant) {
   RunRow row{.variant = "remoe", .label = "ReMoE", .target_sparsity = 0.875};
   row.stages = {.sparsifying = 60, .settled = 110};

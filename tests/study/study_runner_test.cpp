@@ -194,12 +194,18 @@ TEST_F(StudyRunner, ADivergedRunOfAnotherStudysFolderIsNotTrainedAgain) {
   EXPECT_EQ(outcome.results.diverged.size(), 1u);
 }
 
-TEST_F(StudyRunner, ReportOnlyTrainsNothing) {
-  FakeTrainer trainer;
+TEST_F(StudyRunner, ReportOnlyTrainsNothingAndWritesNothingOfNothing) {
+  FakeTrainer trainer, again;
+  run(trainer);
+  const std::string results = read_text(folder.path("out/results.json"));
   options.report_only = true;
-  EXPECT_TRUE(run(trainer).results.rows.empty());
-  EXPECT_TRUE(trainer.trained.empty());
-  EXPECT_FALSE(std::filesystem::exists(folder.path("out/report.html")));
+  EXPECT_FALSE(run(again).results.rows.empty());
+  EXPECT_TRUE(again.trained.empty());
+  // Other settings than those of the runs that are there.
+  write_text(file, read_text(file) + "[set]\ntrain.lr = 5e-4\n");
+  EXPECT_THROW(run(again), Error);
+  EXPECT_TRUE(again.trained.empty());
+  EXPECT_EQ(read_text(folder.path("out/results.json")), results);
 }
 
 TEST_F(StudyRunner, ChecksEveryRecipeBeforeTrainingAny) {

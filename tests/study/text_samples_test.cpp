@@ -12,12 +12,13 @@ namespace {
 
 struct StudyTextSamples : ::testing::Test {
   testing::TemporaryDirectory folder;
-  std::string run(const std::string& method) {
+  std::string run(const std::string& method, std::int64_t context = 0) {
     penstock::testing::small_corpus(folder.path());
     ConfigNode recipe = penstock::testing::small_recipe_node(method, 2, 16, folder.path("corpus"));
     recipe.set("train.steps", ConfigNode(std::int64_t{2}));
     recipe.set("train.final_eval_tokens", ConfigNode(std::int64_t{64}));
     recipe.set("run.threads", ConfigNode(std::int64_t{1}));
+    if (context > 0) recipe.set("model.context", ConfigNode(context));
     const std::string directory = folder.path(method);
     EXPECT_EQ(train_run(recipe, directory, {.quiet = true}), RunOutcome::finished);
     return directory;
@@ -39,6 +40,13 @@ TEST_F(StudyTextSamples, ContinueHeldOutTextTheSameWayEachTime) {
   EXPECT_NE(samples->samples[0].text, samples->samples[1].text);
   write_text_samples(directory);
   EXPECT_EQ(testing::read_text(directory + "/samples.json"), first);
+}
+
+TEST_F(StudyTextSamples, FitIntoTheContext) {
+  const std::string directory = run("topk", 4);
+  write_text_samples(directory);
+  for (const TextSample& sample : read_text_samples(directory)->samples)
+    EXPECT_EQ(sample.prompt.size(), 2u);
 }
 
 TEST_F(StudyTextSamples, AModelThatLooksAheadRefuses) {
