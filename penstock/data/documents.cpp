@@ -46,6 +46,16 @@ std::string json_reason(std::string_view line) {
   return "";
 }
 
+/// Refuses a JSON list of objects, whose brackets and keys nobody means to train on.
+void check_no_list(const std::string& name, std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  if (begin == text.npos || text[begin] != '[') return;
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  PENSTOCK_CHECK(!json.is_array() || json.empty() || !json[0].is_object(), "'", name,
+                 "' is one JSON list of objects; write an object a line to a .jsonl file, for "
+                 "example with 'jq -c .[]'");
+}
+
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n") == line.npos; }
 
 /// Calls with each line, its newline included, and its number from 1.
@@ -67,7 +77,11 @@ class DocumentReader {
     domain_ = domain;
     read_text_file(path, [&](const std::string& name, std::string content) {
       source_ = name;
+      PENSTOCK_CHECK(!content.starts_with("PAR1"), "'", name,
+                     "' is a Parquet file; write its text as JSONL first");
+      if (content.starts_with("\xEF\xBB\xBF")) content.erase(0, 3);  // a byte order mark
       check_utf8(name, content);
+      if (name.ends_with(".json")) check_no_list(name, content);
       if (name.ends_with(".jsonl") || name.ends_with(".ndjson"))
         read_jsonl(name, content);
       else if (options_.separator.empty())

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -14,8 +16,10 @@
 #include "penstock/base/error.h"
 #include "penstock/data/assign_splits.h"
 #include "penstock/data/dedup.h"
+#include "penstock/data/prepare_notes.h"
 #include "penstock/data/protocols.h"
 #include "penstock/data/system_corpus.h"
+#include "penstock/data/text_boundary.h"
 #include "penstock/data/token_file_writer.h"
 #include "penstock/data/tokenizer_files.h"
 
@@ -26,23 +30,6 @@ namespace files = std::filesystem;
 
 // Of the system corpus: a smaller domain says nothing, a larger one only costs time.
 constexpr std::int64_t kSmallestDomainBytes = 1 << 20, kLargestDomainBytes = 4 << 20;
-
-/// `position`, or the beginning of the next character where that is inside one.
-std::int64_t character_boundary(std::string_view text, std::int64_t position) {
-  const auto inside = [&](std::int64_t at) {
-    return at < std::ssize(text) && (text[static_cast<std::size_t>(at)] & 0xC0) == 0x80;
-  };
-  while (inside(position)) ++position;
-  return position;
-}
-
-/// `position`, or the beginning of the next line where that is inside one.
-std::int64_t line_boundary(std::string_view text, std::int64_t position) {
-  const auto at = static_cast<std::size_t>(position);
-  if (at == 0 || at >= text.size() || text[at - 1] == '\n') return position;
-  const auto newline = text.find('\n', at);
-  return newline == text.npos ? std::ssize(text) : static_cast<std::int64_t>(newline) + 1;
-}
 
 TokenizerTraits traits_of(const PrepareOptions& options) {
   if (options.given) return {.ends_documents = options.given->end_of_document() >= 0};
@@ -143,8 +130,12 @@ class Preparation {
               fmt::format("domain {} missing: this machine has no text of it", domain));
       return;
     }
+    std::set<files::path> read_already;
     for (const auto& input : options_.inputs) {
       say(fmt::format("reading {}", input.path));
+      PENSTOCK_CHECK(read_already.insert(files::weakly_canonical(input.path)).second, "'",
+                     input.path,
+                     "' is named twice: its text would stand in training and in held-out text");
       auto read = read_documents(input, options_.read);
       PENSTOCK_CHECK(!read.empty(), "'", input.path, "' is empty: it holds no text");
       documents_.insert(documents_.end(), std::make_move_iterator(read.begin()),
@@ -215,6 +206,7 @@ class Preparation {
       const auto index = static_cast<std::uint32_t>(result_.domains.size());
       result_.domains.push_back({.name = domain});
       std::vector<std::size_t> open;
+      std::vector<const Document*> cut;
       std::vector<std::int64_t> lengths;
       for (const std::size_t i : members) {
         domain_of_.emplace(i, index);
@@ -223,6 +215,7 @@ class Preparation {
           pieces_.push_back({i, 0, length, *documents_[i].split});
         } else {
           open.push_back(i);
+          cut.push_back(&documents_[i]);
           lengths.push_back(length);
         }
       }
@@ -234,10 +227,7 @@ class Preparation {
         if (piece.begin < piece.end) pieces_.push_back(piece);
       }
       if (fell_back && !open.empty())
-        result_.notes.push_back(fmt::format(
-            "domain {} has too few documents ({}) to give whole ones to every split: its text was "
-            "cut instead",
-            domain, open.size()));
+        result_.notes.push_back(cut_documents_note(domain, cut, options_.read.separator.empty()));
     }
     std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) {
       return std::tie(a.split, a.document, a.begin) < std::tie(b.split, b.document, b.begin);
@@ -337,6 +327,10 @@ class Preparation {
     for (const auto& [name, content] : tokenizer_->files()) directory.write(name, content);
     directory.write(kManifestFile, to_json(result_) + "\n");
     directory.commit();
+    std::array<std::int64_t, 3> by_split{};
+    for (const auto& domain : result_.domains)
+      for (std::size_t s = 0; s < by_split.size(); ++s) by_split[s] += domain.counts[s].tokens;
+    std::ranges::move(empty_split_notes(plan_.shares, by_split), std::back_inserter(result_.notes));
   }
 
   const PrepareOptions options_;

@@ -12,6 +12,8 @@
 #include "penstock/models/same_tokenizer.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/optim/schedule.h"
+#include "penstock/train/evaluation_settings.h"
+#include "penstock/train/evaluation_settings.h"
 #include "penstock/train/language_work.h"
 
 namespace penstock {
