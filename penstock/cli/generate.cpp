@@ -158,7 +158,7 @@ void add_generate_command(CLI::App& app, int& exit_code) {
                    "the same from a file, - for standard input; a last newline is left out")
       ->expected(1)
       ->take_all();
-  command->add_option("--tokens", options.max_tokens, "most tokens of a text")
+  command->add_option("--tokens,--max-tokens", options.max_tokens, "most tokens of a text")
       ->check(whole_number(1))
       ->capture_default_str();
   command

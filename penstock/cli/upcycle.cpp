@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 
 #include "penstock/base/atomic_files.h"
@@ -143,6 +144,13 @@ void print_groups(const UpcycleReport& report) {
   }
 }
 
+/// What the doctor reads: the text that calibrated the model, or nothing of its own.
+std::string doctor_text(const std::string& calibration) {
+  if (calibration.empty()) return "";
+  return (std::filesystem::is_directory(calibration) ? " --data " : " --text ") +
+         shell_quoted(calibration);
+}
+
 void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   const EndOnSignal guard("interrupted; what was not finished is removed",
                           {temporary_path(arguments.out)});
@@ -180,8 +188,8 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
     fmt::print("routers learn at {:g} times the learning rate\n", report.lr_scale);
   if (!report.without_tokenizer.empty())
     fmt::print("no tokenizer was copied: {}\n", report.without_tokenizer);
-  fmt::print("check it with: penstock doctor {} --dense {}\n", shell_quoted(arguments.out),
-             shell_quoted(arguments.dense));
+  fmt::print("check it with: penstock doctor {} --dense {}{}\n", shell_quoted(arguments.out),
+             shell_quoted(arguments.dense), doctor_text(options.calibration));
 }
 
 void add_router_options(CLI::App& command, UpcycleArguments& a) {

@@ -326,7 +326,13 @@ class Preparation {
     tokens->close();
     for (const auto& [name, content] : tokenizer_->files()) directory.write(name, content);
     directory.write(kManifestFile, to_json(result_) + "\n");
+    const bool replaces = files::exists(target_ / kManifestFile);
     directory.commit();
+    if (replaces)
+      result_.notes.push_back(
+          fmt::format("the corpus that was at {} is replaced; a run that was trained on other "
+                      "content than this cannot be resumed",
+                      options_.out));
     std::array<std::int64_t, 3> by_split{};
     for (const auto& domain : result_.domains)
       for (std::size_t s = 0; s < by_split.size(); ++s) by_split[s] += domain.counts[s].tokens;

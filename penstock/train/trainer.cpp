@@ -13,7 +13,6 @@
 #include "penstock/models/tensor_names.h"
 #include "penstock/optim/schedule.h"
 #include "penstock/train/evaluation_settings.h"
-#include "penstock/train/evaluation_settings.h"
 #include "penstock/train/language_work.h"
 
 namespace penstock {

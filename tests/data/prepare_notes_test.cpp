@@ -40,6 +40,12 @@ TEST_F(PrepareNotes, NameTheOptionThatCutsAFileIntoDocuments) {
   EXPECT_EQ(cut_documents_note("a", documents, true).find("blank"), std::string::npos);
 }
 
+TEST_F(PrepareNotes, SayThatACorpusIsReplaced) {
+  const PrepareOptions options = of({{.path = folder_.write("a.txt", paragraph(1))}});
+  EXPECT_EQ(notes_of(options).find("replaced"), std::string::npos);
+  EXPECT_NE(notes_of(options).find("is replaced"), std::string::npos);
+}
+
 TEST_F(PrepareNotes, SayWhichSplitIsEmpty) {
   const std::string notes = notes_of(of({{.path = folder_.write("byte.txt", "a")}}));
   EXPECT_NE(notes.find("the validation split is empty"), notes.npos) << notes;
