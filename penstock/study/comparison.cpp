@@ -44,7 +44,8 @@ nlohmann::json to_json(const Comparison& comparison) {
       {"baseline", has ? nlohmann::json(baseline.name) : nlohmann::json()},
       {"baseline_bits_per_byte", has ? nlohmann::json(baseline.bits_per_byte) : nlohmann::json()},
       {"baseline_except", baseline.except},
-      {"published", published}};
+      {"published", published},
+      {"begins_with", comparison.begins_with}};
 }
 
 Comparison comparison_from_json(const nlohmann::json& object, const std::string& where) {
@@ -59,6 +60,13 @@ Comparison comparison_from_json(const nlohmann::json& object, const std::string&
     for (const auto& name : *except) {
       PENSTOCK_CHECK(name.is_string(), where, ": 'baseline_except' has what is no name");
       out.baseline.except.push_back(name.get<std::string>());
+    }
+  }
+  if (const auto begins = object.find("begins_with"); begins != object.end()) {
+    PENSTOCK_CHECK(begins->is_object(), where, ": 'begins_with' is not an object");
+    for (const auto& [variant, name] : begins->items()) {
+      PENSTOCK_CHECK(name.is_string(), where, ": 'begins_with' has what is no name");
+      out.begins_with[variant] = name.get<std::string>();
     }
   }
   const auto published = object.find("published");

@@ -43,13 +43,16 @@ struct Comparison {
   /// Published numbers by variant and name: "k8" and "all" (every k) of the figures by k; "layer2"
   /// and "layer2-sd" of entropies; "TASK-k8" and "TASK" of fine-tunings, in percent; a setting's.
   std::map<std::string, std::map<std::string, double>> published;
+  /// The variant, or the place of the model, that a variant begins with.
+  std::map<std::string, std::string> begins_with;
 };
 
 /// "bits per byte" or "perplexity".
 std::string measure_title(const Comparison& comparison);
 
 /// {"measure", "published_as", "reference", "baseline", "baseline_bits_per_byte",
-/// "baseline_except": [VARIANT], "published": {VARIANT: {"k1": 1.5}}}; null without a baseline.
+/// "baseline_except": [VARIANT], "published": {VARIANT: {"k1": 1.5}}, "begins_with": {VARIANT:
+/// VARIANT or model}}; null without a baseline.
 nlohmann::json to_json(const Comparison& comparison);
 /// What to_json wrote; absent parts keep their defaults. Throws Error naming `where`.
 Comparison comparison_from_json(const nlohmann::json& object, const std::string& where);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "penstock/study/columns.h"
 
@@ -39,6 +40,27 @@ std::string compute_difference(std::span<const VariantSummary> variants) {
   const auto [least, most] = range(variants);
   return fmt::format("compute differs by {} ({} to {} training FLOPs)", ratio_text(ratio),
                      with_prefix(least, ""), with_prefix(most, ""));
+}
+
+std::string uncounted_compute(std::span<const VariantSummary> variants,
+                              const Comparison& comparison) {
+  std::map<std::string, int> followers;
+  for (const auto& variant : variants)
+    if (const auto it = comparison.begins_with.find(variant.name);
+        it != comparison.begins_with.end())
+      ++followers[it->second];
+  std::string out;
+  for (const auto& [name, count] : followers) {
+    const auto parent = std::ranges::find(variants, name, &VariantSummary::name);
+    const bool known = parent != variants.end() && parent->total_flops.count > 0;
+    out += fmt::format("{}{} with {}, whose training {}is not counted with {}",
+                       out.empty() ? "" : "\n",
+                       count == 1 ? "1 variant begins" : fmt::format("{} variants begin", count),
+                       parent == variants.end() ? name : parent->label,
+                       known ? "(" + with_prefix(parent->total_flops.mean, "") + " FLOPs) " : "",
+                       count == 1 ? "its own" : "theirs");
+  }
+  return out;
 }
 
 }  // namespace penstock::study

@@ -20,6 +20,11 @@ double compute_ratio(std::span<const VariantSummary> variants);
 /// "1.5x", "1.05x".
 std::string ratio_text(double ratio);
 
+/// Of what variants that are shown begin with: "3 variants begin with dense parent, whose training
+/// (5.12 T FLOPs) is not counted with theirs", a line each; "" where all begin with random weights.
+std::string uncounted_compute(std::span<const VariantSummary> variants,
+                              const Comparison& comparison);
+
 /// "compute differs by 1.5x (12.6 T to 19.2 T training FLOPs)"; "" where it is equal.
 std::string compute_difference(std::span<const VariantSummary> variants);
 

@@ -126,6 +126,8 @@ std::string results_section(Variants variants, const Comparison& comparison) {
     out += "<p class=\"warning\">" + escape(unequal) +
            ": no cell is tinted, for these losses are no order of the variants. The charts below "
            "show the loss over FLOPs.</p>";
+  if (const std::string uncounted = uncounted_compute(variants, comparison); !uncounted.empty())
+    out += "<p class=\"note\">" + escape(uncounted) + "</p>";
   out += "<p class=\"note\">Mean ± standard deviation over seeds. Losses are nats per token.";
   if (comparable)
     out +=

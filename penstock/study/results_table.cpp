@@ -35,6 +35,9 @@ std::string results_table(const StudyResults& results) {
         "\n" + difference +
         ": the losses are no order of the variants; report.html shows them over FLOPs, tokens and "
         "seconds\n";
+  if (const std::string uncounted = uncounted_compute(variants, results.comparison);
+      !uncounted.empty())
+    out += "\n" + uncounted + "\n";
   const auto pairs = shown_pairs(variants, results.comparison);
   if (!pairs.empty()) out += "\ndifference in validation loss, seed by seed:\n";
   for (const auto& pair : pairs) out += "  " + pair_text(pair) + "\n";

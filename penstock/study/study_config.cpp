@@ -209,14 +209,17 @@ void settle_beginnings(StudyConfig& study, const Scale& scale, const ConfigNode&
     PENSTOCK_CHECK(variant.match_compute.empty(), where,
                    ": from does not go with match_compute; give train.steps");
   }
-  if (scale.fields.from.empty()) return;
-  std::erase_if(study.variants,
-                [&](const Variant& variant) { return beginnings.contains(variant.name); });
-  for (auto& variant : study.variants)
-    if (!variant.from.empty()) {
-      variant.from = scale.fields.from;
-      variant.from_model = true;
-    }
+  if (!scale.fields.from.empty()) {
+    std::erase_if(study.variants,
+                  [&](const Variant& variant) { return beginnings.contains(variant.name); });
+    for (auto& variant : study.variants)
+      if (!variant.from.empty()) {
+        variant.from = scale.fields.from;
+        variant.from_model = true;
+      }
+  }
+  for (const auto& variant : study.variants)
+    if (!variant.from.empty()) study.comparison.begins_with[variant.name] = variant.from;
 }
 
 Variant read_variant(const std::string& name, const ConfigNode& node, const StudyFields& fields,

@@ -90,6 +90,27 @@ TEST(ReportPage, ALossThatLooksAheadIsMarkedAndNeverTheBest) {
   EXPECT_NE(page.find(best + "2.0000"), std::string::npos);
 }
 
+TEST(ReportPage, TheTrainingOfWhatVariantsBeginWithIsSaidToBeUncounted) {
+  const auto row = [](const std::string& name, double flops) {
+    RunRow out{
+        .variant = name, .label = "L" + name, .seed = 1, .finished = true, .total_flops = flops};
+    out.validation = Evaluation{.loss = 1};
+    return out;
+  };
+  StudyResults results{.title = "t", .rows = {row("parent", 3e12), row("a", 1e12), row("b", 1e12)}};
+  EXPECT_EQ(results_table(results).find("begin"), std::string::npos);
+  results.comparison.begins_with = {{"a", "parent"}, {"b", "parent"}, {"gone", "parent"}};
+  const std::string said =
+      "2 variants begin with Lparent, whose training (3.00 T FLOPs) is not counted with theirs";
+  EXPECT_NE(results_table(results).find(said), std::string::npos) << results_table(results);
+  EXPECT_NE(report_page(results).find(said), std::string::npos);
+  results.comparison.begins_with = {{"a", "models/x"}};
+  EXPECT_NE(results_table(results).find("1 variant begins with models/x, whose training is not"),
+            std::string::npos);
+  const auto again = results_from_json(to_json(results), "results.json");
+  EXPECT_EQ(again.comparison.begins_with, results.comparison.begins_with);
+}
+
 TEST(ReportPage, UnequalComputeIsSaidAndTintsNothing) {
   const auto row = [](const std::string& name, double loss, double flops) {
     RunRow out{.variant = name, .label = name, .seed = 1, .finished = true, .total_flops = flops};
