@@ -13,7 +13,9 @@ const CLI::App& command_of(const CLI::App& app) {
   return parsed.empty() ? app : command_of(*parsed.front());
 }
 
-std::string with_flags(const std::string& message, const CLI::App& command) {
+/// `message` with flags, but for what a word of the command line says ("options.toml").
+std::string with_flags(const std::string& message, const CLI::App& command,
+                       std::span<const char* const> words) {
   static const std::regex member(R"(\boptions\.([a-z][a-z_]*))");
   std::string out;
   auto from = message.begin();
@@ -21,8 +23,11 @@ std::string with_flags(const std::string& message, const CLI::App& command) {
     const std::string name = (*it)[1];
     std::string flag = "--" + name;
     std::ranges::replace(flag, '_', '-');
+    const bool said = std::ranges::any_of(words, [&](const char* word) {
+      return std::string(word).find((*it)[0].str()) != std::string::npos;
+    });
     out.append(from, (*it)[0].first);
-    out += command.get_option_no_throw(flag) ? flag : name;
+    out += !said && command.get_option_no_throw(flag) ? flag : (*it)[0].str();
     from = (*it)[0].second;
   }
   return out.append(from, message.end());
@@ -40,7 +45,7 @@ std::string path_with_tilde(const std::string& word) {
 
 std::string error_text(const std::string& message, const CLI::App& app,
                        std::span<const char* const> words) {
-  const std::string text = with_flags(message, command_of(app));
+  const std::string text = with_flags(message, command_of(app), words);
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string word = words[i], path = path_with_tilde(word);
     // A key's value is read with the home directory in place of its "~".

@@ -8,9 +8,9 @@
 namespace penstock {
 
 /// `message` with each `options.member`, as the library names the member of an options struct,
-/// written `--member` where the command that `app` has parsed has such a flag, and `member` where
-/// it has none. Where it names a path of the command line that begins with a "~" and is not there,
-/// what to write in its place is added.
+/// written `--member` where the command that `app` has parsed has such a flag. Where it names a
+/// path of the command line that begins with a "~" and is not there, what to write in its place is
+/// added.
 /// @param words  the command line
 std::string error_text(const std::string& message, const CLI::App& app,
                        std::span<const char* const> words);

@@ -125,10 +125,10 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
   if (scorer == "mixture") {
     set_mixture(router, parent, options);
   } else {
-    PENSTOCK_CHECK(
-        options.pool.empty() && !options.collapsed && !options.query_bias,
-        "options.pool, options.collapsed and options.query_bias are for Router Upcycling; scorer '",
-        scorer, "' has none");
+    PENSTOCK_CHECK(options.pool.empty() && !options.collapsed && !options.query_bias,
+                   "options.pool, options.query_bias and a collapsed router are for Router "
+                   "Upcycling; scorer '",
+                   scorer, "' has none");
     PENSTOCK_CHECK(
         (options.routers == 0 && options.keys == 0) || options.match_logits || options.match_lr,
         "options.routers and options.keys are for Router Upcycling; scorer '", scorer,

@@ -31,6 +31,7 @@ def check_recipes_to_begin_from(shell):
     shell.ok("train", "--template", "topk", "--out", "template.toml")
     shell.ok("train", "template.toml", *SMALL, "--out", "from-template", "--quiet")
     shell.expect("template", "#keep_best = true" in shell.ok("train", "--template", "topk"))
+    shell.mistake(1, ["penstock: options.set: cannot be opened"], "info", "options.set")
     shell.mistake(1, ["template.toml: is there already"], "train", "--template", "topk", "--out", "template.toml")
     shell.mistake(1, ["'relu' is a selector: write model.router.selector"], "train", "--template", "relu")
     for wrong, right in (("zloss", "z-loss"), ("remo", "remoe"), ("liner", "linear"), ("localty", "locality")):
