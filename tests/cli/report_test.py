@@ -6,6 +6,7 @@ scroll. And scripts/update-readme, which must notice a table and a picture of tw
     report_test.py PENSTOCK SOURCE_DIRECTORY
 """
 
+import hashlib
 import json
 import os
 import re
@@ -88,8 +89,9 @@ def check_readme(shell, source):
 
     def write(results, drawn):
         with open(readme, "w") as file:
-            file.write("<!-- demo: begin -->\n<!-- results %s -->\nold\n<!-- demo: end -->\n"
-                       "<!-- routers: begin -->\n<!-- routers: end -->\n" % results)
+            file.write("<!-- demo: begin -->\n<!-- results %s table %s -->\n```\nold 2.5469\n```\n<!-- demo: end -->\n"
+                       "<!-- routers: begin -->\n<!-- routers: end -->\n" %
+                       (results, hashlib.sha256(b"old 2.5469").hexdigest()[:16]))
         with open(image, "wb") as file:
             file.write(picture(drawn))
 
@@ -101,6 +103,24 @@ def check_readme(shell, source):
             file.write(picture(drawn))
         done = check("--check", shell.program)
         shell.expect("two runs", done.returncode == 1 and "report.png of " in done.stderr, done.stderr)
+
+    def tamper(old, new):
+        """Changes the table by hand; --check must notice, and be content with what was there before."""
+        with open(readme) as file:
+            written = file.read()
+        shell.expect("the table holds " + old, old in written, written)
+        with open(readme, "w") as file:
+            file.write(written.replace(old, new, 1))
+        done = check("--check", shell.program)
+        shell.expect("a changed table", done.returncode == 1 and "not the one that was written" in done.stderr,
+                     done.stderr)
+        with open(readme, "w") as file:
+            file.write(written)
+        shell.expect("the table again", check("--check", shell.program).returncode == 0)
+
+    with open(image, "wb") as file:
+        file.write(picture("0" * 16))
+    tamper("2.5469", "2.4469")
     if not BROWSER:
         return
     done = check("--demo", os.path.join(shell.directory, "study"))
@@ -109,6 +129,7 @@ def check_readme(shell, source):
     with open(readme) as file, open(os.path.join(shell.directory, "study/results.json")) as results:
         text, loss = file.read(), json.load(results)["summary"][0]["validation_loss"]["mean"]
     shell.expect("the table is the run's", "%.4f" % loss in text and "old" not in text, text)
+    tamper("%.4f" % loss, "%.4f" % (loss - 0.1))
     shell.expect("the picture is the page's", os.path.getsize(image) > 20000, os.path.getsize(image))
 
 
