@@ -51,8 +51,10 @@ void StepMonitor::talk(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
     changed_.wait_for(lock, stop, look, [] { return false; });
-    if (!running_ || Clock::now() < next_word_) continue;
-    progress_.show(text());
+    const bool stopping = interrupt_.signal() != 0 && !said_stopping_;
+    if (!running_ || (!stopping && Clock::now() < next_word_)) continue;
+    said_stopping_ = said_stopping_ || stopping;
+    progress_.show((said_stopping_ ? "stopping in " : "") + text());
     spoke_ = true;
     next_word_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.pause);
   }

@@ -70,6 +70,7 @@ class StepMonitor {
   std::mutex mutex_;  // of all below
   std::condition_variable_any changed_;
   bool running_ = false;
+  bool said_stopping_ = false;  // where a signal met the step
   std::int64_t step_ = 0, steps_ = 0;
   std::optional<StepPlace> place_;
   Clock::time_point start_{}, next_word_{};

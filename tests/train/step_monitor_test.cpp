@@ -66,6 +66,21 @@ TEST_F(StepMonitorTest, StopsAStepAfterASignal) {
   EXPECT_EQ(layers, 5);  // the one it was in is finished
 }
 
+TEST_F(StepMonitorTest, SaysWhereASignalMeetsAStep) {
+  const InterruptGuard interrupt;
+  ProgressLine progress(file_);
+  StepMonitor monitor(interrupt, progress, {.quiet = 1h});
+  monitor.during(3, 9, [&](const StepWatch& watch) {
+    watch({.part = 0, .parts = 2, .layer = 6, .layers = 8});
+    ::raise(SIGTERM);
+    while (!monitor.spoke()) std::this_thread::yield();
+    return 0;
+  });
+  const std::string text = said();
+  EXPECT_TRUE(text.starts_with("stopping in step 3/9  micro-batch 1 of 2, layer 7 of 8 forward"))
+      << text;
+}
+
 TEST_F(StepMonitorTest, ASignalIsAcknowledgedAtOnce) {
   const InterruptGuard interrupt("stopping soon", file_);
   ::raise(SIGTERM);
