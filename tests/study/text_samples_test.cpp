@@ -45,8 +45,10 @@ TEST_F(StudyTextSamples, ContinueHeldOutTextTheSameWayEachTime) {
 TEST_F(StudyTextSamples, FitIntoTheContext) {
   const std::string directory = run("topk", 4);
   write_text_samples(directory);
-  for (const TextSample& sample : read_text_samples(directory)->samples)
-    EXPECT_EQ(sample.prompt.size(), 2u);
+  const auto samples = read_text_samples(directory);
+  ASSERT_TRUE(samples);
+  ASSERT_EQ(samples->samples.size(), 2u);
+  for (const TextSample& sample : samples->samples) EXPECT_EQ(sample.prompt.size(), 2u);
 }
 
 TEST_F(StudyTextSamples, AModelThatLooksAheadRefuses) {
