@@ -68,7 +68,7 @@ TEST(ObjectiveWatch, NamesTheSettingsOfFineTuning) {
   EXPECT_NE(said[0].finding.find("above 10 times clip = 0.5"), std::string::npos)
       << said[0].finding;
   EXPECT_EQ(said[0].remedy,
-            "if such gradients are meant, --set clip=5.1; otherwise a lower lr, or a longer "
+            "if such gradients are meant, clip = 5.1; otherwise a lower lr, or a longer "
             "warmup_steps");
 }
 
