@@ -18,7 +18,8 @@ def check_bench(shell):
     machine = json.loads(shell.ok("bench", "machine", "--threads", "1", "--json"))
     for key in ("peak_flops", "peak_flops_per_core", "memory_bandwidth", "matmul_flops", "threads"):
         shell.expect("bench machine", machine[key] > 0, key)
-    shell.expect("bench machine", "BLAS" in machine["blas"] or machine["blas"] in ("MKL", "BLIS", "ATLAS"), machine)
+    # scripts/setup installs a fast one.
+    shell.expect("bench machine", machine["blas"] not in ("", "reference BLAS", "unknown BLAS"), machine)
     step = json.loads(shell.ok("bench", "step", "recipe.toml", "--active-experts", "1", *quick))
     for key in ("tokens_per_second", "flops_per_token", "share_of_peak", "peak_bytes", "outside_share"):
         shell.expect("bench step", step[key] > 0, key)
