@@ -38,6 +38,8 @@ class FinetuneTask : public RunTask {
             .checkpoints = {.keep_last = config_.keep_last, .keep_best = true},
             .smoothing = 0.95,
             .settings = {.clip = config_.clip,
+                         .steered_experts =
+                             config_.auxiliary_losses ? steered_experts(body().config()) : 0,
                          .keys = "",
                          .remedy =
                              [](const std::string&) {

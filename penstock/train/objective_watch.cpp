@@ -16,13 +16,24 @@ std::vector<RunWarning> ObjectiveWatch::see(const WatchedStep& step) {
   std::vector<RunWarning> out;
   for (const auto& [part, loss] : step.auxiliary_losses)
     if (loss > step.loss && said_.insert(part).second) out.push_back(auxiliary_warning(part, step));
-  if (settings_.clip == 0 || clipping_said_) return out;
+  if (clipping(step)) out.push_back(clipping_warning(step));
+  if (idle(step)) out.push_back(idle_warning(step));
+  return out;
+}
+
+bool ObjectiveWatch::clipping(const WatchedStep& step) {
+  if (settings_.clip == 0 || clipping_said_) return false;
   clipped_.push_back(step.gradient_norm > kClipped * settings_.clip);
   if (clipped_.size() > kWindow) clipped_.pop_front();
-  if (std::ranges::count(clipped_, true) < static_cast<std::ptrdiff_t>(kClippedSteps)) return out;
-  clipping_said_ = true;
-  out.push_back(clipping_warning(step));
-  return out;
+  clipping_said_ = std::ranges::count(clipped_, true) >= static_cast<std::ptrdiff_t>(kClippedSteps);
+  return clipping_said_;
+}
+
+bool ObjectiveWatch::idle(const WatchedStep& step) {
+  if (idle_said_) return false;
+  idle_steps_ = step.active_experts < kTooFew * settings_.steered_experts ? idle_steps_ + 1 : 0;
+  idle_said_ = idle_steps_ >= kWindow;
+  return idle_said_;
 }
 
 RunWarning ObjectiveWatch::auxiliary_warning(const std::string& part,
@@ -52,6 +63,16 @@ RunWarning ObjectiveWatch::clipping_warning(const WatchedStep& step) const {
               std::ranges::count(clipped_, true), clipped_.size(), step.gradient_norm, kClipped,
               settings_.keys, settings_.clip),
           .remedy = auxiliary ? settings_.remedy(largest->first) : usual};
+}
+
+RunWarning ObjectiveWatch::idle_warning(const WatchedStep& step) const {
+  return {.name = "idle experts",
+          .finding = fmt::format("for {} steps a token has had fewer than half of the {:g} active "
+                                 "experts that the router is steered to, now {:.2g}",
+                                 idle_steps_, settings_.steered_experts, step.active_experts),
+          .remedy =
+              "an expert that is off for every token learns nothing: begin again with a lower "
+              "train.lr, or a longer train.warmup_steps"};
 }
 
 }  // namespace penstock

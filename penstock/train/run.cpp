@@ -74,7 +74,7 @@ class TrainTask : public RunTask {
             .checkpoint_every = train.checkpoint_every,
             .checkpoints = {.keep_last = train.keep_last, .keep_best = train.keep_best},
             .tensorboard = recipe().run.tensorboard,
-            .settings = {.clip = train.clip},
+            .settings = {.clip = train.clip, .steered_experts = steered_experts(recipe().model)},
             .result_file = "finished.json"};
   }
 

@@ -11,6 +11,7 @@
 #include "penstock/base/threads.h"
 #include "penstock/models/census.h"
 #include "penstock/ops/machine.h"
+#include "penstock/routers/router.h"
 
 namespace penstock {
 namespace {
@@ -107,11 +108,19 @@ WatchedStep watched_step(const nlohmann::ordered_json& line) {
   };
   WatchedStep out{
       .loss = number(line, "loss"),
-      .gradient_norm = number(line, line.contains("grad_norm") ? "grad_norm" : "gradient_norm")};
+      .gradient_norm = number(line, line.contains("grad_norm") ? "grad_norm" : "gradient_norm"),
+      .active_experts = number(line, "active_experts")};
   if (const auto losses = line.find("auxiliary_losses"); losses != line.end())
     for (const auto& [part, loss] : losses->items())
       out.auxiliary_losses[part] = number(*losses, part);
   return out;
+}
+
+double steered_experts(const ModelConfig& model) {
+  for (const std::string& balancer : resolve(model.router).balancers)
+    if (balancer_registry().at(balancer).traits.needs_variable_active)
+      return model.active_experts();
+  return 0;
 }
 
 std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,

@@ -37,6 +37,9 @@ nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcom
 /// "gradient_norm".
 WatchedStep watched_step(const nlohmann::ordered_json& line);
 
+/// Active experts per token that a balancer steers the model to; 0 where none does.
+double steered_experts(const ModelConfig& model);
+
 /// The progress line, of at most `columns` where its first fields allow; `measured` is what the
 /// last measurement found ("valid 1.6000"), "": none yet; `busy` is the processor's share, if
 /// anything is to be said of it. In a narrow line `busy` is shortened and bits per byte go first;

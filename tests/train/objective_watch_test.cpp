@@ -72,6 +72,26 @@ TEST(ObjectiveWatch, NamesTheSettingsOfFineTuning) {
             "warmup_steps");
 }
 
+TEST(ObjectiveWatch, SaysOnceThatASteeredRouterHasHardlyAnExpertOn) {
+  ObjectiveWatch watch({.clip = 1, .steered_experts = 2});
+  const WatchedStep dense{.loss = 2, .active_experts = 4}, half{.loss = 2, .active_experts = 1},
+      few{.loss = 2, .active_experts = 0.99};
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(watch.see(dense).empty());  // as ReMoE begins
+  for (int i = 0; i < 49; ++i) EXPECT_TRUE(watch.see(few).empty());
+  EXPECT_TRUE(watch.see(half).empty());  // no row of 50
+  for (int i = 0; i < 49; ++i) EXPECT_TRUE(watch.see(few).empty());
+  const auto said = watch.see(few);
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(said[0].name, "idle experts");
+  EXPECT_NE(said[0].finding.find("fewer than half of the 2 active experts"), std::string::npos)
+      << said[0].finding;
+  EXPECT_NE(said[0].finding.find("now 0.99"), std::string::npos) << said[0].finding;
+  EXPECT_NE(said[0].remedy.find("train.lr"), std::string::npos) << said[0].remedy;
+  for (int i = 0; i < 99; ++i) EXPECT_TRUE(watch.see(few).empty());
+  ObjectiveWatch unsteered({.clip = 1});
+  for (int i = 0; i < 99; ++i) EXPECT_TRUE(unsteered.see(few).empty());
+}
+
 TEST(ObjectiveWatch, WithoutClippingThereIsNothingToSayOfIt) {
   ObjectiveWatch watch({});
   for (int i = 0; i < 60; ++i) EXPECT_TRUE(watch.see({.loss = 1, .gradient_norm = 1e6}).empty());
