@@ -2,13 +2,15 @@
 """From a dense run to an MoE and its doctor as a person would: exit codes, what is printed and saved,
 and one clear line for each kind of mistake.
 
-    upcycle_test.py PENSTOCK
+    upcycle_test.py PENSTOCK SOURCE_DIRECTORY
 """
 
+import gzip
 import json
 import math
 import os
 import struct
+import sys
 
 import shell as harness
 
@@ -111,5 +113,39 @@ def mistakes(shell):
     shell.expect("nothing is left", not os.path.exists(os.path.join(shell.directory, "new")))
 
 
+def first_steps(shell):
+    """Ten steps of a real checkpoint: the default start keeps what the parent learnt, the published one wrecks it,
+    and the run says so."""
+    data = os.path.join(os.path.abspath(sys.argv[2]), "..", "shared", "data")
+    dense = os.path.join(data, "checkpoints", "stories260K", "stories260K.bin")
+    stories = os.path.join(data, "lm", "tinystories", "tinystories_val_a.txt.gz")
+    if not (os.path.exists(dense) and os.path.exists(stories)):
+        print("skipped: missing data: no stories260K and TinyStories in shared/data beside the checkout")
+        return
+    with gzip.open(stories) as packed, open(os.path.join(shell.directory, "stories.txt"), "wb") as file:
+        file.write(packed.read())
+    shell.ok("data", "prepare", "stories.txt", "--tokenizer", os.path.join(os.path.dirname(dense), "tok512.bin"),
+             "--out", "stories")
+    with open(os.path.join(shell.directory, "first.toml"), "w", encoding="utf-8") as file:
+        file.write("[train]\nsteps = 10\nbatch_sequences = 8\nsequence_length = 128\neval_every = 10\n"
+                   "[data]\ncorpus = 'stories'\n[run]\nthreads = 1\n")
+
+    def trained(start):
+        shell.ok("upcycle", dense, "--calibration", "stories", "--calibration-tokens", "8192", "--start", start,
+                 "--out", "stories-" + start)
+        shell.ok("train", "first.toml", "--set", "train.init_from=stories-" + start, "--out", "first-" + start,
+                 "--quiet")
+        with open(os.path.join(shell.directory, "first-" + start, "metrics.jsonl"), encoding="utf-8") as file:
+            losses = [line["validation"]["loss"] for line in map(json.loads, file) if "validation" in line]
+        warnings = [warning["name"] for warning in read_json(shell, "first-" + start, "finished.json")["warnings"]]
+        print(start, losses, warnings)
+        return losses[-1] - losses[0], warnings
+
+    rise, warnings = trained("parent")
+    shell.expect("the default start stays", rise < 0.05 and warnings == [], (rise, warnings))
+    rise, warnings = trained("published")
+    shell.expect("the published start does not", rise > 0.5 and "auxiliary loss" in warnings, (rise, warnings))
+
+
 if __name__ == "__main__":
-    harness.main((upcycling, doctor, mistakes), run=False)
+    harness.main((upcycling, doctor, mistakes, first_steps), run=False)
