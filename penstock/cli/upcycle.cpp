@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -106,8 +107,10 @@ std::string group_text(const std::vector<HeadGroup>& groups) {
 /// What a user asked of the text that keys are means over, where nothing reads one.
 void check_calibration_is_read(const CLI::App& command, const UpcycleOptions& options,
                                const ModelConfig& parent) {
-  const std::string scorer = resolve(upcycled_config(parent, options).router).scorer;
-  if (scorer == "mixture" || options.match_logits || options.match_lr || options.start_entropy > 0)
+  const ModelConfig config = upcycled_config(parent, options);
+  const std::string scorer = resolve(config.router).scorer;
+  if (scorer == "mixture" || options.match_logits || options.match_lr ||
+      options.start_entropy > 0 || measures_gate_sums(config, options))
     return;
   for (const char* name : {"--calibration", "--calibration-tokens", "--calibration-window",
                            "--key-rope", "--key-bias"})
@@ -151,6 +154,26 @@ std::string doctor_text(const std::string& calibration) {
          shell_quoted(calibration);
 }
 
+/// How a model begins whose gates need not sum to one.
+void print_gates(const UpcycleOptions& options, const UpcycleReport& report) {
+  if (!measures_gate_sums(report.config, options)) return;
+  const auto [least, most] = std::ranges::minmax_element(report.gate_sums);
+  if (resolve(report.config.router).traits.homogeneous_gates)
+    fmt::print(
+        "start: near the parent, not as it: a token's gates, which summed to {:.3g} to {:.3g} "
+        "in the mean by layer, are scaled to sum to {} in the mean\n",
+        *least, *most, options.granularity);
+  else if (report.gate_sums.empty())
+    fmt::print(
+        "start: this method does not begin as its parent: a token's gates need not sum to 1 "
+        "(--calibration TEXT measures what they sum to)\n");
+  else
+    fmt::print(
+        "start: this method does not begin as its parent: a token's gates sum to {:.3g} to "
+        "{:.3g} in the mean by layer, not to 1\n",
+        *least, *most);
+}
+
 void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   const EndOnSignal guard("interrupted; what was not finished is removed",
                           {temporary_path(arguments.out)});
@@ -184,6 +207,7 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
     fmt::print("layer {}: logits times {:.4g}; entropy {:.3f} to {:.3f} nats\n", l,
                report.logit_scales[l].factor, report.logit_scales[l].entropy_before,
                options.start_entropy);
+  print_gates(options, report);
   if (report.lr_scale != 1)
     fmt::print("routers learn at {:g} times the learning rate\n", report.lr_scale);
   if (!report.without_tokenizer.empty())
@@ -209,9 +233,11 @@ void add_router_options(CLI::App& command, UpcycleArguments& a) {
   command
       .add_option(
           "--start", a.start,
-          "parent: gates of a token's experts sum to one and logits made of attention heads "
-          "are scaled to 0.87 of an even choice's entropy, so that training begins where "
-          "the parent is; published: both as the method's paper has them")
+          "parent: where a softmax makes the gates of more than one expert, they sum to one and "
+          "logits made of attention heads are scaled to 0.87 of an even choice's entropy, so that "
+          "training begins where the parent is; ReLU gates are scaled to sum to one in the mean "
+          "over --calibration, which is near the parent; one expert of a softmax begins as "
+          "published, and a line says so. published: as the method's paper has them")
       ->capture_default_str()
       ->check(CLI::IsMember({"parent", "published"}));
   command.add_flag("--renormalise", o.renormalise,

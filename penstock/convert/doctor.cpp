@@ -82,8 +82,8 @@ Diagnosis examine(const std::string& path, const DoctorOptions& options) {
   doctor::DenseView view;
   if (parent) view = doctor::view_dense(*load_model(*parent), windows);
   const auto model = load_model(*source);
-  if (parent) doctor::check_logits(*model, view, relation, windows, out);
   doctor::check_routing(*model, windows, out);
+  if (parent) doctor::check_logits(*model, view, relation, windows, out);
   doctor::check_objective(*model, windows, out);
   doctor::check_learning(*model, windows, out);
   return out;

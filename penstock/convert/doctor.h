@@ -54,7 +54,8 @@ struct DenseView {
 };
 DenseView view_dense(LanguageModel& dense, const at::Tensor& windows);
 
-/// Logits beside the parent's: with all experts, and as configured.
+/// Logits beside the parent's: with all experts, and as configured. Says beside those what the
+/// gates sum to, where check_routing has looked before.
 void check_logits(LanguageModel& model, const DenseView& dense, const ExpertRelation& relation,
                   const at::Tensor& windows, Diagnosis& diagnosis);
 

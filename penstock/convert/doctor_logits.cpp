@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "penstock/convert/doctor.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::int64_t kLogitTokens = 256;  // of the vocabulary's width each
 constexpr double kTolerance = 1e-4;         // of the largest logit
+constexpr double kWorse = 0.1;              // nats above the parent's loss
 
 struct View {
   at::Tensor logits;  // [t, V]
@@ -51,6 +53,43 @@ bool must_agree(const ModelConfig& config, const ExpertRelation& relation) {
                              shard_scale(config) == static_cast<double>(config.moe.granularity));
 }
 
+/// "; a token's gates sum to 0.28 to 0.55 in the mean by layer"; "" where nothing has gates.
+std::string gate_sums_text(const std::vector<LayerFigures>& layers) {
+  const auto sums = layers | std::views::transform([](const auto& l) { return l.gate_sum; });
+  if (layers.empty() || std::ranges::max(sums) == 0) return {};
+  return fmt::format("; a token's gates sum to {:.3g} to {:.3g} in the mean by layer",
+                     std::ranges::min(sums), std::ranges::max(sums));
+}
+
+/// What brings an upcycled model nearer to its parent.
+std::string remedy_for_start(const RouterTraits& traits) {
+  if (traits.homogeneous_gates)
+    return "the gates grow with the logits: `penstock upcycle --start parent --calibration TEXT` "
+           "makes them sum to one in the mean, and a method whose gates a softmax makes begins as "
+           "its parent; otherwise training has to make up for it";
+  if (!traits.unit_gates)
+    return "`penstock upcycle --start parent` with two or more experts per token makes gates sum "
+           "to one; otherwise training has to make up for it";
+  return "gates sum to one, so something else is not the parent's: see experts, virtual groups and "
+         "other weights";
+}
+
+/// The model as it would be trained beside its parent.
+void judge_start(const ModelConfig& config, const View& own, const DenseView& dense,
+                 Diagnosis& diagnosis) {
+  const double off = relative(own.logits, dense.logits);
+  if (!std::isfinite(own.loss) || !std::isfinite(off))
+    return diagnosis.add("as configured", CheckState::fault, "the loss is not finite",
+                         "look at gate sums and finite weights above");
+  const std::string finding = fmt::format(
+      "loss {:.4f}, the parent's {:.4f}; largest difference {:.2g} of the largest logit{}",
+      own.loss, dense.loss, off, gate_sums_text(diagnosis.layers));
+  if (own.loss <= dense.loss + kWorse)
+    return diagnosis.add("as configured", CheckState::ok, finding);
+  diagnosis.add("as configured", CheckState::warning, finding,
+                remedy_for_start(resolve(config.router).traits));
+}
+
 }  // namespace
 
 DenseView view_dense(LanguageModel& dense, const at::Tensor& windows) {
@@ -78,16 +117,7 @@ void check_logits(LanguageModel& model, const DenseView& dense, const ExpertRela
                           "rotary positions, norms and the order of gate and up"
                         : "the model computes NaN; see finite weights");
   }
-  const View own = view_of(model, windows, 0);
-  const double off = relative(own.logits, dense.logits);
-  if (std::isfinite(own.loss) && std::isfinite(off))
-    diagnosis.add("as configured", CheckState::ok,
-                  fmt::format("loss {:.4f}, the parent's {:.4f}; largest difference {:.2g} of the "
-                              "largest logit",
-                              own.loss, dense.loss, off));
-  else
-    diagnosis.add("as configured", CheckState::fault, "the loss is not finite",
-                  "look at gate sums and finite weights below and above");
+  judge_start(config, view_of(model, windows, 0), dense, diagnosis);
 }
 
 }  // namespace penstock::doctor

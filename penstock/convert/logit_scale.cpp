@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/convert/calibration.h"
+#include "penstock/layers/moe.h"
 #include "penstock/models/tensor_shapes.h"
 
 namespace penstock {
@@ -45,6 +46,23 @@ std::vector<at::Tensor> logits_over(
   std::vector<at::Tensor> out;
   for (const auto& layer : parts) out.push_back(at::cat(layer));
   return out;
+}
+
+/// The scorers of a model with these tensors.
+std::vector<std::shared_ptr<Scorer>> scorers_with(const std::vector<RouterTensors>& routers,
+                                                  const ModelConfig& config) {
+  auto scorers = scorers_of(config);
+  for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
+    scorers[layer]->to(at::kFloat);
+    for (auto& [name, tensor] : tensors_of(*scorers[layer])) tensor.copy_(routers[layer].at(name));
+  }
+  return scorers;
+}
+
+/// What a token's gates sum to in the mean.  @param logits [T, E]
+double mean_gate_sum(Selector& selector, const at::Tensor& logits) {
+  const Plan plan = selector.select({.logits = logits}, {.sequence_length = logits.size(0)});
+  return plan.weight.to(at::kDouble).sum().item<double>() / static_cast<double>(plan.tokens);
 }
 
 }  // namespace
@@ -95,11 +113,7 @@ void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& pa
                       const ModelConfig& config, const at::Tensor& windows,
                       const UpcycleOptions& options, UpcycleReport& report) {
   const torch::NoGradGuard no_grad;
-  const auto scorers = scorers_of(config);
-  for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
-    scorers[layer]->to(at::kFloat);
-    for (auto& [name, tensor] : tensors_of(*scorers[layer])) tensor.copy_(routers[layer].at(name));
-  }
+  const auto scorers = scorers_with(routers, config);
   const auto logits = logits_over(
       parent, windows, scorers.size(), [&](std::size_t layer, const at::Tensor& inputs) {
         const at::Tensor scores = scorers[layer]->score(inputs, {}).logits;
@@ -114,6 +128,37 @@ void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& pa
                    "' has no parameter that scales its logits; leave it out");
     report.logit_scales.push_back(
         {.entropy_before = mean_entropy(logits[layer]), .factor = factor});
+    for (const auto& [name, tensor] : tensors_of(*scorers[layer])) routers[layer][name] = tensor;
+  }
+}
+
+void measure_gate_sums(std::vector<RouterTensors>& routers, const ModelSource& parent,
+                       const ModelConfig& config, const at::Tensor& windows,
+                       UpcycleReport& report) {
+  const torch::NoGradGuard no_grad;
+  const ResolvedRouter router = resolve(config.router);
+  const auto scorers = scorers_with(routers, config);
+  const auto logits = logits_over(parent, windows, scorers.size(),
+                                  [&](std::size_t layer, const at::Tensor& inputs) {
+                                    return scorers[layer]->score(inputs, {}).logits;
+                                  });
+  const auto selector =
+      selector_registry()
+          .at(router.selector)
+          .make(router_shape(config.moe_options(0)), router.options.at(router.selector));
+  // Shards of one feed-forward are chosen together, each with its gate.
+  const auto wanted = static_cast<double>(config.moe.granularity);
+  for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
+    const double sum = mean_gate_sum(*selector, logits[layer]);
+    report.gate_sums.push_back(sum);
+    if (!router.traits.homogeneous_gates) continue;
+    PENSTOCK_CHECK(sum > 0, "options.start parent: the gates of layer ", layer,
+                   " are 0 for every token of the calibration text, so no factor makes them sum to "
+                   "one; give another options.seed or options.scorer");
+    PENSTOCK_CHECK(scorers[layer]->scale_logits(wanted / sum), "options.start parent: scorer '",
+                   router.scorer,
+                   "' has no parameter that scales its logits, so its gates cannot be made to sum "
+                   "to one; give another --scorer, or options.start published");
     for (const auto& [name, tensor] : tensors_of(*scorers[layer])) routers[layer][name] = tensor;
   }
 }

@@ -40,4 +40,13 @@ void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& pa
                       const ModelConfig& config, const at::Tensor& windows,
                       const UpcycleOptions& options, UpcycleReport& report);
 
+/// Measures what a token's gates sum to, mean over the calibration tokens, and puts it into
+/// report.gate_sums by layer. Where the gates grow with the logits (ReLU), multiplies each layer's
+/// router so that they sum to one in the mean (to G with granularity G): the experts, copies of one
+/// feed-forward, then give its output times a factor that varies from token to token around one.
+/// @param routers  by MoE layer, changed in place;  @param windows  [n, L] i64
+/// Throws Error where such gates are 0 for every token, or no parameter scales the logits.
+void measure_gate_sums(std::vector<RouterTensors>& routers, const ModelSource& parent,
+                       const ModelConfig& config, const at::Tensor& windows, UpcycleReport& report);
+
 }  // namespace penstock

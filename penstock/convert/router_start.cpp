@@ -221,7 +221,9 @@ double effective_lr_scale(const RouterTensors& mixture) {
 std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelConfig& config,
                                          const UpcycleOptions& options, UpcycleReport& report) {
   const torch::NoGradGuard no_grad;
-  const std::string scorer = resolve(config.router).scorer;
+  const ResolvedRouter router = resolve(config.router);
+  const std::string& scorer = router.scorer;
+  const bool weighed = measures_gate_sums(config, options);
   const bool mixture = scorer == "mixture";
   const bool of_heads = mixture || options.match_logits || options.match_lr;
   PENSTOCK_CHECK(
@@ -230,13 +232,18 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
       "give options.calibration, a corpus or a text file");
   PENSTOCK_CHECK(
       options.start_entropy == 0 || !options.calibration.empty(),
-      "options.start_entropy is measured over a text: give options.calibration, a corpus or "
-      "a text file");
+      "options.start_entropy is measured over a text: give options.calibration, a corpus or a text "
+      "file");
+  PENSTOCK_CHECK(
+      !weighed || !router.traits.homogeneous_gates || !options.calibration.empty(),
+      "options.start parent makes the gates of selector '", router.selector,
+      "' sum to one in the mean over a text: give options.calibration, a corpus or a text "
+      "file; or options.start published");
   PENSTOCK_CHECK(!options.match_logits || scorer == "linear" || scorer == "jitter-linear",
                  "options.match_logits scales one random matrix; scorer '", scorer, "' is another");
   std::vector<RouterTensors> heads;
   at::Tensor windows;
-  if (of_heads || options.start_entropy > 0) {
+  if (of_heads || options.start_entropy > 0 || (weighed && !options.calibration.empty())) {
     const std::int64_t context = parent.config().context;
     PENSTOCK_CHECK(context <= 0 || options.calibration_window <= context, "calibration windows of ",
                    options.calibration_window, " tokens exceed the model's context of ", context,
@@ -272,6 +279,7 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
     match_logit_scale(out, heads, parent, windows, report);
   else if (options.start_entropy > 0)
     scale_to_entropy(out, parent, config, windows, options, report);
+  if (weighed && windows.defined()) measure_gate_sums(out, parent, config, windows, report);
   return out;
 }
 

@@ -21,9 +21,11 @@ namespace penstock {
 /// What decides the gates and the size of the logits that training begins with.
 enum class UpcycleStart {
   published,  ///< as the method's paper has them, whatever that does to the parent's loss
-  /// The result computes what its parent does, where the method allows it: gates of the chosen
-  /// experts sum to one, and routers made of attention heads have their logits scaled to
-  /// kParentEntropy of an even choice, so that neither a z-loss nor one expert outweighs the rest.
+  /// The result computes what its parent does, where gates that a softmax makes can sum to one:
+  /// they do, and routers made of attention heads have their logits scaled to kParentEntropy of an
+  /// even choice, so that neither a z-loss nor one expert outweighs the rest. ReLU gates are scaled
+  /// to sum to one in the mean over the calibration text, which keeps the size of the outputs and
+  /// not the function. A gate of one chosen expert stays the method's.
   parent
 };
 /// Share of ln E; 1.81 nats of 8 experts. docs/results.md has the measurements behind it.
@@ -82,6 +84,9 @@ struct UpcycleReport {
   std::vector<std::int64_t> tied;      ///< per layer, keys equal to another's, told apart by noise
   std::vector<double> logit_sd;        ///< per layer, where logits were matched
   std::vector<LogitScale> logit_scales;  ///< per layer, where options.start_entropy asked for it
+  /// Per layer, what a token's gates summed to in the mean before they were scaled, if they were;
+  /// where measures_gate_sums() and there was a text.
+  std::vector<double> gate_sums;
   double lr_scale = 1;
   double shard_scale = 1;  ///< a
   std::int64_t calibration_tokens = 0, calibration_window = 0;
@@ -95,6 +100,9 @@ UpcycleOptions with_start(UpcycleOptions options);
 /// The config of the result. Throws Error for options that the method, the scorer or the parent do
 /// not take.
 ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& options);
+
+/// Whether the start is to be the parent's and gates need not sum to one, so that it is not quite.
+bool measures_gate_sums(const ModelConfig& config, const UpcycleOptions& options);
 
 /// Writes the MoE model directory `out`, complete or absent: config.json, model.safetensors,
 /// tokenizer files, upcycling.json. Experts are the parent's feed-forwards (expert_tensor), all

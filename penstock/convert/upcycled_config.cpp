@@ -86,6 +86,8 @@ std::string scorer_under(const UpcycleOptions& options, const Method& method) {
   return method_registry().at(options.scorer, "options.scorer").scorer;
 }
 
+bool matches(const UpcycleOptions& options) { return options.match_logits || options.match_lr; }
+
 }  // namespace
 
 UpcycleOptions with_start(UpcycleOptions options) {
@@ -94,9 +96,10 @@ UpcycleOptions with_start(UpcycleOptions options) {
   if (method.selector.empty()) return options;  // refused by upcycled_config
   const double active = options.k * static_cast<double>(options.granularity);
   options.renormalise = options.renormalise || (renormalises(method.selector) && active > 1);
-  const bool of_heads =
-      scorer_under(options, method) == "mixture" || options.match_logits || options.match_lr;
-  if (options.start_entropy == 0 && of_heads) {
+  const bool of_heads = scorer_under(options, method) == "mixture" || matches(options);
+  // An entropy is a softmax's.
+  const bool softmax = !selector_registry().at(method.selector).traits.homogeneous_gates;
+  if (options.start_entropy == 0 && of_heads && softmax) {
     const auto experts = static_cast<double>(options.experts * options.granularity);
     options.start_entropy = kParentEntropy * std::log(experts);
   }
@@ -129,10 +132,9 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
                    "options.pool, options.query_bias and a collapsed router are for Router "
                    "Upcycling; scorer '",
                    scorer, "' has none");
-    PENSTOCK_CHECK(
-        (options.routers == 0 && options.keys == 0) || options.match_logits || options.match_lr,
-        "options.routers and options.keys are for Router Upcycling; scorer '", scorer,
-        "' has none");
+    PENSTOCK_CHECK((options.routers == 0 && options.keys == 0) || matches(options),
+                   "options.routers and options.keys are for Router Upcycling; scorer '", scorer,
+                   "' has none");
     leave_out_bias(router, method, scorer);
   }
   if (options.renormalise) renormalise(router, method.selector);
@@ -146,10 +148,23 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
       !options.renormalise || config.active_experts() > 1,
       "options.renormalise with one expert per token makes every gate 1, of which the router "
       "learns nothing; leave it out, or give options.k = 2");
-  PENSTOCK_CHECK(options.lr_scale == 1 || resolve(config.router).traits.trainable,
-                 "options.lr_scale: scorer '", resolve(config.router).scorer,
-                 "' has nothing to train");
+  const ResolvedRouter resolved = resolve(config.router);
+  PENSTOCK_CHECK(options.lr_scale == 1 || resolved.traits.trainable, "options.lr_scale: scorer '",
+                 resolved.scorer, "' has nothing to train");
+  if (!resolved.traits.homogeneous_gates) return config;
+  PENSTOCK_CHECK(options.start_entropy == 0, "options.start_entropy: selector '", resolved.selector,
+                 "' weighs experts by their logits, without a softmax that has an entropy; leave "
+                 "it out");
+  PENSTOCK_CHECK(options.start == UpcycleStart::published || !matches(options),
+                 "options.match_logits and options.lr_scale match: options.start parent scales the "
+                 "logits under "
+                 "selector '",
+                 resolved.selector, "' by itself; give options.start published");
   return config;
+}
+
+bool measures_gate_sums(const ModelConfig& config, const UpcycleOptions& options) {
+  return options.start == UpcycleStart::parent && !resolve(config.router).traits.unit_gates;
 }
 
 }  // namespace penstock

@@ -59,6 +59,7 @@ std::string upcycling_json(const ModelSource& parent, const UpcycleOptions& opti
       out["logit_scales"].push_back(
           {{"entropy_before", scale.entropy_before}, {"factor", scale.factor}});
   }
+  if (!report.gate_sums.empty()) out["gate_sums"] = report.gate_sums;
   if (!report.groups.empty()) {
     nlohmann::ordered_json layers = nlohmann::ordered_json::array();
     for (std::size_t l = 0; l < report.groups.size(); ++l)

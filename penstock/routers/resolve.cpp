@@ -22,6 +22,8 @@ RouterTraits combine(const RouterTraits& a, const RouterTraits& b) {
           .ignores_logits = b.ignores_logits,
           .takes_highest = b.takes_highest,
           .drops = b.drops,
+          .unit_gates = b.unit_gates,
+          .homogeneous_gates = b.homogeneous_gates,
           .no_logits = a.no_logits,
           .noisy = a.noisy,
           .forward_passes = std::max(a.forward_passes, b.forward_passes)};

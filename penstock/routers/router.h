@@ -33,10 +33,12 @@ struct RouterTraits {
   bool ignores_logits = false;  ///< (selector) the plan does not use the logits
   bool takes_highest = false;   ///< (selector) a token asks for the experts of its k highest logits
   bool drops = false;           ///< (selector) may refuse a token an expert that it asked for
-  bool no_logits = false;       ///< (scorer) has nothing to say; for selectors that ignore logits
-  bool noisy = false;           ///< (scorer) adds noise of a known scale when training
-  bool needs_logits = false;    ///< (balancer) its loss acts on the logits themselves
-  bool evens_loads = false;     ///< (balancer) pulls uneven loads together
+  bool unit_gates = false;      ///< (selector) a token's gates sum to one, but for those refused
+  bool homogeneous_gates = false;  ///< (selector) f times the logits, f > 0, give f times the gates
+  bool no_logits = false;     ///< (scorer) has nothing to say; for selectors that ignore logits
+  bool noisy = false;         ///< (scorer) adds noise of a known scale when training
+  bool needs_logits = false;  ///< (balancer) its loss acts on the logits themselves
+  bool evens_loads = false;   ///< (balancer) pulls uneven loads together
   bool needs_variable_active = false;  ///< (balancer) only makes sense with variable_active
   bool needs_assignments = false;      ///< (balancer) cannot work on a merging plan
   bool needs_noisy_choice = false;     ///< (balancer) reads the chance that noise changes a choice

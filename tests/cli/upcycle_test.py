@@ -34,6 +34,15 @@ def upcycling(shell):
              "published", "--out", "published")
     published = read_json(shell, "published", "upcycling.json")
     shell.expect("as published", not published["renormalise"] and "start_entropy" not in published, published)
+    one = shell.ok("upcycle", "dense", "--method", "switch", "--experts", "4", "--out", "one")
+    shell.expect("no start as the parent", one.count("does not begin as its parent") == 1, one)
+    one = shell.ok("upcycle", "dense", "--method", "switch", "--experts", "4", "--calibration", "text.txt", "--out",
+                   "one-measured")
+    shell.expect("what gates sum to", "a token's gates sum to 0." in one, one)
+    near = shell.ok("upcycle", "dense", "--method", "remoe", "--scorer", "router-upcycling", "--experts", "4",
+                    "--routers", "2", "--calibration", "text.txt", "--out", "near")
+    shell.expect("near the parent", "scaled to sum to 1 in the mean" in near and "entropy" not in near, near)
+    shell.expect("as the parent", "start:" not in printed, printed)
     shell.expect("groups", [len(layer["keys"]) for layer in saved["layers"]] == [4, 4], saved)
     shell.expect("map", len(saved["layers"][0]["similarity"]) == 4, saved)
     shell.ok("upcycle", "dense", "--method", "vanilla", "--experts", "4", "--match-logits",
@@ -95,6 +104,10 @@ def mistakes(shell):
     shell.mistake(1, ["--calibration"], "upcycle", "dense", "--out", "new")
     shell.mistake(1, ["--calibration is for Router Upcycling"], *vanilla, "--calibration", "text.txt",
                   "--out", "new")
+    shell.mistake(1, ["'relu'", "give --calibration", "--start published"], "upcycle", "dense", "--method", "remoe",
+                  "--out", "new")
+    shell.mistake(1, ["--start-entropy: selector 'relu'", "leave it out"], "upcycle", "dense", "--method", "remoe",
+                  "--calibration", "text.txt", "--start-entropy", "1", "--out", "new")
     shell.mistake(1, ["--key-rope is for Router Upcycling"], *vanilla, "--key-rope", "post", "--out", "new")
     shell.mistake(1, ["did you mean 'vanilla'"], "upcycle", "dense", "--method", "vanila", "--out", "new")
     shell.mistake(1, ["divisor of 4"], "upcycle", "dense", "--routers", "3", "--calibration", "text.txt",

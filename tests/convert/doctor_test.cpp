@@ -350,6 +350,26 @@ TEST_F(Doctor, ExactWeightsThatComputeSomethingElse) {
   EXPECT_EQ(diagnosis.worst(), CheckState::fault);
 }
 
+TEST_F(Doctor, AStartFarFromTheParentIsAWarning) {
+  make({.method = "switch", .k = 1});
+  const auto dense = load_model(path("dense")), moe = load_model(path("moe"));
+  const at::Tensor windows = torch::arange(20, at::kLong).view({1, 20});
+  doctor::DenseView view = doctor::view_dense(*dense, windows);
+  const auto judged = [&](double parent_loss) {
+    Diagnosis diagnosis;
+    doctor::check_routing(*moe, windows, diagnosis);
+    view.loss = parent_loss;
+    doctor::check_logits(*moe, view, {}, windows, diagnosis);
+    return *find(diagnosis, "as configured");
+  };
+  const double own = doctor::view_dense(*moe, windows).loss;
+  EXPECT_EQ(judged(own - 0.09).state, CheckState::ok);
+  const Check far = judged(own - 0.11);
+  EXPECT_EQ(far.state, CheckState::warning);
+  EXPECT_NE(far.finding.find("a token's gates sum to 0."), std::string::npos) << far.finding;
+  EXPECT_NE(far.remedy.find("--start parent"), std::string::npos) << far.remedy;
+}
+
 TEST_F(Doctor, WithoutParentOrText) {
   make({.method = "vanilla"});
   const Diagnosis diagnosis = examine(path("moe"), {});

@@ -45,6 +45,7 @@ class Upcycle : public ::testing::Test {
     return load_model(path(out));
   }
 
+  double first_gate_sum(LanguageModel& model) const;
   void expect_scale_of_scaled_heads(const std::string& control,
                                     const std::vector<at::Tensor>& inputs);
 
@@ -134,15 +135,66 @@ TEST_F(Upcycle, MayStartAsItsParent) {
   const auto json = read_json(path("router-upcycling/upcycling.json"));
   EXPECT_NEAR(json["start_entropy"].get<double>(), 0.87 * std::log(8.0), 1e-9);
   EXPECT_TRUE(json["renormalise"].get<bool>());
-  for (const std::string method :
-       {"switch", "remoe"}) {  // what cannot begin so begins as published
-    SCOPED_TRACE(method);
-    UpcycleOptions how = options(method);
-    how.start = UpcycleStart::parent;
-    const auto one = logits_of(*make(how, method + "-parent"));
-    how.start = UpcycleStart::published;
-    EXPECT_TRUE(one.equal(logits_of(*make(how, method + "-published"))));
+}
+
+/// A gate of one would teach the router nothing, so it begins as published; what it is, is said.
+TEST_F(Upcycle, OneExpertOfASoftmaxDoesNotStartAsTheParent) {
+  UpcycleOptions how = options("switch");
+  how.start = UpcycleStart::parent;
+  const auto blind = make(how, "blind");
+  EXPECT_TRUE(report_.gate_sums.empty());
+  EXPECT_TRUE(measures_gate_sums(report_.config, how));
+  how.calibration = path("text");
+  const auto seen = logits_of(*make(how, "seen"));
+  EXPECT_TRUE(seen.equal(logits_of(*blind)));
+  ASSERT_EQ(report_.gate_sums.size(), 2U);
+  for (const double sum : report_.gate_sums) {
+    EXPECT_GT(sum, 0.05);  // 1/8 when even, less where the capacity refuses tokens
+    EXPECT_LT(sum, 0.9);
   }
+  EXPECT_EQ(read_json(path("seen/upcycling.json"))["gate_sums"].size(), 2U);
+  how.start = UpcycleStart::published;
+  how.calibration.clear();
+  EXPECT_TRUE(seen.equal(logits_of(*make(how, "published"))));
+  how = options("vanilla");
+  how.start = UpcycleStart::parent;
+  make(how, "vanilla");
+  EXPECT_FALSE(measures_gate_sums(report_.config, how));
+}
+
+/// The mean over the text of what the first layer's gates sum to; later layers see what this model
+/// computes and not the parent.
+double Upcycle::first_gate_sum(LanguageModel& model) const {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor windows = sample_windows(path("text"), *open_model_source(path("dense")), {});
+  double sum = 0;
+  model.forward({.tokens = windows}, {}, [&](std::int64_t layer, const RoutingResult& result) {
+    if (layer == 0) sum = result.plan.weight.sum().item<double>();
+  });
+  return sum / static_cast<double>(windows.numel());
+}
+
+TEST_F(Upcycle, ReluGatesStartWithAMeanSumOfOne) {
+  const auto dense = logits_of(*load_model(path("dense")));
+  for (const std::string scorer : {"", "router-upcycling"}) {
+    SCOPED_TRACE(scorer);
+    UpcycleOptions how = options("remoe");
+    how.scorer = scorer;
+    how.calibration = path("text");
+    const auto published = make(how, "published" + scorer);
+    how.start = UpcycleStart::parent;
+    const auto model = make(how, "parent" + scorer);
+    EXPECT_TRUE(report_.logit_scales.empty());  // an entropy is a softmax's
+    ASSERT_EQ(report_.gate_sums.size(), 2U);
+    EXPECT_NEAR(first_gate_sum(*published), report_.gate_sums[0], 0.02 * report_.gate_sums[0]);
+    EXPECT_NEAR(first_gate_sum(*model), 1, 0.02);  // read: some windows
+    EXPECT_LT(difference(logits_of(*model), dense), difference(logits_of(*published), dense));
+  }
+  UpcycleOptions shards = options("remoe");
+  shards.start = UpcycleStart::parent;
+  shards.calibration = path("text");
+  shards.granularity = 2;
+  EXPECT_NEAR(first_gate_sum(*make(shards, "shards")), 2, 0.04);
 }
 
 /// Shards in virtual groups: whole sets are chosen, and "exact" scaling makes their sum what one
@@ -325,7 +377,7 @@ TEST_F(Upcycle, StartsWithTheEntropyAskedFor) {
     UpcycleOptions how = options(method);
     how.calibration = path("text");
     how.start_entropy = 1.5;
-    if (method == "locmoe") {  // no parameters
+    if (method == "locmoe" || method == "remoe") {  // no parameters; no softmax
       EXPECT_THROW(make(how, method), Error);
       continue;
     }
@@ -442,8 +494,14 @@ TEST_F(Upcycle, WhatDoesNotFitIsRefused) {
   refused({.method = "vanilla", .routers = 4});  // no mixture
   refused({.method = "dense"});
   refused({.method = "remoe", .renormalise = true});  // no softmax
-  refused({.method = "locmoe", .granularity = 2});    // no rows to repeat
-  refused({.method = "vanilla", .granularity = 5});   // 24 / 5
+  refused({.method = "remoe", .calibration = path("text"), .start_entropy = 1.5});
+  refused({.method = "remoe", .start = UpcycleStart::parent});  // no text
+  refused({.method = "remoe",
+           .start = UpcycleStart::parent,
+           .calibration = path("text"),
+           .match_logits = true});
+  refused({.method = "locmoe", .granularity = 2});   // no rows to repeat
+  refused({.method = "vanilla", .granularity = 5});  // 24 / 5
   refused({.method = "vanilla", .k = 9});
   UpcycleOptions how = options("router-upcycling");
   how.routers = 3;

@@ -116,6 +116,44 @@ TEST(Conformance, ScaledLogits) {
   EXPECT_GE(scaled, 7);
 }
 
+/// Sums of each token's gates outside training; merged experts' weights where the plan merges.
+at::Tensor gate_sums(Combination& parts) {
+  const Plan plan = parts.run(parts.random_input(1), 7, /*training=*/false).routing.plan;
+  if (plan.merges()) return plan.merge_weights.sum(1);
+  return at::zeros({plan.tokens}, plan.weight.options()).index_add(0, plan.token, plan.weight);
+}
+
+/// Gates sum to one, or grow with the logits, exactly where the traits say so.
+TEST(Conformance, GatesAreWhatTheTraitsSay) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, entry] : selector_registry().entries()) {
+    SCOPED_TRACE(name);
+    Combination parts(entry.traits.ignores_logits ? "none" : "linear", name, {});
+    const at::Tensor sums = gate_sums(parts);
+    const bool ones = parts.traits().drops ? sums.max().sub(1).abs().item<double>() < 1e-12
+                                           : sums.sub(1).abs().max().item<double>() < 1e-12;
+    EXPECT_EQ(ones, parts.traits().unit_gates) << sums;
+    const bool scales = parts.router().scorer().scale_logits(2.5);
+    EXPECT_EQ(scales && gate_sums(parts).allclose(sums * 2.5, 1e-12),
+              parts.traits().homogeneous_gates);
+  }
+}
+
+/// Options that divide a top-k selector's gates by their sum change the trait.
+TEST(Conformance, OptionsMakeUnitGates) {
+  const auto unit = [](const std::string& method, const std::string& part, const std::string& key,
+                       ConfigNode::Value value) {
+    ConfigNode options;
+    options.set(key, ConfigNode(std::move(value)));
+    return resolve({.method = method, .parts = {{part, options}}}).traits.unit_gates;
+  };
+  EXPECT_TRUE(unit("topk", "topk", "renormalise", true));
+  EXPECT_TRUE(unit("topk", "topk", "softmax", std::string("after")));
+  EXPECT_FALSE(unit("topk", "topk", "softmax", std::string("before")));
+  EXPECT_TRUE(unit("switch", "topk-capacity", "softmax", std::string("after")));
+  EXPECT_FALSE(unit("switch", "topk-capacity", "softmax", std::string("before")));
+}
+
 /// Every boolean trait that the checks read, told wrongly, must be noticed.
 TEST(Conformance, NoticesFalseTraits) {
   Combination topk("linear", "topk", {});

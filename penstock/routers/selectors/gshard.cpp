@@ -78,6 +78,7 @@ static const RegisterSelector<GShard, Config> registered{
      .stochastic = true,
      .has_k = true,
      .takes_highest = true,
-     .drops = true}};
+     .drops = true,
+     .unit_gates = true}};
 
 }  // namespace penstock::gshard

@@ -34,6 +34,6 @@ static const RegisterSelector<Hash, Config> registered{
     "hash",
     "one expert per token: its id mod E, weight 1",
     "Hash Layers, arXiv:2106.04426",
-    {.needs_token_ids = true, .trainable = false, .ignores_logits = true}};
+    {.needs_token_ids = true, .trainable = false, .ignores_logits = true, .unit_gates = true}};
 
 }  // namespace penstock::hash

@@ -72,6 +72,10 @@ static const RegisterSelector<Thor, Config> registered{
     "thor",
     "one expert at random for the whole pass; at inference one for each token",
     "THOR, arXiv:2110.04260, section 3",
-    {.stochastic = true, .trainable = false, .ignores_logits = true, .forward_passes = 2}};
+    {.stochastic = true,
+     .trainable = false,
+     .ignores_logits = true,
+     .unit_gates = true,
+     .forward_passes = 2}};
 
 }  // namespace penstock::thor

@@ -23,6 +23,9 @@ struct Config {
     v("renormalise", renormalise, {.help = "divide the kept weights by their sum"});
     v("schedule", schedule, {.help = "k over the run"});
   }
+  // Kept probabilities over their sum are the softmax over the kept logits.
+  bool over_kept() const { return softmax == "after" || renormalise; }
+  void refine(RouterTraits& traits) const { traits.unit_gates = over_kept(); }
 };
 
 /// before: weight = softmax(z)_e, kept where z is among the k largest, divided by the kept sum if
@@ -38,10 +41,8 @@ class TopK : public Selector {
   }
 
   Plan select(const Scores& scores, const RoutingContext& context) override {
-    // Kept probabilities over their sum are the softmax over the kept logits.
-    const bool over_kept = config_.softmax == "after" || config_.renormalise;
     const std::int64_t k = scheduled_k(config_.schedule, shape_, context);
-    return make_plan(scores.logits, ops::route_topk(scores.logits, k, over_kept));
+    return make_plan(scores.logits, ops::route_topk(scores.logits, k, config_.over_kept()));
   }
 
   double nominal_k(const RoutingContext& context) const override {

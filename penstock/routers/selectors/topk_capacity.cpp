@@ -26,6 +26,8 @@ struct Config {
       {.help = "places of an expert, in even shares k·T/E of the micro-batch", .min = 0});
     v("eval_capacity", eval_capacity, {.help = "the same outside training", .min = 0});
   }
+  bool over_asked() const { return softmax == "after"; }
+  void refine(RouterTraits& traits) const { traits.unit_gates = over_asked(); }
 };
 
 /// The k highest logits of each token ask; expert e takes the first C = ⌈capacity·k·T/E⌉ of them in
@@ -51,7 +53,7 @@ class TopKCapacity : public Selector {
         asked, expert_capacity(context.training ? config_.capacity : config_.eval_capacity, k,
                                logits.size(0), logits.size(1)));
     const at::Tensor gates =
-        config_.softmax == "after" ? softmax_among(logits, asked) : logits.softmax(1);
+        config_.over_asked() ? softmax_among(logits, asked) : logits.softmax(1);
     Plan plan = make_plan(gates, kept);
     plan.demand = asked.sum(0).cpu();
     plan.overflow = plan.demand.sum().item<std::int64_t>() - plan.assignments();
