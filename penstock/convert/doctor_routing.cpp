@@ -132,7 +132,28 @@ void judge_gates(const std::map<std::int64_t, Seen>& seen, Diagnosis& diagnosis)
     diagnosis.add("gate sums", CheckState::ok, finding);
 }
 
-void judge_balance(const ModelConfig& config, std::int64_t tokens, Diagnosis& diagnosis) {
+/// What evens out the loads of a router's experts, as keys of a recipe; "" where nothing does.
+std::string evening_keys(const ResolvedRouter& router) {
+  std::string keys;
+  for (const auto& balancer : router.balancers)
+    if (balancer_registry().at(balancer).traits.evens_loads)
+      for (const auto& option : coefficients(balancer))
+        keys += fmt::format("{}model.router.{}.{}", keys.empty() ? "" : ", ", balancer, option);
+  return keys;
+}
+
+/// With fewer tokens some experts have none by chance.
+bool enough_tokens(const ModelConfig& config, const LayerFigures& layer, std::int64_t tokens) {
+  constexpr double kEnough = 10;  // assignments per expert when even
+  return layer.active * static_cast<double>(tokens) >=
+         kEnough * static_cast<double>(config.total_experts());
+}
+
+bool mostly_idle(const ModelConfig& config, const LayerFigures& layer) {
+  return 2 * layer.nearly_idle > config.total_experts();
+}
+
+void judge_balance(const ModelConfig& config, Diagnosis& diagnosis) {
   const auto& layers = diagnosis.layers;
   const auto experts = static_cast<double>(config.total_experts());
   const std::string finding = fmt::format(
@@ -147,28 +168,35 @@ void judge_balance(const ModelConfig& config, std::int64_t tokens, Diagnosis& di
            layer.load_experts <= kCollapsedLoad * layer.active;
   };
   const ResolvedRouter router = resolve(config.router);
-  bool evened = false;
-  for (const auto& balancer : router.balancers)
-    evened = evened || balancer_registry().at(balancer).traits.evens_loads;
   const auto bad = std::ranges::count_if(layers, collapsed);
   const std::string same = fmt::format(
       "in {} of {} MoE layers nearly every token takes the same experts", bad, layers.size());
+  const std::string keys = evening_keys(router);
   if (bad == 0)
     diagnosis.add("entropy and balance", CheckState::ok, finding);
-  else if (evened)
+  else if (router.traits.noisy)
     diagnosis.add("entropy and balance", CheckState::ok,
-                  fmt::format("{}, and the balance loss has to spread them; {}", same, finding));
+                  fmt::format("{}, until the noise of training spreads them; {}", same, finding));
   else
     diagnosis.add("entropy and balance", CheckState::warning, fmt::format("{}; {}", same, finding),
-                  "without a balance loss such a layer stays a dense one: add load-balance, or "
-                  "start from another router");
+                  keys.empty()
+                      ? "without a balance loss such a layer stays a dense one: add load-balance, "
+                        "or start from another router"
+                      : "the balance loss has to spread them: start from another router, or train "
+                        "with a higher " +
+                            keys);
+}
+
+/// Experts without a token, whether or not something may bring them one.
+void judge_dead(const ModelConfig& config, std::int64_t tokens, Diagnosis& diagnosis) {
+  const auto& layers = diagnosis.layers;
   std::int64_t idle = 0;
   for (const LayerFigures& layer : layers) idle += layer.idle;
-  if (idle == 0) {
-    diagnosis.add("dead experts", CheckState::ok,
-                  fmt::format("every expert has some of {} tokens", tokens));
-    return;
-  }
+  if (idle == 0)
+    return diagnosis.add("dead experts", CheckState::ok,
+                         fmt::format("every expert has some of {} tokens", tokens));
+  const ResolvedRouter router = resolve(config.router);
+  const std::string keys = evening_keys(router);
   const std::string idle_text =
       fmt::format("{} of {} experts have none of {} tokens", idle,
                   config.total_experts() * static_cast<std::int64_t>(layers.size()), tokens);
@@ -177,23 +205,24 @@ void judge_balance(const ModelConfig& config, std::int64_t tokens, Diagnosis& di
         "dead experts", CheckState::warning, idle_text,
         "an expert whose logit is below zero for every token does not learn: start from "
         "another router, or one without its keys' bias (`penstock upcycle --key-bias drop`)");
-  else if (evened || router.traits.ignores_logits)
+  else if (router.traits.noisy)
     diagnosis.add("dead experts", CheckState::ok,
-                  idle_text + ", and the balance loss reaches them");
-  else
+                  idle_text + ", until the noise of training reaches them");
+  else if (keys.empty())
     diagnosis.add("dead experts", CheckState::warning, idle_text,
                   "without a balance loss they stay so: add load-balance, or start from another "
                   "router");
-}
-
-/// What evens out the loads of a router's experts, as keys of a recipe; "" where nothing does.
-std::string evening_keys(const ResolvedRouter& router) {
-  std::string keys;
-  for (const auto& balancer : router.balancers)
-    if (balancer_registry().at(balancer).traits.evens_loads)
-      for (const auto& option : coefficients(balancer))
-        keys += fmt::format("{}model.router.{}.{}", keys.empty() ? "" : ", ", balancer, option);
-  return keys;
+  else if (std::ranges::any_of(layers, [&](const auto& layer) {
+             return enough_tokens(config, layer, tokens) && mostly_idle(config, layer);
+           }))
+    diagnosis.add("dead experts", CheckState::warning, idle_text,
+                  "only the balance loss can reach them: start from another router, or train with "
+                  "a higher " +
+                      keys);
+  else
+    diagnosis.add(
+        "dead experts", CheckState::ok,
+        idle_text + ", fewer than half of any layer's, and the balance loss reaches them");
 }
 
 /// A start that leaves most experts of a layer without work, whatever may reach them later.
@@ -201,14 +230,11 @@ void judge_idle(const ModelConfig& config, std::int64_t tokens, Diagnosis& diagn
   const std::int64_t experts = config.total_experts();
   std::int64_t nearly = 0, worst = 0, layers = 0, judged = 0;
   for (const LayerFigures& layer : diagnosis.layers) {
-    // With fewer tokens some experts have none by chance.
-    constexpr double kEnough = 10;  // assignments per expert when even
-    if (layer.active * static_cast<double>(tokens) < kEnough * static_cast<double>(experts))
-      continue;
+    if (!enough_tokens(config, layer, tokens)) continue;
     ++judged;
     nearly += layer.nearly_idle;
     worst = std::max(worst, layer.nearly_idle);
-    layers += 2 * layer.nearly_idle > experts;
+    layers += mostly_idle(config, layer);
   }
   if (judged == 0) return;
   const std::string finding = fmt::format(
@@ -253,7 +279,8 @@ void check_routing(LanguageModel& model, const at::Tensor& windows, Diagnosis& d
   if (router.traits.merges) return;
   judge_gates(seen, diagnosis);
   if (router.traits.no_logits) return;
-  judge_balance(config, windows.numel(), diagnosis);
+  judge_balance(config, diagnosis);
+  judge_dead(config, windows.numel(), diagnosis);
   judge_idle(config, windows.numel(), diagnosis);
   if (tied == 0)
     diagnosis.add("tied experts", CheckState::ok, "no two experts have the same logits");

@@ -158,7 +158,7 @@ void measure_gate_sums(std::vector<RouterTensors>& routers, const ModelSource& p
     PENSTOCK_CHECK(scorers[layer]->scale_logits(wanted / sum), "options.start parent: scorer '",
                    router.scorer,
                    "' has no parameter that scales its logits, so its gates cannot be made to sum "
-                   "to one; give another --scorer, or options.start published");
+                   "to one; give another options.scorer, or options.start published");
     for (const auto& [name, tensor] : tensors_of(*scorers[layer])) routers[layer][name] = tensor;
   }
 }

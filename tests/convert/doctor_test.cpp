@@ -120,8 +120,13 @@ TEST_F(Doctor, RoutersThatSendEveryTokenToTheSameExperts) {
   for (const LayerFigures& layer : balanced.layers) EXPECT_NEAR(layer.load_experts, 2, 1e-9);
   const Check* check = find(balanced, "entropy and balance");
   ASSERT_TRUE(check);
-  EXPECT_EQ(check->state, CheckState::ok);
+  EXPECT_EQ(check->state, CheckState::warning);
   EXPECT_NE(check->finding.find("2 of 2 MoE layers"), std::string::npos) << check->finding;
+  EXPECT_NE(check->remedy.find("model.router.load-balance.coefficient"), std::string::npos);
+  // The same fact, the same verdict.
+  EXPECT_EQ(find(balanced, "idle experts")->state, CheckState::warning);
+  EXPECT_EQ(find(balanced, "dead experts")->state, CheckState::warning);
+  EXPECT_NE(find(balanced, "dead experts")->finding.find("12 of 16"), std::string::npos);
   auto config = nlohmann::ordered_json::parse(real_file_system().read(path("moe/config.json")));
   auto& router = config["penstock"]["model"]["router"];
   router["balancers"] = nlohmann::ordered_json::array();
