@@ -72,7 +72,7 @@ RunWarning ObjectiveWatch::idle_warning(const WatchedStep& step) const {
                                  idle_steps_, settings_.steered_experts, step.active_experts),
           .remedy =
               "an expert that is off for every token learns nothing: begin again with a lower "
-              "train.lr, or a longer train.warmup_steps"};
+              "train.lr, or a lower model.router.lr_scale"};
 }
 
 }  // namespace penstock
