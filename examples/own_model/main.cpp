@@ -1,8 +1,10 @@
-// A small libtorch model of one's own with Penstock's MoE layer in it: learns to tell which quarter
-// of the circle a noisy point came from after the plane was wound around the centre. Exits 1 unless
-// the loss falls to half. Prints the methods that the layer can be given.
+// A small libtorch model of one's own with two of Penstock's MoE layers in it: learns to tell which
+// quarter of the circle a noisy point came from after the plane was wound around the centre. Exits
+// 1 unless the loss falls to half, and unless the layers share one λ that moves once a step. Prints
+// the methods that the layers can be given.
 #include <torch/torch.h>
 
+#include <cmath>
 #include <iostream>
 
 #include "penstock/layers/moe.h"
@@ -10,19 +12,37 @@
 struct Net : torch::nn::Module {
   Net() {
     in = register_module("in", torch::nn::Linear(2, 32));
-    penstock::MoeOptions options{.d_model = 32, .d_ffn = 64, .experts = 8};
+    penstock::MoeOptions options{.d_model = 32, .d_ffn = 64, .experts = 8, .layers = 2};
     options.router.method = "remoe";
     options.init_std = options.output_std = 0.2;
-    moe = register_module("moe", std::make_shared<penstock::MoeLayer>(options));
+    moe = penstock::make_moe_layers(options);
+    for (std::size_t i = 0; i < moe.size(); ++i)
+      register_module("moe_" + std::to_string(i), moe[i]);
     out = register_module("out", torch::nn::Linear(32, 4));
   }
-  std::pair<at::Tensor, penstock::RoutingResult> forward(const at::Tensor& points) {
-    const at::Tensor hidden = in(points);
-    auto [y, routing] = moe->forward(hidden, {.training = is_training()});
-    return {out(hidden + y), std::move(routing)};
+  /// Logits, and the sum of the layers' auxiliary losses (undefined outside training).
+  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& points) {
+    at::Tensor hidden = in(points), auxiliary;
+    for (const auto& layer : moe) {
+      auto [y, routing] = layer->forward(hidden, {.training = is_training()});
+      hidden = hidden + y;
+      if (routing.loss.defined())
+        auxiliary = auxiliary.defined() ? auxiliary + routing.loss : routing.loss;
+      sparsity = penstock::sparsity(routing.plan);
+    }
+    return {out(hidden), auxiliary};
+  }
+  /// λ of each balancer in the model.
+  std::vector<double> lambdas() const {
+    std::vector<double> values;
+    for (const auto& buffer : named_buffers())
+      if (buffer.key().find("lambda") != std::string::npos)
+        values.push_back(buffer.value().item<double>());
+    return values;
   }
   torch::nn::Linear in{nullptr}, out{nullptr};
-  std::shared_ptr<penstock::MoeLayer> moe;
+  std::vector<std::shared_ptr<penstock::MoeLayer>> moe;
+  double sparsity = 0;  // of the last layer's last pass
 };
 
 int main() {
@@ -37,17 +57,20 @@ int main() {
     const at::Tensor angle = torch::atan2(points.select(1, 1), points.select(1, 0));
     const at::Tensor wound = torch::remainder(angle + 3 * points.norm(2, 1), 2 * M_PI);
     const at::Tensor target = (wound * (2 / M_PI)).floor().clamp(0, 3).to(torch::kLong);
-    auto [logits, routing] = net.forward(points);
+    auto [logits, auxiliary] = net.forward(points);
     const at::Tensor task = torch::cross_entropy_loss(logits, target);
     optimizer.zero_grad();
-    (routing.loss.defined() ? task + routing.loss : task).backward();
+    (auxiliary.defined() ? task + auxiliary : task).backward();
     optimizer.step();
-    net.moe->after_step();
+    net.moe.front()->after_step();  // of all layers
     last = task.item<double>();
-    if (step == 0) first = last;
+    if (step == 0) {
+      first = last;
+      // Half of all experts are on, more than the target: one λ, from 1e-8 up by its factor once.
+      if (net.lambdas().size() != 1 || std::abs(net.lambdas()[0] - 1.2e-8) > 1e-14) return 1;
+    }
     if (step % 100 == 0)
-      std::cout << "step " << step << "  loss " << last << "  experts off "
-                << penstock::sparsity(routing.plan) << "\n";
+      std::cout << "step " << step << "  loss " << last << "  experts off " << net.sparsity << "\n";
   }
   std::cout << "loss " << first << " -> " << last << "\n";
   return last < first / 2 ? 0 : 1;

@@ -39,26 +39,16 @@ std::int64_t Gating::span_bound() const {
   return std::min(weight.size(1), weight.size(0) - (form == GateForm::relu ? 0 : 1));
 }
 
-std::optional<GateForm> gate_form(const ResolvedRouter& router) {
-  if (router.selector == "relu") return GateForm::relu;
-  if (router.selector != "topk") return std::nullopt;
-  const ConfigNode& options = router.options.at("topk");
-  const auto* softmax = options.find("softmax");
-  const auto* renormalise = options.find("renormalise");
-  PENSTOCK_ASSERT(softmax && renormalise, "a resolved router names all options");
-  const bool over_kept =
-      std::get<std::string>(softmax->value()) == "after" || std::get<bool>(renormalise->value());
-  return over_kept ? GateForm::softmax_over_kept : GateForm::softmax_over_all;
-}
-
 std::string declines_gating(const ResolvedRouter& router) {
   if (!router.traits.foldable)
     return concat("scorer '", router.scorer,
                   "' is no matrix that multiplies the token, so there are no router rows to span");
-  if (!gate_form(router))
+  if (router.traits.gates == GateForm::other || router.traits.drops)
     return concat("selector '", router.selector,
-                  "' is neither top-k nor ReLU: its gates are not a function of one token's logits "
-                  "in closed form");
+                  "' is neither top-k with a softmax nor ReLU: its gates are not a function of one "
+                  "token's logits in closed form");
+  if (router.traits.biases_choice)
+    return "a bias moves the choice of experts, which the closed form leaves out";
   return "";
 }
 

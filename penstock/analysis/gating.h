@@ -4,19 +4,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "penstock/layers/moe.h"
 
 namespace penstock::analysis {
-
-/// What a token's k kept logits become.
-enum class GateForm {
-  softmax_over_kept,  ///< g_j = exp(z_j) / Σ_{i kept} exp(z_i)
-  softmax_over_all,   ///< g_j = exp(z_j) / Σ_i exp(z_i), kept unnormalised
-  relu,               ///< g_j = z_j where that is positive
-};
 
 /// A router without state: logits z = W x + b, and a form.
 struct Gating {
@@ -40,9 +32,6 @@ struct Gating {
   /// for relu.
   std::int64_t span_bound() const;
 };
-
-/// The form that these parts' gates have outside training; nullopt where it is another.
-std::optional<GateForm> gate_form(const ResolvedRouter& router);
 
 /// "" or why gates of these parts are not a function of one token and a fixed matrix.
 std::string declines_gating(const ResolvedRouter& router);

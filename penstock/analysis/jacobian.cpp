@@ -64,7 +64,7 @@ RoutedLayer::RoutedLayer(const MoeOptions& options, MoeLayer& layer,
   const FoldedScorer folded = layer.router().scorer().fold();
   gating_ = {.weight = in_double(folded.weight),
              .bias = in_double(folded.bias),
-             .form = *gate_form(resolved),
+             .form = resolved.traits.gates,
              .k = static_cast<std::int64_t>(shape.k)};
   ConfigNode selector_options = resolved.options.at(resolved.selector);
   if (k && selector_options.find("schedule"))  // a schedule ends at the router's own k

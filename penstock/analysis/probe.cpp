@@ -39,13 +39,6 @@ at::Tensor dense_gates(const Plan& plan) {
   return gates.index_put({plan.token, plan.expert}, plan.weight);
 }
 
-std::vector<MoeLayer*> moe_layers(LanguageModel& model) {
-  std::vector<MoeLayer*> out;
-  for (const auto& module : model.modules())
-    if (auto* moe = dynamic_cast<MoeLayer*>(module.get())) out.push_back(moe);
-  return out;
-}
-
 Probe probe(LanguageModel& model, const Corpus& corpus, const ProbeOptions& options) {
   const EvaluationMode measuring(model);
   const std::int64_t length = options.sequence_length;

@@ -37,9 +37,6 @@ Probe probe(LanguageModel& model, const Corpus& corpus, const ProbeOptions& opti
 /// A plan's weights by token and expert, [T, E], 0 where off. REQUIRES: the plan does not merge.
 at::Tensor dense_gates(const Plan& plan);
 
-/// The MoE layers in the order of the routing tap.
-std::vector<MoeLayer*> moe_layers(LanguageModel& model);
-
 /// FFN_e(h_t) of every expert for every token, whatever a router thinks of it.
 /// @param hidden [N, d].  @return [E, N, d], same dtype; differentiable
 at::Tensor all_outputs(Experts& experts, std::int64_t count, const at::Tensor& hidden);

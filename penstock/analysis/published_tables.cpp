@@ -47,9 +47,9 @@ PublishedTable flops_table() {
                        .digits = 2};
   for (const Row& row : rows)
     for (const Column& column : columns) {
-      const bool routes = std::string(column.method) != "dense";
-      if (row.k < kExperts && (!routes || std::string(column.method) == "thor")) continue;
       const ModelConfig config = published_small(column.method);
+      const bool routes = config.moe_layers() > 0;
+      if (row.k < kExperts && !resolve(config.router).traits.has_k) continue;
       const EvaluationWork work{.sequences = 10,
                                 .length = 128,
                                 .memory = 896,
@@ -110,7 +110,7 @@ ModelConfig published_small(const std::string& method) {
   config.context = 512;
   config.xl.memory = 512;
   config.router.method = method;
-  if (method == "dense")
+  if (config.router.dense())
     config.d_ffn *= kExperts;
   else
     config.moe.experts = kExperts;

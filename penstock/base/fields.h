@@ -29,7 +29,7 @@ struct FieldInfo {
   double max = std::numeric_limits<double>::infinity();
   std::string_view unit = {};
   std::vector<std::string_view> choices = {};
-  /// The weight of a term of the training loss, which 0 leaves out. It may change when training
+  /// A weight of the training loss, or a rate beside it; 0: none. It may change when training
   /// goes on from a model: neither the tensors nor what the model computes depend on it.
   bool coefficient = false;
 };

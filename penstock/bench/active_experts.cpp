@@ -23,18 +23,56 @@ double shift_for(const at::Tensor& logits, double target) {
   return -(smallest_on + static_cast<double>(*middle)) / 2;
 }
 
-std::function<double(const at::Tensor&)> ActiveExperts::finding() {
-  shifts_.clear();
-  return
-      [this](const at::Tensor& logits) { return shifts_.emplace_back(shift_for(logits, target_)); };
+struct ActiveExperts::Shifts {
+  double target = 0;
+  bool finding = true;
+  std::vector<double> found;
+  std::size_t next = 0;  // of `found`, to repeat
+
+  double of(const at::Tensor& logits) {
+    if (finding) return found.emplace_back(shift_for(logits, target));
+    PENSTOCK_ASSERT(!found.empty(), "shifts are found before they are repeated");
+    return found[next++ % found.size()];
+  }
+};
+
+/// A scorer with a constant added to all its logits.
+class ActiveExperts::ShiftedScorer : public Scorer {
+ public:
+  ShiftedScorer(std::shared_ptr<Scorer> scorer, std::shared_ptr<Shifts> shifts)
+      : scorer_(register_module("scorer", std::move(scorer))), shifts_(std::move(shifts)) {}
+
+  Scores score(const at::Tensor& hidden, const RoutingContext& context) override {
+    Scores scores = scorer_->score(hidden, context);
+    scores.logits = scores.logits + shifts_->of(scores.logits.detach());
+    return scores;
+  }
+  void initialize(double std, at::Generator generator) override {
+    scorer_->initialize(std, std::move(generator));
+  }
+  std::int64_t products_per_token() const override { return scorer_->products_per_token(); }
+
+ private:
+  std::shared_ptr<Scorer> scorer_;
+  std::shared_ptr<Shifts> shifts_;
+};
+
+ActiveExperts::ActiveExperts(double target, torch::nn::Module& model)
+    : shifts_(std::make_shared<Shifts>(Shifts{.target = target})) {
+  for (MoeLayer* const layer : moe_layers(model))
+    layer->router().wrap_scorer([this](std::shared_ptr<Scorer> scorer) {
+      return std::make_shared<ShiftedScorer>(std::move(scorer), shifts_);
+    });
 }
 
-std::function<double(const at::Tensor&)> ActiveExperts::repeating() {
-  next_ = 0;
-  return [this](const at::Tensor&) {
-    PENSTOCK_ASSERT(!shifts_.empty(), "shifts are found before they are repeated");
-    return shifts_[next_++ % shifts_.size()];
-  };
+void ActiveExperts::find() {
+  shifts_->finding = true;
+  shifts_->found.clear();
+}
+
+void ActiveExperts::repeat() {
+  shifts_->finding = false;
+  shifts_->next = 0;
 }
 
 }  // namespace penstock::bench

@@ -4,8 +4,10 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <functional>
+#include <memory>
 #include <vector>
+
+#include "penstock/layers/moe.h"
 
 namespace penstock::bench {
 
@@ -13,18 +15,19 @@ namespace penstock::bench {
 /// measured, added in the one that is.
 class ActiveExperts {
  public:
+  /// Has every MoE layer of the model add shifts to its scorer's logits from now on.
   /// @param target  experts per token, in the mean over a micro-batch and layer
-  explicit ActiveExperts(double target) : target_(target) {}
+  ActiveExperts(double target, torch::nn::Module& model);
 
-  /// For RoutingContext::logit_shift: finds the shift of each call's logits, and keeps it.
-  std::function<double(const at::Tensor&)> finding();
+  /// From the next call on: finds the shift of each call's logits, adds and keeps it.
+  void find();
   /// The same shifts in the same order.
-  std::function<double(const at::Tensor&)> repeating();
+  void repeat();
 
  private:
-  double target_;
-  std::vector<double> shifts_;
-  std::size_t next_ = 0;  // of shifts_; not in the function, which contexts copy
+  struct Shifts;
+  class ShiftedScorer;
+  std::shared_ptr<Shifts> shifts_;
 };
 
 /// The constant c with which `target`·R of the logits [R, E], to the nearest, are above 0 after

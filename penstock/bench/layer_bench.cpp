@@ -36,7 +36,7 @@ class LayerRunner {
  public:
   LayerRunner(const Recipe& recipe, std::int64_t tokens, const LayerBenchOptions& options)
       : recipe_(recipe), module_(build(recipe)), optimizer_(*module_, {}) {
-    if (options.active_experts > 0) active_.emplace(options.active_experts);
+    if (options.active_experts > 0) active_.emplace(options.active_experts, *module_);
     if (options.stock) stock_.emplace();
     const std::int64_t length = recipe.train.sequence_length;
     PENSTOCK_CHECK(tokens % length == 0 || tokens < length, "options.tokens ", tokens,
@@ -57,10 +57,10 @@ class LayerRunner {
     const std::uint64_t seed = mix64(static_cast<std::uint64_t>(step_++));
     if (active_) {
       torch::NoGradGuard no_grad;
-      context.logit_shift = active_->finding();
+      active_->find();
       context.generator = at::detail::createCPUGenerator(seed);
       moe_->forward(x_, context);
-      context.logit_shift = active_->repeating();
+      active_->repeat();
     }
     context.generator = at::detail::createCPUGenerator(seed);
     x_.mutable_grad() = at::Tensor();

@@ -35,9 +35,9 @@ class StepRunner {
   StepRunner(const Recipe& recipe, const StepBenchOptions& options)
       : recipe_(recipe),
         model_(build_model(recipe)),
-        engine_(*model_, optimizer_config(recipe)),
+        engine_(*model_, optimizer_config(recipe, *model_)),
         token_bytes_(static_cast<std::size_t>(recipe.model.vocab), 1) {
-    if (options.active_experts > 0) active_.emplace(options.active_experts);
+    if (options.active_experts > 0) active_.emplace(options.active_experts, *model_);
     if (options.stock) stock_.emplace();
   }
 
@@ -49,7 +49,7 @@ class StepRunner {
                     .learning_rate = recipe_.train.lr};
     if (active_) {
       find_shifts(batches, input);
-      input.logit_shift = active_->repeating();
+      active_->repeat();
     }
     LanguageWork work(*model_, batches, token_bytes_);
     profile_.clear();
@@ -66,7 +66,7 @@ class StepRunner {
   void find_shifts(const std::vector<Batch>& batches, const StepInput& input) {
     torch::NoGradGuard no_grad;
     RoutingContext context = engine_.context(input);
-    context.logit_shift = active_->finding();
+    active_->find();
     for (std::size_t m = 0; m < batches.size(); ++m) {
       context.generator = at::detail::createCPUGenerator(mix64(input.draw_seed + m));
       ModelInput tokens = to_tensors(batches[m], at::kCPU).input;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/io/config_json.h"
 #include "penstock/models/model_config.h"
 #include "penstock/routers/router.h"
 #include "penstock/train/recipe_template.h"
@@ -26,14 +27,11 @@ std::string joined(const std::vector<std::string>& words) {
 
 std::string part(const std::string& name) { return name.empty() ? "–" : name; }
 
-/// Of a method: whether its parts together are causal.
-bool causal(const std::string& name) { return resolve(RouterConfig{.method = name}).traits.causal; }
-
 void print_causality(bool causal) {
   if (!causal) fmt::print("#   not causal: {}\n", kNotCausal);
 }
 
-/// What is worth knowing of a part or a combination, under default options; "" for nothing.
+/// What is worth knowing of parts together, under default options; "" for nothing.
 std::string properties(const RouterTraits& traits) {
   std::vector<std::string> words;
   if (traits.stochastic) words.push_back("draws random numbers");
@@ -41,6 +39,7 @@ std::string properties(const RouterTraits& traits) {
   if (traits.foldable) words.push_back("folds into one matrix");
   if (traits.drops) words.push_back("may refuse a token its expert");
   if (traits.variable_active) words.push_back("any number of experts per token");
+  if (traits.biases_choice) words.push_back("biases the choice, and not the gates");
   if (traits.forward_passes > 1)
     words.push_back(fmt::format("meant for {} passes over a batch", traits.forward_passes));
   return words.empty() ? "" : joined(words);
@@ -50,6 +49,19 @@ void print_properties(const RouterTraits& traits) {
   const std::string words = properties(traits);
   if (!words.empty()) fmt::print("#   properties: {}\n", words);
   print_causality(traits.causal);
+}
+void print_properties(const ScorerTraits& traits) { print_properties(combined(traits, {}, {})); }
+void print_properties(const SelectorTraits& traits) { print_properties(combined({}, traits, {})); }
+void print_properties(const BalancerTraits& traits) {
+  print_properties(combined({}, {}, {traits}));
+}
+
+/// What each trait of that kind of part means.
+template <class Part>
+nlohmann::ordered_json trait_help() {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  for (const auto& trait : describe_config<typename Part::Traits>()) out[trait.path] = trait.help;
+  return out;
 }
 
 template <class Part>
@@ -65,7 +77,7 @@ nlohmann::ordered_json parts_json(const Registry<PartEntry<Part>>& registry) {
                         {"range", field.range}});
     out[name] = {{"summary", entry.summary},
                  {"source", entry.source},
-                 {"causal", entry.traits.causal},
+                 {"traits", to_json(write_config(entry.traits))},
                  {"options", fields}};
   }
   return out;
@@ -116,16 +128,33 @@ void print_markdown() {
                part(method.selector), joined(method.balancers), method.summary, method.source);
 }
 
+/// With every option of its parts, and the traits of all parts under these.
+nlohmann::ordered_json method_json(const std::string& name, const Method& method) {
+  const ResolvedRouter router = resolve({.method = name});
+  nlohmann::ordered_json options = nlohmann::ordered_json::object();
+  for (const auto& [part, node] : router.options) options[part] = to_json(node);
+  return {{"summary", method.summary},
+          {"source", method.source},
+          {"scorer", method.scorer},
+          {"selector", method.selector},
+          {"balancers", method.balancers},
+          {"causal", router.traits.causal},
+          {"options", options},
+          {"traits", to_json(write_config(router.traits))}};
+}
+
 void print_json() {
   nlohmann::ordered_json methods = nlohmann::ordered_json::object();
   for (const auto& [name, method] : method_registry().entries())
-    methods[name] = {{"summary", method.summary},     {"source", method.source},
-                     {"scorer", method.scorer},       {"selector", method.selector},
-                     {"balancers", method.balancers}, {"causal", causal(name)}};
+    methods[name] = method_json(name, method);
   const nlohmann::ordered_json out = {{"methods", methods},
                                       {"scorers", parts_json(scorer_registry())},
                                       {"selectors", parts_json(selector_registry())},
-                                      {"balancers", parts_json(balancer_registry())}};
+                                      {"balancers", parts_json(balancer_registry())},
+                                      {"traits",
+                                       {{"scorers", trait_help<Scorer>()},
+                                        {"selectors", trait_help<Selector>()},
+                                        {"balancers", trait_help<Balancer>()}}}};
   fmt::print("{}\n", out.dump(2));
 }
 

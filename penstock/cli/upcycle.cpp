@@ -71,9 +71,9 @@ UpcycleOptions options_of(const UpcycleArguments& a) {
   UpcycleOptions options = a.options;
   const Method& method = method_named(options.method, "--method");
   PENSTOCK_CHECK(!method.selector.empty(), "--method ", options.method, " has no router");
-  const RouterTraits traits = selector_registry().at(method.selector).traits;
-  const bool one = options.method == "switch" || (!traits.has_k && !traits.variable_active);
-  options.k = a.k.value_or(one ? 1 : 2);
+  const SelectorTraits traits = selector_registry().at(method.selector).traits;
+  const double several = traits.has_k || traits.variable_active ? 2 : 1;
+  options.k = a.k.value_or(method.k > 0 ? method.k : several);
   options.scale = a.scale == "none"    ? ShardScale::none
                   : a.scale == "exact" ? ShardScale::exact
                                        : ShardScale::published;
@@ -108,14 +108,13 @@ std::string group_text(const std::vector<HeadGroup>& groups) {
 void check_calibration_is_read(const CLI::App& command, const UpcycleOptions& options,
                                const ModelConfig& parent) {
   const ModelConfig config = upcycled_config(parent, options);
-  const std::string scorer = resolve(config.router).scorer;
-  if (scorer == "mixture" || options.match_logits || options.match_lr ||
+  if (resolve(config.router).traits.of_heads || options.match_logits || options.match_lr ||
       options.start_entropy > 0 || measures_gate_sums(config, options))
     return;
   for (const char* name : {"--calibration", "--calibration-tokens", "--calibration-window",
                            "--key-rope", "--key-bias"})
-    PENSTOCK_CHECK(command.count(name) == 0, name, " is for Router Upcycling; scorer '", scorer,
-                   "' reads no text: leave it out");
+    PENSTOCK_CHECK(command.count(name) == 0, name, " is for Router Upcycling; scorer '",
+                   router.scorer, "' reads no text: leave it out");
 }
 
 /// Options that would change nothing, or say two things at once.
@@ -158,7 +157,7 @@ std::string doctor_text(const std::string& calibration) {
 void print_gates(const UpcycleOptions& options, const UpcycleReport& report) {
   if (!measures_gate_sums(report.config, options)) return;
   const auto [least, most] = std::ranges::minmax_element(report.gate_sums);
-  if (resolve(report.config.router).traits.homogeneous_gates)
+  if (resolve(report.config.router).traits.gates == GateForm::relu)
     fmt::print(
         "start: near the parent, not as it: a token's gates, which summed to {:.3g} to {:.3g} "
         "in the mean by layer, are scaled to sum to {} in the mean\n",

@@ -112,7 +112,7 @@ void visit_feed_forward_inputs(
   const torch::NoGradGuard no_grad;
   ModelConfig config = dense.config();
   config.moe = {.experts = 2};
-  config.router = {.method = "topk", .balancers = std::vector<std::string>(), .k = 2};
+  config.router = plain_router({.k = 2});
   const auto model = make_model(config.resolved());
   for (auto& [name, target] : file_tensors(*model)) {
     if (name.ends_with(".mlp.gate.weight"))

@@ -123,9 +123,8 @@ void check_learning(LanguageModel& model, const at::Tensor& windows, Diagnosis& 
   const ResolvedRouter router = resolve(model.config().router);
   Findings findings;
   std::size_t index = 0;
-  for (const auto& module : model.modules(/*include_self=*/false))
-    if (auto* const layer = dynamic_cast<MoeLayer*>(module.get()))
-      look_at(*layer, inputs.at(index++), router.traits, findings);
+  for (MoeLayer* const layer : moe_layers(model))
+    look_at(*layer, inputs.at(index++), router.traits, findings);
   if (findings.without_gradient == 0 && findings.without_state == 0)
     diagnosis.add(
         "experts learn", CheckState::ok,

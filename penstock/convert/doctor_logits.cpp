@@ -63,7 +63,7 @@ std::string gate_sums_text(const std::vector<LayerFigures>& layers) {
 
 /// What brings an upcycled model nearer to its parent.
 std::string remedy_for_start(const RouterTraits& traits) {
-  if (traits.homogeneous_gates)
+  if (traits.gates == GateForm::relu)
     return "the gates grow with the logits: `penstock upcycle --start parent --calibration TEXT` "
            "makes them sum to one in the mean, and a method whose gates a softmax makes begins as "
            "its parent; otherwise training has to make up for it";
@@ -100,7 +100,8 @@ DenseView view_dense(LanguageModel& dense, const at::Tensor& windows) {
 void check_logits(LanguageModel& model, const DenseView& dense, const ExpertRelation& relation,
                   const at::Tensor& windows, Diagnosis& diagnosis) {
   const ModelConfig& config = model.config();
-  if (resolve(config.router).traits.takes_highest) {
+  const RouterTraits traits = resolve(config.router).traits;
+  if (traits.takes_highest && traits.gates != GateForm::other) {
     const View all = view_of(model, windows.slice(0, 0, 1), config.total_experts());
     const double off = relative(all.logits, dense.logits);
     const std::string finding = fmt::format(

@@ -20,13 +20,6 @@ constexpr double kFoldTolerance = 1e-5;  // of the largest logit
 constexpr double kCollapsedLoad = 1.1;   // experts that have the load, of those that a token takes
 constexpr double kNearlyIdle = 0.1;      // of an even share of a layer's assignments
 
-std::vector<MoeLayer*> layers_of(LanguageModel& model) {
-  std::vector<MoeLayer*> out;
-  for (const auto& module : model.modules(/*include_self=*/false))
-    if (auto* const layer = dynamic_cast<MoeLayer*>(module.get())) out.push_back(layer);
-  return out;
-}
-
 /// One layer over all windows.
 struct Seen {
   std::vector<at::Tensor> logits, hidden, gate_sums;
@@ -267,7 +260,7 @@ void check_routing(LanguageModel& model, const at::Tensor& windows, Diagnosis& d
         [&](std::int64_t layer, const RoutingResult& result) { add(result, seen[layer]); });
   const ModelConfig& config = model.config();
   const ResolvedRouter router = resolve(config.router);
-  const std::vector<MoeLayer*> layers = layers_of(model);
+  const std::vector<MoeLayer*> layers = moe_layers(model);
   std::int64_t tied = 0;
   double fold = 0;
   for (const auto& [index, view] : seen) {

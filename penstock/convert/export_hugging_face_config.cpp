@@ -4,6 +4,7 @@
 #include "penstock/base/error.h"
 #include "penstock/convert/export_hugging_face.h"
 #include "penstock/data/vocabulary.h"
+#include "penstock/routers/plain_router.h"
 
 namespace penstock {
 namespace {
@@ -39,10 +40,9 @@ void add_experts(const ExportTarget& target, Json& out) {
   const ModelConfig& c = target.config;
   const auto experts = c.total_experts();
   const auto used = static_cast<std::int64_t>(c.active_experts());
-  const ConfigNode* const coefficient = c.router.parts.at("load-balance").find("coefficient");
   out["num_experts_per_tok"] = used;
   out["output_router_logits"] = false;
-  out["router_aux_loss_coef"] = std::get<double>(coefficient->value());
+  out["router_aux_loss_coef"] = balance_coefficient(c.router);
   if (target.architecture == "mixtral") {
     out["num_local_experts"] = experts;
     out["router_jitter_noise"] = 0.0;

@@ -52,8 +52,8 @@ void note_hugging_face_tokenizer(const Tokenizer* tokenizer, std::vector<std::st
 std::string what_became_of_routers(const ModelConfig& config) {
   if (config.moe_layers() == 0) return "none, the model is dense";
   const ResolvedRouter router = resolve(config.router);
-  return router.scorer == "linear" ? "one matrix, as they were"
-                                   : "'" + router.scorer + "' folded to one matrix";
+  return router.traits.one_matrix ? "one matrix, as they were"
+                                  : "'" + router.scorer + "' folded to one matrix";
 }
 
 std::filesystem::path certificate_path(const ExportOptions& options) {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "penstock/convert/export_gates.h"
+#include "penstock/routers/plain_router.h"
 
 namespace penstock {
 namespace {
@@ -84,26 +85,6 @@ std::string ignored_elsewhere(const ExportTarget& target) {
   return out;
 }
 
-/// The coefficient of a balance loss, for who trains on; 0 where there is none.
-double balance_coefficient(const ResolvedRouter& router) {
-  const auto options = router.options.find("load-balance");
-  if (options == router.options.end()) return 0;
-  const ConfigNode* const node = options->second.find("coefficient");
-  const double* const value = node ? std::get_if<double>(&node->value()) : nullptr;
-  return value ? *value : 0;
-}
-
-RouterConfig plain_router(const ModelConfig& c, bool renormalises, bool mixtral) {
-  ConfigNode gates;
-  gates.set("softmax", ConfigNode(std::string(mixtral ? "after" : "before")));
-  gates.set("renormalise", ConfigNode(renormalises && !mixtral));
-  ConfigNode balance;
-  balance.set("coefficient", ConfigNode(balance_coefficient(resolve(c.router))));
-  return {.method = "topk",
-          .k = c.active_experts(),
-          .parts = {{"topk", gates}, {"load-balance", balance}}};
-}
-
 ExportTarget target_of(const ModelConfig& c, const Class& target, ExportFormat format,
                        const ExportGates& gates) {
   const bool gguf = format == ExportFormat::kGguf, mixtral = target.name == "mixtral";
@@ -114,7 +95,10 @@ ExportTarget target_of(const ModelConfig& c, const Class& target, ExportFormat f
   config.qkv_bias = target.biases;
   config.rope_adjacent = gguf && (mixtral || target.name == "llama");
   if (!target.moe) return out;
-  config.router = plain_router(c, out.renormalises, mixtral);
+  config.router = plain_router({.k = c.active_experts(),
+                                .softmax_over_kept = mixtral,
+                                .renormalise = out.renormalises && !mixtral,
+                                .balance = balance_coefficient(c.router)});  // for who trains on
   config.moe = {.experts = c.total_experts(),
                 .shared_width = c.moe.shared_width,
                 .shared_gate = c.moe.shared_gate};

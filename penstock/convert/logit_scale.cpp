@@ -151,7 +151,7 @@ void measure_gate_sums(std::vector<RouterTensors>& routers, const ModelSource& p
   for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
     const double sum = mean_gate_sum(*selector, logits[layer]);
     report.gate_sums.push_back(sum);
-    if (!router.traits.homogeneous_gates) continue;
+    if (router.traits.gates != GateForm::relu) continue;
     PENSTOCK_CHECK(sum > 0, "options.start parent: the gates of layer ", layer,
                    " are 0 for every token of the calibration text, so no factor makes them sum to "
                    "one; give another options.seed or options.scorer");

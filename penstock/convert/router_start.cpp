@@ -34,31 +34,18 @@ std::string attention(std::int64_t layer, const char* tail) {
   return "model.layers." + std::to_string(layer) + ".self_attn." + tail;
 }
 
-/// Parameters with a row per expert, by scorer.
-const std::map<std::string, std::set<std::string>>& rows_by_expert() {
-  static const std::map<std::string, std::set<std::string>> rows = {
-      {"linear", {"weight", "bias"}},
-      {"jitter-linear", {"weight", "bias"}},
-      {"random", {"weight", "bias"}},
-      {"noisy-linear", {"weight", "noise_weight"}},
-      {"mlp", {"w2", "b2"}},
-      {"cosine", {"experts"}},
-      {"mixture", {"keys", "weight", "bias"}}};
-  return rows;
-}
-
 /// Lays the rows of the first E' experts over all G virtual groups. `whole`: the tensors have rows
 /// of all E'·G experts, and else of E'.
-void repeat_over_groups(RouterTensors& tensors, const std::string& scorer, std::int64_t groups,
-                        bool whole) {
+void repeat_over_groups(RouterTensors& tensors, const ModelConfig& config, bool whole) {
+  const std::int64_t groups = config.moe.granularity;
   if (groups == 1) return;
-  const auto rows = rows_by_expert().find(scorer);
-  PENSTOCK_CHECK(rows != rows_by_expert().end(), "options.granularity ", groups, ": scorer '",
-                 scorer,
+  const std::set<std::string> rows = scorer_of(config, 0)->rows_by_expert();
+  PENSTOCK_CHECK(!rows.empty(), "options.granularity ", groups, ": scorer '",
+                 resolve(config.router).scorer,
                  "' has no row of its own for each expert, so the shards of one feed-forward "
                  "cannot be chosen together; take another, or granularity 1");
   for (auto& [name, tensor] : tensors) {
-    if (!rows->second.contains(name)) continue;
+    if (!rows.contains(name)) continue;
     const at::Tensor first = tensor.slice(0, 0, tensor.size(0) / (whole ? groups : 1));
     tensor = at::cat(std::vector<at::Tensor>(static_cast<std::size_t>(groups), first));
   }
@@ -222,25 +209,24 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
                                          const UpcycleOptions& options, UpcycleReport& report) {
   const torch::NoGradGuard no_grad;
   const ResolvedRouter router = resolve(config.router);
-  const std::string& scorer = router.scorer;
   const bool weighed = measures_gate_sums(config, options);
-  const bool mixture = scorer == "mixture";
-  const bool of_heads = mixture || options.match_logits || options.match_lr;
+  const bool takes_heads = router.traits.of_heads;
+  const bool of_heads = takes_heads || options.match_logits || options.match_lr;
   PENSTOCK_CHECK(
       !of_heads || !options.calibration.empty(),
       "Router Upcycling makes keys of what the dense model's attention sees over a text: "
       "give options.calibration, a corpus or a text file");
+  PENSTOCK_CHECK(options.start_entropy == 0 || !options.calibration.empty(),
+                 "options.start_entropy is measured over a text: give options.calibration, a corpus "
+                 "or a text file");
   PENSTOCK_CHECK(
-      options.start_entropy == 0 || !options.calibration.empty(),
-      "options.start_entropy is measured over a text: give options.calibration, a corpus or a text "
-      "file");
-  PENSTOCK_CHECK(
-      !weighed || !router.traits.homogeneous_gates || !options.calibration.empty(),
+      !weighed || router.traits.gates != GateForm::relu || !options.calibration.empty(),
       "options.start parent makes the gates of selector '", router.selector,
       "' sum to one in the mean over a text: give options.calibration, a corpus or a text "
       "file; or options.start published");
-  PENSTOCK_CHECK(!options.match_logits || scorer == "linear" || scorer == "jitter-linear",
-                 "options.match_logits scales one random matrix; scorer '", scorer, "' is another");
+  PENSTOCK_CHECK(!options.match_logits || (router.traits.one_matrix && router.traits.trainable),
+                 "options.match_logits scales one random matrix that is trained; scorer '",
+                 router.scorer, "' is another");
   std::vector<RouterTensors> heads;
   at::Tensor windows;
   if (of_heads || options.start_entropy > 0 || (weighed && !options.calibration.empty())) {
@@ -265,15 +251,14 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
     report.lr_scale = sum / static_cast<double>(heads.size());
   }
   std::vector<RouterTensors> out;
-  if (mixture) {
+  if (takes_heads) {
     out = std::move(heads);
     if (options.collapsed)
       for (RouterTensors& layer : out) layer = collapsed_mixture(layer);
   } else {
     out = random_starts(config, options.seed);
   }
-  for (RouterTensors& layer : out)
-    repeat_over_groups(layer, scorer, config.moe.granularity, /*whole=*/!mixture);
+  for (RouterTensors& layer : out) repeat_over_groups(layer, config, /*whole=*/!takes_heads);
   // After the rows that stay are settled, for their logits are those to match.
   if (options.match_logits)
     match_logit_scale(out, heads, parent, windows, report);

@@ -31,20 +31,20 @@ void name_scorer(RouterConfig& router, const std::string& wanted) {
     router.parts[method.scorer] = options->second;
 }
 
-void set_mixture(RouterConfig& router, const ModelConfig& parent, const UpcycleOptions& options) {
+/// Options of a scorer made of attention heads, by the parent's heads.
+void set_heads(RouterConfig& router, const std::string& scorer, const ModelConfig& parent,
+               const UpcycleOptions& options) {
   const std::int64_t routers = options.routers > 0 ? options.routers : options.experts;
   const std::int64_t keys = options.keys > 0 ? options.keys : std::max(routers, options.experts);
   const std::int64_t parts = head_parts(parent.heads, parent.head_dim, routers);
   PENSTOCK_CHECK(keys >= options.experts, "options.keys ", keys, " of ", options.experts,
                  " experts: each needs one");
-  set_option(router, "mixture", "routers", routers);
-  set_option(router, "mixture", "width",
-             parent.heads * parts / routers * (parent.head_dim / parts));
-  if (keys != options.experts) set_option(router, "mixture", "keys", keys * options.granularity);
-  if (!options.pool.empty()) set_option(router, "mixture", "pool", options.pool);
-  if (options.query_bias && parent.qkv_bias) set_option(router, "mixture", "bias", true);
-  if (options.collapsed)
-    set_option(router, "mixture", "parameterisation", std::string("collapsed"));
+  set_option(router, scorer, "routers", routers);
+  set_option(router, scorer, "width", parent.heads * parts / routers * (parent.head_dim / parts));
+  if (keys != options.experts) set_option(router, scorer, "keys", keys * options.granularity);
+  if (!options.pool.empty()) set_option(router, scorer, "pool", options.pool);
+  if (options.query_bias && parent.qkv_bias) set_option(router, scorer, "bias", true);
+  if (options.collapsed) set_option(router, scorer, "parameterisation", std::string("collapsed"));
 }
 
 bool has_option(const std::string& selector, const std::string& option) {
@@ -96,9 +96,11 @@ UpcycleOptions with_start(UpcycleOptions options) {
   if (method.selector.empty()) return options;  // refused by upcycled_config
   const double active = options.k * static_cast<double>(options.granularity);
   options.renormalise = options.renormalise || (renormalises(method.selector) && active > 1);
-  const bool of_heads = scorer_under(options, method) == "mixture" || matches(options);
+  const bool of_heads =
+      scorer_registry().at(scorer_under(options, method)).traits.of_heads || matches(options);
   // An entropy is a softmax's.
-  const bool softmax = !selector_registry().at(method.selector).traits.homogeneous_gates;
+  const bool softmax =
+      selector_registry().at(method.selector).traits.gates != GateForm::relu;
   if (options.start_entropy == 0 && of_heads && softmax) {
     const auto experts = static_cast<double>(options.experts * options.granularity);
     options.start_entropy = kParentEntropy * std::log(experts);
@@ -125,8 +127,8 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
   router.lr_scale = options.lr_scale;
   name_scorer(router, options.scorer);
   const std::string scorer = router.scorer.empty() ? method.scorer : router.scorer;
-  if (scorer == "mixture") {
-    set_mixture(router, parent, options);
+  if (scorer_registry().at(scorer).traits.of_heads) {
+    set_heads(router, scorer, parent, options);
   } else {
     PENSTOCK_CHECK(options.pool.empty() && !options.collapsed && !options.query_bias,
                    "options.pool, options.query_bias and a collapsed router are for Router "
@@ -151,7 +153,7 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
   const ResolvedRouter resolved = resolve(config.router);
   PENSTOCK_CHECK(options.lr_scale == 1 || resolved.traits.trainable, "options.lr_scale: scorer '",
                  resolved.scorer, "' has nothing to train");
-  if (!resolved.traits.homogeneous_gates) return config;
+  if (resolved.traits.gates != GateForm::relu) return config;
   PENSTOCK_CHECK(options.start_entropy == 0, "options.start_entropy: selector '", resolved.selector,
                  "' weighs experts by their logits, without a softmax that has an entropy; leave "
                  "it out");

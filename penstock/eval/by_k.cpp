@@ -47,7 +47,7 @@ void try_selector(const ModelConfig& config, std::int64_t k) {
 std::string why_no_k(const ModelConfig& config) {
   if (config.moe_layers() == 0) return "the model is dense, it has no experts to choose from";
   const ResolvedRouter router = resolve(config.router);
-  const RouterTraits& traits = selector_registry().at(router.selector).traits;
+  const SelectorTraits& traits = selector_registry().at(router.selector).traits;
   if (traits.takes_highest) return "";
   const std::string selector = "selector '" + router.selector + "' ";
   if (traits.merges) return selector + "blends the weights of all experts";

@@ -5,6 +5,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/tensor_names.h"
+#include "penstock/models/tensor_shapes.h"
 
 namespace penstock {
 namespace {
@@ -16,13 +17,8 @@ constexpr const char* kHeadNames[][2] = {{"dense_weight", "classifier.dense.weig
 
 /// The multiple of a merging router's segment that holds `length` tokens; `length` for others.
 std::int64_t whole_segments(const ModelConfig& config, std::int64_t length) {
-  const ResolvedRouter router = resolve(config.router);
-  if (config.moe_layers() == 0 || !router.traits.merges) return length;
-  const auto options = router.options.find(router.selector);
-  const ConfigNode* node =
-      options == router.options.end() ? nullptr : options->second.find("segment_length");
-  const auto* set = node ? std::get_if<std::int64_t>(&node->value()) : nullptr;
-  const std::int64_t segment = set ? *set : config.context;
+  if (config.moe_layers() == 0) return length;
+  const std::int64_t segment = selector_of(config)->segment_length();
   return (length + segment - 1) / segment * segment;
 }
 

@@ -5,6 +5,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/finetune/k_points.h"
+#include "penstock/finetune/pretrained.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/objective.h"
@@ -100,8 +101,7 @@ std::vector<std::string> protocol_notes(const FinetuneConfig& config, const Mode
         "but what memory holds are the last positions of earlier texts alone, and distances to "
         "them do not count padding");
   }
-  if (*config.train_hypernetwork && model.moe_layers() > 0 &&
-      resolve(model.router).scorer == "hypernetwork")
+  if (*config.train_hypernetwork && generates_routers(model))
     out.emplace_back(
         "HyperRouter's network is trained too, as the authors' fine-tuning script does");
   if (config.auxiliary_losses && model.moe_layers() > 0 &&

@@ -59,16 +59,15 @@ void check_fits(const ModelConfig& config, const FinetuneConfig& finetune) {
                  "eval_memory = 0");
 }
 
-/// Lets the network that generates routers be trained, where the scorer has one.
-void train_network(ModelConfig& config) {
-  if (config.moe_layers() == 0) return;
-  const ResolvedRouter router = resolve(config.router);
-  const auto options = router.options.find(router.scorer);
-  if (options != router.options.end() && options->second.find("train_network"))
-    config.router.parts[router.scorer].set("train_network", ConfigNode(true));
-}
+constexpr const char* kTrainNetwork = "train_network";  // an option of scorers that have one
 
 }  // namespace
+
+bool generates_routers(const ModelConfig& config) {
+  if (config.moe_layers() == 0) return false;
+  const ResolvedRouter router = resolve(config.router);
+  return router.options.at(router.scorer).find(kTrainNetwork) != nullptr;
+}
 
 PretrainedClassifier pretrained_classifier(const std::string& directory,
                                            const FinetuneConfig& finetune, std::int64_t classes,
@@ -79,7 +78,8 @@ PretrainedClassifier pretrained_classifier(const std::string& directory,
   TensorMap tensors = read_body(*source);
   PretrainedClassifier out{.model_hash = hash_of(tensors)};
   out.k = training_k(config, finetune);
-  if (*finetune.train_hypernetwork) train_network(config);
+  if (*finetune.train_hypernetwork && generates_routers(config))
+    config.router.parts[resolve(config.router).scorer].set(kTrainNetwork, ConfigNode(true));
   const auto seed = static_cast<std::uint64_t>(finetune.seed);
   if (words) {
     config.vocab = *words;

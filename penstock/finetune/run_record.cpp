@@ -8,6 +8,7 @@
 #include "penstock/finetune/learned.h"
 #include "penstock/finetune/run.h"
 #include "penstock/io/toml.h"
+#include "penstock/routers/plain_router.h"
 
 namespace penstock {
 namespace {
@@ -100,7 +101,7 @@ nlohmann::ordered_json finetune_result(const FinetuneJob& job, CheckpointStore& 
   out["model"] = job.record.model;
   out["data"] = job.record.data;
   out["architecture"] = model.architecture;
-  out["method"] = model.moe_layers() > 0 ? model.router.method : "dense";
+  out["method"] = model.moe_layers() > 0 ? model.router.method : no_router().method;
   out["protocol"] = config.protocol;
   out["seed"] = config.seed;
   out["classes"] = job.splits.train.classes();

@@ -24,19 +24,43 @@ void share_scorers(const std::vector<MoeLayer*>& layers) {
   for (MoeLayer* layer : layers) layer->router().scorer().share(layers.front()->router().scorer());
 }
 
-MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balancer>> balancers) {
+std::shared_ptr<MoeLayer::OwnBalancing> MoeLayer::own_balancing(const MoeOptions& options) {
+  const ResolvedRouter resolved = resolve(options.router);
+  const RouterShape shape = router_shape(options);
+  return std::make_shared<OwnBalancing>(OwnBalancing{
+      .shape = shape, .names = resolved.balancers, .balancers = make_balancers(resolved, shape)});
+}
+
+MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balancer>> balancers)
+    : MoeLayer(options, balancers, balancers.empty() ? own_balancing(options) : nullptr) {
+  if (!own_) return;
+  for (std::size_t i = 0; i < own_->balancers.size(); ++i)
+    register_module("balancer_" + std::to_string(i), own_->balancers[i]);
+}
+
+MoeLayer::MoeLayer(const MoeOptions& options, const MoeLayer& first)
+    : MoeLayer(options, {}, first.own_) {
+  PENSTOCK_CHECK(own_, "[moe] the balancers of this layer are a model's; give these to the next");
+  PENSTOCK_CHECK(
+      options.experts == own_->shape.experts && options.layers == own_->shape.layers &&
+          resolve(options.router).balancers == own_->names,
+      "[moe] layers that share balancers have as many experts, the same `layers` and the "
+      "same balancers; make this one with balancers of its own");
+}
+
+MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balancer>> balancers,
+                   std::shared_ptr<OwnBalancing> own)
+    : own_(std::move(own)), layer_(options.layer) {
   PENSTOCK_CHECK(options.d_model > 0 && options.d_ffn > 0 && options.experts > 0,
                  "[moe] d_model, d_ffn and experts must be positive, got ", options.d_model, ", ",
                  options.d_ffn, ", ", options.experts);
+  PENSTOCK_CHECK(options.layer >= 0 && options.layer < options.layers,
+                 "[moe] layer = ", options.layer, " of layers = ", options.layers,
+                 "; count them from 0");
   const ResolvedRouter resolved = resolve(options.router);
-  const RouterShape shape = router_shape(options);
-  if (balancers.empty()) {
-    balancers = own_balancers_ = make_balancers(resolved, shape);
-    for (std::size_t i = 0; i < own_balancers_.size(); ++i)
-      register_module("balancer_" + std::to_string(i), own_balancers_[i]);
-  }
-  router_ =
-      register_module("router", std::make_shared<Router>(resolved, shape, std::move(balancers)));
+  router_ = register_module(
+      "router", std::make_shared<Router>(resolved, router_shape(options),
+                                         own_ ? own_->balancers : std::move(balancers)));
   const at::Generator draws = at::detail::getDefaultCPUGenerator();
   const double router_std =
       options.router.init_std > 0 ? options.router.init_std : options.init_std;
@@ -71,24 +95,49 @@ MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
   RoutingResult routing = router_->route(hidden, complete);
   at::Tensor y = experts_->forward(hidden, routing.plan, dropout_seed).view(x.sizes());
   if (shared_expert_) y = y + shared(x);
-  if (context.training && !routing.plan.merges()) {
-    assignments_ += routing.plan.assignments();
-    pairs_ += routing.plan.tokens * routing.plan.experts;
-  }
+  if (context.training && own_) own_->seen.add(layer_, routing.plan);
   return {std::move(y), std::move(routing)};
 }
 
 void MoeLayer::after_step() {
-  const std::int64_t assignments = std::exchange(assignments_, 0), pairs = std::exchange(pairs_, 0);
-  if (pairs == 0) return;
-  const double sparsity = 1 - static_cast<double>(assignments) / static_cast<double>(pairs);
-  for (const auto& balancer : own_balancers_) balancer->after_step({.sparsity = sparsity});
+  if (!own_ || own_->seen.empty()) return;
+  const StepStatistics statistics = own_->seen.take();
+  for (const auto& balancer : own_->balancers) balancer->after_step(statistics);
+}
+
+std::vector<std::shared_ptr<MoeLayer>> make_moe_layers(MoeOptions options) {
+  std::vector<std::shared_ptr<MoeLayer>> out;
+  std::vector<MoeLayer*> layers;
+  for (options.layer = 0; options.layer < options.layers; ++options.layer) {
+    out.push_back(out.empty() ? std::make_shared<MoeLayer>(options)
+                              : std::make_shared<MoeLayer>(options, *out.front()));
+    layers.push_back(out.back().get());
+  }
+  share_scorers(layers);
+  return out;
+}
+
+std::vector<MoeLayer*> moe_layers(torch::nn::Module& model) {
+  std::vector<MoeLayer*> out;
+  model.apply([&](torch::nn::Module& module) {
+    if (auto* const layer = dynamic_cast<MoeLayer*>(&module)) out.push_back(layer);
+  });
+  return out;
+}
+
+std::set<std::string> router_parameters(torch::nn::Module& model) {
+  std::set<const void*> of_routers;
+  for (MoeLayer* const layer : moe_layers(model))
+    for (const at::Tensor& parameter : layer->router().parameters())
+      of_routers.insert(parameter.unsafeGetTensorImpl());
+  std::set<std::string> out;
+  for (const auto& item : model.named_parameters())
+    if (of_routers.contains(item.value().unsafeGetTensorImpl())) out.insert(item.key());
+  return out;
 }
 
 void recompute_experts(torch::nn::Module& model, bool recompute) {
-  model.apply([&](torch::nn::Module& module) {
-    if (auto* moe = dynamic_cast<MoeLayer*>(&module)) moe->experts().recompute = recompute;
-  });
+  for (MoeLayer* const layer : moe_layers(model)) layer->experts().recompute = recompute;
 }
 
 }  // namespace penstock

@@ -6,6 +6,11 @@
 //   auto moe = register_module("moe", std::make_shared<penstock::MoeLayer>(options));
 //   auto [y, routing] = moe->forward(x, {.training = is_training()});
 //   (task_loss + routing.loss).backward();  optimizer.step();  moe->after_step();
+//
+// Several layers of one model are made together, so that they share the balancers' state:
+//
+//   options.layers = 4;
+//   auto layers = penstock::make_moe_layers(options);  // one λ; after_step of any one moves it
 #pragma once
 
 #include <torch/nn/module.h>
@@ -13,6 +18,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "penstock/experts/experts.h"
@@ -44,9 +51,14 @@ struct MoeOutput {
 
 class MoeLayer : public torch::nn::Module {
  public:
-  /// `balancers`: those of the model, shared by its layers; empty: the layer makes its own.
+  /// `balancers`: those of the model, shared by its layers and moved by the model; empty: the layer
+  /// makes its own, which no other layer shares unless it is made with the next constructor.
   explicit MoeLayer(const MoeOptions& options,
                     std::vector<std::shared_ptr<Balancer>> balancers = {});
+  /// A further layer of the model that `first` is of: it shares `first`'s own balancers, which are
+  /// saved with `first`. The options are the same but for `layer`, sizes of the experts, and
+  /// initialisation.
+  MoeLayer(const MoeOptions& options, const MoeLayer& first);
 
   /// @param x [..., d], normed.  @return the routing result, and
   ///   y = Σ_e weight_e FFN_e(x) + g · FFN_shared(x),  g = sigmoid(w · x), or 1 without a gate
@@ -55,10 +67,11 @@ class MoeLayer : public torch::nn::Module {
   MoeOutput forward(const at::Tensor& x, const RoutingContext& context = {},
                     std::optional<std::int64_t> dropout_seed = std::nullopt);
 
-  /// Once after each optimizer step, when the layer has balancers of its own: moves λ and the like
-  /// by the passes with context.training since the step before, all micro-batches together;
-  ///   sparsity = 1 − Σ A / Σ T·E.
-  /// Evaluations between them do not count; without a training pass nothing moves.
+  /// After each optimizer step, where layers have balancers of their own: moves λ and the like by
+  /// the passes with context.training since the step before, of all layers that share them and all
+  /// micro-batches together (StepStatistics). To be called for one of these layers or for all: the
+  /// first call moves, those after it find nothing new. Evaluations do not count; without a
+  /// training pass nothing moves.
   void after_step();
 
   /// The layer's scorer, selector and balancers.
@@ -67,16 +80,36 @@ class MoeLayer : public torch::nn::Module {
   Experts& experts() { return *experts_; }
 
  private:
+  /// Balancers that the layers of an embedder share, and what these layers saw since the last step.
+  struct OwnBalancing {
+    RouterShape shape;
+    std::vector<std::string> names;
+    std::vector<std::shared_ptr<Balancer>> balancers;
+    StepCounts seen;
+  };
+  MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balancer>> balancers,
+           std::shared_ptr<OwnBalancing> own);
+  static std::shared_ptr<OwnBalancing> own_balancing(const MoeOptions& options);
+
   at::Tensor shared(const at::Tensor& x);
 
   std::shared_ptr<Router> router_;
   std::shared_ptr<Experts> experts_;
   std::shared_ptr<FeedForward> shared_expert_;      // null where there is none
   std::shared_ptr<Projection> shared_expert_gate_;  // [1, d]; null where there is none
-  std::vector<std::shared_ptr<Balancer>> own_balancers_;
-  // Of the training passes since the last step: (token, expert) pairs that are on, and T·E.
-  std::int64_t assignments_ = 0, pairs_ = 0;
+  std::shared_ptr<OwnBalancing> own_;               // null where the model moves the balancers
+  std::int64_t layer_;
 };
+
+/// The `options.layers` MoE layers of one model: with one set of balancers, which the first saves,
+/// and with what their scorers share. A layer that is to have a λ of its own is made by itself.
+std::vector<std::shared_ptr<MoeLayer>> make_moe_layers(MoeOptions options);
+
+/// The MoE layers in a model, in order.
+std::vector<MoeLayer*> moe_layers(torch::nn::Module& model);
+
+/// Names of the parameters that are the routers' of a model's MoE layers.
+std::set<std::string> router_parameters(torch::nn::Module& model);
 
 /// Lets all MoE layers of that model keep, or recompute in the backward pass, what their experts'
 /// activations need (Experts::recompute).

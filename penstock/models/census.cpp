@@ -84,11 +84,8 @@ ForwardFlops nominal_flops(const ModelConfig& c, std::int64_t sequences, std::in
 }
 
 /// Rows of logits per token; of a router that scores segments, fewer than one.
-double rows_per_token(const ModelConfig& c, const ResolvedRouter& router) {
-  return selector_registry()
-      .at(router.selector)
-      .make(router_shape(c.moe_options(0)), router.options.at(router.selector))
-      ->rows_per_token();
+double rows_per_token(const ModelConfig& c) {
+  return 1 / static_cast<double>(selector_of(c)->segment_length());
 }
 
 /// Floats per token that a layer keeps for its backward pass, but for its feed-forward.
@@ -107,7 +104,7 @@ double kept_by_moe(const ModelConfig& c, bool recompute_experts) {
                shared = 3 * static_cast<double>(c.moe.shared_width);
   if (router.traits.merges)  // the blended weights of each segment
     return 3 * width + shared +
-           rows_per_token(c, router) * static_cast<double>(ffn_parameters(c, c.expert_width()));
+           rows_per_token(c) * static_cast<double>(ffn_parameters(c, c.expert_width()));
   const auto experts = static_cast<double>(c.total_experts());
   const double active = router.traits.variable_active ? std::max(c.active_experts(), experts / 2)
                                                       : c.active_experts();
@@ -117,13 +114,6 @@ double kept_by_moe(const ModelConfig& c, bool recompute_experts) {
 /// Passes that a training step makes over its tokens.
 double passes(const ModelConfig& c) {
   return c.moe_layers() > 0 ? resolve(c.router).traits.forward_passes : 1;
-}
-
-std::int64_t& part_of(PartsCensus& parts, const std::string& name) {
-  if (name == "hypernetwork") return parts.hypernetwork;
-  if (name == "router_embedding") return parts.router_embedding;
-  PENSTOCK_ASSERT(name == "router", "no such part of a scorer");
-  return parts.router;
 }
 
 }  // namespace
@@ -137,8 +127,10 @@ ParameterCensus count_parameters(const ModelConfig& config) {
   for (const auto& scorer : scorers_of(c)) {
     for (const at::Tensor& parameter : scorer->parameters())
       if (parameter.requires_grad()) out.router += parameter.numel();
-    for (const auto& [part, count] : scorer->parameters_by_part())
-      part_of(out.by_part, part) += count;
+    const ScorerParameters parts_of_scorer = scorer->parameters_by_part();
+    out.by_part.router += parts_of_scorer.router;
+    out.by_part.router_embedding += parts_of_scorer.embedding;
+    out.by_part.hypernetwork += parts_of_scorer.network;
   }
   const std::int64_t common = parts.embedding + parts.rest +
                               c.layers * (parts.attention + parts.norms) +
@@ -173,13 +165,12 @@ std::int64_t shared_expert_products(const ModelConfig& c) {
 double routing_products(const ModelConfig& config) {
   const ModelConfig c = config.resolved();
   if (c.moe_layers() == 0) return 0;
-  const ResolvedRouter router = resolve(c.router);
   // One scorer stands for all: this is counted in every training step.
   auto of_row = static_cast<double>(scorer_of(c, 0)->products_per_token());
-  if (router.traits.merges)
+  if (resolve(c.router).traits.merges)
     of_row += static_cast<double>(c.total_experts() * (c.ffn_form().inputs() + 1) * c.d_model *
                                   c.expert_width());
-  return static_cast<double>(c.moe_layers()) * rows_per_token(c, router) * of_row;
+  return static_cast<double>(c.moe_layers()) * rows_per_token(c) * of_row;
 }
 
 double useful_training_flops(const ModelConfig& config, double tokens, double attended_pairs,

@@ -7,41 +7,34 @@
 
 #include "penstock/base/error.h"
 #include "penstock/layers/moe.h"
+#include "penstock/routers/plain_router.h"
 
 namespace penstock {
 namespace {
 
-std::vector<MoeLayer*> moe_layers(LanguageModel& model) {
-  std::vector<MoeLayer*> out;
-  for (const auto& module : model.modules(/*include_self=*/false))
-    if (auto* const layer = dynamic_cast<MoeLayer*>(module.get())) out.push_back(layer);
-  return out;
+bool of_router_parts(const std::string& name) {
+  return name.find(".scorer.") != std::string::npos || name.starts_with("balancer_");
 }
 
-ModelConfig folded_config(const ModelConfig& config, const ResolvedRouter& router, bool bias) {
-  ModelConfig out = config;
-  out.router.scorer = "linear";
-  out.router.selector = router.selector;
-  out.router.balancers = std::vector<std::string>();
-  ConfigNode options;
-  options.set("bias", ConfigNode(bias));
-  options.set("frozen", ConfigNode(true));
-  out.router.parts = {{"linear", options}};
-  if (const auto selector = router.options.find(router.selector); selector != router.options.end())
-    out.router.parts[router.selector] = selector->second;
-  return out;
+void copy_buffers(const Balancer& from, Balancer& to) {
+  auto targets = to.named_buffers();
+  for (const auto& item : from.named_buffers()) targets[item.key()].copy_(item.value());
 }
 
-bool of_scorer(const std::string& name) { return name.find(".scorer.") != std::string::npos; }
-
-void copy_all_but_scorers(LanguageModel& from, LanguageModel& to) {
+/// What is computed outside training, but for the scorers.
+void copy_the_rest(LanguageModel& from, LanguageModel& to) {
   const auto copy = [](const auto& source, auto target) {
     for (const auto& item : source)
-      if (!of_scorer(item.key()))
+      if (!of_router_parts(item.key()))
         if (at::Tensor* const tensor = target.find(item.key())) tensor->copy_(item.value());
   };
   copy(from.named_parameters(), to.named_parameters());
   copy(from.named_buffers(), to.named_buffers());
+  const auto names = resolve(from.config().router).balancers;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (outlives_folding(names[i]))
+      copy_buffers(*from.balancers().at(i), *to.balancers().at(kept++));
 }
 
 }  // namespace
@@ -55,10 +48,12 @@ std::shared_ptr<LanguageModel> fold_routers(LanguageModel& model) {
                  "' is not one matrix and bias outside training: it cannot be folded");
   std::vector<FoldedScorer> folded;
   for (MoeLayer* const layer : layers) folded.push_back(layer->router().scorer().fold());
-  auto out = make_model(folded_config(model.config(), router, folded[0].bias.defined()));
+  ModelConfig config = model.config();
+  config.router = folded_router(config.router, folded[0].bias.defined());
+  auto out = make_model(config);
   const at::Tensor sample = model.parameters().front();
   out->to(sample.device(), sample.scalar_type());
-  copy_all_but_scorers(model, *out);
+  copy_the_rest(model, *out);
   const std::vector<MoeLayer*> plain = moe_layers(*out);
   PENSTOCK_ASSERT(plain.size() == layers.size(), "folding keeps every layer");
   for (std::size_t i = 0; i < layers.size(); ++i) {

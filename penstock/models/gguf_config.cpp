@@ -5,6 +5,7 @@
 #include "penstock/base/error.h"
 #include "penstock/models/gguf_layout.h"
 #include "penstock/models/gguf_source.h"
+#include "penstock/routers/plain_router.h"
 
 namespace penstock {
 namespace {
@@ -91,10 +92,8 @@ void read_experts(const ModelKeys& keys, const GgufArchitecture& architecture, M
   const std::int64_t used = keys.integer("expert_used_count");
   PENSTOCK_CHECK(used >= 1 && used <= c.moe.experts, keys.where("expert_used_count"), " is ", used,
                  " of ", c.moe.experts, " experts");
-  c.router = {.method = "topk", .balancers = std::vector<std::string>(), .k = double(used)};
-  ConfigNode gates;
-  gates.set("softmax", ConfigNode(std::string(architecture.renormalises ? "after" : "before")));
-  c.router.parts["topk"] = gates;
+  c.router = plain_router(
+      {.k = static_cast<double>(used), .softmax_over_kept = architecture.renormalises});
   if (architecture.name != "qwen2moe") return;
   const std::int64_t whole = c.d_ffn;
   c.d_ffn = keys.integer_or("expert_feed_forward_length", whole / used);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/routers/plain_router.h"
 
 namespace penstock {
 namespace {
@@ -207,12 +208,6 @@ void place_experts(const Keys& keys, ModelConfig& config) {
                   "counted from the first");
 }
 
-ConfigNode table_of(const std::map<std::string, ConfigNode::Value>& entries) {
-  ConfigNode node;
-  for (const auto& [key, value] : entries) node.set(key, ConfigNode(value));
-  return node;
-}
-
 /// The key of the number of experts: these two classes know both names, the first of them better.
 const char* experts_key(const Keys& keys, std::string_view type) {
   if (type == "mixtral") return keys.find("num_experts") ? "num_experts" : "num_local_experts";
@@ -224,21 +219,15 @@ void read_experts(const Keys& keys, const HfClass& known, ModelConfig& config) {
   const bool mixtral = known.type == "mixtral";
   const char* const count = experts_key(keys, known.type);
   config.moe.experts = keys.integer(count, known.experts, 2);
-  config.router.method = "topk";
-  config.router.k = static_cast<double>(keys.integer("num_experts_per_tok", known.used));
-  if (config.router.k > static_cast<double>(config.moe.experts))
-    keys.refuse("num_experts_per_tok", "= ", config.router.k, " is above ", count, " = ",
-                config.moe.experts);
-  config.router.parts["topk"] =
-      table_of({{"softmax", std::string(mixtral ? "after" : "before")},
-                {"renormalise", !mixtral && keys.boolean("norm_topk_prob", false)}});
-  config.router.parts["load-balance"] =
-      table_of({{"coefficient", keys.number("router_aux_loss_coef", known.balance, 0, 1e6)}});
-  const double jitter = mixtral ? keys.number("router_jitter_noise", 0, 0, 1) : 0;
-  if (jitter > 0) {
-    config.router.scorer = "jitter-linear";
-    config.router.parts["jitter-linear"] = table_of({{"epsilon", jitter}});
-  }
+  const auto used = static_cast<double>(keys.integer("num_experts_per_tok", known.used));
+  if (used > static_cast<double>(config.moe.experts))
+    keys.refuse("num_experts_per_tok", "= ", used, " is above ", count, " = ", config.moe.experts);
+  config.router =
+      plain_router({.k = used,
+                    .softmax_over_kept = mixtral,
+                    .renormalise = !mixtral && keys.boolean("norm_topk_prob", false),
+                    .jitter = mixtral ? keys.number("router_jitter_noise", 0, 0, 1) : 0,
+                    .balance = keys.number("router_aux_loss_coef", known.balance, 0, 1e6)});
   if (known.type != "qwen2_moe") return;
   place_experts(keys, config);
   config.d_ffn = keys.integer("moe_intermediate_size", kQwen2MoeExpertWidth);

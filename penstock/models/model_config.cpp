@@ -106,8 +106,7 @@ ModelConfig ModelConfig::resolved() const {
 }
 
 bool ModelConfig::is_moe(std::int64_t layer) const {
-  const bool parts = !router.scorer.empty() && !router.selector.empty();
-  if (moe.experts < 2 || (router.method == "dense" && !parts)) return false;
+  if (moe.experts < 2 || router.dense()) return false;
   return (moe.first_layers < 0 || layer < moe.first_layers) && layer % moe.every == 0;
 }
 

@@ -8,7 +8,7 @@
 
 #include "penstock/base/fields.h"
 #include "penstock/layers/moe.h"
-#include "penstock/routers/router.h"
+#include "penstock/routers/plain_router.h"
 
 namespace penstock {
 
@@ -89,7 +89,7 @@ struct ModelConfig {
   std::string init = "normal";
   double init_std = 0.02;
   MoeConfig moe;
-  RouterConfig router = {.method = "dense"};
+  RouterConfig router = no_router();
   TransformerXlConfig xl;
 
   template <class V>

@@ -60,10 +60,12 @@ void add_balancers(const ModelConfig& c, Shapes& out) {
 
 std::shared_ptr<Scorer> scorer_of(const ModelConfig& config, std::int64_t moe_layer) {
   const MoeOptions options = config.moe_options(moe_layer);
-  const ResolvedRouter router = resolve(options.router);
-  return scorer_registry()
-      .at(router.scorer)
-      .make(router_shape(options), router.options.at(router.scorer));
+  return make_scorer(resolve(options.router), router_shape(options));
+}
+
+std::shared_ptr<Selector> selector_of(const ModelConfig& config) {
+  const MoeOptions options = config.moe_options(0);
+  return make_selector(resolve(options.router), router_shape(options));
 }
 
 std::vector<std::shared_ptr<Scorer>> scorers_of(const ModelConfig& config) {

@@ -21,4 +21,7 @@ std::shared_ptr<Scorer> scorer_of(const ModelConfig& config, std::int64_t moe_la
 /// Those of all MoE layers, sharing what the model's share. REQUIRES: config is resolved.
 std::vector<std::shared_ptr<Scorer>> scorers_of(const ModelConfig& config);
 
+/// The selector of its MoE layers. REQUIRES: config is resolved.
+std::shared_ptr<Selector> selector_of(const ModelConfig& config);
+
 }  // namespace penstock

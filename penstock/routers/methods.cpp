@@ -53,7 +53,8 @@ void add_published_gates(Registry<Method>& methods) {
                          .scorer = "jitter-linear",
                          .selector = "topk-capacity",
                          .balancers = {"load-balance"},
-                         .options = {{"load-balance", table({{"coefficient", 0.01}})}}});
+                         .options = {{"load-balance", table({{"coefficient", 0.01}})}},
+                         .k = 1});
   methods.add("gshard", {.summary = "the best expert and, by chance, the second; limited room",
                          .source = "GShard, arXiv:2006.16668",
                          .scorer = "linear",

@@ -8,27 +8,6 @@
 namespace penstock {
 namespace {
 
-RouterTraits combine(const RouterTraits& a, const RouterTraits& b) {
-  return {.causal = a.causal && b.causal,
-          .order_matters = a.order_matters || b.order_matters,
-          .stochastic = a.stochastic || b.stochastic,
-          .needs_token_ids = a.needs_token_ids || b.needs_token_ids,
-          .merges = b.merges,
-          .trainable = a.trainable && b.trainable,
-          .foldable = a.foldable,
-          .has_k = b.has_k,
-          .variable_active = b.variable_active,
-          .even_loads = b.even_loads,
-          .ignores_logits = b.ignores_logits,
-          .takes_highest = b.takes_highest,
-          .drops = b.drops,
-          .unit_gates = b.unit_gates,
-          .homogeneous_gates = b.homogeneous_gates,
-          .no_logits = a.no_logits,
-          .noisy = a.noisy,
-          .forward_passes = std::max(a.forward_passes, b.forward_passes)};
-}
-
 bool known_part(const std::string& name) {
   return scorer_registry().contains(name) || selector_registry().contains(name) ||
          balancer_registry().contains(name);
@@ -46,6 +25,11 @@ std::string at_origin(const ConfigNode& node) {
 }
 
 }  // namespace
+
+bool RouterConfig::dense() const {
+  if (!scorer.empty() && !selector.empty()) return false;
+  return method_registry().contains(method) && method_registry().at(method).selector.empty();
+}
 
 ResolvedRouter resolve(const RouterConfig& config) {
   const Method& method = method_named(config.method, "model.router.method");
@@ -99,9 +83,14 @@ ResolvedRouter resolve(const RouterConfig& config) {
   complete(scorer_registry(), router.scorer);
   complete(selector_registry(), router.selector);
   for (const auto& balancer : router.balancers) complete(balancer_registry(), balancer);
-  router.traits = combine(
-      scorer_registry().at(router.scorer).traits_under(router.options.at(router.scorer)),
-      selector_registry().at(router.selector).traits_under(router.options.at(router.selector)));
+  const auto traits_of = [&](const auto& registry, const std::string& part) {
+    return registry.at(part).traits_under(router.options.at(part));
+  };
+  std::vector<BalancerTraits> balancing;
+  for (const auto& balancer : router.balancers)
+    balancing.push_back(traits_of(balancer_registry(), balancer));
+  router.traits = combined(traits_of(scorer_registry(), router.scorer),
+                           traits_of(selector_registry(), router.selector), balancing);
   return router;
 }
 

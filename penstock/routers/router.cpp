@@ -20,30 +20,45 @@ bool Scorer::scale_logits(double) { return false; }
 
 void Scorer::share(Scorer&) {}
 
-std::map<std::string, std::int64_t> Scorer::parameters_by_part() const {
-  std::int64_t count = 0;
-  for (const at::Tensor& parameter : parameters()) count += parameter.numel();
-  return {{"router", count}};
+ScorerParameters Scorer::parameters_by_part() const {
+  ScorerParameters out;
+  for (const at::Tensor& parameter : parameters()) out.router += parameter.numel();
+  return out;
 }
 
+std::set<std::string> Scorer::rows_by_expert() const { return {}; }
+
 at::Tensor Selector::rows(const at::Tensor& hidden, const RoutingContext&) { return hidden; }
-double Selector::rows_per_token() const { return 1; }
+std::int64_t Selector::segment_length() const { return 1; }
+bool Selector::refuses_none() const { return true; }
 
 Router::Router(const ResolvedRouter& config, const RouterShape& shape,
                std::vector<std::shared_ptr<Balancer>> balancers)
     : scorer_name_(config.scorer),
       balancer_names_(config.balancers),
       balancers_(std::move(balancers)),
-      traits_(config.traits) {
+      traits_(config.traits),
+      layer_(shape.layer) {
   PENSTOCK_ASSERT(!config.dense(), "a dense model has no router");
   PENSTOCK_CHECK(shape.d_model > 0 && shape.experts > 0,
                  "a router needs d_model and experts > 0, not ", shape.d_model, " and ",
                  shape.experts);
-  scorer_ = scorer_registry().at(config.scorer).make(shape, config.options.at(config.scorer));
-  selector_ =
-      selector_registry().at(config.selector).make(shape, config.options.at(config.selector));
-  register_module("scorer", scorer_);
+  scorer_ = register_module("scorer", make_scorer(config, shape));
+  selector_ = make_selector(config, shape);
   scorer_->initialize(0.02, at::detail::getDefaultCPUGenerator());
+}
+
+void Router::wrap_scorer(
+    const std::function<std::shared_ptr<Scorer>(std::shared_ptr<Scorer>)>& around) {
+  scorer_ = replace_module("scorer", around(scorer_));
+}
+
+at::Tensor Router::choice_bias() const {
+  at::Tensor sum;
+  for (const auto& balancer : balancers_)
+    if (const at::Tensor bias = balancer->choice_bias(layer_); bias.defined())
+      sum = sum.defined() ? sum + bias : bias;
+  return sum;
 }
 
 RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& context) {
@@ -53,9 +68,7 @@ RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& cont
                  ": its tokens do not ask for the experts of their k highest logits");
   RoutingResult result{.hidden = hidden};
   result.scores = scorer_->score(selector_->rows(hidden, context), context);
-  if (context.logit_shift && result.scores.logits.defined())
-    result.scores.logits =
-        result.scores.logits + context.logit_shift(result.scores.logits.detach());
+  if (traits_.biases_choice) result.scores.choice_bias = choice_bias();
   PENSTOCK_CHECK(context.k == 0 || context.k <= result.scores.logits.size(1), "k = ", context.k,
                  " of ", result.scores.logits.size(1), " experts");
   {
@@ -86,6 +99,14 @@ void Router::add_losses(RoutingResult& result, const RoutingContext& context) {
     add(balancer_names_[i], output.loss);
     result.statistics.merge(output.statistics);
   }
+}
+
+std::shared_ptr<Scorer> make_scorer(const ResolvedRouter& router, const RouterShape& shape) {
+  return scorer_registry().at(router.scorer).make(shape, router.options.at(router.scorer));
+}
+
+std::shared_ptr<Selector> make_selector(const ResolvedRouter& router, const RouterShape& shape) {
+  return selector_registry().at(router.selector).make(shape, router.options.at(router.selector));
 }
 
 std::vector<std::shared_ptr<Balancer>> make_balancers(const ResolvedRouter& router,

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,38 +15,10 @@
 #include "penstock/base/fields.h"
 #include "penstock/base/registry.h"
 #include "penstock/routers/routing.h"
+#include "penstock/routers/step_statistics.h"
+#include "penstock/routers/traits.h"
 
 namespace penstock {
-
-/// Properties that decide what fits together and what must hold; never names. The registry's
-/// describe a part under its default options; ResolvedRouter's and Router's, under those in use.
-struct RouterTraits {
-  bool causal = true;          ///< a token's plan does not depend on later tokens
-  bool order_matters = false;  ///< permuting tokens does not just permute the plan
-  bool stochastic = false;     ///< draws random numbers when training
-  bool needs_token_ids = false;
-  bool merges = false;    ///< the plan blends expert weights per segment
-  bool trainable = true;  ///< (scorer) has trained parameters; (selector) passes gradients on
-  bool foldable = false;  ///< (scorer) can become one matrix and bias
-  bool has_k = false;     ///< (selector) k can be set
-  bool variable_active = false;  ///< (selector) the number of active experts is not fixed by k
-  bool even_loads = false;      ///< (selector) experts get equally many tokens, whatever the logits
-  bool ignores_logits = false;  ///< (selector) the plan does not use the logits
-  bool takes_highest = false;   ///< (selector) a token asks for the experts of its k highest logits
-  bool drops = false;           ///< (selector) may refuse a token an expert that it asked for
-  bool unit_gates = false;      ///< (selector) a token's gates sum to one, but for those refused
-  bool homogeneous_gates = false;  ///< (selector) f times the logits, f > 0, give f times the gates
-  bool no_logits = false;     ///< (scorer) has nothing to say; for selectors that ignore logits
-  bool noisy = false;         ///< (scorer) adds noise of a known scale when training
-  bool needs_logits = false;  ///< (balancer) its loss acts on the logits themselves
-  bool evens_loads = false;   ///< (balancer) pulls uneven loads together
-  bool needs_variable_active = false;  ///< (balancer) only makes sense with variable_active
-  bool needs_assignments = false;      ///< (balancer) cannot work on a merging plan
-  bool needs_noisy_choice = false;     ///< (balancer) reads the chance that noise changes a choice
-  /// Passes that one training step makes over a batch, each with draws of its own (THOR: 2). What
-  /// is done with the second is the trainer's matter.
-  int forward_passes = 1;
-};
 
 /// A plain matrix and bias that a linear scorer folds into: logits = hidden · weightᵀ + bias.
 struct FoldedScorer {
@@ -53,9 +26,19 @@ struct FoldedScorer {
   at::Tensor bias;    ///< [E] or undefined
 };
 
+/// Parameters of a scorer by what they are for. What is generated and never stored counts as
+/// `router`; what Scorer::share took over counts for the first layer.
+struct ScorerParameters {
+  std::int64_t router = 0;     ///< what turns tokens into logits
+  std::int64_t embedding = 0;  ///< from which a network generates the router
+  std::int64_t network = 0;    ///< that does
+};
+
 /// Turns rows into logits. One instance per layer.
 class Scorer : public torch::nn::Module {
  public:
+  using Traits = ScorerTraits;
+
   /// @param hidden [T, d] f32|f64, normed input of the experts
   /// @return logits [T, E]
   virtual Scores score(const at::Tensor& hidden, const RoutingContext& context) = 0;
@@ -74,21 +57,27 @@ class Scorer : public torch::nn::Module {
   virtual void share(Scorer& first);
   /// Multiply-adds that the logits of one token take in training.
   virtual std::int64_t products_per_token() const = 0;
-  /// Numbers of parameters by what they are: "router" unless the scorer says otherwise. What is
-  /// generated and never stored counts as "router"; what `share` took over counts for the first.
-  virtual std::map<std::string, std::int64_t> parameters_by_part() const;
+  /// Numbers of parameters; all are the router's unless the scorer says otherwise.
+  virtual ScorerParameters parameters_by_part() const;
+  /// Names of the parameters whose first dimension goes over experts, a row (or an equal number of
+  /// rows) for each; none where experts have no parameters of their own.
+  virtual std::set<std::string> rows_by_expert() const;
 };
 
 /// Turns scores into a plan. Stateless; one instance per layer.
 class Selector {
  public:
+  using Traits = SelectorTraits;
+
   virtual ~Selector() = default;
   /// The plan for all T tokens; `Plan::k` is set by the router.
   virtual Plan select(const Scores& scores, const RoutingContext& context) = 0;
   /// Pools rows before scoring; the default hands them on. (Lory scores segment means.)
   virtual at::Tensor rows(const at::Tensor& hidden, const RoutingContext& context);
-  /// Rows that rows() makes of a token: 1, or one for every so many tokens where it pools.
-  virtual double rows_per_token() const;
+  /// Tokens of a sequence that rows() pools into one row: 1 where it does not.
+  virtual std::int64_t segment_length() const;
+  /// Whether, outside training, a token gets every expert that it asks for, whatever others ask.
+  virtual bool refuses_none() const;
   /// Active experts per token aimed at in this step.
   virtual double nominal_k(const RoutingContext& context) const = 0;
 };
@@ -99,20 +88,20 @@ struct BalancerOutput {
   RoutingStatistics statistics;
 };
 
-/// Statistics of one optimizer step, already reduced over layers, micro-batches and ranks.
-struct StepStatistics {
-  double sparsity = 0;  ///< 1 − A / (T·E), mean
-};
-
-/// Adds losses and keeps state. One instance per model, shared by its layers; its buffers are
-/// saved.
+/// Adds losses or biases the choice, and keeps state. One instance per model, shared by its layers;
+/// its buffers are saved.
 class Balancer : public torch::nn::Module {
  public:
+  using Traits = BalancerTraits;
+
   virtual BalancerOutput balance(const Scores& scores, const Plan& plan,
                                  const RoutingContext& context) = 0;
+  /// What is added to the experts' scores in the choice of that layer, [E] f32 without gradient, in
+  /// training and outside; undefined: nothing. Only of a balancer whose traits say biases_choice.
+  virtual at::Tensor choice_bias(std::int64_t /*layer*/) const { return {}; }
   /// Called once after every optimizer step.
   virtual void after_step(const StepStatistics&) {}
-  /// State to log each step: λ and the like.
+  /// State to log each step, by the names that the traits list: λ and the like.
   virtual std::map<std::string, double> state() const { return {}; }
 };
 
@@ -121,13 +110,14 @@ template <class Part>
 struct PartEntry {
   std::string summary;  ///< one sentence
   std::string source;   ///< paper and equation
-  RouterTraits traits;
+  /// Under default options; ResolvedRouter's and Router's are those under the options in use.
+  typename Part::Traits traits;
   std::vector<FieldDescription> fields;
   std::function<std::shared_ptr<Part>(const RouterShape&, const ConfigNode& options)> make;
   /// Checks options and fills in the defaults.
   std::function<ConfigNode(const ConfigNode& options)> complete;
   /// The traits under these options.
-  std::function<RouterTraits(const ConfigNode& options)> traits_under;
+  std::function<typename Part::Traits(const ConfigNode& options)> traits_under;
 };
 
 Registry<PartEntry<Scorer>>& scorer_registry();
@@ -140,6 +130,7 @@ struct Method {
   std::string scorer, selector;
   std::vector<std::string> balancers;
   std::map<std::string, ConfigNode> options;  ///< by part: {"topk": {...}, "load-balance": {...}}
+  double k = 0;                               ///< active experts of its source; 0: several
 };
 /// All methods. `dense` has no parts: the model then builds no MoE layers.
 const Registry<Method>& method_registry();
@@ -167,6 +158,8 @@ struct RouterConfig {
       {.help = "factor of the learning rate for the scorers' parameters", .min = 0});
     v.rest(parts, "options of a part in use, by its name");
   }
+  /// Whether there is no router: a method without parts, and none named in its place.
+  bool dense() const;
 };
 
 /// Names and options of the parts after the method, the overrides and the options are joined.
@@ -192,6 +185,9 @@ std::string compatible(const std::string& scorer, const std::string& selector,
 std::vector<std::shared_ptr<Balancer>> make_balancers(const ResolvedRouter& router,
                                                       const RouterShape& shape);
 
+std::shared_ptr<Scorer> make_scorer(const ResolvedRouter& router, const RouterShape& shape);
+std::shared_ptr<Selector> make_selector(const ResolvedRouter& router, const RouterShape& shape);
+
 /// The router of one layer: scorer and selector of its own, balancers of the model.
 class Router : public torch::nn::Module {
  public:
@@ -205,10 +201,13 @@ class Router : public torch::nn::Module {
   RoutingResult route(const at::Tensor& hidden, const RoutingContext& context);
 
   Scorer& scorer() { return *scorer_; }
+  /// Puts a scorer around the layer's, which it holds and asks.
+  void wrap_scorer(const std::function<std::shared_ptr<Scorer>(std::shared_ptr<Scorer>)>& around);
   const Selector& selector() const { return *selector_; }
   const RouterTraits& traits() const { return traits_; }
 
  private:
+  at::Tensor choice_bias() const;
   void add_losses(RoutingResult& result, const RoutingContext& context);
 
   std::string scorer_name_;
@@ -217,15 +216,17 @@ class Router : public torch::nn::Module {
   std::shared_ptr<Selector> selector_;
   std::vector<std::shared_ptr<Balancer>> balancers_;
   RouterTraits traits_;
+  std::int64_t layer_;
 };
 
 /// Registers a part: `static const RegisterScorer<Linear, LinearConfig> registered{"linear", ...}`.
 /// The class is constructed from (shape, config). Where options change traits, the config says how:
-/// `void refine(RouterTraits&) const`.
+/// `void refine(ScorerTraits&) const`, or that of its kind.
 template <class Base, class Class, class Config>
 struct RegisterPart {
+  using Traits = typename Base::Traits;
   RegisterPart(Registry<PartEntry<Base>>& registry, const std::string& name,
-               const std::string& summary, const std::string& source, RouterTraits traits) {
+               const std::string& summary, const std::string& source, Traits traits) {
     registry.add(name, {summary, source, traits, describe_config<Config>(),
                         [name](const RouterShape& shape, const ConfigNode& options) {
                           return std::static_pointer_cast<Base>(std::make_shared<Class>(
@@ -235,33 +236,33 @@ struct RegisterPart {
                           return write_config(read_config<Config>(options, "model.router." + name));
                         },
                         [name, traits](const ConfigNode& options) {
-                          RouterTraits refined = traits;
+                          Traits refined = traits;
                           refine(read_config<Config>(options, "model.router." + name), refined);
                           return refined;
                         }});
   }
 
  private:
-  static void refine(const Config& config, RouterTraits& traits) {
+  static void refine(const Config& config, Traits& traits) {
     if constexpr (requires { config.refine(traits); }) config.refine(traits);
   }
 };
 template <class Class, class Config>
 struct RegisterScorer : RegisterPart<Scorer, Class, Config> {
   RegisterScorer(const std::string& name, const std::string& summary, const std::string& source,
-                 RouterTraits traits)
+                 ScorerTraits traits)
       : RegisterPart<Scorer, Class, Config>(scorer_registry(), name, summary, source, traits) {}
 };
 template <class Class, class Config>
 struct RegisterSelector : RegisterPart<Selector, Class, Config> {
   RegisterSelector(const std::string& name, const std::string& summary, const std::string& source,
-                   RouterTraits traits)
+                   SelectorTraits traits)
       : RegisterPart<Selector, Class, Config>(selector_registry(), name, summary, source, traits) {}
 };
 template <class Class, class Config>
 struct RegisterBalancer : RegisterPart<Balancer, Class, Config> {
   RegisterBalancer(const std::string& name, const std::string& summary, const std::string& source,
-                   RouterTraits traits)
+                   BalancerTraits traits)
       : RegisterPart<Balancer, Class, Config>(balancer_registry(), name, summary, source, traits) {}
 };
 

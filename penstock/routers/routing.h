@@ -46,9 +46,6 @@ struct RoutingContext {
   /// Rank that holds each expert [E] i64, for locality losses; undefined on one rank.
   at::Tensor expert_rank;
   std::int64_t rank = 0;  ///< of this process
-  /// A constant to add to the logits [R, E] before selection, for measurements of a stated number
-  /// of active experts; null: none. Asked once by each MoE layer in turn.
-  std::function<double(const at::Tensor& logits)> logit_shift;
   /// Sums a statistic over ranks (scope = global); null on one rank.
   std::function<at::Tensor(const at::Tensor&)> reduce;
 };
@@ -59,6 +56,8 @@ struct Scores {
   at::Tensor clean_logits;  ///< before noise; undefined where there is none
   at::Tensor noise_scale;   ///< [R, E]; undefined where there is none
   at::Tensor penalty;       ///< scalar that the scorer adds to the loss; undefined: none
+  /// [E] that balancers add to the experts' scores in the choice alone; undefined: none.
+  at::Tensor choice_bias;
 };
 
 /// Which expert computes which token, with which weight. Either A assignments sorted by expert

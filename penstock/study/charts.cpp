@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "penstock/routers/logged_states.h"
 #include "penstock/study/html.h"
 #include "penstock/study/mean_curve.h"
 #include "penstock/study/page.h"
@@ -23,13 +24,24 @@ struct Kind {
   std::string curve;
   const char* section;
   std::string title, caption;
-  const char* y_title;
+  std::string y_title;
   json options = json::object();
 };
 
 json over_log_steps(json options = json::object()) {
   options.update({{"x_log", true}, {"x_min", 1}, {"x_title", "step (logarithmic)"}});
   return options;
+}
+
+/// One for each number that some balancer logs.
+std::vector<Kind> state_kinds() {
+  std::vector<Kind> out;
+  for (const LoggedState& state : logged_states()) {
+    json options = over_log_steps();
+    if (state.logarithmic) options["y_log"] = true;
+    out.push_back({state.name, "routing", state.title, state.caption, state.symbol, options});
+  }
+  return out;
 }
 
 std::vector<Kind> fixed_kinds() {
@@ -67,11 +79,6 @@ std::vector<Kind> fixed_kinds() {
        {{"y_min", 0}}},
       {"sparsity", "routing", "Sparsity", "Mean over layers of the share of gates that are off.",
        "share of gates that are off", over_log_steps({{"y_max", 1}})},
-      {"lambda", "routing", "Regulariser’s weight λ",
-       "Raised by the factor α after every step that is less sparse than the target, and lowered "
-       "by "
-       "it otherwise.",
-       "λ", over_log_steps({{"y_log", true}})},
       {"active_experts", "routing", "Active experts",
        "Mean per token and MoE layer, while training.", "experts per token",
        over_log_steps({{"y_min", 0}})},
@@ -249,6 +256,7 @@ std::vector<Chart> training_charts(std::span<const VariantSummary> variants) {
   const bool several_seeds =
       std::ranges::any_of(variants, [](const VariantSummary& v) { return v.rows.size() > 1; });
   std::vector<Kind> kinds = fixed_kinds();
+  for (Kind& kind : state_kinds()) kinds.push_back(std::move(kind));
   for (Kind& kind : auxiliary_kinds(variants)) kinds.push_back(std::move(kind));
   std::vector<Chart> out;
   for (const Kind& kind : kinds) {

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "penstock/io/toml.h"
+#include "penstock/routers/logged_states.h"
 #include "penstock/study/config_hash.h"
 #include "penstock/study/json_field.h"
 #include "penstock/study/smoothed.h"
@@ -22,9 +23,8 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr const char* kCurves[] = {"loss",           "sparsity",  "lambda",
-                                   "active_experts", "grad_norm", "tokens_per_second",
-                                   "learning_rate"};
+constexpr const char* kCurves[] = {"loss",      "sparsity",          "active_experts",
+                                   "grad_norm", "tokens_per_second", "learning_rate"};
 // Those that are noise from step to step.
 constexpr const char* kSmoothed[] = {"loss", "tokens_per_second", "imbalance"};
 constexpr std::size_t kPointsPerSpacing = 80;
@@ -63,6 +63,8 @@ void add_line(Metrics& metrics, const json& line, const std::string& where) {
     if (std::isfinite(value)) add_point(metrics.curves[name], step, value);
   };
   for (const char* name : kCurves) add(name, number_or(line, name, NAN, where));
+  for (const LoggedState& state : logged_states())
+    add(state.name, number_or(line, state.name.c_str(), NAN, where));
   add("consistency", number_or(line, "consistency", NAN, where));
   if (const auto losses = line.find("auxiliary_losses"); losses != line.end()) {
     PENSTOCK_CHECK(losses->is_object(), where, ": 'auxiliary_losses' is not an object");
@@ -215,8 +217,8 @@ RunRow read_run(const std::string& run_directory) {
     row.by_k_folded = read_measured_k(run_directory, /*folded=*/true);
     row.routers = read_router_report(run_directory);
   }
-  // λ tells a method that steers its sparsity from one whose sparsity is fixed.
-  if (row.target_sparsity && metrics.curves.contains("lambda"))
+  // What it steers by tells a method that steers its sparsity from one whose sparsity is fixed.
+  if (row.target_sparsity && steered(metrics.curves))
     row.stages = find_stages(metrics.curves["sparsity"].steps, metrics.curves["sparsity"].values,
                              *row.target_sparsity);
   for (auto& [name, curve] : metrics.curves) {

@@ -1,11 +1,13 @@
 // Rows to JSON and back.
 #include "penstock/study/run_row.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "penstock/routers/logged_states.h"
 #include "penstock/study/json_field.h"
 #include "penstock/study/statistics.h"
 
@@ -50,6 +52,11 @@ std::map<std::string, Curve> curves_from_json(const json& object, const std::str
 }
 
 }  // namespace
+
+bool steered(const std::map<std::string, Curve>& curves) {
+  return std::ranges::any_of(curves,
+                             [](const auto& curve) { return steers_sparsity(curve.first); });
+}
 
 Matrix matrix(const json& array, const std::string& where) {
   PENSTOCK_CHECK(array.is_array(), where, ": expected rows of numbers");

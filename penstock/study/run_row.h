@@ -56,6 +56,9 @@ struct Stages {
 };
 
 /// One finished (or, in a report of a single run, unfinished) run.
+/// Whether the curves have a state by which a balancer steers the sparsity.
+bool steered(const std::map<std::string, Curve>& curves);
+
 struct RunRow {
   std::string variant;
   std::string label;
@@ -85,14 +88,15 @@ struct RunRow {
   std::vector<std::string> warnings;  ///< what the trainer found odd, in its words
   Stages stages;
   /// Where the run has them: "loss", "validation_loss" (with step 0), "learning_rate", "grad_norm",
-  /// "tokens_per_second", "sparsity", "lambda", "active_experts", "imbalance" of the load,
-  /// "consistency", "auxiliary_losses/NAME"; and what was spent up to a step: "flops", "seconds".
+  /// "tokens_per_second", "sparsity", "active_experts", "imbalance" of the load, what balancers
+  /// log, "consistency", "auxiliary_losses/NAME"; and what was spent up to a step: "flops",
+  /// "seconds".
   std::map<std::string, Curve> curves;
   /// The resolved recipe, "model.d_model" → "256".
   std::map<std::string, std::string> settings;
 
   /// Whether a regulariser steers the sparsity to a target.
-  bool steered() const { return target_sparsity && curves.contains("lambda"); }
+  bool steered() const { return target_sparsity && study::steered(curves); }
   /// Tokens of a step by the settings; 0 where they do not say.
   double tokens_per_step() const;
 };

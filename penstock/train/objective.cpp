@@ -11,12 +11,9 @@ namespace penstock {
 Objective training_objective(const ModelConfig& config) {
   if (config.moe_layers() == 0) return {};
   const ResolvedRouter router = resolve(config.router);
-  Objective out{.passes = router.traits.forward_passes};
-  PENSTOCK_ASSERT(out.passes == 1 || out.passes == 2);
-  if (out.passes < 2) return out;
-  if (const ConfigNode* weight = router.options.at(router.selector).find("consistency"))
-    out.weight = std::get<double>(weight->value());
-  return out;
+  const auto passes = static_cast<int>(router.traits.forward_passes);
+  PENSTOCK_ASSERT(passes == 1 || passes == 2);
+  return {.passes = passes, .weight = passes == 2 ? router.traits.disagreement : 0};
 }
 
 std::string part_that_pools(const ModelConfig& config) {

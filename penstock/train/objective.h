@@ -15,8 +15,7 @@ struct Objective {
   double weight = 0;  ///< of the disagreement of two passes
 };
 
-/// The objective of a model's routing method: its parts' `forward_passes`, and the selector's
-/// option `consistency` where there are two.
+/// The objective of a model's routing method, as its selector's traits say it.
 Objective training_objective(const ModelConfig& config);
 
 /// The part of the model's router that counts over a whole step (scope = "global"); "": none.

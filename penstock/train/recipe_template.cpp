@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/routers/named.h"
+#include "penstock/routers/plain_router.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock {
@@ -171,7 +172,7 @@ RouterConfig example_by_parts(const std::string& part) {
       std::vector<std::string> balancers;
       if (balancer_registry().contains(part)) balancers.push_back(part);
       if (compatible(scorer, selector, balancers).empty())
-        return with_useful_k({.method = "dense",
+        return with_useful_k({.method = no_router().method,
                               .scorer = scorer,
                               .selector = selector,
                               .balancers = std::move(balancers)});

@@ -13,6 +13,7 @@ void RoutingSums::add(std::int64_t layer, const RoutingResult& result, double we
     report_.sparsity_by_layer.resize(index + 1);
     report_.load.resize(index + 1);
   }
+  counts_.add(layer, plan);
   report_.sparsity_by_layer[index] += weight * sparsity(plan);
   const auto tokens = static_cast<double>(std::max<std::int64_t>(1, plan.tokens));
   tokens_ += tokens;
@@ -23,8 +24,6 @@ void RoutingSums::add(std::int64_t layer, const RoutingResult& result, double we
     for (std::size_t e = 0; e < load.size(); ++e)
       load[e] += weight * (static_cast<double>(offsets[e + 1] - offsets[e]) / tokens);
     assignments_ += static_cast<double>(plan.assignments());
-    gate_assignments_ += static_cast<double>(plan.assignments());
-    gates_ += static_cast<double>(plan.tokens * plan.experts);
   } else {  // one merged expert per token
     assignments_ += tokens;
   }
@@ -43,7 +42,8 @@ void RoutingSums::finish(double weights, StepReport& out) {
   const auto layers = static_cast<double>(report_.sparsity_by_layer.size());
   if (layers > 0) out.active_experts = assignments_ / (tokens_ / layers) / layers;
   // From whole counts, so that k·T·L assignments give the target 1 − k/E to the last bit.
-  if (gates_ > 0) out.sparsity = 1 - gate_assignments_ / gates_;
+  out.routing = counts_.take();
+  out.sparsity = out.routing.sparsity;
   out.sparsity_by_layer = std::move(report_.sparsity_by_layer);
   out.load = std::move(report_.load);
   out.statistics = std::move(report_.statistics);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "penstock/routers/routing.h"
+#include "penstock/routers/step_statistics.h"
 #include "penstock/train/step_report.h"
 
 namespace penstock {
@@ -17,8 +18,8 @@ class RoutingSums {
 
  private:
   StepReport report_;
-  double assignments_ = 0, tokens_ = 0;      // tokens: of all layers and passes
-  double gate_assignments_ = 0, gates_ = 0;  // of plans that assign: (token, expert) pairs, and T·E
+  StepCounts counts_;
+  double assignments_ = 0, tokens_ = 0;  // tokens: of all layers and passes
 };
 
 }  // namespace penstock

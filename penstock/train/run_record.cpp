@@ -215,7 +215,7 @@ nlohmann::ordered_json finished_record(const Recipe& recipe,
   out["causal"] = recipe.model.causal();
   out["warnings"] = run_warnings(lines);
   // Only steered sparsity settles; top-k is where it is from the first step.
-  if (!sparsity.empty() && machine.balancer_state.count("lambda")) {
+  if (!sparsity.empty() && resolve(recipe.model.router).traits.steers_sparsity) {
     const double target =
         1 - recipe.model.active_experts() / static_cast<double>(recipe.model.total_experts());
     const std::int64_t settled = settled_step(sparsity, target);

@@ -94,7 +94,6 @@ StepEngine::StepEngine(torch::nn::Module& trained, const AdamWConfig& config)
 RoutingContext StepEngine::context(const StepInput& input) const {
   RoutingContext out{
       .step = step_, .total_steps = input.total_steps, .training = true, .k = input.k};
-  out.logit_shift = input.logit_shift;
   return out;
 }
 
@@ -112,7 +111,7 @@ StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const St
   if (!out.failure.empty()) return out;
   if (input.moves_balancers)
     for (const auto& balancer : work.model().balancers())
-      balancer->after_step({.sparsity = out.report.sparsity});
+      balancer->after_step(out.report.routing);
   out.update_seconds = ops::profile_seconds() - accumulated;
   memory_ = std::move(memory);
   ++step_;

@@ -82,8 +82,6 @@ struct StepInput {
   double learning_rate = 0;
   std::int64_t k = 0;           ///< experts per token; 0: the model's own
   bool moves_balancers = true;  ///< whether their shared state moves after the step
-  /// As RoutingContext::logit_shift.
-  std::function<double(const at::Tensor& logits)> logit_shift = {};
   /// When the step began, its data included.
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };

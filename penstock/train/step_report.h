@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "penstock/routers/step_statistics.h"
+
 namespace penstock {
 
 /// Means over the step's tokens or texts, parts, passes and MoE layers; `statistics` are summed
@@ -23,6 +25,7 @@ struct StepReport {
   std::int64_t texts = 0;
   double accuracy = 0;  ///< of the batch, with dropout
   // MoE only:
+  StepStatistics routing;
   double sparsity = 0, active_experts = 0;
   std::vector<double> sparsity_by_layer;
   std::vector<std::vector<double>> load;  ///< [L][E], assignments per token

@@ -56,12 +56,13 @@ std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
   return model;
 }
 
-/// model.router.lr_scale for what scorers (and selectors) train, 1 for the rest.
-std::function<double(const std::string&)> router_lr_scale(const Recipe& recipe) {
+/// model.router.lr_scale for what routers train, 1 for the rest.
+std::function<double(const std::string&)> router_lr_scale(const Recipe& recipe,
+                                                          LanguageModel& model) {
   const double scale = recipe.model.router.lr_scale;
   if (scale == 1) return {};
-  return [scale](const std::string& name) {
-    return name.find(".router.") == std::string::npos ? 1.0 : scale;
+  return [scale, names = router_parameters(model)](const std::string& name) {
+    return names.contains(name) ? scale : 1.0;
   };
 }
 
@@ -85,7 +86,7 @@ std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe) {
              : load_model(*open_model_source(recipe.train.init_from), recipe.model);
 }
 
-AdamWConfig optimizer_config(const Recipe& recipe) {
+AdamWConfig optimizer_config(const Recipe& recipe, LanguageModel& model) {
   const TrainConfig& train = recipe.train;
   return {.beta1 = train.beta1,
           .beta2 = train.beta2,
@@ -93,14 +94,14 @@ AdamWConfig optimizer_config(const Recipe& recipe) {
           .weight_decay = train.weight_decay,
           .coupled = train.decay == "coupled",
           .clip = train.clip,
-          .lr_scale = router_lr_scale(recipe)};
+          .lr_scale = router_lr_scale(recipe, model)};
 }
 
 Trainer::Trainer(const Recipe& recipe, Corpus corpus)
     : recipe_(with_vocabulary(recipe, corpus)),
       corpus_(std::move(corpus)),
       model_(build_model(recipe_)),
-      engine_(*model_, optimizer_config(recipe_)) {
+      engine_(*model_, optimizer_config(recipe_, *model_)) {
   const TrainConfig& train = recipe_.train;
   batches_ = std::make_shared<TrainingBatches>(
       corpus_,

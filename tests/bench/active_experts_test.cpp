@@ -28,17 +28,36 @@ TEST(ShiftFor, LeavesTheAskedNumberPositive) {
   EXPECT_EQ(shift_for(torch::zeros({0, 4}), 1), 0);
 }
 
+/// Two layers whose logits are their input's, under ReLU routing.
+struct TwoLayers : torch::nn::Module {
+  TwoLayers() {
+    layers = make_moe_layers(
+        {.d_model = 2, .d_ffn = 4, .experts = 2, .router = {.method = "remoe"}, .layers = 2});
+    const torch::NoGradGuard no_grad;
+    for (auto& layer : layers) {
+      register_module("layer_" + std::to_string(children().size()), layer);
+      layer->router().parameters().front().copy_(torch::eye(2));
+    }
+  }
+  at::Tensor logits(std::size_t layer, const at::Tensor& x) {
+    return layers[layer]->forward(x).routing.scores.logits;
+  }
+  std::vector<std::shared_ptr<MoeLayer>> layers;
+};
+
 TEST(ActiveExperts, RepeatsTheShiftsOfEachCallInOrder) {
-  ActiveExperts active(1);
+  const torch::NoGradGuard no_grad;
+  TwoLayers model;
+  const std::size_t parameters = model.parameters().size();
+  ActiveExperts active(1, model);
+  EXPECT_EQ(model.parameters().size(), parameters);
   const at::Tensor first = torch::tensor({{3.0f, 1.0f}}), second = torch::tensor({{-4.0f, -8.0f}});
-  const auto find = active.finding();
-  EXPECT_DOUBLE_EQ(find(first), -2);
-  EXPECT_DOUBLE_EQ(find(second), 6);
-  // A context that carries the function is copied by each pass of a step.
-  const auto repeat = active.repeating();
-  auto copy = repeat;
-  EXPECT_DOUBLE_EQ(repeat(second), -2);
-  EXPECT_DOUBLE_EQ(copy(first), 6);
+  active.find();
+  EXPECT_TRUE(model.logits(0, first).equal(first - 2));
+  EXPECT_TRUE(model.logits(1, second).equal(second + 6));
+  active.repeat();
+  EXPECT_TRUE(model.logits(0, second).equal(second - 2));
+  EXPECT_TRUE(model.logits(1, first).equal(first + 6));
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ TEST(Conformance, GatesAreWhatTheTraitsSay) {
     EXPECT_EQ(ones, parts.traits().unit_gates) << sums;
     const bool scales = parts.router().scorer().scale_logits(2.5);
     EXPECT_EQ(scales && gate_sums(parts).allclose(sums * 2.5, 1e-12),
-              parts.traits().homogeneous_gates);
+              parts.traits().gates == GateForm::relu);
   }
 }
 

@@ -111,7 +111,7 @@ TEST(Mixture, HasThePublishedSizes) {
               (std::vector<std::int64_t>{v.keys > 0 ? v.keys : v.experts, v.width}));
   }
   // Eight maps of 1024 x 128: "approximately 1M for each layer" (section 4.1), with 8 keys.
-  EXPECT_EQ(mixture({.d_model = 1024, .experts = 8})->parameters_by_part().at("router"),
+  EXPECT_EQ(mixture({.d_model = 1024, .experts = 8})->parameters_by_part().router,
             8 * 1024 * 128 + 8 * 128);
 }
 

@@ -84,6 +84,13 @@ static const RegisterBalancer<AdaptiveL1, Config> registered{
     "adaptive-l1",
     "L1 penalty on the gates, its weight steered to the target sparsity",
     "ReMoE, arXiv:2412.14711, Eq. 7-11",
-    {.needs_variable_active = true, .needs_assignments = true}};
+    {.needs_assignments = true,
+     .steers_sparsity = true,
+     .state = {{.name = "lambda",
+                .title = "Regulariser’s weight λ",
+                .caption = "Raised by the factor α after every step that is less sparse than the "
+                           "target, and lowered by it otherwise.",
+                .symbol = "λ",
+                .logarithmic = true}}}};
 
 }  // namespace penstock::adaptive_l1

@@ -34,6 +34,6 @@ static const RegisterBalancer<Importance, Config> registered{
     "importance",
     "evens out the experts' sums of gates: their squared coefficient of variation",
     "Shazeer et al., arXiv:1701.06538, Eq. 6-7",
-    {.needs_logits = true, .evens_loads = true, .needs_assignments = true}};
+    {.needs_logits = true, .needs_assignments = true, .evens_loads = true}};
 
 }  // namespace penstock::importance

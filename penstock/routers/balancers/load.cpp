@@ -50,8 +50,8 @@ static const RegisterBalancer<Load, Config> registered{
     "evens out the experts' expected numbers of tokens under the scorer's noise",
     "Shazeer et al., arXiv:1701.06538, appendix A, Eq. 8-11",
     {.needs_logits = true,
-     .evens_loads = true,
      .needs_assignments = true,
-     .needs_noisy_choice = true}};
+     .needs_noisy_choice = true,
+     .evens_loads = true}};
 
 }  // namespace penstock::load

@@ -41,6 +41,6 @@ static const RegisterBalancer<LoadBalance, Config> registered{
     "load-balance",
     "pulls every expert's share of tokens towards the mean",
     "Switch Transformer, arXiv:2101.03961, Eq. 4-6; k > 1 as in MegaBlocks",
-    {.needs_logits = true, .evens_loads = true, .needs_assignments = true}};
+    {.needs_logits = true, .needs_assignments = true, .evens_loads = true}};
 
 }  // namespace penstock::load_balance

@@ -33,6 +33,8 @@ bool AffineScorer::scale_logits(double factor) {
   return true;
 }
 
+std::set<std::string> AffineScorer::rows_by_expert() const { return {"weight", "bias"}; }
+
 std::int64_t AffineScorer::products_per_token() const { return weight_.numel(); }
 
 at::Tensor AffineScorer::logits(const at::Tensor& hidden) const {

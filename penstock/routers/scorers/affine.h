@@ -15,6 +15,7 @@ class AffineScorer : public Scorer {
   FoldedScorer fold() const override;
   void initialize(double std, at::Generator generator) override;
   bool scale_logits(double factor) override;
+  std::set<std::string> rows_by_expert() const override;
   std::int64_t products_per_token() const override;
 
  protected:

@@ -64,6 +64,7 @@ class Cosine : public Scorer {
     log_temperature_.sub_(std::log(factor));
     return true;
   }
+  std::set<std::string> rows_by_expert() const override { return {"experts"}; }
   std::int64_t products_per_token() const override {
     return projection_.numel() + experts_.numel();
   }

@@ -14,7 +14,7 @@ struct Config {
   void visit(V& v) {
     v("relu", relu, {.help = "logits below zero become zero, as LocMoE writes it"});
   }
-  void refine(RouterTraits& traits) const { traits.foldable = !relu; }
+  void refine(ScorerTraits& traits) const { traits.foldable = !relu; }
 };
 
 /// z_i = mean of the features in group i = [⌊i·d/E⌋, ⌈(i+1)·d/E⌉); with `relu`, max(z_i, 0).

@@ -160,13 +160,11 @@ class Hypernetwork : public Scorer {
     kept_ = {};
   }
   std::int64_t products_per_token() const override { return experts_ * width_; }
-  std::map<std::string, std::int64_t> parameters_by_part() const override {
-    std::int64_t network = 0;
+  ScorerParameters parameters_by_part() const override {
+    ScorerParameters out{.router = experts_ * entries(), .embedding = embedding_.numel()};
     if (!shares_)
-      for (const at::Tensor& parameter : network_->parameters()) network += parameter.numel();
-    return {{"router", experts_ * entries()},
-            {"router_embedding", embedding_.numel()},
-            {"hypernetwork", network}};
+      for (const at::Tensor& parameter : network_->parameters()) out.network += parameter.numel();
+    return out;
   }
 
  private:

@@ -38,6 +38,6 @@ static const RegisterScorer<JitterLinear, Config> registered{
     "jitter-linear",
     "one trained matrix over tokens times uniform noise",
     "Switch Transformer, arXiv:2101.03961, section 2.2 and appendix C",
-    {.order_matters = true, .stochastic = true, .foldable = true}};
+    {.order_matters = true, .stochastic = true, .foldable = true, .one_matrix = true}};
 
 }  // namespace penstock::jitter_linear

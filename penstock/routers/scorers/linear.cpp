@@ -26,6 +26,6 @@ static const RegisterScorer<Linear, Config> registered{
     "linear",
     "one trained matrix, optionally with a bias or frozen",
     "Shazeer et al., arXiv:1701.06538, Eq. 3 without noise",
-    {.foldable = true}};
+    {.foldable = true, .one_matrix = true}};
 
 }  // namespace penstock::linear

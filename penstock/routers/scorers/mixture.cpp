@@ -40,7 +40,7 @@ struct Config {
                "come to is trained, a control",
        .choices = {"factored", "collapsed"}});
   }
-  void refine(RouterTraits& traits) const { traits.foldable = pool == "sum" && keys == 0; }
+  void refine(ScorerTraits& traits) const { traits.foldable = pool == "sum" && keys == 0; }
 };
 
 /// How many keys each expert has: key i is expert ⌊i·E / keys⌋'s.
@@ -139,6 +139,7 @@ class Mixture : public Scorer {
       if (tensor.defined()) tensor.mul_(factor);
     return true;
   }
+  std::set<std::string> rows_by_expert() const override { return {"keys", "weight", "bias"}; }
   std::int64_t products_per_token() const override {
     if (collapsed_) return weight_.numel();
     return (max_pool_ ? routers_ : 1) * width_ * (d_model_ + key_count_);
@@ -177,6 +178,6 @@ static const RegisterScorer<Mixture, Config> registered{
     "mixture",
     "several query maps against keys of the experts, their scores summed or the highest taken",
     "Router Upcycling, section 3, Eq. 4-8",
-    {.foldable = true}};
+    {.foldable = true, .of_heads = true}};
 
 }  // namespace penstock::mixture

@@ -51,6 +51,7 @@ class Mlp : public Scorer {
     if (b2_.defined()) b2_.mul_(factor);
     return true;
   }
+  std::set<std::string> rows_by_expert() const override { return {"w2", "b2"}; }
   std::int64_t products_per_token() const override { return w1_.numel() + w2_.numel(); }
 
  private:

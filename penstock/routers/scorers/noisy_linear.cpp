@@ -47,6 +47,7 @@ class NoisyLinear : public AffineScorer {
     torch::NoGradGuard no_grad;
     noise_weight_.normal_(0, zeros ? 0 : std, generator);
   }
+  std::set<std::string> rows_by_expert() const override { return {"weight", "noise_weight"}; }
   std::int64_t products_per_token() const override { return 2 * weight_.numel(); }
 
  private:

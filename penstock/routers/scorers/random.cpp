@@ -27,6 +27,6 @@ static const RegisterScorer<Random, Config> registered{
     "random",
     "a random matrix that is never trained",
     "SMoE-Dropout, arXiv:2303.01610, and its authors' code",
-    {.trainable = false, .foldable = true}};
+    {.trainable = false, .foldable = true, .one_matrix = true}};
 
 }  // namespace penstock::random_router

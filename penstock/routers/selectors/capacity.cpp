@@ -13,6 +13,10 @@ std::int64_t expert_capacity(double factor, double k, std::int64_t tokens, std::
   return static_cast<std::int64_t>(std::ceil(places - 1e-9));
 }
 
+bool never_full(double factor, double k, std::int64_t experts) {
+  return factor * k >= static_cast<double>(experts);
+}
+
 at::Tensor within_capacity(const at::Tensor& mask, std::int64_t capacity, const at::Tensor& taken) {
   at::Tensor place = mask.cumsum(0, at::kLong);  // [T, E], from 1 where mask is true
   if (taken.defined()) place = place + taken;

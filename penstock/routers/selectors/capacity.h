@@ -10,6 +10,9 @@ namespace penstock {
 /// ⌈factor·k·T/E⌉, the room of one expert where `factor` times the even share is allowed.
 std::int64_t expert_capacity(double factor, double k, std::int64_t tokens, std::int64_t experts);
 
+/// Whether an expert has room for all tokens at once, of whom each asks for it once at most.
+bool never_full(double factor, double k, std::int64_t experts);
+
 /// Keeps each column's first true entries, counted down the rows: those for which
 ///   taken_e + (true entries of column e down to this row) ≤ capacity.
 /// Earlier tokens go first, so that a token's place depends on no later one.

@@ -32,7 +32,7 @@ struct Config {
 /// refusal; HyperRouter's code counts both, and has room per expert for ⌈1.2·T⌉, which cannot bind.
 class GShard : public Selector {
  public:
-  GShard(const RouterShape& shape, const Config& config) : k_(shape.k), config_(config) {
+  GShard(const RouterShape& shape, const Config& config) : shape_(shape), config_(config) {
     PENSTOCK_CHECK((shape.k == 1 || shape.k == 2) && shape.k <= static_cast<double>(shape.experts),
                    "model.router.k gives ", shape.k, " of ", shape.experts,
                    " active experts; selector 'gshard' takes 1 or 2");
@@ -61,11 +61,14 @@ class GShard : public Selector {
     return plan;
   }
   double nominal_k(const RoutingContext& context) const override {
-    return context.k > 0 ? static_cast<double>(context.k) : k_;
+    return context.k > 0 ? static_cast<double>(context.k) : shape_.k;
+  }
+  bool refuses_none() const override {
+    return never_full(config_.eval_capacity, shape_.k, shape_.experts);
   }
 
  private:
-  double k_;
+  RouterShape shape_;
   Config config_;
 };
 

@@ -43,7 +43,7 @@ class Lory : public Selector {
         at::cat({own.slice(1, 0, 1).detach(), own.slice(1, 0, per_sequence - 1)}, 1);
     return make_merge_plan(used.reshape({segments, experts}), segments * length, length);
   }
-  double rows_per_token() const override { return 1 / static_cast<double>(config_.segment_length); }
+  std::int64_t segment_length() const override { return config_.segment_length; }
   double nominal_k(const RoutingContext&) const override { return k_; }
 
  private:

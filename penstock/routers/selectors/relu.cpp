@@ -30,6 +30,6 @@ static const RegisterSelector<Relu, Config> registered{
     "relu",
     "every expert with a positive logit, weighted by the logit",
     "ReMoE, arXiv:2412.14711, Eq. 5",
-    {.variable_active = true, .homogeneous_gates = true}};
+    {.variable_active = true, .gates = GateForm::relu}};
 
 }  // namespace penstock::relu

@@ -24,6 +24,7 @@ struct Config {
        .min = 0,
        .coefficient = true});
   }
+  void refine(SelectorTraits& traits) const { traits.disagreement = consistency; }
 };
 
 /// Training: one expert for all tokens of the pass, uniform over E, weight 1. Outside training one

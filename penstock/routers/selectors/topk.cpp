@@ -1,10 +1,11 @@
-// The k experts with the highest logits, on a schedule of k. Dropless: no capacity.
+// The k experts with the highest scores, on a schedule of k. Dropless: no capacity.
 #include <torch/types.h>
 
 #include <cmath>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/top_mask.h"
 #include "penstock/routers/k_schedule.h"
 #include "penstock/routers/router.h"
 
@@ -18,18 +19,26 @@ struct Config {
   template <class V>
   void visit(V& v) {
     v("softmax", softmax,
-      {.help = "before: over all E logits; after: over the k kept ones",
-       .choices = {"before", "after"}});
+      {.help = "before: over all E logits; after: over the k kept ones; none: a sigmoid of each",
+       .choices = {"before", "after", "none"}});
     v("renormalise", renormalise, {.help = "divide the kept weights by their sum"});
     v("schedule", schedule, {.help = "k over the run"});
   }
-  // Kept probabilities over their sum are the softmax over the kept logits.
+  /// Whether the kept gates sum to one: kept probabilities over their sum are the softmax over the
+  /// kept logits.
   bool over_kept() const { return softmax == "after" || renormalise; }
-  void refine(RouterTraits& traits) const { traits.unit_gates = over_kept(); }
+  void refine(SelectorTraits& traits) const {
+    traits.unit_gates = over_kept();
+    if (softmax != "none")
+      traits.gates = over_kept() ? GateForm::softmax_over_kept : GateForm::softmax_over_all;
+  }
 };
 
 /// before: weight = softmax(z)_e, kept where z is among the k largest, divided by the kept sum if
-/// so asked.  after: weight = softmax over the kept logits.  Ties go to the lower expert index.
+/// so asked.  after: weight = softmax over the kept logits.  none: weight = sigmoid(z_e), divided
+/// by the kept sum if so asked.  Ties go to the lower expert index.
+/// With a bias b of the choice, e is kept where s + b is among the k largest of s = softmax(z), or
+/// sigmoid(z); the weights know nothing of b (arXiv:2408.15664, Eq. 3).
 class TopK : public Selector {
  public:
   TopK(const RouterShape& shape, const Config& config) : shape_(shape), config_(config) {
@@ -42,7 +51,18 @@ class TopK : public Selector {
 
   Plan select(const Scores& scores, const RoutingContext& context) override {
     const std::int64_t k = scheduled_k(config_.schedule, shape_, context);
-    return make_plan(scores.logits, ops::route_topk(scores.logits, k, config_.over_kept()));
+    const bool sigmoid = config_.softmax == "none";
+    if (!sigmoid && !scores.choice_bias.defined())
+      return make_plan(scores.logits, ops::route_topk(scores.logits, k, config_.over_kept()));
+    at::Tensor gates = sigmoid ? scores.logits.sigmoid() : scores.logits.softmax(1);  // [T, E]
+    const at::Tensor kept = ops::top_mask(
+        scores.choice_bias.defined() ? gates.detach() + scores.choice_bias.to(gates.options())
+                                     : scores.logits.detach(),
+        k);
+    // The smallest normal number keeps a row whose sigmoids all vanish from being 0 / 0.
+    if (config_.over_kept())
+      gates = gates / (gates * kept).sum(1, /*keepdim=*/true).clamp_min(0x1p-126);
+    return make_plan(gates, kept);
   }
 
   double nominal_k(const RoutingContext& context) const override {
@@ -58,6 +78,6 @@ static const RegisterSelector<TopK, Config> registered{
     "topk",
     "the k experts of highest logit, weighted by softmax before or after the choice",
     "Shazeer et al., arXiv:1701.06538; dropless as MegaBlocks, arXiv:2211.15841",
-    {.has_k = true, .takes_highest = true}};
+    {.has_k = true, .takes_highest = true, .takes_bias = true}};
 
 }  // namespace penstock::topk

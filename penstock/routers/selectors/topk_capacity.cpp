@@ -26,8 +26,10 @@ struct Config {
       {.help = "places of an expert, in even shares k·T/E of the micro-batch", .min = 0});
     v("eval_capacity", eval_capacity, {.help = "the same outside training", .min = 0});
   }
-  bool over_asked() const { return softmax == "after"; }
-  void refine(RouterTraits& traits) const { traits.unit_gates = over_asked(); }
+  void refine(SelectorTraits& traits) const {
+    traits.unit_gates = softmax == "after";
+    traits.gates = softmax == "after" ? GateForm::softmax_over_kept : GateForm::softmax_over_all;
+  }
 };
 
 /// The k highest logits of each token ask; expert e takes the first C = ⌈capacity·k·T/E⌉ of them in
@@ -37,7 +39,7 @@ struct Config {
 /// was kept, and its capacity is per expert ⌈1.2·T⌉, which cannot bind.
 class TopKCapacity : public Selector {
  public:
-  TopKCapacity(const RouterShape& shape, const Config& config) : k_(shape.k), config_(config) {
+  TopKCapacity(const RouterShape& shape, const Config& config) : shape_(shape), config_(config) {
     PENSTOCK_CHECK(shape.k == std::floor(shape.k) && shape.k >= 1 &&
                        shape.k <= static_cast<double>(shape.experts),
                    "model.router.k gives ", shape.k,
@@ -60,11 +62,14 @@ class TopKCapacity : public Selector {
     return plan;
   }
   double nominal_k(const RoutingContext& context) const override {
-    return context.k > 0 ? static_cast<double>(context.k) : k_;
+    return context.k > 0 ? static_cast<double>(context.k) : shape_.k;
+  }
+  bool refuses_none() const override {
+    return never_full(config_.eval_capacity, shape_.k, shape_.experts);
   }
 
  private:
-  double k_;
+  RouterShape shape_;
   Config config_;
 };
 

@@ -1,0 +1,33 @@
+// What the routers of one optimizer step decided, counted for balancers that move once a step.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "penstock/routers/routing.h"
+
+namespace penstock {
+
+/// Of all training passes of one optimizer step, micro-batches together.
+struct StepStatistics {
+  double sparsity = 0;  ///< 1 − Σ A / Σ T·E over layers; 0 where plans merge
+  /// [L][E], assignments by MoE layer and expert; empty for a layer whose plans merge.
+  std::vector<std::vector<std::int64_t>> expert_tokens = {};
+};
+
+/// Counts plans; whole numbers, so that the order of passes changes nothing.
+class StepCounts {
+ public:
+  /// @param layer  among the model's MoE layers
+  void add(std::int64_t layer, const Plan& plan);
+  /// Whether no plan that assigns tokens was added.
+  bool empty() const { return pairs_ == 0; }
+  /// The statistics of what was added since the last take().
+  StepStatistics take();
+
+ private:
+  std::vector<std::vector<std::int64_t>> expert_tokens_;
+  std::int64_t assignments_ = 0, pairs_ = 0;  // (token, expert) pairs that are on, and T·E
+};
+
+}  // namespace penstock

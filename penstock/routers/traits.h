@@ -1,0 +1,190 @@
+// What parts say of themselves. What fits together, and what others may do with a router, is
+// decided by these; never by names. Only flags and plain values are here: what takes a computation
+// is a part's own (router.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "penstock/base/fields.h"
+
+namespace penstock {
+
+/// How a selector weighs the experts that a token gets, where a formula of the token's logits says
+/// it.
+enum class GateForm {
+  other,              ///< none of these
+  softmax_over_kept,  ///< g_j = exp(z_j) / Σ_{i kept} exp(z_i)
+  softmax_over_all,   ///< g_j = exp(z_j) / Σ_i exp(z_i), kept unnormalised
+  relu,               ///< g_j = z_j where that is positive
+};
+const char* gate_form_name(GateForm form);
+
+/// A number that a balancer logs each step and charts show.
+struct LoggedState {
+  std::string name;            ///< its key in metrics.jsonl
+  std::string title, caption;  ///< of its chart
+  std::string symbol;          ///< on the axis
+  bool logarithmic = false;    ///< how the axis goes
+
+  template <class V>
+  void visit(V& v) {
+    v("name", name);
+    v("title", title);
+  }
+};
+
+struct ScorerTraits {
+  bool order_matters = false;
+  bool stochastic = false;
+  bool trainable = true;
+  bool foldable = false;
+  bool one_matrix = false;
+  bool of_heads = false;
+  bool no_logits = false;
+  bool noisy = false;
+
+  template <class V>
+  void visit(V& v) {
+    v("order_matters", order_matters,
+      {.help = "permuting the tokens does not just permute the logits"});
+    v("stochastic", stochastic, {.help = "draws random numbers when training"});
+    v("trainable", trainable, {.help = "has trained parameters"});
+    v("foldable", foldable, {.help = "can become one matrix and bias"});
+    v("one_matrix", one_matrix, {.help = "is one matrix and bias outside training, as it stands"});
+    v("of_heads", of_heads,
+      {.help = "is made of query maps and keys, which a model's attention heads can give"});
+    v("no_logits", no_logits, {.help = "has nothing to say; for selectors that ignore logits"});
+    v("noisy", noisy, {.help = "adds noise of a known scale when training"});
+  }
+};
+
+struct SelectorTraits {
+  bool causal = true;
+  bool order_matters = false;
+  bool stochastic = false;
+  bool needs_token_ids = false;
+  bool trainable = true;
+  bool merges = false;
+  bool has_k = false;
+  bool variable_active = false;
+  bool even_loads = false;
+  bool ignores_logits = false;
+  bool takes_highest = false;
+  bool takes_bias = false;
+  bool drops = false;
+  bool unit_gates = false;
+  GateForm gates = GateForm::other;
+  std::int64_t forward_passes = 1;
+  double disagreement = 0;
+
+  template <class V>
+  void visit(V& v) {
+    v("causal", causal, {.help = "a token's plan does not depend on later tokens"});
+    v("order_matters", order_matters,
+      {.help = "permuting the tokens does not just permute the plan"});
+    v("stochastic", stochastic, {.help = "draws random numbers when training"});
+    v("needs_token_ids", needs_token_ids, {.help = "reads the tokens' ids"});
+    v("trainable", trainable, {.help = "passes gradients on to the logits"});
+    v("merges", merges, {.help = "blends expert weights per segment"});
+    v("has_k", has_k, {.help = "k can be set"});
+    v("variable_active", variable_active, {.help = "the number of active experts varies"});
+    v("even_loads", even_loads, {.help = "experts get equally many tokens, whatever the logits"});
+    v("ignores_logits", ignores_logits, {.help = "the plan does not use the logits"});
+    v("takes_highest", takes_highest,
+      {.help = "a token asks for the experts of its k highest logits"});
+    v("takes_bias", takes_bias,
+      {.help = "a balancer's bias of the choice counts in it, and not in the gates"});
+    v("drops", drops, {.help = "may refuse a token an expert that it asked for"});
+    v("unit_gates", unit_gates, {.help = "a token's gates sum to one, but for those refused"});
+    std::string form = gate_form_name(gates);
+    v("gates", form, {.help = "how the experts that a token gets are weighed"});
+    v("forward_passes", forward_passes,
+      {.help = "passes of a training step over a batch, each with draws of its own"});
+    v("disagreement", disagreement, {.help = "weight of the disagreement of two passes"});
+  }
+};
+
+struct BalancerTraits {
+  bool needs_logits = false;
+  bool needs_assignments = false;
+  bool needs_noisy_choice = false;
+  bool evens_loads = false;
+  bool steers_sparsity = false;
+  bool biases_choice = false;
+  std::vector<LoggedState> state = {};
+
+  template <class V>
+  void visit(V& v) {
+    v("needs_logits", needs_logits, {.help = "its loss acts on the logits themselves"});
+    v("needs_assignments", needs_assignments, {.help = "cannot work on a merging plan"});
+    v("needs_noisy_choice", needs_noisy_choice,
+      {.help = "reads the chance that noise changes a choice"});
+    v("evens_loads", evens_loads, {.help = "pulls uneven loads together"});
+    v("steers_sparsity", steers_sparsity,
+      {.help = "steers the number of active experts, which the selector must leave open"});
+    v("biases_choice", biases_choice, {.help = "adds a bias to the choice of experts"});
+    v("state", state, {.help = "what it logs each step"});
+  }
+};
+
+/// Those of a scorer, a selector and balancers together, under their options.
+struct RouterTraits {
+  bool causal = true;
+  bool order_matters = false;
+  bool stochastic = false;
+  bool needs_token_ids = false;
+  bool trainable = true;
+  bool foldable = false;
+  bool one_matrix = false;
+  bool of_heads = false;
+  bool no_logits = false;
+  bool noisy = false;
+  bool merges = false;
+  bool has_k = false;
+  bool variable_active = false;
+  bool even_loads = false;
+  bool ignores_logits = false;
+  bool takes_highest = false;  ///< before a bias of the choice
+  bool drops = false;
+  bool unit_gates = false;
+  bool steers_sparsity = false;
+  bool biases_choice = false;
+  GateForm gates = GateForm::other;
+  std::int64_t forward_passes = 1;
+  double disagreement = 0;
+
+  template <class V>
+  void visit(V& v) {
+    v("causal", causal);
+    v("order_matters", order_matters);
+    v("stochastic", stochastic);
+    v("needs_token_ids", needs_token_ids);
+    v("trainable", trainable);
+    v("foldable", foldable);
+    v("one_matrix", one_matrix);
+    v("of_heads", of_heads);
+    v("no_logits", no_logits);
+    v("noisy", noisy);
+    v("merges", merges);
+    v("has_k", has_k);
+    v("variable_active", variable_active);
+    v("even_loads", even_loads);
+    v("ignores_logits", ignores_logits);
+    v("takes_highest", takes_highest);
+    v("drops", drops);
+    v("unit_gates", unit_gates);
+    v("steers_sparsity", steers_sparsity);
+    v("biases_choice", biases_choice);
+    std::string form = gate_form_name(gates);
+    v("gates", form);
+    v("forward_passes", forward_passes);
+    v("disagreement", disagreement);
+  }
+};
+
+RouterTraits combined(const ScorerTraits& scorer, const SelectorTraits& selector,
+                      const std::vector<BalancerTraits>& balancers);
+
+}  // namespace penstock
