@@ -77,6 +77,17 @@ void add_published_gates(Registry<Method>& methods) {
                                    {"load-balance", table({{"coefficient", 0.01}})}}});
 }
 
+/// DeepSeek-V3's gates are these divided by their sum (`topk.renormalise`), and its rate ends at 0.
+void add_loss_free(Registry<Method>& methods) {
+  methods.add("loss-free",
+              {.summary = "sigmoid gates; a bias of the choice evens the loads, no loss",
+               .source = "Loss-Free Balancing, arXiv:2408.15664; DeepSeek-V3",
+               .scorer = "linear",
+               .selector = "topk",
+               .balancers = {"loss-free"},
+               .options = {{"topk", table({{"softmax", text("none")}})}}});
+}
+
 /// Router Upcycling and what it is compared with, by its section 4: softmax over all logits, the k
 /// best without renormalising (k = 2 there), loss factors 0.02 and 0.001. `switch` has Switch's
 /// own.
@@ -140,6 +151,7 @@ Registry<Method> all_methods() {
                        .selector = "lory"});
   add_frozen_and_generated(methods);
   add_published_gates(methods);
+  add_loss_free(methods);
   add_upcycling(methods);
   return methods;
 }

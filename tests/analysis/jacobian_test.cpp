@@ -150,6 +150,11 @@ TEST(Gating, RefusesWhatIsNoMatrixOrNoFormula) {
   EXPECT_EQ(reason("smoe-dropout"), "");
   EXPECT_NE(reason("xmoe").find("'cosine'"), std::string::npos);
   EXPECT_NE(reason("expert-choice").find("'expert-choice'"), std::string::npos);
+  EXPECT_NE(reason("switch").find("'topk-capacity'"), std::string::npos);
+  EXPECT_NE(reason("loss-free").find("with a softmax"), std::string::npos);
+  const std::vector<std::string> biased{"loss-free"};
+  EXPECT_NE(declines_gating(resolve({.method = "topk", .balancers = biased})).find("a bias moves"),
+            std::string::npos);
 }
 
 }  // namespace

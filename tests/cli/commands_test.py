@@ -40,6 +40,16 @@ def check_outputs(shell, source):
     routers = json.loads(shell.ok("routers", "--json"))
     shell.expect("routers", {"dense", "topk", "remoe", "hash"} <= set(routers["methods"]))
     shell.expect("routers", "[model.router.topk.schedule]" in shell.ok("routers", "hyperrouter"))
+    for kind in ("scorers", "selectors", "balancers"):
+        meanings = routers["traits"][kind]
+        shell.expect("routers --json", all(meanings.values()), meanings)
+        for name, part in routers[kind].items():
+            shell.expect(f"routers --json: {name}", part["traits"].keys() == meanings.keys(), part)
+    thor, even = routers["methods"]["thor"], routers["methods"]["loss-free"]
+    shell.expect("routers --json", thor["options"]["thor"]["consistency"] == 5 and
+                 thor["traits"]["forward_passes"] == 2 and thor["traits"]["disagreement"] == 5, thor)
+    shell.expect("routers --json", even["traits"]["biases_choice"] and
+                 routers["balancers"]["adaptive-l1"]["traits"]["state"][0]["name"] == "lambda", even)
     shell.expect("info", "vocabulary of 256" in shell.ok("info", "recipe.toml"))
     for command in ("data prepare", "train", "eval", "tokenize", "analyse", "finetune", "info", "study", "report",
                     "routers", "bench machine", "bench step", "bench layer"):

@@ -127,6 +127,20 @@ TEST(ExportTarget, WhatOtherProgramsIgnoreHasToBeAskedFor) {
             std::string::npos);
 }
 
+TEST(ExportTarget, ABiasOfTheChoiceIsRefusedByItsTensor) {
+  ModelConfig config = small_moe("before");
+  config.router.balancers = std::vector<std::string>{"z-loss", "loss-free"};
+  for (const ExportFormat format : {kHf, kGgufFile})
+    EXPECT_NE(refusal(config, format).find("penstock.balancer_1 of balancer 'loss-free'"),
+              std::string::npos);
+  config.router.balancers->pop_back();
+  EXPECT_EQ(chosen(config, kHf), "qwen2moe");
+  config = with_method("loss-free", 2);
+  EXPECT_NE(refusal(config, kHf).find("penstock.balancer_0"), std::string::npos);
+  config.router.balancers = std::vector<std::string>();
+  EXPECT_NE(refusal(config, kHf).find("no softmax"), std::string::npos);
+}
+
 TEST(ExportTarget, SharedExperts) {
   ModelConfig config = small_moe();
   config.moe.shared_width = 40;

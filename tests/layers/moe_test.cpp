@@ -6,6 +6,10 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <set>
+
+#include "penstock/base/error.h"
+
 namespace penstock {
 namespace {
 
@@ -78,6 +82,105 @@ TEST(MoeLayer, AStepForgetsThePassesBeforeIt) {
   EXPECT_NEAR(relu.lambda(), 1e-8, 1e-14);
   relu.layer.after_step();  // nothing was trained
   EXPECT_NEAR(relu.lambda(), 1e-8, 1e-14);
+}
+
+/// A model of one's own with several layers, as README.md has it.
+struct TwoReluLayers : torch::nn::Module {
+  TwoReluLayers()
+      : layers(make_moe_layers({.d_model = kWidth,
+                                .d_ffn = 8,
+                                .experts = kExperts,
+                                .router = {.method = "remoe"},
+                                .layers = 2})) {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      register_module("moe_" + std::to_string(i), layers[i]);
+      for (auto& parameter : layers[i]->router().parameters())
+        parameter.copy_(torch::eye(kExperts));
+    }
+  }
+  void pass(std::size_t layer, std::int64_t rows, std::int64_t experts) {
+    at::Tensor x = -at::ones({rows, kWidth});
+    x.slice(1, 0, experts).fill_(1);
+    layers[layer]->forward(x, {.training = true});
+  }
+  std::vector<double> lambdas() const {
+    std::vector<double> out;
+    for (const auto& buffer : named_buffers())
+      if (buffer.key().ends_with("lambda")) out.push_back(buffer->item<double>());
+    return out;
+  }
+  std::vector<std::shared_ptr<MoeLayer>> layers;
+};
+
+TEST(MoeLayer, LayersMadeTogetherHaveOneLambda) {
+  TwoReluLayers model;
+  ASSERT_EQ(model.lambdas(), (std::vector<double>{1e-8F}));
+  // 2·4 of 2·4 pairs, and none of 30·4: 0.94 together, above the target, though one layer is below.
+  model.pass(0, 2, 4);
+  model.pass(1, 30, 0);
+  for (const auto& layer : model.layers) layer->after_step();  // moves once
+  ASSERT_EQ(model.lambdas().size(), 1U);
+  EXPECT_NEAR(model.lambdas()[0], kDown, 1e-14);
+  model.pass(1, 4, 4);
+  model.layers[0]->after_step();  // any layer's call counts for all
+  EXPECT_NEAR(model.lambdas()[0], 1e-8, 1e-14);
+  const auto term = [&](std::size_t layer) {
+    const at::Tensor x = at::ones({2, kWidth});
+    return model.layers[layer]->forward(x, {.training = true}).routing.loss.item<double>();
+  };
+  EXPECT_EQ(term(0), term(1));
+}
+
+TEST(MoeLayer, LayersMadeOneByOneHaveALambdaEach) {
+  ReluLayer one, other;
+  one.pass(true, 6, 2);
+  one.layer.after_step();
+  EXPECT_NEAR(one.lambda(), kUp, 1e-14);
+  EXPECT_NEAR(other.lambda(), 1e-8, 1e-14);
+}
+
+TEST(MoeLayer, LayersThatCannotShareAreRefused) {
+  MoeOptions options{.d_model = kWidth,
+                     .d_ffn = 8,
+                     .experts = kExperts,
+                     .router = {.method = "loss-free"},
+                     .layers = 2};
+  const MoeLayer first(options);
+  options.layer = 1;
+  EXPECT_NO_THROW(MoeLayer(options, first));
+  options.layer = 2;
+  EXPECT_THROW(MoeLayer(options, first), Error);
+  options.layer = 1;
+  options.experts = 8;
+  EXPECT_THROW(MoeLayer(options, first), Error);
+  options.experts = kExperts;
+  options.router.method = "remoe";
+  EXPECT_THROW(MoeLayer(options, first), Error);
+}
+
+/// Each layer's bias follows the loads of its own passes.
+TEST(MoeLayer, LoadsReachTheBalancersByLayer) {
+  const auto layers = make_moe_layers({.d_model = kWidth,
+                                       .d_ffn = 8,
+                                       .experts = kExperts,
+                                       .router = {.method = "loss-free"},
+                                       .layers = 2});
+  const torch::NoGradGuard no_grad;
+  for (const auto& layer : layers)
+    for (auto& parameter : layer->router().parameters()) parameter.copy_(torch::eye(kExperts));
+  layers[1]->forward(torch::eye(kExperts).slice(0, 2, 3), {.training = true});  // expert 2 alone
+  layers[1]->after_step();
+  const at::Tensor bias = layers[0]->named_buffers()["balancer_0.bias"];
+  EXPECT_EQ(bias[0].count_nonzero().item<std::int64_t>(), 0);
+  EXPECT_LT(bias[1][2].item<double>(), 0);
+  EXPECT_EQ(bias[1].gt(0).sum().item<std::int64_t>(), kExperts - 1);
+}
+
+TEST(MoeLayer, NamesOfTheRoutersParameters) {
+  TwoReluLayers model;
+  EXPECT_EQ(router_parameters(model),
+            (std::set<std::string>{"moe_0.router.scorer.weight", "moe_1.router.scorer.weight"}));
 }
 
 TEST(MoeLayer, BalancersOfTheModelAreTheModelsToMove) {

@@ -93,6 +93,28 @@ TEST(FoldRouters, AFoldedHypernetworkIsTheRouterOfTraining) {
               1e-5 * trained[layer].abs().max().item<double>());
 }
 
+/// A bias of the choice is no part of the scorer, so it stays, at another place of the files.
+TEST(FoldRouters, KeepsABiasOfTheChoice) {
+  ModelConfig config = two_layers("decoder");
+  config.router.method = "loss-free";
+  config.router.scorer = "mixture";
+  config.router.balancers = std::vector<std::string>{"z-loss", "loss-free"};
+  torch::manual_seed(3);
+  const auto model = make_model(config);
+  const at::Tensor unbiased = hidden(*model);
+  {
+    const torch::NoGradGuard no_grad;
+    for (auto& [name, tensor] : file_tensors(*model))
+      if (name == "penstock.balancer_1.bias") tensor.normal_();
+  }
+  const at::Tensor wanted = hidden(*model);
+  EXPECT_FALSE(torch::equal(wanted, unbiased));
+  const auto plain = fold_routers(*model);
+  EXPECT_EQ(plain->config().router.balancers, (std::vector<std::string>{"loss-free"}));
+  EXPECT_LT((hidden(*plain) - wanted).abs().max().item<double>(),
+            1e-5 * wanted.abs().max().item<double>());
+}
+
 TEST(FoldRouters, RefusesWhatNoMatrixReplaces) {
   ModelConfig config = two_layers("decoder");
   config.router.method = "topk";

@@ -25,6 +25,7 @@ std::map<std::string, ConfigNode> visible_options() {
           {"importance", node({{"coefficient", 0.3}})},
           {"locality", node({{"coefficient", 0.3}, {"elsewhere", 0.2}})},
           {"load", node({{"coefficient", 0.4}})},
+          {"loss-free", node({{"rate", 0.1}})},
           {"topk-capacity", node({{"capacity", 0.8}, {"eval_capacity", 0.8}})},
           {"gshard", node({{"capacity", 0.7}, {"eval_capacity", 0.7}})}};
 }
@@ -35,6 +36,13 @@ double difference(const at::Tensor& a, const at::Tensor& b) {
 }
 
 constexpr double kEqual = 1e-12;
+
+/// A step of two layers in which the first expert had most of the tokens.
+StepStatistics uneven_step(std::int64_t experts) {
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(experts), 1);
+  tokens[0] = 10;
+  return {.expert_tokens = {tokens, tokens}};
+}
 
 /// What the plan says of each token, comparable whatever the kind of plan. [T, E]
 at::Tensor weights_of(Combination& parts, const Input& input, std::uint64_t seed = 7) {
@@ -54,6 +62,7 @@ Combination::Combination(const std::string& scorer, const std::string& selector,
   resolved_ = resolve(config);
   const RouterShape shape{.d_model = size.width, .experts = size.experts, .k = size.k, .layers = 2};
   balancers_ = make_balancers(resolved_, shape);
+  for (const auto& balancer : balancers_) balancer->after_step(uneven_step(size.experts));
   router_ = std::make_shared<Router>(resolved_, shape, balancers_);
   experts_ = std::make_shared<Experts>(size.experts, size.width, 3);
   const at::Generator draws = at::detail::createCPUGenerator(11);
@@ -302,7 +311,8 @@ std::string gradients_agree(Combination& parts, const RouterTraits& traits) {
 }
 
 std::string survives_saving(Combination& parts) {
-  for (const auto& balancer : parts.balancers()) balancer->after_step({.sparsity = 0});
+  for (const auto& balancer : parts.balancers())
+    balancer->after_step(uneven_step(parts.size().experts));
   Combination other(parts.resolved().scorer, parts.resolved().selector, parts.resolved().balancers,
                     parts.size());
   other.router().scorer().initialize(0.3, at::detail::createCPUGenerator(77));

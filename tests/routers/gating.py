@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes gating_expected.h: capacity, GShard's choice and the CV² losses, token by token, with gradients.
+"""Writes gating_expected.h: capacity, GShard's choice, CV² losses and biased choices, with gradients.
 
   tests/routers/gating.py > tests/routers/gating_expected.h
 
@@ -73,6 +73,25 @@ def gshard(z, factor, draws):
             lost += 1
         count[e] += 1
     return weights, demand, lost
+
+
+def biased(z, bias, k, form, divided):
+    """DeepSeek-V3, Eq. 12-16: the k highest of score + bias; the gate is the score, without it."""
+    weights, counts = torch.zeros(T, E), [0] * E
+    for t, row in enumerate(z):
+        s = [1 / (1 + torch.exp(-x)) for x in row] if form == "none" else softmax(row)
+        chosen = best([float(s[e]) + bias[e] for e in range(E)], k)
+        total = sum(s[e] for e in chosen) if divided or form == "after" else 1
+        for e in chosen:
+            weights[t, e] = s[e] / total
+            counts[e] += 1
+    return weights, counts
+
+
+def moved(bias, counts, rate):
+    """Algorithm 1 of Loss-Free Balancing: b + u * sign(mean load - load)."""
+    mean = sum(counts) / E
+    return [b + rate * ((mean > c) - (mean < c)) for b, c in zip(bias, counts)]
 
 
 def balance(z, demand):
@@ -177,6 +196,25 @@ def main():
             value.backward()
             print(f"    {{{k}, {value.item():.17g}, {flat(clean.grad)}, {flat(scale.grad)}}},")
         print("};")
+    print("\n/// A bias of the choice, and what it becomes after a step at rate 0.01 in which the layer had\n"
+          "/// the tokens of this case.")
+    print("struct BiasCase {\n  std::int64_t k;\n  const char* softmax;\n  bool renormalise;\n"
+          "  std::vector<double> bias;\n  std::vector<std::int64_t> counts;\n"
+          "  std::vector<double> moved;\n  std::vector<double> weights, weights_grad;  ///< [T, E]\n};")
+    print("inline const std::vector<BiasCase> kBias = {")
+    for k, form, divided, bias in ((1, "none", False, [-0.4, 0.1, 0.0, 0.3]),
+                                   (2, "none", True, [-0.4, 0.1, 0.0, 0.3]),
+                                   (2, "none", False, [0.0, 0.0, 0.0, 0.0]),
+                                   (1, "before", False, [-0.3, 0.05, 0.1, 0.15]),
+                                   (2, "before", True, [-0.3, 0.05, 0.1, 0.15]),
+                                   (2, "after", False, [-0.3, 0.05, 0.1, 0.15]),
+                                   (4, "before", False, [-0.3, 0.05, 0.1, 0.15])):
+        z = CLEAN.clone().requires_grad_()
+        weights, counts = biased(z, bias, k, form, divided)
+        print(f'    {{{k}, "{form}", {str(divided).lower()}, {braces(bias)}, {braces(counts)}, '
+              f"{braces(moved(bias, counts, 0.01))},\n     {flat(weights)},\n"
+              f"     {flat(gradient((weights * PROBE).sum(), z))}}},")
+    print("};")
     print("\n}  // namespace penstock::testing")
 
 

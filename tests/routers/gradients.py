@@ -35,6 +35,17 @@ def topk(k, form):
     return weights
 
 
+def sigmoid_topk(k, divided):
+    def weights(z):
+        rows = []
+        for row in z:
+            s, chosen = [1 / (1 + torch.exp(-x)) for x in row], best(row, k)
+            total = sum(s[e] for e in chosen) if divided else 1
+            rows.append({e: s[e] / total for e in chosen})
+        return dense(rows)
+    return weights
+
+
 def relu(z):
     """ReMoE, Eq. 5."""
     return dense([{e: x for e, x in enumerate(row) if x > 0} for row in z])
@@ -133,6 +144,9 @@ SELECTORS = [("topk", k, options(softmax=form), topk(k, form))
     ("lory", 1, options(segment_length=SEGMENT), lory),
     ("hash", 1, options(), by_id),
     ("thor", 1, options(), thor),
+    ("topk", 1, options(softmax="none"), sigmoid_topk(1, False)),
+    ("topk", 3, options(softmax="none"), sigmoid_topk(3, False)),
+    ("topk", 3, options(softmax="none", renormalise=True), sigmoid_topk(3, True)),
 ]
 TOP1, TOP2, AFTER2, RELU1, RELU2 = (SELECTORS[i] for i in (0, 1, 5, 9, 10))
 OTHERS = (3, 0, 1, 4)  # another rank's counts, and its tokens

@@ -1,0 +1,88 @@
+// Balancing by a bias of the choice in training: the loads even out, evaluation uses the biases
+// that the run ends with, and they continue bit for bit.
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <optional>
+
+#include "penstock/models/model_directory.h"
+#include "penstock/train/trainer.h"
+#include "tests/base/temp_directory.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+using testing::small_corpus;
+using testing::small_recipe;
+using testing::TempDirectory;
+
+const char* const kBias = "penstock.balancer_0.bias";
+
+Recipe loss_free(double rate) {
+  Recipe recipe = small_recipe("loss-free", 8, 32);
+  recipe.model.router.parts["loss-free"].set("rate", ConfigNode(rate));
+  return recipe;
+}
+
+/// Standard deviation of the experts' shares over their mean, mean over layers.
+double variation(const std::vector<std::vector<double>>& load) {
+  double sum = 0;
+  for (const auto& layer : load) {
+    const at::Tensor shares = torch::tensor(layer, at::kDouble);
+    sum += (shares.std(/*unbiased=*/false) / shares.mean()).item<double>();
+  }
+  return sum / static_cast<double>(load.size());
+}
+
+class LossFreeTraining : public ::testing::Test {
+ protected:
+  void SetUp() override { corpus_.emplace(small_corpus(directory_.path())); }
+  /// The mean variation of the loads over the last ten of forty steps.
+  double trained(Trainer& trainer) const {
+    double sum = 0;
+    while (trainer.step() < 40) {
+      const StepReport report = trainer.advance().report;
+      EXPECT_TRUE(report.auxiliary_losses.empty());
+      if (trainer.step() > 30) sum += variation(report.load) / 10;
+    }
+    return sum;
+  }
+  TempDirectory directory_;
+  std::optional<Corpus> corpus_;
+};
+
+TEST_F(LossFreeTraining, EvensTheLoadsThatARunWithoutItHas) {
+  Trainer without(loss_free(0), *corpus_), with(loss_free(0.02), *corpus_);
+  const double uneven = trained(without), even = trained(with);
+  EXPECT_LT(even, 0.5 * uneven);
+  EXPECT_EQ(without.model_tensors().at(kBias).count_nonzero().item<std::int64_t>(), 0);
+
+  // Evaluation routes by the biases: without them it is as uneven again.
+  const auto evaluated = [&] {
+    return variation(with.evaluate(Split::kValidation, 2048).routing.assignments);
+  };
+  const double own = evaluated();
+  with.model_tensors().at(kBias).zero_();
+  EXPECT_LT(own, 0.7 * evaluated());
+}
+
+TEST_F(LossFreeTraining, ContinuesBitwiseWithItsBiases) {
+  const Recipe recipe = loss_free(0.001);
+  Trainer straight(recipe, *corpus_), before(recipe, *corpus_), after(recipe, *corpus_);
+  for (int i = 0; i < 6; ++i) straight.advance();
+  for (int i = 0; i < 3; ++i) before.advance();
+  TensorMap model, optimizer;
+  for (const auto& [name, tensor] : before.model_tensors()) model[name] = tensor.clone();
+  for (const auto& [name, tensor] : before.optimizer_tensors()) optimizer[name] = tensor.clone();
+  EXPECT_GT(model.at(kBias).count_nonzero().item<std::int64_t>(), 0);
+  after.restore(3, model, optimizer, "test");
+  for (int i = 0; i < 3; ++i) after.advance();
+  const TensorMap wanted = straight.model_tensors();
+  for (const auto& [name, tensor] : after.model_tensors())
+    EXPECT_TRUE(torch::equal(tensor, wanted.at(name))) << name;
+  EXPECT_FALSE(torch::equal(wanted.at(kBias), model.at(kBias)));
+}
+
+}  // namespace
+}  // namespace penstock
