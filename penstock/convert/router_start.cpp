@@ -216,9 +216,10 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
       !of_heads || !options.calibration.empty(),
       "Router Upcycling makes keys of what the dense model's attention sees over a text: "
       "give options.calibration, a corpus or a text file");
-  PENSTOCK_CHECK(options.start_entropy == 0 || !options.calibration.empty(),
-                 "options.start_entropy is measured over a text: give options.calibration, a corpus "
-                 "or a text file");
+  PENSTOCK_CHECK(
+      options.start_entropy == 0 || !options.calibration.empty(),
+      "options.start_entropy is measured over a text: give options.calibration, a corpus "
+      "or a text file");
   PENSTOCK_CHECK(
       !weighed || router.traits.gates != GateForm::relu || !options.calibration.empty(),
       "options.start parent makes the gates of selector '", router.selector,

@@ -99,8 +99,7 @@ UpcycleOptions with_start(UpcycleOptions options) {
   const bool of_heads =
       scorer_registry().at(scorer_under(options, method)).traits.of_heads || matches(options);
   // An entropy is a softmax's.
-  const bool softmax =
-      selector_registry().at(method.selector).traits.gates != GateForm::relu;
+  const bool softmax = selector_registry().at(method.selector).traits.gates != GateForm::relu;
   if (options.start_entropy == 0 && of_heads && softmax) {
     const auto experts = static_cast<double>(options.experts * options.granularity);
     options.start_entropy = kParentEntropy * std::log(experts);

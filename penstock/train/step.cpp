@@ -110,8 +110,7 @@ StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const St
   out.failure = std::move(update.failure);
   if (!out.failure.empty()) return out;
   if (input.moves_balancers)
-    for (const auto& balancer : work.model().balancers())
-      balancer->after_step(out.report.routing);
+    for (const auto& balancer : work.model().balancers()) balancer->after_step(out.report.routing);
   out.update_seconds = ops::profile_seconds() - accumulated;
   memory_ = std::move(memory);
   ++step_;
