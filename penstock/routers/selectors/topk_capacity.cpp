@@ -26,9 +26,10 @@ struct Config {
       {.help = "places of an expert, in even shares k·T/E of the micro-batch", .min = 0});
     v("eval_capacity", eval_capacity, {.help = "the same outside training", .min = 0});
   }
+  bool over_asked() const { return softmax == "after"; }
   void refine(SelectorTraits& traits) const {
-    traits.unit_gates = softmax == "after";
-    traits.gates = softmax == "after" ? GateForm::softmax_over_kept : GateForm::softmax_over_all;
+    traits.unit_gates = over_asked();
+    traits.gates = over_asked() ? GateForm::softmax_over_kept : GateForm::softmax_over_all;
   }
 };
 
