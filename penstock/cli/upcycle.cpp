@@ -108,7 +108,8 @@ std::string group_text(const std::vector<HeadGroup>& groups) {
 void check_calibration_is_read(const CLI::App& command, const UpcycleOptions& options,
                                const ModelConfig& parent) {
   const ModelConfig config = upcycled_config(parent, options);
-  if (resolve(config.router).traits.of_heads || options.match_logits || options.match_lr ||
+  const ResolvedRouter router = resolve(config.router);
+  if (router.traits.of_heads || options.match_logits || options.match_lr ||
       options.start_entropy > 0 || measures_gate_sums(config, options))
     return;
   for (const char* name : {"--calibration", "--calibration-tokens", "--calibration-window",

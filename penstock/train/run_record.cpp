@@ -117,10 +117,7 @@ WatchedStep watched_step(const nlohmann::ordered_json& line) {
 }
 
 double steered_experts(const ModelConfig& model) {
-  for (const std::string& balancer : resolve(model.router).balancers)
-    if (balancer_registry().at(balancer).traits.needs_variable_active)
-      return model.active_experts();
-  return 0;
+  return resolve(model.router).traits.steers_sparsity ? model.active_experts() : 0;
 }
 
 std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,
