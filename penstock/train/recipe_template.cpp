@@ -44,7 +44,7 @@ const std::set<std::string> kFirst = {"name",
 const std::map<std::string, std::string> kRemarks = {
     {"data.corpus", "Make it with `penstock data prepare INPUT --out corpus`."},
     {"train.weight_decay",
-     "AdamW. docs/running.md says where the defaults come from, and what others take."}};
+     "AdamW. docs/train.md says where the defaults come from, and what others take."}};
 
 std::string value_text(const ConfigNode& value) {
   ConfigNode holder;

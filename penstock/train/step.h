@@ -103,7 +103,7 @@ class StepEngine {
   /// so, and nothing but gradients has changed; so it is where `watch` throws.
   StepOutcome advance(StepWork& work, const StepInput& input, const StepWatch& watch = {});
 
-  /// What resuming needs beside the weights: moments, and memory.<part>.<layer>. They alias it.
+  /// What resuming needs beside the weights: moments, and memory.PART.LAYER. They alias it.
   std::map<std::string, at::Tensor> tensors() const;
   /// Continues after that step from what tensors() was. Throws Error where moments do not fit.
   void restore(std::int64_t step, const std::map<std::string, at::Tensor>& tensors);
