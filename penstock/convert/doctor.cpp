@@ -64,7 +64,8 @@ Diagnosis examine(const std::string& path, const DoctorOptions& options) {
   if (source->config().moe_layers() == 0) {
     if (!options.dense.empty())
       out.add("experts", CheckState::fault, "the model to look at is dense itself",
-              "name the MoE as the model, and this one as that it was made of");
+              "these two seem swapped: the MoE comes first, the dense model that it was made of "
+              "second");
     else
       out.add("experts", CheckState::ok, "a dense model: nothing is routed");
     return out;

@@ -75,7 +75,7 @@ def doctor(shell):
     shell.expect("terms of the loss", terms == ["cross-entropy", "load-balance", "z-loss"], healthy)
     shell.expect("table", "healthy" in shell.ok("doctor", "moe", "--dense", "dense", "--text", "text.txt"))
     swapped = shell.run("doctor", "dense", "--dense", "moe")
-    shell.expect("swapped", swapped.returncode == 1 and "name the MoE first" in swapped.stdout, swapped.stdout)
+    shell.expect("swapped", swapped.returncode == 1 and "the MoE comes first" in swapped.stdout, swapped.stdout)
 
     with open(os.path.join(shell.directory, "moe", "upcycling.json"), "w", encoding="utf-8") as file:
         file.write('{"scale": [')
