@@ -3,7 +3,7 @@
 
     bench/busy_machine.py [--penstock build/release/bin/penstock] [--recipe recipes/bench/dense.toml]
                           [--loads 0 2 4] [--threads 1 2] [--spin-counts usual 300000] [--rounds 3]
-                          [--steps 6] [--json]
+                          [--steps 6] [--json] [--check]
 
 A load is a number of plain busy loops, each a process. A spin count is what GOMP_SPINCOUNT says: how
 often a waiting OpenMP thread looks again before it sleeps; "usual" leaves it to the program, 300000
@@ -70,10 +70,29 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6, help="timed steps, of which the median counts")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--check", action="store_true",
+                        help="exit with 1 where several threads with the program's own spin count are more than 3 %% "
+                             "slower than one beside the same loads")
     arguments = parser.parse_args()
     results = measure(arguments)
     if arguments.json:
-        return print(json.dumps(results, indent=2))
+        print(json.dumps(results, indent=2))
+    else:
+        show(results)
+    if arguments.check:
+        check(results)
+
+
+def check(results):
+    """Ends the program where sharing the processor makes several threads slower than one."""
+    usual = {(r["busy_loops"], r["threads"]): r["median"] for r in results if r["spin_count"] == "usual"}
+    for (load, threads), speed in sorted(usual.items()):
+        alone = usual.get((load, 1))
+        if threads > 1 and alone and speed < 0.97 * alone:
+            sys.exit(f"beside {load} busy loops {threads} threads make {speed:.0f} tokens/s, one makes {alone:.0f}")
+
+
+def show(results):
     print(f"{'busy loops':>10} {'threads':>7} {'spin count':>10} {'tokens/s':>9} {'(low-high)':>15}")
     for r in results:
         spread = f"({r['lowest']:.0f}-{r['highest']:.0f})"

@@ -28,6 +28,7 @@ def check_analyse(shell):
     shell.expect("analyse", done["refused"] == {}, done["refused"])
     page = open(os.path.join(shell.directory, "routing.html"), encoding="utf-8").read()
     shell.expect("analyse", "Router entropy" in page and "<script src" not in page)
+    shell.expect("entropy as distance", "Distance from uniform over training" in page)
     text = shell.ok("analyse", "run/checkpoints/step-6", "--data", "corpus", "--split", "validation")
     shell.expect("analyse", "ln 4 = 1.3863" in text and "step 6" in text and "step 0" not in text, text)
     shell.ok("train", "recipe.toml", "--out", "hashed", "--quiet", "--set", "model.router.method=hash")
