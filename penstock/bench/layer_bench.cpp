@@ -75,7 +75,9 @@ class LayerRunner {
     else
       result.y.backward(gradient_);
     out.backward = watch.lap();
-    optimizer_.update(recipe_.train.lr);
+    const UpdateOutcome update = optimizer_.update(recipe_.train.lr);
+    PENSTOCK_CHECK(update.failure.empty(), "step ", step_, ": ", update.failure,
+                   "; lower train.lr");
     out.optimizer = watch.lap();
     if (moe_) moe_->after_step();
     out.profile = {out.forward + out.backward + out.optimizer, profile_.operators(),

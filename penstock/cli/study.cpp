@@ -18,7 +18,7 @@ namespace {
 struct StudyArguments {
   std::string study, out, results, scale;
   std::vector<std::string> overrides;
-  bool report_only = false, json = false, quiet = false, force = false;
+  bool report_only = false, retry_diverged = false, json = false, quiet = false, force = false;
 };
 
 std::string command_line(const StudyArguments& options) {
@@ -26,6 +26,7 @@ std::string command_line(const StudyArguments& options) {
   if (!options.scale.empty()) out += " --scale " + shell_quoted(options.scale);
   for (const auto& set : options.overrides) out += " --set " + shell_quoted(set);
   if (!options.out.empty()) out += " --out " + shell_quoted(options.out);
+  if (options.retry_diverged) out += " --retry-diverged";
   if (options.force) out += " --force";
   if (!options.results.empty()) out += " --results " + shell_quoted(options.results);
   return out;
@@ -39,6 +40,7 @@ int run(const StudyArguments& options) {
                                 .kept_rows = options.results,
                                 .command = command_line(options),
                                 .report_only = options.report_only,
+                                .retry_diverged = options.retry_diverged,
                                 .progress = progress};
   check_can_make(how.output);
   check_can_write(how.kept_rows);
@@ -56,6 +58,12 @@ int run(const StudyArguments& options) {
                outcome.results.rows.empty() && outcome.results.tables.empty()
                    ? ""
                    : ", " + how.output + "/report.html");
+  if (outcome.left_out > 0)
+    std::fprintf(stderr, "left out, because they need a run that diverged: %d\n", outcome.left_out);
+  if (!outcome.results.diverged.empty() && !options.retry_diverged)
+    std::fprintf(stderr,
+                 "runs that diverged are not trained again; --retry-diverged tries them from their "
+                 "last good step\n");
   if (!outcome.interrupted) return 0;
   std::fprintf(stderr, "interrupted; the state is saved. Continue with: %s\n", how.command.c_str());
   return 130;
@@ -82,6 +90,8 @@ void add_study_command(CLI::App& app, int& exit_code) {
       ->take_all();
   command->add_flag("--report-only", options->report_only,
                     "train nothing; report what is finished (and measure it by k)");
+  command->add_flag("--retry-diverged", options->retry_diverged,
+                    "train again, from their last good step, runs that diverged");
   command->add_flag("--json", options->json, "print results.json's object instead of the table");
   command->add_flag("--quiet", options->quiet, "no progress");
   command->add_flag("--force", options->force, "train also where memory seems too small for it");
@@ -92,6 +102,7 @@ void add_study_command(CLI::App& app, int& exit_code) {
       "  penstock study recipes/demo/study.toml --report-only\n"
       "  penstock study table1.toml --scale paper             the published settings\n"
       "Finished runs are not repeated and interrupted ones resume, so the same command continues.\n"
+      "A run that diverged is kept as diverged; it is no error of the study, which exits with 0.\n"
       "A study file:\n"
       "  name = \"demo\"                        base = \"remoe.toml\"     seeds = [1, 2, 3]\n"
       "  [set]                                for every variant\n"

@@ -27,6 +27,7 @@ struct Findings {
   std::int64_t without_gradient = 0, without_state = 0, matrices = 0;
   std::int64_t experts = 0, seen = 0;
   std::int64_t silent_routers = 0;
+  std::string failure;  // of the first layer whose gradient is not finite
 };
 
 bool moved(const at::Tensor& tensor) {
@@ -37,6 +38,7 @@ bool moved(const at::Tensor& tensor) {
 struct Pass {
   std::vector<bool> asked;                  // by expert: some token gives it weight
   std::map<std::string, at::Tensor> state;  // the optimizer's
+  std::string failure;                      // why it did not update
 };
 
 /// By expert: whether some token's gate for it is large enough to learn by. Sharp routers give
@@ -69,8 +71,10 @@ Pass train_once(MoeLayer& layer, const LayerInput& input, std::int64_t k) {
   at::Tensor objective = (out.y * direction).sum();
   if (out.routing.loss.defined()) objective = objective + out.routing.loss;
   if (objective.requires_grad()) objective.backward();
-  optimizer.update(0);
-  return {.asked = asked_experts(out.routing.plan), .state = optimizer.state()};
+  const UpdateOutcome update = optimizer.update(0);
+  return {.asked = asked_experts(out.routing.plan),
+          .state = optimizer.state(),
+          .failure = update.failure};
 }
 
 /// Looks at the experts that the pass gave tokens and that are not `seen` yet.
@@ -97,6 +101,7 @@ void look_at_experts(MoeLayer& layer, const Pass& pass, std::vector<bool>& seen,
 void look_at(MoeLayer& layer, const LayerInput& input, const RouterTraits& traits,
              Findings& findings) {
   const Pass own = train_once(layer, input, 0);
+  if (findings.failure.empty()) findings.failure = own.failure;
   std::vector<bool> seen(own.asked.size());
   look_at_experts(layer, own, seen, findings);
   bool router_moves = false;
@@ -125,7 +130,11 @@ void check_learning(LanguageModel& model, const at::Tensor& windows, Diagnosis& 
   std::size_t index = 0;
   for (MoeLayer* const layer : moe_layers(model))
     look_at(*layer, inputs.at(index++), router.traits, findings);
-  if (findings.without_gradient == 0 && findings.without_state == 0)
+  if (!findings.failure.empty())
+    diagnosis.add("experts learn", CheckState::fault, findings.failure,
+                  "weights or hidden states are so large that a gradient overflows: make the model "
+                  "again");
+  else if (findings.without_gradient == 0 && findings.without_state == 0)
     diagnosis.add(
         "experts learn", CheckState::ok,
         fmt::format("{} of {} experts weigh in some token; each gets gradients and has the "

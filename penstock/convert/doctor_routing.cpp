@@ -173,9 +173,9 @@ void judge_balance(const ModelConfig& config, Diagnosis& diagnosis) {
   else
     diagnosis.add("entropy and balance", CheckState::warning, fmt::format("{}; {}", same, finding),
                   keys.empty()
-                      ? "without a balance loss such a layer stays a dense one: add load-balance, "
+                      ? "without balancing such a layer stays a dense one: add load-balance, "
                         "or start from another router"
-                      : "the balance loss has to spread them: start from another router, or train "
+                      : "balancing has to spread them: start from another router, or train "
                         "with a higher " +
                             keys);
 }
@@ -203,19 +203,18 @@ void judge_dead(const ModelConfig& config, std::int64_t tokens, Diagnosis& diagn
                   idle_text + ", until the noise of training reaches them");
   else if (keys.empty())
     diagnosis.add("dead experts", CheckState::warning, idle_text,
-                  "without a balance loss they stay so: add load-balance, or start from another "
+                  "without balancing they stay so: add load-balance, or start from another "
                   "router");
   else if (std::ranges::any_of(layers, [&](const auto& layer) {
              return enough_tokens(config, layer, tokens) && mostly_idle(config, layer);
            }))
     diagnosis.add("dead experts", CheckState::warning, idle_text,
-                  "only the balance loss can reach them: start from another router, or train with "
+                  "only balancing can reach them: start from another router, or train with "
                   "a higher " +
                       keys);
   else
-    diagnosis.add(
-        "dead experts", CheckState::ok,
-        idle_text + ", fewer than half of any layer's, and the balance loss reaches them");
+    diagnosis.add("dead experts", CheckState::ok,
+                  idle_text + ", fewer than half of any layer's, and balancing reaches them");
 }
 
 /// A start that leaves most experts of a layer without work, whatever may reach them later.

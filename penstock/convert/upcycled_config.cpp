@@ -148,7 +148,7 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
   PENSTOCK_CHECK(
       !options.renormalise || config.active_experts() > 1,
       "options.renormalise with one expert per token makes every gate 1, of which the router "
-      "learns nothing; leave it out, or give options.k = 2");
+      "learns nothing; leave it out, or give options.k 2");
   const ResolvedRouter resolved = resolve(config.router);
   PENSTOCK_CHECK(options.lr_scale == 1 || resolved.traits.trainable, "options.lr_scale: scorer '",
                  resolved.scorer, "' has nothing to train");

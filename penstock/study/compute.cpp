@@ -54,7 +54,7 @@ std::string uncounted_compute(std::span<const VariantSummary> variants,
     const auto parent = std::ranges::find(variants, name, &VariantSummary::name);
     const bool known = parent != variants.end() && parent->total_flops.count > 0;
     out += fmt::format("{}{} with {}, whose training {}is not counted with {}",
-                       out.empty() ? "" : "\n",
+                       out.empty() ? "" : "; ",
                        count == 1 ? "1 variant begins" : fmt::format("{} variants begin", count),
                        parent == variants.end() ? name : parent->label,
                        known ? "(" + with_prefix(parent->total_flops.mean, "") + " FLOPs) " : "",

@@ -1,5 +1,5 @@
 // That a run diverged, kept in its folder (diverged.json), so that it is not trained again at every
-// call of its study. Not the training that finds it out (train/run.h).
+// call of its study. Not the training that finds it out (train/run_control.h).
 #pragma once
 
 #include <optional>

@@ -18,8 +18,8 @@ namespace penstock::study {
 struct DivergedRun {
   std::string variant, label;
   std::int64_t seed = 0;
-  std::string config_hash;  ///< empty where an earlier version recorded it
-  std::string reason;       ///< what the training said
+  std::string config_hash;
+  std::string reason;  ///< what the training said
 };
 
 /// Everything a report shows.

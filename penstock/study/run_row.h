@@ -55,10 +55,10 @@ struct Stages {
   std::optional<std::int64_t> settled;      ///< first step of stage III
 };
 
-/// One finished (or, in a report of a single run, unfinished) run.
 /// Whether the curves have a state by which a balancer steers the sparsity.
 bool steered(const std::map<std::string, Curve>& curves);
 
+/// One finished (or, in a report of a single run, unfinished) run.
 struct RunRow {
   std::string variant;
   std::string label;

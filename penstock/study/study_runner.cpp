@@ -15,7 +15,7 @@
 #include "penstock/study/divergence.h"
 #include "penstock/study/report.h"
 #include "penstock/study/run_reader.h"
-#include "penstock/train/run.h"
+#include "penstock/train/run_control.h"
 
 namespace penstock::study {
 namespace {
@@ -256,9 +256,11 @@ class Session {
     if (take_finished(variant, seed, planned)) return true;
     if (options_.retry_diverged) return false;
     std::optional<std::string> reason = read_divergence(planned.directory);
-    for (const DivergedRun& run : kept_.diverged)
-      if (run.variant == variant.name && run.seed == seed && run.config_hash == planned.hash)
-        reason = run.reason;
+    // The run's own folder, where it is there, knows better: it may have been begun again.
+    if (!fs::exists(planned.directory))
+      for (const DivergedRun& run : kept_.diverged)
+        if (run.variant == variant.name && run.seed == seed && run.config_hash == planned.hash)
+          reason = run.reason;
     if (reason) note_diverged(variant, seed, planned.hash, *reason);
     return reason.has_value();
   }

@@ -34,7 +34,7 @@ struct StudyHooks {
   /// Content of a model in that place.
   std::function<std::string(const std::string& model)> model_hash;
   /// Trains in that directory, resuming what is there; false when it was interrupted. Throws
-  /// DivergedError (train/run.h) where the loss is not finite.
+  /// DivergedError (train/run_control.h) where the loss is not finite.
   std::function<bool(const ConfigNode& resolved, const std::string& run_directory)> train;
   /// Those of `eval_k` that the recipe's model takes; {0} where it has no k: one point for all.
   std::function<std::vector<std::int64_t>(const ConfigNode& resolved,

@@ -66,13 +66,14 @@ RunWarning ObjectiveWatch::clipping_warning(const WatchedStep& step) const {
 }
 
 RunWarning ObjectiveWatch::idle_warning(const WatchedStep& step) const {
-  return {.name = "idle experts",
-          .finding = fmt::format("for {} steps a token has had fewer than half of the {:g} active "
-                                 "experts that the router is steered to, now {:.2g}",
-                                 idle_steps_, settings_.steered_experts, step.active_experts),
-          .remedy =
-              "an expert that is off for every token learns nothing: begin again with a lower "
-              "train.lr, or a lower model.router.lr_scale"};
+  return {
+      .name = "idle experts",
+      .finding = fmt::format("for {} steps a token has had fewer than half of the {:g} active "
+                             "experts that the router is steered to, now {:.2g}",
+                             idle_steps_, settings_.steered_experts, step.active_experts),
+      .remedy = fmt::format(
+          "an expert that is off for every token learns nothing: begin again with a lower {}lr{}",
+          settings_.keys, settings_.keys.empty() ? "" : ", or a lower model.router.lr_scale")};
 }
 
 }  // namespace penstock

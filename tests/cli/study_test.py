@@ -119,6 +119,23 @@ set = {"model.router.z-loss.coefficient" = 0}
 """
 
 
+# One update at this rate makes weights whose loss is not finite.
+DIVERGING = """
+name = "diverging"
+title = "A run that diverges"
+seeds = [1]
+base = "dense.toml"
+[variants.even]
+label = "even"
+[variants.steep]
+label = "steep"
+set = {"train.lr" = 1e30}
+[variants.after]
+label = "after"
+from = "steep"
+"""
+
+
 def write(folder, name, text):
     with open(os.path.join(folder, name), "w") as file:
         file.write(text)
@@ -198,18 +215,36 @@ def check_recipes(shell, source):
         shell.expect(name, "results.json" in text and "runs finished" not in text, text)
 
 
+def check_diverging(shell):
+    """A run that diverges is kept: told at every call, trained again only when asked, no error."""
+    def call(*more):
+        done = shell.run("study", "diverging.toml", *more)
+        shell.expect("diverging: exit", done.returncode == 0, done.stderr)
+        shell.expect("diverging: told", "diverged: steep, seed 1: " in done.stdout, done.stdout)
+        shell.expect("diverging: no -nan", "-nan" not in done.stdout + done.stderr, done.stderr)
+        return done.stderr
+
+    first = call()
+    shell.expect("diverging: trained", "] steep, seed 1" in first, first)
+    shell.expect("diverging: left out", "need a run that diverged: 1" in first and "--retry-diverged" in first, first)
+    shell.expect("diverging: not again", "] steep" not in call())
+    asked = call("--retry-diverged")
+    shell.expect("diverging: again when asked", "] steep, seed 1" in asked, asked)
+
+
 def main(program, source):
     with tempfile.TemporaryDirectory() as directory:
         shell = Shell(program, directory)
         write(directory, "text.txt", "the weir holds the water and the gate lets it go. good or bad\n" * 300)
         for name, text in (("recipe.toml", RECIPE), ("dense.toml", DENSE), ("first.toml", FIRST),
-                           ("like.toml", LIKE), ("upcycled.toml", UPCYCLED)):
+                           ("like.toml", LIKE), ("upcycled.toml", UPCYCLED), ("diverging.toml", DIVERGING)):
             write(directory, name, text)
         write_task(os.path.join(directory, "sst2"))
         shell.ok("data", "prepare", "text.txt", "--out", "corpus", "--split", "contiguous:0.8,0.1,0.1")
         check_recipes(shell, source)
         check_reports(shell)
         check_upcycled(shell)
+        check_diverging(shell)
         print(f"{shell.failures} failures")
         return shell.failures > 0
 
