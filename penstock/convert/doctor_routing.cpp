@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <optional>
 
 #include "penstock/convert/doctor.h"
 #include "penstock/layers/moe.h"

@@ -95,15 +95,18 @@ double factor_for_entropy(const at::Tensor& logits, double entropy) {
   return std::exp(low);
 }
 
+at::Tensor folded_logits(const RouterTensors& plain, const at::Tensor& inputs) {
+  const at::Tensor logits = inputs.matmul(plain.at("weight").t());
+  return plain.contains("bias") ? logits + plain.at("bias") : logits;
+}
+
 void heads_to_entropy(std::vector<RouterTensors>& heads, const ModelSource& parent,
                       const at::Tensor& windows, double entropy) {
   std::vector<RouterTensors> folded;
   for (const RouterTensors& layer : heads) folded.push_back(collapsed_mixture(layer));
   const auto logits =
       logits_over(parent, windows, heads.size(), [&](std::size_t layer, const at::Tensor& inputs) {
-        const RouterTensors& router = folded[layer];
-        const at::Tensor out = inputs.matmul(router.at("weight").t());
-        return router.contains("bias") ? out + router.at("bias") : out;
+        return folded_logits(folded[layer], inputs);
       });
   for (std::size_t layer = 0; layer < heads.size(); ++layer)
     heads[layer].at("keys") *= factor_for_entropy(logits[layer], entropy);
@@ -142,10 +145,7 @@ void measure_gate_sums(std::vector<RouterTensors>& routers, const ModelSource& p
                                   [&](std::size_t layer, const at::Tensor& inputs) {
                                     return scorers[layer]->score(inputs, {}).logits;
                                   });
-  const auto selector =
-      selector_registry()
-          .at(router.selector)
-          .make(router_shape(config.moe_options(0)), router.options.at(router.selector));
+  const auto selector = selector_of(config);
   // Shards of one feed-forward are chosen together, each with its gate.
   const auto wanted = static_cast<double>(config.moe.granularity);
   for (std::size_t layer = 0; layer < scorers.size(); ++layer) {

@@ -23,6 +23,9 @@ double mean_entropy(const at::Tensor& logits);
 /// are tied. Cost: about 60 passes over the logits.
 double factor_for_entropy(const at::Tensor& logits, double entropy);
 
+/// The logits [T, E] of a router that is one matrix and perhaps a bias.  @param inputs [T, d]
+at::Tensor folded_logits(const RouterTensors& plain, const at::Tensor& inputs);
+
 /// Multiplies each layer's keys so that the one matrix that the mixture folds into has that mean
 /// entropy over the calibration tokens: of a sum over the routers and a key per expert.
 /// @param heads  mixtures of attention heads, by layer, changed in place

@@ -111,11 +111,6 @@ class HeadRouters {
   std::int64_t routers_, keys_;
 };
 
-at::Tensor folded_logits(const RouterTensors& plain, const at::Tensor& inputs) {
-  const at::Tensor logits = inputs.matmul(plain.at("weight").t());
-  return plain.contains("bias") ? logits + plain.at("bias") : logits;
-}
-
 /// The standard deviation of numbers that come in parts.
 class Deviation {
  public:

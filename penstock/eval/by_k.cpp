@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cmath>
-#include <set>
 
 #include "penstock/base/error.h"
 #include "penstock/models/census.h"
+#include "penstock/models/tensor_shapes.h"
 #include "penstock/ops/machine.h"
 
 namespace penstock {
@@ -34,12 +33,7 @@ std::int64_t rows_of(const EvaluateOptions& options) {
 
 /// Throws the selector's own Error where it does not take that k.
 void try_selector(const ModelConfig& config, std::int64_t k) {
-  const MoeOptions options = config.moe_options(0);
-  const ResolvedRouter router = resolve(options.router);
-  const auto selector = selector_registry()
-                            .at(router.selector)
-                            .make(router_shape(options), router.options.at(router.selector));
-  selector->select({.logits = at::zeros({1, options.experts})}, {.k = k});
+  selector_of(config)->select({.logits = at::zeros({1, config.total_experts()})}, {.k = k});
 }
 
 }  // namespace

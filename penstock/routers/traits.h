@@ -129,58 +129,28 @@ struct BalancerTraits {
   }
 };
 
-/// Those of a scorer, a selector and balancers together, under their options.
-struct RouterTraits {
-  bool causal = true;
-  bool order_matters = false;
-  bool stochastic = false;
-  bool needs_token_ids = false;
-  bool trainable = true;
+/// Those of a scorer, a selector and balancers together, under their options. What a selector says
+/// of itself holds of the whole, with what the scorer adds to order, chance and training.
+/// takes_highest: before a bias of the choice.
+struct RouterTraits : SelectorTraits {
   bool foldable = false;
   bool one_matrix = false;
   bool of_heads = false;
   bool no_logits = false;
   bool noisy = false;
-  bool merges = false;
-  bool has_k = false;
-  bool variable_active = false;
-  bool even_loads = false;
-  bool ignores_logits = false;
-  bool takes_highest = false;  ///< before a bias of the choice
-  bool drops = false;
-  bool unit_gates = false;
   bool steers_sparsity = false;
   bool biases_choice = false;
-  GateForm gates = GateForm::other;
-  std::int64_t forward_passes = 1;
-  double disagreement = 0;
 
   template <class V>
   void visit(V& v) {
-    v("causal", causal);
-    v("order_matters", order_matters);
-    v("stochastic", stochastic);
-    v("needs_token_ids", needs_token_ids);
-    v("trainable", trainable);
+    SelectorTraits::visit(v);
     v("foldable", foldable);
     v("one_matrix", one_matrix);
     v("of_heads", of_heads);
     v("no_logits", no_logits);
     v("noisy", noisy);
-    v("merges", merges);
-    v("has_k", has_k);
-    v("variable_active", variable_active);
-    v("even_loads", even_loads);
-    v("ignores_logits", ignores_logits);
-    v("takes_highest", takes_highest);
-    v("drops", drops);
-    v("unit_gates", unit_gates);
     v("steers_sparsity", steers_sparsity);
     v("biases_choice", biases_choice);
-    std::string form = gate_form_name(gates);
-    v("gates", form);
-    v("forward_passes", forward_passes);
-    v("disagreement", disagreement);
   }
 };
 

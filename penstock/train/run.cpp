@@ -11,7 +11,6 @@
 #include "penstock/base/error.h"
 #include "penstock/base/memory.h"
 #include "penstock/base/nonfinite.h"
-#include "penstock/base/progress.h"
 #include "penstock/base/threads.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/model_directory.h"

@@ -3,7 +3,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/cuda.h>
 #include <torch/types.h>
-#include <torch/utils.h>
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"

@@ -16,8 +16,7 @@
 #include "penstock/layers/moe.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/optim/adamw.h"
-#include "tests/base/temp_directory.h"
-#include "tests/convert/tiny_parent.h"
+#include "tests/convert/upcycle_fixture.h"
 
 namespace penstock {
 namespace {
@@ -25,41 +24,15 @@ namespace {
 using testing::difference;
 using testing::logits_of;
 
-/// A parent, a text, and a place for results.
-class Upcycle : public ::testing::Test {
+class Upcycle : public testing::UpcycleTest {
  protected:
-  void SetUp() override {
-    testing::write_parent(path("dense"), testing::tiny_config());
-    testing::write_text(path("text"));
-  }
-  std::string path(const std::string& name) const { return temp_.path().string() + "/" + name; }
-  UpcycleOptions options(const std::string& method) const {
-    UpcycleOptions out{.method = method};
-    if (method == "switch") out.k = 1;
-    if (method.starts_with("router-upcycling")) out.calibration = path("text");
-    return out;
-  }
-  /// The result as a model, made from `dense` at "out".
-  std::shared_ptr<LanguageModel> make(const UpcycleOptions& how, const std::string& out = "out") {
-    report_ = upcycle(*open_model_source(path("dense")), how, real_file_system(), path(out));
-    return load_model(path(out));
-  }
-
-  double first_gate_sum(LanguageModel& model) const;
   void expect_scale_of_scaled_heads(const std::string& control,
                                     const std::vector<at::Tensor>& inputs);
-
-  testing::TempDirectory temp_;
-  UpcycleReport report_;
 };
-
-const std::vector<std::string> kMethods = {
-    "vanilla", "switch", "locmoe",     "mlp", "router-upcycling", "router-upcycling-max",
-    "remoe",   "xmoe",   "hyperrouter"};
 
 TEST_F(Upcycle, ExpertsAreTheFeedForwardAndTheRestIsTheParent) {
   const auto dense = open_model_source(path("dense"));
-  for (const std::string& method : kMethods) {
+  for (const std::string& method : testing::kUpcycleMethods) {
     SCOPED_TRACE(method);
     make(options(method), method);
     const auto source = open_model_source(path(method));
@@ -118,83 +91,6 @@ TEST_F(Upcycle, AllExpertsWithGatesThatSumToOneComputeTheDenseModel) {
   }
   // As the paper has it, two of eight experts with gates of a softmax over all, it does not.
   EXPECT_GT(difference(logits_of(*make(options("vanilla"), "two")), logits_of(*dense)), 1e-2);
-}
-
-/// Two of eight experts, gates that sum to one, and logits of a stated entropy: the parent's
-/// function.
-TEST_F(Upcycle, MayStartAsItsParent) {
-  const auto dense = load_model(path("dense"));
-  for (const std::string method :
-       {"vanilla", "locmoe", "mlp", "router-upcycling", "router-upcycling-max", "hyperrouter"}) {
-    SCOPED_TRACE(method);
-    UpcycleOptions how = options(method);
-    how.start = UpcycleStart::parent;
-    EXPECT_LT(difference(logits_of(*make(how, method)), logits_of(*dense)), 1e-5);
-    EXPECT_EQ(report_.logit_scales.size(), method.starts_with("router-upcycling") ? 2U : 0U);
-  }
-  const auto json = read_json(path("router-upcycling/upcycling.json"));
-  EXPECT_NEAR(json["start_entropy"].get<double>(), 0.87 * std::log(8.0), 1e-9);
-  EXPECT_TRUE(json["renormalise"].get<bool>());
-}
-
-/// A gate of one would teach the router nothing, so it begins as published; what it is, is said.
-TEST_F(Upcycle, OneExpertOfASoftmaxDoesNotStartAsTheParent) {
-  UpcycleOptions how = options("switch");
-  how.start = UpcycleStart::parent;
-  const auto blind = make(how, "blind");
-  EXPECT_TRUE(report_.gate_sums.empty());
-  EXPECT_TRUE(measures_gate_sums(report_.config, how));
-  how.calibration = path("text");
-  const auto seen = logits_of(*make(how, "seen"));
-  EXPECT_TRUE(seen.equal(logits_of(*blind)));
-  ASSERT_EQ(report_.gate_sums.size(), 2U);
-  for (const double sum : report_.gate_sums) {
-    EXPECT_GT(sum, 0.05);  // 1/8 when even, less where the capacity refuses tokens
-    EXPECT_LT(sum, 0.9);
-  }
-  EXPECT_EQ(read_json(path("seen/upcycling.json"))["gate_sums"].size(), 2U);
-  how.start = UpcycleStart::published;
-  how.calibration.clear();
-  EXPECT_TRUE(seen.equal(logits_of(*make(how, "published"))));
-  how = options("vanilla");
-  how.start = UpcycleStart::parent;
-  make(how, "vanilla");
-  EXPECT_FALSE(measures_gate_sums(report_.config, how));
-}
-
-/// The mean over the text of what the first layer's gates sum to; later layers see what this model
-/// computes and not the parent.
-double Upcycle::first_gate_sum(LanguageModel& model) const {
-  const torch::NoGradGuard no_grad;
-  const at::Tensor windows = sample_windows(path("text"), *open_model_source(path("dense")), {});
-  double sum = 0;
-  model.forward({.tokens = windows}, {}, [&](std::int64_t layer, const RoutingResult& result) {
-    if (layer == 0) sum = result.plan.weight.sum().item<double>();
-  });
-  return sum / static_cast<double>(windows.numel());
-}
-
-TEST_F(Upcycle, ReluGatesStartWithAMeanSumOfOne) {
-  const auto dense = logits_of(*load_model(path("dense")));
-  for (const std::string scorer : {"", "router-upcycling"}) {
-    SCOPED_TRACE(scorer);
-    UpcycleOptions how = options("remoe");
-    how.scorer = scorer;
-    how.calibration = path("text");
-    const auto published = make(how, "published" + scorer);
-    how.start = UpcycleStart::parent;
-    const auto model = make(how, "parent" + scorer);
-    EXPECT_TRUE(report_.logit_scales.empty());  // an entropy is a softmax's
-    ASSERT_EQ(report_.gate_sums.size(), 2U);
-    EXPECT_NEAR(first_gate_sum(*published), report_.gate_sums[0], 0.02 * report_.gate_sums[0]);
-    EXPECT_NEAR(first_gate_sum(*model), 1, 0.02);  // read: some windows
-    EXPECT_LT(difference(logits_of(*model), dense), difference(logits_of(*published), dense));
-  }
-  UpcycleOptions shards = options("remoe");
-  shards.start = UpcycleStart::parent;
-  shards.calibration = path("text");
-  shards.granularity = 2;
-  EXPECT_NEAR(first_gate_sum(*make(shards, "shards")), 2, 0.04);
 }
 
 /// Shards in virtual groups: whole sets are chosen, and "exact" scaling makes their sum what one
@@ -366,45 +262,6 @@ TEST_F(Upcycle, TheRandomControlHasRouterUpcyclingsLogitScale) {
   }
 }
 
-/// The softmax over the router's logits, by what the finished model computes over the same text.
-TEST_F(Upcycle, StartsWithTheEntropyAskedFor) {
-  const torch::NoGradGuard no_grad;
-  const auto dense = open_model_source(path("dense"));
-  const at::Tensor windows = sample_windows(path("text"), *dense, {});
-  const auto inputs = testing::feed_forward_inputs(*dense, windows);
-  for (const std::string& method : kMethods) {
-    SCOPED_TRACE(method);
-    UpcycleOptions how = options(method);
-    how.calibration = path("text");
-    how.start_entropy = 1.5;
-    if (method == "locmoe" || method == "remoe") {  // no parameters; no softmax
-      EXPECT_THROW(make(how, method), Error);
-      continue;
-    }
-    const auto model = make(how, method);
-    ASSERT_EQ(report_.logit_scales.size(), 2U);
-    std::size_t layer = 0;
-    model->forward({.tokens = windows.slice(0, 0, 1)}, {},
-                   [&](std::int64_t, const RoutingResult& routing) {
-                     if (layer++ > 0) return;  // later layers see what this model computes
-                     const at::Tensor p = routing.scores.logits.softmax(1);
-                     const double found = -(p * p.log()).sum(1).mean().item<double>();
-                     EXPECT_NEAR(found, 1.5, 0.15);  // of one window of many
-                   });
-    if (method == "vanilla") {
-      for (std::size_t l = 0; l < 2; ++l) {
-        const at::Tensor gate =
-            open_model_source(path(method))
-                ->tensor("model.layers." + std::to_string(l) + ".mlp.gate.weight");
-        const at::Tensor p = inputs[l].matmul(gate.t()).to(at::kDouble).softmax(1);
-        EXPECT_NEAR(-(p * p.log()).sum(1).mean().item<double>(), 1.5, 0.01);  // read: some windows
-      }
-    }
-  }
-  UpcycleOptions blind{.method = "vanilla", .start_entropy = 1.5};
-  EXPECT_THROW(make(blind, "blind"), Error);  // no text
-}
-
 TEST_F(Upcycle, SharedExpertsAddNothingOrTheFeedForward) {
   const auto dense = load_model(path("dense"));
   UpcycleOptions how{.method = "vanilla", .k = 8, .renormalise = true};
@@ -462,7 +319,7 @@ TEST_F(Upcycle, ReMoeOnTopOfAttentionHeads) {
 }
 
 TEST_F(Upcycle, AnUpcycledModelTrains) {
-  for (const std::string& method : kMethods) {
+  for (const std::string& method : testing::kUpcycleMethods) {
     SCOPED_TRACE(method);
     const auto model = make(options(method), method);
     model->train();

@@ -17,6 +17,7 @@
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/ops/finite_difference.h"
+#include "tests/train/gradients.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -112,16 +113,6 @@ Batch seeded_batch(std::int64_t sequences, std::int64_t length, std::uint64_t se
   return batch;
 }
 
-std::vector<at::Tensor> gradients(LanguageModel& model) {
-  std::vector<at::Tensor> out;
-  for (auto& parameter : model.parameters()) {
-    out.push_back(parameter.grad().defined() ? parameter.grad().clone()
-                                             : torch::zeros_like(parameter));
-    parameter.mutable_grad() = at::Tensor();
-  }
-  return out;
-}
-
 class TwoPasses : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -145,11 +136,11 @@ TEST_F(TwoPasses, AStepsGradientIsThatOfTheObjectiveByHand) {
   std::vector<Batch> batches = {seeded_batch(2, 8, 1), seeded_batch(2, 8, 2)};
   std::vector<ModelMemory> memory;
   step(batches, memory);
-  gradients(*model_);
+  testing::gradients(*model_);
   for (Batch& batch : batches) batch.fresh = false;  // the second step reads what the first left
   const std::vector<ModelMemory> before = memory;
   const StepReport report = step(batches, memory);
-  const std::vector<at::Tensor> measured = gradients(*model_);
+  const std::vector<at::Tensor> measured = testing::gradients(*model_);
 
   at::Tensor objective = torch::zeros({}, torch::kDouble);
   double cross_entropy = 0, between = 0;
@@ -177,7 +168,7 @@ TEST_F(TwoPasses, AStepsGradientIsThatOfTheObjectiveByHand) {
     EXPECT_FALSE(torch::equal(memory[m][1], two.memory[1]));
   }
   objective.backward();
-  const std::vector<at::Tensor> wanted = gradients(*model_);
+  const std::vector<at::Tensor> wanted = testing::gradients(*model_);
   for (std::size_t i = 0; i < wanted.size(); ++i)
     EXPECT_LT(testing::relative_error(measured[i], wanted[i]), 1e-11) << i;
   EXPECT_NEAR(report.loss, cross_entropy, 1e-12);
@@ -190,13 +181,13 @@ TEST_F(TwoPasses, ChunksOfRowsChangeNothing) {
   const at::Tensor first = torch::randn({7, 16}, torch::kDouble),
                    second = torch::randn({7, 16}, torch::kDouble);
   const auto whole = disagreement_backward(*model_, first, second, 0.3, 1 << 20);
-  const auto wanted = gradients(*model_);
+  const auto wanted = testing::gradients(*model_);
   for (const std::int64_t bytes : {1, 3 * 256 * 8}) {  // one row, three
     const auto chunked = disagreement_backward(*model_, first, second, 0.3, bytes);
     EXPECT_NEAR(chunked.value, whole.value, 1e-13);
     EXPECT_LT(testing::relative_error(chunked.first_gradient, whole.first_gradient), 1e-13);
     EXPECT_LT(testing::relative_error(chunked.second_gradient, whole.second_gradient), 1e-13);
-    const auto measured = gradients(*model_);
+    const auto measured = testing::gradients(*model_);
     for (std::size_t i = 0; i < wanted.size(); ++i)
       EXPECT_LT(testing::relative_error(measured[i], wanted[i]), 1e-13) << i;
   }

@@ -11,6 +11,7 @@
 #include "penstock/base/random.h"
 #include "penstock/models/batch_tensors.h"
 #include "penstock/train/language_work.h"
+#include "tests/train/gradients.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -24,16 +25,6 @@ Batch batch_of(std::int64_t sequences, std::uint64_t seed) {
     out.inputs.push_back(static_cast<std::int64_t>(random_below(random_bits(seed, 0, i), 256)));
     out.targets.push_back(static_cast<std::int64_t>(random_below(random_bits(seed, 1, i), 256)));
     out.domains.push_back(0);
-  }
-  return out;
-}
-
-std::vector<at::Tensor> gradients(LanguageModel& model) {
-  std::vector<at::Tensor> out;
-  for (auto& parameter : model.parameters()) {
-    out.push_back(parameter.grad().defined() ? parameter.grad().clone()
-                                             : torch::zeros_like(parameter));
-    parameter.mutable_grad() = at::Tensor();
   }
   return out;
 }
@@ -78,7 +69,7 @@ class AccumulatedStep : public ::testing::Test {
                                   static_cast<double>(batches.size());
     }
     objective.backward();
-    return gradients(*model_);
+    return testing::gradients(*model_);
   }
 
   std::shared_ptr<LanguageModel> model_;
@@ -94,7 +85,7 @@ TEST_F(AccumulatedStep, IsTheMeanOfTheMicroBatchesObjectivesWithTheirAuxiliaryLo
     make(method, router[1], router[2]);
     const std::vector<Batch> batches = {batch_of(2, 1), batch_of(2, 2), batch_of(2, 3)};
     const StepReport report = accumulate_over(batches);
-    const std::vector<at::Tensor> measured = gradients(*model_);
+    const std::vector<at::Tensor> measured = testing::gradients(*model_);
     EXPECT_LT(distance(measured, gradients_by_hand(batches)), 1e-10) << method;
     double auxiliary = 0;
     for (const auto& [part, loss] : report.auxiliary_losses) auxiliary += loss;
@@ -113,9 +104,9 @@ TEST_F(AccumulatedStep, TakesBalancingCountsMicroBatchByMicroBatch) {
     whole.domains.insert(whole.domains.end(), part.domains.begin(), part.domains.end());
   }
   const double by_parts = accumulate_over(parts).auxiliary_losses.at("load-balance");
-  const std::vector<at::Tensor> of_parts = gradients(*model_);
+  const std::vector<at::Tensor> of_parts = testing::gradients(*model_);
   const double at_once = accumulate_over({whole}).auxiliary_losses.at("load-balance");
-  EXPECT_GT(distance(of_parts, gradients(*model_)), 1e-3);
+  EXPECT_GT(distance(of_parts, testing::gradients(*model_)), 1e-3);
   EXPECT_GT(std::fabs(by_parts - at_once), 1e-3);
 }
 

@@ -1,0 +1,44 @@
+// A small dense model, a text, and the upcycled models that tests make of them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/convert/upcycle.h"
+#include "tests/base/temp_directory.h"
+#include "tests/convert/tiny_parent.h"
+
+namespace penstock::testing {
+
+/// A parent, a text, and a place for results.
+class UpcycleTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_parent(path("dense"), tiny_config());
+    write_text(path("text"));
+  }
+  std::string path(const std::string& name) const { return temp_.path().string() + "/" + name; }
+  UpcycleOptions options(const std::string& method) const {
+    UpcycleOptions out{.method = method};
+    if (method == "switch") out.k = 1;
+    if (method.starts_with("router-upcycling")) out.calibration = path("text");
+    return out;
+  }
+  /// The result as a model, made from `dense` at "out".
+  std::shared_ptr<LanguageModel> make(const UpcycleOptions& how, const std::string& out = "out") {
+    report_ = upcycle(*open_model_source(path("dense")), how, real_file_system(), path(out));
+    return load_model(path(out));
+  }
+
+  TempDirectory temp_;
+  UpcycleReport report_;
+};
+
+inline const std::vector<std::string> kUpcycleMethods = {
+    "vanilla", "switch", "locmoe",     "mlp", "router-upcycling", "router-upcycling-max",
+    "remoe",   "xmoe",   "hyperrouter"};
+
+}  // namespace penstock::testing
