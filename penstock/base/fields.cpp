@@ -35,12 +35,14 @@ std::string number_text(double value) {
   fail(where(node, path), ": expected ", wanted, ", found ", node.type_name());
 }
 
+std::string choices_text(std::span<const std::string_view> choices) {
+  std::string out;
+  for (const auto& choice : choices) out += (out.empty() ? "" : " | ") + std::string(choice);
+  return out;
+}
+
 std::string range_text(const FieldInfo& info) {
-  if (!info.choices.empty()) {
-    std::string out;
-    for (const auto& choice : info.choices) out += (out.empty() ? "" : " | ") + std::string(choice);
-    return out;
-  }
+  if (!info.choices.empty()) return choices_text(info.choices);
   const bool low = std::isfinite(info.min), high = std::isfinite(info.max);
   std::string out;
   if (low && high)
@@ -158,6 +160,13 @@ void FieldReader::read(const ConfigNode& node, const std::string& path, std::str
   value = with_home(*found);  // what begins with "~/" is a path
 }
 
+std::size_t FieldReader::place_of_word(const ConfigNode& node, const std::string& path,
+                                       std::span<const std::string_view> words) {
+  std::string word;
+  read(node, path, word, {.choices = {words.begin(), words.end()}});
+  return static_cast<std::size_t>(std::ranges::find(words, word) - words.begin());
+}
+
 const ConfigNode::Array& FieldReader::items(const ConfigNode& node, const std::string& path) {
   const auto* found = std::get_if<ConfigNode::Array>(&node.value());
   if (!found) wrong_type(node, path, "an array");
@@ -165,11 +174,12 @@ const ConfigNode::Array& FieldReader::items(const ConfigNode& node, const std::s
 }
 
 void FieldDescriber::add(std::string_view name, const ConfigNode& holder, const char* type,
-                         const FieldInfo& info) {
+                         const FieldInfo& info, std::span<const std::string_view> words) {
   std::string text = to_toml(holder);  // "v = 1\n", or "" for an absent optional
   text = text.size() > 5 ? text.substr(4, text.size() - 5) : "";
   descriptions_.push_back({prefix_ + std::string(name), type, text, std::string(info.help),
-                           range_text(info), info.coefficient});
+                           words.empty() ? range_text(info) : choices_text(words),
+                           info.coefficient});
 }
 
 }  // namespace penstock

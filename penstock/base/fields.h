@@ -8,15 +8,23 @@
 //     }
 //   };
 //   auto config = read_config<LinearConfig>(node, "model.router.linear");
+//
+// An enum is a field whose values are words; it lists them beside itself, in their order from 0:
+//
+//   enum class Decay { decoupled, coupled };
+//   constexpr std::array<std::string_view, 2> words(Decay) { return {"decoupled", "coupled"}; }
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "penstock/base/config_node.h"
@@ -40,6 +48,18 @@ struct FieldProbe {
   template <class T>
   void rest(T&, std::string_view) {}
 };
+
+/// An enum that lists its words.
+template <class E>
+concept Worded = std::is_enum_v<E> && requires(E value) {
+  words(value);
+};
+
+/// The word of a value.
+template <Worded E>
+std::string_view word(E value) {
+  return words(value)[static_cast<std::size_t>(value)];
+}
 
 /// A struct that lists its fields.
 template <class C>
@@ -77,6 +97,10 @@ class FieldReader {
   static void read(const ConfigNode&, const std::string& path, std::int64_t&, const FieldInfo&);
   static void read(const ConfigNode&, const std::string& path, double&, const FieldInfo&);
   static void read(const ConfigNode&, const std::string& path, std::string&, const FieldInfo&);
+  template <Worded E>
+  static void read(const ConfigNode& node, const std::string& path, E& value, const FieldInfo&) {
+    value = static_cast<E>(place_of_word(node, path, words(value)));
+  }
   template <class T>
   static void read(const ConfigNode& node, const std::string& path, std::optional<T>& value,
                    const FieldInfo& info) {
@@ -89,6 +113,8 @@ class FieldReader {
     for (const auto& item : items(node, path)) read(item, path, value.emplace_back(), info);
   }
   static const ConfigNode::Array& items(const ConfigNode&, const std::string& path);
+  static std::size_t place_of_word(const ConfigNode&, const std::string& path,
+                                   std::span<const std::string_view> words);
 
   const ConfigNode& node_;
   std::string path_;
@@ -116,6 +142,8 @@ class FieldWriter {
       FieldWriter writer;
       value.visit(writer);
       return std::move(writer).take();
+    } else if constexpr (Worded<T>) {
+      return ConfigNode(ConfigNode::Value(std::string(word(value))));
     } else {
       return ConfigNode(ConfigNode::Value(value));
     }
@@ -151,8 +179,8 @@ class FieldDescriber {
       for (auto& description : below.descriptions_) descriptions_.push_back(std::move(description));
     } else {
       FieldWriter writer;
-      writer("v", value, info);
-      add(name, std::move(writer).take(), type_word(value), info);
+      writer("v", value);
+      add(name, std::move(writer).take(), type_word(value), info, words_of(value));
     }
   }
   void rest(std::map<std::string, ConfigNode>&, std::string_view help) {
@@ -165,6 +193,10 @@ class FieldDescriber {
   static const char* type_word(const std::int64_t&) { return "int"; }
   static const char* type_word(const double&) { return "float"; }
   static const char* type_word(const std::string&) { return "string"; }
+  template <Worded E>
+  static const char* type_word(const E&) {
+    return "string";
+  }
   template <class T>
   static const char* type_word(const std::optional<T>&) {
     return type_word(T());
@@ -173,7 +205,24 @@ class FieldDescriber {
   static const char* type_word(const std::vector<T>&) {
     return "array";
   }
-  void add(std::string_view name, const ConfigNode& holder, const char* type, const FieldInfo&);
+  template <class T>
+  static std::vector<std::string_view> words_of(const T& value) {
+    if constexpr (Worded<T>) {
+      const auto list = words(value);
+      return {list.begin(), list.end()};
+    }
+    return {};
+  }
+  template <class T>
+  static std::vector<std::string_view> words_of(const std::optional<T>&) {
+    return words_of(T());
+  }
+  template <class T>
+  static std::vector<std::string_view> words_of(const std::vector<T>&) {
+    return words_of(T());
+  }
+  void add(std::string_view name, const ConfigNode& holder, const char* type, const FieldInfo&,
+           std::span<const std::string_view> words);
 
   std::string prefix_;
   std::vector<FieldDescription> descriptions_;

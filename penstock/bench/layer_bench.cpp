@@ -75,7 +75,7 @@ class LayerRunner {
     else
       result.y.backward(gradient_);
     out.backward = watch.lap();
-    const UpdateOutcome update = optimizer_.update(recipe_.train.lr);
+    const UpdateOutcome update = optimizer_.update(recipe_.train.optimizer.lr);
     PENSTOCK_CHECK(update.failure.empty(), "step ", step_, ": ", update.failure,
                    "; lower train.lr");
     out.optimizer = watch.lap();

@@ -35,7 +35,7 @@ class StepRunner {
   StepRunner(const Recipe& recipe, const StepBenchOptions& options)
       : recipe_(recipe),
         model_(build_model(recipe)),
-        engine_(*model_, optimizer_config(recipe, *model_)),
+        engine_(*model_, recipe.train.optimizer, router_lr_scale(recipe, *model_)),
         token_bytes_(static_cast<std::size_t>(recipe.model.vocab), 1) {
     if (options.active_experts > 0) active_.emplace(options.active_experts, *model_);
     if (options.stock) stock_.emplace();
@@ -46,7 +46,7 @@ class StepRunner {
     const std::vector<Batch> batches = synthetic_step(recipe_, step);
     StepInput input{.total_steps = std::max(recipe_.train.steps, step + 1),
                     .draw_seed = mix64(static_cast<std::uint64_t>(step)),
-                    .learning_rate = recipe_.train.lr};
+                    .learning_rate = recipe_.train.optimizer.lr};
     if (active_) {
       find_shifts(batches, input);
       active_->repeat();

@@ -70,13 +70,6 @@ Batch Batch::slice(std::int64_t first, std::int64_t count) const {
           .domains = rows(domains)};
 }
 
-Sampling parse_sampling(const std::string& name) {
-  if (name == "shuffled") return Sampling::kShuffled;
-  if (name == "random") return Sampling::kRandom;
-  if (name == "streams") return Sampling::kStreams;
-  fail("unknown sampling '", name, "'; use shuffled, random or streams");
-}
-
 TrainingBatches::TrainingBatches(Corpus corpus, const TrainingOptions& options)
     : corpus_(std::move(corpus)), options_(options), range_(corpus_.file().range(Split::kTrain)) {
   check_sizes(options_.sequence_length, options_.batch_sequences);

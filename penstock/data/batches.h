@@ -9,6 +9,7 @@
 
 #include "penstock/data/corpus.h"
 #include "penstock/data/permutation.h"
+#include "penstock/data/sampling.h"
 
 namespace penstock {
 
@@ -29,14 +30,6 @@ struct Batch {
   /// Rows [first, first + count).
   Batch slice(std::int64_t first, std::int64_t count) const;
 };
-
-enum class Sampling {
-  kShuffled,  // every window of the packed train split once an epoch, in an order drawn from seed
-  kRandom,    // windows at uniformly random offsets
-  kStreams,   // row b reads the b-th of as many equal parts of the split, from its begin to its end
-};
-/// "shuffled", "random" or "streams"; throws Error for another word.
-Sampling parse_sampling(const std::string& name);
 
 struct TrainingOptions {
   std::int64_t sequence_length = 0;

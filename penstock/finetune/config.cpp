@@ -20,10 +20,8 @@ void complete_finetune_config(FinetuneConfig& c) {
   PENSTOCK_CHECK(authors || (c.train_memory == 0 && c.eval_memory == 0),
                  "train_memory and eval_memory carry memory from one text to an unrelated one, "
                  "which is protocol \"authors\" alone");
+  OptimizerConfig(c.optimizer).complete(c.steps, "");  // that it can be, once the steps are known
   PENSTOCK_CHECK(c.steps > 0 || c.epochs > 0, "epochs = 0 and no steps: nothing would be trained");
-  PENSTOCK_CHECK(c.beta1 < 1 && c.beta2 < 1 && c.eps > 0,
-                 "beta1 and beta2 must be below 1 and eps above 0");
-  PENSTOCK_CHECK(c.min_lr <= c.lr, "min_lr = ", c.min_lr, " is above lr = ", c.lr);
 }
 
 }  // namespace

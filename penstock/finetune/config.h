@@ -1,28 +1,31 @@
 // How a pretrained model is fine-tuned for classification: every key of `penstock finetune --set`.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "penstock/base/fields.h"
+#include "penstock/optim/optimizer_config.h"
 
 namespace penstock {
+
+enum class FinetuneProtocol { clean, authors };
+constexpr std::array<std::string_view, 2> words(FinetuneProtocol) { return {"clean", "authors"}; }
 
 /// Source: HyperRouter (arXiv:2312.07035), appendix C.3 and Table A2: length 512, batch 16, Adam
 /// 1e-4, three epochs. Protocol "clean" departs from the authors' code where that measures on what
 /// it selects by, or lets one text see another; "authors" follows the code (docs/finetune.md).
 struct FinetuneConfig {
-  std::string protocol = "clean";
+  FinetuneProtocol protocol = FinetuneProtocol::clean;
   std::int64_t sequence_length = 0, batch = 16;
   double epochs = 3;
   std::int64_t steps = -1;
-  double lr = 1e-4, min_lr = 0;
-  std::string lr_schedule = "cosine";
-  std::int64_t warmup_steps = 0;
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, clip = 0.25, dropout = 0.1;
-  double init_std = 0.02;
+  OptimizerConfig optimizer{
+      .lr = 1e-4, .min_lr = 0, .warmup_steps = 0, .weight_decay = 0, .clip = 0.25};
+  double dropout = 0.1, init_std = 0.02;
   std::int64_t length_pool = 50;
   double selection_share = 0.05, test_share = 0.1;
   std::int64_t eval_every = -1, keep_last = 1;
@@ -39,8 +42,7 @@ struct FinetuneConfig {
     v("protocol", protocol,
       {.help =
            "clean: the model's tokenizer, selection apart from test, texts independent; "
-           "authors: as HyperRouter's scripts, own words, memory carried over, test = selection",
-       .choices = {"clean", "authors"}});
+           "authors: as HyperRouter's scripts, own words, memory carried over, test = selection"});
     v("sequence_length", sequence_length,
       {.help = "longest text in tokens, its borders included; 0: 512, or what the model "
                "could read in pretraining where that is shorter",
@@ -51,16 +53,7 @@ struct FinetuneConfig {
     v("steps", steps,
       {.help = "steps instead of epochs; 0: by epochs; -1: 5000 (authors), else by epochs",
        .min = -1});
-    v("lr", lr, {.help = "highest learning rate of Adam", .min = 0});
-    v("min_lr", min_lr, {.help = "learning rate at the end", .min = 0});
-    v("lr_schedule", lr_schedule,
-      {.help = "after warm-up", .choices = {"cosine", "linear", "constant"}});
-    v("warmup_steps", warmup_steps, {.help = "linear warm-up", .min = 0});
-    v("beta1", beta1, {.help = "Adam's first decay", .min = 0, .max = 1});
-    v("beta2", beta2, {.help = "Adam's second decay", .min = 0, .max = 1});
-    v("eps", eps, {.help = "Adam's epsilon", .min = 0});
-    v("weight_decay", weight_decay, {.help = "decoupled, of tensors with two axes", .min = 0});
-    v("clip", clip, {.help = "largest global gradient norm; 0: none", .min = 0});
+    optimizer.visit(v);
     v("dropout", dropout, {.help = "between the head's two layers", .min = 0, .max = 0.99});
     v("init_std", init_std, {.help = "standard deviation of the head's matrices", .min = 0});
     v("length_pool", length_pool,
@@ -107,7 +100,7 @@ struct FinetuneConfig {
     v("seed", seed, {.help = "of the head, the order, held-out texts and dropout", .min = 0});
   }
 
-  bool authors() const { return protocol == "authors"; }
+  bool authors() const { return protocol == FinetuneProtocol::authors; }
 };
 
 /// Reads the keys and fills what the protocol decides. Throws Error naming a key that is unknown,

@@ -34,12 +34,9 @@ Finetuner::Finetuner(std::shared_ptr<Classifier> classifier, EncodedSet train,
       k_(k),
       order_(train_, config.batch, config.length_pool, seed_of(config, kOrderStream, 0),
              config.authors()),
-      engine_(*classifier_, {.beta1 = config.beta1,
-                             .beta2 = config.beta2,
-                             .eps = config.eps,
-                             .weight_decay = config.weight_decay,
-                             .clip = config.clip}),
+      engine_(*classifier_, config.optimizer),
       steps_(total_steps(config, order_.batches_per_epoch())) {
+  config_.optimizer.complete(steps_, "");
   classifier_->train();
 }
 
@@ -47,12 +44,7 @@ StepOutcome Finetuner::advance(const StepWatch& watch) {
   const StepInput input{
       .total_steps = steps_,
       .draw_seed = seed_of(config_, kDrawStream, static_cast<std::uint64_t>(step())),
-      .learning_rate = learning_rate({.shape = config_.lr_schedule,
-                                      .lr = config_.lr,
-                                      .min_lr = config_.min_lr,
-                                      .warmup_steps = config_.warmup_steps,
-                                      .total_steps = steps_},
-                                     step()),
+      .learning_rate = learning_rate(config_.optimizer, step(), steps_),
       .k = k_,
       .moves_balancers = config_.auxiliary_losses};
   TextPasses work(*classifier_, train_, order_.at(step()), config_, input.draw_seed);

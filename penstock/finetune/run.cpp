@@ -37,7 +37,7 @@ class FinetuneTask : public RunTask {
             .checkpoint_every = every,
             .checkpoints = {.keep_last = config_.keep_last, .keep_best = true},
             .smoothing = 0.95,
-            .settings = {.clip = config_.clip,
+            .settings = {.clip = config_.optimizer.clip,
                          .steered_experts =
                              config_.auxiliary_losses ? steered_experts(body().config()) : 0,
                          .keys = "",

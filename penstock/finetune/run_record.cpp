@@ -79,7 +79,7 @@ std::string finetune_command(const FinetuneRecord& record, const std::string& ru
                     shell_quoted(record.data) + " --task " + record.task;
   if (record.finetune.authors()) out += " --set protocol=authors";
   ConfigNode protocol;
-  protocol.set("protocol", ConfigNode(record.finetune.protocol));
+  protocol.set("protocol", ConfigNode(std::string(word(record.finetune.protocol))));
   const ConfigNode usual = write_config(read_finetune_config(protocol)),
                    own = write_config(record.finetune);
   for (const auto& field : describe_config<FinetuneConfig>()) {
@@ -102,7 +102,7 @@ nlohmann::ordered_json finetune_result(const FinetuneJob& job, CheckpointStore& 
   out["data"] = job.record.data;
   out["architecture"] = model.architecture;
   out["method"] = model.moe_layers() > 0 ? model.router.method : no_router().method;
-  out["protocol"] = config.protocol;
+  out["protocol"] = word(config.protocol);
   out["seed"] = config.seed;
   out["classes"] = job.splits.train.classes();
   out["train_texts"] = job.train.size();
@@ -159,7 +159,7 @@ nlohmann::ordered_json finetune_test(const std::string& run_directory,
   out["task"] = record.task;
   out["model"] = directory;
   out["data"] = data;
-  out["protocol"] = config.protocol;
+  out["protocol"] = word(config.protocol);
   out["classes"] = splits.test.classes();
   out["test_texts"] = test.size();
   out["best_step"] = best.step;

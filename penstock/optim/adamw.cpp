@@ -22,7 +22,8 @@ std::vector<T> picked(const std::vector<T>& from, const std::vector<std::size_t>
 
 }  // namespace
 
-AdamW::AdamW(torch::nn::Module& model, const AdamWConfig& config) : config_(config) {
+AdamW::AdamW(torch::nn::Module& model, const OptimizerConfig& config, const LrScale& lr_scale)
+    : config_(config) {
   for (auto& item : model.named_parameters()) {
     at::Tensor& weight = item.value();
     if (!weight.requires_grad()) continue;
@@ -30,8 +31,9 @@ AdamW::AdamW(torch::nn::Module& model, const AdamWConfig& config) : config_(conf
     weights_.push_back(weight);
     m_.push_back(torch::zeros_like(weight));
     v_.push_back(torch::zeros_like(weight));
-    decay_.push_back(weight.dim() > 1 && !config.coupled ? config.weight_decay : 0.0);
-    const double scale = config.lr_scale ? config.lr_scale(item.key()) : 1.0;
+    decay_.push_back(weight.dim() > 1 && config.decay == Decay::decoupled ? config.weight_decay
+                                                                          : 0.0);
+    const double scale = lr_scale ? lr_scale(item.key()) : 1.0;
     auto group = std::ranges::find(groups_, scale, &Group::lr_scale);
     if (group == groups_.end()) group = groups_.insert(group, {.lr_scale = scale});
     group->members.push_back(names_.size() - 1);
@@ -59,7 +61,7 @@ UpdateOutcome AdamW::update(double lr) {
                        (culprit.empty() ? "the global norm (overflow)" : culprit)};
   }
   double scale = config_.clip > 0 && norm > config_.clip ? config_.clip / (norm + 1e-6) : 1.0;
-  if (config_.coupled) {
+  if (config_.decay == Decay::coupled) {
     for (std::size_t i = 0; i < grads.size(); ++i)
       grads[i].mul_(scale).add_(weights_[i], config_.weight_decay);
     scale = 1.0;

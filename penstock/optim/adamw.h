@@ -9,16 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "penstock/optim/optimizer_config.h"
+
 namespace penstock {
 
-struct AdamWConfig {
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  double weight_decay = 0.01;  ///< of tensors with two axes or more
-  bool coupled = false;  ///< decay of every tensor, added to the clipped gradient, as Adam's L2
-  double clip = 1.0;     ///< largest global gradient norm; 0: no clipping
-  /// What a parameter of that name multiplies the learning rate by (its decay too); none: 1.
-  std::function<double(const std::string& name)> lr_scale;
-};
+/// What a parameter of that name multiplies the learning rate by (its decay too); none: 1.
+using LrScale = std::function<double(const std::string& name)>;
 
 /// What an update found and did.
 struct UpdateOutcome {
@@ -27,11 +23,11 @@ struct UpdateOutcome {
   std::string failure;
 };
 
-/// Fused AdamW with decoupled decay, or Adam with L2 (coupled), which costs a pass more. State is
-/// one pair of moments per trained parameter.
+/// Fused AdamW with decoupled decay, or Adam with L2 (coupled), which is added to the clipped
+/// gradient and costs a pass more. State is one pair of moments per trained parameter.
 class AdamW {
  public:
-  AdamW(torch::nn::Module& model, const AdamWConfig& config);
+  AdamW(torch::nn::Module& model, const OptimizerConfig& config, const LrScale& lr_scale = {});
 
   /// Clips the gradients as they stand and updates with them, unless their norm is not finite.
   /// Parameters without a gradient get a zero one, so that every expert is updated in every step.
@@ -56,7 +52,7 @@ class AdamW {
   /// Name of the first parameter whose gradient is not finite, or "".
   std::string non_finite_gradient() const;
 
-  AdamWConfig config_;
+  OptimizerConfig config_;
   std::vector<std::string> names_;
   std::vector<at::Tensor> weights_, m_, v_;
   std::vector<double> decay_;

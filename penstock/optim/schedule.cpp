@@ -8,20 +8,24 @@
 
 namespace penstock {
 
-double learning_rate(const ScheduleConfig& config, std::int64_t step) {
+double learning_rate(const OptimizerConfig& config, std::int64_t step, std::int64_t steps) {
   const auto s = static_cast<double>(step), warmup = static_cast<double>(config.warmup_steps),
-             total = static_cast<double>(config.total_steps);
+             total = static_cast<double>(steps);
   if (s < warmup) return config.lr * (s + 1) / (warmup + 1);
-  if (config.shape == "constant") return config.lr;
-  if (config.shape == "steps") {
-    constexpr double factor = 0.316;
-    return config.lr * (s >= 0.9 * total ? factor * factor : s >= 0.8 * total ? factor : 1.0);
-  }
   const double progress = std::clamp((s - warmup) / std::max(1.0, total - warmup), 0.0, 1.0);
-  if (config.shape == "linear") return config.min_lr + (config.lr - config.min_lr) * (1 - progress);
-  PENSTOCK_ASSERT(config.shape == "cosine", config.shape);
-  return config.min_lr +
-         (config.lr - config.min_lr) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
+  const double above = config.lr - config.min_lr;
+  constexpr double factor = 0.316;
+  switch (config.lr_schedule) {
+    case LrSchedule::constant:
+      return config.lr;
+    case LrSchedule::steps:
+      return config.lr * (s >= 0.9 * total ? factor * factor : s >= 0.8 * total ? factor : 1.0);
+    case LrSchedule::linear:
+      return config.min_lr + above * (1 - progress);
+    case LrSchedule::cosine:
+      break;
+  }
+  return config.min_lr + above * 0.5 * (1 + std::cos(std::numbers::pi * progress));
 }
 
 }  // namespace penstock

@@ -31,7 +31,7 @@ std::int64_t stepped(const KSchedule& schedule, std::int64_t k, const RoutingCon
 }  // namespace
 
 void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
-  PENSTOCK_CHECK(schedule.kind == "constant" || std::fmod(shape.k, shape.granularity) == 0,
+  PENSTOCK_CHECK(schedule.kind == KCourse::constant || std::fmod(shape.k, shape.granularity) == 0,
                  "model.router.topk.schedule: the final k = ",
                  shape.k / static_cast<double>(shape.granularity), " must be a whole number");
   const auto most = shape.experts / shape.granularity;
@@ -39,10 +39,11 @@ void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
     PENSTOCK_CHECK(value >= 1 && value <= most, "model.router.topk.schedule.", key, ": k = ", value,
                    " must be from 1 to ", most, ", the number of experts");
   };
-  if (schedule.kind == "linear" || schedule.kind == "cosine") check_value("start", schedule.start);
-  if (schedule.kind != "steps") {
+  if (schedule.kind == KCourse::linear || schedule.kind == KCourse::cosine)
+    check_value("start", schedule.start);
+  if (schedule.kind != KCourse::steps) {
     PENSTOCK_CHECK(schedule.values.empty() && schedule.at.empty(),
-                   "model.router.topk.schedule.kind = \"", schedule.kind,
+                   "model.router.topk.schedule.kind = \"", word(schedule.kind),
                    "\" takes neither values nor at, which belong to \"steps\"");
     return;
   }
@@ -61,10 +62,10 @@ std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,
                          const RoutingContext& context) {
   if (context.k > 0) return context.k;
   const auto final_k = static_cast<std::int64_t>(shape.k);
-  if (!context.training || schedule.kind == "constant") return final_k;
+  if (!context.training || schedule.kind == KCourse::constant) return final_k;
   const std::int64_t nominal = final_k / shape.granularity;
   std::int64_t k = nominal;
-  if (schedule.kind == "steps") {
+  if (schedule.kind == KCourse::steps) {
     k = stepped(schedule, nominal, context);
   } else {
     const std::int64_t length = schedule.over > 0 ? schedule.over : context.total_steps;
@@ -72,7 +73,7 @@ std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,
     const auto change = static_cast<double>(nominal - schedule.start);
     if (length <= 0) {
       k = nominal;  // a run of unknown length has arrived
-    } else if (schedule.kind == "linear") {
+    } else if (schedule.kind == KCourse::linear) {
       k = schedule.start + round_half_even(change * step / static_cast<double>(length));
     } else {
       const double angle = std::numbers::pi * step / (2 * static_cast<double>(length));

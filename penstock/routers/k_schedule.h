@@ -1,13 +1,19 @@
 // How many experts per token a top-k router activates at each step of a run.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "penstock/routers/routing.h"
 
 namespace penstock {
+
+enum class KCourse { constant, steps, linear, cosine };
+constexpr std::array<std::string_view, 4> words(KCourse) {
+  return {"constant", "steps", "linear", "cosine"};
+}
 
 /// A course of k that ends at the router's nominal k, as a recipe says it. Values are before
 /// granularity.
@@ -17,7 +23,7 @@ namespace penstock {
 /// with T = `over` or the run's steps, and halves rounded to even. Outside training k holds.
 /// Source: SMoE-Dropout (arXiv:2303.01610) and HyperRouter (arXiv:2312.07035), authors' code.
 struct KSchedule {
-  std::string kind = "constant";
+  KCourse kind = KCourse::constant;
   std::int64_t start = 1;
   std::int64_t over = 0;
   std::vector<std::int64_t> values;
@@ -25,7 +31,7 @@ struct KSchedule {
 
   template <class V>
   void visit(V& v) {
-    v("kind", kind, {.help = "course of k", .choices = {"constant", "steps", "linear", "cosine"}});
+    v("kind", kind, {.help = "course of k"});
     v("start", start, {.help = "linear, cosine: k at step 0", .min = 1});
     v("over", over, {.help = "linear, cosine: length; 0 takes the run", .min = 0, .unit = "steps"});
     v("values", values, {.help = "steps: the values before the final k", .min = 1});

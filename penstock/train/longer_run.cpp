@@ -30,14 +30,14 @@ Recipe with_warm_up_of(const Recipe& before, Recipe recipe, const ConfigNode& no
   const auto* steps = asked ? std::get_if<std::int64_t>(&asked->value()) : nullptr;
   const bool open = !steps || *steps < 0;
   if (open && before.train.steps < recipe.train.steps)
-    recipe.train.warmup_steps = before.train.warmup_steps;
+    recipe.train.optimizer.warmup_steps = before.train.optimizer.warmup_steps;
   return recipe;
 }
 
 std::string why_not_longer(const Recipe& before, std::int64_t steps) {
   const TrainConfig& train = before.train;
-  if (train.lr_schedule != "constant")
-    return concat("train.lr_schedule = \"", train.lr_schedule,
+  if (train.optimizer.lr_schedule != LrSchedule::constant)
+    return concat("train.lr_schedule = \"", word(train.optimizer.lr_schedule),
                   "\" is laid over train.steps = ", train.steps,
                   ", so its learning rates were not those of a longer run");
   if (!same_course(before.model, train.steps, steps))

@@ -42,7 +42,7 @@ void check_method_counts(const ConfigNode& router) {
 void complete_streams(Recipe& recipe, const ConfigNode& node) {
   const bool carries = recipe.model.transformer_xl();
   const ConfigNode* data = node.find("data");
-  if (carries && !(data && data->find("sampling"))) recipe.data.sampling = "streams";
+  if (carries && !(data && data->find("sampling"))) recipe.data.sampling = Sampling::kStreams;
   if (recipe.train.eval_streams < 0) recipe.train.eval_streams = usual_streams(recipe.model);
   PENSTOCK_CHECK(!recipe.data.isolate_documents || (!carries && recipe.train.eval_streams == 0),
                  "data.isolate_documents does not go with memory carried over documents' borders "
@@ -131,12 +131,7 @@ void complete(Recipe& recipe, const ConfigNode& node) {
   PENSTOCK_CHECK(train.batch_sequences % train.micro_batch == 0,
                  "train.batch_sequences = ", train.batch_sequences,
                  " is not a multiple of train.micro_batch = ", train.micro_batch);
-  PENSTOCK_CHECK(train.beta1 < 1 && train.beta2 < 1 && train.eps > 0,
-                 "train.beta1 and train.beta2 must be below 1 and train.eps above 0");
-  if (train.min_lr < 0) train.min_lr = train.lr / 10;
-  PENSTOCK_CHECK(train.min_lr <= train.lr, "train.min_lr = ", train.min_lr,
-                 " is above train.lr = ", train.lr);
-  if (train.warmup_steps < 0) train.warmup_steps = std::max<std::int64_t>(1, train.steps / 100);
+  train.optimizer.complete(train.steps, "train.");
   if (recipe.model.context == 0) recipe.model.context = train.sequence_length;
   if (train.eval_sequence_length == 0) train.eval_sequence_length = train.sequence_length;
   complete_streams(recipe, node);

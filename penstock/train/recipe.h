@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "penstock/base/fields.h"
+#include "penstock/data/sampling.h"
 #include "penstock/models/model_config.h"
+#include "penstock/optim/optimizer_config.h"
 
 namespace penstock {
 
 struct DataConfig {
   std::string corpus;
-  std::string sampling = "shuffled";
+  Sampling sampling = Sampling::kShuffled;
   bool isolate_documents = false;
 
   template <class V>
@@ -21,8 +23,7 @@ struct DataConfig {
     v("sampling", sampling,
       {.help = "shuffled: every window once an epoch; random: windows at uniform offsets; streams: "
                "each row reads its own part of the split in order, and transformer-xl's memory "
-               "goes along (its default)",
-       .choices = {"shuffled", "random", "streams"}});
+               "goes along (its default)"});
     v("isolate_documents", isolate_documents,
       {.help = "attention does not cross document borders"});
   }
@@ -31,11 +32,7 @@ struct DataConfig {
 struct TrainConfig {
   std::string init_from, init_hash;
   std::int64_t steps = 1000, batch_sequences = 16, sequence_length = 256, micro_batch = 0;
-  double lr = 5e-4, min_lr = -1;
-  std::string lr_schedule = "cosine";
-  std::int64_t warmup_steps = -1;
-  std::string decay = "decoupled";
-  double weight_decay = 0.01, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, clip = 1.0;
+  OptimizerConfig optimizer;
   std::int64_t seed = 1234;
   std::int64_t checkpoint_every = 0, keep_last = 2;
   bool keep_best = true;
@@ -60,21 +57,7 @@ struct TrainConfig {
       {.help = "sequences per forward pass; part of the recipe, since balancing statistics are "
                "taken over it; 0: the batch",
        .min = 0});
-    v("lr", lr, {.help = "highest learning rate", .min = 0});
-    v("min_lr", min_lr, {.help = "learning rate at the end; -1: lr / 10", .min = -1});
-    v("lr_schedule", lr_schedule,
-      {.help = "after warm-up; steps: flat, x0.316 at 80 % of the steps and again at 90 %",
-       .choices = {"cosine", "linear", "constant", "steps"}});
-    v("warmup_steps", warmup_steps, {.help = "linear warm-up; -1: 1 % of the steps", .min = -1});
-    v("weight_decay", weight_decay,
-      {.help = "weight decay; decoupled, of tensors with two axes or more", .min = 0});
-    v("decay", decay,
-      {.help = "decoupled: AdamW; coupled: Adam's L2, of every tensor, added to the gradient",
-       .choices = {"decoupled", "coupled"}});
-    v("beta1", beta1, {.help = "AdamW's first decay", .min = 0, .max = 1});
-    v("beta2", beta2, {.help = "AdamW's second decay", .min = 0, .max = 1});
-    v("eps", eps, {.help = "AdamW's epsilon", .min = 0});
-    v("clip", clip, {.help = "largest global gradient norm; 0: none", .min = 0});
+    optimizer.visit(v);
     v("seed", seed, {.help = "of initialisation, data order and stochastic routers", .min = 0});
     v("checkpoint_every", checkpoint_every,
       {.help = "steps between checkpoints; 0: only at the end", .min = 0});

@@ -73,7 +73,8 @@ class TrainTask : public RunTask {
             .checkpoint_every = train.checkpoint_every,
             .checkpoints = {.keep_last = train.keep_last, .keep_best = train.keep_best},
             .tensorboard = recipe().run.tensorboard,
-            .settings = {.clip = train.clip, .steered_experts = steered_experts(recipe().model)},
+            .settings = {.clip = train.optimizer.clip,
+                         .steered_experts = steered_experts(recipe().model)},
             .result_file = "finished.json"};
   }
 

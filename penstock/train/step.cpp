@@ -88,8 +88,9 @@ StepReport accumulate(StepWork& work, const RoutingContext& context, std::uint64
   return report;
 }
 
-StepEngine::StepEngine(torch::nn::Module& trained, const AdamWConfig& config)
-    : optimizer_(trained, config), device_(trained.parameters().front().device()) {}
+StepEngine::StepEngine(torch::nn::Module& trained, const OptimizerConfig& config,
+                       const LrScale& lr_scale)
+    : optimizer_(trained, config, lr_scale), device_(trained.parameters().front().device()) {}
 
 RoutingContext StepEngine::context(const StepInput& input) const {
   RoutingContext out{

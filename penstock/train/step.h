@@ -90,7 +90,8 @@ struct StepInput {
 class StepEngine {
  public:
   /// @param trained  the module whose parameters are updated. REQUIRES: it outlives the engine.
-  StepEngine(torch::nn::Module& trained, const AdamWConfig& config);
+  StepEngine(torch::nn::Module& trained, const OptimizerConfig& config,
+             const LrScale& lr_scale = {});
 
   /// Steps done so far.
   std::int64_t step() const { return step_; }

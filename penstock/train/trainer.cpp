@@ -55,17 +55,15 @@ std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
   return model;
 }
 
-/// model.router.lr_scale for what routers train, 1 for the rest.
-std::function<double(const std::string&)> router_lr_scale(const Recipe& recipe,
-                                                          LanguageModel& model) {
+}  // namespace
+
+LrScale router_lr_scale(const Recipe& recipe, LanguageModel& model) {
   const double scale = recipe.model.router.lr_scale;
   if (scale == 1) return {};
   return [scale, names = router_parameters(model)](const std::string& name) {
     return names.contains(name) ? scale : 1.0;
   };
 }
-
-}  // namespace
 
 Recipe with_vocabulary(Recipe recipe, const Corpus& corpus) {
   if (!recipe.train.init_from.empty())
@@ -85,29 +83,18 @@ std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe) {
              : load_model(*open_model_source(recipe.train.init_from), recipe.model);
 }
 
-AdamWConfig optimizer_config(const Recipe& recipe, LanguageModel& model) {
-  const TrainConfig& train = recipe.train;
-  return {.beta1 = train.beta1,
-          .beta2 = train.beta2,
-          .eps = train.eps,
-          .weight_decay = train.weight_decay,
-          .coupled = train.decay == "coupled",
-          .clip = train.clip,
-          .lr_scale = router_lr_scale(recipe, model)};
-}
-
 Trainer::Trainer(const Recipe& recipe, Corpus corpus)
     : recipe_(with_vocabulary(recipe, corpus)),
       corpus_(std::move(corpus)),
       model_(build_model(recipe_)),
-      engine_(*model_, optimizer_config(recipe_, *model_)) {
+      engine_(*model_, recipe_.train.optimizer, router_lr_scale(recipe_, *model_)) {
   const TrainConfig& train = recipe_.train;
   batches_ = std::make_shared<TrainingBatches>(
       corpus_,
       TrainingOptions{.sequence_length = train.sequence_length,
                       .batch_sequences = train.batch_sequences,
                       .seed = random_bits(static_cast<std::uint64_t>(train.seed), data_stream, 0),
-                      .sampling = parse_sampling(recipe_.data.sampling),
+                      .sampling = recipe_.data.sampling,
                       .isolate_documents = recipe_.data.isolate_documents});
 }
 
@@ -128,12 +115,7 @@ StepOutcome Trainer::advance(const StepWatch& watch) {
   const StepInput input{.total_steps = train.steps,
                         .draw_seed = random_bits(static_cast<std::uint64_t>(train.seed),
                                                  router_stream, static_cast<std::uint64_t>(step())),
-                        .learning_rate = learning_rate({.shape = train.lr_schedule,
-                                                        .lr = train.lr,
-                                                        .min_lr = train.min_lr,
-                                                        .warmup_steps = train.warmup_steps,
-                                                        .total_steps = train.steps},
-                                                       step())};
+                        .learning_rate = learning_rate(train.optimizer, step(), train.steps)};
   if (!prefetcher_) start_prefetch();
   const Batch batch = prefetcher_->next();
   std::vector<Batch> micro_batches;

@@ -22,8 +22,8 @@ namespace penstock {
 /// REQUIRES: a vocabulary above 0.
 std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe);
 
-/// The optimizer of the model as the recipe has it.
-AdamWConfig optimizer_config(const Recipe& recipe, LanguageModel& model);
+/// model.router.lr_scale for what routers train, 1 for the rest; null where it is 1 everywhere.
+LrScale router_lr_scale(const Recipe& recipe, LanguageModel& model);
 
 /// The recipe with the corpus's vocabulary where it leaves that open. Throws Error where its own is
 /// too small.

@@ -104,20 +104,19 @@ class Unread {
 
   void look_at_schedule() {
     const TrainConfig& train = complete_.train;
-    if (asked_.train.warmup_steps >= train.steps && train.steps > 1) {
-      const double highest = learning_rate({.lr = train.lr,
-                                            .min_lr = train.min_lr,
-                                            .warmup_steps = train.warmup_steps,
-                                            .total_steps = train.steps},
-                                           train.steps - 1);
-      notes_.push_back(concat(
-          "train.warmup_steps = ", train.warmup_steps, " is not below train.steps = ", train.steps,
-          ": the learning rate rises to ", highest, " and never reaches train.lr = ", train.lr));
+    const OptimizerConfig& optimizer = train.optimizer;
+    if (asked_.train.optimizer.warmup_steps >= train.steps && train.steps > 1) {
+      const double highest = learning_rate(optimizer, train.steps - 1, train.steps);
+      notes_.push_back(concat("train.warmup_steps = ", optimizer.warmup_steps,
+                              " is not below train.steps = ", train.steps,
+                              ": the learning rate rises to ", highest,
+                              " and never reaches train.lr = ", optimizer.lr));
     }
-    if (asked_.train.min_lr >= 0 && train.min_lr != train.lr / 10 &&
-        (train.lr_schedule == "constant" || train.lr_schedule == "steps"))
-      say(concat("train.min_lr = ", train.min_lr),
-          concat("train.lr_schedule = \"", train.lr_schedule, "\" does not end at it"));
+    if (asked_.train.optimizer.min_lr >= 0 && optimizer.min_lr != optimizer.lr / 10 &&
+        (optimizer.lr_schedule == LrSchedule::constant ||
+         optimizer.lr_schedule == LrSchedule::steps))
+      say(concat("train.min_lr = ", optimizer.min_lr),
+          concat("train.lr_schedule = \"", word(optimizer.lr_schedule), "\" does not end at it"));
   }
 
   void look_at_evaluations() {

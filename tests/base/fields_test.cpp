@@ -12,12 +12,18 @@
 namespace penstock {
 namespace {
 
+enum class Pace { slow, quick };
+constexpr std::array<std::string_view, 2> words(Pace) { return {"slow", "quick"}; }
+
 struct Settings {
   std::int64_t steps = 10;
   double eps = 1e-8;
   std::string kind = "plain";
   std::vector<std::int64_t> values;
   bool fast = false;
+  Pace pace = Pace::slow;
+  std::optional<Pace> perhaps;
+  std::vector<Pace> paces;
   template <class V>
   void visit(V& v) {
     v("steps", steps, {.help = "steps", .min = 1, .max = 100});
@@ -25,6 +31,9 @@ struct Settings {
     v("kind", kind, {.help = "kind", .choices = {"plain", "fancy"}});
     v("values", values);
     v("fast", fast);
+    v("pace", pace, {.help = "of the whole"});
+    v("perhaps", perhaps);
+    v("paces", paces);
   }
 };
 
@@ -65,18 +74,43 @@ TEST(Fields, RefuseWhatDoesNotFitAndSayWhere) {
             "r.toml:7: train.fast: expected true or false, found an integer");
   EXPECT_EQ(refusal("values", std::int64_t{1}),
             "r.toml:7: train.values: expected an array, found an integer");
+  EXPECT_EQ(refusal("pace", std::string("quick")), "accepted");
+  EXPECT_EQ(refusal("pace", std::string("quik")),
+            "r.toml:7: train.pace = 'quik' is not one of: slow | quick");
+  EXPECT_EQ(refusal("pace", true), "r.toml:7: train.pace: expected a string, found true or false");
   EXPECT_EQ(refusal("setps", std::int64_t{1}),
             "r.toml:7: train.setps: unknown key; did you mean 'steps'?");
 }
 
 TEST(Fields, WrittenConfigReadsBack) {
-  Settings settings{.steps = 7, .eps = 0.1, .kind = "fancy", .values = {1, 2}, .fast = true};
+  Settings settings{.steps = 7,
+                    .eps = 0.1,
+                    .kind = "fancy",
+                    .values = {1, 2},
+                    .fast = true,
+                    .pace = Pace::quick,
+                    .perhaps = Pace::quick,
+                    .paces = {Pace::quick, Pace::slow}};
   const Settings back = read_config<Settings>(write_config(settings));
   EXPECT_EQ(back.steps, 7);
   EXPECT_EQ(back.eps, 0.1);
   EXPECT_EQ(back.kind, "fancy");
   EXPECT_EQ(back.values, (std::vector<std::int64_t>{1, 2}));
   EXPECT_TRUE(back.fast);
+  EXPECT_EQ(back.pace, Pace::quick);
+  EXPECT_EQ(back.perhaps, Pace::quick);
+  EXPECT_EQ(back.paces, (std::vector<Pace>{Pace::quick, Pace::slow}));
+  EXPECT_EQ(to_toml(write_config(Settings{.pace = Pace::quick})),
+            "eps = 1e-08\nfast = false\nkind = \"plain\"\npace = \"quick\"\npaces = []\nsteps = "
+            "10\nvalues = []\n");
+}
+
+TEST(Fields, AnEnumIsDescribedByItsWords) {
+  for (const FieldDescription& field : describe_config<Settings>()) {
+    if (field.path != "pace" && field.path != "perhaps" && field.path != "paces") continue;
+    EXPECT_EQ(field.range, "slow | quick") << field.path;
+    EXPECT_EQ(field.type, field.path == "paces" ? "array" : "string");
+  }
 }
 
 TEST(WithOrigins, PutsTheFirstNamedKeysLineFirstAndTheOthersBehind) {

@@ -240,7 +240,6 @@ TEST_F(Batches, TooLittleTextIsAnError) {
                 EvaluationWindows(Corpus::open(options.out), Split::kTest, {.sequence_length = 4});
               }),
               {"test split", "0 tokens", "--split"});
-  expect_says(error_of([] { parse_sampling("sorted"); }), {"sorted", "shuffled"});
 }
 
 TEST(Permutation, IsABijectionOfEverySize) {

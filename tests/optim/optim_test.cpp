@@ -3,6 +3,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "penstock/base/error.h"
 #include "penstock/optim/adamw.h"
 #include "penstock/optim/schedule.h"
 
@@ -10,33 +11,47 @@ namespace penstock {
 namespace {
 
 TEST(Schedule, WarmsUpAndFollowsTheCosine) {
-  const ScheduleConfig config{.lr = 1.0, .min_lr = 0.1, .warmup_steps = 4, .total_steps = 104};
-  EXPECT_DOUBLE_EQ(learning_rate(config, 0), 0.2);  // 1/5
-  EXPECT_DOUBLE_EQ(learning_rate(config, 3), 0.8);
-  EXPECT_DOUBLE_EQ(learning_rate(config, 4), 1.0);
-  EXPECT_NEAR(learning_rate(config, 54), 0.55, 1e-12);  // half way
+  const OptimizerConfig config{.lr = 1.0, .min_lr = 0.1, .warmup_steps = 4};
+  EXPECT_DOUBLE_EQ(learning_rate(config, 0, 104), 0.2);  // 1/5
+  EXPECT_DOUBLE_EQ(learning_rate(config, 3, 104), 0.8);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 4, 104), 1.0);
+  EXPECT_NEAR(learning_rate(config, 54, 104), 0.55, 1e-12);  // half way
   // A quarter of the way: 0.1 + 0.9·(1 + cos(π/4))/2.
-  EXPECT_NEAR(learning_rate(config, 29), 0.8681980515339464, 1e-12);
-  EXPECT_NEAR(learning_rate(config, 104), 0.1, 1e-12);
+  EXPECT_NEAR(learning_rate(config, 29, 104), 0.8681980515339464, 1e-12);
+  EXPECT_NEAR(learning_rate(config, 104, 104), 0.1, 1e-12);
 }
 
 TEST(Schedule, LinearAndConstant) {
-  ScheduleConfig config{
-      .shape = "linear", .lr = 1.0, .min_lr = 0.0, .warmup_steps = 0, .total_steps = 10};
-  EXPECT_DOUBLE_EQ(learning_rate(config, 5), 0.5);
-  config.shape = "constant";
-  EXPECT_DOUBLE_EQ(learning_rate(config, 9), 1.0);
+  OptimizerConfig config{
+      .lr = 1.0, .min_lr = 0.0, .lr_schedule = LrSchedule::linear, .warmup_steps = 0};
+  EXPECT_DOUBLE_EQ(learning_rate(config, 5, 10), 0.5);
+  config.lr_schedule = LrSchedule::constant;
+  EXPECT_DOUBLE_EQ(learning_rate(config, 9, 10), 1.0);
 }
 
 TEST(Schedule, StepsDownTwiceNearTheEnd) {
-  const ScheduleConfig config{.shape = "steps", .lr = 1.0, .warmup_steps = 1, .total_steps = 100};
-  EXPECT_DOUBLE_EQ(learning_rate(config, 0), 0.5);
-  EXPECT_DOUBLE_EQ(learning_rate(config, 1), 1.0);
-  EXPECT_DOUBLE_EQ(learning_rate(config, 79), 1.0);
-  EXPECT_DOUBLE_EQ(learning_rate(config, 80), 0.316);
-  EXPECT_DOUBLE_EQ(learning_rate(config, 89), 0.316);
-  EXPECT_NEAR(learning_rate(config, 90), 0.099856, 1e-12);
-  EXPECT_NEAR(learning_rate(config, 99), 0.099856, 1e-12);
+  const OptimizerConfig config{.lr = 1.0, .lr_schedule = LrSchedule::steps, .warmup_steps = 1};
+  EXPECT_DOUBLE_EQ(learning_rate(config, 0, 100), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 1, 100), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 79, 100), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 80, 100), 0.316);
+  EXPECT_DOUBLE_EQ(learning_rate(config, 89, 100), 0.316);
+  EXPECT_NEAR(learning_rate(config, 90, 100), 0.099856, 1e-12);
+  EXPECT_NEAR(learning_rate(config, 99, 100), 0.099856, 1e-12);
+}
+
+TEST(OptimizerConfig, WhatIsOpenFollowsFromTheRest) {
+  OptimizerConfig config{.lr = 1.0};
+  config.complete(1000, "");
+  EXPECT_EQ(config.min_lr, 0.1);
+  EXPECT_EQ(config.warmup_steps, 10);
+  OptimizerConfig contradiction{.lr = 1.0, .min_lr = 2.0};
+  try {
+    contradiction.complete(10, "train.");
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), "train.min_lr = 2 is above train.lr = 1");
+  }
 }
 
 class TwoTensors : public torch::nn::Module {
@@ -67,7 +82,8 @@ TEST(AdamW, DecaysMatricesOnlyAndClipsByTheGlobalNorm) {
 
 TEST(AdamW, CoupledDecayIsPartOfTheGradientOfEveryTensor) {
   TwoTensors model;
-  AdamW optimizer(model, {.beta1 = 0.5, .weight_decay = 0.25, .coupled = true, .clip = 5.0});
+  AdamW optimizer(model,
+                  {.beta1 = 0.5, .weight_decay = 0.25, .decay = Decay::coupled, .clip = 5.0});
   (model.matrix.sum() * 6 + model.vector.sum() * 8).backward();
   EXPECT_NEAR(optimizer.update(0.1).gradient_norm, 11.661903789690601, 1e-6);  // sqrt(36 + 36 + 64)
   // Moments see the clipped gradient plus 0.25·w: (1−β1)·(6·5/√136 + 0.25·1), and so on.
@@ -83,9 +99,8 @@ TEST(AdamW, CoupledDecayIsPartOfTheGradientOfEveryTensor) {
 
 TEST(AdamW, SomeParametersHaveALearningRateOfTheirOwn) {
   TwoTensors model, same;
-  AdamW optimizer(model, {.weight_decay = 0.5, .clip = 0, .lr_scale = [](const std::string& name) {
-                            return name == "matrix" ? 3.0 : 1.0;
-                          }});
+  AdamW optimizer(model, {.weight_decay = 0.5, .clip = 0},
+                  [](const std::string& name) { return name == "matrix" ? 3.0 : 1.0; });
   (model.matrix.sum() * 3 + model.vector.sum() * 4).backward();
   optimizer.update(0.1);
   // The first step has the length lr; decay is lr·0.5·w.

@@ -31,12 +31,12 @@ Steps switches(const KSchedule& schedule, const RouterShape& shape, std::int64_t
 const RouterShape kSixteen{.d_model = 4, .experts = 16, .k = 16};
 
 TEST(KSchedule, LinearIncreaseSwitchesWhereThePublishedRunsDo) {
-  EXPECT_EQ(switches({.kind = "linear", .start = 8}, kSixteen, 400'000),
+  EXPECT_EQ(switches({.kind = KCourse::linear, .start = 8}, kSixteen, 400'000),
             (Steps{25'001, 75'000, 125'001, 175'000, 225'001, 275'000, 325'001, 375'000}));
 }
 
 TEST(KSchedule, CosineIncrease) {  // from formulas.py
-  EXPECT_EQ(switches({.kind = "cosine", .start = 8}, kSixteen, 1000),
+  EXPECT_EQ(switches({.kind = KCourse::cosine, .start = 8}, kSixteen, 1000),
             (Steps{227, 397, 518, 620, 712, 798, 880, 961}));
 }
 
@@ -44,28 +44,28 @@ TEST(KSchedule, LinearAndCosineDecrease) {
   const RouterShape two{.d_model = 4, .experts = 16, .k = 2};
   // 4 − 2·s/8: 4 3.75 3.5 3.25 3 2.75 2.5 2.25 2, where 4 + round(−0.5) = 4 and 4 + round(−1.5)
   // = 2.
-  EXPECT_EQ(switches({.kind = "linear", .start = 4}, two, 8), (Steps{3, 6}));
+  EXPECT_EQ(switches({.kind = KCourse::linear, .start = 4}, two, 8), (Steps{3, 6}));
   // 2 + 2·cos(π·s/8): 4 3.85 3.41 2.77 2 at s = 0..4.
-  EXPECT_EQ(switches({.kind = "cosine", .start = 4}, two, 4), (Steps{2, 4}));
+  EXPECT_EQ(switches({.kind = KCourse::cosine, .start = 4}, two, 4), (Steps{2, 4}));
 }
 
 TEST(KSchedule, StepsHoldUntilTheirEnd) {
   const RouterShape one{.d_model = 4, .experts = 8, .k = 1};
-  const KSchedule near_dense{.kind = "steps", .values = {6}, .at = {100}};
+  const KSchedule near_dense{.kind = KCourse::steps, .values = {6}, .at = {100}};
   EXPECT_EQ(k_at(near_dense, one, 0, 1000), 6);
   EXPECT_EQ(k_at(near_dense, one, 99, 1000), 6);
   EXPECT_EQ(k_at(near_dense, one, 100, 1000), 1);
 }
 
 TEST(KSchedule, StepsWithoutEndsCutTheRunIntoEqualParts) {
-  const KSchedule up{.kind = "steps", .values = {1, 2, 4, 8}};
+  const KSchedule up{.kind = KCourse::steps, .values = {1, 2, 4, 8}};
   EXPECT_EQ(switches(up, kSixteen, 50), (Steps{10, 20, 30, 40}));
   EXPECT_EQ(k_at(up, kSixteen, 0, 50), 1);
   EXPECT_EQ(k_at(up, kSixteen, 49, 50), 16);
 }
 
 TEST(KSchedule, HoldsTheFinalValueAfterItsLengthAndOutsideTraining) {
-  const KSchedule linear{.kind = "linear", .start = 8, .over = 10};
+  const KSchedule linear{.kind = KCourse::linear, .start = 8, .over = 10};
   EXPECT_EQ(k_at(linear, kSixteen, 0, 1000), 8);
   EXPECT_EQ(k_at(linear, kSixteen, 10, 1000), 16);
   EXPECT_EQ(k_at(linear, kSixteen, 500, 1000), 16);
@@ -74,7 +74,7 @@ TEST(KSchedule, HoldsTheFinalValueAfterItsLengthAndOutsideTraining) {
 
 TEST(KSchedule, GranularityMultipliesEveryValue) {
   const RouterShape fine{.d_model = 4, .experts = 32, .k = 4, .granularity = 4};
-  const KSchedule near_dense{.kind = "steps", .values = {6}, .at = {100}};
+  const KSchedule near_dense{.kind = KCourse::steps, .values = {6}, .at = {100}};
   EXPECT_EQ(k_at(near_dense, fine, 0, 1000), 24);
   EXPECT_EQ(k_at(near_dense, fine, 100, 1000), 4);
 }
@@ -83,18 +83,19 @@ TEST(KSchedule, AFractionalKBeforeGranularityIsFineWithoutASchedule) {
   const RouterShape half{.d_model = 4, .experts = 16, .k = 1, .granularity = 2};
   EXPECT_EQ(k_at({}, half, 0, 10), 1);
   EXPECT_NO_THROW(check_schedule({}, half));
-  EXPECT_THROW(check_schedule({.kind = "linear", .start = 4}, half), Error);
+  EXPECT_THROW(check_schedule({.kind = KCourse::linear, .start = 4}, half), Error);
 }
 
 TEST(KSchedule, RefusesContradictions) {
   const RouterShape eight{.d_model = 4, .experts = 8, .k = 1};
   for (const KSchedule& wrong :
-       {KSchedule{.kind = "steps"}, KSchedule{.kind = "steps", .values = {9}},
-        KSchedule{.kind = "steps", .values = {4, 2}, .at = {5}},
-        KSchedule{.kind = "steps", .values = {4, 2}, .at = {5, 3}},
-        KSchedule{.kind = "linear", .start = 9}, KSchedule{.kind = "constant", .values = {2}}})
+       {KSchedule{.kind = KCourse::steps}, KSchedule{.kind = KCourse::steps, .values = {9}},
+        KSchedule{.kind = KCourse::steps, .values = {4, 2}, .at = {5}},
+        KSchedule{.kind = KCourse::steps, .values = {4, 2}, .at = {5, 3}},
+        KSchedule{.kind = KCourse::linear, .start = 9},
+        KSchedule{.kind = KCourse::constant, .values = {2}}})
     EXPECT_THROW(check_schedule(wrong, eight), Error);
-  EXPECT_NO_THROW(check_schedule({.kind = "steps", .values = {4, 2}, .at = {5, 30}}, eight));
+  EXPECT_NO_THROW(check_schedule({.kind = KCourse::steps, .values = {4, 2}, .at = {5, 30}}, eight));
 }
 
 }  // namespace

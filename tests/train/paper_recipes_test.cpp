@@ -33,11 +33,11 @@ double number(const Recipe& recipe, const std::string& part, const std::string& 
 }
 
 void expect_adam(const TrainConfig& t, double beta2, double decay, double clip) {
-  EXPECT_EQ(t.beta1, 0.9);
-  EXPECT_EQ(t.beta2, beta2);
-  EXPECT_EQ(t.eps, 1e-8);
-  EXPECT_EQ(t.weight_decay, decay);
-  EXPECT_EQ(t.clip, clip);
+  EXPECT_EQ(t.optimizer.beta1, 0.9);
+  EXPECT_EQ(t.optimizer.beta2, beta2);
+  EXPECT_EQ(t.optimizer.eps, 1e-8);
+  EXPECT_EQ(t.optimizer.weight_decay, decay);
+  EXPECT_EQ(t.optimizer.clip, clip);
 }
 
 /// ReMoE, section 4.1 and the authors' training scripts.
@@ -68,10 +68,10 @@ TEST(PaperRecipes, ReMoE) {
       EXPECT_EQ(t.batch_sequences, 512);
       EXPECT_EQ(t.sequence_length, 1024);
       EXPECT_EQ(t.micro_batch, 16);
-      EXPECT_EQ(t.lr, 5e-4);
-      EXPECT_EQ(t.min_lr, 5e-5);
-      EXPECT_EQ(t.lr_schedule, "cosine");
-      EXPECT_EQ(t.warmup_steps, 600);
+      EXPECT_EQ(t.optimizer.lr, 5e-4);
+      EXPECT_EQ(t.optimizer.min_lr, 5e-5);
+      EXPECT_EQ(t.optimizer.lr_schedule, LrSchedule::cosine);
+      EXPECT_EQ(t.optimizer.warmup_steps, 600);
       EXPECT_EQ(t.seed, 1234);
       expect_adam(t, 0.999, 0.01, 1.0);
       if (method == "remoe") {
@@ -114,9 +114,9 @@ TEST(PaperRecipes, HyperRouter) {
       EXPECT_EQ(t.steps, steps);
       EXPECT_EQ(t.batch_sequences, 22);
       EXPECT_EQ(t.sequence_length, 512);
-      EXPECT_EQ(t.lr, 2.5e-4);
-      EXPECT_EQ(t.min_lr, 0);
-      EXPECT_EQ(t.warmup_steps, 0);
+      EXPECT_EQ(t.optimizer.lr, 2.5e-4);
+      EXPECT_EQ(t.optimizer.min_lr, 0);
+      EXPECT_EQ(t.optimizer.warmup_steps, 0);
       EXPECT_EQ(t.seed, 1111);
       EXPECT_EQ(t.eval_sequence_length, 128);
       EXPECT_EQ(t.eval_memory, 896);
@@ -145,9 +145,9 @@ TEST(PaperRecipes, RouterUpcycling) {
   EXPECT_EQ(t.steps, 25000);
   EXPECT_EQ(t.batch_sequences * t.sequence_length, 4194304);
   EXPECT_EQ(t.micro_batch, 4);
-  EXPECT_EQ(t.lr, 5e-4);
-  EXPECT_EQ(t.lr_schedule, "steps");
-  EXPECT_EQ(t.warmup_steps, 250);
+  EXPECT_EQ(t.optimizer.lr, 5e-4);
+  EXPECT_EQ(t.optimizer.lr_schedule, LrSchedule::steps);
+  EXPECT_EQ(t.optimizer.warmup_steps, 250);
   expect_adam(t, 0.95, 0.1, 1.0);
   EXPECT_EQ(number(recipe, "load-balance", "coefficient"), 0.02);
   EXPECT_EQ(number(recipe, "z-loss", "coefficient"), 0.001);

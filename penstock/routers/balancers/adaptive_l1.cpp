@@ -10,15 +10,21 @@
 
 namespace penstock::adaptive_l1 {
 
+enum class Layers { sum, mean };
+constexpr std::array<std::string_view, 2> words(Layers) { return {"sum", "mean"}; }
+
+enum class Equality { code, paper };
+constexpr std::array<std::string_view, 2> words(Equality) { return {"code", "paper"}; }
+
 struct Config {
   double initial = 1e-8;
   double factor = 1.2;
   bool load_balanced = true;
   std::int64_t f_power = 1;
-  std::string layers = "sum";
-  std::string equality = "code";
+  Layers layers = Layers::sum;
+  Equality equality = Equality::code;
   double floor = 0;
-  std::string scope = "micro-batch";
+  Scope scope = Scope::micro_batch;
 
   template <class V>
   void visit(V& v) {
@@ -26,12 +32,10 @@ struct Config {
     v("factor", factor, {.help = "what λ is multiplied or divided by each step", .min = 1});
     v("load_balanced", load_balanced, {.help = "weight each expert's gates by its load f"});
     v("f_power", f_power, {.help = "1: by f, 2: by f²", .min = 1, .max = 2});
-    v("layers", layers, {.help = "sum over layers, or their mean", .choices = {"sum", "mean"}});
-    v("equality", equality,
-      {.help = "at exactly the target: code divides λ, paper holds it",
-       .choices = {"code", "paper"}});
+    v("layers", layers, {.help = "sum over layers, or their mean"});
+    v("equality", equality, {.help = "at exactly the target: code divides λ, paper holds it"});
     v("floor", floor, {.help = "smallest λ; 0 for none", .min = 0});
-    v("scope", scope, {.help = kScopeHelp, .choices = {"micro-batch", "global"}});
+    v("scope", scope, {.help = kScopeHelp});
   }
 };
 
@@ -50,7 +54,7 @@ class AdaptiveL1 : public Balancer {
 
   BalancerOutput balance(const Scores&, const Plan& plan, const RoutingContext& context) override {
     double scale = lambda() / static_cast<double>(std::max<std::int64_t>(1, plan.tokens));
-    if (config_.layers == "mean") scale /= layers_;
+    if (config_.layers == Layers::mean) scale /= layers_;
     at::Tensor gates = gate_sums(plan);  // [E]
     if (config_.load_balanced) {
       at::Tensor load = load_fraction(plan, config_.scope, context);  // [E]
@@ -62,7 +66,7 @@ class AdaptiveL1 : public Balancer {
   }
 
   void after_step(const StepStatistics& step) override {
-    if (step.sparsity == target_ && config_.equality == "paper") return;
+    if (step.sparsity == target_ && config_.equality == Equality::paper) return;
     // In fp32, the precision that is saved.
     const auto factor = static_cast<float>(config_.factor);
     const auto now = static_cast<float>(lambda());

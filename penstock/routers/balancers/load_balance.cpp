@@ -9,12 +9,12 @@ namespace penstock::load_balance {
 
 struct Config {
   double coefficient = 0.01;
-  std::string scope = "micro-batch";
+  Scope scope = Scope::micro_batch;
 
   template <class V>
   void visit(V& v) {
     v("coefficient", coefficient, {.help = "factor of the loss", .min = 0, .coefficient = true});
-    v("scope", scope, {.help = kScopeHelp, .choices = {"micro-batch", "global"}});
+    v("scope", scope, {.help = kScopeHelp});
   }
 };
 

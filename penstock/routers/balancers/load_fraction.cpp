@@ -7,13 +7,12 @@
 
 namespace penstock {
 
-at::Tensor load_fraction(const Plan& plan, const std::string& scope,
-                         const RoutingContext& context) {
+at::Tensor load_fraction(const Plan& plan, Scope scope, const RoutingContext& context) {
   torch::NoGradGuard no_grad;
   const bool refuses = plan.demand.defined();
   at::Tensor counts = (refuses ? plan.demand : expert_counts(plan)).to(at::kDouble);  // [E]
   double tokens = static_cast<double>(plan.tokens);
-  if (scope == "global" && context.reduce) {
+  if (scope == Scope::global && context.reduce) {
     const at::Tensor sums =
         context.reduce(at::cat({counts, at::full({1}, tokens, counts.options())})).cpu();
     counts = sums.slice(0, 0, plan.experts);

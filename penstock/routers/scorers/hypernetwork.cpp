@@ -13,12 +13,18 @@
 
 namespace penstock::hypernetwork {
 
+enum class Generate { whole, rows };
+constexpr std::array<std::string_view, 2> words(Generate) { return {"whole", "rows"}; }
+
+enum class Start { authors, hyperfan_in };
+constexpr std::array<std::string_view, 2> words(Start) { return {"authors", "hyperfan-in"}; }
+
 struct Config {
   std::int64_t embedding = 256;
   std::int64_t hidden = 256;
   bool bias = true;
-  std::string generate = "whole";
-  std::string init = "authors";
+  Generate generate = Generate::whole;
+  Start init = Start::authors;
   bool share = false;
   bool train_network = false;
   double dropout = 0;
@@ -31,12 +37,10 @@ struct Config {
     v("bias", bias, {.help = "generate a bias of the router too"});
     v("generate", generate,
       {.help = "whole: the router from one embedding; rows: each expert's row from one of its own, "
-               "by one network for all",
-       .choices = {"whole", "rows"}});
+               "by one network for all"});
     v("init", init,
       {.help = "of the network. authors: as other routers; hyperfan-in: logits start with the "
-               "variance of a token's entries",
-       .choices = {"authors", "hyperfan-in"}});
+               "variance of a token's entries"});
     v("share", share, {.help = "one network for all layers, which keep embeddings of their own"});
     v("train_network", train_network, {.help = "train the network too; the paper freezes it"});
     v("dropout", dropout,
@@ -104,7 +108,7 @@ class Hypernetwork : public Scorer {
  public:
   Hypernetwork(const RouterShape& shape, const Config& config)
       : config_(config), experts_(shape.experts), width_(shape.d_model) {
-    const bool rows = config.generate == "rows";
+    const bool rows = config.generate == Generate::rows;
     embedding_ =
         register_parameter("embedding", at::empty({rows ? experts_ : 1, config.embedding}));
     network_ = std::make_shared<Network>(config, rows ? entries() : experts_ * entries());
@@ -134,7 +138,7 @@ class Hypernetwork : public Scorer {
     embedding_.normal_(0, 1, generator);
     if (shares_) return;
     const auto h = static_cast<double>(config_.hidden), d = static_cast<double>(width_);
-    if (config_.init == "authors") {
+    if (config_.init == Start::authors) {
       network_->draw(std, std, generator);
       return;
     }

@@ -13,13 +13,19 @@
 
 namespace penstock::mixture {
 
+enum class Pool { sum, max };
+constexpr std::array<std::string_view, 2> words(Pool) { return {"sum", "max"}; }
+
+enum class Form { factored, collapsed };
+constexpr std::array<std::string_view, 2> words(Form) { return {"factored", "collapsed"}; }
+
 struct Config {
   std::int64_t routers = 0;
   std::int64_t keys = 0;
   std::int64_t width = 0;
-  std::string pool = "sum";
+  Pool pool = Pool::sum;
   bool bias = false;
-  std::string parameterisation = "factored";
+  Form parameterisation = Form::factored;
 
   template <class V>
   void visit(V& v) {
@@ -31,16 +37,13 @@ struct Config {
        .max = 1 << 20});
     v("width", width,
       {.help = "d' of queries and keys; 0: d_model / routers", .min = 0, .max = 65536});
-    v("pool", pool,
-      {.help = "an expert's score over the routers: their sum, or their highest",
-       .choices = {"sum", "max"}});
+    v("pool", pool, {.help = "an expert's score over the routers: their sum, or their highest"});
     v("bias", bias, {.help = "biases of the query maps"});
     v("parameterisation", parameterisation,
       {.help = "factored: query maps and keys are trained; collapsed: the one matrix that they "
-               "come to is trained, a control",
-       .choices = {"factored", "collapsed"}});
+               "come to is trained, a control"});
   }
-  void refine(ScorerTraits& traits) const { traits.foldable = pool == "sum" && keys == 0; }
+  void refine(ScorerTraits& traits) const { traits.foldable = pool == Pool::sum && keys == 0; }
 };
 
 /// How many keys each expert has: key i is expert ⌊i·E / keys⌋'s.
@@ -74,9 +77,9 @@ class Mixture : public Scorer {
         width_(config.width > 0 ? config.width
                                 : std::max<std::int64_t>(1, shape.d_model / routers_)),
         d_model_(shape.d_model),
-        max_pool_(config.pool == "max"),
+        max_pool_(config.pool == Pool::max),
         bias_(config.bias),
-        collapsed_(config.parameterisation == "collapsed") {
+        collapsed_(config.parameterisation == Form::collapsed) {
     PENSTOCK_CHECK(key_count_ >= experts_, "model.router.mixture.keys = ", key_count_, " for ",
                    experts_, " experts: each needs one; set it to 0, or higher");
     if (!collapsed_) {

@@ -7,17 +7,19 @@
 
 namespace penstock::mlp {
 
+enum class Activation { gelu, relu, tanh };
+constexpr std::array<std::string_view, 3> words(Activation) { return {"gelu", "relu", "tanh"}; }
+
 struct Config {
   std::int64_t hidden = 0;
-  std::string activation = "gelu";
+  Activation activation = Activation::gelu;
   bool bias = false;
 
   template <class V>
   void visit(V& v) {
     v("hidden", hidden,
       {.help = "width of the hidden layer; 0: d_model", .min = 0, .max = 1 << 20});
-    v("activation", activation,
-      {.help = "between the layers", .choices = {"gelu", "relu", "tanh"}});
+    v("activation", activation, {.help = "between the layers"});
     v("bias", bias, {.help = "biases on both layers"});
   }
 };
@@ -56,12 +58,20 @@ class Mlp : public Scorer {
 
  private:
   at::Tensor act(const at::Tensor& x) const {
-    return activation_ == "gelu" ? at::gelu(x) : activation_ == "relu" ? at::relu(x) : at::tanh(x);
+    switch (activation_) {
+      case Activation::gelu:
+        return at::gelu(x);
+      case Activation::relu:
+        return at::relu(x);
+      case Activation::tanh:
+        break;
+    }
+    return at::tanh(x);
   }
   static std::optional<at::Tensor> optional(const at::Tensor& bias) {
     return bias.defined() ? std::optional(bias) : std::nullopt;
   }
-  std::string activation_;
+  Activation activation_;
   at::Tensor w1_, w2_;  // [width, d], [E, width]
   at::Tensor b1_, b2_;  // [width], [E]
 };

@@ -9,15 +9,18 @@
 
 namespace penstock::noisy_linear {
 
+enum class Start { zeros, normal };
+constexpr std::array<std::string_view, 2> words(Start) { return {"zeros", "normal"}; }
+
 struct Config {
-  std::string init = "zeros";
+  Start init = Start::zeros;
   double noise_floor = 0.01;
 
   template <class V>
   void visit(V& v) {
     v("init", init,
-      {.help = "of both matrices. zeros: even loads at the start, as published; normal: N(0, std)",
-       .choices = {"zeros", "normal"}});
+      {.help =
+           "of both matrices. zeros: even loads at the start, as published; normal: N(0, std)"});
     v("noise_floor", noise_floor, {.help = "added to the noise's scale", .min = 0});
   }
 };
@@ -42,7 +45,7 @@ class NoisyLinear : public AffineScorer {
     return {.logits = clean + noise * scale, .clean_logits = clean, .noise_scale = scale};
   }
   void initialize(double std, at::Generator generator) override {
-    const bool zeros = config_.init == "zeros";
+    const bool zeros = config_.init == Start::zeros;
     AffineScorer::initialize(zeros ? 0 : std, generator);
     torch::NoGradGuard no_grad;
     noise_weight_.normal_(0, zeros ? 0 : std, generator);

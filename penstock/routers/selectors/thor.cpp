@@ -10,15 +10,18 @@
 
 namespace penstock::thor {
 
+enum class Inference { token, sequence, batch };
+constexpr std::array<std::string_view, 3> words(Inference) {
+  return {"token", "sequence", "batch"};
+}
+
 struct Config {
-  std::string inference = "token";
+  Inference inference = Inference::token;
   double consistency = 5;
 
   template <class V>
   void visit(V& v) {
-    v("inference", inference,
-      {.help = "outside training, one draw for each of these",
-       .choices = {"token", "sequence", "batch"}});
+    v("inference", inference, {.help = "outside training, one draw for each of these"});
     v("consistency", consistency,
       {.help = "weight of the disagreement of a training step's two passes",
        .min = 0,
@@ -49,9 +52,9 @@ class Thor : public Selector {
   /// [T] on the CPU, U(0, 1).
   at::Tensor draws(std::int64_t tokens, RoutingContext context) const {
     const at::Tensor like = at::empty({0}, at::kDouble);
-    if (context.training || config_.inference == "batch")
+    if (context.training || config_.inference == Inference::batch)
       return draw_uniform({1}, like, repeatable(context)).expand({tokens});
-    if (config_.inference == "token" || context.sequence_length <= 0)
+    if (config_.inference == Inference::token || context.sequence_length <= 0)
       return draw_uniform({tokens}, like, repeatable(context));
     const std::int64_t length = context.sequence_length;
     const std::int64_t sequences = (tokens + length - 1) / length;

@@ -11,25 +11,27 @@
 
 namespace penstock::topk {
 
+enum class Softmax { before, after, none };
+constexpr std::array<std::string_view, 3> words(Softmax) { return {"before", "after", "none"}; }
+
 struct Config {
-  std::string softmax = "before";
+  Softmax softmax = Softmax::before;
   bool renormalise = false;
   KSchedule schedule;
 
   template <class V>
   void visit(V& v) {
     v("softmax", softmax,
-      {.help = "before: over all E logits; after: over the k kept ones; none: a sigmoid of each",
-       .choices = {"before", "after", "none"}});
+      {.help = "before: over all E logits; after: over the k kept ones; none: a sigmoid of each"});
     v("renormalise", renormalise, {.help = "divide the kept weights by their sum"});
     v("schedule", schedule, {.help = "k over the run"});
   }
   /// Whether the kept gates sum to one: kept probabilities over their sum are the softmax over the
   /// kept logits.
-  bool over_kept() const { return softmax == "after" || renormalise; }
+  bool over_kept() const { return softmax == Softmax::after || renormalise; }
   void refine(SelectorTraits& traits) const {
     traits.unit_gates = over_kept();
-    if (softmax != "none")
+    if (softmax != Softmax::none)
       traits.gates = over_kept() ? GateForm::softmax_over_kept : GateForm::softmax_over_all;
   }
 };
@@ -51,7 +53,7 @@ class TopK : public Selector {
 
   Plan select(const Scores& scores, const RoutingContext& context) override {
     const std::int64_t k = scheduled_k(config_.schedule, shape_, context);
-    const bool sigmoid = config_.softmax == "none";
+    const bool sigmoid = config_.softmax == Softmax::none;
     if (!sigmoid && !scores.choice_bias.defined())
       return make_plan(scores.logits, ops::route_topk(scores.logits, k, config_.over_kept()));
     at::Tensor gates = sigmoid ? scores.logits.sigmoid() : scores.logits.softmax(1);  // [T, E]

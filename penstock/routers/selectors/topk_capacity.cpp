@@ -12,21 +12,23 @@
 
 namespace penstock::topk_capacity {
 
+enum class Softmax { before, after };
+constexpr std::array<std::string_view, 2> words(Softmax) { return {"before", "after"}; }
+
 struct Config {
-  std::string softmax = "before";
+  Softmax softmax = Softmax::before;
   double capacity = 1.25;
   double eval_capacity = 2;
 
   template <class V>
   void visit(V& v) {
     v("softmax", softmax,
-      {.help = "before: over all E logits; after: over the k chosen ones, refused or not",
-       .choices = {"before", "after"}});
+      {.help = "before: over all E logits; after: over the k chosen ones, refused or not"});
     v("capacity", capacity,
       {.help = "places of an expert, in even shares k·T/E of the micro-batch", .min = 0});
     v("eval_capacity", eval_capacity, {.help = "the same outside training", .min = 0});
   }
-  bool over_asked() const { return softmax == "after"; }
+  bool over_asked() const { return softmax == Softmax::after; }
   void refine(SelectorTraits& traits) const {
     traits.unit_gates = over_asked();
     traits.gates = over_asked() ? GateForm::softmax_over_kept : GateForm::softmax_over_all;

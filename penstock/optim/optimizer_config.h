@@ -1,0 +1,53 @@
+// How weights are updated: the keys of AdamW and of its learning rate, which training and
+// fine-tuning share. The update itself is adamw.h's, the learning rate of a step schedule.h's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "penstock/base/fields.h"
+
+namespace penstock {
+
+enum class LrSchedule { cosine, linear, constant, steps };
+constexpr std::array<std::string_view, 4> words(LrSchedule) {
+  return {"cosine", "linear", "constant", "steps"};
+}
+
+enum class Decay { decoupled, coupled };
+constexpr std::array<std::string_view, 2> words(Decay) { return {"decoupled", "coupled"}; }
+
+/// A struct that has it as a member lists its keys among its own.
+struct OptimizerConfig {
+  double lr = 5e-4, min_lr = -1;
+  LrSchedule lr_schedule = LrSchedule::cosine;
+  std::int64_t warmup_steps = -1;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
+  Decay decay = Decay::decoupled;
+  double clip = 1.0;
+
+  template <class V>
+  void visit(V& v) {
+    v("lr", lr, {.help = "highest learning rate", .min = 0});
+    v("min_lr", min_lr, {.help = "learning rate at the end; -1: lr / 10", .min = -1});
+    v("lr_schedule", lr_schedule,
+      {.help = "after warm-up; steps: flat, x0.316 at 80 % of the steps and again at 90 %"});
+    v("warmup_steps", warmup_steps, {.help = "linear warm-up; -1: 1 % of the steps", .min = -1});
+    v("weight_decay", weight_decay,
+      {.help = "weight decay; decoupled, of tensors with two axes or more", .min = 0});
+    v("decay", decay,
+      {.help = "decoupled: AdamW; coupled: Adam's L2, of every tensor, added to the gradient"});
+    v("beta1", beta1, {.help = "AdamW's first decay", .min = 0, .max = 1});
+    v("beta2", beta2, {.help = "AdamW's second decay", .min = 0, .max = 1});
+    v("eps", eps, {.help = "AdamW's epsilon", .min = 0});
+    v("clip", clip, {.help = "largest global gradient norm; 0: none", .min = 0});
+  }
+
+  /// Fills what is open for a run of so many steps. Throws Error where keys contradict each other;
+  /// `keys` stands before their names: "train.".
+  void complete(std::int64_t steps, const std::string& keys);
+};
+
+}  // namespace penstock
