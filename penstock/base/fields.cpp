@@ -43,6 +43,7 @@ std::string choices_text(std::span<const std::string_view> choices) {
 
 std::string range_text(const FieldInfo& info) {
   if (!info.choices.empty()) return choices_text(info.choices);
+  if (!info.words[0].empty()) return choices_text(info.words);
   const bool low = std::isfinite(info.min), high = std::isfinite(info.max);
   std::string out;
   if (low && high)
@@ -124,7 +125,11 @@ void FieldReader::finish() const {
 }
 
 void FieldReader::read(const ConfigNode& node, const std::string& path, bool& value,
-                       const FieldInfo&) {
+                       const FieldInfo& info) {
+  if (!info.words[0].empty() && std::holds_alternative<std::string>(node.value())) {
+    value = place_of_word(node, path, info.words) == 1;
+    return;
+  }
   const auto* found = std::get_if<bool>(&node.value());
   if (!found) wrong_type(node, path, "true or false");
   value = *found;
@@ -177,9 +182,18 @@ void FieldDescriber::add(std::string_view name, const ConfigNode& holder, const 
                          const FieldInfo& info, std::span<const std::string_view> words) {
   std::string text = to_toml(holder);  // "v = 1\n", or "" for an absent optional
   text = text.size() > 5 ? text.substr(4, text.size() - 5) : "";
-  descriptions_.push_back({prefix_ + std::string(name), type, text, std::string(info.help),
-                           words.empty() ? range_text(info) : choices_text(words),
-                           info.coefficient});
+  std::string option(info.option);
+  if (option.empty()) {
+    option = "--" + std::string(name);
+    std::ranges::replace(option, '_', '-');
+  }
+  descriptions_.push_back({.path = prefix_ + std::string(name),
+                           .type = type,
+                           .default_value = text,
+                           .help = std::string(info.help),
+                           .range = words.empty() ? range_text(info) : choices_text(words),
+                           .option = option,
+                           .coefficient = info.coefficient});
 }
 
 }  // namespace penstock

@@ -37,6 +37,10 @@ struct FieldInfo {
   double max = std::numeric_limits<double>::infinity();
   std::string_view unit = {};
   std::vector<std::string_view> choices = {};
+  /// Of a bool that words may say too: off, on.
+  std::array<std::string_view, 2> words = {};
+  /// Its option where a command has one for each field; "": the key's name, "-": it has none.
+  std::string_view option = {};
   /// A weight of the training loss, or a rate beside it; 0: none. It may change when training
   /// goes on from a model: neither the tensors nor what the model computes depend on it.
   bool coefficient = false;
@@ -77,7 +81,10 @@ class FieldReader {
     const ConfigNode* child = take(name);
     if (!child) return;
     const std::string path = path_.empty() ? std::string(name) : path_ + "." + std::string(name);
-    if constexpr (Configurable<T>) {
+    if constexpr (std::is_same_v<T, ConfigNode>) {
+      child->table();
+      value = *child;
+    } else if constexpr (Configurable<T>) {
       FieldReader reader(*child, path);
       child->table();
       value.visit(reader);
@@ -138,7 +145,9 @@ class FieldWriter {
  private:
   template <class T>
   static ConfigNode write(T& value) {
-    if constexpr (Configurable<T>) {
+    if constexpr (std::is_same_v<T, ConfigNode>) {
+      return value;
+    } else if constexpr (Configurable<T>) {
       FieldWriter writer;
       value.visit(writer);
       return std::move(writer).take();
@@ -162,7 +171,7 @@ class FieldWriter {
 };
 
 struct FieldDescription {
-  std::string path, type, default_value, help, range;
+  std::string path, type, default_value, help, range, option;
   bool coefficient = false;
 };
 
@@ -179,16 +188,17 @@ class FieldDescriber {
       for (auto& description : below.descriptions_) descriptions_.push_back(std::move(description));
     } else {
       FieldWriter writer;
-      writer("v", value);
+      if constexpr (!std::is_same_v<T, ConfigNode>) writer("v", value);
       add(name, std::move(writer).take(), type_word(value), info, words_of(value));
     }
   }
   void rest(std::map<std::string, ConfigNode>&, std::string_view help) {
-    descriptions_.push_back({prefix_ + "<part>", "table", "", std::string(help), "", false});
+    descriptions_.push_back({prefix_ + "<part>", "table", "", std::string(help), "", "-", false});
   }
   const std::vector<FieldDescription>& descriptions() const { return descriptions_; }
 
  private:
+  static const char* type_word(const ConfigNode&) { return "table"; }
   static const char* type_word(const bool&) { return "bool"; }
   static const char* type_word(const std::int64_t&) { return "int"; }
   static const char* type_word(const double&) { return "float"; }

@@ -13,6 +13,7 @@
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/end_on_signal.h"
+#include "penstock/cli/field_options.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/whole_number.h"
@@ -20,7 +21,6 @@
 #include "penstock/io/toml.h"
 #include "penstock/models/census.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/routers/named.h"
 
 namespace penstock {
 namespace {
@@ -28,11 +28,9 @@ namespace {
 constexpr std::int64_t kFewTokens = 1024;  // of calibration
 
 struct UpcycleArguments {
-  UpcycleOptions options;
-  std::string dense, out, scale = "published", shared, key_rope = "pre", key_bias = "keep",
-                          query_bias = "drop", router_form = "factored", lr_scale, start = "parent";
+  std::shared_ptr<ConfigNode> given;  ///< of UpcycleOptions
+  std::string dense, out, shared, lr_scale;
   std::vector<std::string> overrides;
-  std::optional<double> k;
   std::int64_t threads = 0, seed = 1;
 };
 
@@ -68,16 +66,9 @@ ConfigNode router_overrides(const std::vector<std::string>& overrides) {
 }
 
 UpcycleOptions options_of(const UpcycleArguments& a) {
-  UpcycleOptions options = a.options;
-  const Method& method = method_named(options.method, "--method");
-  PENSTOCK_CHECK(!method.selector.empty(), "--method ", options.method, " has no router");
-  const SelectorTraits traits = selector_registry().at(method.selector).traits;
-  const double several = traits.has_k || traits.variable_active ? 2 : 1;
-  options.k = a.k.value_or(method.k > 0 ? method.k : several);
-  options.scale = a.scale == "none"    ? ShardScale::none
-                  : a.scale == "exact" ? ShardScale::exact
-                                       : ShardScale::published;
-  options.start = a.start == "parent" ? UpcycleStart::parent : UpcycleStart::published;
+  ConfigNode given = *a.given;
+  if (!given.find("start")) given.set("start", ConfigNode(std::string("parent")));
+  auto options = read_config<UpcycleOptions>(given, "options");
   options.shared_copy = a.shared == "copy";
   if (!a.shared.empty() && !options.shared_copy) {
     const double width = number_of("--shared-expert", a.shared, "copy");
@@ -85,16 +76,12 @@ UpcycleOptions options_of(const UpcycleArguments& a) {
                    "--shared-expert ", a.shared, ": give a whole number, or `copy`");
     options.shared_width = static_cast<std::int64_t>(width);
   }
-  options.keys_after_rope = a.key_rope == "post";
-  options.key_bias = a.key_bias == "keep";
-  options.query_bias = a.query_bias == "keep";
-  options.collapsed = a.router_form == "collapsed";
   options.match_lr = a.lr_scale == "match";
   if (!a.lr_scale.empty() && !options.match_lr)
     options.lr_scale = number_of("--lr-scale", a.lr_scale, "match");
   options.seed = static_cast<std::uint64_t>(a.seed);
   options.router_options = router_overrides(a.overrides);
-  return options;
+  return completed(options);
 }
 
 std::string group_text(const std::vector<HeadGroup>& groups) {
@@ -179,11 +166,10 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
                           {temporary_path(arguments.out)});
   ops::set_threads(static_cast<int>(arguments.threads));
   check_can_make(arguments.out);
-  UpcycleOptions options = options_of(arguments);
+  const UpcycleOptions options = options_of(arguments);
   check_options_matter(command, options);
   const std::string directory = model_argument(arguments.dense).path;
   const auto parent = open_model_source(directory);
-  options = with_start(options);
   check_calibration_is_read(command, options, parent->config());
   const UpcycleReport report = upcycle(*parent, options, real_file_system(), arguments.out);
   const ModelConfig& config = report.config;
@@ -202,7 +188,7 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
              grouped(census.active), grouped(census.router), report.bytes >> 20);
   if (options.granularity > 1)
     fmt::print("shards: {} of each feed-forward, results scaled by a = {:g} ({})\n",
-               options.granularity, report.shard_scale, arguments.scale);
+               options.granularity, report.shard_scale, word(options.scale));
   for (std::size_t l = 0; l < report.logit_scales.size(); ++l)
     fmt::print("layer {}: logits times {:.4g}; entropy {:.3f} to {:.3f} nats\n", l,
                report.logit_scales[l].factor, report.logit_scales[l].entropy_before,
@@ -216,102 +202,6 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
              shell_quoted(arguments.dense), doctor_text(options.calibration));
 }
 
-void add_router_options(CLI::App& command, UpcycleArguments& a) {
-  UpcycleOptions& o = a.options;
-  command
-      .add_option("--method", o.method,
-                  "vanilla, switch, locmoe, mlp, router-upcycling, remoe; any of `penstock "
-                  "routers`")
-      ->capture_default_str();
-  command.add_option("--scorer", o.scorer,
-                     "another scorer under the method's selection: a scorer, or the method that "
-                     "it is of (--method remoe --scorer router-upcycling)");
-  command.add_option("--experts", o.experts, "experts, before granularity")
-      ->capture_default_str()
-      ->check(whole_number(2));
-  command.add_option("--k", a.k, "active experts of a token; default 2, of switch 1");
-  command
-      .add_option(
-          "--start", a.start,
-          "parent: where a softmax makes the gates of more than one expert, they sum to one and "
-          "logits made of attention heads are scaled to 0.87 of an even choice's entropy, so that "
-          "training begins where the parent is; ReLU gates are scaled to sum to one in the mean "
-          "over --calibration, which is near the parent; one expert of a softmax begins as "
-          "published, and a line says so. published: as the method's paper has them")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"parent", "published"}));
-  command.add_flag("--renormalise", o.renormalise,
-                   "gates of a token's experts sum to one, with --start published too");
-  command.add_option("--routers", o.routers, "Router Upcycling: m; default as experts")
-      ->check(whole_number(1));
-  command
-      .add_option("--keys", o.keys,
-                  "Router Upcycling: keys of all experts; default the larger of both")
-      ->check(whole_number(1));
-  command.add_option("--pool", o.pool, "Router Upcycling: sum or max over the routers")
-      ->check(CLI::IsMember({"sum", "max"}));
-  command.add_option("--calibration", o.calibration,
-                     "text that keys are means over: a corpus directory, or a text file for the "
-                     "model's own tokenizer");
-  command.add_option("--calibration-tokens", o.calibration_tokens, "at most so many of its tokens")
-      ->capture_default_str()
-      ->check(whole_number(1));
-  command
-      .add_option("--calibration-window", o.calibration_window,
-                  "tokens that attention sees at once; default the context, at most 512")
-      ->check(whole_number(1));
-  command.add_option("--key-rope", a.key_rope, "keys before or after rotary positions: pre, post")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"pre", "post"}));
-  command.add_option("--key-bias", a.key_bias, "keep or drop the key projection's bias")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"keep", "drop"}));
-  command.add_option("--query-bias", a.query_bias, "keep or drop the query projection's bias")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"keep", "drop"}));
-}
-
-void add_control_options(CLI::App& command, UpcycleArguments& a) {
-  command
-      .add_option("--start-entropy", a.options.start_entropy,
-                  "scale each router's logits so that its softmax over the experts has this mean "
-                  "entropy in nats over --calibration; 0: as --start says")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  command
-      .add_option("--router-form", a.router_form,
-                  "factored: train query maps and keys; collapsed: the one matrix that they "
-                  "fold into")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"factored", "collapsed"}));
-  command.add_flag("--match-logits", a.options.match_logits,
-                   "a random linear router, scaled to the logits that Router Upcycling would have");
-  command.add_option("--lr-scale", a.lr_scale,
-                     "factor of the routers' learning rate; `match`: by which Router Upcycling's "
-                     "one matrix moves faster");
-}
-
-void add_expert_options(CLI::App& command, UpcycleArguments& a) {
-  UpcycleOptions& o = a.options;
-  command
-      .add_option("--granularity", o.granularity,
-                  "G: each feed-forward in G shards, chosen together at first")
-      ->capture_default_str()
-      ->check(whole_number(1, 4096));
-  command
-      .add_option("--scale", a.scale,
-                  "shards make up for their gates: published (cube root on all three matrices), "
-                  "exact (square root on up and down), none")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"published", "exact", "none"}));
-  command.add_option("--noise", o.noise, "standard deviation of noise on each expert's weights")
-      ->capture_default_str();
-  command.add_option("--shared-expert", a.shared,
-                     "an expert for every token: its width (it adds nothing at first), or `copy`");
-  command.add_option("--dtype", o.dtype, "f32, f16 or bf16; default the parent's; routers are f32")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
-}
-
 }  // namespace
 
 void add_upcycle_command(CLI::App& app) {
@@ -321,9 +211,13 @@ void add_upcycle_command(CLI::App& app) {
   command->add_option("--out", arguments->out, "directory to make")
       ->required()
       ->transform(output_path());
-  add_router_options(*command, *arguments);
-  add_expert_options(*command, *arguments);
-  add_control_options(*command, *arguments);
+  arguments->given = add_field_options(*command, describe_config<UpcycleOptions>());
+  command->get_option("--start")->default_str("parent");
+  command->add_option("--lr-scale", arguments->lr_scale,
+                      "factor of the routers' learning rate; `match`: by which Router Upcycling's "
+                      "one matrix moves faster");
+  command->add_option("--shared-expert", arguments->shared,
+                      "an expert for every token: its width (it adds nothing at first), or `copy`");
   command->add_option("--seed", arguments->seed, "of random routers and noise")
       ->capture_default_str()
       ->check(whole_number(0));

@@ -3,8 +3,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "penstock/models/model_source.h"
 
@@ -16,6 +18,9 @@ enum class ShardScale {
   published,  ///< gate, up and down times ∛a; SiLU is not linear, so the function changes
   exact       ///< up and down times √a, by which the result is scaled by a exactly
 };
+constexpr std::array<std::string_view, 3> words(ShardScale) {
+  return {"none", "published", "exact"};
+}
 
 /// A parent tensor's name for an expert's: ".mlp.experts.<e>.up_proj.weight" and
 /// ".mlp.shared_expert.up_proj.weight" to ".mlp.up_proj.weight"; other names stay.

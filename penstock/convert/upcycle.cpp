@@ -152,7 +152,7 @@ std::map<std::string, std::string> tokenizer_files(const ModelSource& parent, st
 UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& given, FileSystem& fs,
                       const std::string& out) {
   const torch::NoGradGuard no_grad;
-  const UpcycleOptions options = with_start(given);
+  const UpcycleOptions options = completed(given);
   PENSTOCK_CHECK(!fs.exists(out), out, ": exists already; name another place, or remove it");
   UpcycleReport report;
   Upcycler upcycler(parent, options, report);

@@ -90,16 +90,19 @@ bool matches(const UpcycleOptions& options) { return options.match_logits || opt
 
 }  // namespace
 
-UpcycleOptions with_start(UpcycleOptions options) {
+UpcycleOptions completed(UpcycleOptions options) {
+  const Method& method = method_named(options.method, "options.method");
+  PENSTOCK_CHECK(!method.selector.empty(), "options.method ", options.method, " has no router");
+  const SelectorTraits& selector = selector_registry().at(method.selector).traits;
+  if (options.k == 0)
+    options.k = method.k > 0 ? method.k : selector.has_k || selector.variable_active ? 2 : 1;
   if (options.start == UpcycleStart::published) return options;
-  const Method& method = method_registry().at(options.method, "options.method");
-  if (method.selector.empty()) return options;  // refused by upcycled_config
   const double active = options.k * static_cast<double>(options.granularity);
   options.renormalise = options.renormalise || (renormalises(method.selector) && active > 1);
   const bool of_heads =
       scorer_registry().at(scorer_under(options, method)).traits.of_heads || matches(options);
   // An entropy is a softmax's.
-  const bool softmax = selector_registry().at(method.selector).traits.gates != GateForm::relu;
+  const bool softmax = selector.gates != GateForm::relu;
   if (options.start_entropy == 0 && of_heads && softmax) {
     const auto experts = static_cast<double>(options.experts * options.granularity);
     options.start_entropy = kParentEntropy * std::log(experts);
@@ -108,15 +111,11 @@ UpcycleOptions with_start(UpcycleOptions options) {
 }
 
 ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& given) {
-  const UpcycleOptions options = with_start(given);
+  const UpcycleOptions options = completed(given);
   PENSTOCK_CHECK(!parent.transformer_xl(),
                  "transformer-xl is not upcycled: its feed-forwards are not SwiGLU ones");
-  constexpr double kMostNoise = 1000;
-  PENSTOCK_CHECK(options.noise >= 0 && options.noise <= kMostNoise, "options.noise ", options.noise,
-                 ": a standard deviation of weights is from 0 to ", kMostNoise);
   PENSTOCK_CHECK(parent.moe_layers() == 0, "the model has experts already; upcycle a dense one");
-  const Method& method = method_named(options.method, "options.method");
-  PENSTOCK_CHECK(!method.selector.empty(), "options.method ", options.method, " has no router");
+  const Method& method = method_registry().at(options.method);
   ModelConfig config = parent;
   config.moe = {.experts = options.experts,
                 .granularity = options.granularity,

@@ -25,10 +25,6 @@ nlohmann::ordered_json rows_of(const at::Tensor& matrix) {
 
 }  // namespace
 
-const char* shard_scale_name(ShardScale scale) {
-  return scale == ShardScale::none ? "none" : scale == ShardScale::exact ? "exact" : "published";
-}
-
 std::string upcycling_json(const ModelSource& parent, const UpcycleOptions& options,
                            const UpcycleReport& report) {
   nlohmann::ordered_json out = {{"parent", parent.origin()},
@@ -44,7 +40,7 @@ std::string upcycling_json(const ModelSource& parent, const UpcycleOptions& opti
                                 {"renormalise", options.renormalise},
                                 {"lr_scale", report.lr_scale}};
   if (options.granularity > 1) {
-    out["scale"] = shard_scale_name(options.scale);
+    out["scale"] = word(options.scale);
     out["shard_scale"] = report.shard_scale;
   }
   if (report.calibration_tokens > 0)

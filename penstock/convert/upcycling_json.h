@@ -12,7 +12,4 @@ namespace penstock {
 std::string upcycling_json(const ModelSource& parent, const UpcycleOptions& options,
                            const UpcycleReport& report);
 
-/// The word for it on the command line and in the file.
-const char* shard_scale_name(ShardScale scale);
-
 }  // namespace penstock

@@ -81,7 +81,7 @@ std::string task_hash(const FinetuneTask& task, std::int64_t seed, const std::st
   std::string text = task.format + "\n" + checkpoint + "\n";
   for (const auto& [key, value] :
        flatten(write_config(read_finetune_config(with_seed(task, seed)))))
-    if (key != "decay" || value != "decoupled")  // as before fine-tuning had that key
+    if (key != "decay" || value != "\"decoupled\"")  // as before fine-tuning had that key
       text += key + " = " + value + "\n";
   return fmt::format("{:016x}", fnv1a(text));
 }

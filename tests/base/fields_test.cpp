@@ -24,6 +24,8 @@ struct Settings {
   Pace pace = Pace::slow;
   std::optional<Pace> perhaps;
   std::vector<Pace> paces;
+  bool biased = true;
+  ConfigNode table;
   template <class V>
   void visit(V& v) {
     v("steps", steps, {.help = "steps", .min = 1, .max = 100});
@@ -34,6 +36,8 @@ struct Settings {
     v("pace", pace, {.help = "of the whole"});
     v("perhaps", perhaps);
     v("paces", paces);
+    v("biased", biased, {.words = {"drop", "keep"}, .option = "--bias"});
+    v("table", table, {.help = "laid over something"});
   }
 };
 
@@ -78,6 +82,11 @@ TEST(Fields, RefuseWhatDoesNotFitAndSayWhere) {
   EXPECT_EQ(refusal("pace", std::string("quik")),
             "r.toml:7: train.pace = 'quik' is not one of: slow | quick");
   EXPECT_EQ(refusal("pace", true), "r.toml:7: train.pace: expected a string, found true or false");
+  EXPECT_EQ(refusal("biased", false), "accepted");
+  EXPECT_EQ(refusal("biased", std::string("drop")), "accepted");
+  EXPECT_EQ(refusal("biased", std::string("dorp")),
+            "r.toml:7: train.biased = 'dorp' is not one of: drop | keep");
+  EXPECT_EQ(refusal("table", std::int64_t{1}), "r.toml:7: expected a table, found an integer");
   EXPECT_EQ(refusal("setps", std::int64_t{1}),
             "r.toml:7: train.setps: unknown key; did you mean 'steps'?");
 }
@@ -101,8 +110,30 @@ TEST(Fields, WrittenConfigReadsBack) {
   EXPECT_EQ(back.perhaps, Pace::quick);
   EXPECT_EQ(back.paces, (std::vector<Pace>{Pace::quick, Pace::slow}));
   EXPECT_EQ(to_toml(write_config(Settings{.pace = Pace::quick})),
-            "eps = 1e-08\nfast = false\nkind = \"plain\"\npace = \"quick\"\npaces = []\nsteps = "
+            "biased = true\neps = 1e-08\nfast = false\nkind = \"plain\"\npace = \"quick\"\npaces = "
+            "[]\nsteps = "
             "10\nvalues = []\n");
+}
+
+TEST(Fields, ABoolMayHaveWordsAndATableIsTakenAsItIs) {
+  ConfigNode node;
+  node.set("biased", ConfigNode(std::string("drop")));
+  node.set("table.a.b", ConfigNode(std::int64_t{3}));
+  const auto settings = read_config<Settings>(node);
+  EXPECT_FALSE(settings.biased);
+  EXPECT_EQ(to_toml(settings.table), "[a]\nb = 3\n");
+  const auto again = read_config<Settings>(write_config(settings));
+  EXPECT_FALSE(again.biased);
+  EXPECT_EQ(to_toml(again.table), "[a]\nb = 3\n");
+  for (const FieldDescription& field : describe_config<Settings>()) {
+    if (field.path == "biased") {
+      EXPECT_EQ(field.option, "--bias");
+      EXPECT_EQ(field.range, "drop | keep");
+    }
+    if (field.path == "table") {
+      EXPECT_EQ(field.type, "table");
+    }
+  }
 }
 
 TEST(Fields, AnEnumIsDescribedByItsWords) {

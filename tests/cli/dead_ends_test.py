@@ -53,15 +53,18 @@ def check_settings_and_names(shell):
                       ("eval", "run", "--data", "corpus", "--tokenizer=~/x"), ("info", "~/x"), ("report", "~/x"),
                       ("train", "~/x"), ("study", "~/x"), ("doctor", "run", "--text", "~/x"),
                       ("doctor", "run", "--dense", "~/x"), ("export", "dense", "--format", "hf", "--data", "~/x",
-                       "--out", "hf"), ("upcycle", "dense", "--calibration", "~/x", "--out", "moe"),
+                       "--out", "hf"),
                       ("trace", "run", "--tokens", "~/x", "--out", "trace"), ("tokenize", "run", "--input", "~/x"),
                       ("tokenize", "~/x", "--text", "a"), ("generate", "run", "--prompt-file", "~/x"),
                       ("data", "prepare", "text.txt", "--tokenizer", "~/x", "--out", "c"),
                       ("data", "prepare", "--domain", "a=~/x", "--out", "c"),
                       ("finetune", "run", "--data", "~/x", "--out", "other")):
         shell.mistake(1, ["write $HOME/x"], *arguments)
-    done = shell.run("train", "recipe.toml", "--set", "data.corpus=~/x", "--out", "x")
-    shell.expect("~ in --set", done.returncode == 1 and "write $HOME" not in done.stderr, done.stderr)
+    for arguments in (("train", "recipe.toml", "--set", "data.corpus=~/x", "--out", "x"),
+                      ("upcycle", "dense", "--calibration", "~/x", "--out", "moe")):
+        done = shell.run(*arguments)
+        shell.expect("~ is read as the home directory", done.returncode == 1 and "write $HOME" not in done.stderr and
+                     os.path.expanduser("~/x") in done.stderr, done.stderr)
     os.makedirs(os.path.join(shell.directory, "home"))
     os.symlink(os.path.join(shell.directory, "corpus"), os.path.join(shell.directory, "home/corpus"))
     done = subprocess.run([shell.program, "train", "recipe.toml", *SMALL, "--set", "data.corpus=~/corpus", "--out",

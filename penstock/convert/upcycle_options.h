@@ -1,0 +1,133 @@
+// What is made of a dense model: every option of `penstock upcycle` and every key of a study's
+// `upcycle`, each declared here alone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "penstock/base/fields.h"
+#include "penstock/convert/expert_copies.h"
+
+namespace penstock {
+
+/// What decides the gates and the size of the logits that training begins with.
+enum class UpcycleStart {
+  published,  ///< as the method's paper has them, whatever that does to the parent's loss
+  /// The result computes what its parent does, where gates that a softmax makes can sum to one:
+  /// they do, and routers made of attention heads have their logits scaled to kParentEntropy of an
+  /// even choice, so that neither a z-loss nor one expert outweighs the rest. ReLU gates are scaled
+  /// to sum to one in the mean over the calibration text, which keeps the size of the outputs and
+  /// not the function. A gate of one chosen expert stays the method's.
+  parent
+};
+constexpr std::array<std::string_view, 2> words(UpcycleStart) { return {"published", "parent"}; }
+/// Share of ln E; 1.81 nats of 8 experts. docs/results.md has the measurements behind it.
+constexpr double kParentEntropy = 0.87;
+
+struct UpcycleOptions {
+  std::string method = "router-upcycling", scorer;
+  std::int64_t experts = 8;  ///< E, before granularity
+  double k = 0;              ///< active, before granularity
+  UpcycleStart start = UpcycleStart::published;
+  bool renormalise = false;
+  ConfigNode router_options;
+  std::uint64_t seed = 1;
+
+  // Experts.
+  std::int64_t granularity = 1;
+  ShardScale scale = ShardScale::published;
+  double noise = 0;
+  std::int64_t shared_width = 0;
+  bool shared_copy = false;  ///< a shared expert that is the feed-forward itself
+
+  // Router Upcycling.
+  std::int64_t routers = 0;  ///< m
+  std::int64_t keys = 0;
+  std::string pool;
+  bool collapsed = false;
+  std::string calibration;
+  std::int64_t calibration_tokens = 65536, calibration_window = 0;
+  bool keys_after_rope = false, key_bias = true, query_bias = false;
+
+  // Controls.
+  bool match_logits = false;
+  double lr_scale = 1;
+  bool match_lr = false;  ///< lr_scale by the estimate of effective_lr_scale
+  double start_entropy = 0;
+
+  std::string dtype;
+
+  template <class V>
+  void visit(V& v) {
+    v("method", method,
+      {.help = "vanilla, switch, locmoe, mlp, router-upcycling, remoe; any of `penstock routers`"});
+    v("scorer", scorer,
+      {.help = "another scorer under the method's selection: a scorer, or the method that it is of "
+               "(method remoe, scorer router-upcycling)"});
+    v("experts", experts, {.help = "experts, before granularity", .min = 2});
+    v("k", k, {.help = "active experts of a token; 0: the method's, 2 or of switch 1", .min = 0});
+    v("start", start,
+      {.help = "parent: where a softmax makes the gates of more than one expert, they sum to one "
+               "and logits made of attention heads are scaled to 0.87 of an even choice's entropy, "
+               "so that training begins where the parent is; ReLU gates are scaled to sum to one "
+               "in the mean over the calibration text, which is near the parent; one expert of a "
+               "softmax begins as published, and a line says so. published: as the method's paper "
+               "has them"});
+    v("renormalise", renormalise,
+      {.help = "gates of a token's experts sum to one, when published too"});
+    v("routers", routers, {.help = "Router Upcycling: m; 0: as experts", .min = 0});
+    v("keys", keys,
+      {.help = "Router Upcycling: keys of all experts; 0: the larger of routers and experts",
+       .min = 0});
+    v("pool", pool,
+      {.help = "Router Upcycling: sum or max over the routers", .choices = {"sum", "max"}});
+    v("collapsed", collapsed,
+      {.help = "factored: train query maps and keys; collapsed: the one matrix that they fold into",
+       .words = {"factored", "collapsed"},
+       .option = "--router-form"});
+    v("calibration", calibration,
+      {.help = "text that keys are means over: a corpus directory, or a text file for the model's "
+               "own tokenizer; in a study the recipe's corpus unless given"});
+    v("calibration_tokens", calibration_tokens,
+      {.help = "at most so many of its tokens", .min = 1});
+    v("calibration_window", calibration_window,
+      {.help = "tokens that attention sees at once; 0: the context, at most 512", .min = 0});
+    v("keys_after_rope", keys_after_rope,
+      {.help = "keys before or after rotary positions",
+       .words = {"pre", "post"},
+       .option = "--key-rope"});
+    v("key_bias", key_bias,
+      {.help = "keep or drop the key projection's bias", .words = {"drop", "keep"}});
+    v("query_bias", query_bias,
+      {.help = "keep or drop the query projection's bias", .words = {"drop", "keep"}});
+    v("granularity", granularity,
+      {.help = "G: each feed-forward in G shards, chosen together at first",
+       .min = 1,
+       .max = 4096});
+    v("scale", scale,
+      {.help = "shards make up for their gates: published (cube root on all three matrices), exact "
+               "(square root on up and down), none"});
+    v("noise", noise,
+      {.help = "standard deviation of noise on each expert's weights", .min = 0, .max = 1000});
+    v("shared_width", shared_width,
+      {.help = "width of a shared expert that starts at 0; 0: none", .min = 0, .option = "-"});
+    v("start_entropy", start_entropy,
+      {.help = "scale each router's logits so that its softmax over the experts has this mean "
+               "entropy in nats over the calibration text; 0: as start says",
+       .min = 0});
+    v("match_logits", match_logits,
+      {.help = "a random linear router, scaled to the logits that Router Upcycling would have"});
+    v("lr_scale", lr_scale,
+      {.help = "factor of the routers' learning rate", .min = 0, .option = "-"});
+    v("match_lr", match_lr,
+      {.help = "the factor by which Router Upcycling's one matrix moves faster", .option = "-"});
+    v("dtype", dtype,
+      {.help = "of all but the routers, which are f32; not given: the parent's",
+       .choices = {"f32", "f16", "bf16"}});
+    v("router", router_options, {.help = "laid over the result's [model.router]"});
+  }
+};
+
+}  // namespace penstock
