@@ -52,7 +52,7 @@ std::vector<SampleToken> sample_tokens(const Probe& probe, std::int64_t count) {
 
 std::vector<std::vector<JacobianSummary>> jacobians(LanguageModel& model, const Probe& probe,
                                                     std::int64_t tokens) {
-  const std::vector<MoeLayer*> layers = moe_layers(model);
+  const std::vector<MoeLayer*>& layers = model.moe_layers();
   std::vector<std::vector<JacobianSummary>> out;
   for (std::size_t l = 0; l < layers.size(); ++l) {
     const MoeOptions options = model.config().moe_options(static_cast<std::int64_t>(l));

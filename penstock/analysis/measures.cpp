@@ -58,9 +58,9 @@ ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureO
                 .sequence_length = length,
                 .batch_sequences = std::max<std::int64_t>(1, kBatchTokens / length),
                 .max_tokens = options.max_tokens,
-                .streams = config.transformer_xl() && options.streams >= 0 ? options.streams
-                                                                           : usual_streams(config),
-                .memory_length = config.transformer_xl() ? options.memory_length : -1,
+                .streams = config.has_memory() && options.streams >= 0 ? options.streams
+                                                                       : usual_streams(config),
+                .memory_length = config.has_memory() ? options.memory_length : -1,
                 .routing_tap =
                     [&](std::int64_t index, const RoutingResult& result) {
                       LayerMeasures& layer = out.layers[static_cast<std::size_t>(index)];
@@ -75,7 +75,7 @@ ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureO
   out.probe =
       probe(model, corpus,
             {.split = options.split, .tokens = options.probe_tokens, .sequence_length = length});
-  const std::vector<MoeLayer*> layers = moe_layers(model);
+  const std::vector<MoeLayer*>& layers = model.moe_layers();
   const ResolvedRouter router = resolve(config.router);
   for (std::size_t l = 0; l < layers.size(); ++l) {
     LayerMeasures& layer = out.layers[l];

@@ -57,9 +57,9 @@ class ActiveExperts::ShiftedScorer : public Scorer {
   std::shared_ptr<Shifts> shifts_;
 };
 
-ActiveExperts::ActiveExperts(double target, torch::nn::Module& model)
+ActiveExperts::ActiveExperts(double target, const std::vector<MoeLayer*>& layers)
     : shifts_(std::make_shared<Shifts>(Shifts{.target = target})) {
-  for (MoeLayer* const layer : moe_layers(model))
+  for (MoeLayer* const layer : layers)
     layer->router().wrap_scorer([this](std::shared_ptr<Scorer> scorer) {
       return std::make_shared<ShiftedScorer>(std::move(scorer), shifts_);
     });

@@ -15,9 +15,9 @@ namespace penstock::bench {
 /// measured, added in the one that is.
 class ActiveExperts {
  public:
-  /// Has every MoE layer of the model add shifts to its scorer's logits from now on.
+  /// Has each of these layers add shifts to its scorer's logits from now on.
   /// @param target  experts per token, in the mean over a micro-batch and layer
-  ActiveExperts(double target, torch::nn::Module& model);
+  ActiveExperts(double target, const std::vector<MoeLayer*>& layers);
 
   /// From the next call on: finds the shift of each call's logits, adds and keeps it.
   void find();

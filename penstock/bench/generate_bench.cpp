@@ -38,7 +38,7 @@ GenerateBench measure_generate(const std::shared_ptr<LanguageModel>& model,
       options.prompt > 0 && options.tokens > 0 && options.batch > 0 && options.repetitions > 0,
       "prompt, tokens, batch and repetitions must be 1 or more");
   const std::int64_t length = options.prompt + options.tokens;
-  PENSTOCK_CHECK(config.transformer_xl() || config.context == 0 || length <= config.context,
+  PENSTOCK_CHECK(config.has_memory() || config.context == 0 || length <= config.context,
                  "a prompt of ", options.prompt, " and ", options.tokens,
                  " tokens are more than the model's context of ", config.context);
   std::vector<TokenId> tokens;

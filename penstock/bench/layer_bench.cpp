@@ -36,7 +36,8 @@ class LayerRunner {
  public:
   LayerRunner(const Recipe& recipe, std::int64_t tokens, const LayerBenchOptions& options)
       : recipe_(recipe), module_(build(recipe)), optimizer_(*module_, {}) {
-    if (options.active_experts > 0) active_.emplace(options.active_experts, *module_);
+    if (options.active_experts > 0)
+      active_.emplace(options.active_experts, std::vector<MoeLayer*>{moe_.get()});
     if (options.stock) stock_.emplace();
     const std::int64_t length = recipe.train.sequence_length;
     PENSTOCK_CHECK(tokens % length == 0 || tokens < length, "options.tokens ", tokens,

@@ -37,7 +37,7 @@ class StepRunner {
         model_(build_model(recipe)),
         engine_(*model_, recipe.train.optimizer, router_lr_scale(recipe, *model_)),
         token_bytes_(static_cast<std::size_t>(recipe.model.vocab), 1) {
-    if (options.active_experts > 0) active_.emplace(options.active_experts, *model_);
+    if (options.active_experts > 0) active_.emplace(options.active_experts, model_->moe_layers());
     if (options.stock) stock_.emplace();
   }
 

@@ -18,7 +18,7 @@ std::vector<Batch> synthetic_step(const Recipe& recipe, std::int64_t step) {
   for (std::int64_t first = 0; first < train.batch_sequences; first += train.micro_batch) {
     Batch batch{.sequences = train.micro_batch,
                 .length = train.sequence_length,
-                .fresh = step == 0 || !recipe.model.transformer_xl()};
+                .fresh = step == 0 || !recipe.model.has_memory()};
     for (std::int64_t row = 0; row < batch.sequences; ++row)
       for (std::int64_t i = 0; i <= batch.length; ++i) {
         const auto token = static_cast<std::int64_t>(
@@ -39,7 +39,7 @@ std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
   torch::manual_seed(static_cast<std::uint64_t>(recipe.train.seed));
   auto model = make_model(recipe.model);
   model->train();
-  recompute_experts(*model, recipe.train.recompute_experts);
+  model->recompute_experts(recipe.train.recompute_experts);
   return model;
 }
 

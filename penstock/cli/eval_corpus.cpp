@@ -99,7 +99,7 @@ void print_json(const ByK& measured, const EvalCorpusOptions& options, const Mod
   out["sequence_length"] = how.sequence_length;
   out["max_tokens"] = how.max_tokens;
   if (how.streams > 0) out["streams"] = how.streams;
-  if (config.transformer_xl() && how.streams > 0)
+  if (config.has_memory() && how.streams > 0)
     out["memory_length"] = how.memory_length >= 0 ? how.memory_length : config.xl.memory;
   out["causal"] = config.causal();
   fmt::print("{}\n", out.dump(2));

@@ -55,7 +55,7 @@ std::string per_token_lines(std::span<const TokenSequence> windows,
 }  // namespace
 
 void note_beyond_context(const ModelConfig& config, std::int64_t length) {
-  if (config.transformer_xl() || config.context <= 0 || length <= config.context) return;
+  if (config.has_memory() || config.context <= 0 || length <= config.context) return;
   fmt::print(stderr, "note: windows of {} tokens are longer than the model's context of {}\n",
              length, config.context);
 }

@@ -45,8 +45,8 @@ Figures figures_of(const Recipe& recipe) {
   const double step = nominal_training_flops(model, rows, length);
   return {.census = count_parameters(model),
           // The published formula knows neither relative positions nor memory.
-          .flops = model.transformer_xl() ? step / static_cast<double>(rows)
-                                          : published_flops_per_sequence(model, length),
+          .flops = model.has_memory() ? step / static_cast<double>(rows)
+                                      : published_flops_per_sequence(model, length),
           .flops_per_token = step / static_cast<double>(rows * length),
           .memory = training_memory(model, rows, length, recipe.train.recompute_experts)};
 }
@@ -102,8 +102,7 @@ void print_figures(const Recipe& recipe) {
       "FLOPs         {:.2f} GFLOP per sequence of {} ({}), {:.2f} MFLOP per token (useful, "
       "training)\n",
       figures.flops / 1e9, recipe.train.sequence_length,
-      model.transformer_xl() ? "useful, training" : "published formula",
-      figures.flops_per_token / 1e6);
+      model.has_memory() ? "useful, training" : "published formula", figures.flops_per_token / 1e6);
   const TrainingMemory& memory = figures.memory;
   const bool small = memory.total() < 10 << 20;
   const char* const unit = small ? "KiB" : "MiB";

@@ -82,9 +82,9 @@ std::vector<at::Tensor> mean_keys(LanguageModel& model, const at::Tensor& window
                                   const KeyOptions& options) {
   const torch::NoGradGuard no_grad;
   const ModelConfig& config = model.config();
-  PENSTOCK_CHECK(!config.transformer_xl() && config.moe_layers() == 0,
+  PENSTOCK_CHECK(!config.has_memory() && config.moe_layers() == 0,
                  "keys are collected from a dense decoder");
-  PENSTOCK_CHECK(!config.qk_norm && config.clip_qkv == 0,
+  PENSTOCK_CHECK(config.norm_of_qk() == QkNorm::none && config.clip_qkv == 0,
                  "keys that are normed or clipped before attention uses them are not collected: "
                  "Router Upcycling knows none such; take another options.method");
   const auto tensors = file_tensors(model);
@@ -113,7 +113,7 @@ void visit_feed_forward_inputs(
   ModelConfig config = dense.config();
   config.moe = {.experts = 2};
   config.router = plain_router({.k = 2});
-  const auto model = make_model(config.resolved());
+  const auto model = make_model(config, InitialWeights::undrawn);
   for (auto& [name, target] : file_tensors(*model)) {
     if (name.ends_with(".mlp.gate.weight"))
       target.zero_();

@@ -128,7 +128,7 @@ void check_learning(LanguageModel& model, const at::Tensor& windows, Diagnosis& 
   const ResolvedRouter router = resolve(model.config().router);
   Findings findings;
   std::size_t index = 0;
-  for (MoeLayer* const layer : moe_layers(model))
+  for (MoeLayer* const layer : model.moe_layers())
     look_at(*layer, inputs.at(index++), router.traits, findings);
   if (!findings.failure.empty())
     diagnosis.add("experts learn", CheckState::fault, findings.failure,

@@ -258,7 +258,7 @@ void check_routing(LanguageModel& model, const at::Tensor& windows, Diagnosis& d
         [&](std::int64_t layer, const RoutingResult& result) { add(result, seen[layer]); });
   const ModelConfig& config = model.config();
   const ResolvedRouter router = resolve(config.router);
-  const std::vector<MoeLayer*> layers = moe_layers(model);
+  const std::vector<MoeLayer*>& layers = model.moe_layers();
   std::int64_t tied = 0;
   double fold = 0;
   for (const auto& [index, view] : seen) {

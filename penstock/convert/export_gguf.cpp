@@ -27,7 +27,8 @@ std::uint32_t file_type(ExportDtype dtype) {
 
 GgufMetadata model_keys(const ExportTarget& target, ExportDtype dtype, const std::string& name) {
   const ModelConfig& c = target.config;
-  const std::string architecture = gguf_architecture(target);
+  const Architecture& as = *target.architecture;
+  const std::string architecture(as.gguf.name);
   GgufMetadata out;
   const auto put = [&](const std::string& key, std::int64_t value) {
     PENSTOCK_CHECK(value >= 0 && value < std::int64_t{1} << 32, key, " = ", value,
@@ -48,7 +49,7 @@ GgufMetadata model_keys(const ExportTarget& target, ExportDtype dtype, const std
   of_model("context_length", c.context);
   of_model("embedding_length", c.d_model);
   of_model("block_count", c.layers);
-  of_model("feed_forward_length", c.expert_width());
+  of_model("feed_forward_length", c.moe_layers() < c.layers ? c.dense_width() : c.expert_width());
   of_model("attention.head_count", c.heads);
   of_model("attention.head_count_kv", c.kv_heads);
   of_model("attention.key_length", c.head_dim);
@@ -59,9 +60,14 @@ GgufMetadata model_keys(const ExportTarget& target, ExportDtype dtype, const std
   if (c.moe_layers() == 0) return out;
   of_model("expert_count", c.total_experts());
   of_model("expert_used_count", static_cast<std::int64_t>(c.active_experts()));
-  if (target.architecture != "qwen2moe") return out;
-  of_model("expert_feed_forward_length", c.expert_width());
-  of_model("expert_shared_feed_forward_length", c.moe.shared_width);
+  if (as.hf.expert_width > 0) of_model("expert_feed_forward_length", c.expert_width());
+  if (as.shared == SharedExpert::gated)
+    of_model("expert_shared_feed_forward_length", c.moe.shared_width);
+  if (as.shared == SharedExpert::plain) {
+    of_model("expert_shared_count", c.moe.shared_width / c.expert_width());
+    of_model("leading_dense_block_count", c.moe.dense_layers);
+    number("expert_weights_scale", 1);
+  }
   return out;
 }
 
@@ -108,10 +114,6 @@ ExportDtype dtype_of_planned(const GgufPlanned& planned, ExportDtype dtype) {
 }
 
 }  // namespace
-
-std::string gguf_architecture(const ExportTarget& target) {
-  return target.architecture == "mixtral" ? "llama" : target.architecture;
-}
 
 Exported export_gguf(FileSystem& fs, const ModelSource& portable, const ExportTarget& target,
                      ExportDtype dtype, const GgufMetadata& tokenizer,

@@ -21,7 +21,4 @@ Exported export_gguf(FileSystem& fs, const ModelSource& portable, const ExportTa
                      ExportDtype dtype, const GgufMetadata& tokenizer,
                      const std::filesystem::path& path);
 
-/// The word for `general.architecture`: Mixtral's is llama.
-std::string gguf_architecture(const ExportTarget& target);
-
 }  // namespace penstock

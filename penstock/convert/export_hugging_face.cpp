@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -35,7 +34,7 @@ std::vector<Shard> cut_into_shards(const ModelSource& portable, const ExportTarg
       bytes = 0;
     }
     bytes += own;
-    out.back().push_back({name, hugging_face_name(target.architecture, name), own});
+    out.back().push_back({name, hugging_face_name(*target.architecture, name), own});
   }
   return out;
 }
@@ -76,19 +75,6 @@ void write_shard(OutputFile& file, const Shard& shard, const ModelSource& portab
 }
 
 }  // namespace
-
-std::string hugging_face_name(const std::string& architecture, const std::string& name) {
-  static const std::string kMlp = ".mlp.";
-  const auto at = name.find(kMlp);
-  if (architecture != "mixtral" || at == std::string::npos) return name;
-  std::string part = name.substr(at + kMlp.size());
-  static const std::map<std::string, std::string> kParts = {
-      {"gate_proj", "w1"}, {"up_proj", "w3"}, {"down_proj", "w2"}};
-  for (const auto& [ours, theirs] : kParts)
-    if (const auto found = part.find("." + ours + "."); found != std::string::npos)
-      part.replace(found + 1, ours.size(), theirs);
-  return name.substr(0, at) + ".block_sparse_moe." + part;
-}
 
 Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
                              const ExportTarget& target, ExportDtype dtype,

@@ -16,9 +16,6 @@ struct Exported {
   bool rounded = false;  ///< some number is not stored as it was
 };
 
-/// The name under which the class of that architecture keeps a tensor of ours.
-std::string hugging_face_name(const std::string& architecture, const std::string& name);
-
 /// Writes config.json (with the spellings of transformers 4 and 5), the weights, one tensor per
 /// expert, in shards of at most `shard_bytes` each (one tensor may exceed it), and the tokenizer's
 /// files where there is one. The directory is complete or absent.

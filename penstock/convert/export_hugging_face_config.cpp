@@ -11,20 +11,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct HuggingFaceClass {
-  const char* class_name;
-  const char* model_type;
-};
-
-HuggingFaceClass class_of(const std::string& architecture) {
-  if (architecture == "llama") return {"LlamaForCausalLM", "llama"};
-  if (architecture == "qwen2") return {"Qwen2ForCausalLM", "qwen2"};
-  if (architecture == "mixtral") return {"MixtralForCausalLM", "mixtral"};
-  if (architecture == "qwen2moe") return {"Qwen2MoeForCausalLM", "qwen2_moe"};
-  PENSTOCK_ASSERT(architecture == "olmoe", architecture);
-  return {"OlmoeForCausalLM", "olmoe"};
-}
-
 const char* torch_dtype(ExportDtype dtype) {
   switch (dtype) {
     case ExportDtype::kF16:
@@ -36,26 +22,39 @@ const char* torch_dtype(ExportDtype dtype) {
   }
 }
 
-void add_experts(const ExportTarget& target, Json& out) {
-  const ModelConfig& c = target.config;
-  const auto experts = c.total_experts();
-  const auto used = static_cast<std::int64_t>(c.active_experts());
-  out["num_experts_per_tok"] = used;
-  out["output_router_logits"] = false;
-  out["router_aux_loss_coef"] = balance_coefficient(c.router);
-  if (target.architecture == "mixtral") {
-    out["num_local_experts"] = experts;
-    out["router_jitter_noise"] = 0.0;
-    return;
+/// Which layers have no experts.
+void add_dense_layers(const ModelConfig& c, const Architecture& as, Json& out) {
+  if (as.dense == DenseLayers::leading) {
+    out["first_k_dense_replace"] = c.moe.dense_layers;
+    out["moe_layer_freq"] = c.moe.every;
   }
-  out["num_experts"] = experts;
-  out["norm_topk_prob"] = target.renormalises;
-  if (target.architecture != "qwen2moe") return;
-  out["moe_intermediate_size"] = c.expert_width();
-  out["shared_expert_intermediate_size"] = c.moe.shared_width;
+  if (as.dense != DenseLayers::listed) return;
   out["decoder_sparse_step"] = 1;
   out["mlp_only_layers"] = Json::array();
-  out["qkv_bias"] = true;
+  for (std::int64_t layer = 0; layer < c.layers; ++layer)
+    if (!c.is_moe(layer)) out["mlp_only_layers"].push_back(layer);
+}
+
+void add_experts(const ExportTarget& target, Json& out) {
+  const ModelConfig& c = target.config;
+  const Architecture& as = *target.architecture;
+  out["num_experts_per_tok"] = static_cast<std::int64_t>(c.active_experts());
+  out["output_router_logits"] = false;
+  out[as.hf.balance_key] = balance_coefficient(c.router);
+  out[as.hf.experts_key] = c.total_experts();
+  if (as.sums_to_one)
+    out["router_jitter_noise"] = 0.0;
+  else
+    out["norm_topk_prob"] = target.renormalises;
+  if (as.hf.expert_width > 0) out["moe_intermediate_size"] = c.expert_width();
+  if (as.shared == SharedExpert::gated) out["shared_expert_intermediate_size"] = c.moe.shared_width;
+  if (as.shared == SharedExpert::plain) {
+    const std::int64_t shared = c.moe.shared_width / c.expert_width();
+    out["n_shared_experts"] = shared > 0 ? Json(shared) : Json(nullptr);
+    out["scoring_func"] = "softmax";
+  }
+  add_dense_layers(c, as, out);
+  if (as.qkv_bias) out["qkv_bias"] = true;
 }
 
 void add_ids(const Tokenizer* tokenizer, Json& out) {
@@ -72,18 +71,18 @@ void add_ids(const Tokenizer* tokenizer, Json& out) {
 std::string hugging_face_config_text(const ExportTarget& target, ExportDtype dtype,
                                      const Tokenizer* tokenizer) {
   const ModelConfig& c = target.config;
-  const std::string& architecture = target.architecture;
-  const auto [class_name, model_type] = class_of(architecture);
+  const Architecture& as = *target.architecture;
+  const bool some_dense = c.moe_layers() < c.layers;
   Json out;
-  out["architectures"] = {class_name};
-  out["model_type"] = model_type;
+  out["architectures"] = {as.hf.class_name};
+  out["model_type"] = as.hf.model_type;
   out["vocab_size"] = c.vocab;
   out["hidden_size"] = c.d_model;
-  out["intermediate_size"] = c.expert_width();
+  out["intermediate_size"] = some_dense ? c.dense_width() : c.expert_width();
   out["num_hidden_layers"] = c.layers;
   out["num_attention_heads"] = c.heads;
   out["num_key_value_heads"] = c.kv_heads;
-  if (architecture == "llama" || architecture == "mixtral") out["head_dim"] = c.head_dim;
+  if (as.any_head_dim) out["head_dim"] = c.head_dim;
   out["hidden_act"] = "silu";
   out["max_position_embeddings"] = c.context;
   out["initializer_range"] = c.init_std;
@@ -95,11 +94,11 @@ std::string hugging_face_config_text(const ExportTarget& target, ExportDtype dty
   out["rope_theta"] = c.rope_base;
   out["rope_scaling"] = nullptr;
   out["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", c.rope_base}};
-  if (architecture == "llama" || architecture == "olmoe") out["attention_bias"] = false;
-  if (architecture == "llama") out["mlp_bias"] = false;
-  if (architecture == "olmoe") out["clip_qkv"] = c.clip_qkv > 0 ? Json(c.clip_qkv) : Json(nullptr);
-  if (architecture != "llama" && architecture != "olmoe") out["sliding_window"] = nullptr;
-  if (architecture.starts_with("qwen2")) {
+  if (as.hf.attention_bias_key) out["attention_bias"] = false;
+  if (as.hf.mlp_bias_key) out["mlp_bias"] = false;
+  if (as.clips_qkv) out["clip_qkv"] = c.clip_qkv > 0 ? Json(c.clip_qkv) : Json(nullptr);
+  if (as.hf.window != Window::never) out["sliding_window"] = nullptr;
+  if (as.hf.window >= Window::in_upper_layers) {
     out["use_sliding_window"] = false;
     out["max_window_layers"] = c.layers;
   }

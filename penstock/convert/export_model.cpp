@@ -34,7 +34,8 @@ std::shared_ptr<const Tokenizer> tokenizer_of(const ModelSource& source,
 }
 
 GgufTokenizer gguf_keys(const Tokenizer* tokenizer, const ExportTarget& target) {
-  if (!tokenizer) return no_gguf_tokenizer(gguf_architecture(target), target.config.vocab);
+  if (!tokenizer)
+    return no_gguf_tokenizer(std::string(target.architecture->gguf.name), target.config.vocab);
   const auto vocabulary = tokenizer->vocabulary();
   PENSTOCK_CHECK(
       vocabulary, "the tokenizer '", tokenizer->spec(),
@@ -124,7 +125,7 @@ Certificate export_model(const ExportOptions& options) {
   const ExportDtype dtype = options.dtype.value_or(stored_dtype(*source));
   if (!gguf && dtype == ExportDtype::kF16) target.gate_of_none = 0x1p-18;  // 2^-24 and above
   Certificate out{.format = gguf ? "gguf" : "hf",
-                  .architecture = target.architecture,
+                  .architecture = std::string(target.architecture->name),
                   .dtype = std::string(export_dtype_name(dtype)),
                   .path = options.out,
                   .routers = what_became_of_routers(source->config())};

@@ -14,54 +14,73 @@ constexpr std::int64_t kNullWidth = 32;
 /// Most experts that llama.cpp is built for.
 constexpr std::int64_t kMostGgufExperts = 512;
 
-struct Class {
-  std::string_view name;
-  bool moe;
-  bool biases;     ///< of q, k and v: has them; else has none
-  bool qk_norm;    ///< has norms of q and k; else has none
-  bool any_width;  ///< q may be wider or narrower than the model
-};
-constexpr std::array<Class, 5> kClasses = {{{"llama", false, false, false, true},
-                                            {"qwen2", false, true, false, false},
-                                            {"mixtral", true, false, false, true},
-                                            {"olmoe", true, false, true, false},
-                                            {"qwen2moe", true, true, false, false}}};
+/// Why layers without experts do not fit where the model has them, or "".
+std::string objection_to_layers(const ModelConfig& c, const Architecture& target, bool gguf) {
+  if (c.moe_layers() == c.layers) return {};
+  if (target.dense == DenseLayers::none || (gguf && target.dense == DenseLayers::listed))
+    return concat("it has experts in every layer, the model in ", c.moe_layers(), " of ", c.layers,
+                  " layers");
+  const bool to_the_end = c.moe.first_layers < 0 || c.moe.first_layers >= c.layers;
+  const bool leading =
+      to_the_end && (gguf ? c.moe.every == 1 : c.moe.dense_layers % c.moe.every == 0);
+  if (target.dense == DenseLayers::leading && !leading)
+    return "its layers without experts are the first ones, the model's are others";
+  return {};
+}
 
-/// Why no architecture at all holds the model, or "".
-std::string objection_to_model(const ModelConfig& c) {
-  if (c.transformer_xl()) return "no other program computes Penstock's Transformer-XL";
-  if (c.moe_layers() > 0 && c.moe_layers() < c.layers)
-    return concat("only ", c.moe_layers(), " of ", c.layers,
-                  " layers are MoE, and other programs want all or none");
+/// Why the model's shared expert, or that it has none, does not fit, or "".
+std::string objection_to_shared_expert(const ModelConfig& c, const Architecture& target,
+                                       bool gguf) {
+  if (target.shared == SharedExpert::none && c.moe.shared_width > 0)
+    return "it has no shared expert, the model has";
+  if (target.shared != SharedExpert::plain) return {};
+  if (c.moe.shared_gate) return "its shared experts have no gate, the model's has";
+  if (c.moe.shared_width % c.expert_width() != 0)
+    return concat("its shared experts are as wide as others, ", c.expert_width(),
+                  ", and together here ", c.moe.shared_width);
+  if (gguf && c.moe.shared_width == 0) return "it has shared experts there, the model none";
+  return {};
+}
+
+/// Why the gates of the chosen experts are computed otherwise, or "".
+std::string objection_to_gates(const ModelConfig& c, const Architecture& target, bool gguf,
+                               const ExportGates& gates) {
+  const bool always_divides = target.sums_to_one || (gguf && target.gguf.renormalises);
+  if (always_divides && !gates.sum_to_one)
+    return concat("it divides the gates by their sum", target.sums_to_one ? "" : " there",
+                  ", the model does not");
+  if (always_divides || gates.probabilities) return {};
+  if (gguf) return "it does not divide the gates by their sum there, the model does";
+  if (c.active_experts() == 1)
+    return "the gate of a single expert is 1 here, which programs of this class leave out";
   return {};
 }
 
 /// Why this architecture computes something else than the model, or "".
-std::string objection(const ModelConfig& c, const Class& target, ExportFormat format,
+std::string objection(const ModelConfig& c, const Architecture& target, ExportFormat format,
                       const ExportGates& gates) {
   const bool gguf = format == ExportFormat::kGguf;
-  if (target.moe != (c.moe_layers() > 0))
-    return target.moe ? "the model is dense" : "the model has experts";
-  if (!target.biases && c.qkv_bias) return "it has no biases of q, k and v, the model has";
-  if (target.qk_norm != c.qk_norm)
-    return target.qk_norm ? "it norms q and k, the model does not"
-                          : "it does not norm q and k, the model does";
-  if (c.clip_qkv > 0 && (target.name != "olmoe" || gguf))
+  if (target.experts != (c.moe_layers() > 0))
+    return target.experts ? "the model is dense" : "the model has experts";
+  if (!target.qkv_bias && c.qkv_bias) return "it has no biases of q, k and v, the model has";
+  const QkNorm norm = c.norm_of_qk();
+  if (target.qk_norm != norm && (norm == QkNorm::none || target.qk_norm == QkNorm::none))
+    return norm == QkNorm::none ? "it norms q and k, the model does not"
+                                : "it does not norm q and k, the model does";
+  if (target.qk_norm != norm)
+    return norm == QkNorm::head ? "it norms all heads of q and k together, the model each"
+                                : "it norms each head of q and k, the model all together";
+  if (c.clip_qkv > 0 && (!target.clips_qkv || gguf))
     return "it does not cut q, k and v, the model does";
-  if (!target.any_width && c.heads * c.head_dim != c.d_model)
+  if (!target.any_head_dim && c.heads * c.head_dim != c.d_model)
     return concat("its q is as wide as the model, ", c.d_model, ", and here ",
                   c.heads * c.head_dim);
-  if (!target.moe) return {};
-  if (target.name == "mixtral" && !gates.sum_to_one)
-    return "it divides the gates by their sum, the model does not";
-  if (target.name != "mixtral" && !gates.probabilities) {
-    if (gguf) return "it does not divide the gates by their sum there, the model does";
-    if (c.active_experts() == 1)
-      return "the gate of a single expert is 1 here, which programs of this class leave out";
-  }
-  if (c.moe.shared_width > 0 && target.name != "qwen2moe")
-    return "it has no shared expert, the model has";
-  if (gguf && target.name == "olmoe" && c.kv_heads != c.heads)
+  if (!target.experts) return {};
+  for (const std::string& reason :
+       {objection_to_layers(c, target, gguf), objection_to_gates(c, target, gguf, gates),
+        objection_to_shared_expert(c, target, gguf)})
+    if (!reason.empty()) return reason;
+  if (gguf && !target.gguf.grouped_keys && c.kv_heads != c.heads)
     return "it has as many keys as queries there, the model fewer";
   if (gguf && c.total_experts() > kMostGgufExperts)
     return concat("llama.cpp takes at most ", kMostGgufExperts, " experts, the model has ",
@@ -71,43 +90,43 @@ std::string objection(const ModelConfig& c, const Class& target, ExportFormat fo
 
 /// What some programs that load the files would compute otherwise than the config says, or "".
 std::string ignored_elsewhere(const ExportTarget& target) {
+  const Architecture& as = *target.architecture;
   if (target.format == ExportFormat::kGguf) return {};
-  if (target.architecture == "qwen2moe" && target.renormalises)
-    return "norm_topk_prob (llama.cpp's conversion)";
-  if (target.architecture != "olmoe") return {};
   std::string out;
-  const auto add = [&](bool there, const char* what) {
+  const auto add = [&](bool there, const std::string& what) {
     if (there) out += concat(out.empty() ? "" : ", ", what);
   };
-  add(target.renormalises, "norm_topk_prob (vLLM, llama.cpp's conversion)");
+  add(as.experts && target.renormalises != as.gguf.renormalises,
+      concat("norm_topk_prob (", as.hf.norm_unread_by, ")"));
   add(target.config.clip_qkv > 0, "clip_qkv (llama.cpp's conversion)");
-  add(target.config.norm_eps != 1e-5, "rms_norm_eps (vLLM)");
+  add(as.clips_qkv && target.config.norm_eps != 1e-5, "rms_norm_eps (vLLM)");
   return out;
 }
 
-ExportTarget target_of(const ModelConfig& c, const Class& target, ExportFormat format,
+ExportTarget target_of(const ModelConfig& c, const Architecture& target, ExportFormat format,
                        const ExportGates& gates) {
-  const bool gguf = format == ExportFormat::kGguf, mixtral = target.name == "mixtral";
-  ExportTarget out{.format = format, .architecture = std::string(target.name), .config = c};
-  out.renormalises = target.moe && (mixtral || !gates.probabilities);
+  const bool gguf = format == ExportFormat::kGguf;
+  ExportTarget out{.format = format, .architecture = &target, .config = c};
+  out.renormalises = target.experts && (target.sums_to_one || !gates.probabilities ||
+                                        (gguf && target.gguf.renormalises));
   ModelConfig& config = out.config;
   if (config.context == 0) config.context = 2048;
-  config.qkv_bias = target.biases;
-  config.rope_adjacent = gguf && (mixtral || target.name == "llama");
-  if (!target.moe) return out;
+  config.qkv_bias = target.qkv_bias;
+  config.rope_adjacent = gguf && target.gguf.rope_adjacent;
+  if (!target.experts) return out;
   config.router = plain_router({.k = c.active_experts(),
-                                .softmax_over_kept = mixtral,
-                                .renormalise = out.renormalises && !mixtral,
+                                .softmax_over_kept = target.sums_to_one,
+                                .renormalise = out.renormalises && !target.sums_to_one,
                                 .balance = balance_coefficient(c.router)});  // for who trains on
-  config.moe = {.experts = c.total_experts(),
-                .shared_width = c.moe.shared_width,
-                .shared_gate = c.moe.shared_gate};
+  config.moe.experts = c.total_experts();
+  config.moe.granularity = 1;
   config.d_ffn = c.expert_width();
-  if (target.name == "qwen2moe") {  // each has a shared expert, and each of these a gate
+  if (c.moe_layers() < c.layers) config.moe.dense_width = c.dense_width();
+  if (target.shared == SharedExpert::gated) {  // each has one, and each of these a gate
     if (c.moe.shared_width == 0) config.moe.shared_width = kNullWidth;
     config.moe.shared_gate = true;
   }
-  if (gguf && !mixtral) config.tie_embeddings = false;
+  if (gguf && !target.gguf.ties) config.tie_embeddings = false;
   config = config.resolved();
   return out;
 }
@@ -125,7 +144,8 @@ void fail_needs_bias(const std::string& detail, const std::string& option) {
 const std::vector<std::string>& export_architectures() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> out;
-    for (const Class& target : kClasses) out.emplace_back(target.name);
+    for (const Architecture& one : architectures())
+      if (!one.name.empty()) out.emplace_back(one.name);
     return out;
   }();
   return names;
@@ -134,26 +154,30 @@ const std::vector<std::string>& export_architectures() {
 ExportTarget choose_export_target(const ModelConfig& config, ExportFormat format,
                                   const std::string& architecture) {
   const ModelConfig c = config.resolved();
-  if (const std::string reason = objection_to_model(c); !reason.empty()) fail_not_portable(reason);
-  const ExportGates gates = c.moe_layers() > 0 ? export_gates(c) : ExportGates();
+  const bool moe = c.moe_layers() > 0;
+  if (c.transformer_xl()) fail_not_portable("no other program computes Penstock's Transformer-XL");
+  const ExportGates gates = moe ? export_gates(c) : ExportGates();
   std::string reasons;
-  for (const Class& target : kClasses) {
-    if (!architecture.empty() ? target.name != architecture : target.moe != (c.moe_layers() > 0))
-      continue;
+  for (const Architecture& target : architectures()) {
+    if (target.name.empty()) continue;
+    if (architecture.empty() ? target.experts != moe : target.name != architecture) continue;
     std::string reason = objection(c, target, format, gates);
     if (reason.empty()) {
       ExportTarget out = target_of(c, target, format, gates);
       const std::string ignored = ignored_elsewhere(out);
       if (!ignored.empty())
         out.note = "transformers computes this model; others ignore its " + ignored;
-      if (ignored.empty() || !architecture.empty() || out.architecture != "olmoe") return out;
+      if (format == ExportFormat::kHuggingFace && !target.hf.note.empty())
+        out.note = concat(target.hf.note, ignored.empty() ? "" : "; others ignore its ", ignored);
+      if (ignored.empty() || !architecture.empty() || !target.hf.only_if_named) return out;
       reason = concat("other programs than transformers ignore its ", ignored,
-                      "; options.architecture olmoe writes it for transformers");
+                      "; options.architecture ", target.name, " writes it for transformers");
     }
     reasons += concat(reasons.empty() ? "as " : "; as ", target.name, " ", reason);
   }
-  PENSTOCK_CHECK(!reasons.empty(), "unknown architecture '", architecture,
-                 "'; llama, qwen2, mixtral, olmoe and qwen2moe are known");
+  PENSTOCK_CHECK(!reasons.empty(), "unknown architecture '", architecture, "'; ",
+                 list_architectures([](const Architecture& one) { return one.name; }),
+                 " are known");
   fail_not_portable(reasons);
 }
 

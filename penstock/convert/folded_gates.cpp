@@ -15,9 +15,7 @@ namespace {
 void load_scorer(Scorer& scorer, const ModelSource& from, const std::string& layer) {
   const auto load = [&](const auto& items) {
     for (const auto& item : items)
-      item.value().copy_(finite_tensor(
-          from, layer + "mlp." +
-                    (item.key() == "weight" ? "gate.weight" : "router.scorer." + item.key())));
+      item.value().copy_(finite_tensor(from, layer + "mlp." + scorer_tensor_name(item.key())));
   };
   load(scorer.named_parameters());
   load(scorer.named_buffers());

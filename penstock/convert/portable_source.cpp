@@ -95,7 +95,7 @@ at::Tensor PortableSource::tensor(const std::string& name) const {
   if (name == kHead && has.tie_embeddings) return finite_tensor(from_, std::string(kEmbeddings));
   const bool bias = name.ends_with("_proj.bias") && !has.qkv_bias;
   const bool shared = name.find(".shared_expert") != std::string::npos;
-  const bool no_gate = shared && !has.moe.shared_gate;
+  const bool no_gate = shared && config().moe.shared_gate && !has.moe.shared_gate;
   if (bias || (shared && has.moe.shared_width == 0)) return made_up(name);
   if (no_gate && name.ends_with("shared_expert_gate.weight")) return made_up(name);
   if (no_gate && name.ends_with("down_proj.weight"))

@@ -39,9 +39,7 @@ struct Evaluation {
 
 /// Streams that a split is cut into unless someone says otherwise: 10 for a model that carries
 /// memory along them, 0 for others.
-inline std::int64_t usual_streams(const ModelConfig& model) {
-  return model.transformer_xl() ? 10 : 0;
-}
+inline std::int64_t usual_streams(const ModelConfig& model) { return model.has_memory() ? 10 : 0; }
 
 struct EvaluateOptions {
   Split split = Split::kValidation;

@@ -16,7 +16,8 @@ std::optional<at::Tensor> where_defined(const at::Tensor& tensor) {
 
 }  // namespace
 
-Experts::Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn, FfnForm form)
+Experts::Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn, FfnForm form,
+                 double std)
     : form_(form) {
   PENSTOCK_CHECK(experts > 0 && d_model > 0 && d_ffn > 0,
                  "experts need sizes above 0, not E = ", experts, ", d = ", d_model,
@@ -27,7 +28,7 @@ Experts::Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn,
   if (form.bias) in_bias_ = register_parameter(in + "_bias", at::zeros({experts, rows}));
   down_ = register_parameter("down", at::empty({experts, d_model, d_ffn}));
   if (form.bias) out_bias_ = register_parameter("down_bias", at::zeros({experts, d_model}));
-  initialize(0.02, 0.02, at::detail::getDefaultCPUGenerator());
+  if (std >= 0) initialize(std, std, at::detail::getDefaultCPUGenerator());
 }
 
 void Experts::initialize(double std, double down_std, at::Generator generator) {

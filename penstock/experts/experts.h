@@ -21,8 +21,10 @@ namespace penstock {
 /// biases `gate_up_bias` [E, 2f] or `up_bias` [E, f], and `down_bias` [E, d].
 class Experts : public torch::nn::Module {
  public:
-  /// Matrices start as N(0, 0.02²) from the default generator, biases as 0.
-  Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn, FfnForm form = {});
+  /// Matrices start as N(0, std²) from the default generator, biases as 0. A negative std leaves
+  /// the matrices undrawn.
+  Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn, FfnForm form = {},
+          double std = 0.02);
 
   /// Re-draws the input matrices from N(0, std²) and down from N(0, down_std²).
   void initialize(double std, double down_std, at::Generator generator);

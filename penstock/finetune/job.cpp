@@ -86,7 +86,7 @@ std::int64_t longest_text(const FinetuneConfig& config, const ModelConfig& model
   constexpr std::int64_t published = 512;  // Table A2
   if (config.sequence_length > 0) return config.sequence_length;
   // Transformer-XL was trained at distances up to its memory's end, whatever the segment.
-  const std::int64_t seen = model.context + (model.transformer_xl() ? model.xl.memory : 0);
+  const std::int64_t seen = model.context + (model.has_memory() ? model.xl.memory : 0);
   return model.context > 0 ? std::min(published, seen) : published;
 }
 

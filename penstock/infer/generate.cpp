@@ -156,7 +156,7 @@ Job make_job(const ModelConfig& config, const Tokenizer& tokenizer, const Genera
                  tokenizer.vocab_size(), " ids, the model knows ", config.vocab,
                  ": they do not belong together");
   Job job{.tokenizer = tokenizer, .options = options, .listener = listener};
-  if (!config.transformer_xl()) job.context = config.context;
+  if (!config.has_memory()) job.context = config.context;
   const auto vocabulary = tokenizer.vocabulary();
   job.spaced = vocabulary && vocabulary->add_space_prefix &&
                (vocabulary->kind == Vocabulary::Kind::kSentencePieceBpe ||

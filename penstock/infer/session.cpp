@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/models/decoder.h"
 
 namespace penstock {
 namespace {
@@ -34,11 +33,12 @@ RoutingContext context_of(std::uint64_t seed) {
   return context;
 }
 
-class DecoderSession : public Session {
+class CacheSession : public Session {
  public:
-  DecoderSession(std::shared_ptr<Decoder> model, const SessionOptions& options)
+  CacheSession(std::shared_ptr<LanguageModel> model, const SessionOptions& options)
       : model_(std::move(model)),
-        cache_(model_->config(), options.sequences, options.capacity, model_->head().options()),
+        cache_(model_->config(), options.sequences, options.capacity,
+               model_->parameters().front().options()),
         context_(context_of(options.seed)),
         device_(device_of(*model_)) {}
 
@@ -61,7 +61,7 @@ class DecoderSession : public Session {
   }
 
  private:
-  std::shared_ptr<Decoder> model_;
+  std::shared_ptr<LanguageModel> model_;
   DecoderCache cache_;
   RoutingContext context_;
   at::Device device_;
@@ -120,8 +120,7 @@ std::unique_ptr<Session> make_session(std::shared_ptr<LanguageModel> model,
                                       const SessionOptions& options) {
   PENSTOCK_CHECK(model->config().causal(), "method '", model->config().router.method,
                  "' is not causal: ", kNotCausal);
-  if (auto decoder = std::dynamic_pointer_cast<Decoder>(model))
-    return std::make_unique<DecoderSession>(std::move(decoder), options);
+  if (model->caches()) return std::make_unique<CacheSession>(std::move(model), options);
   return std::make_unique<MemorySession>(std::move(model), options);
 }
 

@@ -19,9 +19,12 @@ Attention::Attention(const AttentionConfig& config) : config_(config) {
   qkv_proj_ = projection("qkv_proj", config.d_model, query_width + 2 * kv_width, config.qkv_bias,
                          config.init_std);
   o_proj_ = projection("o_proj", query_width, config.d_model, false, config.output_std);
-  if (!config.qk_norm) return;
-  q_norm_ = register_module("q_norm", std::make_shared<RmsNorm>(query_width, config.norm_eps));
-  k_norm_ = register_module("k_norm", std::make_shared<RmsNorm>(kv_width, config.norm_eps));
+  if (config.q_norm_width == 0) return;
+  const auto norm = [&](const char* name, std::int64_t width) {
+    return register_module(name, std::make_shared<RmsNorm>(width, config.norm_eps));
+  };
+  q_norm_ = norm("q_norm", config.q_norm_width);
+  k_norm_ = norm("k_norm", config.k_norm_width);
 }
 
 at::Tensor Attention::normed_and_cut(at::Tensor qkv) {
@@ -29,7 +32,13 @@ at::Tensor Attention::normed_and_cut(at::Tensor qkv) {
     const std::int64_t q = config_.heads * config_.head_dim,
                        kv = config_.kv_heads * config_.head_dim;
     const auto parts = qkv.split_with_sizes({q, kv, kv}, -1);
-    qkv = at::cat({q_norm_->forward(parts[0]), k_norm_->forward(parts[1]), parts[2]}, -1);
+    const auto normed = [](RmsNorm& norm, const at::Tensor& x, std::int64_t width) {
+      if (x.size(-1) == width) return norm.forward(x);
+      return norm.forward(x.reshape({-1, width})).view(x.sizes());  // each head by itself
+    };
+    qkv = at::cat({normed(*q_norm_, parts[0], config_.q_norm_width),
+                   normed(*k_norm_, parts[1], config_.k_norm_width), parts[2]},
+                  -1);
   }
   return config_.clip_qkv > 0 ? qkv.clamp(-config_.clip_qkv, config_.clip_qkv) : qkv;
 }

@@ -17,8 +17,9 @@ struct AttentionConfig {
   std::int64_t d_model = 0, heads = 0, kv_heads = 0, head_dim = 0;
   bool qkv_bias = false;
   bool rope_adjacent = false;  ///< rotate pairs (2i, 2i+1), as llama2.c does, instead of halves
-  bool qk_norm = false;        ///< RMS norms, each over all heads of q, and of k
-  double clip_qkv = 0;         ///< q, k and v are cut to ± this, after the norms; 0: not
+  /// Widths of the RMS norms of q and of k: of all heads, or of each head; 0: none.
+  std::int64_t q_norm_width = 0, k_norm_width = 0;
+  double clip_qkv = 0;  ///< q, k and v are cut to ± this, after the norms; 0: not
   double norm_eps = 1e-5;
   double init_std = 0.02;
   double output_std = 0.02;  ///< of the projection back into the residual stream
@@ -36,7 +37,8 @@ struct CachedRows {
   at::Tensor rotation;  ///< [C, hd]
 };
 
-/// Norms of queries and keys over their whole width, and the cut, are OLMoE's (arXiv:2409.02060).
+/// Norms of queries and keys over their whole width, and the cut, are OLMoE's (arXiv:2409.02060);
+/// norms over each head are Qwen3's (arXiv:2505.09388).
 class Attention : public torch::nn::Module {
  public:
   explicit Attention(const AttentionConfig& config);
@@ -57,7 +59,7 @@ class Attention : public torch::nn::Module {
   AttentionConfig config_;
   std::shared_ptr<Projection> qkv_proj_;  // [(H+2G)·hd, d]: queries, keys, values
   std::shared_ptr<Projection> o_proj_;
-  std::shared_ptr<RmsNorm> q_norm_, k_norm_;  // of H·hd and G·hd; null where there are none
+  std::shared_ptr<RmsNorm> q_norm_, k_norm_;  // null where there are none
 };
 
 }  // namespace penstock

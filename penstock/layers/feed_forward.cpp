@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include "penstock/base/random.h"
+#include "penstock/layers/initial.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -32,9 +33,9 @@ FeedForward::FeedForward(std::int64_t d_model, std::int64_t d_ffn, double init_s
     : form_(form), block_dropout_(block_dropout) {
   const std::string in = form.input_name();
   const std::int64_t rows = form.inputs() * d_ffn;
-  gate_up_ = register_parameter(in, torch::empty({rows, d_model}).normal_(0, init_std));
+  gate_up_ = register_parameter(in, drawn(torch::empty({rows, d_model}), init_std));
   if (form.bias) in_bias_ = register_parameter(in + "_bias", torch::zeros({rows}));
-  down_ = register_parameter("down", torch::empty({d_model, d_ffn}).normal_(0, output_std));
+  down_ = register_parameter("down", drawn(torch::empty({d_model, d_ffn}), output_std));
   if (form.bias) out_bias_ = register_parameter("down_bias", torch::zeros({d_model}));
 }
 

@@ -58,16 +58,20 @@ MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balanc
                  "[moe] layer = ", options.layer, " of layers = ", options.layers,
                  "; count them from 0");
   const ResolvedRouter resolved = resolve(options.router);
+  // What the constructors draw is drawn again below; leaving it out would give a seed other
+  // weights.
+  const double first = options.init_std < 0 ? kUndrawn : 0.02;
+  const at::Generator draws = at::detail::getDefaultCPUGenerator();
   router_ = register_module(
       "router", std::make_shared<Router>(resolved, router_shape(options),
-                                         own_ ? own_->balancers : std::move(balancers)));
-  const at::Generator draws = at::detail::getDefaultCPUGenerator();
-  const double router_std =
-      options.router.init_std > 0 ? options.router.init_std : options.init_std;
-  router_->scorer().initialize(router_std, draws);
-  experts_ = register_module("experts", std::make_shared<Experts>(options.experts, options.d_model,
-                                                                  options.d_ffn, options.form));
-  experts_->initialize(options.init_std, options.output_std, draws);
+                                         own_ ? own_->balancers : std::move(balancers), first));
+  if (options.init_std >= 0)
+    router_->scorer().initialize(
+        options.router.init_std > 0 ? options.router.init_std : options.init_std, draws);
+  experts_ =
+      register_module("experts", std::make_shared<Experts>(options.experts, options.d_model,
+                                                           options.d_ffn, options.form, first));
+  if (options.init_std >= 0) experts_->initialize(options.init_std, options.output_std, draws);
   if (options.shared_width > 0)
     shared_expert_ =
         register_module("shared_expert",
@@ -117,27 +121,16 @@ std::vector<std::shared_ptr<MoeLayer>> make_moe_layers(MoeOptions options) {
   return out;
 }
 
-std::vector<MoeLayer*> moe_layers(torch::nn::Module& model) {
-  std::vector<MoeLayer*> out;
-  model.apply([&](torch::nn::Module& module) {
-    if (auto* const layer = dynamic_cast<MoeLayer*>(&module)) out.push_back(layer);
-  });
-  return out;
-}
-
-std::set<std::string> router_parameters(torch::nn::Module& model) {
+std::set<std::string> router_parameters(const torch::nn::Module& model,
+                                        const std::vector<MoeLayer*>& layers) {
   std::set<const void*> of_routers;
-  for (MoeLayer* const layer : moe_layers(model))
+  for (MoeLayer* const layer : layers)
     for (const at::Tensor& parameter : layer->router().parameters())
       of_routers.insert(parameter.unsafeGetTensorImpl());
   std::set<std::string> out;
   for (const auto& item : model.named_parameters())
     if (of_routers.contains(item.value().unsafeGetTensorImpl())) out.insert(item.key());
   return out;
-}
-
-void recompute_experts(torch::nn::Module& model, bool recompute) {
-  for (MoeLayer* const layer : moe_layers(model)) layer->experts().recompute = recompute;
 }
 
 }  // namespace penstock

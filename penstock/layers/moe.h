@@ -35,7 +35,7 @@ struct MoeOptions {
   std::int64_t experts = 0;  ///< E, granularity applied
   RouterConfig router;       ///< router.k before granularity
   double granularity = 1;    ///< multiplies router.k only; E and f are given with it applied
-  double init_std = 0.02;
+  double init_std = 0.02;    ///< negative: nothing is drawn, the weights are read later
   double output_std = 0.02;
   FfnForm form;                   ///< of one expert
   std::int64_t shared_width = 0;  ///< f of an expert for every token, a SwiGLU one; 0: none
@@ -105,15 +105,9 @@ class MoeLayer : public torch::nn::Module {
 /// and with what their scorers share. A layer that is to have a λ of its own is made by itself.
 std::vector<std::shared_ptr<MoeLayer>> make_moe_layers(MoeOptions options);
 
-/// The MoE layers in a model, in order.
-std::vector<MoeLayer*> moe_layers(torch::nn::Module& model);
-
-/// Names of the parameters that are the routers' of a model's MoE layers.
-std::set<std::string> router_parameters(torch::nn::Module& model);
-
-/// Lets all MoE layers of that model keep, or recompute in the backward pass, what their experts'
-/// activations need (Experts::recompute).
-void recompute_experts(torch::nn::Module& model, bool recompute);
+/// Names in `model` of the parameters that are the routers' of these layers of it.
+std::set<std::string> router_parameters(const torch::nn::Module& model,
+                                        const std::vector<MoeLayer*>& layers);
 
 /// Joins what the scorers of a model's layers share (a hypernetwork for all), once they are made.
 void share_scorers(const std::vector<MoeLayer*>& layers);

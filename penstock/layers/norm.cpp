@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include "penstock/layers/initial.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -19,7 +20,7 @@ at::Tensor RmsNorm::forward(Residual& x) {
 }
 
 LayerNorm::LayerNorm(std::int64_t width, double eps, double gain_std)
-    : weight_(register_parameter("weight", torch::empty({width}).normal_(1, gain_std))),
+    : weight_(register_parameter("weight", drawn(torch::empty({width}), gain_std, 1))),
       bias_(register_parameter("bias", torch::zeros({width}))),
       eps_(eps) {}
 

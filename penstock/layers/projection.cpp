@@ -2,12 +2,13 @@
 
 #include <torch/types.h>
 
+#include "penstock/layers/initial.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
 
 Projection::Projection(std::int64_t in, std::int64_t out, bool bias, double std) {
-  weight_ = register_parameter("weight", torch::empty({out, in}).normal_(0, std));
+  weight_ = register_parameter("weight", drawn(torch::empty({out, in}), std));
   if (bias) bias_ = register_parameter("bias", torch::zeros({out}));
 }
 

@@ -7,7 +7,8 @@
 
 namespace penstock {
 
-/// y = x · weightᵀ + bias.  weight [out, in] ~ N(0, std); bias [out], where wanted, 0.
+/// y = x · weightᵀ + bias.  weight [out, in]: drawn(std) of
+/// layers/initial.h; bias [out], where wanted, 0.
 class Projection : public torch::nn::Module {
  public:
   Projection(std::int64_t in, std::int64_t out, bool bias, double std);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/models/tensor_shapes.h"
@@ -12,71 +13,25 @@
 namespace penstock {
 namespace {
 
-/// Parameters of the parts that the two architectures have in common, by name; `dense` and `expert`
-/// are one feed-forward network's.
-struct Parts {
-  std::int64_t embedding, attention, norms, dense, expert;  // attention and norms: of a layer
-  std::int64_t shared;                                      // of a MoE layer
-  std::int64_t rest;                                        // of the model
-};
-
-std::int64_t ffn_parameters(const ModelConfig& c, std::int64_t width) {
-  const FfnForm form = c.ffn_form();
-  return (form.inputs() + 1) * c.d_model * width +
-         (form.bias ? form.inputs() * width + c.d_model : 0);
-}
-
-Parts parts_of(const ModelConfig& c) {
-  const std::int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim, d = c.d_model;
-  Parts out{.dense = ffn_parameters(c, c.d_ffn),
-            .expert = c.moe_layers() > 0 ? ffn_parameters(c, c.expert_width()) : 0,
-            .shared = shared_expert_products(c)};
-  if (c.transformer_xl()) {
-    const auto clusters = static_cast<std::int64_t>(c.xl.cutoffs.size());
-    out.embedding = c.vocab * d;
-    out.attention = 5 * d * q + (c.xl.biases_per_layer ? 2 * q : 0);  // q, k, v, distances, output
-    out.norms = 4 * d;
-    out.rest = c.vocab + clusters * (d + 1) + (c.xl.biases_per_layer ? 0 : 2 * q);
-  } else {
-    out.embedding = c.vocab * d * (c.tie_embeddings ? 1 : 2);
-    out.attention = d * (2 * q + 2 * kv) + (c.qkv_bias ? q + 2 * kv : 0) + (c.qk_norm ? q + kv : 0);
-    out.norms = 2 * d;
-    out.rest = d;
-  }
-  return out;
-}
-
 /// FLOPs of a forward pass: of the tokens themselves, and of what memory and distances, which take
 /// no gradient, are projected with.
 struct ForwardFlops {
   double tokens = 0, remembered = 0;
 };
 
-ForwardFlops forward_flops(const ModelConfig& c, double tokens, double attended_pairs,
+ForwardFlops forward_flops(const ModelProducts& products, double tokens, double attended_pairs,
                            double assignments, const MemoryWork& memory) {
-  const double d = static_cast<double>(c.d_model);
-  const double q = static_cast<double>(c.heads * c.head_dim),
-               kv = static_cast<double>(c.kv_heads * c.head_dim);
-  const auto layers = static_cast<double>(c.layers), moe = static_cast<double>(c.moe_layers());
-  const auto matrices = static_cast<double>(c.ffn_form().inputs() + 1);
-  double products = layers * d * (2 * q + 2 * kv)                                   // q, k, v, o
-                    + (layers - moe) * matrices * d * static_cast<double>(c.d_ffn)  // dense FFN
-                    + d * static_cast<double>(c.vocab);                             // head
-  products += routing_products(c) + moe * static_cast<double>(shared_expert_products(c));
-  const double attention_products = c.transformer_xl() ? 3 : 2;
-  double flops = 2 * tokens * products + 2 * attention_products * layers * q * attended_pairs;
-  if (moe > 0) flops += 2 * assignments * matrices * d * static_cast<double>(c.expert_width());
-  double remembered = 0;
-  if (c.transformer_xl())
-    remembered = 2 * layers * d * (2 * kv * memory.positions + q * memory.distances);
-  return {.tokens = flops, .remembered = remembered};
+  return {.tokens = 2 * (tokens * products.token() + products.pair * attended_pairs +
+                         assignments * products.expert),
+          .remembered = 2 * (products.keys_values * memory.positions +
+                             products.distances * memory.distances)};
 }
 
 /// The same of `sequences` of that length, `memory` positions before each.
 ForwardFlops nominal_flops(const ModelConfig& c, std::int64_t sequences, std::int64_t length,
                            std::int64_t memory, double active) {
   const auto rows = static_cast<double>(sequences), tokens = rows * static_cast<double>(length);
-  const double before = c.transformer_xl() ? static_cast<double>(memory) : 0;
+  const double before = c.has_memory() ? static_cast<double>(memory) : 0;
   return forward_flops(
       c, tokens, causal_pairs(sequences, length) + tokens * before,
       tokens * static_cast<double>(c.moe_layers()) * active,
@@ -92,9 +47,17 @@ double rows_per_token(const ModelConfig& c) {
 double kept_by_attention(const ModelConfig& c, double length) {
   const double d = static_cast<double>(c.d_model), q = static_cast<double>(c.heads * c.head_dim);
   double out = 4 * d + 2 * q + 2 * static_cast<double>(c.kv_heads * c.head_dim);
-  if (c.transformer_xl())  // the memory, its share of the attention's input, keys and values
+  if (c.has_memory())  // the memory, its share of the attention's input, keys and values
     out += static_cast<double>(c.xl.memory) / length * (2 * d + 2 * q);
   return out;
+}
+
+/// Of one expert of one layer.
+double parameters_of_expert(const ModelConfig& c) {
+  std::int64_t sum = 0;
+  for (const ModelTensor& tensor : backbone_tensors(c))
+    if (tensor.experts > 0) sum += tensor.size();
+  return static_cast<double>(sum) / static_cast<double>(c.moe_layers());
 }
 
 /// Floats per token that routing and experts of a layer keep.
@@ -103,8 +66,7 @@ double kept_by_moe(const ModelConfig& c, bool recompute_experts) {
   const double width = static_cast<double>(c.expert_width()),
                shared = 3 * static_cast<double>(c.moe.shared_width);
   if (router.traits.merges)  // the blended weights of each segment
-    return 3 * width + shared +
-           rows_per_token(c) * static_cast<double>(ffn_parameters(c, c.expert_width()));
+    return 3 * width + shared + rows_per_token(c) * parameters_of_expert(c);
   const auto experts = static_cast<double>(c.total_experts());
   const double active = router.traits.variable_active ? std::max(c.active_experts(), experts / 2)
                                                       : c.active_experts();
@@ -120,10 +82,12 @@ double passes(const ModelConfig& c) {
 
 ParameterCensus count_parameters(const ModelConfig& config) {
   const ModelConfig c = config.resolved();
-  const std::int64_t moe_layers = c.moe_layers(), dense_layers = c.layers - moe_layers;
-  const Parts parts = parts_of(c);
+  std::int64_t common = 0, experts = 0;
   ParameterCensus out;
-  out.embedding = parts.embedding;
+  for (const ModelTensor& tensor : backbone_tensors(c)) {
+    (tensor.experts > 0 ? experts : common) += tensor.size();
+    if (tensor.role == TensorRole::embedding) out.embedding += tensor.size();
+  }
   for (const auto& scorer : scorers_of(c)) {
     for (const at::Tensor& parameter : scorer->parameters())
       if (parameter.requires_grad()) out.router += parameter.numel();
@@ -132,14 +96,10 @@ ParameterCensus count_parameters(const ModelConfig& config) {
     out.by_part.router_embedding += parts_of_scorer.embedding;
     out.by_part.hypernetwork += parts_of_scorer.network;
   }
-  const std::int64_t common = parts.embedding + parts.rest +
-                              c.layers * (parts.attention + parts.norms) +
-                              dense_layers * parts.dense + moe_layers * parts.shared;
-  const std::int64_t experts = moe_layers * c.total_experts() * parts.expert;
-  out.total = common + out.router + experts;
-  out.active = common + out.router +
-               std::llround(static_cast<double>(moe_layers * parts.expert) * c.active_experts());
-  out.by_part.backbone = common + experts;
+  out.by_part.backbone = common + experts * c.total_experts();
+  out.total = out.by_part.backbone + out.router;
+  out.active =
+      common + out.router + std::llround(static_cast<double>(experts) * c.active_experts());
   return out;
 }
 
@@ -149,7 +109,8 @@ double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequ
                d = static_cast<double>(c.d_model), f = static_cast<double>(c.d_ffn);
   const double moe_share = static_cast<double>(c.moe_layers()) / layers;
   // Granularity leaves k·f unchanged: k·G experts of width f/G.
-  const double k_mean = moe_share * c.router.k + (1 - moe_share);
+  const double k_mean =
+      moe_share * c.router.k + (1 - moe_share) * (static_cast<double>(c.dense_width()) / f);
   const double shared_mean = moe_share * static_cast<double>(c.moe.shared_width);
   const double kv = static_cast<double>(c.kv_heads) / static_cast<double>(c.heads);
   const double heads_width = static_cast<double>(c.heads * c.head_dim) / d;
@@ -158,24 +119,32 @@ double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequ
           static_cast<double>(c.vocab) / (2 * layers * d));
 }
 
-std::int64_t shared_expert_products(const ModelConfig& c) {
-  return 3 * c.d_model * c.moe.shared_width + (c.moe.shared_gate ? c.d_model : 0);
-}
-
-double routing_products(const ModelConfig& config) {
+ModelProducts::ModelProducts(const ModelConfig& config) {
   const ModelConfig c = config.resolved();
-  if (c.moe_layers() == 0) return 0;
-  // One scorer stands for all: this is counted in every training step.
+  const std::int64_t moe_layers = c.moe_layers();
+  double experts = 0;  // one of each layer
+  const std::pair<TensorRole, double*> sums[] = {
+      {TensorRole::query, &queries},  {TensorRole::key_value, &keys_values},
+      {TensorRole::output, &outputs}, {TensorRole::distance, &distances},
+      {TensorRole::dense, &dense},    {TensorRole::shared, &shared},
+      {TensorRole::expert, &experts}};
+  for (const ModelTensor& tensor : backbone_tensors(c))
+    for (const auto& [role, sum] : sums)
+      if (tensor.role == role && tensor.shape.size() == 2)  // biases are no products
+        *sum += static_cast<double>(tensor.size());
+  head = static_cast<double>(c.d_model * c.vocab);
+  pair = static_cast<double>((c.has_memory() ? 3 : 2) * c.layers * c.heads * c.head_dim);
+  if (moe_layers == 0) return;
+  expert = experts / static_cast<double>(moe_layers);
+  // One scorer stands for all.
   auto of_row = static_cast<double>(scorer_of(c, 0)->products_per_token());
-  if (resolve(c.router).traits.merges)
-    of_row += static_cast<double>(c.total_experts() * (c.ffn_form().inputs() + 1) * c.d_model *
-                                  c.expert_width());
-  return static_cast<double>(c.moe_layers()) * rows_per_token(c) * of_row;
+  if (resolve(c.router).traits.merges) of_row += static_cast<double>(c.total_experts()) * expert;
+  routing = static_cast<double>(moe_layers) * rows_per_token(c) * of_row;
 }
 
-double useful_training_flops(const ModelConfig& config, double tokens, double attended_pairs,
+double useful_training_flops(const ModelProducts& products, double tokens, double attended_pairs,
                              double assignments, const MemoryWork& memory) {
-  const ForwardFlops flops = forward_flops(config, tokens, attended_pairs, assignments, memory);
+  const ForwardFlops flops = forward_flops(products, tokens, attended_pairs, assignments, memory);
   return 3 * flops.tokens + 2 * flops.remembered;
 }
 
@@ -207,7 +176,7 @@ TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_bat
   const double moe_layers = static_cast<double>(c.moe_layers()),
                dense_layers = static_cast<double>(c.layers) - moe_layers;
   const double attention = kept_by_attention(c, static_cast<double>(sequence_length)),
-               dense = dense_layers > 0 ? attention + 3 * static_cast<double>(c.d_ffn) : 0,
+               dense = dense_layers > 0 ? attention + 3 * static_cast<double>(c.dense_width()) : 0,
                moe = moe_layers > 0 ? attention + kept_by_moe(c, recompute_experts) : 0;
   const double per_token = dense_layers * dense + moe_layers * moe + std::max(dense, moe) +
                            3 * static_cast<double>(c.d_model);

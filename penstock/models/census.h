@@ -35,6 +35,27 @@ ParameterCensus count_parameters(const ModelConfig& config);
 /// is shared. Only for comparison with the paper, and only of the decoder.
 double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequence_length);
 
+/// Multiply-adds of a forward pass, by what they grow with. Counting them lists a model's tensors
+/// and builds a router, so a model does it once.
+struct ModelProducts {
+  /// @param config  need not be resolved
+  ModelProducts(const ModelConfig& config);  // NOLINT(google-explicit-constructor)
+
+  // Of a token, summed over layers:
+  double queries = 0, keys_values = 0, outputs = 0;  ///< projections
+  double dense = 0;                                  ///< feed-forward of layers without experts
+  double shared = 0;                                 ///< shared experts and their gates
+  /// Routers: a token's logits, a share of a segment's where the router scores segment means, and
+  /// of blending the experts' weights once per segment, E·(matrices of an expert), where it merges.
+  double routing = 0;
+  double head = 0;
+  double expert = 0;     ///< of one expert for one token
+  double pair = 0;       ///< attention, for each position that a token may read, over layers
+  double distances = 0;  ///< of a distance, projected in all layers
+  /// All that a token takes but experts and attention's pairs.
+  double token() const { return queries + keys_values + outputs + dense + shared + routing + head; }
+};
+
 /// What a pass does for the memory of Transformer-XL, in one layer.
 struct MemoryWork {
   double positions = 0;  ///< remembered positions whose keys and values are computed
@@ -48,17 +69,8 @@ struct MemoryWork {
 /// @param tokens          tokens in the step
 /// @param attended_pairs  Σ over rows of the positions each may read (one layer)
 /// @param assignments     (token, expert) pairs, summed over MoE layers
-double useful_training_flops(const ModelConfig& config, double tokens, double attended_pairs,
+double useful_training_flops(const ModelProducts& products, double tokens, double attended_pairs,
                              double assignments, const MemoryWork& memory = {});
-
-/// Multiply-adds that a token takes in one MoE layer's shared expert and its gate, and their number
-/// of parameters, of which none is a bias; 0 without one.
-std::int64_t shared_expert_products(const ModelConfig& config);
-
-/// Multiply-adds that a token takes in routers, summed over MoE layers: its logits, a share of a
-/// segment's where the router scores segment means, and of blending the experts' weights once per
-/// segment, E·(matrices of an expert), where the router merges.
-double routing_products(const ModelConfig& config);
 
 /// Σ over rows of readable positions for `sequences` causal sequences of that length.
 double causal_pairs(std::int64_t sequences, std::int64_t length);

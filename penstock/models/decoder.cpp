@@ -3,7 +3,10 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <utility>
+
 #include "penstock/base/error.h"
+#include "penstock/layers/initial.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -21,7 +24,8 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, std::int64_t index, std::i
                        .head_dim = config.head_dim,
                        .qkv_bias = config.qkv_bias,
                        .rope_adjacent = config.rope_adjacent,
-                       .qk_norm = config.qk_norm,
+                       .q_norm_width = config.norm_width(config.heads),
+                       .k_norm_width = config.norm_width(config.kv_heads),
                        .clip_qkv = config.clip_qkv,
                        .norm_eps = config.norm_eps,
                        .init_std = config.weight_std(config.d_model),
@@ -32,9 +36,10 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, std::int64_t index, std::i
     moe_ = register_module("mlp",
                            std::make_shared<MoeLayer>(config.moe_options(moe_index), balancers));
   else
-    mlp_ = register_module("mlp", std::make_shared<FeedForward>(config.d_model, config.d_ffn,
-                                                                config.weight_std(config.d_model),
-                                                                config.output_std(config.d_ffn)));
+    mlp_ = register_module("mlp",
+                           std::make_shared<FeedForward>(config.d_model, config.dense_width(),
+                                                         config.weight_std(config.d_model),
+                                                         config.output_std(config.dense_width())));
 }
 
 Residual DecoderLayer::forward(Residual x, const Attend& attend, const RoutingContext& context,
@@ -51,10 +56,12 @@ Residual DecoderLayer::forward(Residual x, const Attend& attend, const RoutingCo
   return x;
 }
 
-Decoder::Decoder(const ModelConfig& unresolved) : LanguageModel(unresolved) {
-  const ModelConfig& config = this->config();
+Decoder::Decoder(const ModelConfig& unresolved, InitialWeights weights)
+    : LanguageModel(unresolved, weights) {
+  const ModelConfig config =
+      weights == InitialWeights::drawn ? this->config() : this->config().undrawn();
   embed_tokens_ = register_parameter(
-      "embed_tokens", torch::empty({config.vocab, config.d_model}).normal_(0, config.init_std));
+      "embed_tokens", drawn(torch::empty({config.vocab, config.d_model}), config.init_std));
   make_shared_balancers();
   std::int64_t moe_index = 0;
   for (std::int64_t i = 0; i < config.layers; ++i)
@@ -65,11 +72,11 @@ Decoder::Decoder(const ModelConfig& unresolved) : LanguageModel(unresolved) {
   std::vector<MoeLayer*> moe;
   for (const auto& layer : layers_)
     if (layer->moe()) moe.push_back(layer->moe());
-  share_scorers(moe);
+  take_moe_layers(std::move(moe));
   norm_ = register_module("norm", std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
   if (!config.tie_embeddings)
     lm_head_ = register_parameter(
-        "lm_head", torch::empty({config.vocab, config.d_model}).normal_(0, config.init_std));
+        "lm_head", drawn(torch::empty({config.vocab, config.d_model}), config.init_std));
 }
 
 ModelOutput Decoder::run(const at::Tensor& tokens, const RoutingContext& context,

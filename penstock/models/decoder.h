@@ -13,7 +13,6 @@
 #include "penstock/layers/feed_forward.h"
 #include "penstock/layers/moe.h"
 #include "penstock/layers/norm.h"
-#include "penstock/models/decoder_cache.h"
 #include "penstock/models/language_model.h"
 
 namespace penstock {
@@ -44,19 +43,16 @@ class DecoderLayer : public torch::nn::Module {
 class Decoder : public LanguageModel {
  public:
   /// Builds and initialises; draws come from libtorch's default CPU generator.
-  explicit Decoder(const ModelConfig& config);
+  explicit Decoder(const ModelConfig& config, InitialWeights weights = InitialWeights::drawn);
 
   /// The output's hidden rows are normed.
   ModelOutput forward(const ModelInput& input, const RoutingContext& context,
                       const RoutingTap& routing_tap = {},
                       const HiddenTap& hidden_tap = {}) override;
-  /// The same for n tokens of each of R sequences, which follow what the cache holds of them and
-  /// are then part of it; routers see these R·n tokens alone. Without gradient.
-  /// @param tokens [R, n] i64;  @param rows  which of the cache's sequences, each at most once
-  /// Throws Error where the cache has no room for them.
+  bool caches() const override { return true; }
   ModelOutput extend(const at::Tensor& tokens, DecoderCache& cache,
                      std::span<const std::int64_t> rows, const RoutingContext& context,
-                     const RoutingTap& routing_tap = {});
+                     const RoutingTap& routing_tap = {}) override;
   at::Tensor loss(const at::Tensor& hidden, const at::Tensor& targets) const override;
   at::Tensor losses(const at::Tensor& hidden, const at::Tensor& targets) const override;
 

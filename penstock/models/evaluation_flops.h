@@ -21,7 +21,7 @@ struct EvaluationWork {
 ///   2·{L·d·q·[BT + 2B(T+M) + (T+M) + BT] + BT·[(L − L_moe)·m·d·f + L_moe·(k·m·d·f_e + s) +
 ///   router]}
 /// for queries, keys and values, distances, output, dense and expert feed-forwards of m matrices;
-/// q = heads·head_dim, s = shared_expert_products; with queries_of_memory the first BT is B(T+M). A
+/// q = heads·head_dim, s = the shared expert's; with queries_of_memory the first BT is B(T+M). A
 /// decoder has no distances, no memory, and kv_heads of its own. No attention products, biases,
 /// norms or softmax.
 double linear_layer_flops(const ModelConfig& config, const EvaluationWork& work);

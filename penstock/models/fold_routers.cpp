@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/layers/moe.h"
 #include "penstock/routers/plain_router.h"
 
 namespace penstock {
@@ -41,7 +40,7 @@ void copy_the_rest(LanguageModel& from, LanguageModel& to) {
 
 std::shared_ptr<LanguageModel> fold_routers(LanguageModel& model) {
   const torch::NoGradGuard no_grad;
-  const std::vector<MoeLayer*> layers = moe_layers(model);
+  const std::vector<MoeLayer*>& layers = model.moe_layers();
   PENSTOCK_CHECK(!layers.empty(), "a dense model has no routers to fold");
   const ResolvedRouter router = resolve(model.config().router);
   PENSTOCK_CHECK(router.traits.foldable, "scorer '", router.scorer,
@@ -50,11 +49,11 @@ std::shared_ptr<LanguageModel> fold_routers(LanguageModel& model) {
   for (MoeLayer* const layer : layers) folded.push_back(layer->router().scorer().fold());
   ModelConfig config = model.config();
   config.router = folded_router(config.router, folded[0].bias.defined());
-  auto out = make_model(config);
+  auto out = make_model(config, InitialWeights::undrawn);
   const at::Tensor sample = model.parameters().front();
   out->to(sample.device(), sample.scalar_type());
   copy_the_rest(model, *out);
-  const std::vector<MoeLayer*> plain = moe_layers(*out);
+  const std::vector<MoeLayer*>& plain = out->moe_layers();
   PENSTOCK_ASSERT(plain.size() == layers.size(), "folding keeps every layer");
   for (std::size_t i = 0; i < layers.size(); ++i) {
     auto parameters = plain[i]->router().scorer().named_parameters();

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "penstock/base/error.h"
-#include "penstock/models/gguf_layout.h"
+#include "penstock/models/architectures.h"
 #include "penstock/models/gguf_source.h"
 #include "penstock/routers/plain_router.h"
 
@@ -70,7 +70,7 @@ void check_borne_out(const GgufFile& file, const ModelConfig& c) {
   for (std::int64_t layer = 0; layer < c.layers; ++layer) {
     const std::string block = "blk." + std::to_string(layer) + ".";
     sizes_of(file, block + "attn_norm.weight", 1);
-    if (c.moe.experts == 0) continue;
+    if (!c.is_moe(layer)) continue;
     const auto gate = sizes_of(file, block + "ffn_gate_inp.weight", 2);
     const auto experts = sizes_of(file, block + "ffn_up_exps.weight", 3);
     PENSTOCK_CHECK(gate[0] == c.moe.experts && gate[1] == c.d_model &&
@@ -81,24 +81,52 @@ void check_borne_out(const GgufFile& file, const ModelConfig& c) {
   }
 }
 
-void read_experts(const ModelKeys& keys, const GgufArchitecture& architecture, ModelConfig& c) {
-  c.moe.experts = keys.integer_or("expert_count", 0);
-  PENSTOCK_CHECK(c.moe.experts > 0 || !architecture.always_experts, keys.where("expert_count"),
-                 " is missing");
-  if (c.moe.experts == 0) return;
-  PENSTOCK_CHECK(architecture.experts && c.moe.experts >= 2 && c.moe.experts <= 65536,
-                 keys.where("expert_count"), ": ", c.moe.experts,
+/// The architecture of that word; where one word stands for a dense and an MoE one, the file's keys
+/// decide.
+const Architecture& architecture_of(const GgufFile& file, const std::string& word,
+                                    const ModelKeys& keys) {
+  const Architecture* dense = nullptr;
+  const Architecture* moe = nullptr;
+  for (const Architecture& one : architectures())
+    if (one.gguf.name == word) (one.experts ? moe : dense) = &one;
+  PENSTOCK_CHECK(dense || moe, file.origin(), ": architecture '", word.substr(0, 40),
+                 "' is not known; ",
+                 list_architectures([](const Architecture& one) { return one.gguf.name; }),
+                 " are read, Mixtral as llama");
+  const std::int64_t experts = keys.integer_or("expert_count", 0);
+  PENSTOCK_CHECK(experts > 0 || dense, keys.where("expert_count"), " is missing");
+  PENSTOCK_CHECK(experts == 0 || moe, keys.where("expert_count"), ": ", experts,
                  " experts are not what this architecture has");
+  return experts > 0 ? *moe : *dense;
+}
+
+void read_experts(const ModelKeys& keys, const Architecture& architecture, ModelConfig& c) {
+  if (!architecture.experts) return;
+  c.moe.experts = keys.integer("expert_count");
+  PENSTOCK_CHECK(c.moe.experts >= 2 && c.moe.experts <= 65536, keys.where("expert_count"), ": ",
+                 c.moe.experts, " experts are not what this architecture has");
   const std::int64_t used = keys.integer("expert_used_count");
   PENSTOCK_CHECK(used >= 1 && used <= c.moe.experts, keys.where("expert_used_count"), " is ", used,
                  " of ", c.moe.experts, " experts");
   c.router = plain_router(
-      {.k = static_cast<double>(used), .softmax_over_kept = architecture.renormalises});
-  if (architecture.name != "qwen2moe") return;
+      {.k = static_cast<double>(used), .softmax_over_kept = architecture.gguf.renormalises});
+  if (architecture.hf.expert_width == 0) return;
   const std::int64_t whole = c.d_ffn;
   c.d_ffn = keys.integer_or("expert_feed_forward_length", whole / used);
-  c.moe.shared_width = keys.integer_or("expert_shared_feed_forward_length", whole);
-  c.moe.shared_gate = true;
+  if (architecture.shared == SharedExpert::gated) {
+    c.moe.shared_width = keys.integer_or("expert_shared_feed_forward_length", whole);
+    c.moe.shared_gate = true;
+  }
+  if (architecture.shared != SharedExpert::plain) return;
+  const std::int64_t shared = keys.integer("expert_shared_count");
+  PENSTOCK_CHECK(shared <= 65536, keys.where("expert_shared_count"), " is ", shared);
+  c.moe.shared_width = shared * c.d_ffn;
+  c.moe.dense_layers = keys.integer("leading_dense_block_count");
+  PENSTOCK_CHECK(c.moe.dense_layers < c.layers, keys.where("leading_dense_block_count"), " is ",
+                 c.moe.dense_layers, " of ", c.layers, " layers");
+  if (c.moe.dense_layers > 0 && whole != c.d_ffn) c.moe.dense_width = whole;
+  PENSTOCK_CHECK(keys.number_or("expert_weights_scale", 1) == 1, keys.where("expert_weights_scale"),
+                 ": only 1 is computed");
 }
 
 void read_heads(const ModelKeys& keys, ModelConfig& c) {
@@ -142,10 +170,8 @@ ModelConfig read_gguf_config(const GgufFile& file) {
   const GgufValue* const word = file.value("general.architecture");
   PENSTOCK_CHECK(word && word->as_string(), file.origin(),
                  ": key 'general.architecture' is missing");
-  const GgufArchitecture* const architecture = find_gguf_architecture(*word->as_string());
-  PENSTOCK_CHECK(architecture, file.origin(), ": architecture '", word->as_string()->substr(0, 40),
-                 "' is not known; llama (with Mixtral), qwen2, qwen2moe and olmoe are read");
-  const ModelKeys keys(file, architecture->name);
+  const ModelKeys keys(file, *word->as_string());
+  const Architecture& architecture = architecture_of(file, *word->as_string(), keys);
   ModelConfig c;
   c.d_model = bounded(keys, "embedding_length", 1 << 20);
   c.layers = bounded(keys, "block_count", 10000);
@@ -155,11 +181,12 @@ ModelConfig read_gguf_config(const GgufFile& file) {
   c.norm_eps = keys.number_or("attention.layer_norm_rms_epsilon", -1);
   PENSTOCK_CHECK(c.norm_eps >= 0 && c.norm_eps <= 1, keys.where("attention.layer_norm_rms_epsilon"),
                  " is missing, or not from 0 to 1");
-  read_experts(keys, *architecture, c);
+  read_experts(keys, architecture, c);
   PENSTOCK_CHECK(c.d_ffn >= 1 && c.d_ffn <= 1 << 24 && c.moe.shared_width <= 1 << 24,
                  keys.where("expert_feed_forward_length"), " is out of range");
-  c.rope_adjacent = architecture->rope_adjacent;
-  c.qk_norm = architecture->name == "olmoe";
+  c.rope_adjacent = architecture.gguf.rope_adjacent;
+  c.qk_norm = architecture.qk_norm == QkNorm::whole;
+  c.qk_norm_per_head = architecture.qk_norm == QkNorm::head;
   c.qkv_bias = file.find("blk.0.attn_q.bias") != nullptr;
   c.tie_embeddings = file.find("output.weight") == nullptr;
   check_borne_out(file, c);

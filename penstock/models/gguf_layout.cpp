@@ -1,7 +1,9 @@
 #include "penstock/models/gguf_layout.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <string_view>
 #include <utility>
 
 namespace penstock {
@@ -75,11 +77,6 @@ GgufPlace gguf_place(const std::string& name) {
   const std::string_view own = renamed(kOfLayer, rest);
   if (own.empty()) return {};
   return {.tensor = block + std::string(own)};
-}
-
-const GgufArchitecture* find_gguf_architecture(std::string_view name) {
-  const auto* const found = std::ranges::find(kGgufArchitectures, name, &GgufArchitecture::name);
-  return found == kGgufArchitectures.end() ? nullptr : found;
 }
 
 }  // namespace penstock

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/models/architectures.h"
 #include "penstock/routers/plain_router.h"
 
 namespace penstock {
@@ -15,24 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A class of transformers, with the defaults of its keys that differ between classes.
-struct HfClass {
-  std::string_view type;
-  std::int64_t context;
-  std::int64_t kv_heads;  ///< 0: as attention heads
-  double norm_eps, rope_base;
-  std::int64_t experts, used;  ///< 0: none, the class is dense
-  double balance;              ///< router_aux_loss_coef
-};
-constexpr std::array<HfClass, 6> kClasses = {{{"llama", 2048, 0, 1e-6, 1e4, 0, 0, 0},
-                                              {"mistral", 131072, 8, 1e-6, 1e4, 0, 0, 0},
-                                              {"qwen2", 32768, 32, 1e-6, 1e4, 0, 0, 0},
-                                              {"mixtral", 131072, 8, 1e-5, 1e6, 8, 2, 0.001},
-                                              {"qwen2_moe", 32768, 16, 1e-6, 1e4, 60, 4, 0.001},
-                                              {"olmoe", 4096, 0, 1e-5, 1e4, 64, 8, 0.01}}};
 constexpr std::int64_t kMistralWindow = 4096;
-constexpr std::int64_t kQwen2MoeExpertWidth = 1408, kQwen2MoeSharedWidth = 5632;
-
 constexpr std::int64_t kLargest = std::int64_t{1} << 24;
 
 /// Typed access to the keys, with errors that name them. A null counts as absent.
@@ -105,15 +89,19 @@ class Keys {
 };
 
 /// What the decoder does not compute, whatever the class.
-void refuse_foreign_parts(const Keys& keys, std::string_view type) {
+void refuse_foreign_parts(const Keys& keys, const Architecture& known) {
   const std::string activation = keys.text("hidden_act", "silu");
   if (activation != "silu" && activation != "swish")
     keys.refuse("hidden_act", "= '", activation, "': only silu is computed");
   if (keys.boolean("mlp_bias", false))
     keys.refuse("mlp_bias", "= true: feed-forward layers have no biases here");
-  const bool biased = type == "qwen2" || type == "qwen2_moe";  // their classes do not read the key
-  if (!biased && keys.boolean("attention_bias", false))
+  // Classes that have biases of q, k and v do not read the key.
+  if (!known.qkv_bias && keys.boolean("attention_bias", false))
     keys.refuse("attention_bias", "= true: a bias on o_proj is not computed");
+  if (const std::string scores = keys.text("scoring_func", "softmax"); scores != "softmax")
+    keys.refuse("scoring_func", "= '", scores, "': only softmax is computed");
+  if (keys.number("routed_scaling_factor", 1, -1e30, 1e30) != 1)
+    keys.refuse("routed_scaling_factor", "other than 1 is not computed");
   if (keys.find("quantization_config"))
     keys.refuse("quantization_config", "is set: quantised weights are not read; take the original");
   if (keys.number("partial_rotary_factor", 1, 0, 1) != 1)
@@ -151,23 +139,21 @@ double rope_base(const Keys& keys, double otherwise) {
 }
 
 /// How far back the layer that sees least looks; none where all see the whole context.
-std::optional<std::int64_t> window_of(const Keys& keys, std::string_view type,
-                                      std::int64_t layers) {
-  if (type == "llama" || type == "olmoe") return {};  // their classes know no window
-  if (type.starts_with("qwen2")) {
-    if (!keys.boolean("use_sliding_window", false)) return {};
-    if (!keys.find("layer_types") && keys.integer("max_window_layers", 28, 0) >= layers) return {};
-  }
-  // Mistral has a window unless the key says null, the others none unless it says one.
+std::optional<std::int64_t> window_of(const Keys& keys, Window window, std::int64_t layers) {
+  if (window == Window::never) return {};
+  if (window >= Window::in_upper_layers && !keys.boolean("use_sliding_window", false)) return {};
+  if (window == Window::in_upper_layers && !keys.find("layer_types") &&
+      keys.integer("max_window_layers", 28, 0) >= layers)
+    return {};
   const bool absent = !keys.find("sliding_window");
-  if (absent && (type == "mixtral" || keys.null("sliding_window"))) return {};
+  if (absent && (window == Window::where_set || keys.null("sliding_window"))) return {};
   return keys.integer("sliding_window", kMistralWindow);
 }
 
 /// max_position_embeddings. Where the key is absent and the class's default is longer than a window
 /// in use, the window: up to there every layer sees everything, and nobody asked for more.
-std::int64_t context_of(const Keys& keys, const HfClass& known, std::int64_t layers) {
-  const auto window = window_of(keys, known.type, layers);
+std::int64_t context_of(const Keys& keys, const HuggingFaceClass& known, std::int64_t layers) {
+  const auto window = window_of(keys, known.window, layers);
   const std::int64_t otherwise = std::min(known.context, window.value_or(known.context));
   const std::int64_t context = keys.integer("max_position_embeddings", otherwise);
   if (window && *window < context)
@@ -179,92 +165,125 @@ std::int64_t context_of(const Keys& keys, const HfClass& known, std::int64_t lay
   return context;
 }
 
-/// Sets moe.every and moe.first_layers by the layers that have experts.
-void place_experts(const Keys& keys, ModelConfig& config) {
-  const std::int64_t step = keys.integer("decoder_sparse_step", 1);
-  std::vector<bool> sparse(static_cast<std::size_t>(config.layers));
-  for (std::int64_t i = 0; i < config.layers; ++i)
-    sparse[static_cast<std::size_t>(i)] = (i + 1) % step == 0;
-  if (const json* const only = keys.find("mlp_only_layers")) {
-    if (!only->is_array()) keys.refuse("mlp_only_layers", "is not an array");
-    for (const json& layer : *only) {
-      if (!layer.is_number_integer() ||
-          layer.get<std::uint64_t>() >= static_cast<std::uint64_t>(config.layers))
-        keys.refuse("mlp_only_layers", "names a layer that is not there");
-      sparse[layer.get<std::size_t>()] = false;
-    }
+/// The layers that have experts.
+std::vector<bool> sparse_layers(const Keys& keys, DenseLayers dense, std::int64_t layers) {
+  std::vector<bool> sparse(static_cast<std::size_t>(layers), true);
+  if (dense == DenseLayers::leading) {
+    const std::int64_t first = keys.integer("first_k_dense_replace", 0, 0),
+                       step = keys.integer("moe_layer_freq", 1);
+    for (std::int64_t i = 0; i < layers; ++i)
+      sparse[static_cast<std::size_t>(i)] = i >= first && i % step == 0;
   }
+  if (dense != DenseLayers::listed) return sparse;
+  const std::int64_t step = keys.integer("decoder_sparse_step", 1);
+  for (std::int64_t i = 0; i < layers; ++i)
+    sparse[static_cast<std::size_t>(i)] = (i + 1) % step == 0;
+  const json* const only = keys.find("mlp_only_layers");
+  if (!only) return sparse;
+  if (!only->is_array()) keys.refuse("mlp_only_layers", "is not an array");
+  for (const json& layer : *only) {
+    if (!layer.is_number_integer() ||
+        layer.get<std::uint64_t>() >= static_cast<std::uint64_t>(layers))
+      keys.refuse("mlp_only_layers", "names a layer that is not there");
+    sparse[layer.get<std::size_t>()] = false;
+  }
+  return sparse;
+}
+
+/// Sets moe.dense_layers, moe.every and moe.first_layers by the layers that have experts.
+void place_experts(const Keys& keys, DenseLayers dense, ModelConfig& config) {
+  const std::vector<bool> sparse = sparse_layers(keys, dense, config.layers);
+  const char* const key =
+      dense == DenseLayers::leading ? "first_k_dense_replace" : "decoder_sparse_step";
   const auto last = std::ranges::find(sparse.rbegin(), sparse.rend(), true);
   if (last == sparse.rend())
-    keys.refuse("decoder_sparse_step", "and mlp_only_layers leave no layer with experts");
-  const auto second = std::ranges::find(sparse.begin() + 1, sparse.end(), true);
-  config.moe.every = second == sparse.end() ? config.layers : second - sparse.begin();
+    keys.refuse(key, "and ", dense == DenseLayers::leading ? "moe_layer_freq" : "mlp_only_layers",
+                " leave no layer with experts");
+  const auto first = std::ranges::find(sparse, true);
+  const auto second = std::ranges::find(first + 1, sparse.end(), true);
+  config.moe.dense_layers = first - sparse.begin();
+  config.moe.every = second == sparse.end() ? 1 : second - first;
   config.moe.first_layers = sparse.rend() - last;
   if (config.moe.first_layers == config.layers) config.moe.first_layers = -1;
   for (std::int64_t i = 0; i < config.layers; ++i)
     if (config.is_moe(i) != sparse[static_cast<std::size_t>(i)])
-      keys.refuse("decoder_sparse_step", "= ", step,
-                  " and mlp_only_layers choose layers that are not every n-th of the first m, "
-                  "counted from the first");
+      keys.refuse(key,
+                  "and the keys beside it choose layers that are not every n-th from one to "
+                  "another");
 }
 
-/// The key of the number of experts: these two classes know both names, the first of them better.
-const char* experts_key(const Keys& keys, std::string_view type) {
-  if (type == "mixtral") return keys.find("num_experts") ? "num_experts" : "num_local_experts";
-  const bool local = type == "olmoe" && keys.find("num_local_experts") && !keys.find("num_experts");
-  return local ? "num_local_experts" : "num_experts";
+/// The key of the number of experts. Most classes know two names, the first of them better.
+const char* experts_key(const Keys& keys, const HuggingFaceClass& known) {
+  if (known.experts_key == std::string_view("n_routed_experts")) return known.experts_key;
+  for (const char* const key : {"num_experts", "num_local_experts"})
+    if (keys.find(key)) return key;
+  return known.experts_key;
 }
 
-void read_experts(const Keys& keys, const HfClass& known, ModelConfig& config) {
-  const bool mixtral = known.type == "mixtral";
-  const char* const count = experts_key(keys, known.type);
-  config.moe.experts = keys.integer(count, known.experts, 2);
-  const auto used = static_cast<double>(keys.integer("num_experts_per_tok", known.used));
+/// A default of 0 stands for none: the key must be there.
+std::optional<std::int64_t> or_missing(std::int64_t value) {
+  return value > 0 ? std::optional(value) : std::nullopt;
+}
+
+/// Widths of experts, of the shared one and of layers without any, where keys of their own say so.
+void read_expert_widths(const Keys& keys, const Architecture& known, ModelConfig& config) {
+  config.d_ffn = keys.integer("moe_intermediate_size", known.hf.expert_width);
+  if (known.shared == SharedExpert::gated)
+    config.moe.shared_width =
+        keys.integer("shared_expert_intermediate_size", known.hf.shared_width, 0);
+  if (known.shared == SharedExpert::plain)
+    config.moe.shared_width = config.d_ffn * keys.integer("n_shared_experts", 0, 0);
+  if (config.moe.shared_width > kLargest)
+    keys.refuse("n_shared_experts", "makes the shared experts wider than ", kLargest);
+  config.moe.shared_gate = known.shared == SharedExpert::gated && config.moe.shared_width > 0;
+  if (config.moe_layers() == config.layers) return;
+  const std::int64_t dense = keys.integer("intermediate_size");
+  if (dense != config.d_ffn) config.moe.dense_width = dense;
+}
+
+void read_experts(const Keys& keys, const Architecture& known, ModelConfig& config) {
+  const char* const count = experts_key(keys, known.hf);
+  config.moe.experts = keys.integer(count, or_missing(known.hf.experts), 2);
+  const auto used =
+      static_cast<double>(keys.integer("num_experts_per_tok", or_missing(known.hf.used)));
   if (used > static_cast<double>(config.moe.experts))
     keys.refuse("num_experts_per_tok", "= ", used, " is above ", count, " = ", config.moe.experts);
   config.router =
       plain_router({.k = used,
-                    .softmax_over_kept = mixtral,
-                    .renormalise = !mixtral && keys.boolean("norm_topk_prob", false),
-                    .jitter = mixtral ? keys.number("router_jitter_noise", 0, 0, 1) : 0,
-                    .balance = keys.number("router_aux_loss_coef", known.balance, 0, 1e6)});
-  if (known.type != "qwen2_moe") return;
-  place_experts(keys, config);
-  config.d_ffn = keys.integer("moe_intermediate_size", kQwen2MoeExpertWidth);
-  config.moe.shared_width =
-      keys.integer("shared_expert_intermediate_size", kQwen2MoeSharedWidth, 0);
-  config.moe.shared_gate = config.moe.shared_width > 0;
-  if (config.moe_layers() < config.layers && keys.integer("intermediate_size") != config.d_ffn)
-    keys.refuse("intermediate_size", "= ", keys.integer("intermediate_size"),
-                " of the layers without experts differs from moe_intermediate_size = ",
-                config.d_ffn, ", and layers have one width here");
+                    .softmax_over_kept = known.sums_to_one,
+                    .renormalise = !known.sums_to_one && keys.boolean("norm_topk_prob", false) &&
+                                   (known.hf.divides_single_gate || used > 1),
+                    .jitter = known.sums_to_one ? keys.number("router_jitter_noise", 0, 0, 1) : 0,
+                    .balance = keys.number(known.hf.balance_key, known.hf.balance, 0, 1e6)});
+  if (known.hf.expert_width == 0) return;
+  place_experts(keys, known.dense, config);
+  read_expert_widths(keys, known, config);
 }
 
-ModelConfig read_class(const Keys& keys, const HfClass& known) {
-  refuse_foreign_parts(keys, known.type);
+ModelConfig read_class(const Keys& keys, const Architecture& known) {
+  refuse_foreign_parts(keys, known);
   ModelConfig config;
   config.vocab = keys.integer("vocab_size");
   config.d_model = keys.integer("hidden_size");
   config.layers = keys.integer("num_hidden_layers");
   if (config.layers > 10000) keys.refuse("num_hidden_layers", "is above 10000");
   config.heads = keys.integer("num_attention_heads");
-  config.kv_heads = keys.integer(
-      "num_key_value_heads",
-      known.kv_heads > 0 && !keys.null("num_key_value_heads") ? known.kv_heads : config.heads);
+  config.kv_heads =
+      keys.integer("num_key_value_heads", known.hf.kv_heads > 0 && !keys.null("num_key_value_heads")
+                                              ? known.hf.kv_heads
+                                              : config.heads);
   config.head_dim = keys.integer("head_dim", 0);
-  config.d_ffn = known.type == "qwen2_moe" ? 0 : keys.integer("intermediate_size");
-  config.context = context_of(keys, known, config.layers);
+  if (known.hf.expert_width == 0) config.d_ffn = keys.integer("intermediate_size");
+  config.context = context_of(keys, known.hf, config.layers);
   if (keys.null("rms_norm_eps")) keys.refuse("rms_norm_eps", "is null; give a number");
-  config.norm_eps = keys.number("rms_norm_eps", known.norm_eps, 0, 1);
-  config.rope_base = rope_base(keys, known.rope_base);
+  config.norm_eps = keys.number("rms_norm_eps", known.hf.norm_eps, 0, 1);
+  config.rope_base = rope_base(keys, known.hf.rope_base);
   config.tie_embeddings = keys.boolean("tie_word_embeddings", false);
-  config.qkv_bias =
-      known.type == "qwen2" || (known.type == "qwen2_moe" && keys.boolean("qkv_bias", true));
-  if (known.type == "olmoe") {
-    config.qk_norm = true;
-    config.clip_qkv = keys.number("clip_qkv", 0, 1e-30, 1e30);
-  }
-  if (known.experts > 0) read_experts(keys, known, config);
+  config.qkv_bias = known.qkv_bias && (!known.experts || keys.boolean("qkv_bias", true));
+  config.qk_norm = known.qk_norm == QkNorm::whole;
+  config.qk_norm_per_head = known.qk_norm == QkNorm::head;
+  if (known.clips_qkv) config.clip_qkv = keys.number("clip_qkv", 0, 1e-30, 1e30);
+  if (known.experts) read_experts(keys, known, config);
   return config;
 }
 
@@ -274,10 +293,12 @@ ModelConfig hf_model_config(const json& config, const std::string& path) {
   PENSTOCK_CHECK(config.is_object(), path, ": is not a JSON object");
   const Keys keys(config, path);
   const std::string type = keys.text("model_type", "");
-  const auto* const known = std::ranges::find(kClasses, type, &HfClass::type);
-  PENSTOCK_CHECK(known != kClasses.end(), path, ": model_type '", type,
-                 "' is not one that opens: llama, mistral, qwen2, mixtral, qwen2_moe, olmoe, or a "
-                 "config with Penstock's own \"penstock\" table");
+  const auto known = std::ranges::find_if(
+      architectures(), [&](const Architecture& one) { return one.hf.model_type == type; });
+  PENSTOCK_CHECK(known != architectures().end(), path, ": model_type '", type,
+                 "' is not one that opens: ",
+                 list_architectures([](const Architecture& one) { return one.hf.model_type; }),
+                 ", or a config with Penstock's own \"penstock\" table");
   const ModelConfig read = read_class(keys, *known);
   try {
     return read.resolved();

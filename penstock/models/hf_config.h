@@ -9,17 +9,16 @@
 
 namespace penstock {
 
-/// The model that a config.json of model_type llama, mistral, qwen2, mixtral, qwen2_moe or olmoe
-/// describes; a key that is absent has the default of that class of transformers, but for
-/// vocab_size, hidden_size, intermediate_size (not of qwen2_moe), num_hidden_layers and
-/// num_attention_heads, which must be there. Experts become
-/// method `topk`: Mixtral's with softmax over the chosen logits, Qwen2-MoE's and OLMoE's with
-/// softmax over all and `norm_topk_prob`; `router_aux_loss_coef` is taken for the balance loss's
-/// coefficient as it is, though transformers does not divide the loss by k as Penstock does.
+/// The model that a config.json of a model_type of models/architectures.h describes; a key that is
+/// absent has the default of that class, but for vocab_size, hidden_size, intermediate_size (where
+/// experts have no width of their own), num_hidden_layers and num_attention_heads, which must be
+/// there. Experts become method `topk`: Mixtral's with softmax over the chosen logits, the others'
+/// with softmax over all and `norm_topk_prob`; `router_aux_loss_coef` is taken for the balance
+/// loss's coefficient as it is, though transformers does not divide the loss by k as Penstock does.
 /// Throws Error naming the key for anything that is missing, malformed or computes what the decoder
 /// does not: other position scalings, sliding windows shorter than the context, other activations,
-/// biases beyond q, k and v, quantised weights, dense layers that do not fit moe.every and
-/// moe.first_layers.
+/// biases beyond q, k and v, quantised weights, dense layers that do not fit moe.dense_layers,
+/// moe.every and moe.first_layers.
 /// @param path  of the file, for errors
 ModelConfig hf_model_config(const nlohmann::json& config, const std::string& path);
 

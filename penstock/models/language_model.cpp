@@ -2,10 +2,36 @@
 
 #include <torch/types.h>
 
+#include <utility>
+
+#include "penstock/base/error.h"
 #include "penstock/models/decoder.h"
 #include "penstock/models/transformer_xl.h"
 
 namespace penstock {
+
+LanguageModel::LanguageModel(const ModelConfig& config, InitialWeights weights)
+    : config_(config.resolved()), products_(config_) {
+  if (weights == InitialWeights::undrawn || config_.moe_layers() == 0) return;
+  // A router that nobody keeps: without its draws a seed would give other weights than it always
+  // has.
+  Router(resolve(config_.router), router_shape(config_.moe_options(0)), {});
+}
+
+ModelOutput LanguageModel::extend(const at::Tensor&, DecoderCache&, std::span<const std::int64_t>,
+                                  const RoutingContext&, const RoutingTap&) {
+  PENSTOCK_ASSERT(false, "this model keeps no cache");
+  return {};
+}
+
+void LanguageModel::recompute_experts(bool recompute) {
+  for (MoeLayer* const layer : moe_layers_) layer->experts().recompute = recompute;
+}
+
+void LanguageModel::take_moe_layers(std::vector<MoeLayer*> layers) {
+  moe_layers_ = std::move(layers);
+  share_scorers(moe_layers_);
+}
 
 void LanguageModel::make_shared_balancers() {
   if (config_.moe_layers() == 0) return;
@@ -21,9 +47,9 @@ void LanguageModel::watch_backward(const LayerWatch& watch, std::int64_t layer,
       [watch, layer](const at::Tensor&) { watch(PassDirection::backward, layer); });
 }
 
-std::shared_ptr<LanguageModel> make_model(const ModelConfig& config) {
-  if (config.transformer_xl()) return std::make_shared<TransformerXl>(config);
-  return std::make_shared<Decoder>(config);
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, InitialWeights weights) {
+  if (config.transformer_xl()) return std::make_shared<TransformerXl>(config, weights);
+  return std::make_shared<Decoder>(config, weights);
 }
 
 }  // namespace penstock

@@ -8,9 +8,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "penstock/layers/moe.h"
 #include "penstock/layers/routing_tap.h"
+#include "penstock/models/census.h"
+#include "penstock/models/decoder_cache.h"
 #include "penstock/models/model_config.h"
 #include "penstock/routers/router.h"
 
@@ -44,9 +48,12 @@ struct ModelOutput {
   ModelMemory memory = {};    ///< for the segment that follows
 };
 
+/// Whether a model's weights are drawn when it is made, or left as memory is, to be read.
+enum class InitialWeights { drawn, undrawn };
+
 class LanguageModel : public torch::nn::Module {
  public:
-  explicit LanguageModel(const ModelConfig& config) : config_(config.resolved()) {}
+  LanguageModel(const ModelConfig& config, InitialWeights weights);
 
   /// `routing_tap` and `hidden_tap` may be null.
   virtual ModelOutput forward(const ModelInput& input, const RoutingContext& context,
@@ -58,23 +65,44 @@ class LanguageModel : public torch::nn::Module {
   virtual at::Tensor losses(const at::Tensor& hidden, const at::Tensor& targets) const = 0;
   /// Logits, or log-probabilities where the head is not one softmax, [.., V].
   virtual at::Tensor logits(const at::Tensor& hidden) const = 0;
+  /// Whether extend() can be called: keys and values of a sequence can be kept in a cache.
+  virtual bool caches() const { return false; }
+  /// forward() for n tokens of each of R sequences, which follow what the cache holds of them and
+  /// are then part of it; routers see these R·n tokens alone. Without gradient.
+  /// @param tokens [R, n] i64;  @param rows  which of the cache's sequences, each at most once
+  /// Throws Error where the cache has no room for them. REQUIRES: caches() (asserted).
+  virtual ModelOutput extend(const at::Tensor& tokens, DecoderCache& cache,
+                             std::span<const std::int64_t> rows, const RoutingContext& context,
+                             const RoutingTap& routing_tap = {});
 
   const ModelConfig& config() const { return config_; }
+  /// What its passes multiply, counted once.
+  const ModelProducts& products() const { return products_; }
+  /// The layers with experts, in their order; empty for a dense model.
+  const std::vector<MoeLayer*>& moe_layers() const { return moe_layers_; }
+  /// Lets all experts keep, or recompute in the backward pass, what their activations need
+  /// (Experts::recompute).
+  void recompute_experts(bool recompute);
   /// Balancers shared by the layers; empty for a dense model.
   const std::vector<std::shared_ptr<Balancer>>& balancers() const { return balancers_; }
 
  protected:
   /// Makes and registers the config's balancers; for constructors, where names have an order.
   void make_shared_balancers();
+  /// Takes the layers with experts, once they are made, and joins what their scorers share.
+  void take_moe_layers(std::vector<MoeLayer*> layers);
   /// Has `watch` told of that layer's backward pass when the gradient of its output is complete.
   static void watch_backward(const LayerWatch& watch, std::int64_t layer, const at::Tensor& output);
 
  private:
   ModelConfig config_;
+  ModelProducts products_;
   std::vector<std::shared_ptr<Balancer>> balancers_;
+  std::vector<MoeLayer*> moe_layers_;
 };
 
 /// The model that `config.architecture` names; draws come from libtorch's default CPU generator.
-std::shared_ptr<LanguageModel> make_model(const ModelConfig& config);
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config,
+                                          InitialWeights weights = InitialWeights::drawn);
 
 }  // namespace penstock

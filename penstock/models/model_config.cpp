@@ -19,7 +19,7 @@ void check_size(const ModelConfig& c) {
       layers * d *
           (4 * static_cast<double>(c.heads) * static_cast<double>(c.head_dim) +
            experts * (3 * static_cast<double>(c.d_ffn) + static_cast<double>(c.moe.granularity)) +
-           3 * static_cast<double>(c.moe.shared_width));
+           3 * static_cast<double>(c.moe.shared_width + c.moe.dense_width));
   PENSTOCK_CHECK(parameters <= 1e15, "model.d_model = ", c.d_model, ", model.layers = ", c.layers,
                  " and the rest make a model of about ", parameters,
                  " parameters; the limit is 1e15");
@@ -40,9 +40,10 @@ void resolve_transformer_xl(ModelConfig& c) {
                  ": transformer-xl has as many as model.heads = ", c.heads);
   PENSTOCK_CHECK(!c.qkv_bias && c.init == "normal",
                  "model.qkv_bias and model.init = \"fan-in\" are not for transformer-xl");
-  PENSTOCK_CHECK(!c.qk_norm && c.clip_qkv == 0 && c.moe.shared_width == 0 && !c.moe.shared_gate,
-                 "model.qk_norm, model.clip_qkv and model.moe.shared_width are not for "
-                 "transformer-xl");
+  PENSTOCK_CHECK(c.norm_of_qk() == QkNorm::none && c.clip_qkv == 0 && c.moe.shared_width == 0 &&
+                     !c.moe.shared_gate,
+                 "model.qk_norm, model.qk_norm_per_head, model.clip_qkv and model.moe.shared_width "
+                 "are not for transformer-xl");
   PENSTOCK_CHECK(c.d_model % 2 == 0, "model.d_model = ", c.d_model,
                  ": transformer-xl's sines and cosines need an even one");
   if (c.xl.memory < 0) c.xl.memory = c.context;
@@ -73,6 +74,10 @@ ModelConfig ModelConfig::resolved() const {
                  " is not a multiple of model.kv_heads = ", c.kv_heads);
   PENSTOCK_CHECK(c.transformer_xl() || c.head_dim % 2 == 0, width, " = ", c.head_dim,
                  " is the width of a head; rotary positions need an even one");
+  PENSTOCK_CHECK(
+      !c.qk_norm || !c.qk_norm_per_head,
+      "model.qk_norm norms q and k over all heads, and model.qk_norm_per_head over each; "
+      "set one of them");
   check_size(c);
   const ResolvedRouter router = resolve(c.router);  // parts exist, fit, and have sound options
   if (router.dense()) {
@@ -84,6 +89,12 @@ ModelConfig ModelConfig::resolved() const {
                  "; or set model.router.method = \"dense\"");
   PENSTOCK_CHECK(c.d_ffn % c.moe.granularity == 0, "model.d_ffn = ", c.d_ffn,
                  " is not a multiple of model.moe.granularity = ", c.moe.granularity);
+  PENSTOCK_CHECK(c.moe.dense_layers == 0 || c.moe.dense_layers < c.layers,
+                 "model.moe.dense_layers = ", c.moe.dense_layers, " of model.layers = ", c.layers,
+                 " leaves no layer with experts");
+  PENSTOCK_CHECK(c.moe.dense_width == 0 || c.moe_layers() < c.layers,
+                 "model.moe.dense_width = ", c.moe.dense_width,
+                 " is for layers without experts, and every layer has them");
   PENSTOCK_CHECK(!c.moe.shared_gate || c.moe.shared_width > 0,
                  "model.moe.shared_gate gates a shared expert, and model.moe.shared_width = 0 has "
                  "none");
@@ -93,21 +104,30 @@ ModelConfig ModelConfig::resolved() const {
   PENSTOCK_CHECK(router.traits.has_k || router.traits.variable_active || c.active_experts() == 1,
                  "model.router.k = ", c.router.k, " with granularity ", c.moe.granularity,
                  ": selector '", router.selector, "' always uses one expert; leave both at 1");
-  // A router is made below; a config from outside must not choose how much memory that takes.
+  // A router is set up below; a config from outside must not choose how much memory that takes.
   PENSTOCK_CHECK(static_cast<double>(c.total_experts()) * static_cast<double>(c.d_model) <= 0x1p24,
                  "model.moe.experts = ", c.moe.experts, " with granularity ", c.moe.granularity,
                  " and model.d_model = ", c.d_model,
                  " make routers of more than 2^24 numbers, the limit");
   if (c.moe_layers() > 0) {  // what only the parts themselves can check: schedules, shapes
     const RouterShape shape = router_shape(c.moe_options(0));
-    Router(router, shape, make_balancers(router, shape));
+    Router(router, shape, make_balancers(router, shape), kUndrawn);
   }
   return c;
 }
 
+ModelConfig ModelConfig::undrawn() const {
+  ModelConfig out = *this;
+  out.init = "normal";
+  out.init_std = kUndrawn;
+  return out;
+}
+
 bool ModelConfig::is_moe(std::int64_t layer) const {
   if (moe.experts < 2 || router.dense()) return false;
-  return (moe.first_layers < 0 || layer < moe.first_layers) && layer % moe.every == 0;
+  if (layer < moe.dense_layers || (moe.first_layers >= 0 && layer >= moe.first_layers))
+    return false;
+  return (layer - moe.dense_layers) % moe.every == 0;
 }
 
 std::int64_t ModelConfig::moe_layers() const {

@@ -17,6 +17,8 @@ struct MoeConfig {
   std::int64_t granularity = 1;
   std::int64_t first_layers = -1;
   std::int64_t every = 1;
+  std::int64_t dense_layers = 0;
+  std::int64_t dense_width = 0;
   std::int64_t shared_width = 0;
   bool shared_gate = false;
 
@@ -28,7 +30,13 @@ struct MoeConfig {
       {.help = "G: E -> E*G experts of width f/G, k -> k*G active", .min = 1, .max = 4096});
     v("first_layers", first_layers,
       {.help = "only the first n layers are MoE; -1: all", .min = -1});
-    v("every", every, {.help = "every n-th layer is MoE, counted from the first", .min = 1});
+    v("every", every, {.help = "every n-th layer is MoE, counted from the first MoE", .min = 1});
+    v("dense_layers", dense_layers,
+      {.help = "the first n layers are dense, as DeepSeekMoE's first is", .min = 0});
+    v("dense_width", dense_width,
+      {.help = "FFN width of the dense layers between MoE ones; 0: d_ffn",
+       .min = 0,
+       .max = 1 << 24});
     v("shared_width", shared_width,
       {.help = "FFN width of an expert beside the routed ones that every token passes; 0: none",
        .min = 0,
@@ -69,6 +77,9 @@ struct TransformerXlConfig {
   }
 };
 
+/// Norms of queries and keys before positions: none, one over all heads, one over each head.
+enum class QkNorm { none, whole, head };
+
 struct ModelConfig {
   std::string architecture = "decoder";
   std::int64_t vocab = 256;
@@ -82,6 +93,7 @@ struct ModelConfig {
   bool tie_embeddings = false;
   bool qkv_bias = false;
   bool qk_norm = false;
+  bool qk_norm_per_head = false;
   double clip_qkv = 0;
   double rope_base = 1e4;
   bool rope_adjacent = false;
@@ -115,6 +127,8 @@ struct ModelConfig {
     v("qkv_bias", qkv_bias, {.help = "biases on q, k and v, as Qwen2 has"});
     v("qk_norm", qk_norm,
       {.help = "RMS norm over all heads of q together, and of k, before positions, as OLMoE has"});
+    v("qk_norm_per_head", qk_norm_per_head,
+      {.help = "RMS norm over each head of q, and of k, one gain for all heads, as Qwen3 has"});
     v("clip_qkv", clip_qkv,
       {.help = "q, k and v are cut to +- this before positions; 0: not", .min = 0});
     v("rope_base", rope_base, {.help = "base of the rotary angles", .min = 1});
@@ -133,8 +147,14 @@ struct ModelConfig {
   }
 
   bool transformer_xl() const { return architecture == "transformer-xl"; }
-  /// Fills what was left at 0 and checks that the numbers fit together; throws Error.
+  /// Whether rows carry a memory from segment to segment, so that text may be longer than
+  /// `context`.
+  bool has_memory() const { return transformer_xl(); }
+  /// Fills what was left at 0 and checks that the numbers fit together; throws Error. Draws
+  /// nothing.
   ModelConfig resolved() const;
+  /// The same shape with standard deviations below 0, of which layers draw no weights.
+  ModelConfig undrawn() const;
   /// Whether that layer is MoE.
   bool is_moe(std::int64_t layer) const;
   /// Number of MoE layers.
@@ -142,6 +162,15 @@ struct ModelConfig {
   /// Experts per MoE layer and FFN width of one, granularity applied.
   std::int64_t total_experts() const { return moe.experts * moe.granularity; }
   std::int64_t expert_width() const { return d_ffn / moe.granularity; }
+  /// FFN width of a dense layer.
+  std::int64_t dense_width() const { return moe.dense_width > 0 ? moe.dense_width : d_ffn; }
+  QkNorm norm_of_qk() const {
+    return qk_norm ? QkNorm::whole : qk_norm_per_head ? QkNorm::head : QkNorm::none;
+  }
+  /// Entries of the norm's gain for a projection of so many heads; 0 without a norm.
+  std::int64_t norm_width(std::int64_t of_heads) const {
+    return qk_norm ? of_heads * head_dim : qk_norm_per_head ? head_dim : 0;
+  }
   /// Nominal active experts per token, granularity applied.
   double active_experts() const { return router.k * static_cast<double>(moe.granularity); }
   /// The kind of network that experts and dense layers are.

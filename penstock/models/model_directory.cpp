@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/config_json.h"
+#include "penstock/models/architectures.h"
 #include "penstock/models/hf_config.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/routers/written_out.h"
@@ -41,14 +42,10 @@ at::Tensor finite_tensor(const ModelSource& source, const std::string& name) {
 
 std::string config_json_text(const ModelConfig& config) {
   const ModelConfig c = config.resolved();
-  // Whoever reads "llama" knows none of the last three, and would compute something else.
-  const bool dense = c.moe_layers() == 0 && !c.transformer_xl() && !c.rope_adjacent && !c.qk_norm &&
-                     c.clip_qkv == 0;
+  const Architecture* const plain = plain_architecture(c);
   nlohmann::ordered_json out;
-  const std::string type = !dense ? "penstock" : c.qkv_bias ? "qwen2" : "llama";
-  out["architectures"] = {dense ? (c.qkv_bias ? "Qwen2ForCausalLM" : "LlamaForCausalLM")
-                                : "PenstockForCausalLM"};
-  out["model_type"] = type;
+  out["architectures"] = {plain ? plain->hf.class_name : "PenstockForCausalLM"};
+  out["model_type"] = plain ? plain->hf.model_type : "penstock";
   out["vocab_size"] = c.vocab;
   out["hidden_size"] = c.d_model;
   out["intermediate_size"] = c.moe_layers() == 0 ? c.d_ffn : c.expert_width();
@@ -56,7 +53,7 @@ std::string config_json_text(const ModelConfig& config) {
   out["num_attention_heads"] = c.heads;
   out["num_key_value_heads"] = c.kv_heads;
   out["head_dim"] = c.head_dim;
-  out["hidden_act"] = c.transformer_xl() ? "relu" : "silu";
+  out["hidden_act"] = c.has_memory() ? "relu" : "silu";
   out["max_position_embeddings"] = c.context > 0 ? c.context : 2048;
   out["rms_norm_eps"] = c.norm_eps;
   out["rope_theta"] = c.rope_base;
@@ -93,7 +90,7 @@ std::shared_ptr<LanguageModel> load_model(const ModelSource& source) {
 }
 
 std::shared_ptr<LanguageModel> load_model(const ModelSource& source, const ModelConfig& config) {
-  auto model = make_model(config);
+  auto model = make_model(config, InitialWeights::undrawn);
   const torch::NoGradGuard no_grad;
   for (auto& [name, target] : file_tensors(*model)) target.copy_(finite_tensor(source, name));
   model->eval();

@@ -11,9 +11,9 @@
 
 namespace penstock {
 
-/// Views of every parameter and buffer under its file name. The views alias the model.
+/// Views of every parameter and buffer under its file name (models/tensor_shapes.h). The views
+/// alias the model.
 ///   layer_3.mlp.experts.gate_up [E, 2f, d] -> model.layers.3.mlp.experts.<e>.{gate,up}_proj.weight
-///   layer_3.mlp.experts.up_bias [E, f] -> model.layers.3.mlp.experts.<e>.up_proj.bias
 ///   layer_3.self_attn.qkv_proj.weight [(H+2G)·hd, d] ->
 ///   model.layers.3.self_attn.{q,k,v}_proj.weight
 /// Balancers' state is under penstock.balancer_<i>.

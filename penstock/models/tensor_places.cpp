@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/models/architectures.h"
 #include "penstock/models/tensor_shapes.h"
 
 namespace penstock {
@@ -23,48 +25,48 @@ struct Place {
   std::int64_t begin = 0;  ///< first element of the part, which is without gaps
 };
 
-/// The end of an expert's name, Mixtral's word for it, and where it lies when all are in one.
-struct ExpertPart {
-  std::string_view name, mixtral, fused;
+/// Where an expert's tensor lies when all are in one.
+struct FusedPart {
+  std::string_view name, fused;
   bool half, second;  ///< of the fused tensor's rows: whether they hold two, and which this is
 };
-constexpr std::array<ExpertPart, 3> kExpertParts = {
-    {{"gate_proj.weight", "w1.weight", "gate_up_proj", true, false},
-     {"up_proj.weight", "w3.weight", "gate_up_proj", true, true},
-     {"down_proj.weight", "w2.weight", "down_proj", false, false}}};
+constexpr std::array<FusedPart, 3> kFusedParts = {
+    {{"gate_proj.weight", "gate_up_proj", true, false},
+     {"up_proj.weight", "gate_up_proj", true, true},
+     {"down_proj.weight", "down_proj", false, false}}};
 
-/// The places of "experts.<rest>" in a layer's `block`.
-void add_expert_places(const std::string& block, const std::string& rest, const Shape& shape,
-                       std::int64_t experts, std::vector<Place>& out) {
+/// The place among all experts' of "..experts.5.up_proj.weight", or none.
+std::optional<Place> fused_place(const std::string& name, const Shape& shape,
+                                 std::int64_t experts) {
+  static const std::string kExperts = ".experts.";
+  const auto at = name.find(kExperts);
+  if (at == std::string::npos) return {};
+  const std::string stem = name.substr(0, at + kExperts.size()), rest = name.substr(stem.size());
   const auto dot = rest.find('.');
   const auto* const part =
-      std::ranges::find(kExpertParts, std::string_view(rest).substr(dot + 1), &ExpertPart::name);
-  if (part == kExpertParts.end()) return;
+      std::ranges::find(kFusedParts, std::string_view(rest).substr(dot + 1), &FusedPart::name);
+  if (part == kFusedParts.end()) return {};
   const std::int64_t expert = std::stoll(rest.substr(0, dot));
-  const std::string stem = block + "experts.", number = rest.substr(0, dot + 1);
-  out.push_back({stem + rest, shape});
-  out.push_back({stem + number + std::string(part->mixtral), shape});
   const std::int64_t rows = shape[0] * (part->half ? 2 : 1), size = shape[0] * shape[1];
-  out.push_back({stem + std::string(part->fused),
-                 {experts, rows, shape[1]},
-                 expert * rows * shape[1] + (part->second ? size : 0)});
+  return Place{stem + std::string(part->fused),
+               {experts, rows, shape[1]},
+               expert * rows * shape[1] + (part->second ? size : 0)};
 }
 
-/// Every place where a tensor of Penstock's name may lie; its own name first, and once.
+/// Every place where a tensor of Penstock's name may lie; its own name first, and once: under the
+/// names of every class, mixed too, and among all experts' in one.
 std::vector<Place> places_of(const std::string& name, const Shape& shape, std::int64_t experts) {
-  static const std::string kMlp = ".mlp.", kExperts = "experts.";
   std::vector<Place> out = {{name, shape}};
-  const auto at = name.find(kMlp);
-  if (at == std::string::npos || experts == 0) return out;
-  const std::string layer = name.substr(0, at), rest = name.substr(at + kMlp.size());
-  for (const char* const block : {".mlp.", ".block_sparse_moe."}) {
-    if (rest.starts_with(kExperts))
-      add_expert_places(layer + block, rest.substr(kExperts.size()), shape, experts, out);
-    else
-      out.push_back({layer + block + rest, shape});
-  }
-  std::erase_if(out, [&](const Place& place) { return place.stored == name; });
-  out.insert(out.begin(), {name, shape});
+  if (name.find(".mlp.") == std::string::npos || experts == 0) return out;
+  if (auto fused = fused_place(name, shape, experts)) out.push_back(std::move(*fused));
+  for (const Architecture& architecture : architectures())
+    for (const auto& [ours, theirs] : architecture.hf.renamed)
+      for (std::size_t i = 0, count = out.size(); i < count; ++i)
+        if (const auto at = out[i].stored.find(ours); at != std::string::npos) {
+          Place other = out[i];
+          other.stored.replace(at, ours.size(), theirs);
+          out.push_back(std::move(other));
+        }
   return out;
 }
 
@@ -83,24 +85,17 @@ void check_stored(const TensorView& view, const Shape& wanted, const std::string
                  dtype_name(view.dtype), "; weights are F32, F16, BF16 or F64");
 }
 
-/// Fewest parameters that the config can mean; in floating point, which cannot overflow.
-double least_parameters(const ModelConfig& c) {
-  const auto d = static_cast<double>(c.d_model), moe = static_cast<double>(c.moe_layers()),
-             layers = static_cast<double>(c.layers);
-  return d * (static_cast<double>(c.vocab) +
-              2 * layers * static_cast<double>((c.heads + c.kv_heads) * c.head_dim) +
-              2 * static_cast<double>(c.d_ffn) * (layers - moe) +
-              2 * moe * static_cast<double>(c.total_experts() * c.expert_width()));
-}
-
 /// The names that a config asks for are not made before it is plausible that files hold them: a
 /// damaged config may ask for any number.
 void check_plausible(const ModelConfig& config, const SafetensorsModel& files,
                      const std::string& origin) {
-  double elements = 0;
+  double elements = 0, asked = 0;  // in floating point, which cannot overflow
   for (const TensorView& view : files.tensors())
     elements += static_cast<double>(view.data.size() / dtype_bytes(view.dtype));
-  PENSTOCK_CHECK(least_parameters(config) <= 2 * elements + 1e6, origin, ": holds ",
+  for (const ModelTensor& tensor : backbone_tensors(config))
+    asked += static_cast<double>(tensor.size()) *
+             static_cast<double>(std::max<std::int64_t>(1, tensor.experts));
+  PENSTOCK_CHECK(asked <= 2 * elements + 1e6, origin, ": holds ",
                  static_cast<std::int64_t>(elements),
                  " weights, and the config asks for more than twice as many");
 }

@@ -2,61 +2,143 @@
 
 #include <torch/types.h>
 
-#include "penstock/models/tensor_names.h"
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
 
 namespace penstock {
 namespace {
 
-using Shapes = std::map<std::string, std::vector<std::int64_t>>;
+/// Rows of a fused matrix that files hold as a tensor of their own.
+struct Rows {
+  const char* name;
+  std::int64_t count;
+  TensorRole role;
+};
 
-void add_attention(const ModelConfig& c, const std::string& stem, Shapes& out) {
-  const std::int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
-  const auto projection = [&](const char* name, std::int64_t width) {
-    out[stem + name + ".weight"] = {width, c.d_model};
-    if (c.qkv_bias) out[stem + name + ".bias"] = {width};
-  };
-  projection("q_proj", q);
-  projection("k_proj", kv);
-  projection("v_proj", kv);
-  out[stem + "o_proj.weight"] = {c.d_model, q};
-  if (!c.qk_norm) return;
-  out[stem + "q_norm.weight"] = {q};
-  out[stem + "k_norm.weight"] = {kv};
-}
+/// Describes what lies under one stem, such as "model.layers.3.mlp.", in the model "layer_3.mlp.".
+class Stem {
+ public:
+  Stem(std::vector<ModelTensor>& out, std::string file, std::string module,
+       std::int64_t experts = 0)
+      : out_(out), file_(std::move(file)), module_(std::move(module)), experts_(experts) {}
 
-void add_feed_forward(std::int64_t d, std::int64_t width, const std::string& stem, Shapes& out) {
-  out[stem + "gate_proj.weight"] = {width, d};
-  out[stem + "up_proj.weight"] = {width, d};
-  out[stem + "down_proj.weight"] = {d, width};
-}
-
-void add_moe(const ModelConfig& c, Scorer& scorer, const std::string& stem, Shapes& out) {
-  const auto add = [&](const auto& items) {
-    for (const auto& item : items)
-      out[stem + (item.key() == "weight" ? "gate.weight" : "router.scorer." + item.key())] =
-          item.value().sizes().vec();
-  };
-  add(scorer.named_parameters());
-  add(scorer.named_buffers());
-  for (std::int64_t e = 0; e < c.total_experts(); ++e)
-    add_feed_forward(c.d_model, c.expert_width(), stem + "experts." + std::to_string(e) + ".", out);
-  if (c.moe.shared_width > 0)
-    add_feed_forward(c.d_model, c.moe.shared_width, stem + "shared_expert.", out);
-  if (c.moe.shared_gate) out[stem + "shared_expert_gate.weight"] = {1, c.d_model};
-}
-
-void add_balancers(const ModelConfig& c, Shapes& out) {
-  const auto balancers = make_balancers(resolve(c.router), router_shape(c.moe_options(0)));
-  for (std::size_t i = 0; i < balancers.size(); ++i) {
-    const std::string stem = "penstock.balancer_" + std::to_string(i) + ".";
-    for (const auto& item : balancers[i]->named_parameters())
-      out[stem + item.key()] = item.value().sizes().vec();
-    for (const auto& item : balancers[i]->named_buffers())
-      out[stem + item.key()] = item.value().sizes().vec();
+  Stem below(const std::string& name, std::int64_t experts = 0) const {
+    return {out_, file_ + name + ".", module_ + name + ".", experts};
   }
+  void add(const std::string& name, const std::string& module, std::vector<std::int64_t> shape,
+           TensorRole role, std::int64_t first_row = 0) const {
+    out_.push_back({.stem = file_,
+                    .rest = (experts_ > 0 ? "." : "") + name,
+                    .shape = std::move(shape),
+                    .role = role,
+                    .experts = experts_,
+                    .module = module_ + module,
+                    .first_row = first_row});
+  }
+  /// Matrices with `inputs` columns that lie below each other in the parameter `weight`, and where
+  /// `bias` is not empty their biases.
+  void add_fused(const std::vector<Rows>& parts, std::int64_t inputs, const std::string& weight,
+                 const std::string& bias) const {
+    std::int64_t first = 0;
+    for (const Rows& part : parts) {
+      add(part.name + std::string(".weight"), weight, {part.count, inputs}, part.role, first);
+      if (!bias.empty())
+        add(part.name + std::string(".bias"), bias, {part.count}, TensorRole::rest, first);
+      first += part.count;
+    }
+  }
+  /// The same of a Projection.
+  void add_projection(const std::string& module, const std::vector<Rows>& parts,
+                      std::int64_t inputs, bool bias) const {
+    add_fused(parts, inputs, module + ".weight", bias ? module + ".bias" : "");
+  }
+  void add_feed_forward(const FfnForm& form, std::int64_t d, std::int64_t width,
+                        TensorRole role) const {
+    const std::string in = form.input_name();
+    std::vector<Rows> inputs = {{"up_proj", width, role}};
+    if (form.inputs() == 2) inputs.insert(inputs.begin(), {"gate_proj", width, role});
+    add_fused(inputs, d, in, form.bias ? in + "_bias" : "");
+    add_fused({{"down_proj", d, role}}, width, "down", form.bias ? "down_bias" : "");
+  }
+  void add_norm(const std::string& name, std::int64_t width, bool bias = false) const {
+    add(name + ".weight", name + ".weight", {width}, TensorRole::rest);
+    if (bias) add(name + ".bias", name + ".bias", {width}, TensorRole::rest);
+  }
+  /// Parameters and buffers of a module, `named` as files have them.
+  void add_module(const torch::nn::Module& part, const std::string& module, TensorRole role,
+                  const std::function<std::string(const std::string&)>& named) const {
+    for (const auto& tensors : {part.named_parameters(), part.named_buffers()})
+      for (const auto& item : tensors)
+        add(named(item.key()), module + item.key(), item.value().sizes().vec(), role);
+  }
+
+ private:
+  std::vector<ModelTensor>& out_;
+  std::string file_, module_;
+  std::int64_t experts_;
+};
+
+Stem layer_stem(std::vector<ModelTensor>& out, std::int64_t layer) {
+  const std::string number = std::to_string(layer) + ".";
+  return {out, "model.layers." + number, "layer_" + number};
+}
+
+void add_position_biases(const ModelConfig& c, const Stem& at) {
+  for (const char* const name : {"content_bias", "position_bias"})
+    at.add(name, name, {c.heads, c.head_dim}, TensorRole::rest);
+}
+
+void add_attention(const ModelConfig& c, const Stem& at) {
+  const std::int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim, d = c.d_model;
+  const Rows queries = {"q_proj", q, TensorRole::query},
+             keys = {"k_proj", kv, TensorRole::key_value},
+             values = {"v_proj", kv, TensorRole::key_value};
+  if (c.transformer_xl()) {
+    at.add_projection("q_proj", {queries}, d, false);
+    at.add_projection("kv_proj", {keys, values}, d, false);
+    at.add_projection("r_proj", {{"r_proj", q, TensorRole::distance}}, d, false);
+  } else {
+    at.add_projection("qkv_proj", {queries, keys, values}, d, c.qkv_bias);
+  }
+  at.add_projection("o_proj", {{"o_proj", d, TensorRole::output}}, q, false);
+  if (c.norm_of_qk() == QkNorm::none) return;
+  at.add_norm("q_norm", c.norm_width(c.heads));
+  at.add_norm("k_norm", c.norm_width(c.kv_heads));
+}
+
+void add_layer(const ModelConfig& c, bool moe, const Stem& at) {
+  const std::int64_t d = c.d_model;
+  if (c.transformer_xl()) {
+    if (c.xl.biases_per_layer) add_position_biases(c, at);
+    at.add_norm("attention_norm", d, /*bias=*/true);
+    at.add_norm("ffn_norm", d, /*bias=*/true);
+  } else {
+    at.add_norm("input_layernorm", d);
+    at.add_norm("post_attention_layernorm", d);
+  }
+  add_attention(c, at.below("self_attn"));
+  const Stem mlp = at.below("mlp");
+  if (!moe) return mlp.add_feed_forward(c.ffn_form(), d, c.dense_width(), TensorRole::dense);
+  mlp.below("experts", c.total_experts())
+      .add_feed_forward(c.ffn_form(), d, c.expert_width(), TensorRole::expert);
+  if (c.moe.shared_width > 0)
+    mlp.below("shared_expert").add_feed_forward({}, d, c.moe.shared_width, TensorRole::shared);
+  if (c.moe.shared_gate)
+    mlp.add_projection("shared_expert_gate", {{"shared_expert_gate", 1, TensorRole::shared}}, d,
+                       false);
 }
 
 }  // namespace
+
+std::int64_t ModelTensor::size() const {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+std::string scorer_tensor_name(const std::string& key) {
+  return key == "weight" ? "gate.weight" : "router.scorer." + key;
+}
 
 std::shared_ptr<Scorer> scorer_of(const ModelConfig& config, std::int64_t moe_layer) {
   const MoeOptions options = config.moe_options(moe_layer);
@@ -77,30 +159,50 @@ std::vector<std::shared_ptr<Scorer>> scorers_of(const ModelConfig& config) {
   return out;
 }
 
-Shapes tensor_shapes(const ModelConfig& config) {
-  const ModelConfig c = config.resolved();
-  Shapes out;
-  if (c.transformer_xl()) {
-    for (const auto& [name, tensor] : file_tensors(*make_model(c)))
-      out[name] = tensor.sizes().vec();
+std::vector<ModelTensor> backbone_tensors(const ModelConfig& c) {
+  std::vector<ModelTensor> out;
+  const Stem model(out, "model.", ""), head(out, "lm_head.", "");
+  const std::int64_t d = c.d_model;
+  model.add("embed_tokens.weight", "embed_tokens", {c.vocab, d}, TensorRole::embedding);
+  for (std::int64_t layer = 0; layer < c.layers; ++layer)
+    add_layer(c, c.is_moe(layer), layer_stem(out, layer));
+  if (!c.transformer_xl()) {
+    model.add_norm("norm", d);
+    if (!c.tie_embeddings) head.add("weight", "lm_head", {c.vocab, d}, TensorRole::embedding);
     return out;
   }
-  out["model.embed_tokens.weight"] = {c.vocab, c.d_model};
-  out["model.norm.weight"] = {c.d_model};
-  if (!c.tie_embeddings) out["lm_head.weight"] = {c.vocab, c.d_model};
+  if (!c.xl.biases_per_layer) add_position_biases(c, model);
+  head.add("bias", "head_bias", {c.vocab}, TensorRole::rest);
+  const auto clusters = static_cast<std::int64_t>(c.xl.cutoffs.size());
+  if (clusters == 0) return out;
+  model.add("cluster_weight", "cluster_weight", {clusters, d}, TensorRole::rest);
+  model.add("cluster_bias", "cluster_bias", {clusters}, TensorRole::rest);
+  return out;
+}
+
+std::vector<ModelTensor> model_tensors(const ModelConfig& c) {
+  std::vector<ModelTensor> out = backbone_tensors(c);
   const auto scorers = scorers_of(c);
-  std::size_t moe_index = 0;
-  for (std::int64_t layer = 0; layer < c.layers; ++layer) {
-    const std::string stem = "model.layers." + std::to_string(layer) + ".";
-    out[stem + "input_layernorm.weight"] = {c.d_model};
-    out[stem + "post_attention_layernorm.weight"] = {c.d_model};
-    add_attention(c, stem + "self_attn.", out);
+  if (scorers.empty()) return out;
+  auto scorer = scorers.begin();
+  for (std::int64_t layer = 0; layer < c.layers; ++layer)
     if (c.is_moe(layer))
-      add_moe(c, *scorers[moe_index++], stem + "mlp.", out);
-    else
-      add_feed_forward(c.d_model, c.d_ffn, stem + "mlp.", out);
-  }
-  if (!scorers.empty()) add_balancers(c, out);
+      layer_stem(out, layer)
+          .below("mlp")
+          .add_module(**scorer++, "router.scorer.", TensorRole::router, scorer_tensor_name);
+  const auto balancers = make_balancers(resolve(c.router), router_shape(c.moe_options(0)));
+  for (std::size_t i = 0; i < balancers.size(); ++i)
+    Stem(out, "penstock.", "")
+        .below("balancer_" + std::to_string(i))
+        .add_module(*balancers[i], "", TensorRole::balancer, [](const auto& key) { return key; });
+  return out;
+}
+
+std::map<std::string, std::vector<std::int64_t>> tensor_shapes(const ModelConfig& config) {
+  std::map<std::string, std::vector<std::int64_t>> out;
+  for (const ModelTensor& tensor : model_tensors(config.resolved()))
+    for (std::int64_t e = 0; e < std::max<std::int64_t>(1, tensor.experts); ++e)
+      out[tensor.name(e)] = tensor.shape;
   return out;
 }
 

@@ -1,4 +1,5 @@
-// The tensors that a model's files hold, by its config alone: names and shapes.
+// The one description of a model's tensors, by its config alone: what each is called in files, its
+// shape, what it is for, and where a model holds it. Counting, files and FLOPs ask it.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,49 @@
 
 namespace penstock {
 
-/// Shape of every tensor of file_tensors(*make_model(config)), under the same names. The decoder is
-/// not built for it, only its scorers and balancers; Transformer-XL is, whose sizes are small.
+/// What a tensor is for. `rest` counts as parameters and is in no product.
+enum class TensorRole {
+  embedding,  ///< the head's matrix too
+  query,
+  key_value,
+  distance,  ///< projects the sinusoids of distances
+  output,
+  dense,  ///< feed-forward of a layer without experts
+  expert,
+  shared,  ///< the shared expert and its gate
+  rest,
+  router,
+  balancer
+};
+
+/// A tensor of the model's files, or one of each expert.
+struct ModelTensor {
+  std::string stem, rest;  ///< of the name: "model.layers.3.mlp.experts." and ".up_proj.weight"
+  std::vector<std::int64_t> shape;  ///< of an expert's, where there is one of each
+  TensorRole role = TensorRole::rest;
+  std::int64_t experts = 0;    ///< how many there are of it; 0: one, which is no expert's
+  std::string module;          ///< parameter or buffer of the model: "layer_3.mlp.experts.gate_up"
+  std::int64_t first_row = 0;  ///< where it begins in that, or in an expert's part of it
+
+  std::string name(std::int64_t expert = 0) const {
+    return experts == 0 ? stem + rest : stem + std::to_string(expert) + rest;
+  }
+  /// Numbers in one.
+  std::int64_t size() const;
+};
+
+/// All tensors but those of scorers and balancers. Builds nothing. REQUIRES: config is resolved.
+std::vector<ModelTensor> backbone_tensors(const ModelConfig& config);
+
+/// All tensors; those of scorers and balancers are what the parts register, which are built for it
+/// without drawing. REQUIRES: config is resolved.
+std::vector<ModelTensor> model_tensors(const ModelConfig& config);
+
+/// Shape of every tensor of file_tensors(*make_model(config)), under the same names.
 std::map<std::string, std::vector<std::int64_t>> tensor_shapes(const ModelConfig& config);
+
+/// The name in files of a scorer's parameter or buffer, after "model.layers.3.mlp.".
+std::string scorer_tensor_name(const std::string& key);
 
 /// The scorer of a model's MoE layer, its parameters not drawn. REQUIRES: config is resolved.
 std::shared_ptr<Scorer> scorer_of(const ModelConfig& config, std::int64_t moe_layer);

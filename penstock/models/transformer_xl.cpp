@@ -5,9 +5,11 @@
 
 #include <cmath>
 #include <mutex>
+#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
+#include "penstock/layers/initial.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -26,7 +28,7 @@ template <class Module>
 PositionBiases make_biases(const ModelConfig& config, const Module& register_parameter) {
   const auto make = [&](const char* name) {
     return register_parameter(
-        name, torch::empty({config.heads, config.head_dim}).normal_(0, config.init_std));
+        name, drawn(torch::empty({config.heads, config.head_dim}), config.init_std));
   };
   return {.content = make("content_bias"), .position = make("position_bias")};
 }
@@ -85,7 +87,7 @@ TransformerXlLayer::TransformerXlLayer(const ModelConfig& config, std::int64_t i
   else
     mlp_ = register_module(
         "mlp", std::make_shared<FeedForward>(
-                   config.d_model, config.d_ffn, std, std, config.ffn_form(),
+                   config.d_model, config.dense_width(), std, std, config.ffn_form(),
                    BlockDropout{.blocks = config.xl.ffn_blocks, .p = config.xl.ffn_block_dropout}));
   ffn_norm_ = norm("ffn_norm");
 }
@@ -110,10 +112,12 @@ at::Tensor TransformerXlLayer::forward(const at::Tensor& x, const at::Tensor& me
   return ffn_norm_->forward(normed + seeds.apply(y, layer_site(index_, kFeedForward)));
 }
 
-TransformerXl::TransformerXl(const ModelConfig& unresolved) : LanguageModel(unresolved) {
-  const ModelConfig& config = this->config();
+TransformerXl::TransformerXl(const ModelConfig& unresolved, InitialWeights weights)
+    : LanguageModel(unresolved, weights) {
+  const ModelConfig config =
+      weights == InitialWeights::drawn ? this->config() : this->config().undrawn();
   embed_tokens_ = register_parameter(
-      "embed_tokens", torch::empty({config.vocab, config.d_model}).normal_(0, config.init_std));
+      "embed_tokens", drawn(torch::empty({config.vocab, config.d_model}), config.init_std));
   if (!config.xl.biases_per_layer)
     biases_ = make_biases(config, [this](const char* name, const at::Tensor& value) {
       return register_parameter(name, value);
@@ -128,12 +132,12 @@ TransformerXl::TransformerXl(const ModelConfig& unresolved) : LanguageModel(unre
   std::vector<MoeLayer*> moe;
   for (const auto& layer : layers_)
     if (layer->moe()) moe.push_back(layer->moe());
-  share_scorers(moe);
+  take_moe_layers(std::move(moe));
   head_.cutoffs = config.xl.cutoffs;
   head_.bias = register_parameter("head_bias", torch::zeros({config.vocab}));
   if (const auto clusters = static_cast<std::int64_t>(head_.cutoffs.size()); clusters > 0) {
     head_.cluster_weight = register_parameter(
-        "cluster_weight", torch::empty({clusters, config.d_model}).normal_(0, config.init_std));
+        "cluster_weight", drawn(torch::empty({clusters, config.d_model}), config.init_std));
     head_.cluster_bias = register_parameter("cluster_bias", torch::zeros({clusters}));
   }
 }

@@ -59,7 +59,7 @@ class TransformerXl : public LanguageModel {
  public:
   /// Builds and initialises: matrices, embedding, u and v ~ N(0, init_std²), gains ~
   /// N(1, init_std²), biases 0.
-  explicit TransformerXl(const ModelConfig& config);
+  explicit TransformerXl(const ModelConfig& config, InitialWeights weights = InitialWeights::drawn);
 
   /// The memory handed on holds the layers' inputs at the last positions of memory and segment.
   ModelOutput forward(const ModelInput& input, const RoutingContext& context,

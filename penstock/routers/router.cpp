@@ -33,7 +33,7 @@ std::int64_t Selector::segment_length() const { return 1; }
 bool Selector::refuses_none() const { return true; }
 
 Router::Router(const ResolvedRouter& config, const RouterShape& shape,
-               std::vector<std::shared_ptr<Balancer>> balancers)
+               std::vector<std::shared_ptr<Balancer>> balancers, double std)
     : scorer_name_(config.scorer),
       balancer_names_(config.balancers),
       balancers_(std::move(balancers)),
@@ -45,7 +45,7 @@ Router::Router(const ResolvedRouter& config, const RouterShape& shape,
                  shape.experts);
   scorer_ = register_module("scorer", make_scorer(config, shape));
   selector_ = make_selector(config, shape);
-  scorer_->initialize(0.02, at::detail::getDefaultCPUGenerator());
+  if (std >= 0) scorer_->initialize(std, at::detail::getDefaultCPUGenerator());
 }
 
 void Router::wrap_scorer(

@@ -188,12 +188,16 @@ std::vector<std::shared_ptr<Balancer>> make_balancers(const ResolvedRouter& rout
 std::shared_ptr<Scorer> make_scorer(const ResolvedRouter& router, const RouterShape& shape);
 std::shared_ptr<Selector> make_selector(const ResolvedRouter& router, const RouterShape& shape);
 
+/// A standard deviation that says: draw nothing, the weights are read later, or never used.
+inline constexpr double kUndrawn = -1;
+
 /// The router of one layer: scorer and selector of its own, balancers of the model.
 class Router : public torch::nn::Module {
  public:
-  /// Parameters start as N(0, 0.02²) from the default generator; see Scorer::initialize.
+  /// Parameters start as N(0, std²) from the default generator; see Scorer::initialize. A negative
+  /// std leaves them undrawn.
   Router(const ResolvedRouter& config, const RouterShape& shape,
-         std::vector<std::shared_ptr<Balancer>> balancers);
+         std::vector<std::shared_ptr<Balancer>> balancers, double std = 0.02);
 
   /// Scores, plan, losses and statistics of one pass. hidden [T, d].
   /// Losses exist only when context.training. Statistics always hold "expert_tokens" [E] i64 unless

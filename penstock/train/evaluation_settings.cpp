@@ -23,7 +23,7 @@ EvaluateOptions final_evaluation(const Recipe& run, Split split) {
 
 EvaluateOptions evaluation_settings(const ModelConfig& model, const Recipe* run,
                                     const EvaluationWish& wish) {
-  const bool carries = model.transformer_xl();
+  const bool carries = model.has_memory();
   EvaluateOptions out = final_evaluation(run ? *run : Recipe{}, wish.split);
   out.sequence_length = wish.sequence_length.value_or(out.sequence_length);
   if (out.sequence_length == 0) out.sequence_length = model.context;

@@ -101,7 +101,7 @@ void LanguageWork::replay(const PartInput& part, const HiddenTap& tap) {
 void LanguageWork::finish(double assignments, StepReport& report) {
   const double passes = objective_.passes;
   report.flops = useful_training_flops(
-      model_.config(), passes * static_cast<double>(report.tokens), passes * pairs_, assignments,
+      model_.products(), passes * static_cast<double>(report.tokens), passes * pairs_, assignments,
       {.positions = passes * remembered_positions_, .distances = passes * remembered_distances_});
 }
 

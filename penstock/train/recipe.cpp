@@ -40,7 +40,7 @@ void check_method_counts(const ConfigNode& router) {
 
 /// Data order and evaluation where a memory can be carried.
 void complete_streams(Recipe& recipe, const ConfigNode& node) {
-  const bool carries = recipe.model.transformer_xl();
+  const bool carries = recipe.model.has_memory();
   const ConfigNode* data = node.find("data");
   if (carries && !(data && data->find("sampling"))) recipe.data.sampling = Sampling::kStreams;
   if (recipe.train.eval_streams < 0) recipe.train.eval_streams = usual_streams(recipe.model);

@@ -51,7 +51,7 @@ std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
   const at::Device device(recipe.run.device);
   if (!device.is_cpu()) model->to(device);
   model->train();
-  recompute_experts(*model, recipe.train.recompute_experts);
+  model->recompute_experts(recipe.train.recompute_experts);
   return model;
 }
 
@@ -60,7 +60,7 @@ std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
 LrScale router_lr_scale(const Recipe& recipe, LanguageModel& model) {
   const double scale = recipe.model.router.lr_scale;
   if (scale == 1) return {};
-  return [scale, names = router_parameters(model)](const std::string& name) {
+  return [scale, names = router_parameters(model, model.moe_layers())](const std::string& name) {
     return names.contains(name) ? scale : 1.0;
   };
 }

@@ -134,7 +134,7 @@ class Unread {
       say(settings, "train.eval_every = 0 leaves validations during training out");
     }
     if (train.eval_memory >= 0 &&
-        (!complete_.model.transformer_xl() || complete_.train.eval_streams == 0))
+        (!complete_.model.has_memory() || complete_.train.eval_streams == 0))
       say(concat("train.eval_memory = ", train.eval_memory),
           "memory is carried by transformer-xl alone, along train.eval_streams above 0");
   }

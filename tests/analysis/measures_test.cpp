@@ -104,7 +104,7 @@ TEST_F(Measures, EqualExpertsAreWhollyAlike) {
   const auto model = initial_model(recipe("topk"));
   {
     torch::NoGradGuard no_grad;
-    for (at::Tensor& parameter : moe_layers(*model)[0]->experts().parameters())
+    for (at::Tensor& parameter : model->moe_layers()[0]->experts().parameters())
       parameter.copy_(parameter.slice(0, 0, 1).expand_as(parameter));
   }
   const ModelMeasures m = measure(*model, corpus_, {.sequence_length = 16, .probe_tokens = 32});

@@ -49,7 +49,7 @@ TEST(ActiveExperts, RepeatsTheShiftsOfEachCallInOrder) {
   const torch::NoGradGuard no_grad;
   TwoLayers model;
   const std::size_t parameters = model.parameters().size();
-  ActiveExperts active(1, model);
+  ActiveExperts active(1, {model.layers[0].get(), model.layers[1].get()});
   EXPECT_EQ(model.parameters().size(), parameters);
   const at::Tensor first = torch::tensor({{3.0f, 1.0f}}), second = torch::tensor({{-4.0f, -8.0f}});
   active.find();

@@ -7,14 +7,16 @@
 namespace penstock {
 namespace {
 
+using testing::small_deepseek;
 using testing::small_dense;
 using testing::small_moe;
+using testing::small_qwen3;
 
 constexpr auto kHf = ExportFormat::kHuggingFace;
 constexpr auto kGgufFile = ExportFormat::kGguf;
 
 std::string chosen(const ModelConfig& config, ExportFormat format, const std::string& name = "") {
-  return choose_export_target(config, format, name).architecture;
+  return std::string(choose_export_target(config, format, name).architecture->name);
 }
 
 std::string refusal(const ModelConfig& config, ExportFormat format, const std::string& name = "") {
@@ -152,6 +154,50 @@ TEST(ExportTarget, SharedExperts) {
   EXPECT_NE(refusal(config, kGgufFile).find("shared expert"), std::string::npos);
 }
 
+TEST(ExportTarget, NormsOfEachHeadAreQwen3s) {
+  EXPECT_EQ(chosen(small_qwen3(), kHf), "qwen3moe");
+  EXPECT_EQ(chosen(small_qwen3(), kGgufFile), "qwen3moe");
+  EXPECT_EQ(choose_export_target(small_qwen3(), kHf, "").note, "");
+  EXPECT_NE(refusal(small_qwen3(), kHf, "olmoe").find("all heads of q and k together"),
+            std::string::npos);
+  EXPECT_NE(refusal(small_moe(), kHf, "qwen3moe").find("norms q and k"), std::string::npos);
+  ModelConfig whole = small_moe();
+  whole.qk_norm = true;
+  EXPECT_NE(refusal(whole, kHf, "qwen3moe").find("each head"), std::string::npos);
+  // llama.cpp's graph divides the gates by their sum whatever the config says.
+  ModelConfig probabilities = small_moe();
+  probabilities.qk_norm_per_head = true;
+  EXPECT_NE(refusal(probabilities, kGgufFile).find("by their sum there"), std::string::npos);
+  EXPECT_NE(choose_export_target(probabilities, kHf, "").note.find("norm_topk_prob"),
+            std::string::npos);
+  ModelConfig dense = small_dense();
+  dense.qk_norm_per_head = true;
+  EXPECT_NE(refusal(dense, kHf).find("does not norm q and k"), std::string::npos);
+}
+
+TEST(ExportTarget, FirstLayersWithoutExpertsAndPlainSharedOnesAreDeepseeks) {
+  EXPECT_EQ(chosen(small_deepseek(), kGgufFile), "deepseek");
+  EXPECT_EQ(chosen(small_deepseek(), kHf, "deepseek"), "deepseek");
+  EXPECT_EQ(choose_export_target(small_deepseek(), kHf, "deepseek").config.moe.dense_width, 160);
+  ModelConfig other = small_deepseek();
+  other.moe.shared_width += 1;
+  EXPECT_NE(refusal(other, kHf, "deepseek").find("as wide as others"), std::string::npos);
+  other = small_deepseek();
+  other.moe.shared_gate = true;
+  EXPECT_NE(refusal(other, kHf, "deepseek").find("no gate"), std::string::npos);
+  other = small_deepseek();
+  other.moe.first_layers = 2;
+  EXPECT_NE(refusal(other, kHf, "deepseek").find("the first ones"), std::string::npos);
+  other = small_deepseek();
+  other.moe.shared_width = 0;
+  EXPECT_EQ(chosen(other, kHf, "deepseek"), "deepseek");
+  EXPECT_NE(refusal(other, kGgufFile, "deepseek").find("the model none"), std::string::npos);
+  other = small_deepseek();
+  other.router.parts["topk"].set("renormalise", ConfigNode(true));
+  EXPECT_NE(refusal(other, kGgufFile, "deepseek").find("by their sum there"), std::string::npos);
+  EXPECT_EQ(chosen(other, kHf, "deepseek"), "deepseek");
+}
+
 TEST(ExportTarget, RefusesWhatNoProgramComputes) {
   EXPECT_NE(refusal(with_method("remoe", 2), kHf).find("positive logits"), std::string::npos);
   EXPECT_NE(refusal(with_method("expert-choice", 2), kHf).find("not portable, because"),
@@ -163,7 +209,7 @@ TEST(ExportTarget, RefusesWhatNoProgramComputes) {
   EXPECT_NE(refusal(with_method("xmoe", 2), kHf).find("not one matrix"), std::string::npos);
   ModelConfig some = small_moe();
   some.moe.every = 2;
-  EXPECT_NE(refusal(some, kHf).find("1 of 2 layers"), std::string::npos);
+  EXPECT_NE(refusal(some, kGgufFile).find("1 of 2 layers"), std::string::npos);
   ModelConfig xl = small_dense();
   xl.architecture = "transformer-xl";
   xl.kv_heads = 0;

@@ -86,7 +86,7 @@ TEST(FitBias, ABiasIsRefusedByItsKeyAndFittedOnRequest) {
   const auto agreement_of = [&](const at::Tensor& first, const at::Tensor& second) {
     auto tensors = load_tensors(options.out);
     const auto name = [&](const std::string& ours) {
-      return hugging_face_name(target.architecture, ours);
+      return hugging_face_name(*target.architecture, ours);
     };
     tensors[name(gate)] = first;
     tensors[name("model.layers.1.mlp.gate.weight")] = second;

@@ -4,8 +4,8 @@
 usage: hugging_face_logits.py MODEL_DIR EXPECTED.safetensors [--swap gate-up]
 
 EXPECTED holds `tokens` [B, T] and `logits` [B*T, V]. The decoder below is written from the public
-classes' names and formulas (Llama, Qwen2, Mixtral, Qwen2-MoE, OLMoE of transformers), in float64,
-and shares nothing with the program that wrote the directory. `--swap gate-up` exchanges the two
+classes' names and formulas (Llama, Qwen2, Mixtral, Qwen2-MoE, OLMoE, Qwen3-MoE of transformers, and
+DeepSeekMoE's own, `model_type` deepseek), in float64, and shares nothing with the program that wrote the directory. `--swap gate-up` exchanges the two
 matrices of every feed-forward, which must then not compare equal. Exit 0: equal to 1e-4 of the
 largest logit; 1: not; 77: PyTorch is not installed.
 """
@@ -92,9 +92,13 @@ class Model:
             k = rms_norm(k, self.get(stem + "k_norm.weight"), c["rms_norm_eps"])
             if c.get("clip_qkv"):
                 q, k, v = (t.clamp(-c["clip_qkv"], c["clip_qkv"]) for t in (q, k, v))
-        q = rotate(q.view(batch, length, heads, width).transpose(1, 2), c["rope_theta"])
-        k = rotate(k.view(batch, length, kv, width).transpose(1, 2), c["rope_theta"])
-        v = v.view(batch, length, kv, width).transpose(1, 2)
+        q, k, v = (t.view(batch, length, -1, width) for t in (q, k, v))
+        if self.type == "qwen3_moe":  # each head by itself, one gain for all
+            q = rms_norm(q, self.get(stem + "q_norm.weight"), c["rms_norm_eps"])
+            k = rms_norm(k, self.get(stem + "k_norm.weight"), c["rms_norm_eps"])
+        q = rotate(q.transpose(1, 2), c["rope_theta"])
+        k = rotate(k.transpose(1, 2), c["rope_theta"])
+        v = v.transpose(1, 2)
         k, v = (t.repeat_interleave(heads // kv, 1) for t in (k, v))
         scores = q @ k.transpose(-1, -2) / width ** 0.5
         hidden = torch.triu(torch.ones(length, length, dtype=torch.bool), 1)
@@ -116,16 +120,29 @@ class Model:
         flat = x.reshape(-1, x.shape[-1])
         probabilities = (flat @ self.get(stem + "gate.weight").t()).softmax(-1)
         kept, chosen = probabilities.topk(c["num_experts_per_tok"], -1)
-        if mixtral or c["norm_topk_prob"]:
+        one = self.type == "deepseek" and c["num_experts_per_tok"] == 1
+        if mixtral or (c["norm_topk_prob"] and not one):
             kept = kept / kept.sum(-1, keepdim=True)
         out = torch.zeros_like(flat)
-        for expert in range(c["num_local_experts"] if mixtral else c["num_experts"]):
+        count = {"mixtral": "num_local_experts", "deepseek": "n_routed_experts"}
+        for expert in range(c[count.get(self.type, "num_experts")]):
             result = self.feed_forward(flat, *(f"{stem}experts.{expert}.{n}" for n in names))
             out += result * (kept * (chosen == expert)).sum(-1, keepdim=True)
         if self.type == "qwen2_moe":
             shared = self.feed_forward(flat, *(f"{stem}shared_expert.{n}" for n in names))
             out += shared * torch.sigmoid(flat @ self.get(stem + "shared_expert_gate.weight").t())
+        if self.type == "deepseek" and c["n_shared_experts"]:
+            out += self.feed_forward(flat, *(f"{stem}shared_experts.{n}" for n in names))
         return out.view_as(x)
+
+    def sparse(self, layer):
+        c = self.config
+        if self.type in ("llama", "qwen2"):
+            return False
+        if self.type == "deepseek":
+            return layer >= c["first_k_dense_replace"] and layer % c["moe_layer_freq"] == 0
+        return (layer not in (c.get("mlp_only_layers") or [])
+                and (layer + 1) % c.get("decoder_sparse_step", 1) == 0)
 
     def logits(self, tokens):
         c = self.config
@@ -136,11 +153,11 @@ class Model:
             x = x + self.attention(normed, layer + "self_attn.")
             normed = rms_norm(x, self.get(layer + "post_attention_layernorm.weight"),
                               c["rms_norm_eps"])
-            if self.type in ("llama", "qwen2"):
+            if self.sparse(i):
+                x = x + self.experts(normed, layer)
+            else:
                 names = (layer + "mlp." + n for n in ("gate_proj", "up_proj", "down_proj"))
                 x = x + self.feed_forward(normed, *names)
-            else:
-                x = x + self.experts(normed, layer)
         x = rms_norm(x, self.get("model.norm.weight"), c["rms_norm_eps"])
         head = "model.embed_tokens.weight" if c["tie_word_embeddings"] else "lm_head.weight"
         return (x @ self.get(head).t()).reshape(-1, c["vocab_size"])

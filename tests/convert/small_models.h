@@ -40,6 +40,27 @@ inline ModelConfig small_moe(const std::string& softmax = "before") {
   return config;
 }
 
+/// Three layers of four experts as DeepSeekMoE has them: the first layer dense and of another
+/// width, shared experts as wide as two.
+inline ModelConfig small_deepseek() {
+  ModelConfig config = small_moe();
+  config.layers = 3;
+  config.moe.dense_layers = 1;
+  config.moe.dense_width = 160;
+  config.moe.shared_width = 2 * config.d_ffn;
+  return config;
+}
+
+/// Four experts as Qwen3-MoE has them: norms of each head, heads wider than the model divided by
+/// their number, gates that sum to one.
+inline ModelConfig small_qwen3() {
+  ModelConfig config = small_moe();
+  config.qk_norm_per_head = true;
+  config.head_dim = 32;
+  config.router.parts["topk"].set("renormalise", ConfigNode(true));
+  return config;
+}
+
 /// Draws weights that make gates, norms, biases and positions matter, and writes the model.
 inline void write_random_model(const ModelConfig& config, const std::string& directory,
                                bool with_tokenizer = true, std::uint64_t seed = 1) {

@@ -179,7 +179,7 @@ TEST(MoeLayer, LoadsReachTheBalancersByLayer) {
 
 TEST(MoeLayer, NamesOfTheRoutersParameters) {
   TwoReluLayers model;
-  EXPECT_EQ(router_parameters(model),
+  EXPECT_EQ(router_parameters(model, {model.layers[0].get(), model.layers[1].get()}),
             (std::set<std::string>{"moe_0.router.scorer.weight", "moe_1.router.scorer.weight"}));
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Writes decoder_numbers.txt: losses and gradients of a small decoder with shared experts, norms of
-queries and keys, and a cut of queries, keys and values, from the published descriptions (OLMoE,
-arXiv:2409.02060; Qwen2-MoE, arXiv:2407.10671) in plain PyTorch, f64, one position and one head at a
+queries and keys, a cut of queries, keys and values, and a first layer without experts, from the
+published descriptions (OLMoE, arXiv:2409.02060; Qwen2-MoE, arXiv:2407.10671; Qwen3, arXiv:2505.09388;
+DeepSeekMoE, arXiv:2401.06066) in plain PyTorch, f64, one position and one head at a
 time. It shares nothing with Penstock but tensor names and the rule that fills parameters: element k
 of the tensor called n is
     0.35 * sin(0.37 * s + 1.3 * k + 0.003 * k^2),   s = sum over characters of code * (place + 1) mod 1000
@@ -16,6 +17,7 @@ import os
 import torch
 
 V, D, LAYERS, HEADS, GROUPS, HEAD, EXPERTS, INNER, SHARED, K = 13, 8, 2, 4, 2, 4, 4, 5, 3, 2
+DENSE = 7  # width of a first layer without experts
 BATCH, LENGTH, BASE, EPS = 2, 6, 100.0, 1e-5
 
 
@@ -31,7 +33,7 @@ def filled(name, shape):
     return value.view(shape).requires_grad_()
 
 
-def shapes(gate, norms):
+def shapes(gate, norms, dense):
     out = {"model.embed_tokens.weight": (V, D), "lm_head.weight": (V, D), "model.norm.weight": (D,)}
     for i in range(LAYERS):
         at = "model.layers.%d." % i
@@ -39,11 +41,16 @@ def shapes(gate, norms):
         for name, heads in [("q", HEADS), ("k", GROUPS), ("v", GROUPS)]:
             out[at + "self_attn.%s_proj.weight" % name] = (heads * HEAD, D)
             if norms and name != "v":
-                out[at + "self_attn.%s_norm.weight" % name] = (heads * HEAD,)
+                width = HEAD if norms == "head" else heads * HEAD
+                out[at + "self_attn.%s_norm.weight" % name] = (width,)
         out[at + "self_attn.o_proj.weight"] = (D, HEADS * HEAD)
-        out[at + "mlp.gate.weight"] = (EXPERTS, D)
         networks = [(at + "mlp.experts.%d." % e, INNER) for e in range(EXPERTS)]
-        for network, inner in networks + [(at + "mlp.shared_expert.", SHARED)]:
+        networks.append((at + "mlp.shared_expert.", SHARED))
+        if dense and i == 0:
+            networks = [(at + "mlp.", DENSE)]
+        else:
+            out[at + "mlp.gate.weight"] = (EXPERTS, D)
+        for network, inner in networks:
             out[network + "gate_proj.weight"] = out[network + "up_proj.weight"] = (inner, D)
             out[network + "down_proj.weight"] = (D, inner)
         if gate:
@@ -71,7 +78,8 @@ def attention(p, at, x, norms, cut):
     for name in "qkv":
         rows = [p[at + name + "_proj.weight"] @ h for h in x]
         if norms and name != "v":
-            rows = [norm(h, p[at + name + "_norm.weight"]) for h in rows]
+            gain = p[at + name + "_norm.weight"]  # over a head's entries, or over all heads'
+            rows = [torch.cat([norm(part, gain) for part in h.split(len(gain))]) for h in rows]
         if cut:
             rows = [torch.clamp(h, -cut, cut) for h in rows]
         projected[name] = rows
@@ -105,15 +113,19 @@ def moe(p, at, h, gate):
     return y + shared
 
 
-def loss(p, tokens, targets, gate, norms, cut):
+def loss(p, tokens, targets, gate, norms, cut, dense):
     x = list(p["model.embed_tokens.weight"][tokens])
     for i in range(LAYERS):
         at = "model.layers.%d." % i
         y = attention(p, at + "self_attn.", [norm(h, p[at + "input_layernorm.weight"]) for h in x],
                       norms, cut)
         x = [a + b for a, b in zip(x, y)]
-        x = [h + moe(p, at + "mlp.", norm(h, p[at + "post_attention_layernorm.weight"]), gate)
-             for h in x]
+        normed = [norm(h, p[at + "post_attention_layernorm.weight"]) for h in x]
+        if dense and i == 0:
+            y = [network(p, at + "mlp.", h) for h in normed]
+        else:
+            y = [moe(p, at + "mlp.", h, gate) for h in normed]
+        x = [a + b for a, b in zip(x, y)]
     total = 0
     for h, target in zip(x, targets):
         logits = p["lm_head.weight"] @ norm(h, p["model.norm.weight"])
@@ -121,10 +133,11 @@ def loss(p, tokens, targets, gate, norms, cut):
     return total
 
 
-def case(name, gate, norms, cut):
-    p = {key: filled(key, shape) for key, shape in shapes(gate, norms).items()}
+def case(name, gate, norms, cut, dense=False):
+    p = {key: filled(key, shape) for key, shape in shapes(gate, norms, dense).items()}
     ids = [[(5 * b + 3 * t + t * t) % V for t in range(LENGTH + 1)] for b in range(BATCH)]
-    mean = sum(loss(p, row[:-1], row[1:], gate, norms, cut) for row in ids) / (BATCH * LENGTH)
+    mean = sum(loss(p, row[:-1], row[1:], gate, norms, cut, dense)
+               for row in ids) / (BATCH * LENGTH)
     mean.backward()
     lines = ["%s loss %.17g" % (name, mean.item())]
     for key in sorted(p):
@@ -136,6 +149,7 @@ def case(name, gate, norms, cut):
 
 
 if __name__ == "__main__":
-    lines = case("gated", True, False, 0) + case("olmoe", False, True, 0.4)
+    lines = case("gated", True, False, 0) + case("olmoe", False, "whole", 0.4)
+    lines += case("heads", False, "head", 0, dense=True)
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "decoder_numbers.txt"), "w") as out:
         out.write("\n".join(lines) + "\n")

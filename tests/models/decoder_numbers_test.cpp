@@ -39,6 +39,15 @@ ModelConfig normed_and_cut() {
   return config;
 }
 
+/// Norms of each head as Qwen3 has, a first dense layer and plain shared experts as DeepSeekMoE.
+ModelConfig normed_heads_dense_first() {
+  ModelConfig config = numbers_config();
+  config.qk_norm_per_head = true;
+  config.moe.dense_layers = 1;
+  config.moe.dense_width = 7;
+  return config;
+}
+
 void expect_numbers_of_script(const std::string& name, const ModelConfig& config) {
   const auto expected = testing::script_numbers("decoder_numbers.txt", name);
   Decoder model(config);
@@ -61,8 +70,12 @@ TEST(DecoderNumbers, NormedAndCutQueriesAgreeWithTheScript) {
   expect_numbers_of_script("olmoe", normed_and_cut());
 }
 
+TEST(DecoderNumbers, NormedHeadsAndADenseFirstLayerAgreeWithTheScript) {
+  expect_numbers_of_script("heads", normed_heads_dense_first());
+}
+
 TEST(DecoderNumbers, TheCensusCountsThem) {
-  for (const ModelConfig& config : {gated(), normed_and_cut()}) {
+  for (const ModelConfig& config : {gated(), normed_and_cut(), normed_heads_dense_first()}) {
     std::int64_t parameters = 0;
     for (const auto& parameter : make_model(config)->parameters()) parameters += parameter.numel();
     EXPECT_EQ(count_parameters(config).total, parameters);
@@ -82,8 +95,18 @@ TEST(DecoderNumbers, WhatNothingWouldUseIsRefused) {
   config.moe.shared_width = 0;
   config.moe.shared_gate = true;
   EXPECT_THROW(config.resolved(), Error);
+  config = numbers_config();
+  config.moe.dense_width = 7;  // of no layer
+  EXPECT_THROW(config.resolved(), Error);
+  config = normed_heads_dense_first();
+  config.moe.dense_layers = 2;  // all
+  EXPECT_THROW(config.resolved(), Error);
+  config = normed_heads_dense_first();
+  config.qk_norm = true;  // norms of both kinds
+  EXPECT_THROW(config.resolved(), Error);
   for (const auto& change :
        {+[](ModelConfig& c) { c.qk_norm = true; }, +[](ModelConfig& c) { c.clip_qkv = 8; },
+        +[](ModelConfig& c) { c.qk_norm_per_head = true; },
         +[](ModelConfig& c) { c.moe.shared_width = 3; }}) {
     ModelConfig xl = numbers_config();
     xl.moe.shared_width = 0;

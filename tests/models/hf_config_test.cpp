@@ -17,12 +17,13 @@ json config_of(const std::string& type) {
               {"num_key_value_heads", 2}, {"max_position_embeddings", 64}};
   if (type == "mistral") out["sliding_window"] = nullptr;
   if (type == "mixtral") out["num_local_experts"] = 8;
-  if (type == "olmoe" || type == "qwen2_moe") out["num_experts"] = 8;
-  if (out.contains("num_experts") || type == "mixtral") out["num_experts_per_tok"] = 2;
-  if (type == "qwen2_moe") {
-    out["moe_intermediate_size"] = 12;
-    out["shared_expert_intermediate_size"] = 20;
-  }
+  if (type == "olmoe" || type.starts_with("qwen2_") || type == "qwen3_moe") out["num_experts"] = 8;
+  if (type == "deepseek") out["n_routed_experts"] = 8;
+  if (type == "mixtral" || type == "deepseek" || out.contains("num_experts"))
+    out["num_experts_per_tok"] = 2;
+  if (type.ends_with("_moe") || type == "deepseek") out["moe_intermediate_size"] = 12;
+  if (type == "qwen2_moe") out["shared_expert_intermediate_size"] = 20;
+  if (type == "deepseek") out["n_shared_experts"] = 2;
   return out;
 }
 
@@ -176,15 +177,77 @@ TEST(HfConfig, LayersWithoutExpertsAreMappedWhereTheyCanBe) {
   EXPECT_TRUE(every.is_moe(0) && every.is_moe(2));
   EXPECT_FALSE(every.is_moe(1) || every.is_moe(3));
   EXPECT_EQ(placed(json::array(), 1).moe_layers(), 4);
-  EXPECT_NE(message_of([&] { placed({0}, 1); }).find("decoder_sparse_step"), std::string::npos);
-  EXPECT_NE(message_of([&] { placed(json::array(), 2); }).find("decoder_sparse_step"),
-            std::string::npos);
+  const ModelConfig last = placed({0}, 1);
+  EXPECT_FALSE(last.is_moe(0));
+  EXPECT_EQ(last.moe_layers(), 3);
+  const ModelConfig odd = placed(json::array(), 2);
+  EXPECT_TRUE(odd.is_moe(1) && odd.is_moe(3));
+  EXPECT_EQ(odd.moe_layers(), 2);
+  EXPECT_EQ(placed({0, 1, 2}, 1).moe_layers(), 1);
+  EXPECT_NE(message_of([&] { placed({2}, 1); }).find("decoder_sparse_step"), std::string::npos);
   EXPECT_NE(message_of([&] { placed({0, 1, 2, 3}, 1); }).find("no layer"), std::string::npos);
   EXPECT_NE(message_of([&] { placed({7}, 1); }).find("mlp_only_layers"), std::string::npos);
   // A layer without experts has another width in that class.
+  EXPECT_EQ(read_with("qwen2_moe", {{"mlp_only_layers", {3}}}).dense_width(), 40);
+  EXPECT_EQ(read_with("qwen2_moe", {{"mlp_only_layers", {3}}}).expert_width(), 12);
+  EXPECT_EQ(read_with("qwen2_moe", {{"intermediate_size", nullptr}}).moe.dense_width, 0);
+}
+
+TEST(HfConfig, ReadsAQwen3Moe) {
+  const ModelConfig c = read_with("qwen3_moe", {{"head_dim", 8}, {"norm_topk_prob", true}});
+  EXPECT_TRUE(c.qk_norm_per_head);
+  EXPECT_FALSE(c.qk_norm || c.qkv_bias || c.moe.shared_gate);
+  EXPECT_EQ(c.head_dim, 8);
+  EXPECT_EQ(c.norm_width(c.heads), 8);
+  EXPECT_EQ(c.expert_width(), 12);
+  EXPECT_EQ(c.moe.shared_width, 0);
+  EXPECT_EQ(c.moe_layers(), 4);
+  EXPECT_EQ(c.norm_eps, 1e-6);
+  EXPECT_EQ(c.rope_base, 1e4);
+  EXPECT_EQ(balance_of(c), 0.001);
+  EXPECT_EQ(softmax_of(c), "before");
+  EXPECT_TRUE(topk_option(c, "renormalise"));
+  EXPECT_FALSE(topk_option(read(config_of("qwen3_moe")), "renormalise"));
+  const ModelConfig some =
+      read_with("qwen3_moe", {{"decoder_sparse_step", 2}, {"mlp_only_layers", json::array()}});
+  EXPECT_TRUE(some.is_moe(1) && some.is_moe(3));
+  EXPECT_EQ(some.dense_width(), 40);
+  // Unlike Qwen2's, a window is one of all layers.
   EXPECT_NE(message_of([&] {
-              read_with("qwen2_moe", {{"mlp_only_layers", {3}}});
-            }).find("intermediate_size"),
+              read_with("qwen3_moe", {{"use_sliding_window", true},
+                                      {"sliding_window", 32},
+                                      {"max_window_layers", 28}});
+            }).find("sliding_window"),
+            std::string::npos);
+}
+
+TEST(HfConfig, ReadsADeepseek) {
+  const ModelConfig c = read_with("deepseek", {{"first_k_dense_replace", 1}});
+  EXPECT_FALSE(c.is_moe(0));
+  EXPECT_EQ(c.moe_layers(), 3);
+  EXPECT_EQ(c.dense_width(), 40);
+  EXPECT_EQ(c.expert_width(), 12);
+  EXPECT_EQ(c.moe.shared_width, 24);  // two of them
+  EXPECT_FALSE(c.moe.shared_gate);
+  EXPECT_EQ(balance_of(read_with("deepseek", {{"aux_loss_alpha", 0.25}})), 0.25);
+  EXPECT_EQ(read(config_of("deepseek")).moe_layers(), 4);
+  EXPECT_EQ(read_with("deepseek", {{"n_shared_experts", nullptr}}).moe.shared_width, 0);
+  const ModelConfig every =
+      read_with("deepseek", {{"first_k_dense_replace", 1}, {"moe_layer_freq", 2}});
+  EXPECT_TRUE(every.is_moe(2));
+  EXPECT_EQ(every.moe_layers(), 1);
+  EXPECT_TRUE(topk_option(read_with("deepseek", {{"norm_topk_prob", true}}), "renormalise"));
+  EXPECT_FALSE(
+      topk_option(read_with("deepseek", {{"norm_topk_prob", true}, {"num_experts_per_tok", 1}}),
+                  "renormalise"));  // as its code has it
+  for (const char* const key : {"n_routed_experts", "num_experts_per_tok"})
+    EXPECT_NE(message_of([&] {
+                read_with("deepseek", {{key, nullptr}});
+              }).find(key),
+              std::string::npos);
+  EXPECT_NE(message_of([&] {
+              read_with("deepseek", {{"first_k_dense_replace", 4}});
+            }).find("first_k_dense_replace and moe_layer_freq leave no layer"),
             std::string::npos);
 }
 
@@ -215,6 +278,9 @@ TEST(HfConfig, WhatTheDecoderDoesNotComputeIsRefusedByName) {
        "sliding_window"},
       {"mixtral", {{"num_experts_per_tok", 9}}, "num_experts_per_tok"},
       {"olmoe", {{"clip_qkv", 0}}, "clip_qkv"},
+      {"qwen3_moe", {{"attention_bias", true}}, "attention_bias"},
+      {"deepseek", {{"scoring_func", "sigmoid"}}, "scoring_func"},
+      {"deepseek", {{"routed_scaling_factor", 2.5}}, "routed_scaling_factor"},
   };
   for (const Case& it : cases) {
     const std::string text = message_of([&] { read_with(it.type, it.changes); });

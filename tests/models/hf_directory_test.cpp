@@ -274,6 +274,7 @@ TEST(HfDirectory, ADenseModelThatNoClassComputesIsNotCalledLlama) {
   EXPECT_EQ(json::parse(config_json_text(config))["model_type"], "llama");
   for (const auto& change :
        {+[](ModelConfig& c) { c.rope_adjacent = true; }, +[](ModelConfig& c) { c.qk_norm = true; },
+        +[](ModelConfig& c) { c.qk_norm_per_head = true; },
         +[](ModelConfig& c) { c.clip_qkv = 8; }}) {
     ModelConfig other = config;
     change(other);

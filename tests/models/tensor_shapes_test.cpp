@@ -46,6 +46,14 @@ TEST(TensorShapes, AreThoseOfTheModelForEveryArchitecture) {
   ModelConfig plain = with_everything();
   plain.qkv_bias = plain.qk_norm = plain.tie_embeddings = false;
   EXPECT_EQ(tensor_shapes(plain), built(plain));
+  plain.qk_norm_per_head = true;
+  plain.moe.dense_layers = 1;
+  plain.moe.dense_width = 9;
+  plain.router.method = "topk";
+  EXPECT_EQ(tensor_shapes(plain), built(plain));
+  EXPECT_EQ(built(plain).at("model.layers.2.mlp.up_proj.weight").front(), 9);
+  EXPECT_EQ(built(plain).at("model.layers.1.self_attn.k_norm.weight").front(), 2);
+  plain.qk_norm_per_head = false;
   plain.architecture = "transformer-xl";
   plain.kv_heads = plain.heads;
   plain.moe = {.experts = 3, .every = 2};

@@ -1,0 +1,85 @@
+// What a GGUF file may not say: keys that its own tensors contradict, positions that nothing
+// scales.
+#include "penstock/models/gguf_source.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "penstock/convert/export_model.h"
+#include "penstock/io/gguf_writer.h"
+#include "tests/base/temp_directory.h"
+#include "tests/convert/small_models.h"
+
+namespace penstock {
+namespace {
+
+using testing::TempDirectory;
+
+/// The path of a random model as a GGUF file.
+std::string moe_file(const TempDirectory& temp) {
+  const std::string model = (temp.path() / "model").string();
+  const std::string out = (temp.path() / "m.gguf").string();
+  testing::write_random_model(testing::small_moe(), model);
+  export_model({.model = model, .out = out, .format = ExportFormat::kGguf, .check_tokens = 64});
+  return out;
+}
+
+TEST(GgufSource, RefusesKeysThatTensorsDoNotBearOut) {
+  const TempDirectory temp;
+  const std::string path = moe_file(temp);
+  const std::string file = real_file_system().read(path);
+  const auto with = [&](const std::string& key, std::uint32_t value) {
+    std::string changed = file;
+    const auto at = changed.find(key) + key.size() + 4;  // behind the type
+    std::memcpy(changed.data() + at, &value, sizeof value);
+    write_file_atomically(real_file_system(), path, changed);
+    try {
+      open_model_source(path);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const char* const key :
+       {"qwen2moe.block_count", "qwen2moe.embedding_length", "qwen2moe.attention.head_count",
+        "qwen2moe.attention.key_length", "qwen2moe.expert_count", "qwen2moe.expert_used_count",
+        "qwen2moe.expert_feed_forward_length", "qwen2moe.expert_shared_feed_forward_length",
+        "qwen2moe.context_length"})
+    for (const std::uint32_t value : {0u, 5u, 9999u, 0xffffffffu}) {
+      if (std::string(key).ends_with("context_length") && value != 0 && value != 0xffffffffu)
+        continue;
+      EXPECT_NE(with(key, value), "") << key << " = " << value;
+    }
+}
+
+TEST(GgufSource, RefusesScaledPositionsWithoutAType) {
+  const TempDirectory temp;
+  const GgufFile file(moe_file(temp));
+  const std::string path = (temp.path() / "scaled.gguf").string();
+  const auto opens = [&](const char* key, float factor) {
+    GgufMetadata metadata = file.metadata();
+    metadata.emplace_back(key, GgufValue::f32(factor));
+    std::vector<GgufPlanned> planned;
+    for (const GgufTensor& tensor : file.tensors())
+      planned.push_back({tensor.name, tensor.type, tensor.shape});
+    GgufWriter writer(real_file_system(), path, metadata, planned);
+    for (const GgufTensor& tensor : file.tensors()) writer.write(tensor.name, tensor.data);
+    writer.commit();
+    try {
+      open_model_source(path);
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(key), std::string::npos) << error.what();
+      return false;
+    }
+    return true;
+  };
+  for (const char* const key : {"qwen2moe.rope.scaling.factor", "qwen2moe.rope.scale_linear",
+                                "qwen2moe.rope.scaling.attn_factor"}) {
+    EXPECT_FALSE(opens(key, 4)) << key;
+    EXPECT_TRUE(opens(key, 1)) << key;
+  }
+}
+
+}  // namespace
+}  // namespace penstock
