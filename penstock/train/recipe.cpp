@@ -106,8 +106,9 @@ void take_initial_model(Recipe& recipe, const ConfigNode& node) {
 void check_layers_with_experts(const ModelConfig& model) {
   PENSTOCK_CHECK(resolve(model.router).dense() || model.moe_layers() > 0,
                  "model.moe.first_layers = ", model.moe.first_layers,
-                 " leaves no layer with experts; give the number of layers that have them, -1 for "
-                 "all, or model.router.method = \"dense\"");
+                 " leaves no layer with experts (model.moe.dense_layers = ", model.moe.dense_layers,
+                 "); give a larger number of layers, -1 for all, or model.router.method = "
+                 "\"dense\"");
 }
 
 /// Counts over a whole step are those of its one micro-batch, or are not taken.

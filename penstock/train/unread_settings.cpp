@@ -78,11 +78,12 @@ class Unread {
     if (first > model.layers)
       say(concat("model.moe.first_layers = ", first),
           concat("the model has ", model.layers, " layers, which all count"));
-    const std::int64_t counted = first < 0 ? model.layers : std::min(first, model.layers);
+    const std::int64_t counted =
+        (first < 0 ? model.layers : std::min(first, model.layers)) - model.moe.dense_layers;
     if (every > 1 && every > counted)
       notes_.push_back(concat("model.moe.every = ", every, " reaches beyond the ", counted,
                               counted == 1 ? " layer" : " layers",
-                              " that may have experts: only the first layer has them"));
+                              " that may have experts: only the first of them has any"));
   }
 
   void look_at_architecture() {

@@ -71,8 +71,10 @@ TEST(UnreadSettings, OfLayersThatAreNotThereAreSaid) {
               "--set model.moe.first_layers=3: model.moe.first_layers = 3: nothing reads this",
               "the model has 2 layers");
   expect_note({"model.moe.every=3"}, "--set model.moe.every=3: model.moe.every = 3 reaches beyond",
-              "the 2 layers that may have experts: only the first layer has them");
+              "the 2 layers that may have experts: only the first of them has any");
   expect_note({"model.moe.every=2", "model.moe.first_layers=1"},
+              "--set model.moe.every=2: ", "the 1 layer that may have experts");
+  expect_note({"model.moe.every=2", "model.moe.dense_layers=1"},
               "--set model.moe.every=2: ", "the 1 layer that may have experts");
   EXPECT_EQ(notes_of({"model.moe.every=2"}), Notes());
   EXPECT_EQ(notes_of({"model.moe.first_layers=2"}), Notes());
@@ -94,6 +96,13 @@ TEST(UnreadSettings, NoLayerWithExpertsIsAnError) {
                   .find("--set model.moe.first_layers=0: model.moe."
                         "first_layers = 0 leaves no layer with experts"),
               0U)
+        << error.what();
+  }
+  try {
+    notes_of({"model.moe.first_layers=1", "model.moe.dense_layers=1"});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("(model.moe.dense_layers = 1)"), std::string::npos)
         << error.what();
   }
 }
