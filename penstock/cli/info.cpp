@@ -84,7 +84,8 @@ void print_figures(const Recipe& recipe) {
   const ModelConfig& model = recipe.model;
   const Figures figures = figures_of(recipe);
   fmt::print("model         {} layers, d={}, {} heads ({} kv) of {}, f={}, V={}\n", model.layers,
-             model.d_model, model.heads, model.kv_heads, model.head_dim, model.d_ffn, model.vocab);
+             model.d_model, model.heads, model.kv_heads, model.head_dim, model.dense_width(),
+             model.vocab);
   if (model.moe_layers() > 0)
     fmt::print("experts       {} MoE layers of E={} (f={}), k={:g}, method {}\n",
                model.moe_layers(), model.total_experts(), model.expert_width(),
@@ -92,12 +93,11 @@ void print_figures(const Recipe& recipe) {
   fmt::print("parameters    {} total, {} active, of these {} embedding and {} router\n",
              grouped(figures.census.total), grouped(figures.census.active),
              grouped(figures.census.embedding), grouped(figures.census.router));
-  if (model.transformer_xl()) {
-    const PartsCensus& parts = figures.census.by_part;
+  const PartsCensus& parts = figures.census.by_part;
+  if (parts.router != figures.census.router || parts.hypernetwork > 0)  // frozen or generated
     fmt::print("              {} backbone, {} router, {} router embedding, {} hypernetwork\n",
                grouped(parts.backbone), grouped(parts.router), grouped(parts.router_embedding),
                grouped(parts.hypernetwork));
-  }
   fmt::print(
       "FLOPs         {:.2f} GFLOP per sequence of {} ({}), {:.2f} MFLOP per token (useful, "
       "training)\n",

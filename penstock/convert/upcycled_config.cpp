@@ -112,8 +112,8 @@ UpcycleOptions completed(UpcycleOptions options) {
 
 ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& given) {
   const UpcycleOptions options = completed(given);
-  PENSTOCK_CHECK(!parent.transformer_xl(),
-                 "transformer-xl is not upcycled: its feed-forwards are not SwiGLU ones");
+  PENSTOCK_CHECK(parent.ffn_form().inputs() == 2, parent.architecture,
+                 " is not upcycled: its feed-forwards are not SwiGLU ones");
   PENSTOCK_CHECK(parent.moe_layers() == 0, "the model has experts already; upcycle a dense one");
   const Method& method = method_registry().at(options.method);
   ModelConfig config = parent;

@@ -85,7 +85,7 @@ PretrainedClassifier pretrained_classifier(const std::string& directory,
     config.xl.cutoffs.clear();
     draw_vocabulary(config, random_bits(seed, kEmbeddingStream, 0), tensors);
   }
-  auto body = make_model(config);
+  auto body = make_model(config, InitialWeights::undrawn);
   load_file_tensors(*body, tensors, directory);
   out.classifier = std::make_shared<Classifier>(
       std::move(body),
@@ -115,7 +115,7 @@ SavedClassifier load_classifier(const std::string& directory) {
     out.class_names.push_back(name.get<std::string>());
   }
   out.classifier = std::make_shared<Classifier>(
-      make_model(config),
+      make_model(config, InitialWeights::undrawn),
       std::make_shared<ClassifierHead>(config.d_model, std::ssize(out.class_names), 0.0, 0.0, 0));
   const std::string weights = directory + "/model.safetensors";
   out.classifier->load(load_tensors(weights), weights);

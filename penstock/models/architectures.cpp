@@ -126,11 +126,6 @@ constexpr std::array<Architecture, 8> kArchitectures = {
 
 std::span<const Architecture> architectures() { return kArchitectures; }
 
-const Architecture* find_architecture(std::string_view name) {
-  const auto* const found = std::ranges::find(kArchitectures, name, &Architecture::name);
-  return name.empty() || found == kArchitectures.end() ? nullptr : found;
-}
-
 std::string hugging_face_name(const Architecture& architecture, std::string name) {
   for (const auto& [ours, theirs] : architecture.hf.renamed)
     if (const auto at = name.find(ours); at != std::string::npos)

@@ -76,9 +76,6 @@ struct Architecture {
 /// All, in the order in which an export tries them.
 std::span<const Architecture> architectures();
 
-/// The architecture of that name, or null.
-const Architecture* find_architecture(std::string_view name);
-
 /// "llama, qwen2, ...", of what a member says of each; empties and repetitions left out.
 template <class Member>
 std::string list_architectures(Member member) {

@@ -50,7 +50,12 @@ def check_outputs(shell, source):
                  thor["traits"]["forward_passes"] == 2 and thor["traits"]["disagreement"] == 5, thor)
     shell.expect("routers --json", even["traits"]["biases_choice"] and
                  routers["balancers"]["adaptive-l1"]["traits"]["state"][0]["name"] == "lambda", even)
-    shell.expect("info", "vocabulary of 256" in shell.ok("info", "recipe.toml"))
+    about = shell.ok("info", "recipe.toml")
+    shell.expect("info", "vocabulary of 256" in about and "hypernetwork" not in about, about)
+    about = shell.ok("info", "recipe.toml", "--set", "model.router.method=hyperrouter")
+    shell.expect("info of a hypernetwork", " router embedding, " in about, about)
+    about = shell.ok("info", "recipe.toml", "--set", "model.moe.dense_layers=1", "--set", "model.moe.dense_width=88")
+    shell.expect("info of dense layers", " f=88, " in about, about)
     for command in ("data prepare", "train", "eval", "tokenize", "analyse", "finetune", "info", "study", "report",
                     "routers", "bench machine", "bench step", "bench layer"):
         shell.expect("help", "penstock " + command in shell.ok(*command.split(), "--help"), command)

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -166,19 +167,17 @@ TEST(ExportHuggingFace, AnExportOfAnExportIsTheSame) {
 }
 
 TEST(ExportHuggingFace, MixtralsNames) {
-  EXPECT_EQ(hugging_face_name(*find_architecture("mixtral"),
-                              "model.layers.3.mlp.experts.5.gate_proj.weight"),
-            "model.layers.3.block_sparse_moe.experts.5.w1.weight");
-  EXPECT_EQ(hugging_face_name(*find_architecture("mixtral"),
-                              "model.layers.3.mlp.experts.5.up_proj.weight"),
-            "model.layers.3.block_sparse_moe.experts.5.w3.weight");
-  EXPECT_EQ(hugging_face_name(*find_architecture("mixtral"),
-                              "model.layers.3.mlp.experts.5.down_proj.weight"),
-            "model.layers.3.block_sparse_moe.experts.5.w2.weight");
-  EXPECT_EQ(hugging_face_name(*find_architecture("mixtral"), "model.layers.3.mlp.gate.weight"),
-            "model.layers.3.block_sparse_moe.gate.weight");
-  EXPECT_EQ(hugging_face_name(*find_architecture("qwen2moe"), "model.layers.3.mlp.gate.weight"),
-            "model.layers.3.mlp.gate.weight");
+  const auto named = [](std::string_view architecture, const std::string& name) {
+    const auto all = architectures();
+    return hugging_face_name(*std::ranges::find(all, architecture, &Architecture::name),
+                             "model.layers.3." + name);
+  };
+  const std::string theirs = "model.layers.3.block_sparse_moe.";
+  EXPECT_EQ(named("mixtral", "mlp.experts.5.gate_proj.weight"), theirs + "experts.5.w1.weight");
+  EXPECT_EQ(named("mixtral", "mlp.experts.5.up_proj.weight"), theirs + "experts.5.w3.weight");
+  EXPECT_EQ(named("mixtral", "mlp.experts.5.down_proj.weight"), theirs + "experts.5.w2.weight");
+  EXPECT_EQ(named("mixtral", "mlp.gate.weight"), theirs + "gate.weight");
+  EXPECT_EQ(named("qwen2moe", "mlp.gate.weight"), "model.layers.3.mlp.gate.weight");
 }
 
 TEST(ExportHuggingFace, ConfigsInBothSpellings) {

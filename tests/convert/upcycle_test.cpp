@@ -350,6 +350,14 @@ TEST_F(Upcycle, WhatDoesNotFitIsRefused) {
   refused({.method = "router-upcycling"});       // no text
   refused({.method = "vanilla", .routers = 4});  // no mixture
   refused({.method = "dense"});
+  ModelConfig xl = dense->config();
+  xl.architecture = "transformer-xl";
+  try {
+    upcycled_config(xl, {.method = "vanilla"});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("SwiGLU"), std::string::npos) << error.what();
+  }
   refused({.method = "remoe", .renormalise = true});  // no softmax
   refused({.method = "remoe", .calibration = path("text"), .start_entropy = 1.5});
   refused({.method = "remoe", .start = UpcycleStart::parent});  // no text

@@ -1,6 +1,7 @@
 // What reaches a text's logits: the text and the model, never the texts beside it.
 #include "penstock/finetune/classifier.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,7 +9,9 @@
 
 #include "penstock/base/error.h"
 #include "penstock/finetune/k_points.h"
+#include "penstock/finetune/pretrained.h"
 #include "penstock/finetune/score.h"
+#include "tests/base/temp_directory.h"
 #include "tests/finetune/small_task.h"
 
 namespace penstock {
@@ -174,6 +177,20 @@ TEST(KPoints, TrainingTakesAllTheOwnOrAGivenNumber) {
   EXPECT_EQ(trained(5, 0).selection, 5);
   EXPECT_THROW(trained(9, 0), Error);
   EXPECT_EQ(training_k(testing::small_body("decoder", "remoe").resolved(), {}).train, 0);
+}
+
+TEST(PretrainedClassifier, IsReadWithoutDraws) {
+  const testing::TempDirectory folder;
+  const auto state = [] { return at::detail::getDefaultCPUGenerator().get_state().clone(); };
+  for (const char* const architecture : {"decoder", "transformer-xl"}) {
+    const std::string model = testing::write_model(
+        folder.path() / architecture, testing::small_body(architecture, "hyperrouter"));
+    const at::Tensor before = state();
+    const FinetuneConfig config = read_finetune_config(ConfigNode());
+    pretrained_classifier(model, config, 2, std::nullopt);
+    pretrained_classifier(model, config, 2, 300);
+    EXPECT_TRUE(before.equal(state())) << architecture;
+  }
 }
 
 }  // namespace
