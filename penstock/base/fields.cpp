@@ -124,6 +124,12 @@ void FieldReader::finish() const {
   }
 }
 
+void FieldReader::read(const ConfigNode& node, const std::string& path, ConfigNode& value,
+                       const FieldInfo&) {
+  if (!node.is_table()) wrong_type(node, path, "a table");
+  value = node;
+}
+
 void FieldReader::read(const ConfigNode& node, const std::string& path, bool& value,
                        const FieldInfo& info) {
   if (!info.words[0].empty() && std::holds_alternative<std::string>(node.value())) {

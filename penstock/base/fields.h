@@ -81,10 +81,7 @@ class FieldReader {
     const ConfigNode* child = take(name);
     if (!child) return;
     const std::string path = path_.empty() ? std::string(name) : path_ + "." + std::string(name);
-    if constexpr (std::is_same_v<T, ConfigNode>) {
-      child->table();
-      value = *child;
-    } else if constexpr (Configurable<T>) {
+    if constexpr (Configurable<T>) {
       FieldReader reader(*child, path);
       child->table();
       value.visit(reader);
@@ -100,6 +97,7 @@ class FieldReader {
 
  private:
   const ConfigNode* take(std::string_view name);
+  static void read(const ConfigNode&, const std::string& path, ConfigNode&, const FieldInfo&);
   static void read(const ConfigNode&, const std::string& path, bool&, const FieldInfo&);
   static void read(const ConfigNode&, const std::string& path, std::int64_t&, const FieldInfo&);
   static void read(const ConfigNode&, const std::string& path, double&, const FieldInfo&);

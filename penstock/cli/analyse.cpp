@@ -22,7 +22,7 @@
 #include "penstock/models/model_directory.h"
 #include "penstock/models/same_tokenizer.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/study/analysis_page.h"
+#include "penstock/report/pages.h"
 #include "penstock/train/checkpoint_manifest.h"
 #include "penstock/train/trainer.h"
 
@@ -193,7 +193,7 @@ void run_analyse(const AnalyseOptions& options) {
   const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.html)});
   const analysis::Analysis result = Analyst(options).run();
   if (!options.html.empty())
-    write_file_atomically(real_file_system(), options.html, study::analysis_page(result));
+    write_file_atomically(real_file_system(), options.html, report::analysis_page(result));
   if (options.json)  // a token may be part of a character
     fmt::print("{}\n",
                to_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));

@@ -20,7 +20,7 @@
 #include "penstock/models/fold_routers.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/same_tokenizer.h"
-#include "penstock/study/by_k_charts.h"
+#include "penstock/report/pages.h"
 
 namespace penstock {
 namespace {
@@ -156,8 +156,8 @@ void run_eval_corpus(const EvalCorpusOptions& options) {
   const std::string what = what_text(how);
   if (!options.plot.empty())
     write_file_atomically(real_file_system(), options.plot,
-                          study::by_k_page(argument.path, options.data + ", " + what,
-                                           measured.figures, config.active_experts()));
+                          report::by_k_page(argument.path, options.data + ", " + what,
+                                            measured.figures, config.active_experts()));
   if (options.json) return print_json(measured, options, argument, config, how);
   fmt::print("{}{}{}, {}\n", argument.path,
              argument.step ? fmt::format(" (step {})", *argument.step) : "",

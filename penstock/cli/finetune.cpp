@@ -21,7 +21,7 @@
 #include "penstock/finetune/run.h"
 #include "penstock/io/toml.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/study/report.h"
+#include "penstock/report/report.h"
 
 namespace penstock {
 namespace {
@@ -89,7 +89,7 @@ void run_finetune(const FinetuneOptions& options, int& exit_code) {
       finetune_run(record_of(options), options.out,
                    {.resume = options.resume, .quiet = options.quiet, .force = options.force});
   if (outcome == RunOutcome::finished) {
-    write_report(options.out);
+    report::write_report(options.out);
     print_result(
         nlohmann::ordered_json::parse(real_file_system().read(options.out + "/" + kFinetuneResult)),
         options.json);

@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "penstock/study/report.h"
+#include "penstock/report/report.h"
 
 namespace penstock {
 
@@ -18,7 +18,7 @@ void add_report_command(CLI::App& app) {
       "  penstock report runs/remoe       a run, also one that has not finished\n"
       "  penstock report studies/demo     a study, from its results.json\n"
       "The page needs no other file and no network.");
-  command->callback([directory] { fmt::print("{}\n", write_report(*directory)); });
+  command->callback([directory] { fmt::print("{}\n", report::write_report(*directory)); });
 }
 
 }  // namespace penstock

@@ -7,9 +7,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/output_path.h"
-#include "penstock/study/report.h"
+#include "penstock/report/report.h"
 #include "penstock/study/study_runner.h"
 
 namespace penstock {
@@ -18,7 +19,8 @@ namespace {
 struct StudyArguments {
   std::string study, out, results, scale;
   std::vector<std::string> overrides;
-  bool report_only = false, retry_diverged = false, json = false, quiet = false, force = false;
+  bool report_only = false, retry_diverged = false, wide = false;
+  bool json = false, quiet = false, force = false;
 };
 
 std::string command_line(const StudyArguments& options) {
@@ -30,6 +32,36 @@ std::string command_line(const StudyArguments& options) {
   if (options.force) out += " --force";
   if (!options.results.empty()) out += " --results " + shell_quoted(options.results);
   return out;
+}
+
+/// "10 of 12 runs finished, 1 diverged, 1 left out"; what diverged needs a line more.
+std::string counted_runs(const study::StudyOutcome& outcome, std::size_t width) {
+  const auto& results = outcome.results;
+  const std::string out =
+      fmt::format("{} of {} runs finished", results.rows.size(), results.planned_runs);
+  if (results.diverged.empty()) return out + "; ";
+  const std::string left_out =
+      outcome.left_out > 0
+          ? fmt::format(", {} left out because it needs one that diverged", outcome.left_out)
+          : "";
+  return report::wrapped(
+      fmt::format(
+          "{}, {} diverged{}.\nA diverged run is trained again when its settings change, or "
+          "with --retry-diverged.",
+          out, results.diverged.size(), left_out),
+      width);
+}
+
+/// The table fits into a terminal; elsewhere, and with --wide, it is whole.
+void print_outcome(const study::StudyOutcome& outcome, bool trains, const std::string& output,
+                   bool wide) {
+  const std::size_t width = wide ? report::kAnyWidth : ProgressLine(stdout).columns();
+  const std::string text = report::results_text(outcome.results, width);
+  const bool whole = text == report::results_text(outcome.results);
+  fmt::print("{}{}\n{}{}/results.json{}\n", text,
+             whole ? "" : "\n--wide prints it for a terminal of any width\n",
+             trains ? counted_runs(outcome, width) : "", output,
+             outcome.results.empty() ? "" : ", " + output + "/report.html");
 }
 
 int run(const StudyArguments& options) {
@@ -44,26 +76,14 @@ int run(const StudyArguments& options) {
                                 .progress = progress};
   check_can_make(how.output);
   check_can_write(how.kept_rows);
-  const auto outcome =
-      study::run_study(config, how, study::training_hooks(progress, options.force));
+  study::StudyHooks hooks = study::training_hooks(progress, options.force);
+  hooks.write_pages = report::write_study_pages;
+  hooks.write_run_page = [](const std::string& directory) { report::write_report(directory); };
+  const auto outcome = study::run_study(config, how, hooks);
   if (options.json)
     fmt::print("{}\n", study::to_json(outcome.results).dump());
   else
-    fmt::print("{}\n{}{}/results.json{}\n", study::results_table(outcome.results),
-               config.trains()
-                   ? fmt::format("{} of {} runs finished; ", outcome.results.rows.size(),
-                                 outcome.results.planned_runs)
-                   : "",
-               how.output,
-               outcome.results.rows.empty() && outcome.results.tables.empty()
-                   ? ""
-                   : ", " + how.output + "/report.html");
-  if (outcome.left_out > 0)
-    std::fprintf(stderr, "left out, because they need a run that diverged: %d\n", outcome.left_out);
-  if (!outcome.results.diverged.empty() && !options.retry_diverged)
-    std::fprintf(stderr,
-                 "runs that diverged are not trained again; --retry-diverged tries them from their "
-                 "last good step\n");
+    print_outcome(outcome, config.trains(), how.output, options.wide);
   if (!outcome.interrupted) return 0;
   std::fprintf(stderr, "interrupted; the state is saved. Continue with: %s\n", how.command.c_str());
   return 130;
@@ -89,9 +109,11 @@ void add_study_command(CLI::App& app, int& exit_code) {
       ->expected(1)
       ->take_all();
   command->add_flag("--report-only", options->report_only,
-                    "train nothing; report what is finished (and measure it by k)");
+                    "train nothing; report what is finished (and measure it)");
   command->add_flag("--retry-diverged", options->retry_diverged,
-                    "train again, from their last good step, runs that diverged");
+                    "train again, from their last good step, runs whose loss was not finite");
+  command->add_flag("--wide", options->wide,
+                    "print every column, also in a terminal that is narrower");
   command->add_flag("--json", options->json, "print results.json's object instead of the table");
   command->add_flag("--quiet", options->quiet, "no progress");
   command->add_flag("--force", options->force, "train also where memory seems too small for it");
@@ -102,7 +124,11 @@ void add_study_command(CLI::App& app, int& exit_code) {
       "  penstock study recipes/demo/study.toml --report-only\n"
       "  penstock study table1.toml --scale paper             the published settings\n"
       "Finished runs are not repeated and interrupted ones resume, so the same command continues.\n"
-      "A run that diverged is kept as diverged; it is no error of the study, which exits with 0.\n"
+      "A run whose loss is not finite is recorded as diverged, and the others go on. It is "
+      "trained\n"
+      "again when its settings change, or with --retry-diverged.\n"
+      "Exit status: 0 when every run finished, diverged or needs one that diverged; 130 after\n"
+      "Ctrl-C; 1 for an error.\n"
       "A study file:\n"
       "  name = \"demo\"                        base = \"remoe.toml\"     seeds = [1, 2, 3]\n"
       "  [set]                                for every variant\n"

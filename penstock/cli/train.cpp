@@ -12,7 +12,7 @@
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/io/toml.h"
-#include "penstock/study/report.h"
+#include "penstock/report/report.h"
 #include "penstock/study/text_samples.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/recipe_template.h"
@@ -92,7 +92,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
         node, out, {.resume = options->resume, .quiet = options->quiet, .force = options->force});
     if (outcome == RunOutcome::finished && read_recipe(node).run.report) {
       study::write_text_samples(out);
-      write_run_report(out);
+      report::write_run_report(out);
     }
     if (outcome == RunOutcome::interrupted) {
       std::string command = "penstock train " + shell_quoted(options->recipe);

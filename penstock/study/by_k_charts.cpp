@@ -1,11 +1,9 @@
-// Points to chart descriptions.
-#include "penstock/study/by_k_charts.h"
-
+// Quality against experts per token and against FLOPs, drawn: HyperRouter's Figure 1.
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <cctype>
 #include <set>
 
-#include "penstock/study/page.h"
+#include "penstock/study/by_k_summary.h"
 
 namespace penstock::study {
 namespace {
@@ -31,7 +29,8 @@ json chart(const char* id, const std::string& quality) {
 
 }  // namespace
 
-json by_k_charts(std::span<const KSeries> all, const std::string& quality) {
+std::vector<Chart> by_k_charts(std::span<const KSeries> all, const std::string& quality,
+                               bool several_seeds) {
   std::set<std::int64_t> ks;
   for (const auto& series : all)
     for (const auto& point : series.points)
@@ -64,22 +63,22 @@ json by_k_charts(std::span<const KSeries> all, const std::string& quality) {
   }
   by_flops["x_title"] = "MFLOP per token, forward";
   by_flops["x_name"] = "MFLOP ";
-  json out = json::array();
-  for (json* one : {&by_k, &by_flops})
-    if (!(*one)["series"].empty()) out.push_back(std::move(*one));
-  return out;
-}
-
-std::string by_k_chart_cards(const std::string& quality, bool several_seeds) {
+  std::string title = quality;
+  title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
   const std::string band = several_seeds ? " Lines are means over seeds, bands their range." : "";
-  return "<div class=\"grid\">" +
-         chart_card("by-k", quality + " by experts per token",
-                    "Lower is better. A ring marks the number of experts that a model was trained "
-                    "with. A model without a number to set is a level line." +
-                        band) +
-         chart_card("by-flops", quality + " by cost",
-                    "Useful FLOPs of a forward pass per token, of the same points." + band) +
-         "</div>";
+  std::vector<Chart> out;
+  if (!by_k["series"].empty())
+    out.push_back({.title = title + " by experts per token",
+                   .caption = "Lower is better. A ring marks the number of experts that a model "
+                              "was trained with. A model without a number to set is a level line." +
+                              band,
+                   .drawn = std::move(by_k)});
+  if (!by_flops["series"].empty())
+    out.push_back(
+        {.title = title + " by cost",
+         .caption = "Useful FLOPs of a forward pass per token, of the same points." + band,
+         .drawn = std::move(by_flops)});
+  return out;
 }
 
 }  // namespace penstock::study

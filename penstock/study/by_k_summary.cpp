@@ -1,9 +1,9 @@
-// Means, differences and the verdict.
 #include "penstock/study/by_k_summary.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "penstock/study/compute.h"
@@ -15,16 +15,18 @@ double quality(const KFigures& figures, const std::string& measure) {
   return measure == "perplexity" ? figures.perplexity : figures.bits_per_byte;
 }
 
-const KFigures* figures_at(const RunRow& row, std::int64_t k) {
-  return row.by_k ? row.by_k->at(k) : nullptr;
+/// What `value` makes of a run's figures at that k, where it has them.
+template <class F>
+Figure at_k(std::int64_t k, F value) {
+  return [=](const RunRow& row) -> std::optional<double> {
+    const auto measured = measured_k(row);
+    const KFigures* const found = measured ? measured->at(k) : nullptr;
+    return found ? std::optional(value(*found)) : std::nullopt;
+  };
 }
 
-std::vector<double> qualities(const VariantSummary& variant, std::int64_t k,
-                              const std::string& measure) {
-  std::vector<double> out;
-  for (const RunRow* row : variant.rows)
-    if (const KFigures* figures = figures_at(*row, k)) out.push_back(quality(*figures, measure));
-  return out;
+Figure quality_figure(std::int64_t k, const std::string& measure) {
+  return at_k(k, [measure](const KFigures& figures) { return quality(figures, measure); });
 }
 
 /// Mean bits per byte at the best k, or of the split measured at the end; 0: unknown.
@@ -35,30 +37,31 @@ double best_bits_per_byte(const VariantSummary& variant, std::span<const std::in
         at.count > 0 && (best == 0 || at.mean < best))
       best = at.mean;
   if (best > 0) return best;
-  std::vector<double> test;
-  for (const RunRow* row : variant.rows)
-    if (row->test && row->test->bits_per_byte > 0) test.push_back(row->test->bits_per_byte);
-  return test.empty() ? variant.bits_per_byte.mean : spread(test).mean;
+  const Spread test = spread_of(variant, [](const RunRow& row) -> std::optional<double> {
+    if (!row.test || row.test->bits_per_byte <= 0) return std::nullopt;
+    return row.test->bits_per_byte;
+  });
+  return test.count == 0 ? variant.bits_per_byte.mean : test.mean;
 }
 
-/// Whether its rows have figures of that very k, and not one for all.
-bool has_k(const VariantSummary& variant, std::int64_t k) {
-  return std::ranges::any_of(variant.rows, [&](const RunRow* row) {
-    return row->by_k &&
-           std::ranges::find(row->by_k->points, k, &KFigures::k) != row->by_k->points.end();
-  });
+/// The variant's points: its k, or 0 for all.
+std::set<std::int64_t> own_ks(const VariantSummary& variant) {
+  std::set<std::int64_t> out;
+  for (const RunRow* row : variant.rows)
+    if (const auto measured = measured_k(*row))
+      for (const KFigures& point : measured->points) out.insert(point.k);
+  return out;
 }
 
 /// A model without k stands beside those that take all experts they are measured with, for its
 /// feed-forward is as wide as theirs.
-std::string order_at(std::span<const VariantSummary> variants, std::int64_t k,
-                     const std::string& measure) {
+std::string order_at(Variants variants, std::int64_t k, const std::string& measure) {
   const auto ks = measured_ks(variants);
   const bool last = ks.empty() || k == ks.back();
   std::vector<std::pair<double, std::string>> found;
   for (const auto& variant : variants)
     if (const Spread at = quality_at(variant, k, measure);
-        variant.causal && at.count > 0 && (last || has_k(variant, k)))
+        variant.causal && at.count > 0 && (last || own_ks(variant).contains(k)))
       found.emplace_back(at.mean, variant.label);
   if (found.size() < 2) return "";
   std::ranges::stable_sort(found, {}, &std::pair<double, std::string>::first);
@@ -76,7 +79,7 @@ bool is_judged(const VariantSummary& variant, const Comparison& comparison) {
 }
 
 /// " but A, B", those that are not judged; "" where all are.
-std::string exceptions(std::span<const VariantSummary> variants, const Comparison& comparison) {
+std::string exceptions(Variants variants, const Comparison& comparison) {
   std::string out;
   for (const auto& variant : variants)
     if (!is_judged(variant, comparison)) out += (out.empty() ? " but " : ", ") + variant.label;
@@ -85,93 +88,77 @@ std::string exceptions(std::span<const VariantSummary> variants, const Compariso
 
 }  // namespace
 
-std::vector<std::int64_t> measured_ks(std::span<const VariantSummary> variants) {
+std::vector<RunRow> by_k_rows(std::span<const RunRow> rows) {
+  std::vector<RunRow> out(rows.begin(), rows.end());
+  for (const RunRow& row : rows) {
+    const auto measured = measured_k(row, /*folded=*/true);
+    if (!measured) continue;
+    RunRow& folded = out.emplace_back(row);
+    folded.variant += "-folded";
+    folded.label += ", folded";
+    folded.measured = to_json(*measured);
+  }
+  return out;
+}
+
+std::vector<std::int64_t> measured_ks(Variants variants) {
   std::set<std::int64_t> ks;
-  for (const auto& variant : variants)
-    for (const RunRow* row : variant.rows)
-      if (row->by_k)
-        for (const KFigures& point : row->by_k->points) ks.insert(point.k);
+  for (const auto& variant : variants) ks.merge(own_ks(variant));
   if (ks.size() > 1) ks.erase(0);
   return {ks.begin(), ks.end()};
 }
 
 Spread quality_at(const VariantSummary& variant, std::int64_t k, const std::string& measure) {
-  return spread(qualities(variant, k, measure));
+  return spread_of(variant, quality_figure(k, measure));
 }
 
 double flops_at(const VariantSummary& variant, std::int64_t k) {
-  std::vector<double> out;
-  for (const RunRow* row : variant.rows)
-    if (const KFigures* figures = figures_at(*row, k)) out.push_back(figures->flops_per_token);
-  return spread(out).mean;
+  return spread_of(variant, at_k(k, std::mem_fn(&KFigures::flops_per_token))).mean;
 }
 
-std::vector<KComparison> compare_with_reference(std::span<const VariantSummary> variants,
-                                                const Comparison& comparison) {
+std::vector<KComparison> compare_with_reference(Variants variants, const Comparison& comparison) {
   const auto reference = std::ranges::find(variants, comparison.reference, &VariantSummary::name);
   if (reference == variants.end()) return {};
   std::vector<KComparison> out;
-  for (const std::int64_t k : measured_ks(variants)) {
+  for (const std::int64_t k : measured_ks(variants))
     for (const auto& variant : variants) {
       if (variant.name == reference->name) continue;
-      std::vector<double> a, b;
-      for (const RunRow* first : variant.rows)
-        for (const RunRow* second : reference->rows) {
-          const KFigures *mine = figures_at(*first, k), *theirs = figures_at(*second, k);
-          if (first->seed != second->seed || !mine || !theirs) continue;
-          a.push_back(quality(*mine, comparison.measure));
-          b.push_back(quality(*theirs, comparison.measure));
-        }
-      if (!a.empty())
+      if (const auto difference =
+              difference_of(variant, *reference, quality_figure(k, comparison.measure)))
         out.push_back({.variant = variant.name,
-                       .label = variant.label,
                        .reference_label = reference->label,
                        .k = k,
-                       .difference = paired_difference(a, b)});
+                       .difference = *difference});
     }
+  return out;
+}
+
+std::vector<Undertrained> undertrained(Variants variants, const Comparison& comparison,
+                                       std::optional<std::int64_t> k) {
+  std::vector<Undertrained> out;
+  const double baseline = comparison.baseline.bits_per_byte;
+  if (baseline <= 0) return out;
+  const auto ks = measured_ks(variants);
+  for (const auto& variant : variants) {
+    const Spread at = k ? quality_at(variant, *k, "bits_per_byte") : Spread();
+    if (!is_judged(variant, comparison) || (k && at.count == 0)) continue;
+    const double own = k ? at.mean : best_bits_per_byte(variant, ks);
+    if (!(own > 0 && own < baseline)) out.push_back({variant.name, variant.label, own});
   }
   return out;
 }
 
-std::vector<Undertrained> undertrained(std::span<const VariantSummary> variants,
-                                       const Comparison& comparison) {
-  std::vector<Undertrained> out;
-  if (comparison.baseline.bits_per_byte <= 0) return out;
-  const auto ks = measured_ks(variants);
-  for (const auto& variant : variants)
-    if (const double best = best_bits_per_byte(variant, ks);
-        is_judged(variant, comparison) && !(best > 0 && best < comparison.baseline.bits_per_byte))
-      out.push_back({.variant = variant.name, .label = variant.label, .bits_per_byte = best});
-  return out;
+bool order_may_be_told(Variants variants, const Comparison& comparison,
+                       std::optional<std::int64_t> k) {
+  return comparison.baseline.bits_per_byte > 0 && undertrained(variants, comparison).empty() &&
+         (!k || undertrained(variants, comparison, k).empty());
 }
 
-std::vector<Undertrained> undertrained_at(std::span<const VariantSummary> variants,
-                                          const Comparison& comparison, std::int64_t k) {
-  std::vector<Undertrained> out;
-  const double baseline = comparison.baseline.bits_per_byte;
-  for (const auto& variant : variants)
-    if (const Spread at = quality_at(variant, k, "bits_per_byte");
-        is_judged(variant, comparison) && at.count > 0 && baseline > 0 && !(at.mean < baseline))
-      out.push_back({.variant = variant.name, .label = variant.label, .bits_per_byte = at.mean});
-  return out;
-}
-
-bool order_may_be_told(std::span<const VariantSummary> variants, const Comparison& comparison) {
-  return comparison.baseline.bits_per_byte > 0 && undertrained(variants, comparison).empty();
-}
-
-bool order_may_be_told(std::span<const VariantSummary> variants, const Comparison& comparison,
-                       std::int64_t k) {
-  return order_may_be_told(variants, comparison) &&
-         undertrained_at(variants, comparison, k).empty();
-}
-
-bool may_be_tinted(std::span<const VariantSummary> variants, const Comparison& comparison) {
+bool may_be_tinted(Variants variants, const Comparison& comparison) {
   return compute_difference(variants).empty() && undertrained(variants, comparison).empty();
 }
 
-std::vector<std::string> verdict(std::span<const VariantSummary> variants,
-                                 const Comparison& comparison) {
+std::vector<std::string> verdict(Variants variants, const Comparison& comparison) {
   std::vector<std::string> out;
   const Baseline& baseline = comparison.baseline;
   if (baseline.bits_per_byte <= 0) return out;
@@ -185,7 +172,7 @@ std::vector<std::string> verdict(std::span<const VariantSummary> variants,
                             baseline.name, baseline.bits_per_byte));
   for (const std::int64_t k : ks) {
     std::string line = order_at(variants, k, comparison.measure);
-    if (const auto under = undertrained_at(variants, comparison, k); !under.empty()) {
+    if (const auto under = undertrained(variants, comparison, k); !under.empty()) {
       line = fmt::format("undertrained at k = {}: {} is not beaten by", k, baseline.name);
       for (const auto& one : under)
         line += fmt::format("{} {} ({:.4f})", &one == &under.front() ? "" : ",", one.label,
@@ -196,24 +183,17 @@ std::vector<std::string> verdict(std::span<const VariantSummary> variants,
   return out;
 }
 
-std::optional<double> published_at(const Comparison& comparison, const std::string& variant,
-                                   std::int64_t k) {
-  return published_number(comparison, variant, k > 0 ? fmt::format("k{}", k) : "all", "all");
-}
-
-std::vector<KSeries> k_series(std::span<const VariantSummary> variants,
-                              const Comparison& comparison) {
+std::vector<KSeries> k_series(Variants variants, const Comparison& comparison) {
   std::vector<KSeries> out;
   for (std::size_t i = 0; i < variants.size(); ++i) {
-    std::set<std::int64_t> own;  // the variant's points: its k, or one for all
-    for (const RunRow* row : variants[i].rows)
-      if (row->by_k)
-        for (const KFigures& point : row->by_k->points) own.insert(point.k);
     KSeries series{.label = variants[i].label, .variant = i};
     for (const RunRow* row : variants[i].rows)
-      if (row->by_k) series.trained_k = row->by_k->trained_k;
-    for (const std::int64_t k : own) {
-      const auto values = qualities(variants[i], k, comparison.measure);
+      if (const auto measured = measured_k(*row)) series.trained_k = measured->trained_k;
+    for (const std::int64_t k : own_ks(variants[i])) {
+      std::vector<double> values;
+      for (const RunRow* row : variants[i].rows)
+        if (const auto value = quality_figure(k, comparison.measure)(*row))
+          values.push_back(*value);
       const auto [low, high] = std::ranges::minmax(values);
       series.points.push_back({.k = k,
                                .megaflops = flops_at(variants[i], k) / 1e6,
@@ -227,7 +207,7 @@ std::vector<KSeries> k_series(std::span<const VariantSummary> variants,
 }
 
 std::string quality_text(double value, const std::string& measure) {
-  return measure == "perplexity" ? fmt::format("{:.3f}", value) : fmt::format("{:.4f}", value);
+  return fixed(measure == "perplexity" ? 3 : 4)(value);
 }
 
 }  // namespace penstock::study

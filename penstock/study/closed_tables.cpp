@@ -6,23 +6,10 @@
 #include <charconv>
 
 #include "penstock/analysis/published_tables.h"
-#include "penstock/base/fields.h"
-#include "penstock/finetune/config.h"
 #include "penstock/study/config_hash.h"
+#include "penstock/study/measurement.h"
 
 namespace penstock::study {
-
-const std::vector<ShownSetting> kShownSettings = {
-    {"layers", "layers", "model.layers"},
-    {"d_model", "width", "model.d_model"},
-    {"d_ffn", "FFN width", "model.d_ffn"},
-    {"experts", "experts", "model.moe.experts"},
-    {"sequence_length", "input length", "train.sequence_length"},
-    {"batch_sequences", "batch size", "train.batch_sequences"},
-    {"lr", "lr", "train.lr"},
-    {"steps", "iterations", "train.steps"},
-};
-
 namespace {
 
 using Settings = std::map<std::string, std::string>;
@@ -43,81 +30,80 @@ std::string shown_setting(const Settings& settings, const std::string& key) {
   return is_number ? fmt::format("{:g}", number) : text;
 }
 
-std::string paper_cell(const std::map<std::string, double>& numbers, const std::string& name) {
-  const auto it = numbers.find(name);
-  return it == numbers.end() ? "–" : fmt::format("{:g}", it->second);
-}
+const std::vector<ShownSetting> kShownSettings = {
+    {"layers", "layers", "model.layers"},
+    {"d_model", "width", "model.d_model"},
+    {"d_ffn", "FFN width", "model.d_ffn"},
+    {"experts", "experts", "model.moe.experts"},
+    {"sequence_length", "input length", "train.sequence_length"},
+    {"batch_sequences", "batch size", "train.batch_sequences"},
+    {"lr", "lr", "train.lr"},
+    {"steps", "iterations", "train.steps"},
+};
 
-ShownTable recipe_settings(const StudyConfig& study,
-                           const std::function<ConfigNode(const ConfigNode&)>& resolve) {
-  ShownTable out{.title = "Settings", .lines = {{"", "corpus"}}};
-  for (const auto& setting : kShownSettings) out.lines[0].push_back(setting.title);
-  out.lines[0].emplace_back("optimizer");
+Table recipe_settings(const StudyConfig& study,
+                      const std::function<ConfigNode(const ConfigNode&)>& resolve) {
+  SettingsTable out("Settings", "corpus", kShownSettings);
+  const auto& published = study.comparison.published;
   for (const auto& variant : study.variants) {
-    const Settings settings = flatten(resolve(variant.recipe));
-    auto& line = out.lines.emplace_back();
-    line = {variant.label, plain_setting(settings, "data.corpus")};
-    for (const auto& setting : kShownSettings) line.push_back(shown_setting(settings, setting.key));
-    line.push_back(optimizer(settings, "train."));
-    const auto paper = study.comparison.published.find(variant.name);
-    if (paper == study.comparison.published.end()) continue;
-    auto& below = out.lines.emplace_back();
-    below = {"  paper", "–"};
-    for (const auto& setting : kShownSettings)
-      below.push_back(paper_cell(paper->second, setting.name));
-    below.emplace_back("–");
+    const auto settings = flatten(resolve(variant.recipe));
+    const auto paper = published.find(variant.name);
+    out.add(variant.label, plain_setting(settings, "data.corpus"), settings, "train.",
+            paper == published.end() ? std::map<std::string, double>() : paper->second);
   }
-  return out;
+  return out.table();
 }
 
-ShownTable finetune_settings(const StudyConfig& study) {
-  const std::vector<std::pair<std::string, std::string>> columns = {
-      {"sequence_length", "input length"},
-      {"batch", "batch size"},
-      {"lr", "lr"},
-      {"epochs", "epochs"}};
-  ShownTable out{.title = "Settings of the fine-tunings", .lines = {{"", "data"}}};
-  for (const auto& [key, title] : columns) out.lines[0].push_back(title);
-  out.lines[0].emplace_back("optimizer");
-  for (const auto& task : study.finetunes) {
-    const Settings settings = flatten(write_config(read_finetune_config(task.settings)));
-    auto& line = out.lines.emplace_back();
-    line = {task.label, task.data};
-    for (const auto& [key, title] : columns) line.push_back(shown_setting(settings, key));
-    line.push_back(optimizer(settings, ""));
-    if (task.published.empty()) continue;
-    auto& below = out.lines.emplace_back();
-    below = {"  paper", "–"};
-    for (const auto& [key, title] : columns) below.push_back(paper_cell(task.published, key));
-    below.emplace_back("–");
-  }
-  return out;
-}
-
-ShownTable closed_form(const std::string& name) {
+Table closed_form(const std::string& name) {
   const analysis::PublishedTable table = analysis::published_table(name);
-  ShownTable out{
+  Table out{
       .title = fmt::format("HyperRouter, Table {}: {} ({})", table.name, table.title, table.unit),
-      .lines = {{"", "method", "published", "closed form", "useful", "remark"}}};
+      .columns = {"", "method", "published", "closed form", "useful", "remark"}};
   for (const auto& cell : table.cells)
-    out.lines.push_back({cell.row, cell.column,
-                         fmt::format("{:.{}f}", cell.published, table.digits),
-                         fmt::format("{:.{}f}", cell.computed, table.digits + 2),
-                         fmt::format("{:.{}f}", cell.useful, table.digits + 2),
-                         cell.agrees ? "agrees" : cell.remark});
+    out.rows.push_back(
+        {{cell.row, cell.column, fixed(table.digits)(cell.published),
+          fixed(table.digits + 2)(cell.computed), fixed(table.digits + 2)(cell.useful),
+          cell.agrees ? "agrees" : cell.remark}});
   return out;
 }
 
 }  // namespace
 
-std::vector<ShownTable> closed_tables(const StudyConfig& study,
-                                      const std::function<ConfigNode(const ConfigNode&)>& resolve) {
-  std::vector<ShownTable> out;
+SettingsTable::SettingsTable(const std::string& title, const std::string& data,
+                             std::vector<ShownSetting> columns)
+    : columns_(std::move(columns)), table_{.title = title, .columns = {"", data}} {
+  for (const auto& column : columns_) table_.columns.emplace_back(column.title);
+  table_.columns.emplace_back("optimizer");
+}
+
+void SettingsTable::add(const std::string& label, const std::string& data, const Settings& settings,
+                        const std::string& prefix, const std::map<std::string, double>& published) {
+  TableRow row{.cells = {label, data}}, paper{.cells = {"paper", "–"}, .beneath = true};
+  for (const auto& column : columns_) {
+    row.cells.emplace_back(shown_setting(settings, column.key));
+    const auto number = published.find(column.name);
+    paper.cells.emplace_back(
+        number_or_dash(number == published.end() ? std::nullopt : std::optional(number->second)));
+  }
+  row.cells.emplace_back(optimizer(settings, prefix));
+  paper.cells.emplace_back("–");
+  table_.rows.push_back(std::move(row));
+  if (!published.empty()) table_.rows.push_back(std::move(paper));
+}
+
+bool is_shown_setting(const std::string& name) {
+  return std::ranges::find(kShownSettings, name, &ShownSetting::name) != kShownSettings.end();
+}
+
+std::vector<Table> closed_tables(const StudyConfig& study,
+                                 const std::function<ConfigNode(const ConfigNode&)>& resolve) {
+  std::vector<Table> out;
   for (const auto& what : study.report) {
     if (what == "A3" || what == "A4") out.push_back(closed_form(what));
     if (what != "settings") continue;
     if (!study.variants.empty()) out.push_back(recipe_settings(study, resolve));
-    if (!study.finetunes.empty()) out.push_back(finetune_settings(study));
+    for (const auto& one : study.measurements)
+      if (auto table = one->settings_table()) out.push_back(std::move(*table));
   }
   return out;
 }

@@ -4,10 +4,11 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "penstock/study/json_field.h"
 
 namespace penstock::study {
 
@@ -45,17 +46,25 @@ struct Comparison {
   std::map<std::string, std::map<std::string, double>> published;
   /// The variant, or the place of the model, that a variant begins with.
   std::map<std::string, std::string> begins_with;
+
+  template <class V>
+  void visit(V& v) {
+    v("measure", measure);
+    v("published_as", published_as);
+    v("reference", reference);
+    v("baseline", baseline.name);
+    v("baseline_bits_per_byte", baseline.bits_per_byte);
+    v("baseline_except", baseline.except);
+    v("published", published);
+    v("begins_with", begins_with);
+  }
 };
 
 /// "bits per byte" or "perplexity".
 std::string measure_title(const Comparison& comparison);
 
-/// {"measure", "published_as", "reference", "baseline", "baseline_bits_per_byte",
-/// "baseline_except": [VARIANT], "published": {VARIANT: {"k1": 1.5}}, "begins_with": {VARIANT:
-/// VARIANT or model}}; null without a baseline.
+/// Its fields; the baseline's name and bits per byte are null where there is none.
 nlohmann::json to_json(const Comparison& comparison);
-/// What to_json wrote; absent parts keep their defaults. Throws Error naming `where`.
-Comparison comparison_from_json(const nlohmann::json& object, const std::string& where);
 
 /// The k of "k8", 0 of "all"; -1 of anything else.
 std::int64_t k_of_name(const std::string& name);

@@ -5,21 +5,19 @@
 #include <algorithm>
 #include <map>
 
-#include "penstock/study/columns.h"
+#include "penstock/study/table.h"
 
 namespace penstock::study {
 namespace {
 
 /// The smallest and the largest mean; {0, 0} where no variant states its FLOPs.
 std::pair<double, double> range(std::span<const VariantSummary> variants) {
-  std::pair<double, double> out{0, 0};
-  for (const auto& variant : variants) {
-    if (variant.total_flops.count == 0) continue;
-    const double flops = variant.total_flops.mean;
-    out.first = out.second > 0 ? std::min(out.first, flops) : flops;
-    out.second = std::max(out.second, flops);
-  }
-  return out;
+  std::vector<double> means;
+  for (const auto& variant : variants)
+    if (variant.total_flops.count > 0) means.push_back(variant.total_flops.mean);
+  if (means.empty()) return {0, 0};
+  const auto [least, most] = std::ranges::minmax(means);
+  return {least, most};
 }
 
 }  // namespace

@@ -20,9 +20,8 @@ double compute_ratio(std::span<const VariantSummary> variants);
 /// "1.5x", "1.05x".
 std::string ratio_text(double ratio);
 
-/// Of what variants that are shown begin with: "3 variants begin with dense parent, whose training
-/// (5.12 T FLOPs) is not counted with theirs"; joined by "; "; "" where all begin with random
-/// weights.
+/// "3 variants begin with dense parent, whose training (5.12 T FLOPs) is not counted with theirs",
+/// joined by "; "; "" where all begin with random weights.
 std::string uncounted_compute(std::span<const VariantSummary> variants,
                               const Comparison& comparison);
 

@@ -68,4 +68,13 @@ std::string config_hash(const ConfigNode& resolved, const std::string& corpus_ha
   return fmt::format("{:016x}", fnv1a(text));
 }
 
+std::string finetuning_hash(const FinetuneConfig& config, const std::string& format,
+                            const std::string& checkpoint) {
+  std::string text = format + "\n" + checkpoint + "\n";
+  for (const auto& [key, value] : flatten(write_config(config)))
+    if (key != "decay" || value != "\"decoupled\"")  // the only later key
+      text += key + " = " + value + "\n";
+  return fmt::format("{:016x}", fnv1a(text));
+}
+
 }  // namespace penstock::study

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "penstock/base/config_node.h"
+#include "penstock/finetune/config.h"
 
 namespace penstock::study {
 
@@ -22,6 +23,12 @@ std::uint64_t fnv1a(std::string_view text);
 /// Left out is what no bit of a result depends on (result_settings). The seed counts, and so do
 /// eval_every and eval_tokens: training is the same, but not the validation curve.
 std::string config_hash(const ConfigNode& resolved, const std::string& corpus_hash);
+
+/// 16 hex digits over a fine-tuning's settings, the format of its data and the checkpoint that it
+/// begins with; the data are compared by what the run says. As above, a later key at its default
+/// leaves earlier hashes as they were.
+std::string finetuning_hash(const FinetuneConfig& config, const std::string& format,
+                            const std::string& checkpoint);
 
 /// The tree as "a.b.c" → TOML text of the value.
 std::map<std::string, std::string> flatten(const ConfigNode& root);

@@ -1,7 +1,10 @@
-// Checked reading of JSON that came from a file: every access names where it went wrong.
+// JSON from files: structs that list their fields once, in `visit`, are written and read by that
+// list, and what does not fit names where it went wrong. Config structs are base/fields.h's matter.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,56 +12,136 @@
 
 namespace penstock::study {
 
-/// The number under `key`; `fallback` where it is absent or null. Throws Error for another type.
-inline double number_or(const nlohmann::json& object, const char* key, double fallback,
-                        const std::string& where) {
-  const auto it = object.find(key);
-  if (it == object.end() || it->is_null()) return fallback;
-  PENSTOCK_CHECK(it->is_number(), where, ": '", key, "' is not a number");
-  return it->get<double>();
-}
+/// Of a field in JSON. One that may be missing keeps its default where it is absent or null.
+enum class Presence {
+  optional,
+  required,   ///< reading throws Error where it is absent or null
+  if_filled,  ///< optional, and not written where it is empty
+};
 
-/// The number under `key`. Throws Error where it is absent or of another type.
-inline double required_number(const nlohmann::json& object, const char* key,
-                              const std::string& where) {
-  const auto it = object.find(key);
-  PENSTOCK_CHECK(it != object.end() && it->is_number(), where, ": the number '", key,
-                 "' is missing");
-  return it->get<double>();
-}
+struct JsonProbe {
+  template <class T>
+  void operator()(const char*, T&, Presence = Presence::optional) {}
+};
 
-/// The string under `key`; `fallback` where it is absent or null. Throws Error for another type.
-inline std::string string_or(const nlohmann::json& object, const char* key,
-                             const std::string& fallback, const std::string& where) {
-  const auto it = object.find(key);
-  if (it == object.end() || it->is_null()) return fallback;
-  PENSTOCK_CHECK(it->is_string(), where, ": '", key, "' is not a string");
-  return it->get<std::string>();
-}
+/// A struct that lists its fields.
+template <class C>
+concept ListsJson = requires(C object, JsonProbe probe) {
+  object.visit(probe);
+};
 
-/// The strings under `key`; none where it is absent or null. Throws Error for another type.
-inline std::vector<std::string> strings_at(const nlohmann::json& object, const char* key,
-                                           const std::string& where) {
-  std::vector<std::string> out;
-  const auto it = object.find(key);
-  if (it == object.end() || it->is_null()) return out;
-  PENSTOCK_CHECK(it->is_array(), where, ": '", key, "' is not a list");
-  for (const auto& item : *it) {
-    PENSTOCK_CHECK(item.is_string(), where, ": '", key, "' has what is no text");
-    out.push_back(item.get<std::string>());
+class JsonReader {
+ public:
+  /// `where` stands before what is wrong. Both must outlive the reader.
+  JsonReader(const nlohmann::json& object, const std::string& where)
+      : object_(object), where_(where) {
+    PENSTOCK_CHECK(object.is_object(), where_, ": is not an object");
   }
+  template <class T>
+  void operator()(const char* name, T& value, Presence presence = Presence::optional) {
+    const auto it = object_.find(name);
+    if (it != object_.end() && !it->is_null()) return read(*it, value, where_ + ": " + name);
+    PENSTOCK_CHECK(presence != Presence::required, where_, ": '", name, "' is missing");
+  }
+
+  template <class T>
+  static void read(const nlohmann::json& from, T& value, const std::string& where) {
+    if constexpr (ListsJson<T>) {
+      JsonReader reader(from, where);
+      value.visit(reader);
+    } else {
+      PENSTOCK_CHECK(fits(from, value), where, ": is not a ", kind_of(value));
+      value = from.get<T>();
+    }
+  }
+  template <class T>
+  static void read(const nlohmann::json& from, std::optional<T>& value, const std::string& where) {
+    read(from, value.emplace(), where);
+  }
+  template <class T>
+  static void read(const nlohmann::json& from, std::vector<T>& value, const std::string& where) {
+    PENSTOCK_CHECK(from.is_array(), where, ": is not a list");
+    value.clear();
+    for (const auto& item : from) read(item, value.emplace_back(), where);
+  }
+  template <class T>
+  static void read(const nlohmann::json& from, std::map<std::string, T>& value,
+                   const std::string& where) {
+    PENSTOCK_CHECK(from.is_object(), where, ": is not an object");
+    for (const auto& [name, item] : from.items()) read(item, value[name], where + ": " + name);
+  }
+
+ private:
+  static bool fits(const nlohmann::json& from, double) { return from.is_number(); }
+  static bool fits(const nlohmann::json& from, std::int64_t) { return from.is_number_integer(); }
+  static bool fits(const nlohmann::json& from, bool) { return from.is_boolean(); }
+  static bool fits(const nlohmann::json& from, const std::string&) { return from.is_string(); }
+  static const char* kind_of(double) { return "number"; }
+  static const char* kind_of(std::int64_t) { return "whole number"; }
+  static const char* kind_of(bool) { return "truth value"; }
+  static const char* kind_of(const std::string&) { return "string"; }
+
+  const nlohmann::json& object_;
+  const std::string& where_;
+};
+
+class JsonWriter {
+ public:
+  template <class T>
+  void operator()(const char* name, T& value, Presence presence = Presence::optional) {
+    nlohmann::json written = write(value);
+    if (presence != Presence::if_filled || !written.empty()) object_[name] = std::move(written);
+  }
+
+  template <class T>
+  static nlohmann::json write(T& value) {
+    if constexpr (ListsJson<T>) {
+      JsonWriter writer;
+      value.visit(writer);
+      return std::move(writer.object_);
+    } else {
+      return value;
+    }
+  }
+  template <class T>
+  static nlohmann::json write(std::optional<T>& value) {
+    return value ? write(*value) : nlohmann::json();
+  }
+  template <class T>
+  static nlohmann::json write(std::vector<T>& value) {
+    nlohmann::json out = nlohmann::json::array();
+    for (auto&& item : value) out.push_back(write(item));
+    return out;
+  }
+  template <class T>
+  static nlohmann::json write(std::map<std::string, T>& value) {
+    nlohmann::json out = nlohmann::json::object();
+    for (auto& [name, item] : value) out[name] = write(item);
+    return out;
+  }
+
+ private:
+  nlohmann::json object_ = nlohmann::json::object();
+};
+
+/// A number, text, struct, or list or map of these. Throws Error naming `where`.
+template <class T>
+T read_json(const nlohmann::json& from, const std::string& where) {
+  T out{};
+  JsonReader::read(from, out, where);
   return out;
 }
-
-/// The array's numbers. Throws Error for anything else.
-inline std::vector<double> numbers(const nlohmann::json& array, const std::string& where) {
-  PENSTOCK_CHECK(array.is_array(), where, ": expected an array of numbers");
-  std::vector<double> out;
-  for (const auto& item : array) {
-    PENSTOCK_CHECK(item.is_number(), where, ": expected an array of numbers");
-    out.push_back(item.get<double>());
-  }
-  return out;
+/// The field `name` of an object; a default where it is absent or null.
+template <class T>
+T field_of(const nlohmann::json& object, const char* name, const std::string& where,
+           T otherwise = {}) {
+  JsonReader(object, where)(name, otherwise);
+  return otherwise;
+}
+/// What read_json reads.
+template <class T>
+nlohmann::json write_json(T value) {
+  return JsonWriter::write(value);
 }
 
 }  // namespace penstock::study

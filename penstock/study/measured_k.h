@@ -1,5 +1,5 @@
-// What a run's checkpoint gives at several numbers of experts per token, kept with its row and in
-// the run's folder (by_k.json), so that it is measured once.
+// What a run's checkpoint gives at several numbers of experts per token. Measuring it is
+// measurements/by_k.cpp's matter.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "penstock/eval/k_figures.h"
+#include "penstock/study/run_row.h"
 
 namespace penstock::study {
 
 struct MeasuredK {
-  std::string checkpoint;  ///< "final" or "best"
+  std::string checkpoint = "final";  ///< or "best"
   std::int64_t step = 0;
   std::string split;
   double trained_k = 0;          ///< experts per token it was trained with; 0: not known, or no k
@@ -22,6 +23,15 @@ struct MeasuredK {
 
   /// The figures at that k, or those that hold for all; null where it was not measured.
   const KFigures* at(std::int64_t k) const;
+
+  /// All but the points.
+  template <class V>
+  void visit(V& v) {
+    v("checkpoint", checkpoint);
+    v("step", step);
+    v("split", split);
+    v("trained_k", trained_k);
+  }
 };
 
 /// Those of `wanted` that are still to be measured on that checkpoint.
@@ -38,10 +48,7 @@ nlohmann::json to_json(const MeasuredK& measured);
 std::optional<MeasuredK> measured_k_from_json(const nlohmann::json& object,
                                               const std::string& where);
 
-/// by_k.json of a run, or by_k_folded.json, complete or not at all.
-void write_measured_k(const MeasuredK& measured, const std::string& run_directory,
-                      bool folded = false);
-/// What write_measured_k wrote there, if anything. Throws Error naming a damaged file.
-std::optional<MeasuredK> read_measured_k(const std::string& run_directory, bool folded = false);
+/// What the row has of it, or of the same with folded routers.
+std::optional<MeasuredK> measured_k(const RunRow& row, bool folded = false);
 
 }  // namespace penstock::study

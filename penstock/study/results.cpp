@@ -1,18 +1,18 @@
-// Summaries over seeds and the results' files.
 #include "penstock/study/results.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/io/json_text.h"
-#include "penstock/study/by_k_summary.h"
 #include "penstock/study/compute.h"
 #include "penstock/study/json_field.h"
+#include "penstock/study/measurement.h"
 
 namespace penstock::study {
 namespace {
@@ -47,49 +47,6 @@ json rows_to_json(std::span<const RunRow> rows) {
   return out;
 }
 
-json spread_json(const Spread& spread) {
-  if (spread.count == 0) return nullptr;
-  return {
-      {"n", spread.count}, {"mean", spread.mean}, {"sd", spread.sd ? json(*spread.sd) : json()}};
-}
-
-json paired_json(const PairedDifference& paired) {
-  return {{"difference", spread_json(paired.difference)},
-          {"first_lower", paired.lower},
-          {"half_width_95", paired.half_width ? json(*paired.half_width) : json()}};
-}
-
-/// The figures by k over seeds, as the report shows them.
-json by_k_json(std::span<const VariantSummary> variants, const Comparison& comparison) {
-  json points = json::array(), differences = json::array();
-  for (const auto& variant : variants)
-    for (const std::int64_t k : measured_ks(variants))
-      if (const Spread quality = quality_at(variant, k, comparison.measure); quality.count > 0)
-        points.push_back({{"variant", variant.name},
-                          {"k", k > 0 ? json(k) : json()},
-                          {comparison.measure, spread_json(quality)},
-                          {"flops_per_token", flops_at(variant, k)}});
-  for (const auto& one : compare_with_reference(variants, comparison)) {
-    json object = {{"variant", one.variant},
-                   {"reference", comparison.reference},
-                   {"k", one.k > 0 ? json(one.k) : json()}};
-    object.update(paired_json(one.difference));
-    differences.push_back(std::move(object));
-  }
-  json under = json::array();
-  for (const auto& one : undertrained(variants, comparison)) under.push_back(one.variant);
-  return {{"by_k", points}, {"by_k_differences", differences}, {"undertrained", under}};
-}
-
-// The spread of whatever `value` finds in the rows.
-Spread spread_of(const std::vector<const RunRow*>& rows,
-                 const std::function<std::optional<double>(const RunRow&)>& value) {
-  std::vector<double> values;
-  for (const RunRow* row : rows)
-    if (const auto found = value(*row)) values.push_back(*found);
-  return spread(values);
-}
-
 std::optional<double> positive(double value) {
   return value > 0 ? std::optional(value) : std::nullopt;
 }
@@ -104,31 +61,77 @@ std::optional<double> active_experts(const RunRow& row) {
 /// By these three a run is known between sittings; of rows and of diverged runs.
 auto key_of(const auto& run) { return std::tie(run.variant, run.seed, run.config_hash); }
 
-json diverged_json(std::span<const DivergedRun> runs) {
-  json out = json::array();
-  for (const auto& run : runs)
-    out.push_back({{"variant", run.variant},
-                   {"label", run.label},
-                   {"seed", run.seed},
-                   {"config_hash", run.config_hash},
-                   {"reason", run.reason}});
-  return out;
+std::vector<DivergedRun> diverged_in(const json& object, const std::string& where) {
+  return field_of<std::vector<DivergedRun>>(object, "diverged", where);
 }
 
-std::vector<DivergedRun> diverged_from_json(const json& object, const std::string& where) {
-  std::vector<DivergedRun> out;
-  if (!object.contains("diverged")) return out;
-  PENSTOCK_CHECK(object["diverged"].is_array(), where, ": is not a list");
-  for (const auto& run : object["diverged"])
-    out.push_back({.variant = string_or(run, "variant", "", where),
-                   .label = string_or(run, "label", "", where),
-                   .seed = static_cast<std::int64_t>(required_number(run, "seed", where)),
-                   .config_hash = string_or(run, "config_hash", "", where),
-                   .reason = string_or(run, "reason", "", where)});
-  return out;
+/// The figures of a summary that are spreads over its rows, by their names in results.json.
+struct SummaryFigure {
+  const char* name;
+  Spread VariantSummary::*spread;
+  Figure of;
+};
+
+const std::vector<SummaryFigure>& summary_figures() {
+  using V = VariantSummary;
+  using Row = const RunRow&;
+  using Value = std::optional<double>;
+  static const std::vector<SummaryFigure> figures{
+      {"validation_loss", &V::validation_loss,
+       [](Row r) { return r.validation ? Value(r.validation->loss) : Value(); }},
+      {"bits_per_byte", &V::bits_per_byte,
+       [](Row r) { return r.validation ? positive(r.validation->bits_per_byte) : Value(); }},
+      {"test_loss", &V::test_loss, [](Row r) { return r.test ? Value(r.test->loss) : Value(); }},
+      {"active_experts", &V::active_experts, active_experts},
+      {"tokens_per_second", &V::tokens_per_second,
+       [](Row r) { return positive(r.tokens_per_second); }},
+      {"share_of_peak", &V::share_of_peak, [](Row r) { return positive(r.share_of_peak); }},
+      {"peak_bytes", &V::peak_bytes, [](Row r) { return positive(r.peak_bytes); }},
+      {"steps", &V::steps, [](Row r) { return Value(r.steps); }},
+      {"total_flops", &V::total_flops, [](Row r) { return positive(r.total_flops); }},
+      {"settled_step", &V::settled_step, [](Row r) { return Value(r.stages.settled); }},
+  };
+  return figures;
 }
 
 }  // namespace
+
+Spread spread_of(const VariantSummary& variant, const Figure& figure) {
+  std::vector<double> values;
+  for (const RunRow* row : variant.rows)
+    if (const auto found = figure(*row)) values.push_back(*found);
+  return spread(values);
+}
+
+Spread sparsifying_step(const VariantSummary& variant) {
+  return spread_of(variant,
+                   [](const RunRow& row) { return std::optional<double>(row.stages.sparsifying); });
+}
+
+std::optional<PairedDifference> difference_of(const VariantSummary& one,
+                                              const VariantSummary& other, const Figure& figure) {
+  std::vector<double> a, b;
+  for (const RunRow* first : one.rows)
+    for (const RunRow* second : other.rows) {
+      if (first->seed != second->seed) continue;
+      const auto mine = figure(*first), theirs = figure(*second);
+      if (!mine || !theirs) continue;
+      a.push_back(*mine);
+      b.push_back(*theirs);
+    }
+  return a.empty() ? std::nullopt : std::optional(paired_difference(a, b));
+}
+
+const VariantSummary* lowest(Variants variants,
+                             const std::function<Spread(const VariantSummary&)>& value) {
+  if (variants.size() < 2) return nullptr;
+  const VariantSummary* best = nullptr;
+  for (const auto& variant : variants)
+    if (variant.causal && value(variant).count > 0 &&
+        (!best || value(variant).mean < value(*best).mean))
+      best = &variant;
+  return best;
+}
 
 std::vector<VariantSummary> summarize(std::span<const RunRow> rows) {
   std::vector<VariantSummary> variants;
@@ -141,60 +144,32 @@ std::vector<VariantSummary> summarize(std::span<const RunRow> rows) {
   for (auto& v : variants) {
     v.causal = std::ranges::all_of(v.rows, &RunRow::causal);
     if (!v.causal) v.label += " (not causal)";
-    const auto of = [&](auto value) { return spread_of(v.rows, value); };
-    v.validation_loss = of([](const RunRow& r) {
-      return r.validation ? std::optional(r.validation->loss) : std::nullopt;
-    });
-    v.bits_per_byte = of([](const RunRow& r) {
-      return r.validation ? positive(r.validation->bits_per_byte) : std::nullopt;
-    });
-    v.test_loss =
-        of([](const RunRow& r) { return r.test ? std::optional(r.test->loss) : std::nullopt; });
-    v.active_experts = of(active_experts);
-    v.tokens_per_second = of([](const RunRow& r) { return positive(r.tokens_per_second); });
-    v.share_of_peak = of([](const RunRow& r) { return positive(r.share_of_peak); });
-    v.peak_bytes = of([](const RunRow& r) { return positive(r.peak_bytes); });
-    v.steps = of([](const RunRow& r) { return std::optional<double>(r.steps); });
-    v.total_flops = of([](const RunRow& r) { return positive(r.total_flops); });
-    v.settled_step = of([](const RunRow& r) {
-      return r.stages.settled ? std::optional<double>(*r.stages.settled) : std::nullopt;
-    });
+    for (const auto& figure : summary_figures()) v.*figure.spread = spread_of(v, figure.of);
     v.steered = static_cast<std::size_t>(
         std::ranges::count_if(v.rows, [](const RunRow* r) { return r->steered(); }));
   }
   return variants;
 }
 
-std::vector<RunRow> by_k_rows(std::span<const RunRow> rows) {
-  std::vector<RunRow> out(rows.begin(), rows.end());
-  for (const RunRow& row : rows) {
-    if (!row.by_k_folded) continue;
-    RunRow& folded = out.emplace_back(row);
-    folded.variant += "-folded";
-    folded.label += ", folded";
-    folded.by_k = row.by_k_folded;
-  }
-  return out;
-}
-
 namespace {
 
 /// Nothing where they share no seed.
 std::optional<PairedComparison> compared(const VariantSummary& one, const VariantSummary& other) {
-  std::vector<double> a, b;
-  for (const RunRow* first : one.rows)
-    for (const RunRow* second : other.rows)
-      if (first->seed == second->seed && first->validation && second->validation) {
-        a.push_back(first->validation->loss);
-        b.push_back(second->validation->loss);
-      }
-  if (a.empty()) return std::nullopt;
+  const auto difference = difference_of(one, other, summary_figures().front().of);
+  if (!difference) return std::nullopt;
   const bool stated = one.total_flops.count > 0 && other.total_flops.count > 0;
-  return PairedComparison{one.label, other.label, paired_difference(a, b),
+  return PairedComparison{one.label, other.label, *difference,
                           stated ? one.total_flops.mean / other.total_flops.mean : 0};
 }
 
 }  // namespace
+
+Cell difference_cell(const PairedDifference& paired) {
+  const double mean = paired.difference.mean;
+  if (!paired.half_width) return {fmt::format("{:+.4f}", mean), "one seed"};
+  return {fmt::format("{:+.4f}", mean),
+          fmt::format("{:+.4f} to {:+.4f}", mean - *paired.half_width, mean + *paired.half_width)};
+}
 
 std::vector<PairedComparison> compare_pairs(std::span<const VariantSummary> variants) {
   std::vector<PairedComparison> out;
@@ -220,25 +195,16 @@ std::vector<PairedComparison> shown_pairs(std::span<const VariantSummary> varian
 json to_json(const StudyResults& results) {
   const auto variants = summarize(results.rows);
   json summary = json::array(), paired = json::array();
-  for (const auto& v : variants)
-    summary.push_back({{"variant", v.name},
-                       {"label", v.label},
-                       {"causal", v.causal},
-                       {"validation_loss", spread_json(v.validation_loss)},
-                       {"bits_per_byte", spread_json(v.bits_per_byte)},
-                       {"test_loss", spread_json(v.test_loss)},
-                       {"active_experts", spread_json(v.active_experts)},
-                       {"tokens_per_second", spread_json(v.tokens_per_second)},
-                       {"share_of_peak", spread_json(v.share_of_peak)},
-                       {"peak_bytes", spread_json(v.peak_bytes)},
-                       {"steps", spread_json(v.steps)},
-                       {"total_flops", spread_json(v.total_flops)},
-                       {"settled_step", spread_json(v.settled_step)}});
+  for (const auto& v : variants) {
+    summary.push_back({{"variant", v.name}, {"label", v.label}, {"causal", v.causal}});
+    for (const auto& figure : summary_figures())
+      summary.back()[figure.name] = to_json(v.*figure.spread);
+  }
   for (const auto& pair : compare_pairs(variants)) {
     json object = {{"first", pair.first},
                    {"second", pair.second},
                    {"compute", pair.compute > 0 ? json(pair.compute) : json()}};
-    object.update(paired_json(pair.difference));
+    object.update(to_json(pair.difference));
     paired.push_back(std::move(object));
   }
   json out = {{"format", kStudyFormat},
@@ -254,31 +220,29 @@ json to_json(const StudyResults& results) {
               {"paired", paired},
               {"rows", rows_to_json(results.rows)}};
   out.update(to_json(results.comparison));
-  const auto with_folded = by_k_rows(results.rows);
-  out.update(by_k_json(summarize(with_folded), results.comparison));
-  if (!results.diverged.empty()) out["diverged"] = diverged_json(results.diverged);
+  for (const auto& one : plain_measurements())
+    out.update(one->summary(results.rows, results.comparison));
+  if (!results.diverged.empty()) out["diverged"] = write_json(results.diverged);
   for (const auto& table : results.tables) out["tables"].push_back(to_json(table));
   return out;
 }
 
 StudyResults results_from_json(const json& object, const std::string& where) {
-  std::vector<ShownTable> tables;
-  if (object.contains("tables")) {
-    PENSTOCK_CHECK(object["tables"].is_array(), where, ": 'tables' is not a list");
-    for (const auto& table : object["tables"])
-      tables.push_back(shown_table_from_json(table, where + ": tables"));
-  }
-  return {.name = string_or(object, "name", "study", where),
-          .title = string_or(object, "title", "", where),
-          .claim = string_or(object, "claim", "", where),
-          .scale = string_or(object, "scale", "", where),
-          .command = string_or(object, "command", "", where),
-          .planned_runs =
-              static_cast<int>(std::clamp(number_or(object, "planned_runs", 0, where), 0.0, 1e6)),
-          .comparison = comparison_from_json(object, where),
-          .rows = rows_from_json(object, where),
-          .diverged = diverged_from_json(object, where + ": diverged"),
-          .tables = std::move(tables)};
+  const auto text = [&](const char* name, const char* otherwise = "") {
+    return field_of<std::string>(object, name, where, otherwise);
+  };
+  StudyResults out{.name = text("name", "study"),
+                   .title = text("title"),
+                   .claim = text("claim"),
+                   .scale = text("scale"),
+                   .command = text("command"),
+                   .planned_runs = field_of<std::int64_t>(object, "planned_runs", where),
+                   .comparison = read_json<Comparison>(object, where),
+                   .rows = rows_from_json(object, where),
+                   .diverged = diverged_in(object, where)};
+  for (const auto& table : object.value("tables", json::array()))
+    out.tables.push_back(table_from_json(table, where + ": tables"));
+  return out;
 }
 
 void write_results(const StudyResults& results, const std::string& path) {
@@ -292,8 +256,7 @@ StudyResults read_results(const std::string& path) {
 KeptRuns read_kept_runs(const std::string& path) {
   if (!std::filesystem::exists(path)) return {};
   const json object = parse_file(path, kRowsFormat);
-  return {.rows = rows_from_json(object, path),
-          .diverged = diverged_from_json(object, path + ": diverged")};
+  return {.rows = rows_from_json(object, path), .diverged = diverged_in(object, path)};
 }
 
 void merge_kept_runs(const std::string& path, const KeptRuns& runs) {
@@ -316,7 +279,7 @@ void merge_kept_runs(const std::string& path, const KeptRuns& runs) {
   std::ranges::sort(kept.rows, by_key);
   std::ranges::sort(kept.diverged, by_key);
   json object = {{"format", kRowsFormat}, {"version", kVersion}, {"rows", rows_to_json(kept.rows)}};
-  if (!kept.diverged.empty()) object["diverged"] = diverged_json(kept.diverged);
+  if (!kept.diverged.empty()) object["diverged"] = write_json(kept.diverged);
   write_file_atomically(real_file_system(), path, readable_text(object));
 }
 

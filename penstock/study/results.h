@@ -2,6 +2,7 @@
 // and no HTML.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -9,8 +10,8 @@
 
 #include "penstock/study/comparison.h"
 #include "penstock/study/run_row.h"
-#include "penstock/study/shown_table.h"
 #include "penstock/study/statistics.h"
+#include "penstock/study/table.h"
 
 namespace penstock::study {
 
@@ -20,6 +21,15 @@ struct DivergedRun {
   std::int64_t seed = 0;
   std::string config_hash;
   std::string reason;  ///< what the training said
+
+  template <class V>
+  void visit(V& v) {
+    v("variant", variant);
+    v("label", label);
+    v("seed", seed, Presence::required);
+    v("config_hash", config_hash);
+    v("reason", reason);
+  }
 };
 
 /// Everything a report shows.
@@ -29,16 +39,15 @@ struct StudyResults {
   std::string claim;
   std::string scale;    ///< empty where the study has none
   std::string command;  ///< reproduces the study
-  int planned_runs = 0;
+  std::int64_t planned_runs = 0;
   Comparison comparison;
   std::vector<RunRow> rows;  ///< variants in the study's order, seeds in order
   std::vector<DivergedRun> diverged;
-  std::vector<ShownTable> tables;  ///< shown without a run (closed_tables.h)
-};
+  std::vector<Table> tables;  ///< shown without a run (closed_tables.h)
 
-/// The rows as the figures by k show them: what was measured with folded routers follows as
-/// variants of their own, "NAME-folded".
-std::vector<RunRow> by_k_rows(std::span<const RunRow> rows);
+  /// Whether there is nothing to show.
+  bool empty() const { return rows.empty() && diverged.empty() && tables.empty(); }
+};
 
 /// The rows of one variant.
 struct VariantSummary {
@@ -52,8 +61,26 @@ struct VariantSummary {
 };
 using Variants = std::span<const VariantSummary>;
 
+/// Whether all of it is one run, so that nothing is said of variants and seeds.
+inline bool one_run(Variants variants) {
+  return variants.size() == 1 && variants[0].rows.size() == 1;
+}
+
 /// One summary per variant, in the order of first appearance. The rows must outlive it.
 std::vector<VariantSummary> summarize(std::span<const RunRow> rows);
+
+/// A figure of a run, where it has it.
+using Figure = std::function<std::optional<double>(const RunRow& row)>;
+/// Of what the variant's rows have.
+Spread spread_of(const VariantSummary& variant, const Figure& figure);
+/// Where stage II begins.
+Spread sparsifying_step(const VariantSummary& variant);
+/// The differences one − other over the seeds that both have; nothing where they share none.
+std::optional<PairedDifference> difference_of(const VariantSummary& one,
+                                              const VariantSummary& other, const Figure& figure);
+/// The variant with the lowest mean among several, but for those that are not causal; may be null.
+const VariantSummary* lowest(Variants variants,
+                             const std::function<Spread(const VariantSummary&)>& value);
 
 /// Validation losses of two variants, seed by seed.
 struct PairedComparison {
@@ -61,16 +88,16 @@ struct PairedComparison {
   PairedDifference difference;
   double compute = 0;  ///< the first's training FLOPs ÷ the second's; 0: not stated
 };
+/// "+0.0123" with the 95 % interval of the mean behind it, or "one seed".
+Cell difference_cell(const PairedDifference& paired);
 /// Every pair of variants that share at least one seed.
 std::vector<PairedComparison> compare_pairs(std::span<const VariantSummary> variants);
 /// Those that people are shown: every pair of a few variants, of many each minus the reference.
 std::vector<PairedComparison> shown_pairs(std::span<const VariantSummary> variants,
                                           const Comparison& comparison);
 
-/// The layout of results.json: {"format": "penstock-study", "version": 1, "name", "title", "claim",
-/// "scale", "command", "planned_runs", "compute_ratio", "rows": [...], "diverged": [...],
-/// "summary": [...], "paired": [...], "by_k": [...], "by_k_differences": [...], "undertrained":
-/// [...], "tables": [...], and what to_json(Comparison) gives}.
+/// The layout of results.json: format and version, the fields, {"summary", "paired",
+/// "compute_ratio"} and what measurements add.
 nlohmann::json to_json(const StudyResults& results);
 /// Reads what to_json wrote (summary and pairs are worked out again). Throws Error naming `where`.
 StudyResults results_from_json(const nlohmann::json& object, const std::string& where);

@@ -1,4 +1,3 @@
-// Run directories, as the trainer leaves them.
 #include "penstock/study/run_reader.h"
 
 #include <algorithm>
@@ -13,9 +12,10 @@
 #include "penstock/io/toml.h"
 #include "penstock/routers/logged_states.h"
 #include "penstock/study/config_hash.h"
-#include "penstock/study/json_field.h"
-#include "penstock/study/smoothed.h"
+#include "penstock/study/measurement.h"
+#include "penstock/study/run_folder.h"
 #include "penstock/study/stages.h"
+#include "penstock/study/statistics.h"
 
 namespace penstock::study {
 namespace {
@@ -23,6 +23,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
+constexpr const char* kFinished = "finished.json";
 constexpr const char* kCurves[] = {"loss",      "sparsity",          "active_experts",
                                    "grad_norm", "tokens_per_second", "learning_rate"};
 // Those that are noise from step to step.
@@ -37,15 +38,9 @@ struct Metrics {
   json last_validation;
 };
 
-json parse_object(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  PENSTOCK_CHECK(in, path, ": cannot be opened");
-  json object = json::parse(in, nullptr, false);
-  PENSTOCK_CHECK(
-      !object.is_discarded() && object.is_object(), path,
-      ": is not a JSON object, so it was damaged; delete it and resume the run, which then "
-      "measures again and writes it anew");
-  return object;
+double number_in(const json& object, const std::string& name, const std::string& where,
+                 double otherwise = NAN) {
+  return field_of(object, name.c_str(), where, otherwise);
 }
 
 void add_point(Curve& curve, double step, double value) {
@@ -56,35 +51,35 @@ void add_point(Curve& curve, double step, double value) {
 }
 
 void add_line(Metrics& metrics, const json& line, const std::string& where) {
-  const double step = required_number(line, "step", where);
+  const double step = number_in(line, "step", where);
   PENSTOCK_CHECK(step >= 0 && step < 1e15, where, ": step is out of range");
   metrics.last_step = std::max(metrics.last_step, static_cast<std::int64_t>(step));
   const auto add = [&](const std::string& name, double value) {
     if (std::isfinite(value)) add_point(metrics.curves[name], step, value);
   };
-  for (const char* name : kCurves) add(name, number_or(line, name, NAN, where));
+  for (const char* name : kCurves) add(name, number_in(line, name, where));
   for (const LoggedState& state : logged_states())
-    add(state.name, number_or(line, state.name.c_str(), NAN, where));
-  add("consistency", number_or(line, "consistency", NAN, where));
+    add(state.name, number_in(line, state.name.c_str(), where));
+  add("consistency", number_in(line, "consistency", where));
   if (const auto losses = line.find("auxiliary_losses"); losses != line.end()) {
     PENSTOCK_CHECK(losses->is_object(), where, ": 'auxiliary_losses' is not an object");
     for (const auto& [part, value] : losses->items())
-      add(kAuxiliaryLosses + part, number_or(*losses, part.c_str(), NAN, where));
+      add(kAuxiliaryLosses + part, number_in(*losses, part.c_str(), where));
   }
   if (const auto load = line.find("load"); load != line.end())
-    add("imbalance", imbalance(matrix(*load, where)));
-  if (const double value = number_or(line, "tokens_per_second", 0, where); value > 0)
+    add("imbalance", imbalance(read_json<Matrix>(*load, where + ": load")));
+  if (const double value = number_in(line, "tokens_per_second", where, 0); value > 0)
     metrics.tokens_per_second.push_back(value);
-  if (const double value = number_or(line, "share_of_peak", 0, where); value > 0)
+  if (const double value = number_in(line, "share_of_peak", where, 0); value > 0)
     metrics.share_of_peak.push_back(value);
-  metrics.total_flops += number_or(line, "flops", 0, where);
-  metrics.peak_bytes = std::max(metrics.peak_bytes, number_or(line, "peak_bytes", 0, where));
-  metrics.seconds = std::max(metrics.seconds, number_or(line, "seconds", 0, where));
+  metrics.total_flops += number_in(line, "flops", where, 0);
+  metrics.peak_bytes = std::max(metrics.peak_bytes, number_in(line, "peak_bytes", where, 0));
+  metrics.seconds = std::max(metrics.seconds, number_in(line, "seconds", where, 0));
   add("flops", metrics.total_flops);
   add("seconds", metrics.seconds);
   if (const auto it = line.find("validation"); it != line.end() && it->is_object()) {
     metrics.last_validation = *it;
-    add_point(metrics.curves["validation_loss"], step, required_number(*it, "loss", where));
+    add("validation_loss", number_in(*it, "loss", where));
   }
 }
 
@@ -142,49 +137,21 @@ std::string date_of(const std::string& path) {
   return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%d", &utc));
 }
 
-/// "step 3: what was seen; what to do about it".
-std::vector<std::string> warnings_of(const json& finished, const std::string& path) {
-  std::vector<std::string> out;
-  const auto list = finished.find("warnings");
-  if (list == finished.end()) return out;
-  PENSTOCK_CHECK(list->is_array(), path, ": 'warnings' is not a list");
-  for (const auto& warning : *list) {
-    PENSTOCK_CHECK(warning.is_object(), path, ": a warning is not an object");
-    out.push_back(concat("step ", static_cast<std::int64_t>(required_number(warning, "step", path)),
-                         ": ", string_or(warning, "finding", "", path), "; ",
-                         string_or(warning, "remedy", "", path)));
+struct Warning {
+  std::int64_t step = 0;
+  std::string finding, remedy;
+  template <class V>
+  void visit(V& v) {
+    v("step", step, Presence::required);
+    v("finding", finding);
+    v("remedy", remedy);
   }
-  return out;
-}
-
-void take_finished(RunRow& row, const json& finished, const std::string& path) {
-  row.finished = true;
-  row.steps = static_cast<std::int64_t>(
-      std::clamp(number_or(finished, "steps", static_cast<double>(row.steps), path), 0.0, 1e15));
-  row.total_parameters = number_or(finished, "total_parameters", 0, path);
-  row.active_parameters = number_or(finished, "active_parameters", 0, path);
-  row.flops_per_token = number_or(finished, "flops_per_token", 0, path);
-  row.tokens_per_second = number_or(finished, "tokens_per_second", row.tokens_per_second, path);
-  row.share_of_peak = number_or(finished, "share_of_peak", row.share_of_peak, path);
-  row.peak_bytes = number_or(finished, "peak_bytes", row.peak_bytes, path);
-  row.seconds = number_or(finished, "seconds", row.seconds, path);
-  row.peak_flops = number_or(finished, "peak_flops", 0, path);
-  row.machine = string_or(finished, "machine", "", path);
-  row.causal = finished.value("causal", json(true)) != json(false);
-  if (const double target = number_or(finished, "target_sparsity", NAN, path);
-      std::isfinite(target))
-    row.target_sparsity = target;
-  row.warnings = warnings_of(finished, path);
-  if (finished.contains("validation") && finished["validation"].is_object())
-    row.validation = evaluation_from_json(finished["validation"], path + ": validation");
-  if (finished.contains("test") && finished["test"].is_object())
-    row.test = evaluation_from_json(finished["test"], path + ": test");
-}
+};
 
 }  // namespace
 
 bool is_finished(const std::string& run_directory) {
-  return fs::exists(fs::path(run_directory) / "finished.json");
+  return fs::exists(fs::path(run_directory) / kFinished);
 }
 
 RunRow read_run(const std::string& run_directory) {
@@ -203,19 +170,22 @@ RunRow read_run(const std::string& run_directory) {
   row.seconds = metrics.seconds;
   row.finished_at = date_of(metrics_path);
   if (fs::exists(folder / "config.toml")) {
-    const ConfigNode config = read_toml((folder / "config.toml").string());
-    row.settings = flatten(config);
+    row.settings = flatten(read_toml((folder / "config.toml").string()));
     if (const auto it = row.settings.find("train.seed"); it != row.settings.end())
       row.seed = std::atoll(it->second.c_str());
   }
   if (metrics.last_validation.is_object())
-    row.validation = evaluation_from_json(metrics.last_validation, metrics_path + ": validation");
+    row.validation = read_json<Evaluation>(metrics.last_validation, metrics_path + ": validation");
   if (is_finished(run_directory)) {
-    const std::string path = (folder / "finished.json").string();
-    take_finished(row, parse_object(path), path);
-    row.by_k = read_measured_k(run_directory);
-    row.by_k_folded = read_measured_k(run_directory, /*folded=*/true);
-    row.routers = read_router_report(run_directory);
+    const json finished = *read_kept_object(run_directory, kFinished);
+    const std::string path = (folder / kFinished).string();
+    JsonReader reader(finished, path);
+    row.visit_figures(reader);
+    row.finished = true;
+    for (const Warning& one : field_of<std::vector<Warning>>(finished, "warnings", path))
+      row.warnings.push_back(concat("step ", one.step, ": ", one.finding, "; ", one.remedy));
+    for (const auto& one : plain_measurements())
+      row.measured.update(one->read_folder(run_directory));
   }
   // What it steers by tells a method that steers its sparsity from one whose sparsity is fixed.
   if (row.target_sparsity && steered(metrics.curves))

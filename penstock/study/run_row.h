@@ -4,14 +4,12 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "penstock/study/finetune_task.h"
-#include "penstock/study/measured_k.h"
-#include "penstock/study/router_report.h"
+#include "penstock/study/json_field.h"
 
 namespace penstock::study {
 
@@ -26,6 +24,13 @@ struct DomainLoss {
   double loss = 0;  ///< nats per token
   double bits_per_byte = 0;
   double tokens = 0;
+
+  template <class V>
+  void visit(V& v) {
+    v("loss", loss, Presence::required);
+    v("bits_per_byte", bits_per_byte);
+    v("tokens", tokens);
+  }
 };
 
 /// A whole split measured: the trainer's "validation" and "test" objects.
@@ -41,12 +46,30 @@ struct Evaluation {
 
   /// Mean of active_by_layer; none for a dense model.
   std::optional<double> active_experts() const;
+
+  template <class V>
+  void visit(V& v) {
+    v("loss", loss, Presence::required);
+    v("bits_per_byte", bits_per_byte);
+    v("tokens", tokens);
+    v("by_domain", by_domain);
+    v("load", load, Presence::if_filled);
+    v("load_by_domain", load_by_domain, Presence::if_filled);
+    v("active_by_layer", active_by_layer, Presence::if_filled);
+    v("active_by_layer_domain", active_by_layer_domain, Presence::if_filled);
+  }
 };
 
 /// A curve over optimizer steps; steps increase.
 struct Curve {
   std::vector<double> steps;
   std::vector<double> values;
+
+  template <class V>
+  void visit(V& v) {
+    v("steps", steps, Presence::required);
+    v("values", values, Presence::required);
+  }
 };
 
 /// Where ReMoE's stages end (see stages.h); a border that was not reached is absent.
@@ -81,10 +104,8 @@ struct RunRow {
   std::optional<double> target_sparsity;
   std::optional<Evaluation> validation;
   std::optional<Evaluation> test;
-  std::optional<MeasuredK> by_k;
-  std::optional<MeasuredK> by_k_folded;  ///< the same with routers folded
-  std::optional<RouterReport> routers;
-  std::vector<Finetuned> finetuned;
+  /// What was measured besides, by the names of results.json; measurement.h says by whom.
+  nlohmann::json measured = nlohmann::json::object();
   std::vector<std::string> warnings;  ///< what the trainer found odd, in its words
   Stages stages;
   /// Where the run has them: "loss", "validation_loss" (with step 0), "learning_rate", "grad_norm",
@@ -99,6 +120,42 @@ struct RunRow {
   bool steered() const { return target_sparsity && study::steered(curves); }
   /// Tokens of a step by the settings; 0 where they do not say.
   double tokens_per_step() const;
+
+  /// What the trainer's finished.json says in the same words.
+  template <class V>
+  void visit_figures(V& v) {
+    v("steps", steps);
+    v("total_parameters", total_parameters);
+    v("active_parameters", active_parameters);
+    v("flops_per_token", flops_per_token);
+    v("tokens_per_second", tokens_per_second);
+    v("share_of_peak", share_of_peak);
+    v("peak_bytes", peak_bytes);
+    v("seconds", seconds);
+    v("peak_flops", peak_flops);
+    v("machine", machine);
+    v("causal", causal);
+    v("target_sparsity", target_sparsity);
+    v("validation", validation);
+    v("test", test);
+  }
+  /// All but `measured`.
+  template <class V>
+  void visit(V& v) {
+    v("variant", variant, Presence::required);
+    v("label", label);
+    v("seed", seed, Presence::required);
+    v("config_hash", config_hash);
+    v("finished", finished);
+    visit_figures(v);
+    v("total_flops", total_flops);
+    v("finished_at", finished_at);
+    v("sparsifying_step", stages.sparsifying);
+    v("settled_step", stages.settled);
+    v("warnings", warnings);
+    v("curves", curves);
+    v("settings", settings);
+  }
 };
 
 /// What the name of an auxiliary loss's curve begins with.
@@ -106,15 +163,8 @@ inline const std::string kAuxiliaryLosses = "auxiliary_losses/";
 /// The part that adds that loss; nothing where a curve of that name is none of an auxiliary loss.
 std::optional<std::string> auxiliary_loss(const std::string& curve);
 
-/// Rows of numbers, such as a load [L][E]. Throws Error naming `where` for anything else.
-Matrix matrix(const nlohmann::json& array, const std::string& where);
-/// The layout of the trainer's "validation" and "test" objects; empty parts are left out.
-nlohmann::json to_json(const Evaluation& evaluation);
-/// What row_from_json reads; absent figures become nulls.
+/// A row of results.json, with what was measured besides.
 nlohmann::json to_json(const RunRow& row);
-/// Reads the trainer's object; absent parts stay empty. Throws Error naming `where` for a wrong
-/// type.
-Evaluation evaluation_from_json(const nlohmann::json& object, const std::string& where);
 /// Throws Error naming `where` for a missing key or a wrong type.
 RunRow row_from_json(const nlohmann::json& object, const std::string& where);
 

@@ -9,7 +9,8 @@
 #include "penstock/models/model_directory.h"
 #include "penstock/models/model_source.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/study/measure_run.h"
+#include "penstock/study/run_folder.h"
+#include "penstock/study/study_tables.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock::study {

@@ -1,13 +1,27 @@
-// Sample statistics.
 #include "penstock/study/statistics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <vector>
+#include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
 
 namespace penstock::study {
+
+nlohmann::json to_json(const Spread& spread) {
+  using nlohmann::json;
+  if (spread.count == 0) return nullptr;
+  return {
+      {"n", spread.count}, {"mean", spread.mean}, {"sd", spread.sd ? json(*spread.sd) : json()}};
+}
+
+nlohmann::json to_json(const PairedDifference& paired) {
+  using nlohmann::json;
+  return {{"difference", to_json(paired.difference)},
+          {"first_lower", paired.lower},
+          {"half_width_95", paired.half_width ? json(*paired.half_width) : json()}};
+}
 
 Spread spread(std::span<const double> values) {
   Spread out{.count = static_cast<int>(values.size())};
@@ -49,6 +63,18 @@ double t_quantile_975(int degrees_of_freedom) {
   const double z = 1.959964, n = degrees_of_freedom;
   return z + (z * z * z + z) / (4 * n) +
          (5 * std::pow(z, 5) + 16 * z * z * z + 3 * z) / (96 * n * n);
+}
+
+std::vector<double> smoothed(const std::vector<double>& values) {
+  const std::size_t reach = std::min<std::size_t>(values.size() / 100, 25);
+  std::vector<double> out;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t side = std::min({reach, i, values.size() - 1 - i});
+    double sum = 0;
+    for (std::size_t j = i - side; j <= i + side; ++j) sum += values[j];
+    out.push_back(sum / static_cast<double>(2 * side + 1));
+  }
+  return out;
 }
 
 }  // namespace penstock::study

@@ -1,8 +1,10 @@
-// Means, spreads and paired differences over seeds.
+// Means, spreads and paired differences over seeds, and moving means.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace penstock::study {
 
@@ -12,6 +14,8 @@ struct Spread {
   double mean = 0;
   std::optional<double> sd;  ///< absent below two values
 };
+/// {"n", "mean", "sd"}; null without values.
+nlohmann::json to_json(const Spread& spread);
 /// Of these values; a mean of 0 where there are none.
 Spread spread(std::span<const double> values);
 
@@ -22,11 +26,17 @@ struct PairedDifference {
   /// Half the width of the 95 % interval of the mean, t(0.975, n−1)·sd/√n; absent below two pairs.
   std::optional<double> half_width;
 };
+/// {"difference", "first_lower", "half_width_95"}.
+nlohmann::json to_json(const PairedDifference& paired);
 /// The differences a_i − b_i and their 95 % interval by Student's t. REQUIRES: equally many of
 /// both.
 PairedDifference paired_difference(std::span<const double> a, std::span<const double> b);
 
 /// The 0.975 quantile of Student's t, for 1 degree of freedom or more.
 double t_quantile_975(int degrees_of_freedom);
+
+/// The mean of a window around each point, a fiftieth of the values wide and at most 25 to a side;
+/// at both ends the window shrinks, so that it stays even.
+std::vector<double> smoothed(const std::vector<double>& values);
 
 }  // namespace penstock::study

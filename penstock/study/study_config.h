@@ -10,7 +10,7 @@
 
 #include "penstock/base/config_node.h"
 #include "penstock/study/comparison.h"
-#include "penstock/study/finetune_task.h"
+#include "penstock/study/measurement.h"
 
 namespace penstock::study {
 
@@ -29,7 +29,6 @@ struct Variant {
   /// What its own `set` says of the [model] that it begins with: coefficients of its router's
   /// losses, the only keys that may change. Empty: nothing, as for a variant without `from`.
   ConfigNode retuned;
-  bool fold = false;  ///< measured by k with folded routers too, a row of its own
 };
 
 struct StudyConfig {
@@ -39,11 +38,9 @@ struct StudyConfig {
   std::string claim;  ///< what the study asks, one or two sentences
   std::string scale;  ///< the one in use; empty where the file has none
   std::vector<std::int64_t> seeds;
-  std::vector<Variant> variants;  ///< in the file's order
-  /// Experts per token that each finished run is measured with; empty: not measured so.
-  std::vector<std::int64_t> eval_k;
-  std::string eval_checkpoint = "final";  ///< "final" or "best": which checkpoint that is
-  std::vector<FinetuneTask> finetunes;    ///< done with that checkpoint of every finished run
+  std::vector<Variant> variants;          ///< in the file's order
+  std::string eval_checkpoint = "final";  ///< "final" or "best": which one is measured
+  Measurements measurements;              ///< one of each kind, with what the study asks of it
   /// Shown besides: "entropy" and "samples" of the runs' routers; "settings", "A3", "A4", for which
   /// nothing has to be trained.
   std::vector<std::string> report;
@@ -51,7 +48,6 @@ struct StudyConfig {
   std::string runs_of;  ///< study whose runs these are; empty: its own
   Comparison comparison;
 
-  bool reports(const std::string& what) const;
   /// Whether what it shows takes runs.
   bool trains() const;
 };
@@ -62,7 +58,7 @@ struct StudyConfig {
 ///   variant's set, then
 ///            the scale's set for the variant, then `overrides` (k=v)
 /// @param scale  one of the file's [scale.NAME] tables; "": its "desk", where it has scales
-/// Overrides that begin with "finetune." are of the fine-tunings.
+/// Overrides that a measurement takes ("finetune.NAME.data=DIR") are its own.
 /// Throws Error with file and line for unknown keys, a missing recipe, a scale that the file lacks,
 /// a variant that matches the compute of an unknown one or of one that matches itself, and names
 /// unfit for folders.

@@ -4,16 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/study/closed_tables.h"
-#include "penstock/study/config_hash.h"
-#include "penstock/study/divergence.h"
-#include "penstock/study/report.h"
+#include "penstock/study/run_folder.h"
+#include "penstock/study/run_plan.h"
 #include "penstock/study/run_reader.h"
 #include "penstock/train/run_control.h"
 
@@ -22,16 +21,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// In the folder of a run that diverged, so that it is not trained again at every call.
+constexpr const char* kDivergedFile = "diverged.json";
+
 class Session {
  public:
   Session(const StudyConfig& study, const StudyOptions& options, const StudyHooks& hooks)
-      : study_(study), options_(options), hooks_(hooks), comparison_(study.comparison) {
+      : study_(study),
+        options_(options),
+        hooks_(hooks),
+        plans_(study, options.output, hooks, rows_),
+        comparison_(study.comparison) {
     if (!options.kept_rows.empty()) kept_ = read_kept_runs(options.kept_rows);
     // A mistake in the last variant should not show after hours of training the first.
     for (const auto& variant : study.variants) hooks.resolve(with_seed(variant, study.seeds[0]));
     if (study.trains() && !options.report_only)
-      for (const FinetuneTask& task : study.finetunes)
-        if (!task.data.empty()) hooks.check_data(task);
+      for (const auto& one : study.measurements) hooks.check(*one);
     create_directories(real_file_system(), options.output);
     tables_ = closed_tables(study, hooks.resolve);
     if (study.trains()) gather();
@@ -46,10 +51,7 @@ class Session {
   void measure_finished() {
     for (const auto& variant : study_.variants)
       for (const std::int64_t seed : study_.seeds)
-        if (rows_.contains({variant.name, seed})) {
-          if (measure(variant, seed)) publish();
-          finetune(variant, seed, /*train=*/false);
-        }
+        if (rows_.contains({variant.name, seed})) measure(variant, seed, /*train=*/false);
   }
 
   /// Refuses a report of nothing, which would take the place of the one that is there.
@@ -69,10 +71,9 @@ class Session {
             if (!may_run(variant, seed)) continue;
             if (!run(variant, seed)) return false;
             publish();
-            if (rows_.contains({variant.name, seed}) && measure(variant, seed)) publish();
           }
           if (!rows_.contains({variant.name, seed})) continue;  // it diverged
-          if (!finetune(variant, seed, /*train=*/true)) return false;
+          if (!measure(variant, seed, /*train=*/true)) return false;
         }
       }
     }
@@ -80,47 +81,37 @@ class Session {
   }
 
   void publish() {
-    KeptRuns done{.diverged = diverged()};
-    for (const auto& [key, row] : rows_) done.rows.push_back(row);
-    if (!options_.kept_rows.empty()) merge_kept_runs(options_.kept_rows, done);
     const StudyResults current = results();
-    write_results(current, (fs::path(options_.output) / "results.json").string());
-    if (current.rows.empty() && current.tables.empty()) return;
-    const auto write = [&](const char* name, const std::string& text) {
-      write_file_atomically(real_file_system(), fs::path(options_.output) / name, text);
-    };
-    write("results.txt", results_table(current));
-    write("report.html", report_page(current));
+    const KeptRuns done{.rows = current.rows, .diverged = current.diverged};
+    if (!options_.kept_rows.empty()) merge_kept_runs(options_.kept_rows, done);
+    write_results(current, results_path());
+    if (!current.empty() && hooks_.write_pages) hooks_.write_pages(current, options_.output);
   }
 
   StudyResults results() const {
-    StudyResults out{.name = study_.name,
-                     .title = study_.title,
-                     .claim = study_.claim,
-                     .scale = study_.scale,
-                     .command = options_.command,
-                     .planned_runs = planned_runs(),
-                     .comparison = comparison_,
-                     .diverged = diverged(),
-                     .tables = tables_};
-    for (const auto& variant : study_.variants)
-      for (const std::int64_t seed : study_.seeds)
-        if (const auto it = rows_.find({variant.name, seed}); it != rows_.end())
-          out.rows.push_back(it->second);
-    return out;
+    return {.name = study_.name,
+            .title = study_.title,
+            .claim = study_.claim,
+            .scale = study_.scale,
+            .command = options_.command,
+            .planned_runs = planned_runs(),
+            .comparison = comparison_,
+            .rows = in_order(rows_),
+            .diverged = in_order(diverged_),
+            .tables = tables_};
   }
 
   int left_out() const { return left_out_; }
 
  private:
-  using Key = std::pair<std::string, std::int64_t>;
+  std::string results_path() const { return (fs::path(options_.output) / "results.json").string(); }
 
-  /// In the study's order.
-  std::vector<DivergedRun> diverged() const {
-    std::vector<DivergedRun> out;
+  template <class T>
+  std::vector<T> in_order(const std::map<RunKey, T>& runs) const {
+    std::vector<T> out;
     for (const auto& variant : study_.variants)
       for (const std::int64_t seed : study_.seeds)
-        if (const auto it = diverged_.find({variant.name, seed}); it != diverged_.end())
+        if (const auto it = runs.find({variant.name, seed}); it != runs.end())
           out.push_back(it->second);
     return out;
   }
@@ -154,92 +145,13 @@ class Session {
                                        .reason = reason};
   }
 
-  struct Planned {
-    ConfigNode recipe;  // resolved
-    std::string hash, directory;
-  };
-
   /// Variants that need others come after them.
   static int turn_of(const Variant& variant) {
     return !variant.match_compute.empty() ? 2 : variant.from.empty() ? 0 : 1;
   }
 
-  static ConfigNode with_seed(const Variant& variant, std::int64_t seed) {
-    ConfigNode recipe = variant.recipe;
-    if (!variant.from.empty()) {
-      // The model that it begins with says this.
-      ConfigNode::Table tables = recipe.table();
-      tables.erase("model");
-      recipe = ConfigNode(ConfigNode::Value(std::move(tables)));
-    }
-    recipe.set("train.seed", ConfigNode(seed, "seeds"));
-    return recipe;
-  }
-
-  /// What a variant's training begins with: where the model lies and what stands for it in hashes.
-  struct Beginning {
-    std::string model, identity;
-  };
-
-  Beginning beginning(const Variant& variant, std::int64_t seed) const {
-    Beginning out;
-    if (variant.from_model) {
-      out = {.model = variant.from, .identity = hooks_.model_hash(variant.from)};
-    } else {
-      const auto parent = std::ranges::find(study_.variants, variant.from, &Variant::name);
-      const Planned planned = *plan(*parent, seed);  // it needs no other
-      out = {.model = planned.directory, .identity = planned.hash};
-    }
-    for (const ConfigNode* node : {&variant.upcycle, &variant.retuned})
-      if (!node->empty()) out.identity += "\n" + to_toml(*node);
-    return out;
-  }
-
-  /// Where a planned run keeps the model that it begins with.
-  static std::string start_of(const Planned& planned) {
-    return (fs::path(planned.directory) / "start").string();
-  }
-
-  // Nothing while the run whose compute it matches is missing. The model of a variant that begins
-  // with another's is known once that is there; until then the recipe has none.
-  std::optional<Planned> plan(const Variant& variant, std::int64_t seed) const {
-    ConfigNode recipe = hooks_.resolve(with_seed(variant, seed));
-    if (!variant.match_compute.empty()) {
-      const auto target = rows_.find({variant.match_compute, seed});
-      if (target == rows_.end()) return std::nullopt;
-      recipe.set("train.steps", ConfigNode(matched_steps(target->second.total_flops,
-                                                         hooks_.flops_per_step(recipe)),
-                                           "match_compute"));
-      recipe = hooks_.resolve(recipe);
-    }
-    Planned planned{.recipe = std::move(recipe)};
-    planned.hash = config_hash(planned.recipe, hooks_.corpus_hash(planned.recipe));
-    if (!variant.from.empty())
-      planned.hash =
-          fmt::format("{:016x}", fnv1a(planned.hash + "\n" + beginning(variant, seed).identity));
-    // The hash in the name keeps runs of an edited recipe apart from those of the earlier one.
-    planned.directory =
-        (runs_folder() / fmt::format("{}-seed-{}-{}", variant.name, seed, planned.hash)).string();
-    if (!variant.from.empty() && fs::exists(start_of(planned))) {
-      ConfigNode begun = with_seed(variant, seed);
-      begun.set("train.init_from", ConfigNode(start_of(planned)));
-      if (!variant.retuned.empty()) begun.set("model", variant.retuned);
-      planned.recipe = hooks_.resolve(begun);
-    }
-    return planned;
-  }
-
-  int planned_runs() const {
-    return study_.trains() ? static_cast<int>(study_.variants.size() * study_.seeds.size()) : 0;
-  }
-
-  /// runs/ of the output folder, or of the study beside it that has these runs.
-  fs::path runs_folder() const {
-    const fs::path output = fs::absolute(options_.output).lexically_normal();
-    if (study_.runs_of.empty()) return fs::path(options_.output) / "runs";
-    const fs::path beside =
-        output.has_filename() ? output.parent_path() : output.parent_path().parent_path();
-    return beside / (study_.runs_of + (study_.scale.empty() ? "" : "-" + study_.scale)) / "runs";
+  std::int64_t planned_runs() const {
+    return study_.trains() ? std::ssize(study_.variants) * std::ssize(study_.seeds) : 0;
   }
 
   // Takes up every finished run, those that need others after them.
@@ -248,29 +160,38 @@ class Session {
       for (const auto& variant : study_.variants)
         for (const std::int64_t seed : study_.seeds)
           if (turn_of(variant) == turn)
-            if (const auto planned = plan(variant, seed)) take_ended(variant, seed, *planned);
+            if (const auto planned = plans_.plan(variant, seed))
+              take_ended(variant, seed, *planned);
   }
 
   /// Takes up a run that finished or diverged; false where it is neither.
-  bool take_ended(const Variant& variant, std::int64_t seed, const Planned& planned) {
+  bool take_ended(const Variant& variant, std::int64_t seed, const PlannedRun& planned) {
     if (take_finished(variant, seed, planned)) return true;
     if (options_.retry_diverged) return false;
-    std::optional<std::string> reason = read_divergence(planned.directory);
-    // The run's own folder, where it is there, knows better: it may have been begun again.
-    if (!fs::exists(planned.directory))
-      for (const DivergedRun& run : kept_.diverged)
-        if (run.variant == variant.name && run.seed == seed && run.config_hash == planned.hash)
-          reason = run.reason;
+    const auto reason = divergence(variant, seed, planned);
     if (reason) note_diverged(variant, seed, planned.hash, *reason);
     return reason.has_value();
   }
 
-  bool take_finished(const Variant& variant, std::int64_t seed, const Planned& planned) {
+  /// Why the run diverged, where it did.
+  std::optional<std::string> divergence(const Variant& variant, std::int64_t seed,
+                                        const PlannedRun& planned) const {
+    if (const auto kept = read_kept_object(planned.directory, kDivergedFile))
+      return field_of<std::string>(*kept, "reason", planned.directory + "/" + kDivergedFile);
+    // The run's own folder, where it is there, knows better: it may have been begun again.
+    if (fs::exists(planned.directory)) return std::nullopt;
+    for (const DivergedRun& run : kept_.diverged)
+      if (run.variant == variant.name && run.seed == seed && run.config_hash == planned.hash)
+        return run.reason;
+    return std::nullopt;
+  }
+
+  bool take_finished(const Variant& variant, std::int64_t seed, const PlannedRun& planned) {
     if (is_finished(planned.directory)) {
       take(variant, seed, planned, read_run(planned.directory));
       return true;
     }
-    // Measurements by k are with the run; a kept row brings its own.
+    // What was measured is with the run; a kept row brings its own.
     const auto kept = std::ranges::find_if(kept_.rows, [&](const RunRow& row) {
       return row.variant == variant.name && row.seed == seed && row.config_hash == planned.hash;
     });
@@ -279,7 +200,7 @@ class Session {
     return true;
   }
 
-  void take(const Variant& variant, std::int64_t seed, const Planned& planned, RunRow row) {
+  void take(const Variant& variant, std::int64_t seed, const PlannedRun& planned, RunRow row) {
     row.variant = variant.name;
     row.label = variant.label;
     row.seed = seed;
@@ -287,90 +208,49 @@ class Session {
     rows_[{variant.name, seed}] = std::move(row);
   }
 
-  /// Measures what the row lacks: by k, also with folded routers, and the routers; false where
-  /// nothing was to do, or nothing can be done because the row was kept and its run's folder is
-  /// elsewhere.
-  bool measure(const Variant& variant, std::int64_t seed) {
-    const auto planned = plan(variant, seed);
+  /// Does what the row lacks of what the study measures, with `train` also what takes a training of
+  /// its own; false when interrupted.
+  bool measure(const Variant& variant, std::int64_t seed, bool train) {
+    const auto planned = plans_.plan(variant, seed);
     PENSTOCK_ASSERT(planned, "a finished run has a plan");
+    const FinishedRun run{.variant = variant.name,
+                          .seed = seed,
+                          .recipe = planned->recipe,
+                          .model = hooks_.model(planned->recipe),
+                          .directory = planned->directory,
+                          .checkpoint = study_.eval_checkpoint};
     RunRow& row = rows_.at({variant.name, seed});
-    const auto ks = study_.eval_k.empty() ? std::vector<std::int64_t>()
-                                          : hooks_.wanted_k(planned->recipe, study_.eval_k);
-    bool changed = measure_k(*planned, row, row.by_k, ks, false);
-    if (variant.fold && hooks_.folds(planned->recipe))
-      changed |= measure_k(*planned, row, row.by_k_folded, ks, true);
-    if ((study_.reports("entropy") || study_.reports("samples")) &&
-        (!row.routers || row.routers->checkpoint != study_.eval_checkpoint) &&
-        is_there(*planned, row, "routers")) {
-      row.routers =
-          hooks_.measure_routers(planned->recipe, planned->directory, study_.eval_checkpoint);
-      write_router_report(*row.routers, planned->directory);
-      changed = true;
+    bool changed = false;
+    for (const auto& one : study_.measurements) changed |= one->prune(run, row);
+    for (const bool trains : {false, true}) {
+      for (const auto& one : study_.measurements)
+        for (const Work& work : one->missing(run, row)) {
+          if (work.trains != trains || (trains && !train) || !may_measure(run, work, row)) continue;
+          const auto result = hooks_.measure(*one, run, work);
+          if (!result) return false;
+          one->keep(run, work, *result, row);
+          write_page_of(work);
+          changed = true;
+        }
+      if (std::exchange(changed, false)) publish();
     }
-    return changed;
-  }
-
-  bool measure_k(const Planned& planned, const RunRow& row, std::optional<MeasuredK>& have,
-                 const std::vector<std::int64_t>& wanted, bool folded) {
-    const auto missing = missing_k(have, wanted, study_.eval_checkpoint);
-    if (missing.empty() || !is_there(planned, row, folded ? "by k, folded" : "by k")) return false;
-    have = joined(have, hooks_.measure_k(planned.recipe, planned.directory, missing,
-                                         study_.eval_checkpoint, folded));
-    write_measured_k(*have, planned.directory, folded);
     return true;
   }
 
-  /// Says what is being measured, or that the run is not there for it.
-  bool is_there(const Planned& planned, const RunRow& row, const std::string& what) const {
-    const bool there = is_finished(planned.directory);
-    say(there ? fmt::format("{}, seed {}: measuring the {} checkpoint {}", row.label, row.seed,
-                            study_.eval_checkpoint, what)
-              : fmt::format("{}, seed {}: not measured {}, its run is not in {}", row.label,
-                            row.seed, what, runs_folder().string()));
+  /// Says what is being done, or that the run is not there for it.
+  bool may_measure(const FinishedRun& run, const Work& work, const RunRow& row) const {
+    if (work.what.empty()) return true;  // it is done and only read
+    const bool there = is_finished(run.directory);
+    say(fmt::format("{}, seed {}: {}{}", row.label, row.seed, work.what,
+                    there ? "" : ": left out, its run is not in " + plans_.folder().string()));
     return there;
   }
 
-  /// Takes up the study's fine-tunings that the row lacks, and makes those that are not there;
-  /// false when interrupted.
-  bool finetune(const Variant& variant, std::int64_t seed, bool train) {
-    RunRow& row = rows_.at({variant.name, seed});
-    std::vector<Finetuned> done;
-    for (const FinetuneTask& task : study_.finetunes) {
-      if (task.data.empty()) continue;  // left out
-      const std::string hash = task_hash(task, seed, study_.eval_checkpoint);
-      const auto kept = std::ranges::find_if(row.finetuned, [&](const Finetuned& one) {
-        return one.task == task.name && one.hash == hash;
-      });
-      if (kept != row.finetuned.end()) {
-        done.push_back(*kept);
-        continue;
-      }
-      const auto planned = plan(variant, seed);
-      const std::string directory =
-          (fs::path(planned->directory) / "finetune" / (task.name + "-" + hash)).string();
-      if (!read_finetuned(directory)) {
-        if (!train) continue;
-        if (!is_finished(planned->directory)) {
-          say(fmt::format("{}, seed {}: not fine-tuned on {}, its run is not in {}", variant.label,
-                          seed, task.name, runs_folder().string()));
-          continue;
-        }
-        say(fmt::format("{}, seed {}: fine-tuning on {}", variant.label, seed, task.name));
-        if (!hooks_.finetune(planned->recipe, planned->directory, study_.eval_checkpoint, task,
-                             seed, directory))
-          return false;
-      }
-      Finetuned result = *read_finetuned(directory);
-      result.task = task.name;
-      result.hash = hash;
-      done.push_back(std::move(result));
-    }
-    const bool changed =
-        done.size() != row.finetuned.size() ||
-        !std::ranges::equal(done, row.finetuned, {}, &Finetuned::hash, &Finetuned::hash);
-    row.finetuned = std::move(done);
-    if (changed) publish();
-    return true;
+  /// A training of its own has a page of its own; an earlier version wrote none.
+  void write_page_of(const Work& work) const {
+    if (!work.directory.empty() && hooks_.write_run_page &&
+        (work.trains || !fs::exists(fs::path(work.directory) / "report.html")))
+      hooks_.write_run_page(work.directory);
   }
 
   /// What memory is too small for should not show after hours of training the variants before it.
@@ -389,17 +269,6 @@ class Session {
     }
   }
 
-  /// Makes the model that the run begins with, complete or not at all.
-  void begin(const Variant& variant, std::int64_t seed, const Planned& planned) const {
-    const std::string start = start_of(planned), aside = start + ".partial";
-    say(fmt::format("{}, seed {}: {} {}", variant.label, seed,
-                    variant.upcycle.empty() ? "beginning with" : "upcycling", variant.from));
-    fs::remove_all(aside);
-    create_directories(real_file_system(), planned.directory);
-    hooks_.begin(beginning(variant, seed).model, variant.upcycle, planned.recipe, aside);
-    fs::rename(aside, start);
-  }
-
   void say(const std::string& line) const {
     if (!options_.progress) return;
     fmt::print(options_.progress, "{}\n", line);
@@ -408,21 +277,23 @@ class Session {
 
   /// Trains the run; it may diverge. False when interrupted.
   bool run(const Variant& variant, std::int64_t seed) {
-    auto planned = plan(variant, seed);
+    auto planned = plans_.plan(variant, seed);
     PENSTOCK_ASSERT(planned, "the matched variant's run is made first");
     if (take_ended(variant, seed, *planned)) return true;
-    if (!variant.from.empty() && !fs::exists(start_of(*planned))) {
-      begin(variant, seed, *planned);
-      planned = plan(variant, seed);
+    if (!variant.from.empty() && !fs::exists(planned->start())) {
+      say(fmt::format("{}, seed {}: {} {}", variant.label, seed,
+                      variant.upcycle.empty() ? "beginning with" : "upcycling", variant.from));
+      plans_.begin(variant, seed, *planned);
+      planned = plans_.plan(variant, seed);
     }
     say(fmt::format("[{}/{}] {}, seed {}{}", rows_.size() + diverged_.size() + 1,
                     study_.variants.size() * study_.seeds.size(), variant.label, seed,
                     fs::exists(planned->directory) ? " (resuming)" : ""));
-    forget_divergence(planned->directory);
+    fs::remove(fs::path(planned->directory) / kDivergedFile);
     try {
       if (!hooks_.train(planned->recipe, planned->directory)) return false;
     } catch (const DivergedError& error) {
-      write_divergence(planned->directory, error.what());
+      write_kept_object({{"reason", error.what()}}, planned->directory, kDivergedFile);
       note_diverged(variant, seed, planned->hash, error.what());
       return true;
     }
@@ -434,22 +305,16 @@ class Session {
   const StudyConfig& study_;
   const StudyOptions& options_;
   const StudyHooks& hooks_;
+  std::map<RunKey, RunRow> rows_;
+  RunPlans plans_;
   Comparison comparison_;
   KeptRuns kept_;
-  std::map<Key, RunRow> rows_;
-  std::map<Key, DivergedRun> diverged_;
+  std::map<RunKey, DivergedRun> diverged_;
   int left_out_ = 0;
-  std::vector<ShownTable> tables_;
+  std::vector<Table> tables_;
 };
 
 }  // namespace
-
-std::int64_t matched_steps(double target_flops, double flops_per_step) {
-  PENSTOCK_CHECK(target_flops > 0,
-                 "match_compute: the named variant's metrics.jsonl states no FLOPs");
-  PENSTOCK_ASSERT(flops_per_step > 0);
-  return std::max<std::int64_t>(1, std::llround(target_flops / flops_per_step));
-}
 
 StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks) {

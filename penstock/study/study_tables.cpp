@@ -30,16 +30,6 @@ void check_name(const std::string& name, const std::string& where) {
                  "' names a folder; use letters, digits, '-', '_', '.' and '+'");
 }
 
-void refuse_other_tables(const std::map<std::string, ConfigNode>& tables,
-                         const std::vector<std::string>& allowed, const std::string& below) {
-  for (const auto& [key, node] : tables) {
-    if (std::ranges::find(allowed, key) != allowed.end()) continue;
-    const std::string nearest = nearest_name(key, allowed);
-    fail(node.origin(), ": ", below, key, ": unknown key",
-         nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
-  }
-}
-
 std::vector<std::string> names_in_order(const ConfigNode& node, const std::string& below) {
   std::vector<std::pair<int, std::string>> order;
   for (const auto& [name, child] : node.table()) {

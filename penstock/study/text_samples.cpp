@@ -2,30 +2,21 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
-#include "penstock/base/atomic_files.h"
-#include "penstock/base/error.h"
 #include "penstock/data/batches.h"
 #include "penstock/infer/generate.h"
 #include "penstock/infer/text_stream.h"
-#include "penstock/io/json_text.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/study/json_field.h"
-#include "penstock/study/measure_run.h"
+#include "penstock/study/run_folder.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock::study {
 namespace {
 
+constexpr const char* kSamplesFile = "samples.json";
 constexpr std::int64_t kSamples = 2, kPromptTokens = 64, kNewTokens = 96;
-
-std::string samples_path(const std::string& run_directory) {
-  return (std::filesystem::path(run_directory) / "samples.json").string();
-}
 
 /// Tokens as text, with U+FFFD for bytes of characters that the window cuts.
 std::string text_of(std::span<const TokenId> tokens, const Tokenizer& tokenizer) {
@@ -48,26 +39,6 @@ std::vector<std::vector<TokenId>> held_out_passages(const Corpus& corpus, Split 
 }
 
 }  // namespace
-
-nlohmann::json to_json(const TextSamples& samples) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const auto& sample : samples.samples)
-    list.push_back({{"prompt", sample.prompt}, {"text", sample.text}});
-  return {{"split", samples.split}, {"refused", samples.refused}, {"samples", list}};
-}
-
-TextSamples text_samples_from_json(const nlohmann::json& object, const std::string& where) {
-  PENSTOCK_CHECK(object.is_object() && object.contains("samples") && object["samples"].is_array(),
-                 where, ": the list 'samples' is missing");
-  TextSamples out{.split = string_or(object, "split", "", where),
-                  .refused = string_or(object, "refused", "", where)};
-  for (const auto& sample : object["samples"]) {
-    PENSTOCK_CHECK(sample.is_object(), where, ": a sample is not an object");
-    out.samples.push_back({.prompt = string_or(sample, "prompt", "", where),
-                           .text = string_or(sample, "text", "", where)});
-  }
-  return out;
-}
 
 void write_text_samples(const std::string& run_directory) {
   const Recipe recipe =
@@ -95,17 +66,13 @@ void write_text_samples(const std::string& run_directory) {
       out.samples.push_back(
           {.prompt = text_of(passages[one.prompt], corpus.tokenizer()), .text = one.text});
   }
-  write_file_atomically(real_file_system(), samples_path(run_directory),
-                        readable_text(to_json(out)));
+  write_kept_object(write_json(out), run_directory, kSamplesFile);
 }
 
 std::optional<TextSamples> read_text_samples(const std::string& run_directory) {
-  const std::string path = samples_path(run_directory);
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  const nlohmann::json object = nlohmann::json::parse(in, nullptr, false);
-  PENSTOCK_CHECK(object.is_object(), path, ": is not a JSON object; remove it to measure again");
-  return text_samples_from_json(object, path);
+  const auto object = read_kept_object(run_directory, kSamplesFile);
+  if (!object) return std::nullopt;
+  return read_json<TextSamples>(*object, run_directory + "/" + kSamplesFile);
 }
 
 }  // namespace penstock::study

@@ -1,27 +1,34 @@
 // Held-out text as a finished run's model continues it, kept in the run's folder (samples.json).
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "penstock/study/json_field.h"
 
 namespace penstock::study {
 
 struct TextSample {
   std::string prompt, text;  ///< text: without the prompt
+  template <class V>
+  void visit(V& v) {
+    v("prompt", prompt);
+    v("text", text);
+  }
 };
 
 struct TextSamples {
   std::string split;
   std::string refused;  ///< why there are none; "" where there are
   std::vector<TextSample> samples;
+  template <class V>
+  void visit(V& v) {
+    v("split", split);
+    v("refused", refused);
+    v("samples", samples, Presence::required);
+  }
 };
-
-/// {"split", "refused", "samples": [{"prompt", "text"}]}.
-nlohmann::json to_json(const TextSamples& samples);
-/// What to_json wrote. Throws Error naming `where`.
-TextSamples text_samples_from_json(const nlohmann::json& object, const std::string& where);
 
 /// Two passages of the measured split, evenly spaced and not chosen, each continued by up to 96
 /// tokens: the final checkpoint of the run, temperature 0.8, drawn by the recipe's seed. Written to

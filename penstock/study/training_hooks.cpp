@@ -2,19 +2,14 @@
 #include <filesystem>
 
 #include "penstock/base/config_origin.h"
-#include "penstock/base/error.h"
 #include "penstock/base/memory.h"
 #include "penstock/data/corpus.h"
-#include "penstock/eval/by_k.h"
 #include "penstock/eval/ngram.h"
-#include "penstock/finetune/run.h"
 #include "penstock/models/census.h"
 #include "penstock/models/content_hash.h"
-#include "penstock/ops/dispatch.h"
-#include "penstock/study/measure_routers.h"
-#include "penstock/study/measure_run.h"
+#include "penstock/study/run_folder.h"
 #include "penstock/study/start_model.h"
-#include "penstock/study/study_runner.h"
+#include "penstock/study/study_hooks.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/run.h"
@@ -52,6 +47,7 @@ StudyHooks training_hooks(std::FILE* progress, bool force) {
   const TrainControl control{
       .resume = true, .quiet = !progress, .force = force, .progress = progress};
   return {.resolve = [](const ConfigNode& recipe) { return write_config(read_recipe(recipe)); },
+          .model = [](const ConfigNode& resolved) { return read_recipe(resolved).model; },
           .check_memory =
               [force](const ConfigNode& recipe) {
                 if (!force) check_memory(recipe);
@@ -73,48 +69,9 @@ StudyHooks training_hooks(std::FILE* progress, bool force) {
               [control](const ConfigNode& resolved, const std::string& run_directory) {
                 return train_run(resolved, run_directory, control) == RunOutcome::finished;
               },
-          .wanted_k = wanted_k,
-          .measure_k =
-              [progress](const ConfigNode& resolved, const std::string& run_directory,
-                         std::span<const std::int64_t> values, const std::string& checkpoint,
-                         bool folded) {
-                return measure_run(resolved, run_directory, values, checkpoint, folded, progress);
-              },
-          .measure_routers =
-              [progress](const ConfigNode& resolved, const std::string& run_directory,
-                         const std::string& checkpoint) {
-                return measure_routers(resolved, run_directory, checkpoint, progress);
-              },
-          .check_data =
-              [](const FinetuneTask& task) {
-                PENSTOCK_CHECK(std::filesystem::exists(task.data), "finetune.", task.name,
-                               ".data: there is no '", task.data,
-                               "'; name a folder there, "
-                               "or leave the task out with \"\"");
-              },
-          .folds =
-              [](const ConfigNode& resolved) {
-                const ModelConfig model = read_recipe(resolved).model;
-                return model.moe_layers() > 0 && resolve(model.router).traits.foldable;
-              },
-          .finetune =
-              [control](const ConfigNode& resolved, const std::string& run_directory,
-                        const std::string& checkpoint, const FinetuneTask& task, std::int64_t seed,
-                        const std::string& finetune_directory) {
-                const Recipe recipe = read_recipe(resolved);
-                ops::set_threads(static_cast<int>(recipe.run.threads));
-                FinetuneRecord record{
-                    .model = find_checkpoint(run_directory, checkpoint).directory.string(),
-                    .data = task.data,
-                    .task = task.format,
-                    .finetune = read_finetune_config(with_seed(task, seed))};
-                if (!why_no_k(recipe.model).empty()) {
-                  // One study has models with and without a k.
-                  record.finetune.test_k.clear();
-                  record.finetune.train_k = record.finetune.selection_k = 0;
-                }
-                return finetune_run(record, finetune_directory, control) == RunOutcome::finished;
-              }};
+          .check = [](const Measurement& one) { one.check(); },
+          .measure = [control](const Measurement& one, const FinishedRun& run,
+                               const Work& work) { return one.measure(run, work, control); }};
 }
 
 }  // namespace penstock::study

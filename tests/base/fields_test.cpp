@@ -86,7 +86,7 @@ TEST(Fields, RefuseWhatDoesNotFitAndSayWhere) {
   EXPECT_EQ(refusal("biased", std::string("drop")), "accepted");
   EXPECT_EQ(refusal("biased", std::string("dorp")),
             "r.toml:7: train.biased = 'dorp' is not one of: drop | keep");
-  EXPECT_EQ(refusal("table", std::int64_t{1}), "r.toml:7: expected a table, found an integer");
+  EXPECT_EQ(refusal("table", std::int64_t{1}), "r.toml:7: train.table: expected a table, found an integer");
   EXPECT_EQ(refusal("setps", std::int64_t{1}),
             "r.toml:7: train.setps: unknown key; did you mean 'steps'?");
 }

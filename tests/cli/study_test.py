@@ -1,16 +1,22 @@
 #!/usr/bin/python3
 """Runs whole studies as a person would, on a tiny corpus: fine-tunings, entropies, folded routers, models
-that begin with another's or are upcycled from it, studies like another, tables that take no training;
+that begin with another's or are upcycled from it, studies like another, tables that take no training,
+runs that diverge, and a terminal that is narrower than the table;
 and that `eval RUN` repeats the figures of finished.json.
 
     study_test.py PENSTOCK SOURCE_DIRECTORY
 """
 
+import fcntl
 import glob
 import json
 import os
+import pty
+import struct
+import subprocess
 import sys
 import tempfile
+import termios
 
 from shell import Shell
 from finetune_test import write_task
@@ -119,19 +125,13 @@ set = {"model.router.z-loss.coefficient" = 0}
 """
 
 
-# One update at this rate makes weights whose loss is not finite.
 DIVERGING = """
 name = "diverging"
-title = "A run that diverges"
-seeds = [1]
 base = "dense.toml"
-[variants.even]
-label = "even"
+[variants.steady]
 [variants.steep]
-label = "steep"
 set = {"train.lr" = 1e30}
 [variants.after]
-label = "after"
 from = "steep"
 """
 
@@ -157,6 +157,12 @@ def check_reports(shell):
         shell.expect("step 0 differs", layers[0]["mean"] != layers[0]["initial_mean"], layers)
     tuned = hyper["finetuned"][0]
     shell.expect("fine-tuned", [point["k"] for point in tuned["by_k"]] == [2, 4], tuned)
+    pages = glob.glob(os.path.join(shell.directory, "studies/first/runs/*/finetune/sst2-*/report.html"))
+    shell.expect("a page of each fine-tuning", len(pages) == 2, pages)
+    for page in pages:
+        with open(page) as file:
+            text = file.read()
+        shell.expect("a page of each fine-tuning", "majority class" in text and "Selection accuracy" in text, page)
     shell.expect("fine-tuned without a k", [point["k"] for point in remoe["finetuned"][0]["by_k"]] == [None], remoe)
     text = shell.ok("study", "first.toml", "--quiet")
     for part in ("hyper, folded", "Accuracy after fine-tuning", "majority class", "83.33", "at step 0", "1.4393",
@@ -201,6 +207,61 @@ def check_upcycled(shell):
     shell.mistake(1, ("calibration_token",), "study", "wrong.toml")
 
 
+def check_diverging(shell):
+    """A run that diverges is kept: told at every call, trained again only when asked, no error."""
+    def call(*more):
+        done = shell.run("study", "diverging.toml", *more)
+        shell.expect("diverging: exit", done.returncode == 0, done.stderr)
+        shell.expect("diverging: no -nan", "-nan" not in done.stdout + done.stderr, done.stderr)
+        for part in ("1 of 3 runs finished, 1 diverged, 1 left out because it needs one that diverged.",
+                     "--retry-diverged", "diverged: steep, seed 1: ", "0 + 1 diverged"):
+            shell.expect("diverging", part in done.stdout, f"{part!r} not in {done.stdout}")
+        return done
+
+    first = call()
+    shell.expect("diverging: trained", "] steep, seed 1" in first.stderr, first.stderr)
+    again = call()
+    shell.expect("diverging: not again", "] steep" not in again.stderr, again.stderr)
+    asked = call("--retry-diverged")
+    shell.expect("diverging: again when asked", "] steep, seed 1 (resuming)" in asked.stderr, asked.stderr)
+    results = json.loads(shell.ok("study", "diverging.toml", "--json", "--quiet"))
+    shell.expect("diverging: results", [run["variant"] for run in results["diverged"]] == ["steep"], results["diverged"])
+    with open(os.path.join(shell.directory, "studies/diverging/report.html")) as file:
+        page = file.read()
+    shell.expect("diverging: page", "diverged: steep, seed 1" in page and "-nan" not in page)
+    edited = shell.run("study", "diverging.toml", "--set", "train.steps=3")
+    shell.expect("diverging: edited", "] steep, seed 1" in edited.stderr, edited.stderr)
+
+
+def in_terminal(shell, columns, *arguments):
+    """What the program prints on a terminal of that width."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    process = subprocess.Popen([shell.program, *arguments], cwd=shell.directory, stdout=follower)
+    os.close(follower)
+    said = b""
+    try:
+        while part := os.read(leader, 65536):
+            said += part
+    except OSError:  # the program's end closes the terminal
+        pass
+    os.close(leader)
+    shell.expect("in a terminal", process.wait(timeout=120) == 0)
+    return said.decode().replace("\r\n", "\n")
+
+
+def check_width(shell):
+    whole = shell.ok("study", "first.toml", "--report-only", "--quiet")
+    shell.expect("whole without a terminal", max(map(len, whole.splitlines())) > 100 and "memory" in whole, whole)
+    fitted = in_terminal(shell, 80, "study", "first.toml", "--report-only", "--quiet")
+    too_wide = [line for line in fitted.splitlines() if len(line) > 80]
+    shell.expect("80 columns", too_wide == [], too_wide)
+    for part in ("validation loss", "not shown in this width: ", "--wide", "sst2 k=4", "83.33", "majority class"):
+        shell.expect("80 columns", part in fitted, f"{part!r} not in {fitted}")
+    wide = in_terminal(shell, 80, "study", "first.toml", "--report-only", "--quiet", "--wide")
+    shell.expect("--wide", wide == whole, wide)
+
+
 def check_recipes(shell, source):
     """Every study reads at each scale; those that train nothing are done."""
     for path in sorted(glob.glob(os.path.join(source, "recipes/*/*.toml"))):
@@ -213,23 +274,6 @@ def check_recipes(shell, source):
     for name in ("tableA1", "tableA2", "tableA3", "tableA4"):
         text = shell.ok("study", os.path.join(source, f"recipes/hyperrouter/{name}.toml"), "--scale", "paper", "--quiet")
         shell.expect(name, "results.json" in text and "runs finished" not in text, text)
-
-
-def check_diverging(shell):
-    """A run that diverges is kept: told at every call, trained again only when asked, no error."""
-    def call(*more):
-        done = shell.run("study", "diverging.toml", *more)
-        shell.expect("diverging: exit", done.returncode == 0, done.stderr)
-        shell.expect("diverging: told", "diverged: steep, seed 1: " in done.stdout, done.stdout)
-        shell.expect("diverging: no -nan", "-nan" not in done.stdout + done.stderr, done.stderr)
-        return done.stderr
-
-    first = call()
-    shell.expect("diverging: trained", "] steep, seed 1" in first, first)
-    shell.expect("diverging: left out", "need a run that diverged: 1" in first and "--retry-diverged" in first, first)
-    shell.expect("diverging: not again", "] steep" not in call())
-    asked = call("--retry-diverged")
-    shell.expect("diverging: again when asked", "] steep, seed 1" in asked, asked)
 
 
 def main(program, source):
@@ -245,6 +289,7 @@ def main(program, source):
         check_reports(shell)
         check_upcycled(shell)
         check_diverging(shell)
+        check_width(shell)
         print(f"{shell.failures} failures")
         return shell.failures > 0
 

@@ -8,8 +8,8 @@
 
 #include "fixture.h"
 #include "penstock/base/error.h"
+#include "penstock/report/report.h"
 #include "penstock/study/by_k_summary.h"
-#include "penstock/study/report.h"
 
 namespace penstock::study {
 namespace {
@@ -48,12 +48,12 @@ TEST_F(StudyByK, MeasuresEachRunOnceAfterItsTraining) {
   ASSERT_EQ(first.measured.size(), 12u);
   EXPECT_EQ(first.measured[0], "dense 1 final 0");  // one point for all k
   EXPECT_EQ(first.measured[1], "topk 1 final 1 4 16");
-  const auto& by_k = row(results, "remoe", 2).by_k;
+  const auto by_k = measured_k(row(results, "remoe", 2));
   ASSERT_TRUE(by_k.has_value());
   EXPECT_EQ(by_k->split, "test");
   EXPECT_EQ(by_k->at(4)->bits_per_byte, testing::fake_point("remoe", 2, 4).bits_per_byte);
   EXPECT_EQ(by_k->at(2), nullptr);
-  EXPECT_EQ(row(results, "dense", 1).by_k->at(2)->bits_per_byte, 1.31);
+  EXPECT_EQ(measured_k(row(results, "dense", 1))->at(2)->bits_per_byte, 1.31);
   run(second);
   EXPECT_TRUE(second.trained.empty());
   EXPECT_TRUE(second.measured.empty());
@@ -64,7 +64,7 @@ TEST_F(StudyByK, UsesRunsThatWereTrainedBeforeItWasAsked) {
   ask("");
   const StudyResults plain = run(before);
   EXPECT_TRUE(before.measured.empty());
-  EXPECT_FALSE(row(plain, "topk", 1).by_k.has_value());
+  EXPECT_FALSE(measured_k(row(plain, "topk", 1)).has_value());
   ask("eval_k = [1, 4]\n");
   options.report_only = true;
   const StudyResults results = run(after);
@@ -77,13 +77,14 @@ TEST_F(StudyByK, UsesRunsThatWereTrainedBeforeItWasAsked) {
   EXPECT_EQ(more.measured.size(), 9u);  // the dense runs have their one point
   EXPECT_EQ(more.measured[0], "topk 1 final 16");
   std::vector<std::int64_t> ks;
-  for (const KFigures& point : row(all, "topk", 1).by_k->points) ks.push_back(point.k);
+  const auto measured = measured_k(row(all, "topk", 1));
+  for (const KFigures& point : measured->points) ks.push_back(point.k);
   EXPECT_EQ(ks, (std::vector<std::int64_t>{1, 4, 16}));
   // Another checkpoint is another measurement.
   ask("eval_k = [4]\neval_checkpoint = \"best\"\n");
   const StudyResults other = run(best);
   EXPECT_EQ(best.measured.size(), 12u);
-  EXPECT_EQ(row(other, "topk", 1).by_k->points.size(), 1u);
+  EXPECT_EQ(measured_k(row(other, "topk", 1))->points.size(), 1u);
 }
 
 TEST_F(StudyByK, KeptRowsBringTheirMeasurements) {
@@ -93,7 +94,7 @@ TEST_F(StudyByK, KeptRowsBringTheirMeasurements) {
   std::filesystem::remove_all(folder.path("out"));
   const StudyResults results = run(second);
   EXPECT_TRUE(second.measured.empty());
-  EXPECT_EQ(row(results, "topk", 3).by_k->points.size(), 3u);
+  EXPECT_EQ(measured_k(row(results, "topk", 3))->points.size(), 3u);
   // Without the runs nothing new can be measured, which is no failure.
   ask("eval_k = [2]\n");
   run(third);
@@ -150,7 +151,7 @@ TEST_F(StudyByK, TellsAnOrderOnlyWhereAllBeatTheBaseline) {
   const auto lines = [&](const std::string& baseline) {
     ask("eval_k = [1, 4, 16]\n" + baseline);
     const StudyResults results = run(trainer);
-    const std::string text = results_table(results), page = report_page(results);
+    const std::string text = report::results_text(results), page = report::report_page(results);
     for (const auto& line : verdict(summarize(results.rows), results.comparison))
       EXPECT_NE(text.find(line), std::string::npos) << text;
     EXPECT_EQ(page.find("undertrained: ") != std::string::npos,
@@ -204,7 +205,7 @@ TEST_F(StudyByK, CountsTheBaselineOnTheCorpus) {
   FakeTrainer trainer;  // whose n-gram models have 10 / order bits per byte
   ask("eval_k = [4]\nbaseline = {name = \"six-gram\", ngram = 6}\n");
   EXPECT_EQ(run(trainer).comparison.baseline.bits_per_byte, 10.0 / 6);
-  const std::string text = results_table(run(trainer));
+  const std::string text = report::results_text(run(trainer));
   EXPECT_NE(text.find("every variant beats six-gram (1.6667 bits per byte)"), std::string::npos)
       << text;
   ask("eval_k = [4]\nbaseline = {ngram = 6, bits_per_byte = 2.0}\n");
@@ -214,46 +215,47 @@ TEST_F(StudyByK, CountsTheBaselineOnTheCorpus) {
 TEST_F(StudyByK, WithoutMeasurementsTheTestSplitDecides) {
   FakeTrainer trainer;
   ask("baseline = {bits_per_byte = 0.1}\n");
-  EXPECT_NE(results_table(run(trainer)).find("undertrained: Dense"), std::string::npos);
+  EXPECT_NE(report::results_text(run(trainer)).find("undertrained: Dense"), std::string::npos);
   ask("baseline = {bits_per_byte = 9.0}\n");
-  EXPECT_NE(results_table(run(trainer)).find("every variant beats"), std::string::npos);
+  EXPECT_NE(report::results_text(run(trainer)).find("every variant beats"), std::string::npos);
 }
 
 TEST_F(StudyByK, ShowsPublishedNumbersBeneath) {
   FakeTrainer trainer;
   write_text(file, read_text(file) + "published = {k1 = 1.48, k16 = 1.1}\n");  // of remoe
   const StudyResults results = run(trainer);
-  const std::string text = results_table(results);
+  const std::string text = report::results_text(results);
   EXPECT_NE(text.find("paper"), std::string::npos);
   EXPECT_LT(text.find("1.2200 ± 0.0100"), text.find("1.48"));
-  EXPECT_NE(report_page(results).find("<td>1.48</td><td>–</td><td>1.1</td>"), std::string::npos);
+  EXPECT_NE(report::report_page(results).find("<td>1.48</td><td>–</td><td>1.1</td>"),
+            std::string::npos);
   // The report can be made again from the file alone.
   const StudyResults read = read_results(folder.path("out/results.json"));
-  EXPECT_EQ(report_page(read), report_page(results));
-  EXPECT_EQ(results_table(read), text);
+  EXPECT_EQ(report::report_page(read), report::report_page(results));
+  EXPECT_EQ(report::results_text(read), text);
 }
 
 TEST_F(StudyByK, DrawsQualityByKAndByCost) {
   FakeTrainer trainer;
   const StudyResults results = run(trainer);
   const auto variants = summarize(results.rows);
-  const auto charts = by_k_charts(k_series(variants, results.comparison), "bits per byte");
+  const auto charts = by_k_charts(k_series(variants, results.comparison), "bits per byte", true);
   ASSERT_EQ(charts.size(), 2u);
-  EXPECT_EQ(charts[0]["id"], "by-k");
-  EXPECT_EQ(charts[0]["x_ticks"], nlohmann::json({1, 4, 16}));
-  ASSERT_EQ(charts[0]["series"].size(), 4u);
-  const auto &dense = charts[0]["series"][0], &remoe = charts[0]["series"][3];
+  EXPECT_EQ(charts[0].drawn["id"], "by-k");
+  EXPECT_EQ(charts[0].drawn["x_ticks"], nlohmann::json({1, 4, 16}));
+  ASSERT_EQ(charts[0].drawn["series"].size(), 4u);
+  const auto &dense = charts[0].drawn["series"][0], &remoe = charts[0].drawn["series"][3];
   EXPECT_EQ(dense["steps"], nlohmann::json({1.0, 4.0, 16.0}));  // level
   EXPECT_EQ(dense["values"][0], dense["values"][2]);
   EXPECT_TRUE(dense["trained"].empty());
   EXPECT_EQ(remoe["trained"], nlohmann::json({4}));
-  EXPECT_EQ(charts[1]["series"][3]["trained"], nlohmann::json({6.0}));  // what k = 4 costs
+  EXPECT_EQ(charts[1].drawn["series"][3]["trained"], nlohmann::json({6.0}));  // what k = 4 costs
   EXPECT_NEAR(remoe["low"][1].get<double>(), 0.81, 1e-12);
   EXPECT_NEAR(remoe["high"][1].get<double>(), 0.83, 1e-12);
-  EXPECT_EQ(charts[1]["id"], "by-flops");
-  EXPECT_EQ(charts[1]["series"][0]["steps"], nlohmann::json({18.0}));  // one point
-  EXPECT_EQ(charts[1]["series"][3]["steps"], nlohmann::json({3.0, 6.0, 18.0}));
-  const std::string page = report_page(results);
+  EXPECT_EQ(charts[1].drawn["id"], "by-flops");
+  EXPECT_EQ(charts[1].drawn["series"][0]["steps"], nlohmann::json({18.0}));  // one point
+  EXPECT_EQ(charts[1].drawn["series"][3]["steps"], nlohmann::json({3.0, 6.0, 18.0}));
+  const std::string page = report::report_page(results);
   EXPECT_NE(page.find("<canvas id=\"by-k\""), std::string::npos);
   EXPECT_NE(page.find("\"by-flops\""), std::string::npos);
 }

@@ -9,6 +9,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
+#include "penstock/report/report.h"
+#include "penstock/study/run_folder.h"
 #include "penstock/train/run.h"
 
 namespace penstock::study::testing {
@@ -192,120 +194,133 @@ KFigures fake_point(const std::string& method, std::int64_t seed, std::int64_t k
           .peak_memory_bytes = 1e9};
 }
 
+namespace {
+
+ModelConfig fake_model(const ConfigNode& recipe) {
+  ModelConfig model;
+  model.router.method = "dense";
+  if (method_of(recipe) == "dense") return model;
+  model.router.method = "topk";  // remoe too: its made-up figures are by k
+  model.moe.experts = 16;
+  return model;
+}
+
+json fake_by_k(const std::string& method, const FinishedRun& run, const Work& work) {
+  MeasuredK out{.checkpoint = run.checkpoint,
+                .step = 300,
+                .split = "test",
+                .trained_k = method == "dense" ? 0.0 : 4.0};
+  for (const auto k : work.asked["k"].get<std::vector<std::int64_t>>())
+    out.points.push_back(fake_point(method, run.seed, k));
+  return study::to_json(out);
+}
+
+json fake_routers(const std::string& method, const FinishedRun& run) {
+  json out = {{"checkpoint", run.checkpoint},
+              {"split", "test"},
+              {"tokens", 64},
+              {"entropy", json::array()},
+              {"samples", json::array()}};
+  if (method == "dense") {
+    out["refused"] = "a dense model has no routers";
+    return out;
+  }
+  for (int layer = 0; layer < 2; ++layer)
+    out["entropy"].push_back({{"mean", 1 + layer + static_cast<double>(run.seed) / 10},
+                              {"sd", 0.25},
+                              {"initial_mean", 2},
+                              {"initial_sd", 0.5}});
+  out["samples"].push_back(
+      {{"context", "a <token>"}, {"probabilities", {{0.75, 0.25}, {0.1, 0.9}}}});
+  return out;
+}
+
+/// What `penstock finetune` would leave in its directory.
+void write_fake_finetuning(const std::string& method, const FinishedRun& run, const Work& work) {
+  json points = json::array();
+  if (method == "dense")
+    points.push_back({{"k", nullptr}, {"accuracy", 0.6}, {"macro_f1", 0.5}});
+  else
+    for (const int k : {8, 16})
+      points.push_back({{"k", k},
+                        {"accuracy", 0.5 + 0.01 * k + 0.001 * static_cast<double>(run.seed)},
+                        {"macro_f1", 0.5}});
+  write_text(
+      work.directory + "/finetune.json",
+      json{{"task", "sst2"}, {"test_texts", 100}, {"majority_accuracy", 0.51}, {"by_k", points}}
+          .dump());
+}
+
+}  // namespace
+
+std::optional<json> FakeTrainer::measure(const Measurement& one, const FinishedRun& run,
+                                         const Work& work) {
+  const std::string method = method_of(run.recipe);
+  const std::string who = method + " " + std::to_string(run.seed);
+  if (one.name() == "by_k") {
+    measured.push_back(who + " " + run.checkpoint +
+                       (work.asked["folded"] == true ? " folded" : ""));
+    for (const auto& k : work.asked["k"]) measured.back() += " " + k.dump();
+    return fake_by_k(method, run, work);
+  }
+  if (one.name() == "routers") {
+    measured.push_back(who + " routers");
+    return fake_routers(method, run);
+  }
+  if (one.name() != "finetuning") return one.measure(run, work, {});
+  if (work.trains) {
+    finetuned.push_back(who + " " + work.asked["task"].get<std::string>());
+    if (static_cast<int>(finetuned.size()) - 1 == interrupt_finetune_at) return std::nullopt;
+    write_fake_finetuning(method, run, work);
+  }
+  return read_kept_object(work.directory, "finetune.json");
+}
+
 StudyHooks FakeTrainer::hooks() {
   const auto text = [](const ConfigNode& node, const char* a, const char* b) {
     return node.find(a)->find(b);
   };
-  return {
-      .resolve =
-          [](const ConfigNode& recipe) {
-            PENSTOCK_CHECK(recipe.find("train") && recipe.find("train")->find("steps"),
-                           "train.steps is missing");
-            return recipe;
-          },
-      .corpus_hash = [this](const ConfigNode&) { return corpus; },
-      .flops_per_step = [](const ConfigNode&) { return 100.0; },
-      .ngram_baseline = [](const ConfigNode&, int order) { return 10.0 / order; },
-      .begin =
-          [this](const std::string& model, const ConfigNode& upcycle, const ConfigNode& recipe,
-                 const std::string& directory) {
-            PENSTOCK_CHECK(!recipe.find("model"), "the model says what [model] is");
-            const ConfigNode* method = upcycle.empty() ? nullptr : upcycle.find("method");
-            begun.push_back(fs::path(model).filename().string() + "|" +
-                            (method ? std::get<std::string>(method->value()) : ""));
-            fs::create_directories(directory);
-          },
-      .model_hash = [](const std::string& model) { return "hash of " + model; },
-      .train =
-          [this, text](const ConfigNode& recipe, const std::string& directory) {
-            FakeRun run;
-            run.method = method_of(recipe);
-            run.seed = std::get<std::int64_t>(text(recipe, "train", "seed")->value());
-            run.steps = std::get<std::int64_t>(text(recipe, "train", "steps")->value());
-            if (concat(run.method, " ", run.seed) == diverges)
-              throw DivergedError(directory + ": step 7 stopped: the loss is nan");
-            run.loss_offset = run.method == "dense" ? 0 : run.method == "topk" ? -0.06 : -0.09;
-            run.finished = static_cast<int>(trained.size()) != interrupt_at;
-            trained.push_back(run.method + " " + std::to_string(run.seed) + " " +
-                              std::to_string(run.steps));
-            write_text(directory + "/config.toml", to_toml(recipe));
-            write_fake_run(directory, run);
-            return run.finished;
-          },
-      .wanted_k =
-          [text](const ConfigNode& recipe, std::span<const std::int64_t> eval_k) {
-            const bool dense =
-                std::get<std::string>(text(*recipe.find("model"), "router", "method")->value()) ==
-                "dense";
-            return dense ? std::vector<std::int64_t>{0}
-                         : std::vector<std::int64_t>(eval_k.begin(), eval_k.end());
-          },
-      .measure_k =
-          [this, text](const ConfigNode& recipe, const std::string&,
-                       std::span<const std::int64_t> values, const std::string& checkpoint,
-                       bool folded) {
-            const auto method =
-                std::get<std::string>(text(*recipe.find("model"), "router", "method")->value());
-            const auto seed = std::get<std::int64_t>(text(recipe, "train", "seed")->value());
-            measured.push_back(method + " " + std::to_string(seed) + " " + checkpoint +
-                               (folded ? " folded" : ""));
-            MeasuredK out{.checkpoint = checkpoint,
-                          .step = 300,
-                          .split = "test",
-                          .trained_k = method == "dense" ? 0.0 : 4.0};
-            for (const std::int64_t k : values) {
-              measured.back() += " " + std::to_string(k);
-              out.points.push_back(fake_point(method, seed, k));
-            }
-            return out;
-          },
-      .measure_routers =
-          [this, text](const ConfigNode& recipe, const std::string&,
-                       const std::string& checkpoint) {
-            const auto method =
-                std::get<std::string>(text(*recipe.find("model"), "router", "method")->value());
-            const auto seed = std::get<std::int64_t>(text(recipe, "train", "seed")->value());
-            measured.push_back(method + " " + std::to_string(seed) + " routers");
-            RouterReport out{.checkpoint = checkpoint, .split = "test", .tokens = 64};
-            if (method == "dense") {
-              out.refused = "a dense model has no routers";
-              return out;
-            }
-            const auto x = static_cast<double>(seed);
-            for (int layer = 0; layer < 2; ++layer)
-              out.layers.push_back(
-                  {.mean = 1 + layer + x / 10, .sd = 0.25, .initial_mean = 2, .initial_sd = 0.5});
-            out.samples.push_back(
-                {.context = "a <token>", .probabilities = {{0.75, 0.25}, {0.1, 0.9}}});
-            return out;
-          },
-      .check_data = [](const FinetuneTask&) {},
-      .folds =
-          [text](const ConfigNode& recipe) {
-            return std::get<std::string>(
-                       text(*recipe.find("model"), "router", "method")->value()) != "dense";
-          },
-      .finetune =
-          [this, text](const ConfigNode& recipe, const std::string&, const std::string&,
-                       const FinetuneTask& task, std::int64_t seed, const std::string& directory) {
-            const auto method =
-                std::get<std::string>(text(*recipe.find("model"), "router", "method")->value());
-            finetuned.push_back(method + " " + std::to_string(seed) + " " + task.name);
-            if (static_cast<int>(finetuned.size()) - 1 == interrupt_finetune_at) return false;
-            json points = json::array();
-            if (method == "dense")
-              points.push_back({{"k", nullptr}, {"accuracy", 0.6}, {"macro_f1", 0.5}});
-            else
-              for (const int k : {8, 16})
-                points.push_back(
-                    {{"k", k}, {"accuracy", 0.5 + 0.01 * k + 0.001 * seed}, {"macro_f1", 0.5}});
-            write_text(directory + "/finetune.json", json{{"task", "sst2"},
-                                                          {"test_texts", 100},
-                                                          {"majority_accuracy", 0.51},
-                                                          {"by_k", points}}
-                                                         .dump());
-            return true;
-          }};
+  return {.resolve =
+              [](const ConfigNode& recipe) {
+                PENSTOCK_CHECK(recipe.find("train") && recipe.find("train")->find("steps"),
+                               "train.steps is missing");
+                return recipe;
+              },
+          .model = fake_model,
+          .corpus_hash = [this](const ConfigNode&) { return corpus; },
+          .flops_per_step = [](const ConfigNode&) { return 100.0; },
+          .ngram_baseline = [](const ConfigNode&, int order) { return 10.0 / order; },
+          .begin =
+              [this](const std::string& model, const ConfigNode& upcycle, const ConfigNode& recipe,
+                     const std::string& directory) {
+                PENSTOCK_CHECK(!recipe.find("model"), "the model says what [model] is");
+                const ConfigNode* method = upcycle.empty() ? nullptr : upcycle.find("method");
+                begun.push_back(fs::path(model).filename().string() + "|" +
+                                (method ? std::get<std::string>(method->value()) : ""));
+                fs::create_directories(directory);
+              },
+          .model_hash = [](const std::string& model) { return "hash of " + model; },
+          .train =
+              [this, text](const ConfigNode& recipe, const std::string& directory) {
+                FakeRun run;
+                run.method = method_of(recipe);
+                run.seed = std::get<std::int64_t>(text(recipe, "train", "seed")->value());
+                run.steps = std::get<std::int64_t>(text(recipe, "train", "steps")->value());
+                if (concat(run.method, " ", run.seed) == diverges)
+                  throw DivergedError(directory + ": step 7 stopped: the loss is nan");
+                run.loss_offset = run.method == "dense" ? 0 : run.method == "topk" ? -0.06 : -0.09;
+                run.finished = static_cast<int>(trained.size()) != interrupt_at;
+                trained.push_back(run.method + " " + std::to_string(run.seed) + " " +
+                                  std::to_string(run.steps));
+                write_text(directory + "/config.toml", to_toml(recipe));
+                write_fake_run(directory, run);
+                return run.finished;
+              },
+          .check = [](const Measurement&) {},
+          .measure = [this](const Measurement& one, const FinishedRun& run,
+                            const Work& work) { return measure(one, run, work); },
+          .write_pages = report::write_study_pages,
+          .write_run_page = [this](const std::string& directory) { pages.push_back(directory); }};
 }
 
 std::string write_fake_study(const std::string& folder) {

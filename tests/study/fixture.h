@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/study/measured_k.h"
 #include "penstock/study/study_runner.h"
 
 namespace penstock::study::testing {
@@ -54,7 +55,12 @@ struct FakeTrainer {
   std::vector<std::string> measured;
   std::vector<std::string> begun;      ///< "model's folder|upcycle's method", in order
   std::vector<std::string> finetuned;  ///< "method seed task", in order
+  std::vector<std::string> pages;      ///< directories whose page was asked for
   StudyHooks hooks();
+
+ private:
+  std::optional<nlohmann::json> measure(const Measurement& one, const FinishedRun& run,
+                                        const Work& work);
 };
 
 /// What the fake trainer's hook measures.

@@ -1,6 +1,6 @@
 // The page: self-contained, escaped, and with everything on it. PENSTOCK_KEEP_PAGES=DIR keeps the
 // pages for a look in a browser.
-#include "penstock/study/report.h"
+#include "penstock/report/report.h"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 
 #include "fixture.h"
 #include "penstock/base/error.h"
-#include "penstock/study/charts.h"
-#include "penstock/study/html.h"
-#include "penstock/study/mean_curve.h"
+#include "penstock/report/html.h"
+#include "penstock/report/mean_curve.h"
+#include "penstock/report/sections.h"
 #include "penstock/study/run_reader.h"
 
 namespace penstock::study {
@@ -80,10 +80,10 @@ TEST(ReportPage, ALossThatLooksAheadIsMarkedAndNeverTheBest) {
   };
   StudyResults results{.title = "t", .rows = {row("a", 1, true), row("b", 2, true)}};
   const std::string best = "class=\"best\">";
-  EXPECT_NE(report_page(results).find(best + "1.0000"), std::string::npos);
-  EXPECT_EQ(report_page(results).find("not causal"), std::string::npos);
+  EXPECT_NE(report::report_page(results).find(best + "1.0000"), std::string::npos);
+  EXPECT_EQ(report::report_page(results).find("not causal"), std::string::npos);
   results.rows[0].causal = false;
-  const std::string page = report_page(results);
+  const std::string page = report::report_page(results);
   EXPECT_NE(page.find("a (not causal)"), std::string::npos);
   EXPECT_NE(page.find("Not causal: where a token goes"), std::string::npos);
   EXPECT_EQ(page.find(best + "1.0000"), std::string::npos);
@@ -98,15 +98,17 @@ TEST(ReportPage, TheTrainingOfWhatVariantsBeginWithIsSaidToBeUncounted) {
     return out;
   };
   StudyResults results{.title = "t", .rows = {row("parent", 3e12), row("a", 1e12), row("b", 1e12)}};
-  EXPECT_EQ(results_table(results).find("begin"), std::string::npos);
+  EXPECT_EQ(report::results_text(results).find("begin"), std::string::npos);
   results.comparison.begins_with = {{"a", "parent"}, {"b", "parent"}, {"gone", "parent"}};
   const std::string said =
       "2 variants begin with Lparent, whose training (3.00 T FLOPs) is not counted with theirs";
-  EXPECT_NE(results_table(results).find(said), std::string::npos) << results_table(results);
-  EXPECT_NE(report_page(results).find(said), std::string::npos);
+  EXPECT_NE(report::results_text(results).find(said), std::string::npos)
+      << report::results_text(results);
+  EXPECT_NE(report::report_page(results).find(said), std::string::npos);
   results.comparison.begins_with = {{"a", "models/x"}};
-  EXPECT_NE(results_table(results).find("1 variant begins with models/x, whose training is not"),
-            std::string::npos);
+  EXPECT_NE(
+      report::results_text(results).find("1 variant begins with models/x, whose training is not"),
+      std::string::npos);
   const auto again = results_from_json(to_json(results), "results.json");
   EXPECT_EQ(again.comparison.begins_with, results.comparison.begins_with);
 }
@@ -120,15 +122,15 @@ TEST(ReportPage, UnequalComputeIsSaidAndTintsNothing) {
   };
   StudyResults results{.title = "t", .rows = {row("a", 1, 1e12), row("b", 2, 1.01e12)}};
   const std::string tinted = "class=\"best\"", said = "compute differs by 1.5x (1.00 T to 1.52 T";
-  EXPECT_NE(report_page(results).find(tinted), std::string::npos);
-  EXPECT_EQ(report_page(results).find("compute differs"), std::string::npos);
-  EXPECT_EQ(results_table(results).find("compute"), std::string::npos);
+  EXPECT_NE(report::report_page(results).find(tinted), std::string::npos);
+  EXPECT_EQ(report::report_page(results).find("compute differs"), std::string::npos);
+  EXPECT_EQ(report::results_text(results).find("compute differs"), std::string::npos);
   results.rows[1].total_flops = 1.52e12;
-  EXPECT_EQ(report_page(results).find(tinted), std::string::npos);
-  EXPECT_NE(report_page(results).find(said), std::string::npos);
-  EXPECT_NE(report_page(results).find("\"cost\":\"flops\""), std::string::npos);
-  EXPECT_NE(results_table(results).find(said), std::string::npos);
-  EXPECT_NE(results_table(results).find("at 0.66x the compute"), std::string::npos);
+  EXPECT_EQ(report::report_page(results).find(tinted), std::string::npos);
+  EXPECT_NE(report::report_page(results).find(said), std::string::npos);
+  EXPECT_NE(report::report_page(results).find("\"cost\":\"flops\""), std::string::npos);
+  EXPECT_NE(report::results_text(results).find(said), std::string::npos);
+  EXPECT_NE(report::results_text(results).find("0.66x"), std::string::npos);
   EXPECT_NEAR(to_json(results)["compute_ratio"].get<double>(), 1.52, 1e-12);
 }
 
@@ -140,15 +142,15 @@ TEST(ReportPage, SparsityThatNeverSettlesIsSaid) {
     results.rows.push_back(read_run(folder.path("run")));
     results.rows.back().seed = seed;
   }
-  EXPECT_NE(results_table(results).find("settled at step"), std::string::npos);
-  EXPECT_NE(results_table(results).find("never"), std::string::npos);
-  EXPECT_NE(report_page(results).find("<td>never</td>"), std::string::npos);
-  EXPECT_NE(run_page(results.rows[0], "", {}).find("<td>never</td>"), std::string::npos);
+  EXPECT_NE(report::results_text(results).find("settled at step"), std::string::npos);
+  EXPECT_NE(report::results_text(results).find("never"), std::string::npos);
+  EXPECT_NE(report::report_page(results).find("<td>never</td>"), std::string::npos);
+  EXPECT_NE(report::run_page(results.rows[0], "", {}).find("<td>never</td>"), std::string::npos);
   results.rows[1].stages.settled = 91;
-  EXPECT_NE(results_table(results).find("91 (1 of 2 runs)"), std::string::npos);
+  EXPECT_NE(report::results_text(results).find("91 (1 of 2 runs)"), std::string::npos);
   for (RunRow& row : results.rows) row.target_sparsity.reset();
   results.rows[1].stages = {};
-  EXPECT_EQ(results_table(results).find("settled"), std::string::npos);
+  EXPECT_EQ(report::results_text(results).find("settled"), std::string::npos);
 }
 
 TEST(ReportPage, IsTheSameWhenDrawnAgainFromResults) {
@@ -159,7 +161,7 @@ TEST(ReportPage, IsTheSameWhenDrawnAgainFromResults) {
   const std::string before = read_text(folder.path("out/report.html"));
   std::filesystem::remove_all(folder.path("out/runs"));
   std::filesystem::remove(folder.path("out/report.html"));
-  EXPECT_EQ(write_report(folder.path("out")), folder.path("out/report.html"));
+  EXPECT_EQ(report::write_report(folder.path("out")), folder.path("out/report.html"));
   EXPECT_EQ(read_text(folder.path("out/report.html")), before);
 }
 
@@ -167,7 +169,7 @@ TEST(ReportPage, OfSingleRuns) {
   TemporaryDirectory folder;
   for (const std::string method : {"dense", "remoe"}) {
     write_fake_run(folder.path(method), FakeRun{.method = method});
-    write_run_report(folder.path(method));
+    report::write_run_report(folder.path(method));
     keep(folder.path(method + "/report.html"), (method + ".html").c_str());
     const std::string page = read_text(folder.path(method + "/report.html"));
     expect_self_contained(page);
@@ -183,10 +185,10 @@ TEST(ReportPage, OfSingleRuns) {
   }
   write_fake_run(folder.path("stopped"),
                  FakeRun{.method = "remoe", .steps = 12, .finished = false});
-  write_run_report(folder.path("stopped"));
+  report::write_run_report(folder.path("stopped"));
   EXPECT_NE(read_text(folder.path("stopped/report.html")).find("12 of 12, not finished"),
             std::string::npos);
-  EXPECT_THROW(write_report(folder.path()), Error);
+  EXPECT_THROW(report::write_report(folder.path()), Error);
 }
 
 TEST(ReportPage, EscapesWhatFilesSay) {
@@ -196,7 +198,7 @@ TEST(ReportPage, EscapesWhatFilesSay) {
   row.validation->by_domain["<i>"] = {.loss = 1};
   row.settings["<u>"] = "</td><script>";
   row.curves["loss"] = {{1, 2}, {3, 2}};
-  const std::string page = report_page(
+  const std::string page = report::report_page(
       {.title = "<h1>t", .claim = "<img src=x>", .command = "a > b & c", .rows = {row}});
   for (const char* raw : {"<script>alert", "<b>\"x\"", "<i>", "<u>", "<h1>t", "<img", "a > b"})
     EXPECT_EQ(page.find(raw), std::string::npos) << raw;
@@ -204,18 +206,18 @@ TEST(ReportPage, EscapesWhatFilesSay) {
 }
 
 TEST(Html, ScriptJsonCannotEndItsElement) {
-  const std::string text = script_json({{"a", "</script><!--"}});
+  const std::string text = report::script_json({{"a", "</script><!--"}});
   EXPECT_EQ(text.find('<'), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(text)["a"], "</script><!--");
-  EXPECT_NO_THROW(script_json(nlohmann::json(std::string("\xff\xfe"))));
+  EXPECT_NO_THROW(report::script_json(nlohmann::json(std::string("\xff\xfe"))));
 }
 
 TEST(Html, HeatMapHasEveryNumber) {
-  const std::string map = heat_map({.rows = {{"layer 0", {0.25, 0.5}, ""}},
-                                    .columns = {"0", "1"},
-                                    .max = 0.5,
-                                    .scale = 100,
-                                    .unit = " %"});
+  const std::string map = report::heat_map({.rows = {{"layer 0", {0.25, 0.5}, ""}},
+                                            .columns = {"0", "1"},
+                                            .max = 0.5,
+                                            .scale = 100,
+                                            .unit = " %"});
   EXPECT_NE(map.find("--v:0.500\" title=\"layer 0, 0: 25.0 %\">25</td>"), std::string::npos) << map;
   EXPECT_NE(map.find("class=\"high\" style=\"--v:1.000\""), std::string::npos) << map;
 }
@@ -223,7 +225,7 @@ TEST(Html, HeatMapHasEveryNumber) {
 TEST(MeanCurve, InterpolatesUpToTheShortest) {
   const Curve a{{0, 10, 20, 30}, {0, 10, 20, 30}}, b{{0, 20}, {2, 42}};
   const Curve* both[] = {&a, &b};
-  const MeanCurve mean = mean_curve(both, false);
+  const report::MeanCurve mean = report::mean_curve(both, false);
   EXPECT_EQ(mean.steps, (std::vector<double>{0, 10, 20}));
   EXPECT_EQ(mean.mean, (std::vector<double>{1, 16, 31}));
   EXPECT_EQ(mean.low, (std::vector<double>{0, 10, 20}));
@@ -233,7 +235,7 @@ TEST(MeanCurve, InterpolatesUpToTheShortest) {
 TEST(MeanCurve, AveragesLogarithms) {
   const Curve a{{1}, {1e-8}}, b{{1}, {1e-4}};
   const Curve* both[] = {&a, &b};
-  EXPECT_NEAR(mean_curve(both, true).mean[0], 1e-6, 1e-15);
+  EXPECT_NEAR(report::mean_curve(both, true).mean[0], 1e-6, 1e-15);
 }
 
 TEST(ReportPage, OfARunHasWarningsAndText) {
@@ -242,25 +244,25 @@ TEST(ReportPage, OfARunHasWarningsAndText) {
   testing::write_text(
       folder.path("run/samples.json"),
       R"({"split": "test", "refused": "", "samples": [{"prompt": "if (a < b) ", "text": "<return>"}]})");
-  write_run_report(folder.path("run"));
+  report::write_run_report(folder.path("run"));
   const std::string page = read_text(folder.path("run/report.html"));
   EXPECT_NE(page.find("Warning: step 3: loss &lt; 0 &amp; more; do less"), std::string::npos);
   EXPECT_NE(page.find("if (a &lt; b) <mark>&lt;return&gt;</mark>"), std::string::npos);
   testing::write_text(folder.path("run/samples.json"),
                       R"({"split": "test", "refused": "it looks ahead", "samples": []})");
-  write_run_report(folder.path("run"));
+  report::write_run_report(folder.path("run"));
   EXPECT_NE(read_text(folder.path("run/report.html")).find("None was generated: it looks ahead."),
             std::string::npos);
   testing::write_text(folder.path("run/samples.json"), "[");
-  EXPECT_THROW(write_run_report(folder.path("run")), Error);
+  EXPECT_THROW(report::write_run_report(folder.path("run")), Error);
 }
 
 TEST(ReportPage, OneDomainIsNotDrawnThrice) {
   TemporaryDirectory folder;
   write_fake_run(folder.path("run"), FakeRun{.method = "remoe"});
   RunRow row = read_run(folder.path("run"));
-  EXPECT_NE(run_page(row, "", {}).find("Validation loss by domain"), std::string::npos);
-  EXPECT_NE(run_page(row, "", {}).find("Load by domain"), std::string::npos);
+  EXPECT_NE(report::run_page(row, "", {}).find("Validation loss by domain"), std::string::npos);
+  EXPECT_NE(report::run_page(row, "", {}).find("Load by domain"), std::string::npos);
   Evaluation& measured = *row.validation;
   const auto keep_one = [](auto& by_domain) {
     by_domain.erase(std::next(by_domain.begin()), by_domain.end());
@@ -268,7 +270,7 @@ TEST(ReportPage, OneDomainIsNotDrawnThrice) {
   keep_one(measured.by_domain);
   keep_one(measured.load_by_domain);
   keep_one(measured.active_by_layer_domain);
-  const std::string page = run_page(row, "", {});
+  const std::string page = report::run_page(row, "", {});
   EXPECT_EQ(page.find("Validation loss by domain"), std::string::npos);
   EXPECT_EQ(page.find("Load by domain"), std::string::npos);
   EXPECT_EQ(page.find(measured.by_domain.begin()->first), std::string::npos);
@@ -280,7 +282,7 @@ TEST(Charts, SayWhatALossHadCost) {
   write_fake_run(folder.path("dense"), FakeRun{.method = "dense"});
   write_fake_run(folder.path("remoe"), FakeRun{.method = "remoe"});
   const std::vector<RunRow> rows{read_run(folder.path("dense")), read_run(folder.path("remoe"))};
-  const auto charts = training_charts(summarize(rows));
+  const auto charts = report::training_charts(summarize(rows));
   const auto validation = std::ranges::find(charts, std::string("Validation loss"), &Chart::title);
   ASSERT_NE(validation, charts.end());
   EXPECT_EQ(validation->section, "loss");
@@ -303,7 +305,7 @@ Chart loss_chart(const Curve& curve) {
   RunRow row{.variant = "a", .label = "A"};
   row.curves["loss"] = curve;
   const std::vector<RunRow> rows{row};
-  return training_charts(summarize(rows)).at(0);
+  return report::training_charts(summarize(rows)).at(0);
 }
 
 TEST(Charts, TheAxisOfTheLossLeavesOutTheFirstStepsAlone) {
@@ -327,7 +329,7 @@ TEST(Charts, MarkTheStagesOfOneVariant) {
   row.curves["sparsity"] = {{1, 200}, {0.5, 0.875}};
   const std::vector<RunRow> rows{row};
   const auto variants = summarize(rows);
-  const auto charts = training_charts(variants);
+  const auto charts = report::training_charts(variants);
   ASSERT_EQ(charts.size(), 1u);
   const auto& chart = charts[0].drawn;
   EXPECT_EQ(chart["id"], "sparsity");

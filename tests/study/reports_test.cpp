@@ -6,9 +6,10 @@
 
 #include "fixture.h"
 #include "penstock/base/error.h"
+#include "penstock/report/report.h"
+#include "penstock/report/sections.h"
+#include "penstock/study/by_k_summary.h"
 #include "penstock/study/closed_tables.h"
-#include "penstock/study/report.h"
-#include "penstock/study/reported.h"
 
 namespace penstock::study {
 namespace {
@@ -48,21 +49,24 @@ TEST_F(StudyReports, FineTunesEachFinishedRunOnce) {
   EXPECT_FALSE(whole.interrupted);
   EXPECT_EQ(second.finetuned.front(), "remoe 1 sst2");
   EXPECT_EQ(second.finetuned.size(), 10u);
+  ASSERT_EQ(second.pages.size(), 12u);  // two of them of fine-tunings that were there without one
+  EXPECT_NE(second.pages.back().find("/finetune/sst2-"), std::string::npos);
   options.report_only = true;
   const StudyResults results = run(third).results;
   EXPECT_TRUE(third.finetuned.empty());
   // 0.5 + 0.16 + 0.001·seed, mean over the seeds 66.2 %; 58.2 % at k = 8; dense has one value.
-  const std::string text = results_table(results);
+  const std::string text = report::results_text(results);
   EXPECT_NE(text.find("sst2 k=8"), std::string::npos) << text;
   EXPECT_NE(text.find("66.20 ± 0.10"), std::string::npos) << text;
   EXPECT_NE(text.find("58.20 ± 0.10"), std::string::npos) << text;
   EXPECT_NE(text.find("  60.00"), std::string::npos) << text;
   EXPECT_NE(text.find("51.00"), std::string::npos) << text;
-  EXPECT_NE(report_page(results).find("<td>majority class</td><td>51.00</td><td>51.00</td>"),
-            std::string::npos);
+  EXPECT_NE(
+      report::report_page(results).find("<td>majority class</td><td>51.00</td><td>51.00</td>"),
+      std::string::npos);
   // The same from results.json alone.
   const StudyResults read = read_results(folder.path("out/results.json"));
-  EXPECT_EQ(results_table(read), text);
+  EXPECT_EQ(report::results_text(read), text);
 }
 
 TEST_F(StudyReports, OtherSettingsAreAnotherFineTuning) {
@@ -104,10 +108,10 @@ TEST_F(StudyReports, FoldedRoutersAreARowOfTheirOwn) {
   const auto rows = by_k_rows(results.rows);
   ASSERT_EQ(rows.size(), 15u);
   EXPECT_EQ(rows.back().variant, "remoe-folded");
-  EXPECT_EQ(rows.back().by_k->at(4)->bits_per_byte,
+  EXPECT_EQ(measured_k(rows.back())->at(4)->bits_per_byte,
             testing::fake_point("remoe", 3, 4).bits_per_byte);
-  EXPECT_NE(results_table(results).find("ReMoE, folded"), std::string::npos);
-  EXPECT_NE(report_page(results).find("ReMoE, folded"), std::string::npos);
+  EXPECT_NE(report::results_text(results).find("ReMoE, folded"), std::string::npos);
+  EXPECT_NE(report::report_page(results).find("ReMoE, folded"), std::string::npos);
   run(again);
   EXPECT_TRUE(again.measured.empty());
 }
@@ -117,7 +121,7 @@ TEST_F(StudyReports, EntropiesStandBesideThoseOfStepZeroAndOfThePaper) {
       "published = {layer0 = 1.4393, layer0-sd = 0.42, layer1 = 0.8894}\n");
   FakeTrainer trainer, again;
   const StudyResults results = run(trainer).results;
-  const std::string text = results_table(results), page = report_page(results);
+  const std::string text = report::results_text(results), page = report::report_page(results);
   // 1 + seed/10 over three seeds: 1.2, and 2.2 in the second layer.
   for (const char* cell : {"1.2000 ± 0.25", "2.2000 ± 0.25", "2.0000 ± 0.50", "1.4393 ± 0.42",
                            "0.8894", "a dense model has no routers", "1: 90.0"})
@@ -129,23 +133,23 @@ TEST_F(StudyReports, EntropiesStandBesideThoseOfStepZeroAndOfThePaper) {
   EXPECT_NE(page.find("a &lt;token&gt;"), std::string::npos);
   run(again);
   EXPECT_TRUE(again.measured.empty());
-  EXPECT_EQ(results_table(read_results(folder.path("out/results.json"))), text);
+  EXPECT_EQ(report::results_text(read_results(folder.path("out/results.json"))), text);
 }
 
 TEST_F(StudyReports, ResultsStandBesideThePublished) {
   ask("published_as = \"zero-shot average, %\"\n", "published = {result = 45.83}\n");  // of remoe
   FakeTrainer trainer;
   const StudyResults results = run(trainer).results;
-  const auto tables = published_tables(summarize(results.rows), results.comparison);
-  ASSERT_EQ(tables.size(), 1u);
-  ASSERT_EQ(tables[0].lines.size(), 5u);
-  EXPECT_EQ(tables[0].lines[0][4], "published: zero-shot average, %");
-  EXPECT_EQ(tables[0].lines[4][4], "45.83");
-  EXPECT_EQ(tables[0].lines[1][4], "–");
-  EXPECT_EQ(tables[0].lines[1][1], "2.2530 ± 0.0040");  // of the test split
-  EXPECT_EQ(tables[0].lines[1][2].substr(0, 6),
-            "9.5160");  // of 2.15 + 3.3 e^-(10^0.55) + 0.004·seed
-  EXPECT_NE(results_table(read_results(folder.path("out/results.json"))).find("45.83"),
+  const auto section = report::published_results(summarize(results.rows), results.comparison);
+  ASSERT_TRUE(section.has_value());
+  const Table& table = section->tables.at(0);
+  ASSERT_EQ(table.rows.size(), 4u);
+  EXPECT_EQ(table.columns[4].title, "published: zero-shot average, %");
+  EXPECT_EQ(table.rows[3].cells[4].text, "45.83");
+  EXPECT_EQ(table.rows[0].cells[4].text, "–");
+  EXPECT_EQ(table.rows[0].cells[1].whole(), "2.2530 ± 0.0040");  // of the test split
+  EXPECT_EQ(table.rows[0].cells[2].text, "9.5160");  // of 2.15 + 3.3 e^-(10^0.55) + 0.004·seed
+  EXPECT_NE(report::results_text(read_results(folder.path("out/results.json"))).find("45.83"),
             std::string::npos);
 }
 
@@ -155,19 +159,20 @@ TEST_F(StudyReports, ClosedFormsAndSettingsTrainNothing) {
   const StudyOutcome outcome = run(trainer);
   EXPECT_TRUE(trainer.trained.empty());
   EXPECT_EQ(outcome.results.planned_runs, 0);
-  const std::string text = results_table(outcome.results);
+  const std::string text = report::results_text(outcome.results);
   EXPECT_NE(text.find("Table A3"), std::string::npos) << text;
   EXPECT_NE(text.find("19505.350"), std::string::npos) << text;  // the paper's cell
   EXPECT_NE(text.find("Settings of the fine-tunings"), std::string::npos) << text;
   EXPECT_TRUE(std::filesystem::exists(folder.path("out/report.html")));
-  EXPECT_EQ(results_table(read_results(folder.path("out/results.json"))), text);
+  EXPECT_EQ(report::results_text(read_results(folder.path("out/results.json"))), text);
   ask("report = [\"settings\"]\n", "published = {lr = 2.5e-4}\n");
   const auto tables = run(trainer).results.tables;
   EXPECT_TRUE(trainer.trained.empty());
   ASSERT_EQ(tables.size(), 1u);
-  ASSERT_EQ(tables[0].lines.size(), 6u);  // head, four variants, one paper row
-  EXPECT_EQ(tables[0].lines[5][0], "  paper");
-  EXPECT_EQ(tables[0].lines[4][1], "corpora/system");
+  ASSERT_EQ(tables[0].rows.size(), 5u);  // four variants, one paper row
+  EXPECT_TRUE(tables[0].rows[4].beneath);
+  EXPECT_EQ(tables[0].rows[4].cells[0].text, "paper");
+  EXPECT_EQ(tables[0].rows[3].cells[1].text, "corpora/system");
 }
 
 TEST_F(StudyReports, RunsOfAnotherStudyServe) {

@@ -3,12 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "fixture.h"
 #include "penstock/base/error.h"
-#include "penstock/study/columns.h"
-#include "penstock/study/report.h"
+#include "penstock/report/report.h"
+#include "penstock/study/measured_k.h"
 #include "penstock/study/run_reader.h"
 
 namespace penstock::study {
@@ -146,31 +147,63 @@ TEST(ReadRun, PassesOverATornLastLineOnly) {
   }
 }
 
-TEST(Columns, FormatSpreads) {
+TEST(Cells, FormatSpreads) {
   const auto digits = [](double x) { return std::to_string(x).substr(0, 4); };
-  EXPECT_EQ(spread_text({.count = 2, .mean = 1.25, .sd = 0.5}, digits), "1.25 ± 0.50");
-  EXPECT_EQ(spread_text({.count = 1, .mean = 1.25}, digits), "1.25");
-  EXPECT_EQ(spread_text({}, digits), "–");
+  EXPECT_EQ(spread_cell({.count = 2, .mean = 1.25, .sd = 0.5}, digits).whole(), "1.25 ± 0.50");
+  EXPECT_EQ(spread_cell({.count = 1, .mean = 1.25}, digits).whole(), "1.25");
+  EXPECT_EQ(spread_cell({}, digits).whole(), "–");
   EXPECT_EQ(with_prefix(31044608, ""), "31.0 M");
   EXPECT_EQ(with_prefix(4.52e11, "FLOP/s"), "452 GFLOP/s");
   EXPECT_EQ(with_prefix(512, "B"), "512 B");
   EXPECT_EQ(with_prefix(999.9e3, "B"), "1.00 MB");
+  // A NaN has no sign, though x86 gives it one.
+  for (const double nan : {std::nan(""), -std::nan("")}) {
+    EXPECT_EQ(fixed(2)(nan), "nan");
+    EXPECT_EQ(spread_cell({.count = 1, .mean = nan}, fixed(2)).whole(), "nan");
+    EXPECT_EQ(with_prefix(nan, "B"), "nan B");
+  }
+  EXPECT_EQ(fixed(2)(-1 / 0.0), "-inf");
+}
+
+TEST(RunRow, OfAnEarlierVersionIsTakenUpWithItsMeasurements) {
+  const std::string text =
+      R"({"by_k": [{"k": 1, "loss": 1.5, "perplexity": 4.5, "bits_per_byte": 2.25,
+    "flops_per_token": 1e6, "tokens_per_second": 10.5, "peak_memory_bytes": 1e9}], "by_k_of":
+    {"checkpoint": "final", "split": "test", "step": 300, "trained_k": 2.0}, "config_hash": "h",
+    "curves": {}, "finetuned": [{"by_k": [{"accuracy": 0.625, "k": 2, "macro_f1": 0.5}], "hash": "f",
+    "majority_accuracy": 0.5, "task": "sst2", "test_texts": 8.0}], "finished": true, "folded":
+    {"by_k": [{"k": 1, "loss": 1.5, "perplexity": 4.5, "bits_per_byte": 2.25, "flops_per_token": 1e6,
+    "tokens_per_second": 10.5, "peak_memory_bytes": 1e9}], "by_k_of": {"checkpoint": "final", "split":
+    "test", "step": 300, "trained_k": 2.0}}, "label": "A", "routers": {"checkpoint": "final",
+    "entropy": [{"initial_mean": 1.0, "initial_sd": 0.5, "mean": 0.75, "sd": 0.25}], "refused": "",
+    "samples": [{"context": "a", "probabilities": [[0.25, 0.75]]}], "split": "test", "step": 300,
+    "tokens": 64.0}, "seed": 1, "settings": {}, "steps": 300, "variant": "a", "warnings": []})";
+  const nlohmann::json before = nlohmann::json::parse(text);
+  const RunRow row = row_from_json(before, "test");
+  const nlohmann::json after = to_json(row);
+  for (const char* key : {"by_k", "by_k_of", "folded", "routers", "finetuned"})
+    EXPECT_EQ(after[key].dump(), before[key].dump()) << key;
+  EXPECT_EQ(measured_k(row)->at(1)->bits_per_byte, 2.25);
+  EXPECT_EQ(measured_k(row, /*folded=*/true)->trained_k, 2);
+  nlohmann::json damaged = before;
+  damaged["finetuned"] = 3;
+  EXPECT_THROW(row_from_json(damaged, "test"), Error);
 }
 
 TEST(ResultsTable, AlignsAndLeavesOutEmptyColumns) {
   StudyResults results{
       .rows = {row("a", 1, "h", 1.0), row("a", 2, "h", 2.0), row("bee", 1, "h", 0.5)}};
-  const std::string text = results_table(results);
+  const std::string text = report::results_text(results);
   EXPECT_NE(text.find("1.5000 ± 0.7071"), std::string::npos) << text;
   EXPECT_EQ(text.find("tokens/s"), std::string::npos);
-  EXPECT_NE(text.find("a − bee: +0.5000 (one seed: no spread)"), std::string::npos) << text;
+  EXPECT_NE(text.find("a − bee         +0.5000  one seed"), std::string::npos) << text;
 }
 
 TEST(ResultsTable, MarksWhatIsNotCausalAndSaysWhy) {
   StudyResults results{.rows = {row("a", 1, "h", 1.0), row("bee", 1, "h", 0.5)}};
-  EXPECT_EQ(results_table(results).find("causal"), std::string::npos);
+  EXPECT_EQ(report::results_text(results).find("causal"), std::string::npos);
   results.rows[1].causal = false;
-  const std::string text = results_table(results);
+  const std::string text = report::results_text(results);
   EXPECT_NE(text.find("\nbee (not causal) "), std::string::npos) << text;
   EXPECT_NE(text.find("not causal: where a token goes depends on"), std::string::npos) << text;
   EXPECT_EQ(text.find("a (not causal)"), std::string::npos) << text;

@@ -1,7 +1,7 @@
 // The window of smoothed curves, by hand.
-#include "penstock/study/smoothed.h"
-
 #include <gtest/gtest.h>
+
+#include "penstock/study/statistics.h"
 
 namespace penstock::study {
 namespace {

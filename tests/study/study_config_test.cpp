@@ -19,6 +19,18 @@ namespace {
 using testing::TemporaryDirectory;
 using testing::write_text;
 
+/// What the study measures a model of 16 experts with.
+std::vector<std::int64_t> asked_ks(const StudyConfig& study) {
+  FinishedRun run;
+  run.model.router.method = "topk";
+  run.model.moe.experts = 16;
+  for (const auto& one : study.measurements)
+    if (one->name() == "by_k")
+      for (const Work& work : one->missing(run, {}))
+        return work.asked["k"].get<std::vector<std::int64_t>>();
+  return {};
+}
+
 std::string value(const Variant& variant, const std::string& key) {
   return flatten(variant.recipe).at(key);
 }
@@ -122,7 +134,7 @@ TEST(StudyConfig, ReadsHowToCompare) {
              "measure = 'perplexity'\nbaseline = {name = '5-gram', bits_per_byte = 2.5}\n" +
                  variants);
   const StudyConfig study = read_study(folder.path("s.toml"));
-  EXPECT_EQ(study.eval_k, (std::vector<std::int64_t>{1, 16}));
+  EXPECT_EQ(asked_ks(study), (std::vector<std::int64_t>{1, 16}));
   EXPECT_EQ(study.eval_checkpoint, "best");
   EXPECT_EQ(study.comparison.reference, "a");
   EXPECT_EQ(study.comparison.measure, "perplexity");
@@ -135,7 +147,7 @@ TEST(StudyConfig, ReadsHowToCompare) {
 
   write_text(folder.path("plain.toml"), "base = 'a.toml'\n" + variants);
   const StudyConfig plain = read_study(folder.path("plain.toml"));
-  EXPECT_TRUE(plain.eval_k.empty());
+  EXPECT_TRUE(asked_ks(plain).empty());
   EXPECT_EQ(plain.eval_checkpoint, "final");
   EXPECT_EQ(plain.comparison.reference, "b");  // the first
   EXPECT_EQ(plain.comparison.baseline.bits_per_byte, 0);
@@ -231,12 +243,12 @@ TEST_F(StudyScales, SaysWhatElseDiffers) {
   EXPECT_EQ(desk.scale, "desk");
   EXPECT_EQ(desk.claim, "small");
   EXPECT_EQ(desk.seeds, (std::vector<std::int64_t>{1, 2}));
-  EXPECT_EQ(desk.eval_k, (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(asked_ks(desk), (std::vector<std::int64_t>{1}));
   EXPECT_EQ(desk.comparison.baseline.bits_per_byte, 3.5);
   EXPECT_EQ(paper.scale, "paper");
   EXPECT_EQ(paper.claim, "whatever");
   EXPECT_EQ(paper.seeds, (std::vector<std::int64_t>{7}));
-  EXPECT_EQ(paper.eval_k, (std::vector<std::int64_t>{1, 16}));
+  EXPECT_EQ(asked_ks(paper), (std::vector<std::int64_t>{1, 16}));
   EXPECT_EQ(paper.comparison.baseline.bits_per_byte, 2.5);
 }
 

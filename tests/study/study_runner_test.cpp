@@ -9,7 +9,8 @@
 
 #include "fixture.h"
 #include "penstock/base/error.h"
-#include "penstock/study/report.h"
+#include "penstock/report/report.h"
+#include "penstock/study/run_plan.h"
 
 namespace penstock::study {
 namespace {
@@ -140,13 +141,13 @@ TEST_F(StudyRunner, ARunThatDivergesIsRecordedAndTheOthersGoOn) {
   EXPECT_EQ(diverged.seed, 2);
   EXPECT_NE(diverged.reason.find("the loss is nan"), std::string::npos);
   // It is told wherever results are.
-  EXPECT_NE(results_table(outcome.results).find("diverged: " + diverged.label + ", seed 2: "),
-            std::string::npos);
+  const std::string text = report::results_text(outcome.results);
+  EXPECT_NE(text.find("diverged: " + diverged.label + ", seed 2: "), std::string::npos) << text;
+  EXPECT_NE(text.find("2 + 1 diverged"), std::string::npos) << text;  // seeds of its row
   const StudyResults read = read_results(folder.path("out/results.json"));
   ASSERT_EQ(read.diverged.size(), 1u);
   EXPECT_EQ(read.diverged[0].reason, diverged.reason);
-  EXPECT_NE(read_text(folder.path("out/report.html")).find("Diverged and not in any table"),
-            std::string::npos);
+  EXPECT_NE(read_text(folder.path("out/report.html")).find("diverged: "), std::string::npos);
 }
 
 TEST_F(StudyRunner, ADivergedRunIsTrainedAgainOnlyWhenAskedOrEdited) {
@@ -178,6 +179,17 @@ TEST_F(StudyRunner, ADivergedRunIsTrainedAgainOnlyWhenAskedOrEdited) {
              read_text(folder.path("remoe.toml")) + "sampling = \"random\"\n");
   edited.diverges = "remoe 2";
   EXPECT_EQ(run(edited).results.diverged.size(), 1u);
+}
+
+TEST_F(StudyRunner, AStudyOfDivergedRunsAloneIsShown) {
+  FakeTrainer trainer;
+  write_text(folder.path("like.toml"), "like = \"study.toml\"\nonly = [\"remoe\"]\nseeds = [2]\n");
+  file = folder.path("like.toml");
+  trainer.diverges = "remoe 2";
+  const StudyOutcome outcome = run(trainer);
+  EXPECT_TRUE(outcome.results.rows.empty());
+  EXPECT_NE(read_text(folder.path("out/results.txt")).find("0 + 1 diverged"), std::string::npos);
+  EXPECT_NE(read_text(folder.path("out/report.html")).find("diverged: "), std::string::npos);
 }
 
 TEST_F(StudyRunner, ADivergedRunOfAnotherStudysFolderIsNotTrainedAgain) {

@@ -1,0 +1,43 @@
+// Pieces of HTML from numbers and text. Everything that comes from a file goes through escape().
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "penstock/study/table.h"
+
+namespace penstock::report {
+
+/// Text as HTML, safe inside elements and quoted attributes.
+std::string escape(std::string_view text);
+
+/// JSON for a <script type="application/json"> element: no character in it can end the element.
+std::string script_json(const nlohmann::json& value);
+
+/// The table without title and note, in a place of its own that scrolls.
+std::string table_html(const study::Table& table);
+
+/// A section under a heading and `under` it more HTML: remarks, charts, tables, heat maps and note.
+/// Tables without rows are left out; "" where nothing is left.
+std::string section_html(const study::Section& section, const std::string& under = "");
+
+/// A page's title, what it asks (may be empty), and names with values; those without are left out.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+std::string heading(const std::string& title, const std::string& claim, const Facts& facts);
+
+/// A coloured square in the variant's colour, for rows and captions.
+std::string dot(std::size_t variant);
+
+/// A table of coloured cells. Numbers stand in the cells up to 16 columns and always in hover
+/// texts.
+std::string heat_map(const study::HeatMap& map);
+
+/// For browsers that draw no charts.
+inline constexpr const char* kNoScript =
+    "<noscript><p class=\"note\">The line charts need JavaScript; everything else is "
+    "here.</p></noscript>";
+
+}  // namespace penstock::report

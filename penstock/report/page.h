@@ -1,0 +1,19 @@
+// The frame of every page: head, style, the charts' data and the script that draws them.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+
+#include "penstock/study/table.h"
+
+namespace penstock::report {
+
+/// A whole HTML page around `body`; `data` is what the page's script reads. Nothing outside the
+/// page is loaded.
+std::string page(const std::string& title, const std::string& body, const nlohmann::json& data);
+
+/// {"charts": [...]}, what the script reads of charts.
+nlohmann::json drawn_by_script(std::span<const study::Chart> charts);
+
+}  // namespace penstock::report

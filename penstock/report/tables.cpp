@@ -1,0 +1,236 @@
+// The tables of a study's or a run's results.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "penstock/report/result_columns.h"
+#include "penstock/report/sections.h"
+#include "penstock/study/by_k_summary.h"
+#include "penstock/study/compute.h"
+#include "penstock/study/stages.h"
+
+namespace penstock::report {
+
+using namespace study;
+
+namespace {
+
+Spread domain_loss(const VariantSummary& variant, const std::string& domain) {
+  return spread_of(variant, [&](const RunRow& row) -> std::optional<double> {
+    if (!row.validation) return std::nullopt;
+    const auto it = row.validation->by_domain.find(domain);
+    return it == row.validation->by_domain.end() ? std::nullopt : std::optional(it->second.loss);
+  });
+}
+
+std::string setting(const VariantSummary& variant, const std::string& key) {
+  const auto& settings = variant.rows[0]->settings;
+  const auto it = settings.find(key);
+  return it == settings.end() ? "–" : it->second;
+}
+
+/// Rows of the keys whose values are equal in all variants, with one value, or of the others.
+void add_settings(Table& table, Variants variants, bool equal) {
+  std::set<std::string> keys;
+  for (const auto& variant : variants)
+    for (const auto& [key, value] : variant.rows[0]->settings) keys.insert(key);
+  for (const auto& key : keys) {
+    const bool by_nature = key == "name" || key == "description" || key == "train.seed";
+    if (by_nature && variants.size() > 1) continue;
+    TableRow row{.cells = {key}};
+    std::set<std::string> values;
+    for (const auto& variant : variants)
+      values.insert(row.cells.emplace_back(setting(variant, key)).text);
+    if ((values.size() == 1) != equal) continue;
+    if (equal) row.cells.resize(2);
+    table.rows.push_back(std::move(row));
+  }
+}
+
+TableColumn variant_column(Variants variants, std::size_t i) {
+  TableColumn out(variants[i].label);
+  out.variant = i;
+  return out;
+}
+
+std::size_t diverged_runs(const StudyResults& results, const std::string& variant) {
+  return static_cast<std::size_t>(
+      std::ranges::count(results.diverged, variant, &DivergedRun::variant));
+}
+
+/// "3", or "2, 1 diverged".
+Cell seeds_cell(std::size_t finished, std::size_t diverged) {
+  return {fmt::to_string(finished), diverged > 0 ? fmt::format("+ {} diverged", diverged) : ""};
+}
+
+Table results_table(Variants variants, const StudyResults& results) {
+  const bool comparable = may_be_tinted(variants, results.comparison);
+  const auto columns = filled_columns(variants);
+  Table out{.columns = {"variant", {"seeds", "runs"}}, .look = "results"};
+  for (const auto& column : columns)
+    out.columns.emplace_back(column.title, column.explanation, column.rank);
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    TableRow& row = out.rows.emplace_back();
+    row.variant = i;
+    row.cells = {variants[i].label,
+                 seeds_cell(variants[i].rows.size(), diverged_runs(results, variants[i].name))};
+    for (const auto& column : columns) {
+      row.cells.push_back(column.cell(variants[i]));
+      row.cells.back().best =
+          comparable && column.lower_is_better && lowest(variants, column.value) == &variants[i];
+    }
+  }
+  std::set<std::string> shown;
+  for (const auto& run : results.diverged) {
+    if (std::ranges::find(variants, run.variant, &VariantSummary::name) != variants.end() ||
+        !shown.insert(run.variant).second)
+      continue;
+    TableRow& row = out.rows.emplace_back();
+    row.cells = {run.label, seeds_cell(0, diverged_runs(results, run.variant))};
+    row.cells.resize(out.columns.size(), "–");
+  }
+  return out;
+}
+
+Table pairs_table(Variants variants, const Comparison& comparison) {
+  Table out{.title = "difference in validation loss, seed by seed",
+            .columns = {"first − second",
+                        "mean",
+                        {"sd", "", 2},
+                        {"95 % interval of the mean", "", 1},
+                        {"first is lower", "", 3},
+                        {"compute, first ÷ second", "", 4}},
+            .look = "pairs"};
+  for (const auto& pair : shown_pairs(variants, comparison)) {
+    const auto& d = pair.difference;
+    const Cell cell = difference_cell(d);
+    out.rows.push_back(
+        {{pair.first + " − " + pair.second, cell.text,
+          d.half_width ? fixed(4)(*d.difference.sd) : cell.more, d.half_width ? cell.more : "–",
+          fmt::format("{} of {}", d.lower, d.difference.count),
+          pair.compute > 0 ? ratio_text(pair.compute) : "–"}});
+  }
+  return out;
+}
+
+}  // namespace
+
+Section results_section(Variants variants, const StudyResults& results) {
+  Section out{
+      .tables = {results_table(variants, results), pairs_table(variants, results.comparison)}};
+  for (const auto& run : results.diverged)
+    out.remarks.push_back(
+        {fmt::format("diverged: {}, seed {}: {}", run.label, run.seed, run.reason), Tone::warning});
+  if (const std::string difference = compute_difference(variants); !difference.empty())
+    out.remarks.push_back({difference + ": the losses are no order of the variants, and none is "
+                                        "marked as the best; report.html draws them over FLOPs, "
+                                        "tokens and seconds",
+                           Tone::warning});
+  if (std::string uncounted = uncounted_compute(variants, results.comparison); !uncounted.empty())
+    out.remarks.push_back({std::move(uncounted)});
+  return out;
+}
+
+Table figures_table(const VariantSummary& run) {
+  Table out{.columns = {"", "value", "what it is"}, .look = "figures"};
+  for (const auto& column : filled_columns(std::span(&run, 1)))
+    out.rows.push_back({{column.title, column.cell(run).whole(), column.explanation}});
+  return out;
+}
+
+Table stage_table(Variants variants) {
+  Table out{.title = "ReMoE’s stages",
+            .note = std::string(kStageRule),
+            .columns = {"", "stage II begins", "stage III begins"}};
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    if (const Spread begins = sparsifying_step(variants[i]); begins.count > 0)
+      out.rows.push_back({{variants[i].label, spread_cell(begins, fixed(0)).whole(),
+                           settled_cell(variants[i]).whole()}});
+  }
+  return out;
+}
+
+std::vector<std::string> measured_domains(Variants variants) {
+  std::set<std::string> names;
+  for (const auto& variant : variants)
+    for (const RunRow* row : variant.rows)
+      if (row->validation)
+        for (const auto& [name, loss] : row->validation->by_domain) names.insert(name);
+  if (names.size() < 2) names.clear();
+  return {names.begin(), names.end()};
+}
+
+Table domain_table(Variants variants, const Comparison& comparison) {
+  Table out{.columns = {"domain"}};
+  const bool comparable = may_be_tinted(variants, comparison);
+  for (std::size_t i = 0; i < variants.size(); ++i)
+    out.columns.push_back(variant_column(variants, i));
+  for (const auto& domain : measured_domains(variants)) {
+    const auto value = [&](const VariantSummary& v) { return domain_loss(v, domain); };
+    TableRow& row = out.rows.emplace_back();
+    row.cells = {domain};
+    for (const auto& variant : variants) {
+      row.cells.push_back(spread_cell(value(variant), fixed(4)));
+      row.cells.back().best = comparable && lowest(variants, value) == &variant;
+    }
+  }
+  return out;
+}
+
+Table differing_settings(Variants variants) {
+  Table out{.title = "Where the variants differ", .columns = {"key"}, .look = "settings"};
+  for (std::size_t i = 0; i < variants.size(); ++i)
+    out.columns.push_back(variant_column(variants, i));
+  add_settings(out, variants, /*equal=*/false);
+  return out;
+}
+
+Table shared_settings(Variants variants) {
+  Table out{.title = variants.size() > 1 ? "What they share" : "All settings",
+            .columns = {"key", "value"},
+            .look = "settings",
+            .folded = variants.size() > 1};
+  if (!variants.empty()) add_settings(out, variants, /*equal=*/true);
+  return out;
+}
+
+Table runs_table(const StudyResults& results) {
+  Table out{.title = "Runs and their configuration hashes",
+            .columns = {"variant", "seed", "steps", "hours", "date", "hash"},
+            .folded = true};
+  if (results.rows.size() == 1) return out;
+  for (const auto& row : results.rows)
+    out.rows.push_back({{row.label, fmt::to_string(row.seed), fmt::to_string(row.steps),
+                         fixed(2)(row.seconds / 3600), row.finished_at, row.config_hash}});
+  return out;
+}
+
+std::optional<Section> published_results(Variants variants, const Comparison& comparison) {
+  if (comparison.published_as.empty() || variants.empty()) return std::nullopt;
+  Table table{.columns = {"variant", "loss", "perplexity", "bits per byte",
+                          "published: " + comparison.published_as}};
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const auto cell = [&](auto value) {
+      const auto figure = [&](const RunRow& row) -> std::optional<double> {
+        const auto& measured = row.test ? row.test : row.validation;
+        return measured ? std::optional(value(*measured)) : std::nullopt;
+      };
+      return spread_cell(spread_of(variants[i], figure), fixed(4));
+    };
+    table.rows.push_back(
+        {.cells = {variants[i].label, cell([](const Evaluation& e) { return e.loss; }),
+                   cell([](const Evaluation& e) { return std::exp(e.loss); }),
+                   cell([](const Evaluation& e) { return e.bits_per_byte; }),
+                   number_or_dash(published_number(comparison, variants[i].name, "result"))},
+         .variant = i});
+  }
+  return Section{.title = "Beside the published results",
+                 .tables = {std::move(table)},
+                 .note =
+                     "The test split, or validation where there is no other; mean ± standard "
+                     "deviation over seeds. What is published was measured otherwise."};
+}
+
+}  // namespace penstock::report

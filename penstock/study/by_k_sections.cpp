@@ -1,0 +1,158 @@
+// Figures by experts per token as tables, charts and words, and as results.json has them.
+#include <fmt/format.h>
+
+#include <set>
+
+#include "penstock/study/by_k_summary.h"
+#include "penstock/study/compute.h"
+
+namespace penstock::study {
+namespace {
+
+using nlohmann::json;
+using Ks = std::span<const std::int64_t>;
+
+std::string k_title(std::int64_t k) { return k > 0 ? fmt::format("k={}", k) : "any k"; }
+
+Table table_by_k(const std::string& title, const std::string& first, Ks ks) {
+  Table out{.title = title, .columns = {first}};
+  for (const std::int64_t k : ks) out.columns.emplace_back(k_title(k));
+  return out;
+}
+
+/// "test split, final checkpoint", of all rows that were measured.
+std::string measured_on(Variants variants) {
+  std::set<std::string> places;
+  for (const auto& variant : variants)
+    for (const RunRow* row : variant.rows)
+      if (const auto by_k = measured_k(*row))
+        places.insert(by_k->split + " split, " + by_k->checkpoint + " checkpoint");
+  std::string out;
+  for (const auto& place : places) out += (out.empty() ? "" : "; ") + place;
+  return out;
+}
+
+Table quality_table(Variants variants, const Comparison& comparison, Ks ks) {
+  Table out = table_by_k(fmt::format("{} with k experts per token ({})", measure_title(comparison),
+                                     measured_on(variants)),
+                         one_run(variants) ? "" : "variant", ks);
+  std::set<std::int64_t> told;
+  for (const std::int64_t k : ks)
+    if (order_may_be_told(variants, comparison, k) && compute_difference(variants).empty())
+      told.insert(k);
+  const auto format = [&](double value) { return quality_text(value, comparison.measure); };
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    TableRow& row = out.rows.emplace_back();
+    row = {.cells = {variants[i].label}, .variant = i};
+    for (const std::int64_t k : ks) {
+      const auto value = [&](const VariantSummary& variant) {
+        return quality_at(variant, k, comparison.measure);
+      };
+      row.cells.push_back(spread_cell(value(variants[i]), format));
+      row.cells.back().best = told.contains(k) && lowest(variants, value) == &variants[i];
+    }
+    if (!comparison.published.contains(variants[i].name)) continue;
+    TableRow& paper = out.rows.emplace_back();
+    paper = {.cells = {"paper"}, .beneath = true};
+    for (const std::int64_t k : ks)
+      paper.cells.emplace_back(number_or_dash(published_number(
+          comparison, variants[i].name, k > 0 ? fmt::format("k{}", k) : "all", "all")));
+  }
+  return out;
+}
+
+Table flops_table(Variants variants, Ks ks) {
+  Table out = table_by_k("", "MFLOP per token, forward", ks);
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    TableRow& row = out.rows.emplace_back();
+    row = {.cells = {variants[i].label}, .variant = i};
+    for (const std::int64_t k : ks) {
+      const double flops = flops_at(variants[i], k);
+      row.cells.emplace_back(flops > 0 ? fixed(3)(flops / 1e6) : "–");
+    }
+  }
+  return out;
+}
+
+/// Empty where nothing can be compared.
+Table difference_table(Variants variants, const Comparison& comparison, Ks ks) {
+  const auto all = compare_with_reference(variants, comparison);
+  if (all.empty()) return {};
+  Table out = table_by_k(fmt::format("difference in {} from {}, seed by seed",
+                                     measure_title(comparison), all[0].reference_label),
+                         "", ks);
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    TableRow row{.cells = {variants[i].label}, .variant = i};
+    bool any = false;
+    for (const std::int64_t k : ks) {
+      row.cells.emplace_back("–");
+      for (const auto& one : all)
+        if (one.variant == variants[i].name && one.k == k) {
+          any = true;
+          row.cells.back() = difference_cell(one.difference);
+        }
+    }
+    if (any) out.rows.push_back(std::move(row));
+  }
+  return out;
+}
+
+/// What may be said. The orders are details: the table tints the best of each column.
+std::vector<Remark> remarks(Variants variants, const Comparison& comparison) {
+  const bool tell = order_may_be_told(variants, comparison);
+  std::vector<Remark> out;
+  for (const auto& line : verdict(variants, comparison))
+    out.push_back({line, !tell ? Tone::warning : out.empty() ? Tone::plain : Tone::detail});
+  return out;
+}
+
+json difference_json(const KComparison& one, const Comparison& comparison) {
+  json out = {{"variant", one.variant},
+              {"reference", comparison.reference},
+              {"k", one.k > 0 ? json(one.k) : json()}};
+  out.update(to_json(one.difference));
+  return out;
+}
+
+}  // namespace
+
+std::vector<Section> by_k_sections(std::span<const RunRow> rows, const Comparison& comparison) {
+  const auto with_folded = by_k_rows(rows);
+  const auto variants = summarize(with_folded);
+  const auto ks = measured_ks(variants);
+  Section out{.title = ks.empty() ? "Baseline" : "By number of experts",
+              .remarks = remarks(variants, comparison)};
+  if (ks.empty()) return out.remarks.empty() ? std::vector<Section>() : std::vector{out};
+  bool several = false;
+  for (const auto& variant : variants) several |= variant.rows.size() > 1;
+  out.charts = by_k_charts(k_series(variants, comparison), measure_title(comparison), several);
+  out.tables = {quality_table(variants, comparison, ks), flops_table(variants, ks)};
+  if (Table differences = difference_table(variants, comparison, ks); !differences.rows.empty())
+    out.tables.push_back(std::move(differences));
+  if (!one_run(variants))
+    out.note =
+        "Mean ± standard deviation over seeds; useful FLOPs of a forward pass. Differences are of "
+        "runs with the same seed, with the 95 % interval of their mean by Student’s t. Nothing is "
+        "said of an order unless every variant beats the study’s baseline at its best k, and of "
+        "the order at a k only where every variant does at that k.";
+  return {out};
+}
+
+json by_k_json(std::span<const RunRow> rows, const Comparison& comparison) {
+  const auto with_folded = by_k_rows(rows);
+  const auto variants = summarize(with_folded);
+  json points = json::array(), differences = json::array(), under = json::array();
+  for (const auto& variant : variants)
+    for (const std::int64_t k : measured_ks(variants))
+      if (const Spread quality = quality_at(variant, k, comparison.measure); quality.count > 0)
+        points.push_back({{"variant", variant.name},
+                          {"k", k > 0 ? json(k) : json()},
+                          {comparison.measure, to_json(quality)},
+                          {"flops_per_token", flops_at(variant, k)}});
+  for (const auto& one : compare_with_reference(variants, comparison))
+    differences.push_back(difference_json(one, comparison));
+  for (const auto& one : undertrained(variants, comparison)) under.push_back(one.variant);
+  return {{"by_k", points}, {"by_k_differences", differences}, {"undertrained", under}};
+}
+
+}  // namespace penstock::study

@@ -1,0 +1,128 @@
+// What a study does with a finished run beyond its training. Each kind is one file in
+// measurements/, which registers itself; nobody keeps a list of them. Which runs there are and when
+// they are measured is study_runner.h's matter.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "penstock/base/config_node.h"
+#include "penstock/models/model_config.h"
+#include "penstock/study/comparison.h"
+#include "penstock/study/run_row.h"
+#include "penstock/study/table.h"
+#include "penstock/study/study_tables.h"
+#include "penstock/train/run_control.h"
+
+namespace penstock::study {
+
+/// A finished run as a measurement meets it.
+struct FinishedRun {
+  std::string variant;
+  std::int64_t seed = 0;
+  ConfigNode recipe;       ///< resolved
+  ModelConfig model;       ///< of that recipe
+  std::string directory;   ///< of the run; another place may hold it
+  std::string checkpoint;  ///< which one the study measures: "final" or "best"
+};
+
+/// One thing to be done with a run.
+struct Work {
+  std::string what;       ///< for the progress: "measuring the final checkpoint by k"
+  nlohmann::json asked;   ///< what is to be measured, in the measurement's own words
+  bool trains = false;    ///< it takes a training of its own
+  std::string directory;  ///< of that training, which has a page of its own; else empty
+};
+
+/// Which part of a study's file is read; each lies over the one before.
+enum class KeysOf { study, scale, command_line };
+
+/// One kind of measurement. An instance that has read no settings can read and show rows.
+class Measurement {
+ public:
+  virtual ~Measurement() = default;
+
+  /// As it is registered.
+  const std::string& name() const { return name_; }
+
+  // What the study's file says.
+
+  /// Reads its keys at the top of the file, then those of the scale and of --set.
+  virtual void read_keys(FieldReader& /*keys*/, KeysOf /*part*/) {}
+  /// Reads its keys of a variant.
+  virtual void read_variant(FieldReader& /*keys*/, const std::string& /*variant*/) {}
+  /// The words of report = [...] that ask for it.
+  virtual std::vector<std::string_view> report_words() const { return {}; }
+  /// Whether a --set KEY=VALUE is its own and not of the recipes.
+  virtual bool takes(const std::string& /*override*/) const { return false; }
+  /// After everything is read, with what `report` asks for. Throws Error, beginning with `path`.
+  virtual void settle(std::span<const std::string> /*report*/, const std::string& /*path*/) {}
+  /// Whether a paper's number of that name is shown by it.
+  virtual bool shows(const std::string& /*name*/) const { return false; }
+  /// A table of its own settings for report = ["settings"], where it has any.
+  virtual std::optional<Table> settings_table() const { return std::nullopt; }
+  /// Throws Error where what it needs is not there; asked before anything is trained.
+  virtual void check() const {}
+
+  // What is done with a run.
+
+  /// Takes out of a row what the study no longer asks for; whether there was any.
+  virtual bool prune(const FinishedRun& /*run*/, RunRow& /*row*/) const { return false; }
+  /// What the row lacks of what the study asks for, in order.
+  virtual std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const = 0;
+  /// Does it; nothing when interrupted. The result is what keep() understands.
+  virtual std::optional<nlohmann::json> measure(const FinishedRun& run, const Work& work,
+                                                const TrainControl& control) const = 0;
+  /// Puts a result into the row, and into the run's folder.
+  virtual void keep(const FinishedRun& run, const Work& work, const nlohmann::json& result,
+                    RunRow& row) const = 0;
+
+  /// Its part of a row's object (RunRow::measured), checked. Throws Error naming `where`.
+  virtual nlohmann::json read_row(const nlohmann::json& row, const std::string& where) const = 0;
+  /// That part as keep() left it in a run's folder. Throws Error naming a damaged file.
+  virtual nlohmann::json read_folder(const std::string& /*run_directory*/) const {
+    return nlohmann::json::object();
+  }
+
+  // What is shown of all rows.
+
+  /// On the terminal and on the page; empty where no row has any of it.
+  virtual std::vector<Section> sections(std::span<const RunRow> rows,
+                                        const Comparison& comparison) const = 0;
+  /// What it adds to results.json besides the rows.
+  virtual nlohmann::json summary(std::span<const RunRow> /*rows*/,
+                                 const Comparison& /*comparison*/) const {
+    return nlohmann::json::object();
+  }
+
+ private:
+  friend std::vector<std::shared_ptr<Measurement>> make_measurements();
+  std::string name_;
+};
+
+using Measurements = std::vector<std::shared_ptr<Measurement>>;
+
+/// One of each kind, without settings, by name.
+Measurements make_measurements();
+/// The same, made once, for what needs no settings.
+const Measurements& plain_measurements();
+
+using MeasurementMaker = std::shared_ptr<Measurement> (*)();
+void register_measurement(const std::string& name, MeasurementMaker make);
+
+/// Makes a kind known: `const RegisterMeasurement<ByK> registered("by_k");`
+template <class Kind>
+struct RegisterMeasurement {
+  explicit RegisterMeasurement(const std::string& name) {
+    register_measurement(name,
+                         []() -> std::shared_ptr<Measurement> { return std::make_shared<Kind>(); });
+  }
+};
+
+}  // namespace penstock::study

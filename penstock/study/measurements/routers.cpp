@@ -1,0 +1,285 @@
+// How sure a run's routers are: entropy by layer and distributions at sample tokens (report =
+// ["entropy", "samples"]), at its checkpoint and before its first step. The formulas are
+// penstock/analysis's.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "penstock/analysis/analysis.h"
+#include "penstock/base/progress.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/study/measurement.h"
+#include "penstock/study/results.h"
+#include "penstock/study/run_folder.h"
+#include "penstock/train/recipe.h"
+#include "penstock/train/trainer.h"
+
+namespace penstock::study::routers {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFile = "routers.json";
+
+/// Entropy of one layer's router over a split's tokens, in nats; and of the model as its seed (or
+/// the model it started from) had it before the first step.
+struct LayerEntropy {
+  double mean = 0, sd = 0, initial_mean = 0, initial_sd = 0;
+  template <class V>
+  void visit(V& v) {
+    v("mean", mean, Presence::required);
+    v("sd", sd, Presence::required);
+    v("initial_mean", initial_mean, Presence::required);
+    v("initial_sd", initial_sd, Presence::required);
+  }
+};
+
+/// A token's distributions over the experts, softmax of all logits, by layer.
+struct TokenDistributions {
+  std::string context;
+  Matrix probabilities;  // [L][E]
+  template <class V>
+  void visit(V& v) {
+    v("context", context);
+    v("probabilities", probabilities, Presence::required);
+  }
+};
+
+struct RouterReport {
+  std::string checkpoint = "final";
+  std::int64_t step = 0;
+  std::string split;
+  double tokens = 0;
+  std::string refused;  // why there is no entropy; "" where there is
+  std::vector<LayerEntropy> layers;
+  std::vector<TokenDistributions> samples;
+  template <class V>
+  void visit(V& v) {
+    v("checkpoint", checkpoint);
+    v("step", step);
+    v("split", split);
+    v("tokens", tokens);
+    v("refused", refused);
+    v("entropy", layers, Presence::required);
+    v("samples", samples, Presence::required);
+  }
+};
+
+std::optional<RouterReport> report_of(const RunRow& row) {
+  const auto it = row.measured.find("routers");
+  if (it == row.measured.end()) return std::nullopt;
+  return read_json<RouterReport>(*it, row.variant + ": routers");
+}
+
+/// Of the measured split, read as the run's last evaluation reads it. A dense model, and routers
+/// without logits, give a report that says why it is empty.
+RouterReport measured_routers(const FinishedRun& run, std::FILE* progress) {
+  Recipe recipe = read_recipe(run.recipe);
+  ops::set_threads(static_cast<int>(recipe.run.threads));
+  const CheckpointInfo info = find_checkpoint(run.directory, run.checkpoint);
+  const Corpus corpus = Corpus::open(recipe.data.corpus);
+  const Split split = measured_split(corpus);
+  RouterReport out{
+      .checkpoint = run.checkpoint, .step = info.step, .split = std::string(split_name(split))};
+  recipe.model = read_model_config(info.directory.string());  // with the corpus's vocabulary
+  out.refused = recipe.model.moe_layers() == 0 ? "a dense model has no routers"
+                                               : analysis::refusals(recipe.model).entropy;
+  if (!out.refused.empty()) return out;
+  ProgressLine line(progress);
+  const auto measured = [&](LanguageModel& model, const char* what) {
+    return analysis::measure(model, corpus,
+                             {.split = split,
+                              .max_tokens = recipe.train.final_eval_tokens,
+                              .sequence_length = recipe.train.eval_sequence_length,
+                              .streams = recipe.train.eval_streams,
+                              .memory_length = recipe.train.eval_memory,
+                              .progress = [&](double done) {
+                                if (line.due())
+                                  line.show(fmt::format("{} {:3.0f}%", what, 100 * done));
+                              }});
+  };
+  const auto model = load_model(info.directory.string()), initial = initial_model(recipe);
+  initial->eval();
+  const analysis::ModelMeasures now = measured(*model, "routers"),
+                                before = measured(*initial, "routers at step 0");
+  line.finish();
+  out.tokens = static_cast<double>(now.tokens);
+  for (std::size_t l = 0; l < now.layers.size(); ++l) {
+    const auto &entropy = *now.layers[l].entropy, &initially = *before.layers[l].entropy;
+    out.layers.push_back({.mean = entropy.mean(),
+                          .sd = entropy.sd(),
+                          .initial_mean = initially.mean(),
+                          .initial_sd = initially.sd()});
+  }
+  for (const auto& sample : analysis::sample_tokens(now.probe, 4))
+    out.samples.push_back({.context = sample.context, .probabilities = sample.probabilities});
+  return out;
+}
+
+/// "1.2345 ± 0.12": the means over a variant's seeds, of as many as have that layer.
+Cell mean_cell(std::span<const RouterReport> reports, std::size_t layer, double LayerEntropy::*mean,
+               double LayerEntropy::*sd) {
+  std::vector<double> means, deviations;
+  for (const RouterReport& report : reports)
+    if (layer < report.layers.size()) {
+      means.push_back(report.layers[layer].*mean);
+      deviations.push_back(report.layers[layer].*sd);
+    }
+  return means.empty()
+             ? "–"
+             : fmt::format("{:.4f} ± {:.2f}", spread(means).mean, spread(deviations).mean);
+}
+
+Cell published_entropy(const Comparison& comparison, const std::string& variant,
+                       std::size_t layer) {
+  const std::string name = fmt::format("layer{}", layer);
+  const auto number = published_number(comparison, variant, name);
+  const auto deviation = published_number(comparison, variant, name + "-sd");
+  return !number     ? "–"
+         : deviation ? fmt::format("{:.4f} ± {:.2f}", *number, *deviation)
+                     : fmt::format("{:.4f}", *number);
+}
+
+std::vector<RouterReport> reports_of(const VariantSummary& variant) {
+  std::vector<RouterReport> out;
+  for (const RunRow* row : variant.rows)
+    if (auto report = report_of(*row)) out.push_back(std::move(*report));
+  return out;
+}
+
+/// Rows of one variant: now, at step 0, and the paper's.
+void add_entropies(Table& out, const VariantSummary& variant, std::size_t index,
+                   std::span<const RouterReport> reports, const Comparison& comparison) {
+  TableRow now{.cells = {variant.label}, .variant = index},
+      before{.cells = {"at step 0"}, .beneath = true}, paper{.cells = {"paper"}, .beneath = true};
+  bool published = false;
+  for (std::size_t l = 0; l + 1 < out.columns.size(); ++l) {
+    now.cells.push_back(mean_cell(reports, l, &LayerEntropy::mean, &LayerEntropy::sd));
+    before.cells.push_back(
+        mean_cell(reports, l, &LayerEntropy::initial_mean, &LayerEntropy::initial_sd));
+    paper.cells.push_back(published_entropy(comparison, variant.name, l));
+    published |= paper.cells.back().text != "–";
+  }
+  out.rows.push_back(std::move(now));
+  out.rows.push_back(std::move(before));
+  if (published) out.rows.push_back(std::move(paper));
+}
+
+/// Entropy by layer, mean over seeds ± standard deviation over tokens; none where no run has it.
+std::vector<Section> entropies(Variants variants, const Comparison& comparison) {
+  std::size_t layers = 0;
+  std::set<std::string> places, refused;
+  for (const auto& variant : variants)
+    for (const RouterReport& report : reports_of(variant)) {
+      layers = std::max(layers, report.layers.size());
+      if (report.refused.empty())
+        places.insert(fmt::format("{} split, {:.0f} tokens, {} checkpoint", report.split,
+                                  report.tokens, report.checkpoint));
+      else
+        refused.insert(variant.label + ": not measured: " + report.refused);
+    }
+  if (layers == 0) return {};
+  Table table{.columns = {"variant"}};
+  for (std::size_t l = 0; l < layers; ++l) table.columns.emplace_back(fmt::format("layer {}", l));
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const auto reports = reports_of(variants[i]);
+    if (std::ranges::any_of(reports, [](const RouterReport& r) { return !r.layers.empty(); }))
+      add_entropies(table, variants[i], i, reports, comparison);
+  }
+  Section out{.title = "Router entropy by layer, nats",
+              .tables = {std::move(table)},
+              .note =
+                  "Softmax of all logits, mean over the tokens ± standard deviation over the "
+                  "tokens; both are means over the seeds. Measured on: "};
+  for (const auto& place : places) out.note += (place == *places.begin() ? "" : "; ") + place;
+  for (const auto& one : refused) out.note += ". " + one;
+  return {out};
+}
+
+/// "…and the end of the text", printable.
+std::string shown_context(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c >= ' ' && c < 127 ? c : '.';
+  return out.size() > 24 ? "…" + out.substr(out.size() - 24) : out;
+}
+
+/// Of each variant's first run that has any.
+Section samples(Variants variants) {
+  Section out{.title = "Distributions at sample tokens",
+              .note =
+                  "Softmax of all logits at tokens that are evenly spaced and not chosen, of "
+                  "each variant’s first seed."};
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const auto reports = reports_of(variants[i]);
+    const auto first = std::ranges::find_if(
+        reports, [](const RouterReport& report) { return !report.samples.empty(); });
+    if (first == reports.end()) continue;
+    HeatMap map{.digits = 0, .scale = 100, .unit = " %"};
+    for (const auto& sample : first->samples)
+      for (std::size_t l = 0; l < sample.probabilities.size(); ++l)
+        map.rows.push_back({.name = fmt::format("layer {}", l),
+                            .values = sample.probabilities[l],
+                            .group = shown_context(sample.context)});
+    for (std::size_t e = 0; e < map.rows.front().values.size(); ++e)
+      map.columns.push_back(fmt::to_string(e));
+    out.maps.push_back({.name = variants[i].label, .variant = i, .map = std::move(map)});
+  }
+  return out;
+}
+
+class Routers : public Measurement {
+ public:
+  std::vector<std::string_view> report_words() const override { return {"entropy", "samples"}; }
+  void settle(std::span<const std::string> report, const std::string&) override {
+    const auto has = [&](const char* word) {
+      return std::ranges::find(report, word) != report.end();
+    };
+    entropy_ = has("entropy");
+    asked_ = entropy_ || has("samples");
+  }
+  bool shows(const std::string& name) const override {
+    return entropy_ && name.starts_with("layer");
+  }
+
+  std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {
+    const auto have = report_of(row);
+    if (!asked_ || (have && have->checkpoint == run.checkpoint)) return {};
+    return {{.what = fmt::format("measuring the routers of the {} checkpoint", run.checkpoint)}};
+  }
+  std::optional<json> measure(const FinishedRun& run, const Work&,
+                              const TrainControl& control) const override {
+    return write_json(measured_routers(run, control.progress));
+  }
+  void keep(const FinishedRun& run, const Work&, const json& result, RunRow& row) const override {
+    write_kept_object(result, run.directory, kFile);
+    row.measured["routers"] = result;
+  }
+
+  json read_row(const json& row, const std::string& where) const override {
+    const auto it = row.find("routers");
+    if (it == row.end()) return json::object();
+    return {{"routers", write_json(read_json<RouterReport>(*it, where + ": routers"))}};
+  }
+  json read_folder(const std::string& run_directory) const override {
+    const auto object = read_kept_object(run_directory, kFile);
+    return object ? read_row({{"routers", *object}}, run_directory + "/" + kFile) : json::object();
+  }
+
+  std::vector<Section> sections(std::span<const RunRow> rows,
+                                const Comparison& comparison) const override {
+    const auto variants = summarize(rows);
+    auto out = entropies(variants, comparison);
+    if (Section shown = samples(variants); !shown.maps.empty()) out.push_back(std::move(shown));
+    return out;
+  }
+
+ private:
+  bool entropy_ = false, asked_ = false;
+};
+
+const RegisterMeasurement<Routers> registered("routers");
+
+}  // namespace
+}  // namespace penstock::study::routers

@@ -1,0 +1,27 @@
+// What a study finds and keeps in the folder of a run: checkpoints, and JSON objects, so that
+// nothing is measured twice. The trainer's own files are run_reader.h's matter.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "penstock/data/corpus.h"
+#include "penstock/train/checkpoints.h"
+
+namespace penstock::study {
+
+/// The object, if the file is there. Throws Error naming a damaged one.
+std::optional<nlohmann::json> read_kept_object(const std::string& run_directory, const char* name);
+/// Writes it, complete or not at all; makes the folder where it is missing.
+void write_kept_object(const nlohmann::json& object, const std::string& run_directory,
+                       const char* name);
+
+/// The run's "final" (newest) or "best" (lowest validation loss) checkpoint. Throws Error where
+/// none is whole.
+CheckpointInfo find_checkpoint(const std::string& run_directory, const std::string& which);
+
+/// The test split, or validation where there is none.
+Split measured_split(const Corpus& corpus);
+
+}  // namespace penstock::study

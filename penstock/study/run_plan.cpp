@@ -1,0 +1,92 @@
+#include "penstock/study/run_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/study/config_hash.h"
+
+namespace penstock::study {
+
+namespace fs = std::filesystem;
+
+ConfigNode with_seed(const Variant& variant, std::int64_t seed) {
+  ConfigNode recipe = variant.recipe;
+  if (!variant.from.empty()) {
+    // The model that it begins with says this.
+    ConfigNode::Table tables = recipe.table();
+    tables.erase("model");
+    recipe = ConfigNode(ConfigNode::Value(std::move(tables)));
+  }
+  recipe.set("train.seed", ConfigNode(seed, "seeds"));
+  return recipe;
+}
+
+std::int64_t matched_steps(double target_flops, double flops_per_step) {
+  PENSTOCK_CHECK(target_flops > 0,
+                 "match_compute: the named variant's metrics.jsonl states no FLOPs");
+  PENSTOCK_ASSERT(flops_per_step > 0);
+  return std::max<std::int64_t>(1, std::llround(target_flops / flops_per_step));
+}
+
+RunPlans::Beginning RunPlans::beginning(const Variant& variant, std::int64_t seed) const {
+  Beginning out;
+  if (variant.from_model) {
+    out = {.model = variant.from, .identity = hooks_.model_hash(variant.from)};
+  } else {
+    const auto parent = std::ranges::find(study_.variants, variant.from, &Variant::name);
+    const PlannedRun planned = *plan(*parent, seed);  // it needs no other
+    out = {.model = planned.directory, .identity = planned.hash};
+  }
+  for (const ConfigNode* node : {&variant.upcycle, &variant.retuned})
+    if (!node->empty()) out.identity += "\n" + to_toml(*node);
+  return out;
+}
+
+std::optional<PlannedRun> RunPlans::plan(const Variant& variant, std::int64_t seed) const {
+  ConfigNode recipe = hooks_.resolve(with_seed(variant, seed));
+  if (!variant.match_compute.empty()) {
+    const auto other = rows_.find({variant.match_compute, seed});
+    if (other == rows_.end()) return std::nullopt;
+    recipe.set("train.steps",
+               ConfigNode(matched_steps(other->second.total_flops, hooks_.flops_per_step(recipe)),
+                          "match_compute"));
+    recipe = hooks_.resolve(recipe);
+  }
+  PlannedRun planned{.recipe = std::move(recipe)};
+  planned.hash = config_hash(planned.recipe, hooks_.corpus_hash(planned.recipe));
+  if (!variant.from.empty())
+    planned.hash =
+        fmt::format("{:016x}", fnv1a(planned.hash + "\n" + beginning(variant, seed).identity));
+  // The hash in the name keeps runs of an edited recipe apart from those of the earlier one.
+  planned.directory =
+      (folder() / fmt::format("{}-seed-{}-{}", variant.name, seed, planned.hash)).string();
+  if (!variant.from.empty() && fs::exists(planned.start())) {
+    ConfigNode begun = with_seed(variant, seed);
+    begun.set("train.init_from", ConfigNode(planned.start()));
+    if (!variant.retuned.empty()) begun.set("model", variant.retuned);
+    planned.recipe = hooks_.resolve(begun);
+  }
+  return planned;
+}
+
+fs::path RunPlans::folder() const {
+  const fs::path output = fs::absolute(output_).lexically_normal();
+  if (study_.runs_of.empty()) return fs::path(output_) / "runs";
+  const fs::path beside =
+      output.has_filename() ? output.parent_path() : output.parent_path().parent_path();
+  return beside / (study_.runs_of + (study_.scale.empty() ? "" : "-" + study_.scale)) / "runs";
+}
+
+void RunPlans::begin(const Variant& variant, std::int64_t seed, const PlannedRun& planned) const {
+  const std::string start = planned.start(), aside = start + ".partial";
+  fs::remove_all(aside);
+  create_directories(real_file_system(), planned.directory);
+  hooks_.begin(beginning(variant, seed).model, variant.upcycle, planned.recipe, aside);
+  fs::rename(aside, start);
+}
+
+}  // namespace penstock::study

@@ -1,0 +1,55 @@
+// What a study needs from the rest of the library: training, models, pages. The runner knows no
+// model, so that tests can put made-up runs in their place.
+#pragma once
+
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "penstock/base/config_node.h"
+#include "penstock/study/measurement.h"
+#include "penstock/study/results.h"
+
+namespace penstock::study {
+
+struct StudyHooks {
+  /// Completes and checks a recipe: every field, defaults included.
+  std::function<ConfigNode(const ConfigNode& recipe)> resolve;
+  /// The model of a resolved recipe.
+  std::function<ModelConfig(const ConfigNode& resolved)> model;
+  /// Throws Error where memory is too small for that training; may be null.
+  std::function<void(const ConfigNode& recipe)> check_memory;
+  /// Hash of the corpus the recipe names; "" where that cannot be told.
+  std::function<std::string(const ConfigNode& resolved)> corpus_hash;
+  /// Useful training FLOPs of one step at the nominal number of active experts.
+  std::function<double(const ConfigNode& resolved)> flops_per_step;
+  /// Bits per byte of an n-gram model counted on the recipe's corpus, of the measured split
+  /// (run_folder.h); 0 where the corpus is not there.
+  std::function<double(const ConfigNode& resolved, int order)> ngram_baseline;
+  /// Puts the model that training begins with into that directory: a copy of the one at `model`, or
+  /// with `upcycle` what penstock/convert makes of it, with the recipe's data and seed.
+  std::function<void(const std::string& model, const ConfigNode& upcycle,
+                     const ConfigNode& resolved, const std::string& directory)>
+      begin;
+  /// Content of a model in that place.
+  std::function<std::string(const std::string& model)> model_hash;
+  /// Trains in that directory, resuming what is there; false when it was interrupted. Throws
+  /// DivergedError (train/run_control.h) where the loss is not finite.
+  std::function<bool(const ConfigNode& resolved, const std::string& run_directory)> train;
+  /// Measurement::check and Measurement::measure.
+  std::function<void(const Measurement& one)> check;
+  std::function<std::optional<nlohmann::json>(const Measurement& one, const FinishedRun& run,
+                                              const Work& work)>
+      measure;
+  /// Writes the pages of the study into its output folder; may be null.
+  std::function<void(const StudyResults& results, const std::string& output)> write_pages;
+  /// Writes the page of a run's or a fine-tuning's own directory; may be null.
+  std::function<void(const std::string& run_directory)> write_run_page;
+};
+
+/// The hooks that train and measure for real, without pages; `progress` may be null. With `force`
+/// they also try what memory seems too small for.
+StudyHooks training_hooks(std::FILE* progress, bool force = false);
+
+}  // namespace penstock::study

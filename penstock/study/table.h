@@ -1,0 +1,113 @@
+// What a study shows, as data: tables, heat maps and charts in sections. How they look on a
+// terminal and on a page is penstock/report's matter.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/study/statistics.h"
+
+namespace penstock::study {
+
+struct Cell {
+  std::string text;
+  std::string more;   ///< behind it, such as a deviation; smaller on the page
+  bool best = false;  ///< tinted on the page
+
+  Cell(std::string text = {}, std::string more = {})
+      : text(std::move(text)), more(std::move(more)) {}
+  Cell(const char* text) : text(text) {}
+  /// Both, with a space between them.
+  std::string whole() const { return more.empty() ? text : text + " " + more; }
+};
+
+struct TableColumn {
+  std::string title;
+  std::string explanation = {};             ///< shown where a reader of the page points at it
+  int rank = 0;                             ///< a narrow terminal leaves out the highest first
+  std::optional<std::size_t> variant = {};  ///< whose colour the page shows beside the title
+  TableColumn(std::string title) : title(std::move(title)) {}
+  TableColumn(const char* title) : title(title) {}
+  TableColumn(std::string title, std::string explanation, int rank = 0)
+      : title(std::move(title)), explanation(std::move(explanation)), rank(rank) {}
+};
+
+struct TableRow {
+  std::vector<Cell> cells;
+  bool beneath = false;  ///< goes with the row before it, as a paper's numbers do
+  std::optional<std::size_t> variant = {};  ///< whose colour the page shows
+};
+
+struct Table {
+  std::string title;
+  std::string note = {};  ///< below the table
+  std::vector<TableColumn> columns = {};
+  std::vector<TableRow> rows = {};
+  std::string look = {};  ///< class of the page's style sheet
+  bool folded = false;    ///< the page shows it when asked
+};
+
+/// {"title", "note", "lines": [[cell]]}; the first line is the head.
+nlohmann::json to_json(const Table& table);
+/// What to_json wrote. Throws Error naming `where`.
+Table table_from_json(const nlohmann::json& object, const std::string& where);
+
+/// Values by row and column, shown by colour.
+struct HeatRow {
+  std::string name;
+  std::vector<double> values;
+  std::string group;  ///< a heading above the row, where it differs from the row before
+};
+struct HeatMap {
+  std::vector<HeatRow> rows;
+  std::vector<std::string> columns;
+  double max = 1;    ///< the value of the strongest colour; the weakest is 0
+  int digits = 0;    ///< after the point, in the cells
+  double scale = 1;  ///< cells show value · scale
+  std::string unit;  ///< behind the number in hover texts
+};
+struct NamedMap {
+  std::string name;
+  std::optional<std::size_t> variant = {};  ///< whose colour the page shows
+  HeatMap map = {};
+  std::string caption = {};
+};
+
+/// A line chart with its place on the page.
+struct Chart {
+  std::string section = {};
+  std::string title, caption;
+  nlohmann::json drawn;  ///< "id", "series", axes, bands, lines: what the page's script reads
+};
+
+/// What is said in words: plainly, as a warning, or as a detail that the page folds away.
+enum class Tone { plain, warning, detail };
+struct Remark {
+  std::string text;
+  Tone tone = Tone::plain;
+};
+
+/// Parts that belong together, each of which may be missing.
+struct Section {
+  std::string title;
+  std::vector<Chart> charts = {};
+  std::vector<Table> tables = {};
+  std::vector<NamedMap> maps = {};
+  std::vector<Remark> remarks = {};
+  std::string note = {};  ///< of all of it
+};
+
+/// The mean, "± sd" behind it where it varies; "–" of no value.
+Cell spread_cell(const Spread& spread, const std::function<std::string(double)>& format);
+
+/// So many digits after the point.
+std::function<std::string(double)> fixed(int digits);
+/// "1.23 M", "4.56 G", with `unit` behind.
+std::string with_prefix(double value, const std::string& unit);
+/// `format` of the number, or "–" of none.
+std::string number_or_dash(const std::optional<double>& number, const char* format = "{:g}");
+
+}  // namespace penstock::study

@@ -1,0 +1,20 @@
+// What tells one fine-tuning of a study from another; hashes of recipes are in study_config_test.
+#include "penstock/study/config_hash.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::study {
+namespace {
+
+TEST(FinetuningHash, AKeyThatCameLaterLeavesEarlierHashesAsTheyWere) {
+  ConfigNode node;
+  node.set("seed", ConfigNode(std::int64_t{1}));
+  // FNV-1a of "sst2", "final" and the lines KEY = DEFAULT of the 31 keys that there were before
+  // `decay`, by a few lines of Python.
+  EXPECT_EQ(finetuning_hash(read_finetune_config(node), "sst2", "final"), "c372e16bb8143d82");
+  node.set("decay", ConfigNode(std::string("coupled")));
+  EXPECT_NE(finetuning_hash(read_finetune_config(node), "sst2", "final"), "c372e16bb8143d82");
+}
+
+}  // namespace
+}  // namespace penstock::study

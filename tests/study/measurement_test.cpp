@@ -1,0 +1,118 @@
+// A measurement that only this file knows: its key, its part of a row and its table need no change
+// anywhere else.
+#include "penstock/study/measurement.h"
+
+#include <gtest/gtest.h>
+
+#include "fixture.h"
+#include "penstock/base/error.h"
+#include "penstock/report/report.h"
+#include "penstock/study/json_field.h"
+#include "penstock/study/run_folder.h"
+
+namespace penstock::study {
+namespace {
+
+using nlohmann::json;
+using testing::FakeTrainer;
+using testing::read_text;
+using testing::TemporaryDirectory;
+using testing::write_fake_study;
+using testing::write_text;
+
+/// `weigh = 2.5` of the study: each run's steps times that.
+class Weigh : public Measurement {
+ public:
+  void read_keys(FieldReader& keys, KeysOf part) override {
+    if (part == KeysOf::study) keys("weigh", factor_, {.help = "weight of a step", .min = 0});
+  }
+  bool shows(const std::string& name) const override { return factor_ > 0 && name == "weight"; }
+  std::vector<Work> missing(const FinishedRun&, const RunRow& row) const override {
+    if (factor_ == 0 || row.measured.contains("weight")) return {};
+    return {{.what = "weighing", .asked = factor_ * static_cast<double>(row.steps)}};
+  }
+  std::optional<json> measure(const FinishedRun&, const Work& work,
+                              const TrainControl&) const override {
+    return work.asked;
+  }
+  void keep(const FinishedRun& run, const Work&, const json& result, RunRow& row) const override {
+    row.measured["weight"] = result;
+    write_kept_object({{"weight", result}}, run.directory, "weight.json");
+  }
+  json read_row(const json& row, const std::string& where) const override {
+    if (!row.contains("weight")) return json::object();
+    return {{"weight", field_of<double>(row, "weight", where)}};
+  }
+  json read_folder(const std::string& run_directory) const override {
+    return read_kept_object(run_directory, "weight.json").value_or(json::object());
+  }
+  std::vector<Section> sections(std::span<const RunRow> rows,
+                                const Comparison& comparison) const override {
+    Table table{.columns = {"variant", "weight", "paper"}};
+    for (const RunRow& row : rows)
+      if (row.measured.contains("weight"))
+        table.rows.push_back(
+            {{row.label, fixed(1)(row.measured["weight"].get<double>()),
+              number_or_dash(published_number(comparison, row.variant, "weight"))}});
+    return table.rows.empty() ? std::vector<Section>()
+                              : std::vector<Section>{{.title = "Weights", .tables = {table}}};
+  }
+
+ private:
+  double factor_ = 0;
+};
+
+const RegisterMeasurement<Weigh> registered("weigh");
+
+TEST(Measurement, NeedsNoOtherFile) {
+  TemporaryDirectory folder;
+  const std::string file = write_fake_study(folder.path());
+  write_text(file, "weigh = 2.5\n" + read_text(file) + "published = {weight = 700}\n");  // of remoe
+  const StudyOptions options{.output = folder.path("out"), .kept_rows = folder.path("rows.json")};
+  FakeTrainer first, second;
+  const StudyResults results = run_study(read_study(file), options, first.hooks()).results;
+  EXPECT_EQ(results.rows.front().measured, json({{"weight", 750.0}}));  // 300 steps
+  EXPECT_EQ(to_json(results)["rows"][0]["weight"], 750.0);
+  const std::string text = report::results_text(results), page = report::report_page(results);
+  EXPECT_NE(text.find("Weights:\nvariant"), std::string::npos) << text;
+  EXPECT_NE(text.find("  750.0    700\n"), std::string::npos) << text;
+  EXPECT_NE(page.find("<h2>Weights</h2>"), std::string::npos);
+  EXPECT_NE(page.find("<td>750.0</td><td>700</td>"), std::string::npos);
+  // From results.json, from the kept rows and from the runs' folders it is the same.
+  EXPECT_EQ(report::results_text(read_results(folder.path("out/results.json"))), text);
+  EXPECT_EQ(read_kept_runs(options.kept_rows).rows[0].measured, json({{"weight", 750.0}}));
+  StudyOptions without = options;
+  without.kept_rows.clear();
+  const auto again = run_study(read_study(file), without, second.hooks());
+  EXPECT_TRUE(second.trained.empty());
+  EXPECT_EQ(report::results_text(again.results), text);
+}
+
+TEST(Measurement, ItsKeysAreTheStudysOwn) {
+  TemporaryDirectory folder;
+  const std::string file = write_fake_study(folder.path());
+  const std::string study = read_text(file);
+  const auto error_of = [&](const std::string& head, const std::string& tail) {
+    write_text(file, head + study + tail);
+    try {
+      read_study(file);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(error_of("wiegh = 2.5\n", "").find("did you mean 'weigh'?"), std::string::npos);
+  EXPECT_NE(error_of("weigh = 'much'\n", "").find("weigh: expected a number"), std::string::npos);
+  EXPECT_NE(error_of("", "published = {weight = 7}\n").find("not shown"), std::string::npos);
+  EXPECT_EQ(error_of("weigh = 1\n", "published = {weight = 7}\n"), "");
+}
+
+TEST(Measurement, EachHasANameOfItsOwn) {
+  std::vector<std::string> names;
+  for (const auto& one : make_measurements()) names.push_back(one->name());
+  for (const char* name : {"by_k", "finetuning", "routers", "weigh"})
+    EXPECT_EQ(std::ranges::count(names, name), 1) << name;
+}
+
+}  // namespace
+}  // namespace penstock::study
