@@ -33,6 +33,8 @@ class Session {
         plans_(study, options.output, hooks, rows_),
         comparison_(study.comparison) {
     if (!options.kept_rows.empty()) kept_ = read_kept_runs(options.kept_rows);
+    if (const auto path = results_path(); options.report_only && fs::exists(path))
+      reported_ = read_results(path).diverged;
     // A mistake in the last variant should not show after hours of training the first.
     for (const auto& variant : study.variants) hooks.resolve(with_seed(variant, study.seeds[0]));
     if (study.trains() && !options.report_only)
@@ -178,10 +180,11 @@ class Session {
                                         const PlannedRun& planned) const {
     if (const auto kept = read_kept_object(planned.directory, kDivergedFile))
       return field_of<std::string>(*kept, "reason", planned.directory + "/" + kDivergedFile);
-    // The run's own folder, where it is there, knows better: it may have been begun again.
-    if (fs::exists(planned.directory)) return std::nullopt;
-    for (const DivergedRun& run : kept_.diverged)
-      if (run.variant == variant.name && run.seed == seed && run.config_hash == planned.hash)
+    // The run's own folder, where it is there, knows better than kept rows: it may have been begun
+    // again. An earlier version wrote only results.json, which a report must not lose.
+    for (const DivergedRun& run : fs::exists(planned.directory) ? reported_ : kept_.diverged)
+      if (run.variant == variant.name && run.seed == seed &&
+          (run.config_hash.empty() || run.config_hash == planned.hash))
         return run.reason;
     return std::nullopt;
   }
@@ -309,6 +312,7 @@ class Session {
   RunPlans plans_;
   Comparison comparison_;
   KeptRuns kept_;
+  std::vector<DivergedRun> reported_;  // with report_only, in the results.json that is there
   std::map<RunKey, DivergedRun> diverged_;
   int left_out_ = 0;
   std::vector<Table> tables_;

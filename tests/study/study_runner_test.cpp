@@ -181,6 +181,29 @@ TEST_F(StudyRunner, ADivergedRunIsTrainedAgainOnlyWhenAskedOrEdited) {
   EXPECT_EQ(run(edited).results.diverged.size(), 1u);
 }
 
+TEST_F(StudyRunner, ReportOnlyKeepsDivergencesOfEarlierVersions) {
+  FakeTrainer first, shown, trained;
+  first.diverges = "remoe 2";
+  run(first);
+  // They wrote no diverged.json and no hash.
+  const std::string path = folder.path("out/results.json");
+  auto results = nlohmann::json::parse(read_text(path));
+  ASSERT_EQ(results["diverged"].size(), 1u);
+  results["diverged"][0].erase("config_hash");
+  write_text(path, results.dump());
+  for (const auto& run : std::filesystem::directory_iterator(folder.path("out/runs")))
+    std::filesystem::remove(run.path() / "diverged.json");
+  options.report_only = true;
+  for (int time = 0; time < 2; ++time) {
+    const auto diverged = run(shown).results.diverged;
+    ASSERT_EQ(diverged.size(), 1u) << time;
+    EXPECT_NE(diverged[0].reason.find("the loss is nan"), std::string::npos);
+  }
+  options.report_only = false;
+  EXPECT_TRUE(run(trained).results.diverged.empty());
+  EXPECT_EQ(trained.trained.size(), 2u);  // it, and the variant that needs it
+}
+
 TEST_F(StudyRunner, AStudyOfDivergedRunsAloneIsShown) {
   FakeTrainer trainer;
   write_text(folder.path("like.toml"), "like = \"study.toml\"\nonly = [\"remoe\"]\nseeds = [2]\n");
