@@ -188,17 +188,12 @@ void FieldDescriber::add(std::string_view name, const ConfigNode& holder, const 
                          const FieldInfo& info, std::span<const std::string_view> words) {
   std::string text = to_toml(holder);  // "v = 1\n", or "" for an absent optional
   text = text.size() > 5 ? text.substr(4, text.size() - 5) : "";
-  std::string option(info.option);
-  if (option.empty()) {
-    option = "--" + std::string(name);
-    std::ranges::replace(option, '_', '-');
-  }
   descriptions_.push_back({.path = prefix_ + std::string(name),
                            .type = type,
                            .default_value = text,
                            .help = std::string(info.help),
                            .range = words.empty() ? range_text(info) : choices_text(words),
-                           .option = option,
+                           .option = std::string(info.option.empty() ? name : info.option),
                            .coefficient = info.coefficient});
 }
 

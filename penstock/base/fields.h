@@ -39,7 +39,8 @@ struct FieldInfo {
   std::vector<std::string_view> choices = {};
   /// Of a bool that words may say too: off, on.
   std::array<std::string_view, 2> words = {};
-  /// Its option where a command has one for each field; "": the key's name, "-": it has none.
+  /// The member of a command's options that it is, where a command has one for each field; "": of
+  /// the key's name, "-": it is none.
   std::string_view option = {};
   /// A weight of the training loss, or a rate beside it; 0: none. It may change when training
   /// goes on from a model: neither the tensors nor what the model computes depend on it.

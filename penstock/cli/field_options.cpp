@@ -1,5 +1,6 @@
 #include "penstock/cli/field_options.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -12,6 +13,12 @@ ConfigNode::Value value_of(const std::string& type, const std::string& text) {
   if (type == "int") return static_cast<std::int64_t>(std::stoll(text));
   if (type == "float") return std::stod(text);
   return text;
+}
+
+std::string flag_of(const FieldDescription& field) {
+  std::string out = "--" + field.option;
+  std::ranges::replace(out, '_', '-');
+  return out;
 }
 
 /// The default as it is given on the command line.
@@ -37,16 +44,17 @@ std::shared_ptr<ConfigNode> add_field_options(CLI::App& command,
   auto given = std::make_shared<ConfigNode>(ConfigNode::Value(ConfigNode::Table()));
   for (const FieldDescription& field : fields) {
     if (field.option == "-" || field.type == "table") continue;
+    const std::string flag = flag_of(field);
     if (field.type == "bool" && field.range.empty()) {
       command.add_flag_callback(
-          field.option, [given, field] { given->set(field.path, ConfigNode(true, field.option)); },
+          flag, [given, field, flag] { given->set(field.path, ConfigNode(true, flag)); },
           field.help);
       continue;
     }
     auto* const option = command.add_option_function<std::string>(
-        field.option,
-        [given, field](const std::string& text) {
-          given->set(field.path, ConfigNode(value_of(field.type, text), field.option + " " + text));
+        flag,
+        [given, field, flag](const std::string& text) {
+          given->set(field.path, ConfigNode(value_of(field.type, text), flag + " " + text));
         },
         field.help);
     option->type_name(type_text(field));

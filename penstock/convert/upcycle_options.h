@@ -86,7 +86,7 @@ struct UpcycleOptions {
     v("collapsed", collapsed,
       {.help = "factored: train query maps and keys; collapsed: the one matrix that they fold into",
        .words = {"factored", "collapsed"},
-       .option = "--router-form"});
+       .option = "router_form"});
     v("calibration", calibration,
       {.help = "text that keys are means over: a corpus directory, or a text file for the model's "
                "own tokenizer; in a study the recipe's corpus unless given"});
@@ -97,7 +97,7 @@ struct UpcycleOptions {
     v("keys_after_rope", keys_after_rope,
       {.help = "keys before or after rotary positions",
        .words = {"pre", "post"},
-       .option = "--key-rope"});
+       .option = "key_rope"});
     v("key_bias", key_bias,
       {.help = "keep or drop the key projection's bias", .words = {"drop", "keep"}});
     v("query_bias", query_bias,

@@ -16,8 +16,8 @@
 #include "penstock/models/model_config.h"
 #include "penstock/study/comparison.h"
 #include "penstock/study/run_row.h"
-#include "penstock/study/table.h"
 #include "penstock/study/study_tables.h"
+#include "penstock/study/table.h"
 #include "penstock/train/run_control.h"
 
 namespace penstock::study {

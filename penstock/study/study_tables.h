@@ -1,5 +1,5 @@
-// What the tables of a study's file have in common: names of folders, the file's order, numbers, and
-// tables laid over a recipe.
+// What the tables of a study's file have in common: names of folders, the file's order, numbers,
+// and tables laid over a recipe.
 #pragma once
 
 #include <map>

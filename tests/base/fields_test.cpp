@@ -36,7 +36,7 @@ struct Settings {
     v("pace", pace, {.help = "of the whole"});
     v("perhaps", perhaps);
     v("paces", paces);
-    v("biased", biased, {.words = {"drop", "keep"}, .option = "--bias"});
+    v("biased", biased, {.words = {"drop", "keep"}, .option = "bias"});
     v("table", table, {.help = "laid over something"});
   }
 };
@@ -86,7 +86,8 @@ TEST(Fields, RefuseWhatDoesNotFitAndSayWhere) {
   EXPECT_EQ(refusal("biased", std::string("drop")), "accepted");
   EXPECT_EQ(refusal("biased", std::string("dorp")),
             "r.toml:7: train.biased = 'dorp' is not one of: drop | keep");
-  EXPECT_EQ(refusal("table", std::int64_t{1}), "r.toml:7: train.table: expected a table, found an integer");
+  EXPECT_EQ(refusal("table", std::int64_t{1}),
+            "r.toml:7: train.table: expected a table, found an integer");
   EXPECT_EQ(refusal("setps", std::int64_t{1}),
             "r.toml:7: train.setps: unknown key; did you mean 'steps'?");
 }
@@ -127,7 +128,7 @@ TEST(Fields, ABoolMayHaveWordsAndATableIsTakenAsItIs) {
   EXPECT_EQ(to_toml(again.table), "[a]\nb = 3\n");
   for (const FieldDescription& field : describe_config<Settings>()) {
     if (field.path == "biased") {
-      EXPECT_EQ(field.option, "--bias");
+      EXPECT_EQ(field.option, "bias");
       EXPECT_EQ(field.range, "drop | keep");
     }
     if (field.path == "table") {
