@@ -178,6 +178,36 @@ def safetensors():
     yield "two", struct.pack("<Q", len(header)) + header + bytes(22)
 
 
+def llama2c():
+    for name, vocab in (("tied", 3), ("untied", -3)):
+        d, f, layers, heads, kv_heads, context = 4, 6, 2, 2, 1, 2
+        width = d // heads
+        floats = (3 * d + layers * (2 * d + 2 * d * d + 2 * kv_heads * width * d + 3 * f * d) + d +
+                  context * width + (3 * d if vocab < 0 else 0))
+        yield name, struct.pack("<7i", d, f, layers, heads, kv_heads, vocab, context) + bytes(4 * floats)
+
+
+def tokenizer_model():
+    def field(number, kind, content):
+        return bytes([number << 3 | kind]) + content
+
+    def message(number, content):
+        return field(number, 2, bytes([len(content)]) + content)
+
+    def piece(text, score, kind):
+        return message(1, message(1, text.encode()) + field(2, 5, struct.pack("<f", score)) + field(3, 0, bytes([kind])))
+
+    normal = (("\u2581", -1), ("a", -2), ("b", -3), ("ab", -4), ("\u2581ab", -5))
+    for name, kind in (("unigram", 1), ("bpe", 2)):
+        pieces = [piece("<unk>", 0, 2), piece("<s>", 0, 3), piece("</s>", 0, 3)]
+        pieces += [piece(f"<0x{byte:02X}>", 0, 6) for byte in range(256)]
+        pieces += [piece(text, score, 1) for text, score in normal]
+        # trainer_spec: model_type and byte_fallback; normalizer_spec: name, no dummy prefix.
+        trainer = message(2, field(3, 0, bytes([kind])) + b"\x98\x02\x01")
+        normalizer = message(3, message(1, b"identity") + field(3, 0, b"\0") + field(4, 0, b"\0") + field(5, 0, b"\0"))
+        yield name, b"".join(pieces) + trainer + normalizer + b"\xff\xff\xff\xffab a b\xc3\xa9"
+
+
 def config_json():
     yield "llama", json.dumps({"model_type": "llama", "hidden_size": 64, "sliding_window": None,
                                "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
@@ -186,7 +216,7 @@ def config_json():
 
 def main():
     for make in (tokenizer_json, vocab_and_merges, tokenizer_bin, token_file, gguf,
-                 gguf_vocabulary, safetensors, config_json):
+                 gguf_vocabulary, safetensors, llama2c, tokenizer_model, config_json):
         folder = os.path.join(sys.argv[1], make.__name__)
         os.makedirs(folder, exist_ok=True)
         for name, content in make():

@@ -6,21 +6,16 @@
 #include <string>
 
 #include "penstock/base/mapped_file.h"
+#include "penstock/models/llama2c_layout.h"
 #include "penstock/models/mapped_source.h"
 
 namespace penstock {
 
-/// Seven i32, little-endian: d, f, layers, heads, key/value heads, vocabulary (negative: the head
-/// is not the embeddings), context. Then f32, in this order, each for all layers:
-///   embeddings [V, d]; attention norms [L, d]; wq [L, d, d]; wk, wv [L, G·hd, d]; wo [L, d, d];
-///   feed-forward norms [L, d]; w1 [L, f, d], the gate; w2 [L, d, f], down; w3 [L, f, d], up; last
-///   norm [d]; cosines and sines of positions [context, hd/2] each, which are computed anew; and
-///   the head [V, d] where it is not tied.
+/// The tensors of llama2c_layout.h.
 /// The model rotates adjacent pairs with base 10000, its norms have epsilon 1e-5.
 class Llama2cSource : public MappedSource {
  public:
-  /// Throws Error for other versions, sizes that are no model's, and a file of another length than
-  /// they give.
+  /// Throws Error as llama2c_layout does, and for sizes that are no model's.
   explicit Llama2cSource(const std::string& path);
   /// Of `tokenizer.bin` beside the file, or else of the one file there called `tok*.bin`. Throws
   /// Error where there is none, or more than one, or it has another vocabulary than the model.
@@ -28,6 +23,8 @@ class Llama2cSource : public MappedSource {
 
  private:
   Llama2cSource(const std::string& path, MappedFile file);
+  /// `file` is taken after it was laid out.
+  Llama2cSource(const std::string& path, const Llama2cLayout& layout, MappedFile&& file);
   MappedFile file_;
 };
 

@@ -101,8 +101,15 @@ TEST(Llama2c, RefusesDamage) {
   EXPECT_NE(error(with(0, 0x616b3432)).find("later version"), std::string::npos);
   EXPECT_NE(error(with(2, 0)).find("number of layers"), std::string::npos);
   EXPECT_NE(error(with(6, -5)).find("context"), std::string::npos);
-  EXPECT_NE(error(with(3, 3)).find("multiple"), std::string::npos);
+  EXPECT_NE(error(with(3, 3)).find("cannot be divided"), std::string::npos);
   EXPECT_NE(error(with(5, 1 << 24)).find("cut short"), std::string::npos);
+  // More bytes than 64 bits count.
+  std::string huge = with(0, 1 << 24);
+  const std::int32_t most = 1 << 24, layers = 10000;
+  std::memcpy(huge.data() + 4, &most, 4);
+  std::memcpy(huge.data() + 8, &layers, 4);
+  EXPECT_NE(error(huge).find("cut short"), std::string::npos);
+  EXPECT_NE(error(huge).find("with this header has 6755"), std::string::npos) << error(huge);
   EXPECT_NE(error(with(5, INT32_MIN)).find("vocabulary"), std::string::npos);
 }
 

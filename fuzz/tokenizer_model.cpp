@@ -1,0 +1,15 @@
+// A tokenizer.model, SentencePiece's, and after four bytes 0xff a text to tokenize. The library
+// itself is not instrumented: what is looked for is a crash, and what is made of its answers.
+#include "fuzz/input.h"
+#include "penstock/data/sentencepiece/functions.h"
+
+extern "C" penstock::SentencePieceFunctions penstock_sentencepiece();
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace penstock;
+  const auto parts = fuzz::parts(data, size, "\xff\xff\xff\xff", 2);
+  fuzz::expect_answer([&] {
+    fuzz::use(*penstock_sentencepiece().load(parts[0], "tokenizer.model", {}), parts[1]);
+  });
+  return 0;
+}
