@@ -1,0 +1,103 @@
+#include "penstock/tasks/rows.h"
+
+#include <filesystem>
+
+#include "penstock/base/error.h"
+#include "penstock/data/classification/readers.h"
+#include "penstock/data/text/unicode.h"
+#include "penstock/data/text_files.h"
+
+namespace penstock::tasks {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Calls visit(line, number) for each line, its end ("\n" or "\r\n") left out.
+template <class Visit>
+void for_each_line(std::string_view text, Visit visit) {
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    visit(line, number);
+    text.remove_prefix(end == text.npos ? text.size() : end + 1);
+  }
+}
+
+Row parse_json(std::string_view text, const std::string& where) {
+  try {
+    return Row::parse(text);
+  } catch (const nlohmann::json::parse_error& error) {
+    fail(where, ": this is no JSON (", error.what(), "); the file is to hold one object a line");
+  }
+}
+
+std::vector<SourceRow> rows_of_list(std::string_view text, const std::string& path) {
+  std::vector<SourceRow> out;
+  Row list = parse_json(text, path);
+  PENSTOCK_CHECK(list.is_array(), path, ": begins as a list and is none");
+  for (Row& row : list) {
+    out.push_back({.where = concat(path, ", item ", out.size() + 1)});
+    PENSTOCK_CHECK(row.is_object(), out.back().where, ": is no JSON object");
+    out.back().row = std::move(row);
+  }
+  return out;
+}
+
+void add_labels(std::vector<SourceRow>& rows, const std::string& path) {
+  std::size_t count = 0;
+  for_each_line(classification::read_single_file(path), [&](std::string_view line, std::size_t) {
+    if (line.empty()) return;
+    if (count < rows.size()) rows[count].row["label"] = std::string(line);
+    ++count;
+  });
+  PENSTOCK_CHECK(count == rows.size(), path, ": has ", count, " labels for ", rows.size(),
+                 " rows: they belong to another file");
+}
+
+}  // namespace
+
+std::string find_data(const Task& task, const std::string& directory) {
+  PENSTOCK_CHECK(fs::is_directory(directory), "the folder of task data '", directory,
+                 "' does not exist");
+  std::string names;
+  for (const std::string& file : task.files) {
+    for (const char* packed : {"", ".gz"}) {
+      const fs::path path = fs::path(directory) / (file + packed);
+      if (fs::is_regular_file(path)) return path.string();
+    }
+    names += (names.empty() ? "" : ", ") + file;
+  }
+  fail("task ", task.name, ": its data is not in ", directory, "; looked for ", names,
+       " (each also with .gz)");
+}
+
+std::string labels_beside(const Task& task, const std::string& path) {
+  if (task.labels.empty()) return {};
+  const fs::path data = without_compression_suffix(path);
+  const fs::path labels =
+      data.parent_path() / replaced(task.labels, "{stem}", data.stem().string());
+  return fs::is_regular_file(labels) ? labels.string() : std::string();
+}
+
+std::vector<SourceRow> read_rows(const std::string& path, const std::string& labels) {
+  const std::string text = classification::read_single_file(path);
+  std::vector<SourceRow> out;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != text.npos && text[first] == '[') {
+    out = rows_of_list(text, path);
+  } else {
+    for_each_line(text, [&](std::string_view line, std::size_t number) {
+      if (line.find_first_not_of(" \t") == line.npos) return;
+      const std::string where = concat(path, ":", number);
+      Row row = parse_json(line, where);
+      PENSTOCK_CHECK(row.is_object(), where, ": is no JSON object");
+      out.push_back({.row = std::move(row), .where = where});
+    });
+  }
+  PENSTOCK_CHECK(!out.empty(), path, ": holds no rows");
+  if (!labels.empty()) add_labels(out, labels);
+  return out;
+}
+
+}  // namespace penstock::tasks

@@ -1,0 +1,30 @@
+// Rows of a task's data, from JSONL, a JSON list, or either compressed. What a row means is its
+// task's business.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "penstock/tasks/task.h"
+
+namespace penstock::tasks {
+
+struct SourceRow {
+  Row row;
+  std::string where;  ///< "file.jsonl:12", for errors
+};
+
+/// The file of the task's data under `directory`: the first of its names that is there, also with
+/// .gz behind it. Throws Error that says which names it looked for.
+std::string find_data(const Task& task, const std::string& directory);
+
+/// The rows of a file of JSON objects, one a line, or of one list of objects; empty lines are
+/// passed over. `labels` names a file with one label a line, which become the field "label".
+/// Throws Error with file and line for a line that is no object, for labels of another number, and
+/// for a file without rows.
+std::vector<SourceRow> read_rows(const std::string& path, const std::string& labels = {});
+
+/// The labels file that belongs to the data file, or "" where the task has none.
+std::string labels_beside(const Task& task, const std::string& path);
+
+}  // namespace penstock::tasks

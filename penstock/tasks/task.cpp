@@ -1,0 +1,212 @@
+#include "penstock/tasks/task.h"
+
+#include <algorithm>
+
+#include "penstock/base/error.h"
+#include "penstock/base/fields.h"
+#include "penstock/io/toml.h"
+#include "penstock/tasks/prepare.h"
+
+namespace penstock::tasks {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+struct TaskFields {
+  std::string name, protocol = kLmEval, version = "1.0", source, note, kind = "multiple-choice",
+                    score, labels;
+  std::optional<std::string> delimiter;
+  Texts metrics, files;
+
+  template <class V>
+  void visit(V& v) {
+    v("name", name, {.help = "what --tasks calls it"});
+    v("protocol", protocol,
+      {.help = "whose requests it makes", .choices = {kLmEval, kOpenCompass}});
+    v("version", version, {.help = "of the task, as the protocol's source counts"});
+    v("source", source, {.help = "where the prompt was taken from"});
+    v("note", note, {.help = "what a reader of its scores must know"});
+    v("kind", kind,
+      {.help = "what is asked",
+       .choices = {"multiple-choice", "multiple-context", "continuation"}});
+    v("score", score,
+      {.help = "what is compared",
+       .choices = {"", "continuation", "whole-text", "rest", "rest-by-count"}});
+    v("delimiter", delimiter, {.help = "between context and continuation"});
+    v("metrics", metrics, {.help = "acc, acc_norm, acc_bytes, perplexity"});
+    v("files", files, {.help = "names that the data goes by"});
+    v("labels", labels, {.help = "a file of labels beside the data; {stem} is the data's name"});
+  }
+};
+
+struct FormFields {
+  std::string name, prepare;
+  Texts has, where, contexts, choices;
+  std::optional<std::string> context, continuation, gold;
+
+  template <class V>
+  void visit(V& v) {
+    v("name", name, {.help = "for errors"});
+    v("has", has, {.help = "fields that rows of this form have"});
+    v("prepare", prepare, {.help = "a preparation"});
+    v("where", where, {.help = "rows that are read"});
+    v("context", context, {.help = "what comes before the answer"});
+    v("contexts", contexts, {.help = "of a multiple-context task"});
+    v("choices", choices, {.help = "the possible answers"});
+    v("continuation", continuation, {.help = "what follows the context"});
+    v("gold", gold, {.help = "the right choice's number, from 0"});
+  }
+};
+
+constexpr std::string_view kMetrics[] = {"acc", "acc_norm", "acc_bytes", "perplexity"};
+
+Kind kind_of(const std::string& name) {
+  if (name == "multiple-context") return Kind::kMultipleContext;
+  return name == "continuation" ? Kind::kContinuation : Kind::kMultipleChoice;
+}
+
+Score score_of(const TaskFields& fields) {
+  if (fields.score == "whole-text") return Score::kWholeText;
+  if (fields.score == "rest") return Score::kRest;
+  if (fields.score == "rest-by-count") return Score::kRestByCount;
+  if (fields.score == "continuation" || fields.protocol == kLmEval) return Score::kContinuation;
+  return Score::kWholeText;
+}
+
+/// Continuations are whole in lm-eval's own tasks of that kind; OpenCompass joins by a line's end.
+std::string usual_delimiter(const TaskFields& fields, Kind kind) {
+  if (fields.protocol == kOpenCompass) return kind == Kind::kMultipleChoice ? "\n" : "";
+  return kind == Kind::kContinuation ? "" : " ";
+}
+
+/// Templates of one key, whose errors name its file, line and name.
+class TemplatesOf {
+ public:
+  TemplatesOf(const ConfigNode& node, std::string file) : node_(node), file_(std::move(file)) {}
+
+  Template one(const char* key, const std::optional<std::string>& text) const {
+    return text ? Template(*text, origin(key)) : Template();
+  }
+  std::vector<Template> all(const char* key, const Texts& texts) const {
+    std::vector<Template> out;
+    for (const std::string& text : texts) out.emplace_back(text, origin(key));
+    return out;
+  }
+  std::string origin(const char* key) const {
+    const ConfigNode* node = node_.find(key);
+    return concat(node ? node->origin() : file_, ": ", key);
+  }
+
+ private:
+  const ConfigNode& node_;
+  std::string file_;
+};
+
+void check_form(const Form& form, const Task& task, const std::string& origin) {
+  const bool many = task.kind == Kind::kMultipleContext;
+  const bool choosing = task.kind != Kind::kContinuation;
+  PENSTOCK_CHECK(!form.has.empty(), origin,
+                 ": a form needs has = [...], the fields by which its "
+                 "rows are known");
+  PENSTOCK_CHECK(many ? !form.contexts.empty() : form.contexts.size() == 1, origin, ": a task of ",
+                 "this kind needs ", many ? "contexts = [...]" : "context = \"...\"");
+  PENSTOCK_CHECK((task.kind == Kind::kMultipleChoice) == !form.choices.empty(), origin,
+                 task.kind == Kind::kMultipleChoice
+                     ? ": a multiple-choice task needs choices = [...]"
+                     : ": only a multiple-choice task has choices");
+  PENSTOCK_CHECK((task.kind != Kind::kMultipleChoice) == !form.continuation.empty(), origin,
+                 task.kind == Kind::kMultipleChoice
+                     ? ": a multiple-choice task has choices, not a continuation"
+                     : ": a task of this kind needs continuation = \"...\"");
+  PENSTOCK_CHECK(choosing == !form.gold.empty(), origin,
+                 choosing ? ": gold = \"...\" is missing: the right choice's number, from 0"
+                          : ": a continuation is right or not; it has no gold");
+}
+
+/// Takes the key out of the table.
+ConfigNode taken(ConfigNode::Table& table, const std::string& key) {
+  const auto found = table.find(key);
+  if (found == table.end()) return {};
+  ConfigNode out = std::move(found->second);
+  table.erase(found);
+  return out;
+}
+
+Form parse_form(const ConfigNode& node, const Task& task, const std::string& file) {
+  ConfigNode::Table table = node.table();
+  const ConfigNode compute = taken(table, "compute");
+  const auto fields = read_config<FormFields>(ConfigNode(std::move(table), node.origin()), "form");
+  const TemplatesOf templates(node, file);
+  const std::string origin = node.origin().empty() ? file : node.origin();
+  PENSTOCK_CHECK(!fields.context || fields.contexts.empty(), origin,
+                 ": give context or contexts, not both");
+  Form out{.name = fields.name,
+           .has = fields.has,
+           .prepare = fields.prepare,
+           .where = templates.all("where", fields.where),
+           .contexts = templates.all("contexts", fields.contexts),
+           .choices = templates.all("choices", fields.choices),
+           .continuation = templates.one("continuation", fields.continuation),
+           .gold = templates.one("gold", fields.gold)};
+  if (fields.context) out.contexts.push_back(templates.one("context", fields.context));
+  for (const auto& [name, text] : compute.table()) {
+    const auto* words = std::get_if<std::string>(&text.value());
+    PENSTOCK_CHECK(words, text.origin(), ": compute.", name, " must be a text, not ",
+                   text.type_name());
+    out.compute.emplace_back(name, Template(*words, concat(text.origin(), ": compute.", name)));
+  }
+  if (!out.prepare.empty()) check_preparation(out.prepare, templates.origin("prepare"));
+  check_form(out, task, origin);
+  return out;
+}
+
+void check_task(const Task& task, const std::string& file) {
+  PENSTOCK_CHECK(!task.name.empty() && task.name.find_first_of(", @/") == std::string::npos, file,
+                 ": name = \"", task.name, "\" must be a word without commas, spaces, '@' and '/'");
+  PENSTOCK_CHECK(!task.metrics.empty(), file,
+                 ": metrics = [...] is missing, for example [\"acc\"]");
+  for (const std::string& metric : task.metrics) {
+    PENSTOCK_CHECK(std::ranges::find(kMetrics, metric) != std::end(kMetrics), file,
+                   ": there is no metric '", metric,
+                   "'; there are acc, acc_norm, acc_bytes and perplexity");
+    const bool normed = metric == "acc_norm" || metric == "acc_bytes";
+    PENSTOCK_CHECK(!normed || task.kind == Kind::kMultipleChoice, file, ": ", metric,
+                   " divides by the length of a choice, and only multiple-choice tasks have those");
+    PENSTOCK_CHECK(metric != "perplexity" || task.kind == Kind::kContinuation, file,
+                   ": perplexity is of tasks of the kind \"continuation\"");
+  }
+}
+
+}  // namespace
+
+bool Task::has_metric(std::string_view metric) const {
+  return std::ranges::find(metrics, metric) != metrics.end();
+}
+
+Task parse_task(const ConfigNode& root, const std::string& file) {
+  ConfigNode::Table top = root.table();
+  const ConfigNode form_list = taken(top, "form");
+  const auto* forms = std::get_if<ConfigNode::Array>(&form_list.value());
+  PENSTOCK_CHECK(forms && !forms->empty(), file,
+                 ": a task needs at least one [[form]]: how its rows are read");
+  const auto fields = read_config<TaskFields>(ConfigNode(std::move(top), file));
+  Task out{.name = fields.name,
+           .protocol = fields.protocol,
+           .version = fields.version,
+           .source = fields.source,
+           .note = fields.note,
+           .kind = kind_of(fields.kind),
+           .score = score_of(fields),
+           .metrics = fields.metrics,
+           .files = fields.files,
+           .labels = fields.labels,
+           .origin = file};
+  out.delimiter = fields.delimiter.value_or(usual_delimiter(fields, out.kind));
+  check_task(out, file);
+  for (const ConfigNode& form : *forms) out.forms.push_back(parse_form(form, out, file));
+  return out;
+}
+
+Task read_task(const std::string& path) { return parse_task(read_toml(path), path); }
+
+}  // namespace penstock::tasks

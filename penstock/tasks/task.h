@@ -1,0 +1,66 @@
+// A task as its file describes it: where the fields of a row are, the texts that a model is asked
+// about, how the answers are scored. Reading of rows is rows.h, what is asked is items.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "penstock/base/config_node.h"
+#include "penstock/tasks/template.h"
+
+namespace penstock::tasks {
+
+enum class Kind {
+  kMultipleChoice,   ///< one context, several continuations: the likeliest is the answer
+  kMultipleContext,  ///< several contexts, one continuation
+  kContinuation,     ///< one context and its continuation: is it what the model would say?
+};
+
+/// What of a request is summed, and by what it is divided, before the largest is chosen.
+enum class Score {
+  kContinuation,  ///< lm-eval: Σ ln p over the continuation
+  kWholeText,     ///< OpenCompass PPL: Σ ln p over all tokens but the first, ÷ their number
+  kRest,          ///< OpenCompass LL, causal-LM wrapper: Σ ln p behind the context's tokens
+  kRestByCount,   ///< OpenCompass LL, base-model wrapper: behind as many tokens as the rest has,
+                  ///< ÷ the tokens that are left
+};
+
+/// How rows of one form become items; a task knows a form for each way its data is published.
+struct Form {
+  std::string name;
+  std::vector<std::string> has;  ///< paths that rows of this form have
+  std::string prepare;           ///< a preparation (prepare.h), or ""
+  std::vector<Template> where;   ///< rows for which one of them is not true are left out
+  /// Fields that are added to the row before the other templates see it.
+  std::vector<std::pair<std::string, Template>> compute;
+  std::vector<Template> contexts;
+  std::vector<Template> choices;  ///< each gives a text or a list of texts
+  Template continuation, gold;
+};
+
+struct Task {
+  std::string name, protocol, version, source, note;
+  Kind kind = Kind::kMultipleChoice;
+  Score score = Score::kContinuation;
+  std::string delimiter;  ///< between context and continuation
+  std::vector<std::string> metrics;
+  std::vector<std::string> files;  ///< names that its data goes by, the first found is read
+  std::string labels;  ///< of a file beside the data with a label a line, "{stem}" for its name
+  std::vector<Form> forms;
+  std::string origin;  ///< its own file
+
+  bool has_metric(std::string_view metric) const;
+};
+
+inline constexpr const char* kLmEval = "lm-eval";
+inline constexpr const char* kOpenCompass = "opencompass";
+
+/// Reads the description. Throws Error with file and line for a key that is unknown, missing or
+/// contradicts the kind.
+Task parse_task(const ConfigNode& root, const std::string& file);
+/// The same of a TOML file.
+Task read_task(const std::string& path);
+
+}  // namespace penstock::tasks

@@ -1,0 +1,205 @@
+#!/usr/bin/python3
+"""Makes the requests of lm-eval's tasks with the harness's own code, from the rows beside this script and
+from the public files of zero-shot sets, and prints what tests compare with: for each task and file the number
+of items and a SHA-256 of all requests.
+
+    lm_eval_requests.py CHECKOUT [DATA [OLD_CHECKOUT]] > lm_eval_requests.json
+
+CHECKOUT is a clone of EleutherAI/lm-evaluation-harness; DATA a folder with the files that FILES names; OLD_CHECKOUT a clone in
+which RACE is version 2.0 (the parent of 5eb3040). Needs python3-jinja2, python3-numpy and
+python3-yaml; what else the harness imports is stubbed. Where a file has lost the data set's own form, the row
+is put back into it here, as the functions say.
+"""
+
+import gzip
+import hashlib
+import json
+import os
+import sys
+import types
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Stub(types.ModuleType):
+    """A module whose every name is a class that does nothing."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {"__init__": lambda self, *a, **k: None})
+
+
+class Rows(list):
+    """What the harness needs of a data set."""
+
+    @property
+    def features(self):
+        return self[0]
+
+    def map(self, function):
+        return Rows({**row, **function(dict(row))} for row in self)
+
+
+def import_harness(checkout, load):
+    for name in ("datasets", "tqdm", "requests", "sacrebleu", "evaluate", "tqdm.contrib", "dill", "packaging",
+                 "packaging.version"):
+        sys.modules[name] = Stub(name)
+    sys.modules["datasets"].load_dataset = load
+    sys.modules["datasets"].__version__ = "0"
+    sys.modules["tqdm"].tqdm = lambda iterable, **_: iterable
+    for name in ("lm_eval", "lm_eval.tasks"):  # without what their __init__.py imports
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__path__ = [os.path.join(checkout, *name.split("."))]
+    from lm_eval.api.task import ConfigurableTask
+    return ConfigurableTask
+
+
+def read(path):
+    opened = gzip.open if path.endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.strip()]
+
+
+def arc(row):
+    letters = "ABCDE"[:len(row["choices"])]
+    return {"question": row["query"].removeprefix("Question: "), "answerKey": letters[row["gold"]],
+            "choices": {"text": row["choices"], "label": list(letters)}}
+
+
+def arc_request(rows):
+    """A line a choice; the second half repeats the items without their questions."""
+    for row in rows:
+        if row["idx"] == 0 and row["doc_id"] < 1_000_000:
+            doc = row["doc"]
+            yield arc({**doc, "query": doc["query"].removesuffix("\nAnswer:")})
+
+
+def openbookqa(row):
+    return {**arc({**row, "query": ""}), "question_stem": row["query"]}
+
+
+def boolq(row):
+    passage, question = row["query"].removeprefix("Passage: ").rsplit("\nQuestion: ", 1)
+    return {"passage": passage, "question": question.removesuffix("?"), "label": row["gold"]}
+
+
+def lambada(row):
+    return {"text": row["context"] + " " + row["continuation"]}
+
+
+def copa(row):
+    premise, connective = row["query"].rsplit(", ", 1)
+    return {"premise": premise + ".", "question": {"because": "cause", "therefore": "effect"}[connective],
+            "choice1": row["choices"][0], "choice2": row["choices"][1], "label": row["gold"]}
+
+
+def winogrande(row):
+    first, second = row["context_options"]
+    same = os.path.commonprefix([first, second])
+    same = same[:same.rfind(" ") + 1]
+    return {"sentence": f"{same}_ {row['continuation']}", "option1": first[len(same):],
+            "option2": second[len(same):], "answer": str(row["gold"] + 1)}
+
+
+def race(row):
+    problem = {key: row[key] for key in ("question", "options", "answer")}
+    return {"article": row["article"], "problems": repr([problem])}
+
+
+def piqa(rows, path):
+    with open(path.replace(".jsonl", "-labels.lst")) as file:
+        return [{**row, "label": int(label)} for row, label in zip(rows, file)]
+
+
+# Task, its configuration in the checkout, a file of DATA, and the way back into the data set's form.
+FILES = [
+    ("arc_easy", "arc/arc_easy", "arc_easy.jsonl", arc),
+    ("arc_easy", "arc/arc_easy", "requests/arc_easy_val_rc_0shot.jsonl.gz", arc_request),
+    ("arc_challenge", "arc/arc_challenge", "arc_challenge.jsonl", arc),
+    ("boolq", "super_glue/boolq/default", "boolq.jsonl.gz", boolq),
+    ("hellaswag", "hellaswag/hellaswag", "hellaswag_val.jsonl.gz", None),
+    ("lambada_openai", "lambada/lambada_openai", "lambada_openai.jsonl.gz", lambada),
+    ("piqa", "piqa/piqa", "piqa/valid.jsonl", piqa),
+    ("race", "race/race", "race.jsonl.gz", race),
+    ("openbookqa", "openbookqa/openbookqa", "openbook_qa.jsonl", openbookqa),
+    ("copa", "super_glue/copa/default", "copa.jsonl", copa),
+    ("winogrande", "winogrande/default", "winogrande.jsonl", winogrande),
+]
+# The same of rows in the published forms, which lie beside this script.
+ROWS = [(task, config, f"rows/{task}.jsonl", None) for task, config in (
+    ("arc_easy", "arc/arc_easy"), ("boolq", "super_glue/boolq/default"),
+    ("lambada_openai", "lambada/lambada_openai"), ("race", "race/race"), ("sciq", "sciq/sciq"),
+    ("openbookqa", "openbookqa/openbookqa"), ("copa", "super_glue/copa/default"),
+    ("winogrande", "winogrande/default"), ("commonsense_qa", "commonsense_qa/default"),
+    ("social_iqa", "siqa/siqa"), ("wsc", "super_glue/wsc/default"), ("hellaswag", "hellaswag/hellaswag"))]
+
+
+def load_config(checkout, name):
+    from lm_eval.tasks._yaml_loader import load_yaml
+    return load_yaml(os.path.join(checkout, "lm_eval/tasks", name + ".yaml"))
+
+
+def rows_of(path, back):
+    rows = read(path)
+    if back is piqa:
+        return piqa(rows, path)
+    if back is arc_request:
+        return list(arc_request(rows))
+    if back is race:
+        rows = [row for row in rows if row["example_id"].startswith("high")]
+    return [back(row) for row in rows] if back else rows
+
+
+def requests_of(task_class, checkout, name, rows):
+    """For each item its gold and the pairs of context and continuation."""
+    config = load_config(checkout, name)
+    holder["rows"] = Rows(rows)
+    task = task_class(config={key: value for key, value in config.items() if key not in ("tag", "group")})
+    for doc in task.eval_docs:
+        multiple = task.OUTPUT_TYPE == "multiple_choice"
+        context = task.fewshot_context(doc, num_fewshot=0)
+        instances = task.construct_requests(doc, context, doc_id=0, metadata=(None, 0, 1))
+        if not isinstance(instances, list):
+            instances = [instances]
+        gold = -1
+        if multiple:
+            gold = task.doc_to_text(doc) if task.multiple_input else task.doc_to_target(doc)
+            if isinstance(gold, str):
+                gold = task.doc_to_choice(doc).index(gold)
+        yield gold, [instance.args for instance in instances]
+
+
+def digest(items):
+    """The form that tests/tasks/parity_test.cpp hashes as well."""
+    out = hashlib.sha256()
+    count = 0
+    for gold, requests in items:
+        for context, continuation in requests:
+            out.update(f"{context}\x1f{continuation}\x1e".encode())
+        out.update(f"{gold}\n".encode())
+        count += 1
+    return {"items": count, "sha256": out.hexdigest()}
+
+
+holder = {}
+
+
+def main(checkout, data=None, old_checkout=None):
+    task_class = import_harness(checkout, lambda *a, **k: {
+        split: holder["rows"] for split in ("train", "validation", "test")})
+    out = []
+    for folder, files in ((HERE, ROWS), (data, FILES)):
+        for task, config, file, back in files if folder else []:
+            path = os.path.join(folder, file)
+            rows = rows_of(path, back)
+            out.append({"task": task, "file": file, **digest(requests_of(task_class, checkout, config, rows))})
+    if old_checkout:
+        rows = rows_of(os.path.join(HERE, "rows/race.jsonl"), None)
+        old = requests_of(task_class, old_checkout, "race/race", rows)
+        out.append({"task": "race@2.0", "file": "rows/race.jsonl", **digest(old)})
+    print(json.dumps(out, indent=1))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

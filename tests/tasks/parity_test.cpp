@@ -1,0 +1,80 @@
+// The requests of the lm-eval tasks equal, byte for byte, those that the harness's own code makes
+// of the same rows: lm_eval_requests.py ran it, and left a sum for each task and file.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "penstock/base/file_system.h"
+#include "penstock/data/sha.h"
+#include "penstock/io/config_json.h"
+#include "tests/data/support.h"
+#include "tests/tasks/support.h"
+
+namespace penstock::tasks {
+namespace {
+
+/// All requests and answers as the script joins them.
+std::string joined(const std::vector<Item>& items) {
+  std::string out;
+  for (const Item& item : items) {
+    for (const TextRequest& request : item.requests)
+      out += request.context + "\x1f" + request.continuation + "\x1e";
+    out += std::to_string(item.gold) + "\n";
+  }
+  return out;
+}
+
+void expect_equal_requests(const nlohmann::json& known, const std::string& path) {
+  SCOPED_TRACE(path);
+  const Task task = find_task(known.at("task"), kLmEval);
+  const auto items = make_items(task, read_rows(path, labels_beside(task, path))).items;
+  EXPECT_EQ(items.size(), known.at("items").get<std::size_t>());
+  EXPECT_EQ(sha_of(bytes_of(joined(items)), ShaKind::kSha256), known.at("sha256"));
+}
+
+const std::string kHere = std::string(PENSTOCK_SOURCE_DIR) + "/tests/tasks/";
+
+TEST(RequestParity, OfRowsInThePublishedForms) {
+  int compared = 0;
+  for (const auto& known : read_json(kHere + "lm_eval_requests.json")) {
+    const std::string file = known.at("file");
+    if (!file.starts_with("rows/")) continue;
+    expect_equal_requests(known, kHere + file);
+    ++compared;
+  }
+  EXPECT_EQ(compared, 13);
+}
+
+TEST(RequestParity, OfPublicFilesOfHundredsOfItems) {
+  int compared = 0;
+  for (const auto& known : read_json(kHere + "lm_eval_requests.json")) {
+    const std::string file = known.at("file");
+    if (file.starts_with("rows/")) continue;
+    const std::string path = testing::shared_data("zero_shot/" + file);
+    if (path.empty()) GTEST_SKIP() << "missing data: zero_shot/" << file;
+    expect_equal_requests(known, path);
+    ++compared;
+  }
+  EXPECT_EQ(compared, 11);
+}
+
+// A second oracle: requests as another harness published them.
+TEST(RequestParity, OfPublishedRequests) {
+  const std::string path =
+      testing::shared_data("zero_shot/requests/arc_easy_val_rc_0shot.jsonl.gz");
+  if (path.empty()) GTEST_SKIP() << "missing data: zero_shot/requests";
+  const auto rows = read_rows(path);
+  const auto items = make_items(find_task("arc_easy", kLmEval), rows).items;
+  ASSERT_EQ(items.size(), 570u);
+  std::size_t at = 0;  // the first half of the lines holds the requests, in the items' order
+  for (const Item& item : items)
+    for (const TextRequest& request : item.requests) {
+      const Row& published = rows[at++].row.at("request");
+      EXPECT_EQ(request.context, published.at("context"));
+      EXPECT_EQ(request.continuation, published.at("continuation"));
+    }
+  EXPECT_EQ(at, 2281u);
+}
+
+}  // namespace
+}  // namespace penstock::tasks
