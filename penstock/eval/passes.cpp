@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "penstock/models/tensor_shapes.h"
+
 namespace penstock {
 
 bool reads_across_texts(const ModelConfig& config) {
@@ -32,8 +34,14 @@ std::vector<std::vector<std::size_t>> groups_of_equal_length(std::span<const std
   return out;
 }
 
-ScoredPass score_pass(LanguageModel& model, ModelInput input, const at::Tensor& targets,
-                      std::int64_t whole, const RoutingContext& context, const RoutingTap& tap) {
+std::int64_t whole_segments(const ModelConfig& config, std::int64_t length) {
+  if (config.moe_layers() == 0) return length;
+  const std::int64_t segment = selector_of(config)->segment_length();
+  return (length + segment - 1) / segment * segment;
+}
+
+ModelOutput hidden_pass(LanguageModel& model, ModelInput input, std::int64_t whole,
+                        const RoutingContext& context, const RoutingTap& tap) {
   const std::int64_t rows = input.tokens.size(0), length = input.tokens.size(1);
   if (resolve(model.config().router).traits.merges) {
     const std::int64_t missing = whole - length;
@@ -44,9 +52,15 @@ ScoredPass score_pass(LanguageModel& model, ModelInput input, const at::Tensor& 
   measuring.training = false;
   ModelOutput output = model.forward(input, measuring, tap);
   const std::int64_t width = output.hidden.size(1);
-  const at::Tensor hidden =
+  output.hidden =
       output.hidden.view({rows, -1, width}).narrow(1, 0, length).reshape({rows * length, width});
-  return {.nats = model.losses(hidden, targets).to(at::kCPU, at::kDouble).contiguous(),
+  return output;
+}
+
+ScoredPass score_pass(LanguageModel& model, ModelInput input, const at::Tensor& targets,
+                      std::int64_t whole, const RoutingContext& context, const RoutingTap& tap) {
+  ModelOutput output = hidden_pass(model, std::move(input), whole, context, tap);
+  return {.nats = model.losses(output.hidden, targets).to(at::kCPU, at::kDouble).contiguous(),
           .memory = std::move(output.memory)};
 }
 

@@ -21,15 +21,23 @@ std::vector<std::vector<std::size_t>> groups_of_equal_length(std::span<const std
                                                              std::int64_t most_items,
                                                              std::int64_t most_tokens);
 
+/// The multiple of a merging router's segment that holds `length` tokens; `length` for others.
+std::int64_t whole_segments(const ModelConfig& config, std::int64_t length);
+
+/// One pass in evaluation mode over rows of equal length [B, T], without the head: hidden rows
+/// [B·T, d] and the memory for the segment that follows.
+/// @param whole  routers that merge experts per segment need whole ones: their rows are filled up
+///               with token 0 to this length, which is at least T. What follows a token does not
+///               change it, but for the filler's share in the mean of a segment that it cuts.
+ModelOutput hidden_pass(LanguageModel& model, ModelInput input, std::int64_t whole,
+                        const RoutingContext& context, const RoutingTap& tap = {});
+
 struct ScoredPass {
   at::Tensor nats;     ///< [B·T] f64 on the CPU, −ln p of each target
   ModelMemory memory;  ///< for the segment that follows
 };
 
-/// One pass in evaluation mode over rows of equal length [B, T] and their targets [B·T] i64.
-/// @param whole  routers that merge experts per segment need whole ones: their rows are filled up
-///               with token 0 to this length, which is at least T. What follows a token does not
-///               change it, but for the filler's share in the mean of a segment that it cuts.
+/// The same, and the targets [B·T] i64 scored.
 ScoredPass score_pass(LanguageModel& model, ModelInput input, const at::Tensor& targets,
                       std::int64_t whole, const RoutingContext& context,
                       const RoutingTap& tap = {});

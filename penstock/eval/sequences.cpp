@@ -14,15 +14,6 @@ namespace {
 
 constexpr std::int64_t kMostRows = 64;
 
-void check_ids(const TokenSequence& sequence, std::int64_t vocab) {
-  PENSTOCK_ASSERT(sequence.ids.size() >= 2 && sequence.first_scored >= 1,
-                  "a token is scored after another");
-  for (const TokenId id : sequence.ids)
-    PENSTOCK_CHECK(id >= 0 && id < vocab, "the tokenizer gives the id ", id,
-                   ", and the model's vocabulary has ", vocab,
-                   " entries: it is another model's tokenizer");
-}
-
 /// All ids but the last of each sequence [B, T], and all but the first [B·T].
 std::pair<at::Tensor, at::Tensor> inputs_and_targets(std::span<const TokenSequence> sequences,
                                                      std::span<const std::size_t> chosen) {
@@ -38,13 +29,22 @@ std::pair<at::Tensor, at::Tensor> inputs_and_targets(std::span<const TokenSequen
 
 }  // namespace
 
+void check_ids(std::span<const TokenId> ids, std::int64_t vocab) {
+  for (const TokenId id : ids)
+    PENSTOCK_CHECK(id >= 0 && id < vocab, "the tokenizer gives the id ", id,
+                   ", and the model's vocabulary has ", vocab,
+                   " entries: it is another model's tokenizer");
+}
+
 std::vector<std::vector<double>> score_sequences(LanguageModel& model,
                                                  std::span<const TokenSequence> sequences,
                                                  const SequenceOptions& options) {
   std::vector<std::size_t> lengths, all(sequences.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   for (const TokenSequence& sequence : sequences) {
-    check_ids(sequence, model.config().vocab);
+    PENSTOCK_ASSERT(sequence.ids.size() >= 2 && sequence.first_scored >= 1,
+                    "a token is scored after another");
+    check_ids(sequence.ids, model.config().vocab);
     lengths.push_back(sequence.ids.size() - 1);
   }
   const auto groups = groups_of_equal_length(

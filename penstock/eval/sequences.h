@@ -24,6 +24,9 @@ struct SequenceOptions {
   std::function<void(double done, const LossTotals& sofar)> progress;
 };
 
+/// Throws Error for an id beyond the model's vocabulary.
+void check_ids(std::span<const TokenId> ids, std::int64_t vocab);
+
 /// ln p(ids[i] | ids[0..i−1]) for the scored ids of each sequence, in the sequences' order.
 /// Sequences of one length share passes, unless the router reads across rows; nothing is padded but
 /// for routers that merge experts per segment, whose rows are filled up to the longest sequence.

@@ -4,8 +4,8 @@
 #include <torch/utils.h>
 
 #include "penstock/base/error.h"
+#include "penstock/eval/passes.h"
 #include "penstock/models/tensor_names.h"
-#include "penstock/models/tensor_shapes.h"
 
 namespace penstock {
 namespace {
@@ -14,13 +14,6 @@ constexpr const char* kHeadNames[][2] = {{"dense_weight", "classifier.dense.weig
                                          {"dense_bias", "classifier.dense.bias"},
                                          {"out_weight", "classifier.out_proj.weight"},
                                          {"out_bias", "classifier.out_proj.bias"}};
-
-/// The multiple of a merging router's segment that holds `length` tokens; `length` for others.
-std::int64_t whole_segments(const ModelConfig& config, std::int64_t length) {
-  if (config.moe_layers() == 0) return length;
-  const std::int64_t segment = selector_of(config)->segment_length();
-  return (length + segment - 1) / segment * segment;
-}
 
 }  // namespace
 
