@@ -20,7 +20,7 @@ struct TaskFields {
 
   template <class V>
   void visit(V& v) {
-    v("name", name, {.help = "what --tasks calls it"});
+    v("name", name, {.help = "what results call it"});
     v("protocol", protocol,
       {.help = "whose requests it makes", .choices = {kLmEval, kOpenCompass}});
     v("version", version, {.help = "of the task, as the protocol's source counts"});

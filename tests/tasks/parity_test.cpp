@@ -13,49 +13,66 @@
 namespace penstock::tasks {
 namespace {
 
-/// All requests and answers as the script joins them.
-std::string joined(const std::vector<Item>& items) {
+/// All requests and answers as the scripts join them. OpenCompass knows whole texts alone, and of a
+/// sentence its rest.
+std::string joined(const Task& task, const std::vector<Item>& items) {
+  const std::string between = task.protocol == kLmEval ? "\x1f" : "";
+  const bool has_rest = task.protocol == kOpenCompass && task.kind == Kind::kMultipleContext;
   std::string out;
   for (const Item& item : items) {
     for (const TextRequest& request : item.requests)
-      out += request.context + "\x1f" + request.continuation + "\x1e";
+      out += request.context + between + request.continuation +
+             (has_rest ? "\x1f" + request.continuation : "") + "\x1e";
     out += std::to_string(item.gold) + "\n";
   }
   return out;
 }
 
-void expect_equal_requests(const nlohmann::json& known, const std::string& path) {
-  SCOPED_TRACE(path);
-  const Task task = find_task(known.at("task"), kLmEval);
+void expect_equal_requests(const nlohmann::json& known, const std::string& protocol,
+                           const std::string& path) {
+  SCOPED_TRACE(protocol + " " + path);
+  const Task task = find_task(known.at("task"), protocol);
   const auto items = make_items(task, read_rows(path, labels_beside(task, path))).items;
   EXPECT_EQ(items.size(), known.at("items").get<std::size_t>());
-  EXPECT_EQ(sha_of(bytes_of(joined(items)), ShaKind::kSha256), known.at("sha256"));
+  EXPECT_EQ(sha_of(bytes_of(joined(task, items)), ShaKind::kSha256), known.at("sha256"));
 }
 
 const std::string kHere = std::string(PENSTOCK_SOURCE_DIR) + "/tests/tasks/";
 
+struct Fixture {
+  const char* protocol;
+  const char* file;
+  int rows, files;  ///< compared
+};
+constexpr Fixture kFixtures[] = {{kLmEval, "lm_eval_requests.json", 13, 11},
+                                 {kOpenCompass, "opencompass_requests.json", 5, 7}};
+
 TEST(RequestParity, OfRowsInThePublishedForms) {
-  int compared = 0;
-  for (const auto& known : read_json(kHere + "lm_eval_requests.json")) {
-    const std::string file = known.at("file");
-    if (!file.starts_with("rows/")) continue;
-    expect_equal_requests(known, kHere + file);
-    ++compared;
+  for (const Fixture& fixture : kFixtures) {
+    int compared = 0;
+    for (const auto& known : read_json(kHere + fixture.file)) {
+      const std::string file = known.at("file");
+      if (!file.starts_with("rows/")) continue;
+      expect_equal_requests(known, fixture.protocol, kHere + file);
+      ++compared;
+    }
+    EXPECT_EQ(compared, fixture.rows);
   }
-  EXPECT_EQ(compared, 13);
 }
 
 TEST(RequestParity, OfPublicFilesOfHundredsOfItems) {
-  int compared = 0;
-  for (const auto& known : read_json(kHere + "lm_eval_requests.json")) {
-    const std::string file = known.at("file");
-    if (file.starts_with("rows/")) continue;
-    const std::string path = testing::shared_data("zero_shot/" + file);
-    if (path.empty()) GTEST_SKIP() << "missing data: zero_shot/" << file;
-    expect_equal_requests(known, path);
-    ++compared;
+  for (const Fixture& fixture : kFixtures) {
+    int compared = 0;
+    for (const auto& known : read_json(kHere + fixture.file)) {
+      const std::string file = known.at("file");
+      if (file.starts_with("rows/")) continue;
+      const std::string path = testing::shared_data("zero_shot/" + file);
+      if (path.empty()) GTEST_SKIP() << "missing data: zero_shot/" << file;
+      expect_equal_requests(known, fixture.protocol, path);
+      ++compared;
+    }
+    EXPECT_EQ(compared, fixture.files);
   }
-  EXPECT_EQ(compared, 11);
 }
 
 // A second oracle: requests as another harness published them.

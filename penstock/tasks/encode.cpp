@@ -1,0 +1,93 @@
+#include "penstock/tasks/encode.h"
+
+#include "penstock/base/error.h"
+#include "penstock/data/text/unicode.h"
+#include "penstock/data/vocabulary.h"
+#include "penstock/tasks/text.h"
+
+namespace penstock::tasks {
+
+RequestEncoder::RequestEncoder(const Tokenizer& tokenizer, std::int64_t window)
+    : tokenizer_(tokenizer),
+      window_(static_cast<std::size_t>(window)),
+      prefix_(tokenizer.end_of_document()) {
+  PENSTOCK_CHECK(window > 0, "the model names no context length; say how many tokens it may read");
+  const auto vocabulary = tokenizer.vocabulary();
+  if (!vocabulary) return;
+  if (vocabulary->add_bos) bos_ = vocabulary->bos;
+  if (vocabulary->bos >= 0)
+    prefix_ = vocabulary->bos;
+  else if (vocabulary->eos >= 0)
+    prefix_ = vocabulary->eos;
+}
+
+std::vector<TokenId> RequestEncoder::begun(std::string_view text) const {
+  std::vector<TokenId> out;
+  if (bos_ >= 0) out.push_back(bos_);
+  tokenizer_.encode(text, out);
+  return out;
+}
+
+TokenRequest RequestEncoder::continuation(std::string context, std::string continuation) const {
+  const std::size_t kept = right_stripped(context).size();
+  continuation.insert(0, context, kept);
+  context.resize(kept);
+  TokenRequest out;
+  if (context.empty()) {
+    PENSTOCK_CHECK(prefix_ >= 0,
+                   "the context is empty, and the tokenizer has no token that a text begins or "
+                   "ends with; nothing could be scored after it");
+    out.ids = tokenizer_.encode(continuation);
+    if (out.ids.empty() || out.ids.front() != prefix_) out.ids.insert(out.ids.begin(), prefix_);
+    out.scored_from = 1;
+  } else {
+    out.ids = begun(context + continuation);
+    out.scored_from = begun(context).size();
+  }
+  PENSTOCK_CHECK(out.scored_from < out.ids.size(), "the continuation '", continuation,
+                 "' adds no token to its context; there is nothing to score");
+  const std::size_t scored = out.ids.size() - out.scored_from;
+  PENSTOCK_CHECK(scored <= window_, "a continuation of ", scored,
+                 " tokens is longer than the model's window of ", window_);
+  if (out.ids.size() > window_ + 1) {
+    const std::size_t cut = out.ids.size() - (window_ + 1);
+    out.ids.erase(out.ids.begin(), out.ids.begin() + static_cast<std::ptrdiff_t>(cut));
+    out.scored_from -= cut;
+  }
+  return out;
+}
+
+TokenRequest RequestEncoder::whole(const TextRequest& request, Score score) const {
+  const std::string text = request.context + request.continuation;
+  TokenRequest out{.ids = begun(text)};
+  if (out.ids.size() > window_) out.ids.resize(window_);
+  if (score == Score::kRest)
+    out.scored_from = begun(replaced(text, request.continuation, "")).size();
+  if (score == Score::kRestByCount)
+    out.scored_from = tokenizer_.encode(request.continuation).size();
+  PENSTOCK_CHECK(out.scored_from >= 1 && out.scored_from < out.ids.size(), "of a text of ",
+                 out.ids.size(), " tokens (window ", window_,
+                 ") none is left to score behind the first ", out.scored_from);
+  return out;
+}
+
+TokenRequest RequestEncoder::encode(const TextRequest& request, Score score) const {
+  if (score != Score::kContinuation) return whole(request, score);
+  return continuation(request.context, request.continuation);
+}
+
+std::vector<TokenRequest> RequestEncoder::encode_item(const Item& item, Score score) const {
+  std::vector<TokenRequest> out;
+  try {
+    for (const TextRequest& request : item.requests) out.push_back(encode(request, score));
+  } catch (const Error& error) {
+    fail(item.where, ": ", error.what());
+  }
+  return out;
+}
+
+std::int64_t usual_window(const ModelConfig& config) {
+  return config.context + (config.transformer_xl() ? config.xl.memory : 0);
+}
+
+}  // namespace penstock::tasks

@@ -1,0 +1,75 @@
+#include "penstock/tasks/evaluate.h"
+
+#include "penstock/base/error.h"
+
+namespace penstock::tasks {
+namespace {
+
+void add_accuracy(Row& out, const std::string& name, const Accuracy& accuracy) {
+  out[name] = accuracy.mean;
+  out[name + "_stderr"] = accuracy.stderr_of_mean ? Row(*accuracy.stderr_of_mean) : Row(nullptr);
+  out[name + "_interval"] = {accuracy.low, accuracy.high};
+}
+
+}  // namespace
+
+LoadedTask load_task(Task task, const std::string& directory, const std::string& file,
+                     std::size_t limit) {
+  const std::string path = file.empty() ? find_data(task, directory) : file;
+  const auto rows = read_rows(path, labels_beside(task, path));
+  Items items = make_items(task, rows, {.limit = limit});
+  return {.task = std::move(task), .items = std::move(items)};
+}
+
+EvaluatedTask evaluate_task(LanguageModel& model, const Tokenizer& tokenizer,
+                            const LoadedTask& loaded, const EvaluateTaskOptions& options) {
+  const RequestEncoder encoder(tokenizer,
+                               options.window > 0 ? options.window : usual_window(model.config()));
+  EvaluatedTask out;
+  for (const Item& item : loaded.items.items)
+    out.requests.push_back(encoder.encode_item(item, loaded.task.score));
+  out.scores = score_items(model, out.requests, options.scoring);
+  out.result = summarize(loaded.task, loaded.items, out.requests, out.scores);
+  return out;
+}
+
+nlohmann::ordered_json to_json(const TaskResult& result) {
+  Row out = Row::object();
+  add_accuracy(out, "acc", result.acc);
+  if (result.acc_norm) add_accuracy(out, "acc_norm", *result.acc_norm);
+  if (result.acc_bytes) add_accuracy(out, "acc_bytes", *result.acc_bytes);
+  if (result.perplexity) out["perplexity"] = *result.perplexity;
+  if (result.guess) out["guess"] = *result.guess;
+  out["n"] = result.n;
+  if (result.left_out > 0) out["left_out"] = result.left_out;
+  out["protocol"] = result.protocol;
+  out["version"] = result.version;
+  if (!result.note.empty()) out["note"] = result.note;
+  return out;
+}
+
+std::string item_lines(const LoadedTask& loaded, const EvaluatedTask& evaluated) {
+  std::string out;
+  for (std::size_t i = 0; i < loaded.items.items.size(); ++i) {
+    const Item& item = loaded.items.items[i];
+    Row line{{"task", loaded.task.name}, {"doc", item.doc}, {"requests", Row::array()}};
+    for (std::size_t r = 0; r < item.requests.size(); ++r) {
+      const TokenRequest& tokens = evaluated.requests[i][r];
+      const RequestScore& score = evaluated.scores[i][r];
+      line["requests"].push_back({{"context", item.requests[r].context},
+                                  {"continuation", item.requests[r].continuation},
+                                  {"ids", tokens.ids},
+                                  {"scored_from", tokens.scored_from},
+                                  {"loglikelihood", score.loglikelihood},
+                                  {"greedy", score.greedy}});
+    }
+    const ItemResult& result = evaluated.result.items[i];
+    line["chosen"] = result.chosen;
+    line["gold"] = result.gold;
+    line["right"] = result.right;
+    out += line.dump() + "\n";
+  }
+  return out;
+}
+
+}  // namespace penstock::tasks

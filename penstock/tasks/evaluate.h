@@ -1,0 +1,47 @@
+// A model's results on tasks: rows to items to tokens to scores, and the records of every item.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "penstock/data/tokenizer.h"
+#include "penstock/models/language_model.h"
+#include "penstock/tasks/results.h"
+
+namespace penstock::tasks {
+
+/// A task and its items, read before any model is run, so that mistakes are said at once.
+struct LoadedTask {
+  Task task;
+  Items items;
+};
+
+/// Reads the task's data: the file, or where `file` is empty the one of its names that `directory`
+/// has. @param limit  the first so many items; 0: all
+LoadedTask load_task(Task task, const std::string& directory, const std::string& file,
+                     std::size_t limit);
+
+struct EvaluateTaskOptions {
+  std::int64_t window = 0;  ///< tokens that the model reads at once; 0: the model's
+  ScoringOptions scoring;
+};
+
+/// One task's result, with what was asked and answered.
+struct EvaluatedTask {
+  TaskResult result;
+  std::vector<std::vector<TokenRequest>> requests;
+  std::vector<std::vector<RequestScore>> scores;
+};
+
+EvaluatedTask evaluate_task(LanguageModel& model, const Tokenizer& tokenizer,
+                            const LoadedTask& loaded, const EvaluateTaskOptions& options);
+
+/// {"acc", "acc_stderr", "acc_norm", "acc_norm_stderr", "perplexity", "n", "protocol", "version",
+/// "guess", ...}, without the items.
+nlohmann::ordered_json to_json(const TaskResult& result);
+
+/// A JSON object a line for each item: "task", "doc", "requests", "chosen", "gold", "right".
+std::string item_lines(const LoadedTask& loaded, const EvaluatedTask& evaluated);
+
+}  // namespace penstock::tasks

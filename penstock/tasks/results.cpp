@@ -1,0 +1,92 @@
+#include "penstock/tasks/results.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "penstock/base/error.h"
+
+namespace penstock::tasks {
+namespace {
+
+constexpr double kNormal95 = 1.959963984540054;
+
+/// The first of the largest, each divided by its length.
+int likeliest(const std::vector<double>& values, const std::vector<double>& lengths = {}) {
+  std::size_t best = 0;
+  const auto value = [&](std::size_t i) {
+    return lengths.empty() ? values[i] : values[i] / lengths[i];
+  };
+  for (std::size_t i = 1; i < values.size(); ++i)
+    if (value(i) > value(best)) best = i;
+  return static_cast<int>(best);
+}
+
+ItemResult choose(const Task& task, const Item& item, const std::vector<TokenRequest>& requests,
+                  const std::vector<RequestScore>& scores) {
+  if (task.kind == Kind::kContinuation) return {.right = scores.front().greedy};
+  std::vector<double> values;
+  for (std::size_t i = 0; i < scores.size(); ++i)
+    values.push_back(choice_value(task.score, requests[i], scores[i]));
+  ItemResult out{.chosen = likeliest(values), .gold = item.gold};
+  out.right = out.chosen == item.gold;
+  if (task.has_metric("acc_norm")) out.right_norm = likeliest(values, item.characters) == item.gold;
+  if (task.has_metric("acc_bytes")) out.right_bytes = likeliest(values, item.bytes) == item.gold;
+  return out;
+}
+
+Accuracy accuracy_by(const std::vector<ItemResult>& items, bool ItemResult::*right) {
+  return accuracy_of(static_cast<std::size_t>(std::ranges::count(items, true, right)),
+                     items.size());
+}
+
+}  // namespace
+
+double choice_value(Score rule, const TokenRequest& request, const RequestScore& score) {
+  const auto tokens = static_cast<double>(request.ids.size());
+  if (rule == Score::kWholeText) return score.loglikelihood / tokens;
+  if (rule == Score::kRestByCount)
+    return score.loglikelihood / (tokens - static_cast<double>(request.scored_from));
+  return score.loglikelihood;
+}
+
+Accuracy accuracy_of(std::size_t right, std::size_t count) {
+  PENSTOCK_ASSERT(count > 0);
+  const auto n = static_cast<double>(count);
+  const double p = static_cast<double>(right) / n, z = kNormal95;
+  Accuracy out{.mean = p};
+  if (count > 1) out.stderr_of_mean = std::sqrt(p * (1 - p) / (n - 1));
+  const double middle = (p + z * z / (2 * n)) / (1 + z * z / n);
+  const double half = z / (1 + z * z / n) * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
+  out.low = std::max(0.0, middle - half);
+  out.high = std::min(1.0, middle + half);
+  return out;
+}
+
+bool TaskResult::is_guessing() const { return guess && acc.low <= *guess && *guess <= acc.high; }
+
+TaskResult summarize(const Task& task, const Items& items,
+                     const std::vector<std::vector<TokenRequest>>& requests,
+                     const std::vector<std::vector<RequestScore>>& scores) {
+  TaskResult out{.name = task.name,
+                 .protocol = task.protocol,
+                 .version = task.version,
+                 .note = task.note,
+                 .n = items.items.size(),
+                 .left_out = items.left_out};
+  double nats = 0, guess = 0;
+  for (std::size_t i = 0; i < items.items.size(); ++i) {
+    out.items.push_back(choose(task, items.items[i], requests[i], scores[i]));
+    nats -= scores[i].front().loglikelihood;
+    guess += 1 / static_cast<double>(items.items[i].choices());
+  }
+  const auto n = static_cast<double>(out.n);
+  out.acc = accuracy_by(out.items, &ItemResult::right);
+  if (task.has_metric("acc_norm")) out.acc_norm = accuracy_by(out.items, &ItemResult::right_norm);
+  if (task.has_metric("acc_bytes"))
+    out.acc_bytes = accuracy_by(out.items, &ItemResult::right_bytes);
+  if (task.has_metric("perplexity")) out.perplexity = std::exp(nats / n);
+  if (task.kind != Kind::kContinuation) out.guess = guess / n;
+  return out;
+}
+
+}  // namespace penstock::tasks
