@@ -7,31 +7,82 @@
 #include <memory>
 
 #include "penstock/cli/eval_corpus.h"
+#include "penstock/cli/eval_tasks.h"
 #include "penstock/cli/eval_text.h"
 #include "penstock/cli/tokenizer_argument.h"
 #include "penstock/cli/whole_number.h"
+#include "penstock/eval/by_k.h"
 #include "penstock/eval/ngram.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/tasks/task.h"
 
 namespace penstock {
 namespace {
 
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  penstock eval runs/remoe --data corpus\n"
+    "  penstock eval runs/remoe/checkpoints/step-200 --data corpus --split test --json\n"
+    "  penstock eval runs/hyperrouter --data enwik8 --sequence-length 128 --memory 896 \\\n"
+    "      --k 1,2,4,8,16 --plot by-k.html\n"
+    "  penstock eval runs/hyperrouter --data enwik8 --fold\n"
+    "  penstock eval --ngram 5 --data enwik8 --split test\n"
+    "  penstock eval runs/remoe --text notes.txt --sequence-length 512 --per-token scores.jsonl\n"
+    "  penstock eval model --tasks remoe --task-data zero_shot --items items.jsonl\n"
+    "  penstock eval moe --tasks arc_easy,piqa --task-data zero_shot --compare dense-parent\n"
+    "  penstock eval model --tasks router-upcycling --protocol opencompass --task-data zero_shot\n"
+    "  penstock eval model --task colours.toml --json\n"
+    "--k overrides the k and the schedule that the model was trained with; without it the final\n"
+    "k holds. "
+    "It is for models whose tokens ask for the experts of their k highest logits.";
+
 struct EvalArguments {
   EvalCorpusOptions corpus;
   EvalTextOptions text;
-  std::string model, split = "validation", tokenizer;
+  EvalTasksOptions tasks;
+  std::string model, split = "validation", tokenizer, protocol;
   std::int64_t max_tokens = 0, length = 0, streams = 0, memory = 0, threads = 0, ngram = 0;
-  bool json = false, fold = false;
+  bool json = false, fold = false, list_tasks = false;
 };
+
+void run_tasks(EvalArguments a) {
+  EvalTasksOptions& tasks = a.tasks;
+  tasks.model = a.model;
+  tasks.tokenizer = a.tokenizer;
+  tasks.protocol = a.protocol.empty() ? tasks::kLmEval : a.protocol;
+  if (tasks.protocol != tasks::kLmEval && tasks.protocol != tasks::kOpenCompass)
+    throw CLI::ValidationError("--protocol",
+                               "of tasks is lm-eval or opencompass, not " + tasks.protocol);
+  if (a.corpus.has_k) {
+    const auto values = parse_k_values(a.corpus.k);
+    if (values.size() != 1)
+      throw CLI::ValidationError("--k", "takes one number of experts with --tasks");
+    tasks.k = values.front();
+  }
+  tasks.window = a.length;
+  tasks.json = a.json;
+  tasks.fold = a.fold;
+  run_eval_tasks(tasks);
+}
 
 void run_eval(const CLI::App& command, EvalArguments a) {
   const auto given = [&](const char* name) { return command.count(name) > 0; };
-  if (!given("--data") && !given("--text")) throw CLI::RequiredError("--data or --text");
+  if (a.list_tasks) return list_tasks();
+  const bool of_tasks = given("--tasks") || given("--task");
+  if (given("--protocol") && !of_tasks && !given("--text"))
+    throw CLI::RequiresError("--protocol", "--text or --tasks");
+  for (const char* option : {"--task-data", "--limit", "--items", "--compare"})
+    if (given(option) && !of_tasks) throw CLI::RequiresError(option, "--tasks");
+  if (!given("--data") && !given("--text") && !of_tasks)
+    throw CLI::RequiredError("--data, --text or --tasks");
   if (a.ngram > 0)
     return run_eval_ngram(a.corpus.data, static_cast<int>(a.ngram), parse_split(a.split), a.json);
   if (a.model.empty()) throw CLI::RequiredError("MODEL");
   ops::set_threads(static_cast<int>(a.threads));
+  a.corpus.has_k = given("--k");
+  if (of_tasks) return run_tasks(std::move(a));
   if (given("--text")) {
+    if (!a.protocol.empty()) a.text.protocol = a.protocol;
     a.text.model = a.model;
     a.text.tokenizer = a.tokenizer;
     a.text.length = a.length;
@@ -43,7 +94,6 @@ void run_eval(const CLI::App& command, EvalArguments a) {
   a.corpus.tokenizer = a.tokenizer;
   a.corpus.json = a.json;
   a.corpus.fold = a.fold;
-  a.corpus.has_k = given("--k");
   EvaluationWish& wish = a.corpus.wish;
   wish.split = parse_split(a.split);
   if (a.length > 0) wish.sequence_length = a.length;
@@ -90,12 +140,6 @@ CLI::Option* add_text_options(CLI::App& command, EvalTextOptions& text) {
   CLI::Option* file = command.add_option(
       "--text", text.text, "in place of a corpus: a file of text, in the model's own tokens");
   command
-      .add_option("--protocol", text.protocol,
-                  "with --text: windows, one after another, or llama-perplexity, which scores the "
-                  "second half of each whole window")
-      ->needs(file)
-      ->capture_default_str();
-  command
       .add_option("--per-token", text.per_token,
                   "with --text: a file to write each scored token's id and log-probability to, "
                   "one JSON object a line")
@@ -103,13 +147,44 @@ CLI::Option* add_text_options(CLI::App& command, EvalTextOptions& text) {
   return file;
 }
 
+/// --tasks and what belongs to it alone.
+void add_task_options(CLI::App& command, EvalArguments& a) {
+  CLI::Option* names =
+      command
+          .add_option("--tasks", a.tasks.tasks,
+                      "in place of a corpus: zero-shot tasks and groups of them, with commas "
+                      "between; --list-tasks shows them")
+          ->delimiter(',');
+  CLI::Option* files = command.add_option(
+      "--task", a.tasks.files, "a task of your own: a TOML file (docs/tasks.md); may be repeated");
+  command.add_option("--protocol", a.protocol,
+                     "of tasks: lm-eval (default) or opencompass; of a text: windows (default), "
+                     "one after another, or llama-perplexity, which scores the second half of "
+                     "each whole window");
+  command.add_option("--task-data", a.tasks.data,
+                     "folder with the tasks' files; default for --task: the TOML file's");
+  command.add_option("--limit", a.tasks.limit, "the first so many items of each task; 0: all")
+      ->check(whole_number(0));
+  command.add_option("--items", a.tasks.items,
+                     "a file to write each item's requests, tokens, log-likelihoods and answers "
+                     "to, one JSON object a line");
+  command.add_option("--compare", a.tasks.compare,
+                     "a second model: paired differences of its accuracies");
+  command.add_flag("--list-tasks", a.list_tasks, "the tasks of each protocol, and no more");
+  for (CLI::Option* option : {names, files})
+    for (const char* other : {"--data", "--text", "--ngram", "--split", "--max-tokens", "--streams",
+                              "--memory", "--plot", "--isolate-documents"})
+      option->excludes(command.get_option(other));
+}
+
 }  // namespace
 
 void add_eval_command(CLI::App& app) {
   auto arguments = std::make_shared<EvalArguments>();
   EvalArguments& a = *arguments;
-  CLI::App* command =
-      app.add_subcommand("eval", "Loss, perplexity and bits per byte on a corpus or a text");
+  CLI::App* command = app.add_subcommand(
+      "eval",
+      "Loss, perplexity and bits per byte on a corpus or a text, or scores on zero-shot tasks");
   CLI::Option* model = command->add_option(
       "MODEL", a.model,
       "model (directory, llama2.c .bin or .gguf), or run directory (its best checkpoint)");
@@ -130,6 +205,7 @@ void add_eval_command(CLI::App& app) {
                     "measure the model with each router folded into one matrix and bias");
   command->add_flag("--json", a.json, "one JSON object");
   CLI::Option* text = add_text_options(*command, a.text);
+  add_task_options(*command, a);
   text->excludes(data)->excludes(ngram);
   for (const char* of_models :
        {"--max-tokens", "--sequence-length", "--streams", "--memory", "--k", "--plot", "--fold",
@@ -138,18 +214,7 @@ void add_eval_command(CLI::App& app) {
   for (const char* of_corpora :
        {"--split", "--max-tokens", "--streams", "--memory", "--k", "--plot", "--isolate-documents"})
     text->excludes(command->get_option(of_corpora));
-  command->footer(
-      "Examples:\n"
-      "  penstock eval runs/remoe --data corpus\n"
-      "  penstock eval runs/remoe/checkpoints/step-200 --data corpus --split test --json\n"
-      "  penstock eval runs/hyperrouter --data enwik8 --sequence-length 128 --memory 896 \\\n"
-      "      --k 1,2,4,8,16 --plot by-k.html\n"
-      "  penstock eval runs/hyperrouter --data enwik8 --fold\n"
-      "  penstock eval --ngram 5 --data enwik8 --split test\n"
-      "  penstock eval runs/remoe --text notes.txt --sequence-length 512 --per-token scores.jsonl\n"
-      "--k overrides the k and the schedule that the model was trained with; without it the final\n"
-      "k holds. "
-      "It is for models whose tokens ask for the experts of their k highest logits.");
+  command->footer(kExamples);
   command->callback([arguments, command] { run_eval(*command, *arguments); });
 }
 

@@ -22,7 +22,7 @@ add_test(NAME dead_ends
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
 set_tests_properties(kill_resume commands damage dead_ends fetch foreign_models generate PROPERTIES TIMEOUT 900)
 # One subcommand each: NAME_test.py is the test NAME_command.
-foreach(command analyse bench compare_llama_cpp eval export finetune report study study_scales tokenize upcycle)
+foreach(command analyse bench compare_llama_cpp eval eval_tasks export finetune report study study_scales tokenize upcycle)
   add_test(NAME ${command}_command
            COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/${command}_test.py
                    $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})

@@ -1,0 +1,211 @@
+#include "penstock/cli/eval_tasks.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/base/progress.h"
+#include "penstock/cli/end_on_signal.h"
+#include "penstock/cli/model_argument.h"
+#include "penstock/cli/output_path.h"
+#include "penstock/cli/tokenizer_argument.h"
+#include "penstock/eval/by_k.h"
+#include "penstock/models/fold_routers.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/tasks/catalogue.h"
+#include "penstock/tasks/compare.h"
+#include "penstock/tasks/evaluate.h"
+
+namespace penstock {
+namespace {
+
+using tasks::EvaluatedTask;
+using tasks::LoadedTask;
+using tasks::TaskResult;
+
+/// A model with all that asking it takes.
+struct Opened {
+  ModelArgument argument;
+  std::shared_ptr<LanguageModel> model;
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+
+Opened open_model(const std::string& path, const EvalTasksOptions& options) {
+  return with_model(path, [&](const ModelArgument& argument) {
+    const auto source = open_model_source(argument.path);
+    if (options.k > 0) check_k_values(source->config(), {&options.k, 1});
+    Opened out{.argument = argument, .model = load_model(*source)};
+    out.tokenizer = model_tokenizer(*source, options.tokenizer);
+    if (options.fold) out.model = fold_routers(*out.model);
+    PENSTOCK_CHECK(options.window > 0 || tasks::usual_window(out.model->config()) > 0,
+                   argument.path, ": the model names no context length; give --sequence-length");
+    return out;
+  });
+}
+
+/// All tasks with their items, so that a mistake in the last one is said before the first is run.
+std::vector<LoadedTask> load_tasks(const EvalTasksOptions& options) {
+  std::vector<LoadedTask> out;
+  const auto limit = static_cast<std::size_t>(options.limit);
+  for (tasks::Task& task : tasks::find_tasks(options.tasks, options.protocol)) {
+    PENSTOCK_CHECK(!options.data.empty(), "task ", task.name,
+                   ": say where its data is: --task-data DIR, a folder with one of ",
+                   fmt::format("{}", fmt::join(task.files, ", ")));
+    out.push_back(load_task(std::move(task), options.data, {}, limit));
+  }
+  for (const std::string& file : options.files) {
+    tasks::Task task = tasks::read_task(file);
+    const auto folder = std::filesystem::path(file).parent_path();
+    const std::string beside = folder.empty() ? "." : folder.string();
+    out.push_back(
+        load_task(std::move(task), options.data.empty() ? beside : options.data, {}, limit));
+  }
+  return out;
+}
+
+/// One model on all tasks, with a line of progress.
+std::vector<EvaluatedTask> evaluate(const Opened& opened, const std::vector<LoadedTask>& loaded,
+                                    const EvalTasksOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  ProgressLine progress(options.json ? nullptr : stderr);
+  std::vector<EvaluatedTask> out;
+  for (const LoadedTask& task : loaded) {
+    const auto begin = Clock::now();
+    const auto n = static_cast<double>(task.items.items.size());
+    out.push_back(evaluate_task(
+        *opened.model, *opened.tokenizer, task,
+        {.window = options.window,
+         .scoring = {.k = options.k, .progress = [&](double done) {
+                       if (!progress.due()) return;
+                       const double seconds =
+                           std::chrono::duration<double>(Clock::now() - begin).count();
+                       progress.show(fmt::format("{}  {:3.0f}%  {:.0f} items/s  {} left",
+                                                 task.task.name, 100 * done, n * done / seconds,
+                                                 duration_text(seconds * (1 - done) / done)));
+                     }}}));
+  }
+  progress.finish();
+  return out;
+}
+
+std::string named(const TaskResult& result) { return result.name + "@" + result.version; }
+
+std::string accuracy_text(const std::optional<tasks::Accuracy>& accuracy) {
+  if (!accuracy) return "";
+  return fmt::format("{:.4f} [{:.3f}, {:.3f}]", accuracy->mean, accuracy->low, accuracy->high);
+}
+
+void print_results(const std::vector<EvaluatedTask>& evaluated) {
+  fmt::print("{:<22} {:>6} {:>23} {:>23} {:>10} {:>7}\n", "task", "items", "acc [95 %]",
+             "acc_norm [95 %]", "perplexity", "guess");
+  for (const EvaluatedTask& one : evaluated) {
+    const TaskResult& r = one.result;
+    fmt::print("{:<22} {:>6} {:>23} {:>23} {:>10} {:>7}{}\n", named(r), grouped(r.n),
+               accuracy_text(r.acc), accuracy_text(r.acc_norm),
+               r.perplexity ? fmt::format("{:.4g}", *r.perplexity) : "",
+               r.guess ? fmt::format("{:.3f}", *r.guess) : "",
+               r.is_guessing() ? "  not told from guessing" : "");
+  }
+}
+
+void print_notes(const std::vector<EvaluatedTask>& evaluated) {
+  for (const EvaluatedTask& one : evaluated) {
+    const TaskResult& r = one.result;
+    if (!r.note.empty()) fmt::print("note: {}: {}\n", named(r), r.note);
+    if (r.left_out > 0)
+      fmt::print("note: {}: {} rows are no items of the task and were left out\n", named(r),
+                 grouped(r.left_out));
+  }
+}
+
+void print_differences(const std::vector<EvaluatedTask>& a, const std::vector<EvaluatedTask>& b) {
+  fmt::print("\n{:<22} {:>8} {:>20} {:>8} {:>8} {:>10}\n", "second less first", "acc", "[95 %]",
+             "only 1st", "only 2nd", "McNemar p");
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const auto d = tasks::compare(a[i].result, b[i].result);
+    fmt::print("{:<22} {:>+8.4f} {:>20} {:>8} {:>8} {:>10.3g}{}\n", named(a[i].result),
+               d.difference, fmt::format("[{:+.4f}, {:+.4f}]", d.low, d.high), d.only_a, d.only_b,
+               d.p, d.p > 0.05 ? "  no difference shown" : "");
+  }
+}
+
+nlohmann::ordered_json results_json(const std::vector<EvaluatedTask>& evaluated) {
+  auto out = nlohmann::ordered_json::object();
+  for (const EvaluatedTask& one : evaluated) {
+    const bool twice = out.contains(one.result.name);
+    out[twice ? named(one.result) : one.result.name] = to_json(one.result);
+  }
+  return out;
+}
+
+void write_items(const EvalTasksOptions& options, const std::vector<LoadedTask>& loaded,
+                 const std::vector<EvaluatedTask>& evaluated) {
+  if (options.items.empty()) return;
+  std::string lines;
+  for (std::size_t i = 0; i < loaded.size(); ++i) lines += item_lines(loaded[i], evaluated[i]);
+  write_file_atomically(real_file_system(), options.items, lines);
+}
+
+void print_json(const EvalTasksOptions& options, const std::vector<EvaluatedTask>& first,
+                const Opened& model, const std::vector<EvaluatedTask>& second) {
+  nlohmann::ordered_json out = {
+      {"model", model.argument.path},
+      {"step", model.argument.step ? nlohmann::ordered_json(*model.argument.step)
+                                   : nlohmann::ordered_json()},
+      {"folded", options.fold},
+      {"k", options.k > 0 ? nlohmann::ordered_json(options.k) : nlohmann::ordered_json()},
+      {"tasks", results_json(first)}};
+  if (!second.empty()) {
+    out["compare"] = {{"model", options.compare}, {"tasks", results_json(second)}};
+    for (std::size_t i = 0; i < first.size(); ++i)
+      out["compare"]["differences"][named(first[i].result)] =
+          to_json(tasks::compare(first[i].result, second[i].result));
+  }
+  fmt::print("{}\n", out.dump(2));
+}
+
+}  // namespace
+
+void run_eval_tasks(const EvalTasksOptions& options) {
+  for (const std::string& file : options.files)
+    if (!options.items.empty()) check_overwrites_no_input(options.items, file);
+  check_can_write(options.items);
+  const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.items)});
+  const std::vector<LoadedTask> loaded = load_tasks(options);
+  const Opened model = open_model(options.model, options);
+  const std::vector<EvaluatedTask> first = evaluate(model, loaded, options);
+  write_items(options, loaded, first);
+  std::vector<EvaluatedTask> second;
+  if (!options.compare.empty())
+    second = evaluate(open_model(options.compare, options), loaded, options);
+  if (options.json) return print_json(options, first, model, second);
+  fmt::print("{}{}, protocol {}\n", model.argument.path, options.fold ? ", routers folded" : "",
+             loaded.front().task.protocol);
+  print_results(first);
+  if (!second.empty()) {
+    fmt::print("\n{}\n", options.compare);
+    print_results(second);
+    print_differences(first, second);
+  }
+  print_notes(first);
+  if (!model.model->config().causal())
+    fmt::print("note: method '{}' is not causal: {}\n", model.model->config().router.method,
+               kNotCausal);
+}
+
+void list_tasks() {
+  for (const char* protocol : {tasks::kLmEval, tasks::kOpenCompass}) {
+    fmt::print("protocol {}\n", protocol);
+    for (const tasks::Task& task : tasks::all_tasks(protocol))
+      fmt::print("  {:<22} {:<20} {}\n", task.name + "@" + task.version,
+                 fmt::format("{}", fmt::join(task.metrics, ", ")), task.source);
+    for (const tasks::Group& group : tasks::all_groups(protocol))
+      fmt::print("  {:<22} {}\n", group.name, fmt::format("{}", fmt::join(group.tasks, ", ")));
+  }
+}
+
+}  // namespace penstock

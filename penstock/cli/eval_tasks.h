@@ -1,0 +1,26 @@
+// penstock eval MODEL --tasks A,B: zero-shot tasks by a harness's protocol.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace penstock {
+
+struct EvalTasksOptions {
+  std::string model, compare, tokenizer, protocol, data, items;
+  std::vector<std::string> tasks;  ///< names and groups
+  std::vector<std::string> files;  ///< of the user's own tasks
+  std::int64_t limit = 0;          ///< the first so many items of each task; 0: all
+  std::int64_t window = 0;         ///< tokens that the model reads at once; 0: its context
+  std::int64_t k = 0;              ///< experts per token; 0: the model's own
+  bool json = false, fold = false;
+};
+
+/// Prints each task's accuracy; with `compare`, the paired differences of a second model too.
+void run_eval_tasks(const EvalTasksOptions& options);
+
+/// Prints the tasks and groups of every protocol.
+void list_tasks();
+
+}  // namespace penstock

@@ -1,0 +1,140 @@
+#!/usr/bin/python3
+"""Runs `penstock eval --tasks` on a tiny run: results, records of every item, comparison of two models, and one
+clear line for each mistake.
+
+    eval_tasks_test.py PENSTOCK
+"""
+
+import json
+import math
+import os
+
+from shell import main
+
+TASK = """name = "sides"
+metrics = ["acc", "acc_norm"]
+files = ["sides.jsonl"]
+[[form]]
+has = ["q", "c"]
+context = "{{q}}:"
+choices = ["{{c}}"]
+gold = "{{g}}"
+"""
+
+
+def write(shell, name, text):
+    path = os.path.join(shell.directory, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        file.write(text if isinstance(text, str) else "".join(json.dumps(row) + "\n" for row in text))
+
+
+def check_own_task(shell):
+    write(shell, "own/sides.toml", TASK)
+    write(shell, "own/sides.jsonl", [{"q": f"the gate {i}", "c": ["the", "turbine", "zq"], "g": i % 3}
+                                     for i in range(30)])
+    own = ("eval", "run", "--task", "own/sides.toml")
+    out = json.loads(shell.ok(*own, "--json", "--items", "items.jsonl"))["tasks"]["sides"]
+    shell.expect("--task", out["n"] == 30 and out["protocol"] == "lm-eval" and out["version"] == "1.0", out)
+    with open(os.path.join(shell.directory, "items.jsonl")) as file:
+        items = [json.loads(line) for line in file]
+    shell.expect("--items", len(items) == 30 and items[3]["doc"]["q"] == "the gate 3", items[3])
+    right = norm = 0
+    for item in items:
+        requests = item["requests"]
+        shell.expect("--items", [request["continuation"] for request in requests] == [" the", " turbine", " zq"])
+        # The model reads 16 bytes: of a longer request the first ones are left out.
+        for request in requests:
+            text = (request["context"] + request["continuation"]).encode()[-17:]
+            shell.expect("--items", bytes(request["ids"]) == text, request)
+            shell.expect("--items", bytes(request["ids"][request["scored_from"]:]) ==
+                         request["continuation"].encode(), request)
+        logs = [request["loglikelihood"] for request in requests]
+        shell.expect("--items", item["chosen"] == logs.index(max(logs)), item)
+        right += item["chosen"] == item["gold"]
+        by_length = [log / length for log, length in zip(logs, (3, 7, 2))]
+        norm += by_length.index(max(by_length)) == item["gold"]
+    shell.expect("acc", out["acc"] == right / 30 and out["acc_norm"] == norm / 30, out)
+    error = math.sqrt(out["acc"] * (1 - out["acc"]) / 29)
+    shell.expect("acc_stderr", abs(out["acc_stderr"] - error) < 1e-12, out)
+    shell.expect("guess", abs(out["guess"] - 1 / 3) < 1e-12, out)
+    ten = json.loads(shell.ok(*own, "--json", "--limit", "10"))["tasks"]["sides"]
+    shell.expect("--limit", ten["n"] == 10, ten)
+    table = shell.ok(*own, "--fold")
+    shell.expect("table", "sides@1.0" in table and "routers folded" in table, table)
+    short = json.loads(shell.ok(*own, "--json", "--sequence-length", "9", "--items", "short.jsonl"))
+    shell.expect("--sequence-length", short["tasks"]["sides"]["n"] == 30, short)
+    with open(os.path.join(shell.directory, "short.jsonl")) as file:
+        longest = max(len(request["ids"]) for line in file for request in json.loads(line)["requests"])
+    shell.expect("--sequence-length", longest == 10, longest)
+
+
+def check_tasks_by_name(shell):
+    write(shell, "data/arc_easy.jsonl", [
+        {"query": "Question: What turns?", "choices": ["a gate", "a turbine", "water"], "gold": 1},
+        {"query": "Question: What flows?", "choices": ["a gate", "a turbine", "water", "air"], "gold": 2}])
+    arc = ("eval", "run", "--tasks", "arc_easy", "--task-data", "data", "--json")
+    out = json.loads(shell.ok(*arc))["tasks"]["arc_easy"]
+    shell.expect("--tasks", out["n"] == 2 and "acc_norm" in out and abs(out["guess"] - 7 / 24) < 1e-12, out)
+    other = json.loads(shell.ok(*arc, "--protocol", "opencompass", "--sequence-length", "99"))["tasks"]["arc_easy"]
+    shell.expect("opencompass", other["n"] == 1 and other["left_out"] == 1 and "acc_norm" not in other, other)
+    shell.expect("opencompass", other["protocol"] == "opencompass" and other["version"] == "a450bd", other)
+    listed = shell.ok("eval", "--list-tasks")
+    for word in ("protocol lm-eval", "arc_easy@1.0", "race@2.0", "remoe", "protocol opencompass", "router-upcycling"):
+        shell.expect("--list-tasks", word in listed, word)
+
+
+def check_compare(shell):
+    shell.ok("train", "recipe.toml", "--out", "xl", "--quiet", "--set", "model.architecture=transformer-xl",
+             "--set", "model.router.method=smoe", "--set", "model.router.k=2")
+    own = ("eval", "run", "--task", "own/sides.toml", "--compare", "xl")
+    out = json.loads(shell.ok(*own, "--json"))
+    pair = out["compare"]["differences"]["sides@1.0"]
+    other = out["compare"]["tasks"]["sides"]
+    shell.expect("--compare", abs(pair["difference"] - (other["acc"] - out["tasks"]["sides"]["acc"])) < 1e-12, out)
+    shell.expect("--compare", pair["interval"][0] <= pair["difference"] <= pair["interval"][1], pair)
+    shell.expect("--compare", "McNemar p" in shell.ok(*own))
+    same = json.loads(shell.ok("eval", "xl", "--task", "own/sides.toml", "--compare", "xl", "--k", "1", "--json"))
+    pair = same["compare"]["differences"]["sides@1.0"]
+    shell.expect("--compare", same["k"] == 1 and pair["difference"] == 0 and pair["p"] == 1, same)
+
+
+def check_mistakes(shell):
+    def own(row, *more, form=TASK):
+        write(shell, "bad/sides.toml", form)
+        write(shell, "bad/sides.jsonl", row if isinstance(row, str) else [row])
+        return ("eval", "run", "--task", "bad/sides.toml", *more)
+
+    good = {"q": "x", "c": ["a", "b"], "g": 0}
+    shell.ok(*own(good))
+    shell.mistake(1, ["bad/sides.jsonl:1", "no JSON"], *own("{\"q\": \n"))
+    shell.mistake(1, ["bad/sides.jsonl:1", "fits no form of task sides", "{q, g}"], *own({"q": "x", "g": 0}))
+    shell.mistake(1, ["bad/sides.jsonl:1", "sides.toml:8", "no field 'g'"], *own({"q": "x", "c": ["a", "b"]}))
+    shell.mistake(1, ["bad/sides.jsonl:1", "the answer 2 is none of the choices 0 to 1"], *own({**good, "g": 2}))
+    shell.mistake(1, ["bad/sides.jsonl:1", "choice 2 is empty"], *own({**good, "c": ["a", ""]}))
+    shell.mistake(1, ["bad/sides.jsonl:1", "21 tokens is longer than the model's window of 16"],
+                  *own({**good, "c": ["a", "b" * 20]}))
+    shell.mistake(1, ["bad/sides.toml:8", "no filter 'indx'", "'index'"],
+                  *own(good, form=TASK.replace("{{g}}", "{{g | indx}}")))
+    shell.mistake(1, ["bad/sides.toml", "colour"], *own(good, form="colour = 1\n" + TASK))
+    shell.mistake(1, ["no-such.toml"], "eval", "run", "--task", "no-such.toml")
+    shell.mistake(1, ["'arc_esy'", "'arc_easy'"], "eval", "run", "--tasks", "arc_esy", "--task-data", "data")
+    shell.mistake(1, ["piqa", "data", "piqa/valid.jsonl"], "eval", "run", "--tasks", "arc_easy,piqa", "--task-data",
+                  "data")
+    shell.mistake(1, ["arc_easy", "--task-data"], "eval", "run", "--tasks", "arc_easy")
+    shell.mistake(1, ["no-such-folder"], "eval", "run", "--tasks", "arc_easy", "--task-data", "no-such-folder")
+    shell.mistake(1, ["protocol opencompass has no task 'piqa'"], "eval", "run", "--tasks", "piqa", "--task-data",
+                  "data", "--protocol", "opencompass")
+    shell.mistake(2, ["--protocol", "windows"], *own(good, "--protocol", "windows"))
+    shell.mistake(2, ["--tasks", "--data"], "eval", "run", "--tasks", "arc_easy", "--data", "corpus")
+    shell.mistake(2, ["--task", "--text"], "eval", "run", "--task", "x", "--text", "text.txt")
+    shell.mistake(2, ["MODEL"], "eval", "--tasks", "arc_easy")
+    for option in (("--limit", "3"), ("--items", "x"), ("--compare", "run"), ("--task-data", "data")):
+        shell.mistake(2, [option[0], "--tasks"], "eval", "run", "--data", "corpus", *option)
+    shell.mistake(2, ["--limit"], *own(good, "--limit", "-1"))
+    shell.mistake(2, ["--k", "one number"], "eval", "xl", "--task", "own/sides.toml", "--k", "1,2")
+    shell.mistake(1, ["no-such-folder"], *own(good, "--items", "no-such-folder/x"))
+
+
+if __name__ == "__main__":
+    main([check_own_task, check_tasks_by_name, check_compare, check_mistakes])
