@@ -77,7 +77,7 @@ std::vector<EvaluatedTask> evaluate(const Opened& opened, const std::vector<Load
     const auto begin = Clock::now();
     const auto n = static_cast<double>(task.items.items.size());
     out.push_back(evaluate_task(
-        *opened.model, *opened.tokenizer, task,
+        opened.model, *opened.tokenizer, task,
         {.window = options.window,
          .scoring = {.k = options.k, .progress = [&](double done) {
                        if (!progress.due()) return;
@@ -100,11 +100,11 @@ std::string accuracy_text(const std::optional<tasks::Accuracy>& accuracy) {
 }
 
 void print_results(const std::vector<EvaluatedTask>& evaluated) {
-  fmt::print("{:<22} {:>6} {:>23} {:>23} {:>10} {:>7}\n", "task", "items", "acc [95 %]",
+  fmt::print("{:<28} {:>6} {:>23} {:>23} {:>10} {:>7}\n", "task", "items", "acc [95 %]",
              "acc_norm [95 %]", "perplexity", "guess");
   for (const EvaluatedTask& one : evaluated) {
     const TaskResult& r = one.result;
-    fmt::print("{:<22} {:>6} {:>23} {:>23} {:>10} {:>7}{}\n", named(r), grouped(r.n),
+    fmt::print("{:<28} {:>6} {:>23} {:>23} {:>10} {:>7}{}\n", named(r), grouped(r.n),
                accuracy_text(r.acc), accuracy_text(r.acc_norm),
                r.perplexity ? fmt::format("{:.4g}", *r.perplexity) : "",
                r.guess ? fmt::format("{:.3f}", *r.guess) : "",
@@ -123,11 +123,11 @@ void print_notes(const std::vector<EvaluatedTask>& evaluated) {
 }
 
 void print_differences(const std::vector<EvaluatedTask>& a, const std::vector<EvaluatedTask>& b) {
-  fmt::print("\n{:<22} {:>8} {:>20} {:>8} {:>8} {:>10}\n", "second less first", "acc", "[95 %]",
+  fmt::print("\n{:<28} {:>8} {:>20} {:>8} {:>8} {:>10}\n", "second less first", "acc", "[95 %]",
              "only 1st", "only 2nd", "McNemar p");
   for (std::size_t i = 0; i < a.size(); ++i) {
     const auto d = tasks::compare(a[i].result, b[i].result);
-    fmt::print("{:<22} {:>+8.4f} {:>20} {:>8} {:>8} {:>10.3g}{}\n", named(a[i].result),
+    fmt::print("{:<28} {:>+8.4f} {:>20} {:>8} {:>8} {:>10.3g}{}\n", named(a[i].result),
                d.difference, fmt::format("[{:+.4f}, {:+.4f}]", d.low, d.high), d.only_a, d.only_b,
                d.p, d.p > 0.05 ? "  no difference shown" : "");
   }
@@ -201,10 +201,10 @@ void list_tasks() {
   for (const char* protocol : {tasks::kLmEval, tasks::kOpenCompass}) {
     fmt::print("protocol {}\n", protocol);
     for (const tasks::Task& task : tasks::all_tasks(protocol))
-      fmt::print("  {:<22} {:<20} {}\n", task.name + "@" + task.version,
+      fmt::print("  {:<28} {:<20} {}\n", task.name + "@" + task.version,
                  fmt::format("{}", fmt::join(task.metrics, ", ")), task.source);
     for (const tasks::Group& group : tasks::all_groups(protocol))
-      fmt::print("  {:<22} {}\n", group.name, fmt::format("{}", fmt::join(group.tasks, ", ")));
+      fmt::print("  {:<28} {}\n", group.name, fmt::format("{}", fmt::join(group.tasks, ", ")));
   }
 }
 

@@ -1,6 +1,8 @@
 #include "penstock/tasks/evaluate.h"
 
 #include "penstock/base/error.h"
+#include "penstock/infer/generate.h"
+#include "penstock/models/evaluation_mode.h"
 
 namespace penstock::tasks {
 namespace {
@@ -9,6 +11,34 @@ void add_accuracy(Row& out, const std::string& name, const Accuracy& accuracy) {
   out[name] = accuracy.mean;
   out[name + "_stderr"] = accuracy.stderr_of_mean ? Row(*accuracy.stderr_of_mean) : Row(nullptr);
   out[name + "_interval"] = {accuracy.low, accuracy.high};
+}
+
+EvaluatedTask generate_answers(const std::shared_ptr<LanguageModel>& model,
+                               const Tokenizer& tokenizer, const RequestEncoder& encoder,
+                               const LoadedTask& loaded, const EvaluateTaskOptions& options) {
+  const Task& task = loaded.task;
+  PENSTOCK_CHECK(options.scoring.k == 0, "task ", task.name,
+                 ": answers are generated with the model's own number of experts per token");
+  std::vector<std::vector<TokenId>> prompts;
+  EvaluatedTask out;
+  for (const Item& item : loaded.items.items) {
+    prompts.push_back(encoder.encode_prompt(item, task.protocol, task.max_tokens));
+    out.requests.push_back({{.ids = prompts.back(), .scored_from = prompts.back().size()}});
+    out.scores.push_back({{}});
+  }
+  const EvaluationMode measuring(*model);
+  std::size_t done = 0;
+  const Generation generation = generate_from_tokens(
+      model, tokenizer, prompts, {.max_tokens = task.max_tokens, .stop = task.until},
+      {.done = [&](const Completion&) {
+        ++done;
+        if (options.scoring.progress)
+          options.scoring.progress(static_cast<double>(done) / static_cast<double>(prompts.size()));
+      }});
+  std::vector<std::string> texts;
+  for (const Completion& completion : generation.completions) texts.push_back(completion.text);
+  out.result = summarize(task, loaded.items, std::move(texts));
+  return out;
 }
 
 }  // namespace
@@ -21,14 +51,16 @@ LoadedTask load_task(Task task, const std::string& directory, const std::string&
   return {.task = std::move(task), .items = std::move(items)};
 }
 
-EvaluatedTask evaluate_task(LanguageModel& model, const Tokenizer& tokenizer,
+EvaluatedTask evaluate_task(const std::shared_ptr<LanguageModel>& model, const Tokenizer& tokenizer,
                             const LoadedTask& loaded, const EvaluateTaskOptions& options) {
   const RequestEncoder encoder(tokenizer,
-                               options.window > 0 ? options.window : usual_window(model.config()));
+                               options.window > 0 ? options.window : usual_window(model->config()));
+  if (loaded.task.kind == Kind::kGeneration)
+    return generate_answers(model, tokenizer, encoder, loaded, options);
   EvaluatedTask out;
   for (const Item& item : loaded.items.items)
     out.requests.push_back(encoder.encode_item(item, loaded.task.score));
-  out.scores = score_items(model, out.requests, options.scoring);
+  out.scores = score_items(*model, out.requests, options.scoring);
   out.result = summarize(loaded.task, loaded.items, out.requests, out.scores);
   return out;
 }
@@ -36,6 +68,7 @@ EvaluatedTask evaluate_task(LanguageModel& model, const Tokenizer& tokenizer,
 nlohmann::ordered_json to_json(const TaskResult& result) {
   Row out = Row::object();
   add_accuracy(out, "acc", result.acc);
+  if (result.generated) add_accuracy(out, "exact_match", result.acc);
   if (result.acc_norm) add_accuracy(out, "acc_norm", *result.acc_norm);
   if (result.acc_bytes) add_accuracy(out, "acc_bytes", *result.acc_bytes);
   if (result.perplexity) out["perplexity"] = *result.perplexity;
@@ -49,6 +82,7 @@ nlohmann::ordered_json to_json(const TaskResult& result) {
 }
 
 std::string item_lines(const LoadedTask& loaded, const EvaluatedTask& evaluated) {
+  const bool generates = loaded.task.kind == Kind::kGeneration;
   std::string out;
   for (std::size_t i = 0; i < loaded.items.items.size(); ++i) {
     const Item& item = loaded.items.items[i];
@@ -56,17 +90,24 @@ std::string item_lines(const LoadedTask& loaded, const EvaluatedTask& evaluated)
     for (std::size_t r = 0; r < item.requests.size(); ++r) {
       const TokenRequest& tokens = evaluated.requests[i][r];
       const RequestScore& score = evaluated.scores[i][r];
-      line["requests"].push_back({{"context", item.requests[r].context},
-                                  {"continuation", item.requests[r].continuation},
-                                  {"ids", tokens.ids},
-                                  {"scored_from", tokens.scored_from},
-                                  {"loglikelihood", score.loglikelihood},
-                                  {"greedy", score.greedy}});
+      Row request{{"context", item.requests[r].context},
+                  {"continuation", item.requests[r].continuation},
+                  {"ids", tokens.ids}};
+      if (!generates) {
+        request["scored_from"] = tokens.scored_from;
+        request["loglikelihood"] = score.loglikelihood;
+        request["greedy"] = score.greedy;
+      }
+      line["requests"].push_back(std::move(request));
     }
     const ItemResult& result = evaluated.result.items[i];
     line["chosen"] = result.chosen;
     line["gold"] = result.gold;
     line["right"] = result.right;
+    if (generates) {
+      line["generated"] = result.generated;
+      line["answers"] = item.answers;
+    }
     out += line.dump() + "\n";
   }
   return out;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,14 +35,17 @@ struct EvaluatedTask {
   std::vector<std::vector<RequestScore>> scores;
 };
 
-EvaluatedTask evaluate_task(LanguageModel& model, const Tokenizer& tokenizer,
+/// The task's result. Answers that are generated are what the model says greedily. Throws Error as
+/// score_items and generate_from_tokens do, and for a request that leaves nothing to score.
+EvaluatedTask evaluate_task(const std::shared_ptr<LanguageModel>& model, const Tokenizer& tokenizer,
                             const LoadedTask& loaded, const EvaluateTaskOptions& options);
 
-/// {"acc", "acc_stderr", "acc_norm", "acc_norm_stderr", "perplexity", "n", "protocol", "version",
-/// "guess", ...}, without the items.
+/// {"acc", "acc_stderr", "acc_norm", "acc_norm_stderr", "perplexity", "exact_match", "n",
+/// "protocol", "version", "guess", ...}, without the items.
 nlohmann::ordered_json to_json(const TaskResult& result);
 
-/// A JSON object a line for each item: "task", "doc", "requests", "chosen", "gold", "right".
+/// A JSON object a line for each item: "task", "doc", "requests", "chosen", "gold", "right", and
+/// where answers are generated "generated" and "answers".
 std::string item_lines(const LoadedTask& loaded, const EvaluatedTask& evaluated);
 
 }  // namespace penstock::tasks

@@ -38,14 +38,16 @@ const Form& form_of(const Task& task, const Row& row) {
        known);
 }
 
-std::vector<std::string> choices_of(const Form& form, const Row& row) {
+/// The texts of templates of which each gives a text or a list of them.
+std::vector<std::string> texts_of(const std::vector<Template>& templates, const Row& row,
+                                  const char* what) {
   std::vector<std::string> out;
   const auto add = [&](const Row& value) {
-    PENSTOCK_CHECK(value.is_string(), "choice ", out.size() + 1,
+    PENSTOCK_CHECK(value.is_string(), what, " ", out.size() + 1,
                    " is no text: ", value.dump().substr(0, 60));
     out.push_back(value.get<std::string>());
   };
-  for (const Template& one : form.choices) {
+  for (const Template& one : templates) {
     const Row value = one.value(row);
     if (value.is_array())
       for (const Row& choice : value) add(choice);
@@ -69,7 +71,7 @@ int gold_of(const Form& form, const Row& row, std::size_t choices) {
 
 void add_choices(Item& item, const Form& form, const Task& task, const Row& row) {
   const std::string context = form.contexts.front().text(row);
-  for (const std::string& choice : choices_of(form, row)) {
+  for (const std::string& choice : texts_of(form.choices, row, "choice")) {
     PENSTOCK_CHECK(!choice.empty(), "choice ", item.requests.size() + 1,
                    " is empty; there is nothing to score");
     item.requests.push_back({context, task.delimiter + choice});
@@ -82,6 +84,11 @@ Item make_item(const Form& form, const Task& task, const SourceRow& source, cons
   Item out{.doc = source.row, .where = source.where};
   if (task.kind == Kind::kMultipleChoice) {
     add_choices(out, form, task, row);
+  } else if (task.kind == Kind::kGeneration) {
+    out.requests.push_back({form.contexts.front().text(row), ""});
+    out.answers = texts_of(form.answers, row, "answer");
+    PENSTOCK_CHECK(!out.answers.empty(), "there is no known answer");
+    return out;
   } else {
     const std::string continuation = form.continuation.text(row);
     PENSTOCK_CHECK(!continuation.empty(), "the continuation is empty; there is nothing to score");

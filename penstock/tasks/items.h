@@ -20,7 +20,8 @@ struct Item {
   std::vector<TextRequest> requests;
   /// Of each choice, without the delimiter: what acc_norm and acc_bytes divide by.
   std::vector<double> characters, bytes;
-  int gold = -1;  ///< -1: the task has none
+  int gold = -1;                     ///< -1: the task has none
+  std::vector<std::string> answers;  ///< known ones, of tasks that generate
 
   std::size_t choices() const { return requests.size(); }
 };

@@ -34,6 +34,15 @@ ItemResult choose(const Task& task, const Item& item, const std::vector<TokenReq
   return out;
 }
 
+TaskResult empty_result(const Task& task, const Items& items) {
+  return {.name = task.name,
+          .protocol = task.protocol,
+          .version = task.version,
+          .note = task.note,
+          .n = items.items.size(),
+          .left_out = items.left_out};
+}
+
 Accuracy accuracy_by(const std::vector<ItemResult>& items, bool ItemResult::*right) {
   return accuracy_of(static_cast<std::size_t>(std::ranges::count(items, true, right)),
                      items.size());
@@ -64,15 +73,21 @@ Accuracy accuracy_of(std::size_t right, std::size_t count) {
 
 bool TaskResult::is_guessing() const { return guess && acc.low <= *guess && *guess <= acc.high; }
 
+TaskResult summarize(const Task& task, const Items& items, std::vector<std::string> generated) {
+  TaskResult out = empty_result(task, items);
+  out.generated = true;
+  for (std::size_t i = 0; i < generated.size(); ++i)
+    out.items.push_back(
+        {.right = is_right_answer(task.answer_rule, generated[i], items.items[i].answers),
+         .generated = std::move(generated[i])});
+  out.acc = accuracy_by(out.items, &ItemResult::right);
+  return out;
+}
+
 TaskResult summarize(const Task& task, const Items& items,
                      const std::vector<std::vector<TokenRequest>>& requests,
                      const std::vector<std::vector<RequestScore>>& scores) {
-  TaskResult out{.name = task.name,
-                 .protocol = task.protocol,
-                 .version = task.version,
-                 .note = task.note,
-                 .n = items.items.size(),
-                 .left_out = items.left_out};
+  TaskResult out = empty_result(task, items);
   double nats = 0, guess = 0;
   for (std::size_t i = 0; i < items.items.size(); ++i) {
     out.items.push_back(choose(task, items.items[i], requests[i], scores[i]));

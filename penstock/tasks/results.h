@@ -17,6 +17,7 @@ struct ItemResult {
   bool right = false;        ///< acc
   bool right_norm = false;   ///< by likelihood per character
   bool right_bytes = false;  ///< by likelihood per byte
+  std::string generated = {};
 };
 
 /// A share of n items, each right or wrong.
@@ -32,9 +33,10 @@ struct TaskResult {
   std::string name, protocol, version, note;
   std::size_t n = 0;
   std::size_t left_out = 0;  ///< rows that are no items of the task
-  Accuracy acc;
+  Accuracy acc;              ///< of generated answers: exact_match
   std::optional<Accuracy> acc_norm, acc_bytes;
   std::optional<double> perplexity;
+  bool generated = false;       ///< the model says its answers; acc is lm-eval's exact_match
   std::optional<double> guess;  ///< what choosing at random would give
   std::vector<ItemResult> items;
 
@@ -46,6 +48,9 @@ struct TaskResult {
 TaskResult summarize(const Task& task, const Items& items,
                      const std::vector<std::vector<TokenRequest>>& requests,
                      const std::vector<std::vector<RequestScore>>& scores);
+
+/// The same of generated answers.
+TaskResult summarize(const Task& task, const Items& items, std::vector<std::string> generated);
 
 /// What is compared between the choices: the sum, or the sum over a number of tokens.
 double choice_value(Score rule, const TokenRequest& request, const RequestScore& score);

@@ -14,9 +14,10 @@ using Texts = std::vector<std::string>;
 
 struct TaskFields {
   std::string name, protocol = kLmEval, version = "1.0", source, note, kind = "multiple-choice",
-                    score, labels;
+                    score, labels, answer_rule = "exact";
+  std::int64_t max_tokens = 256;
   std::optional<std::string> delimiter;
-  Texts metrics, files;
+  Texts metrics, files, until;
 
   template <class V>
   void visit(V& v) {
@@ -28,12 +29,15 @@ struct TaskFields {
     v("note", note, {.help = "what a reader of its scores must know"});
     v("kind", kind,
       {.help = "what is asked",
-       .choices = {"multiple-choice", "multiple-context", "continuation"}});
+       .choices = {"multiple-choice", "multiple-context", "continuation", "generation"}});
     v("score", score,
       {.help = "what is compared",
        .choices = {"", "continuation", "whole-text", "rest", "rest-by-count"}});
     v("delimiter", delimiter, {.help = "between context and continuation"});
-    v("metrics", metrics, {.help = "acc, acc_norm, acc_bytes, perplexity"});
+    v("metrics", metrics, {.help = "acc, acc_norm, acc_bytes, perplexity, exact_match"});
+    v("until", until, {.help = "texts that end a generated answer"});
+    v("max_tokens", max_tokens, {.help = "of a generated answer", .min = 1});
+    v("answer_rule", answer_rule, {.help = "how a generated answer is compared"});
     v("files", files, {.help = "names that the data goes by"});
     v("labels", labels, {.help = "a file of labels beside the data; {stem} is the data's name"});
   }
@@ -41,7 +45,7 @@ struct TaskFields {
 
 struct FormFields {
   std::string name, prepare;
-  Texts has, where, contexts, choices;
+  Texts has, where, contexts, choices, answers;
   std::optional<std::string> context, continuation, gold;
 
   template <class V>
@@ -53,15 +57,18 @@ struct FormFields {
     v("context", context, {.help = "what comes before the answer"});
     v("contexts", contexts, {.help = "of a multiple-context task"});
     v("choices", choices, {.help = "the possible answers"});
+    v("answers", answers, {.help = "the known answers of a generation task"});
     v("continuation", continuation, {.help = "what follows the context"});
     v("gold", gold, {.help = "the right choice's number, from 0"});
   }
 };
 
-constexpr std::string_view kMetrics[] = {"acc", "acc_norm", "acc_bytes", "perplexity"};
+constexpr std::string_view kMetrics[] = {"acc", "acc_norm", "acc_bytes", "perplexity",
+                                         "exact_match"};
 
 Kind kind_of(const std::string& name) {
   if (name == "multiple-context") return Kind::kMultipleContext;
+  if (name == "generation") return Kind::kGeneration;
   return name == "continuation" ? Kind::kContinuation : Kind::kMultipleChoice;
 }
 
@@ -104,7 +111,9 @@ class TemplatesOf {
 
 void check_form(const Form& form, const Task& task, const std::string& origin) {
   const bool many = task.kind == Kind::kMultipleContext;
-  const bool choosing = task.kind != Kind::kContinuation;
+  const bool generating = task.kind == Kind::kGeneration;
+  const bool choosing = task.kind != Kind::kContinuation && !generating;
+  const bool continuing = task.kind != Kind::kMultipleChoice && !generating;
   PENSTOCK_CHECK(!form.has.empty(), origin,
                  ": a form needs has = [...], the fields by which its "
                  "rows are known");
@@ -114,13 +123,15 @@ void check_form(const Form& form, const Task& task, const std::string& origin) {
                  task.kind == Kind::kMultipleChoice
                      ? ": a multiple-choice task needs choices = [...]"
                      : ": only a multiple-choice task has choices");
-  PENSTOCK_CHECK((task.kind != Kind::kMultipleChoice) == !form.continuation.empty(), origin,
-                 task.kind == Kind::kMultipleChoice
-                     ? ": a multiple-choice task has choices, not a continuation"
-                     : ": a task of this kind needs continuation = \"...\"");
+  PENSTOCK_CHECK(continuing == !form.continuation.empty(), origin,
+                 continuing ? ": a task of this kind needs continuation = \"...\""
+                            : ": a task of this kind has no continuation");
+  PENSTOCK_CHECK(generating == !form.answers.empty(), origin,
+                 generating ? ": a generation task needs answers = [...]"
+                            : ": only a generation task has answers");
   PENSTOCK_CHECK(choosing == !form.gold.empty(), origin,
                  choosing ? ": gold = \"...\" is missing: the right choice's number, from 0"
-                          : ": a continuation is right or not; it has no gold");
+                          : ": a task of this kind chooses nothing; it has no gold");
 }
 
 /// Takes the key out of the table.
@@ -146,6 +157,7 @@ Form parse_form(const ConfigNode& node, const Task& task, const std::string& fil
            .where = templates.all("where", fields.where),
            .contexts = templates.all("contexts", fields.contexts),
            .choices = templates.all("choices", fields.choices),
+           .answers = templates.all("answers", fields.answers),
            .continuation = templates.one("continuation", fields.continuation),
            .gold = templates.one("gold", fields.gold)};
   if (fields.context) out.contexts.push_back(templates.one("context", fields.context));
@@ -168,7 +180,9 @@ void check_task(const Task& task, const std::string& file) {
   for (const std::string& metric : task.metrics) {
     PENSTOCK_CHECK(std::ranges::find(kMetrics, metric) != std::end(kMetrics), file,
                    ": there is no metric '", metric,
-                   "'; there are acc, acc_norm, acc_bytes and perplexity");
+                   "'; there are acc, acc_norm, acc_bytes, perplexity and exact_match");
+    PENSTOCK_CHECK((metric == "exact_match") == (task.kind == Kind::kGeneration), file,
+                   ": exact_match is the metric of generation tasks, and their only one");
     const bool normed = metric == "acc_norm" || metric == "acc_bytes";
     PENSTOCK_CHECK(!normed || task.kind == Kind::kMultipleChoice, file, ": ", metric,
                    " divides by the length of a choice, and only multiple-choice tasks have those");
@@ -200,7 +214,10 @@ Task parse_task(const ConfigNode& root, const std::string& file) {
            .metrics = fields.metrics,
            .files = fields.files,
            .labels = fields.labels,
-           .origin = file};
+           .origin = file,
+           .until = fields.until,
+           .max_tokens = fields.max_tokens,
+           .answer_rule = parse_answer_rule(fields.answer_rule, file + ": answer_rule")};
   out.delimiter = fields.delimiter.value_or(usual_delimiter(fields, out.kind));
   check_task(out, file);
   for (const ConfigNode& form : *forms) out.forms.push_back(parse_form(form, out, file));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "penstock/base/config_node.h"
+#include "penstock/tasks/answers.h"
 #include "penstock/tasks/template.h"
 
 namespace penstock::tasks {
@@ -16,6 +17,7 @@ enum class Kind {
   kMultipleChoice,   ///< one context, several continuations: the likeliest is the answer
   kMultipleContext,  ///< several contexts, one continuation
   kContinuation,     ///< one context and its continuation: is it what the model would say?
+  kGeneration,       ///< one context: is what the model says one of the known answers?
 };
 
 /// What of a request is summed, and by what it is divided, before the largest is chosen.
@@ -37,6 +39,7 @@ struct Form {
   std::vector<std::pair<std::string, Template>> compute;
   std::vector<Template> contexts;
   std::vector<Template> choices;  ///< each gives a text or a list of texts
+  std::vector<Template> answers;  ///< each gives a text or a list of texts
   Template continuation, gold;
 };
 
@@ -50,6 +53,10 @@ struct Task {
   std::string labels;  ///< of a file beside the data with a label a line, "{stem}" for its name
   std::vector<Form> forms;
   std::string origin;  ///< its own file
+  // Of generated answers:
+  std::vector<std::string> until;  ///< a text ends before the first of these
+  std::int64_t max_tokens = 0;     ///< or after so many tokens
+  AnswerRule answer_rule = AnswerRule::kExact;
 
   bool has_metric(std::string_view metric) const;
 };

@@ -100,6 +100,21 @@ std::string capitalized(std::string_view text) {
   return out;
 }
 
+std::string lowered(std::string_view text) {
+  std::string out;
+  for (; !text.empty(); text.remove_prefix(character_bytes(text)))
+    out += uncapitalized(first_character(text));
+  return out;
+}
+
+bool is_letter_or_digit(std::string_view character) {
+  const utf8proc_int32_t point = code_point(character);
+  if (point < 0) return false;
+  const utf8proc_category_t category = utf8proc_category(point);
+  return point == '_' || (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) ||
+         (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO);
+}
+
 std::string uncapitalized(std::string_view text) {
   std::string out;
   if (text.empty()) return out;

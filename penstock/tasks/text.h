@@ -23,6 +23,9 @@ std::vector<std::string> words(std::string_view text);
 
 /// The first character in upper case, the others in lower case (one character for one character).
 std::string capitalized(std::string_view text);
+std::string lowered(std::string_view text);
+/// Whether the character (of one, in UTF-8) is a letter, a number or "_".
+bool is_letter_or_digit(std::string_view character);
 /// The first character in lower case, the others as they are.
 std::string uncapitalized(std::string_view text);
 

@@ -69,6 +69,26 @@ def check_own_task(shell):
     shell.expect("--sequence-length", longest == 10, longest)
 
 
+def check_generated_answers(shell):
+    task = TASK.replace('["acc", "acc_norm"]', '["exact_match"]\nkind = "generation"\nmax_tokens = 4')
+    task = task[:task.index("choices")] + 'answers = ["{{c}}"]\n'
+    write(shell, "said/sides.toml", task)
+    write(shell, "said/sides.jsonl", [{"q": f"the gate {i}", "c": ["the", "turbine"]} for i in range(5)])
+    said = ("eval", "run", "--task", "said/sides.toml", "--json")
+    out = json.loads(shell.ok(*said, "--items", "said.jsonl"))["tasks"]["sides"]
+    shell.expect("exact_match", out["n"] == 5 and out["exact_match"] == out["acc"] and "guess" not in out, out)
+    with open(os.path.join(shell.directory, "said.jsonl")) as file:
+        items = [json.loads(line) for line in file]
+    for i, item in enumerate(items):
+        # Of "the gate 0:" (11 bytes) the window of 16 has room for 12.
+        shell.expect("--items", bytes(item["requests"][0]["ids"]) == f"the gate {i}:".encode()[-12:], item)
+        shell.expect("--items", 1 <= len(item["generated"].encode()) <= 12 and item["answers"] == ["the", "turbine"],
+                     item)
+        shell.expect("--items", "loglikelihood" not in item["requests"][0], item)
+    shell.mistake(1, ["sides.jsonl:1", "window of 4 tokens has no room"], *said, "--sequence-length", "4")
+    shell.mistake(1, ["own number of experts"], "eval", "xl", "--task", "said/sides.toml", "--k", "1")
+
+
 def check_tasks_by_name(shell):
     write(shell, "data/arc_easy.jsonl", [
         {"query": "Question: What turns?", "choices": ["a gate", "a turbine", "water"], "gold": 1},
@@ -137,4 +157,4 @@ def check_mistakes(shell):
 
 
 if __name__ == "__main__":
-    main([check_own_task, check_tasks_by_name, check_compare, check_mistakes])
+    main([check_own_task, check_tasks_by_name, check_compare, check_generated_answers, check_mistakes])

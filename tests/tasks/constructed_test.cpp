@@ -58,7 +58,7 @@ class BigramModel : public ::testing::Test {
   EvaluatedTask evaluate(const std::string& task, const std::string& rows) {
     const std::string file = (directory_.path() / "t.jsonl").string();
     std::ofstream(file) << rows;
-    return evaluate_task(*model_, *make_tokenizer("bytes", {}),
+    return evaluate_task(model_, *make_tokenizer("bytes", {}),
                          load_task(parse_task(parse_toml(task, "t.toml"), "t.toml"), "", file, 0),
                          {});
   }
@@ -116,12 +116,41 @@ continuation = "{{text | after_last('|')}}"
   EXPECT_DOUBLE_EQ(out.result.acc.mean, 0.5);
 }
 
+const std::string kAnswers = R"(
+name = "t"
+kind = "generation"
+metrics = ["exact_match"]
+until = ["|"]
+max_tokens = 5
+[[form]]
+has = ["q", "a"]
+context = "{{q}}"
+answers = ["{{a}}"]
+)";
+
+TEST_F(BigramModel, SaysItsAnswer) {
+  const auto out = evaluate(kAnswers, R"({"q": "b ", "a": "AAAAA."}
+{"q": "b ", "a": ["b", "aaaa"]}
+)");
+  ASSERT_EQ(out.result.items.size(), 2u);
+  EXPECT_EQ(out.result.items[0].generated, "aaaaa");  // after a space and an a comes an a
+  EXPECT_TRUE(out.result.items[0].right);
+  EXPECT_FALSE(out.result.items[1].right);
+  EXPECT_EQ(to_json(out.result).at("exact_match"), 0.5);
+  EXPECT_EQ(error_text([&] {
+              evaluate(std::string(kAnswers).replace(kAnswers.find("= 5"), 3, "= 64"),
+                       R"({"q": "b ", "a": "b"})");
+            }).substr(directory_.path().string().size() + 1),
+            "t.jsonl:1: the model's window of 64 tokens has no room for a question beside an "
+            "answer of 64");
+}
+
 TEST_F(BigramModel, RecordsEveryRequest) {
   const std::string row = R"({"q": "q", "c": ["b", "a"], "g": 1})";
   const std::string file = (directory_.path() / "t.jsonl").string();
   std::ofstream(file) << row;
   const auto loaded = load_task(parse_task(parse_toml(kChoices, "t.toml"), "t.toml"), "", file, 0);
-  const auto out = evaluate_task(*model_, *make_tokenizer("bytes", {}), loaded, {});
+  const auto out = evaluate_task(model_, *make_tokenizer("bytes", {}), loaded, {});
   const Row line = Row::parse(item_lines(loaded, out));
   EXPECT_EQ(line.at("doc"), Row::parse(row));
   EXPECT_EQ(line.at("chosen"), 1);

@@ -123,6 +123,11 @@ def race(row):
     return {"article": row["article"], "problems": repr([problem])}
 
 
+def triviaqa(row):
+    question = row["context"].removeprefix("Question: ").removesuffix("\nAnswer:")
+    return {"question": question, "answer": {"aliases": row["aliases"]}}
+
+
 def piqa(rows, path):
     with open(path.replace(".jsonl", "-labels.lst")) as file:
         return [{**row, "label": int(label)} for row, label in zip(rows, file)]
@@ -141,6 +146,8 @@ FILES = [
     ("openbookqa", "openbookqa/openbookqa", "openbook_qa.jsonl", openbookqa),
     ("copa", "super_glue/copa/default", "copa.jsonl", copa),
     ("winogrande", "winogrande/default", "winogrande.jsonl", winogrande),
+    ("nq_open", "nq_open/nq_open", "nq_open_dev.jsonl", None),
+    ("triviaqa", "triviaqa/default", "triviaqa_sm_sub.jsonl.gz", triviaqa),
 ]
 # The same of rows in the published forms, which lie beside this script.
 ROWS = [(task, config, f"rows/{task}.jsonl", None) for task, config in (
@@ -168,7 +175,7 @@ def rows_of(path, back):
 
 
 def requests_of(task_class, checkout, name, rows):
-    """For each item its gold and the pairs of context and continuation."""
+    """For each item its gold (the known answers, where one is generated) and the pairs of context and continuation."""
     config = load_config(checkout, name)
     holder["rows"] = Rows(rows)
     task = task_class(config={key: value for key, value in config.items() if key not in ("tag", "group")})
@@ -176,6 +183,9 @@ def requests_of(task_class, checkout, name, rows):
         multiple = task.OUTPUT_TYPE == "multiple_choice"
         context = task.fewshot_context(doc, num_fewshot=0)
         instances = task.construct_requests(doc, context, doc_id=0, metadata=(None, 0, 1))
+        if task.OUTPUT_TYPE == "generate_until":
+            yield "\x1d".join(task.doc_to_target(doc)), [(context, "")]
+            continue
         if not isinstance(instances, list):
             instances = [instances]
         gold = -1

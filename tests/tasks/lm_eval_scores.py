@@ -2,10 +2,10 @@
 """Compares scores with lm-eval's: its own model class, tokenizing and metrics, with stories260K computed by a plain
 PyTorch forward pass, against `penstock eval --items` on the same rows.
 
-    lm_eval_scores.py PENSTOCK CHECKOUT STORIES DATA [LIMIT]
+    lm_eval_scores.py PENSTOCK CHECKOUT STORIES DATA [LIMIT [float64|float32 [TASK,TASK...]]]
 
 STORIES is the folder with stories260K.bin and tok512.bin; the rest as in lm_eval_requests.py, and python3-torch.
-Says for each task the largest difference of a log-likelihood and whether the accuracies are equal, and the
+With float64 (the default) the harness's side is exact; float32 is what it would use, for its speed. Says for each task the largest difference of a log-likelihood and whether the accuracies are equal, and the
 requests per second of both. Exits 1 where a log-likelihood is off by more than 1e-4 or an accuracy differs.
 """
 
@@ -30,10 +30,10 @@ TASKS = ("arc_easy", "arc_challenge", "boolq", "hellaswag", "lambada_openai", "p
 class Stories:
     """llama2.c's first format: a Llama with grouped heads, rotated in adjacent pairs."""
 
-    def __init__(self, path):
+    def __init__(self, path, dtype):
         with open(path, "rb") as file:
             head = struct.unpack("<7i", file.read(28))
-            self.data, self.at = torch.frombuffer(bytearray(file.read()), dtype=torch.float32).double(), 0
+            self.data, self.at = torch.frombuffer(bytearray(file.read()), dtype=torch.float32).to(dtype), 0
         self.d, hidden, self.layers, self.heads, self.groups, vocab, self.context = head
         self.hd, layers = self.d // self.heads, self.layers
         self.embed = self.take(abs(vocab), self.d)
@@ -53,7 +53,8 @@ class Stories:
         return self.data[self.at - size:self.at].view(shape)
 
     def rotated(self, x):
-        angles = torch.arange(x.shape[1])[:, None] * 10000.0 ** (-torch.arange(0, self.hd, 2) / self.hd)
+        places, pairs = (torch.arange(0, *of, dtype=x.dtype) for of in ((x.shape[1],), (self.hd, 2)))
+        angles = places[:, None] * 10000.0 ** (-pairs / self.hd)
         cos, sin = angles.cos()[:, None], angles.sin()[:, None]
         a, b = x[..., 0::2], x[..., 1::2]
         return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
@@ -111,7 +112,7 @@ class Pieces:
         return "<s>"
 
 
-def harness_model(stories):
+def harness_model(stories, dtype):
     """The harness's own class, less what would read a checkpoint from a hub."""
     for name in ("transformers", "transformers.models", "transformers.models.auto", "accelerate", "accelerate.utils",
                  "transformers.models.auto.modeling_auto", "huggingface_hub", "peft"):
@@ -121,7 +122,7 @@ def harness_model(stories):
     class Model(HFLM):
         def __init__(self):
             self.tokenizer = Pieces(os.path.join(stories, "tok512.bin"))
-            self.stories = Stories(os.path.join(stories, "stories260K.bin"))
+            self.stories = Stories(os.path.join(stories, "stories260K.bin"), dtype)
             self.backend, self._max_length, self._device = "causal", self.stories.context, "cpu"
             self.batch_size_per_gpu, self.logits_cache, self.softmax_dtype = 8, True, None
             self.enable_thinking, self._rank, self.custom_prefix_token_id, self.add_bos_token = None, 0, None, None
@@ -193,12 +194,12 @@ def compare(answers, metrics, items, told):
     return worst, unequal
 
 
-def main(program, checkout, stories, data, limit="200"):
+def main(program, checkout, stories, data, limit="200", dtype="float64", tasks=",".join(TASKS)):
     task_class = import_harness(checkout, lambda *a, **k: {
         split: lm_eval_requests.holder["rows"] for split in ("train", "validation", "test")})
-    model, failed = harness_model(stories), False
+    model, failed = harness_model(stories, getattr(torch, dtype)), False
     files = {task: (config, file, back) for task, config, file, back in reversed(lm_eval_requests.FILES)}
-    for task in TASKS:
+    for task in tasks.split(","):
         config, file, back = files[task]
         rows = rows_of(os.path.join(data, file), back)
         answers, metrics, theirs = harness_results(task_class, checkout, model, config, rows, int(limit))

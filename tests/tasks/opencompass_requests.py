@@ -9,6 +9,7 @@ CHECKOUT is a clone of open-compass/opencompass; DATA a folder with the files th
 imports beyond itself is stubbed. Rows are put into the form that its readers take, as the functions say.
 """
 
+import csv
 import hashlib
 import importlib
 import json
@@ -23,7 +24,9 @@ from lm_eval_requests import Rows, Stub, arc, arc_request, boolq, copa, read, wi
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 READERS = {"ARCDataset": "arc", "OBQADataset": "obqa", "HellaswagDataset": "hellaswag", "BoolQDataset": "boolq",
-           "WinograndeDataset": "winogrande", "HFDataset": "huggingface"}
+           "WinograndeDataset": "winogrande", "HFDataset": "huggingface",
+           "NaturalQuestionDataset": "natural_question", "NQEvaluator": "natural_question",
+           "TriviaQADataset": "triviaqa", "TriviaQAEvaluator": "triviaqa"}
 
 
 class Readers(types.ModuleType):
@@ -51,9 +54,12 @@ def import_opencompass(checkout):
     package("opencompass.datasets", os.path.join(root, "datasets"), Readers)
     sys.modules["opencompass.utils"].get_data_path = lambda path, **_: path
     registry = sys.modules["opencompass.registry"]
-    registry.LOAD_DATASET = registry.ICL_PROMPT_TEMPLATES = types.SimpleNamespace(
+    known = types.SimpleNamespace(
         register_module=lambda *a, **k: (lambda thing: thing))
+    for name in ("LOAD_DATASET", "ICL_PROMPT_TEMPLATES", "ICL_EVALUATORS", "TEXT_POSTPROCESSORS"):
+        setattr(registry, name, known)
     sys.modules["datasets"].Dataset = type("Dataset", (), {"from_list": Rows})
+    sys.modules["datasets"].DatasetDict = dict
     sys.modules["datasets"].load_dataset = lambda path=None, data_files=None, **_: Rows(read(data_files))
 
 
@@ -110,6 +116,7 @@ FILES = [
     ("hellaswag", HELLASWAG, 0, "hellaswag_val.jsonl.gz", hellaswag_rows),
     ("boolq", BOOLQ, 0, "boolq.jsonl.gz", boolq_rows),
     ("winogrande", WINOGRANDE, 0, "winogrande.jsonl", winogrande_rows),
+    ("nq_open", "nq/nq_gen_c788f6.py", 0, "nq_open_dev.jsonl", as_they_are),
 ]
 ROWS = [
     ("copa", "SuperGLUE_COPA/SuperGLUE_COPA_ppl_9f3618.py", 0, "rows/copa.jsonl", as_they_are),
@@ -117,12 +124,19 @@ ROWS = [
     ("winogrande", WINOGRANDE, 0, "rows/winogrande.jsonl", winogrande_rows),
     ("boolq", BOOLQ, 0, "rows/boolq.jsonl", boolq_rows),
     ("hellaswag", HELLASWAG, 0, "rows/hellaswag.jsonl", hellaswag_rows),
+    ("triviaqa", "triviaqa/triviaqa_gen_2121ce.py", 0, "rows/triviaqa.jsonl", as_they_are),
 ]
 
 
 def load_rows(dataset, rows):
     """What the data set's own reader makes of the rows."""
+    split = {"natural_question": "test", "triviaqa": "dev"}.get(READERS[dataset["type"].__name__])
     with tempfile.TemporaryDirectory() as folder:
+        if split:  # tables of questions and Python's lists of answers
+            for name in ("nq-dev", "nq-test", "trivia-dev", "trivia-test"):
+                with open(os.path.join(folder, name + ".qa.csv"), "w", encoding="utf-8", newline="") as file:
+                    csv.writer(file, delimiter="\t").writerows((row["question"], repr(row["answer"])) for row in rows)
+            return dataset["type"].load(folder)[split]
         path = os.path.join(folder, "dev.jsonl")
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
@@ -140,6 +154,10 @@ def items_of(checkout, config, which, rows):
     dataset = next(value for key, value in configs.items() if key.endswith("_datasets"))[which]
     template = dict(dataset["infer_cfg"]["prompt_template"])
     template = template.pop("type")(**template)
+    if "round" in template.template:  # an answer is generated
+        for row in load_rows(dataset, rows):
+            yield "\x1d".join(row["answer"]), [LMTemplateParser().parse_template(template.generate_item(row), "gen")]
+        return
     labels = [str(label) for label in template.template]
     for row in load_rows(dataset, rows):
         texts = [LMTemplateParser().parse_template(template.generate_label_prompt_item(row, "", label), "ppl")

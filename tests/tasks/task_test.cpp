@@ -72,7 +72,8 @@ TEST(Tasks, MistakesInAFileNameItsLine) {
   EXPECT_EQ(error_text([] { colours("{{right}}", "{{right | minus}}"); }),
             "c.toml:9: gold: the filter 'minus' has 0 arguments: minus(N): the number less N");
   EXPECT_EQ(error_text([] { colours("[\"acc\"]", "[\"f1\"]"); }),
-            "c.toml: there is no metric 'f1'; there are acc, acc_norm, acc_bytes and perplexity");
+            "c.toml: there is no metric 'f1'; there are acc, acc_norm, acc_bytes, perplexity and "
+            "exact_match");
   EXPECT_EQ(error_text([] { colours("gold = \"{{right}}\"", ""); }),
             "c.toml:5: gold = \"...\" is missing: the right choice's number, from 0");
   EXPECT_EQ(error_text([] { colours("files", "kind = \"continuation\"\nfiles"); }),
