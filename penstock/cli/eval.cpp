@@ -59,7 +59,7 @@ void run_tasks(EvalArguments a) {
       throw CLI::ValidationError("--k", "takes one number of experts with --tasks");
     tasks.k = values.front();
   }
-  tasks.window = a.length;
+  tasks.sequence_length = a.length;
   tasks.json = a.json;
   tasks.fold = a.fold;
   run_eval_tasks(tasks);

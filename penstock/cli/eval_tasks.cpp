@@ -10,6 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/end_on_signal.h"
+#include "penstock/cli/eval_text.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/tokenizer_argument.h"
@@ -41,8 +42,7 @@ Opened open_model(const std::string& path, const EvalTasksOptions& options) {
     Opened out{.argument = argument, .model = load_model(*source)};
     out.tokenizer = model_tokenizer(*source, options.tokenizer);
     if (options.fold) out.model = fold_routers(*out.model);
-    PENSTOCK_CHECK(options.window > 0 || tasks::usual_window(out.model->config()) > 0,
-                   argument.path, ": the model names no context length; give --sequence-length");
+    note_beyond_context(out.model->config(), options.sequence_length);
     return out;
   });
 }
@@ -78,7 +78,7 @@ std::vector<EvaluatedTask> evaluate(const Opened& opened, const std::vector<Load
     const auto n = static_cast<double>(task.items.items.size());
     out.push_back(evaluate_task(
         opened.model, *opened.tokenizer, task,
-        {.window = options.window,
+        {.sequence_length = options.sequence_length,
          .scoring = {.k = options.k, .progress = [&](double done) {
                        if (!progress.due()) return;
                        const double seconds =

@@ -34,9 +34,13 @@ bool is_named(const Task& task, const std::string& name) {
                    task.name, " is ", task.version);
   }
   for (const Group& group : all_groups(protocol)) names.push_back(group.name);
-  for (const Task& task : all_tasks(other_protocol(protocol)))
+  const std::string other = other_protocol(protocol);
+  for (const Task& task : all_tasks(other))
     PENSTOCK_CHECK(!is_named(task, name), "protocol ", protocol, " has no task '", name,
-                   "' here; protocol ", other_protocol(protocol), " has");
+                   "' here; protocol ", other, " has");
+  for (const Group& group : all_groups(other))
+    PENSTOCK_CHECK(group.name != name, "protocol ", protocol, " has no group '", name,
+                   "' here; protocol ", other, " has");
   std::ranges::sort(names);
   const std::string nearest = nearest_name(name, names);
   std::string all;

@@ -11,7 +11,7 @@ RequestEncoder::RequestEncoder(const Tokenizer& tokenizer, std::int64_t window)
     : tokenizer_(tokenizer),
       window_(static_cast<std::size_t>(window)),
       prefix_(tokenizer.end_of_document()) {
-  PENSTOCK_CHECK(window > 0, "the model names no context length; say how many tokens it may read");
+  PENSTOCK_CHECK(window > 0, "the model names no context length; give options.sequence_length");
   const auto vocabulary = tokenizer.vocabulary();
   if (!vocabulary) return;
   if (vocabulary->add_bos) bos_ = vocabulary->bos;
@@ -48,7 +48,8 @@ TokenRequest RequestEncoder::continuation(std::string context, std::string conti
                  "' adds no token to its context; there is nothing to score");
   const std::size_t scored = out.ids.size() - out.scored_from;
   PENSTOCK_CHECK(scored <= window_, "a continuation of ", scored,
-                 " tokens is longer than the model's window of ", window_);
+                 " tokens is longer than the model's window of ", window_,
+                 "; give options.sequence_length = ", scored, " or more");
   if (out.ids.size() > window_ + 1) {
     const std::size_t cut = out.ids.size() - (window_ + 1);
     out.ids.erase(out.ids.begin(), out.ids.begin() + static_cast<std::ptrdiff_t>(cut));
@@ -91,7 +92,8 @@ std::vector<TokenId> RequestEncoder::encode_prompt(const Item& item, const std::
   const std::int64_t room = protocol == kLmEval ? max_tokens : 1;
   const auto kept = static_cast<std::ptrdiff_t>(window_) - room;
   PENSTOCK_CHECK(kept > 0, item.where, ": the model's window of ", window_,
-                 " tokens has no room for a question beside an answer of ", room);
+                 " tokens has no room for a question beside an answer of ", room,
+                 "; give a longer options.sequence_length");
   std::vector<TokenId> out = begun(item.requests.front().context);
   if (out.empty() && prefix_ >= 0) out.push_back(prefix_);
   PENSTOCK_CHECK(!out.empty(), item.where, ": the context has no tokens");

@@ -53,8 +53,9 @@ LoadedTask load_task(Task task, const std::string& directory, const std::string&
 
 EvaluatedTask evaluate_task(const std::shared_ptr<LanguageModel>& model, const Tokenizer& tokenizer,
                             const LoadedTask& loaded, const EvaluateTaskOptions& options) {
-  const RequestEncoder encoder(tokenizer,
-                               options.window > 0 ? options.window : usual_window(model->config()));
+  const RequestEncoder encoder(tokenizer, options.sequence_length > 0
+                                              ? options.sequence_length
+                                              : usual_window(model->config()));
   if (loaded.task.kind == Kind::kGeneration)
     return generate_answers(model, tokenizer, encoder, loaded, options);
   EvaluatedTask out;

@@ -24,7 +24,7 @@ LoadedTask load_task(Task task, const std::string& directory, const std::string&
                      std::size_t limit);
 
 struct EvaluateTaskOptions {
-  std::int64_t window = 0;  ///< tokens that the model reads at once; 0: the model's
+  std::int64_t sequence_length = 0;  ///< tokens that the model reads at once; 0: usual_window
   ScoringOptions scoring;
 };
 

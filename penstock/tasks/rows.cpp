@@ -24,9 +24,17 @@ void for_each_line(std::string_view text, Visit visit) {
   }
 }
 
+/// Deeper than any data set's; what walks through a value may call itself at each depth.
+constexpr int kDeepest = 64;
+
 Row parse_json(std::string_view text, const std::string& where) {
+  const auto check_depth = [&](int depth, auto, const Row&) {
+    PENSTOCK_CHECK(depth <= kDeepest, where, ": its lists and tables are nested deeper than ",
+                   kDeepest);
+    return true;
+  };
   try {
-    return Row::parse(text);
+    return Row::parse(text, check_depth);
   } catch (const nlohmann::json::parse_error& error) {
     fail(where, ": this is no JSON (", error.what(), "); the file is to hold one object a line");
   }

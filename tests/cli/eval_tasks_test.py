@@ -132,8 +132,9 @@ def check_mistakes(shell):
     shell.mistake(1, ["bad/sides.jsonl:1", "sides.toml:8", "no field 'g'"], *own({"q": "x", "c": ["a", "b"]}))
     shell.mistake(1, ["bad/sides.jsonl:1", "the answer 2 is none of the choices 0 to 1"], *own({**good, "g": 2}))
     shell.mistake(1, ["bad/sides.jsonl:1", "choice 2 is empty"], *own({**good, "c": ["a", ""]}))
-    shell.mistake(1, ["bad/sides.jsonl:1", "21 tokens is longer than the model's window of 16"],
+    shell.mistake(1, ["bad/sides.jsonl:1", "21 tokens is longer than the model's window of 16", "--sequence-length = 21"],
                   *own({**good, "c": ["a", "b" * 20]}))
+    shell.ok(*own({**good, "c": ["a", "b" * 20]}, "--sequence-length", "21"))
     shell.mistake(1, ["bad/sides.toml:8", "no filter 'indx'", "'index'"],
                   *own(good, form=TASK.replace("{{g}}", "{{g | indx}}")))
     shell.mistake(1, ["bad/sides.toml", "colour"], *own(good, form="colour = 1\n" + TASK))

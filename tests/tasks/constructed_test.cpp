@@ -142,7 +142,7 @@ TEST_F(BigramModel, SaysItsAnswer) {
                        R"({"q": "b ", "a": "b"})");
             }).substr(directory_.path().string().size() + 1),
             "t.jsonl:1: the model's window of 64 tokens has no room for a question beside an "
-            "answer of 64");
+            "answer of 64; give a longer options.sequence_length");
 }
 
 TEST_F(BigramModel, RecordsEveryRequest) {

@@ -82,7 +82,8 @@ TEST(LmEvalRequests, LeaveOutTheFirstTokensOfWhatIsTooLong) {
   EXPECT_EQ(error_text([&] {
               encoder.encode({"a", "bcdef"}, Score::kContinuation);
             }),
-            "a continuation of 5 tokens is longer than the model's window of 4");
+            "a continuation of 5 tokens is longer than the model's window of 4; give "
+            "options.sequence_length = 5 or more");
 }
 
 TEST(OpenCompassRequests, AreWholeTextsCutAtTheirEnd) {
@@ -116,7 +117,8 @@ TEST(Requests, ErrorsNameTheRow) {
   const Item item{.where = "rows.jsonl:7", .requests = {{"a", "bcdefg"}}};
   EXPECT_EQ(
       error_text([&] { RequestEncoder(*tokenizer, 4).encode_item(item, Score::kContinuation); }),
-      "rows.jsonl:7: a continuation of 6 tokens is longer than the model's window of 4");
+      "rows.jsonl:7: a continuation of 6 tokens is longer than the model's window of 4; give "
+      "options.sequence_length = 6 or more");
   EXPECT_NE(error_text([&] { RequestEncoder(*tokenizer, 0); }).find("names no context length"),
             std::string::npos);
 }

@@ -62,6 +62,8 @@ TEST(Tasks, AreFoundByNameVersionAndGroup) {
             "there is no task 'arc_esy'; did you mean 'arc_easy'?");
   EXPECT_EQ(error_text([] { find_task("race@9", kLmEval); }),
             "task race has no version '9' here; race is 3.0");
+  EXPECT_EQ(error_text([] { find_tasks({"remoe"}, kOpenCompass); }),
+            "protocol opencompass has no group 'remoe' here; protocol lm-eval has");
   EXPECT_EQ(error_text([] { find_task("lambada_openai", kOpenCompass); }),
             "protocol opencompass has no task 'lambada_openai' here; protocol lm-eval has");
 }
@@ -164,6 +166,8 @@ TEST_F(RowFiles, MistakesNameFileAndLine) {
   };
   EXPECT_EQ(error("{\"x\": 1}\n{\"x\": }\n").substr(0, 30), "a.jsonl:2: this is no JSON ([j");
   EXPECT_EQ(error("{\"x\": 1}\n3\n"), "a.jsonl:2: is no JSON object");
+  EXPECT_EQ(error("{\"x\": " + std::string(100000, '[')).substr(0, 51),
+            "a.jsonl:1: its lists and tables are nested deeper t");
   EXPECT_EQ(error("\n"), "a.jsonl: holds no rows");
   EXPECT_EQ(error("[1]"), "a.jsonl, item 1: is no JSON object");
   const std::string rows = write("a.jsonl", "{\"x\": 1}\n"), labels = write("l.lst", "1\n0\n");
