@@ -72,21 +72,23 @@ std::vector<EvaluatedTask> evaluate(const Opened& opened, const std::vector<Load
                                     const EvalTasksOptions& options) {
   using Clock = std::chrono::steady_clock;
   ProgressLine progress(options.json ? nullptr : stderr);
+  const tasks::EvaluateTaskOptions how{.sequence_length = options.sequence_length};
+  std::vector<tasks::TaskTokens> requests;  // all first: a mistake is said before a model runs
+  for (const LoadedTask& task : loaded)
+    requests.push_back(encode_task(opened.model->config(), *opened.tokenizer, task, how));
   std::vector<EvaluatedTask> out;
-  for (const LoadedTask& task : loaded) {
+  for (std::size_t i = 0; i < loaded.size(); ++i) {
+    const LoadedTask& task = loaded[i];
     const auto begin = Clock::now();
     const auto n = static_cast<double>(task.items.items.size());
-    out.push_back(evaluate_task(
-        opened.model, *opened.tokenizer, task,
-        {.sequence_length = options.sequence_length,
-         .scoring = {.k = options.k, .progress = [&](double done) {
-                       if (!progress.due()) return;
-                       const double seconds =
-                           std::chrono::duration<double>(Clock::now() - begin).count();
-                       progress.show(fmt::format("{}  {:3.0f}%  {:.0f} items/s  {} left",
-                                                 task.task.name, 100 * done, n * done / seconds,
-                                                 duration_text(seconds * (1 - done) / done)));
-                     }}}));
+    const auto show = [&](double done) {
+      if (!progress.due()) return;
+      const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+      progress.show(fmt::format("{}  {:3.0f}%  {:.0f} items/s  {} left", task.task.name, 100 * done,
+                                n * done / seconds, duration_text(seconds * (1 - done) / done)));
+    };
+    out.push_back(evaluate_task(opened.model, *opened.tokenizer, task, std::move(requests[i]),
+                                {.scoring = {.k = options.k, .progress = show}}));
   }
   progress.finish();
   return out;

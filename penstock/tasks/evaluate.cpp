@@ -13,31 +13,26 @@ void add_accuracy(Row& out, const std::string& name, const Accuracy& accuracy) {
   out[name + "_interval"] = {accuracy.low, accuracy.high};
 }
 
-EvaluatedTask generate_answers(const std::shared_ptr<LanguageModel>& model,
-                               const Tokenizer& tokenizer, const RequestEncoder& encoder,
-                               const LoadedTask& loaded, const EvaluateTaskOptions& options) {
-  const Task& task = loaded.task;
+/// What the model says after each prompt.
+std::vector<std::string> generated_answers(const std::shared_ptr<LanguageModel>& model,
+                                           const Tokenizer& tokenizer, const Task& task,
+                                           const TaskTokens& requests,
+                                           const EvaluateTaskOptions& options) {
   PENSTOCK_CHECK(options.scoring.k == 0, "task ", task.name,
                  ": answers are generated with the model's own number of experts per token");
   std::vector<std::vector<TokenId>> prompts;
-  EvaluatedTask out;
-  for (const Item& item : loaded.items.items) {
-    prompts.push_back(encoder.encode_prompt(item, task.protocol, task.max_tokens));
-    out.requests.push_back({{.ids = prompts.back(), .scored_from = prompts.back().size()}});
-    out.scores.push_back({{}});
-  }
+  for (const auto& item : requests) prompts.push_back(item.front().ids);
   const EvaluationMode measuring(*model);
-  std::size_t done = 0;
-  const Generation generation = generate_from_tokens(
-      model, tokenizer, prompts, {.max_tokens = task.max_tokens, .stop = task.until},
-      {.done = [&](const Completion&) {
-        ++done;
-        if (options.scoring.progress)
-          options.scoring.progress(static_cast<double>(done) / static_cast<double>(prompts.size()));
-      }});
-  std::vector<std::string> texts;
-  for (const Completion& completion : generation.completions) texts.push_back(completion.text);
-  out.result = summarize(task, loaded.items, std::move(texts));
+  double done = 0;
+  const auto count = [&](const Completion&) {
+    if (options.scoring.progress)
+      options.scoring.progress(++done / static_cast<double>(requests.size()));
+  };
+  const Generation generation =
+      generate_from_tokens(model, tokenizer, prompts,
+                           {.max_tokens = task.max_tokens, .stop = task.until}, {.done = count});
+  std::vector<std::string> out;
+  for (const Completion& completion : generation.completions) out.push_back(completion.text);
   return out;
 }
 
@@ -51,18 +46,37 @@ LoadedTask load_task(Task task, const std::string& directory, const std::string&
   return {.task = std::move(task), .items = std::move(items)};
 }
 
+TaskTokens encode_task(const ModelConfig& model, const Tokenizer& tokenizer,
+                       const LoadedTask& loaded, const EvaluateTaskOptions& options) {
+  const RequestEncoder encoder(
+      tokenizer, options.sequence_length > 0 ? options.sequence_length : usual_window(model));
+  const Task& task = loaded.task;
+  TaskTokens out;
+  for (const Item& item : loaded.items.items) {
+    if (task.kind != Kind::kGeneration) {
+      out.push_back(encoder.encode_item(item, task.score));
+      continue;
+    }
+    TokenRequest prompt{.ids = encoder.encode_prompt(item, task.protocol, task.max_tokens)};
+    prompt.scored_from = prompt.ids.size();
+    out.push_back({std::move(prompt)});
+  }
+  return out;
+}
+
 EvaluatedTask evaluate_task(const std::shared_ptr<LanguageModel>& model, const Tokenizer& tokenizer,
-                            const LoadedTask& loaded, const EvaluateTaskOptions& options) {
-  const RequestEncoder encoder(tokenizer, options.sequence_length > 0
-                                              ? options.sequence_length
-                                              : usual_window(model->config()));
-  if (loaded.task.kind == Kind::kGeneration)
-    return generate_answers(model, tokenizer, encoder, loaded, options);
-  EvaluatedTask out;
-  for (const Item& item : loaded.items.items)
-    out.requests.push_back(encoder.encode_item(item, loaded.task.score));
-  out.scores = score_items(*model, out.requests, options.scoring);
-  out.result = summarize(loaded.task, loaded.items, out.requests, out.scores);
+                            const LoadedTask& loaded, TaskTokens requests,
+                            const EvaluateTaskOptions& options) {
+  const Task& task = loaded.task;
+  EvaluatedTask out{.requests = std::move(requests)};
+  if (task.kind == Kind::kGeneration) {
+    out.scores.resize(out.requests.size(), std::vector<RequestScore>(1));
+    out.result = summarize(task, loaded.items,
+                           generated_answers(model, tokenizer, task, out.requests, options));
+  } else {
+    out.scores = score_items(*model, out.requests, options.scoring);
+    out.result = summarize(task, loaded.items, out.requests, out.scores);
+  }
   return out;
 }
 

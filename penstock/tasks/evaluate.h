@@ -28,17 +28,26 @@ struct EvaluateTaskOptions {
   ScoringOptions scoring;
 };
 
+/// Of each item the tokens of its requests, or of the prompt that an answer is to follow.
+using TaskTokens = std::vector<std::vector<TokenRequest>>;
+
+/// The task's tokens for a model. Throws Error for a request that leaves nothing to score or does
+/// not fit the window.
+TaskTokens encode_task(const ModelConfig& model, const Tokenizer& tokenizer,
+                       const LoadedTask& loaded, const EvaluateTaskOptions& options);
+
 /// One task's result, with what was asked and answered.
 struct EvaluatedTask {
   TaskResult result;
-  std::vector<std::vector<TokenRequest>> requests;
+  TaskTokens requests;
   std::vector<std::vector<RequestScore>> scores;
 };
 
 /// The task's result. Answers that are generated are what the model says greedily. Throws Error as
-/// score_items and generate_from_tokens do, and for a request that leaves nothing to score.
+/// score_items and generate_from_tokens do.
 EvaluatedTask evaluate_task(const std::shared_ptr<LanguageModel>& model, const Tokenizer& tokenizer,
-                            const LoadedTask& loaded, const EvaluateTaskOptions& options);
+                            const LoadedTask& loaded, TaskTokens requests,
+                            const EvaluateTaskOptions& options);
 
 /// {"acc", "acc_stderr", "acc_norm", "acc_norm_stderr", "perplexity", "exact_match", "n",
 /// "protocol", "version", "guess", ...}, without the items.

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kDeepest = 32;
+constexpr int kDeepestLiteral = 32;
 
 class Parser {
  public:
@@ -40,7 +40,7 @@ class Parser {
   void expect(char c) { PENSTOCK_CHECK(take(c), "'", c, "' is missing at character ", at_); }
 
   Json value(int depth) {
-    PENSTOCK_CHECK(depth < kDeepest, "lists are nested too deep at character ", at_);
+    PENSTOCK_CHECK(depth < kDeepestLiteral, "lists are nested too deep at character ", at_);
     const char c = peek();
     if (c == '[') return list(depth);
     if (c == '{') return table(depth);

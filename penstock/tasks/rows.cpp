@@ -25,12 +25,12 @@ void for_each_line(std::string_view text, Visit visit) {
 }
 
 /// Deeper than any data set's; what walks through a value may call itself at each depth.
-constexpr int kDeepest = 64;
+constexpr int kDeepestRow = 64;
 
 Row parse_json(std::string_view text, const std::string& where) {
   const auto check_depth = [&](int depth, auto, const Row&) {
-    PENSTOCK_CHECK(depth <= kDeepest, where, ": its lists and tables are nested deeper than ",
-                   kDeepest);
+    PENSTOCK_CHECK(depth <= kDeepestRow, where, ": its lists and tables are nested deeper than ",
+                   kDeepestRow);
     return true;
   };
   try {

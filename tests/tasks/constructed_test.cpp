@@ -58,9 +58,13 @@ class BigramModel : public ::testing::Test {
   EvaluatedTask evaluate(const std::string& task, const std::string& rows) {
     const std::string file = (directory_.path() / "t.jsonl").string();
     std::ofstream(file) << rows;
-    return evaluate_task(model_, *make_tokenizer("bytes", {}),
-                         load_task(parse_task(parse_toml(task, "t.toml"), "t.toml"), "", file, 0),
-                         {});
+    return evaluate(load_task(parse_task(parse_toml(task, "t.toml"), "t.toml"), "", file, 0));
+  }
+
+  EvaluatedTask evaluate(const LoadedTask& loaded) {
+    const auto tokenizer = make_tokenizer("bytes", {});
+    return evaluate_task(model_, *tokenizer, loaded,
+                         encode_task(model_->config(), *tokenizer, loaded, {}), {});
   }
 
   testing::TempDirectory directory_;
@@ -150,7 +154,7 @@ TEST_F(BigramModel, RecordsEveryRequest) {
   const std::string file = (directory_.path() / "t.jsonl").string();
   std::ofstream(file) << row;
   const auto loaded = load_task(parse_task(parse_toml(kChoices, "t.toml"), "t.toml"), "", file, 0);
-  const auto out = evaluate_task(model_, *make_tokenizer("bytes", {}), loaded, {});
+  const auto out = evaluate(loaded);
   const Row line = Row::parse(item_lines(loaded, out));
   EXPECT_EQ(line.at("doc"), Row::parse(row));
   EXPECT_EQ(line.at("chosen"), 1);
