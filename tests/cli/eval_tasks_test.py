@@ -119,6 +119,18 @@ def check_compare(shell):
     shell.expect("--compare", same["k"] == 1 and pair["difference"] == 0 and pair["p"] == 1, same)
 
 
+def check_other_formats(shell):
+    """What was exported scores as what it was made of: Hugging Face's files and GGUF."""
+    shell.ok("train", "recipe.toml", "--out", "topk", "--quiet", "--set", "model.router.method=topk")
+    task = ("--task", "own/sides.toml", "--json", "--sequence-length", "16")
+    own = json.loads(shell.ok("eval", "topk", *task))["tasks"]["sides"]
+    shell.ok("export", "topk", "--format", "hf", "--out", "hf")
+    shell.ok("export", "topk", "--format", "gguf", "--out", "topk.gguf")
+    for model in ("hf", "topk.gguf"):
+        other = json.loads(shell.ok("eval", model, *task))["tasks"]["sides"]
+        shell.expect(model, other == own, f"{other} {own}")
+
+
 def check_mistakes(shell):
     def own(row, *more, form=TASK):
         write(shell, "bad/sides.toml", form)
@@ -158,4 +170,5 @@ def check_mistakes(shell):
 
 
 if __name__ == "__main__":
-    main([check_own_task, check_tasks_by_name, check_compare, check_generated_answers, check_mistakes])
+    main([check_own_task, check_tasks_by_name, check_compare, check_generated_answers,
+          check_other_formats, check_mistakes])
