@@ -214,9 +214,23 @@ def config_json():
                                "mlp_only_layers": [1, 2.5, True]}).encode()
 
 
+def task_rows():
+    """The templates of the program's tasks with the rows of their tests."""
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+    rows = os.path.join(root, "tests/tasks/rows")
+    for name in sorted(os.listdir(rows)):
+        path = os.path.join(root, "tasks/lm-eval", name.replace(".jsonl", ".toml"))
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                context = next(line for line in file if line.startswith("context")).split('"', 1)[1]
+            with open(os.path.join(rows, name), "rb") as file:
+                yield name, context.rstrip('"\n').encode() + b"\0" + file.read()
+
+
 def main():
     for make in (tokenizer_json, vocab_and_merges, tokenizer_bin, token_file, gguf,
                  gguf_vocabulary, safetensors, llama2c, tokenizer_model, config_json):
+                 gguf_vocabulary, safetensors, config_json, task_rows):
         folder = os.path.join(sys.argv[1], make.__name__)
         os.makedirs(folder, exist_ok=True)
         for name, content in make():

@@ -35,7 +35,7 @@ Row parse_json(std::string_view text, const std::string& where) {
   };
   try {
     return Row::parse(text, check_depth);
-  } catch (const nlohmann::json::parse_error& error) {
+  } catch (const nlohmann::json::exception& error) {
     fail(where, ": this is no JSON (", error.what(), "); the file is to hold one object a line");
   }
 }

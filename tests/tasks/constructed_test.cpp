@@ -51,6 +51,7 @@ class BigramModel : public ::testing::Test {
     at::Tensor head = torch::zeros({kVocab, kVocab});
     head.index_put_({'a', ' '}, 3);
     head.index_put_({'b', ' '}, 1);
+    head.index_put_({0xff, '?'}, 60);
     head.index_put_({'a', 'a'}, 60);  // after an a, another: no cost
     model_ = bigram_model(head);
   }
@@ -147,6 +148,15 @@ TEST_F(BigramModel, SaysItsAnswer) {
             }).substr(directory_.path().string().size() + 1),
             "t.jsonl:1: the model's window of 64 tokens has no room for a question beside an "
             "answer of 64; give a longer options.sequence_length");
+}
+
+TEST_F(BigramModel, RecordsAnswersThatAreNoText) {
+  const std::string file = (directory_.path() / "t.jsonl").string();
+  std::ofstream(file) << R"({"q": "?", "a": "b"})";
+  const auto loaded = load_task(parse_task(parse_toml(kAnswers, "t.toml"), "t.toml"), "", file, 0);
+  const auto out = evaluate(loaded);
+  const auto said = Row::parse(item_lines(loaded, out)).at("generated").get<std::string>();
+  EXPECT_EQ(said.substr(0, 3), "\uFFFD");  // in place of a byte that is no character
 }
 
 TEST_F(BigramModel, RecordsEveryRequest) {
