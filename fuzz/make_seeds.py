@@ -229,8 +229,7 @@ def task_rows():
 
 def main():
     for make in (tokenizer_json, vocab_and_merges, tokenizer_bin, token_file, gguf,
-                 gguf_vocabulary, safetensors, llama2c, tokenizer_model, config_json):
-                 gguf_vocabulary, safetensors, config_json, task_rows):
+                 gguf_vocabulary, safetensors, llama2c, tokenizer_model, config_json, task_rows):
         folder = os.path.join(sys.argv[1], make.__name__)
         os.makedirs(folder, exist_ok=True)
         for name, content in make():
