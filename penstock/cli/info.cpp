@@ -17,6 +17,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/models/census.h"
 #include "penstock/models/model_directory.h"
+#include "penstock/models/model_source.h"
 #include "penstock/study/study_config.h"
 #include "penstock/train/recipe.h"
 
@@ -131,6 +132,24 @@ void print_assumed_vocabulary() {
              kAssumedVocabulary);
 }
 
+/// Why the weights in a model's folder are not those of its config; "" where they are, or where
+/// there are none.
+std::string why_weights_do_not_fit(const std::string& directory) {
+  if (!std::filesystem::is_directory(directory)) return "";
+  const std::filesystem::directory_iterator files(directory);
+  if (std::ranges::none_of(files, [](const auto& file) {
+        return file.path().extension() == ".safetensors" &&
+               file.path().filename() != "optimizer.safetensors";
+      }))
+    return "";
+  try {
+    open_model_source(directory);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 /// A model that exists, trained as its run's config.toml says where `target` is a run, or else with
 /// one sequence of its context at a time.
 Recipe recipe_of_model(const std::string& target) {
@@ -230,6 +249,10 @@ void print_info(const InfoOptions& options) {
     PENSTOCK_CHECK(options.overrides.empty(), options.target,
                    ": --set changes a recipe, not a model that exists");
     recipe = recipe_of_model(options.target);
+    if (!is_finetuning(options.target))
+      if (const auto why = why_weights_do_not_fit(model_argument(options.target).path);
+          !why.empty())
+        recipe.notes.push_back("counted by its config, which its weights do not fit: " + why);
   } else {
     ConfigNode node = read_toml(options.target);
     for (const char* of_studies : {"variants", "like", "report"})

@@ -94,6 +94,7 @@ def write_llama2c(path):
 
 def check_commands(shell):
     info = json.loads(shell.ok("info", "mixtral", "--json"))
+    shell.expect("info of weights that fit", "notes" not in info, info)
     per_layer = 2 * WIDTH + 3 * WIDTH * WIDTH + EXPERTS * WIDTH + 3 * EXPERTS * WIDTH * INNER
     shell.expect("info", info["total_parameters"] == 2 * VOCAB * WIDTH + WIDTH + LAYERS * per_layer, info)
     done = json.loads(shell.ok("eval", "mixtral", "--data", "corpus", "--split", "train", "--max-tokens", "512", "--json"))
@@ -164,6 +165,8 @@ def check_damage(shell, tensors):
     without = {key: value for key, value in tensors.items() if key != name}
     write_model(os.path.join(shell.directory, "damaged"), without)
     shell.mistake(1, [name, "missing"], "eval", "damaged", "--data", "corpus")
+    notes = json.loads(shell.ok("info", "damaged", "--json"))["notes"]
+    shell.expect("info of weights that do not fit", len(notes) == 1 and name in notes[0], notes)
     turned = {**tensors, name: (tensors[name][0][::-1], tensors[name][1])}
     write_model(os.path.join(shell.directory, "damaged"), turned)
     shell.mistake(1, [name, "transposed"], "analyse", "damaged", "--data", "corpus")

@@ -12,6 +12,7 @@ import glob
 import json
 import os
 import pty
+import shutil
 import struct
 import subprocess
 import sys
@@ -75,9 +76,11 @@ name = "first"
 base = "recipe.toml"
 eval_k = [1, 4]
 report = ["entropy", "samples"]
+tasks = ["arc_easy"]
+task_data = "rows"
 [variants.hyper]
 fold = true
-published = {layer0 = 1.4393, sst2-k4 = 83.33}
+published = {layer0 = 1.4393, sst2-k4 = 83.33, arc_easy = 48.36}
 [variants.remoe]
 set = {"model.router.method" = "remoe", "model.router.scorer" = "hypernetwork", "model.router.k" = 2}
 [finetune.sst2]
@@ -164,8 +167,10 @@ def check_reports(shell):
             text = file.read()
         shell.expect("a page of each fine-tuning", "majority class" in text and "Selection accuracy" in text, page)
     shell.expect("fine-tuned without a k", [point["k"] for point in remoe["finetuned"][0]["by_k"]] == [None], remoe)
+    answers = remoe["tasks"]
+    shell.expect("tasks", [(one["task"], one["n"], one["version"]) for one in answers] == [("arc_easy", 2, "1.0")], answers)
     text = shell.ok("study", "first.toml", "--quiet")
-    for part in ("hyper, folded", "Accuracy after fine-tuning", "majority class", "83.33", "at step 0", "1.4393",
+    for part in ("Zero-shot accuracy", "48.36", "guessing", "hyper, folded", "Accuracy after fine-tuning", "majority class", "83.33", "at step 0", "1.4393",
                  "Distributions at sample tokens"):
         shell.expect("study", part in text, part)
     again = rows_of(shell, "like.toml")
@@ -284,6 +289,7 @@ def main(program, source):
                            ("like.toml", LIKE), ("upcycled.toml", UPCYCLED), ("diverging.toml", DIVERGING)):
             write(directory, name, text)
         write_task(os.path.join(directory, "sst2"))
+        shutil.copytree(os.path.join(source, "tests/tasks/rows"), os.path.join(directory, "rows"))
         shell.ok("data", "prepare", "text.txt", "--out", "corpus", "--split", "contiguous:0.8,0.1,0.1")
         check_recipes(shell, source)
         check_reports(shell)

@@ -1,0 +1,89 @@
+// Zero-shot tasks of a study: asked once of each run, kept, shown beside what a paper has.
+#include <gtest/gtest.h>
+
+#include "fixture.h"
+#include "penstock/base/error.h"
+#include "penstock/report/report.h"
+
+namespace penstock::study {
+namespace {
+
+using nlohmann::json;
+using testing::FakeTrainer;
+using testing::read_text;
+using testing::TemporaryDirectory;
+using testing::write_fake_study;
+using testing::write_text;
+
+/// Hooks whose models answer 3 of 10 (remoe's 4 of 10) by a guess of 0.25.
+StudyHooks answering(FakeTrainer& trainer, std::vector<std::string>& asked) {
+  StudyHooks hooks = trainer.hooks();
+  hooks.measure = [&asked](const Measurement& one, const FinishedRun& run, const Work& work) {
+    EXPECT_EQ(one.name(), "tasks");
+    const auto task = work.asked["task"].get<std::string>();
+    asked.push_back(run.variant + " " + task);
+    return json{{"task", task},
+                {"protocol", "lm-eval"},
+                {"version", "1.0"},
+                {"checkpoint", run.checkpoint},
+                {"limit", 10},
+                {"n", 10},
+                {"acc", run.variant == "remoe" ? 0.4 : 0.3},
+                {"guess", 0.25},
+                {"is_guessing", task == "arc_easy" || run.variant != "remoe"}};
+  };
+  return hooks;
+}
+
+TEST(TasksMeasurement, AsksEachRunOnceAndShowsThePapersCells) {
+  TemporaryDirectory folder;
+  const std::string file = write_fake_study(folder.path());
+  const std::string study = read_text(file);
+  const std::string head = "task_data = \"data\"\ntask_limit = 10\n";
+  write_text(file, head + "tasks = [\"arc_easy\", \"piqa\"]\n" + study +
+                       "published = {piqa = 45.5}\n");  // of remoe
+  const StudyOptions options{.output = folder.path("out")};
+  FakeTrainer first, second;
+  std::vector<std::string> asked, again;
+  const auto results = run_study(read_study(file), options, answering(first, asked)).results;
+  EXPECT_EQ(asked.size(), 24u);  // 4 variants of 3 seeds
+  EXPECT_EQ(asked[0], "dense arc_easy");
+  EXPECT_EQ(asked[1], "dense piqa");
+  const std::string text = report::results_text(results);
+  EXPECT_NE(text.find("Zero-shot accuracy, %"), std::string::npos) << text;
+  EXPECT_NE(text.find("guessing"), std::string::npos) << text;
+  EXPECT_NE(text.find("45.50"), std::string::npos) << text;
+  EXPECT_NE(text.find("No run can be told from guessing on: arc_easy."), std::string::npos) << text;
+  EXPECT_EQ(report::results_text(read_results(folder.path("out/results.json"))), text);
+
+  // One task more: only that is asked; a task that is no longer asked for leaves the rows.
+  write_text(file, head + "tasks = [\"piqa\", \"sciq\"]\n" + study);
+  const auto more = run_study(read_study(file), options, answering(second, again)).results;
+  EXPECT_EQ(again.size(), 12u);
+  EXPECT_EQ(again[0], "dense sciq");
+  ASSERT_EQ(more.rows[0].measured["tasks"].size(), 2u);
+  EXPECT_EQ(more.rows[0].measured["tasks"][0]["task"], "piqa");
+  EXPECT_EQ(more.rows[0].measured["tasks"][1]["task"], "sciq");
+}
+
+TEST(TasksMeasurement, MistakesAreSaidWhenTheStudyIsRead) {
+  TemporaryDirectory folder;
+  const std::string file = write_fake_study(folder.path());
+  const std::string study = read_text(file);
+  const auto error_of = [&](const std::string& head) {
+    write_text(file, head + study);
+    try {
+      read_study(file);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(error_of("tasks = [\"arc_easy\"]\ntask_data = \"data\"\n"), "");
+  EXPECT_NE(error_of("tasks = [\"arc_easy\"]\n").find("task_data"), std::string::npos);
+  EXPECT_NE(error_of("tasks = [\"arc_eazy\"]\ntask_data = \"data\"\n").find("arc_easy"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock::study
