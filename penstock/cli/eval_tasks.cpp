@@ -5,6 +5,8 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
@@ -33,16 +35,30 @@ struct Opened {
   ModelArgument argument;
   std::shared_ptr<LanguageModel> model;
   std::shared_ptr<const Tokenizer> tokenizer;
+  std::int64_t k = 0;
+  std::vector<tasks::TaskTokens> requests;  ///< of each task
 };
 
-Opened open_model(const std::string& path, const EvalTasksOptions& options) {
+tasks::EvaluateTaskOptions how(const EvalTasksOptions& options, std::int64_t k) {
+  return {.sequence_length = options.sequence_length, .scoring = {.k = k}};
+}
+
+/// The model with what it is to be asked: a mistake is said before any model runs.
+Opened open_model(const std::string& path, const EvalTasksOptions& options,
+                  const std::vector<LoadedTask>& loaded) {
   return with_model(path, [&](const ModelArgument& argument) {
     const auto source = open_model_source(argument.path);
-    if (options.k > 0) check_k_values(source->config(), {&options.k, 1});
-    Opened out{.argument = argument, .model = load_model(*source)};
+    const ModelConfig& config = source->config();
+    // The dense model that another is compared with has no routers.
+    const bool routed = path != options.compare || config.moe_layers() > 0;
+    if (routed && options.k > 0) check_k_values(config, {&options.k, 1});
+    Opened out{.argument = argument, .k = routed ? options.k : 0};
     out.tokenizer = model_tokenizer(*source, options.tokenizer);
-    if (options.fold) out.model = fold_routers(*out.model);
-    note_beyond_context(out.model->config(), options.sequence_length);
+    note_beyond_context(config, options.sequence_length);
+    for (const LoadedTask& task : loaded)
+      out.requests.push_back(encode_task(config, *out.tokenizer, task, how(options, out.k)));
+    out.model = load_model(*source);
+    if (routed && options.fold) out.model = fold_routers(*out.model);
     return out;
   });
 }
@@ -64,18 +80,20 @@ std::vector<LoadedTask> load_tasks(const EvalTasksOptions& options) {
     out.push_back(
         load_task(std::move(task), options.data.empty() ? beside : options.data, {}, limit));
   }
+  std::set<std::string> names;
+  for (const LoadedTask& one : out) {
+    const std::string name = one.task.name + "@" + one.task.version;
+    PENSTOCK_CHECK(names.insert(name).second, "there are two tasks named ", name,
+                   "; give one of them another name or version");
+  }
   return out;
 }
 
 /// One model on all tasks, with a line of progress.
-std::vector<EvaluatedTask> evaluate(const Opened& opened, const std::vector<LoadedTask>& loaded,
+std::vector<EvaluatedTask> evaluate(Opened& opened, const std::vector<LoadedTask>& loaded,
                                     const EvalTasksOptions& options) {
   using Clock = std::chrono::steady_clock;
   ProgressLine progress(options.json ? nullptr : stderr);
-  const tasks::EvaluateTaskOptions how{.sequence_length = options.sequence_length};
-  std::vector<tasks::TaskTokens> requests;  // all first: a mistake is said before a model runs
-  for (const LoadedTask& task : loaded)
-    requests.push_back(encode_task(opened.model->config(), *opened.tokenizer, task, how));
   std::vector<EvaluatedTask> out;
   for (std::size_t i = 0; i < loaded.size(); ++i) {
     const LoadedTask& task = loaded[i];
@@ -87,8 +105,10 @@ std::vector<EvaluatedTask> evaluate(const Opened& opened, const std::vector<Load
       progress.show(fmt::format("{}  {:3.0f}%  {:.0f} items/s  {} left", task.task.name, 100 * done,
                                 n * done / seconds, duration_text(seconds * (1 - done) / done)));
     };
-    out.push_back(evaluate_task(opened.model, *opened.tokenizer, task, std::move(requests[i]),
-                                {.scoring = {.k = options.k, .progress = show}}));
+    tasks::EvaluateTaskOptions shown = how(options, opened.k);
+    shown.scoring.progress = show;
+    out.push_back(
+        evaluate_task(opened.model, *opened.tokenizer, task, std::move(opened.requests[i]), shown));
   }
   progress.finish();
   return out;
@@ -170,20 +190,30 @@ void print_json(const EvalTasksOptions& options, const std::vector<EvaluatedTask
   fmt::print("{}\n", out.dump(2));
 }
 
+void check_overwrites_nothing_read(const EvalTasksOptions& options,
+                                   const std::vector<LoadedTask>& loaded) {
+  if (options.items.empty()) return;
+  std::vector<std::string> read = options.files;
+  read.insert(read.end(), {options.model, options.compare, options.tokenizer});
+  for (const LoadedTask& one : loaded) read.insert(read.end(), one.files.begin(), one.files.end());
+  for (const std::string& file : read)
+    if (!file.empty()) check_overwrites_no_input(options.items, file);
+}
+
 }  // namespace
 
 void run_eval_tasks(const EvalTasksOptions& options) {
-  for (const std::string& file : options.files)
-    if (!options.items.empty()) check_overwrites_no_input(options.items, file);
   check_can_write(options.items);
   const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.items)});
   const std::vector<LoadedTask> loaded = load_tasks(options);
-  const Opened model = open_model(options.model, options);
+  check_overwrites_nothing_read(options, loaded);
+  Opened model = open_model(options.model, options, loaded);
+  std::optional<Opened> other;
+  if (!options.compare.empty()) other = open_model(options.compare, options, loaded);
   const std::vector<EvaluatedTask> first = evaluate(model, loaded, options);
   write_items(options, loaded, first);
   std::vector<EvaluatedTask> second;
-  if (!options.compare.empty())
-    second = evaluate(open_model(options.compare, options), loaded, options);
+  if (other) second = evaluate(*other, loaded, options);
   if (options.json) return print_json(options, first, model, second);
   fmt::print("{}{}, protocol {}\n", model.argument.path, options.fold ? ", routers folded" : "",
              loaded.front().task.protocol);

@@ -64,7 +64,9 @@ void run_eval_text(const EvalTextOptions& options) {
   const TextProtocol protocol = parse_text_protocol(options.protocol);
   const std::string text = real_file_system().read(options.text);
   PENSTOCK_CHECK(!text.empty(), options.text, ": is empty; there is nothing to score");
-  if (!options.per_token.empty()) check_overwrites_no_input(options.per_token, options.text);
+  if (!options.per_token.empty())
+    for (const std::string& read : {options.text, options.model})
+      check_overwrites_no_input(options.per_token, read);
   check_can_write(options.per_token);
   const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.per_token)});
   const auto [argument, tokenizer, loaded] =

@@ -1,6 +1,7 @@
 #include "penstock/cli/field_options.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <string>
 
@@ -11,7 +12,7 @@ namespace {
 
 ConfigNode::Value value_of(const std::string& type, const std::string& text) {
   if (type == "int") return static_cast<std::int64_t>(std::stoll(text));
-  if (type == "float") return std::stod(text);
+  if (type == "float") return std::strtod(text.c_str(), nullptr);  // too large: infinity
   return text;
 }
 

@@ -66,7 +66,7 @@ struct UpcycleOptions {
     v("scorer", scorer,
       {.help = "another scorer under the method's selection: a scorer, or the method that it is of "
                "(method remoe, scorer router-upcycling)"});
-    v("experts", experts, {.help = "experts, before granularity", .min = 2});
+    v("experts", experts, {.help = "experts, before granularity", .min = 1});
     v("k", k, {.help = "active experts of a token; 0: the method's, 2 or of switch 1", .min = 0});
     v("start", start,
       {.help = "parent: where a softmax makes the gates of more than one expert, they sum to one "
@@ -113,6 +113,8 @@ struct UpcycleOptions {
       {.help = "standard deviation of noise on each expert's weights", .min = 0, .max = 1000});
     v("shared_width", shared_width,
       {.help = "width of a shared expert that starts at 0; 0: none", .min = 0, .option = "-"});
+    v("shared_copy", shared_copy,
+      {.help = "a shared expert that is the feed-forward itself", .option = "-"});
     v("start_entropy", start_entropy,
       {.help = "scale each router's logits so that its softmax over the experts has this mean "
                "entropy in nats over the calibration text; 0: as start says",

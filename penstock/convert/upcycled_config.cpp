@@ -93,6 +93,8 @@ bool matches(const UpcycleOptions& options) { return options.match_logits || opt
 UpcycleOptions completed(UpcycleOptions options) {
   const Method& method = method_named(options.method, "options.method");
   PENSTOCK_CHECK(!method.selector.empty(), "options.method ", options.method, " has no router");
+  PENSTOCK_CHECK(options.experts * options.granularity > 1, "options.experts ", options.experts,
+                 ": must be 2 or more, or be cut by options.granularity");
   const SelectorTraits& selector = selector_registry().at(method.selector).traits;
   if (options.k == 0)
     options.k = method.k > 0 ? method.k : selector.has_k || selector.variable_active ? 2 : 1;

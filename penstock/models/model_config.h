@@ -34,7 +34,7 @@ struct MoeConfig {
     v("dense_layers", dense_layers,
       {.help = "the first n layers are dense, as DeepSeekMoE's first is", .min = 0});
     v("dense_width", dense_width,
-      {.help = "FFN width of the dense layers between MoE ones; 0: d_ffn",
+      {.help = "FFN width of the layers without experts, where others have them; 0: d_ffn",
        .min = 0,
        .max = 1 << 24});
     v("shared_width", shared_width,

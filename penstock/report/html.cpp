@@ -86,7 +86,7 @@ std::string heat_map(const HeatMap& map) {
     for (std::size_t i = 0; i < row.values.size(); ++i) {
       const double share = map.max > 0 ? std::clamp(row.values[i] / map.max, 0.0, 1.0) : 0.0;
       const std::string number = fmt::format("{:.{}f}", row.values[i] * map.scale, map.digits);
-      const std::string column = i < map.columns.size() ? map.columns[i] : fmt::to_string(i);
+      const std::string column = map.column(i);
       out += fmt::format(
           "<td{} style=\"--v:{:.3f}\" title=\"{}\">{}</td>", share > 0.62 ? " class=\"high\"" : "",
           share,

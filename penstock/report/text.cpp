@@ -81,7 +81,7 @@ std::string heat_text(const Section& section, std::size_t width) {
       std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return row.values[i]; });
       std::string list;
       for (std::size_t i = 0; i < std::min(order.size(), kLargest); ++i)
-        list += fmt::format("{:>4}:{:5.{}f}", map.columns[order[i]],
+        list += fmt::format("{:>4}:{:5.{}f}", map.column(order[i]),
                             map.scale * row.values[order[i]], map.digits + 1);
       table.rows.push_back(
           {{name, row.group, row.name, list + (order.size() > kLargest ? " .." : "") + map.unit}});
@@ -96,6 +96,7 @@ std::string wrapped(const std::string& text, std::size_t width) {
   std::istringstream lines(text);
   std::string out;
   for (std::string line; std::getline(lines, line);) {
+    line.erase(line.find_last_not_of(' ') + 1);
     const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
     const std::string indent(begin + 2, ' ');
     while (width_of(line) > width) {

@@ -79,16 +79,18 @@ SettingsTable::SettingsTable(const std::string& title, const std::string& data,
 void SettingsTable::add(const std::string& label, const std::string& data, const Settings& settings,
                         const std::string& prefix, const std::map<std::string, double>& published) {
   TableRow row{.cells = {label, data}}, paper{.cells = {"paper", "–"}, .beneath = true};
+  bool any = false;
   for (const auto& column : columns_) {
     row.cells.emplace_back(shown_setting(settings, column.key));
     const auto number = published.find(column.name);
+    any |= number != published.end();
     paper.cells.emplace_back(
         number_or_dash(number == published.end() ? std::nullopt : std::optional(number->second)));
   }
   row.cells.emplace_back(optimizer(settings, prefix));
   paper.cells.emplace_back("–");
   table_.rows.push_back(std::move(row));
-  if (!published.empty()) table_.rows.push_back(std::move(paper));
+  if (any) table_.rows.push_back(std::move(paper));
 }
 
 bool is_shown_setting(const std::string& name) {

@@ -65,6 +65,8 @@ class Measurement {
   virtual void settle(std::span<const std::string> /*report*/, const std::string& /*path*/) {}
   /// Whether a paper's number of that name is shown by it.
   virtual bool shows(const std::string& /*name*/) const { return false; }
+  /// What that may be, for an error: "numbers of experts (k1, all)"; "": nothing.
+  virtual std::string showable() const { return ""; }
   /// A table of its own settings for report = ["settings"], where it has any.
   virtual std::optional<Table> settings_table() const { return std::nullopt; }
   /// Throws Error where what it needs is not there; asked before anything is trained.

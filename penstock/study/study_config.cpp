@@ -69,11 +69,13 @@ bool is_shown(const std::string& name, const StudyConfig& study) {
 
 std::map<std::string, double> read_published(const ConfigNode& node, const std::string& below,
                                              const StudyConfig& study) {
+  std::string showable;
+  for (const auto& one : study.measurements)
+    if (const std::string words = one->showable(); !words.empty())
+      showable += (showable.empty() ? "" : ", or ") + words;
   for (const auto& [name, value] : node.table())
     PENSTOCK_CHECK(is_shown(name, study), value.origin(), ": ", below, name,
-                   ": is not shown by this study; name numbers of experts (k1, k2 and so on, or "
-                   "all), layer1 and layer1-sd with report = [\"entropy\"], or a fine-tuning "
-                   "(NAME, NAME-k8)");
+                   ": is not shown by this study; name ", showable);
   return read_numbers(node, below);
 }
 

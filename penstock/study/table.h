@@ -68,6 +68,11 @@ struct HeatMap {
   int digits = 0;    ///< after the point, in the cells
   double scale = 1;  ///< cells show value · scale
   std::string unit;  ///< behind the number in hover texts
+
+  /// Name of the column, or its number where it has none.
+  std::string column(std::size_t i) const {
+    return i < columns.size() ? columns[i] : std::to_string(i);
+  }
 };
 struct NamedMap {
   std::string name;

@@ -18,8 +18,6 @@ std::vector<std::string> generated_answers(const std::shared_ptr<LanguageModel>&
                                            const Tokenizer& tokenizer, const Task& task,
                                            const TaskTokens& requests,
                                            const EvaluateTaskOptions& options) {
-  PENSTOCK_CHECK(options.scoring.k == 0, "task ", task.name,
-                 ": answers are generated with the model's own number of experts per token");
   std::vector<std::vector<TokenId>> prompts;
   for (const auto& item : requests) prompts.push_back(item.front().ids);
   const EvaluationMode measuring(*model);
@@ -36,14 +34,28 @@ std::vector<std::string> generated_answers(const std::shared_ptr<LanguageModel>&
   return out;
 }
 
+void check_generates(const ModelConfig& model, const Task& task,
+                     const EvaluateTaskOptions& options) {
+  PENSTOCK_CHECK(options.scoring.k == 0, "task ", task.name,
+                 ": answers are generated with the model's own number of experts per token; leave "
+                 "options.k out");
+  PENSTOCK_CHECK(model.causal(), "task ", task.name, ": method '", model.router.method,
+                 "' is not causal: ", kNotCausal);
+  PENSTOCK_CHECK(options.sequence_length <= usual_window(model), "task ", task.name,
+                 ": answers are generated within the model's window of ", usual_window(model),
+                 " tokens; options.sequence_length ", options.sequence_length, " is longer");
+}
+
 }  // namespace
 
 LoadedTask load_task(Task task, const std::string& directory, const std::string& file,
                      std::size_t limit) {
   const std::string path = file.empty() ? find_data(task, directory) : file;
-  const auto rows = read_rows(path, labels_beside(task, path));
-  Items items = make_items(task, rows, {.limit = limit});
-  return {.task = std::move(task), .items = std::move(items)};
+  const std::string labels = labels_beside(task, path);
+  Items items = make_items(task, read_rows(path, labels), {.limit = limit});
+  LoadedTask out{.task = std::move(task), .items = std::move(items), .files = {path}};
+  if (!labels.empty()) out.files.push_back(labels);
+  return out;
 }
 
 TaskTokens encode_task(const ModelConfig& model, const Tokenizer& tokenizer,
@@ -51,6 +63,7 @@ TaskTokens encode_task(const ModelConfig& model, const Tokenizer& tokenizer,
   const RequestEncoder encoder(
       tokenizer, options.sequence_length > 0 ? options.sequence_length : usual_window(model));
   const Task& task = loaded.task;
+  if (task.kind == Kind::kGeneration) check_generates(model, task, options);
   TaskTokens out;
   for (const Item& item : loaded.items.items) {
     if (task.kind != Kind::kGeneration) {

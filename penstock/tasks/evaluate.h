@@ -16,6 +16,7 @@ namespace penstock::tasks {
 struct LoadedTask {
   Task task;
   Items items;
+  std::vector<std::string> files = {};  ///< that they were read from
 };
 
 /// Reads the task's data: the file, or where `file` is empty the one of its names that `directory`
@@ -32,7 +33,7 @@ struct EvaluateTaskOptions {
 using TaskTokens = std::vector<std::vector<TokenRequest>>;
 
 /// The task's tokens for a model. Throws Error for a request that leaves nothing to score or does
-/// not fit the window.
+/// not fit the window, and for answers that the model cannot generate with these options.
 TaskTokens encode_task(const ModelConfig& model, const Tokenizer& tokenizer,
                        const LoadedTask& loaded, const EvaluateTaskOptions& options);
 

@@ -39,6 +39,10 @@ def check_own_task(shell):
     with open(os.path.join(shell.directory, "items.jsonl")) as file:
         items = [json.loads(line) for line in file]
     shell.expect("--items", len(items) == 30 and items[3]["doc"]["q"] == "the gate 3", items[3])
+    shell.mistake(1, ["own/sides.jsonl"], *own, "--items", "own/sides.jsonl")
+    shell.expect("--items keeps its input", os.path.getsize(os.path.join(shell.directory, "own/sides.jsonl")) > 900)
+    shell.mistake(1, ["two tasks named sides@1.0"], *own, "--task", "own/sides.toml")
+    shell.mistake(1, ["nowhere"], *own, "--compare", "nowhere")
     right = norm = 0
     for item in items:
         requests = item["requests"]

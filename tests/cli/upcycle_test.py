@@ -116,6 +116,8 @@ def mistakes(shell):
     shell.mistake(1, ["or `copy`"], *vanilla, "--shared-expert", "foo", "--out", "new")
     shell.mistake(1, ["2^32 entries"], *vanilla, "--shared-expert", "4000000000000", "--out", "new")
     shell.mistake(1, ["must be 0 to 1000"], *vanilla, "--noise", "1e38", "--out", "new")
+    shell.mistake(1, ["--noise 1e400", "finite"], *vanilla, "--noise", "1e400", "--out", "new")
+    shell.mistake(1, ["--experts 1", "2 or more"], *vanilla, "--experts", "1", "--out", "new")
     shell.mistake(1, ["--scale is for shards"], *vanilla, "--scale", "exact", "--out", "new")
     shell.mistake(1, ["give one"], *vanilla, "--k", "2", "--set", "model.router.k=3", "--out", "new")
     shell.mistake(1, ["every gate 1"], "upcycle", "dense", "--method", "switch", "--renormalise", "--out", "new")

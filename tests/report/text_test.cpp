@@ -72,6 +72,7 @@ TEST(Wrapped, BreaksBetweenWordsAndIndents) {
   EXPECT_EQ(wrapped("one two three\n  four five", 8), "one two\n  three\n  four\n    five\n");
   EXPECT_EQ(wrapped("unbreakable", 4), "unbreakable\n");
   EXPECT_EQ(wrapped("", 10), "");
+  EXPECT_EQ(wrapped("one two   ", 8), "one two\n");
 }
 
 TEST(SectionText, HasTablesMapsNoteAndRemarks) {

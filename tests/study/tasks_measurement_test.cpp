@@ -24,7 +24,7 @@ StudyHooks answering(FakeTrainer& trainer, std::vector<std::string>& asked) {
     asked.push_back(run.variant + " " + task);
     return json{{"task", task},
                 {"protocol", "lm-eval"},
-                {"version", "1.0"},
+                {"version", work.asked["version"]},
                 {"checkpoint", run.checkpoint},
                 {"limit", 10},
                 {"n", 10},
@@ -64,6 +64,42 @@ TEST(TasksMeasurement, AsksEachRunOnceAndShowsThePapersCells) {
   ASSERT_EQ(more.rows[0].measured["tasks"].size(), 2u);
   EXPECT_EQ(more.rows[0].measured["tasks"][0]["task"], "piqa");
   EXPECT_EQ(more.rows[0].measured["tasks"][1]["task"], "sciq");
+}
+
+TEST(TasksMeasurement, TwoVersionsAreTwoTasksAndARefusalIsAResult) {
+  TemporaryDirectory folder;
+  const std::string file = write_fake_study(folder.path());
+  write_text(file, "task_data = \"data\"\ntasks = [\"race\", \"race@2.0\"]\n" + read_text(file));
+  const StudyOptions options{.output = folder.path("out")};
+  FakeTrainer first, second;
+  std::vector<std::string> asked;
+  const auto answer = [&asked](const Measurement&, const FinishedRun& run, const Work& work) {
+    asked.push_back(run.variant + " " + work.asked["version"].get<std::string>());
+    json out = {{"task", work.asked["task"]},
+                {"version", work.asked["version"]},
+                {"protocol", "lm-eval"},
+                {"checkpoint", run.checkpoint},
+                {"acc", 0.3},
+                {"is_guessing", true}};
+    if (run.variant == "topk") out["refused"] = "a choice is longer than the window";
+    return out;
+  };
+  StudyHooks hooks = first.hooks();
+  hooks.measure = answer;
+  const auto results = run_study(read_study(file), options, hooks).results;
+  ASSERT_EQ(asked.size(), 24u);
+  EXPECT_EQ(asked[0], "dense 3.0");
+  EXPECT_EQ(asked[1], "dense 2.0");
+  ASSERT_EQ(results.rows[0].measured["tasks"].size(), 2u);
+  const std::string text = report::results_text(results, 200);
+  EXPECT_NE(text.find("race@3.0"), std::string::npos) << text;
+  EXPECT_NE(text.find("race@2.0"), std::string::npos) << text;
+  EXPECT_NE(text.find("race: not asked: a choice is longer"), std::string::npos) << text;
+  // Nothing is asked again, a refusal neither.
+  StudyHooks again = second.hooks();
+  again.measure = answer;
+  run_study(read_study(file), options, again);
+  EXPECT_EQ(asked.size(), 24u);
 }
 
 TEST(TasksMeasurement, MistakesAreSaidWhenTheStudyIsRead) {

@@ -88,6 +88,7 @@ class ByK : public Measurement {
     PENSTOCK_CHECK(std::set(eval_k_.begin(), eval_k_.end()).size() == eval_k_.size(), path,
                    ": eval_k has the same number twice");
   }
+  std::string showable() const override { return "numbers of experts (k1, k2 and so on, or all)"; }
   bool shows(const std::string& name) const override { return k_of_name(name) >= 0; }
 
   std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {

@@ -190,6 +190,7 @@ class Finetuning : public Measurement {
   void settle(std::span<const std::string>, const std::string&) override {
     for (const auto& name : order_) tasks_.push_back(read_task(name, *tables_.find(name)));
   }
+  std::string showable() const override { return "a fine-tuning (NAME, NAME-k8)"; }
   bool shows(const std::string& name) const override {
     return std::ranges::any_of(tasks_, [&](const Task& task) {
       return name == task.name || (name.starts_with(task.name + "-") &&

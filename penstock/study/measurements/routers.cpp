@@ -222,6 +222,7 @@ Section samples(Variants variants) {
         map.rows.push_back({.name = fmt::format("layer {}", l),
                             .values = sample.probabilities[l],
                             .group = shown_context(sample.context)});
+    if (map.rows.empty()) continue;
     for (std::size_t e = 0; e < map.rows.front().values.size(); ++e)
       map.columns.push_back(fmt::to_string(e));
     out.maps.push_back({.name = variants[i].label, .variant = i, .map = std::move(map)});
@@ -238,6 +239,9 @@ class Routers : public Measurement {
     };
     entropy_ = has("entropy");
     asked_ = entropy_ || has("samples");
+  }
+  std::string showable() const override {
+    return "layer1 and layer1-sd with report = [\"entropy\"]";
   }
   bool shows(const std::string& name) const override {
     return entropy_ && name.starts_with("layer");

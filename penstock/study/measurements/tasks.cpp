@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
@@ -30,6 +31,7 @@ struct Answered {
   double acc = 0;
   std::optional<double> acc_norm, perplexity, guess;
   bool is_guessing = false;
+  std::string refused;  // why there is no result; "" where there is
   template <class V>
   void visit(V& v) {
     v("task", task, Presence::required);
@@ -43,7 +45,9 @@ struct Answered {
     v("perplexity", perplexity);
     v("guess", guess);
     v("is_guessing", is_guessing);
+    v("refused", refused, Presence::if_filled);
   }
+  std::string named() const { return task + "@" + version; }
   bool is_of(const Task& wanted, const FinishedRun& run, std::int64_t wanted_limit) const {
     return task == wanted.name && protocol == wanted.protocol && version == wanted.version &&
            checkpoint == run.checkpoint && limit == wanted_limit;
@@ -69,28 +73,39 @@ Answered asked_of(const FinishedRun& run, const Task& task, const std::string& d
   model->to(at::Device(recipe.run.device));
   const auto tokenizer = source->tokenizer();
   const auto loaded = tasks::load_task(task, data, {}, static_cast<std::size_t>(limit));
+  Answered out{.task = task.name,
+               .protocol = task.protocol,
+               .version = task.version,
+               .checkpoint = run.checkpoint,
+               .limit = limit,
+               .n = static_cast<std::int64_t>(loaded.items.items.size())};
   ProgressLine line(progress);
   const auto show = [&](double done) {
     if (line.due()) line.show(fmt::format("{}  {:3.0f}%", task.name, 100 * done));
   };
   const tasks::EvaluateTaskOptions how{.scoring = {.progress = show}};
+  tasks::TaskTokens requests;
+  try {
+    requests = encode_task(model->config(), *tokenizer, loaded, how);
+  } catch (const Error& error) {  // of this model: the study's others may well answer
+    out.refused = error.what();
+    return out;
+  }
   const tasks::TaskResult result =
-      evaluate_task(model, *tokenizer, loaded,
-                    encode_task(model->config(), *tokenizer, loaded, how), how)
-          .result;
+      evaluate_task(model, *tokenizer, loaded, std::move(requests), how).result;
   line.finish();
-  Answered out{.task = result.name,
-               .protocol = result.protocol,
-               .version = result.version,
-               .checkpoint = run.checkpoint,
-               .limit = limit,
-               .n = static_cast<std::int64_t>(result.n),
-               .acc = result.acc.mean,
-               .perplexity = result.perplexity,
-               .guess = result.guess,
-               .is_guessing = result.is_guessing()};
+  out.acc = result.acc.mean;
+  out.perplexity = result.perplexity;
+  out.guess = result.guess;
+  out.is_guessing = result.is_guessing();
   if (result.acc_norm) out.acc_norm = result.acc_norm->mean;
   return out;
+}
+
+/// The task's name, with its version where the study has several.
+std::string title_of(const std::string& named, const std::vector<std::string>& all) {
+  const auto task_of = [](const std::string& name) { return name.substr(0, name.find('@')); };
+  return std::ranges::count(all, task_of(named), task_of) == 1 ? task_of(named) : named;
 }
 
 /// Accuracies by variant and task; a paper's below the variant, guessing's at the end.
@@ -98,7 +113,7 @@ Table accuracy_table(std::span<const VariantSummary> variants, const Comparison&
                      const std::vector<std::string>& names) {
   const auto percent = fixed(2);
   Table out{.columns = {"variant"}};
-  for (const auto& name : names) out.columns.emplace_back(name);
+  for (const auto& name : names) out.columns.emplace_back(title_of(name, names));
   TableRow guessing{.cells = std::vector<Cell>(names.size() + 1, "–")};
   guessing.cells[0] = "guessing";
   for (std::size_t i = 0; i < variants.size(); ++i) {
@@ -109,12 +124,13 @@ Table accuracy_table(std::span<const VariantSummary> variants, const Comparison&
       std::vector<double> values;
       for (const RunRow* run : variants[i].rows)
         for (const Answered& one : answered_of(run->measured, run->variant)) {
-          if (one.task != names[c]) continue;
+          if (one.named() != names[c] || !one.refused.empty()) continue;
           values.push_back(100 * one.acc);
           if (one.guess) guessing.cells[c + 1] = percent(100 * *one.guess);
         }
       row.cells.push_back(spread_cell(spread(values), percent));
-      const auto number = published_number(comparison, variants[i].name, names[c]);
+      const auto number =
+          published_number(comparison, variants[i].name, names[c].substr(0, names[c].find('@')));
       published |= number.has_value();
       paper.cells.emplace_back(number ? percent(*number) : "–");
     }
@@ -132,8 +148,8 @@ std::string guessing_text(std::span<const RunRow> rows, const std::vector<std::s
     bool told = false;
     for (const RunRow& row : rows)
       for (const Answered& one : answered_of(row.measured, row.variant))
-        told |= one.task == name && !one.is_guessing;
-    if (!told) out += (out.empty() ? "" : ", ") + name;
+        told |= one.named() == name && (!one.is_guessing || !one.refused.empty());
+    if (!told) out += (out.empty() ? "" : ", ") + title_of(name, names);
   }
   return out.empty() ? "" : "No run can be told from guessing on: " + out + ".";
 }
@@ -163,6 +179,7 @@ class Tasks : public Measurement {
     PENSTOCK_CHECK(!data_.empty(), path,
                    ": tasks without task_data; name the folder that has their data");
   }
+  std::string showable() const override { return "a task of tasks = [...] (arc_easy)"; }
   bool shows(const std::string& name) const override {
     return std::ranges::find(tasks_, name, &Task::name) != tasks_.end();
   }
@@ -183,13 +200,15 @@ class Tasks : public Measurement {
     for (const Task& task : tasks_)
       if (std::ranges::none_of(have,
                                [&](const Answered& one) { return one.is_of(task, run, limit_); }))
-        out.push_back({.what = "asking " + task.name, .asked = {{"task", task.name}}});
+        out.push_back({.what = "asking " + task.name,
+                       .asked = {{"task", task.name}, {"version", task.version}}});
     return out;
   }
   std::optional<json> measure(const FinishedRun& run, const Work& work,
                               const TrainControl& control) const override {
-    const auto name = work.asked["task"].get<std::string>();
-    const auto task = std::ranges::find(tasks_, name, &Task::name);
+    const auto task = std::ranges::find_if(tasks_, [&](const Task& one) {
+      return one.name == work.asked["task"] && one.version == work.asked["version"];
+    });
     return write_json(asked_of(run, *task, data_, limit_, control.progress));
   }
   void keep(const FinishedRun& run, const Work&, const json& result, RunRow& row) const override {
@@ -211,7 +230,7 @@ class Tasks : public Measurement {
     std::vector<std::string> names;
     for (const RunRow& row : rows)
       for (const Answered& one : answered_of(row.measured, row.variant))
-        if (std::ranges::find(names, one.task) == names.end()) names.push_back(one.task);
+        if (std::ranges::find(names, one.named()) == names.end()) names.push_back(one.named());
     if (names.empty()) return {};
     const auto variants = summarize(rows);
     Section out{.title = "Zero-shot accuracy, %",
@@ -219,6 +238,12 @@ class Tasks : public Measurement {
                 .note = "Mean ± standard deviation over seeds. Guessing: a choice at random."};
     if (const auto text = guessing_text(rows, names); !text.empty())
       out.remarks.push_back({.text = text, .tone = Tone::warning});
+    std::set<std::string> refused;
+    for (const RunRow& row : rows)
+      for (const Answered& one : answered_of(row.measured, row.variant))
+        if (!one.refused.empty())
+          refused.insert(row.label + ", " + one.task + ": not asked: " + one.refused);
+    for (const auto& text : refused) out.remarks.push_back({.text = text, .tone = Tone::warning});
     return {out};
   }
 
