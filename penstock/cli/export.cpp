@@ -114,7 +114,7 @@ void add_export_command(CLI::App& app) {
       "  penstock export runs/topk --format gguf --out topk.gguf\n"
       "  penstock export runs/upcycled --format hf --dtype bf16 --out upcycled-hf\n"
       "  penstock export model --format gguf --architecture mixtral --dtype q8_0 --out m.gguf\n"
-      "A model that no other program computes (ReLU routing, experts of limited room, routers "
+      "A model that no other program computes (ReLU routing, experts with a capacity, routers "
       "that\n"
       "are not one matrix) is refused with the reason: see docs/export.md.");
   command->callback([arguments] { run_export(*arguments); });

@@ -155,14 +155,17 @@ std::string why_weights_do_not_fit(const std::string& directory) {
 Recipe recipe_of_model(const std::string& target) {
   const std::string directory = model_argument(target).path, run = target + "/config.toml";
   Recipe recipe;
-  if (directory != target && std::filesystem::exists(run) && !is_finetuning(target)) {
-    recipe = read_recipe(read_toml(run));
-    recipe.model = read_model_config(directory);
-    return recipe;
-  }
+  const bool trained =
+      directory != target && std::filesystem::exists(run) && !is_finetuning(target);
+  if (trained) recipe = read_recipe(read_toml(run));
   recipe.model = read_model_config(directory);
-  recipe.train.sequence_length = recipe.model.context;
-  recipe.train.micro_batch = 1;
+  if (!trained) {
+    recipe.train.sequence_length = recipe.model.context;
+    recipe.train.micro_batch = 1;
+  }
+  if (is_finetuning(target)) return recipe;  // its folder holds a head, too
+  if (const auto why = why_weights_do_not_fit(directory); !why.empty())
+    recipe.notes.push_back("counted by its config, which its weights do not fit: " + why);
   return recipe;
 }
 
@@ -249,10 +252,6 @@ void print_info(const InfoOptions& options) {
     PENSTOCK_CHECK(options.overrides.empty(), options.target,
                    ": --set changes a recipe, not a model that exists");
     recipe = recipe_of_model(options.target);
-    if (!is_finetuning(options.target))
-      if (const auto why = why_weights_do_not_fit(model_argument(options.target).path);
-          !why.empty())
-        recipe.notes.push_back("counted by its config, which its weights do not fit: " + why);
   } else {
     ConfigNode node = read_toml(options.target);
     for (const char* of_studies : {"variants", "like", "report"})

@@ -116,7 +116,7 @@ void check_options_matter(const CLI::App& command, const UpcycleOptions& options
 void print_groups(const UpcycleReport& report) {
   for (std::size_t l = 0; l < report.groups.size(); ++l) {
     const HeadGroups& groups = report.groups[l];
-    fmt::print("\nlayer {}: heads by the likeness of their mean keys{}\n", l,
+    fmt::print("\nlayer {}: heads by the similarity of their mean keys{}\n", l,
                groups.parts > 1 ? fmt::format(", each cut in {}", groups.parts) : "");
     fmt::print("  routers  {}\n", group_text(groups.queries));
     if (groups.keys.size() != groups.queries.size())

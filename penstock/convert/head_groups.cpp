@@ -17,8 +17,9 @@ class Grouper {
  public:
   Grouper(const at::Tensor& keys, std::int64_t size, bool by_content)
       : size_(size), heads_(keys.size(0)) {
-    const at::Tensor likeness = key_similarity(keys).contiguous();
-    similarity_.assign(likeness.data_ptr<double>(), likeness.data_ptr<double>() + likeness.numel());
+    const at::Tensor similarity = key_similarity(keys).contiguous();
+    similarity_.assign(similarity.data_ptr<double>(),
+                       similarity.data_ptr<double>() + similarity.numel());
     for (std::int64_t a = 0; a < heads_; ++a) {
       std::int64_t same = a;
       for (std::int64_t b = 0; by_content && b < a && same == a; ++b)

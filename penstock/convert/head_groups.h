@@ -31,7 +31,7 @@ at::Tensor split_heads(const at::Tensor& keys, std::int64_t parts);
 /// neither divides H nor is a multiple of it that divides H·w evenly.
 std::int64_t head_parts(std::int64_t heads, std::int64_t width, std::int64_t routers);
 
-/// Groups the heads by the likeness of their mean keys.
+/// Groups the heads by the similarity of their mean keys.
 ///
 /// Queries: m groups of H/m heads. The best pair that is left begins a group, the head with the
 /// highest mean similarity to the group joins it until it is full, and so on: for pairs, the

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 4> words(KCourse) {
   return {"constant", "steps", "linear", "cosine"};
 }
 
-/// A course of k that ends at the router's nominal k, as a recipe says it. Values are before
+/// A schedule of k that ends at the router's nominal k, as a recipe says it. Values are before
 /// granularity.
 ///   steps:   values[i] until step at[i], then k; without `at`, equal parts of the run
 ///   linear:  start + round((k − start)·step/T)
@@ -31,7 +31,7 @@ struct KSchedule {
 
   template <class V>
   void visit(V& v) {
-    v("kind", kind, {.help = "course of k"});
+    v("kind", kind, {.help = "schedule of k"});
     v("start", start, {.help = "linear, cosine: k at step 0", .min = 1});
     v("over", over, {.help = "linear, cosine: length; 0 takes the run", .min = 0, .unit = "steps"});
     v("values", values, {.help = "steps: the values before the final k", .min = 1});

@@ -14,8 +14,8 @@ std::string text(const char* word) { return word; }
 
 /// HyperRouter and what it is compared with. Softmax over the kept logits and biases are those of
 /// the authors' code, which the published numbers come from; the paper writes softmax before the
-/// choice (`topk.softmax = "before"`), under which a router learns at k = 1 too. The course of k is
-/// the paper's, 2 to N, which fits any number of experts; the code's starts at 8 of 16.
+/// choice (`topk.softmax = "before"`), under which a router learns at k = 1 too. The schedule of k
+/// is the paper's, 2 to N, which fits any number of experts; the code's starts at 8 of 16.
 void add_frozen_and_generated(Registry<Method>& methods) {
   ConfigNode on_schedule = table({{"softmax", text("after")}});
   on_schedule.set("schedule.kind", ConfigNode(text("linear")));
@@ -48,19 +48,20 @@ void add_frozen_and_generated(Registry<Method>& methods) {
 }
 
 void add_published_gates(Registry<Method>& methods) {
-  methods.add("switch", {.summary = "the best expert, with room for 1.25 even shares",
+  methods.add("switch", {.summary = "the best expert, with a capacity of 1.25 even shares",
                          .source = "Switch Transformer, arXiv:2101.03961",
                          .scorer = "jitter-linear",
                          .selector = "topk-capacity",
                          .balancers = {"load-balance"},
                          .options = {{"load-balance", table({{"coefficient", 0.01}})}},
                          .k = 1});
-  methods.add("gshard", {.summary = "the best expert and, by chance, the second; limited room",
-                         .source = "GShard, arXiv:2006.16668",
-                         .scorer = "linear",
-                         .selector = "gshard",
-                         .balancers = {"load-balance"},
-                         .options = {{"load-balance", table({{"coefficient", 0.01}})}}});
+  methods.add("gshard",
+              {.summary = "the best expert and, by chance, the second; each expert has a capacity",
+               .source = "GShard, arXiv:2006.16668",
+               .scorer = "linear",
+               .selector = "gshard",
+               .balancers = {"load-balance"},
+               .options = {{"load-balance", table({{"coefficient", 0.01}})}}});
   methods.add("noisy-topk",
               {.summary = "the k best logits under trained noise, importance and load evened out",
                .source = "Shazeer et al., arXiv:1701.06538",

@@ -11,7 +11,7 @@
 namespace penstock {
 
 /// The evaluation of a run's end, whose figures finished.json has: windows or streams, memory, the
-/// rows of a pass (experts of limited room are filled pass by pass), and train.final_eval_tokens of
+/// rows of a pass (experts with a capacity are filled pass by pass), and train.final_eval_tokens of
 /// the split. `context` is the caller's.
 EvaluateOptions final_evaluation(const Recipe& run, Split split);
 

@@ -41,7 +41,7 @@ std::string why_not_longer(const Recipe& before, std::int64_t steps) {
                   "\" is laid over train.steps = ", train.steps,
                   ", so its learning rates were not those of a longer run");
   if (!same_course(before.model, train.steps, steps))
-    return concat("the course of its experts per token is laid over train.steps = ", train.steps);
+    return concat("the schedule of its experts per token is laid over train.steps = ", train.steps);
   return "";
 }
 

@@ -15,8 +15,8 @@ namespace penstock {
 Recipe with_warm_up_of(const Recipe& before, Recipe recipe, const ConfigNode& node);
 
 /// Why a run of this recipe cannot go on to `steps` steps and end as a run of so many from the
-/// beginning does; "" where it can. Its learning rate and the course of its experts per token must
-/// have been those of the longer run.
+/// beginning does; "" where it can. Its learning rate and the schedule of its experts per token
+/// must have been those of the longer run.
 std::string why_not_longer(const Recipe& before, std::int64_t steps);
 
 /// Throws Error unless the directory's run is one of `now`, or can be made one by more steps.

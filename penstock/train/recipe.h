@@ -83,7 +83,7 @@ struct TrainConfig {
     v("eval_k", eval_k,
       {.help =
            "experts per token (granularity applied) in validations during training, which choose "
-           "the best checkpoint; 0: model.router.k, where its course ends",
+           "the best checkpoint; 0: model.router.k, where its schedule ends",
        .min = 0});
   }
 };

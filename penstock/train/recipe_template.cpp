@@ -146,7 +146,7 @@ bool gates_are_constant(const ResolvedRouter& parts, const RouterShape& shape) {
          (plan.weight - 1).abs().max().item<double>() < 1e-6;
 }
 
-/// The router with a k that it can learn with: all experts at the end of a course, two where the
+/// The router with a k that it can learn with: all experts at the end of a schedule, two where the
 /// gate of a single expert is always 1, else one.
 RouterConfig with_useful_k(RouterConfig router) {
   const ResolvedRouter parts = resolve(router);

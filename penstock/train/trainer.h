@@ -47,7 +47,7 @@ class Trainer {
   /// Routing context of the current step.
   RoutingContext context() const;
   /// Validation (or another split) at the current step, with k experts per token; 0: with the
-  /// model's own, where the course of k ends.
+  /// model's own, where the schedule of k ends.
   Evaluation evaluate(Split split, std::int64_t max_tokens,
                       const std::function<void(double, const LossTotals&)>& progress = {},
                       std::int64_t k = 0);

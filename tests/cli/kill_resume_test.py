@@ -26,7 +26,7 @@ kv_heads = 2
 [model.router]
 method = "remoe"
 """,
-    # Streams with memory, draws of dropout, a course of k: all must continue.
+    # Streams with memory, draws of dropout, a schedule of k: all must continue.
     "transformer-xl, hyperrouter": """
 architecture = "transformer-xl"
 [model.transformer_xl]

@@ -1,4 +1,4 @@
-// The course of k: switching steps of the published runs, and of small ones by hand.
+// The schedule of k: switching steps of the published runs, and of small ones by hand.
 #include "penstock/routers/k_schedule.h"
 
 #include <gtest/gtest.h>

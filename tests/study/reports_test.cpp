@@ -136,6 +136,19 @@ TEST_F(StudyReports, EntropiesStandBesideThoseOfStepZeroAndOfThePaper) {
   EXPECT_EQ(report::results_text(read_results(folder.path("out/results.json"))), text);
 }
 
+TEST_F(StudyReports, DamagedDistributionsAreShownAsFarAsTheyGo) {
+  ask("report = [\"samples\"]\n", "");
+  FakeTrainer trainer;
+  StudyResults results = run(trainer).results;
+  for (const auto& damaged : {nlohmann::json::array(), nlohmann::json{{0.9}, {0.2, 0.8}}}) {
+    for (RunRow& row : results.rows)
+      for (auto& sample : row.measured["routers"]["samples"]) sample["probabilities"] = damaged;
+    const std::string text = report::results_text(results), page = report::report_page(results);
+    EXPECT_EQ(text.find("1: 80.0") != std::string::npos, !damaged.empty()) << text;
+    EXPECT_NE(page.find("</html>"), std::string::npos);
+  }
+}
+
 TEST_F(StudyReports, ResultsStandBesideThePublished) {
   ask("published_as = \"zero-shot average, %\"\n", "published = {result = 45.83}\n");  // of remoe
   FakeTrainer trainer;

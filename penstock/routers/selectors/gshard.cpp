@@ -1,4 +1,4 @@
-// GShard's gating: the best expert, the second best by chance, both with limited room.
+// GShard's gating: the best expert, the second best by chance, both with a capacity.
 #include <torch/types.h>
 
 #include "penstock/base/error.h"
