@@ -95,7 +95,7 @@ def check_causality(shell):
 
 
 def check_eval_repeats_the_run(shell):
-    # Experts of limited room depend on the batch, random ones on the step, attention on documents.
+    # Experts with a capacity depend on the batch, random ones on the step, attention on documents.
     for name, settings in {"switch": ["train.micro_batch=2", "train.batch_sequences=4"],
                            "thor": ["train.batch_sequences=2"],
                            "topk": ["data.isolate_documents=true"]}.items():

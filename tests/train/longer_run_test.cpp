@@ -79,7 +79,7 @@ TEST_F(LongerRun, ADecayedRateIsRefusedWithTheWayOut) {
   EXPECT_EQ(refusal(other, "decayed").find("init_from"), std::string::npos);
 }
 
-TEST_F(LongerRun, ACourseOfExpertsIsAskedForItself) {
+TEST_F(LongerRun, AScheduleOfExpertsIsAskedForItself) {
   const auto reason = [&](const char* method, const char* over) {
     ConfigNode node = testing::small_recipe_node(method, 2, 16, "unused");
     node.set("train.lr_schedule", ConfigNode(std::string("constant")));
@@ -88,7 +88,7 @@ TEST_F(LongerRun, ACourseOfExpertsIsAskedForItself) {
     if (over) node.set(over, ConfigNode(std::int64_t{5}));
     return why_not_longer(read_recipe(node), 20);
   };
-  EXPECT_NE(reason("smoe-dropout", nullptr).find("course of its experts"), std::string::npos);
+  EXPECT_NE(reason("smoe-dropout", nullptr).find("schedule of its experts"), std::string::npos);
   EXPECT_EQ(reason("smoe-dropout", "model.router.topk.schedule.over"), "");
   EXPECT_EQ(reason("topk", nullptr), "");
 }

@@ -58,7 +58,7 @@ TEST(RouterRecipe, FindsPartsForOneThatNoMethodHas) {
 TEST(RouterRecipe, HasAKThatItsRouterLearnsWith) {
   EXPECT_EQ(example_router("topk").k, 1);          // the gate is a probability
   EXPECT_EQ(example_router("smoe").k, 2);          // softmax over one kept logit is 1
-  EXPECT_EQ(example_router("smoe-dropout").k, 8);  // its course ends at all
+  EXPECT_EQ(example_router("smoe-dropout").k, 8);  // its schedule ends at all
   EXPECT_EQ(example_router("hash").k, 1);
 }
 
