@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include "penstock/base/error.h"
 #include "penstock/data/prepare.h"
+#include "tests/base/error_of.h"
 
 namespace penstock::testing {
 
@@ -44,18 +44,6 @@ class TemporaryFolder {
 inline std::string read_bytes(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
-/// What the call's Error says; fails the test where none is thrown.
-template <class Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
 }
 
 /// The text has each part.

@@ -11,6 +11,7 @@
 #include "penstock/base/error.h"
 #include "penstock/eval/passes.h"
 #include "tests/base/temp_directory.h"
+#include "tests/models/tiny_decoder.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -18,18 +19,7 @@ namespace {
 
 std::shared_ptr<LanguageModel> small_model(const std::string& method) {
   torch::manual_seed(5);
-  ModelConfig config;
-  config.vocab = 12;
-  config.d_model = 16;
-  config.layers = 2;
-  config.heads = 2;
-  config.d_ffn = 24;
-  config.context = 8;
-  config.init_std = 0.3;
-  if (method != "dense") config.moe.experts = 4;
-  config.router.method = method;
-  config.router.k = 1;
-  return make_model(config);
+  return make_model(testing::tiny_decoder(method, /*context=*/8));
 }
 
 const std::vector<TokenSequence> kSequences = {{.ids = {3, 1, 4, 1, 5}},

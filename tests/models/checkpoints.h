@@ -12,10 +12,10 @@
 #include <string>
 
 #include "penstock/base/atomic_files.h"
-#include "penstock/base/error.h"
 #include "penstock/io/config_json.h"
 #include "penstock/models/language_model.h"
 #include "penstock/models/tensor_files.h"
+#include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"
 
 namespace penstock::testing {
@@ -69,18 +69,6 @@ inline at::Tensor json_tensor(const nlohmann::json& values, std::vector<std::int
   };
   add(values);
   return torch::tensor(flat, torch::kDouble).view(shape);
-}
-
-/// What the call's Error says; fails the test where none is thrown.
-template <class Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
 }
 
 }  // namespace penstock::testing

@@ -8,7 +8,7 @@ namespace penstock {
 namespace {
 
 using nlohmann::json;
-using testing::message_of;
+using testing::error_of;
 
 json config_of(const std::string& type) {
   json out = {{"model_type", type},       {"vocab_size", 100},
@@ -127,7 +127,7 @@ TEST(HfConfig, SizesThatNoClassKnowsAreAskedFor) {
       if (type == std::string("qwen2_moe") && key == "intermediate_size") continue;
       json config = config_of(type);
       config.erase(key);
-      EXPECT_NE(message_of([&] { read(config); }).find(key + " is missing"), std::string::npos)
+      EXPECT_NE(error_of([&] { read(config); }).find(key + " is missing"), std::string::npos)
           << type << ": " << key;
     }
 }
@@ -136,7 +136,7 @@ TEST(HfConfig, ReadsTheRotaryBaseInBothSpellings) {
   const json v5 = {{"rope_type", "default"}, {"rope_theta", 777.0}};
   EXPECT_EQ(read_with("llama", {{"rope_parameters", v5}}).rope_base, 777);
   EXPECT_EQ(read_with("llama", {{"rope_parameters", v5}, {"rope_theta", 777}}).rope_base, 777);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(error_of([&] {
               read_with("llama", {{"rope_parameters", v5}, {"rope_theta", 778}});
             }).find("contradicts"),
             std::string::npos);
@@ -184,9 +184,9 @@ TEST(HfConfig, LayersWithoutExpertsAreMappedWhereTheyCanBe) {
   EXPECT_TRUE(odd.is_moe(1) && odd.is_moe(3));
   EXPECT_EQ(odd.moe_layers(), 2);
   EXPECT_EQ(placed({0, 1, 2}, 1).moe_layers(), 1);
-  EXPECT_NE(message_of([&] { placed({2}, 1); }).find("decoder_sparse_step"), std::string::npos);
-  EXPECT_NE(message_of([&] { placed({0, 1, 2, 3}, 1); }).find("no layer"), std::string::npos);
-  EXPECT_NE(message_of([&] { placed({7}, 1); }).find("mlp_only_layers"), std::string::npos);
+  EXPECT_NE(error_of([&] { placed({2}, 1); }).find("decoder_sparse_step"), std::string::npos);
+  EXPECT_NE(error_of([&] { placed({0, 1, 2, 3}, 1); }).find("no layer"), std::string::npos);
+  EXPECT_NE(error_of([&] { placed({7}, 1); }).find("mlp_only_layers"), std::string::npos);
   // A layer without experts has another width in that class.
   EXPECT_EQ(read_with("qwen2_moe", {{"mlp_only_layers", {3}}}).dense_width(), 40);
   EXPECT_EQ(read_with("qwen2_moe", {{"mlp_only_layers", {3}}}).expert_width(), 12);
@@ -213,7 +213,7 @@ TEST(HfConfig, ReadsAQwen3Moe) {
   EXPECT_TRUE(some.is_moe(1) && some.is_moe(3));
   EXPECT_EQ(some.dense_width(), 40);
   // Unlike Qwen2's, a window is one of all layers.
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(error_of([&] {
               read_with("qwen3_moe", {{"use_sliding_window", true},
                                       {"sliding_window", 32},
                                       {"max_window_layers", 28}});
@@ -241,11 +241,11 @@ TEST(HfConfig, ReadsADeepseek) {
       topk_option(read_with("deepseek", {{"norm_topk_prob", true}, {"num_experts_per_tok", 1}}),
                   "renormalise"));  // as its code has it
   for (const char* const key : {"n_routed_experts", "num_experts_per_tok"})
-    EXPECT_NE(message_of([&] {
+    EXPECT_NE(error_of([&] {
                 read_with("deepseek", {{key, nullptr}});
               }).find(key),
               std::string::npos);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(error_of([&] {
               read_with("deepseek", {{"first_k_dense_replace", 4}});
             }).find("first_k_dense_replace and moe_layer_freq leave no layer"),
             std::string::npos);
@@ -283,11 +283,11 @@ TEST(HfConfig, WhatTheDecoderDoesNotComputeIsRefusedByName) {
       {"deepseek", {{"routed_scaling_factor", 2.5}}, "routed_scaling_factor"},
   };
   for (const Case& it : cases) {
-    const std::string text = message_of([&] { read_with(it.type, it.changes); });
+    const std::string text = error_of([&] { read_with(it.type, it.changes); });
     EXPECT_NE(text.find(std::string("config.json: ") + it.key), std::string::npos)
         << it.key << ": " << text;
   }
-  EXPECT_NE(message_of([] { read_with("gpt2", json::object()); }).find("model_type"),
+  EXPECT_NE(error_of([] { read_with("gpt2", json::object()); }).find("model_type"),
             std::string::npos);
 }
 
@@ -301,7 +301,7 @@ TEST(HfConfig, WindowsThatHideNothingAreRead) {
   mistral.erase("sliding_window");  // that class's default is 4096
   EXPECT_NO_THROW(read(mistral));
   mistral["max_position_embeddings"] = 32768;
-  EXPECT_NE(message_of([&] { read(mistral); }).find("sliding_window = 4096"), std::string::npos);
+  EXPECT_NE(error_of([&] { read(mistral); }).find("sliding_window = 4096"), std::string::npos);
 }
 
 TEST(HfConfig, MalformedValuesAreNamed) {
@@ -318,13 +318,13 @@ TEST(HfConfig, MalformedValuesAreNamed) {
                                                            {"hidden_act", 2},
                                                            {"head_dim", 0}};
   for (const auto& [key, value] : wrong)
-    EXPECT_NE(message_of([&] {
+    EXPECT_NE(error_of([&] {
                 read_with("llama", {{key, value}});
               }).find(key),
               std::string::npos)
         << key;
-  EXPECT_NE(message_of([] { read(json::array()); }).find("object"), std::string::npos);
-  EXPECT_NE(message_of([] {
+  EXPECT_NE(error_of([] { read(json::array()); }).find("object"), std::string::npos);
+  EXPECT_NE(error_of([] {
               read_with("llama", {{"num_attention_heads", 3}});
             }).find("multiple"),
             std::string::npos);

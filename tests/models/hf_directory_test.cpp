@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 using testing::CheckpointFolder;
-using testing::message_of;
+using testing::error_of;
 
 json hf_json(const std::string& type) {
   json out = {
@@ -137,7 +137,7 @@ TEST(HfDirectory, ShardsAreOneModel) {
                            testing::logits_of(*drawn.model, {1, 7, 3, 3, 10, 0})));
 
   std::filesystem::remove(folder / "model-00002-of-00003.safetensors");
-  EXPECT_NE(message_of([&] { open_model_source(folder.path()); }).find("model-00002-of-00003"),
+  EXPECT_NE(error_of([&] { open_model_source(folder.path()); }).find("model-00002-of-00003"),
             std::string::npos);
 }
 
@@ -153,7 +153,7 @@ TEST(HfDirectory, ATiedHeadMayBeStoredTwiceButNotDiffer) {
   EXPECT_TRUE(torch::equal(logits_of_folder(folder.path()), expected));
   tensors["lm_head.weight"][2][1] += 1;
   folder.write_weights(tensors);
-  EXPECT_NE(message_of([&] { open_model_source(folder.path()); }).find("lm_head.weight"),
+  EXPECT_NE(error_of([&] { open_model_source(folder.path()); }).find("lm_head.weight"),
             std::string::npos);
 }
 
@@ -165,7 +165,7 @@ TEST(HfDirectory, DamageIsNamed) {
     TensorMap tensors = drawn.tensors;
     damage(tensors);
     folder.write_weights(tensors);
-    return message_of([&] { open_model_source(folder.path()); });
+    return error_of([&] { open_model_source(folder.path()); });
   };
   const auto expect = [&](const std::string& name, const std::string& what,
                           const std::function<void(at::Tensor&)>& damage) {
@@ -213,7 +213,7 @@ TEST(HfDirectory, DamageOfExpertsInOneIsNamed) {
     TensorMap tensors = with_experts_in_one(drawn.tensors, ".mlp.");
     damage(tensors);
     folder.write_weights(tensors);
-    return message_of([&] { open_model_source(folder.path()); });
+    return error_of([&] { open_model_source(folder.path()); });
   };
   const std::string fused = "model.layers.0.mlp.experts.gate_up_proj";
   std::string text =
@@ -233,7 +233,7 @@ TEST(HfDirectory, ATruncatedFileIsRefused) {
   const auto size = std::filesystem::file_size(folder / "model.safetensors");
   for (const auto left : {size - 1, size / 2, std::uintmax_t{100}, std::uintmax_t{3}}) {
     std::filesystem::resize_file(folder / "model.safetensors", left);
-    EXPECT_NE(message_of([&] { open_model_source(folder.path()); }).find("model.safetensors"),
+    EXPECT_NE(error_of([&] { open_model_source(folder.path()); }).find("model.safetensors"),
               std::string::npos);
   }
 }
@@ -244,7 +244,7 @@ TEST(HfDirectory, AConfigThatAsksForFarMoreThanTheFilesHoldIsRefused) {
   config["num_hidden_layers"] = 10000;
   config["num_local_experts"] = 60000;
   const CheckpointFolder folder(config, drawn.tensors);
-  EXPECT_NE(message_of([&] { open_model_source(folder.path()); }).find("asks for more"),
+  EXPECT_NE(error_of([&] { open_model_source(folder.path()); }).find("asks for more"),
             std::string::npos);
 }
 

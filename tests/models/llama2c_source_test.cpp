@@ -15,7 +15,7 @@
 namespace penstock {
 namespace {
 
-using testing::message_of;
+using testing::error_of;
 
 std::string bin_bytes(LanguageModel& model) {
   const ModelConfig& c = model.config();
@@ -87,7 +87,7 @@ TEST(Llama2c, RefusesDamage) {
   const std::string bytes = bin_bytes(model);
   const auto error = [&](const std::string& damaged) {
     const std::string path = written(folder, damaged);
-    return message_of([&] { open_model_source(path); });
+    return error_of([&] { open_model_source(path); });
   };
   const auto with = [&](std::size_t field, std::int32_t value) {
     std::string out = bytes;
@@ -183,7 +183,7 @@ TEST(Llama2c, TakesTheOneTokenizerBesideIt) {
   config.vocab = 261;
   Decoder model(config);
   const std::string path = written(folder, bin_bytes(model));
-  const auto error = [&] { return message_of([&] { open_model_source(path)->tokenizer(); }); };
+  const auto error = [&] { return error_of([&] { open_model_source(path)->tokenizer(); }); };
   const auto add = [&](const char* name, int pieces) {
     write_file_atomically(real_file_system(), folder.path() / name, tokenizer_bytes(pieces));
   };

@@ -31,7 +31,7 @@ TEST(AnswerRules, JudgeAsTheHarnessesDo) {
 }
 
 TEST(AnswerRules, AreNamed) {
-  EXPECT_EQ(error_text([] { parse_answer_rule("fuzzy", "t.toml: answer_rule"); }),
+  EXPECT_EQ(error_of([] { parse_answer_rule("fuzzy", "t.toml: answer_rule"); }),
             "t.toml: answer_rule: there is no rule 'fuzzy'; there are exact, exact-no-articles, "
             "contains-nq and contains-triviaqa");
 }

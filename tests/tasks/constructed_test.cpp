@@ -142,7 +142,7 @@ TEST_F(BigramModel, SaysItsAnswer) {
   EXPECT_TRUE(out.result.items[0].right);
   EXPECT_FALSE(out.result.items[1].right);
   EXPECT_EQ(to_json(out.result).at("exact_match"), 0.5);
-  EXPECT_EQ(error_text([&] {
+  EXPECT_EQ(error_of([&] {
               evaluate(std::string(kAnswers).replace(kAnswers.find("= 5"), 3, "= 64"),
                        R"({"q": "b ", "a": "b"})");
             }).substr(directory_.path().string().size() + 1),

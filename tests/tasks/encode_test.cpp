@@ -66,7 +66,7 @@ TEST(LmEvalRequests, OfAnEmptyContextFollowTheBosOrElseTheEndOfText) {
   EXPECT_EQ(RequestEncoder(*ends, 9).encode({"", "c"}, Score::kContinuation),
             (TokenRequest{.ids = bytes("c", {ends->end_of_document()}), .scored_from = 1}));
   const auto neither = byte_tokenizer(false, false);
-  EXPECT_NE(error_text([&] {
+  EXPECT_NE(error_of([&] {
               RequestEncoder(*neither, 9).encode({"", "c"}, Score::kContinuation);
             }).find("the context is empty, and the tokenizer has no token"),
             std::string::npos);
@@ -79,7 +79,7 @@ TEST(LmEvalRequests, LeaveOutTheFirstTokensOfWhatIsTooLong) {
             (TokenRequest{.ids = bytes("defgh"), .scored_from = 3}));
   EXPECT_EQ(encoder.encode({"a", "bcde"}, Score::kContinuation),
             (TokenRequest{.ids = bytes("abcde"), .scored_from = 1}));
-  EXPECT_EQ(error_text([&] {
+  EXPECT_EQ(error_of([&] {
               encoder.encode({"a", "bcdef"}, Score::kContinuation);
             }),
             "a continuation of 5 tokens is longer than the model's window of 4; give "
@@ -116,10 +116,10 @@ TEST(Requests, ErrorsNameTheRow) {
   const auto tokenizer = byte_tokenizer(true);
   const Item item{.where = "rows.jsonl:7", .requests = {{"a", "bcdefg"}}};
   EXPECT_EQ(
-      error_text([&] { RequestEncoder(*tokenizer, 4).encode_item(item, Score::kContinuation); }),
+      error_of([&] { RequestEncoder(*tokenizer, 4).encode_item(item, Score::kContinuation); }),
       "rows.jsonl:7: a continuation of 6 tokens is longer than the model's window of 4; give "
       "options.sequence_length = 6 or more");
-  EXPECT_NE(error_text([&] { RequestEncoder(*tokenizer, 0); }).find("names no context length"),
+  EXPECT_NE(error_of([&] { RequestEncoder(*tokenizer, 0); }).find("names no context length"),
             std::string::npos);
 }
 

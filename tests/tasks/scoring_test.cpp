@@ -12,29 +12,15 @@
 #include "penstock/tasks/bundles.h"
 #include "penstock/tasks/compare.h"
 #include "penstock/tasks/evaluate.h"
+#include "tests/models/tiny_decoder.h"
 #include "tests/tasks/support.h"
 
 namespace penstock::tasks {
 namespace {
 
-ModelConfig small_config(const std::string& method) {
-  ModelConfig config;
-  config.vocab = 12;
-  config.d_model = 16;
-  config.layers = 2;
-  config.heads = 2;
-  config.d_ffn = 24;
-  config.context = 64;
-  config.init_std = 0.3;
-  if (method != "dense") config.moe.experts = 4;
-  config.router.method = method;
-  config.router.k = 1;
-  return config;
-}
-
 std::shared_ptr<LanguageModel> small_model(const std::string& method) {
   torch::manual_seed(5);
-  return make_model(small_config(method));
+  return make_model(testing::tiny_decoder(method, /*context=*/64));
 }
 
 /// Items of a few requests with a long common beginning, of equal and of other lengths.
@@ -113,7 +99,7 @@ TEST(ScoreItems, TakeAskedExpertsAndTellHowFarTheyAre) {
   EXPECT_DOUBLE_EQ(last, 1);
   const auto two = score_items(*model, items, {.k = 2});
   EXPECT_NE(one[0][1].loglikelihood, two[0][1].loglikelihood);
-  EXPECT_NE(error_text([&] {
+  EXPECT_NE(error_of([&] {
               score_items(*model, std::vector<std::vector<TokenRequest>>{{{.ids = {1, 12}}}});
             }).find("another model's tokenizer"),
             std::string::npos);
@@ -212,7 +198,7 @@ TEST(Compare, IsMcNemarsTestOfPairedItems) {
   for (int i = 0; i < 20; ++i) b.items[static_cast<std::size_t>(i)].right = i < 4;
   EXPECT_NEAR(compare(a, b).p, 2.0 / 64, 1e-12);  // six lost, none won: 2 · 2⁻⁶
   b.items.pop_back();
-  EXPECT_NE(error_text([&] { compare(a, b); }).find("on the same items"), std::string::npos);
+  EXPECT_NE(error_of([&] { compare(a, b); }).find("on the same items"), std::string::npos);
 }
 
 }  // namespace

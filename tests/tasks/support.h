@@ -6,23 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "penstock/base/error.h"
 #include "penstock/tasks/catalogue.h"
 #include "penstock/tasks/items.h"
+#include "tests/base/error_of.h"
 
 namespace penstock::tasks {
 
-/// The message of the Error that the call throws.
-template <class Call>
-std::string error_text(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
-}
+using testing::error_of;
 
 /// Rows of JSON texts, in lines of "rows.jsonl".
 inline std::vector<SourceRow> rows_of(const std::vector<std::string>& lines) {

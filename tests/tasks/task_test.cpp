@@ -32,7 +32,7 @@ Task colours(const std::string& change_from = {}, const std::string& to = {}) {
 }
 
 std::string item_error(const std::string& row) {
-  return error_text([&] { make_items(colours(), rows_of({row})); });
+  return error_of([&] { make_items(colours(), rows_of({row})); });
 }
 
 TEST(Tasks, EveryFileOfTheProgramIsReadAndFoundByItsName) {
@@ -58,31 +58,31 @@ TEST(Tasks, AreFoundByNameVersionAndGroup) {
   ASSERT_EQ(remoe.size(), 7u);
   EXPECT_EQ(remoe[0].name, "arc_easy");
   EXPECT_EQ(remoe[6].version, "2.0");
-  EXPECT_EQ(error_text([] { find_task("arc_esy", kLmEval); }),
+  EXPECT_EQ(error_of([] { find_task("arc_esy", kLmEval); }),
             "there is no task 'arc_esy'; did you mean 'arc_easy'?");
-  EXPECT_EQ(error_text([] { find_task("race@9", kLmEval); }),
+  EXPECT_EQ(error_of([] { find_task("race@9", kLmEval); }),
             "task race has no version '9' here; race is 3.0");
-  EXPECT_EQ(error_text([] { find_tasks({"remoe"}, kOpenCompass); }),
+  EXPECT_EQ(error_of([] { find_tasks({"remoe"}, kOpenCompass); }),
             "protocol opencompass has no group 'remoe' here; protocol lm-eval has");
-  EXPECT_EQ(error_text([] { find_task("lambada_openai", kOpenCompass); }),
+  EXPECT_EQ(error_of([] { find_task("lambada_openai", kOpenCompass); }),
             "protocol opencompass has no task 'lambada_openai' here; protocol lm-eval has");
 }
 
 TEST(Tasks, MistakesInAFileNameItsLine) {
-  EXPECT_EQ(error_text([] { colours("gold =", "golden ="); }).substr(0, 30),
+  EXPECT_EQ(error_of([] { colours("gold =", "golden ="); }).substr(0, 30),
             "c.toml:9: form.golden: unknown");
-  EXPECT_EQ(error_text([] { colours("{{right}}", "{{right | minus}}"); }),
+  EXPECT_EQ(error_of([] { colours("{{right}}", "{{right | minus}}"); }),
             "c.toml:9: gold: the filter 'minus' has 0 arguments: minus(N): the number less N");
-  EXPECT_EQ(error_text([] { colours("[\"acc\"]", "[\"f1\"]"); }),
+  EXPECT_EQ(error_of([] { colours("[\"acc\"]", "[\"f1\"]"); }),
             "c.toml: there is no metric 'f1'; there are acc, acc_norm, acc_bytes, perplexity and "
             "exact_match");
-  EXPECT_EQ(error_text([] { colours("gold = \"{{right}}\"", ""); }),
+  EXPECT_EQ(error_of([] { colours("gold = \"{{right}}\"", ""); }),
             "c.toml:5: gold = \"...\" is missing: the right choice's number, from 0");
-  EXPECT_EQ(error_text([] { colours("files", "kind = \"continuation\"\nfiles"); }),
+  EXPECT_EQ(error_of([] { colours("files", "kind = \"continuation\"\nfiles"); }),
             "c.toml:6: only a multiple-choice task has choices");
-  EXPECT_EQ(error_text([] { colours("name = \"colours\"", "name = \"a,b\""); }).substr(0, 22),
+  EXPECT_EQ(error_of([] { colours("name = \"colours\"", "name = \"a,b\""); }).substr(0, 22),
             "c.toml: name = \"a,b\" m");
-  EXPECT_EQ(error_text([] { colours("has =", "prepare = \"magic\"\nhas ="); }).substr(0, 46),
+  EXPECT_EQ(error_of([] { colours("has =", "prepare = \"magic\"\nhas ="); }).substr(0, 46),
             "c.toml:6: prepare: there is no preparation 'ma");
 }
 
@@ -129,7 +129,7 @@ TEST(Items, WhereLeavesRowsOut) {
   EXPECT_EQ(made.items.size(), 1u);
   EXPECT_EQ(made.left_out, 1u);
   EXPECT_EQ(made.items[0].where, "rows.jsonl:2");
-  EXPECT_EQ(error_text([&] { make_items(task, rows_of({R"({"thing": "sky", "options": []})"})); }),
+  EXPECT_EQ(error_of([&] { make_items(task, rows_of({R"({"thing": "sky", "options": []})"})); }),
             "task colours: none of the 1 rows is an item of it");
 }
 
@@ -162,7 +162,7 @@ TEST_F(RowFiles, AreLinesOrOneListWithLabelsBeside) {
 TEST_F(RowFiles, MistakesNameFileAndLine) {
   const auto error = [&](const std::string& text) {
     const std::string path = write("a.jsonl", text);
-    return error_text([&] { read_rows(path); }).substr(directory_.path().string().size() + 1);
+    return error_of([&] { read_rows(path); }).substr(directory_.path().string().size() + 1);
   };
   EXPECT_EQ(error("{\"x\": 1}\n{\"x\": }\n").substr(0, 30), "a.jsonl:2: this is no JSON ([j");
   EXPECT_EQ(error("{\"x\": 1}\n3\n"), "a.jsonl:2: is no JSON object");
@@ -172,9 +172,9 @@ TEST_F(RowFiles, MistakesNameFileAndLine) {
   EXPECT_EQ(error("\n"), "a.jsonl: holds no rows");
   EXPECT_EQ(error("[1]"), "a.jsonl, item 1: is no JSON object");
   const std::string rows = write("a.jsonl", "{\"x\": 1}\n"), labels = write("l.lst", "1\n0\n");
-  EXPECT_EQ(error_text([&] { read_rows(rows, labels); }),
+  EXPECT_EQ(error_of([&] { read_rows(rows, labels); }),
             labels + ": has 2 labels for 1 rows: they belong to another file");
-  EXPECT_EQ(error_text([&] { find_data(colours(), directory_.path()); }),
+  EXPECT_EQ(error_of([&] { find_data(colours(), directory_.path()); }),
             "task colours: its data is not in " + directory_.path().string() +
                 "; looked for colours.jsonl (each also with .gz)");
 }
@@ -183,7 +183,7 @@ TEST(Preparations, SayWhatTheyCannotRead) {
   const Task race = find_task("race", kLmEval);
   const auto error = [&](const std::string& problems) {
     const Row row{{"article", "A."}, {"problems", problems}};
-    return error_text([&] { make_items(race, rows_of({row.dump()})); });
+    return error_of([&] { make_items(race, rows_of({row.dump()})); });
   };
   EXPECT_EQ(error("[{'question': "),
             "rows.jsonl:1: this is no list in Python's notation: the value ends too early, at "

@@ -58,23 +58,22 @@ TEST(Template, GivesValuesOfOneExpressionAndListsFilteredOneByOne) {
 
 TEST(Template, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(
-      error_text([] { text("{{questoin}}"); }),
+      error_of([] { text("{{questoin}}"); }),
       "t.toml:1: there is no field 'questoin'; there are: question, label, yes, choices, key, "
       "list, sentence, accent");
-  EXPECT_EQ(error_text([] { text("{{question"); }), "t.toml:1: '{{' is not closed by '}}'");
-  EXPECT_EQ(error_text([] { text("{{question | stripp}}"); }),
+  EXPECT_EQ(error_of([] { text("{{question"); }), "t.toml:1: '{{' is not closed by '}}'");
+  EXPECT_EQ(error_of([] { text("{{question | stripp}}"); }),
             "t.toml:1: there is no filter 'stripp'; did you mean 'strip'?");
-  EXPECT_EQ(error_text([] { text("{{question | before}}"); }),
+  EXPECT_EQ(error_of([] { text("{{question | before}}"); }),
             "t.toml:1: the filter 'before' has 0 arguments: before(MARK): what stands before the "
             "first mark, which there must be");
-  EXPECT_EQ(error_text([] { text("{{question | before('_')}}"); }),
+  EXPECT_EQ(error_of([] { text("{{question | before('_')}}"); }),
             "t.toml:1: there is no '_' in '  Why? '");
-  EXPECT_EQ(error_text([] { text("{{choices.text}}"); }),
+  EXPECT_EQ(error_of([] { text("{{choices.text}}"); }),
             "t.toml:1: a text is wanted, and the value is [\"a b\",\"c\"]");
-  EXPECT_EQ(error_text([] { text("{{choices.text.7}}"); }), "t.toml:1: place 7 of a list of 2");
-  EXPECT_EQ(error_text([] { value("{{key | index('XY')}}"); }),
-            "t.toml:1: \"B\" is none of \"XY\"");
-  EXPECT_EQ(error_text([] { text("{{ | strip}}"); }),
+  EXPECT_EQ(error_of([] { text("{{choices.text.7}}"); }), "t.toml:1: place 7 of a list of 2");
+  EXPECT_EQ(error_of([] { value("{{key | index('XY')}}"); }), "t.toml:1: \"B\" is none of \"XY\"");
+  EXPECT_EQ(error_of([] { text("{{ | strip}}"); }),
             "t.toml:1: '{{ | strip}}' does not begin with a field, as {{question | strip}} does");
 }
 
