@@ -47,8 +47,8 @@ class ActiveExperts::ShiftedScorer : public Scorer {
     scores.logits = scores.logits + shifts_->of(scores.logits.detach());
     return scores;
   }
-  void initialize(double std, at::Generator generator) override {
-    scorer_->initialize(std, std::move(generator));
+  void initialize(double std, const InitialDraws& draws) override {
+    scorer_->initialize(std, draws);
   }
   std::int64_t products_per_token() const override { return scorer_->products_per_token(); }
 

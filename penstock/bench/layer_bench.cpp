@@ -89,11 +89,16 @@ class LayerRunner {
 
  private:
   std::shared_ptr<torch::nn::Module> build(const Recipe& recipe) {
-    torch::manual_seed(static_cast<std::uint64_t>(recipe.train.seed));
+    const InitialDraws draws(static_cast<std::uint64_t>(recipe.train.seed));
     const ModelConfig& model = recipe.model;
-    if (model.moe_layers() > 0) return moe_ = std::make_shared<MoeLayer>(model.moe_options(0));
-    return dense_ = std::make_shared<FeedForward>(model.d_model, model.d_ffn, model.init_std,
-                                                  model.init_std);
+    if (model.moe_layers() > 0) {
+      moe_ = std::make_shared<MoeLayer>(model.moe_options(0));
+      moe_->initialize(draws);
+      return moe_;
+    }
+    dense_ = std::make_shared<FeedForward>(model.d_model, model.d_ffn);
+    dense_->initialize(model.init_std, model.init_std, draws);
+    return dense_;
   }
 
   static void count(const Plan& plan, TimedLayer& out) {

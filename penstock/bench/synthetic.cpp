@@ -36,8 +36,7 @@ std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
                  "model.vocab = 0 takes the corpus's vocabulary, and a bench has no corpus; give "
                  "model.vocab = 256");
   check_bench(recipe);
-  torch::manual_seed(static_cast<std::uint64_t>(recipe.train.seed));
-  auto model = make_model(recipe.model);
+  auto model = make_model(recipe.model, static_cast<std::uint64_t>(recipe.train.seed));
   model->train();
   model->recompute_experts(recipe.train.recompute_experts);
   return model;

@@ -113,7 +113,7 @@ void visit_feed_forward_inputs(
   ModelConfig config = dense.config();
   config.moe = {.experts = 2};
   config.router = plain_router({.k = 2});
-  const auto model = make_model(config, InitialWeights::undrawn);
+  const auto model = make_model(config);
   for (auto& [name, target] : file_tensors(*model)) {
     if (name.ends_with(".mlp.gate.weight"))
       target.zero_();

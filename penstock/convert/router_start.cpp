@@ -1,6 +1,5 @@
 #include "penstock/convert/router_start.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -9,26 +8,18 @@
 #include <set>
 
 #include "penstock/base/error.h"
-#include "penstock/base/random.h"
 #include "penstock/convert/calibration.h"
 #include "penstock/convert/logit_scale.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_shapes.h"
+#include "penstock/ops/initial_draws.h"
 
 namespace penstock {
 namespace {
 
 constexpr double kRouterStd = 0.02;  // of the published baselines
 constexpr double kTieNoise = 0.1;
-
-/// Streams of draws, so that no two uses of a seed meet.
-enum Stream : std::uint64_t { kRandomRouter = 0x726f7574, kTies = 0x74696573 };
-
-at::Generator draws(std::uint64_t seed, Stream stream, std::int64_t index) {
-  return at::detail::createCPUGenerator(
-      random_bits(seed, stream, static_cast<std::uint64_t>(index)) & 0xffffffffU);
-}
 
 std::string attention(std::int64_t layer, const char* tail) {
   return "model.layers." + std::to_string(layer) + ".self_attn." + tail;
@@ -57,7 +48,7 @@ std::vector<RouterTensors> random_starts(const ModelConfig& config, std::uint64_
   const auto scorers = scorers_of(config);
   std::vector<RouterTensors> out;
   for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
-    scorers[layer]->initialize(std, draws(seed, kRandomRouter, static_cast<std::int64_t>(layer)));
+    scorers[layer]->initialize(std, InitialDraws(seed).of(concat("router_start_", layer)));
     RouterTensors& tensors = out.emplace_back();
     for (const auto& item : scorers[layer]->named_parameters())
       tensors[item.key()] = item.value().detach();
@@ -98,8 +89,8 @@ class HeadRouters {
                                 : at::Tensor();
     RouterTensors tensors = mixture_of_heads(
         groups, parent_.tensor(attention(layer, "q_proj.weight")).to(at::kFloat), bias, keys);
-    const std::uint64_t seed = random_bits(options_.seed, kTies, static_cast<std::uint64_t>(layer));
-    report_.tied.push_back(break_ties(tensors.at("keys"), seed));
+    const auto draws = InitialDraws(options_.seed).of(concat("ties_", layer));
+    report_.tied.push_back(break_ties(tensors.at("keys"), draws));
     report_.similarity.push_back(key_similarity(keys));
     report_.groups.push_back(std::move(groups));
     return tensors;
@@ -168,15 +159,16 @@ RouterTensors mixture_of_heads(const HeadGroups& groups, const at::Tensor& query
   return out;
 }
 
-std::int64_t break_ties(at::Tensor& keys, std::uint64_t seed) {
+std::int64_t break_ties(at::Tensor& keys, const InitialDraws& draws) {
   std::int64_t tied = 0;
   const at::Tensor given = keys.clone();
   for (std::int64_t i = 1; i < keys.size(0); ++i)
     for (std::int64_t j = 0; j < i; ++j) {
       if (!given[i].equal(given[j])) continue;
       const double scale = given[i].square().mean().sqrt().item<double>();
-      keys[i] += at::randn(given[i].sizes(), draws(seed, kTies, i), given.options()) *
-                 (kTieNoise * std::max(scale, 1e-6));
+      const at::Tensor noise = at::empty_like(given[i]);
+      draws.normal(concat("key_", i), noise, kTieNoise * std::max(scale, 1e-6));
+      keys[i] += noise;
       ++tied;
       break;
     }

@@ -25,7 +25,7 @@ RouterTensors mixture_of_heads(const HeadGroups& groups, const at::Tensor& query
 /// Adds to each key that equals an earlier one N(0, (s/10)²) per entry, s² its mean square, so that
 /// no two experts are tied for good. Only keys that heads share (grouped-query attention) are.
 /// Returns how many there were. Our choice; the paper's model has a key per head.
-std::int64_t break_ties(at::Tensor& keys, std::uint64_t seed);
+std::int64_t break_ties(at::Tensor& keys, const InitialDraws& draws);
 
 /// The one matrix (and bias) of a sum-pooled mixture with a key per expert: `weight` [E, d] and
 /// `bias` [E].

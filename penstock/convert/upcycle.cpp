@@ -1,6 +1,5 @@
 #include "penstock/convert/upcycle.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -9,14 +8,13 @@
 #include <utility>
 
 #include "penstock/base/atomic_files.h"
-#include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
-#include "penstock/base/random.h"
 #include "penstock/convert/router_start.h"
 #include "penstock/convert/upcycling_json.h"
 #include "penstock/models/lazy_tensors.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_shapes.h"
+#include "penstock/ops/initial_draws.h"
 
 namespace penstock {
 namespace {
@@ -30,10 +28,12 @@ at::ScalarType scalar_type(const std::string& word) {
   return at::kBFloat16;
 }
 
-/// Draws that depend on the seed and the tensor alone, so that the order of writing does not
-/// matter.
-at::Generator draws_for(std::uint64_t seed, const std::string& name) {
-  return at::detail::createCPUGenerator(random_bits(seed, xxh64(bytes_of(name)), 0) & 0xffffffffU);
+/// N(0, std²) that depends on the seed and the tensor's name alone, so that the order of writing
+/// does not matter.
+at::Tensor normal(std::uint64_t seed, const std::string& name, at::IntArrayRef shape, double std) {
+  const at::Tensor out = at::empty(shape, at::kFloat);
+  InitialDraws(seed).normal(name, out, std);
+  return out;
 }
 
 /// Makes each tensor of the result.
@@ -110,15 +110,14 @@ class Upcycler {
     const at::Tensor tensor = expert_tensor(name, parent, report_.config, options_.scale);
     if (options_.noise == 0) return tensor;
     const at::Tensor wide = tensor.to(at::kFloat);
-    return wide +
-           at::randn(wide.sizes(), draws_for(options_.seed, name), wide.options()) * options_.noise;
+    return wide + normal(options_.seed, name, wide.sizes(), options_.noise);
   }
 
   /// Of a shared expert of another width than the feed-forward: it adds nothing at first.
   at::Tensor fresh(const std::string& name) const {
     const std::int64_t d = report_.config.d_model, f = report_.config.moe.shared_width;
     if (name.ends_with(".down_proj.weight")) return at::zeros({d, f});
-    return at::randn({f, d}, draws_for(options_.seed, name)) * kSharedStd;
+    return normal(options_.seed, name, {f, d}, kSharedStd);
   }
 
   /// In the parent, or as the options say.

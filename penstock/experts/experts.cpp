@@ -1,6 +1,5 @@
 #include "penstock/experts/experts.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -16,8 +15,7 @@ std::optional<at::Tensor> where_defined(const at::Tensor& tensor) {
 
 }  // namespace
 
-Experts::Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn, FfnForm form,
-                 double std)
+Experts::Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn, FfnForm form)
     : form_(form) {
   PENSTOCK_CHECK(experts > 0 && d_model > 0 && d_ffn > 0,
                  "experts need sizes above 0, not E = ", experts, ", d = ", d_model,
@@ -28,13 +26,11 @@ Experts::Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn,
   if (form.bias) in_bias_ = register_parameter(in + "_bias", at::zeros({experts, rows}));
   down_ = register_parameter("down", at::empty({experts, d_model, d_ffn}));
   if (form.bias) out_bias_ = register_parameter("down_bias", at::zeros({experts, d_model}));
-  if (std >= 0) initialize(std, std, at::detail::getDefaultCPUGenerator());
 }
 
-void Experts::initialize(double std, double down_std, at::Generator generator) {
-  torch::NoGradGuard no_grad;
-  gate_up_.normal_(0, std, generator);
-  down_.normal_(0, down_std, generator);
+void Experts::initialize(double std, double down_std, const InitialDraws& draws) {
+  draws.normal(form_.input_name(), gate_up_, std);
+  draws.normal("down", down_, down_std);
 }
 
 at::Tensor Experts::forward(const at::Tensor& hidden, const Plan& plan,

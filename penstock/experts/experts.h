@@ -2,13 +2,13 @@
 // the residual; expert placement over ranks is not handled here.
 #pragma once
 
-#include <ATen/core/Generator.h>
 #include <torch/nn/module.h>
 
 #include <cstdint>
 #include <optional>
 
 #include "penstock/experts/ffn_form.h"
+#include "penstock/ops/initial_draws.h"
 #include "penstock/routers/routing.h"
 
 namespace penstock {
@@ -21,13 +21,11 @@ namespace penstock {
 /// biases `gate_up_bias` [E, 2f] or `up_bias` [E, f], and `down_bias` [E, d].
 class Experts : public torch::nn::Module {
  public:
-  /// Matrices start as N(0, std²) from the default generator, biases as 0. A negative std leaves
-  /// the matrices undrawn.
-  Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn, FfnForm form = {},
-          double std = 0.02);
+  /// Matrices are not initialised, biases are 0.
+  Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn, FfnForm form = {});
 
-  /// Re-draws the input matrices from N(0, std²) and down from N(0, down_std²).
-  void initialize(double std, double down_std, at::Generator generator);
+  /// The input matrices ~ N(0, std²), down ~ N(0, down_std²).
+  void initialize(double std, double down_std, const InitialDraws& draws);
 
   /// Assignments: y_t = Σ_{a: token_a = t} weight_a · FFN_{expert_a}(h_t).
   /// Merging: y_t = FFN with weights θ̄_s = Σ_e w_se θ_e (each matrix, each bias) of t's segment s.

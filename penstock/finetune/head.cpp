@@ -1,9 +1,9 @@
 #include "penstock/finetune/head.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/types.h>
 
 #include "penstock/base/error.h"
+#include "penstock/ops/initial_draws.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -12,14 +12,15 @@ ClassifierHead::ClassifierHead(std::int64_t d_model, std::int64_t classes, doubl
                                double init_std, std::uint64_t seed)
     : dropout_(dropout) {
   PENSTOCK_CHECK(classes >= 2, "a classifier needs two classes or more, not ", classes);
-  const at::Generator generator = at::detail::createCPUGenerator(seed);
-  const auto matrix = [&](std::int64_t rows) {
-    return torch::empty({rows, d_model}).normal_(0, init_std, generator);
+  const auto matrix = [&](const char* name, std::int64_t rows) {
+    const at::Tensor out = torch::empty({rows, d_model});
+    InitialDraws(seed).normal(name, out, init_std);
+    return register_parameter(name, out);
   };
   // Named as in Hugging Face's classification heads: classifier.dense, classifier.out_proj.
-  dense_weight_ = register_parameter("dense_weight", matrix(d_model));
+  dense_weight_ = matrix("dense_weight", d_model);
   dense_bias_ = register_parameter("dense_bias", torch::zeros({d_model}));
-  out_weight_ = register_parameter("out_weight", matrix(classes));
+  out_weight_ = matrix("out_weight", classes);
   out_bias_ = register_parameter("out_bias", torch::zeros({classes}));
 }
 

@@ -1,6 +1,5 @@
 #include "penstock/finetune/pretrained.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
 #include <torch/types.h>
 
@@ -13,6 +12,7 @@
 #include "penstock/io/config_json.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_names.h"
+#include "penstock/ops/initial_draws.h"
 
 namespace penstock {
 namespace {
@@ -39,11 +39,11 @@ std::string hash_of(const TensorMap& tensors) {
 
 /// Puts fresh tensors where a vocabulary of another size needs them.
 void draw_vocabulary(const ModelConfig& config, std::uint64_t seed, TensorMap& tensors) {
-  const at::Generator generator = at::detail::createCPUGenerator(seed);
   for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"})
-    if (tensors.count(name))
-      tensors[name] =
-          torch::empty({config.vocab, config.d_model}).normal_(0, config.init_std, generator);
+    if (tensors.count(name)) {
+      tensors[name] = torch::empty({config.vocab, config.d_model});
+      InitialDraws(seed).normal(name, tensors[name], config.init_std);
+    }
   if (tensors.count("lm_head.bias")) tensors["lm_head.bias"] = torch::zeros({config.vocab});
   for (const char* name : {"model.cluster_weight", "model.cluster_bias"}) tensors.erase(name);
 }
@@ -85,7 +85,7 @@ PretrainedClassifier pretrained_classifier(const std::string& directory,
     config.xl.cutoffs.clear();
     draw_vocabulary(config, random_bits(seed, kEmbeddingStream, 0), tensors);
   }
-  auto body = make_model(config, InitialWeights::undrawn);
+  auto body = make_model(config);
   load_file_tensors(*body, tensors, directory);
   out.classifier = std::make_shared<Classifier>(
       std::move(body),
@@ -115,7 +115,7 @@ SavedClassifier load_classifier(const std::string& directory) {
     out.class_names.push_back(name.get<std::string>());
   }
   out.classifier = std::make_shared<Classifier>(
-      make_model(config, InitialWeights::undrawn),
+      make_model(config),
       std::make_shared<ClassifierHead>(config.d_model, std::ssize(out.class_names), 0.0, 0.0, 0));
   const std::string weights = directory + "/model.safetensors";
   out.classifier->load(load_tensors(weights), weights);

@@ -12,19 +12,22 @@ namespace penstock {
 Attention::Attention(const AttentionConfig& config) : config_(config) {
   const std::int64_t query_width = config.heads * config.head_dim;
   const std::int64_t kv_width = config.kv_heads * config.head_dim;
-  const auto projection = [&](const char* name, std::int64_t in, std::int64_t out, bool bias,
-                              double std) {
-    return register_module(name, std::make_shared<Projection>(in, out, bias, std));
+  const auto projection = [&](const char* name, std::int64_t in, std::int64_t out, bool bias) {
+    return register_module(name, std::make_shared<Projection>(in, out, bias));
   };
-  qkv_proj_ = projection("qkv_proj", config.d_model, query_width + 2 * kv_width, config.qkv_bias,
-                         config.init_std);
-  o_proj_ = projection("o_proj", query_width, config.d_model, false, config.output_std);
+  qkv_proj_ = projection("qkv_proj", config.d_model, query_width + 2 * kv_width, config.qkv_bias);
+  o_proj_ = projection("o_proj", query_width, config.d_model, false);
   if (config.q_norm_width == 0) return;
   const auto norm = [&](const char* name, std::int64_t width) {
     return register_module(name, std::make_shared<RmsNorm>(width, config.norm_eps));
   };
   q_norm_ = norm("q_norm", config.q_norm_width);
   k_norm_ = norm("k_norm", config.k_norm_width);
+}
+
+void Attention::initialize(double std, double output_std, const InitialDraws& draws) {
+  qkv_proj_->initialize(std, draws.of("qkv_proj"));
+  o_proj_->initialize(output_std, draws.of("o_proj"));
 }
 
 at::Tensor Attention::normed_and_cut(at::Tensor qkv) {

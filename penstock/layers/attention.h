@@ -21,8 +21,6 @@ struct AttentionConfig {
   std::int64_t q_norm_width = 0, k_norm_width = 0;
   double clip_qkv = 0;  ///< q, k and v are cut to ± this, after the norms; 0: not
   double norm_eps = 1e-5;
-  double init_std = 0.02;
-  double output_std = 0.02;  ///< of the projection back into the residual stream
 };
 
 /// What one layer holds of sequences that are read bit by bit, B of them of up to C positions.
@@ -42,6 +40,9 @@ struct CachedRows {
 class Attention : public torch::nn::Module {
  public:
   explicit Attention(const AttentionConfig& config);
+  /// Projections of q, k and v ~ N(0, std²), the one back into the residual stream ~
+  /// N(0, output_std²).
+  void initialize(double std, double output_std, const InitialDraws& draws);
 
   /// @param x [B, T, d];  @param rotation [T, hd]: see ops::rotation_table
   /// @param start [B, T] i64: first position each row may read, or nullopt.  @return [B, T, d]

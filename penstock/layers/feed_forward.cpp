@@ -3,7 +3,6 @@
 #include <torch/types.h>
 
 #include "penstock/base/random.h"
-#include "penstock/layers/initial.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -28,15 +27,20 @@ at::Tensor block_mask(const BlockDropout& dropout, std::int64_t neurons, std::in
 
 }  // namespace
 
-FeedForward::FeedForward(std::int64_t d_model, std::int64_t d_ffn, double init_std,
-                         double output_std, FfnForm form, BlockDropout block_dropout)
+FeedForward::FeedForward(std::int64_t d_model, std::int64_t d_ffn, FfnForm form,
+                         BlockDropout block_dropout)
     : form_(form), block_dropout_(block_dropout) {
   const std::string in = form.input_name();
   const std::int64_t rows = form.inputs() * d_ffn;
-  gate_up_ = register_parameter(in, drawn(torch::empty({rows, d_model}), init_std));
+  gate_up_ = register_parameter(in, torch::empty({rows, d_model}));
   if (form.bias) in_bias_ = register_parameter(in + "_bias", torch::zeros({rows}));
-  down_ = register_parameter("down", drawn(torch::empty({d_model, d_ffn}), output_std));
+  down_ = register_parameter("down", torch::empty({d_model, d_ffn}));
   if (form.bias) out_bias_ = register_parameter("down_bias", torch::zeros({d_model}));
+}
+
+void FeedForward::initialize(double std, double output_std, const InitialDraws& draws) {
+  draws.normal(form_.input_name(), gate_up_, std);
+  draws.normal("down", down_, output_std);
 }
 
 at::Tensor FeedForward::dropped(at::Tensor inner, std::int64_t seed) const {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "penstock/experts/ffn_form.h"
+#include "penstock/ops/initial_draws.h"
 
 namespace penstock {
 
@@ -22,8 +23,11 @@ struct BlockDropout {
 /// whose parameters these are without the axis of experts).
 class FeedForward : public torch::nn::Module {
  public:
-  FeedForward(std::int64_t d_model, std::int64_t d_ffn, double init_std, double output_std,
-              FfnForm form = {}, BlockDropout block_dropout = {});
+  /// Matrices are not initialised, biases are 0.
+  FeedForward(std::int64_t d_model, std::int64_t d_ffn, FfnForm form = {},
+              BlockDropout block_dropout = {});
+  /// The input matrices ~ N(0, std²), down ~ N(0, output_std²).
+  void initialize(double std, double output_std, const InitialDraws& draws);
   /// @param x [..., d].  @return the same shape.
   /// @param dropout_seed  of both dropouts; nullopt: none, as outside training
   at::Tensor forward(const at::Tensor& x, std::optional<std::int64_t> dropout_seed = std::nullopt);

@@ -1,6 +1,5 @@
 #include "penstock/layers/moe.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
@@ -32,8 +31,10 @@ std::shared_ptr<MoeLayer::OwnBalancing> MoeLayer::own_balancing(const MoeOptions
 }
 
 MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balancer>> balancers)
-    : MoeLayer(options, balancers, balancers.empty() ? own_balancing(options) : nullptr) {
-  if (!own_) return;
+    : MoeLayer(options, std::move(balancers), nullptr) {}
+
+MoeLayer::MoeLayer(const MoeOptions& options) : MoeLayer(options, {}, own_balancing(options)) {
+  initialize(InitialDraws::from_default_generator());
   for (std::size_t i = 0; i < own_->balancers.size(); ++i)
     register_module("balancer_" + std::to_string(i), own_->balancers[i]);
 }
@@ -46,11 +47,12 @@ MoeLayer::MoeLayer(const MoeOptions& options, const MoeLayer& first)
           resolve(options.router).balancers == own_->names,
       "[moe] layers that share balancers have as many experts, the same `layers` and the "
       "same balancers; make this one with balancers of its own");
+  initialize(InitialDraws::from_default_generator());
 }
 
 MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balancer>> balancers,
                    std::shared_ptr<OwnBalancing> own)
-    : own_(std::move(own)), layer_(options.layer) {
+    : own_(std::move(own)), options_(options) {
   PENSTOCK_CHECK(options.d_model > 0 && options.d_ffn > 0 && options.experts > 0,
                  "[moe] d_model, d_ffn and experts must be positive, got ", options.d_model, ", ",
                  options.d_ffn, ", ", options.experts);
@@ -58,31 +60,29 @@ MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balanc
                  "[moe] layer = ", options.layer, " of layers = ", options.layers,
                  "; count them from 0");
   const ResolvedRouter resolved = resolve(options.router);
-  // What the constructors draw is drawn again below; leaving it out would give a seed other
-  // weights.
-  const double first = options.init_std < 0 ? kUndrawn : 0.02;
-  const at::Generator draws = at::detail::getDefaultCPUGenerator();
   router_ = register_module(
       "router", std::make_shared<Router>(resolved, router_shape(options),
-                                         own_ ? own_->balancers : std::move(balancers), first));
-  if (options.init_std >= 0)
-    router_->scorer().initialize(
-        options.router.init_std > 0 ? options.router.init_std : options.init_std, draws);
-  experts_ =
-      register_module("experts", std::make_shared<Experts>(options.experts, options.d_model,
-                                                           options.d_ffn, options.form, first));
-  if (options.init_std >= 0) experts_->initialize(options.init_std, options.output_std, draws);
+                                         own_ ? own_->balancers : std::move(balancers)));
+  experts_ = register_module("experts", std::make_shared<Experts>(options.experts, options.d_model,
+                                                                  options.d_ffn, options.form));
   if (options.shared_width > 0)
-    shared_expert_ =
-        register_module("shared_expert",
-                        std::make_shared<FeedForward>(options.d_model, options.shared_width,
-                                                      options.init_std, options.shared_output_std));
+    shared_expert_ = register_module(
+        "shared_expert", std::make_shared<FeedForward>(options.d_model, options.shared_width));
   if (options.shared_gate) {
     PENSTOCK_CHECK(shared_expert_, "[moe] shared_gate needs a shared_width above 0");
-    shared_expert_gate_ =
-        register_module("shared_expert_gate",
-                        std::make_shared<Projection>(options.d_model, 1, false, options.init_std));
+    shared_expert_gate_ = register_module("shared_expert_gate",
+                                          std::make_shared<Projection>(options.d_model, 1, false));
   }
+}
+
+void MoeLayer::initialize(const InitialDraws& draws) {
+  const double std = options_.init_std;
+  router_->initialize(options_.router.init_std > 0 ? options_.router.init_std : std,
+                      draws.of("router"));
+  experts_->initialize(std, options_.output_std, draws.of("experts"));
+  if (shared_expert_)
+    shared_expert_->initialize(std, options_.shared_output_std, draws.of("shared_expert"));
+  if (shared_expert_gate_) shared_expert_gate_->initialize(std, draws.of("shared_expert_gate"));
 }
 
 at::Tensor MoeLayer::shared(const at::Tensor& x) {
@@ -99,7 +99,7 @@ MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
   RoutingResult routing = router_->route(hidden, complete);
   at::Tensor y = experts_->forward(hidden, routing.plan, dropout_seed).view(x.sizes());
   if (shared_expert_) y = y + shared(x);
-  if (context.training && own_) own_->seen.add(layer_, routing.plan);
+  if (context.training && own_) own_->seen.add(options_.layer, routing.plan);
   return {std::move(y), std::move(routing)};
 }
 

@@ -25,6 +25,7 @@
 #include "penstock/experts/experts.h"
 #include "penstock/layers/feed_forward.h"
 #include "penstock/layers/projection.h"
+#include "penstock/ops/initial_draws.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {
@@ -35,7 +36,7 @@ struct MoeOptions {
   std::int64_t experts = 0;  ///< E, granularity applied
   RouterConfig router;       ///< router.k before granularity
   double granularity = 1;    ///< multiplies router.k only; E and f are given with it applied
-  double init_std = 0.02;    ///< negative: nothing is drawn, the weights are read later
+  double init_std = 0.02;
   double output_std = 0.02;
   FfnForm form;                   ///< of one expert
   std::int64_t shared_width = 0;  ///< f of an expert for every token, a SwiGLU one; 0: none
@@ -51,14 +52,18 @@ struct MoeOutput {
 
 class MoeLayer : public torch::nn::Module {
  public:
-  /// `balancers`: those of the model, shared by its layers and moved by the model; empty: the layer
-  /// makes its own, which no other layer shares unless it is made with the next constructor.
-  explicit MoeLayer(const MoeOptions& options,
-                    std::vector<std::shared_ptr<Balancer>> balancers = {});
+  /// A layer by itself. It makes its own balancers, which no other layer shares unless it is made
+  /// with the next constructor, and is initialised with a seed from libtorch's default generator.
+  explicit MoeLayer(const MoeOptions& options);
   /// A further layer of the model that `first` is of: it shares `first`'s own balancers, which are
   /// saved with `first`. The options are the same but for `layer`, sizes of the experts, and
   /// initialisation.
   MoeLayer(const MoeOptions& options, const MoeLayer& first);
+  /// A layer of a LanguageModel, which moves the balancers and initialises or reads the weights.
+  MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balancer>> balancers);
+
+  /// Draws the weights with the standard deviations of the options; see Scorer::initialize.
+  void initialize(const InitialDraws& draws);
 
   /// @param x [..., d], normed.  @return the routing result, and
   ///   y = Σ_e weight_e FFN_e(x) + g · FFN_shared(x),  g = sigmoid(w · x), or 1 without a gate
@@ -98,7 +103,7 @@ class MoeLayer : public torch::nn::Module {
   std::shared_ptr<FeedForward> shared_expert_;      // null where there is none
   std::shared_ptr<Projection> shared_expert_gate_;  // [1, d]; null where there is none
   std::shared_ptr<OwnBalancing> own_;               // null where the model moves the balancers
-  std::int64_t layer_;
+  MoeOptions options_;
 };
 
 /// The `options.layers` MoE layers of one model: with one set of balancers, which the first saves,

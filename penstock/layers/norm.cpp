@@ -2,7 +2,6 @@
 
 #include <torch/types.h>
 
-#include "penstock/layers/initial.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -19,10 +18,14 @@ at::Tensor RmsNorm::forward(Residual& x) {
   return normed;
 }
 
-LayerNorm::LayerNorm(std::int64_t width, double eps, double gain_std)
-    : weight_(register_parameter("weight", drawn(torch::empty({width}), gain_std, 1))),
+LayerNorm::LayerNorm(std::int64_t width, double eps)
+    : weight_(register_parameter("weight", torch::ones({width}))),
       bias_(register_parameter("bias", torch::zeros({width}))),
       eps_(eps) {}
+
+void LayerNorm::initialize(double gain_std, const InitialDraws& draws) {
+  draws.normal("weight", weight_, gain_std, 1);
+}
 
 at::Tensor LayerNorm::forward(const at::Tensor& x) {
   return torch::layer_norm(x, {x.size(-1)}, weight_, bias_, eps_);

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "penstock/ops/initial_draws.h"
+
 namespace penstock {
 
 /// The residual stream, and what the last sub-layer adds to it: the state is their sum. The norm
@@ -32,8 +34,10 @@ class RmsNorm : public torch::nn::Module {
 /// Layer norm: y = (x − mean) / sqrt(var + eps) ⊙ weight + bias over the last axis.
 class LayerNorm : public torch::nn::Module {
  public:
-  /// The gain starts as N(1, gain_std²), the bias as 0.
-  LayerNorm(std::int64_t width, double eps, double gain_std);
+  /// The gain is 1, the bias 0.
+  LayerNorm(std::int64_t width, double eps);
+  /// The gain ~ N(1, gain_std²).
+  void initialize(double gain_std, const InitialDraws& draws);
   /// @param x [..., d].  @return the same shape.
   at::Tensor forward(const at::Tensor& x);
 

@@ -2,14 +2,17 @@
 
 #include <torch/types.h>
 
-#include "penstock/layers/initial.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
 
-Projection::Projection(std::int64_t in, std::int64_t out, bool bias, double std) {
-  weight_ = register_parameter("weight", drawn(torch::empty({out, in}), std));
+Projection::Projection(std::int64_t in, std::int64_t out, bool bias) {
+  weight_ = register_parameter("weight", torch::empty({out, in}));
   if (bias) bias_ = register_parameter("bias", torch::zeros({out}));
+}
+
+void Projection::initialize(double std, const InitialDraws& draws) {
+  draws.normal("weight", weight_, std);
 }
 
 at::Tensor Projection::forward(const at::Tensor& x) {

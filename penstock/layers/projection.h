@@ -5,13 +5,16 @@
 
 #include <cstdint>
 
+#include "penstock/ops/initial_draws.h"
+
 namespace penstock {
 
-/// y = x · weightᵀ + bias.  weight [out, in]: drawn(std) of
-/// layers/initial.h; bias [out], where wanted, 0.
+/// y = x · weightᵀ + bias.  weight [out, in] is not initialised; bias [out], where wanted, is 0.
 class Projection : public torch::nn::Module {
  public:
-  Projection(std::int64_t in, std::int64_t out, bool bias, double std);
+  Projection(std::int64_t in, std::int64_t out, bool bias);
+  /// weight ~ N(0, std²).
+  void initialize(double std, const InitialDraws& draws);
   at::Tensor forward(const at::Tensor& x);
   const at::Tensor& weight() const { return weight_; }
 

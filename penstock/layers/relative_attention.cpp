@@ -11,12 +11,19 @@ namespace penstock {
 RelativeAttention::RelativeAttention(const RelativeAttentionConfig& config) : config_(config) {
   const std::int64_t width = config.heads * config.head_dim;
   const auto projection = [&](const char* name, std::int64_t in, std::int64_t out) {
-    return register_module(name, std::make_shared<Projection>(in, out, false, config.init_std));
+    return register_module(name, std::make_shared<Projection>(in, out, false));
   };
   q_proj_ = projection("q_proj", config.d_model, width);
   kv_proj_ = projection("kv_proj", config.d_model, 2 * width);
   r_proj_ = projection("r_proj", config.d_model, width);
   o_proj_ = projection("o_proj", width, config.d_model);
+}
+
+void RelativeAttention::initialize(double std, const InitialDraws& draws) {
+  q_proj_->initialize(std, draws.of("q_proj"));
+  kv_proj_->initialize(std, draws.of("kv_proj"));
+  r_proj_->initialize(std, draws.of("r_proj"));
+  o_proj_->initialize(std, draws.of("o_proj"));
 }
 
 at::Tensor RelativeAttention::forward(const at::Tensor& x, const at::Tensor& memory,

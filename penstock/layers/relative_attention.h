@@ -13,7 +13,6 @@ namespace penstock {
 
 struct RelativeAttentionConfig {
   std::int64_t d_model = 0, heads = 0, head_dim = 0;
-  double init_std = 0.02;
 };
 
 /// The two learned vectors of a head that take the place of a query's absolute position.
@@ -24,6 +23,8 @@ struct PositionBiases {
 class RelativeAttention : public torch::nn::Module {
  public:
   explicit RelativeAttention(const RelativeAttentionConfig& config);
+  /// All projections ~ N(0, std²).
+  void initialize(double std, const InitialDraws& draws);
 
   /// Attention of a segment over itself and what precedes it; see ops::relative_attention.
   /// @param x [B, T, d];  @param memory [B, M, d], taken as it is, or undefined for none

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/layers/initial.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -16,30 +15,35 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, std::int64_t index, std::i
     : index_(index) {
   input_layernorm_ = register_module("input_layernorm",
                                      std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
-  self_attn_ = register_module(
-      "self_attn", std::make_shared<Attention>(AttentionConfig{
-                       .d_model = config.d_model,
-                       .heads = config.heads,
-                       .kv_heads = config.kv_heads,
-                       .head_dim = config.head_dim,
-                       .qkv_bias = config.qkv_bias,
-                       .rope_adjacent = config.rope_adjacent,
-                       .q_norm_width = config.norm_width(config.heads),
-                       .k_norm_width = config.norm_width(config.kv_heads),
-                       .clip_qkv = config.clip_qkv,
-                       .norm_eps = config.norm_eps,
-                       .init_std = config.weight_std(config.d_model),
-                       .output_std = config.output_std(config.heads * config.head_dim)}));
+  self_attn_ = register_module("self_attn", std::make_shared<Attention>(AttentionConfig{
+                                                .d_model = config.d_model,
+                                                .heads = config.heads,
+                                                .kv_heads = config.kv_heads,
+                                                .head_dim = config.head_dim,
+                                                .qkv_bias = config.qkv_bias,
+                                                .rope_adjacent = config.rope_adjacent,
+                                                .q_norm_width = config.norm_width(config.heads),
+                                                .k_norm_width = config.norm_width(config.kv_heads),
+                                                .clip_qkv = config.clip_qkv,
+                                                .norm_eps = config.norm_eps}));
   post_attention_layernorm_ = register_module(
       "post_attention_layernorm", std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
   if (moe_index >= 0)
     moe_ = register_module("mlp",
                            std::make_shared<MoeLayer>(config.moe_options(moe_index), balancers));
   else
-    mlp_ = register_module("mlp",
-                           std::make_shared<FeedForward>(config.d_model, config.dense_width(),
-                                                         config.weight_std(config.d_model),
-                                                         config.output_std(config.dense_width())));
+    mlp_ =
+        register_module("mlp", std::make_shared<FeedForward>(config.d_model, config.dense_width()));
+}
+
+void DecoderLayer::initialize(const ModelConfig& config, const InitialDraws& draws) {
+  const double std = config.weight_std(config.d_model);
+  self_attn_->initialize(std, config.output_std(config.heads * config.head_dim),
+                         draws.of("self_attn"));
+  if (moe_)
+    moe_->initialize(draws.of("mlp"));
+  else
+    mlp_->initialize(std, config.output_std(config.dense_width()), draws.of("mlp"));
 }
 
 Residual DecoderLayer::forward(Residual x, const Attend& attend, const RoutingContext& context,
@@ -56,12 +60,9 @@ Residual DecoderLayer::forward(Residual x, const Attend& attend, const RoutingCo
   return x;
 }
 
-Decoder::Decoder(const ModelConfig& unresolved, InitialWeights weights)
-    : LanguageModel(unresolved, weights) {
-  const ModelConfig config =
-      weights == InitialWeights::drawn ? this->config() : this->config().undrawn();
-  embed_tokens_ = register_parameter(
-      "embed_tokens", drawn(torch::empty({config.vocab, config.d_model}), config.init_std));
+Decoder::Decoder(const ModelConfig& unresolved) : LanguageModel(unresolved) {
+  const ModelConfig& config = this->config();
+  embed_tokens_ = register_parameter("embed_tokens", torch::empty({config.vocab, config.d_model}));
   make_shared_balancers();
   std::int64_t moe_index = 0;
   for (std::int64_t i = 0; i < config.layers; ++i)
@@ -75,8 +76,14 @@ Decoder::Decoder(const ModelConfig& unresolved, InitialWeights weights)
   take_moe_layers(std::move(moe));
   norm_ = register_module("norm", std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
   if (!config.tie_embeddings)
-    lm_head_ = register_parameter(
-        "lm_head", drawn(torch::empty({config.vocab, config.d_model}), config.init_std));
+    lm_head_ = register_parameter("lm_head", torch::empty({config.vocab, config.d_model}));
+}
+
+void Decoder::initialize(const InitialDraws& draws) {
+  draws.normal("embed_tokens", embed_tokens_, config().init_std);
+  for (std::size_t i = 0; i < layers_.size(); ++i)
+    layers_[i]->initialize(config(), draws.of("layer_" + std::to_string(i)));
+  if (lm_head_.defined()) draws.normal("lm_head", lm_head_, config().init_std);
 }
 
 ModelOutput Decoder::run(const at::Tensor& tokens, const RoutingContext& context,

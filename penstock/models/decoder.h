@@ -26,6 +26,7 @@ class DecoderLayer : public torch::nn::Module {
   /// `moe_index` counts MoE layers; -1 for a dense layer.
   DecoderLayer(const ModelConfig& config, std::int64_t index, std::int64_t moe_index,
                const std::vector<std::shared_ptr<Balancer>>& balancers);
+  void initialize(const ModelConfig& config, const InitialDraws& draws);
   Residual forward(Residual x, const Attend& attend, const RoutingContext& context,
                    std::optional<RoutingResult>& routing);
   /// Null for a dense layer.
@@ -42,8 +43,8 @@ class DecoderLayer : public torch::nn::Module {
 /// A LanguageModel without memory: each row stands alone.
 class Decoder : public LanguageModel {
  public:
-  /// Builds and initialises; draws come from libtorch's default CPU generator.
-  explicit Decoder(const ModelConfig& config, InitialWeights weights = InitialWeights::drawn);
+  explicit Decoder(const ModelConfig& config);
+  void initialize(const InitialDraws& draws) override;
 
   /// The output's hidden rows are normed.
   ModelOutput forward(const ModelInput& input, const RoutingContext& context,

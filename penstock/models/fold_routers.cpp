@@ -49,7 +49,7 @@ std::shared_ptr<LanguageModel> fold_routers(LanguageModel& model) {
   for (MoeLayer* const layer : layers) folded.push_back(layer->router().scorer().fold());
   ModelConfig config = model.config();
   config.router = folded_router(config.router, folded[0].bias.defined());
-  auto out = make_model(config, InitialWeights::undrawn);
+  auto out = make_model(config);
   const at::Tensor sample = model.parameters().front();
   out->to(sample.device(), sample.scalar_type());
   copy_the_rest(model, *out);

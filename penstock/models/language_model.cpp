@@ -10,13 +10,8 @@
 
 namespace penstock {
 
-LanguageModel::LanguageModel(const ModelConfig& config, InitialWeights weights)
-    : config_(config.resolved()), products_(config_) {
-  if (weights == InitialWeights::undrawn || config_.moe_layers() == 0) return;
-  // A router that nobody keeps: without its draws a seed would give other weights than it always
-  // has.
-  Router(resolve(config_.router), router_shape(config_.moe_options(0)), {});
-}
+LanguageModel::LanguageModel(const ModelConfig& config)
+    : config_(config.resolved()), products_(config_) {}
 
 ModelOutput LanguageModel::extend(const at::Tensor&, DecoderCache&, std::span<const std::int64_t>,
                                   const RoutingContext&, const RoutingTap&) {
@@ -47,9 +42,15 @@ void LanguageModel::watch_backward(const LayerWatch& watch, std::int64_t layer,
       [watch, layer](const at::Tensor&) { watch(PassDirection::backward, layer); });
 }
 
-std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, InitialWeights weights) {
-  if (config.transformer_xl()) return std::make_shared<TransformerXl>(config, weights);
-  return std::make_shared<Decoder>(config, weights);
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config) {
+  if (config.transformer_xl()) return std::make_shared<TransformerXl>(config);
+  return std::make_shared<Decoder>(config);
+}
+
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::uint64_t seed) {
+  auto model = make_model(config);
+  model->initialize(InitialDraws(seed));
+  return model;
 }
 
 }  // namespace penstock

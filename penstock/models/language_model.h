@@ -48,12 +48,12 @@ struct ModelOutput {
   ModelMemory memory = {};    ///< for the segment that follows
 };
 
-/// Whether a model's weights are drawn when it is made, or left as memory is, to be read.
-enum class InitialWeights { drawn, undrawn };
-
 class LanguageModel : public torch::nn::Module {
  public:
-  LanguageModel(const ModelConfig& config, InitialWeights weights);
+  explicit LanguageModel(const ModelConfig& config);
+
+  /// Draws all weights, each by its name, as the config says.
+  virtual void initialize(const InitialDraws& draws) = 0;
 
   /// `routing_tap` and `hidden_tap` may be null.
   virtual ModelOutput forward(const ModelInput& input, const RoutingContext& context,
@@ -101,8 +101,9 @@ class LanguageModel : public torch::nn::Module {
   std::vector<MoeLayer*> moe_layers_;
 };
 
-/// The model that `config.architecture` names; draws come from libtorch's default CPU generator.
-std::shared_ptr<LanguageModel> make_model(const ModelConfig& config,
-                                          InitialWeights weights = InitialWeights::drawn);
+/// The model that `config.architecture` names. Its weights are as memory is, to be read or drawn.
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config);
+/// The same with weights drawn by the seed.
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::uint64_t seed);
 
 }  // namespace penstock

@@ -111,16 +111,9 @@ ModelConfig ModelConfig::resolved() const {
                  " make routers of more than 2^24 numbers, the limit");
   if (c.moe_layers() > 0) {  // what only the parts themselves can check: schedules, shapes
     const RouterShape shape = router_shape(c.moe_options(0));
-    Router(router, shape, make_balancers(router, shape), kUndrawn);
+    Router(router, shape, make_balancers(router, shape));
   }
   return c;
-}
-
-ModelConfig ModelConfig::undrawn() const {
-  ModelConfig out = *this;
-  out.init = "normal";
-  out.init_std = kUndrawn;
-  return out;
 }
 
 bool ModelConfig::is_moe(std::int64_t layer) const {

@@ -153,8 +153,6 @@ struct ModelConfig {
   /// Fills what was left at 0 and checks that the numbers fit together; throws Error. Draws
   /// nothing.
   ModelConfig resolved() const;
-  /// The same shape with standard deviations below 0, of which layers draw no weights.
-  ModelConfig undrawn() const;
   /// Whether that layer is MoE.
   bool is_moe(std::int64_t layer) const;
   /// Number of MoE layers.

@@ -90,7 +90,7 @@ std::shared_ptr<LanguageModel> load_model(const ModelSource& source) {
 }
 
 std::shared_ptr<LanguageModel> load_model(const ModelSource& source, const ModelConfig& config) {
-  auto model = make_model(config, InitialWeights::undrawn);
+  auto model = make_model(config);
   const torch::NoGradGuard no_grad;
   for (auto& [name, target] : file_tensors(*model)) target.copy_(finite_tensor(source, name));
   model->eval();

@@ -9,7 +9,6 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
-#include "penstock/layers/initial.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -27,10 +26,14 @@ std::int64_t layer_site(std::int64_t layer, LayerSite site) {
 template <class Module>
 PositionBiases make_biases(const ModelConfig& config, const Module& register_parameter) {
   const auto make = [&](const char* name) {
-    return register_parameter(
-        name, drawn(torch::empty({config.heads, config.head_dim}), config.init_std));
+    return register_parameter(name, torch::empty({config.heads, config.head_dim}));
   };
   return {.content = make("content_bias"), .position = make("position_bias")};
+}
+
+void initialize_biases(const PositionBiases& biases, double std, const InitialDraws& draws) {
+  draws.normal("content_bias", biases.content, std);
+  draws.normal("position_bias", biases.position, std);
 }
 
 /// The last `length` positions of memory and segment, [B, ≤ length, d], as a tensor of its own.
@@ -67,15 +70,13 @@ TransformerXlLayer::TransformerXlLayer(const ModelConfig& config, std::int64_t i
                                        std::int64_t moe_index,
                                        const std::vector<std::shared_ptr<Balancer>>& balancers)
     : index_(index) {
-  const double std = config.init_std;
   const auto norm = [&](const char* name) {
-    return register_module(name, std::make_shared<LayerNorm>(config.d_model, config.norm_eps, std));
+    return register_module(name, std::make_shared<LayerNorm>(config.d_model, config.norm_eps));
   };
-  self_attn_ = register_module("self_attn", std::make_shared<RelativeAttention>(
-                                                RelativeAttentionConfig{.d_model = config.d_model,
-                                                                        .heads = config.heads,
-                                                                        .head_dim = config.head_dim,
-                                                                        .init_std = std}));
+  self_attn_ = register_module(
+      "self_attn",
+      std::make_shared<RelativeAttention>(RelativeAttentionConfig{
+          .d_model = config.d_model, .heads = config.heads, .head_dim = config.head_dim}));
   if (config.xl.biases_per_layer)
     biases_ = make_biases(config, [this](const char* name, const at::Tensor& value) {
       return register_parameter(name, value);
@@ -87,9 +88,20 @@ TransformerXlLayer::TransformerXlLayer(const ModelConfig& config, std::int64_t i
   else
     mlp_ = register_module(
         "mlp", std::make_shared<FeedForward>(
-                   config.d_model, config.dense_width(), std, std, config.ffn_form(),
+                   config.d_model, config.dense_width(), config.ffn_form(),
                    BlockDropout{.blocks = config.xl.ffn_blocks, .p = config.xl.ffn_block_dropout}));
   ffn_norm_ = norm("ffn_norm");
+}
+
+void TransformerXlLayer::initialize(double std, const InitialDraws& draws) {
+  self_attn_->initialize(std, draws.of("self_attn"));
+  if (biases_.content.defined()) initialize_biases(biases_, std, draws);
+  attention_norm_->initialize(std, draws.of("attention_norm"));
+  if (moe_)
+    moe_->initialize(draws.of("mlp"));
+  else
+    mlp_->initialize(std, std, draws.of("mlp"));
+  ffn_norm_->initialize(std, draws.of("ffn_norm"));
 }
 
 at::Tensor TransformerXlLayer::forward(const at::Tensor& x, const at::Tensor& memory,
@@ -112,12 +124,9 @@ at::Tensor TransformerXlLayer::forward(const at::Tensor& x, const at::Tensor& me
   return ffn_norm_->forward(normed + seeds.apply(y, layer_site(index_, kFeedForward)));
 }
 
-TransformerXl::TransformerXl(const ModelConfig& unresolved, InitialWeights weights)
-    : LanguageModel(unresolved, weights) {
-  const ModelConfig config =
-      weights == InitialWeights::drawn ? this->config() : this->config().undrawn();
-  embed_tokens_ = register_parameter(
-      "embed_tokens", drawn(torch::empty({config.vocab, config.d_model}), config.init_std));
+TransformerXl::TransformerXl(const ModelConfig& unresolved) : LanguageModel(unresolved) {
+  const ModelConfig& config = this->config();
+  embed_tokens_ = register_parameter("embed_tokens", torch::empty({config.vocab, config.d_model}));
   if (!config.xl.biases_per_layer)
     biases_ = make_biases(config, [this](const char* name, const at::Tensor& value) {
       return register_parameter(name, value);
@@ -136,10 +145,19 @@ TransformerXl::TransformerXl(const ModelConfig& unresolved, InitialWeights weigh
   head_.cutoffs = config.xl.cutoffs;
   head_.bias = register_parameter("head_bias", torch::zeros({config.vocab}));
   if (const auto clusters = static_cast<std::int64_t>(head_.cutoffs.size()); clusters > 0) {
-    head_.cluster_weight = register_parameter(
-        "cluster_weight", drawn(torch::empty({clusters, config.d_model}), config.init_std));
+    head_.cluster_weight =
+        register_parameter("cluster_weight", torch::empty({clusters, config.d_model}));
     head_.cluster_bias = register_parameter("cluster_bias", torch::zeros({clusters}));
   }
+}
+
+void TransformerXl::initialize(const InitialDraws& draws) {
+  const double std = config().init_std;
+  draws.normal("embed_tokens", embed_tokens_, std);
+  if (biases_.content.defined()) initialize_biases(biases_, std, draws);
+  for (std::size_t i = 0; i < layers_.size(); ++i)
+    layers_[i]->initialize(std, draws.of("layer_" + std::to_string(i)));
+  if (head_.cluster_weight.defined()) draws.normal("cluster_weight", head_.cluster_weight, std);
 }
 
 std::int64_t TransformerXl::memory_length(const ModelInput& input) const {

@@ -36,6 +36,8 @@ class TransformerXlLayer : public torch::nn::Module {
   /// `moe_index` counts MoE layers; -1 for a dense layer.
   TransformerXlLayer(const ModelConfig& config, std::int64_t index, std::int64_t moe_index,
                      const std::vector<std::shared_ptr<Balancer>>& balancers);
+  /// Matrices and biases of positions ~ N(0, std²), gains ~ N(1, std²).
+  void initialize(double std, const InitialDraws& draws);
   /// @param shared  the model's position biases, or undefined where the layer has its own
   at::Tensor forward(const at::Tensor& x, const at::Tensor& memory, const at::Tensor& distances,
                      const PositionBiases& shared, const DropoutSeeds& seeds,
@@ -57,9 +59,9 @@ class TransformerXlLayer : public torch::nn::Module {
 /// what the attention's norm gave.
 class TransformerXl : public LanguageModel {
  public:
-  /// Builds and initialises: matrices, embedding, u and v ~ N(0, init_std²), gains ~
-  /// N(1, init_std²), biases 0.
-  explicit TransformerXl(const ModelConfig& config, InitialWeights weights = InitialWeights::drawn);
+  explicit TransformerXl(const ModelConfig& config);
+  /// Matrices, embedding, u and v ~ N(0, init_std²), gains ~ N(1, init_std²); biases stay 0.
+  void initialize(const InitialDraws& draws) override;
 
   /// The memory handed on holds the layers' inputs at the last positions of memory and segment.
   ModelOutput forward(const ModelInput& input, const RoutingContext& context,

@@ -1,7 +1,6 @@
 // The router of one layer, and what parts do unless they say otherwise.
 #include "penstock/routers/router.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -33,7 +32,7 @@ std::int64_t Selector::segment_length() const { return 1; }
 bool Selector::refuses_none() const { return true; }
 
 Router::Router(const ResolvedRouter& config, const RouterShape& shape,
-               std::vector<std::shared_ptr<Balancer>> balancers, double std)
+               std::vector<std::shared_ptr<Balancer>> balancers)
     : scorer_name_(config.scorer),
       balancer_names_(config.balancers),
       balancers_(std::move(balancers)),
@@ -45,7 +44,6 @@ Router::Router(const ResolvedRouter& config, const RouterShape& shape,
                  shape.experts);
   scorer_ = register_module("scorer", make_scorer(config, shape));
   selector_ = make_selector(config, shape);
-  if (std >= 0) scorer_->initialize(std, at::detail::getDefaultCPUGenerator());
 }
 
 void Router::wrap_scorer(

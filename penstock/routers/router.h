@@ -14,6 +14,7 @@
 #include "penstock/base/config_node.h"
 #include "penstock/base/fields.h"
 #include "penstock/base/registry.h"
+#include "penstock/ops/initial_draws.h"
 #include "penstock/routers/routing.h"
 #include "penstock/routers/step_statistics.h"
 #include "penstock/routers/traits.h"
@@ -46,8 +47,8 @@ class Scorer : public torch::nn::Module {
   /// parameters themselves, and are f64 where there are none. Throws AssertionError unless the
   /// resolved router's traits say foldable.
   virtual FoldedScorer fold() const;
-  /// Re-draws the parameters: N(0, std) unless the method's source says otherwise.
-  virtual void initialize(double std, at::Generator generator) = 0;
+  /// Draws the parameters: N(0, std²) unless the method's source says otherwise.
+  virtual void initialize(double std, const InitialDraws& draws) = 0;
   /// Multiplies the logits of every token by `factor` for good, through the parameters: those of
   /// training too, and noise that the scorer adds stays as it is. False where no parameter does
   /// that; nothing changes then. REQUIRES: factor > 0.
@@ -188,16 +189,16 @@ std::vector<std::shared_ptr<Balancer>> make_balancers(const ResolvedRouter& rout
 std::shared_ptr<Scorer> make_scorer(const ResolvedRouter& router, const RouterShape& shape);
 std::shared_ptr<Selector> make_selector(const ResolvedRouter& router, const RouterShape& shape);
 
-/// A standard deviation that says: draw nothing, the weights are read later, or never used.
-inline constexpr double kUndrawn = -1;
-
 /// The router of one layer: scorer and selector of its own, balancers of the model.
 class Router : public torch::nn::Module {
  public:
-  /// Parameters start as N(0, std²) from the default generator; see Scorer::initialize. A negative
-  /// std leaves them undrawn.
+  /// Parameters are not initialised.
   Router(const ResolvedRouter& config, const RouterShape& shape,
-         std::vector<std::shared_ptr<Balancer>> balancers, double std = 0.02);
+         std::vector<std::shared_ptr<Balancer>> balancers);
+  /// See Scorer::initialize.
+  void initialize(double std, const InitialDraws& draws) {
+    scorer_->initialize(std, draws.of("scorer"));
+  }
 
   /// Scores, plan, losses and statistics of one pass. hidden [T, d].
   /// Losses exist only when context.training. Statistics always hold "expert_tokens" [E] i64 unless

@@ -12,7 +12,7 @@ bool same_course(const ModelConfig& model, std::int64_t shorter, std::int64_t lo
   if (model.moe_layers() == 0) return true;
   const ResolvedRouter parts = resolve(model.router);
   const RouterShape shape = router_shape(model.moe_options(0));
-  const Router router(parts, shape, make_balancers(parts, shape), kUndrawn);
+  const Router router(parts, shape, make_balancers(parts, shape));
   for (std::int64_t step = 0; step < shorter; ++step) {
     RoutingContext context{.step = step, .total_steps = shorter, .training = true};
     const double before = router.selector().nominal_k(context);

@@ -1,6 +1,5 @@
 #include "penstock/train/trainer.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/cuda.h>
 #include <torch/types.h>
 
@@ -19,21 +18,6 @@ namespace {
 
 // Streams of the recipe's seed, so that data order does not depend on what the model draws.
 constexpr std::uint64_t model_stream = 1, data_stream = 2, router_stream = 3;
-
-/// Seeds libtorch's generator, and puts it back for a caller's own use of it.
-class SeededGenerator {
- public:
-  explicit SeededGenerator(std::uint64_t seed) : before_(generator_.get_state()) {
-    generator_.set_current_seed(seed);
-  }
-  SeededGenerator(const SeededGenerator&) = delete;
-  SeededGenerator& operator=(const SeededGenerator&) = delete;
-  ~SeededGenerator() { generator_.set_state(before_); }
-
- private:
-  at::Generator generator_ = at::detail::getDefaultCPUGenerator();  // a handle, not a copy
-  at::Tensor before_;
-};
 
 void check_device(const std::string& name) {
   try {
@@ -76,11 +60,10 @@ Recipe with_vocabulary(Recipe recipe, const Corpus& corpus) {
 }
 
 std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe) {
-  const SeededGenerator seeded(
-      random_bits(static_cast<std::uint64_t>(recipe.train.seed), model_stream, 0));
-  return recipe.train.init_from.empty()
-             ? make_model(recipe.model)
-             : load_model(*open_model_source(recipe.train.init_from), recipe.model);
+  if (!recipe.train.init_from.empty())
+    return load_model(*open_model_source(recipe.train.init_from), recipe.model);
+  return make_model(recipe.model,
+                    random_bits(static_cast<std::uint64_t>(recipe.train.seed), model_stream, 0));
 }
 
 Trainer::Trainer(const Recipe& recipe, Corpus corpus)

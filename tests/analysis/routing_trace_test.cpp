@@ -32,7 +32,7 @@ TEST(RoutingTrace, HoldsWhatTheFormulasGiveOfTheWeights) {
   config.router.k = 2;
   config.router.init_std = 0.5;
   config.norm_eps = 1e-12;
-  const auto model = make_model(config);
+  const auto model = make_model(config, 1);
   model->to(torch::kDouble);
   const auto trace = trace_routing(*model, kTraced);
   EXPECT_EQ(trace.size(), 7u);
@@ -55,7 +55,7 @@ TEST(RoutingTrace, HoldsWhatTheFormulasGiveOfTheWeights) {
 }
 
 TEST(RoutingTrace, LeavesOutLogitsWhereNoneAre) {
-  const auto model = make_model(traced_config("hash"));
+  const auto model = make_model(traced_config("hash"), 1);
   const auto trace = trace_routing(*model, kTraced);
   EXPECT_FALSE(trace.contains("layers.0.logits"));
   const at::Tensor experts = torch::tensor(kTraced, torch::kInt64).remainder(5);
@@ -66,7 +66,7 @@ TEST(RoutingTrace, LeavesOutLogitsWhereNoneAre) {
 TEST(RoutingTrace, RefusesWhatHasNothingToTrace) {
   const auto refuses = [](const ModelConfig& config, const std::vector<std::int64_t>& tokens,
                           const std::string& part) {
-    const auto model = make_model(config);
+    const auto model = make_model(config, 1);
     try {
       trace_routing(*model, tokens);
       ADD_FAILURE() << "no error: " << part;

@@ -25,7 +25,7 @@ std::shared_ptr<LanguageModel> model_of(std::int64_t context) {
   config.router.method = "topk";
   config.router.k = 2;
   config.moe.experts = 4;
-  auto model = make_model(config);
+  auto model = make_model(config, 1);
   model->eval();
   return model;
 }

@@ -54,17 +54,17 @@ TEST(RouterStart, CollapsesIntoOneMatrix) {
 TEST(RouterStart, EqualKeysAreToldApart) {
   at::Tensor some = numbers({3, 4, 1, 2, 3, 4, 3, 4}, {4, 2});
   const at::Tensor before = some.clone();
-  EXPECT_EQ(break_ties(some, 7), 2);
+  EXPECT_EQ(break_ties(some, InitialDraws(7)), 2);
   EXPECT_TRUE(some.slice(0, 0, 2).equal(before.slice(0, 0, 2)));
   EXPECT_FALSE(some[2].equal(some[3]));
   const double moved = (some - before).abs().max().item<double>();
   EXPECT_GT(moved, 0);
   EXPECT_LT(moved, 4 * 0.1 * std::sqrt(12.5));  // four deviations of a tenth of the key's own
   at::Tensor again = before.clone();
-  break_ties(again, 7);
+  break_ties(again, InitialDraws(7));
   EXPECT_TRUE(again.equal(some));
   at::Tensor distinct = keys();
-  EXPECT_EQ(break_ties(distinct, 7), 0);
+  EXPECT_EQ(break_ties(distinct, InitialDraws(7)), 0);
   EXPECT_TRUE(distinct.equal(keys()));
 }
 

@@ -64,16 +64,16 @@ inline ModelConfig small_qwen3() {
 /// Draws weights that make gates, norms, biases and positions matter, and writes the model.
 inline void write_random_model(const ModelConfig& config, const std::string& directory,
                                bool with_tokenizer = true, std::uint64_t seed = 1) {
-  torch::manual_seed(seed);
   const torch::NoGradGuard no_grad;
   const auto model = make_model(config);
+  const InitialDraws draws(seed);
   auto tensors = file_tensors(*model);
   for (auto& [name, tensor] : tensors) {
     if (!tensor.is_floating_point() || name.starts_with("penstock.")) continue;
     if (name.find("norm.weight") != std::string::npos)
-      tensor.uniform_(0.5, 1.5);
+      draws.normal(name, tensor, 0.2, 1);
     else
-      tensor.normal_(0, name.ends_with(".bias") ? 0.5 : 0.15);
+      draws.normal(name, tensor, name.ends_with(".bias") ? 0.5 : 0.15);
   }
   auto& fs = real_file_system();
   create_directories(fs, directory);

@@ -38,7 +38,7 @@ inline void write_parent(const std::string& directory, const ModelConfig& config
                          at::ScalarType type = at::kFloat) {
   const torch::NoGradGuard no_grad;
   torch::manual_seed(5);
-  const auto model = make_model(config);
+  const auto model = make_model(config, 1);
   TensorMap tensors;
   for (auto& [name, tensor] : file_tensors(*model)) {
     if (name.ends_with(".bias")) tensor.normal_(0, 0.3);

@@ -36,7 +36,7 @@ ModelConfig small(const std::string& method, double k, const std::string& archit
 /// The weights do not depend on k: the same seed draws the same ones.
 std::shared_ptr<LanguageModel> built(const ModelConfig& config) {
   torch::manual_seed(11);
-  return make_model(config);
+  return make_model(config, 1);
 }
 
 std::string refusal(const ModelConfig& config, std::vector<std::int64_t> values) {

@@ -19,7 +19,7 @@ namespace {
 
 std::shared_ptr<LanguageModel> small_model(const std::string& method) {
   torch::manual_seed(5);
-  return make_model(testing::tiny_decoder(method, /*context=*/8));
+  return make_model(testing::tiny_decoder(method, /*context=*/8), 1);
 }
 
 const std::vector<TokenSequence> kSequences = {{.ids = {3, 1, 4, 1, 5}},
@@ -101,7 +101,7 @@ TEST(EvaluationMode, EndsWithTheMeasurementAlsoWhereThatThrows) {
   const Corpus corpus = testing::small_corpus(directory.path());
   ModelConfig config = small_model("dense")->config();
   config.vocab = 256;
-  const auto model = make_model(config);
+  const auto model = make_model(config, 1);
   const auto stop = [&](double, const LossTotals&) {
     EXPECT_FALSE(model->is_training());
     EXPECT_FALSE(torch::GradMode::is_enabled());

@@ -27,7 +27,7 @@ class EvaluationWithMemory : public ::testing::Test {
     config.router.method = "topk";
     config.router.k = 2;
     torch::manual_seed(7);
-    model_ = make_model(config);
+    model_ = make_model(config, 1);
     model_->to(torch::kDouble);
   }
   LossTotals measure(EvaluateOptions options) {

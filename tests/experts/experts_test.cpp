@@ -16,7 +16,7 @@ constexpr std::int64_t kExperts = 3, kWidth = 4, kInner = 5, kTokens = 8;
 Experts double_experts() {
   Experts experts(kExperts, kWidth, kInner);
   experts.to(at::kDouble);
-  experts.initialize(0.6, 0.6, at::detail::createCPUGenerator(3));
+  experts.initialize(0.6, 0.6, InitialDraws(3));
   return experts;
 }
 
@@ -78,7 +78,7 @@ TEST(Experts, WithoutAssignmentsEverythingIsZero) {
 
 TEST(Experts, InitialisesBothMatricesWithTheirOwnDeviation) {
   Experts experts(8, 32, 32);
-  experts.initialize(0.2, 0.05, at::detail::createCPUGenerator(4));
+  experts.initialize(0.2, 0.05, InitialDraws(4));
   EXPECT_EQ(experts.gate_up().sizes(), (std::vector<std::int64_t>{8, 64, 32}));
   EXPECT_EQ(experts.down().sizes(), (std::vector<std::int64_t>{8, 32, 32}));
   // 16384 and 8192 draws: standard errors of 0.6 % and 0.8 %.

@@ -24,7 +24,7 @@ std::shared_ptr<Classifier> make_classifier(const std::string& architecture,
   if (method == "lory")
     config.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));
   torch::manual_seed(3);
-  auto out = std::make_shared<Classifier>(make_model(config),
+  auto out = std::make_shared<Classifier>(make_model(config, 1),
                                           std::make_shared<ClassifierHead>(32, 3, 0.1, 0.3, 5));
   out->eval();
   return out;

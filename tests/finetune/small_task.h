@@ -36,7 +36,7 @@ inline ModelConfig small_body(const std::string& architecture, const std::string
 inline std::string write_model(const std::filesystem::path& folder, const ModelConfig& config) {
   std::filesystem::create_directories(folder);
   torch::manual_seed(1);
-  const auto model = make_model(config);
+  const auto model = make_model(config, 1);
   save_tensors(real_file_system(), folder / "model.safetensors", file_tensors(*model));
   std::ofstream(folder / "config.json") << config_json_text(model->config());
   make_tokenizer("bytes", {})->save(folder.string());

@@ -20,7 +20,7 @@ class TextPassesTest : public ::testing::Test {
     config.router.parts["load-balance"].set("coefficient", ConfigNode(2.0));
     torch::manual_seed(3);
     classifier_ = std::make_shared<Classifier>(
-        make_model(config), std::make_shared<ClassifierHead>(32, 2, 0.1, 0.5, 1));
+        make_model(config, 1), std::make_shared<ClassifierHead>(32, 2, 0.1, 0.5, 1));
     classifier_->to(torch::kDouble);
     classifier_->train();
     // Three texts of 4 tokens, one of 5, one of 7.

@@ -20,10 +20,9 @@ using testing::tiny;
 
 std::shared_ptr<const Tokenizer> bytes() { return make_tokenizer("bytes", {}); }
 
-std::shared_ptr<LanguageModel> model_of(ModelConfig config, int seed = 21) {
-  torch::manual_seed(seed);
+std::shared_ptr<LanguageModel> model_of(ModelConfig config, std::uint64_t seed = 21) {
   config.vocab = bytes()->vocab_size();
-  auto model = make_model(config);
+  auto model = make_model(config, seed);
   model->eval();
   return model;
 }
@@ -175,7 +174,7 @@ class Words : public Tokenizer {
 TEST(Generate, TheSpaceBeforeADocumentsFirstWordIsLeftOut) {
   ModelConfig config = tiny("dense");
   config.vocab = 4;
-  const auto out = generate(make_model(config), Words(), {"", "a"}, {.max_tokens = 3});
+  const auto out = generate(make_model(config, 1), Words(), {"", "a"}, {.max_tokens = 3});
   EXPECT_EQ(out.completions[0].text, "w w w");
   EXPECT_EQ(out.completions[1].text, " w w w");
   EXPECT_EQ(prompt_tokens(Words(), ""), std::vector<TokenId>{1});
@@ -199,7 +198,7 @@ TEST(Generate, WhatCannotBeIsAnError) {
   EXPECT_THROW(generate(model_of(tiny("expert-choice")), *bytes(), {"a"}, {}), Error);
   ModelConfig small = tiny("dense");
   small.vocab = 100;
-  EXPECT_THROW(generate(make_model(small), *bytes(), {"a"}, {}), Error);
+  EXPECT_THROW(generate(make_model(small, 1), *bytes(), {"a"}, {}), Error);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ double difference(const std::shared_ptr<LanguageModel>& model, std::size_t promp
 
 void expect_equal_to_whole(const ModelConfig& config) {
   torch::manual_seed(11);
-  const auto model = make_model(config);
+  const auto model = make_model(config, 1);
   model->eval();
   for (const std::size_t prompt : {1, 5, 23}) EXPECT_LT(difference(model, prompt), 1e-5) << prompt;
   model->to(torch::kDouble);  // sessions hand out f32
@@ -64,7 +64,7 @@ TEST(Session, BiasesCount) {
   torch::manual_seed(12);
   ModelConfig config = tiny("dense");
   config.qkv_bias = true;
-  const auto model = make_model(config);
+  const auto model = make_model(config, 1);
   model->eval();
   {
     const torch::NoGradGuard no_grad;
@@ -106,7 +106,7 @@ TEST(Session, FoldedRoutersEqualTheWhole) {
   torch::manual_seed(13);
   ModelConfig config = tiny("hyperrouter");
   config.router.k = 2;
-  const auto model = make_model(config);
+  const auto model = make_model(config, 1);
   model->eval();
   const auto folded = fold_routers(*model);
   EXPECT_LT(difference(folded, 6), 1e-5);
@@ -116,7 +116,7 @@ TEST(Session, FoldedRoutersEqualTheWhole) {
 
 TEST(Session, FastPathsRan) {
   torch::manual_seed(14);
-  const auto model = make_model(tiny("topk"));
+  const auto model = make_model(tiny("topk"), 1);
   model->eval();
   const auto session = make_session(model, {.capacity = 40});
   const std::vector<TokenId> tokens = random_tokens(20, 2);
@@ -136,7 +136,7 @@ TEST(Session, RowsOfDifferentLengthsAreAsAlone) {
   for (const char* method : {"dense", "topk", "remoe"}) {
     SCOPED_TRACE(method);
     torch::manual_seed(15);
-    const auto model = make_model(tiny(method));
+    const auto model = make_model(tiny(method), 1);
     model->eval();
     const std::vector<std::vector<TokenId>> texts{random_tokens(9, 6), random_tokens(30, 7),
                                                   random_tokens(18, 8)};
@@ -163,7 +163,7 @@ TEST(Session, RowsOfDifferentLengthsAreAsAlone) {
 TEST(Session, ARowBeginsAnew) {
   torch::manual_seed(16);
   for (const bool xl : {false, true}) {
-    const auto model = make_model(xl ? testing::tiny_xl(64) : tiny("topk"));
+    const auto model = make_model(xl ? testing::tiny_xl(64) : tiny("topk"), 1);
     model->eval();
     const auto session = make_session(model, {.capacity = 30});
     const std::vector<TokenId> first = random_tokens(28, 1), second = random_tokens(12, 2);
@@ -176,7 +176,7 @@ TEST(Session, ARowBeginsAnew) {
 TEST(Session, TransformerXlEqualsTheWholeWithinItsMemory) {
   torch::manual_seed(17);
   for (const char* method : {"dense", "smoe"}) {
-    const auto model = make_model(testing::tiny_xl(64, method));
+    const auto model = make_model(testing::tiny_xl(64, method), 1);
     model->eval();
     for (const std::size_t prompt : {1, 9, 16})
       EXPECT_LT(difference(model, prompt), 1e-5) << prompt;
@@ -186,7 +186,7 @@ TEST(Session, TransformerXlEqualsTheWholeWithinItsMemory) {
 TEST(Session, TransformerXlReadsPromptsInSegmentsOfItsContext) {
   // Memory 8: what segments of 16 read differs from one pass over 40, and must be what streams see.
   torch::manual_seed(18);
-  const auto model = make_model(testing::tiny_xl(8));
+  const auto model = make_model(testing::tiny_xl(8), 1);
   model->eval();
   const std::vector<TokenId> tokens = random_tokens(40, 9);
   const torch::NoGradGuard no_grad;
@@ -207,7 +207,7 @@ TEST(Session, TransformerXlReadsPromptsInSegmentsOfItsContext) {
 
 TEST(Session, RoutersThatAreNotCausalAreRefusedWithTheReason) {
   for (const char* method : {"expert-choice", "lory", "gshard"}) {
-    const auto model = make_model(tiny(method));
+    const auto model = make_model(tiny(method), 1);
     try {
       make_session(model, {});
       FAIL() << method;
@@ -218,13 +218,13 @@ TEST(Session, RoutersThatAreNotCausalAreRefusedWithTheReason) {
 }
 
 TEST(Session, CachesBeyondAnyMemoryAreErrors) {
-  const auto model = make_model(tiny("dense"));
+  const auto model = make_model(tiny("dense"), 1);
   for (const std::int64_t capacity : {std::int64_t{1} << 40, std::int64_t{1} << 62})
     EXPECT_THROW(make_session(model, {.sequences = 16, .capacity = capacity}), Error);
 }
 
 TEST(Session, FullCachesAreErrors) {
-  const auto model = make_model(tiny("dense"));
+  const auto model = make_model(tiny("dense"), 1);
   const auto session = make_session(model, {.capacity = 4});
   EXPECT_THROW(session->begin(0, random_tokens(5, 1)), Error);
   EXPECT_THROW(session->begin(1, random_tokens(2, 1)), std::exception);

@@ -188,6 +188,7 @@ TEST(MoeLayer, BalancersOfTheModelAreTheModelsToMove) {
       .d_model = kWidth, .d_ffn = 8, .experts = kExperts, .router = {.method = "remoe"}};
   const auto balancers = make_balancers(resolve(options.router), router_shape(options));
   MoeLayer layer(options, balancers);
+  layer.initialize(InitialDraws(1));
   layer.forward(at::ones({3, kWidth}), {.training = true});
   layer.after_step();
   EXPECT_NEAR(balancers[0]->state().at("lambda"), 1e-8, 1e-14);

@@ -51,6 +51,7 @@ ModelConfig normed_heads_dense_first() {
 void expect_numbers_of_script(const std::string& name, const ModelConfig& config) {
   const auto expected = testing::script_numbers("decoder_numbers.txt", name);
   Decoder model(config);
+  model.initialize(InitialDraws(1));
   testing::fill_by_rule(model);
   ASSERT_EQ(file_tensors(model).size() + 1, expected.size());
   const at::Tensor t = torch::arange(7).unsqueeze(0), b = torch::arange(2).unsqueeze(1);
@@ -77,7 +78,8 @@ TEST(DecoderNumbers, NormedHeadsAndADenseFirstLayerAgreeWithTheScript) {
 TEST(DecoderNumbers, TheCensusCountsThem) {
   for (const ModelConfig& config : {gated(), normed_and_cut(), normed_heads_dense_first()}) {
     std::int64_t parameters = 0;
-    for (const auto& parameter : make_model(config)->parameters()) parameters += parameter.numel();
+    for (const auto& parameter : make_model(config, 1)->parameters())
+      parameters += parameter.numel();
     EXPECT_EQ(count_parameters(config).total, parameters);
   }
   ModelConfig without = gated();

@@ -39,6 +39,7 @@ TEST(Decoder, IsCausal) {
   for (const char* method : {"dense", "topk", "remoe", "hash"}) {
     torch::manual_seed(1);
     Decoder model(tiny(method));
+    model.initialize(InitialDraws(1));
     model.to(torch::kDouble);
     at::Tensor ids = tokens(1, 9);
     const at::Tensor before = logits(model, ids);
@@ -55,6 +56,7 @@ TEST(Decoder, PositionsMatter) {
   ModelConfig config = tiny("dense");
   config.layers = 1;
   Decoder model(config);
+  model.initialize(InitialDraws(8));
   model.to(torch::kDouble);
   const at::Tensor ids = torch::tensor({1, 2, 3, 4}, torch::kInt64).view({1, 4});
   const at::Tensor swapped = torch::tensor({2, 1, 3, 4}, torch::kInt64).view({1, 4});
@@ -64,6 +66,7 @@ TEST(Decoder, PositionsMatter) {
 TEST(Decoder, RowsOfABatchDoNotMix) {
   torch::manual_seed(2);
   Decoder model(tiny("topk"));
+  model.initialize(InitialDraws(2));
   model.to(torch::kDouble);
   const at::Tensor ids = tokens(3, 7);
   const at::Tensor whole = logits(model, ids).view({3, 7, 19});
@@ -74,6 +77,7 @@ TEST(Decoder, RowsOfABatchDoNotMix) {
 TEST(Decoder, IsolatedDocumentsSeeNothingBeforeTheirStart) {
   torch::manual_seed(3);
   Decoder model(tiny("dense"));
+  model.initialize(InitialDraws(3));
   model.to(torch::kDouble);
   at::Tensor ids = tokens(1, 8);
   const at::Tensor starts = torch::tensor({0, 0, 0, 3, 3, 3, 3, 3}, torch::kInt64).view({1, 8});
@@ -87,6 +91,7 @@ TEST(Decoder, IsolatedDocumentsSeeNothingBeforeTheirStart) {
 TEST(Decoder, HiddenTapSeesTheStreamAfterEachLayer) {
   torch::manual_seed(7);
   Decoder model(tiny("topk"));
+  model.initialize(InitialDraws(7));
   model.to(torch::kDouble);
   std::map<std::string, at::Tensor> memory;
   for (auto& item : model.named_parameters()) memory[item.key()] = item.value().detach();
@@ -119,6 +124,7 @@ TEST(Decoder, WholeModelGradientAgreesWithFiniteDifferences) {
   for (const char* method : {"dense", "topk", "remoe"}) {
     torch::manual_seed(4);
     Decoder model(tiny(method));
+    model.initialize(InitialDraws(4));
     model.to(torch::kDouble);
     for (const auto& balancer : model.balancers())
       for (auto& buffer : balancer->named_buffers()) buffer.value().fill_(0.5);
@@ -157,6 +163,8 @@ TEST(Decoder, WholeModelGradientAgreesWithFiniteDifferences) {
 TEST(TensorNames, RoundTripAndFuseAsHuggingFaceNames) {
   torch::manual_seed(5);
   Decoder source(tiny("remoe")), target(tiny("remoe"));
+  source.initialize(InitialDraws(5));
+  target.initialize(InitialDraws(9));
   const auto tensors = file_tensors(source);
   EXPECT_EQ(tensors.at("model.layers.1.mlp.experts.3.up_proj.weight").sizes(),
             (at::IntArrayRef{24, 16}));
@@ -174,6 +182,7 @@ TEST(TensorNames, SplitsTheFusedProjectionOfQueriesKeysAndValues) {
   ModelConfig config = tiny("dense");
   config.qkv_bias = true;
   Decoder model(config);
+  model.initialize(InitialDraws(6));
   std::map<std::string, at::Tensor> memory;
   for (auto& item : model.named_parameters()) memory[item.key()] = item.value().detach();
   const auto tensors = file_tensors(model);
@@ -193,6 +202,7 @@ TEST(TensorNames, SplitsTheFusedProjectionOfQueriesKeysAndValues) {
 
 TEST(TensorNames, NamesTheMissingUnknownAndMisshaped) {
   Decoder model(tiny("dense"));
+  model.initialize(InitialDraws(6));
   const auto message = [&](std::map<std::string, at::Tensor> tensors) -> std::string {
     try {
       load_file_tensors(model, tensors, "weights");

@@ -45,7 +45,7 @@ TEST(FoldRouters, ComputesWhatTheModelDoes) {
         config.router.selector = selector;
         config.router.balancers = std::vector<std::string>();
         torch::manual_seed(3);
-        const auto model = make_model(config);
+        const auto model = make_model(config, 1);
         const auto plain = fold_routers(*model);
         EXPECT_EQ(resolve(plain->config().router).scorer, "linear");
         const at::Tensor wanted = hidden(*model);
@@ -61,7 +61,7 @@ TEST(FoldRouters, AHypernetworkBecomesItsMatrixBitwiseAndIsGone) {
   ModelConfig config = two_layers("transformer-xl");
   config.router.method = "hyperrouter";
   torch::manual_seed(4);
-  const auto model = make_model(config);
+  const auto model = make_model(config, 1);
   const auto plain = fold_routers(*model);
   EXPECT_TRUE(torch::equal(hidden(*plain), hidden(*model)));
   for (const auto& [name, tensor] : file_tensors(*plain))
@@ -76,7 +76,7 @@ TEST(FoldRouters, AFoldedHypernetworkIsTheRouterOfTraining) {
   ModelConfig config = two_layers("decoder");
   config.router.method = "hyperrouter";
   torch::manual_seed(4);
-  const auto model = make_model(config);
+  const auto model = make_model(config, 1);
   const auto plain = fold_routers(*model);
   const auto logits = [](LanguageModel& of, bool training) {
     std::vector<at::Tensor> out;
@@ -100,7 +100,7 @@ TEST(FoldRouters, KeepsABiasOfTheChoice) {
   config.router.scorer = "mixture";
   config.router.balancers = std::vector<std::string>{"z-loss", "loss-free"};
   torch::manual_seed(3);
-  const auto model = make_model(config);
+  const auto model = make_model(config, 1);
   const at::Tensor unbiased = hidden(*model);
   {
     const torch::NoGradGuard no_grad;
@@ -119,11 +119,11 @@ TEST(FoldRouters, RefusesWhatNoMatrixReplaces) {
   ModelConfig config = two_layers("decoder");
   config.router.method = "topk";
   config.router.scorer = "mlp";
-  EXPECT_THROW(fold_routers(*make_model(config)), Error);
+  EXPECT_THROW(fold_routers(*make_model(config, 1)), Error);
   config = two_layers("decoder");
   config.moe.experts = 0;
   config.router.method = "dense";
-  EXPECT_THROW(fold_routers(*make_model(config)), Error);
+  EXPECT_THROW(fold_routers(*make_model(config, 1)), Error);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ struct Drawn {
   explicit Drawn(const json& config) {
     torch::manual_seed(3);
     const CheckpointFolder folder(config, {});
-    model = make_model(read_model_config(folder.path()));
+    model = make_model(read_model_config(folder.path()), 1);
     const torch::NoGradGuard no_grad;
     for (auto& parameter : model->parameters()) parameter.normal_(0, 0.4);
     for (const auto& [name, tensor] : file_tensors(*model)) tensors[name] = tensor.clone();

@@ -71,6 +71,7 @@ TEST(Llama2c, GivesBackConfigAndEveryTensor) {
   for (const bool tied : {true, false}) {
     const testing::TempDirectory folder;
     Decoder model(bin_config(tied));
+    model.initialize(InitialDraws(1));
     const std::string path = written(folder, bin_bytes(model));
     EXPECT_EQ(to_toml(write_config(read_model_config(path))),
               to_toml(write_config(bin_config(tied))));
@@ -84,6 +85,7 @@ TEST(Llama2c, GivesBackConfigAndEveryTensor) {
 TEST(Llama2c, RefusesDamage) {
   const testing::TempDirectory folder;
   Decoder model(bin_config(true));
+  model.initialize(InitialDraws(1));
   const std::string bytes = bin_bytes(model);
   const auto error = [&](const std::string& damaged) {
     const std::string path = written(folder, damaged);
@@ -182,6 +184,7 @@ TEST(Llama2c, TakesTheOneTokenizerBesideIt) {
   ModelConfig config = bin_config(true);
   config.vocab = 261;
   Decoder model(config);
+  model.initialize(InitialDraws(1));
   const std::string path = written(folder, bin_bytes(model));
   const auto error = [&] { return error_of([&] { open_model_source(path)->tokenizer(); }); };
   const auto add = [&](const char* name, int pieces) {

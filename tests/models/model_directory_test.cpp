@@ -49,6 +49,7 @@ std::string loading_error(const std::string& directory) {
 TEST(ModelDirectory, GivesBackConfigAndEveryTensor) {
   const testing::TempDirectory temp;
   Decoder model(small());
+  model.initialize(InitialDraws(1));
   write_model(temp.path().string(), file_tensors(model));
   const auto loaded = load_model(temp.path().string());
   ModelConfig whole = small();
@@ -79,6 +80,7 @@ TEST(ModelDirectory, GivesBackATransformerXl) {
   config = config.resolved();
   EXPECT_EQ(config.xl.memory, 16);  // as context
   TransformerXl model(config);
+  model.initialize(InitialDraws(1));
   auto& fs = real_file_system();
   write_file_atomically(fs, temp.path() / "config.json", config_json_text(config));
   save_tensors(fs, temp.path() / "model.safetensors", file_tensors(model));
@@ -97,6 +99,7 @@ TEST(ModelDirectory, AWeightThatIsNotFiniteIsNamed) {
   for (const double value : {double{NAN}, double{INFINITY}}) {
     const testing::TempDirectory temp;
     Decoder model(small());
+    model.initialize(InitialDraws(1));
     const std::string name = "model.layers.1.self_attn.o_proj.weight";
     TensorMap tensors = file_tensors(model);
     tensors.at(name) = tensors.at(name).detach().clone();

@@ -42,6 +42,7 @@ TEST(RoutingMethods, GradientsReachWhatIsTrainedAndNothingElse) {
     SCOPED_TRACE(method);
     torch::manual_seed(1);
     Decoder model(three_layers(method));
+    model.initialize(InitialDraws(1));
     RoutingContext context{.step = 5, .total_steps = 10, .training = true};
     const ModelOutput out = model.forward(two_rows(), context);
     at::Tensor loss = model.logits(out.hidden).square().mean();
@@ -67,10 +68,12 @@ TEST(RoutingMethods, ASavedModelSaysTheSameWhenLoaded) {
     SCOPED_TRACE(method);
     torch::manual_seed(1);
     Decoder model(three_layers(method));
+    model.initialize(InitialDraws(1));
     const at::Tensor before = hidden(model);
     EXPECT_TRUE(before.equal(hidden(model)));
     torch::manual_seed(2);
     Decoder other(three_layers(method));
+    other.initialize(InitialDraws(2));
     load_file_tensors(other, file_tensors(model), "test");
     EXPECT_TRUE(before.equal(hidden(other)));
   }
@@ -84,6 +87,8 @@ TEST(RoutingMethods, AHypernetworkForAllLayersIsSavedOnce) {
     config.router.parts["hypernetwork"] = options;
     torch::manual_seed(1);
     Decoder model(config), other(config);
+    model.initialize(InitialDraws(1));
+    other.initialize(InitialDraws(9));
     std::vector<std::string> names;
     for (const auto& [name, tensor] : file_tensors(model))
       if (name.find("network.w2") != std::string::npos) names.push_back(name);

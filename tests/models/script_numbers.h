@@ -43,7 +43,7 @@ inline void fill_by_rule(LanguageModel& model) {
 
 /// Gradients under the names of files: a copy of the model whose values are the gradients.
 inline std::map<std::string, at::Tensor> file_gradients(LanguageModel& model) {
-  const auto copy = make_model(model.config());
+  const auto copy = make_model(model.config(), 1);
   copy->to(torch::kDouble);
   const torch::NoGradGuard no_grad;
   const auto from = model.named_parameters();

@@ -27,7 +27,7 @@ ModelConfig with_everything() {
 
 NamedShapes built(const ModelConfig& config) {
   NamedShapes out;
-  for (const auto& [name, tensor] : file_tensors(*make_model(config)))
+  for (const auto& [name, tensor] : file_tensors(*make_model(config, 1)))
     out[name] = tensor.sizes().vec();
   return out;
 }

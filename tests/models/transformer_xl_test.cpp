@@ -55,6 +55,7 @@ at::Tensor pattern_ids(std::int64_t batch, std::int64_t begin, std::int64_t leng
 
 void expect_script_numbers(const std::string& wanted, const ModelConfig& config) {
   TransformerXl model(config);
+  model.initialize(InitialDraws(1));
   testing::fill_by_rule(model);
   const auto expected = testing::script_numbers("transformer_xl_numbers.txt", wanted);
   ASSERT_GT(expected.size(), 30u) << wanted;
@@ -110,6 +111,7 @@ TEST(TransformerXl, SegmentsWithMemoryAreOneLongPass) {
   for (const ModelConfig& config : {small_xl(), dense_xl()}) {
     torch::manual_seed(1);
     TransformerXl model(config);
+    model.initialize(InitialDraws(1));
     model.to(torch::kDouble);
     torch::NoGradGuard no_grad;
     const at::Tensor ids = pattern_ids(2, 0, 12);
@@ -132,6 +134,7 @@ TEST(TransformerXl, SegmentsWithMemoryAreOneLongPass) {
 TEST(TransformerXl, MemoryHoldsTheLastInputsOfEachLayerAndNoGraph) {
   torch::manual_seed(2);
   TransformerXl model(small_xl());
+  model.initialize(InitialDraws(2));
   model.to(torch::kDouble);
   std::vector<at::Tensor> inputs;
   const at::Tensor ids = pattern_ids(1, 0, 3);
@@ -150,6 +153,7 @@ TEST(TransformerXl, MemoryHoldsTheLastInputsOfEachLayerAndNoGraph) {
 TEST(TransformerXl, IsCausalAndReadsItsMemory) {
   torch::manual_seed(3);
   TransformerXl model(small_xl());
+  model.initialize(InitialDraws(3));
   model.to(torch::kDouble);
   torch::NoGradGuard no_grad;
   const ModelMemory memory = model.forward({.tokens = pattern_ids(1, 0, 4)}, {}).memory;
@@ -176,6 +180,7 @@ TEST(TransformerXl, DropoutFollowsTheGeneratorAndStopsOutsideTraining) {
   config.xl.dropout = 0.3;
   torch::manual_seed(4);
   TransformerXl model(config);
+  model.initialize(InitialDraws(4));
   const at::Tensor ids = pattern_ids(2, 0, 6);
   const auto hidden = [&](bool training, std::uint64_t seed) {
     RoutingContext context;
@@ -199,6 +204,7 @@ TEST(TransformerXl, BlockDropoutLeavesOutWholeBlocksAndDoesNotScaleTheRest) {
   config.xl.ffn_block_dropout = 0.5;
   torch::manual_seed(5);
   TransformerXl model(config);
+  model.initialize(InitialDraws(5));
   const at::Tensor ids = pattern_ids(2, 0, 6);
   /// The output matrix's gradient [d, f]: a neuron that is left out gives its column nothing.
   const auto gradient = [&](bool training, std::uint64_t seed) {
@@ -236,6 +242,7 @@ TEST(TransformerXl, InitialisesAsPublished) {
   config.head_dim = 16;
   torch::manual_seed(6);
   TransformerXl model(config);
+  model.initialize(InitialDraws(6));
   for (const auto& [name, tensor] : file_tensors(model)) {
     const bool bias = tensor.dim() == 1, gain = name.find("norm.weight") != std::string::npos;
     if (gain) {
@@ -251,6 +258,7 @@ TEST(TransformerXl, InitialisesAsPublished) {
 
 TEST(TransformerXl, RefusesWhatDoesNotFit) {
   TransformerXl model(small_xl());
+  model.initialize(InitialDraws(6));
   const at::Tensor ids = pattern_ids(2, 0, 3);
   EXPECT_THROW(model.forward({.tokens = ids, .starts = torch::zeros_like(ids)}, {}), Error);
   const ModelMemory memory = model.forward({.tokens = pattern_ids(1, 0, 3)}, {}).memory;

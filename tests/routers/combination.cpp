@@ -65,7 +65,7 @@ Combination::Combination(const std::string& scorer, const std::string& selector,
   for (const auto& balancer : balancers_) balancer->after_step(uneven_step(size.experts));
   router_ = std::make_shared<Router>(resolved_, shape, balancers_);
   experts_ = std::make_shared<Experts>(size.experts, size.width, 3);
-  const at::Generator draws = at::detail::createCPUGenerator(11);
+  const InitialDraws draws(11);
   router_->to(at::kDouble);
   experts_->to(at::kDouble);
   router_->scorer().initialize(0.7, draws);
@@ -315,8 +315,8 @@ std::string survives_saving(Combination& parts) {
     balancer->after_step(uneven_step(parts.size().experts));
   Combination other(parts.resolved().scorer, parts.resolved().selector, parts.resolved().balancers,
                     parts.size());
-  other.router().scorer().initialize(0.3, at::detail::createCPUGenerator(77));
-  other.experts().initialize(0.3, 0.3, at::detail::createCPUGenerator(78));
+  other.router().scorer().initialize(0.3, InitialDraws(77));
+  other.experts().initialize(0.3, 0.3, InitialDraws(78));
   for (std::size_t i = 0; i < parts.modules().size(); ++i) {
     std::stringstream file;
     torch::serialize::OutputArchive out;

@@ -19,7 +19,7 @@ const RouterShape kSmall{.d_model = 6, .experts = 5, .k = 2, .layers = 2};
 
 std::shared_ptr<Scorer> hypernetwork(const RouterShape& shape, const Options& options = {}) {
   auto scorer = scorer_registry().at("hypernetwork").make(shape, testing::node(options));
-  scorer->initialize(0.02, at::detail::createCPUGenerator(1));
+  scorer->initialize(0.02, InitialDraws(1));
   return scorer;
 }
 
@@ -53,7 +53,7 @@ TEST(Hypernetwork, TheAuthorsInitialisationMakesSharperRouters) {
     double square = 0;
     for (int seed = 0; seed < 8; ++seed) {
       const auto scorer = hypernetwork(kPaper, {{"hidden", hidden}});
-      scorer->initialize(0.02, at::detail::createCPUGenerator(seed));
+      scorer->initialize(0.02, InitialDraws(seed));
       square += scorer->fold().weight.square().mean().item<double>() / 8;
     }
     EXPECT_NEAR(std::sqrt(square), expected, 0.05 * expected) << hidden;
@@ -69,7 +69,7 @@ TEST(Hypernetwork, HyperfanInGivesLogitsTheVarianceOfTheToken) {
       const int draws = generate == "rows" ? 40 : 12;
       torch::manual_seed(1);
       for (int seed = 0; seed < draws; ++seed) {
-        scorer->initialize(0.02, at::detail::createCPUGenerator(seed));
+        scorer->initialize(0.02, InitialDraws(seed));
         const FoldedScorer router = scorer->fold();
         weights += router.weight.square().mean().item<double>() / draws;
         if (bias) biases += router.bias.square().mean().item<double>() / draws;
@@ -104,7 +104,7 @@ TEST(Hypernetwork, InferenceFollowsEveryChangeOfAParameter) {
     parameter.value().detach().add_(0.5);
     expect_changed(parameter.key().c_str());
   }
-  scorer->initialize(0.1, at::detail::createCPUGenerator(9));
+  scorer->initialize(0.1, InitialDraws(9));
   expect_changed("initialize");
   // What writes past libtorch's counters, as the fused optimizer does, follows a training pass.
   scorer->score(hidden, {.training = true});
@@ -125,7 +125,7 @@ TEST(Hypernetwork, InferenceThatWantsAGradientGetsOne) {
 TEST(Hypernetwork, SharedNetworksAreOneAndSavedOnce) {
   const Options share{{"share", true}};
   const auto first = hypernetwork(kSmall, share), second = hypernetwork(kSmall, share);
-  second->initialize(0.3, at::detail::createCPUGenerator(2));
+  second->initialize(0.3, InitialDraws(2));
   first->share(*first);
   second->share(*first);
   EXPECT_EQ(first->named_parameters().size(), 5U);

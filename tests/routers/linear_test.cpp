@@ -16,7 +16,7 @@ TEST(Linear, LogitsAreTheFoldedForm) {
   const auto scorer = linear({{"bias", true}});
   torch::NoGradGuard no_grad;
   scorer->to(at::kDouble);
-  scorer->initialize(0.5, at::detail::createCPUGenerator(1));
+  scorer->initialize(0.5, InitialDraws(1));
   const FoldedScorer folded = scorer->fold();
   folded.bias.normal_();
   const at::Tensor hidden = torch::randn({7, 64}, at::kDouble);
@@ -27,8 +27,8 @@ TEST(Linear, LogitsAreTheFoldedForm) {
 
 TEST(Linear, InitialisesFromTheGeneratorAlone) {
   const auto a = linear({{"bias", true}}), b = linear({{"bias", true}});
-  a->initialize(0.3, at::detail::createCPUGenerator(5));
-  b->initialize(0.3, at::detail::createCPUGenerator(5));
+  a->initialize(0.3, InitialDraws(5));
+  b->initialize(0.3, InitialDraws(5));
   EXPECT_TRUE(a->fold().weight.equal(b->fold().weight));
   // 2048 draws: the standard error of the deviation is 1.6 %.
   EXPECT_NEAR(a->fold().weight.std().item<double>(), 0.3, 0.03);

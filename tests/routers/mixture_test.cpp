@@ -122,7 +122,7 @@ TEST(Mixture, FactoredAndFoldedAgree) {
     const at::Tensor x = torch::randn({200, 256}, at::kDouble);
     for (const auto type : {at::kDouble, at::kFloat}) {
       const auto scorer = mixture(shape, {{"bias", bias}}, type);
-      scorer->initialize(0.3, at::detail::createCPUGenerator(1));
+      scorer->initialize(0.3, InitialDraws(1));
       if (bias) set(*scorer, "query_bias", torch::randn({8, 32}, at::kDouble));
       const FoldedScorer folded = scorer->fold();
       at::Tensor plain = x.to(type).matmul(folded.weight.t());
@@ -144,7 +144,7 @@ TEST(Mixture, StartsWithTheLogitsOfALinearRouter) {
     torch::manual_seed(5);
     for (int seed = 0; seed < 20; ++seed) {
       const auto scorer = mixture({.d_model = 128, .experts = 8}, {{"parameterisation", form}});
-      scorer->initialize(0.02, at::detail::createCPUGenerator(seed));
+      scorer->initialize(0.02, InitialDraws(seed));
       square +=
           logits(*scorer, torch::randn({64, 128}, at::kDouble)).square().mean().item<double>() / 20;
     }
@@ -156,8 +156,8 @@ TEST(Mixture, TheCollapsedFormStartsAsTheSameFunction) {
   const RouterShape shape{.d_model = 24, .experts = 6};
   const auto factored = mixture(shape),
              collapsed = mixture(shape, {{"parameterisation", std::string("collapsed")}});
-  factored->initialize(0.4, at::detail::createCPUGenerator(9));
-  collapsed->initialize(0.4, at::detail::createCPUGenerator(9));
+  factored->initialize(0.4, InitialDraws(9));
+  collapsed->initialize(0.4, InitialDraws(9));
   const at::Tensor x = torch::randn({7, 24}, at::kDouble);
   expect_equal(logits(*collapsed, x), logits(*factored, x));
   EXPECT_EQ(collapsed->named_parameters().keys(), std::vector<std::string>{"weight"});

@@ -123,8 +123,7 @@ TEST(NoisyLinear, NoiseHasTheScaleOfTheScript) {
 TEST(NoisyLinear, StartsWithEvenChancesUnlessToldOtherwise) {
   const auto zeros = scorer("noisy-linear", {}),
              normal = scorer("noisy-linear", {{"init", std::string("normal")}});
-  for (const auto& parts : {zeros, normal})
-    parts->initialize(0.5, at::detail::createCPUGenerator(1));
+  for (const auto& parts : {zeros, normal}) parts->initialize(0.5, InitialDraws(1));
   for (const auto& parameter : zeros->parameters())
     EXPECT_EQ(parameter.abs().max().item<double>(), 0);
   for (const auto& parameter : normal->parameters())
@@ -144,7 +143,7 @@ TEST(JitterLinear, EveryEntryIsMultipliedByItsOwnFactor) {
 
 TEST(Cosine, ExpertVectorsStartOrthogonal) {
   const auto wide = scorer("cosine", {{"dimension", std::int64_t{8}}});
-  wide->initialize(0.5, at::detail::createCPUGenerator(1));
+  wide->initialize(0.5, InitialDraws(1));
   const at::Tensor v = wide->named_parameters()["experts"].detach();  // [5, 8]
   const at::Tensor expected = at::eye(5, at::kDouble) * (0.32 * 0.32);
   EXPECT_LT((v.matmul(v.t()) - expected).abs().max().item<double>(), 1e-12);

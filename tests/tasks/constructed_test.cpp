@@ -27,7 +27,7 @@ std::shared_ptr<LanguageModel> bigram_model(const at::Tensor& head) {
   config.heads = 1;
   config.d_ffn = 16;
   config.context = 64;
-  auto model = make_model(config);
+  auto model = make_model(config, 1);
   const torch::NoGradGuard no_grad;
   for (const auto& parameter : model->named_parameters()) {
     at::Tensor value = parameter.value();

@@ -20,7 +20,7 @@ namespace {
 
 std::shared_ptr<LanguageModel> small_model(const std::string& method) {
   torch::manual_seed(5);
-  return make_model(testing::tiny_decoder(method, /*context=*/64));
+  return make_model(testing::tiny_decoder(method, /*context=*/64), 1);
 }
 
 /// Items of a few requests with a long common beginning, of equal and of other lengths.

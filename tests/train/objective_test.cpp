@@ -117,7 +117,7 @@ class TwoPasses : public ::testing::Test {
  protected:
   void SetUp() override {
     torch::manual_seed(5);
-    model_ = make_model(thor_config("transformer-xl"));
+    model_ = make_model(thor_config("transformer-xl"), 1);
     model_->to(torch::kDouble);
     model_->train();
     context_.training = true;
@@ -200,7 +200,7 @@ TEST(TrainingTwoPasses, CountsTokensOnceFlopsTwiceAndMeansOverPasses) {
   EXPECT_DOUBLE_EQ(nominal_training_flops(thor, 4, 12), 2 * nominal_training_flops(hash, 4, 12));
   EXPECT_GT(training_memory(thor, 4, 12).activation_bytes,
             training_memory(hash, 4, 12).activation_bytes * 3 / 2);
-  const auto model = make_model(thor);
+  const auto model = make_model(thor, 1);
   RoutingContext context;
   context.training = true;
   std::vector<ModelMemory> memory;
@@ -217,7 +217,7 @@ TEST(TrainingTwoPasses, CountsTokensOnceFlopsTwiceAndMeansOverPasses) {
     for (const double share : layer) sum += share;
     EXPECT_DOUBLE_EQ(sum, 1);  // quarters: whole passes go to one expert
   }
-  const auto plain = make_model(hash);
+  const auto plain = make_model(hash, 1);
   LanguageWork single(*plain, {seeded_batch(2, 12, 1)}, bytes);
   const StepReport one = accumulate(single, context, 3, memory);
   EXPECT_FALSE(one.consistency);

@@ -47,7 +47,7 @@ class AccumulatedStep : public ::testing::Test {
     recipe.model.init_std = 0.3;
     recipe.model.router.parts[part].set(option, ConfigNode(3.0));
     torch::manual_seed(5);
-    model_ = make_model(recipe.model);
+    model_ = make_model(recipe.model, 1);
     model_->to(torch::kDouble);
     model_->train();
   }

@@ -20,9 +20,9 @@ FoldedScorer AffineScorer::fold() const {
   return {.weight = weight_.detach(), .bias = bias_.defined() ? bias_.detach() : bias_};
 }
 
-void AffineScorer::initialize(double std, at::Generator generator) {
+void AffineScorer::initialize(double std, const InitialDraws& draws) {
   torch::NoGradGuard no_grad;
-  weight_.normal_(0, std, generator);
+  draws.normal("weight", weight_, std);
   if (bias_.defined()) bias_.zero_();
 }
 

@@ -13,7 +13,7 @@ class AffineScorer : public Scorer {
 
   Scores score(const at::Tensor& hidden, const RoutingContext& context) override;
   FoldedScorer fold() const override;
-  void initialize(double std, at::Generator generator) override;
+  void initialize(double std, const InitialDraws& draws) override;
   bool scale_logits(double factor) override;
   std::set<std::string> rows_by_expert() const override;
   std::int64_t products_per_token() const override;

@@ -49,12 +49,14 @@ class Cosine : public Scorer {
     const at::Tensor cosines = ops::linear(token, unit(experts_));  // [T, E]
     return {.logits = cosines * (-log_temperature_).exp()};
   }
-  void initialize(double std, at::Generator generator) override {
+  void initialize(double std, const InitialDraws& draws) override {
     torch::NoGradGuard no_grad;
-    projection_.normal_(0, std, generator);
+    draws.normal("projection", projection_, std);
     const std::int64_t rows = experts_.size(0), columns = experts_.size(1);
-    at::Tensor draws = at::empty({std::max(rows, columns), std::min(rows, columns)}, at::kDouble);
-    const auto [q, r] = at::linalg_qr(draws.normal_(0, 1, generator));
+    const at::Tensor matrix =
+        at::empty({std::max(rows, columns), std::min(rows, columns)}, at::kDouble);
+    draws.normal("experts", matrix, 1);
+    const auto [q, r] = at::linalg_qr(matrix);
     const at::Tensor basis = q * r.diagonal().sign();  // uniform over orthogonal matrices
     experts_.copy_((rows < columns ? basis.t() : basis) * 0.32);
     log_temperature_.fill_(std::log(config_.temperature));

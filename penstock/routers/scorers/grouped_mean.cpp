@@ -41,7 +41,7 @@ class GroupedMean : public Scorer {
     PENSTOCK_ASSERT(!relu_, "a grouped mean with a ReLU does not fold");
     return {.weight = pooling_};
   }
-  void initialize(double, at::Generator) override {}
+  void initialize(double, const InitialDraws&) override {}
   /// A token's features are each added once.
   std::int64_t products_per_token() const override { return d_model_; }
 

@@ -71,9 +71,9 @@ class Network : public torch::nn::Module {
   /// [n, h] to [n, out].
   at::Tensor output(const at::Tensor& hidden) const { return ops::linear(hidden, w2_, b2_); }
 
-  void draw(double std1, double std2, const at::Generator& generator) {
-    w1_.normal_(0, std1, generator);
-    w2_.normal_(0, std2, generator);
+  void initialize(double std1, double std2, const InitialDraws& draws) {
+    draws.normal("w1", w1_, std1);
+    draws.normal("w2", w2_, std2);
     b1_.zero_();
     b2_.zero_();
   }
@@ -133,16 +133,17 @@ class Hypernetwork : public Scorer {
     torch::NoGradGuard no_grad;
     return generate({});
   }
-  void initialize(double std, at::Generator generator) override {
+  void initialize(double std, const InitialDraws& draws) override {
     torch::NoGradGuard no_grad;
-    embedding_.normal_(0, 1, generator);
+    draws.normal("embedding", embedding_, 1);
     if (shares_) return;
     const auto h = static_cast<double>(config_.hidden), d = static_cast<double>(width_);
     if (config_.init == Start::authors) {
-      network_->draw(std, std, generator);
+      network_->initialize(std, std, draws.of("network"));
       return;
     }
-    network_->draw(std::sqrt(2 / static_cast<double>(config_.embedding)), 1, generator);
+    network_->initialize(std::sqrt(2 / static_cast<double>(config_.embedding)), 1,
+                         draws.of("network"));
     const at::Tensor rows = network_->rows(entries());  // [E, d + bias, h]
     rows.slice(1, 0, width_).mul_(std::sqrt(1 / ((config_.bias ? 2 : 1) * d * h)));
     rows.slice(1, width_).mul_(std::sqrt(1 / (2 * h)));

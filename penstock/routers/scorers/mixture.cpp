@@ -119,19 +119,20 @@ class Mixture : public Scorer {
     if (bias_) out.bias = scaled_keys().mv(query_bias_.sum(0));
     return out;
   }
-  void initialize(double std, at::Generator generator) override {
+  void initialize(double std, const InitialDraws& draws) override {
     const torch::NoGradGuard no_grad;
     const double key_std = 1 / std::sqrt(static_cast<double>(routers_));
     if (!collapsed_) {
-      queries_.normal_(0, std, generator);
-      keys_.normal_(0, key_std, generator);
+      draws.normal("queries", queries_, std);
+      draws.normal("keys", keys_, key_std);
       if (bias_) query_bias_.zero_();
       return;
     }
     const auto options = weight_.options().requires_grad(false);
-    const at::Tensor queries =
-        at::empty({routers_, width_, d_model_}, options).normal_(0, std, generator);
-    const at::Tensor keys = at::empty({key_count_, width_}, options).normal_(0, key_std, generator);
+    const at::Tensor queries = at::empty({routers_, width_, d_model_}, options),
+                     keys = at::empty({key_count_, width_}, options);
+    draws.normal("queries", queries, std);
+    draws.normal("keys", keys, key_std);
     weight_.copy_(product(queries, keys));
     if (bias_) folded_bias_.zero_();
   }

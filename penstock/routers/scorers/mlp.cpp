@@ -40,10 +40,10 @@ class Mlp : public Scorer {
     const at::Tensor sums = ops::linear(hidden, w1_, optional(b1_));  // [T, width]
     return {.logits = ops::linear(act(sums), w2_, optional(b2_))};    // [T, E]
   }
-  void initialize(double std, at::Generator generator) override {
+  void initialize(double std, const InitialDraws& draws) override {
     torch::NoGradGuard no_grad;
-    w1_.normal_(0, std, generator);
-    w2_.normal_(0, std, generator);
+    draws.normal("w1", w1_, std);
+    draws.normal("w2", w2_, std);
     for (at::Tensor bias : {b1_, b2_})
       if (bias.defined()) bias.zero_();
   }

@@ -44,11 +44,10 @@ class NoisyLinear : public AffineScorer {
     const at::Tensor noise = draw_normal(clean.sizes(), clean, context);
     return {.logits = clean + noise * scale, .clean_logits = clean, .noise_scale = scale};
   }
-  void initialize(double std, at::Generator generator) override {
-    const bool zeros = config_.init == Start::zeros;
-    AffineScorer::initialize(zeros ? 0 : std, generator);
-    torch::NoGradGuard no_grad;
-    noise_weight_.normal_(0, zeros ? 0 : std, generator);
+  void initialize(double std, const InitialDraws& draws) override {
+    const double start = config_.init == Start::zeros ? 0 : std;
+    AffineScorer::initialize(start, draws);
+    draws.normal("noise_weight", noise_weight_, start);
   }
   std::set<std::string> rows_by_expert() const override { return {"weight", "noise_weight"}; }
   std::int64_t products_per_token() const override { return 2 * weight_.numel(); }

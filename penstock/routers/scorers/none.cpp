@@ -18,7 +18,7 @@ class None : public Scorer {
   Scores score(const at::Tensor& hidden, const RoutingContext&) override {
     return {.logits = at::zeros({hidden.size(0), experts_}, hidden.options())};  // [T, E]
   }
-  void initialize(double, at::Generator) override {}
+  void initialize(double, const InitialDraws&) override {}
   std::int64_t products_per_token() const override { return 0; }
 
  private:

@@ -1,0 +1,39 @@
+// Initial values of parameters, by seed and name. Not the draws of a training pass, which come from
+// generators.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace penstock {
+
+/// Where a module's initial values come from: a seed, and the module's path in the model. Value i
+/// of a parameter is a function of (seed, full name, i) alone. So parameters may be made in any
+/// order, on any machine, and a part of one without the rest.
+class InitialDraws {
+ public:
+  explicit InitialDraws(std::uint64_t seed) : seed_(seed) {}
+  /// With a seed drawn from libtorch's default CPU generator, as libtorch's own modules do.
+  static InitialDraws from_default_generator();
+
+  /// Those of the submodule of that name.
+  InitialDraws of(std::string_view module) const;
+
+  /// Fills `tensor`, elements [first, first + numel) of the module's parameter `name`, with
+  /// N(mean, std²). Box–Muller in f32 over the counter-based bits of (seed, xxh64(full name), i/2):
+  /// an f64 parameter gets the same values. No value is further than 6.8 std from the mean.
+  /// REQUIRES: first >= 0 (asserted). No gradient.
+  void normal(std::string_view name, const at::Tensor& tensor, double std, double mean = 0,
+              std::int64_t first = 0) const;
+
+ private:
+  InitialDraws(std::uint64_t seed, std::string path) : seed_(seed), path_(std::move(path)) {}
+
+  std::uint64_t seed_;
+  std::string path_;  // with a dot behind it, or empty for the model itself
+};
+
+}  // namespace penstock

@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""Values of penstock/ops/initial_draws.h, by the definition and in double precision.
+
+Prints, for a few (seed, name), the first values of N(0, 1), as initial_draws_test.cpp holds them.
+The hash is the one of Debian's python3-xxhash, the bits are SplitMix64's.
+"""
+import math
+
+import xxhash
+
+MASK = (1 << 64) - 1
+
+
+def mix(x):
+    x = (x + 0x9E3779B97F4A7C15) & MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def values(seed, name, count):
+    stream = xxhash.xxh64(name.encode()).intdigest()
+    out = []
+    for pair in range((count + 1) // 2):
+        bits = mix((mix(mix(seed) ^ stream) + pair) & MASK)
+        radius = math.sqrt(-2 * math.log(((bits >> 32) + 0.5) / 2**32))
+        angle = 2 * math.pi * (bits & 0xFFFFFFFF) / 2**32
+        out += [radius * math.cos(angle), radius * math.sin(angle)]
+    return out[:count]
+
+
+if __name__ == "__main__":
+    for seed, name in [(1, "embed_tokens"), (7, "layer_0.mlp.experts.gate_up")]:
+        print(seed, name, ", ".join(f"{value:.7f}" for value in values(seed, name, 5)))
