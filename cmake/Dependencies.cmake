@@ -19,13 +19,16 @@ target_include_directories(penstock_base_deps SYSTEM INTERFACE ${PENSTOCK_XXHASH
 
 add_library(penstock_ops_deps INTERFACE)
 target_link_libraries(penstock_ops_deps INTERFACE OpenMP::OpenMP_CXX)
+# Kernels of a library lie in a folder of ops/cpu that has its name. Where the library is missing, the
+# file of that name in ops/cpu/absent takes the folder's place.
+set(penstock_kernel_libraries)
 # Not through its CMake config, which insists on OpenCL.
 find_path(PENSTOCK_ONEDNN_INCLUDE dnnl.hpp)
 find_library(PENSTOCK_ONEDNN_LIBRARY dnnl)
 if(PENSTOCK_ONEDNN AND PENSTOCK_ONEDNN_INCLUDE AND PENSTOCK_ONEDNN_LIBRARY)
   target_include_directories(penstock_ops_deps SYSTEM INTERFACE ${PENSTOCK_ONEDNN_INCLUDE})
   target_link_libraries(penstock_ops_deps INTERFACE ${PENSTOCK_ONEDNN_LIBRARY})
-  target_compile_definitions(penstock_ops_deps INTERFACE PENSTOCK_HAVE_ONEDNN)
+  list(APPEND penstock_kernel_libraries onednn)
 endif()
 find_path(PENSTOCK_XSMM_INCLUDE libxsmm.h)
 find_library(PENSTOCK_XSMM_LIBRARY xsmm)
@@ -36,8 +39,16 @@ if(PENSTOCK_XSMM AND PENSTOCK_XSMM_INCLUDE AND PENSTOCK_XSMM_LIBRARY AND CMAKE_S
   # Debian's libxsmm is an archive whose companion defines sgemm_ and dgemm_ as stubs. Exported, they
   # would take libtorch's calls to the real BLAS.
   target_link_options(penstock_ops_deps INTERFACE -Wl,--exclude-libs,libxsmm.a:libxsmmnoblas.a)
-  target_compile_definitions(penstock_ops_deps INTERFACE PENSTOCK_HAVE_XSMM)
+  list(APPEND penstock_kernel_libraries xsmm)
 endif()
+
+foreach(library onednn xsmm)
+  if(library IN_LIST penstock_kernel_libraries)
+    list(APPEND penstock_ops_left_out "/ops/cpu/absent/${library}\\.cpp$")
+  else()
+    list(APPEND penstock_ops_left_out "/ops/cpu/${library}/")
+  endif()
+endforeach()
 
 if(NOT PENSTOCK_CORE)
   find_package(PkgConfig REQUIRED)

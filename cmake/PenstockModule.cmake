@@ -1,4 +1,4 @@
-# penstock_module(<folder> [TORCH]): one folder of penstock/ as an object library with the project's
+# penstock_module(<folder> [TORCH] [EXCEPT <patterns>]): one folder of penstock/ as an object library with the project's
 # warnings, sanitizers and precompiled header. penstock_library(<name> FOLDERS ... LINK ...
 # BUILD_LINK ... INSTALL_LINK ...) joins folders into one shared library: LINK for targets that are
 # installed too, BUILD_LINK for what only the build sees, INSTALL_LINK for what users of the
@@ -40,9 +40,11 @@ function(penstock_unity target)
 endfunction()
 
 function(penstock_module folder)
-  cmake_parse_arguments(ARG "TORCH" "" "LINK" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "" "LINK;EXCEPT" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/penstock/${folder}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/cli/launcher\\.cpp$|/sentencepiece/module\\.cpp$")
+  foreach(pattern "/cli/launcher\\.cpp$" "/sentencepiece/module\\.cpp$" ${ARG_EXCEPT})
+    list(FILTER sources EXCLUDE REGEX ${pattern})
+  endforeach()
   if(NOT sources)
     return()
   endif()

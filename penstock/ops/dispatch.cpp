@@ -8,6 +8,8 @@
 #include <set>
 #include <string_view>
 
+#include "penstock/ops/cpu/onednn/matmul.h"
+#include "penstock/ops/cpu/xsmm/product.h"
 #include "penstock/ops/implementation.h"
 
 namespace penstock::ops {
@@ -27,14 +29,8 @@ std::map<std::string, std::int64_t> dispatch_counts() {
   return counts;
 }
 
-bool built_with([[maybe_unused]] const std::string& kernels) {
-#ifdef PENSTOCK_HAVE_ONEDNN
-  if (kernels == "onednn") return true;
-#endif
-#ifdef PENSTOCK_HAVE_XSMM
-  if (kernels == "xsmm") return true;
-#endif
-  return false;
+bool built_with(const std::string& kernels) {
+  return kernels == "onednn" ? onednn::built() : kernels == "xsmm" && xsmm::built();
 }
 
 void reset_dispatch_counts() {

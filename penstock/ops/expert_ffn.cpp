@@ -37,9 +37,7 @@ const Implementations<ExpertOutput(const ExpertProblem&, bool)>& forward_list() 
   static const Implementations<ExpertOutput(const ExpertProblem&, bool)> list(
       "expert_ffn",
       {{"rows", cpu::declines_expert_rows, cpu::expert_rows},
-#ifdef PENSTOCK_HAVE_XSMM
        {"xsmm", xsmm::declines_expert_ffn, xsmm::expert_ffn},
-#endif
        {"reference", nullptr, reference::expert_ffn}},
       expert_cost);
   return list;
@@ -50,11 +48,8 @@ using Backward = ExpertGradient(const Tensor&, const ExpertProblem&, const Tenso
 const Implementations<Backward>& backward_list() {
   static const Implementations<Backward> list(
       "expert_ffn.backward",
-      {
-#ifdef PENSTOCK_HAVE_XSMM
-          {"xsmm", xsmm::declines_expert_ffn_backward, xsmm::expert_ffn_backward},
-#endif
-          {"reference", nullptr, reference::expert_ffn_backward}},
+      {{"xsmm", xsmm::declines_expert_ffn_backward, xsmm::expert_ffn_backward},
+       {"reference", nullptr, reference::expert_ffn_backward}},
       expert_backward_cost);
   return list;
 }

@@ -6,7 +6,7 @@
 //   library.cpp           its schema, one line; all schemas live there
 //   linear.h              its kernels' signatures: reference::linear, onednn::linear, ...
 //   reference/linear.cpp  plain ATen, any device, f32 and f64; the test oracle
-//   cpu/linear_onednn.cpp fast kernels, each with `declines_...`: why not, or "" if it can
+//   cpu/onednn/linear.cpp fast kernels, each with `declines_...`: why not, or "" if it can
 //   linear.cpp            checks; the lists (forward, and backward as an entry of its own);
 //                         a torch::autograd::Function whose backward runs the backward list;
 //                         TORCH_LIBRARY_IMPL(penstock, CPU | CUDA | Autograd, m) for this operator

@@ -30,12 +30,8 @@ forward_list() {
   static const Implementations<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&)>
       list("linear",
            {{"rows", cpu::declines_linear_rows, cpu::linear_rows},
-#ifdef PENSTOCK_HAVE_XSMM
             {"xsmm", xsmm::declines_linear, xsmm::linear},
-#endif
-#ifdef PENSTOCK_HAVE_ONEDNN
             {"onednn", onednn::declines_linear, onednn::linear},
-#endif
             {"reference", nullptr, reference::linear}},
            [](const at::Tensor& x, const at::Tensor& w, const at::Tensor&) {
              return product_cost(x.size(0), w, 1);
@@ -49,14 +45,9 @@ using Backward = LinearGradient(const at::Tensor&, const at::Tensor&, const at::
 const Implementations<Backward>& backward_list() {
   static const Implementations<Backward> list(
       "linear.backward",
-      {
-#ifdef PENSTOCK_HAVE_XSMM
-          {"xsmm", xsmm::declines_linear_backward, xsmm::linear_backward},
-#endif
-#ifdef PENSTOCK_HAVE_ONEDNN
-          {"onednn", onednn::declines_linear_backward, onednn::linear_backward},
-#endif
-          {"reference", nullptr, reference::linear_backward}},
+      {{"xsmm", xsmm::declines_linear_backward, xsmm::linear_backward},
+       {"onednn", onednn::declines_linear_backward, onednn::linear_backward},
+       {"reference", nullptr, reference::linear_backward}},
       [](const at::Tensor&, const at::Tensor& x, const at::Tensor& w, LinearGradients wanted) {
         return product_cost(x.size(0), w, wanted.x + wanted.w);
       });

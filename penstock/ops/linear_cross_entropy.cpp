@@ -51,11 +51,8 @@ Cost head_cost(const at::Tensor& hidden, const at::Tensor& w, const at::Tensor&,
 const Implementations<Kernel>& list() {
   static const Implementations<Kernel> entries(
       "linear_cross_entropy",
-      {
-#ifdef PENSTOCK_HAVE_ONEDNN
-          {"onednn", onednn::declines_linear_cross_entropy, onednn::linear_cross_entropy},
-#endif
-          {"reference", nullptr, reference::linear_cross_entropy}},
+      {{"onednn", onednn::declines_linear_cross_entropy, onednn::linear_cross_entropy},
+       {"reference", nullptr, reference::linear_cross_entropy}},
       head_cost);
   return entries;
 }

@@ -27,18 +27,28 @@ void RoutingSums::add(std::int64_t layer, const RoutingResult& result, double we
   } else {  // one merged expert per token
     assignments_ += tokens;
   }
-  for (const auto& [part, loss] : result.loss_terms)
-    report_.auxiliary_losses[part] += weight * loss.item<double>();
+  for (const auto& [part, loss] : result.loss_terms) add_to(losses_, part, loss, weight);
   for (const auto& [name, value] : result.statistics)
-    if (value.numel() == 1) report_.statistics[name] += weight * value.item<double>();
+    if (value.numel() == 1) add_to(statistics_, name, value, weight);
+}
+
+void RoutingSums::add_to(Sums& sums, const std::string& name, const at::Tensor& value,
+                         double weight) {
+  const at::Tensor addend = value.detach().to(at::kDouble) * weight;
+  at::Tensor& sum = sums[name];
+  sum = sum.defined() ? sum + addend : addend;
+}
+
+void RoutingSums::read(const Sums& sums, double weights, std::map<std::string, double>& out) {
+  for (const auto& [name, sum] : sums) out[name] = sum.item<double>() / weights;
 }
 
 void RoutingSums::finish(double weights, StepReport& out) {
   for (double& value : report_.sparsity_by_layer) value /= weights;
   for (auto& layer : report_.load)
     for (double& value : layer) value /= weights;
-  for (auto& [name, value] : report_.statistics) value /= weights;
-  for (auto& [part, loss] : report_.auxiliary_losses) loss /= weights;
+  read(statistics_, weights, out.statistics);
+  read(losses_, weights, out.auxiliary_losses);
   const auto layers = static_cast<double>(report_.sparsity_by_layer.size());
   if (layers > 0) out.active_experts = assignments_ / (tokens_ / layers) / layers;
   // From whole counts, so that k·T·L assignments give the target 1 − k/E to the last bit.
@@ -46,8 +56,6 @@ void RoutingSums::finish(double weights, StepReport& out) {
   out.sparsity = out.routing.sparsity;
   out.sparsity_by_layer = std::move(report_.sparsity_by_layer);
   out.load = std::move(report_.load);
-  out.statistics = std::move(report_.statistics);
-  out.auxiliary_losses = std::move(report_.auxiliary_losses);
 }
 
 }  // namespace penstock

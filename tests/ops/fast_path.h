@@ -25,7 +25,7 @@ inline std::vector<at::Tensor> value_and_gradients(const TensorFunction& f,
                          : input);
   const auto y = f(leaves);
   torch::manual_seed(77);
-  const auto probe = torch::randn(y.sizes(), at::kDouble).to(dtype);
+  const auto probe = torch::randn(y.sizes(), at::kDouble).to(y.options().requires_grad(false));
   (y * probe).sum().backward();
   std::vector<at::Tensor> out = {y.detach()};
   for (const auto& leaf : leaves)

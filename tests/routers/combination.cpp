@@ -1,10 +1,12 @@
 #include "tests/routers/combination.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/record_function.h>
 
 #include <algorithm>
 #include <cmath>
 #include <sstream>
+#include <string_view>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
@@ -92,6 +94,22 @@ std::vector<std::shared_ptr<torch::nn::Module>> Combination::modules() const {
   std::vector<std::shared_ptr<torch::nn::Module>> all{router_, experts_};
   all.insert(all.end(), balancers_.begin(), balancers_.end());
   return all;
+}
+
+std::string reads_no_statistics(Combination& parts) {
+  const Input input = parts.random_input(5);
+  parts.run(input);  // a first pass may read state, which a step's others then know
+  thread_local std::int64_t reads;
+  reads = 0;
+  const auto count = [](const at::RecordFunction& f) -> std::unique_ptr<at::ObserverContext> {
+    reads += std::string_view(f.name()) == "aten::_local_scalar_dense";
+    return nullptr;
+  };
+  const auto observer = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(count).scopes({at::RecordScope::FUNCTION}));
+  parts.run(input);
+  at::removeCallback(observer);
+  return reads <= 1 ? "" : std::to_string(reads) + " numbers were read";
 }
 
 std::string plan_is_valid(const Plan& plan) {

@@ -79,6 +79,9 @@ std::string folds(Combination& parts, const RouterTraits& traits);
 std::string gradients_agree(Combination& parts, const RouterTraits& traits);
 /// What is saved after a step and loaded into another instance gives the same outputs and losses.
 std::string survives_saving(Combination& parts);
+/// Within a step a pass reads no number from a device but the plan's size: statistics and state
+/// stay tensors.
+std::string reads_no_statistics(Combination& parts);
 /// The loss is the sum of the balancers' losses worked out entry by entry; none outside training.
 std::string losses_agree(Combination& parts);
 

@@ -46,6 +46,7 @@ void expect_conforming(const std::string& scorer, const std::string& selector,
   expect("folding", [&](Combination& parts) { return folds(parts, traits); });
   expect("gradients", [&](Combination& parts) { return gradients_agree(parts, traits); });
   expect("save and load", [&](Combination& parts) { return survives_saving(parts); });
+  expect("reads", [&](Combination& parts) { return reads_no_statistics(parts); });
   expect("losses", [&](Combination& parts) { return losses_agree(parts); });
   Combination one = fresh({.k = 1});
   EXPECT_EQ(accepts_one_busy_expert(one, traits), "");

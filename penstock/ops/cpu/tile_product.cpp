@@ -26,9 +26,7 @@ PENSTOCK_PER_CPU void plain_product(const xsmm::ProductShape& shape, const float
 }  // namespace
 
 TileProduct::TileProduct(const xsmm::ProductShape& shape) : shape_(shape) {
-#ifdef PENSTOCK_HAVE_XSMM
   if (xsmm::supported()) compiled_ = xsmm::compile(shape);
-#endif
 }
 
 void TileProduct::loop(const float* a, const float* b, float* c) const {

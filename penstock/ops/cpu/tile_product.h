@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "penstock/ops/cpu/xsmm.h"
+#include "penstock/ops/cpu/xsmm/product.h"
 
 namespace penstock::ops::cpu {
 

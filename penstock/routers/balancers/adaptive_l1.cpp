@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "penstock/routers/balancers/load_fraction.h"
 #include "penstock/routers/balancers/reductions.h"
@@ -77,11 +78,21 @@ class AdaptiveL1 : public Balancer {
   std::map<std::string, double> state() const override { return {{"lambda", lambda()}}; }
 
  private:
-  double lambda() const { return lambda_.item<double>(); }
+  /// Read from its device again only when it was written or moved.
+  double lambda() const {
+    const std::pair<const void*, std::int64_t> now(lambda_.data_ptr(), lambda_._version());
+    if (now != read_from_) {
+      read_ = lambda_.item<double>();
+      read_from_ = now;
+    }
+    return read_;
+  }
 
   Config config_;
   double target_, layers_;
   at::Tensor lambda_;  // scalar f32
+  mutable double read_ = 0;
+  mutable std::pair<const void*, std::int64_t> read_from_;
 };
 
 static const RegisterBalancer<AdaptiveL1, Config> registered{

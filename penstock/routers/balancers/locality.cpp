@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "penstock/base/error.h"
 #include "penstock/routers/balancers/reductions.h"
@@ -58,7 +59,9 @@ class Locality : public Balancer {
       local = at::zeros({experts}, at::kDouble);
       local[context.rank % experts] = 1;
     }
-    const double here = local.sum().item<double>(), there = static_cast<double>(experts) - here;
+    const auto* of = local.data_ptr<double>();
+    const double here = std::accumulate(of, of + experts, 0.0),
+                 there = static_cast<double>(experts) - here;
     if (here == 0 || there == 0)
       return at::full({experts}, 1 / static_cast<double>(experts), local.options());
     return local * ((1 - config_.elsewhere) / here) + (1 - local) * (config_.elsewhere / there);

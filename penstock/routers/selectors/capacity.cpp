@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace penstock {
 
@@ -21,6 +22,11 @@ at::Tensor within_capacity(const at::Tensor& mask, std::int64_t capacity, const 
   at::Tensor place = mask.cumsum(0, at::kLong);  // [T, E], from 1 where mask is true
   if (taken.defined()) place = place + taken;
   return mask.logical_and(place.le(capacity));
+}
+
+std::int64_t total(const at::Tensor& counts) {
+  const auto* const of = counts.data_ptr<std::int64_t>();
+  return std::accumulate(of, of + counts.numel(), std::int64_t{0});
 }
 
 at::Tensor softmax_among(const at::Tensor& logits, const at::Tensor& mask) {

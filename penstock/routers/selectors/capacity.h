@@ -21,6 +21,9 @@ bool never_full(double factor, double k, std::int64_t experts);
 at::Tensor within_capacity(const at::Tensor& mask, std::int64_t capacity,
                            const at::Tensor& taken = {});
 
+/// Sum of whole numbers on the CPU, i64 and contiguous.
+std::int64_t total(const at::Tensor& counts);
+
 /// Softmax over each row's entries where `mask` is true, 0 elsewhere.  Gradient: logits.
 /// @param logits [T, E];  @param mask [T, E] bool, at least one true in a row.  @return [T, E].
 at::Tensor softmax_among(const at::Tensor& logits, const at::Tensor& mask);

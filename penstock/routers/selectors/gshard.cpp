@@ -56,8 +56,9 @@ class GShard : public Selector {
     const at::Tensor kept =
         within_capacity(first, room).logical_or(within_capacity(second, room, demand));
     Plan plan = make_plan(gates, kept);
-    plan.demand = demand.cpu();
-    plan.overflow = tokens + second.sum().item<std::int64_t>() - plan.assignments();
+    const at::Tensor counts = at::stack({demand, second.sum(0)}).cpu();  // [2, E], read at once
+    plan.demand = counts[0];
+    plan.overflow = total(counts) - plan.assignments();
     return plan;
   }
   double nominal_k(const RoutingContext& context) const override {

@@ -61,7 +61,7 @@ class TopKCapacity : public Selector {
         config_.over_asked() ? softmax_among(logits, asked) : logits.softmax(1);
     Plan plan = make_plan(gates, kept);
     plan.demand = asked.sum(0).cpu();
-    plan.overflow = plan.demand.sum().item<std::int64_t>() - plan.assignments();
+    plan.overflow = total(plan.demand) - plan.assignments();
     return plan;
   }
   double nominal_k(const RoutingContext& context) const override {

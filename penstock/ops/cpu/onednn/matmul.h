@@ -6,6 +6,9 @@
 
 namespace penstock::ops::onednn {
 
+/// Whether this build has oneDNN.
+bool built();
+
 /// A matrix in memory: element (i, j) at data[i·row_stride + j·column_stride].
 struct Matrix {
   float* data;

@@ -10,8 +10,8 @@
 #include <array>
 #include <optional>
 
-#include "penstock/ops/cpu/expert_layout.h"
-#include "penstock/ops/cpu/xsmm.h"
+#include "penstock/ops/cpu/xsmm/expert_layout.h"
+#include "penstock/ops/cpu/xsmm/product.h"
 
 namespace penstock::ops::xsmm {
 

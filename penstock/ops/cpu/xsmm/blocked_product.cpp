@@ -1,13 +1,11 @@
-#include "penstock/ops/cpu/blocked_product.h"
-
-#ifdef PENSTOCK_HAVE_XSMM
+#include "penstock/ops/cpu/xsmm/blocked_product.h"
 
 #include <algorithm>
 #include <array>
 #include <optional>
 
 #include "penstock/ops/cpu/parallel.h"
-#include "penstock/ops/cpu/xsmm.h"
+#include "penstock/ops/cpu/xsmm/product.h"
 
 namespace penstock::ops::xsmm {
 namespace {
@@ -85,5 +83,3 @@ void blocked_product(const BlockedShape& shape, const float* a, const float* b, 
 }
 
 }  // namespace penstock::ops::xsmm
-
-#endif

@@ -2,14 +2,12 @@
 // that every chunk of rows reuses.
 #include "penstock/ops/linear_cross_entropy.h"
 
-#ifdef PENSTOCK_HAVE_ONEDNN
-
 #include <ATen/ATen.h>
 
 #include <algorithm>
 
 #include "penstock/ops/check.h"
-#include "penstock/ops/cpu/onednn.h"
+#include "penstock/ops/cpu/onednn/matmul.h"
 
 namespace penstock::ops::onednn {
 
@@ -51,5 +49,3 @@ HeadLoss linear_cross_entropy(const at::Tensor& hidden_in, const at::Tensor& w_i
 }
 
 }  // namespace penstock::ops::onednn
-
-#endif

@@ -4,17 +4,13 @@
 // panels; tokens then add them in expert and panel order. What forward did not keep is computed
 // again, block by block.
 #include <ATen/ATen.h>
-
-#include "penstock/ops/expert_ffn.h"
-
-#ifdef PENSTOCK_HAVE_XSMM
-
 #include <omp.h>
 
 #include "penstock/ops/cpu/dropout_tile.h"
-#include "penstock/ops/cpu/expert_combine.h"
-#include "penstock/ops/cpu/expert_inputs.h"
 #include "penstock/ops/cpu/parallel.h"
+#include "penstock/ops/cpu/xsmm/expert_combine.h"
+#include "penstock/ops/cpu/xsmm/expert_inputs.h"
+#include "penstock/ops/expert_ffn.h"
 
 namespace penstock::ops::xsmm {
 namespace {
@@ -275,5 +271,3 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
 }
 
 }  // namespace penstock::ops::xsmm
-
-#endif

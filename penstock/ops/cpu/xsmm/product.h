@@ -25,7 +25,11 @@ class Product {
   Call call_;
 };
 
-/// True when libxsmm compiles kernels for this processor (AVX2 and later).
+/// Whether this build has libxsmm.
+bool built();
+
+/// True when libxsmm compiles kernels for this processor (AVX2 and later); false
+/// where it is absent.
 bool supported();
 
 /// The compiled product of that shape; compiled once per process, then found by hash.

@@ -1,6 +1,4 @@
-#include "penstock/ops/cpu/expert_layout.h"
-
-#ifdef PENSTOCK_HAVE_XSMM
+#include "penstock/ops/cpu/xsmm/expert_layout.h"
 
 #include <ATen/ATen.h>
 
@@ -106,5 +104,3 @@ std::vector<Task> backward_tasks(const Operands& operands, const Group& group) {
 }
 
 }  // namespace penstock::ops::xsmm
-
-#endif

@@ -1,6 +1,4 @@
-#include "penstock/ops/cpu/expert_products.h"
-
-#ifdef PENSTOCK_HAVE_XSMM
+#include "penstock/ops/cpu/xsmm/expert_products.h"
 
 namespace penstock::ops::xsmm {
 namespace {
@@ -81,5 +79,3 @@ ExpertProducts::ExpertProducts(const Operands& operands, bool forward, bool back
 }
 
 }  // namespace penstock::ops::xsmm
-
-#endif

@@ -1,12 +1,12 @@
-#include "penstock/ops/cpu/xsmm.h"
-
-#ifdef PENSTOCK_HAVE_XSMM
+#include "penstock/ops/cpu/xsmm/product.h"
 
 #include <libxsmm.h>
 
 #include "penstock/base/error.h"
 
 namespace penstock::ops::xsmm {
+
+bool built() { return true; }
 
 bool supported() {
   static const bool compiles = libxsmm_get_target_archid() >= LIBXSMM_X86_AVX2;
@@ -31,5 +31,3 @@ Product compile(const ProductShape& shape) {
 }
 
 }  // namespace penstock::ops::xsmm
-
-#endif

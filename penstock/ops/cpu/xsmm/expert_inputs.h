@@ -3,8 +3,8 @@
 #pragma once
 
 #include "penstock/ops/cpu/activation_tile.h"
-#include "penstock/ops/cpu/expert_products.h"
 #include "penstock/ops/cpu/rows.h"
+#include "penstock/ops/cpu/xsmm/expert_products.h"
 
 namespace penstock::ops::xsmm {
 

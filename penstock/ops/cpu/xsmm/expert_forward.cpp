@@ -2,17 +2,14 @@
 // all panels of f, so that inputs, activation and output stay in cache; weights are read where they
 // lie. A token with one expert gets its row written at once; the others sum their rows in expert
 // order.
-#include "penstock/ops/expert_ffn.h"
-
-#ifdef PENSTOCK_HAVE_XSMM
-
 #include <ATen/ATen.h>
 #include <omp.h>
 
 #include "penstock/ops/cpu/dropout_tile.h"
-#include "penstock/ops/cpu/expert_combine.h"
-#include "penstock/ops/cpu/expert_inputs.h"
 #include "penstock/ops/cpu/parallel.h"
+#include "penstock/ops/cpu/xsmm/expert_combine.h"
+#include "penstock/ops/cpu/xsmm/expert_inputs.h"
+#include "penstock/ops/expert_ffn.h"
 
 namespace penstock::ops::xsmm {
 namespace {
@@ -121,5 +118,3 @@ ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep) {
 }
 
 }  // namespace penstock::ops::xsmm
-
-#endif

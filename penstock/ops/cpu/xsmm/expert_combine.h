@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "penstock/ops/cpu/expert_layout.h"
 #include "penstock/ops/cpu/parallel.h"
+#include "penstock/ops/cpu/xsmm/expert_layout.h"
 
 namespace penstock::ops::xsmm {
 

@@ -1,13 +1,11 @@
 // The linear operator on CPU in fp32: three matrix products by oneDNN.
 #include "penstock/ops/linear.h"
 
-#ifdef PENSTOCK_HAVE_ONEDNN
-
 #include <ATen/ATen.h>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/cpu/column_sums.h"
-#include "penstock/ops/cpu/onednn.h"
+#include "penstock/ops/cpu/onednn/matmul.h"
 
 namespace penstock::ops::onednn {
 namespace {
@@ -64,5 +62,3 @@ LinearGradient linear_backward(const at::Tensor& dy, const at::Tensor& x, const 
 }
 
 }  // namespace penstock::ops::onednn
-
-#endif

@@ -2,16 +2,14 @@
 // general library where rows are many: only the weights of the forward product are copied.
 #include "penstock/ops/linear.h"
 
-#ifdef PENSTOCK_HAVE_XSMM
-
 #include <ATen/ATen.h>
 
 #include "penstock/base/error.h"
-#include "penstock/ops/cpu/blocked_product.h"
 #include "penstock/ops/cpu/column_sums.h"
 #include "penstock/ops/cpu/parallel.h"
 #include "penstock/ops/cpu/rows.h"
-#include "penstock/ops/cpu/xsmm.h"
+#include "penstock/ops/cpu/xsmm/blocked_product.h"
+#include "penstock/ops/cpu/xsmm/product.h"
 
 namespace penstock::ops::xsmm {
 namespace {
@@ -110,5 +108,3 @@ LinearGradient linear_backward(const at::Tensor& dy_in, const at::Tensor& x_in,
 }
 
 }  // namespace penstock::ops::xsmm
-
-#endif

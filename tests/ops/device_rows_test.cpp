@@ -1,0 +1,151 @@
+// Every operator on every row of device × dtype against the f64 reference on the CPU: value and all
+// gradients. Another device or type is one line of kRows.
+#include <gtest/gtest.h>
+#include <torch/cuda.h>
+#include <torch/types.h>
+
+#include <cmath>
+#include <ostream>
+
+#include "penstock/ops/ops.h"
+#include "tests/ops/expert_plan_fixture.h"
+#include "tests/ops/fast_path.h"
+
+namespace penstock::testing {
+namespace {
+
+struct Row {
+  const char* name;
+  at::DeviceType device;
+  at::ScalarType dtype;
+  double tolerance;  ///< of the largest element of each result
+};
+
+constexpr Row kRows[] = {
+    {"cpu_f64", at::kCPU, at::kDouble, 1e-12},
+    {"cpu_f32", at::kCPU, at::kFloat, 2e-5},
+    {"cuda_f64", at::kCUDA, at::kDouble, 1e-11},
+    {"cuda_f32", at::kCUDA, at::kFloat, 2e-4},
+};
+
+struct Operator {
+  const char* name;
+  TensorFunction run;
+  std::vector<at::Tensor> (*inputs)();  ///< f64 and indices, on the CPU
+};
+
+at::Tensor sum_of(const ops::Route& route) { return route.weight; }
+
+TestPlan plan() {
+  return make_test_plan(9, 4, [](std::int64_t e, std::int64_t t) { return (e + t) % 3 == 0; });
+}
+
+const std::vector<Operator>& operators() {
+  static const std::vector<Operator> list = {
+      {"linear", [](const auto& x) { return ops::linear(x[0], x[1], x[2]); },
+       [] {
+         return std::vector{normal({70, 24}), normal({32, 24}), normal({32})};
+       }},
+      {"rms_norm", [](const auto& x) { return ops::rms_norm(x[0], x[1], 1e-5); },
+       [] {
+         return std::vector{normal({9, 24}), normal({24})};
+       }},
+      {"add_rms_norm",
+       [](const auto& x) {
+         const auto [h, n] = ops::add_rms_norm(x[0], x[1], x[2], 1e-5);
+         return h + n;
+       },
+       [] {
+         return std::vector{normal({9, 24}), normal({9, 24}), normal({24})};
+       }},
+      {"causal_attention",
+       [](const auto& x) {
+         return ops::causal_attention(x[0], 4, 2, 0.3,
+                                      ops::rotation_table(11, 8, 1e4, x[0].options()));
+       },
+       [] {
+         return std::vector{normal({2, 11, 64})};
+       }},
+      {"relative_attention",
+       [](const auto& x) { return ops::relative_attention(x[0], x[1], x[2], x[3], x[4], 0.3); },
+       [] {
+         return std::vector{normal({2, 5, 16}), normal({2, 8, 32}), normal({8, 16}), normal({2, 8}),
+                            normal({2, 8})};
+       }},
+      {"dropout", [](const auto& x) { return ops::dropout(x[0], 0.3, 5); },
+       [] {
+         return std::vector{normal({9, 24})};
+       }},
+      {"swiglu", [](const auto& x) { return ops::swiglu(x[0]); },
+       [] {
+         return std::vector{normal({9, 24})};
+       }},
+      {"linear_cross_entropy",
+       [](const auto& x) { return ops::linear_cross_entropy(x[0], x[1], x[2]); },
+       [] {
+         return std::vector{normal({30, 16}), normal({40, 16}), torch::arange(30)};
+       }},
+      {"route_topk", [](const auto& x) { return sum_of(ops::route_topk(x[0], 2, true)); },
+       [] {
+         return std::vector{normal({9, 8})};
+       }},
+      {"route_relu", [](const auto& x) { return sum_of(ops::route_relu(x[0])); },
+       [] {
+         return std::vector{normal({9, 8})};
+       }},
+      {"embedding", [](const auto& x) { return ops::embedding(x[0], x[1]); },
+       [] {
+         return std::vector{normal({12, 8}), torch::arange(20).remainder(12)};
+       }},
+      {"expert_ffn",
+       [](const auto& x) {
+         // offsets stay on the CPU, where the plan has them
+         return ops::expert_ffn(x[0], x[1], x[4], x[5].cpu(), x[6], x[7], x[2], x[3]);
+       },
+       [] {
+         const TestPlan p = plan();
+         return std::vector{normal({9, 16}),
+                            normal({p.assignments()}),
+                            normal({4, 40, 16}),
+                            normal({4, 16, 20}),
+                            p.token,
+                            p.offsets,
+                            p.by_token,
+                            p.token_offsets};
+       }},
+  };
+  return list;
+}
+
+class DeviceRows : public ::testing::TestWithParam<std::tuple<std::size_t, Row>> {};
+
+TEST_P(DeviceRows, AgreesWithTheReference) {
+  const auto& [index, row] = GetParam();
+  const Operator& op = operators()[index];
+  if (row.device == at::kCUDA && !torch::cuda::is_available())
+    GTEST_SKIP() << "no CUDA device on this machine";
+  torch::manual_seed(9);
+  const std::vector<at::Tensor> inputs = op.inputs();
+  std::vector<at::Tensor> there;
+  for (const at::Tensor& input : inputs) there.push_back(input.to(row.device));
+  const auto found = value_and_gradients(op.run, there, row.dtype);
+  const ops::ReferenceOnly only;
+  const auto wanted = value_and_gradients(op.run, inputs, at::kDouble);
+  ASSERT_EQ(found.size(), wanted.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].device().type(), row.device);
+    EXPECT_EQ(found[i].scalar_type(), row.dtype);
+    EXPECT_LT(relative_error(found[i].cpu(), wanted[i]), row.tolerance) << "result " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Operators, DeviceRows,
+                         ::testing::Combine(::testing::Range<std::size_t>(0, operators().size()),
+                                            ::testing::ValuesIn(kRows)),
+                         [](const auto& info) {
+                           return std::string(operators()[std::get<0>(info.param)].name) + "_" +
+                                  std::get<1>(info.param).name;
+                         });
+
+}  // namespace
+}  // namespace penstock::testing
