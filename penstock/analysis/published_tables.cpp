@@ -100,7 +100,7 @@ PublishedTable parameters_table() {
 
 ModelConfig published_small(const std::string& method) {
   ModelConfig config;
-  config.architecture = "transformer-xl";
+  config.architecture = ModelKind::transformer_xl;
   config.vocab = 204;
   config.d_model = 256;
   config.layers = 4;

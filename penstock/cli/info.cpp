@@ -72,7 +72,7 @@ nlohmann::ordered_json figures_json(const Recipe& recipe) {
           {"sequence_length", recipe.train.sequence_length},
           {"training_memory_bytes", figures.memory.total()},
           {"model",
-           {{"architecture", model.architecture},
+           {{"architecture", word(model.architecture)},
             {"d_model", model.d_model},
             {"layers", model.layers},
             {"moe_layers", model.moe_layers()},

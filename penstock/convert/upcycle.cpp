@@ -21,10 +21,15 @@ namespace {
 
 constexpr double kSharedStd = 0.02;
 
-at::ScalarType scalar_type(const std::string& word) {
-  if (word == "f32") return at::kFloat;
-  if (word == "f16") return at::kHalf;
-  PENSTOCK_CHECK(word == "bf16", "options.dtype ", word, ": known are f32, f16 and bf16");
+at::ScalarType scalar_type(UpcycleDtype dtype) {
+  switch (dtype) {
+    case UpcycleDtype::f32:
+      return at::kFloat;
+    case UpcycleDtype::f16:
+      return at::kHalf;
+    case UpcycleDtype::bf16:
+      break;
+  }
   return at::kBFloat16;
 }
 
@@ -122,7 +127,7 @@ class Upcycler {
 
   /// In the parent, or as the options say.
   at::ScalarType type_of(const std::string& parent_tensor) {
-    if (!options_.dtype.empty()) return scalar_type(options_.dtype);
+    if (options_.dtype) return scalar_type(*options_.dtype);
     const auto [found, is_new] = types_.try_emplace(parent_tensor, at::kFloat);
     if (is_new) found->second = parent_.tensor(parent_tensor).scalar_type();
     return found->second;

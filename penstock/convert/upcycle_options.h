@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,14 @@ constexpr std::array<std::string_view, 2> words(UpcycleStart) { return {"publish
 /// Share of ln E; 1.81 nats of 8 experts. docs/results.md has the measurements behind it.
 constexpr double kParentEntropy = 0.87;
 
+/// An expert's score over Router Upcycling's routers.
+enum class RouterPool { sum, max };
+constexpr std::array<std::string_view, 2> words(RouterPool) { return {"sum", "max"}; }
+
+/// Of an upcycled model's tensors, but for the routers.
+enum class UpcycleDtype { f32, f16, bf16 };
+constexpr std::array<std::string_view, 3> words(UpcycleDtype) { return {"f32", "f16", "bf16"}; }
+
 struct UpcycleOptions {
   std::string method = "router-upcycling", scorer;
   std::int64_t experts = 8;  ///< E, before granularity
@@ -45,7 +54,7 @@ struct UpcycleOptions {
   // Router Upcycling.
   std::int64_t routers = 0;  ///< m
   std::int64_t keys = 0;
-  std::string pool;
+  std::optional<RouterPool> pool;
   bool collapsed = false;
   std::string calibration;
   std::int64_t calibration_tokens = 65536, calibration_window = 0;
@@ -57,7 +66,7 @@ struct UpcycleOptions {
   bool match_lr = false;  ///< lr_scale by the estimate of effective_lr_scale
   double start_entropy = 0;
 
-  std::string dtype;
+  std::optional<UpcycleDtype> dtype;
 
   template <class V>
   void visit(V& v) {
@@ -81,8 +90,7 @@ struct UpcycleOptions {
     v("keys", keys,
       {.help = "Router Upcycling: keys of all experts; 0: the larger of routers and experts",
        .min = 0});
-    v("pool", pool,
-      {.help = "Router Upcycling: sum or max over the routers", .choices = {"sum", "max"}});
+    v("pool", pool, {.help = "Router Upcycling: sum or max over the routers; not given: sum"});
     v("collapsed", collapsed,
       {.help = "factored: train query maps and keys; collapsed: the one matrix that they fold into",
        .words = {"factored", "collapsed"},
@@ -125,9 +133,7 @@ struct UpcycleOptions {
       {.help = "factor of the routers' learning rate", .min = 0, .option = "-"});
     v("match_lr", match_lr,
       {.help = "the factor by which Router Upcycling's one matrix moves faster", .option = "-"});
-    v("dtype", dtype,
-      {.help = "of all but the routers, which are f32; not given: the parent's",
-       .choices = {"f32", "f16", "bf16"}});
+    v("dtype", dtype, {.help = "of all but the routers, which are f32; not given: the parent's"});
     v("router", router_options, {.help = "laid over the result's [model.router]"});
   }
 };

@@ -42,7 +42,7 @@ void set_heads(RouterConfig& router, const std::string& scorer, const ModelConfi
   set_option(router, scorer, "routers", routers);
   set_option(router, scorer, "width", parent.heads * parts / routers * (parent.head_dim / parts));
   if (keys != options.experts) set_option(router, scorer, "keys", keys * options.granularity);
-  if (!options.pool.empty()) set_option(router, scorer, "pool", options.pool);
+  if (options.pool) set_option(router, scorer, "pool", std::string(word(*options.pool)));
   if (options.query_bias && parent.qkv_bias) set_option(router, scorer, "bias", true);
   if (options.collapsed) set_option(router, scorer, "parameterisation", std::string("collapsed"));
 }
@@ -114,7 +114,7 @@ UpcycleOptions completed(UpcycleOptions options) {
 
 ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& given) {
   const UpcycleOptions options = completed(given);
-  PENSTOCK_CHECK(parent.ffn_form().inputs() == 2, parent.architecture,
+  PENSTOCK_CHECK(parent.ffn_form().inputs() == 2, word(parent.architecture),
                  " is not upcycled: its feed-forwards are not SwiGLU ones");
   PENSTOCK_CHECK(parent.moe_layers() == 0, "the model has experts already; upcycle a dense one");
   const Method& method = method_registry().at(options.method);
@@ -130,7 +130,7 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
   if (scorer_registry().at(scorer).traits.of_heads) {
     set_heads(router, scorer, parent, options);
   } else {
-    PENSTOCK_CHECK(options.pool.empty() && !options.collapsed && !options.query_bias,
+    PENSTOCK_CHECK(!options.pool && !options.collapsed && !options.query_bias,
                    "options.pool, options.query_bias and a collapsed router are for Router "
                    "Upcycling; scorer '",
                    scorer, "' has none");

@@ -100,7 +100,7 @@ nlohmann::ordered_json finetune_result(const FinetuneJob& job, CheckpointStore& 
   out["task"] = job.splits.task;
   out["model"] = job.record.model;
   out["data"] = job.record.data;
-  out["architecture"] = model.architecture;
+  out["architecture"] = word(model.architecture);
   out["method"] = model.moe_layers() > 0 ? model.router.method : no_router().method;
   out["protocol"] = word(config.protocol);
   out["seed"] = config.seed;

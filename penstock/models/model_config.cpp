@@ -38,7 +38,7 @@ void resolve_transformer_xl(ModelConfig& c) {
   c.tie_embeddings = true;
   PENSTOCK_CHECK(c.kv_heads == 0 || c.kv_heads == c.heads, "model.kv_heads = ", c.kv_heads,
                  ": transformer-xl has as many as model.heads = ", c.heads);
-  PENSTOCK_CHECK(!c.qkv_bias && c.init == "normal",
+  PENSTOCK_CHECK(!c.qkv_bias && c.init == WeightInit::normal,
                  "model.qkv_bias and model.init = \"fan-in\" are not for transformer-xl");
   PENSTOCK_CHECK(c.norm_of_qk() == QkNorm::none && c.clip_qkv == 0 && c.moe.shared_width == 0 &&
                      !c.moe.shared_gate,
@@ -135,12 +135,12 @@ FfnForm ModelConfig::ffn_form() const {
 }
 
 double ModelConfig::weight_std(std::int64_t fan_in) const {
-  return init == "fan-in" ? 1 / std::sqrt(3.0 * static_cast<double>(fan_in)) : init_std;
+  return init == WeightInit::fan_in ? 1 / std::sqrt(3.0 * static_cast<double>(fan_in)) : init_std;
 }
 
 double ModelConfig::output_std(std::int64_t fan_in) const {
-  return init == "fan-in" ? weight_std(fan_in)
-                          : init_std / std::sqrt(2.0 * static_cast<double>(layers));
+  return init == WeightInit::fan_in ? weight_std(fan_in)
+                                    : init_std / std::sqrt(2.0 * static_cast<double>(layers));
 }
 
 bool ModelConfig::causal() const { return moe_layers() == 0 || resolve(router).traits.causal; }

@@ -80,8 +80,17 @@ struct TransformerXlConfig {
 /// Norms of queries and keys before positions: none, one over all heads, one over each head.
 enum class QkNorm { none, whole, head };
 
+/// decoder: Llama- and Qwen2-like.
+enum class ModelKind { decoder, transformer_xl };
+constexpr std::array<std::string_view, 2> words(ModelKind) { return {"decoder", "transformer-xl"}; }
+
+/// normal: init_std everywhere, over sqrt(2L) for outputs into the residual stream. fan_in:
+/// 1 / sqrt(3 fan_in) for every matrix, and init_std for embeddings alone.
+enum class WeightInit { normal, fan_in };
+constexpr std::array<std::string_view, 2> words(WeightInit) { return {"normal", "fan-in"}; }
+
 struct ModelConfig {
-  std::string architecture = "decoder";
+  ModelKind architecture = ModelKind::decoder;
   std::int64_t vocab = 256;
   std::int64_t d_model = 256;
   std::int64_t layers = 4;
@@ -98,7 +107,7 @@ struct ModelConfig {
   double rope_base = 1e4;
   bool rope_adjacent = false;
   double norm_eps = 1e-5;
-  std::string init = "normal";
+  WeightInit init = WeightInit::normal;
   double init_std = 0.02;
   MoeConfig moe;
   RouterConfig router = no_router();
@@ -108,8 +117,7 @@ struct ModelConfig {
   void visit(V& v) {
     v("architecture", architecture,
       {.help = "decoder: Llama- and Qwen2-like; transformer-xl: norms after, relative positions, "
-               "carried memory, ReLU with biases, tied embeddings",
-       .choices = {"decoder", "transformer-xl"}});
+               "carried memory, ReLU with biases, tied embeddings"});
     v("vocab", vocab, {.help = "vocabulary size V; 0: the corpus's", .min = 0, .max = 1 << 24});
     v("d_model", d_model, {.help = "model width d", .min = 1, .max = 1 << 20});
     v("layers", layers, {.help = "layers L", .min = 1, .max = 10000});
@@ -138,15 +146,14 @@ struct ModelConfig {
     v("init", init,
       {.help = "normal: init_std everywhere, over sqrt(2L) for outputs into the residual stream; "
                "fan-in: 1 / sqrt(3 fan_in) for every matrix, as uniform in +-1/sqrt(fan_in) has, "
-               "and init_std for embeddings alone",
-       .choices = {"normal", "fan-in"}});
+               "and init_std for embeddings alone"});
     v("init_std", init_std, {.help = "standard deviation of initial weights", .min = 0});
     v("moe", moe);
     v("router", router);
     v("transformer_xl", xl);
   }
 
-  bool transformer_xl() const { return architecture == "transformer-xl"; }
+  bool transformer_xl() const { return architecture == ModelKind::transformer_xl; }
   /// Whether rows carry a memory from segment to segment, so that text may be longer than
   /// `context`.
   bool has_memory() const { return transformer_xl(); }

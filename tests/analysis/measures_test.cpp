@@ -26,7 +26,7 @@ class Measures : public ::testing::Test {
     Recipe out = testing::small_recipe(method, 4, 16);
     out.model.vocab = corpus_.vocab_size();
     if (!transformer_xl) return out;
-    out.model.architecture = "transformer-xl";
+    out.model.architecture = ModelKind::transformer_xl;
     out.model = out.model.resolved();
     return out;
   }

@@ -83,7 +83,7 @@ TEST_F(Doctor, IsSilentOnHealthyUpcycles) {
     healthy.push_back({.method = method, .noise = 0.01});
     healthy.push_back({.method = method, .shared_width = 16});
     healthy.push_back({.method = method, .shared_copy = true});
-    healthy.push_back({.method = method, .dtype = "bf16"});
+    healthy.push_back({.method = method, .dtype = UpcycleDtype::bf16});
   }
   healthy.push_back({.method = "router-upcycling", .routers = 4});
   healthy.push_back({.method = "router-upcycling", .routers = 16});

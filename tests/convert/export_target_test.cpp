@@ -211,7 +211,7 @@ TEST(ExportTarget, RefusesWhatNoProgramComputes) {
   some.moe.every = 2;
   EXPECT_NE(refusal(some, kGgufFile).find("1 of 2 layers"), std::string::npos);
   ModelConfig xl = small_dense();
-  xl.architecture = "transformer-xl";
+  xl.architecture = ModelKind::transformer_xl;
   xl.kv_heads = 0;
   EXPECT_NE(refusal(xl, kHf).find("Transformer-XL"), std::string::npos);
   EXPECT_THROW(choose_export_target(small_dense(), kHf, "gpt"), Error);

@@ -296,7 +296,7 @@ TEST_F(Upcycle, KeepsTheParentsTypeUnlessTold) {
   testing::write_parent(path("half"), testing::tiny_config(), at::kBFloat16);
   const auto half = open_model_source(path("half"));
   upcycle(*half, options("router-upcycling"), real_file_system(), path("same"));
-  UpcycleOptions wide{.method = "vanilla", .dtype = "f32"};
+  UpcycleOptions wide{.method = "vanilla", .dtype = UpcycleDtype::f32};
   upcycle(*half, wide, real_file_system(), path("wide"));
   const std::string expert = "model.layers.0.mlp.experts.1.up_proj.weight";
   const auto same = open_model_source(path("same"));
@@ -351,7 +351,7 @@ TEST_F(Upcycle, WhatDoesNotFitIsRefused) {
   refused({.method = "vanilla", .routers = 4});  // no mixture
   refused({.method = "dense"});
   ModelConfig xl = dense->config();
-  xl.architecture = "transformer-xl";
+  xl.architecture = ModelKind::transformer_xl;
   try {
     upcycled_config(xl, {.method = "vanilla"});
     FAIL() << "accepted";

@@ -15,7 +15,7 @@
 namespace penstock {
 namespace {
 
-ModelConfig small(const std::string& method, double k, const std::string& architecture) {
+ModelConfig small(const std::string& method, double k, ModelKind architecture) {
   ModelConfig config;
   config.architecture = architecture;
   config.vocab = 256;
@@ -63,10 +63,10 @@ class ByK : public ::testing::Test {
 };
 
 TEST_F(ByK, IsTheModelBuiltWithThatK) {
-  for (const char* architecture : {"decoder", "transformer-xl"}) {
-    const bool streams = std::string(architecture) == "transformer-xl";
+  for (const ModelKind architecture : {ModelKind::decoder, ModelKind::transformer_xl}) {
+    const bool streams = architecture == ModelKind::transformer_xl;
     for (const char* method : {"topk", "smoe", "smoe-dropout", "hyperrouter", "switch"}) {
-      SCOPED_TRACE(std::string(architecture) + " " + method);
+      SCOPED_TRACE(std::string(word(architecture)) + " " + method);
       const auto trained = built(small(method, 2, architecture));
       double before = 0;
       for (const std::int64_t k : {1, 2, 3, 4}) {
@@ -86,7 +86,7 @@ TEST_F(ByK, IsTheModelBuiltWithThatK) {
 
 TEST_F(ByK, WithAllExpertsAndSoftmaxBeforeItIsTheFullMixture) {
   torch::manual_seed(3);
-  const ModelConfig config = small("topk", 1, "decoder");
+  const ModelConfig config = small("topk", 1, ModelKind::decoder);
   MoeLayer layer(config.moe_options(0));
   layer.to(at::kDouble);
   torch::NoGradGuard no_grad;
@@ -106,7 +106,7 @@ TEST_F(ByK, WithAllExpertsAndSoftmaxBeforeItIsTheFullMixture) {
 }
 
 TEST_F(ByK, CountsWhatEachPointCosts) {
-  const auto model = built(small("hyperrouter", 4, "transformer-xl"));
+  const auto model = built(small("hyperrouter", 4, ModelKind::transformer_xl));
   std::vector<double> flops;
   for (const std::int64_t k : {1, 2, 4}) {
     const KFigures figures = evaluate_at_k(*model, *corpus_, options(true), k).figures;
@@ -129,13 +129,13 @@ TEST_F(ByK, CountsWhatEachPointCosts) {
 
 TEST_F(ByK, ModelsWithoutKHaveOnePoint) {
   for (const char* method : {"dense", "remoe", "hash"}) {
-    const auto model = built(small(method, 1, "decoder"));
+    const auto model = built(small(method, 1, ModelKind::decoder));
     const KPoint point = evaluate_at_k(*model, *corpus_, options(false), 0);
     EXPECT_EQ(point.evaluation.total.nats, evaluate(*model, *corpus_, options(false)).total.nats);
     EXPECT_TRUE(to_json(point.figures)["k"].is_null());
   }
   // ReLU's cost is that of the experts that were on.
-  const auto model = built(small("remoe", 1, "decoder"));
+  const auto model = built(small("remoe", 1, ModelKind::decoder));
   const KPoint point = evaluate_at_k(*model, *corpus_, options(false), 0);
   double assignments = 0;
   for (const auto& layer : point.evaluation.routing.assignments)
@@ -151,7 +151,7 @@ TEST(ByKRefuses, ModelsWhoseTokensDoNotAskForK) {
       {"dense", "dense"},        {"remoe", "'relu'"}, {"hash", "'hash'"},
       {"lory", "'lory' blends"}, {"thor", "'thor'"},  {"expert-choice", "'expert-choice'"}};
   for (const auto& [method, reason] : reasons) {
-    const ModelConfig config = small(method, 1, "decoder");
+    const ModelConfig config = small(method, 1, ModelKind::decoder);
     EXPECT_NE(refusal(config, {1}).find(reason), std::string::npos) << refusal(config, {1});
     EXPECT_EQ(refusal(config, {1}).find('\n'), std::string::npos);
     EXPECT_FALSE(takes_k(config, 1));
@@ -162,19 +162,20 @@ TEST(ByKRefuses, ModelsWhoseTokensDoNotAskForK) {
 }
 
 TEST(ByKRefuses, ValuesThatTheModelDoesNotTake) {
-  const ModelConfig config = small("topk", 1, "decoder");
+  const ModelConfig config = small("topk", 1, ModelKind::decoder);
   EXPECT_EQ(refusal(config, {1, 2, 4}), "");
   EXPECT_NE(refusal(config, {2, 5}).find("5 is not from 1 to 4"), std::string::npos);
   EXPECT_NE(refusal(config, {0}).find("0 is not from 1"), std::string::npos);
-  EXPECT_NE(refusal(small("gshard", 2, "decoder"), {1, 3}).find("takes 1 or 2"), std::string::npos);
-  EXPECT_TRUE(takes_k(small("gshard", 2, "decoder"), 1));
-  EXPECT_FALSE(takes_k(small("gshard", 2, "decoder"), 4));
+  EXPECT_NE(refusal(small("gshard", 2, ModelKind::decoder), {1, 3}).find("takes 1 or 2"),
+            std::string::npos);
+  EXPECT_TRUE(takes_k(small("gshard", 2, ModelKind::decoder), 1));
+  EXPECT_FALSE(takes_k(small("gshard", 2, ModelKind::decoder), 4));
   EXPECT_FALSE(takes_k(config, 5));
   // Granularity makes experts, and k counts them.
   ModelConfig fine = config;
   fine.moe.granularity = 2;
   EXPECT_EQ(refusal(fine, {3, 8}), "");
-  fine.router = small("hyperrouter", 4, "decoder").router;
+  fine.router = small("hyperrouter", 4, ModelKind::decoder).router;
   EXPECT_EQ(refusal(fine, {3, 8}), "");
 }
 

@@ -15,7 +15,7 @@ class EvaluationWithMemory : public ::testing::Test {
   void SetUp() override {
     corpus_.emplace(testing::small_corpus(directory_.path()));
     ModelConfig config;
-    config.architecture = "transformer-xl";
+    config.architecture = ModelKind::transformer_xl;
     config.vocab = 256;
     config.d_model = 16;
     config.layers = 2;

@@ -17,8 +17,8 @@
 namespace penstock {
 namespace {
 
-std::shared_ptr<Classifier> make_classifier(const std::string& architecture,
-                                            const std::string& method, double k = 1) {
+std::shared_ptr<Classifier> make_classifier(ModelKind architecture, const std::string& method,
+                                            double k = 1) {
   ModelConfig config = testing::small_body(architecture, method);
   config.router.k = k;
   if (method == "lory")
@@ -47,7 +47,7 @@ EncodedSet only(const EncodedSet& set, std::size_t i) {
   return {.texts = {set.texts[i]}, .labels = {set.labels[i]}};
 }
 
-class Composition : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
+class Composition : public ::testing::TestWithParam<std::tuple<ModelKind, const char*>> {};
 
 TEST_P(Composition, OtherTextsChangeNothing) {
   const auto [architecture, method] = GetParam();
@@ -70,19 +70,19 @@ TEST_P(Composition, OtherTextsChangeNothing) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, Composition,
-    ::testing::Combine(::testing::Values("decoder", "transformer-xl"),
+    ::testing::Combine(::testing::Values(ModelKind::decoder, ModelKind::transformer_xl),
                        ::testing::Values("dense", "topk", "remoe", "hyperrouter", "switch",
                                          "expert-choice", "gshard", "thor", "lory", "hash")));
 
 TEST(Classifier, RowsOfOnePassAreThoseOfPassesOfTheirOwn) {
   torch::NoGradGuard no_grad;
-  for (const char* architecture : {"decoder", "transformer-xl"}) {
+  for (const ModelKind architecture : {ModelKind::decoder, ModelKind::transformer_xl}) {
     const auto classifier = make_classifier(architecture, "topk", 2);
     const at::Tensor tokens = torch::randint(256, {5, 7}, torch::kLong);
     const at::Tensor together = classifier->forward({.tokens = tokens}, {}).logits;
     for (std::int64_t row = 0; row < 5; ++row) {
       const at::Tensor alone = classifier->forward({.tokens = tokens.narrow(0, row, 1)}, {}).logits;
-      EXPECT_TRUE(torch::allclose(alone[0], together[row], 1e-4, 1e-5)) << architecture;
+      EXPECT_TRUE(torch::allclose(alone[0], together[row], 1e-4, 1e-5)) << word(architecture);
     }
     EXPECT_GT((together[0] - together[1]).abs().max().item<double>(), 1e-3);  // not a constant
   }
@@ -90,7 +90,7 @@ TEST(Classifier, RowsOfOnePassAreThoseOfPassesOfTheirOwn) {
 
 TEST(Classifier, CarriedMemoryIsReadAndOnlyWhereCarried) {
   torch::NoGradGuard no_grad;
-  const auto classifier = make_classifier("transformer-xl", "hyperrouter", 2);
+  const auto classifier = make_classifier(ModelKind::transformer_xl, "hyperrouter", 2);
   const at::Tensor tokens = torch::randint(256, {1, 6}, torch::kLong);
   const auto first = classifier->forward({.tokens = tokens, .memory_length = 8}, {});
   ASSERT_EQ(first.memory.size(), 2u);
@@ -104,8 +104,8 @@ TEST(Classifier, CarriedMemoryIsReadAndOnlyWhereCarried) {
 
 TEST(Classifier, TensorsGoOutAndComeBack) {
   torch::NoGradGuard no_grad;
-  const auto a = make_classifier("decoder", "topk");
-  const auto b = make_classifier("decoder", "topk");
+  const auto a = make_classifier(ModelKind::decoder, "topk");
+  const auto b = make_classifier(ModelKind::decoder, "topk");
   for (auto& parameter : b->parameters()) parameter.add_(0.5);
   const at::Tensor tokens = torch::randint(256, {2, 6}, torch::kLong);
   const auto logits = [&](Classifier& c) { return c.forward({.tokens = tokens}, {}).logits; };
@@ -120,7 +120,7 @@ TEST(Classifier, TensorsGoOutAndComeBack) {
 }
 
 TEST(Classifier, TheLanguageHeadIsNotTrained) {
-  const auto classifier = make_classifier("transformer-xl", "dense");
+  const auto classifier = make_classifier(ModelKind::transformer_xl, "dense");
   classifier->train();
   classifier->forward({.tokens = torch::randint(256, {2, 6}, torch::kLong)}, {.training = true})
       .logits.sum()
@@ -131,7 +131,7 @@ TEST(Classifier, TheLanguageHeadIsNotTrained) {
 
 TEST(Classifier, AnotherKIsAnotherAnswerOfTheSameTensors) {
   torch::NoGradGuard no_grad;
-  const auto classifier = make_classifier("transformer-xl", "hyperrouter", 4);
+  const auto classifier = make_classifier(ModelKind::transformer_xl, "hyperrouter", 4);
   const at::Tensor tokens = torch::randint(256, {2, 6}, torch::kLong);
   const auto at = [&](std::int64_t k) {
     return classifier->forward({.tokens = tokens}, {.k = k}).logits;
@@ -141,7 +141,7 @@ TEST(Classifier, AnotherKIsAnotherAnswerOfTheSameTensors) {
 }
 
 TEST(KPoints, PowersOfTwoAndAll) {
-  ModelConfig config = testing::small_body("decoder", "hyperrouter");
+  ModelConfig config = testing::small_body(ModelKind::decoder, "hyperrouter");
   config.moe.experts = 6;
   config.router.k = 6;
   config = config.resolved();
@@ -149,21 +149,21 @@ TEST(KPoints, PowersOfTwoAndAll) {
   EXPECT_EQ(k_points(config, {4, 1, 4}, 3), (std::vector<std::int64_t>{1, 4}));
   EXPECT_THROW(k_points(config, {7}, 0), Error);
   for (const char* method : {"dense", "remoe", "hash"}) {
-    const ModelConfig without = testing::small_body("decoder", method).resolved();
+    const ModelConfig without = testing::small_body(ModelKind::decoder, method).resolved();
     EXPECT_TRUE(k_points(without, {}, 0).empty()) << method;
     EXPECT_THROW(k_points(without, {1}, 0), Error) << method;
   }
 }
 
 TEST(KPoints, ASelectorsOwnLimitCounts) {
-  const ModelConfig config = testing::small_body("decoder", "gshard").resolved();
+  const ModelConfig config = testing::small_body(ModelKind::decoder, "gshard").resolved();
   EXPECT_EQ(largest_k(config), 2);
   EXPECT_EQ(k_points(config, {}, 2), (std::vector<std::int64_t>{1, 2}));
   EXPECT_THROW(k_points(config, {4}, 0), Error);
 }
 
 TEST(KPoints, TrainingTakesAllTheOwnOrAGivenNumber) {
-  ModelConfig config = testing::small_body("decoder", "hyperrouter");
+  ModelConfig config = testing::small_body(ModelKind::decoder, "hyperrouter");
   config.moe.granularity = 2;
   config.router.k = 3;
   config = config.resolved();
@@ -176,20 +176,20 @@ TEST(KPoints, TrainingTakesAllTheOwnOrAGivenNumber) {
   EXPECT_EQ(trained(-1, 2).selection, 2);
   EXPECT_EQ(trained(5, 0).selection, 5);
   EXPECT_THROW(trained(9, 0), Error);
-  EXPECT_EQ(training_k(testing::small_body("decoder", "remoe").resolved(), {}).train, 0);
+  EXPECT_EQ(training_k(testing::small_body(ModelKind::decoder, "remoe").resolved(), {}).train, 0);
 }
 
 TEST(PretrainedClassifier, IsReadWithoutDraws) {
   const testing::TempDirectory folder;
   const auto state = [] { return at::detail::getDefaultCPUGenerator().get_state().clone(); };
-  for (const char* const architecture : {"decoder", "transformer-xl"}) {
+  for (const ModelKind architecture : {ModelKind::decoder, ModelKind::transformer_xl}) {
     const std::string model = testing::write_model(
-        folder.path() / architecture, testing::small_body(architecture, "hyperrouter"));
+        folder.path() / word(architecture), testing::small_body(architecture, "hyperrouter"));
     const at::Tensor before = state();
     const FinetuneConfig config = read_finetune_config(ConfigNode());
     pretrained_classifier(model, config, 2, std::nullopt);
     pretrained_classifier(model, config, 2, 300);
-    EXPECT_TRUE(before.equal(state())) << architecture;
+    EXPECT_TRUE(before.equal(state())) << word(architecture);
   }
 }
 

@@ -30,8 +30,7 @@ class FinetuneRun : public ::testing::Test {
     settings_.set(key, ConfigNode(ConfigNode::Value(value)));
   }
   /// The letters' task for that model, of 30 texts a class or so.
-  void prepare(const std::string& architecture, const std::string& method, int train = 80,
-               int test = 32) {
+  void prepare(ModelKind architecture, const std::string& method, int train = 80, int test = 32) {
     model_ =
         testing::write_model(folder_.path() / "model", testing::small_body(architecture, method));
     data_ = testing::write_task(folder_.path() / "data", train, test);
@@ -84,7 +83,7 @@ ForwardingFileSystem stop_at(int step) {
 }
 
 TEST_F(FinetuneRun, LearnsWhichOfTwoLettersOccurs) {
-  prepare("decoder", "topk", 600, 200);
+  prepare(ModelKind::decoder, "topk", 600, 200);
   set("lr", 3e-3);
   set("epochs", 6.0);
   set("clip", 1.0);
@@ -106,7 +105,7 @@ TEST_F(FinetuneRun, LearnsWhichOfTwoLettersOccurs) {
 }
 
 TEST_F(FinetuneRun, ResumesBitwise) {
-  prepare("transformer-xl", "hyperrouter");
+  prepare(ModelKind::transformer_xl, "hyperrouter");
   set("steps", std::int64_t{12});
   set("eval_every", std::int64_t{5});
   set("most_test", std::int64_t{16});
@@ -124,7 +123,7 @@ TEST_F(FinetuneRun, ResumesBitwise) {
 }
 
 TEST_F(FinetuneRun, TheAuthorsProtocolResumesBitwiseWithItsMemory) {
-  prepare("transformer-xl", "hyperrouter");
+  prepare(ModelKind::transformer_xl, "hyperrouter");
   set("protocol", std::string("authors"));
   set("steps", std::int64_t{6});
   set("eval_every", std::int64_t{3});
@@ -149,7 +148,7 @@ TEST_F(FinetuneRun, TheAuthorsProtocolResumesBitwiseWithItsMemory) {
 }
 
 TEST_F(FinetuneRun, TheHypernetworkStaysFrozenAndTheBodyMoves) {
-  prepare("transformer-xl", "hyperrouter");
+  prepare(ModelKind::transformer_xl, "hyperrouter");
   set("steps", std::int64_t{2});
   ASSERT_EQ(run("run"), RunOutcome::finished);
   const auto start = load_tensors(path("model") + "/model.safetensors");
@@ -161,8 +160,8 @@ TEST_F(FinetuneRun, TheHypernetworkStaysFrozenAndTheBodyMoves) {
 }
 
 TEST_F(FinetuneRun, LogsAndWarnsAsTrainingDoes) {
-  prepare("decoder", "vanilla");
-  ModelConfig heavy = testing::small_body("decoder", "vanilla");
+  prepare(ModelKind::decoder, "vanilla");
+  ModelConfig heavy = testing::small_body(ModelKind::decoder, "vanilla");
   heavy.router.parts["z-loss"].set("coefficient", ConfigNode(100.0));
   model_ = testing::write_model(folder_.path() / "heavy", heavy);
   set("steps", std::int64_t{21});
@@ -204,7 +203,7 @@ TEST_F(FinetuneRun, LogsAndWarnsAsTrainingDoes) {
 }
 
 TEST_F(FinetuneRun, ARunOfBeforeGoesOnWithTheScoreThatItsStopLeftOut) {
-  prepare("decoder", "vanilla");
+  prepare(ModelKind::decoder, "vanilla");
   set("steps", std::int64_t{6});
   set("eval_every", std::int64_t{3});
   auto early = stop_at(3);
@@ -233,12 +232,12 @@ TEST_F(FinetuneRun, ARunOfBeforeGoesOnWithTheScoreThatItsStopLeftOut) {
 }
 
 TEST_F(FinetuneRun, EveryKindOfModelIsTaken) {
-  for (const char* architecture : {"decoder", "transformer-xl"})
+  for (const ModelKind architecture : {ModelKind::decoder, ModelKind::transformer_xl})
     for (const char* method : {"dense", "remoe", "switch", "lory", "thor"}) {
       ModelConfig config = testing::small_body(architecture, method);
       if (std::string(method) == "lory")
         config.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));
-      const std::string name = std::string(architecture) + method;
+      const std::string name = std::string(word(architecture)) + method;
       model_ = testing::write_model(folder_.path() / ("m" + name), config);
       data_ = testing::write_task(folder_.path() / "data", 40, 8);
       set("steps", std::int64_t{2});
@@ -252,7 +251,7 @@ TEST_F(FinetuneRun, EveryKindOfModelIsTaken) {
 }
 
 TEST_F(FinetuneRun, ALossThatIsNotFiniteSavesTheLastGoodStep) {
-  prepare("decoder", "dense");
+  prepare(ModelKind::decoder, "dense");
   set("lr", 3e38);  // the first update leaves weights whose sums overflow
   set("steps", std::int64_t{10});
   set("eval_every", std::int64_t{0});
@@ -264,7 +263,7 @@ TEST_F(FinetuneRun, ALossThatIsNotFiniteSavesTheLastGoodStep) {
 }
 
 TEST_F(FinetuneRun, MemoryIsCountedForTheLargestPassAndTheModelItselfIsThere) {
-  prepare("decoder", "topk", 200, 8);
+  prepare(ModelKind::decoder, "topk", 200, 8);
   const FinetuneJob job = prepare_finetune_job(record());
   const TrainingMemory memory = finetune_memory(job);
   std::map<std::size_t, std::int64_t> lengths;
@@ -272,7 +271,7 @@ TEST_F(FinetuneRun, MemoryIsCountedForTheLargestPassAndTheModelItselfIsThere) {
   std::int64_t tokens = 0;
   for (const auto& [length, count] : lengths)
     tokens = std::max(tokens, std::min<std::int64_t>(8, count) * static_cast<std::int64_t>(length));
-  ModelConfig all = testing::small_body("decoder", "topk");
+  ModelConfig all = testing::small_body(ModelKind::decoder, "topk");
   all.router.k = 4;  // train_k = 0
   EXPECT_EQ(memory.activation_bytes, training_memory(all, 1, tokens).activation_bytes);
   const auto rest = static_cast<double>(memory.total() - memory.parameter_bytes);
@@ -288,7 +287,7 @@ TEST_F(FinetuneRun, MemoryIsCountedForTheLargestPassAndTheModelItselfIsThere) {
 }
 
 TEST_F(FinetuneRun, WhatDoesNotFitIsRefusedWithTheReason) {
-  prepare("decoder", "dense");
+  prepare(ModelKind::decoder, "dense");
   set("steps", std::int64_t{2});
   ASSERT_EQ(run("run"), RunOutcome::finished);
   set("lr", 5e-4);
@@ -347,7 +346,7 @@ TEST(Learnt, IsWhatLiesAboveTheMajorityByMoreThanItsError) {
 }
 
 TEST_F(FinetuneRun, WhatLearntNothingSaysSoAndTensorBoardHasItsCurves) {
-  prepare("decoder", "topk");
+  prepare(ModelKind::decoder, "topk");
   set("lr", 0.0);
   set("epochs", 1.0);
   ASSERT_EQ(run("idle"), RunOutcome::finished);

@@ -18,7 +18,7 @@
 namespace penstock::testing {
 
 /// Two layers of width 32 over bytes; four experts unless the method is "dense".
-inline ModelConfig small_body(const std::string& architecture, const std::string& method) {
+inline ModelConfig small_body(ModelKind architecture, const std::string& method) {
   ModelConfig config{.architecture = architecture,
                      .vocab = 256,
                      .d_model = 32,

@@ -16,7 +16,7 @@ constexpr std::uint64_t kDrawSeed = 4;
 class TextPassesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ModelConfig config = testing::small_body("decoder", "vanilla");
+    ModelConfig config = testing::small_body(ModelKind::decoder, "vanilla");
     config.router.parts["load-balance"].set("coefficient", ConfigNode(2.0));
     torch::manual_seed(3);
     classifier_ = std::make_shared<Classifier>(

@@ -32,7 +32,7 @@ inline ModelConfig tiny(const std::string& method) {
 
 inline ModelConfig tiny_xl(std::int64_t memory, const std::string& method = "dense") {
   ModelConfig config = tiny(method);
-  config.architecture = "transformer-xl";
+  config.architecture = ModelKind::transformer_xl;
   config.kv_heads = 0;
   config.context = 16;
   config.xl.memory = memory;

@@ -128,7 +128,7 @@ TEST(Census, CountsWhatTheBuiltModelHas) {
 /// HyperRouter §C.1: Transformer-XL small on enwik8's 204 bytes.
 ModelConfig transformer_xl_small() {
   ModelConfig config;
-  config.architecture = "transformer-xl";
+  config.architecture = ModelKind::transformer_xl;
   config.vocab = 204;
   config.d_model = 256;
   config.layers = 4;
@@ -184,7 +184,7 @@ TEST(Census, CountsWhatTheBuiltTransformerXlHas) {
 TEST(Census, TransformerXlsFlopsByHand) {
   // d=4, 1 layer, 2 heads of 2, f=8, V=10; 3 tokens after 2 remembered: pairs 6 + 3·2 = 12.
   ModelConfig config;
-  config.architecture = "transformer-xl";
+  config.architecture = ModelKind::transformer_xl;
   config.vocab = 10;
   config.d_model = 4;
   config.layers = 1;
@@ -200,7 +200,7 @@ TEST(Census, TransformerXlsFlopsByHand) {
 TEST(Census, ForwardFlopsByHand) {
   // The model above: 2 FLOPs for each product of tokens, pairs, memory and distances.
   ModelConfig config;
-  config.architecture = "transformer-xl";
+  config.architecture = ModelKind::transformer_xl;
   config.vocab = 10;
   config.d_model = 4;
   config.layers = 1;

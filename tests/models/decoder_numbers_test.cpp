@@ -112,7 +112,7 @@ TEST(DecoderNumbers, WhatNothingWouldUseIsRefused) {
         +[](ModelConfig& c) { c.moe.shared_width = 3; }}) {
     ModelConfig xl = numbers_config();
     xl.moe.shared_width = 0;
-    xl.architecture = "transformer-xl";
+    xl.architecture = ModelKind::transformer_xl;
     xl.kv_heads = 4;
     EXPECT_NO_THROW(xl.resolved());
     change(xl);

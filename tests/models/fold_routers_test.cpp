@@ -12,7 +12,7 @@
 namespace penstock {
 namespace {
 
-ModelConfig two_layers(const std::string& architecture) {
+ModelConfig two_layers(ModelKind architecture) {
   ModelConfig config;
   config.architecture = architecture;
   config.vocab = 20;
@@ -34,11 +34,11 @@ at::Tensor hidden(LanguageModel& model) {
 
 TEST(FoldRouters, ComputesWhatTheModelDoes) {
   int folded = 0;
-  for (const char* architecture : {"decoder", "transformer-xl"})
+  for (const ModelKind architecture : {ModelKind::decoder, ModelKind::transformer_xl})
     for (const char* selector : {"topk", "relu"})
       for (const std::string& scorer : scorer_registry().names()) {
         if (!scorer_registry().at(scorer).traits.foldable) continue;
-        SCOPED_TRACE(std::string(architecture) + " " + selector + " " + scorer);
+        SCOPED_TRACE(std::string(word(architecture)) + " " + selector + " " + scorer);
         ModelConfig config = two_layers(architecture);
         config.router.method = "topk";
         config.router.scorer = scorer;
@@ -58,7 +58,7 @@ TEST(FoldRouters, ComputesWhatTheModelDoes) {
 }
 
 TEST(FoldRouters, AHypernetworkBecomesItsMatrixBitwiseAndIsGone) {
-  ModelConfig config = two_layers("transformer-xl");
+  ModelConfig config = two_layers(ModelKind::transformer_xl);
   config.router.method = "hyperrouter";
   torch::manual_seed(4);
   const auto model = make_model(config, 1);
@@ -73,7 +73,7 @@ TEST(FoldRouters, AHypernetworkBecomesItsMatrixBitwiseAndIsGone) {
 /// Evaluation folds a hypernetwork by itself, so the folded model is held against the pass that
 /// generates the router anew: that of training, without dropout.
 TEST(FoldRouters, AFoldedHypernetworkIsTheRouterOfTraining) {
-  ModelConfig config = two_layers("decoder");
+  ModelConfig config = two_layers(ModelKind::decoder);
   config.router.method = "hyperrouter";
   torch::manual_seed(4);
   const auto model = make_model(config, 1);
@@ -95,7 +95,7 @@ TEST(FoldRouters, AFoldedHypernetworkIsTheRouterOfTraining) {
 
 /// A bias of the choice is no part of the scorer, so it stays, at another place of the files.
 TEST(FoldRouters, KeepsABiasOfTheChoice) {
-  ModelConfig config = two_layers("decoder");
+  ModelConfig config = two_layers(ModelKind::decoder);
   config.router.method = "loss-free";
   config.router.scorer = "mixture";
   config.router.balancers = std::vector<std::string>{"z-loss", "loss-free"};
@@ -116,11 +116,11 @@ TEST(FoldRouters, KeepsABiasOfTheChoice) {
 }
 
 TEST(FoldRouters, RefusesWhatNoMatrixReplaces) {
-  ModelConfig config = two_layers("decoder");
+  ModelConfig config = two_layers(ModelKind::decoder);
   config.router.method = "topk";
   config.router.scorer = "mlp";
   EXPECT_THROW(fold_routers(*make_model(config, 1)), Error);
-  config = two_layers("decoder");
+  config = two_layers(ModelKind::decoder);
   config.moe.experts = 0;
   config.router.method = "dense";
   EXPECT_THROW(fold_routers(*make_model(config, 1)), Error);

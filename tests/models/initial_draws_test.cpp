@@ -16,7 +16,7 @@ namespace {
 
 at::Tensor state() { return at::detail::getDefaultCPUGenerator().get_state().clone(); }
 
-ModelConfig small(const std::string& architecture, const std::string& method) {
+ModelConfig small(ModelKind architecture, const std::string& method) {
   ModelConfig config;
   config.architecture = architecture;
   config.vocab = 17;
@@ -32,9 +32,9 @@ ModelConfig small(const std::string& architecture, const std::string& method) {
 
 template <class F>
 void for_every_model(const F& f) {
-  for (const char* const architecture : {"decoder", "transformer-xl"})
+  for (const ModelKind architecture : {ModelKind::decoder, ModelKind::transformer_xl})
     for (const std::string& method : method_registry().names()) {
-      SCOPED_TRACE(std::string(architecture) + " " + method);
+      SCOPED_TRACE(std::string(word(architecture)) + " " + method);
       f(small(architecture, method));
     }
 }
@@ -96,7 +96,7 @@ TEST(InitialWeights, AreFiniteAndFollowTheSeed) {
 }
 
 TEST(InitialWeights, AModelMadeToBeReadIsOtherwiseTheSame) {
-  for (const char* const architecture : {"decoder", "transformer-xl"}) {
+  for (const ModelKind architecture : {ModelKind::decoder, ModelKind::transformer_xl}) {
     const ModelConfig config = small(architecture, "topk");
     const auto drawn = make_model(config, 1), read = make_model(config);
     load_file_tensors(*read, file_tensors(*drawn), "test");

@@ -73,7 +73,7 @@ TEST(ModelDirectory, ConfigJsonLeavesNoOptionToADefault) {
 TEST(ModelDirectory, GivesBackATransformerXl) {
   const testing::TempDirectory temp;
   ModelConfig config = small();
-  config.architecture = "transformer-xl";
+  config.architecture = ModelKind::transformer_xl;
   config.xl.cutoffs = {4, 7};
   config.xl.dropout = 0.1;
   config.moe.first_layers = 1;

@@ -54,7 +54,7 @@ TEST(TensorShapes, AreThoseOfTheModelForEveryArchitecture) {
   EXPECT_EQ(built(plain).at("model.layers.2.mlp.up_proj.weight").front(), 9);
   EXPECT_EQ(built(plain).at("model.layers.1.self_attn.k_norm.weight").front(), 2);
   plain.qk_norm_per_head = false;
-  plain.architecture = "transformer-xl";
+  plain.architecture = ModelKind::transformer_xl;
   plain.kv_heads = plain.heads;
   plain.moe = {.experts = 3, .every = 2};
   plain.xl.cutoffs = {4, 7};

@@ -22,7 +22,7 @@ constexpr std::int64_t kXlVocab = 13;
 
 ModelConfig small_xl() {
   ModelConfig config;
-  config.architecture = "transformer-xl";
+  config.architecture = ModelKind::transformer_xl;
   config.vocab = kXlVocab;
   config.d_model = 8;
   config.layers = 2;

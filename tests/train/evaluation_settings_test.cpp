@@ -17,7 +17,7 @@ ModelConfig decoder(std::int64_t context) {
 
 ModelConfig with_memory() {
   ModelConfig out = decoder(32);
-  out.architecture = "transformer-xl";
+  out.architecture = ModelKind::transformer_xl;
   return out;
 }
 

@@ -56,7 +56,7 @@ TEST(Disagreement, GradientByFiniteDifferencesAndNoneWherePassesAgree) {
   EXPECT_NEAR(disagreement(same, same + 3).item<double>(), 0, 1e-15);  // the same softmax
 }
 
-ModelConfig thor_config(const std::string& architecture) {
+ModelConfig thor_config(ModelKind architecture) {
   ModelConfig config;
   config.architecture = architecture;
   config.vocab = 256;
@@ -67,7 +67,7 @@ ModelConfig thor_config(const std::string& architecture) {
   config.init_std = 0.3;
   config.moe.experts = 4;
   config.router.method = "thor";
-  if (architecture == "transformer-xl") {
+  if (architecture == ModelKind::transformer_xl) {
     config.xl.memory = 12;
     config.xl.dropout = 0.1;
   } else {
@@ -77,7 +77,7 @@ ModelConfig thor_config(const std::string& architecture) {
 }
 
 TEST(TrainingObjective, IsTheMethods) {
-  ModelConfig config = thor_config("decoder");
+  ModelConfig config = thor_config(ModelKind::decoder);
   EXPECT_EQ(training_objective(config).passes, 2);
   EXPECT_EQ(training_objective(config).weight, 5);  // of the released code
   config.router.parts["thor"].set("consistency", ConfigNode(0.5));
@@ -86,7 +86,7 @@ TEST(TrainingObjective, IsTheMethods) {
   EXPECT_EQ(training_objective(config).passes, 1);
   for (const auto& [name, method] : method_registry().entries()) {
     if (name == "thor") continue;
-    ModelConfig other = thor_config("decoder");
+    ModelConfig other = thor_config(ModelKind::decoder);
     other.router.method = name;
     EXPECT_EQ(training_objective(other).passes, 1) << name;
     EXPECT_EQ(training_objective(other).weight, 0) << name;
@@ -117,7 +117,7 @@ class TwoPasses : public ::testing::Test {
  protected:
   void SetUp() override {
     torch::manual_seed(5);
-    model_ = make_model(thor_config("transformer-xl"), 1);
+    model_ = make_model(thor_config(ModelKind::transformer_xl), 1);
     model_->to(torch::kDouble);
     model_->train();
     context_.training = true;
@@ -194,7 +194,7 @@ TEST_F(TwoPasses, ChunksOfRowsChangeNothing) {
 }
 
 TEST(TrainingTwoPasses, CountsTokensOnceFlopsTwiceAndMeansOverPasses) {
-  const ModelConfig thor = thor_config("decoder");
+  const ModelConfig thor = thor_config(ModelKind::decoder);
   ModelConfig hash = thor;  // one expert per token too, no router's products, one pass
   hash.router.method = "hash";
   EXPECT_DOUBLE_EQ(nominal_training_flops(thor, 4, 12), 2 * nominal_training_flops(hash, 4, 12));
