@@ -30,6 +30,7 @@ constexpr const char* kExamples =
     "  penstock eval runs/remoe --text notes.txt --sequence-length 512 --per-token scores.jsonl\n"
     "  penstock eval model --tasks remoe --task-data zero_shot --items items.jsonl\n"
     "  penstock eval moe --tasks arc_easy,piqa --task-data zero_shot --compare dense-parent\n"
+    "  penstock eval model --tasks arc_challenge --task-data zero_shot --fewshot 25\n"
     "  penstock eval model --tasks router-upcycling --protocol opencompass --task-data zero_shot\n"
     "  penstock eval model --task colours.toml --json\n"
     "--k overrides the k and the schedule that the model was trained with; without it the final\n"
@@ -71,7 +72,8 @@ void run_eval(const CLI::App& command, EvalArguments a) {
   const bool of_tasks = given("--tasks") || given("--task");
   if (given("--protocol") && !of_tasks && !given("--text"))
     throw CLI::RequiresError("--protocol", "--text or --tasks");
-  for (const char* option : {"--task-data", "--limit", "--items", "--compare"})
+  for (const char* option :
+       {"--task-data", "--limit", "--items", "--compare", "--fewshot", "--fewshot-seed"})
     if (given(option) && !of_tasks) throw CLI::RequiresError(option, "--tasks");
   if (!given("--data") && !given("--text") && !of_tasks)
     throw CLI::RequiredError("--data, --text or --tasks");
@@ -165,6 +167,17 @@ void add_task_options(CLI::App& command, EvalArguments& a) {
                      "folder with the tasks' files; default for --task: the TOML file's");
   command.add_option("--limit", a.tasks.limit, "the first so many items of each task; 0: all")
       ->check(whole_number(0));
+  CLI::Option* fewshot =
+      command
+          .add_option("--fewshot", a.tasks.fewshot,
+                      "so many examples before each item, drawn as lm-eval draws them; 0: none")
+          ->check(whole_number(0));
+  command
+      .add_option("--fewshot-seed", a.tasks.fewshot_seed,
+                  "of drawing them (lm-eval's fourth --seed)")
+      ->check(whole_number(0))
+      ->capture_default_str()
+      ->needs(fewshot);
   command.add_option("--items", a.tasks.items,
                      "a file to write each item's requests, tokens, log-likelihoods and answers "
                      "to, one JSON object a line");

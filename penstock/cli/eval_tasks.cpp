@@ -66,19 +66,24 @@ Opened open_model(const std::string& path, const EvalTasksOptions& options,
 /// All tasks with their items, so that a mistake in the last one is said before the first is run.
 std::vector<LoadedTask> load_tasks(const EvalTasksOptions& options) {
   std::vector<LoadedTask> out;
-  const auto limit = static_cast<std::size_t>(options.limit);
+  const auto load = [&](tasks::Task task, const std::string& directory) {
+    out.push_back(load_task(std::move(task),
+                            {.directory = directory,
+                             .limit = static_cast<std::size_t>(options.limit),
+                             .shots = {.count = static_cast<std::size_t>(options.fewshot),
+                                       .seed = static_cast<std::uint64_t>(options.fewshot_seed)}}));
+  };
   for (tasks::Task& task : tasks::find_tasks(options.tasks, options.protocol)) {
     PENSTOCK_CHECK(!options.data.empty(), "task ", task.name,
                    ": say where its data is: --task-data DIR, a folder with one of ",
                    fmt::format("{}", fmt::join(task.files, ", ")));
-    out.push_back(load_task(std::move(task), options.data, {}, limit));
+    load(std::move(task), options.data);
   }
   for (const std::string& file : options.files) {
     tasks::Task task = tasks::read_task(file);
     const auto folder = std::filesystem::path(file).parent_path();
     const std::string beside = folder.empty() ? "." : folder.string();
-    out.push_back(
-        load_task(std::move(task), options.data.empty() ? beside : options.data, {}, limit));
+    load(std::move(task), options.data.empty() ? beside : options.data);
   }
   std::set<std::string> names;
   for (const LoadedTask& one : out) {
@@ -215,8 +220,9 @@ void run_eval_tasks(const EvalTasksOptions& options) {
   std::vector<EvaluatedTask> second;
   if (other) second = evaluate(*other, loaded, options);
   if (options.json) return print_json(options, first, model, second);
-  fmt::print("{}{}, protocol {}\n", model.argument.path, options.fold ? ", routers folded" : "",
-             loaded.front().task.protocol);
+  fmt::print("{}{}, protocol {}{}\n", model.argument.path, options.fold ? ", routers folded" : "",
+             loaded.front().task.protocol,
+             options.fewshot > 0 ? fmt::format(", {}-shot", options.fewshot) : "");
   print_results(first);
   if (!second.empty()) {
     fmt::print("\n{}\n", options.compare);

@@ -12,6 +12,8 @@ struct EvalTasksOptions {
   std::vector<std::string> tasks;    ///< names and groups
   std::vector<std::string> files;    ///< of the user's own tasks
   std::int64_t limit = 0;            ///< the first so many items of each task; 0: all
+  std::int64_t fewshot = 0;          ///< examples before each item
+  std::int64_t fewshot_seed = 1234;  ///< of drawing them
   std::int64_t sequence_length = 0;  ///< tokens that the model reads at once; 0: its context
   std::int64_t k = 0;                ///< experts per token; 0: the model's own
   bool json = false, fold = false;

@@ -3,6 +3,7 @@
 #include "penstock/base/error.h"
 #include "penstock/infer/generate.h"
 #include "penstock/models/evaluation_mode.h"
+#include "penstock/tasks/fewshot.h"
 
 namespace penstock::tasks {
 namespace {
@@ -48,13 +49,22 @@ void check_generates(const ModelConfig& model, const Task& task,
 
 }  // namespace
 
-LoadedTask load_task(Task task, const std::string& directory, const std::string& file,
-                     std::size_t limit) {
-  const std::string path = file.empty() ? find_data(task, directory) : file;
-  const std::string labels = labels_beside(task, path);
-  Items items = make_items(task, read_rows(path, labels), {.limit = limit});
-  LoadedTask out{.task = std::move(task), .items = std::move(items), .files = {path}};
-  if (!labels.empty()) out.files.push_back(labels);
+LoadedTask load_task(Task task, const LoadOptions& options) {
+  LoadedTask out{.task = std::move(task)};
+  const auto read = [&](const std::string& path, std::size_t limit) {
+    const std::string labels = labels_beside(out.task, path);
+    out.files.push_back(path);
+    if (!labels.empty()) out.files.push_back(labels);
+    return make_items(out.task, read_rows(path, labels), {.limit = limit});
+  };
+  const std::string data =
+      options.file.empty() ? find_data(out.task, options.directory) : options.file;
+  out.items = read(data, options.limit);
+  if (options.shots.count == 0) return out;
+  check_has_examples(out.task);
+  const std::string examples = find_examples(out.task, options.directory);
+  const Items pool = read(examples.empty() ? data : examples, 0);
+  add_examples(out.task, pool.items, options.shots, out.items);
   return out;
 }
 
@@ -102,6 +112,10 @@ nlohmann::ordered_json to_json(const TaskResult& result) {
   if (result.perplexity) out["perplexity"] = *result.perplexity;
   if (result.guess) out["guess"] = *result.guess;
   out["n"] = result.n;
+  if (result.shots.count > 0) {
+    out["fewshot"] = result.shots.count;
+    out["fewshot_seed"] = result.shots.seed;
+  }
   if (result.left_out > 0) out["left_out"] = result.left_out;
   out["protocol"] = result.protocol;
   out["version"] = result.version;

@@ -19,10 +19,15 @@ struct LoadedTask {
   std::vector<std::string> files = {};  ///< that they were read from
 };
 
-/// Reads the task's data: the file, or where `file` is empty the one of its names that `directory`
-/// has. @param limit  the first so many items; 0: all
-LoadedTask load_task(Task task, const std::string& directory, const std::string& file,
-                     std::size_t limit);
+struct LoadOptions {
+  std::string directory;  ///< where the task's files are looked for by their names
+  std::string file = {};  ///< its data, whatever its name
+  std::size_t limit = 0;  ///< the first so many items; 0: all
+  Shots shots = {};       ///< few-shot examples
+};
+
+/// Reads the task's data, and where there are to be few-shot examples their rows.
+LoadedTask load_task(Task task, const LoadOptions& options);
 
 struct EvaluateTaskOptions {
   std::int64_t sequence_length = 0;  ///< tokens that the model reads at once; 0: usual_window

@@ -70,7 +70,7 @@ int gold_of(const Form& form, const Row& row, std::size_t choices) {
 }
 
 void add_choices(Item& item, const Form& form, const Task& task, const Row& row) {
-  const std::string context = form.contexts.front().text(row);
+  const std::string context = task.description + form.contexts.front().text(row);
   for (const std::string& choice : texts_of(form.choices, row, "choice")) {
     PENSTOCK_CHECK(!choice.empty(), "choice ", item.requests.size() + 1,
                    " is empty; there is nothing to score");
@@ -85,7 +85,7 @@ Item make_item(const Form& form, const Task& task, const SourceRow& source, cons
   if (task.kind == Kind::kMultipleChoice) {
     add_choices(out, form, task, row);
   } else if (task.kind == Kind::kGeneration) {
-    out.requests.push_back({form.contexts.front().text(row), ""});
+    out.requests.push_back({task.description + form.contexts.front().text(row), ""});
     out.answers = texts_of(form.answers, row, "answer");
     PENSTOCK_CHECK(!out.answers.empty(), "there is no known answer");
     return out;
@@ -96,7 +96,8 @@ Item make_item(const Form& form, const Task& task, const SourceRow& source, cons
       const Row contexts = context.value(row);
       for (const Row& one : contexts.is_array() ? contexts : Row::array({contexts})) {
         PENSTOCK_CHECK(one.is_string(), "a context is no text: ", one.dump().substr(0, 60));
-        out.requests.push_back({one.get<std::string>(), task.delimiter + continuation});
+        out.requests.push_back(
+            {task.description + one.get<std::string>(), task.delimiter + continuation});
       }
     }
   }

@@ -1,6 +1,7 @@
 // Items: what a task asks of a model about one row, as texts. How texts become tokens is encode.h.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,8 +31,15 @@ struct ItemOptions {
   std::size_t limit = 0;  ///< the first so many items; 0: all
 };
 
+/// Few-shot examples before each item.
+struct Shots {
+  std::size_t count = 0;
+  std::uint64_t seed = 1234;  ///< lm-eval's own
+};
+
 struct Items {
   std::vector<Item> items;
+  Shots shots = {};
   std::size_t left_out = 0;  ///< rows that the form's `where` leaves out
 };
 

@@ -39,6 +39,7 @@ TaskResult empty_result(const Task& task, const Items& items) {
           .protocol = task.protocol,
           .version = task.version,
           .note = task.note,
+          .shots = items.shots,
           .n = items.items.size(),
           .left_out = items.left_out};
 }

@@ -31,6 +31,7 @@ Accuracy accuracy_of(std::size_t right, std::size_t n);
 
 struct TaskResult {
   std::string name, protocol, version, note;
+  Shots shots = {};
   std::size_t n = 0;
   std::size_t left_out = 0;  ///< rows that are no items of the task
   Accuracy acc;              ///< of generated answers: exact_match

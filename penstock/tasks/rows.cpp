@@ -63,21 +63,32 @@ void add_labels(std::vector<SourceRow>& rows, const std::string& path) {
                  " rows: they belong to another file");
 }
 
-}  // namespace
-
-std::string find_data(const Task& task, const std::string& directory) {
+/// The first of the names that is in the folder, also with .gz behind it.
+std::string find_file(const Task& task, const std::vector<std::string>& files,
+                      const std::string& directory, const char* what) {
   PENSTOCK_CHECK(fs::is_directory(directory), "the folder of task data '", directory,
                  "' does not exist");
   std::string names;
-  for (const std::string& file : task.files) {
+  for (const std::string& file : files) {
     for (const char* packed : {"", ".gz"}) {
       const fs::path path = fs::path(directory) / (file + packed);
       if (fs::is_regular_file(path)) return path.string();
     }
     names += (names.empty() ? "" : ", ") + file;
   }
-  fail("task ", task.name, ": its data is not in ", directory, "; looked for ", names,
+  fail("task ", task.name, ": ", what, " not in ", directory, "; looked for ", names,
        " (each also with .gz)");
+}
+
+}  // namespace
+
+std::string find_data(const Task& task, const std::string& directory) {
+  return find_file(task, task.files, directory, "its data is");
+}
+
+std::string find_examples(const Task& task, const std::string& directory) {
+  if (task.fewshot->files.empty()) return {};
+  return find_file(task, task.fewshot->files, directory, "the rows of its few-shot examples are");
 }
 
 std::string labels_beside(const Task& task, const std::string& path) {

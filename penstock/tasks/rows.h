@@ -17,6 +17,9 @@ struct SourceRow {
 /// The file of the task's data under `directory`: the first of its names that is there, also with
 /// .gz behind it. Throws Error that says which names it looked for.
 std::string find_data(const Task& task, const std::string& directory);
+/// The same of the rows that its few-shot examples are drawn from; "" where these are the task's
+/// own.
+std::string find_examples(const Task& task, const std::string& directory);
 
 /// The rows of a file of JSON objects, one a line, or of one list of objects; empty lines are
 /// passed over. `labels` names a file with one label a line, which become the field "label".

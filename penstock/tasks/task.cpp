@@ -14,7 +14,7 @@ using Texts = std::vector<std::string>;
 
 struct TaskFields {
   std::string name, protocol = kLmEval, version = "1.0", source, note, kind = "multiple-choice",
-                    score, labels, answer_rule = "exact";
+                    score, labels, description, answer_rule = "exact";
   std::int64_t max_tokens = 256;
   std::optional<std::string> delimiter;
   Texts metrics, files, until;
@@ -34,12 +34,28 @@ struct TaskFields {
       {.help = "what is compared",
        .choices = {"", "continuation", "whole-text", "rest", "rest-by-count"}});
     v("delimiter", delimiter, {.help = "between context and continuation"});
+    v("description", description, {.help = "opens every context"});
     v("metrics", metrics, {.help = "acc, acc_norm, acc_bytes, perplexity, exact_match"});
     v("until", until, {.help = "texts that end a generated answer"});
     v("max_tokens", max_tokens, {.help = "of a generated answer", .min = 1});
     v("answer_rule", answer_rule, {.help = "how a generated answer is compared"});
     v("files", files, {.help = "names that the data goes by"});
     v("labels", labels, {.help = "a file of labels beside the data; {stem} is the data's name"});
+  }
+};
+
+struct FewshotFields {
+  Texts files;
+  std::string separator = "\n\n", sampler = "random";
+  bool without_itself = false;
+
+  template <class V>
+  void visit(V& v) {
+    v("files", files, {.help = "names that the examples' rows go by; none: the task's own rows"});
+    v("separator", separator, {.help = "behind each example"});
+    v("sampler", sampler, {.help = "which rows are taken", .choices = {"random", "first"}});
+    v("without_itself", without_itself,
+      {.help = "one more is drawn, and the asked row dropped from among them"});
   }
 };
 
@@ -172,6 +188,14 @@ Form parse_form(const ConfigNode& node, const Task& task, const std::string& fil
   return out;
 }
 
+Fewshot parse_fewshot(const ConfigNode& node) {
+  const auto fields = read_config<FewshotFields>(node, "fewshot");
+  return {.files = fields.files,
+          .separator = fields.separator,
+          .without_itself = fields.without_itself,
+          .first = fields.sampler == "first"};
+}
+
 void check_task(const Task& task, const std::string& file) {
   PENSTOCK_CHECK(!task.name.empty() && task.name.find_first_of(", @/") == std::string::npos, file,
                  ": name = \"", task.name, "\" must be a word without commas, spaces, '@' and '/'");
@@ -200,6 +224,8 @@ bool Task::has_metric(std::string_view metric) const {
 Task parse_task(const ConfigNode& root, const std::string& file) {
   ConfigNode::Table top = root.table();
   const ConfigNode form_list = taken(top, "form");
+  const bool has_fewshot = top.contains("fewshot");
+  const ConfigNode fewshot = taken(top, "fewshot");
   const auto* forms = std::get_if<ConfigNode::Array>(&form_list.value());
   PENSTOCK_CHECK(forms && !forms->empty(), file,
                  ": a task needs at least one [[form]]: how its rows are read");
@@ -211,6 +237,7 @@ Task parse_task(const ConfigNode& root, const std::string& file) {
            .note = fields.note,
            .kind = kind_of(fields.kind),
            .score = score_of(fields),
+           .description = fields.description,
            .metrics = fields.metrics,
            .files = fields.files,
            .labels = fields.labels,
@@ -219,6 +246,7 @@ Task parse_task(const ConfigNode& root, const std::string& file) {
            .max_tokens = fields.max_tokens,
            .answer_rule = parse_answer_rule(fields.answer_rule, file + ": answer_rule")};
   out.delimiter = fields.delimiter.value_or(usual_delimiter(fields, out.kind));
+  if (has_fewshot) out.fewshot = parse_fewshot(fewshot);
   check_task(out, file);
   for (const ConfigNode& form : *forms) out.forms.push_back(parse_form(form, out, file));
   return out;

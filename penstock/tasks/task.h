@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,11 +44,21 @@ struct Form {
   Template continuation, gold;
 };
 
+/// Where few-shot examples come from (lm-eval).
+struct Fewshot {
+  std::vector<std::string> files;  ///< names that their rows go by; none: the task's own rows
+  std::string separator;           ///< behind each example
+  bool without_itself = false;     ///< one more is drawn, and the asked row dropped from among them
+  bool first = false;              ///< the first ones of the file, in place of random ones
+};
+
 struct Task {
   std::string name, protocol, version, source, note;
   Kind kind = Kind::kMultipleChoice;
   Score score = Score::kContinuation;
-  std::string delimiter;  ///< between context and continuation
+  std::string delimiter;    ///< between context and continuation
+  std::string description;  ///< opens every context, before few-shot examples
+  std::optional<Fewshot> fewshot;
   std::vector<std::string> metrics;
   std::vector<std::string> files;  ///< names that its data goes by, the first found is read
   std::string labels;  ///< of a file beside the data with a label a line, "{stem}" for its name

@@ -8,6 +8,7 @@ clear line for each mistake.
 import json
 import math
 import os
+from random import Random
 
 from shell import main
 
@@ -108,6 +109,31 @@ def check_tasks_by_name(shell):
         shell.expect("--list-tasks", word in listed, word)
 
 
+def check_few_shot(shell):
+    write(shell, "few/sides.toml", TASK.replace("[[form]]", "[fewshot]\nwithout_itself = true\n[[form]]"))
+    rows = [{"q": f"gate {i}", "c": ["the", "zq"], "g": i % 2} for i in range(9)]
+    write(shell, "few/sides.jsonl", rows)
+    few = ("eval", "run", "--task", "few/sides.toml", "--fewshot", "3")
+    out = json.loads(shell.ok(*few, "--json", "--items", "few.jsonl"))["tasks"]["sides"]
+    shell.expect("--fewshot", out["n"] == 9 and out["fewshot"] == 3 and out["fewshot_seed"] == 1234, out)
+    with open(os.path.join(shell.directory, "few.jsonl")) as file:
+        items = [json.loads(line) for line in file]
+    random = Random(1234)  # of Python itself, and by its own hand
+    for row, item in zip(rows, items):
+        drawn = [one for one in random.sample(rows, 4) if one != row][:3]
+        text = "".join(f"{one['q']}: {one['c'][one['g']]}\n\n" for one in drawn) + f"{row['q']}:"
+        shell.expect("--fewshot", item["requests"][0]["context"] == text, f"{item['requests'][0]} {text!r}")
+    other = json.loads(shell.ok(*few, "--json", "--fewshot-seed", "5", "--limit", "2"))["tasks"]["sides"]
+    shell.expect("--fewshot-seed", other["n"] == 2 and other["fewshot_seed"] == 5, other)
+    shell.expect("--fewshot", "protocol lm-eval, 3-shot" in shell.ok(*few))
+    shell.mistake(1, ["10 few-shot examples", "9 rows"], "eval", "run", "--task", "few/sides.toml", "--fewshot", "10")
+    shell.mistake(1, ["sides.toml", "no table [fewshot]"], "eval", "run", "--task", "own/sides.toml", "--fewshot", "1")
+    arc = ("eval", "run", "--tasks", "arc_easy", "--task-data", "data", "--fewshot", "1")
+    shell.mistake(1, ["arc_easy", "few-shot examples", "arc_easy_train.jsonl"], *arc)
+    shell.mistake(1, ["opencompass", "--fewshot", "lm-eval"], *arc, "--protocol", "opencompass")
+    shell.mistake(2, ["--fewshot-seed", "--fewshot"], "eval", "run", "--task", "few/sides.toml", "--fewshot-seed", "5")
+
+
 def check_compare(shell):
     shell.ok("train", "recipe.toml", "--out", "xl", "--quiet", "--set", "model.architecture=transformer-xl",
              "--set", "model.router.method=smoe", "--set", "model.router.k=2")
@@ -166,7 +192,8 @@ def check_mistakes(shell):
     shell.mistake(2, ["--tasks", "--data"], "eval", "run", "--tasks", "arc_easy", "--data", "corpus")
     shell.mistake(2, ["--task", "--text"], "eval", "run", "--task", "x", "--text", "text.txt")
     shell.mistake(2, ["MODEL"], "eval", "--tasks", "arc_easy")
-    for option in (("--limit", "3"), ("--items", "x"), ("--compare", "run"), ("--task-data", "data")):
+    for option in (("--limit", "3"), ("--items", "x"), ("--compare", "run"), ("--task-data", "data"),
+                   ("--fewshot", "1")):
         shell.mistake(2, [option[0], "--tasks"], "eval", "run", "--data", "corpus", *option)
     shell.mistake(2, ["--limit"], *own(good, "--limit", "-1"))
     shell.mistake(2, ["--k", "one number"], "eval", "xl", "--task", "own/sides.toml", "--k", "1,2")
@@ -174,5 +201,5 @@ def check_mistakes(shell):
 
 
 if __name__ == "__main__":
-    main([check_own_task, check_tasks_by_name, check_compare, check_generated_answers,
+    main([check_own_task, check_tasks_by_name, check_few_shot, check_compare, check_generated_answers,
           check_other_formats, check_mistakes])

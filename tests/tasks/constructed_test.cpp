@@ -59,7 +59,7 @@ class BigramModel : public ::testing::Test {
   EvaluatedTask evaluate(const std::string& task, const std::string& rows) {
     const std::string file = (directory_.path() / "t.jsonl").string();
     std::ofstream(file) << rows;
-    return evaluate(load_task(parse_task(parse_toml(task, "t.toml"), "t.toml"), "", file, 0));
+    return evaluate(load_task(parse_task(parse_toml(task, "t.toml"), "t.toml"), {.file = file}));
   }
 
   EvaluatedTask evaluate(const LoadedTask& loaded) {
@@ -153,7 +153,8 @@ TEST_F(BigramModel, SaysItsAnswer) {
 TEST_F(BigramModel, RecordsAnswersThatAreNoText) {
   const std::string file = (directory_.path() / "t.jsonl").string();
   std::ofstream(file) << R"({"q": "?", "a": "b"})";
-  const auto loaded = load_task(parse_task(parse_toml(kAnswers, "t.toml"), "t.toml"), "", file, 0);
+  const auto loaded =
+      load_task(parse_task(parse_toml(kAnswers, "t.toml"), "t.toml"), {.file = file});
   const auto out = evaluate(loaded);
   const auto said = Row::parse(item_lines(loaded, out)).at("generated").get<std::string>();
   EXPECT_EQ(said.substr(0, 3), "\uFFFD");  // in place of a byte that is no character
@@ -163,7 +164,8 @@ TEST_F(BigramModel, RecordsEveryRequest) {
   const std::string row = R"({"q": "q", "c": ["b", "a"], "g": 1})";
   const std::string file = (directory_.path() / "t.jsonl").string();
   std::ofstream(file) << row;
-  const auto loaded = load_task(parse_task(parse_toml(kChoices, "t.toml"), "t.toml"), "", file, 0);
+  const auto loaded =
+      load_task(parse_task(parse_toml(kChoices, "t.toml"), "t.toml"), {.file = file});
   const auto out = evaluate(loaded);
   const Row line = Row::parse(item_lines(loaded, out));
   EXPECT_EQ(line.at("doc"), Row::parse(row));

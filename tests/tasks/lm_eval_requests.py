@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Makes the requests of lm-eval's tasks with the harness's own code, from the rows beside this script and
-from the public files of zero-shot sets, and prints what tests compare with: for each task and file the number
-of items and a SHA-256 of all requests.
+from the public files of zero-shot sets, and prints what tests compare with: for each task, file and number
+of few-shot examples the number of items and a SHA-256 of all requests.
 
     lm_eval_requests.py CHECKOUT [DATA [OLD_CHECKOUT]] > lm_eval_requests.json
 
@@ -158,6 +158,18 @@ ROWS = [(task, config, f"rows/{task}.jsonl", None) for task, config in (
     ("social_iqa", "siqa/siqa"), ("wsc", "super_glue/wsc/default"), ("hellaswag", "hellaswag/hellaswag"))]
 
 
+# Few-shot: examples, seed, the task's line of the tables above (the last of its file's name), and the file that the
+# examples come from where it is another.
+SHOTS = [(1, 7, f"rows/{task}.jsonl", None) for task, *_ in ROWS] + [
+    (2, 1234, "rows/wsc.jsonl", None), (2, 1 << 40 | 5, "arc_easy.jsonl", None), (5, 1234, "arc_easy.jsonl", None),
+    (25, 1234, "arc_challenge.jsonl", "arc_easy.jsonl"), (5, 1234, "boolq.jsonl.gz", None),
+    (10, 0, "hellaswag_val.jsonl.gz", None), (3, 1234, "lambada_openai.jsonl.gz", None),
+    (5, 1234, "piqa/valid.jsonl", None), (2, 1234, "race.jsonl.gz", None), (5, 99, "openbook_qa.jsonl", None),
+    (5, 1234, "copa.jsonl", None), (5, 1234, "winogrande.jsonl", None), (5, 1234, "nq_open_dev.jsonl", None),
+    (5, 1234, "triviaqa_sm_sub.jsonl.gz", None)]
+FIRST = [(3, "copa.jsonl"), (5, "openbook_qa.jsonl")]  # the same with the first rows in place of random ones
+
+
 def load_config(checkout, name):
     from lm_eval.tasks._yaml_loader import load_yaml
     return load_yaml(os.path.join(checkout, "lm_eval/tasks", name + ".yaml"))
@@ -174,14 +186,16 @@ def rows_of(path, back):
     return [back(row) for row in rows] if back else rows
 
 
-def requests_of(task_class, checkout, name, rows):
+def requests_of(task_class, checkout, name, rows, shots=0, seed=1234, pool=None, **more):
     """For each item its gold (the known answers, where one is generated) and the pairs of context and continuation."""
-    config = load_config(checkout, name)
+    config = {**load_config(checkout, name), **more}
     holder["rows"] = Rows(rows)
+    holder["pool"] = Rows(pool or rows)
     task = task_class(config={key: value for key, value in config.items() if key not in ("tag", "group")})
+    task.set_fewshot_seed(seed)
     for doc in task.eval_docs:
         multiple = task.OUTPUT_TYPE == "multiple_choice"
-        context = task.fewshot_context(doc, num_fewshot=0)
+        context = task.fewshot_context(doc, num_fewshot=shots)
         instances = task.construct_requests(doc, context, doc_id=0, metadata=(None, 0, 1))
         if task.OUTPUT_TYPE == "generate_until":
             yield "\x1d".join(task.doc_to_target(doc)), [(context, "")]
@@ -211,15 +225,34 @@ def digest(items):
 holder = {}
 
 
+def few_shot(task_class, checkout, data):
+    """A line for each of SHOTS and FIRST."""
+    known = {line[2]: line for line in ROWS + FILES}
+
+    def rows_at(file):
+        return rows_of(os.path.join(HERE if file.startswith("rows/") else data, file), known[file][3])
+
+    for shots, seed, file, pool in SHOTS:
+        task, config, *_ = known[file]
+        items = requests_of(task_class, checkout, config, rows_at(file), shots, seed, pool and rows_at(pool))
+        yield {"task": task, "file": file, "shots": shots, "seed": seed, **({"pool": pool} if pool else {}),
+               **digest(items)}
+    for shots, file in FIRST:
+        task, config, *_ = known[file]
+        items = requests_of(task_class, checkout, config, rows_at(file), shots, fewshot_config={"sampler": "first_n"})
+        yield {"task": task, "file": file, "shots": shots, "first": True, **digest(items)}
+
+
 def main(checkout, data=None, old_checkout=None):
     task_class = import_harness(checkout, lambda *a, **k: {
-        split: holder["rows"] for split in ("train", "validation", "test")})
+        split: holder["pool" if split == "train" else "rows"] for split in ("train", "validation", "test")})
     out = []
     for folder, files in ((HERE, ROWS), (data, FILES)):
         for task, config, file, back in files if folder else []:
             path = os.path.join(folder, file)
             rows = rows_of(path, back)
             out.append({"task": task, "file": file, **digest(requests_of(task_class, checkout, config, rows))})
+    out += few_shot(task_class, checkout, data) if data else []
     if old_checkout:
         rows = rows_of(os.path.join(HERE, "rows/race.jsonl"), None)
         old = requests_of(task_class, old_checkout, "race/race", rows)

@@ -2,7 +2,7 @@
 """Compares scores with lm-eval's: its own model class, tokenizing and metrics, with stories260K computed by a plain
 PyTorch forward pass, against `penstock eval --items` on the same rows.
 
-    lm_eval_scores.py PENSTOCK CHECKOUT STORIES DATA [LIMIT [float64|float32 [TASK,TASK...]]]
+    lm_eval_scores.py PENSTOCK CHECKOUT STORIES DATA [LIMIT [float64|float32 [TASK,TASK... [SHOTS]]]]
 
 STORIES is the folder with stories260K.bin and tok512.bin; the rest as in lm_eval_requests.py, and python3-torch.
 With float64 (the default) the harness's side is exact; float32 is what it would use, for its speed. Says for each task the largest difference of a log-likelihood and whether the accuracies are equal, and the
@@ -136,15 +136,16 @@ def harness_model(stories, dtype):
     return Model()
 
 
-def harness_results(task_class, checkout, model, config, rows, limit):
+def harness_results(task_class, checkout, model, config, rows, limit, shots):
     """Of each item the log-likelihoods, and the metrics."""
     settings = {key: value for key, value in load_config(checkout, config).items() if key not in ("tag", "group")}
     lm_eval_requests.holder["rows"] = Rows(rows)
     task = task_class(config=settings)
+    task.set_fewshot_seed(1234)
     docs = list(task.eval_docs)[:limit]
     made = []
     for doc in docs:
-        made.append(task.construct_requests(doc, task.fewshot_context(doc, num_fewshot=0), doc_id=0,
+        made.append(task.construct_requests(doc, task.fewshot_context(doc, num_fewshot=shots), doc_id=0,
                                             metadata=(None, 0, 1)))
     made = [requests if isinstance(requests, list) else [requests] for requests in made]
     begin = time.monotonic()
@@ -158,11 +159,23 @@ def harness_results(task_class, checkout, model, config, rows, limit):
     return answers, metrics, seconds
 
 
-def penstock_results(program, stories, data, task, limit):
+def with_examples(folder, data, task, file):
+    """A folder with the task's file, which is also the one that its examples come from, as it is for the harness."""
+    stem, end = file.split(".", 1)
+    for suffix in ("." + end, "-labels.lst"):
+        if os.path.exists(os.path.join(data, stem + suffix)):
+            for name in (stem, task + "_train"):
+                os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+                os.symlink(os.path.join(data, stem + suffix), os.path.join(folder, name + suffix))
+    return folder
+
+
+def penstock_results(program, stories, data, task, limit, shots, file):
     with tempfile.TemporaryDirectory() as folder:
+        data = with_examples(folder, os.path.abspath(data), task, file) if shots else data
         begin = time.monotonic()
         done = subprocess.run([program, "eval", os.path.join(stories, "stories260K.bin"), "--tasks", task, "--limit",
-                               str(limit), "--task-data", data, "--items", folder + "/items", "--json", "--threads",
+                               str(limit), "--fewshot", str(shots), "--task-data", data, "--items", folder + "/items", "--json", "--threads",
                                str(torch.get_num_threads())], capture_output=True, text=True, check=True)
         seconds = time.monotonic() - begin
         with open(folder + "/items", encoding="utf-8") as file:
@@ -194,7 +207,7 @@ def compare(answers, metrics, items, told):
     return worst, unequal
 
 
-def main(program, checkout, stories, data, limit="200", dtype="float64", tasks=",".join(TASKS)):
+def main(program, checkout, stories, data, limit="200", dtype="float64", tasks=",".join(TASKS), shots="0"):
     task_class = import_harness(checkout, lambda *a, **k: {
         split: lm_eval_requests.holder["rows"] for split in ("train", "validation", "test")})
     model, failed = harness_model(stories, getattr(torch, dtype)), False
@@ -202,8 +215,8 @@ def main(program, checkout, stories, data, limit="200", dtype="float64", tasks="
     for task in tasks.split(","):
         config, file, back = files[task]
         rows = rows_of(os.path.join(data, file), back)
-        answers, metrics, theirs = harness_results(task_class, checkout, model, config, rows, int(limit))
-        items, told, ours = penstock_results(program, stories, data, task, limit)
+        answers, metrics, theirs = harness_results(task_class, checkout, model, config, rows, int(limit), int(shots))
+        items, told, ours = penstock_results(program, stories, data, task, limit, int(shots), file)
         worst, unequal = compare(answers, metrics, items, told)
         requests = sum(len(answer) for answer in answers)
         print(f"{task}: {len(items)} items, {requests} requests, largest difference {worst:.2e}, "

@@ -190,7 +190,7 @@ TEST(Preparations, SayWhatTheyCannotRead) {
             "character 14");
   EXPECT_EQ(error("[]"), "rows.jsonl:1: field 'problems' lists no questions");
   EXPECT_EQ(error("[{'question': 'q', 'answer': 'E', 'options': ['a', 'b', 'c', 'd']}]"),
-            "rows.jsonl:1: tasks/lm-eval/race.toml:14: gold: \"E\" is none of \"ABCD\"");
+            "rows.jsonl:1: tasks/lm-eval/race.toml:18: gold: \"E\" is none of \"ABCD\"");
 }
 
 }  // namespace

@@ -72,7 +72,8 @@ Answered asked_of(const FinishedRun& run, const Task& task, const std::string& d
   const auto model = load_model(*source);
   model->to(at::Device(recipe.run.device));
   const auto tokenizer = source->tokenizer();
-  const auto loaded = tasks::load_task(task, data, {}, static_cast<std::size_t>(limit));
+  const auto loaded =
+      tasks::load_task(task, {.directory = data, .limit = static_cast<std::size_t>(limit)});
   Answered out{.task = task.name,
                .protocol = task.protocol,
                .version = task.version,
@@ -185,7 +186,7 @@ class Tasks : public Measurement {
   }
   void check() const override {
     for (const Task& task : tasks_)
-      tasks::load_task(task, data_, {}, static_cast<std::size_t>(limit_));
+      tasks::load_task(task, {.directory = data_, .limit = static_cast<std::size_t>(limit_)});
   }
 
   bool prune(const FinishedRun& run, RunRow& row) const override {
