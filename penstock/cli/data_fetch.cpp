@@ -4,22 +4,26 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/end_on_signal.h"
 #include "penstock/data/fetch.h"
+#include "penstock/tasks/data_sets.h"
 
 namespace penstock {
 namespace {
 
 struct FetchArguments {
   FetchOptions fetch;
-  bool json = false;
+  std::vector<std::string> names;
+  bool json = false, all = false, list = false;
 };
 
 /// "12.3 MB of 36.4 MB  1.2 MB/s  20s left"
@@ -58,6 +62,8 @@ void print_result(const FetchResult& result) {
   fmt::print("{} {}: {} bytes{}\n", result.already_there ? "already there:" : "fetched",
              result.path, grouped(static_cast<long long>(result.bytes)), known);
   fmt::print("sha256 {}\n", result.sha256);
+  if (!result.members.empty())
+    fmt::print("unpacked {}; the archive itself is not kept\n", fmt::join(result.members, ", "));
   if (result.resumed_from > 0)
     fmt::print("the first {} bytes were there from an earlier attempt\n",
                grouped(static_cast<long long>(result.resumed_from)));
@@ -67,55 +73,88 @@ void print_result(const FetchResult& result) {
   fmt::print("next: {}\n", result.next);
 }
 
-void run_fetch(const FetchArguments& arguments) {
+FetchResult fetch_one(const FetchArguments& arguments, const std::string& dataset) {
   FetchOptions fetch = arguments.fetch;
+  fetch.dataset = dataset;
   EndOnSignal interrupt("interrupted; run the same command again to go on from where it stopped");
   fetch.before_rename = [&] { interrupt.disarm(); };
   TransferLine line(arguments.json ? nullptr : stderr);
   fetch.progress = [&](std::uint64_t done, std::uint64_t total) { line(done, total); };
-  const FetchResult result = fetch_dataset(fetch);
+  FetchResult result = fetch_dataset(fetch);
   line.finish();
-  if (arguments.json) {
-    fmt::print("{}\n", to_json(result));
-  } else {
-    print_result(result);
+  if (!arguments.json) print_result(result);
+  return result;
+}
+
+/// Every data set with its addresses and what is known of its bytes.
+void list_datasets() {
+  for (const PublicDataset& set : public_datasets()) {
+    fmt::print("{:<21} {}{}{}\n", set.name, set.summary,
+               set.bytes > 0 ? fmt::format(", {:.2f} MB", static_cast<double>(set.bytes) * 1e-6)
+                             : std::string(),
+               set.licence.empty() ? "" : concat(", ", set.licence));
+    for (const auto url : set.urls) fmt::print("  {}\n", url);
+    if (set.sum.empty())
+      fmt::print("  no published checksum: the first fetch notes its own\n");
+    else
+      fmt::print("  {} {}\n  ({}{})\n", sha_name(set.sum_kind), set.sum, set.sum_source,
+                 set.fetched ? "" : "; not tried by the project itself");
   }
 }
 
-std::string examples() {
-  std::string text =
-      "Examples:\n"
-      "  penstock data fetch enwik8 --out downloads\n"
-      "  penstock data fetch wikitext-103 --url https://example.org/wikitext-103-v1.zip\n"
-      "An interrupted download goes on when the same command is run again.\n\n"
-      "Data sets:";
-  for (const auto& dataset : public_datasets()) {
-    text += fmt::format("\n  {:<13} {}, {:.1f} MB\n", dataset.name, dataset.summary,
-                        static_cast<double>(dataset.bytes) * 1e-6);
-    for (const auto url : dataset.urls) text += fmt::format("                {}\n", url);
-    text += fmt::format("                {}\n",
-                        dataset.sum.empty() ? std::string("no published checksum")
-                                            : concat(sha_name(dataset.sum_kind), " ", dataset.sum));
-    text += fmt::format("                ({}{})", dataset.sum_source,
-                        dataset.fetched ? "" : "; unverified by the project itself");
-  }
-  return text;
+/// The data sets that the words mean, each once.
+std::vector<std::string> chosen_datasets(const FetchArguments& arguments) {
+  if (arguments.all) return tasks::all_data_sets();
+  if (arguments.names.empty()) throw CLI::RequiredError("NAME, --all or --list");
+  std::vector<std::string> out;
+  for (const std::string& name : arguments.names)
+    for (std::string& set : tasks::data_sets_of(name))
+      if (std::ranges::find(out, set) == out.end()) out.push_back(std::move(set));
+  return out;
 }
+
+void run_fetch(const FetchArguments& arguments) {
+  if (arguments.list) return list_datasets();
+  const std::vector<std::string> sets = chosen_datasets(arguments);
+  const bool given = !arguments.fetch.url.empty() || !arguments.fetch.sha256.empty();
+  PENSTOCK_CHECK(!given || sets.size() == 1, "options.url and options.sha256 are of one data set, ",
+                 "and these are ", fmt::format("{}", fmt::join(sets, ", ")), "; name one of them");
+  std::string json;
+  for (const std::string& set : sets) {
+    const FetchResult result = fetch_one(arguments, set);
+    json += (json.empty() ? "" : ",\n") + to_json(result);
+  }
+  if (arguments.json) fmt::print("{}\n", sets.size() == 1 ? json : "[" + json + "]");
+}
+
+constexpr const char* kFetchExamples =
+    "Examples:\n"
+    "  penstock data fetch enwik8 --out downloads\n"
+    "  penstock data fetch remoe piqa --out zero_shot          # rows of tasks and groups of them\n"
+    "  penstock data fetch wikitext-103 --url https://example.org/wikitext-103-v1.zip\n"
+    "  penstock data fetch --list                              # addresses, checksums, licences\n"
+    "An interrupted download goes on when the same command is run again.";
 
 }  // namespace
 
 void add_data_fetch_command(CLI::App& data) {
   CLI::App* command =
-      data.add_subcommand("fetch", "Download a public data set and compare it with its checksum");
+      data.add_subcommand("fetch", "Download public data sets and compare them with checksums");
   const auto options = std::make_shared<FetchArguments>();
   FetchOptions& fetch = options->fetch;
-  command->add_option("DATASET", fetch.dataset, "enwik8, wikitext-103 or text8")->required();
-  command->add_option("--out", fetch.out, "folder that the file goes to")->capture_default_str();
+  command->add_option(
+      "NAME", options->names,
+      "data sets (enwik8, wikitext-103, text8, ...), tasks (arc_easy), or groups of "
+      "tasks (remoe)");
+  command->add_flag("--all", options->all, "the rows of all tasks");
+  command->add_flag("--list", options->list,
+                    "every data set with its addresses, size, checksum and licence, and no more");
+  command->add_option("--out", fetch.out, "folder that the files go to")->capture_default_str();
   command->add_option("--url", fetch.url, "another address of the same file");
   command->add_option("--sha256", fetch.sha256,
                       "compare with this sum instead of the published one; none: with nothing");
   command->add_flag("--json", options->json, "print the result as one JSON object");
-  command->footer(examples());
+  command->footer(kFetchExamples);
   command->callback([options] { run_fetch(*options); });
 }
 

@@ -76,7 +76,7 @@ std::vector<LoadedTask> load_tasks(const EvalTasksOptions& options) {
   for (tasks::Task& task : tasks::find_tasks(options.tasks, options.protocol)) {
     PENSTOCK_CHECK(!options.data.empty(), "task ", task.name,
                    ": say where its data is: --task-data DIR, a folder with one of ",
-                   fmt::format("{}", fmt::join(task.files, ", ")));
+                   fmt::format("{}", fmt::join(task.files, ", ")), how_to_fetch(task, "DIR"));
     load(std::move(task), options.data);
   }
   for (const std::string& file : options.files) {

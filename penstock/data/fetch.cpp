@@ -7,6 +7,8 @@
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
 #include "penstock/data/download.h"
+#include "penstock/data/fetched_record.h"
+#include "penstock/data/unpack_members.h"
 
 namespace penstock {
 namespace {
@@ -58,6 +60,61 @@ void download_from_any(const std::vector<std::string>& urls, DownloadOptions dow
   throw UnavailableError(failures + "; another address can be given as options.url");
 }
 
+/// Puts the file at result.path, from where it is or from the network.
+void get_file(const FetchOptions& options, const PublicDataset& dataset,
+              const ExpectedSum& expected, FetchResult& result) {
+  auto& fs = real_file_system();
+  if (fs.exists(result.path)) {
+    check_sum(result.path, expected, concat("'", result.path, "' is there already and"),
+              "remove it to fetch it again, or name another folder as options.out");
+    result.already_there = true;
+    result.bytes = fs.size(result.path);
+    return;
+  }
+  std::vector<std::string> urls(dataset.urls.begin(), dataset.urls.end());
+  if (!options.url.empty()) urls = {options.url};
+  DownloadOptions download_options{
+      .path = result.path,
+      .progress = options.progress,
+      .verify =
+          [&](const std::string& file) {
+            check_sum(file, expected, "what was fetched for '" + result.path + "'",
+                      "it was removed: try again, or another address");
+          },
+      .before_rename = dataset.members.empty() ? options.before_rename : nullptr,
+      .stall_seconds = options.stall_seconds,
+      .connect_seconds = options.connect_seconds};
+  download_from_any(urls, download_options, result);
+  if (options.url.empty() && !dataset.fetched)
+    result.notes.push_back(concat("address unverified: taken from ", dataset.url_source,
+                                  ", and not tried by the project before its release"));
+}
+
+/// Whether everything is there as the record of an earlier call says; `result` then is filled.
+bool is_recorded(const FetchedRecord& record, const ExpectedSum& expected, FetchResult& result) {
+  if (!record.exists()) return false;
+  const bool other =
+      expected.kind == ShaKind::kSha256 && !expected.hex.empty() && record.sha256() != expected.hex;
+  PENSTOCK_CHECK(!other, "'", record.path(), "' is of a file with sha256 ", record.sha256(),
+                 ", but ", expected.hex, " is expected (", expected.source,
+                 "); remove it to fetch that, or name another folder as options.out");
+  if (!record.is_complete()) return false;
+  result.already_there = true;
+  result.sha256 = record.sha256();
+  result.bytes = record.bytes();
+  return true;
+}
+
+std::string next_command(const PublicDataset& dataset, const FetchOptions& options,
+                         const std::string& path) {
+  std::string out(dataset.prepare);
+  for (const auto& [word, value] :
+       {std::pair<const char*, std::string>{"FILE", path}, {"DIR", options.out}})
+    if (const auto at = out.find(word); at != out.npos)
+      out.replace(at, std::string_view(word).size(), value);
+  return out;
+}
+
 }  // namespace
 
 FetchResult fetch_dataset(const FetchOptions& options) {
@@ -69,40 +126,27 @@ FetchResult fetch_dataset(const FetchOptions& options) {
                     : options.sha256.empty() ? "published"
                                              : "given";
   result.checksum_source = expected.source;
-  result.next = dataset.prepare;
-  if (const auto at = result.next.find("FILE"); at != result.next.npos)
-    result.next.replace(at, 4, result.path);
-  auto& fs = real_file_system();
-  if (fs.exists(path)) {
-    check_sum(result.path, expected, concat("'", result.path, "' is there already and"),
-              "remove it to fetch it again, or name another folder as options.out");
-    result.already_there = true;
-    result.bytes = fs.size(path);
-  } else {
-    std::vector<std::string> urls(dataset.urls.begin(), dataset.urls.end());
-    if (!options.url.empty()) urls = {options.url};
-    DownloadOptions download_options{
-        .path = result.path,
-        .progress = options.progress,
-        .verify =
-            [&](const std::string& file) {
-              check_sum(file, expected, "what was fetched for '" + result.path + "'",
-                        "it was removed: try again, or another address");
-            },
-        .before_rename = options.before_rename,
-        .stall_seconds = options.stall_seconds,
-        .connect_seconds = options.connect_seconds};
-    download_from_any(urls, download_options, result);
-    if (options.url.empty() && !dataset.fetched)
-      result.notes.push_back(concat("address unverified: taken from ", dataset.url_source,
-                                    ", and not tried by the project before its release"));
+  result.next = next_command(dataset, options, result.path);
+  for (const auto member : dataset.members)
+    result.members.push_back((std::filesystem::path(options.out) / member).string());
+  const bool keeps_record =
+      !result.members.empty() || (dataset.sum.empty() && options.sha256.empty());
+  FetchedRecord record(
+      result.path, result.members.empty() ? std::vector<std::string>{result.path} : result.members);
+  const bool recorded = keeps_record && is_recorded(record, expected, result);
+  if (!recorded) {
+    get_file(options, dataset, expected, result);
+    result.sha256 = sha_of_file(result.path, ShaKind::kSha256);
+    if (!result.members.empty()) unpack_members(result.path, dataset.members, options.out);
+    if (keeps_record) record.write(result.sha256, result.bytes);
   }
-  result.sha256 = sha_of_file(result.path, ShaKind::kSha256);
+  if (!result.members.empty()) real_file_system().remove_all(path);
   if (expected.hex.empty())
     result.notes.push_back(
         concat("checksum unverified: ",
                options.sha256 == "none" ? "none was asked for" : "no published one is known",
-               "; this file's sha256 is ", result.sha256));
+               "; this file's sha256 is ", result.sha256,
+               keeps_record ? ", which the next call compares with" : ""));
   return result;
 }
 
@@ -113,6 +157,7 @@ std::string to_json(const FetchResult& result) {
                                        {"bytes", result.bytes},
                                        {"resumed_from", result.resumed_from},
                                        {"already_there", result.already_there},
+                                       {"members", result.members},
                                        {"sha256", result.sha256},
                                        {"checksum", result.checksum},
                                        {"checksum_source", result.checksum_source},

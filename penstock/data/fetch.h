@@ -21,7 +21,7 @@ struct FetchOptions {
   /// In place of the table's sum: 64 hexadecimal digits, or "none" to compare with nothing.
   std::string sha256 = {};
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
-  /// As DownloadOptions has it.
+  /// As DownloadOptions has it; of archives that are unpacked it is not called.
   std::function<void()> before_rename = {};
   long stall_seconds = 60, connect_seconds = 30;
 };
@@ -31,6 +31,8 @@ struct FetchResult {
   std::uint64_t bytes = 0, resumed_from = 0;
   /// The file was there already and is what it should be.
   bool already_there = false;
+  /// Of an archive, what was kept of it.
+  std::vector<std::string> members;
   /// Always known, also where the sum to compare with is of another kind.
   std::string sha256;
   /// "published", "given" or "unverified".
@@ -44,7 +46,10 @@ struct FetchResult {
 /// Downloads the data set's file into options.out unless it is there. Of several addresses the next
 /// is tried where one cannot be reached or will not serve it. Throws as download() does, and Error
 /// for a sum that differs (both are named, nothing is left under the file's name), for another file
-/// of that name, and for an impossible `sha256`.
+/// of that name, and for an impossible `sha256`. Of an archive with `members` these are unpacked
+/// into options.out and the archive is removed. Beside them, and beside a file that has no
+/// published sum, NAME.fetched.json keeps the SHA-256 of what came, and the next call compares with
+/// it.
 FetchResult fetch_dataset(const FetchOptions& options);
 
 std::string to_json(const FetchResult& result);

@@ -1,5 +1,6 @@
-// The one table of public data sets that `penstock data fetch` knows: where they are and what their
-// publishers, or others who pinned them, say of their bytes. Fetches nothing itself.
+// The one table of public data sets that `penstock data fetch` knows, corpora and the rows of
+// tasks: where they are and what their publishers, or others who pinned them, say of their bytes.
+// Fetches nothing itself.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,12 @@ struct PublicDataset {
   /// Whether the project itself has fetched these bytes from the first address; else what stands
   /// here is what the sources say, and is called unverified.
   bool fetched = false;
-  /// What makes a corpus of it, FILE standing for the file.
+  /// Of an archive the members that are kept, under these paths; the archive itself then is not. A
+  /// member is known by the end of its path.
+  std::vector<std::string_view> members = {};
+  /// "" where its source names none.
+  std::string_view licence = {};
+  /// What uses it: FILE stands for the file, DIR for the folder that it is in.
   std::string_view prepare;
 };
 
@@ -36,5 +42,8 @@ std::span<const PublicDataset> public_datasets();
 
 /// Throws Error, with the names there are, for one that is not in the table.
 const PublicDataset& public_dataset(std::string_view name);
+
+/// Whether there is one of that name.
+bool is_public_dataset(std::string_view name);
 
 }  // namespace penstock

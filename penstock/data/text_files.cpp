@@ -125,8 +125,8 @@ void read_text_file(const std::string& path,
     visit(path, real_file_system().read(path, limit));
     return;
   }
-  ArchiveReader reader(path, kind);
   if (kind == Kind::kCompressed) {
+    ArchiveReader reader(path, kind);
     const bool any = reader.next();
     // libarchive would pass a file that is not compressed, or cut within its first bytes, as it is.
     PENSTOCK_CHECK(reader.is_compressed(), "cannot read '", path,
@@ -135,13 +135,25 @@ void read_text_file(const std::string& path,
     return;
   }
   bool any = false;
-  while (reader.next()) {
-    const std::string name = reader.member_name();
-    if (is_hidden_member(name)) continue;
-    visit(path + ":" + name, reader.content(limit));
-    any = true;
-  }
+  read_members(
+      path, [](const std::string& name) { return !is_hidden_member(name); },
+      [&](const std::string& name, std::string content) {
+        visit(path + ":" + name, std::move(content));
+        any = true;
+      },
+      limit);
   PENSTOCK_CHECK(any, "cannot read '", path, "': it holds nothing but hidden files, or nothing");
+}
+
+void read_members(const std::string& archive, const std::function<bool(const std::string&)>& wanted,
+                  const std::function<void(const std::string&, std::string)>& visit,
+                  std::uint64_t limit) {
+  const Kind kind = kind_of(archive);
+  PENSTOCK_CHECK(kind == Kind::kZip || kind == Kind::kTar, "'", archive, "' is no archive");
+  ArchiveReader reader(archive, kind);
+  while (reader.next())
+    if (const std::string name = reader.member_name(); wanted(name))
+      visit(name, reader.content(limit));
 }
 
 }  // namespace penstock

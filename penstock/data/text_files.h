@@ -26,4 +26,11 @@ void read_text_file(const std::string& path,
                     const std::function<void(const std::string& name, std::string content)>& visit,
                     std::uint64_t limit = std::uint64_t{16} << 30);
 
+/// The same of an archive's members that `wanted` takes, by their names in it; what it does not
+/// take is not unpacked.
+void read_members(const std::string& archive,
+                  const std::function<bool(const std::string& name)>& wanted,
+                  const std::function<void(const std::string& name, std::string content)>& visit,
+                  std::uint64_t limit = std::uint64_t{16} << 30);
+
 }  // namespace penstock

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "penstock/base/error.h"
+#include "penstock/base/shell_quoted.h"
 #include "penstock/data/classification/readers.h"
 #include "penstock/data/text/unicode.h"
 #include "penstock/data/text_files.h"
@@ -67,7 +68,7 @@ void add_labels(std::vector<SourceRow>& rows, const std::string& path) {
 std::string find_file(const Task& task, const std::vector<std::string>& files,
                       const std::string& directory, const char* what) {
   PENSTOCK_CHECK(fs::is_directory(directory), "the folder of task data '", directory,
-                 "' does not exist");
+                 "' does not exist", how_to_fetch(task, directory));
   std::string names;
   for (const std::string& file : files) {
     for (const char* packed : {"", ".gz"}) {
@@ -77,10 +78,15 @@ std::string find_file(const Task& task, const std::vector<std::string>& files,
     names += (names.empty() ? "" : ", ") + file;
   }
   fail("task ", task.name, ": ", what, " not in ", directory, "; looked for ", names,
-       " (each also with .gz)");
+       " (each also with .gz)", how_to_fetch(task, directory));
 }
 
 }  // namespace
+
+std::string how_to_fetch(const Task& task, const std::string& directory) {
+  if (task.data_sets.empty()) return {};
+  return concat("; to get it: penstock data fetch ", task.name, " --out ", shell_quoted(directory));
+}
 
 std::string find_data(const Task& task, const std::string& directory) {
   return find_file(task, task.files, directory, "its data is");

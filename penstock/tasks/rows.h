@@ -21,6 +21,9 @@ std::string find_data(const Task& task, const std::string& directory);
 /// own.
 std::string find_examples(const Task& task, const std::string& directory);
 
+/// "; to get it: " and the command, or "" where no public data set is known for the task.
+std::string how_to_fetch(const Task& task, const std::string& directory);
+
 /// The rows of a file of JSON objects, one a line, or of one list of objects; empty lines are
 /// passed over. `labels` names a file with one label a line, which become the field "label".
 /// Throws Error with file and line for a line that is no object, for labels of another number, and

@@ -17,7 +17,7 @@ struct TaskFields {
                     score, labels, description, answer_rule = "exact";
   std::int64_t max_tokens = 256;
   std::optional<std::string> delimiter;
-  Texts metrics, files, until;
+  Texts metrics, files, data_sets, until;
 
   template <class V>
   void visit(V& v) {
@@ -40,6 +40,7 @@ struct TaskFields {
     v("max_tokens", max_tokens, {.help = "of a generated answer", .min = 1});
     v("answer_rule", answer_rule, {.help = "how a generated answer is compared"});
     v("files", files, {.help = "names that the data goes by"});
+    v("data_sets", data_sets, {.help = "public data sets that hold it"});
     v("labels", labels, {.help = "a file of labels beside the data; {stem} is the data's name"});
   }
 };
@@ -241,6 +242,7 @@ Task parse_task(const ConfigNode& root, const std::string& file) {
            .metrics = fields.metrics,
            .files = fields.files,
            .labels = fields.labels,
+           .data_sets = fields.data_sets,
            .origin = file,
            .until = fields.until,
            .max_tokens = fields.max_tokens,

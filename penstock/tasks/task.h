@@ -62,6 +62,7 @@ struct Task {
   std::vector<std::string> metrics;
   std::vector<std::string> files;  ///< names that its data goes by, the first found is read
   std::string labels;  ///< of a file beside the data with a label a line, "{stem}" for its name
+  std::vector<std::string> data_sets;  ///< that `penstock data fetch` gets its files by
   std::vector<Form> forms;
   std::string origin;  ///< its own file
   // Of generated answers:

@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
+#include "penstock/data/public_datasets.h"
 #include "penstock/io/toml.h"
+#include "penstock/tasks/data_sets.h"
 #include "penstock/tasks/embedded_files.h"
 #include "tests/base/temp_directory.h"
 #include "tests/tasks/support.h"
@@ -49,6 +53,29 @@ TEST(Tasks, EveryFileOfTheProgramIsReadAndFoundByItsName) {
   for (const char* protocol : {kLmEval, kOpenCompass})
     for (const Group& group : all_groups(protocol))
       EXPECT_EQ(find_tasks({group.name}, protocol).size(), group.tasks.size()) << group.name;
+}
+
+TEST(Tasks, NameDataSetsThatAreKnownAndHoldTheirFiles) {
+  for (const char* protocol : {kLmEval, kOpenCompass})
+    for (const Task& task : all_tasks(protocol)) {
+      std::set<std::string> given;
+      for (const std::string& name : task.data_sets) {
+        const PublicDataset& set = public_dataset(name);
+        given.insert(std::string(set.file));
+        for (const auto member : set.members) given.insert(std::string(member));
+      }
+      const auto is_given = [&](const std::string& file) { return given.contains(file); };
+      if (given.empty()) continue;
+      EXPECT_TRUE(std::ranges::any_of(task.files, is_given)) << task.origin;
+      if (!task.fewshot || task.fewshot->files.empty()) continue;
+      EXPECT_TRUE(std::ranges::any_of(task.fewshot->files, is_given)) << task.origin;
+    }
+  EXPECT_EQ(data_sets_of("hellaswag"),
+            (std::vector<std::string>{"hellaswag-val", "hellaswag-train"}));
+  EXPECT_EQ(data_sets_of("text8"), std::vector<std::string>{"text8"});
+  EXPECT_EQ(data_sets_of("remoe").size(), 7u);  // arc once, hellaswag in two files
+  EXPECT_EQ(error_of([] { data_sets_of("winograd"); }),
+            "no data set, task or group 'winograd' is known; did you mean 'winogrande'?");
 }
 
 TEST(Tasks, AreFoundByNameVersionAndGroup) {
@@ -190,7 +217,7 @@ TEST(Preparations, SayWhatTheyCannotRead) {
             "character 14");
   EXPECT_EQ(error("[]"), "rows.jsonl:1: field 'problems' lists no questions");
   EXPECT_EQ(error("[{'question': 'q', 'answer': 'E', 'options': ['a', 'b', 'c', 'd']}]"),
-            "rows.jsonl:1: tasks/lm-eval/race.toml:18: gold: \"E\" is none of \"ABCD\"");
+            "rows.jsonl:1: tasks/lm-eval/race.toml:19: gold: \"E\" is none of \"ABCD\"");
 }
 
 }  // namespace
