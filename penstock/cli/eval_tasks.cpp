@@ -17,6 +17,7 @@
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/tokenizer_argument.h"
 #include "penstock/eval/by_k.h"
+#include "penstock/models/fingerprint.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/tasks/catalogue.h"
@@ -37,7 +38,10 @@ struct Opened {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::int64_t k = 0;
   std::vector<tasks::TaskTokens> requests;  ///< of each task
+  std::string identity;                     ///< where answers are kept: which model, run how
 };
+
+std::string kept_answers(const EvalTasksOptions& options) { return options.items + ".part"; }
 
 tasks::EvaluateTaskOptions how(const EvalTasksOptions& options, std::int64_t k) {
   return {.sequence_length = options.sequence_length, .scoring = {.k = k}};
@@ -57,8 +61,12 @@ Opened open_model(const std::string& path, const EvalTasksOptions& options,
     note_beyond_context(config, options.sequence_length);
     for (const LoadedTask& task : loaded)
       out.requests.push_back(encode_task(config, *out.tokenizer, task, how(options, out.k)));
+    const bool folded = routed && options.fold;
+    if (!options.items.empty())
+      out.identity =
+          fmt::format("{}, k {}{}", fingerprint(*source), out.k, folded ? ", folded" : "");
     out.model = load_model(*source);
-    if (routed && options.fold) out.model = fold_routers(*out.model);
+    if (folded) out.model = fold_routers(*out.model);
     return out;
   });
 }
@@ -94,9 +102,26 @@ std::vector<LoadedTask> load_tasks(const EvalTasksOptions& options) {
   return out;
 }
 
+/// Where answers are kept until the items are written; nothing where they are not.
+std::unique_ptr<tasks::AnswerLog> open_log(const EvalTasksOptions& options,
+                                           const std::vector<LoadedTask>& loaded,
+                                           std::initializer_list<const Opened*> models) {
+  if (options.items.empty()) return nullptr;
+  std::vector<tasks::Asked> asked;
+  for (const Opened* model : models)
+    for (std::size_t i = 0; model && i < loaded.size(); ++i)
+      asked.push_back(asked_of(loaded[i], model->requests[i], model->identity));
+  auto out = std::make_unique<tasks::AnswerLog>(kept_answers(options), asked);
+  if (out->taken_up() > 0)
+    fmt::print(stderr, "{} answers of an earlier, interrupted run are taken up\n",
+               grouped(out->taken_up()));
+  return out;
+}
+
 /// One model on all tasks, with a line of progress.
 std::vector<EvaluatedTask> evaluate(Opened& opened, const std::vector<LoadedTask>& loaded,
-                                    const EvalTasksOptions& options) {
+                                    const EvalTasksOptions& options, tasks::AnswerLog* log,
+                                    std::size_t first_place) {
   using Clock = std::chrono::steady_clock;
   ProgressLine progress(options.json ? nullptr : stderr);
   std::vector<EvaluatedTask> out;
@@ -112,6 +137,8 @@ std::vector<EvaluatedTask> evaluate(Opened& opened, const std::vector<LoadedTask
     };
     tasks::EvaluateTaskOptions shown = how(options, opened.k);
     shown.scoring.progress = show;
+    shown.log = log;
+    shown.place = first_place + i;
     out.push_back(
         evaluate_task(opened.model, *opened.tokenizer, task, std::move(opened.requests[i]), shown));
   }
@@ -209,16 +236,22 @@ void check_overwrites_nothing_read(const EvalTasksOptions& options,
 
 void run_eval_tasks(const EvalTasksOptions& options) {
   check_can_write(options.items);
-  const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.items)});
+  const EndOnSignal guard(
+      options.items.empty() ? "interrupted; nothing was written"
+                            : "interrupted; what was answered is kept in " + kept_answers(options) +
+                                  ": run the same command again to go on from there",
+      {temporary_path(options.items)});
   const std::vector<LoadedTask> loaded = load_tasks(options);
   check_overwrites_nothing_read(options, loaded);
   Opened model = open_model(options.model, options, loaded);
   std::optional<Opened> other;
   if (!options.compare.empty()) other = open_model(options.compare, options, loaded);
-  const std::vector<EvaluatedTask> first = evaluate(model, loaded, options);
-  write_items(options, loaded, first);
+  const auto log = open_log(options, loaded, {&model, other ? &*other : nullptr});
+  const std::vector<EvaluatedTask> first = evaluate(model, loaded, options, log.get(), 0);
   std::vector<EvaluatedTask> second;
-  if (other) second = evaluate(*other, loaded, options);
+  if (other) second = evaluate(*other, loaded, options, log.get(), loaded.size());
+  write_items(options, loaded, first);
+  if (log) log->remove();
   if (options.json) return print_json(options, first, model, second);
   fmt::print("{}{}, protocol {}{}\n", model.argument.path, options.fold ? ", routers folded" : "",
              loaded.front().task.protocol,

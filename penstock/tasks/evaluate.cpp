@@ -1,5 +1,11 @@
 #include "penstock/tasks/evaluate.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
 #include "penstock/infer/generate.h"
 #include "penstock/models/evaluation_mode.h"
@@ -15,23 +21,101 @@ void add_accuracy(Row& out, const std::string& name, const Accuracy& accuracy) {
 }
 
 /// What the model says after each prompt.
-std::vector<std::string> generated_answers(const std::shared_ptr<LanguageModel>& model,
-                                           const Tokenizer& tokenizer, const Task& task,
-                                           const TaskTokens& requests,
-                                           const EvaluateTaskOptions& options) {
+std::vector<Answer> generated_answers(const std::shared_ptr<LanguageModel>& model,
+                                      const Tokenizer& tokenizer, const Task& task,
+                                      const TaskTokens& requests, const ScoringOptions& options) {
   std::vector<std::vector<TokenId>> prompts;
   for (const auto& item : requests) prompts.push_back(item.front().ids);
   const EvaluationMode measuring(*model);
   double done = 0;
   const auto count = [&](const Completion&) {
-    if (options.scoring.progress)
-      options.scoring.progress(++done / static_cast<double>(requests.size()));
+    if (options.progress) options.progress(++done / static_cast<double>(requests.size()));
   };
   const Generation generation =
       generate_from_tokens(model, tokenizer, prompts,
                            {.max_tokens = task.max_tokens, .stop = task.until}, {.done = count});
-  std::vector<std::string> out;
-  for (const Completion& completion : generation.completions) out.push_back(completion.text);
+  std::vector<Answer> out;
+  for (const Completion& completion : generation.completions)
+    out.push_back({.generated = completion.text});
+  return out;
+}
+
+std::vector<Answer> answers_of(const std::shared_ptr<LanguageModel>& model,
+                               const Tokenizer& tokenizer, const Task& task,
+                               const TaskTokens& requests, const ScoringOptions& options) {
+  if (task.kind == Kind::kGeneration)
+    return generated_answers(model, tokenizer, task, requests, options);
+  std::vector<Answer> out;
+  for (auto& scores : score_items(*model, requests, options))
+    out.push_back({.scores = std::move(scores)});
+  return out;
+}
+
+constexpr std::size_t kPieceTokens = 16384;
+
+/// Items whose answers are kept together: those of similar length, which share passes.
+std::vector<std::vector<std::size_t>> pieces_of(const std::vector<std::size_t>& tokens) {
+  std::vector<std::size_t> order(tokens.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return tokens[i]; });
+  std::vector<std::vector<std::size_t>> out;
+  std::size_t room = 0;
+  for (const std::size_t i : order) {
+    if (room < tokens[i] || out.empty()) {
+      out.emplace_back();
+      room = kPieceTokens;
+    }
+    out.back().push_back(i);
+    room -= std::min(room, tokens[i]);
+  }
+  return out;
+}
+
+std::vector<std::size_t> tokens_by_item(const Task& task, const TaskTokens& requests) {
+  std::vector<std::size_t> out;
+  for (const auto& item : requests) {
+    out.push_back(task.kind == Kind::kGeneration ? static_cast<std::size_t>(task.max_tokens) : 0);
+    for (const TokenRequest& request : item) out.back() += request.ids.size();
+  }
+  return out;
+}
+
+/// The answers that the log has, and the others, which it is given piece by piece.
+std::vector<Answer> logged_answers(const std::shared_ptr<LanguageModel>& model,
+                                   const Tokenizer& tokenizer, const Task& task,
+                                   const TaskTokens& requests, const EvaluateTaskOptions& options) {
+  const std::vector<std::size_t> tokens = tokens_by_item(task, requests);
+  const auto total = static_cast<double>(std::reduce(tokens.begin(), tokens.end()));
+  double done = 0;
+  std::vector<Answer> out(requests.size());
+  for (const auto& piece : pieces_of(tokens)) {
+    std::vector<std::size_t> missing;
+    TaskTokens asked;
+    double more = 0;
+    for (const std::size_t i : piece) {
+      more += static_cast<double>(tokens[i]);
+      if (const Answer* known = options.log->find(options.place, i)) {
+        out[i] = *known;
+        continue;
+      }
+      missing.push_back(i);
+      asked.push_back(requests[i]);
+    }
+    ScoringOptions scoring = options.scoring;
+    if (scoring.progress)
+      scoring.progress = [&](double part) {
+        options.scoring.progress((done + part * more) / total);
+      };
+    if (!missing.empty()) {
+      const auto answers = answers_of(model, tokenizer, task, asked, scoring);
+      for (std::size_t m = 0; m < missing.size(); ++m) {
+        out[missing[m]] = answers[m];
+        options.log->add(options.place, missing[m], answers[m]);
+      }
+      options.log->sync();
+    }
+    done += more;
+  }
   return out;
 }
 
@@ -87,19 +171,41 @@ TaskTokens encode_task(const ModelConfig& model, const Tokenizer& tokenizer,
   return out;
 }
 
+Asked asked_of(const LoadedTask& loaded, const TaskTokens& requests, std::string model) {
+  Xxh64 sum;
+  const auto add = [&](const auto& value) { sum.update(std::as_bytes(std::span(&value, 1))); };
+  for (const std::string& end : loaded.task.until) sum.update(bytes_of(end + '\n'));
+  add(loaded.task.max_tokens);
+  for (const auto& item : requests) {
+    add(item.size());
+    for (const TokenRequest& request : item) {
+      add(request.ids.size());
+      add(request.scored_from);
+      sum.update(std::as_bytes(std::span(request.ids)));
+    }
+  }
+  return {.model = std::move(model),
+          .task = loaded.task.name + "@" + loaded.task.version,
+          .protocol = loaded.task.protocol,
+          .requests = fmt::format("{:016x}", sum.value())};
+}
+
 EvaluatedTask evaluate_task(const std::shared_ptr<LanguageModel>& model, const Tokenizer& tokenizer,
                             const LoadedTask& loaded, TaskTokens requests,
                             const EvaluateTaskOptions& options) {
   const Task& task = loaded.task;
   EvaluatedTask out{.requests = std::move(requests)};
-  if (task.kind == Kind::kGeneration) {
-    out.scores.resize(out.requests.size(), std::vector<RequestScore>(1));
-    out.result = summarize(task, loaded.items,
-                           generated_answers(model, tokenizer, task, out.requests, options));
-  } else {
-    out.scores = score_items(*model, out.requests, options.scoring);
-    out.result = summarize(task, loaded.items, out.requests, out.scores);
+  std::vector<Answer> answers =
+      options.log ? logged_answers(model, tokenizer, task, out.requests, options)
+                  : answers_of(model, tokenizer, task, out.requests, options.scoring);
+  std::vector<std::string> generated;
+  for (Answer& answer : answers) {
+    generated.push_back(std::move(answer.generated));
+    out.scores.push_back(std::move(answer.scores));
   }
+  out.result = task.kind == Kind::kGeneration
+                   ? summarize(task, loaded.items, std::move(generated))
+                   : summarize(task, loaded.items, out.requests, out.scores);
   return out;
 }
 
@@ -131,11 +237,11 @@ std::string item_lines(const LoadedTask& loaded, const EvaluatedTask& evaluated)
     Row line{{"task", loaded.task.name}, {"doc", item.doc}, {"requests", Row::array()}};
     for (std::size_t r = 0; r < item.requests.size(); ++r) {
       const TokenRequest& tokens = evaluated.requests[i][r];
-      const RequestScore& score = evaluated.scores[i][r];
       Row request{{"context", item.requests[r].context},
                   {"continuation", item.requests[r].continuation},
                   {"ids", tokens.ids}};
       if (!generates) {
+        const RequestScore& score = evaluated.scores[i][r];
         request["scored_from"] = tokens.scored_from;
         request["loglikelihood"] = score.loglikelihood;
         request["greedy"] = score.greedy;

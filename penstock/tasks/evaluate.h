@@ -8,6 +8,7 @@
 
 #include "penstock/data/tokenizer.h"
 #include "penstock/models/language_model.h"
+#include "penstock/tasks/answer_log.h"
 #include "penstock/tasks/results.h"
 
 namespace penstock::tasks {
@@ -32,6 +33,8 @@ LoadedTask load_task(Task task, const LoadOptions& options);
 struct EvaluateTaskOptions {
   std::int64_t sequence_length = 0;  ///< tokens that the model reads at once; 0: usual_window
   ScoringOptions scoring;
+  AnswerLog* log = nullptr;  ///< takes and keeps answers, where there is one
+  std::size_t place = 0;     ///< of the task in it
 };
 
 /// Of each item the tokens of its requests, or of the prompt that an answer is to follow.
@@ -42,6 +45,9 @@ using TaskTokens = std::vector<std::vector<TokenRequest>>;
 TaskTokens encode_task(const ModelConfig& model, const Tokenizer& tokenizer,
                        const LoadedTask& loaded, const EvaluateTaskOptions& options);
 
+/// What the log must know of a task that a model is asked.
+Asked asked_of(const LoadedTask& loaded, const TaskTokens& requests, std::string model);
+
 /// One task's result, with what was asked and answered.
 struct EvaluatedTask {
   TaskResult result;
@@ -49,8 +55,9 @@ struct EvaluatedTask {
   std::vector<std::vector<RequestScore>> scores;
 };
 
-/// The task's result. Answers that are generated are what the model says greedily. Throws Error as
-/// score_items and generate_from_tokens do.
+/// The task's result. Answers that are generated are what the model says greedily. With a log the
+/// items are answered in pieces of some thousand tokens, shortest items first; each piece is kept
+/// before the next begins. Throws Error as score_items and generate_from_tokens do.
 EvaluatedTask evaluate_task(const std::shared_ptr<LanguageModel>& model, const Tokenizer& tokenizer,
                             const LoadedTask& loaded, TaskTokens requests,
                             const EvaluateTaskOptions& options);

@@ -85,7 +85,8 @@ std::string find_file(const Task& task, const std::vector<std::string>& files,
 
 std::string how_to_fetch(const Task& task, const std::string& directory) {
   if (task.data_sets.empty()) return {};
-  return concat("; to get it: penstock data fetch ", task.name, " --out ", shell_quoted(directory));
+  return concat("; to get it: `penstock data fetch --out ", shell_quoted(directory), " ", task.name,
+                "`");
 }
 
 std::string find_data(const Task& task, const std::string& directory) {

@@ -5,9 +5,13 @@ clear line for each mistake.
     eval_tasks_test.py PENSTOCK
 """
 
+import io
 import json
 import math
 import os
+import signal
+import subprocess
+import time
 from random import Random
 
 from shell import main
@@ -134,6 +138,59 @@ def check_few_shot(shell):
     shell.mistake(2, ["--fewshot-seed", "--fewshot"], "eval", "run", "--task", "few/sides.toml", "--fewshot-seed", "5")
 
 
+def check_kept_answers(shell):
+    """Killed at a random moment, and again, an evaluation ends with the bytes of one that was not, and answers nothing
+    twice."""
+    words = ["the", "turbine", "zq", "gate", "water"]
+    write(shell, "long/sides.toml", TASK)
+    write(shell, "long/sides.jsonl", [{"q": f"gate {i}" * (1 + i % 3), "c": words, "g": i % 5} for i in range(6000)])
+    own = ("eval", "run", "--task", "long/sides.toml", "--json", "--items")
+    begin = time.monotonic()
+    whole = shell.ok(*own, "whole.jsonl")
+    seconds = time.monotonic() - begin
+
+    def kept():
+        path = os.path.join(shell.directory, "killed.jsonl.part")
+        with open(path, "rb") if os.path.exists(path) else io.BytesIO() as file:
+            return [line for line in file.read().split(b"\n")[1:] if line]
+
+    random, before, interrupted = Random(7), [], 0
+    for signum, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)):
+        process = subprocess.Popen([shell.program, *own, "killed.jsonl"], cwd=shell.directory, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        while process.poll() is None and len(kept()) == len(before):
+            time.sleep(0.005)
+        time.sleep(random.uniform(0, seconds / 8))
+        process.send_signal(signum)
+        _, said = process.communicate(timeout=60)
+        if process.returncode == 0:  # it was quicker
+            break
+        interrupted += 1
+        shell.expect("killed", process.returncode == code, f"{process.returncode} {said}")
+        shell.expect("Ctrl-C", signum != signal.SIGINT or "kept in killed.jsonl.part" in said, said)
+        shell.expect("killed", not before or "taken up" in said, said)
+        now = kept()
+        shell.expect("killed", now[:len(before)] == before and len(now) > len(before), f"{len(before)} {len(now)}")
+        before = now
+    shell.expect("killed", interrupted >= 1)
+    shell.mistake(1, ["killed.jsonl.part", "another evaluation", "other requests of sides@1.0"], *own, "killed.jsonl",
+                  "--limit", "5000")
+    shell.mistake(1, ["killed.jsonl.part", "another model"], "eval", "topk", *own[2:], "killed.jsonl")
+    part = os.path.join(shell.directory, "killed.jsonl.part")
+    with open(part, "rb") as file:
+        content = file.read()
+    with open(part, "wb") as file:
+        file.write(content.replace(b"scores", b"Scores", 1))
+    shell.mistake(1, ["killed.jsonl.part", "is damaged", "remove the file"], *own, "killed.jsonl")
+    with open(part, "wb") as file:
+        file.write(content)
+    shell.expect("taken up", json.loads(shell.ok(*own, "killed.jsonl")) == json.loads(whole))
+    with open(os.path.join(shell.directory, "killed.jsonl"), "rb") as mine, \
+            open(os.path.join(shell.directory, "whole.jsonl"), "rb") as other:
+        shell.expect("taken up", mine.read() == other.read())
+    shell.expect("taken up", not os.path.exists(part))
+
+
 def check_compare(shell):
     shell.ok("train", "recipe.toml", "--out", "xl", "--quiet", "--set", "model.architecture=transformer-xl",
              "--set", "model.router.method=smoe", "--set", "model.router.k=2")
@@ -202,4 +259,4 @@ def check_mistakes(shell):
 
 if __name__ == "__main__":
     main([check_own_task, check_tasks_by_name, check_few_shot, check_compare, check_generated_answers,
-          check_other_formats, check_mistakes])
+          check_other_formats, check_kept_answers, check_mistakes])
