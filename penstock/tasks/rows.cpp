@@ -1,10 +1,12 @@
 #include "penstock/tasks/rows.h"
 
 #include <filesystem>
+#include <span>
 
 #include "penstock/base/error.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/data/classification/readers.h"
+#include "penstock/data/sha.h"
 #include "penstock/data/text/unicode.h"
 #include "penstock/data/text_files.h"
 
@@ -104,6 +106,19 @@ std::string labels_beside(const Task& task, const std::string& path) {
   const fs::path labels =
       data.parent_path() / replaced(task.labels, "{stem}", data.stem().string());
   return fs::is_regular_file(labels) ? labels.string() : std::string();
+}
+
+std::string data_sum(const Task& task, const std::string& directory, bool examples) {
+  std::vector<std::string> files = {find_data(task, directory)};
+  if (examples && task.fewshot) files.push_back(find_examples(task, directory));
+  std::string sums;
+  for (const std::string& file : files) {
+    if (file.empty()) continue;
+    sums += sha_of_file(file, ShaKind::kSha256);
+    if (const std::string labels = labels_beside(task, file); !labels.empty())
+      sums += sha_of_file(labels, ShaKind::kSha256);
+  }
+  return sha_of(std::as_bytes(std::span(sums)), ShaKind::kSha256);
 }
 
 std::vector<SourceRow> read_rows(const std::string& path, const std::string& labels) {

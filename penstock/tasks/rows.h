@@ -33,4 +33,8 @@ std::vector<SourceRow> read_rows(const std::string& path, const std::string& lab
 /// The labels file that belongs to the data file, or "" where the task has none.
 std::string labels_beside(const Task& task, const std::string& path);
 
+/// A SHA-256 of the files below `directory` that the task's items are made of, and with `examples`
+/// their few-shot examples. Throws Error as find_data and find_examples do.
+std::string data_sum(const Task& task, const std::string& directory, bool examples);
+
 }  // namespace penstock::tasks

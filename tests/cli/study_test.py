@@ -267,6 +267,30 @@ def check_width(shell):
     shell.expect("--wide", wide == whole, wide)
 
 
+def check_tasks_again(shell):
+    """Tasks are asked again where their rows changed, and with few-shot examples."""
+    rows = os.path.join(shell.directory, "rows/arc_easy.jsonl")
+    with open(rows) as file:
+        lines = file.readlines()
+    with open(rows, "a") as file:
+        file.write(lines[0])
+    shutil.copy(rows, rows.replace(".jsonl", "_train.jsonl"))
+    said = shell.run("study", "first.toml").stderr
+    shell.expect("changed rows", said.count("asking arc_easy") == 2, said)
+    said = shell.run("study", "first.toml").stderr
+    shell.expect("the same rows", "asking" not in said, said)
+    for name, row in rows_of(shell, "first.toml").items():
+        task, = row["tasks"]
+        shell.expect("changed rows", task["n"] == 3 and task["acc_low"] < task["acc"] + 1e-9 < 1, f"{name} {task}")
+    write(shell.directory, "first.toml", FIRST.replace("task_data", "task_fewshot = 2\ntask_data"))
+    answers = [row["tasks"][0] for row in rows_of(shell, "first.toml").values()]
+    shell.expect("few-shot", [one["fewshot"] for one in answers] == [2] * len(answers), answers)
+    with open(os.path.join(shell.directory, "studies/first/report.html")) as file:
+        page = file.read()
+    interval = "[{:.2f}, {:.2f}]".format(100 * answers[0]["acc_low"], 100 * answers[0]["acc_high"])
+    shell.expect("interval on the page", interval in page, interval)
+
+
 def check_recipes(shell, source):
     """Every study reads at each scale; those that train nothing are done."""
     for path in sorted(glob.glob(os.path.join(source, "recipes/*/*.toml"))):
@@ -296,6 +320,7 @@ def main(program, source):
         check_upcycled(shell)
         check_diverging(shell)
         check_width(shell)
+        check_tasks_again(shell)
         print(f"{shell.failures} failures")
         return shell.failures > 0
 

@@ -1,9 +1,13 @@
 // Zero-shot tasks of a study: asked once of each run, kept, shown beside what a paper has.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
+#include "penstock/tasks/catalogue.h"
+#include "penstock/tasks/rows.h"
 
 namespace penstock::study {
 namespace {
@@ -64,6 +68,80 @@ TEST(TasksMeasurement, AsksEachRunOnceAndShowsThePapersCells) {
   ASSERT_EQ(more.rows[0].measured["tasks"].size(), 2u);
   EXPECT_EQ(more.rows[0].measured["tasks"][0]["task"], "piqa");
   EXPECT_EQ(more.rows[0].measured["tasks"][1]["task"], "sciq");
+}
+
+TEST(TasksMeasurement, AsksAgainWhereDataOrExamplesChanged) {
+  TemporaryDirectory folder;
+  const std::string file = write_fake_study(folder.path()), study = read_text(file);
+  std::filesystem::create_directories(folder.path("rows"));
+  write_text(folder.path("rows/arc_easy.jsonl"), "one");
+  write_text(folder.path("rows/arc_easy_train.jsonl"), "two");
+  std::vector<std::string> asked;
+  const auto times_asked = [&](const std::string& keys) {
+    write_text(file, "tasks = [\"arc_easy\"]\ntask_data = \"" + folder.path("rows") + "\"\n" +
+                         keys + study);
+    const std::int64_t shots = keys.empty() ? 0 : 2;
+    FakeTrainer trainer;
+    StudyHooks hooks = trainer.hooks();
+    hooks.measure = [&](const Measurement&, const FinishedRun& run, const Work& work) {
+      asked.push_back(run.variant);
+      return json{{"task", work.asked["task"]},
+                  {"protocol", "lm-eval"},
+                  {"version", work.asked["version"]},
+                  {"checkpoint", run.checkpoint},
+                  {"data", tasks::data_sum(tasks::find_task("arc_easy", tasks::kLmEval),
+                                           folder.path("rows"), shots > 0)},
+                  {"fewshot", shots},
+                  {"fewshot_seed", keys.find("seed") == keys.npos ? 1234 : 5},
+                  {"acc", 0.3}};
+    };
+    asked.clear();
+    run_study(read_study(file), {.output = folder.path("out")}, hooks);
+    return asked.size();
+  };
+  EXPECT_EQ(times_asked(""), 12u);
+  EXPECT_EQ(times_asked(""), 0u);
+  write_text(folder.path("rows/arc_easy_train.jsonl"), "of examples alone");
+  EXPECT_EQ(times_asked(""), 0u);
+  write_text(folder.path("rows/arc_easy.jsonl"), "other");
+  EXPECT_EQ(times_asked(""), 12u);
+  EXPECT_EQ(times_asked("task_fewshot = 2\n"), 12u);
+  EXPECT_EQ(times_asked("task_fewshot = 2\n"), 0u);
+  write_text(folder.path("rows/arc_easy_train.jsonl"), "other");
+  EXPECT_EQ(times_asked("task_fewshot = 2\n"), 12u);
+  EXPECT_EQ(times_asked("task_fewshot = 2\ntask_fewshot_seed = 5\n"), 12u);
+  // Without the data the rows are shown as they are.
+  std::filesystem::remove_all(folder.path("rows"));
+  EXPECT_EQ(times_asked("task_fewshot = 2\ntask_fewshot_seed = 5\n"), 0u);
+}
+
+TEST(TasksMeasurement, ShowsTheIntervalOfASingleRunAndTheWidest) {
+  TemporaryDirectory folder;
+  const std::string file = write_fake_study(folder.path()), study = read_text(file);
+  write_text(file, "tasks = [\"piqa\"]\ntask_data = \"data\"\n" + study);
+  const auto text_of = [&](std::vector<std::int64_t> seeds) {
+    FakeTrainer trainer;
+    StudyHooks hooks = trainer.hooks();
+    hooks.measure = [&](const Measurement&, const FinishedRun& run, const Work& work) {
+      return json{{"task", "piqa"},
+                  {"protocol", "lm-eval"},
+                  {"version", work.asked["version"]},
+                  {"checkpoint", run.checkpoint},
+                  {"acc", 0.5},
+                  {"acc_low", 0.4},
+                  {"acc_high", run.variant == "remoe" ? 0.625 : 0.6}};
+    };
+    StudyConfig read = read_study(file);
+    read.seeds = std::move(seeds);
+    return report::results_text(run_study(read, {.output = folder.path("out")}, hooks).results,
+                                200);
+  };
+  const std::string single = text_of({1});
+  EXPECT_NE(single.find("50.00 [40.00, 60.00]"), std::string::npos) << single;
+  EXPECT_NE(single.find("50.00 [40.00, 62.50]"), std::string::npos) << single;
+  const std::string several = text_of({1, 2});
+  EXPECT_EQ(several.find("[40.00"), std::string::npos) << several;
+  EXPECT_NE(several.find("± 12.50"), std::string::npos) << several;
 }
 
 TEST(TasksMeasurement, TwoVersionsAreTwoTasksAndARefusalIsAResult) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "penstock/base/error.h"
@@ -24,11 +25,26 @@ using tasks::Task;
 
 constexpr const char* kFile = "tasks.json";
 
+/// What tasks are asked with, as the study says.
+struct Settings {
+  std::string protocol = tasks::kLmEval, data;
+  std::int64_t limit = 0, fewshot = 0, fewshot_seed = 1234;
+
+  tasks::LoadOptions load() const {
+    return {.directory = data,
+            .limit = static_cast<std::size_t>(limit),
+            .shots = {.count = static_cast<std::size_t>(fewshot),
+                      .seed = static_cast<std::uint64_t>(fewshot_seed)}};
+  }
+};
+
 /// One task's result, as results.json and the run's folder have it.
 struct Answered {
   std::string task, protocol, version, checkpoint;
-  std::int64_t limit = 0, n = 0;
+  std::string data;  // a sum of the files that were read
+  std::int64_t limit = 0, fewshot = 0, fewshot_seed = 1234, n = 0;
   double acc = 0;
+  std::optional<double> acc_low, acc_high;
   std::optional<double> acc_norm, perplexity, guess;
   bool is_guessing = false;
   std::string refused;  // why there is no result; "" where there is
@@ -38,9 +54,14 @@ struct Answered {
     v("protocol", protocol);
     v("version", version);
     v("checkpoint", checkpoint);
+    v("data", data, Presence::if_filled);
     v("limit", limit);
+    v("fewshot", fewshot);
+    v("fewshot_seed", fewshot_seed);
     v("n", n);
     v("acc", acc, Presence::required);
+    v("acc_low", acc_low);
+    v("acc_high", acc_high);
     v("acc_norm", acc_norm);
     v("perplexity", perplexity);
     v("guess", guess);
@@ -48,11 +69,32 @@ struct Answered {
     v("refused", refused, Presence::if_filled);
   }
   std::string named() const { return task + "@" + version; }
-  bool is_of(const Task& wanted, const FinishedRun& run, std::int64_t wanted_limit) const {
+  /// `sum`: of the task's data; "" where that is not there to be compared.
+  bool is_of(const Task& wanted, const FinishedRun& run, const Settings& settings,
+             const std::string& sum) const {
     return task == wanted.name && protocol == wanted.protocol && version == wanted.version &&
-           checkpoint == run.checkpoint && limit == wanted_limit;
+           checkpoint == run.checkpoint && limit == settings.limit && fewshot == settings.fewshot &&
+           (fewshot == 0 || fewshot_seed == settings.fewshot_seed) && (sum.empty() || data == sum);
   }
 };
+
+/// A run's checkpoint, open for all the tasks that it is asked.
+struct OpenRun {
+  std::string directory;
+  std::shared_ptr<LanguageModel> model;
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+
+OpenRun open_run(const FinishedRun& run) {
+  const Recipe recipe = read_recipe(run.recipe);
+  ops::set_threads(static_cast<int>(recipe.run.threads));
+  const auto source =
+      open_model_source(find_checkpoint(run.directory, run.checkpoint).directory.string());
+  OpenRun out{
+      .directory = run.directory, .model = load_model(*source), .tokenizer = source->tokenizer()};
+  out.model->to(at::Device(recipe.run.device));
+  return out;
+}
 
 std::vector<Answered> answered_of(const json& row, const std::string& where) {
   return field_of<std::vector<Answered>>(row, "tasks", where);
@@ -63,22 +105,17 @@ json list_json(const std::vector<Answered>& list) {
 }
 
 /// What the run's checkpoint answers.
-Answered asked_of(const FinishedRun& run, const Task& task, const std::string& data,
-                  std::int64_t limit, std::FILE* progress) {
-  const Recipe recipe = read_recipe(run.recipe);
-  ops::set_threads(static_cast<int>(recipe.run.threads));
-  const auto source =
-      open_model_source(find_checkpoint(run.directory, run.checkpoint).directory.string());
-  const auto model = load_model(*source);
-  model->to(at::Device(recipe.run.device));
-  const auto tokenizer = source->tokenizer();
-  const auto loaded =
-      tasks::load_task(task, {.directory = data, .limit = static_cast<std::size_t>(limit)});
+Answered asked_of(const FinishedRun& run, const OpenRun& open, const Task& task,
+                  const Settings& settings, const std::string& sum, std::FILE* progress) {
+  const auto loaded = tasks::load_task(task, settings.load());
   Answered out{.task = task.name,
                .protocol = task.protocol,
                .version = task.version,
                .checkpoint = run.checkpoint,
-               .limit = limit,
+               .data = sum,
+               .limit = settings.limit,
+               .fewshot = settings.fewshot,
+               .fewshot_seed = settings.fewshot_seed,
                .n = static_cast<std::int64_t>(loaded.items.items.size())};
   ProgressLine line(progress);
   const auto show = [&](double done) {
@@ -87,15 +124,17 @@ Answered asked_of(const FinishedRun& run, const Task& task, const std::string& d
   const tasks::EvaluateTaskOptions how{.scoring = {.progress = show}};
   tasks::TaskTokens requests;
   try {
-    requests = encode_task(model->config(), *tokenizer, loaded, how);
+    requests = encode_task(open.model->config(), *open.tokenizer, loaded, how);
   } catch (const Error& error) {  // of this model: the study's others may well answer
     out.refused = error.what();
     return out;
   }
   const tasks::TaskResult result =
-      evaluate_task(model, *tokenizer, loaded, std::move(requests), how).result;
+      evaluate_task(open.model, *open.tokenizer, loaded, std::move(requests), how).result;
   line.finish();
   out.acc = result.acc.mean;
+  out.acc_low = result.acc.low;
+  out.acc_high = result.acc.high;
   out.perplexity = result.perplexity;
   out.guess = result.guess;
   out.is_guessing = result.is_guessing();
@@ -109,36 +148,62 @@ std::string title_of(const std::string& named, const std::vector<std::string>& a
   return std::ranges::count(all, task_of(named), task_of) == 1 ? task_of(named) : named;
 }
 
-/// Accuracies by variant and task; a paper's below the variant, guessing's at the end.
+std::string percent(double share) { return fixed(2)(100 * share); }
+
+/// Mean and deviation over runs; of a single one its 95 % interval over the items.
+Cell accuracy_cell(const std::vector<Answered>& runs) {
+  if (runs.size() == 1 && runs[0].acc_low && runs[0].acc_high)
+    return {percent(runs[0].acc),
+            fmt::format("[{}, {}]", percent(*runs[0].acc_low), percent(*runs[0].acc_high))};
+  std::vector<double> values;
+  for (const Answered& run : runs) values.push_back(run.acc);
+  return spread_cell(spread(values), percent);
+}
+
+/// The results of the task among those of the runs, but for refusals.
+template <class Rows>
+std::vector<Answered> answers_to(const std::string& named, const Rows& rows) {
+  std::vector<Answered> out;
+  for (const RunRow* row : rows)
+    for (const Answered& one : answered_of(row->measured, row->variant))
+      if (one.named() == named && one.refused.empty()) out.push_back(one);
+  return out;
+}
+
+/// Accuracies by variant and task; a paper's below the variant; at the end guessing's, and how far
+/// a run's interval reaches.
 Table accuracy_table(std::span<const VariantSummary> variants, const Comparison& comparison,
                      const std::vector<std::string>& names) {
-  const auto percent = fixed(2);
   Table out{.columns = {"variant"}};
   for (const auto& name : names) out.columns.emplace_back(title_of(name, names));
   TableRow guessing{.cells = std::vector<Cell>(names.size() + 1, "–")};
+  TableRow reach = guessing;
   guessing.cells[0] = "guessing";
+  reach.cells[0] = "a run's 95 %";
+  std::vector<double> widest(names.size(), 0);
   for (std::size_t i = 0; i < variants.size(); ++i) {
     TableRow row{.cells = {variants[i].label}, .variant = i};
     TableRow paper{.cells = {"published"}, .beneath = true};
     bool published = false;
     for (std::size_t c = 0; c < names.size(); ++c) {
-      std::vector<double> values;
-      for (const RunRow* run : variants[i].rows)
-        for (const Answered& one : answered_of(run->measured, run->variant)) {
-          if (one.named() != names[c] || !one.refused.empty()) continue;
-          values.push_back(100 * one.acc);
-          if (one.guess) guessing.cells[c + 1] = percent(100 * *one.guess);
-        }
-      row.cells.push_back(spread_cell(spread(values), percent));
+      const std::vector<Answered> runs = answers_to(names[c], variants[i].rows);
+      for (const Answered& one : runs) {
+        if (one.guess) guessing.cells[c + 1] = percent(*one.guess);
+        if (one.acc_low && one.acc_high)
+          widest[c] = std::max({widest[c], one.acc - *one.acc_low, *one.acc_high - one.acc});
+        if (widest[c] > 0) reach.cells[c + 1] = "± " + percent(widest[c]);
+      }
+      row.cells.push_back(accuracy_cell(runs));
       const auto number =
           published_number(comparison, variants[i].name, names[c].substr(0, names[c].find('@')));
       published |= number.has_value();
-      paper.cells.emplace_back(number ? percent(*number) : "–");
+      paper.cells.emplace_back(number ? fixed(2)(*number) : "–");
     }
     out.rows.push_back(std::move(row));
     if (published) out.rows.push_back(std::move(paper));
   }
   out.rows.push_back(std::move(guessing));
+  out.rows.push_back(std::move(reach));
   return out;
 }
 
@@ -161,7 +226,7 @@ class Tasks : public Measurement {
     if (part == KeysOf::command_line) return;
     std::optional<std::vector<std::string>> names;
     std::optional<std::string> protocol, data;
-    std::optional<std::int64_t> limit;
+    std::optional<std::int64_t> limit, fewshot, seed;
     keys(
         "tasks", names,
         {.help = "zero-shot tasks, or groups of them, that finished runs are asked (`penstock eval "
@@ -169,15 +234,19 @@ class Tasks : public Measurement {
     keys("task_protocol", protocol, {.help = "whose forms: lm-eval or opencompass"});
     keys("task_data", data, {.help = "folder with the tasks' data"});
     keys("task_limit", limit, {.help = "the first so many items of each; 0: all", .min = 0});
+    keys("task_fewshot", fewshot, {.help = "examples before each item; 0: none", .min = 0});
+    keys("task_fewshot_seed", seed, {.help = "of drawing them", .min = 0});
     if (names) names_ = *names;
-    if (protocol) protocol_ = *protocol;
-    if (data) data_ = *data;
-    if (limit) limit_ = *limit;
+    if (protocol) settings_.protocol = *protocol;
+    if (data) settings_.data = *data;
+    if (limit) settings_.limit = *limit;
+    if (fewshot) settings_.fewshot = *fewshot;
+    if (seed) settings_.fewshot_seed = *seed;
   }
   void settle(std::span<const std::string>, const std::string& path) override {
     if (names_.empty()) return;
-    tasks_ = tasks::find_tasks(names_, protocol_);
-    PENSTOCK_CHECK(!data_.empty(), path,
+    tasks_ = tasks::find_tasks(names_, settings_.protocol);
+    PENSTOCK_CHECK(!settings_.data.empty(), path,
                    ": tasks without task_data; name the folder that has their data");
   }
   std::string showable() const override { return "a task of tasks = [...] (arc_easy)"; }
@@ -185,8 +254,7 @@ class Tasks : public Measurement {
     return std::ranges::find(tasks_, name, &Task::name) != tasks_.end();
   }
   void check() const override {
-    for (const Task& task : tasks_)
-      tasks::load_task(task, {.directory = data_, .limit = static_cast<std::size_t>(limit_)});
+    for (const Task& task : tasks_) tasks::load_task(task, settings_.load());
   }
 
   bool prune(const FinishedRun& run, RunRow& row) const override {
@@ -199,10 +267,12 @@ class Tasks : public Measurement {
     const auto have = answered_of(row.measured, row.variant);
     std::vector<Work> out;
     for (const Task& task : tasks_)
-      if (std::ranges::none_of(have,
-                               [&](const Answered& one) { return one.is_of(task, run, limit_); }))
+      if (std::ranges::none_of(have, [&](const Answered& one) {
+            return one.is_of(task, run, settings_, sum_of(task));
+          }))
         out.push_back({.what = "asking " + task.name,
-                       .asked = {{"task", task.name}, {"version", task.version}}});
+                       .asked = {{"task", task.name}, {"version", task.version}, {"last", false}}});
+    if (!out.empty()) out.back().asked["last"] = true;
     return out;
   }
   std::optional<json> measure(const FinishedRun& run, const Work& work,
@@ -210,7 +280,10 @@ class Tasks : public Measurement {
     const auto task = std::ranges::find_if(tasks_, [&](const Task& one) {
       return one.name == work.asked["task"] && one.version == work.asked["version"];
     });
-    return write_json(asked_of(run, *task, data_, limit_, control.progress));
+    if (!open_ || open_->directory != run.directory) open_ = open_run(run);
+    Answered out = asked_of(run, *open_, *task, settings_, sum_of(*task), control.progress);
+    if (work.asked["last"]) open_.reset();  // the next training needs the memory
+    return write_json(out);
   }
   void keep(const FinishedRun& run, const Work&, const json& result, RunRow& row) const override {
     row.measured["tasks"].push_back(result);
@@ -236,7 +309,10 @@ class Tasks : public Measurement {
     const auto variants = summarize(rows);
     Section out{.title = "Zero-shot accuracy, %",
                 .tables = {accuracy_table(variants, comparison, names)},
-                .note = "Mean ± standard deviation over seeds. Guessing: a choice at random."};
+                .note =
+                    "Mean ± standard deviation over seeds; of a single run its 95 % interval "
+                    "over the items (Wilson). Guessing: a choice at random. Last: how far the "
+                    "widest interval of a run reaches."};
     if (const auto text = guessing_text(rows, names); !text.empty())
       out.remarks.push_back({.text = text, .tone = Tone::warning});
     std::set<std::string> refused;
@@ -255,14 +331,32 @@ class Tasks : public Measurement {
     const auto have = answered_of(row, run.directory);
     for (const Task& task : tasks_)
       for (const Answered& one : have)
-        if (one.is_of(task, run, limit_)) out.push_back(one);
+        if (one.is_of(task, run, settings_, sum_of(task))) out.push_back(one);
     return list_json(out);
   }
 
+  /// Of the task's data, read once; "" where they are not there: rows are then shown as they are.
+  const std::string& sum_of(const Task& task) const {
+    const auto [found, is_new] = sums_.try_emplace(task.origin);
+    if (is_new && is_there(task))
+      found->second = tasks::data_sum(task, settings_.data, settings_.fewshot > 0);
+    return found->second;
+  }
+  bool is_there(const Task& task) const {
+    try {
+      tasks::find_data(task, settings_.data);
+      if (settings_.fewshot > 0 && task.fewshot) tasks::find_examples(task, settings_.data);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
   std::vector<std::string> names_;
-  std::string protocol_ = tasks::kLmEval, data_;
-  std::int64_t limit_ = 0;
+  Settings settings_;
   std::vector<Task> tasks_;
+  mutable std::map<std::string, std::string> sums_;
+  mutable std::optional<OpenRun> open_;  // between the tasks of one run
 };
 
 const RegisterMeasurement<Tasks> registered("tasks");
