@@ -1,11 +1,12 @@
 // A template and rows, with a NUL byte between them: the template is filled from each row, and the
-// rows are made items of tasks of every kind and preparation. (A task's own file is TOML, which
-// toml++ reads.)
+// rows are made items of tasks of every kind and preparation, also few-shot. (A task's own file is
+// TOML, which toml++ reads.)
 #include <array>
 
 #include "fuzz/input.h"
 #include "fuzz/memory_file.h"
 #include "penstock/io/toml.h"
+#include "penstock/tasks/fewshot.h"
 #include "penstock/tasks/items.h"
 #include "penstock/tasks/prepare.h"
 
@@ -20,7 +21,7 @@ tasks::Task parse(const std::string& top, const std::string& form) {
 
 const std::array<tasks::Task, 3>& some_tasks() {
   static const std::array<tasks::Task, 3> out = {
-      parse("metrics = [\"acc_norm\"]",
+      parse("metrics = [\"acc_norm\"]\nfewshot.without_itself = true",
             "has = [\"question\"]\ncontext = \"{{question}}\"\nchoices = [\"{{choices.text}}\"]\n"
             "gold = \"{{answerKey | index(choices.label)}}\""),
       parse("metrics = [\"acc\"]\nkind = \"continuation\"",
@@ -46,7 +47,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     for (const tasks::Task& task : some_tasks())
       fuzz::expect_answer([&] {
-        for (const tasks::Item& item : tasks::make_items(task, rows).items)
+        tasks::Items items = tasks::make_items(task, rows);
+        fuzz::expect_answer([&] {
+          if (task.fewshot)
+            tasks::add_examples(task, tasks::make_items(task, rows).items, {2}, items);
+        });
+        for (const tasks::Item& item : items.items)
           for (const std::string& answer : item.answers)
             tasks::is_right_answer(task.answer_rule, item.requests.front().context, {answer});
       });

@@ -95,6 +95,10 @@ std::vector<Answer> logged_answers(const std::shared_ptr<LanguageModel>& model,
     for (const std::size_t i : piece) {
       more += static_cast<double>(tokens[i]);
       if (const Answer* known = options.log->find(options.place, i)) {
+        const std::size_t scored = task.kind == Kind::kGeneration ? 0 : requests[i].size();
+        PENSTOCK_CHECK(known->scores.size() == scored, "task ", task.name, ": ",
+                       known->scores.size(), " scores are kept of an item with ", scored,
+                       "; remove the kept answers to begin anew");
         out[i] = *known;
         continue;
       }

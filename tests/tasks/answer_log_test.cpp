@@ -1,11 +1,13 @@
 // Kept answers: what is taken up, and what is said of files that are damaged or of something else.
 #include "penstock/tasks/answer_log.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "penstock/base/checksum.h"
 #include "tests/base/temp_directory.h"
 #include "tests/tasks/support.h"
 
@@ -110,6 +112,26 @@ TEST_F(AnswerLogs, RefuseDamage) {
   EXPECT_EQ(error(), "'" + path_ +
                          "' is there already and keeps no answers; remove it, or write to another");
   EXPECT_EQ(text(), "my own notes");
+}
+
+// With sums that are right: what a line holds is checked too.
+TEST_F(AnswerLogs, RefuseLinesThatAreNoAnswers) {
+  const std::string whole = text();
+  for (const char* line :
+       {"{}", "{\"asked\": 0}", "{\"asked\": 0, \"item\": null}", "{\"asked\": [], \"item\": 1}",
+        "{\"asked\": 0, \"item\": 1, \"scores\": [[1]]}",
+        "{\"asked\": 0, \"item\": 1, \"scores\": [[null, true]]}",
+        "{\"asked\": 0, \"item\": 1, \"scores\": [\"ab\"]}",
+        "{\"asked\": 0, \"item\": 1, \"scores\": 3}",
+        "{\"asked\": 0, \"item\": 1, \"generated\": 3}"}) {
+    write(whole + fmt::format("{:016x} {}\n", xxh64(bytes_of(line)), line));
+    EXPECT_EQ(error().substr(0, path_.size() + 26), "'" + path_ + "', line 5: is no answer (")
+        << line;
+  }
+  for (const std::string& line : {std::string("3"), std::string("["), std::string(100000, '[')}) {
+    write(whole + fmt::format("{:016x} {}\n", xxh64(bytes_of(line)), line));
+    EXPECT_EQ(error().substr(0, path_.size() + 24), "'" + path_ + "', line 5: is damaged, ");
+  }
 }
 
 TEST_F(AnswerLogs, BeginAnewWhereNothingWasAnswered) {

@@ -80,6 +80,10 @@ TEST(Fewshot, WhatIsMissingIsSaid) {
   EXPECT_EQ(error(described("[fewshot]\n", "protocol = \"opencompass\"\n"), 1),
             "task t: protocol opencompass's forms have no few-shot examples; leave options.fewshot "
             "out, or choose lm-eval");
+  EXPECT_EQ(error_of([] { described("", "fewshot = 3\n"); }).substr(0, 26),
+            "t.toml:5: expected a table");
+  EXPECT_EQ(error_of([] { described("[fewshot]\nfiles = 3\n"); }).substr(0, 23),
+            "t.toml:6: fewshot.files");
   EXPECT_EQ(error_of([] { described("[fewshot]\nsampler = \"last\"\n"); }).substr(0, 26),
             "t.toml:6: fewshot.sampler ");
 }
