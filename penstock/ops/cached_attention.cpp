@@ -41,6 +41,7 @@ const Implementations<at::Tensor(const CachedAttention&)>& implementations() {
   static const Implementations<at::Tensor(const CachedAttention&)> list(
       "cached_attention",
       {{"prompt", cpu::declines_prompt_attention, cpu::prompt_attention},
+       {"block", cpu::declines_block_attention, cpu::block_attention},
        {"step", cpu::declines_step_attention, cpu::step_attention},
        {"reference", nullptr, reference::cached_attention}},
       attention_cost);

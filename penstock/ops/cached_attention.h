@@ -20,7 +20,8 @@ namespace penstock::ops {
 /// @param rotation [≥ C, hd]: see rotation_table; row p turns position p.  nullopt: not
 /// @param rope_adjacent  as in causal_attention
 /// @return [R, n, H·hd].  No gradient: throws where one is wanted.
-/// Cost: a prompt that begins a sequence runs through causal_attention's kernel.
+/// Cost: a prompt that begins a sequence, and several positions that go on, run through
+/// causal_attention's kernel.
 at::Tensor cached_attention(const at::Tensor& qkv, const at::Tensor& keys, const at::Tensor& values,
                             const at::Tensor& rows, const at::Tensor& lengths, double scale,
                             const std::optional<at::Tensor>& rotation = std::nullopt,
@@ -52,6 +53,11 @@ namespace cpu {
 /// Whole prompts, of 16 positions or more: the kernel of causal_attention.
 std::string declines_prompt_attention(const CachedAttention& problem);
 at::Tensor prompt_attention(const CachedAttention& problem);
+/// Two positions or more with eight queries of a key/value head: block by block, as
+/// causal_attention's kernel, against the cache packed anew. A sequence's result does not depend on
+/// the others.
+std::string declines_block_attention(const CachedAttention& problem);
+at::Tensor block_attention(const CachedAttention& problem);
 /// Row by row; threads divide (sequence, key/value head) pairs. A sequence's result does not depend
 /// on the others.
 std::string declines_step_attention(const CachedAttention& problem);

@@ -63,22 +63,29 @@ const Case kCases[] = {
 TEST(CachedAttention, PromptAndStepsEqualTheWhole) {
   for (const Case& c : kCases)
     for (const auto type : {torch::kDouble, torch::kFloat})
-      for (const std::int64_t prompt : {1, 7, 16, 37}) {
-        SCOPED_TRACE(concat("H ", c.heads, " G ", c.kv_heads, " hd ", c.hd, " prompt ", prompt));
+      for (const auto& [prompt, further] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+               {1, 1}, {7, 2}, {16, 2}, {17, 9}, {37, 2}, {5, 41}}) {
+        SCOPED_TRACE(concat("H ", c.heads, " G ", c.kv_heads, " hd ", c.hd, " prompt ", prompt,
+                            " further ", further));
         torch::manual_seed(prompt);
         const at::Tensor qkv = torch::randn({1, 60, c.width()}, torch::kDouble);
         Cache cache(c, 3, type);
         reset_dispatch_counts();
         std::vector<at::Tensor> parts{step(c, cache, qkv.narrow(1, 0, prompt), {2}, {0})};
-        for (std::int64_t t = prompt; t + 2 <= 60; t += 2)  // two positions at a time
-          parts.push_back(step(c, cache, qkv.narrow(1, t, 2), {2}, {t}));
+        for (std::int64_t t = prompt; t + further <= 60; t += further)
+          parts.push_back(step(c, cache, qkv.narrow(1, t, further), {2}, {t}));
         auto counts = dispatch_counts();
         if (type == torch::kFloat) {
+          const auto in_blocks = [&](std::int64_t n) {
+            return n >= 2 && n * c.heads / c.kv_heads >= 8;
+          };
           EXPECT_EQ(counts["cached_attention/prompt"], prompt >= 16 ? 1 : 0);
-          EXPECT_GT(counts["cached_attention/step"], 5);
+          EXPECT_EQ(counts["cached_attention/block"],
+                    (in_blocks(further) ? std::ssize(parts) - 1 : 0) +
+                        (prompt < 16 && in_blocks(prompt) ? 1 : 0));
           EXPECT_EQ(counts["cached_attention/reference"], 0);
         } else {
-          EXPECT_GT(counts["cached_attention/reference"], 5);
+          EXPECT_EQ(counts["cached_attention/reference"], std::ssize(parts));
         }
         const at::Tensor y = torch::cat(parts, 1).to(torch::kDouble);
         EXPECT_LT(testing::relative_error(y, whole(c, qkv).narrow(1, 0, y.size(1))),
@@ -114,22 +121,42 @@ TEST(CachedAttention, SequencesOfDifferentLengthsLeaveEachOtherAlone) {
   }
 }
 
+TEST(CachedAttention, SeveralPositionsOfASequenceAreItsOwn) {
+  for (const Case& c : kCases) {
+    torch::manual_seed(6);
+    const at::Tensor qkv = torch::randn({3, 12, c.width()});
+    const auto run = [&](const std::vector<std::int64_t>& rows) {
+      Cache cache(c, 3, torch::kFloat);
+      cache.keys.copy_(torch::sin(torch::arange(cache.keys.numel())).view(cache.keys.sizes()));
+      cache.values.copy_(cache.keys.cos());
+      std::vector<std::int64_t> lengths;
+      for (const std::int64_t row : rows) lengths.push_back(11 + 17 * row);
+      return step(c, cache, qkv.index_select(0, indices(rows)), rows, lengths);
+    };
+    const at::Tensor all = run({2, 0, 1});
+    for (const auto& [place, row] : std::vector<std::pair<int, std::int64_t>>{{0, 2}, {1, 0}})
+      EXPECT_TRUE(run({row}).equal(all.narrow(0, place, 1)));
+  }
+}
+
 TEST(CachedAttention, SameBitsForOneAndTwoThreads) {
-  const Case c{8, 4, 64};
-  torch::manual_seed(4);
-  const at::Tensor qkv = torch::randn({2, 1, c.width()});
-  const auto run = [&](int threads) {
-    set_threads(threads);
-    Cache cache(c, 2, torch::kFloat);
-    cache.keys.copy_(
-        torch::sin(torch::arange(cache.keys.numel()).to(torch::kFloat)).view(cache.keys.sizes()));
-    cache.values.copy_(cache.keys.cos());
-    return step(c, cache, qkv, {0, 1}, {kCapacity - 1, 40});
-  };
-  const at::Tensor two = run(2);
-  EXPECT_TRUE(run(2).equal(two));
-  EXPECT_TRUE(run(1).equal(two));
-  set_threads(0);
+  for (const std::int64_t fresh : {1, 5}) {
+    const Case c{8, 4, 64};
+    torch::manual_seed(4);
+    const at::Tensor qkv = torch::randn({2, fresh, c.width()});
+    const auto run = [&](int threads) {
+      set_threads(threads);
+      Cache cache(c, 2, torch::kFloat);
+      cache.keys.copy_(
+          torch::sin(torch::arange(cache.keys.numel()).to(torch::kFloat)).view(cache.keys.sizes()));
+      cache.values.copy_(cache.keys.cos());
+      return step(c, cache, qkv, {0, 1}, {kCapacity - fresh, 40});
+    };
+    const at::Tensor two = run(2);
+    EXPECT_TRUE(run(2).equal(two));
+    EXPECT_TRUE(run(1).equal(two));
+    set_threads(0);
+  }
 }
 
 TEST(CachedAttention, WhatDoesNotFitIsAnError) {

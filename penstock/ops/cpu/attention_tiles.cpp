@@ -4,6 +4,15 @@
 #include <omp.h>
 
 namespace penstock::ops::cpu::attention {
+namespace {
+
+/// Of a block of a sequence with `length` queries.
+std::int64_t most_positions(std::int64_t group, std::int64_t length) {
+  return std::clamp<std::int64_t>(kRows / group, 1, std::max<std::int64_t>(1, length));
+}
+
+}  // namespace
+
 Shape::Shape(const at::Tensor& qkv, const AttentionOptions& options)
     : batch(qkv.size(0)),
       length(qkv.size(1)),
@@ -11,7 +20,19 @@ Shape::Shape(const at::Tensor& qkv, const AttentionOptions& options)
       kv_heads(options.kv_heads),
       group(heads / kv_heads),
       hd(options.head_dim(qkv)),
-      positions(std::clamp<std::int64_t>(kRows / group, 1, std::max<std::int64_t>(1, length))),
+      positions(most_positions(group, length)),
+      rows(round_up(positions * group)) {}
+
+Shape::Shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t hd, std::int64_t fresh_from,
+             std::int64_t length)
+    : batch(1),
+      length(length),
+      heads(heads),
+      kv_heads(kv_heads),
+      group(heads / kv_heads),
+      hd(hd),
+      fresh_from(fresh_from),
+      positions(most_positions(group, length - fresh_from)),
       rows(round_up(positions * group)) {}
 
 RowStarts::RowStarts(const Shape& shape, const AttentionOptions& options)

@@ -31,9 +31,13 @@ constexpr std::int64_t round_up(std::int64_t n) { return round_down(n + kChunk -
 /// Sizes of one problem.
 struct Shape {
   Shape(const at::Tensor& qkv, const AttentionOptions& options);
+  /// One sequence of `length` positions, of which those from `fresh_from` on ask.
+  Shape(std::int64_t heads, std::int64_t kv_heads, std::int64_t hd, std::int64_t fresh_from,
+        std::int64_t length);
   std::int64_t batch, length, heads, kv_heads, group, hd;
-  std::int64_t positions;  ///< of a block: at most kRows / group, at least 1
-  std::int64_t rows;       ///< room for a block's rows, a multiple of kChunk: a tile's row stride
+  std::int64_t fresh_from = 0;  ///< the first position with a query
+  std::int64_t positions;       ///< of a block: at most kRows / group, at least 1
+  std::int64_t rows;  ///< room for a block's rows, a multiple of kChunk: a tile's row stride
   std::int64_t width() const { return (heads + 2 * kv_heads) * hd; }
   std::int64_t padded_length() const { return round_up(length); }
   /// Keys of the largest tile: one on the diagonal can reach over both ends of its block.
@@ -77,7 +81,7 @@ class TileProducts {
   /// `product(keys, rows)` gives the product's shape.
   template <class Product>
   TileProducts(const Shape& shape, const Product& product) : row_steps_(shape.rows / kChunk) {
-    const std::int64_t left = shape.length % shape.positions;
+    const std::int64_t left = (shape.length - shape.fresh_from) % shape.positions;
     const std::int64_t last = left ? round_up(left * shape.group) : shape.rows;
     products_.resize(kKeys / kChunk * row_steps_);
     for (std::int64_t keys = kChunk; keys <= kKeys; keys += kChunk)

@@ -1,5 +1,5 @@
-// Attention with a cache on CPU in f32: whole prompts through causal attention's kernel, further
-// positions row by row against the cache where it lies.
+// Attention with a cache on CPU in f32: whole prompts through causal attention's kernel, several
+// further positions through its blocks, and few row by row against the cache where it lies.
 #include "penstock/ops/cached_attention.h"
 
 #include <ATen/ATen.h>
@@ -8,6 +8,7 @@
 
 #include "penstock/ops/causal_attention.h"
 #include "penstock/ops/check.h"
+#include "penstock/ops/cpu/attention_blocks.h"
 #include "penstock/ops/cpu/attention_heads.h"
 #include "penstock/ops/cpu/dot_rows.h"
 #include "penstock/ops/cpu/parallel.h"
@@ -16,6 +17,7 @@ namespace penstock::ops::cpu {
 namespace {
 
 constexpr std::int64_t kShortestPrompt = 16;
+constexpr std::int64_t kFewestBlockRows = 8;  ///< queries of a group, one a head and position
 
 using attention::HeadRows;
 
@@ -39,6 +41,17 @@ struct CacheView {
             .hd = hd,
             .rotation = turned ? rotation_data : nullptr,
             .adjacent = adjacent};
+  }
+  /// The new positions of a sequence behind those that it holds.
+  attention::Shape shape(std::int64_t held) const { return {h, g, hd, held, held + n}; }
+  /// The new keys and values of one head to where a sequence that holds `held` goes on.
+  void store_head(const float* qkv, float* keys, float* values, std::int64_t held,
+                  std::int64_t kv) const {
+    for (std::int64_t t = 0; t < n; ++t, qkv += width()) {
+      const std::int64_t to = ((held + t) * g + kv) * hd;
+      attention::pack_rows(rows(1, true), qkv + (h + kv) * hd, held + t, 1, 1.0f, keys + to);
+      attention::pack_rows(rows(1, false), qkv + (h + g + kv) * hd, 0, 1, 1.0f, values + to);
+    }
   }
   /// Keys and values of positions [begin, end) of the `n` new ones to where a sequence goes on.
   void store(const float* qkv, float* keys, float* values, std::int64_t held, std::int64_t begin,
@@ -116,6 +129,38 @@ PENSTOCK_PER_CPU void attend_group(const CacheView& view, const float* q, const 
   }
 }
 
+/// One key/value head and its group of queries: the new positions of a sequence that holds `held`.
+/// qkv, y: the first new position;  keys, values: the sequence's own, written and read.
+void attend_further(const CacheView& view, std::int64_t kv, std::int64_t held, float scale,
+                    const float* qkv, float* keys, float* values, attention::Scratch::Cursor memory,
+                    float* y) {
+  using namespace attention;
+  const Shape shape = view.shape(held);
+  const std::int64_t group = shape.group, hd = shape.hd, n = view.n;
+  ForwardWork work(shape, memory);
+  const ForwardProducts products(shape);
+  view.store_head(qkv, keys, values, held, kv);
+  const HeadRows cached{.stride = view.g * hd, .heads = 1, .hd = hd};
+  const auto pack = [&](const float* from, float factor, float* to) {
+    pack_rows(cached, from + kv * hd, 0, shape.length, factor, to);
+    std::fill(to + shape.length * hd, to + shape.padded_length() * hd, 0.0f);
+  };
+  pack(keys, scale * kLog2E, work.keys);
+  pack(values, 1.0f, work.values);
+  const HeadRows out{.stride = view.h * hd, .heads = group, .hd = hd};
+  for (std::int64_t t = 0; t < n; t += shape.positions) {
+    const Block block(shape, held + t, nullptr);
+    work.limits.set(block, nullptr);
+    pack_rows(view.rows(group, true), qkv + t * view.width() + kv * group * hd, held + t,
+              block.positions(), 1.0f, work.rows);
+    std::fill(work.rows + block.positions() * group * hd, work.rows + block.rows * hd, 0.0f);
+    transpose(work.rows, block.rows, hd, work.rows_t, shape.rows);
+    attend(shape, products, block, work);
+    unpack_rows(out, work.rows, held + t, block.positions(), 1.0f,
+                y + (t * view.h + kv * group) * hd, work.total);
+  }
+}
+
 std::string declines_cache(const CachedAttention& p) {
   return declines({p.qkv, p.keys, p.values, p.rotation});
 }
@@ -150,6 +195,34 @@ at::Tensor prompt_attention(const CachedAttention& p) {
       .rotation = rotation.defined() ? rotation.narrow(0, 0, view.n) : rotation,
       .rope_adjacent = p.rope_adjacent};
   return std::get<0>(causal_attention(qkv, options));
+}
+
+std::string declines_block_attention(const CachedAttention& p) {
+  if (const std::string reason = declines_cache(p); !reason.empty()) return reason;
+  if (p.fresh() < 2 || p.fresh() * (p.heads() / p.kv_heads()) < kFewestBlockRows)
+    return "one position, or fewer than 8 queries";
+  return {};
+}
+
+at::Tensor block_attention(const CachedAttention& p) {
+  const at::Tensor qkv = p.qkv.contiguous();
+  const at::Tensor rotation = p.rotation.defined() ? p.rotation.contiguous() : p.rotation;
+  const CacheView view(p, rotation);
+  at::Tensor y = at::empty({p.count(), view.n, view.h * view.hd}, qkv.options());
+  std::int64_t longest = 0;
+  for (std::int64_t r = 0; r < p.count(); ++r) longest = std::max(longest, p.length(r));
+  const attention::Scratch scratch(attention::ForwardWork::size(view.shape(longest)));
+  parallel_ranges(p.count() * view.g, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t r = task / view.g, from = r * view.n;
+      const std::int64_t row = p.row(r) * view.capacity * view.g * view.hd;
+      attend_further(view, task % view.g, p.length(r), static_cast<float>(p.scale),
+                     qkv.data_ptr<float>() + from * view.width(), p.keys.data_ptr<float>() + row,
+                     p.values.data_ptr<float>() + row, scratch.mine(),
+                     y.data_ptr<float>() + from * view.h * view.hd);
+    }
+  });
+  return y;
 }
 
 std::string declines_step_attention(const CachedAttention& p) { return declines_cache(p); }
