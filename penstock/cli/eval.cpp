@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "penstock/cli/eval_corpus.h"
+#include "penstock/cli/eval_requests.h"
 #include "penstock/cli/eval_tasks.h"
 #include "penstock/cli/eval_text.h"
 #include "penstock/cli/tokenizer_argument.h"
@@ -33,6 +34,7 @@ constexpr const char* kExamples =
     "  penstock eval model --tasks arc_challenge --task-data zero_shot --fewshot 25\n"
     "  penstock eval model --tasks router-upcycling --protocol opencompass --task-data zero_shot\n"
     "  penstock eval model --task colours.toml --json\n"
+    "  penstock eval model --requests requests.jsonl > answers.jsonl\n"
     "--k overrides the k and the schedule that the model was trained with; without it the final\n"
     "k holds. "
     "It is for models whose tokens ask for the experts of their k highest logits.";
@@ -57,32 +59,35 @@ void run_tasks(EvalArguments a) {
   if (a.corpus.has_k) {
     const auto values = parse_k_values(a.corpus.k);
     if (values.size() != 1)
-      throw CLI::ValidationError("--k", "takes one number of experts with --tasks");
+      throw CLI::ValidationError("--k", "takes one number of experts with --tasks and --requests");
     tasks.k = values.front();
   }
   tasks.sequence_length = a.length;
   tasks.json = a.json;
   tasks.fold = a.fold;
-  run_eval_tasks(tasks);
+  if (tasks.requests.empty())
+    run_eval_tasks(tasks);
+  else
+    run_eval_requests(tasks);
 }
 
 void run_eval(const CLI::App& command, EvalArguments a) {
   const auto given = [&](const char* name) { return command.count(name) > 0; };
   if (a.list_tasks) return list_tasks();
-  const bool of_tasks = given("--tasks") || given("--task");
+  const bool of_tasks = given("--tasks") || given("--task"), of_requests = given("--requests");
   if (given("--protocol") && !of_tasks && !given("--text"))
     throw CLI::RequiresError("--protocol", "--text or --tasks");
   for (const char* option :
        {"--task-data", "--limit", "--items", "--compare", "--fewshot", "--fewshot-seed"})
     if (given(option) && !of_tasks) throw CLI::RequiresError(option, "--tasks");
-  if (!given("--data") && !given("--text") && !of_tasks)
-    throw CLI::RequiredError("--data, --text or --tasks");
+  if (!given("--data") && !given("--text") && !of_tasks && !of_requests)
+    throw CLI::RequiredError("--data, --text, --tasks or --requests");
   if (a.ngram > 0)
     return run_eval_ngram(a.corpus.data, static_cast<int>(a.ngram), parse_split(a.split), a.json);
   if (a.model.empty()) throw CLI::RequiredError("MODEL");
   ops::set_threads(static_cast<int>(a.threads));
   a.corpus.has_k = given("--k");
-  if (of_tasks) return run_tasks(std::move(a));
+  if (of_tasks || of_requests) return run_tasks(std::move(a));
   if (given("--text")) {
     if (!a.protocol.empty()) a.text.protocol = a.protocol;
     a.text.model = a.model;
@@ -184,7 +189,14 @@ void add_task_options(CLI::App& command, EvalArguments& a) {
   command.add_option("--compare", a.tasks.compare,
                      "a second model: paired differences of its accuracies");
   command.add_flag("--list-tasks", a.list_tasks, "the tasks of each protocol, and no more");
-  for (CLI::Option* option : {names, files})
+  CLI::Option* requests = command.add_option(
+      "--requests", a.tasks.requests,
+      "log-likelihoods for another program: a file, or - for standard input, with a JSON object a "
+      "line, {context, continuation} or {ids, scored_from}; a line answers each, and an empty line "
+      "has those before it answered");
+  for (const char* other : {"--tasks", "--task", "--limit", "--items", "--compare", "--json"})
+    requests->excludes(command.get_option(other));
+  for (CLI::Option* option : {names, files, requests})
     for (const char* other : {"--data", "--text", "--ngram", "--split", "--max-tokens", "--streams",
                               "--memory", "--plot", "--isolate-documents"})
       option->excludes(command.get_option(other));

@@ -9,6 +9,7 @@ namespace penstock {
 
 struct EvalTasksOptions {
   std::string model, compare, tokenizer, protocol, data, items;
+  std::string requests;              ///< a file, or - for standard input, in place of tasks
   std::vector<std::string> tasks;    ///< names and groups
   std::vector<std::string> files;    ///< of the user's own tasks
   std::int64_t limit = 0;            ///< the first so many items of each task; 0: all

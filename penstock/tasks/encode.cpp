@@ -46,16 +46,20 @@ TokenRequest RequestEncoder::continuation(std::string context, std::string conti
   }
   PENSTOCK_CHECK(out.scored_from < out.ids.size(), "the continuation '", continuation,
                  "' adds no token to its context; there is nothing to score");
-  const std::size_t scored = out.ids.size() - out.scored_from;
+  return cut(std::move(out));
+}
+
+TokenRequest RequestEncoder::cut(TokenRequest request) const {
+  const std::size_t scored = request.ids.size() - request.scored_from;
   PENSTOCK_CHECK(scored <= window_, "a continuation of ", scored,
                  " tokens is longer than the model's window of ", window_,
                  "; give options.sequence_length = ", scored, " or more");
-  if (out.ids.size() > window_ + 1) {
-    const std::size_t cut = out.ids.size() - (window_ + 1);
-    out.ids.erase(out.ids.begin(), out.ids.begin() + static_cast<std::ptrdiff_t>(cut));
-    out.scored_from -= cut;
+  if (request.ids.size() > window_ + 1) {
+    const std::size_t cut = request.ids.size() - (window_ + 1);
+    request.ids.erase(request.ids.begin(), request.ids.begin() + static_cast<std::ptrdiff_t>(cut));
+    request.scored_from -= cut;
   }
-  return out;
+  return request;
 }
 
 TokenRequest RequestEncoder::whole(const TextRequest& request, Score score) const {

@@ -34,6 +34,10 @@ class RequestEncoder {
   /// empty context has no token to stand for it.
   TokenRequest encode(const TextRequest& request, Score score) const;
 
+  /// lm-eval's cut: of what is too long the first tokens are left out. Throws Error where more than
+  /// the window is scored.
+  TokenRequest cut(TokenRequest request) const;
+
   /// What the model goes on from with up to `max_tokens` more. lm-eval leaves room for all of them
   /// and leaves out the first tokens of what is too long; OpenCompass leaves room for one (an
   /// answer ends with the window) and leaves out the last. Throws Error where there is no room.

@@ -10,6 +10,7 @@
 #include "penstock/infer/generate.h"
 #include "penstock/models/evaluation_mode.h"
 #include "penstock/tasks/fewshot.h"
+#include "penstock/tasks/requests.h"
 
 namespace penstock::tasks {
 namespace {
@@ -242,14 +243,11 @@ std::string item_lines(const LoadedTask& loaded, const EvaluatedTask& evaluated)
     for (std::size_t r = 0; r < item.requests.size(); ++r) {
       const TokenRequest& tokens = evaluated.requests[i][r];
       Row request{{"context", item.requests[r].context},
-                  {"continuation", item.requests[r].continuation},
-                  {"ids", tokens.ids}};
-      if (!generates) {
-        const RequestScore& score = evaluated.scores[i][r];
-        request["scored_from"] = tokens.scored_from;
-        request["loglikelihood"] = score.loglikelihood;
-        request["greedy"] = score.greedy;
-      }
+                  {"continuation", item.requests[r].continuation}};
+      if (generates)
+        request["ids"] = tokens.ids;
+      else
+        add_score(request, tokens, evaluated.scores[i][r]);
       line["requests"].push_back(std::move(request));
     }
     const ItemResult& result = evaluated.result.items[i];

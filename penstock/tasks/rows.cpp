@@ -121,6 +121,12 @@ std::string data_sum(const Task& task, const std::string& directory, bool exampl
   return sha_of(std::as_bytes(std::span(sums)), ShaKind::kSha256);
 }
 
+SourceRow parse_row(std::string_view line, std::string where) {
+  SourceRow out{.row = parse_json(line, where), .where = std::move(where)};
+  PENSTOCK_CHECK(out.row.is_object(), out.where, ": is no JSON object");
+  return out;
+}
+
 std::vector<SourceRow> read_rows(const std::string& path, const std::string& labels) {
   const std::string text = classification::read_single_file(path);
   std::vector<SourceRow> out;
@@ -130,10 +136,7 @@ std::vector<SourceRow> read_rows(const std::string& path, const std::string& lab
   } else {
     for_each_line(text, [&](std::string_view line, std::size_t number) {
       if (line.find_first_not_of(" \t") == line.npos) return;
-      const std::string where = concat(path, ":", number);
-      Row row = parse_json(line, where);
-      PENSTOCK_CHECK(row.is_object(), where, ": is no JSON object");
-      out.push_back({.row = std::move(row), .where = where});
+      out.push_back(parse_row(line, concat(path, ":", number)));
     });
   }
   PENSTOCK_CHECK(!out.empty(), path, ": holds no rows");

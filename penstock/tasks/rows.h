@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "penstock/tasks/task.h"
@@ -29,6 +30,9 @@ std::string how_to_fetch(const Task& task, const std::string& directory);
 /// Throws Error with file and line for a line that is no object, for labels of another number, and
 /// for a file without rows.
 std::vector<SourceRow> read_rows(const std::string& path, const std::string& labels = {});
+
+/// One line as a row. Throws Error with `where` for a line that is no JSON object.
+SourceRow parse_row(std::string_view line, std::string where);
 
 /// The labels file that belongs to the data file, or "" where the task has none.
 std::string labels_beside(const Task& task, const std::string& path);

@@ -78,6 +78,35 @@ def check_own_task(shell):
     shell.expect("--sequence-length", longest == 10, longest)
 
 
+def check_requests(shell):
+    """What --items says of a task's requests, --requests says of the same texts and of their tokens."""
+    with open(os.path.join(shell.directory, "items.jsonl")) as file:
+        asked = [request for line in file for request in json.loads(line)["requests"]]
+    scores = [{key: request[key] for key in ("ids", "scored_from", "loglikelihood", "greedy")} for request in asked]
+    for keys in (("context", "continuation"), ("ids", "scored_from")):
+        write(shell, "asked.jsonl", [{key: request[key] for key in keys} for request in asked])
+        answers = [json.loads(line) for line in shell.ok("eval", "run", "--requests", "asked.jsonl").splitlines()]
+        shell.expect("--requests", len(answers) == len(scores), len(answers))
+        for answer, score in zip(answers, scores):
+            shell.expect("--requests", abs(answer["loglikelihood"] - score["loglikelihood"]) < 1e-5, answer)
+            shell.expect("--requests", {**answer, "loglikelihood": 0} == {**score, "loglikelihood": 0}, answer)
+    with subprocess.Popen([shell.program, "eval", "run", "--requests", "-"], cwd=shell.directory, text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        for score in scores[:3]:  # an answer comes before the next question is asked
+            program.stdin.write(json.dumps({"ids": score["ids"], "scored_from": score["scored_from"]}) + "\n\n")
+            program.stdin.flush()
+            answer = json.loads(program.stdout.readline())
+            shell.expect("--requests -", abs(answer["loglikelihood"] - score["loglikelihood"]) < 1e-5, answer)
+        program.stdin.close()
+        shell.expect("--requests -", program.wait() == 0 and program.stdout.read() == "")
+    write(shell, "asked.jsonl", '{"context": "a", "continuation": "b"}\n\n{"context": "a"}\n')
+    shell.mistake(1, ["asked.jsonl:3", "'context' and 'continuation'"], "eval", "run", "--requests", "asked.jsonl")
+    shell.mistake(1, ["nowhere.jsonl", "cannot be opened"], "eval", "run", "--requests", "nowhere.jsonl")
+    shell.mistake(2, ["--requests", "--task"], "eval", "run", "--requests", "x", "--task", "own/sides.toml")
+    shell.mistake(2, ["--requests", "--data"], "eval", "run", "--requests", "x", "--data", "corpus")
+    shell.mistake(2, ["MODEL"], "eval", "--requests", "x")
+
+
 def check_generated_answers(shell):
     task = TASK.replace('["acc", "acc_norm"]', '["exact_match"]\nkind = "generation"\nmax_tokens = 4')
     task = task[:task.index("choices")] + 'answers = ["{{c}}"]\n'
@@ -258,5 +287,5 @@ def check_mistakes(shell):
 
 
 if __name__ == "__main__":
-    main([check_own_task, check_tasks_by_name, check_few_shot, check_compare, check_generated_answers,
+    main([check_own_task, check_requests, check_tasks_by_name, check_few_shot, check_compare, check_generated_answers,
           check_other_formats, check_kept_answers, check_mistakes])

@@ -1,31 +1,30 @@
 #!/usr/bin/python3
 """Compares scores with lm-eval's: its own model class, tokenizing and metrics, with stories260K computed by a plain
-PyTorch forward pass, against `penstock eval --items` on the same rows.
+PyTorch forward pass, against the harness with Penstock as its model (examples/lm_eval) and against `penstock eval
+--items`, on the same rows.
 
     lm_eval_scores.py PENSTOCK CHECKOUT STORIES DATA [LIMIT [float64|float32 [TASK,TASK... [SHOTS]]]]
 
 STORIES is the folder with stories260K.bin and tok512.bin; the rest as in lm_eval_requests.py, and python3-torch.
-With float64 (the default) the harness's side is exact; float32 is what it would use, for its speed. Says for each task the largest difference of a log-likelihood and whether the accuracies are equal, and the
-requests per second of both. Exits 1 where a log-likelihood is off by more than 1e-4 or an accuracy differs.
+LIMIT 0 (the default) takes all items. With float64 (the default) the harness's own side is exact; float32 is what it
+would use. Says for each task the largest difference of a log-likelihood, and whether the accuracies are equal. Exits
+1 where a log-likelihood is off by more than 1e-4 or an accuracy differs.
 """
 
+import functools
 import json
 import os
+import re
 import statistics
 import struct
 import subprocess
 import sys
 import tempfile
-import time
 
 import torch
 
 import lm_eval_requests
 from lm_eval_requests import Rows, Stub, import_harness, load_config, rows_of
-
-TASKS = ("arc_easy", "arc_challenge", "boolq", "hellaswag", "lambada_openai", "piqa", "race", "openbookqa", "copa",
-         "winogrande")
-
 
 class Stories:
     """llama2.c's first format: a Llama with grouped heads, rotated in adjacent pairs."""
@@ -91,17 +90,24 @@ class Pieces:
                 self.ids.setdefault(file.read(size), len(self.scores))
                 self.scores.append(score)
         self.pieces = {value: key for key, value in self.ids.items()}
+        assert not any(b" " in piece[1:] for piece in self.ids)
 
     def encode(self, text, add_special_tokens=True, **_):
-        pieces = [piece for character in " " + text for piece in (
+        """No piece has a space but at its begin, so each word is merged by itself, once."""
+        words = re.findall(" ?[^ ]*", " " + text)[:-1] if text else []
+        return [1] * add_special_tokens + [token for word in words for token in self.merged(word)]
+
+    @functools.cache
+    def merged(self, word):
+        pieces = [piece for character in word for piece in (
             [character.encode()] if character.encode() in self.ids else
-            [bytes([byte]) for byte in character.encode()])] if text else []
+            [bytes([byte]) for byte in character.encode()])]
         ids = [self.ids[piece] if piece in self.ids else piece[0] + 3 for piece in pieces]
         while True:
             pairs = [(self.scores[self.ids[pair]], -i) for i in range(len(ids) - 1)
                      if (pair := self.piece(ids[i]) + self.piece(ids[i + 1])) in self.ids]
             if not pairs:
-                return [1] * add_special_tokens + ids
+                return ids
             i = -max(pairs)[1]
             ids[i:i + 2] = [self.ids[self.piece(ids[i]) + self.piece(ids[i + 1])]]
 
@@ -136,27 +142,34 @@ def harness_model(stories, dtype):
     return Model()
 
 
-def harness_results(task_class, checkout, model, config, rows, limit, shots):
-    """Of each item the log-likelihoods, and the metrics."""
+def penstock_model(path, program, options=()):
+    """The adapter, which is to be imported after the harness."""
+    sys.path.insert(0, os.path.join(lm_eval_requests.HERE, "../../examples/lm_eval"))
+    from penstock_lm import Penstock
+    return Penstock(path, program, options)
+
+
+def made_task(task_class, checkout, config, rows, limit, shots):
+    """The harness's task, its items and their requests."""
     settings = {key: value for key, value in load_config(checkout, config).items() if key not in ("tag", "group")}
     lm_eval_requests.holder["rows"] = Rows(rows)
     task = task_class(config=settings)
     task.set_fewshot_seed(1234)
-    docs = list(task.eval_docs)[:limit]
-    made = []
-    for doc in docs:
-        made.append(task.construct_requests(doc, task.fewshot_context(doc, num_fewshot=shots), doc_id=0,
-                                            metadata=(None, 0, 1)))
-    made = [requests if isinstance(requests, list) else [requests] for requests in made]
-    begin = time.monotonic()
+    docs = list(task.eval_docs)[:limit or None]
+    made = [task.construct_requests(doc, task.fewshot_context(doc, num_fewshot=shots), doc_id=0,
+                                    metadata=(None, 0, 1)) for doc in docs]
+    return task, docs, [requests if isinstance(requests, list) else [requests] for requests in made]
+
+
+def harness_results(task, docs, made, model):
+    """Of each item the log-likelihoods by this model, and the harness's metrics."""
     answers = iter(model.loglikelihood([request for requests in made for request in requests], disable_tqdm=True))
-    seconds = time.monotonic() - begin
     answers = [[next(answers) for _ in requests] for requests in made]
     metrics = {}
     for doc, answer in zip(docs, answers):
         for name, value in task.process_results(doc, answer).items():
             metrics.setdefault(name, []).append(value)
-    return answers, metrics, seconds
+    return answers, metrics
 
 
 def with_examples(folder, data, task, file):
@@ -171,58 +184,71 @@ def with_examples(folder, data, task, file):
 
 
 def penstock_results(program, stories, data, task, limit, shots, file):
+    """The same by the program alone: its log-likelihoods, and its figures."""
     with tempfile.TemporaryDirectory() as folder:
         data = with_examples(folder, os.path.abspath(data), task, file) if shots else data
-        begin = time.monotonic()
         done = subprocess.run([program, "eval", os.path.join(stories, "stories260K.bin"), "--tasks", task, "--limit",
-                               str(limit), "--fewshot", str(shots), "--task-data", data, "--items", folder + "/items", "--json", "--threads",
-                               str(torch.get_num_threads())], capture_output=True, text=True, check=True)
-        seconds = time.monotonic() - begin
+                               str(limit), "--fewshot", str(shots), "--task-data", data, "--items", folder + "/items",
+                               "--json"], capture_output=True, text=True, check=True)
         with open(folder + "/items", encoding="utf-8") as file:
             items = [json.loads(line) for line in file]
-    return items, json.loads(done.stdout)["tasks"][task], seconds
+    answers = [[(request["loglikelihood"], request["greedy"]) for request in item["requests"]] for item in items]
+    return answers, json.loads(done.stdout)["tasks"][task]
 
 
-def compare(answers, metrics, items, told):
-    """The largest difference of a log-likelihood, and what else is not equal."""
-    worst, unequal = 0.0, []
-    for answer, item in zip(answers, items):
-        for (log, greedy), request in zip(answer, item["requests"]):
-            worst = max(worst, abs(log - request["loglikelihood"]))
-            if greedy != request["greedy"]:
-                unequal.append(request)
-    if len(answers) != len(items):
-        unequal.append("number of items")
-    for name in ("acc", "acc_norm"):
-        if name in metrics and abs(statistics.fmean(metrics[name]) - told[name]) > 1e-12:
-            unequal.append(name)
-        if name in metrics:
-            error = statistics.stdev(metrics[name]) / len(items) ** 0.5
-            if abs(error - told[name + "_stderr"]) > 1e-12:
-                unequal.append(name + "_stderr")
+def largest_difference(known, answers):
+    """Of two log-likelihoods of one request; infinite where something else differs."""
+    if [len(answer) for answer in known] != [len(answer) for answer in answers]:
+        return float("inf")
+    pairs = [pair for one, other in zip(known, answers) for pair in zip(one, other)]
+    if any(a[1] != b[1] for a, b in pairs):
+        return float("inf")
+    return max(abs(a[0] - b[0]) for a, b in pairs)
+
+
+def unequal_figures(metrics, told):
+    """Names of the program's figures that are not those of the harness's metrics."""
+    known = {}
+    for name in {"acc", "acc_norm"} & set(metrics):
+        known[name] = statistics.fmean(metrics[name])
+        known[name + "_stderr"] = statistics.stdev(metrics[name]) / len(metrics[name]) ** 0.5
+    out = [name for name, value in known.items() if abs(value - told[name]) > 1e-12]
     if "perplexity" in metrics:
-        known = torch.tensor(metrics["perplexity"], dtype=torch.float64).mean().neg().exp().item()
-        if abs(told["perplexity"] / known - 1) > 1e-4:
-            unequal.append("perplexity")
-    return worst, unequal
+        value = torch.tensor(metrics["perplexity"], dtype=torch.float64).mean().neg().exp().item()
+        out += ["perplexity"] * (abs(told["perplexity"] / value - 1) > 1e-4)
+    return out
 
 
-def main(program, checkout, stories, data, limit="200", dtype="float64", tasks=",".join(TASKS), shots="0"):
+def files_of(data, wanted):
+    """(task, configuration, rows, the file in which the program finds them itself, or None) of the wanted tasks."""
+    for folder, files in ((data, lm_eval_requests.FILES), (lm_eval_requests.HERE, lm_eval_requests.ROWS)):
+        for task, config, file, back in files:
+            if task in ("nq_open", "triviaqa") or wanted and task not in wanted:
+                continue  # answers are generated, or it is not asked for
+            found = folder == data and not file.startswith("requests/")
+            yield task, config, rows_of(os.path.join(folder, file), back), file if found else None
+
+
+def main(program, checkout, stories, data, limit="0", dtype="float64", tasks="", shots="0"):
     task_class = import_harness(checkout, lambda *a, **k: {
         split: lm_eval_requests.holder["rows"] for split in ("train", "validation", "test")})
     model, failed = harness_model(stories, getattr(torch, dtype)), False
-    files = {task: (config, file, back) for task, config, file, back in reversed(lm_eval_requests.FILES)}
-    for task in tasks.split(","):
-        config, file, back = files[task]
-        rows = rows_of(os.path.join(data, file), back)
-        answers, metrics, theirs = harness_results(task_class, checkout, model, config, rows, int(limit), int(shots))
-        items, told, ours = penstock_results(program, stories, data, task, limit, int(shots), file)
-        worst, unequal = compare(answers, metrics, items, told)
-        requests = sum(len(answer) for answer in answers)
-        print(f"{task}: {len(items)} items, {requests} requests, largest difference {worst:.2e}, "
-              f"{unequal[:3] or 'all else equal'}; requests/s {requests / theirs:.0f} harness, "
-              f"{requests / ours:.0f} penstock", flush=True)
-        failed = failed or worst > 1e-4 or bool(unequal)
+    ours = penstock_model(os.path.join(stories, "stories260K.bin"), program)
+    for task, config, rows, file in files_of(data, tasks.split(",") if tasks else []):
+        made = made_task(task_class, checkout, config, rows, int(limit), int(shots))
+        answers, metrics = harness_results(*made, model)
+        driven, same = harness_results(*made, ours)
+        differences = [largest_difference(answers, driven)]
+        unequal = [name for name in metrics if name != "perplexity" and metrics[name] != same[name]]
+        if file:
+            alone, told = penstock_results(program, stories, data, task, limit, int(shots), file)
+            differences.append(largest_difference(answers, alone))
+            unequal += unequal_figures(metrics, told)
+        print(f"{task}: {len(answers)} items, {sum(map(len, answers))} requests, largest difference "
+              f"{differences[0]:.2e} in the harness" + (f", {differences[1]:.2e} alone" if file else "") +
+              f"; accuracies {'equal' if not unequal else 'NOT EQUAL: ' + ', '.join(unequal)}", flush=True)
+        failed = failed or max(differences) > 1e-4 or bool(unequal)
+    ours.close()
     sys.exit(failed)
 
 

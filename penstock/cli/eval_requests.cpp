@@ -1,0 +1,77 @@
+#include "penstock/cli/eval_requests.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <utility>
+
+#include "penstock/base/error.h"
+#include "penstock/cli/end_on_signal.h"
+#include "penstock/cli/eval_text.h"
+#include "penstock/cli/model_argument.h"
+#include "penstock/cli/tokenizer_argument.h"
+#include "penstock/eval/by_k.h"
+#include "penstock/models/fold_routers.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/tasks/requests.h"
+
+namespace penstock {
+namespace {
+
+/// Answers one batch.
+void answer(LanguageModel& model, const std::vector<tasks::TokenRequest>& requests,
+            std::int64_t k) {
+  const auto scores = tasks::score_requests(model, requests, {.k = k});
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    tasks::Row line = tasks::Row::object();
+    tasks::add_score(line, requests[i], scores[i]);
+    fmt::print("{}\n", line.dump());
+  }
+  std::fflush(stdout);
+}
+
+void answer_all(std::istream& in, const std::string& name, LanguageModel& model,
+                const tasks::RequestEncoder& encoder, std::int64_t k) {
+  std::vector<tasks::TokenRequest> batch;
+  std::string line;
+  const auto finish = [&] {
+    if (!batch.empty()) answer(model, batch, k);
+    batch.clear();
+  };
+  for (std::size_t number = 1; std::getline(in, line); ++number) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty())
+      finish();
+    else
+      batch.push_back(read_request(encoder, tasks::parse_row(line, concat(name, ":", number))));
+  }
+  finish();
+}
+
+}  // namespace
+
+void run_eval_requests(const EvalTasksOptions& options) {
+  const EndOnSignal guard("interrupted");
+  const bool from_stdin = options.requests == "-";
+  std::ifstream file;
+  if (!from_stdin) {
+    file.open(options.requests);
+    PENSTOCK_CHECK(file.is_open(), options.requests, ": cannot be opened");
+  }
+  const auto [tokenizer, loaded] = with_model(options.model, [&](const ModelArgument& argument) {
+    const auto source = open_model_source(argument.path);
+    if (options.k > 0) check_k_values(source->config(), {&options.k, 1});
+    return std::pair(model_tokenizer(*source, options.tokenizer), load_model(*source));
+  });
+  const auto model = options.fold ? fold_routers(*loaded) : loaded;
+  note_beyond_context(model->config(), options.sequence_length);
+  const tasks::RequestEncoder encoder(*tokenizer, options.sequence_length > 0
+                                                      ? options.sequence_length
+                                                      : tasks::usual_window(model->config()));
+  answer_all(from_stdin ? std::cin : file, from_stdin ? "stdin" : options.requests, *model, encoder,
+             options.k);
+}
+
+}  // namespace penstock
