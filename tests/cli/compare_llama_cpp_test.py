@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""scripts/compare-llama-cpp without llama.cpp: stand-ins for its programs note how they were called, and one
-answers with the ids and the perplexity that it is told to.
+"""scripts/compare-llama-cpp and scripts/compare-llama-cpp-tasks without llama.cpp: stand-ins for its programs note how
+they were called, and answer with the ids and the perplexity that they are told to, or with scores of their own.
 
     compare_llama_cpp_test.py PENSTOCK SOURCE_DIRECTORY
 """
@@ -12,6 +12,7 @@ import sys
 
 import shell as harness
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(os.path.abspath(sys.argv[2]), "scripts", "compare-llama-cpp")
 
 
@@ -67,5 +68,43 @@ def what_is_missing_is_named(shell):
     shell.expect("no traceback", "Traceback" not in done.stderr, done.stderr)
 
 
+def tasks(shell, *more):
+    return subprocess.run([sys.executable, SCRIPT + "-tasks", "bin", "wide", "data", "--limit", "6", "--penstock",
+                           shell.program, *more], cwd=shell.directory, capture_output=True, text=True)
+
+
+def modes_are_compared_item_by_item(shell):
+    """A stand-in reads the modes' files, draws hellaswag's items in its own order, and scores with Penstock; told to
+    be wrong, it is found out."""
+    shell.ok("train", "recipe.toml", "--out", "wide", "--quiet", "--set", "model.router.method=topk", "--set",
+             "model.router.k=2", "--set", "model.context=96", "--set", "train.sequence_length=96")
+    rows = {"arc_easy": [{"query": f"Question: the gate {i}?", "choices": ["a gate", "the turbine", "no"], "gold": 0}
+                         for i in range(6)],
+            "hellaswag_val": [{"activity_label": "Gates", "ctx_a": f"the gate {i}", "ctx_b": "it", "label": 0, "ind": i,
+                               "endings": ["opens", "decides how", "each", "gets much water"]} for i in range(6)],
+            "winogrande": [{"context_options": [f"the gate {i} or", f"the gate {i} of"], "gold": 0,
+                            "continuation": "decides how, much" if i else "x"} for i in range(6)]}
+    os.makedirs(os.path.join(shell.directory, "data"), exist_ok=True)
+    for name, lines in rows.items():
+        with open(os.path.join(shell.directory, "data", name + ".jsonl"), "w") as file:
+            file.write("".join(json.dumps(line) + "\n" for line in lines))
+    os.makedirs(os.path.join(shell.directory, "bin"), exist_ok=True)
+    path = os.path.join(shell.directory, "bin", "llama-perplexity")
+    with open(path, "w") as file:
+        file.write(f"#!/bin/sh\nexec {sys.executable} {HERE}/llama_modes.py {shell.program} wide \"$@\"\n")
+    os.chmod(path, 0o755)
+    done = tasks(shell)
+    shell.expect("the same", done.returncode == 0 and done.stdout.count(": same") == 3 and
+                 "--winogrande: 5 items, 1 left out" in done.stdout, done.stdout + done.stderr)
+    os.environ["WRONG"] = "1"
+    done = tasks(shell)
+    del os.environ["WRONG"]
+    shell.expect("others", done.returncode == 1 and done.stdout.count("DIFFERENT") == 3, done.stdout + done.stderr)
+    os.remove(path)
+    done = tasks(shell)
+    shell.expect("missing", done.returncode == 1 and "bin/llama-perplexity: no such program" in done.stderr, done.stderr)
+
+
 if __name__ == "__main__":
-    harness.main((programs_are_called_for_plain_text, what_is_missing_is_named), run=False)
+    harness.main((programs_are_called_for_plain_text, what_is_missing_is_named, modes_are_compared_item_by_item),
+                 run=False)
