@@ -50,6 +50,16 @@ foreach(library onednn xsmm)
   endif()
 endforeach()
 
+# Headers alone: the library is inside libtorch, which can train in several processes by it.
+add_library(penstock_dist_deps INTERFACE)
+find_path(PENSTOCK_GLOO_INCLUDE gloo/context.h)
+if(PENSTOCK_GLOO AND PENSTOCK_GLOO_INCLUDE)
+  target_include_directories(penstock_dist_deps SYSTEM INTERFACE ${PENSTOCK_GLOO_INCLUDE})
+  target_compile_definitions(penstock_dist_deps INTERFACE PENSTOCK_HAVE_GLOO)
+else()
+  message(STATUS "Gloo's headers are not used (libgloo-dev): training in one process only")
+endif()
+
 if(NOT PENSTOCK_CORE)
   find_package(PkgConfig REQUIRED)
   find_package(fmt REQUIRED)

@@ -31,7 +31,7 @@ foreach(target penstock_sentencepiece penstock_commands)
   endif()
 endforeach()
 
-foreach(folder base ops routers optim experts layers data io ${penstock_upper_folders})
+foreach(folder base ops dist routers optim experts layers data io ${penstock_upper_folders})
   if(TARGET penstock_${folder})
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/penstock/${folder}
             DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock

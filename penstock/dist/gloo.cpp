@@ -1,0 +1,126 @@
+// Gloo, through libtorch's c10d, as what carries the bytes: TCP between all pairs of ranks. The
+// only file that knows either. Its sockets listen on one address, and whoever can connect to that
+// address could disturb a run: Gloo neither encrypts nor asks who is there.
+#include "penstock/base/error.h"
+#include "penstock/dist/transport.h"
+
+#ifdef PENSTOCK_HAVE_GLOO
+
+#include <ifaddrs.h>
+#include <net/if.h>
+
+#include <cstdlib>
+#include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+namespace penstock::dist {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+using Keys = std::vector<std::string>;
+
+/// The table of ranks as c10d asks for one.
+class Table : public c10d::Store {
+ public:
+  Table(std::shared_ptr<KeyClient> client, std::chrono::milliseconds timeout)
+      : Store(timeout), client_(std::move(client)) {}
+
+  using c10d::Store::set;
+  void set(const std::string& key, const Bytes& value) override {
+    client_->set(key, std::string(value.begin(), value.end()));
+  }
+  Bytes get(const std::string& key) override {
+    const auto value = client_->wait(key, timeout_);
+    if (!value) fail("no rank set ", key, " in time");
+    return Bytes(value->begin(), value->end());
+  }
+  std::int64_t add(const std::string& key, std::int64_t value) override {
+    return client_->add(key, value);
+  }
+  bool deleteKey(const std::string& key) override { return client_->remove(key); }
+  bool check(const Keys& keys) override {
+    for (const auto& key : keys)
+      if (!client_->get(key)) return false;
+    return true;
+  }
+  std::int64_t getNumKeys() override { return client_->size(); }
+  void wait(const Keys& keys) override { wait(keys, timeout_); }
+  void wait(const Keys& keys, const std::chrono::milliseconds& timeout) override {
+    for (const auto& key : keys)
+      if (!client_->wait(key, timeout)) fail("no rank set ", key, " in time");
+  }
+
+ private:
+  std::shared_ptr<KeyClient> client_;
+};
+
+/// The card that GLOO_SOCKET_IFNAME names, or the one on the way to rank 0. (What c10d would choose
+/// by itself is the address of the host's name, which on Debian is often the loopback.)
+std::shared_ptr<gloo::transport::Device> device_for(const KeyClient& table) {
+  const char* named = std::getenv("GLOO_SOCKET_IFNAME");
+  if (!named || !*named)
+    return c10d::ProcessGroupGloo::createDeviceForHostname(table.local_address());
+  PENSTOCK_CHECK(::if_nametoindex(named) != 0, "GLOO_SOCKET_IFNAME = ", named,
+                 ": this machine has no such network interface; `ip address` lists them");
+  return c10d::ProcessGroupGloo::createDeviceForInterface(named);
+}
+
+class Gloo : public Transport {
+ public:
+  Gloo(std::shared_ptr<KeyClient> table, int rank, int size, std::chrono::milliseconds timeout) {
+    const auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+    options->devices = {device_for(*table)};
+    options->threads = 1;
+    const auto store = c10::make_intrusive<Table>(std::move(table), timeout);
+    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+  }
+
+  void all_reduce(at::Tensor values, Reduction reduction) override {
+    std::vector<at::Tensor> tensors = {std::move(values)};
+    c10d::AllreduceOptions options;
+    options.reduceOp = reduction == Reduction::sum ? c10d::ReduceOp::SUM : c10d::ReduceOp::MAX;
+    group_->allreduce(tensors, options)->wait();
+  }
+  void all_to_all(at::Tensor received, at::Tensor sent, std::vector<std::int64_t> counts,
+                  std::vector<std::int64_t> send_counts) override {
+    group_->alltoall_base(received, sent, counts, send_counts)->wait();
+  }
+  void all_gather(std::vector<at::Tensor> received, at::Tensor sent) override {
+    std::vector<std::vector<at::Tensor>> outputs = {std::move(received)};
+    std::vector<at::Tensor> inputs = {std::move(sent)};
+    group_->allgather(outputs, inputs)->wait();
+  }
+  void broadcast(at::Tensor values, int root) override {
+    std::vector<at::Tensor> tensors = {std::move(values)};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    group_->broadcast(tensors, options)->wait();
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+};
+
+}  // namespace
+
+std::shared_ptr<Transport> make_transport(std::shared_ptr<KeyClient> table, int rank, int size,
+                                          std::chrono::milliseconds timeout) {
+  return std::make_shared<Gloo>(std::move(table), rank, size, timeout);
+}
+
+}  // namespace penstock::dist
+
+#else
+
+namespace penstock::dist {
+
+std::shared_ptr<Transport> make_transport(std::shared_ptr<KeyClient>, int, int size,
+                                          std::chrono::milliseconds) {
+  fail(size,
+       " processes: this build trains in one process, since Gloo's headers were missing; "
+       "install libgloo-dev (scripts/setup does) and build again");
+}
+
+}  // namespace penstock::dist
+
+#endif

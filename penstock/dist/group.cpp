@@ -1,0 +1,264 @@
+#include "penstock/dist/group.h"
+
+#include <torch/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <numeric>
+#include <optional>
+
+#include "penstock/base/random.h"
+#include "penstock/dist/key_server.h"
+#include "penstock/dist/transport.h"
+
+namespace penstock::dist {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Counts = std::vector<std::int64_t>;
+
+std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+/// The tensor's memory as bytes: what is only moved has no type.
+at::Tensor as_bytes(const at::Tensor& values) {
+  return at::from_blob(values.data_ptr(), {static_cast<std::int64_t>(values.nbytes())}, at::kByte);
+}
+
+std::int64_t fingerprint(const std::string& text) {
+  std::uint64_t out = 0;
+  for (const char c : text) out = mix64(out ^ static_cast<unsigned char>(c));
+  return static_cast<std::int64_t>(out);
+}
+
+std::int64_t sum(std::span<const std::int64_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+/// A rank's text, of at most `capacity` bytes: its length and itself; only the length where it is
+/// longer.
+at::Tensor framed(const std::string& text, std::int64_t capacity) {
+  const auto length = static_cast<std::int64_t>(text.size());
+  at::Tensor out = at::zeros({static_cast<std::int64_t>(sizeof length) + capacity}, at::kByte);
+  auto* bytes = out.data_ptr<std::uint8_t>();
+  std::memcpy(bytes, &length, sizeof length);
+  if (length <= capacity) std::memcpy(bytes + sizeof length, text.data(), text.size());
+  return out;
+}
+
+}  // namespace
+
+struct ProcessGroup::State {
+  int rank = 0, size = 1;
+  bool check = false;
+  std::vector<std::string> hosts = {host_name()};
+  double seconds = 0;
+  std::int64_t capacity = 256;  // of a rank's text in gather()
+  std::shared_ptr<Transport> transport;
+};
+
+ProcessGroup::ProcessGroup() : state_(std::make_shared<State>()) {}
+
+ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& options) {
+  ProcessGroup out;
+  if (identity.size == 1) return out;
+  State& state = *out.state_;
+  state.rank = identity.rank;
+  state.size = identity.size;
+  state.check = options.check;
+  std::optional<KeyServer> server;  // only until all are connected
+  if (identity.hosts_store) server.emplace(identity.address, identity.port);
+  const auto table =
+      std::make_shared<KeyClient>(identity.address, identity.port, options.start_timeout);
+  const auto key = [](int rank) { return concat("host/", rank); };
+  PENSTOCK_CHECK(table->add(concat("arrived/", identity.rank), 1) == 1, "rank ", identity.rank,
+                 " is there twice: another process has the same ", identity.source, ", or a job ",
+                 "before this one still holds MASTER_PORT = ", identity.port);
+  table->set(key(state.rank), state.hosts[0]);
+  const auto end = Clock::now() + options.start_timeout;
+  std::string missing;
+  state.hosts.resize(static_cast<std::size_t>(state.size));
+  for (int rank = 0; rank < state.size; ++rank) {
+    const auto left = std::chrono::duration_cast<KeyClient::Milliseconds>(end - Clock::now());
+    const auto host = table->wait(key(rank), std::max(left, KeyClient::Milliseconds(0)));
+    if (host)
+      state.hosts[static_cast<std::size_t>(rank)] = *host;
+    else
+      missing += concat(missing.empty() ? "" : ", ", rank);
+  }
+  PENSTOCK_CHECK(missing.empty(), "of ", state.size, " ranks these did not arrive in ",
+                 options.start_timeout.count(), " s: ", missing, "; were they started?");
+  try {
+    state.transport = make_transport(table, state.rank, state.size, options.timeout);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw LostRank(concat(out.name(), ": the ranks cannot be connected: ", error.what()));
+  }
+  out.barrier("start");
+  state.seconds = 0;
+  return out;
+}
+
+int ProcessGroup::rank() const { return state_->rank; }
+int ProcessGroup::size() const { return state_->size; }
+double ProcessGroup::seconds() const { return state_->seconds; }
+
+std::string ProcessGroup::name(int rank) const {
+  return concat("rank ", rank, " on ", state_->hosts.at(static_cast<std::size_t>(rank)));
+}
+
+template <class Action>
+void ProcessGroup::operate(const char* what, const at::Tensor& values, const Action& action) const {
+  PENSTOCK_ASSERT(values.is_contiguous() && values.device().is_cpu(), what);
+  const auto start = Clock::now();
+  try {
+    if (state_->check) check_alike(what, values);
+    action(*state_->transport);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string reason = error.what();
+    throw LostRank(
+        concat(name(), " lost another rank in ", what, ": ", reason.substr(0, reason.find('\n'))));
+  }
+  state_->seconds += std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void ProcessGroup::check_alike(const char* what, const at::Tensor& values) const {
+  const std::string mine = concat(what, " of ", values.scalar_type(), " ", values.sizes());
+  constexpr std::size_t kRoom = 128;
+  std::string room = mine.substr(0, kRoom);
+  room.resize(kRoom, ' ');
+  const at::Tensor sent = at::from_blob(room.data(), {static_cast<std::int64_t>(kRoom)}, at::kByte);
+  std::vector<at::Tensor> received;
+  for (int rank = 0; rank < size(); ++rank) received.push_back(at::empty_like(sent));
+  state_->transport->all_gather(received, sent);
+  for (int other = 0; other < size(); ++other) {
+    const auto* bytes = received[static_cast<std::size_t>(other)].data_ptr<std::uint8_t>();
+    std::string theirs(bytes, bytes + kRoom);
+    PENSTOCK_CHECK(theirs == room, name(), " calls ", mine, ", ", name(other), " calls ",
+                   theirs.substr(0, theirs.find_last_not_of(' ') + 1));
+  }
+}
+
+void ProcessGroup::all_reduce(const at::Tensor& values, Reduction reduction) const {
+  if (size() == 1 || values.numel() == 0) return;
+  const char* what = reduction == Reduction::sum ? "all_reduce (sum)" : "all_reduce (max)";
+  operate(what, values, [&](Transport& transport) { transport.all_reduce(values, reduction); });
+}
+
+at::Tensor ProcessGroup::all_to_all(const at::Tensor& rows,
+                                    std::span<const std::int64_t> send_counts,
+                                    std::span<const std::int64_t> given) const {
+  PENSTOCK_ASSERT(std::ssize(send_counts) == size() && sum(send_counts) == rows.size(0));
+  if (size() == 1) return rows;
+  Counts counts(given.begin(), given.end());
+  if (counts.empty() || state_->check) {
+    Counts mine(send_counts.begin(), send_counts.end());
+    const at::Tensor table = all_gather(at::from_blob(mine.data(), {size()}, at::kLong));
+    Counts found;
+    for (int from = 0; from < size(); ++from)
+      found.push_back(table[from][rank()].item<std::int64_t>());
+    for (std::size_t from = 0; from < counts.size(); ++from)
+      PENSTOCK_CHECK(counts[from] == found[from], name(), " expects ", counts[from], " rows from ",
+                     name(static_cast<int>(from)), ", which sends ", found[from]);
+    counts = std::move(found);
+  }
+  std::vector<std::int64_t> shape = rows.sizes().vec();
+  shape[0] = sum(counts);
+  at::Tensor out = at::empty(shape, rows.options());
+  std::int64_t row_bytes = static_cast<std::int64_t>(rows.element_size());
+  for (std::size_t axis = 1; axis < shape.size(); ++axis) row_bytes *= shape[axis];
+  const auto in_bytes = [row_bytes](std::span<const std::int64_t> numbers) {
+    Counts bytes(numbers.begin(), numbers.end());
+    for (auto& number : bytes) number *= row_bytes;
+    return bytes;
+  };
+  // Numbers of rows differ between ranks, so only the rest of the shape is compared.
+  operate("all_to_all", rows.slice(0, 0, 0), [&](Transport& transport) {
+    transport.all_to_all(as_bytes(out), as_bytes(rows), in_bytes(counts), in_bytes(send_counts));
+  });
+  return out;
+}
+
+at::Tensor ProcessGroup::all_gather(const at::Tensor& mine) const {
+  if (size() == 1) return mine.unsqueeze(0);
+  std::vector<std::int64_t> shape = mine.sizes().vec();
+  shape.insert(shape.begin(), size());
+  at::Tensor out = at::empty(shape, mine.options());
+  if (mine.numel() == 0) return out;
+  operate("all_gather", mine, [&](Transport& transport) {
+    std::vector<at::Tensor> received;
+    for (int rank = 0; rank < size(); ++rank) received.push_back(as_bytes(out[rank]));
+    transport.all_gather(received, as_bytes(mine));
+  });
+  return out;
+}
+
+at::Tensor ProcessGroup::reduce_scatter(const at::Tensor& rows,
+                                        std::span<const std::int64_t> counts) const {
+  if (size() == 1) return rows;
+  const std::int64_t mine = counts[static_cast<std::size_t>(rank())];
+  const at::Tensor received =
+      all_to_all(rows, counts, Counts(static_cast<std::size_t>(size()), mine));
+  at::Tensor out = received.narrow(0, 0, mine).clone();
+  for (int from = 1; from < size(); ++from) out.add_(received.narrow(0, from * mine, mine));
+  return out;
+}
+
+void ProcessGroup::broadcast(const at::Tensor& values, int root) const {
+  if (size() == 1 || values.numel() == 0) return;
+  operate("broadcast", values,
+          [&](Transport& transport) { transport.broadcast(as_bytes(values), root); });
+}
+
+void ProcessGroup::barrier(const std::string& place) const {
+  if (size() == 1) return;
+  const at::Tensor all = all_gather(at::full({1}, fingerprint(place), at::kLong));
+  for (int other = 0; other < size(); ++other)
+    PENSTOCK_CHECK(all[other].item<std::int64_t>() == fingerprint(place), name(), " waits at '",
+                   place, "', ", name(other), " elsewhere");
+}
+
+std::vector<std::string> ProcessGroup::gather(const std::string& mine) const {
+  if (size() == 1) return {mine};
+  std::vector<std::string> out(static_cast<std::size_t>(size()));
+  std::int64_t longest = 0;
+  at::Tensor all;
+  // Mostly once: the room is that of the longest text so far, which all ranks know.
+  do {
+    state_->capacity = std::max(state_->capacity, longest + longest / 4);
+    all = all_gather(framed(mine, state_->capacity));
+    for (int other = 0; other < size(); ++other) {
+      std::int64_t length = 0;
+      std::memcpy(&length, all[other].data_ptr(), sizeof length);
+      longest = std::max(longest, length);
+    }
+  } while (longest > state_->capacity);
+  for (int other = 0; other < size(); ++other) {
+    const auto* bytes = all[other].data_ptr<std::uint8_t>();
+    std::int64_t length = 0;
+    std::memcpy(&length, bytes, sizeof length);
+    const auto* text = reinterpret_cast<const char*>(bytes + sizeof length);
+    out[static_cast<std::size_t>(other)].assign(text, static_cast<std::size_t>(length));
+  }
+  return out;
+}
+
+std::string ProcessGroup::broadcast_bytes(const std::string& mine, int root) const {
+  if (size() == 1) return mine;
+  at::Tensor length = at::full({1}, static_cast<std::int64_t>(mine.size()), at::kLong);
+  broadcast(length, root);
+  std::string out = mine;
+  out.resize(static_cast<std::size_t>(length.item<std::int64_t>()));
+  broadcast(at::from_blob(out.data(), {static_cast<std::int64_t>(out.size())}, at::kByte), root);
+  return out;
+}
+
+}  // namespace penstock::dist

@@ -1,0 +1,90 @@
+// The processes that train together, as a value: who they are, and the collective operations on
+// tensors between them. Nothing above this folder knows what carries the bytes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/dist/identity.h"
+
+namespace penstock::dist {
+
+/// The connection to another rank is gone, or it did not come in time. The group cannot be used any
+/// more; what the message names is this rank and the operation.
+class LostRank : public Error {
+ public:
+  using Error::Error;
+};
+
+/// There is no mean: whoever wants one divides by a number that all ranks know.
+enum class Reduction { sum, max };
+
+struct GroupOptions {
+  std::chrono::seconds start_timeout{120};  ///< for all ranks to arrive
+  std::chrono::seconds timeout{1800};       ///< for a rank that is late in an operation
+  /// Compares kinds, types and shapes of all ranks before each operation, which takes another one:
+  /// ranks that differ get an Error that names them, where otherwise the process would be ended.
+  bool check = false;
+};
+
+/// Every rank calls the same operations in the same order, from one thread. With one process they
+/// return at once. They work on contiguous tensors on the CPU. Each throws LostRank where a rank is
+/// gone or late. Copies share the connections.
+class ProcessGroup {
+ public:
+  /// This process alone.
+  ProcessGroup();
+  /// Waits for all ranks and connects them. Throws Error that names the ranks that did not arrive,
+  /// and where this build lacks what carries the bytes.
+  static ProcessGroup join(const Identity& identity, const GroupOptions& options = {});
+
+  int rank() const;
+  int size() const;
+  /// "rank 3 on host7"; of this rank without an argument.
+  std::string name(int rank) const;
+  std::string name() const { return name(rank()); }
+  /// Wall time in operations so far; waiting for ranks that are late counts.
+  double seconds() const;
+
+  /// In place, f32|f64|i32|i64; the same bits on all ranks.
+  void all_reduce(const at::Tensor& values, Reduction reduction) const;
+  /// Rows for every rank, in rank order, for rows from every rank, in rank order.
+  /// @param rows         [Σ send_counts, ...]
+  /// @param send_counts  [size], rows for each rank; 0 is allowed
+  /// @param counts       [size], rows from each rank; empty: found by another operation
+  /// @return [Σ counts, ...]
+  at::Tensor all_to_all(const at::Tensor& rows, std::span<const std::int64_t> send_counts,
+                        std::span<const std::int64_t> counts = {}) const;
+  /// @param mine  of the same shape on all ranks.  @return [size, ...]
+  at::Tensor all_gather(const at::Tensor& mine) const;
+  /// Σ over ranks, in rank order, of the rows of this rank.
+  /// @param rows    [Σ counts, ...], alike on all ranks
+  /// @param counts  [size], rows of each rank.  @return [counts[rank], ...]
+  at::Tensor reduce_scatter(const at::Tensor& rows, std::span<const std::int64_t> counts) const;
+  /// In place, what the root has.
+  void broadcast(const at::Tensor& values, int root = 0) const;
+  /// Returns once all ranks are there. Throws Error where they name different places.
+  void barrier(const std::string& place) const;
+
+  /// Every rank's bytes, of any length, in rank order.
+  std::vector<std::string> gather(const std::string& mine) const;
+  /// The root's bytes.
+  std::string broadcast_bytes(const std::string& mine, int root = 0) const;
+
+ private:
+  struct State;
+  template <class Action>
+  void operate(const char* what, const at::Tensor& values, const Action& action) const;
+  void check_alike(const char* what, const at::Tensor& values) const;
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace penstock::dist

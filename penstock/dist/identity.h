@@ -1,0 +1,38 @@
+// Which of how many processes this one is, as the program that started it says: Penstock's own
+// launcher, torchrun, Open MPI, MPICH, Slurm, or a person. Nothing is connected here.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace penstock::dist {
+
+struct Identity {
+  int rank = 0, size = 1;
+  int local_rank = 0, local_size = 1;  ///< among the processes on this machine
+  std::string address;                 ///< of rank 0's machine, where ranks find each other
+  int port = 0;
+  bool hosts_store = false;  ///< whether this process is to listen there
+  bool launched = false;     ///< by `--processes`, which reports what happens to its ranks
+  std::string source;        ///< the variables that said so; "" for a single process
+};
+
+/// The value of an environment variable, if it is set.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+Environment process_environment();
+
+/// The first of these that is there: PENSTOCK_RANK and PENSTOCK_WORLD_SIZE (the launcher's), RANK
+/// and WORLD_SIZE (torchrun, Kubernetes, by hand), OMPI_COMM_WORLD_*, PMI_*, SLURM_* inside a step;
+/// else a single process. Ranks meet at MASTER_ADDR and MASTER_PORT; where those are not set, on
+/// this machine if it holds all ranks, under Slurm on the step's first host. Under torchrun the
+/// port is one above MASTER_PORT, which its agent holds, and the number of its restarts.
+/// Throws Error that names a variable that is missing or no number.
+Identity identity_from(const Environment& environment);
+
+/// The first host of a Slurm list: "n[03-05,9],m1" -> "n03".
+std::string first_host(const std::string& node_list);
+/// The entry of "2(x3),1" for that node, from 0; 1 where the list is shorter.
+int tasks_of_node(const std::string& tasks_per_node, int node);
+
+}  // namespace penstock::dist

@@ -1,0 +1,102 @@
+// The asking side of key_server.h: one connection, requests in turn.
+#include "penstock/dist/key_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "penstock/base/error.h"
+#include "penstock/dist/sockets.h"
+
+namespace penstock::dist {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kPause = std::chrono::milliseconds(5);
+
+int connect_to(const addrinfo* addresses) {
+  for (const addrinfo* at = addresses; at; at = at->ai_next) {
+    const int out = ::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (out >= 0 && ::connect(out, at->ai_addr, at->ai_addrlen) == 0) return out;
+    if (out >= 0) ::close(out);
+  }
+  return -1;
+}
+
+}  // namespace
+
+KeyClient::KeyClient(const std::string& address, int port, Milliseconds timeout)
+    : server_(concat(address, ":", port)) {
+  const Addresses addresses = resolve_address(address, port);
+  const auto end = Clock::now() + timeout;
+  while ((descriptor_ = connect_to(addresses.get())) < 0) {
+    PENSTOCK_CHECK(Clock::now() < end, "rank 0 cannot be reached at ", server_, " (", last_error(),
+                   "): is it started, and is the port open between the machines?");
+    std::this_thread::sleep_for(10 * kPause);
+  }
+  const int yes = 1;
+  ::setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  if (!send_all(descriptor_, kGreeting)) {
+    ::close(descriptor_);
+    fail("rank 0's table at ", server_, " hung up: does another program listen there?");
+  }
+}
+
+KeyClient::~KeyClient() { ::close(descriptor_); }
+
+std::optional<std::string> KeyClient::ask(char operation, const std::string& key,
+                                          const std::string& value) {
+  PENSTOCK_ASSERT(key.size() <= kLongest && value.size() <= kLongest);
+  const std::scoped_lock lock(mutex_);
+  const std::string request =
+      operation + length_bytes(key.size()) + length_bytes(value.size()) + key + value;
+  char header[1 + sizeof(std::uint32_t)];
+  const bool answered = send_all(descriptor_, request) &&
+                        receive_all(descriptor_, header, sizeof header) &&
+                        length_from(header + 1) <= kLongest;
+  std::string out(answered ? length_from(header + 1) : 0, '\0');
+  PENSTOCK_CHECK(answered && receive_all(descriptor_, out.data(), out.size()),
+                 "the table of ranks at ", server_,
+                 " hung up: has rank 0 ended, or does another program listen there?");
+  return header[0] == '+' ? std::optional(out) : std::nullopt;
+}
+
+void KeyClient::set(const std::string& key, const std::string& value) { ask('s', key, value); }
+
+std::optional<std::string> KeyClient::get(const std::string& key) { return ask('g', key, ""); }
+
+std::optional<std::string> KeyClient::wait(const std::string& key, Milliseconds timeout) {
+  const auto end = Clock::now() + timeout;
+  while (true) {
+    if (auto value = get(key)) return value;
+    if (Clock::now() >= end) return std::nullopt;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+std::int64_t KeyClient::add(const std::string& key, std::int64_t value) {
+  return std::stoll(ask('a', key, std::to_string(value)).value());
+}
+
+bool KeyClient::remove(const std::string& key) { return ask('d', key, "").has_value(); }
+
+std::int64_t KeyClient::size() { return std::stoll(ask('n', "", "").value()); }
+
+std::string KeyClient::local_address() const {
+  sockaddr_storage mine{};
+  socklen_t size = sizeof mine;
+  ::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&mine), &size);
+  char text[INET6_ADDRSTRLEN] = "";
+  const void* address =
+      mine.ss_family == AF_INET6
+          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(&mine)->sin6_addr)
+          : &reinterpret_cast<const sockaddr_in*>(&mine)->sin_addr;
+  ::inet_ntop(mine.ss_family, address, text, sizeof text);
+  return text;
+}
+
+}  // namespace penstock::dist

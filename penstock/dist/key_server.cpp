@@ -1,0 +1,151 @@
+#include "penstock/dist/key_server.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "penstock/base/error.h"
+#include "penstock/dist/sockets.h"
+
+namespace penstock::dist {
+namespace {
+
+/// Operation, length of the key, length of the value.
+constexpr std::size_t kHeader = 1 + 2 * sizeof(std::uint32_t);
+
+/// A listening socket on the first of the addresses that is this machine's.
+int listen_on(const std::string& address, int port) {
+  const Addresses addresses = resolve_address(address, port);
+  std::string reason;
+  for (const addrinfo* at = addresses.get(); at; at = at->ai_next) {
+    const int out = ::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int yes = 1;
+    if (out >= 0) ::setsockopt(out, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (out >= 0 && ::bind(out, at->ai_addr, at->ai_addrlen) == 0 && ::listen(out, 1024) == 0)
+      return out;
+    reason = last_error();
+    if (out >= 0) ::close(out);
+  }
+  fail("rank 0 cannot listen on MASTER_ADDR = ", address, ", MASTER_PORT = ", port, ": ", reason,
+       "; the address must be one of this machine's, and the port free");
+}
+
+int port_of(int listener) {
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  ::getsockname(listener, reinterpret_cast<sockaddr*>(&bound), &size);
+  const auto* v4 = reinterpret_cast<const sockaddr_in*>(&bound);
+  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&bound);
+  return ntohs(bound.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port);
+}
+
+std::string found(const std::string& value) { return "+" + length_bytes(value.size()) + value; }
+std::string absent() { return "-" + length_bytes(0); }
+
+}  // namespace
+
+KeyServer::KeyServer(const std::string& address, int port)
+    : listener_(listen_on(address, port)),
+      wake_(::eventfd(0, EFD_CLOEXEC)),
+      port_(port_of(listener_)),
+      thread_([this] { serve(); }) {}
+
+KeyServer::~KeyServer() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(wake_, &one, sizeof one);
+  thread_.join();
+  for (const Connection& connection : connections_) ::close(connection.descriptor);
+  ::close(listener_);
+  ::close(wake_);
+}
+
+void KeyServer::serve() {
+  while (true) {
+    std::vector<pollfd> watched = {{wake_, POLLIN, 0}, {listener_, POLLIN, 0}};
+    for (const Connection& connection : connections_)
+      watched.push_back({connection.descriptor, POLLIN, 0});
+    if (::poll(watched.data(), watched.size(), -1) < 0) continue;
+    if (watched[0].revents != 0) return;
+    std::vector<Connection> kept;
+    for (std::size_t i = 0; i < connections_.size(); ++i) {
+      if (watched[i + 2].revents == 0 || receive(connections_[i]))
+        kept.push_back(std::move(connections_[i]));
+      else
+        ::close(connections_[i].descriptor);
+    }
+    connections_ = std::move(kept);
+    if (watched[1].revents != 0) accept_one();
+  }
+}
+
+void KeyServer::accept_one() {
+  const int descriptor = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+  if (descriptor < 0) return;
+  const timeval patience{.tv_sec = 5, .tv_usec = 0};  // with one that does not read its answers
+  ::setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  connections_.push_back({.descriptor = descriptor});
+}
+
+bool KeyServer::receive(Connection& connection) {
+  char bytes[4096];
+  const auto count = ::recv(connection.descriptor, bytes, sizeof bytes, MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (count <= 0) return false;
+  connection.received.append(bytes, static_cast<std::size_t>(count));
+  if (!connection.greeted) {
+    const std::string& text = connection.received;
+    const std::size_t known = std::min(text.size(), kGreetingBytes);
+    if (text.compare(0, known, kGreeting, known) != 0) return false;
+    if (known < kGreetingBytes) return true;
+    connection.greeted = true;
+    connection.received.erase(0, kGreetingBytes);
+  }
+  return answer_all(connection);
+}
+
+bool KeyServer::answer_all(Connection& connection) {
+  std::string& text = connection.received;
+  while (text.size() >= kHeader) {
+    const std::size_t key = length_from(text.data() + 1),
+                      value = length_from(text.data() + 1 + sizeof(std::uint32_t));
+    if (key > kLongest || value > kLongest) return false;
+    if (text.size() < kHeader + key + value) return true;
+    const std::string reply =
+        answer(text[0], text.substr(kHeader, key), text.substr(kHeader + key, value));
+    if (!send_all(connection.descriptor, reply)) return false;
+    text.erase(0, kHeader + key + value);
+  }
+  return true;
+}
+
+std::string KeyServer::answer(char operation, const std::string& key, const std::string& value) {
+  const auto at = values_.find(key);
+  switch (operation) {
+    case 's':
+      values_[key] = value;
+      return found("");
+    case 'g':
+      return at == values_.end() ? absent() : found(at->second);
+    case 'a': {
+      const std::int64_t before =
+          at == values_.end() ? 0 : std::strtoll(at->second.c_str(), {}, 10);
+      const std::string sum = std::to_string(before + std::strtoll(value.c_str(), {}, 10));
+      values_[key] = sum;
+      return found(sum);
+    }
+    case 'd':
+      return values_.erase(key) > 0 ? found("") : absent();
+    case 'n':
+      return found(std::to_string(values_.size()));
+    default:
+      return absent();
+  }
+}
+
+}  // namespace penstock::dist

@@ -1,0 +1,35 @@
+// What a process group sends its bytes by. gloo.cpp is the only one; builds without Gloo's headers
+// have none.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "penstock/dist/group.h"
+#include "penstock/dist/key_server.h"
+
+namespace penstock::dist {
+
+/// Operations of equal sizes on all ranks, on contiguous tensors with at least one element. Each
+/// throws an exception where a rank is gone or late.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual void all_reduce(at::Tensor values, Reduction reduction) = 0;
+  /// Bytes; counts in bytes.
+  virtual void all_to_all(at::Tensor received, at::Tensor sent, std::vector<std::int64_t> counts,
+                          std::vector<std::int64_t> send_counts) = 0;
+  virtual void all_gather(std::vector<at::Tensor> received, at::Tensor sent) = 0;
+  virtual void broadcast(at::Tensor values, int root) = 0;
+};
+
+/// Connects all ranks, which ask the table where the others listen.
+/// Throws Error in a build without Gloo.
+std::shared_ptr<Transport> make_transport(std::shared_ptr<KeyClient> table, int rank, int size,
+                                          std::chrono::milliseconds timeout);
+
+}  // namespace penstock::dist

@@ -1,0 +1,239 @@
+// Collective operations between ranks: what they return, what they compare, and what a rank says
+// that is alone, late or left.
+#include "penstock/dist/group.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <numeric>
+#include <string>
+
+#include "tests/dist/ranks.h"
+
+namespace penstock {
+namespace {
+
+using dist::GroupOptions;
+using dist::ProcessGroup;
+using dist::Reduction;
+using testing::failures_on_ranks;
+using testing::on_ranks;
+using Counts = std::vector<std::int64_t>;
+
+std::string message_of(const std::exception_ptr& failure) {
+  if (!failure) return "nothing";
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+class Group : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (!testing::kHaveGloo && GetParam() > 1) GTEST_SKIP() << "built without Gloo";
+  }
+};
+
+TEST_P(Group, ReducesSumsAndMaxima) {
+  const int size = GetParam();
+  on_ranks(size, [&](const ProcessGroup& group) {
+    for (const auto type : {at::kFloat, at::kDouble, at::kInt, at::kLong}) {
+      at::Tensor values = torch::full({3}, group.rank() + 1, type);
+      group.all_reduce(values, Reduction::sum);
+      EXPECT_TRUE(values.eq(size * (size + 1) / 2).all().item<bool>());
+      values.fill_(group.rank());
+      group.all_reduce(values, Reduction::max);
+      EXPECT_TRUE(values.eq(size - 1).all().item<bool>());
+    }
+  });
+}
+
+TEST_P(Group, ExchangesUnevenRows) {
+  const int size = GetParam();
+  on_ranks(size, [&](const ProcessGroup& group) {
+    // Rank r sends (r + to) mod 3 rows, each naming both: some send and receive nothing.
+    Counts counts;
+    std::vector<at::Tensor> rows = {torch::empty({0, 2}, at::kLong)};
+    for (int to = 0; to < size; ++to) {
+      counts.push_back((group.rank() + to) % 3);
+      rows.push_back(torch::tensor({group.rank(), to}, at::kLong).expand({counts.back(), 2}));
+    }
+    const at::Tensor sent = torch::cat(rows).contiguous();
+    const at::Tensor found = group.all_to_all(sent, counts);
+    EXPECT_TRUE(torch::equal(found, group.all_to_all(sent, counts, counts)));  // symmetric
+    std::int64_t row = 0;
+    for (int from = 0; from < size; ++from)
+      for (int i = 0; i < (group.rank() + from) % 3; ++i, ++row) {
+        EXPECT_EQ(found[row][0].item<int>(), from);
+        EXPECT_EQ(found[row][1].item<int>(), group.rank());
+      }
+    EXPECT_EQ(found.size(0), row);
+  });
+}
+
+TEST_P(Group, SumsRowsInRankOrder) {
+  const int size = GetParam();
+  on_ranks(size, [&](const ProcessGroup& group) {
+    Counts counts(static_cast<std::size_t>(size), 0);
+    std::iota(counts.begin(), counts.end(), 1);
+    const std::int64_t rows = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    const auto of_rank = [&](int rank) {
+      return torch::arange(rows * 2, at::kFloat).reshape({rows, 2}).div(3).add(rank / 7.0F).exp();
+    };
+    const std::int64_t first = group.rank() * (group.rank() + 1) / 2;
+    at::Tensor expected = of_rank(0).narrow(0, first, group.rank() + 1).clone();
+    for (int rank = 1; rank < size; ++rank)
+      expected.add_(of_rank(rank).narrow(0, first, group.rank() + 1));
+    EXPECT_TRUE(torch::equal(group.reduce_scatter(of_rank(group.rank()), counts), expected));
+  });
+}
+
+TEST_P(Group, GathersAndBroadcasts) {
+  const int size = GetParam();
+  on_ranks(size, [&](const ProcessGroup& group) {
+    const at::Tensor all = group.all_gather(torch::full({2}, group.rank() == 1, at::kBool));
+    ASSERT_EQ(all.sizes(), (std::vector<std::int64_t>{size, 2}));
+    for (int rank = 0; rank < size; ++rank) EXPECT_EQ(all[rank][1].item<bool>(), rank == 1);
+    const int root = size - 1;
+    at::Tensor values = torch::full({5}, group.rank(), at::kHalf);
+    group.broadcast(values, root);
+    EXPECT_TRUE(values.eq(root).all().item<bool>());
+    for (const std::size_t length : {std::size_t{0}, std::size_t{3}, std::size_t{5000}}) {
+      const std::string mine(length * static_cast<std::size_t>(group.rank()), 'x');
+      const auto texts = group.gather(mine);
+      ASSERT_EQ(std::ssize(texts), size);
+      for (int rank = 0; rank < size; ++rank)
+        EXPECT_EQ(texts[static_cast<std::size_t>(rank)].size(),
+                  length * static_cast<std::size_t>(rank));
+      EXPECT_EQ(group.broadcast_bytes(mine, root), texts.back());
+    }
+    group.barrier("the end");
+    if (size > 1)
+      EXPECT_GT(group.seconds(), 0);
+    else
+      EXPECT_EQ(group.seconds(), 0);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Group, ::testing::Values(1, 2, 3, 4));
+
+class TwoRanks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!testing::kHaveGloo) GTEST_SKIP() << "built without Gloo";
+  }
+};
+
+TEST_F(TwoRanks, RefuseOperationsThatDiffer) {
+  const GroupOptions checked{.timeout = std::chrono::seconds(20), .check = true};
+  const auto shapes = failures_on_ranks(
+      2,
+      [](const ProcessGroup& group) {
+        group.all_reduce(torch::zeros({group.rank() + 2}), Reduction::sum);
+      },
+      checked);
+  EXPECT_NE(message_of(shapes[0]).find("calls all_reduce (sum) of Float [2], rank 1 on"),
+            std::string::npos)
+      << message_of(shapes[0]);
+  const auto kinds = failures_on_ranks(
+      2,
+      [](const ProcessGroup& group) {
+        at::Tensor values = torch::zeros({2});
+        if (group.rank() == 0)
+          group.broadcast(values);
+        else
+          group.all_gather(values);
+      },
+      checked);
+  EXPECT_NE(message_of(kinds[1]).find("calls all_gather of Float [2], rank 0 on"),
+            std::string::npos)
+      << message_of(kinds[1]);
+  const auto counts = failures_on_ranks(
+      2,
+      [](const ProcessGroup& group) {
+        group.all_to_all(torch::zeros({2, 3}), Counts{1, 1}, Counts{1, group.rank() + 1});
+      },
+      checked);
+  EXPECT_NE(message_of(counts[1]).find("expects 2 rows from rank 1"), std::string::npos)
+      << message_of(counts[1]);
+  const auto places = failures_on_ranks(
+      2, [](const ProcessGroup& group) { group.barrier(group.rank() == 0 ? "here" : "there"); },
+      checked);
+  EXPECT_NE(message_of(places[0]).find("waits at 'here', rank 1 on"), std::string::npos)
+      << message_of(places[0]);
+}
+
+TEST_F(TwoRanks, NoticeThatTheOtherLeft) {
+  const auto failures = failures_on_ranks(2,
+                                          [](const ProcessGroup& group) {
+                                            if (group.rank() == 1) return;
+                                            group.all_reduce(torch::zeros({2}), Reduction::sum);
+                                          },
+                                          {.timeout = std::chrono::seconds(60)});
+  ASSERT_TRUE(failures[0]);
+  EXPECT_THROW(std::rethrow_exception(failures[0]), dist::LostRank);
+  EXPECT_NE(message_of(failures[0]).find("lost another rank in all_reduce (sum)"),
+            std::string::npos)
+      << message_of(failures[0]);
+}
+
+TEST_F(TwoRanks, DoNotWaitForEverForOneThatIsLate) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto failures = failures_on_ranks(2,
+                                          [](const ProcessGroup& group) {
+                                            if (group.rank() == 1)
+                                              std::this_thread::sleep_for(std::chrono::seconds(4));
+                                            group.all_reduce(torch::zeros({2}), Reduction::sum);
+                                          },
+                                          {.timeout = std::chrono::seconds(1)});
+  EXPECT_THROW(std::rethrow_exception(failures[0]), dist::LostRank);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
+}
+
+TEST_F(TwoRanks, AreNamedWhereTheyDoNotArrive) {
+  const dist::KeyServer table("127.0.0.1", 0);
+  try {
+    ProcessGroup::join({.rank = 0, .size = 3, .address = "127.0.0.1", .port = table.port()},
+                       {.start_timeout = std::chrono::seconds(1)});
+    FAIL() << "a group of three with one rank";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "of 3 ranks these did not arrive in 1 s: 1, 2; were they started?");
+  }
+}
+
+TEST_F(TwoRanks, AreRefusedWhereBothAreTheSame) {
+  const dist::KeyServer table("127.0.0.1", 0);
+  const dist::Identity same{.rank = 0,
+                            .size = 2,
+                            .address = "127.0.0.1",
+                            .port = table.port(),
+                            .source = "RANK and WORLD_SIZE"};
+  const GroupOptions hasty{.start_timeout = std::chrono::seconds(1)};
+  EXPECT_THROW(ProcessGroup::join(same, hasty), Error);  // alone
+  try {
+    ProcessGroup::join(same, hasty);
+    FAIL() << "two ranks 0";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("rank 0 is there twice"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(OneProcess, IsAGroupWithoutConnections) {
+  const ProcessGroup group;
+  EXPECT_EQ(group.rank(), 0);
+  EXPECT_EQ(group.size(), 1);
+  at::Tensor values = torch::ones({2});
+  group.all_reduce(values, Reduction::sum);
+  group.broadcast(values);
+  group.barrier("x");
+  EXPECT_TRUE(values.eq(1).all().item<bool>());
+  EXPECT_EQ(group.gather("mine"), std::vector<std::string>{"mine"});
+  EXPECT_EQ(group.seconds(), 0);
+  EXPECT_EQ(ProcessGroup::join({}).size(), 1);
+}
+
+}  // namespace
+}  // namespace penstock

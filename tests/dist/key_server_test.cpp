@@ -1,0 +1,89 @@
+// The table by which ranks find each other, and who may not use it.
+#include "penstock/dist/key_server.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+#include "penstock/base/error.h"
+
+namespace penstock::dist {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A connection of another program: whether the server hangs up once it has sent that.
+bool turned_away(int port, const std::string& text) {
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<std::uint16_t>(port))};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int out = ::socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_EQ(::connect(out, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(::send(out, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+  char byte = 0;
+  const bool closed = ::recv(out, &byte, 1, 0) <= 0;
+  ::close(out);
+  return closed;
+}
+
+TEST(KeyServer, KeepsWhatOneSetsForAll) {
+  const KeyServer server("127.0.0.1", 0);
+  KeyClient one("127.0.0.1", server.port(), 1s), two("localhost", server.port(), 1s);
+  EXPECT_EQ(one.get("a"), std::nullopt);
+  const std::string binary("x\0y\n", 4), large(100000, 'z');
+  one.set("a", binary);
+  two.set("b", large);
+  EXPECT_EQ(two.get("a"), binary);
+  EXPECT_EQ(one.get("b"), large);
+  EXPECT_EQ(one.add("n", 2), 2);
+  EXPECT_EQ(two.add("n", -5), -3);
+  EXPECT_EQ(one.size(), 3);
+  EXPECT_TRUE(two.remove("a"));
+  EXPECT_FALSE(one.remove("a"));
+  EXPECT_EQ(one.local_address(), "127.0.0.1");
+}
+
+TEST(KeyServer, AnswersOneThatWaitsOnceAnotherHasSet) {
+  const KeyServer server("127.0.0.1", 0);
+  KeyClient one("127.0.0.1", server.port(), 1s), two("127.0.0.1", server.port(), 1s);
+  EXPECT_EQ(one.wait("late", 20ms), std::nullopt);
+  std::thread other([&] {
+    std::this_thread::sleep_for(50ms);
+    two.set("late", "here");
+  });
+  EXPECT_EQ(one.wait("late", 10s), "here");
+  other.join();
+}
+
+TEST(KeyServer, ListensOnItsAddressAlone) {
+  const KeyServer server("127.0.0.2", 0);
+  EXPECT_THROW(KeyClient("127.0.0.1", server.port(), 0ms), Error);
+  EXPECT_EQ(KeyClient("127.0.0.2", server.port(), 1s).get("a"), std::nullopt);
+}
+
+TEST(KeyServer, TurnsAwayOtherProgramsAndImpossibleLengths) {
+  const KeyServer server("127.0.0.1", 0);
+  EXPECT_TRUE(turned_away(server.port(), "GET / HTTP/1.1\r\n\r\n"));
+  EXPECT_TRUE(turned_away(server.port(), "penstock ranks 1\ns\xff\xff\xff\xff\xff\xff\xff\xff"));
+  EXPECT_EQ(KeyClient("127.0.0.1", server.port(), 1s).size(), 0);
+}
+
+TEST(KeyServer, SaysWhereItCannotListen) {
+  const KeyServer server("127.0.0.1", 0);
+  try {
+    KeyServer("127.0.0.1", server.port());
+    FAIL() << "two servers on one port";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("cannot listen on MASTER_ADDR = 127.0.0.1"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_THROW(KeyServer("192.0.2.1", 0), Error);  // an address of no machine
+}
+
+}  // namespace
+}  // namespace penstock::dist

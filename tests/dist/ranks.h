@@ -1,0 +1,47 @@
+// Ranks as threads of a test, connected as processes would be.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "penstock/dist/group.h"
+#include "penstock/dist/key_server.h"
+
+namespace penstock::testing {
+
+inline constexpr bool kHaveGloo =
+#ifdef PENSTOCK_HAVE_GLOO
+    true;
+#else
+    false;
+#endif
+
+/// Calls action(group) once for each of so many ranks, side by side, and returns what each threw.
+inline std::vector<std::exception_ptr> failures_on_ranks(
+    int size, const std::function<void(const dist::ProcessGroup&)>& action,
+    const dist::GroupOptions& options) {
+  const dist::KeyServer table("127.0.0.1", 0);
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        action(dist::ProcessGroup::join(
+            {.rank = rank, .size = size, .address = "127.0.0.1", .port = table.port()}, options));
+      } catch (...) {
+        failures[static_cast<std::size_t>(rank)] = std::current_exception();
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  return failures;
+}
+
+/// The same, with shapes compared before every operation; rethrows the first failure.
+inline void on_ranks(int size, const std::function<void(const dist::ProcessGroup&)>& action) {
+  for (const auto& failure : failures_on_ranks(size, action, {.check = true}))
+    if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace penstock::testing
