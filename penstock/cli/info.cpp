@@ -19,6 +19,9 @@
 #include "penstock/models/model_directory.h"
 #include "penstock/models/model_source.h"
 #include "penstock/study/study_config.h"
+#include "penstock/train/gradient_tree.h"
+#include "penstock/train/memory_check.h"
+#include "penstock/train/parallel_settings.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock {
@@ -40,6 +43,11 @@ struct Figures {
   TrainingMemory memory;
 };
 
+/// That the recipe is meant for.
+int processes_of(const Recipe& recipe) {
+  return static_cast<int>(std::max<std::int64_t>(1, recipe.parallel.data));
+}
+
 Figures figures_of(const Recipe& recipe) {
   const ModelConfig& model = recipe.model;
   const std::int64_t length = recipe.train.sequence_length, rows = recipe.train.micro_batch;
@@ -49,7 +57,7 @@ Figures figures_of(const Recipe& recipe) {
           .flops = model.has_memory() ? step / static_cast<double>(rows)
                                       : published_flops_per_sequence(model, length),
           .flops_per_token = step / static_cast<double>(rows * length),
-          .memory = training_memory(model, rows, length, recipe.train.recompute_experts)};
+          .memory = memory_of_training(recipe, processes_of(recipe))};
 }
 
 nlohmann::ordered_json parts_json(const PartsCensus& parts) {
@@ -57,6 +65,21 @@ nlohmann::ordered_json parts_json(const PartsCensus& parts) {
           {"router", parts.router},
           {"router_embedding", parts.router_embedding},
           {"hypernetwork", parts.hypernetwork}};
+}
+
+/// Of one of the processes; null where there is one.
+nlohmann::ordered_json parallel_json(const Recipe& recipe, const TrainingMemory& memory) {
+  const int ranks = processes_of(recipe);
+  if (ranks == 1) return nullptr;
+  const auto parts =
+      static_cast<std::size_t>(recipe.train.batch_sequences / recipe.train.micro_batch);
+  const SumTraffic sent = GradientTree::traffic(parts, ranks, memory.parameter_bytes);
+  return {{"ranks", ranks},
+          {"parameter_bytes", memory.parameter_bytes},
+          {"gradient_bytes", memory.gradient_bytes},
+          {"optimizer_bytes", memory.optimizer_bytes},
+          {"activation_bytes", memory.activation_bytes},
+          {"bytes_per_step", {{"gradients", sent.nodes}, {"summed_gradients", sent.sums}}}};
 }
 
 nlohmann::ordered_json figures_json(const Recipe& recipe) {
@@ -113,6 +136,12 @@ void print_figures(const Recipe& recipe) {
       "activations about {:.0f} (micro-batch {})\n",
       size(memory.total()), unit, size(memory.parameter_bytes), size(memory.gradient_bytes),
       size(memory.optimizer_bytes), size(memory.activation_bytes), recipe.train.micro_batch);
+  if (const auto parallel = parallel_json(recipe, memory); !parallel.is_null())
+    fmt::print("processes     {}, each with that memory; the busiest sends {:.0f} {} a step\n",
+               processes_of(recipe),
+               size(parallel["bytes_per_step"]["gradients"].get<std::int64_t>() +
+                    parallel["bytes_per_step"]["summed_gradients"].get<std::int64_t>()),
+               unit);
 }
 
 /// Of a recipe that takes its corpus's: that of bytes.
@@ -259,6 +288,7 @@ void print_info(const InfoOptions& options) {
     PENSTOCK_CHECK(options.scale.empty(), options.target, ": --scale is for studies");
     apply_overrides(node, options.overrides);
     recipe = countable_recipe(node);
+    if (recipe.parallel.data > 0) check_processes(recipe, processes_of(recipe));
     assumed = takes_vocabulary(node);
   }
   const bool finetuned =
@@ -268,6 +298,8 @@ void print_info(const InfoOptions& options) {
     if (finetuned) figures["finetuning"] = finetuning_json(options.target);
     if (!recipe.notes.empty()) figures["notes"] = recipe.notes;
     if (assumed) figures["assumed_vocabulary"] = kAssumedVocabulary;
+    if (auto parallel = parallel_json(recipe, figures_of(recipe).memory); !parallel.is_null())
+      figures["parallel"] = std::move(parallel);
     fmt::print("{}\n", figures.dump(2));
     return;
   }

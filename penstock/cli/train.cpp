@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -10,10 +11,14 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/shell_quoted.h"
+#include "penstock/cli/launch_processes.h"
 #include "penstock/cli/output_path.h"
+#include "penstock/dist/group.h"
 #include "penstock/io/toml.h"
 #include "penstock/report/report.h"
 #include "penstock/study/text_samples.h"
+#include "penstock/train/agreement.h"
+#include "penstock/train/parallel_settings.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/recipe_template.h"
 #include "penstock/train/run.h"
@@ -25,6 +30,7 @@ struct TrainOptions {
   std::string recipe, out, method;
   std::vector<std::string> overrides;
   bool resume = false, quiet = false, force = false, keys = false;
+  int processes = 0;
 };
 
 void print_keys() {
@@ -49,6 +55,49 @@ void write_template(const TrainOptions& options) {
              shell_quoted(options.out));
 }
 
+/// Checks what it can before it starts the processes: a mistake is said once.
+int launch(const TrainOptions& options, const ConfigNode& node, const std::string& out) {
+  check_processes(read_recipe(node), options.processes);
+  check_can_make(out);
+  return launch_processes(options.processes, out);
+}
+
+std::string continuing_command(const TrainOptions& options, const std::string& out,
+                               const dist::Identity& identity) {
+  std::string command = "penstock train " + shell_quoted(options.recipe);
+  for (const auto& set : options.overrides) command += " --set " + shell_quoted(set);
+  if (options.force) command += " --force";
+  if (identity.launched) command += " --processes " + std::to_string(identity.size);
+  return command + " --out " + shell_quoted(out) + " --resume";
+}
+
+/// This process's part of the run; its exit code.
+int train_here(const TrainOptions& options, const ConfigNode& node, const std::string& out,
+               const dist::Identity& identity) {
+  const dist::GroupOptions options_of_group{
+      .timeout = std::chrono::seconds(read_config<Recipe>(node).parallel.timeout),
+      .check = dist::process_environment()("PENSTOCK_CHECK_COLLECTIVES") == "1"};
+  const bool first = identity.rank == 0;
+  if (first) check_can_make(out);
+  const RunOutcome outcome =
+      train_run(node, out,
+                {.resume = options.resume,
+                 .quiet = options.quiet,
+                 .force = options.force,
+                 .group = dist::ProcessGroup::join(identity, options_of_group),
+                 .processes_here = identity.local_size});
+  if (first && outcome == RunOutcome::finished && read_recipe(node).run.report) {
+    study::write_text_samples(out);
+    report::write_run_report(out);
+  }
+  if (outcome == RunOutcome::finished) return 0;
+  // Not fmt::print, which throws where stderr cannot be written: the state is saved.
+  if (first)
+    std::fprintf(stderr, "interrupted. Continue with: %s\n",
+                 continuing_command(options, out, identity).c_str());
+  return 130;
+}
+
 }  // namespace
 
 void add_train_command(CLI::App& app, int& exit_code) {
@@ -61,6 +110,11 @@ void add_train_command(CLI::App& app, int& exit_code) {
   command->add_option("--out", options->out,
                       "run directory; default runs/<recipe's file name>; with --template a file");
   command->add_flag("--resume", options->resume, "continue the run in the directory, or start it");
+  command
+      ->add_option("--processes", options->processes,
+                   "train in so many processes on this machine, which share each step's "
+                   "micro-batches (docs/cluster.md)")
+      ->check(CLI::Range(1, 4096));
   command->add_flag("--quiet", options->quiet, "no progress");
   command->add_flag("--force", options->force, "train also where memory seems too small for it");
   command->add_flag("--keys", options->keys, "list every key of a recipe with its default");
@@ -76,6 +130,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
       "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe "
       "--resume\n"
       "  penstock train recipes/demo/topk.toml --set model.router.k=2 --set train.steps=500\n"
+      "  penstock train my.toml --set train.micro_batch=4 --processes 2\n"
       "A run directory holds config.toml, metrics.jsonl, TensorBoard events, checkpoints/step-N/,\n"
       "finished.json and report.html. Ctrl-C saves a checkpoint; --resume continues bitwise.");
   command->callback([options, recipe, method, &exit_code] {
@@ -87,21 +142,22 @@ void add_train_command(CLI::App& app, int& exit_code) {
     const std::string out = options->out.empty()
                                 ? "runs/" + std::filesystem::path(options->recipe).stem().string()
                                 : options->out;
-    check_can_make(out);
-    const RunOutcome outcome = train_run(
-        node, out, {.resume = options->resume, .quiet = options->quiet, .force = options->force});
-    if (outcome == RunOutcome::finished && read_recipe(node).run.report) {
-      study::write_text_samples(out);
-      report::write_run_report(out);
+    const dist::Identity identity = dist::identity_from(dist::process_environment());
+    if (options->processes > 0) {
+      PENSTOCK_CHECK(identity.size == 1, "--processes beside ", identity.source,
+                     ": this is one of several processes already; leave one of the two away");
+      if (options->processes > 1) {
+        exit_code = launch(*options, node, out);
+        return;
+      }
     }
-    if (outcome == RunOutcome::interrupted) {
-      std::string command = "penstock train " + shell_quoted(options->recipe);
-      for (const auto& set : options->overrides) command += " --set " + shell_quoted(set);
-      if (options->force) command += " --force";
-      // Not fmt::print, which throws where stderr cannot be written: the state is saved.
-      std::fprintf(stderr, "interrupted. Continue with: %s --out %s --resume\n", command.c_str(),
-                   shell_quoted(out).c_str());
-      exit_code = 130;
+    try {
+      exit_code = train_here(*options, node, out, identity);
+    } catch (const ReportedByRankZero&) {
+      exit_code = 1;
+    } catch (const dist::LostRank&) {
+      if (!identity.launched) throw;  // else the launcher says which rank died
+      exit_code = kLostRankCode;
     }
   });
 }

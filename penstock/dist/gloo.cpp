@@ -103,6 +103,8 @@ class Gloo : public Transport {
 
 }  // namespace
 
+bool has_transport() { return true; }
+
 std::shared_ptr<Transport> make_transport(std::shared_ptr<KeyClient> table, int rank, int size,
                                           std::chrono::milliseconds timeout) {
   return std::make_shared<Gloo>(std::move(table), rank, size, timeout);
@@ -113,6 +115,8 @@ std::shared_ptr<Transport> make_transport(std::shared_ptr<KeyClient> table, int 
 #else
 
 namespace penstock::dist {
+
+bool has_transport() { return false; }
 
 std::shared_ptr<Transport> make_transport(std::shared_ptr<KeyClient>, int, int size,
                                           std::chrono::milliseconds) {

@@ -55,7 +55,7 @@ at::Tensor framed(const std::string& text, std::int64_t capacity) {
 
 struct ProcessGroup::State {
   int rank = 0, size = 1;
-  bool check = false;
+  bool check = false, lost = false;
   std::vector<std::string> hosts = {host_name()};
   double seconds = 0;
   std::int64_t capacity = 256;  // of a rank's text in gather()
@@ -116,6 +116,7 @@ std::string ProcessGroup::name(int rank) const {
 template <class Action>
 void ProcessGroup::operate(const char* what, const at::Tensor& values, const Action& action) const {
   PENSTOCK_ASSERT(values.is_contiguous() && values.device().is_cpu(), what);
+  if (state_->lost) throw LostRank(concat(name(), " has lost another rank before ", what));
   const auto start = Clock::now();
   try {
     if (state_->check) check_alike(what, values);
@@ -123,6 +124,7 @@ void ProcessGroup::operate(const char* what, const at::Tensor& values, const Act
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
+    state_->lost = true;
     const std::string reason = error.what();
     throw LostRank(
         concat(name(), " lost another rank in ", what, ": ", reason.substr(0, reason.find('\n'))));

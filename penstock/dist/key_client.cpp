@@ -1,6 +1,4 @@
 // The asking side of key_server.h: one connection, requests in turn.
-#include "penstock/dist/key_server.h"
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -10,6 +8,7 @@
 #include <thread>
 
 #include "penstock/base/error.h"
+#include "penstock/dist/key_server.h"
 #include "penstock/dist/sockets.h"
 
 namespace penstock::dist {

@@ -27,6 +27,9 @@ class Transport {
   virtual void broadcast(at::Tensor values, int root) = 0;
 };
 
+/// Whether this build can connect processes.
+bool has_transport();
+
 /// Connects all ranks, which ask the table where the others listen.
 /// Throws Error in a build without Gloo.
 std::shared_ptr<Transport> make_transport(std::shared_ptr<KeyClient> table, int rank, int size,

@@ -85,6 +85,18 @@ void AdamW::zero_gradients() {
   for (auto& weight : weights_) weight.mutable_grad() = at::Tensor();
 }
 
+std::vector<at::Tensor> AdamW::take_gradients() {
+  std::vector<at::Tensor> out = gradients();
+  zero_gradients();
+  return out;
+}
+
+void AdamW::set_gradients(std::vector<at::Tensor> gradients) {
+  PENSTOCK_ASSERT(gradients.size() == weights_.size());
+  for (std::size_t i = 0; i < weights_.size(); ++i)
+    weights_[i].mutable_grad() = std::move(gradients[i]);
+}
+
 std::map<std::string, at::Tensor> AdamW::state() const {
   std::map<std::string, at::Tensor> out;
   for (std::size_t i = 0; i < names_.size(); ++i) {

@@ -34,6 +34,13 @@ class AdamW {
   UpdateOutcome update(double lr);
   /// Forgets the gradients, so that the next backward pass starts from none.
   void zero_gradients();
+  /// The gradients by parameter, zeros where there are none; the next backward pass starts from
+  /// none.
+  std::vector<at::Tensor> take_gradients();
+  /// What it updates, in the order of take_gradients().
+  const std::vector<at::Tensor>& weights() const { return weights_; }
+  /// Puts gradients in the place of the parameters' own. REQUIRES: as take_gradients() gave them.
+  void set_gradients(std::vector<at::Tensor> gradients);
 
   /// Moments by parameter name, "m.<name>" and "v.<name>"; they alias the optimizer's.
   std::map<std::string, at::Tensor> state() const;

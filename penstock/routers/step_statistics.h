@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "penstock/routers/routing.h"
@@ -20,6 +21,8 @@ class StepCounts {
  public:
   /// @param layer  among the model's MoE layers
   void add(std::int64_t layer, const Plan& plan);
+  /// The same from a plan's counts [E] of a pass over that many tokens; empty where it merges.
+  void add(std::int64_t layer, std::span<const std::int64_t> counts, std::int64_t tokens);
   /// Whether no plan that assigns tokens was added.
   bool empty() const { return pairs_ == 0; }
   /// The statistics of what was added since the last take().

@@ -65,12 +65,12 @@ LanguageWork::Passes LanguageWork::run_passes(const PartInput& part) const {
   return out;
 }
 
-void LanguageWork::count(const PartInput& part, StepReport& report) {
+void LanguageWork::count(const PartInput& part, StepReport& report) const {
   const Batch& batch = micro_batches_[part.index];
   const std::int64_t remembered = batch.fresh || part.memory.empty() ? 0 : part.memory[0].size(1);
-  remembered_positions_ += static_cast<double>(batch.sequences * remembered);
-  remembered_distances_ += static_cast<double>(remembered + batch.length);
-  pairs_ += readable_pairs(batch, remembered);
+  report.remembered.positions += static_cast<double>(batch.sequences * remembered);
+  report.remembered.distances += static_cast<double>(remembered + batch.length);
+  report.attended_pairs += readable_pairs(batch, remembered);
   report.tokens += batch.sequences * batch.length;
   for (const std::int64_t target : batch.targets)
     report.bytes += token_bytes_[static_cast<std::size_t>(target)];
@@ -100,9 +100,11 @@ void LanguageWork::replay(const PartInput& part, const HiddenTap& tap) {
 
 void LanguageWork::finish(double assignments, StepReport& report) {
   const double passes = objective_.passes;
-  report.flops = useful_training_flops(
-      model_.products(), passes * static_cast<double>(report.tokens), passes * pairs_, assignments,
-      {.positions = passes * remembered_positions_, .distances = passes * remembered_distances_});
+  report.flops =
+      useful_training_flops(model_.products(), passes * static_cast<double>(report.tokens),
+                            passes * report.attended_pairs, assignments,
+                            {.positions = passes * report.remembered.positions,
+                             .distances = passes * report.remembered.distances});
 }
 
 }  // namespace penstock

@@ -16,6 +16,7 @@ namespace penstock {
 /// first pass's memory is carried on. Memory is not read where a batch begins anew.
 class LanguageWork : public StepWork {
  public:
+  /// @param micro_batches  all of the step; those that another process computes may be empty
   /// REQUIRES: model and token_bytes outlive it.
   LanguageWork(LanguageModel& model, std::vector<Batch> micro_batches,
                std::span<const std::int32_t> token_bytes);
@@ -31,14 +32,12 @@ class LanguageWork : public StepWork {
  private:
   struct Passes;
   Passes run_passes(const PartInput& part) const;
-  void count(const PartInput& part, StepReport& report);
+  void count(const PartInput& part, StepReport& report) const;
 
   LanguageModel& model_;
   std::vector<Batch> micro_batches_;
   std::span<const std::int32_t> token_bytes_;
   Objective objective_;
-  // Of one pass over all micro-batches: what attention reads, (query, key), and of memory.
-  double pairs_ = 0, remembered_positions_ = 0, remembered_distances_ = 0;
 };
 
 }  // namespace penstock

@@ -3,20 +3,15 @@
 #include <fmt/format.h>
 
 #include "penstock/base/error.h"
+#include "penstock/train/gradient_tree.h"
 
 namespace penstock {
 namespace {
 
 constexpr double kMebibyte = 1 << 20, kGibibyte = 1 << 30;
 
-TrainingMemory memory_of(const Recipe& recipe) {
-  const TrainConfig& train = recipe.train;
-  return training_memory(recipe.model, train.micro_batch, train.sequence_length,
-                         train.recompute_experts);
-}
-
-bool fits(const Recipe& recipe, double available) {
-  return static_cast<double>(memory_of(recipe).total()) <= available;
+bool fits(const Recipe& recipe, double available, int processes) {
+  return static_cast<double>(memory_of_training(recipe, processes).total()) <= available;
 }
 
 /// What does not depend on the tokens of a pass.
@@ -26,22 +21,24 @@ double state_bytes(const TrainingMemory& memory) {
 }
 
 /// What to change so that the activations fit, beginning with what changes a run least.
-std::string remedy(Recipe recipe, double available) {
+std::string remedy(Recipe recipe, double available, int processes) {
   TrainConfig& train = recipe.train;
   if (recipe.model.moe_layers() > 0 && !train.recompute_experts) {
     train.recompute_experts = true;
-    if (fits(recipe, available)) return "set train.recompute_experts = true";
+    if (fits(recipe, available, processes)) return "set train.recompute_experts = true";
     train.recompute_experts = false;
   }
   const std::int64_t micro_batch = train.micro_batch;
   for (std::int64_t rows = micro_batch - 1; rows > 0; --rows) {
     if (train.batch_sequences % rows != 0) continue;
     train.micro_batch = rows;
-    if (fits(recipe, available)) return fmt::format("lower train.micro_batch to {}", rows);
+    if (fits(recipe, available, processes))
+      return fmt::format("lower train.micro_batch to {}", rows);
   }
   const bool cut = train.micro_batch < micro_batch;
-  while (train.sequence_length > 1 && !fits(recipe, available)) train.sequence_length /= 2;
-  if (!fits(recipe, available)) return "make the model smaller";
+  while (train.sequence_length > 1 && !fits(recipe, available, processes))
+    train.sequence_length /= 2;
+  if (!fits(recipe, available, processes)) return "make the model smaller";
   return fmt::format("lower train.sequence_length to {}{}", train.sequence_length,
                      cut ? " and train.micro_batch to 1" : "");
 }
@@ -65,8 +62,19 @@ std::string memory_text(const TrainingMemory& memory) {
                      part(memory.optimizer_bytes), part(memory.activation_bytes));
 }
 
-void check_training_memory(const Recipe& recipe, double available) {
-  const TrainingMemory memory = memory_of(recipe);
+TrainingMemory memory_of_training(const Recipe& recipe, int processes) {
+  const TrainConfig& train = recipe.train;
+  TrainingMemory out = training_memory(recipe.model, train.micro_batch, train.sequence_length,
+                                       train.recompute_experts);
+  if (processes > 1 || train.gradient_sum == GradientOrder::tree) {
+    const auto parts = static_cast<std::size_t>(train.batch_sequences / train.micro_batch);
+    out.gradient_bytes *= static_cast<std::int64_t>(GradientTree::copies(parts, processes));
+  }
+  return out;
+}
+
+void check_training_memory(const Recipe& recipe, double available, int processes) {
+  const TrainingMemory memory = memory_of_training(recipe, processes);
   if (static_cast<double>(memory.total()) <= available) return;
   const bool model = state_bytes(memory) > available;
   const std::string keys =
@@ -76,7 +84,7 @@ void check_training_memory(const Recipe& recipe, double available) {
                           recipe.train.sequence_length, recipe.train.micro_batch);
   fail(keys, ": training takes ", memory_text(memory), " and this machine has ",
        size_text(available), " free; ",
-       model ? "make the model smaller" : remedy(recipe, available),
+       model ? "make the model smaller" : remedy(recipe, available, processes),
        " (`penstock info` counts), or try it all the same with options.force");
 }
 

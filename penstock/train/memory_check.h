@@ -14,9 +14,13 @@ std::string memory_text(const TrainingMemory& memory);
 /// "21.3 GiB", "512 MiB".
 std::string size_text(double bytes);
 
-/// Throws Error where training_memory() of the recipe, whose vocabulary is known, is more than
+/// training_memory() of one of so many processes, with the copies of the gradients that a sum in a
+/// tree holds.
+TrainingMemory memory_of_training(const Recipe& recipe, int processes = 1);
+
+/// Throws Error where memory_of_training() of the recipe, whose vocabulary is known, is more than
 /// `available` bytes. The message has both figures and the keys to lower, with a value that fits
 /// where there is one.
-void check_training_memory(const Recipe& recipe, double available);
+void check_training_memory(const Recipe& recipe, double available, int processes = 1);
 
 }  // namespace penstock

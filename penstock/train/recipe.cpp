@@ -163,6 +163,9 @@ Recipe result_settings(Recipe recipe) {
   const TrainConfig defaults;
   recipe.name = recipe.description = recipe.train.init_from = "";
   recipe.run = {};
+  recipe.parallel = {};
+  if (recipe.train.gradient_sum == GradientOrder::in_turn)
+    recipe.train.gradient_sum = defaults.gradient_sum;  // what auto has come to with one process
   recipe.train.checkpoint_every = defaults.checkpoint_every;
   recipe.train.keep_last = defaults.keep_last;
   recipe.train.keep_best = defaults.keep_best;

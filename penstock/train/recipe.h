@@ -1,8 +1,10 @@
 // A training recipe: the model, the data, how to train, how to run. One TOML file.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "penstock/base/fields.h"
@@ -29,10 +31,16 @@ struct DataConfig {
   }
 };
 
+enum class GradientOrder { automatic, in_turn, tree };
+constexpr std::array<std::string_view, 3> words(GradientOrder) {
+  return {"auto", "in-turn", "tree"};
+}
+
 struct TrainConfig {
   std::string init_from, init_hash;
   std::int64_t steps = 1000, batch_sequences = 16, sequence_length = 256, micro_batch = 0;
   OptimizerConfig optimizer;
+  GradientOrder gradient_sum = GradientOrder::automatic;
   std::int64_t seed = 1234;
   std::int64_t checkpoint_every = 0, keep_last = 2;
   bool keep_best = true;
@@ -58,6 +66,10 @@ struct TrainConfig {
                "taken over it; 0: the batch",
        .min = 0});
     optimizer.visit(v);
+    v("gradient_sum", gradient_sum,
+      {.help = "order in which the gradients of a step's micro-batches are added: in-turn (one "
+               "process), tree (the same bits with any number of processes; holds some copies "
+               "more); auto: tree with several processes, or as the run began"});
     v("seed", seed, {.help = "of initialisation, data order and stochastic routers", .min = 0});
     v("checkpoint_every", checkpoint_every,
       {.help = "steps between checkpoints; 0: only at the end", .min = 0});
@@ -103,12 +115,28 @@ struct RunConfig {
   }
 };
 
+struct ParallelConfig {
+  std::int64_t data = 0, timeout = 1800;
+
+  template <class V>
+  void visit(V& v) {
+    v("data", data,
+      {.help = "processes that share each step's micro-batches; 0: as many as are started",
+       .min = 0});
+    v("timeout", timeout,
+      {.help = "seconds that a process waits for one that is late before the run fails",
+       .min = 1,
+       .max = 1000000});
+  }
+};
+
 struct Recipe {
   std::string name, description;
   ModelConfig model;
   DataConfig data;
   TrainConfig train;
   RunConfig run;
+  ParallelConfig parallel;
   /// What reading it found that a user may not expect; no part of the recipe itself.
   std::vector<std::string> notes;
 
@@ -120,12 +148,13 @@ struct Recipe {
     v("data", data);
     v("train", train);
     v("run", run);
+    v("parallel", parallel);
   }
 };
 
 /// The recipe with every key at its default on which no bit of a result depends: name, description,
-/// [run], train.checkpoint_every, keep_last, keep_best, recompute_experts and the place of the
-/// initial model. (Its content, and validations during training, are part of a result.)
+/// [run], [parallel], train.checkpoint_every, keep_last, keep_best, recompute_experts and the place
+/// of the initial model. (Its content, and validations during training, are part of a result.)
 Recipe result_settings(Recipe recipe);
 
 /// Whether a recipe may say of that key another thing than the model of train.init_from does: it is

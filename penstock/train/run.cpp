@@ -2,10 +2,12 @@
 #include "penstock/train/run.h"
 
 #include <fmt/format.h>
+#include <torch/types.h>
 
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
@@ -16,8 +18,12 @@
 #include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine.h"
+#include "penstock/train/agreement.h"
+#include "penstock/train/follow.h"
 #include "penstock/train/longer_run.h"
 #include "penstock/train/memory_check.h"
+#include "penstock/train/orders.h"
+#include "penstock/train/parallel_settings.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/run_loop.h"
 #include "penstock/train/run_record.h"
@@ -40,29 +46,70 @@ Corpus open_corpus(const std::string& path) {
   return corpus;
 }
 
-/// The recipe; where the directory's run is to go on for longer, with that run's warm-up.
-Recipe recipe_of(const ConfigNode& node, const std::string& directory, bool resume) {
+/// The recipe as rank 0 has it, which sees the directory: a run that goes on has some settings of
+/// its beginning.
+Recipe recipe_of(const ConfigNode& node, const std::string& directory, bool resume, int processes) {
   const std::string path = directory + "/config.toml";
   Recipe recipe = read_recipe(node);
-  if (!resume || !fs::exists(path)) return recipe;
-  return with_warm_up_of(recorded_recipe(path), std::move(recipe), node);
+  check_processes(recipe, processes);
+  std::optional<Recipe> begun;
+  if (resume && fs::exists(path)) begun = recorded_recipe(path);
+  if (begun) recipe = with_warm_up_of(*begun, std::move(recipe), node);
+  choose_gradient_sum(recipe, begun ? &*begun : nullptr, processes);
+  return recipe;
+}
+
+/// The same on every rank, which need not see the directory.
+Recipe recipe_on_ranks(const ConfigNode& node, const std::string& directory,
+                       const TrainControl& control) {
+  const dist::ProcessGroup& group = control.group;
+  Recipe recipe = on_all_ranks(group, [&] {
+    return naming_origins(node, [&] {
+      return group.rank() == 0 ? recipe_of(node, directory, control.resume, group.size())
+                               : read_recipe(node);
+    });
+  });
+  TrainConfig& train = recipe.train;
+  const at::Tensor chosen = torch::tensor(
+      {train.optimizer.warmup_steps, static_cast<std::int64_t>(train.gradient_sum)}, at::kLong);
+  group.broadcast(chosen);
+  train.optimizer.warmup_steps = chosen[0].item<std::int64_t>();
+  train.gradient_sum = static_cast<GradientOrder>(chosen[1].item<std::int64_t>());
+  return recipe;
 }
 
 /// Refuses a model that this machine cannot hold, rather than be killed for it.
-Trainer make_trainer(const Recipe& given, bool force) {
+Trainer make_trainer(const Recipe& given, const TrainControl& control) {
   Corpus corpus = open_corpus(given.data.corpus);
   const Recipe recipe = with_vocabulary(given, corpus);
-  if (!force && recipe.run.device == "cpu") check_training_memory(recipe, available_memory_bytes());
-  return Trainer(recipe, std::move(corpus));
+  if (!control.force && recipe.run.device == "cpu")
+    check_training_memory(recipe, available_memory_bytes() / control.processes_here,
+                          control.group.size());
+  return Trainer(recipe, std::move(corpus), control.group);
 }
 
 class TrainTask : public RunTask {
  public:
-  TrainTask(const Recipe& recipe, bool force)
-      : threads_(ops::set_threads(static_cast<int>(recipe.run.threads))),
+  TrainTask(const Recipe& recipe, const TrainControl& control)
+      : threads_(ops::set_threads(threads_of_process(recipe, control.processes_here))),
+        processes_here_(control.processes_here),
         peak_flops_(ops::measure_peak_flops(threads_)),
-        trainer_(make_trainer(recipe, force)) {
+        trainer_(make_trainer(recipe, control)),
+        leader_(control.group),
+        group_(control.group) {
     check_evaluations();
+  }
+
+  Trainer& trainer() { return trainer_; }
+  Leader& leader() { return leader_; }
+
+  /// After all ranks have made their tasks.
+  void meet_others() {
+    check_same_beginning(group_, trainer_.recipe(), trainer_.corpus().content_hash());
+    const at::Tensor peak = at::full({1}, peak_flops_, at::kDouble);
+    group_.all_reduce(peak, dist::Reduction::sum);
+    peak_flops_ = peak.item<double>();
+    leader_.begin();
   }
 
   RunPlan plan() const override {
@@ -80,26 +127,41 @@ class TrainTask : public RunTask {
 
   std::vector<std::string> notes() const override {
     std::vector<std::string> out = recipe().notes;
-    if (const int cores = physical_cores(); threads_ > 2 * cores)
+    const int cores = physical_cores(), threads = threads_ * processes_here_;
+    const char* of_cores = cores == 1 ? "core" : "cores";
+    if (processes_here_ > 1 && threads > cores)
+      out.push_back(fmt::format("{} processes of {} {} on {} {}: they wait for each other",
+                                processes_here_, threads_, threads_ == 1 ? "thread" : "threads",
+                                cores, of_cores));
+    else if (threads > 2 * cores)
       out.push_back(fmt::format("run.threads = {} on {} {}: so many threads wait for each other",
-                                threads_, cores, cores == 1 ? "core" : "cores"));
+                                threads, cores, of_cores));
     return out;
   }
 
   std::string config_text() const override { return to_toml(written_out(recipe())); }
 
   std::int64_t check_same_run(const std::string& directory) const override {
-    return check_continues(directory, recorded_recipe(directory + "/config.toml"), recipe());
+    Recipe begun = recorded_recipe(directory + "/config.toml");
+    if (group_.size() > 1)
+      begun.train.gradient_sum = recipe().train.gradient_sum;  // said in a note
+    return check_continues(directory, begun, recipe());
   }
 
   std::int64_t step() const override { return trainer_.step(); }
-  StepOutcome advance(const StepWatch& watch) override { return trainer_.advance(watch); }
+  StepOutcome advance(const StepWatch& watch) override {
+    leader_.give(Order::step);
+    return trainer_.advance(watch);
+  }
 
   MachineRecord machine() const override {
-    return machine_record(trainer_.model(), threads_, peak_flops_);
+    MachineRecord out = machine_record(trainer_.model(), threads_, peak_flops_);
+    out.ranks = group_.size();
+    return out;
   }
 
   CheckpointContents contents() override {
+    leader_.give(Order::gather);
     return {.model = trainer_.model_tensors(),
             .config_json = config_json_text(recipe().model),
             .files = trainer_.corpus().tokenizer().files(),
@@ -112,6 +174,7 @@ class TrainTask : public RunTask {
     const std::string where = info.directory.string();
     PENSTOCK_CHECK(contents.trainer.value("corpus_hash", "") == trainer_.corpus().content_hash(),
                    where, ": was trained on another corpus than ", recipe().data.corpus);
+    leader_.give(Order::restore);
     trainer_.restore(info.step, contents.model, contents.optimizer, where);
   }
 
@@ -168,9 +231,9 @@ class TrainTask : public RunTask {
         trainer_.evaluate(split, recipe().train.final_eval_tokens, watching(split, watch)));
   }
 
-  static std::function<void(double, const LossTotals&)> watching(Split split,
-                                                                 const MeasureWatch& watch) {
-    return [split, &watch](double done, const LossTotals& totals) {
+  std::function<void(double, const LossTotals&)> watching(Split split, const MeasureWatch& watch) {
+    return [this, split, &watch](double done, const LossTotals& totals) {
+      leader_.keep_waiting();
       watch([&] {
         return fmt::format("evaluating {} {:3.0f}%  loss {:.4f}", split_name(split), 100 * done,
                            plain_nan(totals.loss()));
@@ -178,22 +241,39 @@ class TrainTask : public RunTask {
     };
   }
 
-  int threads_;
+  int threads_, processes_here_;
   double peak_flops_;
   Trainer trainer_;
+  Leader leader_;
+  dist::ProcessGroup group_;
 };
+
+/// The task of each rank, once all could make theirs and they are alike.
+std::unique_ptr<TrainTask> make_task(const ConfigNode& node, const std::string& directory,
+                                     const TrainControl& control) {
+  const Recipe recipe = recipe_on_ranks(node, directory, control);
+  // What does not fit the corpus or the machine is a recipe's mistake too.
+  auto task = on_all_ranks(control.group, [&] {
+    return naming_origins(node, [&] { return std::make_unique<TrainTask>(recipe, control); });
+  });
+  task->meet_others();
+  return task;
+}
 
 }  // namespace
 
 RunOutcome train_run(const ConfigNode& node, const std::string& run_directory,
                      const TrainControl& control) {
   ops::restart_peak_memory();  // a study's runs share a process
-  // What does not fit the corpus or the machine is a recipe's mistake too.
-  const auto task = naming_origins(node, [&] {
-    return std::make_unique<TrainTask>(recipe_of(node, run_directory, control.resume),
-                                       control.force);
-  });
-  return run_task(*task, run_directory, control);
+  const auto task = make_task(node, run_directory, control);
+  try {
+    if (control.group.rank() > 0) return follow(task->trainer(), control.group);
+    const RunOutcome outcome = run_task(*task, run_directory, control);
+    task->leader().end(outcome);
+    return outcome;
+  } catch (const dist::LostRank& lost) {
+    throw dist::LostRank(concat(lost.what(), "; the last complete step was ", task->step()));
+  }
 }
 
 }  // namespace penstock

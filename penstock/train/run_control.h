@@ -5,6 +5,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
+#include "penstock/dist/group.h"
 
 namespace penstock {
 
@@ -13,7 +14,9 @@ struct TrainControl {
   bool quiet = false;  ///< no progress
   bool force = false;  ///< try also what takes more memory than there is
   std::FILE* progress = stderr;
-  FileSystem* files = nullptr;  ///< what is written goes through it; null: the system's files
+  FileSystem* files = nullptr;    ///< what is written goes through it; null: the system's files
+  dist::ProcessGroup group = {};  ///< the processes of the run; of a training only
+  int processes_here = 1;         ///< of them, on this machine
 };
 
 /// A loss or a gradient was not finite. The last good step is saved; the message names the layer.

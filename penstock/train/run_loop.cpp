@@ -62,10 +62,10 @@ class RunLoop {
     first_step_ = task_.step();
     try {
       return run_steps();
-    } catch (const StepStopped&) {
-      return stopped(fmt::format("; step {} was given up", task_.step() + 1));
+    } catch (const StepStopped& stop) {
+      return stopped(stop.signal(), fmt::format("; step {} was given up", task_.step() + 1));
     } catch (const StoppedWhileMeasuring&) {
-      return stopped();
+      return stopped(interrupt_->signal());
     }
   }
 
@@ -147,18 +147,17 @@ class RunLoop {
     if (task_.step() == 0 && plan_.measure_first && log_->last_step() != 0) measure_the_beginning();
     if (!unmeasured_.is_null()) complete(Json(unmeasured_));
     while (task_.step() < plan_.steps) {
-      if (interrupt_->signal() != 0) return stopped();
+      if (interrupt_->signal() != 0) return stopped(interrupt_->signal());
       one_step(monitor);
     }
     finish();
     return RunOutcome::finished;
   }
 
-  RunOutcome stopped(const std::string& unfinished = "") {
+  RunOutcome stopped(int signal, const std::string& unfinished = "") {
     save(std::nullopt);
-    progress_.finish(fmt::format("stopped by signal {} after step {}{}{}", interrupt_->signal(),
-                                 task_.step(), task_.step() > 0 ? "; checkpoint saved" : "",
-                                 unfinished));
+    progress_.finish(fmt::format("stopped by signal {} after step {}{}{}", signal, task_.step(),
+                                 task_.step() > 0 ? "; checkpoint saved" : "", unfinished));
     return RunOutcome::interrupted;
   }
 

@@ -89,6 +89,10 @@ nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcom
   }
   line["peak_bytes"] = ops::peak_resident_bytes();
   line["step_seconds"] = outcome.seconds;
+  if (outcome.ranks > 1) {
+    line["ranks"] = outcome.ranks;
+    line["communication_seconds"] = outcome.communication_seconds;
+  }
   if (report.consistency) line["consistency"] = *report.consistency;
   if (!report.auxiliary_losses.empty()) line["auxiliary_losses"] = report.auxiliary_losses;
   if (report.sparsity_by_layer.empty()) return line;
@@ -209,6 +213,7 @@ nlohmann::ordered_json finished_record(const Recipe& recipe,
       {"peak_flops", machine.peak_flops},
       {"threads", machine.threads},
       {"machine", cpu_name()}};
+  if (machine.ranks > 1) out["ranks"] = machine.ranks;
   out["causal"] = recipe.model.causal();
   out["warnings"] = run_warnings(lines);
   // Only steered sparsity settles; top-k is where it is from the first step.

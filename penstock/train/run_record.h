@@ -21,6 +21,7 @@ struct MachineRecord {
   int threads = 1;
   double peak_flops = 0;  ///< of the CPU
   std::map<std::string, double> balancer_state;
+  int ranks = 1;  ///< processes, each of as many threads; the peak is of all
 };
 
 /// With the state that the model's balancers have now.

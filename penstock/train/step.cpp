@@ -13,6 +13,8 @@
 #include "penstock/base/nonfinite.h"
 #include "penstock/base/random.h"
 #include "penstock/ops/profile_clock.h"
+#include "penstock/train/gradient_tree.h"
+#include "penstock/train/part_record.h"
 #include "penstock/train/routing_sums.h"
 
 namespace penstock {
@@ -46,51 +48,127 @@ void backward(const PartOutcome& part, const PartShare& share) {
   torch::autograd::backward(roots, gradients);
 }
 
+/// The parts of this rank, one after the other.
+class Accumulation {
+ public:
+  Accumulation(StepWork& work, const RoutingContext& context, std::uint64_t draw_seed,
+               std::vector<ModelMemory>& memory, const StepWatch& watch)
+      : work_(work), context_(context), draw_seed_(draw_seed), memory_(memory), watch_(watch) {}
+
+  /// Up to a part that is not finite. @param after_part  may be null
+  void run(PartRange parts, const std::function<void()>& after_part) {
+    for (std::size_t p = parts.first; p < parts.last && record_.non_finite.empty(); ++p) {
+      run_part(p);
+      if (after_part && record_.non_finite.empty()) after_part();
+    }
+  }
+  const RankRecord& record() const { return record_; }
+  double forward_seconds() const { return forward_seconds_; }
+  double backward_seconds() const { return backward_seconds_; }
+
+ private:
+  void run_part(std::size_t p) {
+    const double start = ops::profile_seconds();
+    const std::int64_t layers = work_.model().config().layers;
+    PartInput part{.index = p,
+                   .share = work_.share(p),
+                   .context = context_,
+                   .memory = memory_[p],
+                   .watch = watch_of_part(watch_, p, work_.parts(), layers)};
+    PartRecord& record = record_.parts.emplace_back();
+    record.weight = part.share.weight;
+    part.context.generator = generator_of(draw_seed_, p);
+    part.tap = [&](std::int64_t layer, const RoutingResult& result) {
+      record.routing.push_back(routing_record(layer, result));
+    };
+    PartOutcome out = work_.forward(part, record.seen);
+    const double forward_done = ops::profile_seconds();
+    forward_seconds_ += forward_done - start;
+    const double total = out.objective.item<double>() + out.besides;
+    record.seen.loss = part.share.of(out.loss);
+    record.seen.total_loss = part.share.of(total);
+    if (!std::isfinite(total)) {
+      record_.non_finite = fmt::format("the loss is {}, first seen in {}", nonfinite_text(total),
+                                       blame(work_, part, draw_seed_));
+      return;
+    }
+    memory_[p] = std::move(out.memory);
+    if (part.watch) part.watch(PassDirection::backward, layers);
+    backward(out, part.share);
+    backward_seconds_ += ops::profile_seconds() - forward_done;
+  }
+
+  StepWork& work_;
+  const RoutingContext& context_;
+  std::uint64_t draw_seed_;
+  std::vector<ModelMemory>& memory_;
+  const StepWatch& watch_;
+  RankRecord record_;
+  double forward_seconds_ = 0, backward_seconds_ = 0;
+};
+
+void add_part(const StepReport& part, StepReport& out) {
+  out.loss += part.loss;
+  out.total_loss += part.total_loss;
+  if (part.consistency) out.consistency = out.consistency.value_or(0) + *part.consistency;
+  out.tokens += part.tokens;
+  out.bytes += part.bytes;
+  out.attended_pairs += part.attended_pairs;
+  out.remembered.positions += part.remembered.positions;
+  out.remembered.distances += part.remembered.distances;
+  out.texts += part.texts;
+  out.accuracy += part.accuracy;
+}
+
+/// One report of all parts, added up in their order whoever computed them.
+StepReport report_of(const std::vector<RankRecord>& ranks, StepWork& work) {
+  StepReport out;
+  RoutingSums sums;
+  double weights = 0;
+  for (const RankRecord& rank : ranks) {
+    for (const PartRecord& part : rank.parts) {
+      add_part(part.seen, out);
+      for (const RoutingRecord& layer : part.routing) sums.add(layer, part.weight);
+      weights += part.weight;
+    }
+    out.non_finite = rank.non_finite;
+    if (!out.non_finite.empty()) return out;
+  }
+  work.finish(sums.assignments(), out);
+  sums.finish(work.passes() * weights, out);
+  return out;
+}
+
 }  // namespace
 
 StepReport accumulate(StepWork& work, const RoutingContext& context, std::uint64_t draw_seed,
-                      std::vector<ModelMemory>& memory, const StepWatch& watch) {
-  StepReport report;
-  RoutingSums sums;
-  double weights = 0;
-  const std::int64_t layers = work.model().config().layers;
+                      std::vector<ModelMemory>& memory, const StepWatch& watch,
+                      const PartSharing& sharing) {
+  const dist::ProcessGroup& group = sharing.group;
   memory.resize(work.parts());
-  for (std::size_t p = 0; p < work.parts(); ++p) {
-    const double start = ops::profile_seconds();
-    PartInput part{.index = p,
-                   .share = work.share(p),
-                   .context = context,
-                   .memory = memory[p],
-                   .watch = watch_of_part(watch, p, work.parts(), layers)};
-    part.context.generator = generator_of(draw_seed, p);
-    part.tap = [&](std::int64_t layer, const RoutingResult& result) {
-      sums.add(layer, result, part.share.weight);
-    };
-    PartOutcome out = work.forward(part, report);
-    const double forward_done = ops::profile_seconds();
-    report.forward_seconds += forward_done - start;
-    const double total = out.objective.item<double>() + out.besides;
-    report.loss += part.share.of(out.loss);
-    report.total_loss += part.share.of(total);
-    if (!std::isfinite(total)) {
-      report.non_finite = fmt::format("the loss is {}, first seen in {}", nonfinite_text(total),
-                                      blame(work, part, draw_seed));
-      return report;
-    }
-    memory[p] = std::move(out.memory);
-    if (part.watch) part.watch(PassDirection::backward, layers);
-    backward(out, part.share);
-    report.backward_seconds += ops::profile_seconds() - forward_done;
-    weights += part.share.weight;
+  Accumulation mine(work, context, draw_seed, memory, watch);
+  std::exception_ptr thrown;
+  RankRecord failure;
+  try {
+    mine.run(parts_of_rank(work.parts(), group.rank(), group.size()), sharing.after_part);
+  } catch (...) {
+    thrown = std::current_exception();
+    failure = record_of_failure(thrown);
   }
-  work.finish(sums.assignments(), report);
-  sums.finish(work.passes() * weights, report);
-  return report;
+  const auto records = exchange_records(group, thrown ? failure : mine.record(), thrown);
+  StepReport out = report_of(records, work);
+  out.forward_seconds = mine.forward_seconds();
+  out.backward_seconds = mine.backward_seconds();
+  return out;
 }
 
 StepEngine::StepEngine(torch::nn::Module& trained, const OptimizerConfig& config,
-                       const LrScale& lr_scale)
-    : optimizer_(trained, config, lr_scale), device_(trained.parameters().front().device()) {}
+                       const LrScale& lr_scale, GradientSum sum)
+    : optimizer_(trained, config, lr_scale),
+      sum_(std::move(sum)),
+      device_(trained.parameters().front().device()) {
+  PENSTOCK_ASSERT(sum_.tree || sum_.group.size() == 1);
+}
 
 RoutingContext StepEngine::context(const StepInput& input) const {
   RoutingContext out{
@@ -98,11 +176,24 @@ RoutingContext StepEngine::context(const StepInput& input) const {
   return out;
 }
 
-StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const StepWatch& watch) {
-  StepOutcome out{.learning_rate = input.learning_rate, .on_cpu = device_.is_cpu()};
+StepReport StepEngine::accumulate_all(StepWork& work, const StepInput& input,
+                                      std::vector<ModelMemory>& memory, const StepWatch& watch) {
   optimizer_.zero_gradients();
+  if (!sum_.tree) return accumulate(work, context(input), input.draw_seed, memory, watch);
+  GradientTree tree(work.parts(), sum_.group);
+  StepReport out = accumulate(
+      work, context(input), input.draw_seed, memory, watch,
+      {.group = sum_.group, .after_part = [&] { tree.add(optimizer_.take_gradients()); }});
+  if (out.non_finite.empty()) optimizer_.set_gradients(std::move(tree).sum(optimizer_.weights()));
+  return out;
+}
+
+StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const StepWatch& watch) {
+  StepOutcome out{
+      .learning_rate = input.learning_rate, .ranks = sum_.group.size(), .on_cpu = device_.is_cpu()};
+  const double communication = sum_.group.seconds();
   std::vector<ModelMemory> memory = memory_;  // kept where the step fails
-  out.report = accumulate(work, context(input), input.draw_seed, memory, watch);
+  out.report = accumulate_all(work, input, memory, watch);
   out.failure = out.report.non_finite;
   if (!out.failure.empty()) return out;
   const double accumulated = ops::profile_seconds();
@@ -115,6 +206,7 @@ StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const St
   out.update_seconds = ops::profile_seconds() - accumulated;
   memory_ = std::move(memory);
   ++step_;
+  out.communication_seconds = sum_.group.seconds() - communication;
   out.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - input.start).count();
   return out;
@@ -122,7 +214,8 @@ StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const St
 
 std::map<std::string, at::Tensor> StepEngine::tensors() const {
   std::map<std::string, at::Tensor> out = optimizer_.state();
-  for (std::size_t part = 0; part < memory_.size(); ++part)
+  const PartRange mine = parts_of_rank(memory_.size(), sum_.group.rank(), sum_.group.size());
+  for (std::size_t part = mine.first; part < mine.last; ++part)
     for (std::size_t layer = 0; layer < memory_[part].size(); ++layer)
       out[memory_name(part, layer)] = memory_[part][layer];
   return out;

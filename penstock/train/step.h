@@ -6,10 +6,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "penstock/dist/group.h"
 #include "penstock/models/language_model.h"
 #include "penstock/optim/adamw.h"
 #include "penstock/train/step_place.h"
@@ -58,14 +60,23 @@ class StepWork {
   virtual PartOutcome forward(const PartInput& part, StepReport& report) = 0;
   /// The part's forward passes again, so that each layer's output is seen.
   virtual void replay(const PartInput& part, const HiddenTap& tap) = 0;
-  /// Once after all parts.  @param assignments  of all layers and passes
+  /// Once after all parts of all ranks.  @param assignments  of all layers and passes
   virtual void finish(double assignments, StepReport& report) {
     static_cast<void>(assignments), static_cast<void>(report);
   }
 };
 
-/// Adds the gradients of what the step minimises to those of the model's parameters. Stops early,
-/// without gradients to trust, when a loss is not finite.
+/// How the parts of a step are shared between processes.
+struct PartSharing {
+  dist::ProcessGroup group;
+  /// Called after the backward pass of each part; may be null.
+  std::function<void()> after_part;
+};
+
+/// Adds the gradients of what this rank's parts (parts_of_rank) minimise to those of the model's
+/// parameters. Stops early, without gradients to trust, when a loss is not finite. With several
+/// ranks each returns the same report of all parts (but for the seconds), and what stops or fails
+/// one is thrown on all.
 /// @param context  without a generator
 /// @param draw_seed  seeds stochastic routers and dropout; the same value draws the same numbers
 /// @param memory  by part, what its rows carry from step to step; grows to their number. To be
@@ -73,7 +84,8 @@ class StepWork {
 /// @param watch  told of each part's layers, may be null; what it throws is passed on, and leaves
 ///               part of the gradients behind
 StepReport accumulate(StepWork& work, const RoutingContext& context, std::uint64_t draw_seed,
-                      std::vector<ModelMemory>& memory, const StepWatch& watch = {});
+                      std::vector<ModelMemory>& memory, const StepWatch& watch = {},
+                      const PartSharing& sharing = {});
 
 /// What a step of an engine is made with.
 struct StepInput {
@@ -86,12 +98,21 @@ struct StepInput {
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };
 
-/// The optimizer's state, the memory that parts carry on, and the number of steps done.
+/// How the gradients of a step's parts are added up.
+struct GradientSum {
+  /// In a tree over the parts (gradient_tree.h), whose bits do not depend on the number of ranks;
+  /// otherwise in turn, in place, which is for one process.
+  bool tree = false;
+  dist::ProcessGroup group;
+};
+
+/// The optimizer's state, the memory that parts carry on, and the number of steps done. With
+/// several ranks each has an engine of the same state and makes the same update.
 class StepEngine {
  public:
   /// @param trained  the module whose parameters are updated. REQUIRES: it outlives the engine.
   StepEngine(torch::nn::Module& trained, const OptimizerConfig& config,
-             const LrScale& lr_scale = {});
+             const LrScale& lr_scale = {}, GradientSum sum = {});
 
   /// Steps done so far.
   std::int64_t step() const { return step_; }
@@ -104,13 +125,19 @@ class StepEngine {
   /// so, and nothing but gradients has changed; so it is where `watch` throws.
   StepOutcome advance(StepWork& work, const StepInput& input, const StepWatch& watch = {});
 
-  /// What resuming needs beside the weights: moments, and memory.PART.LAYER. They alias it.
+  /// What resuming needs beside the weights: moments, and memory.PART.LAYER of this rank's parts.
+  /// They alias it.
   std::map<std::string, at::Tensor> tensors() const;
   /// Continues after that step from what tensors() was. Throws Error where moments do not fit.
   void restore(std::int64_t step, const std::map<std::string, at::Tensor>& tensors);
 
  private:
+  /// Accumulates, and leaves the sum over all parts as the parameters' gradients.
+  StepReport accumulate_all(StepWork& work, const StepInput& input,
+                            std::vector<ModelMemory>& memory, const StepWatch& watch);
+
   AdamW optimizer_;
+  GradientSum sum_;
   at::Device device_;
   std::vector<ModelMemory> memory_;
   std::int64_t step_ = 0;

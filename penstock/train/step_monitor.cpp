@@ -33,7 +33,7 @@ StepMonitor::StepMonitor(const InterruptGuard& interrupt, ProgressLine& progress
 StepMonitor::~StepMonitor() = default;
 
 void StepMonitor::at(const StepPlace& place) {
-  if (interrupt_.signal() != 0) throw StepStopped();
+  if (interrupt_.signal() != 0) throw StepStopped(interrupt_.signal());
   const std::scoped_lock lock(mutex_);
   place_ = place;
 }

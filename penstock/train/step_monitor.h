@@ -6,7 +6,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <exception>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -17,12 +16,6 @@
 #include "penstock/train/step_place.h"
 
 namespace penstock {
-
-/// Thrown through a step that a signal stops.
-class StepStopped : public std::exception {
- public:
-  const char* what() const noexcept override { return "a signal stopped the step"; }
-};
 
 class StepMonitor {
  public:

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <string>
 
@@ -14,6 +15,17 @@ struct StepPlace {
   std::size_t part = 0, parts = 1;  ///< of a training step's micro-batches, or fine-tuning's passes
   std::int64_t layer = 0, layers = 1;  ///< layer == layers: the head
   PassDirection direction = PassDirection::forward;
+};
+
+/// Thrown through a step that a signal stops, here or in another process of the run.
+class StepStopped : public std::exception {
+ public:
+  explicit StepStopped(int signal) : signal_(signal) {}
+  int signal() const { return signal_; }
+  const char* what() const noexcept override { return "a signal stopped the step"; }
+
+ private:
+  int signal_;
 };
 
 /// May throw an exception derived from std::exception: the step is then abandoned before its

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/models/census.h"
 #include "penstock/routers/step_statistics.h"
 
 namespace penstock {
@@ -20,6 +21,9 @@ struct StepReport {
   std::map<std::string, double> auxiliary_losses;  ///< by the part that adds it, over all layers
   std::int64_t tokens = 0, bytes = 0;              ///< bytes 0: not known
   double flops = 0;                                ///< useful training FLOPs; 0: not counted
+  // What attention read, of one pass over the tokens: (query, key) pairs, and memory.
+  double attended_pairs = 0;
+  MemoryWork remembered;
   double forward_seconds = 0, backward_seconds = 0;
   // Classification only:
   std::int64_t texts = 0;
@@ -38,7 +42,9 @@ struct StepReport {
 struct StepOutcome {
   StepReport report;
   double learning_rate = 0, gradient_norm = 0, seconds = 0;
-  double update_seconds = 0;  ///< clipping, optimizer and balancers
+  double update_seconds = 0;         ///< clipping, optimizer and balancers
+  int ranks = 1;                     ///< processes that shared the step
+  double communication_seconds = 0;  ///< between them, waiting included
   /// Whether the CPU did it, whose peak a share of peak is taken of.
   bool on_cpu = true;
   /// "" or why the update was not made: the state is that of the last good step.

@@ -10,8 +10,10 @@
 #include "penstock/models/same_tokenizer.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/optim/schedule.h"
+#include "penstock/train/agreement.h"
 #include "penstock/train/evaluation_settings.h"
 #include "penstock/train/language_work.h"
+#include "penstock/train/tensor_exchange.h"
 
 namespace penstock {
 namespace {
@@ -66,11 +68,14 @@ std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe) {
                     random_bits(static_cast<std::uint64_t>(recipe.train.seed), model_stream, 0));
 }
 
-Trainer::Trainer(const Recipe& recipe, Corpus corpus)
+Trainer::Trainer(const Recipe& recipe, Corpus corpus, dist::ProcessGroup group)
     : recipe_(with_vocabulary(recipe, corpus)),
       corpus_(std::move(corpus)),
+      group_(std::move(group)),
       model_(build_model(recipe_)),
-      engine_(*model_, recipe_.train.optimizer, router_lr_scale(recipe_, *model_)) {
+      engine_(*model_, recipe_.train.optimizer, router_lr_scale(recipe_, *model_),
+              {.tree = group_.size() > 1 || recipe_.train.gradient_sum == GradientOrder::tree,
+               .group = group_}) {
   const TrainConfig& train = recipe_.train;
   batches_ = std::make_shared<TrainingBatches>(
       corpus_,
@@ -81,9 +86,21 @@ Trainer::Trainer(const Recipe& recipe, Corpus corpus)
                       .isolate_documents = recipe_.data.isolate_documents});
 }
 
+std::size_t Trainer::parts() const {
+  return static_cast<std::size_t>(recipe_.train.batch_sequences / recipe_.train.micro_batch);
+}
+
+PartRange Trainer::own_parts() const {
+  return parts_of_rank(parts(), group_.rank(), group_.size());
+}
+
 void Trainer::start_prefetch() {
+  const std::int64_t rows = recipe_.train.micro_batch;
+  const auto first = static_cast<std::int64_t>(own_parts().first) * rows,
+             count = static_cast<std::int64_t>(own_parts().size()) * rows;
   prefetcher_ = std::make_unique<Prefetcher>(
-      [batches = batches_](std::int64_t step) { return batches->batch(step); }, step());
+      [=, batches = batches_](std::int64_t step) { return batches->batch(step, first, count); },
+      step());
 }
 
 RoutingContext Trainer::context() const {
@@ -100,10 +117,11 @@ StepOutcome Trainer::advance(const StepWatch& watch) {
                                                  router_stream, static_cast<std::uint64_t>(step())),
                         .learning_rate = learning_rate(train.optimizer, step(), train.steps)};
   if (!prefetcher_) start_prefetch();
-  const Batch batch = prefetcher_->next();
-  std::vector<Batch> micro_batches;
-  for (std::int64_t first = 0; first < train.batch_sequences; first += train.micro_batch)
-    micro_batches.push_back(batch.slice(first, train.micro_batch));
+  const Batch batch = prefetcher_->next();  // of this rank's parts alone
+  std::vector<Batch> micro_batches(parts());
+  std::int64_t first = 0;
+  for (std::size_t p = own_parts().first; p < own_parts().last; ++p, first += train.micro_batch)
+    micro_batches[p] = batch.slice(first, train.micro_batch);
   LanguageWork work(*model_, std::move(micro_batches), corpus_.token_bytes());
   try {
     StepOutcome out = engine_.advance(work, input, watch);
@@ -128,11 +146,24 @@ Evaluation Trainer::evaluate(Split split, std::int64_t max_tokens,
 
 std::map<std::string, at::Tensor> Trainer::model_tensors() { return file_tensors(*model_); }
 
+std::map<std::string, at::Tensor> Trainer::optimizer_tensors() {
+  TensorMap out = engine_.tensors();
+  if (group_.size() == 1) return out;
+  check_same_weights(group_, model_tensors());
+  TensorMap memory;
+  for (const auto& [name, value] : out)
+    if (name.starts_with("memory.")) memory[name] = value;
+  out.merge(gather_tensors(group_, memory));
+  return out;
+}
+
 void Trainer::restore(std::int64_t step, const std::map<std::string, at::Tensor>& model,
                       const std::map<std::string, at::Tensor>& optimizer,
                       const std::string& where) {
-  load_file_tensors(*model_, model, where);
-  engine_.restore(step, optimizer);
+  load_file_tensors(*model_, broadcast_tensors(group_, model), where);
+  const at::Tensor steps = at::full({1}, step, at::kLong);
+  group_.broadcast(steps);
+  engine_.restore(steps.item<std::int64_t>(), broadcast_tensors(group_, optimizer));
   prefetcher_.reset();
 }
 

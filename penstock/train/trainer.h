@@ -10,8 +10,10 @@
 
 #include "penstock/data/corpus.h"
 #include "penstock/data/prefetcher.h"
+#include "penstock/dist/group.h"
 #include "penstock/eval/perplexity.h"
 #include "penstock/models/language_model.h"
+#include "penstock/train/gradient_tree.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/step.h"
 
@@ -32,7 +34,9 @@ Recipe with_vocabulary(Recipe recipe, const Corpus& corpus);
 class Trainer {
  public:
   /// Builds the model from the recipe's seed. A vocabulary of 0 becomes the corpus's.
-  Trainer(const Recipe& recipe, Corpus corpus);
+  /// @param group  the processes that share the steps; with several, and where the recipe says so,
+  ///               gradients are added in a tree, whose bits are the same for any number
+  Trainer(const Recipe& recipe, Corpus corpus, dist::ProcessGroup group = {});
 
   /// Steps done so far.
   std::int64_t step() const { return engine_.step(); }
@@ -52,19 +56,24 @@ class Trainer {
                       const std::function<void(double, const LossTotals&)>& progress = {},
                       std::int64_t k = 0);
 
-  /// The model's tensors under their file names; and what else resuming needs, the engine's. They
-  /// alias the live state.
+  /// The model's tensors under their file names; they alias the live state.
   std::map<std::string, at::Tensor> model_tensors();
-  std::map<std::string, at::Tensor> optimizer_tensors() const { return engine_.tensors(); }
-  /// Continues from what a checkpoint held.
+  /// What else resuming needs: moments, which alias the live state, and the memory of the parts of
+  /// all ranks. Every rank calls it. Throws where the ranks' weights are not equal.
+  std::map<std::string, at::Tensor> optimizer_tensors();
+  /// Continues from what a checkpoint held. Every rank calls it; what rank 0 gives counts.
   void restore(std::int64_t step, const std::map<std::string, at::Tensor>& model,
                const std::map<std::string, at::Tensor>& optimizer, const std::string& where);
 
  private:
   void start_prefetch();
+  /// The micro-batches of this rank, and of a step.
+  PartRange own_parts() const;
+  std::size_t parts() const;
 
   Recipe recipe_;
   Corpus corpus_;
+  dist::ProcessGroup group_;
   std::shared_ptr<LanguageModel> model_;
   StepEngine engine_;
   std::shared_ptr<const TrainingBatches> batches_;

@@ -32,7 +32,7 @@ std::string message_of(const std::exception_ptr& failure) {
 class Group : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
-    if (!testing::kHaveGloo && GetParam() > 1) GTEST_SKIP() << "built without Gloo";
+    if (!dist::has_transport() && GetParam() > 1) GTEST_SKIP() << "built without Gloo";
   }
 };
 
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Group, ::testing::Values(1, 2, 3, 4));
 class TwoRanks : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!testing::kHaveGloo) GTEST_SKIP() << "built without Gloo";
+    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
   }
 };
 

@@ -8,15 +8,9 @@
 
 #include "penstock/dist/group.h"
 #include "penstock/dist/key_server.h"
+#include "penstock/dist/transport.h"
 
 namespace penstock::testing {
-
-inline constexpr bool kHaveGloo =
-#ifdef PENSTOCK_HAVE_GLOO
-    true;
-#else
-    false;
-#endif
 
 /// Calls action(group) once for each of so many ranks, side by side, and returns what each threw.
 inline std::vector<std::exception_ptr> failures_on_ranks(

@@ -1,0 +1,237 @@
+#include "penstock/cli/launch_processes.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/dist/key_server.h"
+#include "penstock/train/metrics_log.h"
+
+namespace penstock {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+// After one rank has died the others notice at their next exchange and end by themselves; one that
+// works alone, in an evaluation, is asked to, and ended if it does not.
+constexpr auto kAskAfter = 5s, kEndAfter = 15s;
+
+/// This process's own arguments, without `--processes N`.
+std::vector<std::string> arguments_of_rank() {
+  std::ifstream file("/proc/self/cmdline");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  std::vector<std::string> out;
+  bool skip = false;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const auto end = std::min(text.find('\0', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (!skip && word != "--processes" && !word.starts_with("--processes=")) out.push_back(word);
+    skip = !skip && word == "--processes";
+    begin = end + 1;
+  }
+  return out;
+}
+
+/// This process's own variables, and what dist::identity_from() reads first.
+std::vector<std::string> environment_of_rank(int rank, int processes, int port) {
+  const std::map<std::string, int> own = {{"PENSTOCK_RANK", rank},
+                                          {"PENSTOCK_LOCAL_RANK", rank},
+                                          {"PENSTOCK_WORLD_SIZE", processes},
+                                          {"PENSTOCK_LOCAL_WORLD_SIZE", processes},
+                                          {"PENSTOCK_PORT", port}};
+  std::vector<std::string> out;
+  for (char** variable = environ; *variable; ++variable) {
+    const std::string text = *variable;
+    if (!own.contains(text.substr(0, text.find('=')))) out.push_back(text);
+  }
+  for (const auto& [name, value] : own) out.push_back(concat(name, "=", value));
+  return out;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (std::string& word : words) out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+struct Child {
+  pid_t process = -1;
+  bool running = true;
+  int status = 0;
+  bool failed() const {
+    return !running &&
+           (!WIFEXITED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 130));
+  }
+  /// Whether it ended for a reason of its own that it did not say.
+  bool died() const {
+    if (running || (WIFEXITED(status) && WEXITSTATUS(status) <= 2)) return false;
+    return !(WIFEXITED(status) &&
+             (WEXITSTATUS(status) == 130 || WEXITSTATUS(status) == kLostRankCode));
+  }
+};
+
+/// SIGINT, SIGTERM, SIGHUP and SIGCHLD, which this process waits for; the ranks get the mask of
+/// before.
+class WaitedSignals {
+ public:
+  WaitedSignals() {
+    ::sigemptyset(&set_);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::sigaddset(&set_, signal);
+    ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~WaitedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  WaitedSignals(const WaitedSignals&) = delete;
+  WaitedSignals& operator=(const WaitedSignals&) = delete;
+  const sigset_t& before() const { return before_; }
+  /// The next one, or 0 after a while.
+  int next() const {
+    const timespec patience{.tv_sec = 0, .tv_nsec = 200'000'000};
+    const int signal = ::sigtimedwait(&set_, nullptr, &patience);
+    return signal > 0 ? signal : 0;
+  }
+
+ private:
+  sigset_t set_{}, before_{};
+};
+
+class Launch {
+ public:
+  explicit Launch(int processes) : table_("127.0.0.1", 0) {
+    for (int rank = 0; rank < processes; ++rank) children_.push_back(start(rank, processes));
+  }
+
+  /// Until all have ended.
+  void wait() {
+    while (running() > 0) {
+      const int signal = signals_.next();
+      if (signal != 0 && signal != SIGCHLD) {
+        send(signal);
+        handed_on_ = signal;
+      }
+      reap();
+      if (!ending_) continue;
+      const auto since = Clock::now() - *ending_;
+      if (since > kEndAfter)
+        send(SIGKILL);
+      else if (since > kAskAfter && !asked_) {
+        send(SIGTERM);
+        asked_ = true;
+      }
+    }
+  }
+  /// The rank that died first without a word; none where all ended or said why not.
+  std::optional<int> dead() const { return dead_; }
+  const std::vector<Child>& children() const { return children_; }
+  /// Whether a signal that was handed on ended rank 0, which had nothing to save yet.
+  bool ended_before_it_began() const {
+    const int status = children_.front().status;
+    return handed_on_ != 0 && WIFSIGNALED(status) && WTERMSIG(status) == handed_on_;
+  }
+
+ private:
+  Child start(int rank, int processes) {
+    auto arguments = arguments_of_rank();
+    auto environment = environment_of_rank(rank, processes, table_.port());
+    const auto argv = pointers(arguments), envp = pointers(environment);
+    const pid_t parent = ::getpid();
+    const pid_t process = ::fork();
+    PENSTOCK_CHECK(process >= 0, "--processes ", processes,
+                   ": the system starts no more: ", std::strerror(errno));
+    if (process > 0) return {.process = process};
+    // From here on only what is safe after a fork of a process with threads. A group of their own:
+    // a terminal's Ctrl-C reaches this process alone, which hands it on once.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
+    ::setpgid(0, 0);
+    ::pthread_sigmask(SIG_SETMASK, &signals_.before(), nullptr);
+    ::execve("/proc/self/exe", argv.data(), envp.data());
+    ::_exit(127);
+  }
+
+  std::size_t running() const {
+    return static_cast<std::size_t>(std::ranges::count(children_, true, &Child::running));
+  }
+  void send(int signal) {
+    for (const Child& child : children_)
+      if (child.running) ::kill(child.process, signal);
+  }
+  void reap() {
+    for (std::size_t rank = 0; rank < children_.size(); ++rank) {
+      Child& child = children_[rank];
+      if (!child.running || ::waitpid(child.process, &child.status, WNOHANG) != child.process)
+        continue;
+      child.running = false;
+      const bool asked =
+          asked_ || (WIFSIGNALED(child.status) && WTERMSIG(child.status) == handed_on_);
+      if (child.died() && !dead_ && !asked) dead_ = static_cast<int>(rank);
+      if (child.failed() && !ending_) ending_ = Clock::now();
+    }
+  }
+
+  WaitedSignals signals_;
+  dist::KeyServer table_;
+  std::vector<Child> children_;
+  std::optional<int> dead_;
+  std::optional<Clock::time_point> ending_;  // since one failed
+  bool asked_ = false;
+  int handed_on_ = 0;  // the last signal that was
+};
+
+std::string end_of(int status) {
+  if (WIFSIGNALED(status))
+    return concat("was ended by signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)),
+                  ")");
+  return concat("ended with code ", WEXITSTATUS(status));
+}
+
+std::string last_step(const std::string& run_directory) {
+  const auto lines = read_metrics(real_file_system(), run_directory + "/metrics.jsonl");
+  if (lines.empty() || lines.back().at("step") == 0) return "before a step was complete";
+  return concat("after step ", lines.back().at("step").get<std::int64_t>());
+}
+
+}  // namespace
+
+int launch_processes(int processes, const std::string& run_directory) {
+  Launch launch(processes);
+  launch.wait();
+  const auto& children = launch.children();
+  if (const auto rank = launch.dead()) {
+    char host[256] = "";
+    ::gethostname(host, sizeof host - 1);
+    fail("rank ", *rank, " on ", host, " ",
+         end_of(children[static_cast<std::size_t>(*rank)].status), " ", last_step(run_directory),
+         "; the other processes were ended too. The run goes on from its last checkpoint with "
+         "--resume, with any number of processes");
+  }
+  if (launch.ended_before_it_began()) {
+    std::fprintf(stderr, "interrupted before the run began\n");
+    return 130;
+  }
+  const auto code_of = [](const Child& child) {
+    return WIFEXITED(child.status) ? WEXITSTATUS(child.status) : 1;
+  };
+  const int first = code_of(children.front());
+  if (first != kLostRankCode) return first;
+  for (const Child& child : children)
+    if (code_of(child) != kLostRankCode) return 1;  // it said why
+  fail("the ", processes, " processes lost each other ", last_step(run_directory),
+       "; the run goes on from its last checkpoint with --resume");
+}
+
+}  // namespace penstock

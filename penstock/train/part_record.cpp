@@ -1,0 +1,119 @@
+#include "penstock/train/part_record.h"
+
+#include <torch/types.h>
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/train/agreement.h"
+#include "penstock/train/step_place.h"
+
+namespace penstock {
+namespace {
+
+using Plain = nlohmann::json;  // whose integers and doubles keep their bits as MessagePack
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoutingRecord, layer, tokens, experts, merges, expert_tokens,
+                                   sparsity, losses, statistics)
+
+/// Calls field(name, member) for what a part adds to a report, the consistency excepted.
+template <class Report, class Field>
+void for_fields_of_part(Report& report, const Field& field) {
+  field("loss", report.loss);
+  field("total_loss", report.total_loss);
+  field("tokens", report.tokens);
+  field("bytes", report.bytes);
+  field("attended_pairs", report.attended_pairs);
+  field("remembered_positions", report.remembered.positions);
+  field("remembered_distances", report.remembered.distances);
+  field("texts", report.texts);
+  field("accuracy", report.accuracy);
+}
+
+Plain plain_of(const RankRecord& record) {
+  Plain parts = Plain::array();
+  for (const PartRecord& part : record.parts) {
+    Plain seen;
+    for_fields_of_part(part.seen, [&](const char* name, const auto& value) { seen[name] = value; });
+    if (part.seen.consistency) seen["consistency"] = *part.seen.consistency;
+    Plain routing = Plain::array();
+    for (const RoutingRecord& layer : part.routing) {
+      Plain entry;
+      to_json(entry, layer);
+      routing.push_back(std::move(entry));
+    }
+    parts.push_back(
+        {{"weight", part.weight}, {"seen", std::move(seen)}, {"routing", std::move(routing)}});
+  }
+  return {{"parts", std::move(parts)},
+          {"non_finite", record.non_finite},
+          {"signal", record.signal},
+          {"failure", record.failure}};
+}
+
+RankRecord record_from(const Plain& json) {
+  RankRecord out{.non_finite = json.at("non_finite").get<std::string>(),
+                 .signal = json.at("signal").get<int>(),
+                 .failure = json.at("failure").get<std::string>()};
+  for (const Plain& entry : json.at("parts")) {
+    PartRecord& part = out.parts.emplace_back();
+    part.weight = entry.at("weight").get<double>();
+    const Plain& seen = entry.at("seen");
+    for_fields_of_part(part.seen,
+                       [&](const char* name, auto& value) { seen.at(name).get_to(value); });
+    if (seen.contains("consistency")) part.seen.consistency = seen["consistency"].get<double>();
+    for (const Plain& layer : entry.at("routing")) from_json(layer, part.routing.emplace_back());
+  }
+  return out;
+}
+
+}  // namespace
+
+RoutingRecord routing_record(std::int64_t layer, const RoutingResult& result) {
+  const Plan& plan = result.plan;
+  RoutingRecord out{.layer = layer,
+                    .tokens = plan.tokens,
+                    .experts = plan.experts,
+                    .merges = plan.merges(),
+                    .sparsity = sparsity(plan)};
+  if (!out.merges) {
+    const auto* offsets = plan.offsets.data_ptr<std::int64_t>();
+    for (std::int64_t e = 0; e < plan.experts; ++e)
+      out.expert_tokens.push_back(offsets[e + 1] - offsets[e]);
+  }
+  for (const auto& [part, loss] : result.loss_terms) out.losses[part] = loss.item<double>();
+  for (const auto& [name, value] : result.statistics)
+    if (value.numel() == 1) out.statistics[name] = value.item<double>();
+  return out;
+}
+
+RankRecord record_of_failure(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const StepStopped& stopped) {
+    return {.signal = stopped.signal()};
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    return {.failure = what.substr(0, what.find('\n'))};
+  }
+}
+
+std::vector<RankRecord> exchange_records(const dist::ProcessGroup& group, const RankRecord& mine,
+                                         const std::exception_ptr& thrown) {
+  if (group.size() == 1) {
+    if (thrown) std::rethrow_exception(thrown);
+    return {mine};
+  }
+  const auto bytes = Plain::to_msgpack(plain_of(mine));
+  std::vector<RankRecord> out;
+  for (const std::string& text : group.gather(std::string(bytes.begin(), bytes.end())))
+    out.push_back(record_from(Plain::from_msgpack(text)));
+  // A rank that failed has failed for all, also where others were to stop.
+  std::vector<std::string> failures;
+  for (const RankRecord& record : out) failures.push_back(record.failure);
+  throw_first_failure(group, failures, thrown);
+  for (const RankRecord& record : out)
+    if (record.signal != 0) throw StepStopped(record.signal);
+  return out;
+}
+
+}  // namespace penstock

@@ -1,0 +1,52 @@
+// What the parts of a step saw, as plain numbers, so that ranks can exchange it and each puts the
+// same report together: in the order of the parts, as one process would.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "penstock/dist/group.h"
+#include "penstock/routers/routing.h"
+#include "penstock/train/step_report.h"
+
+namespace penstock {
+
+/// A layer's pass.
+struct RoutingRecord {
+  std::int64_t layer = 0, tokens = 0, experts = 0;
+  bool merges = false;
+  std::vector<std::int64_t> expert_tokens;  ///< [E], empty where the plan merges
+  double sparsity = 0;
+  std::map<std::string, double> losses, statistics;
+};
+
+/// Plain numbers of a layer's pass.
+RoutingRecord routing_record(std::int64_t layer, const RoutingResult& result);
+
+/// A part: what its work added to the report, and its layers' passes.
+struct PartRecord {
+  double weight = 1;
+  StepReport seen;
+  std::vector<RoutingRecord> routing;
+};
+
+/// What a rank came to: its parts, up to one that was not finite, or why it gave up.
+struct RankRecord {
+  std::vector<PartRecord> parts;
+  std::string non_finite;
+  int signal = 0;       ///< that stopped it
+  std::string failure;  ///< another exception's message
+};
+
+/// What an exception in the middle of a step says of its rank.
+RankRecord record_of_failure(const std::exception_ptr& thrown);
+
+/// Every rank's record, in rank order. If one failed, all throw (throw_first_failure()); if one was
+/// stopped, all throw StepStopped.
+std::vector<RankRecord> exchange_records(const dist::ProcessGroup& group, const RankRecord& mine,
+                                         const std::exception_ptr& thrown);
+
+}  // namespace penstock

@@ -1,0 +1,325 @@
+#!/usr/bin/env python3
+"""`penstock train --processes N`: the bits of one process, what dies and what goes on, and what is
+refused.
+
+  processes_test.py PROGRAM [SOURCE] [KILLS] [SEED]
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import kill_resume_test as single
+from kill_resume_test import fail, metrics, wait_for
+
+TREE = ["--set", "train.gradient_sum=tree"]
+# Of several processes: written beside what one process writes.
+OF_RANKS = ("ranks", "communication_seconds")
+
+
+def recipe_of(trial):
+    """Four micro-batches a step."""
+    with open(trial.recipe) as file:
+        text = file.read()
+    with open(trial.recipe, "w") as file:
+        file.write(text.replace("[train]", "[train]\nmicro_batch = 1"))
+
+
+def command(trial, run, processes, *more):
+    count = ["--processes", str(processes)] if processes > 1 else []
+    return [trial.program, "train", trial.recipe, "--out", run, "--resume", *count, *more]
+
+
+def start(trial, run, processes, *more, **how):
+    return subprocess.Popen(command(trial, run, processes, *more), stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **how)
+
+
+def finish(trial, run, processes, *more):
+    process = start(trial, run, processes, *more)
+    _, errors = process.communicate(timeout=300)
+    if process.returncode != 0:
+        fail("exit code", process.returncode, "of", run, "with", processes, "processes:", errors)
+
+
+def same_end(run, reference):
+    if single.hashes(run, single.STEPS) != single.hashes(reference, single.STEPS):
+        fail(run, "ends otherwise than", reference)
+    ours, theirs = metrics(run), metrics(reference)
+    plain = [{k: v for k, v in single.untimed(line).items() if k not in OF_RANKS} for line in ours]
+    if plain != [{k: v for k, v in single.untimed(line).items() if k not in OF_RANKS}
+                 for line in theirs]:
+        fail("metrics of", run, "are not those of", reference)
+    files = []
+    for directory in (run, reference):
+        with open(os.path.join(directory, "finished.json")) as file:
+            files.append(json.load(file))
+    for key in ("validation", "test"):
+        if single.untimed(files[0][key]) != single.untimed(files[1][key]):
+            fail("finished.json:", key)
+
+
+def ranks_of(launcher):
+    """The processes that the launcher started, by rank."""
+    out = {}
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(launcher.pid)], text=True,
+                            stdout=subprocess.PIPE).stdout
+    for pid in listed.split():
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                variables = dict(v.split(b"=", 1) for v in file.read().split(b"\0") if b"=" in v)
+        except OSError:
+            continue
+        if b"PENSTOCK_RANK" in variables:
+            out[int(variables[b"PENSTOCK_RANK"])] = int(pid)
+    return out
+
+
+def alive(pids):
+    def runs(pid):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+        except OSError:
+            return False
+    return [pid for pid in pids if runs(pid)]
+
+
+def test_same_bits(trial):
+    reference = trial.new_run()
+    finish(trial, reference, 1, *TREE)
+    for processes in (2, 4, 3):
+        run = trial.new_run()
+        finish(trial, run, processes)
+        same_end(run, reference)
+        line = metrics(run)[-1]
+        if line["ranks"] != processes or not line["communication_seconds"] > 0:
+            fail("no ranks in", line)
+        with open(os.path.join(run, "finished.json")) as file:
+            if json.load(file)["ranks"] != processes:
+                fail("finished.json does not say how many processes")
+    print("2, 3 and 4 processes end as one does")
+    return reference
+
+
+def test_use(trial):
+    """What a run of several processes left is a model as any other."""
+    run = trial.new_run()
+    finish(trial, run, 2)
+    for arguments in (["eval", run, "--data", os.path.join(trial.folder, "corpus"), "--json"],
+                      ["generate", run, "--prompt", "the ", "--tokens", "4"],
+                      ["report", run]):
+        done = subprocess.run([trial.program, *arguments], text=True, capture_output=True)
+        if done.returncode != 0:
+            fail(arguments, done.stderr)
+    print("its model evaluates and generates")
+
+
+def test_begun_in_turn(trial):
+    """A run of one process goes on with two, which is said."""
+    run = trial.new_run()
+    process = start(trial, run, 1)
+    wait_for(lambda: len(metrics(run)) > 4, process, 60)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    if os.path.exists(os.path.join(run, "finished.json")):
+        fail("the run ended before it could be stopped")
+    process = start(trial, run, 2)
+    _, errors = process.communicate(timeout=120)
+    if process.returncode != 0 or "goes on with \"tree\"" not in errors:
+        fail("exit code", process.returncode, errors)
+    with open(os.path.join(run, "config.toml")) as file:
+        if 'gradient_sum = "tree"' not in file.read():
+            fail("config.toml does not say that sums are in a tree now")
+    print("a run of one process goes on with two, and says what changes")
+
+
+def test_info(trial):
+    """Memory and traffic before anything is trained."""
+    def info(*more):
+        return subprocess.run([trial.program, "info", trial.recipe, *more], text=True,
+                              capture_output=True)
+    four = ("--set", "parallel.data=4")
+    alone, shared = (json.loads(info(*more, "--json").stdout) for more in ((), four))
+    parallel = shared["parallel"]
+    bytes_of_weights = 4 * alone["total_parameters"]
+    sent = bytes_of_weights // 4 * 3  # one micro-batch each: three quarters of one copy
+    if "parallel" in alone or parallel["ranks"] != 4 or \
+            parallel["parameter_bytes"] != bytes_of_weights or \
+            parallel["bytes_per_step"] != {"gradients": sent, "summed_gradients": sent}:
+        fail("info of four processes:", parallel)
+    if "processes     4, each" not in info(*four).stdout or "\nprocesses" in info().stdout:
+        fail("info does not say what processes take")
+    if "makes 4 of them" not in info("--set", "parallel.data=8").stderr:
+        fail("info takes more processes than micro-batches")
+    print("info counts memory and traffic")
+
+
+def test_kills(trial, reference, kills, rng):
+    run, done, longest = trial.new_run(), 0, 0.0
+    while done < kills:
+        processes = rng.choice((2, 2, 3, 4))
+        launcher = start(trial, run, processes)
+        target = len(metrics(run)) + rng.randint(0, 12)
+        wait_for(lambda: len(metrics(run)) >= target, launcher, 60)
+        time.sleep(rng.random() * 0.05)
+        ranks = ranks_of(launcher)
+        if launcher.poll() is None and len(ranks) == processes:
+            rank = rng.choice(sorted(ranks))
+            begun = time.monotonic()
+            os.kill(ranks[rank], signal.SIGKILL)
+            _, errors = launcher.communicate(timeout=60)
+            longest = max(longest, time.monotonic() - begun)
+            if launcher.returncode == 0:  # it came after the rank's work was done
+                same_end(run, reference)
+                run = trial.new_run()
+                continue
+            said = [line for line in errors.splitlines() if line.startswith("penstock: ")]
+            if len(said) != 1 or f"rank {rank} on " not in said[0] or "signal 9" not in said[0] \
+                    or not ("after step" in said[0] or "before a step" in said[0]):
+                fail("killed rank", rank, "of", processes, "and heard:", errors)
+            if alive(ranks.values()):
+                fail("ranks outlived the one that was killed")
+            done += 1
+            single.check_checkpoints(run)
+            continue
+        launcher.communicate(timeout=120)
+        if launcher.returncode != 0:
+            fail("exit code", launcher.returncode)
+        same_end(run, reference)
+        run = trial.new_run()
+    if longest > 30:
+        fail("the others took", longest, "s to end")
+    finish(trial, run, rng.choice((1, 2, 4)), *TREE)
+    same_end(run, reference)
+    print(f"{done} kills of a rank; all ended within {longest:.1f} s; resumed to the same end")
+
+
+def test_signals(trial, reference):
+    """To the launcher, to rank 0 and to another rank: one step is saved, and all stop."""
+    for whom in ("launcher", 0, 1):
+        run = trial.new_run()
+        launcher = start(trial, run, 2)
+        if not wait_for(lambda: len(metrics(run)) >= 4, launcher, 60):
+            fail("no progress before a signal")
+        ranks = ranks_of(launcher)
+        os.kill(launcher.pid if whom == "launcher" else ranks[whom], signal.SIGTERM)
+        _, errors = launcher.communicate(timeout=60)
+        done = metrics(run)[-1]["step"]
+        if launcher.returncode != 130 or f"stopped by signal 15 after step {done}" not in errors:
+            fail("SIGTERM to", whom, "ended with", launcher.returncode, errors)
+        if "--processes 2" not in errors or not os.path.isdir(
+                os.path.join(run, "checkpoints", "step-%d" % done)):
+            fail("SIGTERM to", whom, "left no checkpoint of step", done, errors)
+        finish(trial, run, 4)
+        same_end(run, reference)
+    launcher = start(trial, trial.new_run(), 2)
+    wait_for(lambda: len(ranks_of(launcher)) == 2, launcher, 60)
+    launcher.send_signal(signal.SIGINT)
+    _, errors = launcher.communicate(timeout=60)
+    if launcher.returncode != 130 or "penstock:" in errors:
+        fail("SIGINT at the start ended with", launcher.returncode, errors)
+    print("SIGTERM to the launcher, rank 0 and rank 1: saved once, resumed to the same end")
+
+
+def test_death_of_the_launcher(trial):
+    run = trial.new_run()
+    launcher = start(trial, run, 2)
+    wait_for(lambda: len(metrics(run)) >= 3, launcher, 60)
+    ranks = ranks_of(launcher)
+    launcher.kill()
+    launcher.communicate(timeout=60)
+    end = time.monotonic() + 30
+    while alive(ranks.values()) and time.monotonic() < end:
+        time.sleep(0.1)
+    if len(ranks) != 2 or alive(ranks.values()):
+        fail("ranks outlived their launcher", ranks)
+    print("ranks end with their launcher")
+
+
+def test_started_by_another(trial, reference):
+    """As torchrun, Kubernetes or a person would start them."""
+    def start_ranks(run, *of_second):
+        port = str(random.SystemRandom().randrange(21000, 29000))
+        return [start(trial, run, 1, *(of_second if rank else ()), env={
+                    **os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
+                    "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+                for rank in range(2)]
+
+    run = trial.new_run()
+    for process in start_ranks(run):
+        _, errors = process.communicate(timeout=120)
+        if process.returncode != 0:
+            fail("exit code", process.returncode, errors)
+    same_end(run, reference)
+    first, second = start_ranks(trial.new_run(), "--set", "train.lr=0.5")
+    said, quiet = first.communicate(timeout=120)[1], second.communicate(timeout=120)[1]
+    if (first.returncode, second.returncode) != (1, 1) or "has another recipe than rank 0" not in \
+            said or "train.lr" not in said or "penstock:" in quiet:
+        fail("ranks of two recipes:", said, quiet)
+    run = trial.new_run()
+    first, second = start_ranks(run)
+    wait_for(lambda: len(metrics(run)) >= 3, first, 60)
+    second.kill()
+    second.communicate()
+    said = first.communicate(timeout=60)[1].splitlines()[-1]
+    if first.returncode != 1 or "rank 0 on " not in said or "lost another rank" not in said or \
+            "the last complete step was" not in said:
+        fail("after its peer died rank 0 ended with", first.returncode, said)
+    print("started by RANK and WORLD_SIZE: same end; other recipes refused; a dead peer is said")
+
+
+def test_refusals(trial):
+    def refused(parts, *arguments, processes=2, run=None):
+        process = start(trial, run or trial.new_run(), processes, *arguments)
+        _, errors = process.communicate(timeout=60)
+        lines = [line for line in errors.splitlines() if line.startswith("penstock: ")]
+        if process.returncode == 0 or len(lines) != 1 or any(p not in lines[0] for p in parts):
+            fail(arguments, "ended with", process.returncode, errors)
+
+    refused(["5 processes", "makes 4 of them"], processes=5)
+    refused(["parallel.data = 4, but 2 processes"], "--set", "parallel.data=4")
+    refused(["parallel.data = 4, but 1 process"], "--set", "parallel.data=4", processes=1)
+    for key in ("tensor", "pipeline", "expert", "context"):
+        refused([f"parallel.{key}"], "--set", f"parallel.{key}=2")
+    refused(["there is no such folder"], "--set", "data.corpus=nowhere")
+    refused(["is for one process"], "--set", "train.gradient_sum=in-turn")
+    run = trial.new_run()
+    finish(trial, run, 2)
+    refused(["holds a run of another recipe", "train.lr"], "--set", "train.lr=0.5", run=run)
+    print("what cannot be is refused in one line")
+
+
+def main():
+    program = os.path.abspath(sys.argv[1])
+    kills = int(sys.argv[3]) if len(sys.argv) > 3 else 8
+    seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.SystemRandom().randrange(1 << 30)
+    print("seed", seed)
+    folder = tempfile.mkdtemp(prefix="penstock-processes-")
+    try:
+        trial = single.Trial(program, folder, single.MODELS["decoder, remoe"])
+        recipe_of(trial)
+        if "libgloo-dev" in start(trial, trial.new_run(), 2).communicate()[1]:
+            print("built without Gloo: skipped")
+            sys.exit(77)
+        reference = test_same_bits(trial)
+        test_refusals(trial)
+        test_info(trial)
+        test_use(trial)
+        test_begun_in_turn(trial)
+        test_signals(trial, reference)
+        test_death_of_the_launcher(trial)
+        test_started_by_another(trial, reference)
+        test_kills(trial, reference, kills, random.Random(seed))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

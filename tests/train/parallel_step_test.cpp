@@ -1,0 +1,339 @@
+// Training shared by several ranks: the same bits as one process for every method, and one outcome
+// for all where a step stops, fails or is not finite.
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <cmath>
+#include <mutex>
+#include <set>
+
+#include "penstock/base/random.h"
+#include "penstock/models/tensor_files.h"
+#include "penstock/train/agreement.h"
+#include "penstock/train/language_work.h"
+#include "penstock/train/trainer.h"
+#include "tests/base/temp_directory.h"
+#include "tests/dist/ranks.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+using testing::on_ranks;
+
+constexpr std::size_t kParts = 4;
+constexpr std::int64_t kSteps = 5;
+
+/// Two rows of sixteen tokens.
+Batch batch_of(std::int64_t step, std::size_t part) {
+  Batch out{.sequences = 2, .length = 16};
+  for (std::uint64_t i = 0; i < 32; ++i) {
+    const auto draw = [&](std::uint64_t stream) {
+      const std::uint64_t place = static_cast<std::uint64_t>(step) * 100 + part;
+      return static_cast<std::int64_t>(random_below(random_bits(place, stream, i), 256));
+    };
+    out.inputs.push_back(draw(0));
+    out.targets.push_back(draw(1));
+    out.domains.push_back(0);
+  }
+  return out;
+}
+
+/// In f64, with routers that know something.
+std::shared_ptr<LanguageModel> model_of(const std::string& method) {
+  Recipe recipe = testing::small_recipe(method, 8, 16);
+  recipe.model.vocab = 256;
+  recipe.model.init_std = 0.2;
+  if (method == "lory")
+    recipe.model.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{8}));
+  torch::manual_seed(5);
+  auto out = make_model(recipe.model);
+  out->to(torch::kDouble);
+  out->train();
+  return out;
+}
+
+/// What steps came to; compared bit for bit.
+struct Course {
+  std::vector<double> numbers;
+  std::vector<at::Tensor> state;  // weights and what balancers keep
+};
+
+Course train(LanguageModel& model, const GradientSum& sum) {
+  const std::vector<std::int32_t> bytes(256, 1);
+  StepEngine engine(model, {.lr = 1e-2, .min_lr = 1e-3, .warmup_steps = 0}, {}, sum);
+  const PartRange mine = parts_of_rank(kParts, sum.group.rank(), sum.group.size());
+  Course out;
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    std::vector<Batch> batches(kParts);
+    for (std::size_t p = mine.first; p < mine.last; ++p) batches[p] = batch_of(step, p);
+    LanguageWork work(model, std::move(batches), bytes);
+    const StepOutcome done =
+        engine.advance(work, {.total_steps = kSteps, .draw_seed = 3, .learning_rate = 1e-2});
+    EXPECT_EQ(done.failure, "");
+    EXPECT_EQ(done.ranks, sum.group.size());
+    const StepReport& report = done.report;
+    for (const double value :
+         {report.loss, report.total_loss, report.consistency.value_or(0), done.gradient_norm,
+          report.flops, report.sparsity, report.active_experts, static_cast<double>(report.tokens)})
+      out.numbers.push_back(value);
+    for (const auto& layer : report.load)
+      out.numbers.insert(out.numbers.end(), layer.begin(), layer.end());
+    for (const auto* named : {&report.auxiliary_losses, &report.statistics})
+      for (const auto& [name, value] : *named) out.numbers.push_back(value);
+  }
+  for (const auto& parameter : model.parameters()) out.state.push_back(parameter.detach());
+  for (const auto& buffer : model.buffers()) out.state.push_back(buffer);
+  return out;
+}
+
+void expect_same_bits(const Course& found, const Course& expected, const std::string& what) {
+  EXPECT_EQ(found.numbers, expected.numbers) << what;
+  ASSERT_EQ(found.state.size(), expected.state.size()) << what;
+  for (std::size_t i = 0; i < found.state.size(); ++i)
+    EXPECT_TRUE(torch::equal(found.state[i], expected.state[i])) << what << " tensor " << i;
+}
+
+class Ranks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+  }
+};
+
+TEST_F(Ranks, TrainEveryMethodToTheBitsOfOneProcess) {
+  std::size_t methods = 0;
+  for (const std::string& method : method_registry().names()) {
+    ++methods;
+    const auto alone = model_of(method);
+    const Course expected = train(*alone, {.tree = true});
+    for (const int ranks : {2, 4}) {
+      // The generator that draws initial weights is one for all threads.
+      std::vector<std::shared_ptr<LanguageModel>> models;
+      for (int rank = 0; rank < ranks; ++rank) models.push_back(model_of(method));
+      on_ranks(ranks, [&](const dist::ProcessGroup& group) {
+        LanguageModel& mine = *models[static_cast<std::size_t>(group.rank())];
+        const Course found = train(mine, {.tree = true, .group = group});
+        expect_same_bits(found, expected, method + " on " + group.name());
+        EXPECT_GT(group.seconds(), 0);
+      });
+    }
+  }
+  EXPECT_GT(methods, 10U);
+}
+
+TEST_F(Ranks, AddUpToWhatOneProcessAddsInTurn) {
+  for (const std::string method : {"topk", "remoe"}) {
+    const auto tree = model_of(method), in_turn = model_of(method);
+    const Course found = train(*tree, {.tree = true}), expected = train(*in_turn, {});
+    ASSERT_EQ(found.numbers.size(), expected.numbers.size());
+    for (std::size_t i = 0; i < found.numbers.size(); ++i)
+      EXPECT_NEAR(found.numbers[i], expected.numbers[i],
+                  1e-9 * std::max(1.0, std::fabs(expected.numbers[i])));
+    for (std::size_t i = 0; i < found.state.size(); ++i)
+      EXPECT_LT((found.state[i] - expected.state[i]).abs().max().item<double>(), 1e-9);
+  }
+}
+
+/// One step on each of two ranks, the second of which does `action` before its parts' first layer.
+struct Ending {
+  std::string thrown;  // by the step: "" for none
+  StepOutcome outcome;
+  bool changed = false;  // a weight
+};
+
+std::vector<Ending> endings_of(const std::function<void()>& action, bool poison = false) {
+  const std::vector<std::int32_t> bytes(256, 1);
+  std::vector<std::shared_ptr<LanguageModel>> models = {model_of("remoe"), model_of("remoe")};
+  std::vector<Ending> out(2);
+  on_ranks(2, [&](const dist::ProcessGroup& group) {
+    const auto rank = static_cast<std::size_t>(group.rank());
+    LanguageModel& model = *models[rank];
+    if (rank == 1 && poison) {
+      const torch::NoGradGuard no_grad;
+      model.parameters()[0].fill_(NAN);
+    }
+    const at::Tensor before = model.parameters()[3].detach().clone();
+    StepEngine engine(model, {.lr = 1e-2, .min_lr = 1e-3, .warmup_steps = 0}, {},
+                      {.tree = true, .group = group});
+    LanguageWork work(model, {batch_of(0, 0), batch_of(0, 1)}, bytes);
+    Ending& ending = out[rank];
+    try {
+      ending.outcome =
+          engine.advance(work, {.total_steps = 1, .learning_rate = 1e-2}, [&](const StepPlace&) {
+            if (rank == 1 && action) action();
+          });
+    } catch (const StepStopped& stop) {
+      ending.thrown = concat("stopped by ", stop.signal());
+    } catch (const ReportedByRankZero&) {
+      ending.thrown = "reported";
+    } catch (const Error& error) {
+      ending.thrown = error.what();
+    }
+    ending.changed = !torch::equal(before, model.parameters()[3]) || engine.step() != 0;
+    group.barrier("still in step");
+  });
+  return out;
+}
+
+TEST_F(Ranks, StopTogether) {
+  for (const Ending& ending : endings_of([] { throw StepStopped(15); })) {
+    EXPECT_EQ(ending.thrown, "stopped by 15");
+    EXPECT_FALSE(ending.changed);
+  }
+}
+
+TEST_F(Ranks, FailTogetherAndNameTheOne) {
+  const auto endings = endings_of([] { fail("the disk is gone"); });
+  EXPECT_TRUE(endings[0].thrown.starts_with("rank 1 on ")) << endings[0].thrown;
+  EXPECT_TRUE(endings[0].thrown.ends_with(": the disk is gone")) << endings[0].thrown;
+  EXPECT_EQ(endings[1].thrown, "reported");
+  for (const Ending& ending : endings) EXPECT_FALSE(ending.changed);
+}
+
+TEST_F(Ranks, SkipTogetherWhatIsNotFiniteOnOne) {
+  const auto endings = endings_of({}, true);
+  for (const Ending& ending : endings) {
+    EXPECT_EQ(ending.outcome.failure, endings[0].outcome.failure);
+    EXPECT_NE(ending.outcome.failure.find("the loss is"), std::string::npos)
+        << ending.outcome.failure;
+    EXPECT_FALSE(ending.changed);
+  }
+}
+
+class TrainerRanks : public Ranks {
+ protected:
+  void SetUp() override {
+    Ranks::SetUp();
+    if (!IsSkipped()) corpus_.emplace(testing::small_corpus(directory_.path()));
+  }
+  /// With memory and dropout: what a part hands on lives on the rank that computes it.
+  Recipe recipe(const std::string& architecture) const {
+    ConfigNode node = testing::small_recipe_node("topk", 8, 16, "unused");
+    node.set("model.architecture", ConfigNode(architecture));
+    if (architecture == "transformer-xl") node.set("model.transformer_xl.dropout", ConfigNode(0.1));
+    node.set("train.micro_batch", ConfigNode(std::int64_t{2}));
+    node.set("train.gradient_sum", ConfigNode(std::string("tree")));
+    return read_recipe(node);
+  }
+  std::unique_ptr<Trainer> trainer(const Recipe& recipe, const dist::ProcessGroup& group = {}) {
+    const std::scoped_lock lock(mutex_);  // initial weights come from one generator
+    return std::make_unique<Trainer>(recipe, *corpus_, group);
+  }
+
+  struct State {
+    std::int64_t step = 0;
+    TensorMap model, optimizer;
+  };
+  static State state_of(Trainer& trainer) {
+    const auto copied = [](const TensorMap& tensors) {
+      TensorMap out;
+      for (const auto& [name, value] : tensors) out[name] = value.clone();
+      return out;
+    };
+    return {trainer.step(), copied(trainer.model_tensors()), copied(trainer.optimizer_tensors())};
+  }
+  static void expect_equal(const State& found, const State& expected) {
+    EXPECT_EQ(found.step, expected.step);
+    for (const auto member : {&State::model, &State::optimizer}) {
+      ASSERT_EQ((found.*member).size(), (expected.*member).size());
+      for (const auto& [name, value] : expected.*member)
+        EXPECT_TRUE(torch::equal((found.*member).at(name), value)) << name;
+    }
+  }
+
+  testing::TempDirectory directory_;
+  std::optional<Corpus> corpus_;
+  std::mutex mutex_;
+};
+
+TEST_F(TrainerRanks, GoOnWithAnyNumberFromWhatACheckpointHolds) {
+  for (const std::string architecture : {"decoder", "transformer-xl"}) {
+    const Recipe recipe = this->recipe(architecture);
+    const auto straight = trainer(recipe);
+    State middle;
+    while (straight->step() < 6) {
+      if (straight->step() == 3) middle = state_of(*straight);
+      straight->advance();
+    }
+    const State end = state_of(*straight);
+    for (const int ranks : {2, 4}) {
+      State shared_middle;
+      on_ranks(ranks, [&](const dist::ProcessGroup& group) {
+        const auto mine = trainer(recipe, group);
+        while (mine->step() < 3) mine->advance();
+        const State state = state_of(*mine);
+        expect_equal(state, middle);
+        if (group.rank() == 0) shared_middle = state;
+      });
+      on_ranks(ranks, [&](const dist::ProcessGroup& group) {
+        const auto mine = trainer(recipe, group);
+        if (group.rank() == 0)
+          mine->restore(middle.step, middle.model, middle.optimizer, "here");
+        else
+          mine->restore(0, {}, {}, "");
+        while (mine->step() < 6) mine->advance();
+        expect_equal(state_of(*mine), end);
+      });
+      const auto alone = trainer(recipe);
+      alone->restore(shared_middle.step, shared_middle.model, shared_middle.optimizer, "here");
+      while (alone->step() < 6) alone->advance();
+      expect_equal(state_of(*alone), end);
+    }
+  }
+}
+
+TEST_F(TrainerRanks, DoNotSaveWeightsThatDriftedApart) {
+  const Recipe recipe = this->recipe("decoder");
+  on_ranks(2, [&](const dist::ProcessGroup& group) {
+    const auto mine = trainer(recipe, group);
+    if (group.rank() == 1) {
+      const torch::NoGradGuard no_grad;
+      mine->model().parameters()[0].add_(1e-3);
+    }
+    try {
+      mine->optimizer_tensors();
+      ADD_FAILURE() << "different weights were not noticed";
+    } catch (const ReportedByRankZero&) {
+      EXPECT_EQ(group.rank(), 1);
+    } catch (const Error& error) {
+      EXPECT_EQ(group.rank(), 0);
+      EXPECT_NE(std::string(error.what()).find("has another state of the weights than rank 0 on"),
+                std::string::npos)
+          << error.what();
+    }
+  });
+}
+
+TEST_F(TrainerRanks, BeginWithTheSameRecipeAndCorpus) {
+  const auto refusal = [&](const std::function<void(Recipe&, std::string&)>& change) {
+    std::string said = "accepted";
+    on_ranks(2, [&](const dist::ProcessGroup& group) {
+      Recipe recipe = this->recipe("decoder");
+      std::string corpus = "hash";
+      if (group.rank() == 1) change(recipe, corpus);
+      try {
+        check_same_beginning(group, recipe, corpus);
+      } catch (const ReportedByRankZero&) {
+        EXPECT_EQ(group.rank(), 1);
+      } catch (const Error& error) {
+        said = error.what();
+      }
+    });
+    return said;
+  };
+  EXPECT_EQ(refusal([](Recipe&, std::string&) {}), "accepted");
+  EXPECT_EQ(refusal([](Recipe& recipe, std::string&) { recipe.data.corpus = "elsewhere"; }),
+            "accepted");
+  const std::string lr =
+      refusal([](Recipe& recipe, std::string&) { recipe.train.optimizer.lr = 1; });
+  EXPECT_TRUE(lr.starts_with("rank 1 on ")) << lr;
+  EXPECT_NE(lr.find("has another recipe than rank 0 on"), std::string::npos) << lr;
+  EXPECT_NE(lr.find("train.lr: 0.003 -> 1"), std::string::npos) << lr;
+  const std::string text = refusal([](Recipe&, std::string& corpus) { corpus = "other"; });
+  EXPECT_NE(text.find("has another corpus than rank 0"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace penstock
