@@ -14,6 +14,7 @@
 #include "penstock/cli/launch_processes.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/dist/group.h"
+#include "penstock/dist/transport.h"
 #include "penstock/io/toml.h"
 #include "penstock/report/report.h"
 #include "penstock/study/text_samples.h"
@@ -57,6 +58,7 @@ void write_template(const TrainOptions& options) {
 
 /// Checks what it can before it starts the processes: a mistake is said once.
 int launch(const TrainOptions& options, const ConfigNode& node, const std::string& out) {
+  dist::check_transport(options.processes);
   check_processes(read_recipe(node), options.processes);
   check_can_make(out);
   return launch_processes(options.processes, out);

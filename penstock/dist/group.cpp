@@ -62,11 +62,18 @@ struct ProcessGroup::State {
   std::shared_ptr<Transport> transport;
 };
 
+void check_transport(int processes) {
+  PENSTOCK_CHECK(processes == 1 || has_transport(), processes,
+                 " processes: this build trains in one process, since Gloo's headers were missing; "
+                 "install libgloo-dev (scripts/setup does) and build again");
+}
+
 ProcessGroup::ProcessGroup() : state_(std::make_shared<State>()) {}
 
 ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& options) {
   ProcessGroup out;
   if (identity.size == 1) return out;
+  check_transport(identity.size);
   State& state = *out.state_;
   state.rank = identity.rank;
   state.size = identity.size;

@@ -29,9 +29,11 @@ class Transport {
 
 /// Whether this build can connect processes.
 bool has_transport();
+/// Throws Error, with what to install, where it cannot connect so many.
+void check_transport(int processes);
 
 /// Connects all ranks, which ask the table where the others listen.
-/// Throws Error in a build without Gloo.
+/// REQUIRES: has_transport().
 std::shared_ptr<Transport> make_transport(std::shared_ptr<KeyClient> table, int rank, int size,
                                           std::chrono::milliseconds timeout);
 

@@ -221,6 +221,20 @@ TEST_F(TwoRanks, AreRefusedWhereBothAreTheSame) {
   }
 }
 
+TEST(Transport, IsAskedForOnlyByGroupsOfSeveral) {
+  EXPECT_NO_THROW(dist::check_transport(1));
+  if (dist::has_transport()) {
+    EXPECT_NO_THROW(dist::check_transport(2));
+    return;
+  }
+  try {
+    ProcessGroup::join({.size = 2, .address = "127.0.0.1"});
+    FAIL() << "a group without a transport";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("install libgloo-dev"), std::string::npos);
+  }
+}
+
 TEST(OneProcess, IsAGroupWithoutConnections) {
   const ProcessGroup group;
   EXPECT_EQ(group.rank(), 0);

@@ -12,8 +12,9 @@ enum class Scope { micro_batch, global };
 constexpr std::array<std::string_view, 2> words(Scope) { return {"micro-batch", "global"}; }
 
 inline constexpr std::string_view kScopeHelp =
-    "counts are taken over: micro-batch (of one rank), or global (the same pass on all ranks; "
-    "penstock train has one rank, and takes this only where a step is one micro-batch)";
+    "counts are taken over: micro-batch, or global (the same pass on all ranks; penstock train "
+    "takes "
+    "this only where a step is one micro-batch, and so one process)";
 
 /// f_e = E·c_e / (k·T), 1 for every expert in perfect balance at k active experts; 0 without
 /// tokens. Where the plan has a demand, c is that, and k·T its sum.
