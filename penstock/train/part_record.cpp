@@ -68,22 +68,29 @@ RankRecord record_from(const Plain& json) {
 
 }  // namespace
 
-RoutingRecord routing_record(std::int64_t layer, const RoutingResult& result) {
+RoutingPass routing_pass(std::int64_t layer, const RoutingResult& result) {
   const Plan& plan = result.plan;
-  RoutingRecord out{.layer = layer,
-                    .tokens = plan.tokens,
-                    .experts = plan.experts,
-                    .merges = plan.merges(),
-                    .sparsity = sparsity(plan)};
-  if (!out.merges) {
+  RoutingPass out{.record = {.layer = layer,
+                             .tokens = plan.tokens,
+                             .experts = plan.experts,
+                             .merges = plan.merges(),
+                             .sparsity = sparsity(plan)}};
+  if (!plan.merges()) {
     const auto* offsets = plan.offsets.data_ptr<std::int64_t>();
     for (std::int64_t e = 0; e < plan.experts; ++e)
-      out.expert_tokens.push_back(offsets[e + 1] - offsets[e]);
+      out.record.expert_tokens.push_back(offsets[e + 1] - offsets[e]);
   }
-  for (const auto& [part, loss] : result.loss_terms) out.losses[part] = loss.item<double>();
+  for (const auto& [part, loss] : result.loss_terms) out.losses[part] = loss.detach();
   for (const auto& [name, value] : result.statistics)
-    if (value.numel() == 1) out.statistics[name] = value.item<double>();
+    if (value.numel() == 1) out.statistics[name] = value.detach();
   return out;
+}
+
+RoutingRecord read(RoutingPass pass) {
+  for (const auto& [part, loss] : pass.losses) pass.record.losses[part] = loss.item<double>();
+  for (const auto& [name, value] : pass.statistics)
+    pass.record.statistics[name] = value.item<double>();
+  return std::move(pass.record);
 }
 
 RankRecord record_of_failure(const std::exception_ptr& thrown) {

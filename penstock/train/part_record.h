@@ -23,8 +23,15 @@ struct RoutingRecord {
   std::map<std::string, double> losses, statistics;
 };
 
-/// Plain numbers of a layer's pass.
-RoutingRecord routing_record(std::int64_t layer, const RoutingResult& result);
+/// A layer's pass as it is seen, its losses and statistics still on the model's device.
+struct RoutingPass {
+  RoutingRecord record;
+  std::map<std::string, at::Tensor> losses, statistics;  ///< scalars without gradient
+};
+
+RoutingPass routing_pass(std::int64_t layer, const RoutingResult& result);
+/// The record with its numbers read.
+RoutingRecord read(RoutingPass pass);
 
 /// A part: what its work added to the report, and its layers' passes.
 struct PartRecord {

@@ -62,7 +62,14 @@ class Accumulation {
       if (after_part && record_.non_finite.empty()) after_part();
     }
   }
-  const RankRecord& record() const { return record_; }
+  /// Of all parts; reads what the layers' passes left on the device.
+  RankRecord record() {
+    for (std::size_t p = 0; p < passes_.size(); ++p)
+      for (RoutingPass& pass : passes_[p])
+        record_.parts[p].routing.push_back(read(std::move(pass)));
+    passes_.clear();
+    return std::move(record_);
+  }
   double forward_seconds() const { return forward_seconds_; }
   double backward_seconds() const { return backward_seconds_; }
 
@@ -76,10 +83,11 @@ class Accumulation {
                    .memory = memory_[p],
                    .watch = watch_of_part(watch_, p, work_.parts(), layers)};
     PartRecord& record = record_.parts.emplace_back();
+    passes_.emplace_back();
     record.weight = part.share.weight;
     part.context.generator = generator_of(draw_seed_, p);
     part.tap = [&](std::int64_t layer, const RoutingResult& result) {
-      record.routing.push_back(routing_record(layer, result));
+      passes_.back().push_back(routing_pass(layer, result));
     };
     PartOutcome out = work_.forward(part, record.seen);
     const double forward_done = ops::profile_seconds();
@@ -104,6 +112,7 @@ class Accumulation {
   std::vector<ModelMemory>& memory_;
   const StepWatch& watch_;
   RankRecord record_;
+  std::vector<std::vector<RoutingPass>> passes_;  // by part
   double forward_seconds_ = 0, backward_seconds_ = 0;
 };
 

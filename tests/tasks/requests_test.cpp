@@ -54,7 +54,7 @@ TEST(Requests, ThatAreNoneNameTheirLine) {
 
 TEST(Requests, HaveTheSameScoresTogetherAndAlone) {
   torch::manual_seed(5);
-  const auto model = make_model(testing::tiny_decoder("topk", /*context=*/64));
+  const auto model = make_model(testing::tiny_decoder("topk", /*context=*/64), 1);
   std::vector<TokenRequest> requests;
   for (TokenId first = 0; first < 3; ++first)
     for (const TokenId last : {4, 7, 9}) {

@@ -48,7 +48,7 @@ std::shared_ptr<LanguageModel> model_of(const std::string& method) {
   if (method == "lory")
     recipe.model.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{8}));
   torch::manual_seed(5);
-  auto out = make_model(recipe.model);
+  auto out = make_model(recipe.model, 1);
   out->to(torch::kDouble);
   out->train();
   return out;
