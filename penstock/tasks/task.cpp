@@ -47,14 +47,14 @@ struct TaskFields {
 
 struct FewshotFields {
   Texts files;
-  std::string separator = "\n\n", sampler = "random";
-  bool without_itself = false;
+  std::string separator = "\n\n";
+  bool first = false, without_itself = false;
 
   template <class V>
   void visit(V& v) {
     v("files", files, {.help = "names that the examples' rows go by; none: the task's own rows"});
     v("separator", separator, {.help = "behind each example"});
-    v("sampler", sampler, {.help = "which rows are taken", .choices = {"random", "first"}});
+    v("first", first, {.help = "the file's first rows, none is drawn"});
     v("without_itself", without_itself,
       {.help = "one more is drawn, and the asked row dropped from among them"});
   }
@@ -194,7 +194,7 @@ Fewshot parse_fewshot(const ConfigNode& node) {
   return {.files = fields.files,
           .separator = fields.separator,
           .without_itself = fields.without_itself,
-          .first = fields.sampler == "first"};
+          .first = fields.first};
 }
 
 void check_task(const Task& task, const std::string& file) {

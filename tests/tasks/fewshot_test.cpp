@@ -36,7 +36,7 @@ Items with_examples(const Task& task, const Shots& shots) {
 }
 
 TEST(Fewshot, ExamplesStandBetweenDescriptionAndContext) {
-  const Task task = described("[fewshot]\nsampler = \"first\"\nseparator = \"; \"\n");
+  const Task task = described("[fewshot]\nfirst = true\nseparator = \"; \"\n");
   const Items items = with_examples(task, {.count = 2});
   EXPECT_EQ(items.items[2].requests[0], (TextRequest{"Say:\na? yes; b? no; c?", " no"}));
   EXPECT_EQ(items.items[2].requests[1].context, items.items[2].requests[0].context);
@@ -47,7 +47,7 @@ TEST(Fewshot, ExamplesStandBetweenDescriptionAndContext) {
 
 TEST(Fewshot, TheAskedRowIsDroppedWhereTheTaskSaysSo) {
   const Task task =
-      described("[fewshot]\nwithout_itself = true\nsampler = \"first\"\nseparator = \"; \"\n");
+      described("[fewshot]\nwithout_itself = true\nfirst = true\nseparator = \"; \"\n");
   const Items items = with_examples(task, {.count = 2});
   EXPECT_EQ(items.items[0].requests[0].context, "Say:\nb? no; c? yes; a?");
   EXPECT_EQ(items.items[2].requests[0].context, "Say:\na? yes; b? no; c?");
@@ -84,8 +84,8 @@ TEST(Fewshot, WhatIsMissingIsSaid) {
             "t.toml:5: expected a table");
   EXPECT_EQ(error_of([] { described("[fewshot]\nfiles = 3\n"); }).substr(0, 23),
             "t.toml:6: fewshot.files");
-  EXPECT_EQ(error_of([] { described("[fewshot]\nsampler = \"last\"\n"); }).substr(0, 26),
-            "t.toml:6: fewshot.sampler ");
+  EXPECT_EQ(error_of([] { described("[fewshot]\nfirst = 1\n"); }).substr(0, 23),
+            "t.toml:6: fewshot.first");
 }
 
 TEST(Fewshot, ExamplesAreReadFromTheTasksOtherFile) {
