@@ -2,7 +2,7 @@
 """Runs `penstock eval --tasks` on a tiny run: results, records of every item, comparison of two models, and one
 clear line for each mistake.
 
-    eval_tasks_test.py PENSTOCK
+    eval_tasks_test.py PENSTOCK SOURCE_DIRECTORY
 """
 
 import io
@@ -11,6 +11,7 @@ import math
 import os
 import signal
 import subprocess
+import sys
 import time
 from random import Random
 
@@ -105,6 +106,28 @@ def check_requests(shell):
     shell.mistake(2, ["--requests", "--task"], "eval", "run", "--requests", "x", "--task", "own/sides.toml")
     shell.mistake(2, ["--requests", "--data"], "eval", "run", "--requests", "x", "--data", "corpus")
     shell.mistake(2, ["MODEL"], "eval", "--requests", "x")
+
+
+def check_word_tasks(shell):
+    """examples/tasks: items of a text's own last words."""
+    folder = os.path.join(os.path.abspath(sys.argv[2]), "examples", "tasks")
+    ends = ("water", "gates", "stone", "wheel", "river")
+    write(shell, "words.txt", "".join(f"Number {i} of the gates that we saw was made of much more {ends[i % 5]}. "
+                                      for i in range(60)))
+    command = [sys.executable, os.path.join(folder, "make_word_tasks.py"), "words.txt", "words", "--from", "0.5",
+               "--items", "20"]
+    done = subprocess.run(command, cwd=shell.directory, capture_output=True, text=True)
+    shell.expect("make_word_tasks.py", done.returncode == 0, done.stderr)
+    with open(os.path.join(shell.directory, "words", "cloze.jsonl")) as file:
+        rows = [json.loads(line) for line in file]
+    for row in rows:
+        number = int(row["context"][row["context"].rindex("Number ") + 7:].split()[0])
+        shell.expect("cloze", row["words"][row["right"]] == ends[number % 5] and len(set(row["words"])) == 4 and
+                     number >= 30 and row["context"].endswith("much more"), row)
+    out = json.loads(shell.ok("eval", "run", "--task", os.path.join(folder, "cloze.toml"), "--task",
+                              os.path.join(folder, "last_word.toml"), "--task-data", "words", "--json"))["tasks"]
+    shell.expect("word tasks", out["cloze"]["n"] == out["last_word"]["n"] == len(rows) == 20 and
+                 out["cloze"]["guess"] == 0.25 and "perplexity" in out["last_word"], out)
 
 
 def check_generated_answers(shell):
@@ -287,5 +310,5 @@ def check_mistakes(shell):
 
 
 if __name__ == "__main__":
-    main([check_own_task, check_requests, check_tasks_by_name, check_few_shot, check_compare, check_generated_answers,
-          check_other_formats, check_kept_answers, check_mistakes])
+    main([check_own_task, check_requests, check_tasks_by_name, check_few_shot, check_compare, check_word_tasks,
+          check_generated_answers, check_other_formats, check_kept_answers, check_mistakes])
