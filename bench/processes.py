@@ -1,0 +1,74 @@
+#!/usr/bin/python3
+"""Times training steps of several processes of one thread beside one process of as many threads.
+
+    bench/processes.py CORPUS [--penstock build/release/bin/penstock] [--recipes recipes/bench/dense.toml ...]
+                       [--processes 2] [--micro-batches 2 8] [--steps 12] [--rounds 3] [--json]
+
+Both train the same recipe, cut into the same micro-batches. Rounds alternate, so that a clock that
+drifts touches both; the table has medians over rounds of the median step in tokens per second, and the
+share of a step of several processes that the exchange took, waiting included. Let nothing else run.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def steps_of(options, recipe, micro_batches, processes, threads):
+    """Tokens per second and the exchange's share, medians over steps but the first three."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = os.path.join(folder, "run")
+        settings = {"data.corpus": options.corpus, "train.steps": options.steps, "run.threads": threads,
+                    "train.micro_batch": 16 // micro_batches, "train.final_eval_tokens": 256}
+        sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        subprocess.run([options.penstock, "train", recipe, "--out", run, "--quiet", *sets,
+                        "--processes", str(processes)], check=True, cwd=ROOT)
+        with open(os.path.join(run, "metrics.jsonl")) as file:
+            lines = [json.loads(line) for line in file][3:]
+    return (statistics.median(line["tokens_per_second"] for line in lines),
+            statistics.median(line.get("communication_seconds", 0) / line["step_seconds"] for line in lines))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("corpus")
+    parser.add_argument("--penstock", default=os.path.join(ROOT, "build/release/bin/penstock"))
+    parser.add_argument("--recipes", nargs="*", default=[
+        os.path.join(ROOT, "recipes/bench", name + ".toml") for name in ("dense", "e8k1", "remoe-e8")])
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--micro-batches", type=int, nargs="*", default=[2, 8], help="of 16 sequences")
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    options.corpus = os.path.abspath(options.corpus)
+    rows = []
+    for recipe in options.recipes:
+        for micro_batches in options.micro_batches:
+            threads, processes = [], []
+            for _ in range(options.rounds):
+                threads.append(steps_of(options, recipe, micro_batches, 1, options.processes)[0])
+                processes.append(steps_of(options, recipe, micro_batches, options.processes, 1))
+            speed = statistics.median(speed for speed, _ in processes)
+            rows.append({"recipe": os.path.basename(recipe), "micro_batches": micro_batches,
+                         "threads": statistics.median(threads), "processes": speed,
+                         "efficiency": speed / statistics.median(threads),
+                         "exchange": statistics.median(share for _, share in processes)})
+    if options.json:
+        print(json.dumps(rows, indent=1))
+        return
+    n = options.processes
+    print(f"{'recipe':16s} {'micro-batches':>13s} {f'1 x {n} threads':>14s} {f'{n} x 1 thread':>13s} "
+          f"{'efficiency':>10s} {'exchange':>8s}")
+    for row in rows:
+        print(f"{row['recipe']:16s} {row['micro_batches']:13d} {row['threads']:14,.0f} {row['processes']:13,.0f} "
+              f"{100 * row['efficiency']:9.0f}% {100 * row['exchange']:7.0f}%")
+
+
+if __name__ == "__main__":
+    main()
