@@ -80,6 +80,8 @@ void run_eval(const CLI::App& command, EvalArguments a) {
   for (const char* option :
        {"--task-data", "--limit", "--items", "--compare", "--fewshot", "--fewshot-seed"})
     if (given(option) && !of_tasks) throw CLI::RequiresError(option, "--tasks");
+  if (given("--f64") && !of_tasks && !of_requests)
+    throw CLI::RequiresError("--f64", "--tasks or --requests");
   if (!given("--data") && !given("--text") && !of_tasks && !of_requests)
     throw CLI::RequiredError("--data, --text, --tasks or --requests");
   if (a.ngram > 0)
@@ -188,6 +190,9 @@ void add_task_options(CLI::App& command, EvalArguments& a) {
                      "to, one JSON object a line");
   command.add_option("--compare", a.tasks.compare,
                      "a second model: paired differences of its accuracies");
+  command.add_flag("--f64", a.tasks.f64,
+                   "of tasks and requests: compute in f64, without the rounding of f32, "
+                   "by reference operators, which are several times slower");
   command.add_flag("--list-tasks", a.list_tasks, "the tasks of each protocol, and no more");
   CLI::Option* requests = command.add_option(
       "--requests", a.tasks.requests,

@@ -65,6 +65,7 @@ void run_eval_requests(const EvalTasksOptions& options) {
     if (options.k > 0) check_k_values(source->config(), {&options.k, 1});
     return std::pair(model_tokenizer(*source, options.tokenizer), load_model(*source));
   });
+  if (options.f64) loaded->to(at::kDouble);
   const auto model = options.fold ? fold_routers(*loaded) : loaded;
   note_beyond_context(model->config(), options.sequence_length);
   const tasks::RequestEncoder encoder(*tokenizer, options.sequence_length > 0

@@ -63,9 +63,10 @@ Opened open_model(const std::string& path, const EvalTasksOptions& options,
       out.requests.push_back(encode_task(config, *out.tokenizer, task, how(options, out.k)));
     const bool folded = routed && options.fold;
     if (!options.items.empty())
-      out.identity =
-          fmt::format("{}, k {}{}", fingerprint(*source), out.k, folded ? ", folded" : "");
+      out.identity = fmt::format("{}, k {}{}{}", fingerprint(*source), out.k,
+                                 folded ? ", folded" : "", options.f64 ? ", f64" : "");
     out.model = load_model(*source);
+    if (options.f64) out.model->to(at::kDouble);
     if (folded) out.model = fold_routers(*out.model);
     return out;
   });
@@ -211,6 +212,7 @@ void print_json(const EvalTasksOptions& options, const std::vector<EvaluatedTask
       {"step", model.argument.step ? nlohmann::ordered_json(*model.argument.step)
                                    : nlohmann::ordered_json()},
       {"folded", options.fold},
+      {"dtype", options.f64 ? "f64" : "f32"},
       {"k", options.k > 0 ? nlohmann::ordered_json(options.k) : nlohmann::ordered_json()},
       {"tasks", results_json(first)}};
   if (!second.empty()) {

@@ -17,6 +17,7 @@ struct EvalTasksOptions {
   std::int64_t fewshot_seed = 1234;  ///< of drawing them
   std::int64_t sequence_length = 0;  ///< tokens that the model reads at once; 0: its context
   std::int64_t k = 0;                ///< experts per token; 0: the model's own
+  bool f64 = false;                  ///< compute in f64, whatever the weights are stored as
   bool json = false, fold = false;
 };
 

@@ -160,6 +160,16 @@ def check_tasks_by_name(shell):
     other = json.loads(shell.ok(*arc, "--protocol", "opencompass", "--sequence-length", "99"))["tasks"]["arc_easy"]
     shell.expect("opencompass", other["n"] == 1 and other["left_out"] == 1 and "acc_norm" not in other, other)
     shell.expect("opencompass", other["protocol"] == "opencompass" and other["version"] == "a450bd", other)
+    exact = json.loads(shell.ok(*arc, "--f64", "--items", "exact.jsonl"))
+    shell.ok(*arc, "--items", "usual.jsonl")
+    shell.expect("--f64", exact["dtype"] == "f64" and exact["tasks"]["arc_easy"]["acc"] == out["acc"], exact)
+    sums = []
+    for name in ("exact.jsonl", "usual.jsonl"):
+        with open(os.path.join(shell.directory, name)) as file:
+            sums.append([r["loglikelihood"] for line in file for r in json.loads(line)["requests"]])
+    apart = [abs(a - b) for a, b in zip(*sums)]
+    shell.expect("--f64", len(apart) == 7 and 0 < max(apart) < 1e-3, apart)
+    shell.mistake(2, ["--tasks or --requests"], "eval", "run", "--text", "data/arc_easy.jsonl", "--f64")
     listed = shell.ok("eval", "--list-tasks")
     for word in ("protocol lm-eval", "arc_easy@1.0", "race@2.0", "remoe", "protocol opencompass", "router-upcycling"):
         shell.expect("--list-tasks", word in listed, word)

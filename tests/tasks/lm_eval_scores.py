@@ -6,9 +6,10 @@ PyTorch forward pass, against the harness with Penstock as its model (examples/l
     lm_eval_scores.py PENSTOCK CHECKOUT STORIES DATA [LIMIT [float64|float32 [TASK,TASK... [SHOTS]]]]
 
 STORIES is the folder with stories260K.bin and tok512.bin; the rest as in lm_eval_requests.py, and python3-torch.
-LIMIT 0 (the default) takes all items. With float64 (the default) the harness's own side is exact; float32 is what it
-would use. Says for each task the largest difference of a log-likelihood, and whether the accuracies are equal. Exits
-1 where a log-likelihood is off by more than 1e-4, and by more than a millionth of itself, or an accuracy differs.
+LIMIT 0 (the default) takes all items. With float64 (the default) all sides compute in 64 bits, so that no rounding
+hides a difference; with float32, which both would use, they are off each other by the rounding of both. Says for each
+task the largest difference of a log-likelihood, and whether the accuracies are equal. Exits 1 where a log-likelihood is
+off by more than 1e-4 (in 32 bits, and by more than a millionth of itself), or an accuracy differs.
 """
 
 import functools
@@ -183,29 +184,29 @@ def with_examples(folder, data, task, file):
     return folder
 
 
-def penstock_results(program, stories, data, task, limit, shots, file):
+def penstock_results(program, stories, data, task, limit, shots, file, options):
     """The same by the program alone: its log-likelihoods, and its figures."""
     with tempfile.TemporaryDirectory() as folder:
         data = with_examples(folder, os.path.abspath(data), task, file) if shots else data
         done = subprocess.run([program, "eval", os.path.join(stories, "stories260K.bin"), "--tasks", task, "--limit",
                                str(limit), "--fewshot", str(shots), "--task-data", data, "--items", folder + "/items",
-                               "--json"], capture_output=True, text=True, check=True)
+                               "--json", *options], capture_output=True, text=True, check=True)
         with open(folder + "/items", encoding="utf-8") as file:
             items = [json.loads(line) for line in file]
     answers = [[(request["loglikelihood"], request["greedy"]) for request in item["requests"]] for item in items]
     return answers, json.loads(done.stdout)["tasks"][task]
 
 
-def largest_difference(known, answers):
-    """Of two log-likelihoods of one request, and the largest beyond what is allowed; infinite where something else
-    differs."""
+def largest_difference(known, answers, share):
+    """Of two log-likelihoods of one request, and the largest beyond what is allowed, 1e-4 or this share of itself;
+    infinite where something else differs."""
     if [len(answer) for answer in known] != [len(answer) for answer in answers]:
         return float("inf"), float("inf")
     pairs = [pair for one, other in zip(known, answers) for pair in zip(one, other)]
     if any(a[1] != b[1] for a, b in pairs):
         return float("inf"), float("inf")
     return (max(abs(a[0] - b[0]) for a, b in pairs),
-            max(abs(a[0] - b[0]) - max(1e-4, 1e-6 * abs(a[0])) for a, b in pairs))
+            max(abs(a[0] - b[0]) - max(1e-4, share * abs(a[0])) for a, b in pairs))
 
 
 def unequal_figures(metrics, told):
@@ -235,16 +236,17 @@ def main(program, checkout, stories, data, limit="0", dtype="float64", tasks="",
     task_class = import_harness(checkout, lambda *a, **k: {
         split: lm_eval_requests.holder["rows"] for split in ("train", "validation", "test")})
     model, failed = harness_model(stories, getattr(torch, dtype)), False
-    ours = penstock_model(os.path.join(stories, "stories260K.bin"), program)
+    options, share = (("--f64",), 0) if dtype == "float64" else ((), 1e-6)
+    ours = penstock_model(os.path.join(stories, "stories260K.bin"), program, options)
     for task, config, rows, file in files_of(data, tasks.split(",") if tasks else []):
         made = made_task(task_class, checkout, config, rows, int(limit), int(shots))
         answers, metrics = harness_results(*made, model)
         driven, same = harness_results(*made, ours)
-        differences = [largest_difference(answers, driven)]
+        differences = [largest_difference(answers, driven, share)]
         unequal = [name for name in metrics if name != "perplexity" and metrics[name] != same[name]]
         if file:
-            alone, told = penstock_results(program, stories, data, task, limit, int(shots), file)
-            differences.append(largest_difference(answers, alone))
+            alone, told = penstock_results(program, stories, data, task, limit, int(shots), file, options)
+            differences.append(largest_difference(answers, alone, share))
             unequal += unequal_figures(metrics, told)
         print(f"{task}: {len(answers)} items, {sum(map(len, answers))} requests, largest difference "
               f"{differences[0][0]:.2e} in the harness" + (f", {differences[1][0]:.2e} alone" if file else "") +
