@@ -291,6 +291,36 @@ def check_tasks_again(shell):
     shell.expect("interval on the page", interval in page, interval)
 
 
+OWN_TASK = """
+name = "words"
+metrics = ["acc"]
+files = ["words.jsonl"]
+[[form]]
+has = ["text", "options", "right"]
+context = "{{text}}"
+choices = ["{{options}}"]
+gold = "{{right}}"
+"""
+
+
+def check_own_tasks(shell):
+    """task_files: tasks of one's own, with their rows beside them."""
+    os.makedirs(os.path.join(shell.directory, "own"))
+    write(shell.directory, "own/words.toml", OWN_TASK)
+    write(shell.directory, "own/words.jsonl", '{"text": "the gate lets it", "options": ["go", "zq"], "right": 0}\n' * 3)
+    study = UPCYCLED.replace("[upcycle]", 'task_files = ["own/words.toml"]\n[upcycle]')
+    write(shell.directory, "upcycled.toml", study)
+    said = shell.run("study", "upcycled.toml").stderr
+    shell.expect("task_files", "asking words" in said, said)
+    for name, row in rows_of(shell, "upcycled.toml").items():
+        task, = row["tasks"]
+        shell.expect("task_files", task["task"] == "words" and task["n"] == 3, f"{name} {task}")
+    write(shell.directory, "twice.toml", study.replace('["own/words.toml"]', '["own/words.toml", "own/words.toml"]'))
+    shell.mistake(1, ["twice.toml", "two tasks named words"], "study", "twice.toml")
+    write(shell.directory, "absent.toml", study.replace("own/words.toml", "own/absent.toml"))
+    shell.mistake(1, ["own/absent.toml"], "study", "absent.toml")
+
+
 def check_recipes(shell, source):
     """Every study reads at each scale; those that train nothing are done."""
     for path in sorted(glob.glob(os.path.join(source, "recipes/*/*.toml"))):
@@ -321,6 +351,7 @@ def main(program, source):
         check_diverging(shell)
         check_width(shell)
         check_tasks_again(shell)
+        check_own_tasks(shell)
         print(f"{shell.failures} failures")
         return shell.failures > 0
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -30,8 +31,12 @@ struct Settings {
   std::string protocol = tasks::kLmEval, data;
   std::int64_t limit = 0, fewshot = 0, fewshot_seed = 1234;
 
-  tasks::LoadOptions load() const {
-    return {.directory = data,
+  /// Where that task's data are: of a task of one's own beside its file, unless the study says.
+  std::string folder(const Task& task) const {
+    return data.empty() ? std::filesystem::path(task.origin).parent_path().string() : data;
+  }
+  tasks::LoadOptions load(const Task& task) const {
+    return {.directory = folder(task),
             .limit = static_cast<std::size_t>(limit),
             .shots = {.count = static_cast<std::size_t>(fewshot),
                       .seed = static_cast<std::uint64_t>(fewshot_seed)}};
@@ -107,7 +112,7 @@ json list_json(const std::vector<Answered>& list) {
 /// What the run's checkpoint answers.
 Answered asked_of(const FinishedRun& run, const OpenRun& open, const Task& task,
                   const Settings& settings, const std::string& sum, std::FILE* progress) {
-  const auto loaded = tasks::load_task(task, settings.load());
+  const auto loaded = tasks::load_task(task, settings.load(task));
   Answered out{.task = task.name,
                .protocol = task.protocol,
                .version = task.version,
@@ -224,19 +229,22 @@ class Tasks : public Measurement {
  public:
   void read_keys(FieldReader& keys, KeysOf part) override {
     if (part == KeysOf::command_line) return;
-    std::optional<std::vector<std::string>> names;
+    std::optional<std::vector<std::string>> names, files;
     std::optional<std::string> protocol, data;
     std::optional<std::int64_t> limit, fewshot, seed;
     keys(
         "tasks", names,
         {.help = "zero-shot tasks, or groups of them, that finished runs are asked (`penstock eval "
                  "--list-tasks`)"});
+    keys("task_files", files,
+         {.help = "tasks of your own: TOML files, by their place from the study's folder"});
     keys("task_protocol", protocol, {.help = "whose forms: lm-eval or opencompass"});
     keys("task_data", data, {.help = "folder with the tasks' data"});
     keys("task_limit", limit, {.help = "the first so many items of each; 0: all", .min = 0});
     keys("task_fewshot", fewshot, {.help = "examples before each item; 0: none", .min = 0});
     keys("task_fewshot_seed", seed, {.help = "of drawing them", .min = 0});
     if (names) names_ = *names;
+    if (files) files_ = *files;
     if (protocol) settings_.protocol = *protocol;
     if (data) settings_.data = *data;
     if (limit) settings_.limit = *limit;
@@ -244,17 +252,24 @@ class Tasks : public Measurement {
     if (seed) settings_.fewshot_seed = *seed;
   }
   void settle(std::span<const std::string>, const std::string& path) override {
-    if (names_.empty()) return;
-    tasks_ = tasks::find_tasks(names_, settings_.protocol);
-    PENSTOCK_CHECK(!settings_.data.empty(), path,
-                   ": tasks without task_data; name the folder that has their data");
+    if (!names_.empty()) {
+      tasks_ = tasks::find_tasks(names_, settings_.protocol);
+      PENSTOCK_CHECK(!settings_.data.empty(), path,
+                     ": tasks without task_data; name the folder that has their data");
+    }
+    for (const std::string& file : files_) {
+      Task task = tasks::read_task((std::filesystem::path(path).parent_path() / file).string());
+      PENSTOCK_CHECK(std::ranges::find(tasks_, task.name, &Task::name) == tasks_.end(), path,
+                     ": there are two tasks named ", task.name, "; give one of them another name");
+      tasks_.push_back(std::move(task));
+    }
   }
   std::string showable() const override { return "a task of tasks = [...] (arc_easy)"; }
   bool shows(const std::string& name) const override {
     return std::ranges::find(tasks_, name, &Task::name) != tasks_.end();
   }
   void check() const override {
-    for (const Task& task : tasks_) tasks::load_task(task, settings_.load());
+    for (const Task& task : tasks_) tasks::load_task(task, settings_.load(task));
   }
 
   bool prune(const FinishedRun& run, RunRow& row) const override {
@@ -339,20 +354,20 @@ class Tasks : public Measurement {
   const std::string& sum_of(const Task& task) const {
     const auto [found, is_new] = sums_.try_emplace(task.origin);
     if (is_new && is_there(task))
-      found->second = tasks::data_sum(task, settings_.data, settings_.fewshot > 0);
+      found->second = tasks::data_sum(task, settings_.folder(task), settings_.fewshot > 0);
     return found->second;
   }
   bool is_there(const Task& task) const {
     try {
-      tasks::find_data(task, settings_.data);
-      if (settings_.fewshot > 0 && task.fewshot) tasks::find_examples(task, settings_.data);
+      tasks::find_data(task, settings_.folder(task));
+      if (settings_.fewshot > 0 && task.fewshot) tasks::find_examples(task, settings_.folder(task));
       return true;
     } catch (const Error&) {
       return false;
     }
   }
 
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, files_;
   Settings settings_;
   std::vector<Task> tasks_;
   mutable std::map<std::string, std::string> sums_;
