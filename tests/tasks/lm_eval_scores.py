@@ -150,7 +150,7 @@ def penstock_model(path, program, options=()):
     return Penstock(path, program, options)
 
 
-def made_task(task_class, checkout, config, rows, limit, shots):
+def made_task(task_class, checkout, config, rows, limit, shots=0):
     """The harness's task, its items and their requests."""
     settings = {key: value for key, value in load_config(checkout, config).items() if key not in ("tag", "group")}
     lm_eval_requests.holder["rows"] = Rows(rows)
