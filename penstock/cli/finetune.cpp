@@ -15,6 +15,7 @@
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/model_argument.h"
+#include "penstock/cli/one_process.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/whole_number.h"
 #include "penstock/finetune/learned.h"
@@ -84,6 +85,7 @@ FinetuneRecord record_of(const FinetuneOptions& options) {
 }
 
 void run_finetune(const FinetuneOptions& options, int& exit_code) {
+  check_one_process("finetune");
   check_can_make(options.out);
   const RunOutcome outcome =
       finetune_run(record_of(options), options.out,

@@ -9,6 +9,7 @@
 
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
+#include "penstock/cli/one_process.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/report/report.h"
 #include "penstock/study/study_runner.h"
@@ -65,6 +66,7 @@ void print_outcome(const study::StudyOutcome& outcome, bool trains, const std::s
 }
 
 int run(const StudyArguments& options) {
+  check_one_process("study");
   const auto config = study::read_study(options.study, options.overrides, options.scale);
   const std::string name = config.scale.empty() ? config.name : config.name + "-" + config.scale;
   std::FILE* progress = options.quiet ? nullptr : stderr;

@@ -15,6 +15,7 @@
 #include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/field_options.h"
 #include "penstock/cli/model_argument.h"
+#include "penstock/cli/one_process.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/whole_number.h"
 #include "penstock/convert/upcycle.h"
@@ -162,6 +163,7 @@ void print_gates(const UpcycleOptions& options, const UpcycleReport& report) {
 }
 
 void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
+  check_one_process("upcycle");
   const EndOnSignal guard("interrupted; what was not finished is removed",
                           {temporary_path(arguments.out)});
   ops::set_threads(static_cast<int>(arguments.threads));
