@@ -37,6 +37,7 @@ std::string fingerprint_of(const ModelConfig& config, const TensorMap& tensors) 
 TEST(Fingerprint, IsTheModelsOwn) {
   const torch::NoGradGuard no_grad;
   Decoder model(config_of_context(16));
+  model.initialize(InitialDraws(1));
   TensorMap tensors = file_tensors(model);
   const std::string known = fingerprint_of(config_of_context(16), tensors);
   EXPECT_EQ(known.size(), 16u);
