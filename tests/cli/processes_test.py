@@ -37,6 +37,8 @@ def command(trial, run, processes, *more):
 
 
 def start(trial, run, processes, *more, **how):
+    # A shell has its background jobs ignore SIGINT, and a process inherits that.
+    how["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
     return subprocess.Popen(command(trial, run, processes, *more), stdout=subprocess.DEVNULL,
                             stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **how)
 
