@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <utility>
@@ -32,6 +33,15 @@ void answer(LanguageModel& model, const std::vector<tasks::TokenRequest>& reques
   std::fflush(stdout);
 }
 
+/// The request, all of whose ids the model has.
+tasks::TokenRequest known(tasks::TokenRequest request, std::int64_t vocab,
+                          const std::string& where) {
+  for (const std::int64_t id : request.ids)
+    PENSTOCK_CHECK(id >= 0 && id < vocab, where, ": id ", id, " of a model whose ids go from 0 to ",
+                   vocab - 1);
+  return request;
+}
+
 void answer_all(std::istream& in, const std::string& name, LanguageModel& model,
                 const tasks::RequestEncoder& encoder, std::int64_t k) {
   std::vector<tasks::TokenRequest> batch;
@@ -45,7 +55,9 @@ void answer_all(std::istream& in, const std::string& name, LanguageModel& model,
     if (line.empty())
       finish();
     else
-      batch.push_back(read_request(encoder, tasks::parse_row(line, concat(name, ":", number))));
+      batch.push_back(
+          known(read_request(encoder, tasks::parse_row(line, concat(name, ":", number))),
+                model.config().vocab, concat(name, ":", number)));
   }
   finish();
 }
@@ -57,6 +69,8 @@ void run_eval_requests(const EvalTasksOptions& options) {
   const bool from_stdin = options.requests == "-";
   std::ifstream file;
   if (!from_stdin) {
+    PENSTOCK_CHECK(!std::filesystem::is_directory(options.requests), options.requests,
+                   ": is a folder; give a file with a JSON object a line, or -");
     file.open(options.requests);
     PENSTOCK_CHECK(file.is_open(), options.requests, ": cannot be opened");
   }

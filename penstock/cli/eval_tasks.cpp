@@ -90,9 +90,8 @@ std::vector<LoadedTask> load_tasks(const EvalTasksOptions& options) {
   }
   for (const std::string& file : options.files) {
     tasks::Task task = tasks::read_task(file);
-    const auto folder = std::filesystem::path(file).parent_path();
-    const std::string beside = folder.empty() ? "." : folder.string();
-    load(std::move(task), options.data.empty() ? beside : options.data);
+    const std::string folder = data_folder(task, options.data);
+    load(std::move(task), folder);
   }
   std::set<std::string> names;
   for (const LoadedTask& one : out) {

@@ -85,6 +85,8 @@ struct Child {
   }
 };
 
+int code_of(const Child& child) { return WIFEXITED(child.status) ? WEXITSTATUS(child.status) : 1; }
+
 /// SIGINT, SIGTERM, SIGHUP and SIGCHLD, which this process waits for; the ranks get the mask of
 /// before.
 class WaitedSignals {
@@ -121,13 +123,14 @@ class Launch {
       const int signal = signals_.next();
       if (signal != 0 && signal != SIGCHLD) {
         send(signal);
+        if (handed_on_ != 0) hurry();
         handed_on_ = signal;
       }
       reap();
       if (!ending_) continue;
       const auto since = Clock::now() - *ending_;
       if (since > kEndAfter)
-        send(SIGKILL);
+        end();
       else if (since > kAskAfter && !asked_) {
         send(SIGTERM);
         asked_ = true;
@@ -137,6 +140,12 @@ class Launch {
   /// The rank that died first without a word; none where all ended or said why not.
   std::optional<int> dead() const { return dead_; }
   const std::vector<Child>& children() const { return children_; }
+  /// The first rank that had to be ended because it did not answer, though nobody interrupted it.
+  std::optional<int> stuck() const { return stuck_; }
+  /// Whether the user interrupted the run, and no rank's end is the launcher's own doing.
+  bool interrupted() const {
+    return hurried_ || (!asked_ && std::ranges::count(children_, 130, &code_of) > 0);
+  }
   /// Whether a signal that was handed on ended rank 0, which had nothing to save yet.
   bool ended_before_it_began() const {
     const int status = children_.front().status;
@@ -163,6 +172,16 @@ class Launch {
     ::_exit(127);
   }
 
+  /// At a second signal: who does not end by it is ended.
+  void hurry() {
+    hurried_ = asked_ = true;
+    if (!ending_) ending_ = Clock::now();
+  }
+  void end() {
+    for (std::size_t rank = 0; rank < children_.size(); ++rank)
+      if (children_[rank].running && !stuck_ && handed_on_ == 0) stuck_ = static_cast<int>(rank);
+    send(SIGKILL);
+  }
   std::size_t running() const {
     return static_cast<std::size_t>(std::ranges::count(children_, true, &Child::running));
   }
@@ -186,9 +205,9 @@ class Launch {
   WaitedSignals signals_;
   dist::KeyServer table_;
   std::vector<Child> children_;
-  std::optional<int> dead_;
+  std::optional<int> dead_, stuck_;
   std::optional<Clock::time_point> ending_;  // since one failed
-  bool asked_ = false;
+  bool asked_ = false, hurried_ = false;
   int handed_on_ = 0;  // the last signal that was
 };
 
@@ -197,6 +216,12 @@ std::string end_of(int status) {
     return concat("was ended by signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)),
                   ")");
   return concat("ended with code ", WEXITSTATUS(status));
+}
+
+std::string named(int rank) {
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  return concat("rank ", rank, " on ", host);
 }
 
 std::string last_step(const std::string& run_directory) {
@@ -211,21 +236,22 @@ int launch_processes(int processes, const std::string& run_directory) {
   Launch launch(processes);
   launch.wait();
   const auto& children = launch.children();
-  if (const auto rank = launch.dead()) {
-    char host[256] = "";
-    ::gethostname(host, sizeof host - 1);
-    fail("rank ", *rank, " on ", host, " ",
-         end_of(children[static_cast<std::size_t>(*rank)].status), " ", last_step(run_directory),
-         "; the other processes were ended too. The run goes on from its last checkpoint with "
-         "--resume, with any number of processes");
-  }
+  constexpr const char* resume =
+      "the run goes on from its last checkpoint with --resume, with any number of processes";
+  if (const auto rank = launch.dead())
+    fail(named(*rank), " ", end_of(children[static_cast<std::size_t>(*rank)].status), " ",
+         last_step(run_directory), "; the other processes were ended too; ", resume);
+  if (const auto rank = launch.stuck())
+    fail(named(*rank), " did not answer ", last_step(run_directory), " and was ended; ", resume);
   if (launch.ended_before_it_began()) {
     std::fprintf(stderr, "interrupted before the run began\n");
     return 130;
   }
-  const auto code_of = [](const Child& child) {
-    return WIFEXITED(child.status) ? WEXITSTATUS(child.status) : 1;
-  };
+  if (launch.interrupted()) {
+    if (std::ranges::count(children, 130, &code_of) != std::ssize(children))
+      std::fprintf(stderr, "interrupted before all processes were done; %s\n", resume);
+    return 130;
+  }
   const int first = code_of(children.front());
   if (first != kLostRankCode) return first;
   for (const Child& child : children)

@@ -39,8 +39,7 @@ std::vector<Task> tasks_named(const std::string& name) {
   }
   const std::string nearest = nearest_name(name, known);
   fail("no data set, task or group '", name, "' is known",
-       nearest.empty() ? "; options.list shows them"
-                       : "; did you mean '" + nearest + "'?");
+       nearest.empty() ? "; options.list shows them" : "; did you mean '" + nearest + "'?");
 }
 
 }  // namespace

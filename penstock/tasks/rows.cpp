@@ -66,19 +66,23 @@ void add_labels(std::vector<SourceRow>& rows, const std::string& path) {
                  " rows: they belong to another file");
 }
 
-/// The first of the names that is in the folder, also with .gz behind it.
-std::string find_file(const Task& task, const std::vector<std::string>& files,
-                      const std::string& directory, const char* what) {
-  PENSTOCK_CHECK(fs::is_directory(directory), "the folder of task data '", directory,
-                 "' does not exist", how_to_fetch(task, directory));
-  std::string names;
-  for (const std::string& file : files) {
+/// The first of the names that is in the folder, also with .gz behind it; "" where none is.
+std::string first_there(const std::vector<std::string>& files, const std::string& directory) {
+  for (const std::string& file : files)
     for (const char* packed : {"", ".gz"}) {
       const fs::path path = fs::path(directory) / (file + packed);
       if (fs::is_regular_file(path)) return path.string();
     }
-    names += (names.empty() ? "" : ", ") + file;
-  }
+  return {};
+}
+
+std::string find_file(const Task& task, const std::vector<std::string>& files,
+                      const std::string& directory, const char* what) {
+  PENSTOCK_CHECK(fs::is_directory(directory), "the folder of task data '", directory,
+                 "' does not exist", how_to_fetch(task, directory));
+  if (std::string path = first_there(files, directory); !path.empty()) return path;
+  std::string names;
+  for (const std::string& file : files) names += (names.empty() ? "" : ", ") + file;
   fail("task ", task.name, ": ", what, " not in ", directory, "; looked for ", names,
        " (each also with .gz)", how_to_fetch(task, directory));
 }
@@ -89,6 +93,14 @@ std::string how_to_fetch(const Task& task, const std::string& directory) {
   if (task.data_sets.empty()) return {};
   return concat("; to get it: `penstock data fetch --out ", shell_quoted(directory), " ", task.name,
                 "`");
+}
+
+std::string data_folder(const Task& task, const std::string& directory) {
+  const fs::path parent = fs::path(task.origin).parent_path();
+  const std::string beside = parent.empty() ? "." : parent.string();
+  const bool elsewhere = !directory.empty() && (!first_there(task.files, directory).empty() ||
+                                                first_there(task.files, beside).empty());
+  return elsewhere ? directory : beside;
 }
 
 std::string find_data(const Task& task, const std::string& directory) {

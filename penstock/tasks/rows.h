@@ -15,6 +15,10 @@ struct SourceRow {
   std::string where;  ///< "file.jsonl:12", for errors
 };
 
+/// Where a task's data are sought: in `directory`, or beside the task's own file where that has
+/// them and the directory, which may be "", has not.
+std::string data_folder(const Task& task, const std::string& directory);
+
 /// The file of the task's data under `directory`: the first of its names that is there, also with
 /// .gz behind it. Throws Error that says which names it looked for.
 std::string find_data(const Task& task, const std::string& directory);

@@ -230,6 +230,23 @@ def test_signals(trial, reference):
     print("SIGTERM to the launcher, rank 0 and rank 1: saved once, resumed to the same end")
 
 
+def test_stuck_rank(trial):
+    """A rank that does not answer: the others wait parallel.timeout, or the user interrupts twice."""
+    for timeout, signals, code, parts in ((2, 0, 1, ["did not answer after step", "--resume"]),
+                                          (600, 2, 130, ["interrupted before all", "--resume"])):
+        run = trial.new_run()
+        launcher = start(trial, run, 2, "--set", f"parallel.timeout={timeout}")
+        wait_for(lambda: len(metrics(run)) >= 3, launcher, 60)
+        os.kill(ranks_of(launcher)[1], signal.SIGSTOP)
+        for _ in range(signals):
+            time.sleep(0.5)
+            launcher.send_signal(signal.SIGINT)
+        _, errors = launcher.communicate(timeout=30)
+        if launcher.returncode != code or any(part not in errors.splitlines()[-1] for part in parts):
+            fail("with a stuck rank the launcher ended with", launcher.returncode, errors)
+    print("a rank that does not answer is named; two interrupts end it too")
+
+
 def test_death_of_the_launcher(trial):
     run = trial.new_run()
     launcher = start(trial, run, 2)
@@ -322,6 +339,7 @@ def main():
         test_use(trial)
         test_begun_in_turn(trial)
         test_signals(trial, reference)
+        test_stuck_rank(trial)
         test_death_of_the_launcher(trial)
         test_started_by_another(trial, reference)
         test_kills(trial, reference, kills, random.Random(seed))

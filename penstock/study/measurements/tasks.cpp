@@ -31,10 +31,7 @@ struct Settings {
   std::string protocol = tasks::kLmEval, data;
   std::int64_t limit = 0, fewshot = 0, fewshot_seed = 1234;
 
-  /// Where that task's data are: of a task of one's own beside its file, unless the study says.
-  std::string folder(const Task& task) const {
-    return data.empty() ? std::filesystem::path(task.origin).parent_path().string() : data;
-  }
+  std::string folder(const Task& task) const { return tasks::data_folder(task, data); }
   tasks::LoadOptions load(const Task& task) const {
     return {.directory = folder(task),
             .limit = static_cast<std::size_t>(limit),
