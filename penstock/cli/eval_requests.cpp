@@ -33,13 +33,14 @@ void answer(LanguageModel& model, const std::vector<tasks::TokenRequest>& reques
   std::fflush(stdout);
 }
 
-/// The request, all of whose ids the model has.
-tasks::TokenRequest known(tasks::TokenRequest request, std::int64_t vocab,
-                          const std::string& where) {
-  for (const std::int64_t id : request.ids)
+/// A line's request, all of whose ids the model has.
+tasks::TokenRequest request_of(const std::string& line, const std::string& where,
+                               const tasks::RequestEncoder& encoder, std::int64_t vocab) {
+  tasks::TokenRequest out = read_request(encoder, tasks::parse_row(line, where));
+  for (const std::int64_t id : out.ids)
     PENSTOCK_CHECK(id >= 0 && id < vocab, where, ": id ", id, " of a model whose ids go from 0 to ",
                    vocab - 1);
-  return request;
+  return out;
 }
 
 void answer_all(std::istream& in, const std::string& name, LanguageModel& model,
@@ -55,9 +56,7 @@ void answer_all(std::istream& in, const std::string& name, LanguageModel& model,
     if (line.empty())
       finish();
     else
-      batch.push_back(
-          known(read_request(encoder, tasks::parse_row(line, concat(name, ":", number))),
-                model.config().vocab, concat(name, ":", number)));
+      batch.push_back(request_of(line, concat(name, ":", number), encoder, model.config().vocab));
   }
   finish();
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/dist/identity.h"
 #include "penstock/dist/key_server.h"
 #include "penstock/train/metrics_log.h"
 
@@ -218,11 +219,7 @@ std::string end_of(int status) {
   return concat("ended with code ", WEXITSTATUS(status));
 }
 
-std::string named(int rank) {
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  return concat("rank ", rank, " on ", host);
-}
+std::string named(int rank) { return concat("rank ", rank, " on ", dist::host_name()); }
 
 std::string last_step(const std::string& run_directory) {
   const auto lines = read_metrics(real_file_system(), run_directory + "/metrics.jsonl");

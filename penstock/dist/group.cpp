@@ -1,7 +1,6 @@
 #include "penstock/dist/group.h"
 
 #include <torch/types.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +8,8 @@
 #include <numeric>
 #include <optional>
 
-#include "penstock/base/random.h"
+#include "penstock/base/checksum.h"
+#include "penstock/base/file_system.h"
 #include "penstock/dist/key_server.h"
 #include "penstock/dist/transport.h"
 
@@ -19,21 +19,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Counts = std::vector<std::int64_t>;
 
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 /// The tensor's memory as bytes: what is only moved has no type.
 at::Tensor as_bytes(const at::Tensor& values) {
   return at::from_blob(values.data_ptr(), {static_cast<std::int64_t>(values.nbytes())}, at::kByte);
-}
-
-std::int64_t fingerprint(const std::string& text) {
-  std::uint64_t out = 0;
-  for (const char c : text) out = mix64(out ^ static_cast<unsigned char>(c));
-  return static_cast<std::int64_t>(out);
 }
 
 std::int64_t sum(std::span<const std::int64_t> counts) {
@@ -229,10 +217,11 @@ void ProcessGroup::broadcast(const at::Tensor& values, int root) const {
 
 void ProcessGroup::barrier(const std::string& place) const {
   if (size() == 1) return;
-  const at::Tensor all = all_gather(at::full({1}, fingerprint(place), at::kLong));
+  const auto mine = static_cast<std::int64_t>(xxh64(bytes_of(place)));
+  const at::Tensor all = all_gather(at::full({1}, mine, at::kLong));
   for (int other = 0; other < size(); ++other)
-    PENSTOCK_CHECK(all[other].item<std::int64_t>() == fingerprint(place), name(), " waits at '",
-                   place, "', ", name(other), " elsewhere");
+    PENSTOCK_CHECK(all[other].item<std::int64_t>() == mine, name(), " waits at '", place, "', ",
+                   name(other), " elsewhere");
 }
 
 std::vector<std::string> ProcessGroup::gather(const std::string& mine) const {

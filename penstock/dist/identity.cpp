@@ -1,12 +1,15 @@
 #include "penstock/dist/identity.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
 
+#include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
-#include "penstock/base/random.h"
+#include "penstock/base/file_system.h"
 
 namespace penstock::dist {
 namespace {
@@ -70,9 +73,7 @@ int port_of_job(const Variables& variables) {
   for (const char* name : {"PMIX_NAMESPACE", "SLURM_JOB_ID"}) {
     const auto job = variables.text(name);
     if (!job) continue;
-    std::uint64_t hash = 0;
-    for (const char c : *job) hash = mix64(hash ^ static_cast<unsigned char>(c));
-    return 20000 + static_cast<int>(hash % 10000);
+    return 20000 + static_cast<int>(xxh64(bytes_of(*job)) % 10000);
   }
   return kUsualPort;
 }
@@ -111,6 +112,12 @@ Environment process_environment() {
     const char* value = std::getenv(name.c_str());
     return value ? std::optional<std::string>(value) : std::nullopt;
   };
+}
+
+std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
 }
 
 std::string first_host(const std::string& node_list) {

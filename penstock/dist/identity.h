@@ -30,6 +30,9 @@ Environment process_environment();
 /// Throws Error that names a variable that is missing or no number.
 Identity identity_from(const Environment& environment);
 
+/// This machine's name.
+std::string host_name();
+
 /// The first host of a Slurm list: "n[03-05,9],m1" -> "n03".
 std::string first_host(const std::string& node_list);
 /// The entry of "2(x3),1" for that node, from 0; 1 where the list is shorter.

@@ -20,7 +20,7 @@ void check_processes(const Recipe& recipe, int processes) {
       processes <= parts, processes, " processes share a step's micro-batches, and ",
       "train.batch_sequences = ", train.batch_sequences,
       " with train.micro_batch = ", train.micro_batch, " makes ", parts,
-      parts == 1 ? " of them" : " of them", "; set train.micro_batch to ",
+      " of them; set train.micro_batch to ",
       std::max<std::int64_t>(1, train.batch_sequences / processes),
       " or less (balancing statistics are taken over a micro-batch, so this changes the result), "
       "or start fewer processes");

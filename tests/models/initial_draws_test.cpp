@@ -10,6 +10,7 @@
 #include "penstock/models/language_model.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/models/tensor_shapes.h"
+#include "tests/models/tiny_decoder.h"
 
 namespace penstock {
 namespace {
@@ -17,16 +18,8 @@ namespace {
 at::Tensor state() { return at::detail::getDefaultCPUGenerator().get_state().clone(); }
 
 ModelConfig small(ModelKind architecture, const std::string& method) {
-  ModelConfig config;
+  ModelConfig config = testing::tiny_decoder(method, /*context=*/8);
   config.architecture = architecture;
-  config.vocab = 17;
-  config.d_model = 8;
-  config.layers = 2;
-  config.heads = 2;
-  config.d_ffn = 12;
-  config.context = 8;
-  config.moe.experts = 4;
-  config.router.method = method;
   return config;
 }
 
