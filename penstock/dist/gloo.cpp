@@ -19,6 +19,9 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 using Keys = std::vector<std::string>;
 
+/// Of what one rank sends to another; messages of one tag keep their order.
+constexpr int kTag = 0;
+
 /// The table of ranks as c10d asks for one.
 class Table : public c10d::Store {
  public:
@@ -97,6 +100,14 @@ class Gloo : public Transport {
     c10d::BroadcastOptions options;
     options.rootRank = root;
     group_->broadcast(tensors, options)->wait();
+  }
+  void send(at::Tensor values, int to) override {
+    std::vector<at::Tensor> tensors = {std::move(values)};
+    group_->send(tensors, to, kTag)->wait();
+  }
+  void receive(at::Tensor values, int from) override {
+    std::vector<at::Tensor> tensors = {std::move(values)};
+    group_->recv(tensors, from, kTag)->wait();
   }
 
  private:

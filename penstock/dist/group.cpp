@@ -43,9 +43,11 @@ at::Tensor framed(const std::string& text, std::int64_t capacity) {
 
 struct ProcessGroup::State {
   int rank = 0, size = 1;
-  bool check = false, lost = false;
-  std::vector<std::string> hosts = {host_name()};
-  double seconds = 0;
+  bool lost = false;
+  std::vector<std::string> names = {concat("rank 0 on ", host_name())};
+  std::shared_ptr<double> seconds = std::make_shared<double>(0);
+  std::string address;  // of rank 0, as others reach it
+  GroupOptions options;
   std::int64_t capacity = 256;  // of a rank's text in gather()
   std::shared_ptr<Transport> transport;
 };
@@ -58,6 +60,17 @@ void check_transport(int processes) {
 
 ProcessGroup::ProcessGroup() : state_(std::make_shared<State>()) {}
 
+void ProcessGroup::connect(const std::shared_ptr<KeyClient>& table) {
+  state_->address = table->local_address();
+  try {
+    state_->transport = make_transport(table, state_->rank, state_->size, state_->options.timeout);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw LostRank(concat(name(), ": the ranks cannot be connected: ", error.what()));
+  }
+}
+
 ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& options) {
   ProcessGroup out;
   if (identity.size == 1) return out;
@@ -65,7 +78,7 @@ ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& op
   State& state = *out.state_;
   state.rank = identity.rank;
   state.size = identity.size;
-  state.check = options.check;
+  state.options = options;
   std::optional<KeyServer> server;  // only until all are connected
   if (identity.hosts_store) server.emplace(identity.address, identity.port);
   const auto table =
@@ -74,47 +87,65 @@ ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& op
   PENSTOCK_CHECK(table->add(concat("arrived/", identity.rank), 1) == 1, "rank ", identity.rank,
                  " is there twice: another process has the same ", identity.source, ", or a job ",
                  "before this one still holds MASTER_PORT = ", identity.port);
-  table->set(key(state.rank), state.hosts[0]);
+  table->set(key(state.rank), host_name());
   const auto end = Clock::now() + options.start_timeout;
   std::string missing;
-  state.hosts.resize(static_cast<std::size_t>(state.size));
+  state.names.clear();
   for (int rank = 0; rank < state.size; ++rank) {
     const auto left = std::chrono::duration_cast<KeyClient::Milliseconds>(end - Clock::now());
     const auto host = table->wait(key(rank), std::max(left, KeyClient::Milliseconds(0)));
-    if (host)
-      state.hosts[static_cast<std::size_t>(rank)] = *host;
-    else
-      missing += concat(missing.empty() ? "" : ", ", rank);
+    state.names.push_back(concat("rank ", rank, " on ", host.value_or("an unknown machine")));
+    if (!host) missing += concat(missing.empty() ? "" : ", ", rank);
   }
   PENSTOCK_CHECK(missing.empty(), "of ", state.size, " ranks these did not arrive in ",
                  options.start_timeout.count(), " s: ", missing, "; were they started?");
-  try {
-    state.transport = make_transport(table, state.rank, state.size, options.timeout);
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw LostRank(concat(out.name(), ": the ranks cannot be connected: ", error.what()));
-  }
+  out.connect(table);
   out.barrier("start");
-  state.seconds = 0;
+  *state.seconds = 0;
+  return out;
+}
+
+ProcessGroup ProcessGroup::split(const std::string& axis, int color) const {
+  if (size() == 1) return *this;
+  const at::Tensor colors = all_gather(at::full({1}, color, at::kLong));
+  ProcessGroup out;
+  State& state = *out.state_;
+  state.options = state_->options;
+  state.seconds = state_->seconds;
+  state.names.clear();
+  for (int other = 0; other < size(); ++other) {
+    if (colors[other].item<std::int64_t>() != color) continue;
+    if (other == rank()) state.rank = static_cast<int>(state.names.size());
+    state.names.push_back(name(other));
+  }
+  state.size = static_cast<int>(state.names.size());
+  std::optional<KeyServer> server;  // only until all are connected
+  if (rank() == 0) server.emplace(state_->address, 0);
+  const std::string address = broadcast_bytes(state_->address);
+  const std::string port = broadcast_bytes(server ? std::to_string(server->port()) : "");
+  if (state.size > 1)
+    out.connect(std::make_shared<KeyClient>(address, std::stoi(port), state.options.start_timeout,
+                                            concat(axis, "/", color, "/")));
+  barrier("split " + axis);
   return out;
 }
 
 int ProcessGroup::rank() const { return state_->rank; }
 int ProcessGroup::size() const { return state_->size; }
-double ProcessGroup::seconds() const { return state_->seconds; }
+double ProcessGroup::seconds() const { return *state_->seconds; }
 
 std::string ProcessGroup::name(int rank) const {
-  return concat("rank ", rank, " on ", state_->hosts.at(static_cast<std::size_t>(rank)));
+  return state_->names.at(static_cast<std::size_t>(rank));
 }
 
 template <class Action>
-void ProcessGroup::operate(const char* what, const at::Tensor& values, const Action& action) const {
+void ProcessGroup::operate(const char* what, const at::Tensor& values, const Action& action,
+                           bool pair) const {
   PENSTOCK_ASSERT(values.is_contiguous() && values.device().is_cpu(), what);
   if (state_->lost) throw LostRank(concat(name(), " has lost another rank before ", what));
   const auto start = Clock::now();
   try {
-    if (state_->check) check_alike(what, values);
+    if (state_->options.check && !pair) check_alike(what, values);
     action(*state_->transport);
   } catch (const Error&) {
     throw;
@@ -124,7 +155,7 @@ void ProcessGroup::operate(const char* what, const at::Tensor& values, const Act
     throw LostRank(
         concat(name(), " lost another rank in ", what, ": ", reason.substr(0, reason.find('\n'))));
   }
-  state_->seconds += std::chrono::duration<double>(Clock::now() - start).count();
+  *state_->seconds += std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 void ProcessGroup::check_alike(const char* what, const at::Tensor& values) const {
@@ -156,7 +187,7 @@ at::Tensor ProcessGroup::all_to_all(const at::Tensor& rows,
   PENSTOCK_ASSERT(std::ssize(send_counts) == size() && sum(send_counts) == rows.size(0));
   if (size() == 1) return rows;
   Counts counts(given.begin(), given.end());
-  if (counts.empty() || state_->check) {
+  if (counts.empty() || state_->options.check) {
     Counts mine(send_counts.begin(), send_counts.end());
     const at::Tensor table = all_gather(at::from_blob(mine.data(), {size()}, at::kLong));
     Counts found;
@@ -213,6 +244,22 @@ void ProcessGroup::broadcast(const at::Tensor& values, int root) const {
   if (size() == 1 || values.numel() == 0) return;
   operate("broadcast", values,
           [&](Transport& transport) { transport.broadcast(as_bytes(values), root); });
+}
+
+void ProcessGroup::send(const at::Tensor& values, int to) const {
+  PENSTOCK_ASSERT(to >= 0 && to < size() && to != rank());
+  if (values.numel() == 0) return;
+  operate(
+      "send", values, [&](Transport& transport) { transport.send(as_bytes(values), to); },
+      /*pair=*/true);
+}
+
+void ProcessGroup::receive(const at::Tensor& values, int from) const {
+  PENSTOCK_ASSERT(from >= 0 && from < size() && from != rank());
+  if (values.numel() == 0) return;
+  operate(
+      "receive", values, [&](Transport& transport) { transport.receive(as_bytes(values), from); },
+      /*pair=*/true);
 }
 
 void ProcessGroup::barrier(const std::string& place) const {

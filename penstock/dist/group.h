@@ -16,6 +16,8 @@
 
 namespace penstock::dist {
 
+class KeyClient;
+
 /// The connection to another rank is gone, or it did not come in time. The group cannot be used any
 /// more; what the message names is this rank and the operation.
 class LostRank : public Error {
@@ -50,8 +52,12 @@ class ProcessGroup {
   /// "rank 3 on host7"; of this rank without an argument.
   std::string name(int rank) const;
   std::string name() const { return name(rank()); }
-  /// Wall time in operations so far; waiting for ranks that are late counts.
+  /// Wall time in operations so far, waiting for ranks that are late included; of this group, of
+  /// the one that it was made from and of those that were made from it, together.
   double seconds() const;
+  /// The ranks that say the same color, in their order here; this group goes on beside it. Every
+  /// rank calls it. @param axis  what the groups differ in, for errors
+  ProcessGroup split(const std::string& axis, int color) const;
 
   /// In place, f32|f64|i32|i64; the same bits on all ranks.
   void all_reduce(const at::Tensor& values, Reduction reduction) const;
@@ -70,6 +76,10 @@ class ProcessGroup {
   at::Tensor reduce_scatter(const at::Tensor& rows, std::span<const std::int64_t> counts) const;
   /// In place, what the root has.
   void broadcast(const at::Tensor& values, int root = 0) const;
+  /// To one other rank, which receives a tensor of this shape and type. It may return only once
+  /// that rank does, and between two ranks the order is kept.
+  void send(const at::Tensor& values, int to) const;
+  void receive(const at::Tensor& values, int from) const;
   /// Returns once all ranks are there. Throws Error where they name different places.
   void barrier(const std::string& place) const;
 
@@ -80,8 +90,11 @@ class ProcessGroup {
 
  private:
   struct State;
+  void connect(const std::shared_ptr<KeyClient>& table);
+  /// @param pair  two ranks take part and not all
   template <class Action>
-  void operate(const char* what, const at::Tensor& values, const Action& action) const;
+  void operate(const char* what, const at::Tensor& values, const Action& action,
+               bool pair = false) const;
   void check_alike(const char* what, const at::Tensor& values) const;
 
   std::shared_ptr<State> state_;

@@ -28,8 +28,8 @@ int connect_to(const addrinfo* addresses) {
 
 }  // namespace
 
-KeyClient::KeyClient(const std::string& address, int port, Milliseconds timeout)
-    : server_(concat(address, ":", port)) {
+KeyClient::KeyClient(const std::string& address, int port, Milliseconds timeout, std::string prefix)
+    : server_(concat(address, ":", port)), prefix_(std::move(prefix)) {
   const Addresses addresses = resolve_address(address, port);
   const auto end = Clock::now() + timeout;
   while ((descriptor_ = connect_to(addresses.get())) < 0) {
@@ -49,10 +49,11 @@ KeyClient::~KeyClient() { ::close(descriptor_); }
 
 std::optional<std::string> KeyClient::ask(char operation, const std::string& key,
                                           const std::string& value) {
-  PENSTOCK_ASSERT(key.size() <= kLongest && value.size() <= kLongest);
+  const std::string full = prefix_ + key;
+  PENSTOCK_ASSERT(full.size() <= kLongest && value.size() <= kLongest);
   const std::scoped_lock lock(mutex_);
   const std::string request =
-      operation + length_bytes(key.size()) + length_bytes(value.size()) + key + value;
+      operation + length_bytes(full.size()) + length_bytes(value.size()) + full + value;
   char header[1 + sizeof(std::uint32_t)];
   const bool answered = send_all(descriptor_, request) &&
                         receive_all(descriptor_, header, sizeof header) &&

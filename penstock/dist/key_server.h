@@ -48,7 +48,8 @@ class KeyClient {
  public:
   using Milliseconds = std::chrono::milliseconds;
   /// Connects, and tries again until then. Throws Error that names the address.
-  KeyClient(const std::string& address, int port, Milliseconds timeout);
+  /// @param prefix  of all its keys: clients of another prefix do not see them
+  KeyClient(const std::string& address, int port, Milliseconds timeout, std::string prefix = "");
   ~KeyClient();
   KeyClient(const KeyClient&) = delete;
   KeyClient& operator=(const KeyClient&) = delete;
@@ -68,7 +69,7 @@ class KeyClient {
   std::optional<std::string> ask(char operation, const std::string& key, const std::string& value);
 
   std::mutex mutex_;
-  std::string server_;
+  std::string server_, prefix_;
   int descriptor_ = -1;
 };
 

@@ -25,6 +25,8 @@ class Transport {
                           std::vector<std::int64_t> send_counts) = 0;
   virtual void all_gather(std::vector<at::Tensor> received, at::Tensor sent) = 0;
   virtual void broadcast(at::Tensor values, int root) = 0;
+  virtual void send(at::Tensor values, int to) = 0;
+  virtual void receive(at::Tensor values, int from) = 0;
 };
 
 /// Whether this build can connect processes.
