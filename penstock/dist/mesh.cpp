@@ -9,6 +9,10 @@ Coordinates coordinates_of(const Layout& layout, int rank) {
           .pipeline = rank / layout.tensor / layout.data};
 }
 
+int rank_at(const Layout& layout, const Coordinates& place) {
+  return (place.pipeline * layout.data + place.data) * layout.tensor + place.tensor;
+}
+
 Mesh make_mesh(const ProcessGroup& world, const Layout& layout) {
   PENSTOCK_ASSERT(layout.ranks() == world.size() && layout.data % layout.expert == 0);
   Mesh out{.layout = layout, .world = world};

@@ -23,6 +23,7 @@ struct Coordinates {
 };
 /// REQUIRES: rank < layout.ranks().
 Coordinates coordinates_of(const Layout& layout, int rank);
+int rank_at(const Layout& layout, const Coordinates& place);
 
 /// The groups that a rank is in. A default one is a process by itself.
 struct Mesh {

@@ -3,15 +3,24 @@
 #include <torch/types.h>
 
 #include <cmath>
+#include <utility>
 
+#include "penstock/base/error.h"
+#include "penstock/layers/rank_sums.h"
 #include "penstock/ops/cached_attention.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
 
-Attention::Attention(const AttentionConfig& config) : config_(config) {
-  const std::int64_t query_width = config.heads * config.head_dim;
-  const std::int64_t kv_width = config.kv_heads * config.head_dim;
+Attention::Attention(const AttentionConfig& config, dist::ProcessGroup ranks)
+    : config_(config), ranks_(std::move(ranks)) {
+  const int parts = ranks_.size();
+  PENSTOCK_ASSERT(config.heads % parts == 0 && config.kv_heads % parts == 0);
+  PENSTOCK_ASSERT(parts == 1 || config.q_norm_width <= config.head_dim, "a norm over all heads");
+  config_.heads /= parts;
+  config_.kv_heads /= parts;
+  const std::int64_t query_width = config_.heads * config.head_dim;
+  const std::int64_t kv_width = config_.kv_heads * config.head_dim;
   const auto projection = [&](const char* name, std::int64_t in, std::int64_t out, bool bias) {
     return register_module(name, std::make_shared<Projection>(in, out, bias));
   };
@@ -19,7 +28,7 @@ Attention::Attention(const AttentionConfig& config) : config_(config) {
   o_proj_ = projection("o_proj", query_width, config.d_model, false);
   if (config.q_norm_width == 0) return;
   const auto norm = [&](const char* name, std::int64_t width) {
-    return register_module(name, std::make_shared<RmsNorm>(width, config.norm_eps));
+    return register_module(name, std::make_shared<RmsNorm>(width, config.norm_eps, ranks_));
   };
   q_norm_ = norm("q_norm", config.q_norm_width);
   k_norm_ = norm("k_norm", config.k_norm_width);
@@ -49,17 +58,20 @@ at::Tensor Attention::normed_and_cut(at::Tensor qkv) {
 at::Tensor Attention::forward(const at::Tensor& x, const at::Tensor& rotation,
                               const std::optional<at::Tensor>& start) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
-  return o_proj_->forward(ops::causal_attention(normed_and_cut(qkv_proj_->forward(x)),
-                                                config_.heads, config_.kv_heads, scale, rotation,
-                                                config_.rope_adjacent, start));
+  const at::Tensor qkv = qkv_proj_->forward(shared_by_ranks(x, ranks_));
+  const at::Tensor heads =
+      ops::causal_attention(normed_and_cut(qkv), config_.heads, config_.kv_heads, scale, rotation,
+                            config_.rope_adjacent, start);
+  return sum_of_ranks(o_proj_->forward(heads), ranks_);
 }
 
 at::Tensor Attention::extend(const at::Tensor& x, const AttentionCache& cache,
                              const CachedRows& where) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
-  return o_proj_->forward(ops::cached_attention(normed_and_cut(qkv_proj_->forward(x)), cache.keys,
-                                                cache.values, where.rows, where.lengths, scale,
-                                                where.rotation, config_.rope_adjacent));
+  const at::Tensor heads = ops::cached_attention(
+      normed_and_cut(qkv_proj_->forward(x)), cache.keys, cache.values, where.rows, where.lengths,
+      scale, where.rotation, config_.rope_adjacent);
+  return sum_of_ranks(o_proj_->forward(heads), ranks_);
 }
 
 }  // namespace penstock

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "penstock/dist/group.h"
 #include "penstock/layers/norm.h"
 #include "penstock/layers/projection.h"
 
@@ -39,7 +40,9 @@ struct CachedRows {
 /// norms over each head are Qwen3's (arXiv:2505.09388).
 class Attention : public torch::nn::Module {
  public:
-  explicit Attention(const AttentionConfig& config);
+  /// @param ranks  each computes the attention of an equal part of the heads, and holds its rows of
+  ///               qkv_proj and columns of o_proj; all are given the same rows and return the same
+  explicit Attention(const AttentionConfig& config, dist::ProcessGroup ranks = {});
   /// Projections of q, k and v ~ N(0, std²), the one back into the residual stream ~
   /// N(0, output_std²).
   void initialize(double std, double output_std, const InitialDraws& draws);
@@ -57,7 +60,8 @@ class Attention : public torch::nn::Module {
   /// What rotation and attention read of the projection [B, T, (H+2G)·hd].
   at::Tensor normed_and_cut(at::Tensor qkv);
 
-  AttentionConfig config_;
+  AttentionConfig config_;  // heads of this rank
+  dist::ProcessGroup ranks_;
   std::shared_ptr<Projection> qkv_proj_;  // [(H+2G)·hd, d]: queries, keys, values
   std::shared_ptr<Projection> o_proj_;
   std::shared_ptr<RmsNorm> q_norm_, k_norm_;  // null where there are none

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "penstock/dist/group.h"
 #include "penstock/experts/ffn_form.h"
 #include "penstock/ops/initial_draws.h"
 
@@ -24,8 +25,11 @@ struct BlockDropout {
 class FeedForward : public torch::nn::Module {
  public:
   /// Matrices are not initialised, biases are 0.
+  /// @param ranks  each computes an equal part of the neurons, and holds their rows and columns; all
+  ///               are given the same rows and return the same. REQUIRES: no bias, no dropout
+  ///               (asserted).
   FeedForward(std::int64_t d_model, std::int64_t d_ffn, FfnForm form = {},
-              BlockDropout block_dropout = {});
+              BlockDropout block_dropout = {}, dist::ProcessGroup ranks = {});
   /// The input matrices ~ N(0, std²), down ~ N(0, output_std²).
   void initialize(double std, double output_std, const InitialDraws& draws);
   /// @param x [..., d].  @return the same shape.
@@ -37,6 +41,7 @@ class FeedForward : public torch::nn::Module {
 
   FfnForm form_;
   BlockDropout block_dropout_;
+  dist::ProcessGroup ranks_;
   at::Tensor gate_up_, in_bias_;  // [m·f, d], [m·f] or undefined
   at::Tensor down_, out_bias_;    // [d, f], [d] or undefined
 };

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/layers/rank_sums.h"
+#include "penstock/ops/slice.h"
 #include "penstock/routers/routing.h"
 
 namespace penstock {
@@ -63,11 +65,17 @@ MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balanc
   router_ = register_module(
       "router", std::make_shared<Router>(resolved, router_shape(options),
                                          own_ ? own_->balancers : std::move(balancers)));
-  experts_ = register_module("experts", std::make_shared<Experts>(options.experts, options.d_model,
-                                                                  options.d_ffn, options.form));
+  const dist::ProcessGroup& ranks = options.tensor_group;
+  PENSTOCK_ASSERT(ranks.size() == 1 || (!options.form.bias && options.form.dropout == 0));
+  const auto width = [&](std::int64_t f) {
+    return equal_part(f, ranks.rank(), ranks.size()).size();
+  };
+  experts_ =
+      register_module("experts", std::make_shared<Experts>(options.experts, options.d_model,
+                                                           width(options.d_ffn), options.form));
   if (options.shared_width > 0)
     shared_expert_ = register_module(
-        "shared_expert", std::make_shared<FeedForward>(options.d_model, options.shared_width));
+        "shared_expert", std::make_shared<FeedForward>(options.d_model, width(options.shared_width)));
   if (options.shared_gate) {
     PENSTOCK_CHECK(shared_expert_, "[moe] shared_gate needs a shared_width above 0");
     shared_expert_gate_ = register_module("shared_expert_gate",
@@ -86,19 +94,27 @@ void MoeLayer::initialize(const InitialDraws& draws) {
 }
 
 at::Tensor MoeLayer::shared(const at::Tensor& x) {
-  const at::Tensor y = shared_expert_->forward(x);
-  return shared_expert_gate_ ? shared_expert_gate_->forward(x).sigmoid() * y : y;
+  const dist::ProcessGroup& ranks = options_.tensor_group;
+  const at::Tensor y = shared_expert_->forward(shared_by_ranks(x, ranks));
+  if (!shared_expert_gate_) return y;
+  return shared_by_ranks(shared_expert_gate_->forward(x).sigmoid(), ranks) * y;
 }
 
 MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
                             std::optional<std::int64_t> dropout_seed) {
+  const dist::ProcessGroup& ranks = options_.tensor_group;
   const at::Tensor hidden = x.reshape({-1, x.size(-1)});  // [T, d]
   RoutingContext complete = context;
   if (complete.sequence_length == 0)
     complete.sequence_length = x.dim() > 2 ? x.size(-2) : x.size(0);
   RoutingResult routing = router_->route(hidden, complete);
-  at::Tensor y = experts_->forward(hidden, routing.plan, dropout_seed).view(x.sizes());
+  Plan plan = routing.plan;  // whose weights every rank multiplies with what it computes
+  if (plan.weight.defined()) plan.weight = shared_by_ranks(plan.weight, ranks);
+  if (plan.merges()) plan.merge_weights = shared_by_ranks(plan.merge_weights, ranks);
+  at::Tensor y =
+      experts_->forward(shared_by_ranks(hidden, ranks), plan, dropout_seed).view(x.sizes());
   if (shared_expert_) y = y + shared(x);
+  y = sum_of_ranks(y, ranks);
   if (context.training && own_) own_->seen.add(options_.layer, routing.plan);
   return {std::move(y), std::move(routing)};
 }

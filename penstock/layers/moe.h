@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/dist/group.h"
 #include "penstock/experts/experts.h"
 #include "penstock/layers/feed_forward.h"
 #include "penstock/layers/projection.h"
@@ -43,6 +44,9 @@ struct MoeOptions {
   bool shared_gate = false;       ///< its output times sigmoid(w · x)
   double shared_output_std = 0.02;
   std::int64_t layer = 0, layers = 1;  ///< place among the model's MoE layers
+  /// Ranks that each compute an equal part of every expert's neurons: all are given the same rows,
+  /// route them alike, and return the same. REQUIRES: neither biases nor dropout (asserted).
+  dist::ProcessGroup tensor_group;
 };
 
 struct MoeOutput {
@@ -96,6 +100,7 @@ class MoeLayer : public torch::nn::Module {
            std::shared_ptr<OwnBalancing> own);
   static std::shared_ptr<OwnBalancing> own_balancing(const MoeOptions& options);
 
+  /// The shared expert's output; with several ranks what this one adds to it.
   at::Tensor shared(const at::Tensor& x);
 
   std::shared_ptr<Router> router_;

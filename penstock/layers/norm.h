@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "penstock/dist/group.h"
 #include "penstock/ops/initial_draws.h"
 
 namespace penstock {
@@ -20,7 +21,8 @@ struct Residual {
 /// Root-mean-square norm with a trained gain (1 at the start).  See ops::rms_norm.
 class RmsNorm : public torch::nn::Module {
  public:
-  RmsNorm(std::int64_t width, double eps);
+  /// @param ranks  that divide the rows between them: each has the whole gain, and its gradient
+  RmsNorm(std::int64_t width, double eps, dist::ProcessGroup ranks = {});
   /// @param x [..., d].  @return the same shape.
   at::Tensor forward(const at::Tensor& x);
   /// Of the sum, which becomes the stream.
@@ -29,6 +31,7 @@ class RmsNorm : public torch::nn::Module {
  private:
   at::Tensor weight_;  // [d]
   double eps_;
+  dist::ProcessGroup ranks_;
 };
 
 /// Layer norm: y = (x − mean) / sqrt(var + eps) ⊙ weight + bias over the last axis.

@@ -10,30 +10,36 @@
 
 namespace penstock {
 
-DecoderLayer::DecoderLayer(const ModelConfig& config, std::int64_t index, std::int64_t moe_index,
+DecoderLayer::DecoderLayer(const ModelConfig& config, const ModelPlace& place, std::int64_t index,
+                           std::int64_t moe_index,
                            const std::vector<std::shared_ptr<Balancer>>& balancers)
     : index_(index) {
   input_layernorm_ = register_module("input_layernorm",
                                      std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
-  self_attn_ = register_module("self_attn", std::make_shared<Attention>(AttentionConfig{
-                                                .d_model = config.d_model,
-                                                .heads = config.heads,
-                                                .kv_heads = config.kv_heads,
-                                                .head_dim = config.head_dim,
-                                                .qkv_bias = config.qkv_bias,
-                                                .rope_adjacent = config.rope_adjacent,
-                                                .q_norm_width = config.norm_width(config.heads),
-                                                .k_norm_width = config.norm_width(config.kv_heads),
-                                                .clip_qkv = config.clip_qkv,
-                                                .norm_eps = config.norm_eps}));
+  self_attn_ = register_module(
+      "self_attn", std::make_shared<Attention>(
+                       AttentionConfig{.d_model = config.d_model,
+                                       .heads = config.heads,
+                                       .kv_heads = config.kv_heads,
+                                       .head_dim = config.head_dim,
+                                       .qkv_bias = config.qkv_bias,
+                                       .rope_adjacent = config.rope_adjacent,
+                                       .q_norm_width = config.norm_width(config.heads),
+                                       .k_norm_width = config.norm_width(config.kv_heads),
+                                       .clip_qkv = config.clip_qkv,
+                                       .norm_eps = config.norm_eps},
+                       place.tensor));
   post_attention_layernorm_ = register_module(
       "post_attention_layernorm", std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
-  if (moe_index >= 0)
-    moe_ = register_module("mlp",
-                           std::make_shared<MoeLayer>(config.moe_options(moe_index), balancers));
-  else
-    mlp_ =
-        register_module("mlp", std::make_shared<FeedForward>(config.d_model, config.dense_width()));
+  if (moe_index < 0) {
+    mlp_ = register_module(
+        "mlp", std::make_shared<FeedForward>(config.d_model, config.dense_width(), FfnForm{},
+                                             BlockDropout{}, place.tensor));
+    return;
+  }
+  MoeOptions options = config.moe_options(moe_index);
+  options.tensor_group = place.tensor;
+  moe_ = register_module("mlp", std::make_shared<MoeLayer>(options, balancers));
 }
 
 void DecoderLayer::initialize(const ModelConfig& config, const InitialDraws& draws) {
@@ -60,7 +66,8 @@ Residual DecoderLayer::forward(Residual x, const Attend& attend, const RoutingCo
   return x;
 }
 
-Decoder::Decoder(const ModelConfig& unresolved) : LanguageModel(unresolved) {
+Decoder::Decoder(const ModelConfig& unresolved, const ModelPlace& place)
+    : LanguageModel(unresolved, place) {
   const ModelConfig& config = this->config();
   embed_tokens_ = register_parameter("embed_tokens", torch::empty({config.vocab, config.d_model}));
   make_shared_balancers();
@@ -69,7 +76,7 @@ Decoder::Decoder(const ModelConfig& unresolved) : LanguageModel(unresolved) {
     layers_.push_back(
         register_module("layer_" + std::to_string(i),
                         std::make_shared<DecoderLayer>(
-                            config, i, config.is_moe(i) ? moe_index++ : -1, balancers())));
+                            config, place, i, config.is_moe(i) ? moe_index++ : -1, balancers())));
   std::vector<MoeLayer*> moe;
   for (const auto& layer : layers_)
     if (layer->moe()) moe.push_back(layer->moe());

@@ -24,8 +24,8 @@ using Attend = std::function<at::Tensor(std::int64_t layer, Attention&, const at
 class DecoderLayer : public torch::nn::Module {
  public:
   /// `moe_index` counts MoE layers; -1 for a dense layer.
-  DecoderLayer(const ModelConfig& config, std::int64_t index, std::int64_t moe_index,
-               const std::vector<std::shared_ptr<Balancer>>& balancers);
+  DecoderLayer(const ModelConfig& config, const ModelPlace& place, std::int64_t index,
+               std::int64_t moe_index, const std::vector<std::shared_ptr<Balancer>>& balancers);
   void initialize(const ModelConfig& config, const InitialDraws& draws);
   Residual forward(Residual x, const Attend& attend, const RoutingContext& context,
                    std::optional<RoutingResult>& routing);
@@ -43,7 +43,7 @@ class DecoderLayer : public torch::nn::Module {
 /// A LanguageModel without memory: each row stands alone.
 class Decoder : public LanguageModel {
  public:
-  explicit Decoder(const ModelConfig& config);
+  explicit Decoder(const ModelConfig& config, const ModelPlace& place = {});
   void initialize(const InitialDraws& draws) override;
 
   /// The output's hidden rows are normed.

@@ -6,12 +6,13 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/decoder.h"
+#include "penstock/models/tensor_slices.h"
 #include "penstock/models/transformer_xl.h"
 
 namespace penstock {
 
-LanguageModel::LanguageModel(const ModelConfig& config)
-    : config_(config.resolved()), products_(config_) {}
+LanguageModel::LanguageModel(const ModelConfig& config, ModelPlace place)
+    : config_(config.resolved()), place_(std::move(place)), products_(config_) {}
 
 ModelOutput LanguageModel::extend(const at::Tensor&, DecoderCache&, std::span<const std::int64_t>,
                                   const RoutingContext&, const RoutingTap&) {
@@ -42,14 +43,19 @@ void LanguageModel::watch_backward(const LayerWatch& watch, std::int64_t layer,
       [watch, layer](const at::Tensor&) { watch(PassDirection::backward, layer); });
 }
 
-std::shared_ptr<LanguageModel> make_model(const ModelConfig& config) {
-  if (config.transformer_xl()) return std::make_shared<TransformerXl>(config);
-  return std::make_shared<Decoder>(config);
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, const ModelPlace& place) {
+  if (config.transformer_xl()) return std::make_shared<TransformerXl>(config, place);
+  return std::make_shared<Decoder>(config, place);
 }
 
-std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::uint64_t seed) {
-  auto model = make_model(config);
-  model->initialize(InitialDraws(seed));
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::uint64_t seed,
+                                          const ModelPlace& place) {
+  auto model = make_model(config, place);
+  const auto slices = model_slices(model->config(), place.part);
+  model->initialize(InitialDraws(seed).within([&](const std::string& name) {
+    const auto found = slices.find(name);
+    return found == slices.end() ? nullptr : &found->second;
+  }));
   return model;
 }
 

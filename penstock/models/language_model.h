@@ -16,6 +16,7 @@
 #include "penstock/models/census.h"
 #include "penstock/models/decoder_cache.h"
 #include "penstock/models/model_config.h"
+#include "penstock/models/model_place.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {
@@ -50,7 +51,7 @@ struct ModelOutput {
 
 class LanguageModel : public torch::nn::Module {
  public:
-  explicit LanguageModel(const ModelConfig& config);
+  explicit LanguageModel(const ModelConfig& config, ModelPlace place = {});
 
   /// Draws all weights, each by its name, as the config says.
   virtual void initialize(const InitialDraws& draws) = 0;
@@ -76,6 +77,8 @@ class LanguageModel : public torch::nn::Module {
                              const RoutingTap& routing_tap = {});
 
   const ModelConfig& config() const { return config_; }
+  /// Which part of the model this is; the whole by default.
+  const ModelPlace& place() const { return place_; }
   /// What its passes multiply, counted once.
   const ModelProducts& products() const { return products_; }
   /// The layers with experts, in their order; empty for a dense model.
@@ -96,14 +99,17 @@ class LanguageModel : public torch::nn::Module {
 
  private:
   ModelConfig config_;
+  ModelPlace place_;
   ModelProducts products_;
   std::vector<std::shared_ptr<Balancer>> balancers_;
   std::vector<MoeLayer*> moe_layers_;
 };
 
-/// The model that `config.architecture` names. Its weights are as memory is, to be read or drawn.
-std::shared_ptr<LanguageModel> make_model(const ModelConfig& config);
-/// The same with weights drawn by the seed.
-std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::uint64_t seed);
+/// The model that `config.architecture` names, or the part of it that belongs to a place. Its weights
+/// are as memory is, to be read or drawn. REQUIRES: check_divides().
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, const ModelPlace& place = {});
+/// The same with weights drawn by the seed: those of the whole model, whatever the place.
+std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::uint64_t seed,
+                                          const ModelPlace& place = {});
 
 }  // namespace penstock

@@ -3,39 +3,15 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <algorithm>
-
 #include "penstock/base/error.h"
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/models/tensor_slices.h"
 
 namespace penstock {
-namespace {
-
-/// The part of a model's parameter that files hold as one tensor.
-at::Tensor part_of(const at::Tensor& whole, const ModelTensor& tensor, std::int64_t expert) {
-  const at::Tensor own = tensor.experts > 0 ? whole.select(0, expert) : whole;
-  if (tensor.shape.empty() || own.size(0) == tensor.shape[0]) return own;
-  return own.narrow(0, tensor.first_row, tensor.shape[0]);
-}
-
-}  // namespace
-
 std::map<std::string, at::Tensor> file_tensors(LanguageModel& model) {
-  std::map<std::string, at::Tensor> held, out;
+  std::map<std::string, at::Tensor> held;
   for (const auto& tensors : {model.named_parameters(), model.named_buffers()})
     for (const auto& item : tensors) held[item.key()] = item.value().detach();
-  std::int64_t numbers = 0;
-  for (const ModelTensor& tensor : model_tensors(model.config())) {
-    const auto whole = held.find(tensor.module);
-    PENSTOCK_ASSERT(whole != held.end(), "the model has no ", tensor.module);
-    for (std::int64_t e = 0; e < std::max<std::int64_t>(1, tensor.experts); ++e) {
-      at::Tensor& part = out[tensor.name(e)] = part_of(whole->second, tensor, e);
-      numbers += part.numel();
-    }
-  }
-  for (const auto& [name, tensor] : held) numbers -= tensor.numel();
-  PENSTOCK_ASSERT(numbers == 0, "the description of a model's tensors misses some");
-  return out;
+  return file_views(model.config(), held);
 }
 
 void load_file_tensors(LanguageModel& model, const std::map<std::string, at::Tensor>& tensors,

@@ -15,24 +15,32 @@ struct Rows {
   const char* name;
   std::int64_t count;
   TensorRole role;
+  TensorSplit split = TensorSplit::none;
 };
 
 /// Describes what lies under one stem, such as "model.layers.3.mlp.", in the model "layer_3.mlp.".
 class Stem {
  public:
   Stem(std::vector<ModelTensor>& out, std::string file, std::string module,
-       std::int64_t experts = 0)
-      : out_(out), file_(std::move(file)), module_(std::move(module)), experts_(experts) {}
+       std::int64_t layer = -1, std::int64_t experts = 0)
+      : out_(out),
+        file_(std::move(file)),
+        module_(std::move(module)),
+        layer_(layer),
+        experts_(experts) {}
 
   Stem below(const std::string& name, std::int64_t experts = 0) const {
-    return {out_, file_ + name + ".", module_ + name + ".", experts};
+    return {out_, file_ + name + ".", module_ + name + ".", layer_, experts};
   }
   void add(const std::string& name, const std::string& module, std::vector<std::int64_t> shape,
-           TensorRole role, std::int64_t first_row = 0) const {
+           TensorRole role, TensorSplit split = TensorSplit::none,
+           std::int64_t first_row = 0) const {
     out_.push_back({.stem = file_,
                     .rest = (experts_ > 0 ? "." : "") + name,
                     .shape = std::move(shape),
                     .role = role,
+                    .split = split,
+                    .layer = layer_,
                     .experts = experts_,
                     .module = module_ + module,
                     .first_row = first_row});
@@ -43,9 +51,11 @@ class Stem {
                  const std::string& bias) const {
     std::int64_t first = 0;
     for (const Rows& part : parts) {
-      add(part.name + std::string(".weight"), weight, {part.count, inputs}, part.role, first);
+      add(part.name + std::string(".weight"), weight, {part.count, inputs}, part.role, part.split,
+          first);
       if (!bias.empty())
-        add(part.name + std::string(".bias"), bias, {part.count}, TensorRole::rest, first);
+        add(part.name + std::string(".bias"), bias, {part.count}, TensorRole::rest,
+            part.split == TensorSplit::rows ? part.split : TensorSplit::none, first);
       first += part.count;
     }
   }
@@ -57,10 +67,11 @@ class Stem {
   void add_feed_forward(const FfnForm& form, std::int64_t d, std::int64_t width,
                         TensorRole role) const {
     const std::string in = form.input_name();
-    std::vector<Rows> inputs = {{"up_proj", width, role}};
-    if (form.inputs() == 2) inputs.insert(inputs.begin(), {"gate_proj", width, role});
+    std::vector<Rows> inputs = {{"up_proj", width, role, TensorSplit::rows}};
+    if (form.inputs() == 2)
+      inputs.insert(inputs.begin(), {"gate_proj", width, role, TensorSplit::rows});
     add_fused(inputs, d, in, form.bias ? in + "_bias" : "");
-    add_fused({{"down_proj", d, role}}, width, "down", form.bias ? "down_bias" : "");
+    add_fused({{"down_proj", d, role, TensorSplit::columns}}, width, "down", form.bias ? "down_bias" : "");
   }
   void add_norm(const std::string& name, std::int64_t width, bool bias = false) const {
     add(name + ".weight", name + ".weight", {width}, TensorRole::rest);
@@ -77,12 +88,12 @@ class Stem {
  private:
   std::vector<ModelTensor>& out_;
   std::string file_, module_;
-  std::int64_t experts_;
+  std::int64_t layer_, experts_;
 };
 
 Stem layer_stem(std::vector<ModelTensor>& out, std::int64_t layer) {
   const std::string number = std::to_string(layer) + ".";
-  return {out, "model.layers." + number, "layer_" + number};
+  return {out, "model.layers." + number, "layer_" + number, layer};
 }
 
 void add_position_biases(const ModelConfig& c, const Stem& at) {
@@ -92,9 +103,9 @@ void add_position_biases(const ModelConfig& c, const Stem& at) {
 
 void add_attention(const ModelConfig& c, const Stem& at) {
   const std::int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim, d = c.d_model;
-  const Rows queries = {"q_proj", q, TensorRole::query},
-             keys = {"k_proj", kv, TensorRole::key_value},
-             values = {"v_proj", kv, TensorRole::key_value};
+  const Rows queries = {"q_proj", q, TensorRole::query, TensorSplit::rows},
+             keys = {"k_proj", kv, TensorRole::key_value, TensorSplit::rows},
+             values = {"v_proj", kv, TensorRole::key_value, TensorSplit::rows};
   if (c.transformer_xl()) {
     at.add_projection("q_proj", {queries}, d, false);
     at.add_projection("kv_proj", {keys, values}, d, false);
@@ -102,7 +113,7 @@ void add_attention(const ModelConfig& c, const Stem& at) {
   } else {
     at.add_projection("qkv_proj", {queries, keys, values}, d, c.qkv_bias);
   }
-  at.add_projection("o_proj", {{"o_proj", d, TensorRole::output}}, q, false);
+  at.add_projection("o_proj", {{"o_proj", d, TensorRole::output, TensorSplit::columns}}, q, false);
   if (c.norm_of_qk() == QkNorm::none) return;
   at.add_norm("q_norm", c.norm_width(c.heads));
   at.add_norm("k_norm", c.norm_width(c.kv_heads));

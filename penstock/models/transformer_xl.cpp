@@ -124,7 +124,8 @@ at::Tensor TransformerXlLayer::forward(const at::Tensor& x, const at::Tensor& me
   return ffn_norm_->forward(normed + seeds.apply(y, layer_site(index_, kFeedForward)));
 }
 
-TransformerXl::TransformerXl(const ModelConfig& unresolved) : LanguageModel(unresolved) {
+TransformerXl::TransformerXl(const ModelConfig& unresolved, const ModelPlace& place)
+    : LanguageModel(unresolved, place) {
   const ModelConfig& config = this->config();
   embed_tokens_ = register_parameter("embed_tokens", torch::empty({config.vocab, config.d_model}));
   if (!config.xl.biases_per_layer)

@@ -59,7 +59,7 @@ class TransformerXlLayer : public torch::nn::Module {
 /// what the attention's norm gave.
 class TransformerXl : public LanguageModel {
  public:
-  explicit TransformerXl(const ModelConfig& config);
+  explicit TransformerXl(const ModelConfig& config, const ModelPlace& place = {});
   /// Matrices, embedding, u and v ~ N(0, init_std²), gains ~ N(1, init_std²); biases stay 0.
   void initialize(const InitialDraws& draws) override;
 

@@ -51,14 +51,23 @@ InitialDraws InitialDraws::from_default_generator() {
 }
 
 InitialDraws InitialDraws::of(std::string_view module) const {
-  return {seed_, path_ + std::string(module) + "."};
+  return {seed_, path_ + std::string(module) + ".", slices_};
 }
+
+InitialDraws InitialDraws::within(Slices slices) const { return {seed_, path_, std::move(slices)}; }
 
 void InitialDraws::normal(std::string_view name, const at::Tensor& tensor, double std, double mean,
                           std::int64_t first) const {
   PENSTOCK_ASSERT(first >= 0, "a part of a parameter begins at or after its first element");
   const torch::NoGradGuard no_grad;
   const std::string full = path_ + std::string(name);
+  const Slice* const slice = slices_ ? slices_(full) : nullptr;
+  if (slice && !slice->whole()) {
+    const at::Tensor whole = at::empty(slice->shape, tensor.options().requires_grad(false));
+    InitialDraws(seed_, path_, {}).normal(name, whole, std, mean, first);
+    tensor.copy_(take(whole, *slice));
+    return;
+  }
   const std::uint64_t stream = xxh64(std::as_bytes(std::span(full)));
   const at::Tensor draws = at::empty(tensor.sizes(), at::kFloat);
   auto* const values = draws.data_ptr<float>();

@@ -5,8 +5,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+
+#include "penstock/ops/slice.h"
 
 namespace penstock {
 
@@ -21,6 +24,10 @@ class InitialDraws {
 
   /// Those of the submodule of that name.
   InitialDraws of(std::string_view module) const;
+  /// The slice of a parameter that this process holds, by its full name; null: all of it.
+  using Slices = std::function<const Slice*(const std::string& name)>;
+  /// The same values for a model that holds only these slices of its parameters.
+  InitialDraws within(Slices slices) const;
 
   /// Fills `tensor`, elements [first, first + numel) of the module's parameter `name`, with
   /// N(mean, std²). Box–Muller in f32 over the counter-based bits of (seed, xxh64(full name), i/2):
@@ -30,10 +37,12 @@ class InitialDraws {
               std::int64_t first = 0) const;
 
  private:
-  InitialDraws(std::uint64_t seed, std::string path) : seed_(seed), path_(std::move(path)) {}
+  InitialDraws(std::uint64_t seed, std::string path, Slices slices)
+      : seed_(seed), path_(std::move(path)), slices_(std::move(slices)) {}
 
   std::uint64_t seed_;
   std::string path_;  // with a dot behind it, or empty for the model itself
+  Slices slices_;     // null where all is held
 };
 
 }  // namespace penstock

@@ -1,0 +1,94 @@
+#include "penstock/models/model_place.h"
+
+#include <algorithm>
+
+#include "penstock/base/error.h"
+
+namespace penstock {
+namespace {
+
+/// The divisor of `size` that is nearest to `wanted`, the smaller of two.
+std::int64_t nearest_divisor(std::int64_t size, std::int64_t wanted) {
+  std::int64_t best = 1;
+  for (std::int64_t d = 1; d <= size; ++d)
+    if (size % d == 0 && std::abs(d - wanted) < std::abs(best - wanted)) best = d;
+  return best;
+}
+
+void check_part(const char* key, int parts, const char* what, std::int64_t size) {
+  if (parts == 1) return;
+  PENSTOCK_CHECK(size % parts == 0, key, " = ", parts, " does not divide ", what, " = ", size,
+                 "; the nearest value that does is ", nearest_divisor(size, parts));
+}
+
+}  // namespace
+
+bool ModelPart::holds(std::int64_t layer) const {
+  return layers.empty() || std::ranges::any_of(layers, [&](const IndexRange& range) {
+           return range.first <= layer && layer < range.last;
+         });
+}
+
+std::vector<IndexRange> layers_of_stage(std::int64_t layers, int stage, int stages, int chunks) {
+  const std::int64_t pieces = std::int64_t{stages} * chunks;
+  const auto first = [&](std::int64_t piece) {
+    return layers / pieces * piece + std::min(piece, layers % pieces);
+  };
+  std::vector<IndexRange> out;
+  for (std::int64_t piece = stage; piece < pieces; piece += stages)
+    out.push_back({first(piece), first(piece + 1)});
+  return out;
+}
+
+ModelPart part_of_rank(const ModelConfig& config, const dist::Layout& layout, int rank,
+                       int chunks) {
+  const dist::Coordinates at = dist::coordinates_of(layout, rank);
+  ModelPart out{.tensor = at.tensor,
+                .tensors = layout.tensor,
+                .expert = at.data % layout.expert,
+                .expert_ranks = layout.expert};
+  if (layout.pipeline > 1)
+    out.layers = layers_of_stage(config.layers, at.pipeline, layout.pipeline, chunks);
+  return out;
+}
+
+ModelPlace place_in(const ModelConfig& config, const dist::Mesh& mesh, int chunks) {
+  return {.part = part_of_rank(config, mesh.layout, mesh.world.rank(), chunks),
+          .tensor = mesh.tensor,
+          .expert = mesh.expert};
+}
+
+void check_divides(const ModelConfig& config, const dist::Layout& layout) {
+  check_part("parallel.tensor", layout.tensor, "model.heads", config.heads);
+  check_part("parallel.tensor", layout.tensor, "model.kv_heads", config.kv_heads);
+  if (config.moe_layers() < config.layers)
+    check_part("parallel.tensor", layout.tensor, "the width of a dense layer",
+               config.dense_width());
+  if (config.moe_layers() > 0) {
+    check_part("parallel.tensor", layout.tensor, "the width of an expert", config.expert_width());
+    if (config.moe.shared_width > 0)
+      check_part("parallel.tensor", layout.tensor, "model.moe.shared_width",
+                 config.moe.shared_width);
+    check_part("parallel.expert", layout.expert, "the number of experts",
+               config.total_experts());
+  } else {
+    PENSTOCK_CHECK(layout.expert == 1, "parallel.expert = ", layout.expert,
+                   ": this model has no experts; set it to 1");
+  }
+  PENSTOCK_CHECK(layout.tensor == 1 || config.norm_of_qk() != QkNorm::whole,
+                 "parallel.tensor = ", layout.tensor,
+                 ": model.qk_norm is a norm over all heads together, which ranks with some of them "
+                 "cannot take; set parallel.tensor to 1");
+  PENSTOCK_CHECK(layout.tensor == 1 || config.xl.dropout == 0,
+                 "parallel.tensor = ", layout.tensor,
+                 ": dropout inside a feed-forward is drawn over all its neurons; set it to 1");
+  PENSTOCK_CHECK(layout.pipeline <= config.layers, "parallel.pipeline = ", layout.pipeline,
+                 " stages for ", config.layers, " layers; each needs one: set it to ",
+                 config.layers, " or less");
+  for (const auto& [key, size] : {std::pair{"tensor", layout.tensor}, {"pipeline", layout.pipeline}})
+    PENSTOCK_CHECK(size == 1 || !config.transformer_xl(), "parallel.", key, " = ", size,
+                   ": a Transformer-XL model is not divided so (its layers share position biases "
+                   "and carry memory); use parallel.data or parallel.expert");
+}
+
+}  // namespace penstock

@@ -1,0 +1,44 @@
+// Which part of a model a process holds, and with whom it computes the rest. A default place is the
+// whole model in one process.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "penstock/dist/mesh.h"
+#include "penstock/models/model_config.h"
+#include "penstock/ops/slice.h"
+
+namespace penstock {
+
+/// As numbers, for any rank.
+struct ModelPart {
+  int tensor = 0, tensors = 1;       ///< of each layer's heads and neurons: part `tensor`
+  int expert = 0, expert_ranks = 1;  ///< of each layer's experts: part `expert`
+  /// Layers that it holds; empty: all. The embedding goes with the first layer, the head with the
+  /// last one, tied embeddings with both.
+  std::vector<IndexRange> layers;
+
+  bool holds(std::int64_t layer) const;
+};
+
+/// The layers of each stage, as equal as can be: the first ones have one more.
+/// @param chunks  pieces of a stage, which lie `stages` pieces apart (interleaved)
+std::vector<IndexRange> layers_of_stage(std::int64_t layers, int stage, int stages, int chunks = 1);
+
+/// Of that rank of a layout.
+ModelPart part_of_rank(const ModelConfig& config, const dist::Layout& layout, int rank,
+                       int chunks = 1);
+
+/// With the groups that its layers talk in.
+struct ModelPlace {
+  ModelPart part;
+  dist::ProcessGroup tensor, expert;
+};
+ModelPlace place_in(const ModelConfig& config, const dist::Mesh& mesh, int chunks = 1);
+
+/// Throws Error that names the key and the nearest value which fits, where a model cannot be divided
+/// so. REQUIRES: config is resolved.
+void check_divides(const ModelConfig& config, const dist::Layout& layout);
+
+}  // namespace penstock

@@ -1,0 +1,128 @@
+#include "penstock/models/tensor_slices.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "penstock/base/error.h"
+
+namespace penstock {
+namespace {
+
+/// Whether a part of the layers goes with that tensor.
+bool holds(const ModelConfig& config, const ModelPart& part, const ModelTensor& tensor) {
+  if (tensor.layer >= 0) return part.holds(tensor.layer);
+  if (tensor.role == TensorRole::balancer) return true;
+  const bool last = part.holds(config.layers - 1);
+  if (tensor.module != "embed_tokens") return last;
+  return part.holds(0) || (last && config.tie_embeddings);
+}
+
+/// Adds what is held of one file's tensor to the slice of the parameter that it lies in.
+void add_to(Slice& slice, const ModelTensor& tensor, const ModelPart& part) {
+  std::vector<IndexRange> axes;
+  for (const std::int64_t size : tensor.shape) axes.push_back({0, size});
+  if (tensor.split != TensorSplit::none) {
+    IndexRange& axis = tensor.split == TensorSplit::rows ? axes.front() : axes.back();
+    axis = equal_part(axis.size(), part.tensor, part.tensors);
+  }
+  const std::size_t first = tensor.experts > 0 ? 1 : 0;  // axis of the parameter
+  if (slice.shape.empty() && first == 1) {
+    slice.shape = {tensor.experts};
+    slice.ranges = {{equal_part(tensor.experts, part.expert, part.expert_ranks)}};
+  }
+  const bool begins = slice.shape.size() == first;
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    if (begins) {
+      slice.shape.push_back(tensor.shape[axis]);
+      slice.ranges.push_back({axes[axis]});
+    } else if (axis == 0) {  // further rows of a fused parameter
+      slice.shape[first] += tensor.shape[0];
+      slice.ranges[first].push_back(
+          {tensor.first_row + axes[0].first, tensor.first_row + axes[0].last});
+    }
+  }
+}
+
+/// Whole ranges that lie beside each other are one.
+void join(std::vector<IndexRange>& ranges) {
+  std::vector<IndexRange> out;
+  for (const IndexRange& range : ranges) {
+    if (!out.empty() && out.back().last == range.first)
+      out.back().last = range.last;
+    else
+      out.push_back(range);
+  }
+  ranges = std::move(out);
+}
+
+/// The part of a whole parameter that files hold as one tensor.
+at::Tensor part_of(const at::Tensor& whole, const ModelTensor& tensor, std::int64_t expert) {
+  const at::Tensor own = tensor.experts > 0 ? whole.select(0, expert) : whole;
+  if (tensor.shape.empty() || own.size(0) == tensor.shape[0]) return own;
+  return own.narrow(0, tensor.first_row, tensor.shape[0]);
+}
+
+}  // namespace
+
+std::map<std::string, Slice> model_slices(const ModelConfig& config, const ModelPart& part) {
+  std::map<std::string, Slice> out;
+  for (const ModelTensor& tensor : model_tensors(config))
+    if (holds(config, part, tensor)) add_to(out[tensor.module], tensor, part);
+  for (auto& [name, slice] : out)
+    for (auto& axis : slice.ranges) join(axis);
+  return out;
+}
+
+std::map<std::string, at::Tensor> file_views(const ModelConfig& config,
+                                             const std::map<std::string, at::Tensor>& whole) {
+  std::map<std::string, at::Tensor> out;
+  std::int64_t numbers = 0;
+  for (const ModelTensor& tensor : model_tensors(config)) {
+    const auto found = whole.find(tensor.module);
+    PENSTOCK_ASSERT(found != whole.end(), "the model has no ", tensor.module);
+    for (std::int64_t e = 0; e < std::max<std::int64_t>(1, tensor.experts); ++e) {
+      at::Tensor& part = out[tensor.name(e)] = part_of(found->second, tensor, e);
+      numbers += part.numel();
+    }
+  }
+  for (const auto& [name, tensor] : whole) numbers -= tensor.numel();
+  PENSTOCK_ASSERT(numbers == 0, "the description of a model's tensors misses some");
+  return out;
+}
+
+std::set<std::string> expert_parameters(const ModelConfig& config) {
+  std::set<std::string> out;
+  for (const ModelTensor& tensor : backbone_tensors(config))
+    if (tensor.experts > 0) out.insert(tensor.module);
+  return out;
+}
+
+std::set<std::string> first_held(const ModelConfig& config, const dist::Layout& layout, int rank,
+                                 int chunks) {
+  const dist::Coordinates at = dist::coordinates_of(layout, rank);
+  const auto slices_at = [&](const dist::Coordinates& place) {
+    return model_slices(config, part_of_rank(config, layout, rank_at(layout, place), chunks));
+  };
+  // Along each axis, those before it that may hold the same.
+  std::vector<std::map<std::string, Slice>> before;
+  const auto add = [&](bool moves, const dist::Coordinates& place) {
+    if (moves) before.push_back(slices_at(place));
+  };
+  add(at.tensor > 0, {at.data, 0, at.pipeline});
+  add(at.data > 0, {0, at.tensor, at.pipeline});
+  add(at.data >= layout.expert, {at.data % layout.expert, at.tensor, at.pipeline});
+  for (int stage = 0; stage < at.pipeline; ++stage) add(true, {at.data, at.tensor, stage});
+  std::set<std::string> out;
+  for (const auto& [name, slice] : slices_at(at)) {
+    const bool held = std::ranges::any_of(before, [&, &name = name, &slice = slice](const auto& map) {
+      const auto found = map.find(name);
+      return found != map.end() && found->second == slice;
+    });
+    if (!held) out.insert(name);
+  }
+  return out;
+}
+
+}  // namespace penstock

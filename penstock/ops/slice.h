@@ -1,0 +1,39 @@
+// A part of a tensor that a rank holds, where ranks divide a tensor between them. Who holds what is
+// decided in models/tensor_slices.h.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace penstock {
+
+/// Indices [first, last) of an axis.
+struct IndexRange {
+  std::int64_t first = 0, last = 0;
+  std::int64_t size() const { return last - first; }
+  friend bool operator==(const IndexRange&, const IndexRange&) = default;
+};
+
+/// Part `index` of `count` equal ones of [0, size). REQUIRES: count divides size (asserted).
+IndexRange equal_part(std::int64_t size, int index, int count);
+
+/// Of each axis the indices that are held, in ascending ranges.
+struct Slice {
+  std::vector<std::int64_t> shape;              ///< of the whole tensor
+  std::vector<std::vector<IndexRange>> ranges;  ///< by axis
+
+  /// All of a tensor.
+  static Slice all(std::vector<std::int64_t> shape);
+  std::vector<std::int64_t> part_shape() const;
+  bool whole() const { return part_shape() == shape; }
+  friend bool operator==(const Slice&, const Slice&) = default;
+};
+
+/// The slice of a whole tensor; a view where it is one.
+at::Tensor take(const at::Tensor& whole, const Slice& slice);
+/// Copies the part to its places in the whole tensor. No gradient.
+void put(const at::Tensor& whole, const Slice& slice, const at::Tensor& part);
+
+}  // namespace penstock
