@@ -104,7 +104,7 @@ TEST(TensorSlices, RefuseWhatDoesNotDivide) {
   ModelConfig norms = c;
   norms.qk_norm = true;
   EXPECT_NE(refusal(norms, {.tensor = 2}).find("model.qk_norm"), std::string::npos);
-  EXPECT_NE(refusal(config("none"), {.data = 2, .expert = 2}).find("no experts"),
+  EXPECT_NE(refusal(config("dense"), {.data = 2, .expert = 2}).find("no experts"),
             std::string::npos);
 }
 
