@@ -1,0 +1,62 @@
+// What a step computes, part by part. Which parts a process computes, and in which order, is
+// accumulate.h's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "penstock/models/language_model.h"
+#include "penstock/train/step_report.h"
+
+namespace penstock {
+
+/// How much a part counts in the step's means, and in what the step minimises:
+///   Σ_parts weight · objective / divisor.
+struct PartShare {
+  double weight = 1, divisor = 1;
+  double of(double value) const { return value * weight / divisor; }
+};
+
+/// What a part is computed with.
+struct PartInput {
+  std::size_t index = 0;
+  PartShare share;
+  RoutingContext context;  ///< with a generator of the part's own
+  ModelMemory memory;      ///< what the part of that index handed on in the step before
+  LayerWatch watch;        ///< may be null
+  RoutingTap tap;
+};
+
+/// What a part computed forward.
+struct PartOutcome {
+  at::Tensor objective;  ///< scalar with a graph
+  double loss = 0;       ///< the cross-entropy in it
+  /// What is minimised besides, whose gradients are known: of these tensors, shared already.
+  double besides = 0;
+  std::vector<at::Tensor> roots, gradients;
+  ModelMemory memory;  ///< for the part of this index in the next step
+};
+
+/// The parts of one step.
+class StepWork {
+ public:
+  virtual ~StepWork() = default;
+  /// The model whose layers and balancers are at work.
+  virtual LanguageModel& model() = 0;
+  virtual std::size_t parts() const = 0;
+  virtual PartShare share(std::size_t part) const = 0;
+  /// Passes over each part.
+  virtual int passes() const { return 1; }
+  /// A part forward. Adds what only the work knows (tokens, accuracy, ...) to the report.
+  virtual PartOutcome forward(const PartInput& part, StepReport& report) = 0;
+  /// The part's forward passes again, so that each layer's output is seen.
+  virtual void replay(const PartInput& part, const HiddenTap& tap) = 0;
+  /// Once after all parts of all ranks.  @param assignments  of all layers and passes
+  virtual void finish(double assignments, StepReport& report) {
+    static_cast<void>(assignments), static_cast<void>(report);
+  }
+};
+
+}  // namespace penstock
