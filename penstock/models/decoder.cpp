@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/models/pass_draws.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -99,13 +100,15 @@ ModelOutput Decoder::run(const at::Tensor& tokens, const RoutingContext& context
   RoutingContext complete = context;
   complete.sequence_length = tokens.size(1);
   complete.token_ids = tokens.reshape({-1});
+  const PassDraws draws(context);
   ModelOutput out;
   Residual x{.stream = ops::embedding(embed_tokens_, tokens)};  // [B, T, d]
   std::int64_t moe_index = 0;
   for (std::int64_t i = 0; i < config().layers; ++i) {
     if (watch) watch(PassDirection::forward, i);
     std::optional<RoutingResult> routing;
-    x = layers_[static_cast<std::size_t>(i)]->forward(std::move(x), attend, complete, routing);
+    x = layers_[static_cast<std::size_t>(i)]->forward(std::move(x), attend,
+                                                      draws.of_layer(complete, i), routing);
     watch_backward(watch, i, x.delta);
     if (hidden_tap) hidden_tap(i, x.sum());
     if (!routing) continue;

@@ -4,11 +4,11 @@
 #include <torch/types.h>
 
 #include <cmath>
-#include <mutex>
 #include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
+#include "penstock/models/pass_draws.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -51,10 +51,7 @@ at::Tensor carry(const at::Tensor& memory, const at::Tensor& x, std::int64_t len
 DropoutSeeds::DropoutSeeds(double p, const RoutingContext& context)
     : p_(p), active_(context.training) {
   if (!active_) return;
-  at::Generator generator =
-      context.generator ? *context.generator : at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  draw_ = at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
+  draw_ = next_bits(context.generator ? *context.generator : at::detail::getDefaultCPUGenerator());
 }
 
 std::optional<std::int64_t> DropoutSeeds::seed(std::int64_t site) const {
@@ -181,6 +178,7 @@ ModelOutput TransformerXl::forward(const ModelInput& input, const RoutingContext
   complete.sequence_length = input.tokens.size(1);
   complete.token_ids = input.tokens.reshape({-1});
   const DropoutSeeds seeds(c.xl.dropout, context);
+  const PassDraws draws(context);
   const std::int64_t length = memory_length(input);
   const std::int64_t older = input.memory.empty() ? 0 : input.memory[0].size(1);
   ModelOutput out;
@@ -197,7 +195,7 @@ ModelOutput TransformerXl::forward(const ModelInput& input, const RoutingContext
     if (input.watch) input.watch(PassDirection::forward, i);
     std::optional<RoutingResult> routing;
     x = layers_[static_cast<std::size_t>(i)]->forward(x, memory, distances, biases_, seeds,
-                                                      complete, routing);
+                                                      draws.of_layer(complete, i), routing);
     watch_backward(input.watch, i, x);
     if (hidden_tap) hidden_tap(i, x);
     if (!routing) continue;

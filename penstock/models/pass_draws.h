@@ -1,0 +1,28 @@
+// What a pass through a model draws for its layers' routers: each layer has a generator of its own,
+// so that its draws do not depend on how much the layers before it have drawn, nor on whether this
+// process computes them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "penstock/routers/routing.h"
+
+namespace penstock {
+
+/// The generator's next 64 bits.
+std::uint64_t next_bits(at::Generator generator);
+
+class PassDraws {
+ public:
+  /// Takes one number from the context's generator. Without one the layers have none either.
+  explicit PassDraws(const RoutingContext& context);
+  /// The context of that layer's router, whose draws are a function of the pass's number and the
+  /// layer's index in the model.
+  RoutingContext of_layer(RoutingContext context, std::int64_t layer) const;
+
+ private:
+  std::optional<std::uint64_t> bits_;
+};
+
+}  // namespace penstock
