@@ -101,9 +101,9 @@ class Gloo : public Transport {
     options.rootRank = root;
     group_->broadcast(tensors, options)->wait();
   }
-  void send(at::Tensor values, int to) override {
+  std::function<void()> start_send(at::Tensor values, int to) override {
     std::vector<at::Tensor> tensors = {std::move(values)};
-    group_->send(tensors, to, kTag)->wait();
+    return [sent = group_->send(tensors, to, kTag)] { sent->wait(); };  // it holds the tensor
   }
   void receive(at::Tensor values, int from) override {
     std::vector<at::Tensor> tensors = {std::move(values)};

@@ -246,12 +246,17 @@ void ProcessGroup::broadcast(const at::Tensor& values, int root) const {
           [&](Transport& transport) { transport.broadcast(as_bytes(values), root); });
 }
 
-void ProcessGroup::send(const at::Tensor& values, int to) const {
+void ProcessGroup::send(const at::Tensor& values, int to) const { start_send(values, to)(); }
+
+std::function<void()> ProcessGroup::start_send(const at::Tensor& values, int to) const {
   PENSTOCK_ASSERT(to >= 0 && to < size() && to != rank());
-  if (values.numel() == 0) return;
-  operate(
-      "send", values, [&](Transport& transport) { transport.send(as_bytes(values), to); },
-      /*pair=*/true);
+  if (values.numel() == 0) return [] {};
+  std::function<void()> sent;
+  const auto start = [&](Transport& transport) { sent = transport.start_send(as_bytes(values), to); };
+  operate("send", values, start, /*pair=*/true);
+  return [group = *this, values, sent] {
+    group.operate("send", values, [&](Transport&) { sent(); }, /*pair=*/true);
+  };
 }
 
 void ProcessGroup::receive(const at::Tensor& values, int from) const {

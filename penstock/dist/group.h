@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -79,6 +80,9 @@ class ProcessGroup {
   /// To one other rank, which receives a tensor of this shape and type. It may return only once
   /// that rank does, and between two ranks the order is kept.
   void send(const at::Tensor& values, int to) const;
+  /// send() that goes on beside what follows. The tensor must not change until what it returns has
+  /// been called, which waits; ranks may so send to each other before either receives.
+  std::function<void()> start_send(const at::Tensor& values, int to) const;
   void receive(const at::Tensor& values, int from) const;
   /// Returns once all ranks are there. Throws Error where they name different places.
   void barrier(const std::string& place) const;

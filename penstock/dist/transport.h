@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -25,7 +26,8 @@ class Transport {
                           std::vector<std::int64_t> send_counts) = 0;
   virtual void all_gather(std::vector<at::Tensor> received, at::Tensor sent) = 0;
   virtual void broadcast(at::Tensor values, int root) = 0;
-  virtual void send(at::Tensor values, int to) = 0;
+  /// Goes on beside what follows; what it returns waits until the tensor has left.
+  virtual std::function<void()> start_send(at::Tensor values, int to) = 0;
   virtual void receive(at::Tensor values, int from) = 0;
 };
 
