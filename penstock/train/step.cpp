@@ -18,11 +18,11 @@ std::string memory_name(std::size_t part, std::size_t layer) {
 }  // namespace
 
 StepEngine::StepEngine(torch::nn::Module& trained, const OptimizerConfig& config,
-                       const LrScale& lr_scale, GradientSum sum)
+                       const LrScale& lr_scale, GradientSharing sharing)
     : optimizer_(trained, config, lr_scale),
-      sum_(std::move(sum)),
+      sharing_(std::move(sharing)),
       device_(trained.parameters().front().device()) {
-  PENSTOCK_ASSERT(sum_.tree || sum_.group.size() == 1);
+  PENSTOCK_ASSERT(sharing_.tree || sharing_.data.size() == 1);
 }
 
 RoutingContext StepEngine::context(const StepInput& input) const {
@@ -34,19 +34,20 @@ RoutingContext StepEngine::context(const StepInput& input) const {
 StepReport StepEngine::accumulate_all(StepWork& work, const StepInput& input,
                                       std::vector<ModelMemory>& memory, const StepWatch& watch) {
   optimizer_.zero_gradients();
-  if (!sum_.tree) return accumulate(work, context(input), input.draw_seed, memory, watch);
-  GradientTree tree(work.parts(), sum_.group);
+  if (!sharing_.tree) return accumulate(work, context(input), input.draw_seed, memory, watch);
+  GradientTree tree(work.parts(), sharing_.data);
   StepReport out = accumulate(
       work, context(input), input.draw_seed, memory, watch,
-      {.group = sum_.group, .after_part = [&] { tree.add(optimizer_.take_gradients()); }});
+      {.group = sharing_.data, .after_part = [&] { tree.add(optimizer_.take_gradients()); }});
   if (out.non_finite.empty()) optimizer_.set_gradients(std::move(tree).sum(optimizer_.weights()));
   return out;
 }
 
 StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const StepWatch& watch) {
-  StepOutcome out{
-      .learning_rate = input.learning_rate, .ranks = sum_.group.size(), .on_cpu = device_.is_cpu()};
-  const double communication = sum_.group.seconds();
+  StepOutcome out{.learning_rate = input.learning_rate,
+                  .ranks = sharing_.data.size(),
+                  .on_cpu = device_.is_cpu()};
+  const double communication = sharing_.data.seconds();
   std::vector<ModelMemory> memory = memory_;  // kept where the step fails
   out.report = accumulate_all(work, input, memory, watch);
   out.failure = out.report.non_finite;
@@ -61,7 +62,7 @@ StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const St
   out.update_seconds = ops::profile_seconds() - accumulated;
   memory_ = std::move(memory);
   ++step_;
-  out.communication_seconds = sum_.group.seconds() - communication;
+  out.communication_seconds = sharing_.data.seconds() - communication;
   out.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - input.start).count();
   return out;
@@ -69,7 +70,7 @@ StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const St
 
 std::map<std::string, at::Tensor> StepEngine::tensors() const {
   std::map<std::string, at::Tensor> out = optimizer_.state();
-  const PartRange mine = parts_of_rank(memory_.size(), sum_.group.rank(), sum_.group.size());
+  const PartRange mine = parts_of_rank(memory_.size(), sharing_.data.rank(), sharing_.data.size());
   for (std::size_t part = mine.first; part < mine.last; ++part)
     for (std::size_t layer = 0; layer < memory_[part].size(); ++layer)
       out[memory_name(part, layer)] = memory_[part][layer];

@@ -13,6 +13,7 @@
 #include "penstock/dist/group.h"
 #include "penstock/optim/adamw.h"
 #include "penstock/train/accumulate.h"
+#include "penstock/train/gradient_sharing.h"
 #include "penstock/train/step_report.h"
 
 namespace penstock {
@@ -28,21 +29,13 @@ struct StepInput {
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };
 
-/// How the gradients of a step's parts are added up.
-struct GradientSum {
-  /// In a tree over the parts (gradient_tree.h), whose bits do not depend on the number of ranks;
-  /// otherwise in turn, in place, which is for one process.
-  bool tree = false;
-  dist::ProcessGroup group;
-};
-
 /// The optimizer's state, the memory that parts carry on, and the number of steps done. With
 /// several ranks each has an engine of the same state and makes the same update.
 class StepEngine {
  public:
   /// @param trained  the module whose parameters are updated. REQUIRES: it outlives the engine.
   StepEngine(torch::nn::Module& trained, const OptimizerConfig& config,
-             const LrScale& lr_scale = {}, GradientSum sum = {});
+             const LrScale& lr_scale = {}, GradientSharing sharing = {});
 
   /// Steps done so far.
   std::int64_t step() const { return step_; }
@@ -67,7 +60,7 @@ class StepEngine {
                             std::vector<ModelMemory>& memory, const StepWatch& watch);
 
   AdamW optimizer_;
-  GradientSum sum_;
+  GradientSharing sharing_;
   at::Device device_;
   std::vector<ModelMemory> memory_;
   std::int64_t step_ = 0;

@@ -75,7 +75,9 @@ Trainer::Trainer(const Recipe& recipe, Corpus corpus, dist::ProcessGroup group)
       model_(build_model(recipe_)),
       engine_(*model_, recipe_.train.optimizer, router_lr_scale(recipe_, *model_),
               {.tree = group_.size() > 1 || recipe_.train.gradient_sum == GradientOrder::tree,
-               .group = group_}) {
+               .data = group_,
+               .replicas = group_,
+               .world = group_}) {
   const TrainConfig& train = recipe_.train;
   batches_ = std::make_shared<TrainingBatches>(
       corpus_,

@@ -60,10 +60,10 @@ struct Course {
   std::vector<at::Tensor> state;  // weights and what balancers keep
 };
 
-Course train(LanguageModel& model, const GradientSum& sum) {
+Course train(LanguageModel& model, const GradientSharing& sharing) {
   const std::vector<std::int32_t> bytes(256, 1);
-  StepEngine engine(model, {.lr = 1e-2, .min_lr = 1e-3, .warmup_steps = 0}, {}, sum);
-  const PartRange mine = parts_of_rank(kParts, sum.group.rank(), sum.group.size());
+  StepEngine engine(model, {.lr = 1e-2, .min_lr = 1e-3, .warmup_steps = 0}, {}, sharing);
+  const PartRange mine = parts_of_rank(kParts, sharing.data.rank(), sharing.data.size());
   Course out;
   for (std::int64_t step = 0; step < kSteps; ++step) {
     std::vector<Batch> batches(kParts);
@@ -72,7 +72,7 @@ Course train(LanguageModel& model, const GradientSum& sum) {
     const StepOutcome done =
         engine.advance(work, {.total_steps = kSteps, .draw_seed = 3, .learning_rate = 1e-2});
     EXPECT_EQ(done.failure, "");
-    EXPECT_EQ(done.ranks, sum.group.size());
+    EXPECT_EQ(done.ranks, sharing.data.size());
     const StepReport& report = done.report;
     for (const double value :
          {report.loss, report.total_loss, report.consistency.value_or(0), done.gradient_norm,
@@ -114,7 +114,7 @@ TEST_F(Ranks, TrainEveryMethodToTheBitsOfOneProcess) {
       for (int rank = 0; rank < ranks; ++rank) models.push_back(model_of(method));
       on_ranks(ranks, [&](const dist::ProcessGroup& group) {
         LanguageModel& mine = *models[static_cast<std::size_t>(group.rank())];
-        const Course found = train(mine, {.tree = true, .group = group});
+        const Course found = train(mine, GradientSharing::among(group));
         expect_same_bits(found, expected, method + " on " + group.name());
         EXPECT_GT(group.seconds(), 0);
       });
@@ -156,7 +156,7 @@ std::vector<Ending> endings_of(const std::function<void()>& action, bool poison 
     }
     const at::Tensor before = model.parameters()[3].detach().clone();
     StepEngine engine(model, {.lr = 1e-2, .min_lr = 1e-3, .warmup_steps = 0}, {},
-                      {.tree = true, .group = group});
+                      GradientSharing::among(group));
     LanguageWork work(model, {batch_of(0, 0), batch_of(0, 1)}, bytes);
     Ending& ending = out[rank];
     try {

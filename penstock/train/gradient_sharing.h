@@ -1,0 +1,42 @@
+// How the processes of a run share the gradients of a step and the optimizer's state, as a value.
+// The sums are gradient_exchange's.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "penstock/dist/group.h"
+
+namespace penstock {
+
+/// A property of a parameter, by its name in the module that is trained.
+using ParameterPredicate = std::function<bool(const std::string& name)>;
+
+/// The default: one process, which adds gradients in turn.
+struct GradientSharing {
+  /// In a tree over the parts (gradient_tree.h), whose bits do not depend on the number of ranks;
+  /// otherwise in turn, in place, which is for one process.
+  bool tree = false;
+  /// What is divided over the ranks: 0 nothing, 1 the moments, 2 gradients too, 3 parameters too.
+  int zero = 0;
+  /// The ranks that divide a step's parts.
+  dist::ProcessGroup data;
+  /// Those of `data` that hold the same experts. With E = data.size() / replicas.size() above 1 the
+  /// parts are a multiple of data.size(), and E ranks in a row pass through theirs side by side: a
+  /// backward pass leaves an expert the sum over such a *round* of E parts.
+  dist::ProcessGroup replicas;
+  /// All ranks, those that hold other parts of the model included: the global norm is over them.
+  dist::ProcessGroup world;
+  /// Whether a parameter's gradients are summed over rounds, by `replicas`; null: none.
+  ParameterPredicate of_experts;
+  /// Whether this rank counts a parameter in the global norm, where ranks outside of `data` hold it
+  /// too; null: all.
+  ParameterPredicate counted;
+
+  /// Ranks that hold a whole model each and divide a step's parts.
+  static GradientSharing among(const dist::ProcessGroup& group, int zero = 0) {
+    return {.tree = true, .zero = zero, .data = group, .replicas = group, .world = group};
+  }
+};
+
+}  // namespace penstock
