@@ -43,11 +43,6 @@ struct Figures {
   TrainingMemory memory;
 };
 
-/// That the recipe is meant for.
-int processes_of(const Recipe& recipe) {
-  return static_cast<int>(std::max<std::int64_t>(1, recipe.parallel.data));
-}
-
 Figures figures_of(const Recipe& recipe) {
   const ModelConfig& model = recipe.model;
   const std::int64_t length = recipe.train.sequence_length, rows = recipe.train.micro_batch;
@@ -288,7 +283,7 @@ void print_info(const InfoOptions& options) {
     PENSTOCK_CHECK(options.scale.empty(), options.target, ": --scale is for studies");
     apply_overrides(node, options.overrides);
     recipe = countable_recipe(node);
-    if (recipe.parallel.data > 0) check_processes(recipe, processes_of(recipe));
+    layout_of(recipe, processes_of(recipe));
     assumed = takes_vocabulary(node);
   }
   const bool finetuned =

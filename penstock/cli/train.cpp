@@ -59,7 +59,7 @@ void write_template(const TrainOptions& options) {
 /// Checks what it can before it starts the processes: a mistake is said once.
 int launch(const TrainOptions& options, const ConfigNode& node, const std::string& out) {
   dist::check_transport(options.processes);
-  check_processes(read_recipe(node), options.processes);
+  layout_of(read_recipe(node), options.processes);
   check_can_make(out);
   return launch_processes(options.processes, out);
 }

@@ -20,6 +20,8 @@ struct ModelPart {
   std::vector<IndexRange> layers;
 
   bool holds(std::int64_t layer) const;
+  /// Pieces of consecutive layers.
+  int chunks() const { return layers.empty() ? 1 : static_cast<int>(layers.size()); }
 };
 
 /// The layers of each stage, as equal as can be: the first ones have one more.

@@ -4,6 +4,7 @@
 #include <link.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -49,17 +50,23 @@ std::string build_hash() {
   return fmt::format("{} ({:016x})", PENSTOCK_VERSION, hash.value());
 }
 
-/// Fails where a rank's text is not rank 0's.
+/// Fails where a rank's text is not that of the first rank of the same kind.
+/// @param kind     of this rank
 /// @param explain  what stands behind "another WHAT than rank 0 on ...", from both texts
 void check_same(const dist::ProcessGroup& group, const std::string& what, const std::string& mine,
-                const std::function<std::string(const std::string&, const std::string&)>& explain) {
-  const auto all = group.gather(mine);
+                const std::function<std::string(const std::string&, const std::string&)>& explain,
+                const std::string& kind = "") {
+  const auto all = group.gather(mine), kinds = group.gather(kind);
   std::exception_ptr thrown;
-  for (std::size_t rank = 1; rank < all.size() && !thrown; ++rank)
-    if (all[rank] != all[0])
-      thrown = std::make_exception_ptr(Error(
-          concat(group.name(static_cast<int>(rank)), " has another ", what, " than ", group.name(0),
-                 ": ", explain(all[0], all[rank]), "; all processes of a run must have the same")));
+  for (std::size_t rank = 1; rank < all.size() && !thrown; ++rank) {
+    const auto first =
+        static_cast<std::size_t>(std::ranges::find(kinds, kinds[rank]) - kinds.begin());
+    if (all[rank] != all[first])
+      thrown = std::make_exception_ptr(
+          Error(concat(group.name(static_cast<int>(rank)), " has another ", what, " than ",
+                       group.name(static_cast<int>(first)), ": ", explain(all[first], all[rank]),
+                       "; all processes of a run must have the same")));
+  }
   check_none_failed(group, group.rank() == 0 ? thrown : nullptr);
 }
 
@@ -102,14 +109,16 @@ void check_same_beginning(const dist::ProcessGroup& group, const Recipe& recipe,
 }
 
 void check_same_weights(const dist::ProcessGroup& group,
-                        const std::map<std::string, at::Tensor>& weights) {
+                        const std::map<std::string, at::Tensor>& weights,
+                        const std::string& part) {
   if (group.size() == 1) return;
   Xxh64 hash;
   for (const auto& [name, value] : weights) {
     const at::Tensor whole = value.cpu().contiguous();
     hash.update({static_cast<const std::byte*>(whole.data_ptr()), whole.nbytes()});
   }
-  check_same(group, "state of the weights", fmt::format("{:016x}", hash.value()), both);
+  check_same(group, "state of the weights", fmt::format("{:016x}", hash.value()), both,
+             part);
 }
 
 }  // namespace penstock

@@ -21,7 +21,11 @@ RunOutcome follow(Trainer& trainer, const dist::ProcessGroup& group) {
         }
         break;
       case Order::gather:
+        trainer.model_tensors();
         trainer.optimizer_tensors();
+        break;
+      case Order::gather_whole:
+        trainer.gather_whole();
         break;
       case Order::restore:
         trainer.restore(0, {}, {}, "");

@@ -4,31 +4,87 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/threads.h"
+#include "penstock/models/model_place.h"
 
 namespace penstock {
+namespace {
 
-void check_processes(const Recipe& recipe, int processes) {
-  const std::int64_t asked = recipe.parallel.data;
-  PENSTOCK_CHECK(asked == 0 || asked == processes, "parallel.data = ", asked, ", but ", processes,
-                 processes == 1 ? " process trains" : " processes train",
-                 "; start as many (`penstock train --processes ", asked,
-                 "`), or leave it at 0, which takes as many as are started");
-  if (processes == 1) return;
+std::string counted(int processes) {
+  return concat(processes, processes == 1 ? " process" : " processes");
+}
+
+std::string product_of(const ParallelConfig& parallel, bool with_expert) {
+  std::string out = concat("data ", parallel.data, " x tensor ", parallel.tensor, " x pipeline ",
+                           parallel.pipeline);
+  return with_expert ? concat(out, " x expert ", parallel.expert) : out;
+}
+
+/// The layout whose product the processes are.
+dist::Layout divided(const ParallelConfig& parallel, int processes) {
+  dist::Layout out{.tensor = static_cast<int>(parallel.tensor),
+                   .pipeline = static_cast<int>(parallel.pipeline),
+                   .expert = static_cast<int>(parallel.expert)};
+  const int others = out.tensor * out.pipeline;
+  const std::int64_t within = parallel.data * others, beside = within * parallel.expert;
+  if (parallel.data > 0) {
+    PENSTOCK_CHECK(processes == within || processes == beside, "[parallel] asks for ",
+                   product_of(parallel, false), " = ", within, " processes",
+                   parallel.expert > 1
+                       ? concat(", or with experts on processes of their own ", beside)
+                       : "",
+                   ", but ", counted(processes), " ", processes == 1 ? "trains" : "train",
+                   "; start as many (`penstock train --processes ", within,
+                   "`), or leave parallel.data at 0, which takes as many as are started");
+  }
+  PENSTOCK_CHECK(processes % others == 0, counted(processes),
+                 " cannot be divided by parallel.tensor x parallel.pipeline = ", others,
+                 "; start ", std::max(1, processes / others) * others);
+  out.data = processes / others;
+  PENSTOCK_CHECK(out.data % out.expert == 0, "parallel.expert = ", out.expert,
+                 " does not divide the ", out.data,
+                 " data-parallel ranks; set it to a divisor of that, or start ",
+                 (out.data / out.expert + 1) * out.expert * others, " processes");
+  return out;
+}
+
+void check_parts(const Recipe& recipe, const dist::Layout& layout) {
   const TrainConfig& train = recipe.train;
   const std::int64_t parts = train.batch_sequences / train.micro_batch;
+  const std::int64_t fits = train.batch_sequences / layout.data;
   PENSTOCK_CHECK(
-      processes <= parts, processes, " processes share a step's micro-batches, and ",
-      "train.batch_sequences = ", train.batch_sequences,
-      " with train.micro_batch = ", train.micro_batch, " makes ", parts,
-      " of them; set train.micro_batch to ",
-      std::max<std::int64_t>(1, train.batch_sequences / processes),
-      " or less (balancing statistics are taken over a micro-batch, so this changes the result), "
-      "or start fewer processes");
+      layout.data <= parts, counted(layout.data), layout.ranks() == layout.data ? "" : " (or groups)",
+      " share a step's micro-batches, and train.batch_sequences = ", train.batch_sequences,
+      " with train.micro_batch = ", train.micro_batch, " makes ", parts, " of them; ",
+      fits > 0 ? concat("set train.micro_batch to ", fits, fits == 1 ? "" : " or less",
+                        " (balancing statistics are taken over a micro-batch, so this changes the "
+                        "result), or start fewer processes")
+               : "start fewer processes, or raise train.batch_sequences");
+  PENSTOCK_CHECK(layout.expert == 1 || parts % layout.data == 0, "parallel.expert = ",
+                 layout.expert, ": ranks that share experts go through their micro-batches side by "
+                 "side, and ", parts, " are not a multiple of ", layout.data,
+                 "; set train.batch_sequences or train.micro_batch so that they are");
+}
+
+}  // namespace
+
+dist::Layout layout_of(const Recipe& recipe, int processes) {
+  const dist::Layout out = divided(recipe.parallel, processes);
+  if (processes == 1) return out;
+  if (recipe.model.vocab > 0) check_divides(recipe.model.resolved(), out);
+  check_parts(recipe, out);
   PENSTOCK_CHECK(recipe.run.device == "cpu", "run.device = '", recipe.run.device,
                  "': several processes train on the CPU only; start one");
   PENSTOCK_CHECK(
-      train.gradient_sum != GradientOrder::in_turn,
+      recipe.train.gradient_sum != GradientOrder::in_turn,
       "train.gradient_sum = \"in-turn\" is for one process; leave it away, or start one");
+  return out;
+}
+
+int processes_of(const Recipe& recipe) {
+  const ParallelConfig& parallel = recipe.parallel;
+  const std::int64_t data = std::max<std::int64_t>(1, parallel.data);
+  return static_cast<int>((data % parallel.expert == 0 ? data : data * parallel.expert) *
+                          parallel.tensor * parallel.pipeline);
 }
 
 void choose_gradient_sum(Recipe& recipe, const Recipe* begun, int processes) {

@@ -116,13 +116,29 @@ struct RunConfig {
 };
 
 struct ParallelConfig {
-  std::int64_t data = 0, timeout = 1800;
+  std::int64_t data = 0, tensor = 1, pipeline = 1, expert = 1;
+  std::int64_t timeout = 1800;
 
   template <class V>
   void visit(V& v) {
     v("data", data,
-      {.help = "processes that share each step's micro-batches; 0: as many as are started",
-       .min = 0});
+      {.help = "processes, or groups of them, that share each step's micro-batches; 0: as many as "
+               "are started",
+       .min = 0,
+       .max = 1 << 20});
+    v("tensor", tensor,
+      {.help = "processes that share each layer's attention heads and feed-forward neurons",
+       .min = 1,
+       .max = 1 << 16});
+    v("pipeline", pipeline,
+      {.help = "stages of consecutive layers, each with processes of its own",
+       .min = 1,
+       .max = 10000});
+    v("expert", expert,
+      {.help = "processes that share each layer's experts; a divisor of data, which they are part "
+               "of, or an axis of its own",
+       .min = 1,
+       .max = 65536});
     v("timeout", timeout,
       {.help = "seconds that a process waits for one that is late before the run fails",
        .min = 1,

@@ -51,7 +51,7 @@ Corpus open_corpus(const std::string& path) {
 Recipe recipe_of(const ConfigNode& node, const std::string& directory, bool resume, int processes) {
   const std::string path = directory + "/config.toml";
   Recipe recipe = read_recipe(node);
-  check_processes(recipe, processes);
+  layout_of(recipe, processes);
   std::optional<Recipe> begun;
   if (resume && fs::exists(path)) begun = recorded_recipe(path);
   if (begun) recipe = with_warm_up_of(*begun, std::move(recipe), node);
@@ -79,22 +79,22 @@ Recipe recipe_on_ranks(const ConfigNode& node, const std::string& directory,
 }
 
 /// Refuses a model that this machine cannot hold, rather than be killed for it.
-Trainer make_trainer(const Recipe& given, const TrainControl& control) {
+Trainer make_trainer(const Recipe& given, const TrainControl& control, const dist::Mesh& mesh) {
   Corpus corpus = open_corpus(given.data.corpus);
   const Recipe recipe = with_vocabulary(given, corpus);
   if (!control.force && recipe.run.device == "cpu")
     check_training_memory(recipe, available_memory_bytes() / control.processes_here,
                           control.group.size());
-  return Trainer(recipe, std::move(corpus), control.group);
+  return Trainer(recipe, std::move(corpus), mesh);
 }
 
 class TrainTask : public RunTask {
  public:
-  TrainTask(const Recipe& recipe, const TrainControl& control)
+  TrainTask(const Recipe& recipe, const TrainControl& control, const dist::Mesh& mesh)
       : threads_(ops::set_threads(threads_of_process(recipe, control.processes_here))),
         processes_here_(control.processes_here),
         peak_flops_(ops::measure_peak_flops(threads_)),
-        trainer_(make_trainer(recipe, control)),
+        trainer_(make_trainer(recipe, control, mesh)),
         leader_(control.group),
         group_(control.group) {
     check_evaluations();
@@ -182,8 +182,11 @@ class TrainTask : public RunTask {
                                   const MeasureWatch& watch) override {
     if (!has_split(Split::kValidation)) return std::nullopt;
     const TrainConfig& train = recipe().train;
+    leader_.give(Order::gather_whole);
+    trainer_.gather_whole();
     const Evaluation validation = trainer_.evaluate(
         Split::kValidation, train.eval_tokens, watching(Split::kValidation, watch), train.eval_k);
+    trainer_.let_go_of_whole();
     line["validation"] = to_json(validation);
     if (train.eval_k > 0) line["validation"]["k"] = train.eval_k;
     const double loss = validation.total.loss();
@@ -192,6 +195,8 @@ class TrainTask : public RunTask {
 
   nlohmann::ordered_json result(const std::vector<nlohmann::ordered_json>& lines, CheckpointStore&,
                                 const MeasureWatch& watch) override {
+    leader_.give(Order::gather_whole);
+    trainer_.gather_whole();
     const nlohmann::ordered_json validation = final_evaluation(Split::kValidation, watch);
     nlohmann::ordered_json out = finished_record(recipe(), lines, machine());
     out["validation"] = validation;
@@ -252,9 +257,10 @@ class TrainTask : public RunTask {
 std::unique_ptr<TrainTask> make_task(const ConfigNode& node, const std::string& directory,
                                      const TrainControl& control) {
   const Recipe recipe = recipe_on_ranks(node, directory, control);
+  const dist::Mesh mesh = make_mesh(control.group, layout_of(recipe, control.group.size()));
   // What does not fit the corpus or the machine is a recipe's mistake too.
   auto task = on_all_ranks(control.group, [&] {
-    return naming_origins(node, [&] { return std::make_unique<TrainTask>(recipe, control); });
+    return naming_origins(node, [&] { return std::make_unique<TrainTask>(recipe, control, mesh); });
   });
   task->meet_others();
   return task;

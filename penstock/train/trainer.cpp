@@ -2,6 +2,9 @@
 
 #include <torch/cuda.h>
 #include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
@@ -9,6 +12,7 @@
 #include "penstock/models/model_directory.h"
 #include "penstock/models/same_tokenizer.h"
 #include "penstock/models/tensor_names.h"
+#include "penstock/models/tensor_slices.h"
 #include "penstock/optim/schedule.h"
 #include "penstock/train/agreement.h"
 #include "penstock/train/evaluation_settings.h"
@@ -31,9 +35,9 @@ void check_device(const std::string& name) {
   }
 }
 
-std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
+std::shared_ptr<LanguageModel> build_model(const Recipe& recipe, const ModelPlace& place) {
   check_device(recipe.run.device);
-  auto model = initial_model(recipe);
+  auto model = initial_model(recipe, place);
   const at::Device device(recipe.run.device);
   if (!device.is_cpu()) model->to(device);
   model->train();
@@ -61,23 +65,31 @@ Recipe with_vocabulary(Recipe recipe, const Corpus& corpus) {
   return recipe;
 }
 
-std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe) {
-  if (!recipe.train.init_from.empty())
-    return load_model(*open_model_source(recipe.train.init_from), recipe.model);
-  return make_model(recipe.model,
-                    random_bits(static_cast<std::uint64_t>(recipe.train.seed), model_stream, 0));
+std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe, const ModelPlace& place) {
+  if (recipe.train.init_from.empty())
+    return make_model(recipe.model,
+                      random_bits(static_cast<std::uint64_t>(recipe.train.seed), model_stream, 0),
+                      place);
+  auto whole = load_model(*open_model_source(recipe.train.init_from), recipe.model);
+  const auto slices = model_slices(whole->config(), place.part);
+  auto out = make_model(recipe.model, place);
+  if (held_tensors(*out).size() == held_tensors(*whole).size() &&
+      std::ranges::all_of(slices, [](const auto& item) { return item.second.whole(); }))
+    return whole;
+  const TensorMap tensors = held_tensors(*whole);
+  const torch::NoGradGuard no_grad;
+  for (auto& [name, part] : held_tensors(*out)) part.copy_(take(tensors.at(name), slices.at(name)));
+  return out;
 }
 
-Trainer::Trainer(const Recipe& recipe, Corpus corpus, dist::ProcessGroup group)
+Trainer::Trainer(const Recipe& recipe, Corpus corpus, dist::Mesh mesh)
     : recipe_(with_vocabulary(recipe, corpus)),
       corpus_(std::move(corpus)),
-      group_(std::move(group)),
-      model_(build_model(recipe_)),
+      mesh_(std::move(mesh)),
+      model_(build_model(recipe_, place_in(recipe_.model.resolved(), mesh_))),
+      exchange_(*model_, mesh_),
       engine_(*model_, recipe_.train.optimizer, router_lr_scale(recipe_, *model_),
-              {.tree = group_.size() > 1 || recipe_.train.gradient_sum == GradientOrder::tree,
-               .data = group_,
-               .replicas = group_,
-               .world = group_}) {
+              gradient_sharing()) {
   const TrainConfig& train = recipe_.train;
   batches_ = std::make_shared<TrainingBatches>(
       corpus_,
@@ -88,12 +100,26 @@ Trainer::Trainer(const Recipe& recipe, Corpus corpus, dist::ProcessGroup group)
                       .isolate_documents = recipe_.data.isolate_documents});
 }
 
+GradientSharing Trainer::gradient_sharing() const {
+  return {.tree = mesh_.world.size() > 1 || recipe_.train.gradient_sum == GradientOrder::tree,
+          .data = mesh_.data,
+          .replicas = mesh_.replicas,
+          .world = mesh_.world,
+          .of_experts =
+              [names = expert_parameters(model_->config())](const std::string& name) {
+                return names.contains(name);
+              },
+          .counted = [names = exchange_.first_held()](const std::string& name) {
+            return names.contains(name);
+          }};
+}
+
 std::size_t Trainer::parts() const {
   return static_cast<std::size_t>(recipe_.train.batch_sequences / recipe_.train.micro_batch);
 }
 
 PartRange Trainer::own_parts() const {
-  return parts_of_rank(parts(), group_.rank(), group_.size());
+  return parts_of_rank(parts(), mesh_.data.rank(), mesh_.data.size());
 }
 
 void Trainer::start_prefetch() {
@@ -143,29 +169,69 @@ Evaluation Trainer::evaluate(Split split, std::int64_t max_tokens,
   options.context = context();
   options.context.k = k;
   options.progress = progress;
-  return penstock::evaluate(*model_, corpus_, options);
+  PENSTOCK_ASSERT(whole_ || !exchange_.divided());
+  return penstock::evaluate(whole_ ? *whole_ : *model_, corpus_, options);
 }
 
-std::map<std::string, at::Tensor> Trainer::model_tensors() { return file_tensors(*model_); }
+void Trainer::gather_whole() {
+  if (!exchange_.divided()) return;
+  const TensorMap tensors = exchange_.gather(held_tensors(*model_));
+  if (mesh_.world.rank() > 0) return;
+  const torch::NoGradGuard no_grad;
+  whole_ = make_model(recipe_.model);
+  for (auto& [name, tensor] : held_tensors(*whole_)) tensor.copy_(tensors.at(name));
+}
+
+std::map<std::string, at::Tensor> Trainer::model_tensors() {
+  if (!exchange_.divided()) return file_tensors(*model_);
+  const TensorMap whole = exchange_.gather(held_tensors(*model_));
+  return mesh_.world.rank() == 0 ? file_views(model_->config(), whole) : TensorMap();
+}
 
 std::map<std::string, at::Tensor> Trainer::optimizer_tensors() {
-  TensorMap out = engine_.tensors();
-  if (group_.size() == 1) return out;
-  check_same_weights(group_, model_tensors());
-  TensorMap memory;
-  for (const auto& [name, value] : out)
-    if (name.starts_with("memory.")) memory[name] = value;
-  out.merge(gather_tensors(group_, memory));
+  TensorMap all = engine_.tensors();
+  if (mesh_.world.size() == 1) return all;
+  const dist::Coordinates at = coordinates_of(mesh_.layout, mesh_.world.rank());
+  check_same_weights(mesh_.world, held_tensors(*model_),
+                     concat(at.pipeline, ".", at.tensor, ".", at.data % mesh_.layout.expert));
+  TensorMap memory, moments;
+  for (const auto& [name, value] : all)
+    (name.starts_with("memory.") ? memory : moments)[name] = value;
+  TensorMap out = exchange_.gather(moments, "m.");
+  out.merge(exchange_.gather(moments, "v."));
+  out.merge(gather_tensors(mesh_.data, memory));
   return out;
+}
+
+void Trainer::restore_whole(const std::map<std::string, at::Tensor>& model,
+                            const std::string& where) {
+  if (!exchange_.divided())
+    return load_file_tensors(*model_, broadcast_tensors(mesh_.world, model), where);
+  const torch::NoGradGuard no_grad;
+  // What does not fit is said before the others wait for tensors.
+  const TensorMap whole = on_all_ranks(mesh_.world, [&] {
+    if (mesh_.world.rank() > 0) return TensorMap();
+    const auto loaded = make_model(recipe_.model);
+    load_file_tensors(*loaded, model, where);
+    return held_tensors(*loaded);
+  });
+  const TensorMap mine = exchange_.scatter(whole);
+  for (auto& [name, tensor] : held_tensors(*model_)) tensor.copy_(mine.at(name));
 }
 
 void Trainer::restore(std::int64_t step, const std::map<std::string, at::Tensor>& model,
                       const std::map<std::string, at::Tensor>& optimizer,
                       const std::string& where) {
-  load_file_tensors(*model_, broadcast_tensors(group_, model), where);
+  restore_whole(model, where);
   const at::Tensor steps = at::full({1}, step, at::kLong);
-  group_.broadcast(steps);
-  engine_.restore(steps.item<std::int64_t>(), broadcast_tensors(group_, optimizer));
+  mesh_.world.broadcast(steps);
+  TensorMap memory;
+  for (const auto& [name, value] : optimizer)
+    if (name.starts_with("memory.")) memory[name] = value;
+  TensorMap all = broadcast_tensors(mesh_.world, memory);
+  all.merge(exchange_.scatter(optimizer, "m."));
+  all.merge(exchange_.scatter(optimizer, "v."));
+  engine_.restore(steps.item<std::int64_t>(), all);
   prefetcher_.reset();
 }
 

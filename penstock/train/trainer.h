@@ -10,10 +10,11 @@
 
 #include "penstock/data/corpus.h"
 #include "penstock/data/prefetcher.h"
-#include "penstock/dist/group.h"
+#include "penstock/dist/mesh.h"
 #include "penstock/eval/perplexity.h"
 #include "penstock/models/language_model.h"
 #include "penstock/train/gradient_tree.h"
+#include "penstock/train/model_exchange.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/step.h"
 
@@ -22,7 +23,8 @@ namespace penstock {
 /// The model before the first step, on the CPU: its parameters come from the recipe's seed, or from
 /// the model that it starts from.
 /// REQUIRES: a vocabulary above 0.
-std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe);
+/// @param place  the part of it that is wanted
+std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe, const ModelPlace& place = {});
 
 /// model.router.lr_scale for what routers train, 1 for the rest; null where it is 1 everywhere.
 LrScale router_lr_scale(const Recipe& recipe, LanguageModel& model);
@@ -34,14 +36,16 @@ Recipe with_vocabulary(Recipe recipe, const Corpus& corpus);
 class Trainer {
  public:
   /// Builds the model from the recipe's seed. A vocabulary of 0 becomes the corpus's.
-  /// @param group  the processes that share the steps; with several, and where the recipe says so,
-  ///               gradients are added in a tree, whose bits are the same for any number
-  Trainer(const Recipe& recipe, Corpus corpus, dist::ProcessGroup group = {});
+  /// @param mesh  the processes that share the steps; with several, and where the recipe says so,
+  ///              gradients are added in a tree, whose bits are the same for any number of
+  ///              data-parallel ranks. REQUIRES: of layout_of(recipe).
+  Trainer(const Recipe& recipe, Corpus corpus, dist::Mesh mesh = {});
 
   /// Steps done so far.
   std::int64_t step() const { return engine_.step(); }
   /// With the corpus's vocabulary where the recipe left it open.
   const Recipe& recipe() const { return recipe_; }
+  /// This rank's part of it.
   LanguageModel& model() const { return *model_; }
   const Corpus& corpus() const { return corpus_; }
 
@@ -50,22 +54,30 @@ class Trainer {
   StepOutcome advance(const StepWatch& watch = {});
   /// Routing context of the current step.
   RoutingContext context() const;
+  /// Has rank 0 hold the whole model, as it is now, for evaluate(). Every rank calls it. Where ranks
+  /// hold parts, this costs rank 0 all weights once more, until let_go_of_whole().
+  void gather_whole();
+  void let_go_of_whole() { whole_.reset(); }
   /// Validation (or another split) at the current step, with k experts per token; 0: with the
-  /// model's own, where the schedule of k ends.
+  /// model's own, where the schedule of k ends. On rank 0, after gather_whole().
   Evaluation evaluate(Split split, std::int64_t max_tokens,
                       const std::function<void(double, const LossTotals&)>& progress = {},
                       std::int64_t k = 0);
 
-  /// The model's tensors under their file names; they alias the live state.
+  /// The model's tensors under their file names, on rank 0; they may alias the live state. Every rank
+  /// calls it.
   std::map<std::string, at::Tensor> model_tensors();
-  /// What else resuming needs: moments, which alias the live state, and the memory of the parts of
-  /// all ranks. Every rank calls it. Throws where the ranks' weights are not equal.
+  /// What else resuming needs, on rank 0: moments, which may alias the live state, and the memory of
+  /// the parts of all ranks. Every rank calls it. Throws where weights that ranks have in common are
+  /// not equal.
   std::map<std::string, at::Tensor> optimizer_tensors();
   /// Continues from what a checkpoint held. Every rank calls it; what rank 0 gives counts.
   void restore(std::int64_t step, const std::map<std::string, at::Tensor>& model,
                const std::map<std::string, at::Tensor>& optimizer, const std::string& where);
 
  private:
+  GradientSharing gradient_sharing() const;
+  void restore_whole(const std::map<std::string, at::Tensor>& model, const std::string& where);
   void start_prefetch();
   /// The micro-batches of this rank, and of a step.
   PartRange own_parts() const;
@@ -73,9 +85,11 @@ class Trainer {
 
   Recipe recipe_;
   Corpus corpus_;
-  dist::ProcessGroup group_;
+  dist::Mesh mesh_;
   std::shared_ptr<LanguageModel> model_;
+  ModelExchange exchange_;
   StepEngine engine_;
+  std::shared_ptr<LanguageModel> whole_;  // where model_ is a part
   std::shared_ptr<const TrainingBatches> batches_;
   std::unique_ptr<Prefetcher> prefetcher_;
 };

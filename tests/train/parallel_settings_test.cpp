@@ -17,7 +17,7 @@ using testing::refusal_of;
 
 std::string refusal(const std::vector<std::string>& overrides, int processes) {
   try {
-    check_processes(recipe_from(overrides), processes);
+    layout_of(recipe_from(overrides), processes);
   } catch (const Error& error) {
     return error.what();
   }
@@ -34,21 +34,56 @@ TEST(ParallelSettings, NeedAMicroBatchForEachProcess) {
   EXPECT_EQ(refusal({"train.micro_batch=2"}, 3), "accepted");
   expect_said(refusal({}, 2), {"2 processes", "train.micro_batch = 8 makes 1",
                                "set train.micro_batch to 4 or less"});
-  expect_said(refusal({"train.micro_batch=2"}, 5), {"makes 4 of them", "to 1 or less"});
+  expect_said(refusal({"train.micro_batch=2"}, 5), {"makes 4 of them", "set train.micro_batch to 1 ("});
 }
 
 TEST(ParallelSettings, SayWhereTheNumberOfProcessesIsAnother) {
   EXPECT_EQ(refusal({"train.micro_batch=2", "parallel.data=2"}, 2), "accepted");
   expect_said(refusal({"train.micro_batch=2", "parallel.data=2"}, 1),
-              {"parallel.data = 2, but 1 process trains", "--processes 2"});
+              {"data 2 x tensor 1 x pipeline 1 = 2 processes, but 1 process trains", "--processes 2"});
   expect_said(refusal({"train.micro_batch=2", "run.device=cuda"}, 2), {"run.device = 'cuda'"});
   expect_said(refusal({"train.micro_batch=2", "train.gradient_sum=in-turn"}, 2),
               {"train.gradient_sum = \"in-turn\" is for one process"});
 }
 
-TEST(ParallelSettings, KnowNoOtherKindOfParallelism) {
-  for (const std::string key : {"tensor", "pipeline", "expert", "context"})
-    expect_said(refusal_of({"parallel." + key + "=2"}), {"parallel." + key});
+TEST(ParallelSettings, DivideProcessesAlongTheAxes) {
+  const auto layout = [](std::vector<std::string> overrides, int processes) {
+    for (const char* more : {"train.micro_batch=1", "model.heads=4", "model.vocab=256"})
+      overrides.push_back(more);
+    return layout_of(recipe_from(overrides), processes);
+  };
+  EXPECT_EQ(layout({"parallel.tensor=2", "parallel.pipeline=2"}, 8),
+            (dist::Layout{.data = 2, .tensor = 2, .pipeline = 2}));
+  EXPECT_EQ(layout({"parallel.expert=2"}, 4), (dist::Layout{.data = 4, .expert = 2}));
+  // Experts within the data-parallel ranks, or on as many times more.
+  const std::vector<std::string> both = {"parallel.data=2", "parallel.expert=2"};
+  EXPECT_EQ(layout(both, 2), (dist::Layout{.data = 2, .expert = 2}));
+  EXPECT_EQ(layout(both, 4), (dist::Layout{.data = 4, .expert = 2}));
+}
+
+TEST(ParallelSettings, RefuseWhatDoesNotDivideWithWhatDoes) {
+  expect_said(refusal({"train.micro_batch=1", "parallel.tensor=2"}, 3),
+              {"3 processes cannot be divided by parallel.tensor x parallel.pipeline = 2",
+               "start 2"});
+  expect_said(refusal({"train.micro_batch=1", "parallel.expert=3"}, 4),
+              {"parallel.expert = 3 does not divide the 4 data-parallel ranks",
+               "start 6 processes"});
+  expect_said(refusal({"train.micro_batch=1", "parallel.data=2", "parallel.expert=2"}, 3),
+              {"data 2 x tensor 1 x pipeline 1 = 2 processes",
+               "or with experts on processes of their own 4", "but 3 processes train"});
+  expect_said(refusal({"train.micro_batch=1", "train.batch_sequences=6", "parallel.expert=2"}, 4),
+              {"6 are not a multiple of 4"});
+  expect_said(refusal_of({"parallel.context=2"}), {"parallel.context"});
+}
+
+TEST(ParallelSettings, CountTheProcessesThatTheyAreMeantFor) {
+  const auto count = [](const std::vector<std::string>& overrides) {
+    return processes_of(recipe_from(overrides));
+  };
+  EXPECT_EQ(count({}), 1);
+  EXPECT_EQ(count({"parallel.data=4", "parallel.expert=2"}), 4);
+  EXPECT_EQ(count({"parallel.expert=2"}), 2);
+  EXPECT_EQ(count({"parallel.tensor=2", "parallel.pipeline=3", "parallel.data=2"}), 12);
 }
 
 TEST(ParallelSettings, AddGradientsAsTheRunBegan) {

@@ -1,0 +1,115 @@
+#include "penstock/train/model_exchange.h"
+
+#include <torch/types.h>
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/models/tensor_slices.h"
+
+namespace penstock {
+namespace {
+
+nlohmann::json ranges_json(const Slice& slice) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const auto& axis : slice.ranges) {
+    nlohmann::json ranges = nlohmann::json::array();
+    for (const IndexRange& range : axis) ranges.push_back({range.first, range.last});
+    out.push_back(std::move(ranges));
+  }
+  return out;
+}
+
+Slice slice_from(const nlohmann::json& ranges, const std::vector<std::int64_t>& shape) {
+  Slice out{.shape = shape};
+  for (const nlohmann::json& axis : ranges) {
+    auto& of_axis = out.ranges.emplace_back();
+    for (const nlohmann::json& range : axis)
+      of_axis.push_back({range[0].get<std::int64_t>(), range[1].get<std::int64_t>()});
+  }
+  return out;
+}
+
+}  // namespace
+
+TensorMap held_tensors(const LanguageModel& model) {
+  TensorMap out;
+  for (const auto& tensors : {model.named_parameters(), model.named_buffers()})
+    for (const auto& item : tensors) out[item.key()] = item.value().detach();
+  return out;
+}
+
+ModelExchange::ModelExchange(const LanguageModel& model, const dist::Mesh& mesh)
+    : mesh_(mesh),
+      whole_(model_slices(model.config(), {})),
+      slices_(model_slices(model.config(), model.place().part)),
+      first_held_(penstock::first_held(model.config(), mesh.layout, mesh.world.rank(),
+                                       model.place().part.chunks())) {
+  for (const auto& [name, tensor] : held_tensors(model))
+    PENSTOCK_ASSERT(slices_.contains(name) &&
+                        tensor.sizes() == at::IntArrayRef(slices_.at(name).part_shape()),
+                    name);
+}
+
+bool ModelExchange::divided() const {
+  const dist::Layout& layout = mesh_.layout;
+  return layout.tensor * layout.pipeline * layout.expert > 1;
+}
+
+TensorMap ModelExchange::gather(const TensorMap& parts, const std::string& prefix) const {
+  if (!divided()) {  // every rank has all
+    TensorMap out;
+    for (const auto& [name, value] : parts)
+      if (name.starts_with(prefix)) out[name] = value;
+    return out;
+  }
+  nlohmann::json mine = nlohmann::json::object();  // what this rank sends
+  for (const std::string& name : first_held_)
+    if (const auto found = parts.find(prefix + name); found != parts.end())
+      mine[name] = {static_cast<int>(found->second.scalar_type()), ranges_json(slices_.at(name))};
+  const auto lists = mesh_.world.gather(mine.dump());
+  TensorMap out;
+  for (int rank = 0; rank < mesh_.world.size(); ++rank) {
+    if (mesh_.world.rank() != 0 && mesh_.world.rank() != rank) continue;
+    const nlohmann::json list = nlohmann::json::parse(lists[static_cast<std::size_t>(rank)]);
+    for (const auto& [name, entry] : list.items()) {
+      if (mesh_.world.rank() != 0) {
+        mesh_.world.send(parts.at(prefix + name).contiguous(), 0);
+        continue;
+      }
+      const Slice slice = slice_from(entry[1], whole_.at(name).shape);
+      const auto type = static_cast<at::ScalarType>(entry[0].get<int>());
+      at::Tensor& whole = out[prefix + name];
+      if (!whole.defined()) whole = at::empty(slice.shape, at::device(at::kCPU).dtype(type));
+      if (rank == 0) {
+        put(whole, slice, parts.at(prefix + name));
+      } else {
+        const at::Tensor part = at::empty(slice.part_shape(), whole.options());
+        mesh_.world.receive(part, rank);
+        put(whole, slice, part);
+      }
+    }
+  }
+  return out;
+}
+
+TensorMap ModelExchange::scatter(const TensorMap& whole, const std::string& prefix) const {
+  nlohmann::json types = nlohmann::json::object();
+  for (const auto& [name, slice] : whole_)
+    if (const auto found = whole.find(prefix + name); found != whole.end())
+      types[name] = static_cast<int>(found->second.scalar_type());
+  types = nlohmann::json::parse(mesh_.world.broadcast_bytes(types.dump()));
+  TensorMap out;
+  for (const auto& [name, type] : types.items()) {
+    const auto options =
+        at::device(at::kCPU).dtype(static_cast<at::ScalarType>(type.get<int>()));
+    const at::Tensor all = mesh_.world.rank() == 0 ? whole.at(prefix + name).contiguous()
+                                                   : at::empty(whole_.at(name).shape, options);
+    mesh_.world.broadcast(all);
+    if (const auto mine = slices_.find(name); mine != slices_.end())
+      out[prefix + name] = take(all, mine->second).clone();
+  }
+  return out;
+}
+
+}  // namespace penstock

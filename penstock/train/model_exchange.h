@@ -1,0 +1,44 @@
+// Between a model whose parts lie on several ranks and its whole tensors, which files hold. Names
+// are those of parameters and buffers, with a prefix for what belongs to them (moments).
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "penstock/dist/mesh.h"
+#include "penstock/models/language_model.h"
+#include "penstock/models/tensor_files.h"
+#include "penstock/ops/slice.h"
+
+namespace penstock {
+
+class ModelExchange {
+ public:
+  /// @param model  this rank's part
+  ModelExchange(const LanguageModel& model, const dist::Mesh& mesh);
+
+  /// Whether any rank holds less than all.
+  bool divided() const;
+  /// Those that this rank holds first (models/tensor_slices.h).
+  const std::set<std::string>& first_held() const { return first_held_; }
+
+  /// The whole tensors on rank 0, nothing on the others; where none is divided what each gave. All
+  /// ranks call it.
+  /// @param parts   what this rank holds, by `prefix` and name; what is not there is not gathered,
+  ///                which has to be alike on all ranks that hold it
+  TensorMap gather(const TensorMap& parts, const std::string& prefix = "") const;
+  /// This rank's parts of what rank 0 gives whole. All ranks call it. One tensor at a time is sent
+  /// whole.
+  TensorMap scatter(const TensorMap& whole, const std::string& prefix = "") const;
+
+ private:
+  dist::Mesh mesh_;
+  std::map<std::string, Slice> whole_, slices_;  // of the model, and of this rank
+  std::set<std::string> first_held_;
+};
+
+/// Parameters and buffers of a model by their names; they alias it.
+TensorMap held_tensors(const LanguageModel& model);
+
+}  // namespace penstock
