@@ -32,7 +32,7 @@ using tasks::LoadedTask;
 using tasks::TaskResult;
 
 /// A model with all that asking it takes.
-struct Opened {
+struct TaskModel {
   ModelArgument argument;
   std::shared_ptr<LanguageModel> model;
   std::shared_ptr<const Tokenizer> tokenizer;
@@ -48,7 +48,7 @@ tasks::EvaluateTaskOptions how(const EvalTasksOptions& options, std::int64_t k) 
 }
 
 /// The model with what it is to be asked: a mistake is said before any model runs.
-Opened open_model(const std::string& path, const EvalTasksOptions& options,
+TaskModel open_model(const std::string& path, const EvalTasksOptions& options,
                   const std::vector<LoadedTask>& loaded) {
   return with_model(path, [&](const ModelArgument& argument) {
     const auto source = open_model_source(argument.path);
@@ -56,7 +56,7 @@ Opened open_model(const std::string& path, const EvalTasksOptions& options,
     // The dense model that another is compared with has no routers.
     const bool routed = path != options.compare || config.moe_layers() > 0;
     if (routed && options.k > 0) check_k_values(config, {&options.k, 1});
-    Opened out{.argument = argument, .k = routed ? options.k : 0};
+    TaskModel out{.argument = argument, .k = routed ? options.k : 0};
     out.tokenizer = model_tokenizer(*source, options.tokenizer);
     note_beyond_context(config, options.sequence_length);
     for (const LoadedTask& task : loaded)
@@ -105,10 +105,10 @@ std::vector<LoadedTask> load_tasks(const EvalTasksOptions& options) {
 /// Where answers are kept until the items are written; nothing where they are not.
 std::unique_ptr<tasks::AnswerLog> open_log(const EvalTasksOptions& options,
                                            const std::vector<LoadedTask>& loaded,
-                                           std::initializer_list<const Opened*> models) {
+                                           std::initializer_list<const TaskModel*> models) {
   if (options.items.empty()) return nullptr;
   std::vector<tasks::Asked> asked;
-  for (const Opened* model : models)
+  for (const TaskModel* model : models)
     for (std::size_t i = 0; model && i < loaded.size(); ++i)
       asked.push_back(asked_of(loaded[i], model->requests[i], model->identity));
   auto out = std::make_unique<tasks::AnswerLog>(kept_answers(options), asked);
@@ -119,7 +119,7 @@ std::unique_ptr<tasks::AnswerLog> open_log(const EvalTasksOptions& options,
 }
 
 /// One model on all tasks, with a line of progress.
-std::vector<EvaluatedTask> evaluate(Opened& opened, const std::vector<LoadedTask>& loaded,
+std::vector<EvaluatedTask> evaluate(TaskModel& opened, const std::vector<LoadedTask>& loaded,
                                     const EvalTasksOptions& options, tasks::AnswerLog* log,
                                     std::size_t first_place) {
   using Clock = std::chrono::steady_clock;
@@ -205,7 +205,7 @@ void write_items(const EvalTasksOptions& options, const std::vector<LoadedTask>&
 }
 
 void print_json(const EvalTasksOptions& options, const std::vector<EvaluatedTask>& first,
-                const Opened& model, const std::vector<EvaluatedTask>& second) {
+                const TaskModel& model, const std::vector<EvaluatedTask>& second) {
   nlohmann::ordered_json out = {
       {"model", model.argument.path},
       {"step", model.argument.step ? nlohmann::ordered_json(*model.argument.step)
@@ -244,8 +244,8 @@ void run_eval_tasks(const EvalTasksOptions& options) {
       {temporary_path(options.items)});
   const std::vector<LoadedTask> loaded = load_tasks(options);
   check_overwrites_nothing_read(options, loaded);
-  Opened model = open_model(options.model, options, loaded);
-  std::optional<Opened> other;
+  TaskModel model = open_model(options.model, options, loaded);
+  std::optional<TaskModel> other;
   if (!options.compare.empty()) other = open_model(options.compare, options, loaded);
   const auto log = open_log(options, loaded, {&model, other ? &*other : nullptr});
   const std::vector<EvaluatedTask> first = evaluate(model, loaded, options, log.get(), 0);

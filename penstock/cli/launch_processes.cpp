@@ -1,12 +1,10 @@
 #include "penstock/cli/launch_processes.h"
 
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -17,6 +15,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/cli/child_process.h"
 #include "penstock/dist/identity.h"
 #include "penstock/dist/key_server.h"
 #include "penstock/train/metrics_log.h"
@@ -55,18 +54,9 @@ std::vector<std::string> environment_of_rank(int rank, int processes, int port) 
                                           {"PENSTOCK_LOCAL_WORLD_SIZE", processes},
                                           {"PENSTOCK_PORT", port}};
   std::vector<std::string> out;
-  for (char** variable = environ; *variable; ++variable) {
-    const std::string text = *variable;
+  for (const std::string& text : own_environment())
     if (!own.contains(text.substr(0, text.find('=')))) out.push_back(text);
-  }
   for (const auto& [name, value] : own) out.push_back(concat(name, "=", value));
-  return out;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> out;
-  for (std::string& word : words) out.push_back(word.data());
-  out.push_back(nullptr);
   return out;
 }
 
@@ -87,30 +77,6 @@ struct Child {
 };
 
 int code_of(const Child& child) { return WIFEXITED(child.status) ? WEXITSTATUS(child.status) : 1; }
-
-/// SIGINT, SIGTERM, SIGHUP and SIGCHLD, which this process waits for; the ranks get the mask of
-/// before.
-class WaitedSignals {
- public:
-  WaitedSignals() {
-    ::sigemptyset(&set_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::sigaddset(&set_, signal);
-    ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
-  }
-  ~WaitedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  WaitedSignals(const WaitedSignals&) = delete;
-  WaitedSignals& operator=(const WaitedSignals&) = delete;
-  const sigset_t& before() const { return before_; }
-  /// The next one, or 0 after a while.
-  int next() const {
-    const timespec patience{.tv_sec = 0, .tv_nsec = 200'000'000};
-    const int signal = ::sigtimedwait(&set_, nullptr, &patience);
-    return signal > 0 ? signal : 0;
-  }
-
- private:
-  sigset_t set_{}, before_{};
-};
 
 class Launch {
  public:
@@ -157,20 +123,7 @@ class Launch {
   Child start(int rank, int processes) {
     auto arguments = arguments_of_rank();
     auto environment = environment_of_rank(rank, processes, table_.port());
-    const auto argv = pointers(arguments), envp = pointers(environment);
-    const pid_t parent = ::getpid();
-    const pid_t process = ::fork();
-    PENSTOCK_CHECK(process >= 0, "--processes ", processes,
-                   ": the system starts no more: ", std::strerror(errno));
-    if (process > 0) return {.process = process};
-    // From here on only what is safe after a fork of a process with threads. A group of their own:
-    // a terminal's Ctrl-C reaches this process alone, which hands it on once.
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(1);
-    ::setpgid(0, 0);
-    ::pthread_sigmask(SIG_SETMASK, &signals_.before(), nullptr);
-    ::execve("/proc/self/exe", argv.data(), envp.data());
-    ::_exit(127);
+    return {.process = start_program(std::move(arguments), std::move(environment), signals_)};
   }
 
   /// At a second signal: who does not end by it is ended.

@@ -3,14 +3,21 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
 
+#include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
+#include "penstock/base/threads.h"
 #include "penstock/cli/one_process.h"
 #include "penstock/cli/output_path.h"
+#include "penstock/cli/study_jobs.h"
 #include "penstock/report/report.h"
 #include "penstock/study/study_runner.h"
 
@@ -22,6 +29,8 @@ struct StudyArguments {
   std::vector<std::string> overrides;
   bool report_only = false, retry_diverged = false, wide = false;
   bool json = false, quiet = false, force = false;
+  int jobs = 1;
+  std::string only;  // VARIANT:SEED
 };
 
 std::string command_line(const StudyArguments& options) {
@@ -31,8 +40,36 @@ std::string command_line(const StudyArguments& options) {
   if (!options.out.empty()) out += " --out " + shell_quoted(options.out);
   if (options.retry_diverged) out += " --retry-diverged";
   if (options.force) out += " --force";
+  if (options.jobs > 1) out += " --jobs " + std::to_string(options.jobs);
   if (!options.results.empty()) out += " --results " + shell_quoted(options.results);
   return out;
+}
+
+/// One run of the study, in a process beside others: it divides the cores with them.
+std::vector<std::string> command_of_run(const StudyArguments& options, const std::string& output) {
+  std::vector<std::string> out = {"penstock", "study", options.study, "--out", output, "--quiet"};
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) out.insert(out.end(), {name, value});
+  };
+  add("--scale", options.scale);
+  add("--results", options.results);
+  add("--set", concat("run.threads=", std::max(1, physical_cores() / options.jobs)));
+  for (const auto& set : options.overrides) add("--set", set);  // these come last and count
+  if (options.retry_diverged) out.emplace_back("--retry-diverged");
+  if (options.force) out.emplace_back("--force");
+  return out;
+}
+
+std::optional<study::RunKey> only_run(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const auto colon = text.rfind(':');
+  PENSTOCK_CHECK(colon != std::string::npos, "--only ", text, ": write VARIANT:SEED");
+  const std::string seed = text.substr(colon + 1);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(seed.data(), seed.data() + seed.size(), number);
+  PENSTOCK_CHECK(error == std::errc() && end == seed.data() + seed.size(), "--only ", text, ": '",
+                 seed, "' is no seed");
+  return study::RunKey{text.substr(0, colon), number};
 }
 
 /// "10 of 12 runs finished, 1 diverged, 1 left out"; what diverged needs a line more.
@@ -75,13 +112,22 @@ int run(const StudyArguments& options) {
                                 .command = command_line(options),
                                 .report_only = options.report_only,
                                 .retry_diverged = options.retry_diverged,
+                                .only = only_run(options.only),
                                 .progress = progress};
   check_can_make(how.output);
   check_can_write(how.kept_rows);
   study::StudyHooks hooks = study::training_hooks(progress, options.force);
   hooks.write_pages = report::write_study_pages;
   hooks.write_run_page = [](const std::string& directory) { report::write_report(directory); };
+  if (options.jobs > 1)
+    hooks.train_side_by_side = [&](const std::vector<study::RunKey>& runs) {
+      return train_side_by_side({.jobs = options.jobs,
+                                 .command = command_of_run(options, how.output),
+                                 .progress = progress},
+                                runs);
+    };
   const auto outcome = study::run_study(config, how, hooks);
+  if (how.only) return outcome.interrupted ? 130 : 0;
   if (options.json)
     fmt::print("{}\n", study::to_json(outcome.results).dump());
   else
@@ -114,6 +160,12 @@ void add_study_command(CLI::App& app, int& exit_code) {
                     "train nothing; report what is finished (and measure it)");
   command->add_flag("--retry-diverged", options->retry_diverged,
                     "train again, from their last good step, runs whose loss was not finite");
+  command
+      ->add_option("--jobs", options->jobs,
+                   "train so many runs side by side, which divide the cores (run.threads)")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--only", options->only,
+                      "VARIANT:SEED: train that run alone; no measurement, no report");
   command->add_flag("--wide", options->wide,
                     "print every column, also in a terminal that is narrower");
   command->add_flag("--json", options->json, "print results.json's object instead of the table");
@@ -124,6 +176,7 @@ void add_study_command(CLI::App& app, int& exit_code) {
       "  penstock study recipes/demo/study.toml --set data.corpus=corpus\n"
       "  penstock study long.toml --results long-rows.json    a long study, in parts\n"
       "  penstock study recipes/demo/study.toml --report-only\n"
+      "  penstock study long.toml --jobs 4                     four runs at a time\n"
       "  penstock study table1.toml --scale paper             the published settings\n"
       "Finished runs are not repeated and interrupted ones resume, so the same command continues.\n"
       "A run whose loss is not finite is recorded as diverged, and the others go on. It is "

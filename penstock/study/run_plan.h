@@ -28,8 +28,6 @@ ConfigNode with_seed(const Variant& variant, std::int64_t seed);
 /// The steps at which a variant has spent `target_flops`: target ÷ per step, to the nearest, ≥ 1.
 std::int64_t matched_steps(double target_flops, double flops_per_step);
 
-using RunKey = std::pair<std::string, std::int64_t>;  // variant and seed
-
 class RunPlans {
  public:
   /// `rows` has the finished runs.

@@ -2,16 +2,21 @@
 // model, so that tests can put made-up runs in their place.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "penstock/base/config_node.h"
 #include "penstock/study/measurement.h"
 #include "penstock/study/results.h"
 
 namespace penstock::study {
+
+using RunKey = std::pair<std::string, std::int64_t>;  ///< variant and seed
 
 struct StudyHooks {
   /// Completes and checks a recipe: every field, defaults included.
@@ -37,6 +42,9 @@ struct StudyHooks {
   /// Trains in that directory, resuming what is there; false when it was interrupted. Throws
   /// DivergedError (train/run_control.h) where the loss is not finite.
   std::function<bool(const ConfigNode& resolved, const std::string& run_directory)> train;
+  /// Trains those runs side by side, each in a process that carries out the study for it alone, and
+  /// returns once all have ended; false when they were interrupted. Null: trained one by one.
+  std::function<bool(const std::vector<RunKey>& runs)> train_side_by_side;
   /// Measurement::check and Measurement::measure.
   std::function<void(const Measurement& one)> check;
   std::function<std::optional<nlohmann::json>(const Measurement& one, const FinishedRun& run,

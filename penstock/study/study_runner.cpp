@@ -65,6 +65,8 @@ class Session {
 
   bool run_missing() {
     check_memory();
+    if (options_.only) return run_only(*options_.only);
+    if (hooks_.train_side_by_side && !run_side_by_side()) return false;
     for (const std::int64_t seed : study_.seeds) {
       for (const int turn : {0, 1, 2}) {
         for (const auto& variant : study_.variants) {
@@ -278,6 +280,36 @@ class Session {
     std::fflush(options_.progress);
   }
 
+  bool run_only(const RunKey& key) {
+    const auto variant = std::ranges::find(study_.variants, key.first, &Variant::name);
+    PENSTOCK_CHECK(variant != study_.variants.end(), "no variant of this study is called ",
+                   key.first);
+    return !is_missing(*variant, key.second) || !may_run(*variant, key.second) ||
+           run(*variant, key.second);
+  }
+
+  /// What is missing and can be begun, turn by turn; what diverged is taken up as such.
+  bool run_side_by_side() {
+    for (const int turn : {0, 1, 2}) {
+      std::map<RunKey, const Variant*> runs;
+      for (const std::int64_t seed : study_.seeds)
+        for (const auto& variant : study_.variants)
+          if (turn_of(variant) == turn && is_missing(variant, seed) && may_run(variant, seed))
+            runs[{variant.name, seed}] = &variant;
+      if (runs.empty()) continue;
+      std::vector<RunKey> keys;
+      for (const auto& [key, variant] : runs) keys.push_back(key);
+      const bool complete = hooks_.train_side_by_side(keys);
+      for (const auto& [key, variant] : runs)
+        if (const auto planned = plans_.plan(*variant, key.second))
+          take_ended(*variant, key.second, *planned);
+      publish();
+      if (!complete) return false;
+    }
+    left_out_ = 0;  // counted again
+    return true;
+  }
+
   /// Trains the run; it may diverge. False when interrupted.
   bool run(const Variant& variant, std::int64_t seed) {
     auto planned = plans_.plan(variant, seed);
@@ -324,9 +356,9 @@ StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks) {
   Session session(study, options, hooks);
   if (options.report_only && study.trains()) session.check_anything_to_report();
-  session.measure_finished();
+  if (!options.only) session.measure_finished();
   const bool complete = options.report_only || !study.trains() || session.run_missing();
-  session.publish();
+  if (!options.only) session.publish();
   return {.results = session.results(), .left_out = session.left_out(), .interrupted = !complete};
 }
 

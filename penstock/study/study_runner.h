@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "penstock/study/results.h"
@@ -16,6 +17,7 @@ struct StudyOptions {
   std::string command;            ///< shown as the way to reproduce
   bool report_only = false;       ///< train nothing; finished runs are still measured
   bool retry_diverged = false;    ///< train again, from their last good step, runs that diverged
+  std::optional<RunKey> only;     ///< trains that run alone, and neither measures nor reports
   std::FILE* progress = nullptr;  ///< one line per run; null for silence
 };
 

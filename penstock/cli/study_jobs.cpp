@@ -1,0 +1,97 @@
+#include "penstock/cli/study_jobs.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+
+#include "penstock/base/error.h"
+#include "penstock/cli/child_process.h"
+
+namespace penstock {
+namespace {
+
+std::string named(const study::RunKey& run) {
+  return concat(run.first, ", seed ", run.second);
+}
+
+class Pool {
+ public:
+  Pool(const StudyJobs& how, const std::vector<study::RunKey>& runs)
+      : how_(how), waiting_(runs.begin(), runs.end()), all_(runs.size()) {}
+
+  bool finish() {
+    while (!running_.empty() || (!waiting_.empty() && goes_on())) {
+      while (goes_on() && !waiting_.empty() && std::ssize(running_) < how_.jobs) start();
+      const int signal = signals_.next();
+      if (signal != 0 && signal != SIGCHLD) {
+        interrupted_ = true;
+        for (const auto& [process, run] : running_) ::kill(process, signal);
+      }
+      reap();
+    }
+    PENSTOCK_CHECK(failed_.empty() || interrupted_, failed_);
+    return !interrupted_;
+  }
+
+ private:
+  bool goes_on() const { return !interrupted_ && failed_.empty(); }
+
+  void say(const std::string& line) const {
+    if (how_.progress) fmt::print(how_.progress, "{}\n", line);
+  }
+
+  void start() {
+    const study::RunKey run = waiting_.front();
+    waiting_.pop_front();
+    auto command = how_.command;
+    command.insert(command.end(), {"--only", concat(run.first, ":", run.second)});
+    say(fmt::format("[{}/{}] {}: begun", all_ - waiting_.size(), all_, named(run)));
+    running_[start_program(std::move(command), own_environment(), signals_)] = run;
+  }
+
+  void reap() {
+    for (auto child = running_.begin(); child != running_.end();) {
+      int status = 0;
+      if (::waitpid(child->first, &status, WNOHANG) != child->first) {
+        ++child;
+        continue;
+      }
+      end(child->second, status);
+      child = running_.erase(child);
+    }
+  }
+
+  void end(const study::RunKey& run, int status) {
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (code == 0) return say(named(run) + ": done");
+    if (code == 130 || interrupted_) {
+      interrupted_ = true;
+      return;
+    }
+    if (!failed_.empty()) return;
+    failed_ = code > 0 ? concat("the run of ", named(run), " failed, as said above")
+                       : concat("the run of ", named(run), " was ended by signal ",
+                                WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")");
+    failed_ += "; the same command goes on with what is missing";
+  }
+
+  const StudyJobs& how_;
+  std::deque<study::RunKey> waiting_;
+  std::size_t all_;
+  WaitedSignals signals_;
+  std::map<pid_t, study::RunKey> running_;
+  std::string failed_;  // what to say of the first that did
+  bool interrupted_ = false;
+};
+
+}  // namespace
+
+bool train_side_by_side(const StudyJobs& how, const std::vector<study::RunKey>& runs) {
+  return Pool(how, runs).finish();
+}
+
+}  // namespace penstock
