@@ -19,10 +19,10 @@
 #include "penstock/models/model_directory.h"
 #include "penstock/models/model_source.h"
 #include "penstock/study/study_config.h"
-#include "penstock/train/gradient_tree.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/parallel_settings.h"
 #include "penstock/train/recipe.h"
+#include "penstock/train/sharing_bytes.h"
 
 namespace penstock {
 namespace {
@@ -68,7 +68,8 @@ nlohmann::ordered_json parallel_json(const Recipe& recipe, const TrainingMemory&
   if (ranks == 1) return nullptr;
   const auto parts =
       static_cast<std::size_t>(recipe.train.batch_sequences / recipe.train.micro_batch);
-  const SumTraffic sent = GradientTree::traffic(parts, ranks, memory.parameter_bytes);
+  const SumTraffic sent =
+      sum_traffic(parts, ranks, static_cast<int>(recipe.parallel.zero), memory.parameter_bytes);
   return {{"ranks", ranks},
           {"parameter_bytes", memory.parameter_bytes},
           {"gradient_bytes", memory.gradient_bytes},

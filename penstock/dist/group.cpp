@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <numeric>
@@ -45,7 +46,8 @@ struct ProcessGroup::State {
   int rank = 0, size = 1;
   bool lost = false;
   std::vector<std::string> names = {concat("rank 0 on ", host_name())};
-  std::shared_ptr<double> seconds = std::make_shared<double>(0);
+  // Of groups that different threads may use.
+  std::shared_ptr<std::atomic<double>> seconds = std::make_shared<std::atomic<double>>(0.0);
   std::string address;  // of rank 0, as others reach it
   GroupOptions options;
   std::int64_t capacity = 256;  // of a rank's text in gather()
@@ -252,10 +254,13 @@ std::function<void()> ProcessGroup::start_send(const at::Tensor& values, int to)
   PENSTOCK_ASSERT(to >= 0 && to < size() && to != rank());
   if (values.numel() == 0) return [] {};
   std::function<void()> sent;
-  const auto start = [&](Transport& transport) { sent = transport.start_send(as_bytes(values), to); };
+  const auto start = [&](Transport& transport) {
+    sent = transport.start_send(as_bytes(values), to);
+  };
   operate("send", values, start, /*pair=*/true);
   return [group = *this, values, sent] {
-    group.operate("send", values, [&](Transport&) { sent(); }, /*pair=*/true);
+    group.operate(
+        "send", values, [&](Transport&) { sent(); }, /*pair=*/true);
   };
 }
 

@@ -37,9 +37,9 @@ struct GroupOptions {
   bool check = false;
 };
 
-/// Every rank calls the same operations in the same order, from one thread. With one process they
-/// return at once. They work on contiguous tensors on the CPU. Each throws LostRank where a rank is
-/// gone or late. Copies share the connections.
+/// Every rank calls the same operations in the same order, from one thread at a time. With one
+/// process they return at once. They work on contiguous tensors on the CPU. Each throws LostRank
+/// where a rank is gone or late. Copies share the connections.
 class ProcessGroup {
  public:
   /// This process alone.

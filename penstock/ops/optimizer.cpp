@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "penstock/ops/check.h"
 #include "penstock/ops/implementation.h"
@@ -19,7 +20,7 @@ std::string describe(const AdamWOptions&) { return "options"; }
 namespace {
 
 using Step = void(const std::vector<AdamWItem>&, const AdamWOptions&);
-using Sum = double(const std::vector<at::Tensor>&);
+using Sums = std::vector<double>(const std::vector<at::Tensor>&);
 
 /// Reads weight, gradient and moments, writes weight and moments. By convention no useful FLOPs.
 Cost step_cost(const std::vector<AdamWItem>& items, const AdamWOptions&) {
@@ -36,10 +37,10 @@ const Implementations<Step>& step_list() {
   return list;
 }
 
-const Implementations<Sum>& sum_list() {
-  static const Implementations<Sum> list(
-      "global_norm", {{"cpu", cpu::declines_sum_of_squares, cpu::sum_of_squares},
-                      {"reference", nullptr, reference::sum_of_squares}});
+const Implementations<Sums>& sum_list() {
+  static const Implementations<Sums> list("global_norm",
+                                          {{"cpu", cpu::declines_square_sums, cpu::square_sums},
+                                           {"reference", nullptr, reference::square_sums}});
   return list;
 }
 
@@ -77,7 +78,8 @@ double norm_kernel(at::TensorList tensors) {
     PENSTOCK_CHECK(tensor.defined(), "[global_norm] a tensor is missing");
     check_same_kind({tensor}, "global_norm");
   }
-  return std::sqrt(sum_list().run(std::vector<at::Tensor>(tensors.begin(), tensors.end())));
+  const auto sums = square_sums(std::vector<at::Tensor>(tensors.begin(), tensors.end()));
+  return std::sqrt(std::accumulate(sums.begin(), sums.end(), 0.0));
 }
 
 }  // namespace
@@ -90,6 +92,10 @@ void adamw_step(const std::vector<at::Tensor>& weights, const std::vector<at::Te
 }
 
 double global_norm(const std::vector<at::Tensor>& tensors) { return norm_kernel(tensors); }
+
+std::vector<double> square_sums(const std::vector<at::Tensor>& tensors) {
+  return sum_list().run(tensors);
+}
 
 }  // namespace penstock::ops
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "penstock/ops/ops.h"
+#include "penstock/ops/square_sums.h"
 
 namespace penstock::ops {
 
@@ -20,16 +21,15 @@ std::string describe(const AdamWOptions& options);
 
 namespace reference {
 void adamw_step(const std::vector<AdamWItem>& items, const AdamWOptions& options);
-/// Over all tensors, in f64.
-double sum_of_squares(const std::vector<at::Tensor>& tensors);
+std::vector<double> square_sums(const std::vector<at::Tensor>& tensors);
 }  // namespace reference
 
 namespace cpu {
 /// Pieces of all tensors are divided over the threads; equal for any number of threads.
 std::string declines_adamw(const std::vector<AdamWItem>& items, const AdamWOptions& options);
 void adamw_step(const std::vector<AdamWItem>& items, const AdamWOptions& options);
-std::string declines_sum_of_squares(const std::vector<at::Tensor>& tensors);
-double sum_of_squares(const std::vector<at::Tensor>& tensors);
+std::string declines_square_sums(const std::vector<at::Tensor>& tensors);
+std::vector<double> square_sums(const std::vector<at::Tensor>& tensors);
 }  // namespace cpu
 
 }  // namespace penstock::ops

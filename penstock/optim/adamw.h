@@ -1,4 +1,5 @@
-// AdamW over a module's parameters: no decay on 1-D tensors, clipping by the global norm.
+// AdamW over a module's parameters, or over pieces of them: no decay on 1-D tensors, clipping by
+// the global norm.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -16,53 +17,64 @@ namespace penstock {
 /// What a parameter of that name multiplies the learning rate by (its decay too); none: 1.
 using LrScale = std::function<double(const std::string& name)>;
 
+/// What is updated: a parameter, or consecutive elements of one.
+struct Updated {
+  std::string name;   ///< of the parameter
+  at::Tensor weight;  ///< contiguous
+  double decay = 0, lr_scale = 1;
+};
+/// The module's trained parameters, each whole, with the decay that the config gives it.
+std::vector<Updated> trained_parameters(const torch::nn::Module& model,
+                                        const OptimizerConfig& config,
+                                        const LrScale& lr_scale = {});
+
 /// What an update found and did.
 struct UpdateOutcome {
   double gradient_norm = 0;  ///< global, before clipping
   /// "" or why nothing was updated: the gradient is not finite, and where.
   std::string failure;
 };
+/// What UpdateOutcome::failure says.  @param name  of the first parameter whose gradient is not
+/// finite; empty: each is
+std::string non_finite_text(const std::string& name);
 
 /// Fused AdamW with decoupled decay, or Adam with L2 (coupled), which is added to the clipped
-/// gradient and costs a pass more. State is one pair of moments per trained parameter.
+/// gradient and costs a pass more. State is one pair of moments per element.
 class AdamW {
  public:
-  AdamW(torch::nn::Module& model, const OptimizerConfig& config, const LrScale& lr_scale = {});
+  AdamW(const torch::nn::Module& model, const OptimizerConfig& config,
+        const LrScale& lr_scale = {});
+  /// REQUIRES: no name twice.
+  AdamW(std::vector<Updated> updated, const OptimizerConfig& config);
 
-  /// Clips the gradients as they stand and updates with them, unless their norm is not finite.
-  /// Parameters without a gradient get a zero one, so that every expert is updated in every step.
+  /// Clips the parameters' gradients as they stand and updates with them, unless their norm is not
+  /// finite. Parameters without a gradient get a zero one, so that every expert is updated in every
+  /// step. REQUIRES: whole parameters.
   UpdateOutcome update(double lr);
-  /// Forgets the gradients, so that the next backward pass starts from none.
+  /// Updates with gradients by updated(), clipped by the given norm. They may be written to.
+  void update(const std::vector<at::Tensor>& gradients, double norm, double lr);
+  /// Forgets the parameters' gradients, so that the next backward pass starts from none.
   void zero_gradients();
-  /// The gradients by parameter, zeros where there are none; the next backward pass starts from
-  /// none.
-  std::vector<at::Tensor> take_gradients();
-  /// What it updates, in the order of take_gradients().
-  const std::vector<at::Tensor>& weights() const { return weights_; }
-  /// Puts gradients in the place of the parameters' own. REQUIRES: as take_gradients() gave them.
-  void set_gradients(std::vector<at::Tensor> gradients);
 
+  const std::vector<Updated>& updated() const { return updated_; }
+  /// By updated(), of the same shapes. They alias the optimizer's.
+  const std::vector<at::Tensor>& first_moments() const { return m_; }
+  const std::vector<at::Tensor>& second_moments() const { return v_; }
   /// Moments by parameter name, "m.<name>" and "v.<name>"; they alias the optimizer's.
   std::map<std::string, at::Tensor> state() const;
   /// Restores moments and the number of updates done. Throws Error on a missing or misshaped one.
   void load_state(const std::map<std::string, at::Tensor>& state, std::int64_t steps);
 
  private:
-  /// Parameters that are updated together: those of one learning rate.
+  /// What is updated together: the elements of one learning rate.
   struct Group {
     double lr_scale = 1;
     std::vector<std::size_t> members;
   };
 
-  /// The gradients in the order of weights_, made where there are none.
-  std::vector<at::Tensor> gradients();
-  /// Name of the first parameter whose gradient is not finite, or "".
-  std::string non_finite_gradient() const;
-
   OptimizerConfig config_;
-  std::vector<std::string> names_;
-  std::vector<at::Tensor> weights_, m_, v_;
-  std::vector<double> decay_;
+  std::vector<Updated> updated_;
+  std::vector<at::Tensor> m_, v_;
   std::vector<Group> groups_;
   std::int64_t steps_ = 0;
 };

@@ -47,8 +47,13 @@ void backward(const PartOutcome& part, const PartShare& share) {
 class Accumulation {
  public:
   Accumulation(StepWork& work, const RoutingContext& context, std::uint64_t draw_seed,
-               std::vector<ModelMemory>& memory, const StepWatch& watch)
-      : work_(work), context_(context), draw_seed_(draw_seed), memory_(memory), watch_(watch) {}
+               std::vector<ModelMemory>& memory, const StepWatch& watch, bool replays)
+      : work_(work),
+        context_(context),
+        draw_seed_(draw_seed),
+        memory_(memory),
+        watch_(watch),
+        replays_(replays) {}
 
   /// Up to a part that is not finite. @param after_part  may be null
   void run(PartRange parts, const std::function<void()>& after_part) {
@@ -91,8 +96,9 @@ class Accumulation {
     record.seen.loss = part.share.of(out.loss);
     record.seen.total_loss = part.share.of(total);
     if (!std::isfinite(total)) {
-      record_.non_finite = fmt::format("the loss is {}, first seen in {}", nonfinite_text(total),
-                                       blame(work_, part, draw_seed_));
+      record_.non_finite = fmt::format(
+          "the loss is {}{}", nonfinite_text(total),
+          replays_ ? ", first seen in " + blame(work_, part, draw_seed_) : std::string());
       return;
     }
     memory_[p] = std::move(out.memory);
@@ -106,6 +112,7 @@ class Accumulation {
   std::uint64_t draw_seed_;
   std::vector<ModelMemory>& memory_;
   const StepWatch& watch_;
+  bool replays_;
   RankRecord record_;
   std::vector<std::vector<RoutingPass>> passes_;  // by part
   double forward_seconds_ = 0, backward_seconds_ = 0;
@@ -150,7 +157,7 @@ StepReport accumulate(StepWork& work, const RoutingContext& context, std::uint64
                       const PartSharing& sharing) {
   const dist::ProcessGroup& group = sharing.group;
   memory.resize(work.parts());
-  Accumulation mine(work, context, draw_seed, memory, watch);
+  Accumulation mine(work, context, draw_seed, memory, watch, sharing.replays);
   std::exception_ptr thrown;
   RankRecord failure;
   try {
@@ -159,6 +166,7 @@ StepReport accumulate(StepWork& work, const RoutingContext& context, std::uint64
     thrown = std::current_exception();
     failure = record_of_failure(thrown);
   }
+  if (sharing.after_parts) sharing.after_parts();
   const auto records = exchange_records(group, thrown ? failure : mine.record(), thrown);
   StepReport out = report_of(records, work);
   out.forward_seconds = mine.forward_seconds();

@@ -16,7 +16,12 @@ namespace penstock {
 struct PartSharing {
   dist::ProcessGroup group;
   /// Called after the backward pass of each part; may be null.
-  std::function<void()> after_part;
+  std::function<void()> after_part = {};
+  /// Called once after this rank's parts, also where one failed, before the ranks tell each other
+  /// what they saw; may be null.
+  std::function<void()> after_parts = {};
+  /// Whether weights are there to run a part again and see in which layer it was not finite.
+  bool replays = true;
 };
 
 /// Adds the gradients of what this rank's parts (parts_of_rank) minimise to those of the model's

@@ -19,6 +19,8 @@ struct GradientSharing {
   bool tree = false;
   /// What is divided over the ranks: 0 nothing, 1 the moments, 2 gradients too, 3 parameters too.
   int zero = 0;
+  /// Whether gradients are exchanged while the backward pass goes on; the bits are the same.
+  bool overlap = true;
   /// The ranks that divide a step's parts.
   dist::ProcessGroup data;
   /// Those of `data` that hold the same experts. With E = data.size() / replicas.size() above 1 the

@@ -1,14 +1,13 @@
 // The sum of a step's gradients over its parts in a fixed order, whichever process computes a part.
-// Not for gradients that are summed in turn, in place: those need one copy only (step.h).
+// Not for gradients that are summed in turn, in place; and it sends nothing (unit_exchange.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
-
-#include "penstock/dist/group.h"
 
 namespace penstock {
 
@@ -22,12 +21,6 @@ struct PartRange {
 /// The parts that a rank computes: consecutive ones, as many as the others' or one more.
 PartRange parts_of_rank(std::size_t parts, int rank, int ranks);
 
-/// Bytes that the busiest rank sends for one sum.
-struct SumTraffic {
-  std::int64_t nodes = 0;  ///< what its parts came to, to the ranks that add up
-  std::int64_t sums = 0;   ///< the slice that it added up, to all
-};
-
 /// A binary tree over the parts' indices: a range of more than one is the sum of its first
 /// 2^j parts (the most that leave some) and the rest.
 ///   sum [a, b) = sum [a, m) + sum [m, b),  m − a = the largest power of two below b − a
@@ -36,29 +29,31 @@ struct SumTraffic {
 class GradientTree {
  public:
   using Gradients = std::vector<at::Tensor>;
-  GradientTree(std::size_t parts, dist::ProcessGroup group);
-
-  /// The gradients of this rank's next part, which it may change. All of one type, on the CPU.
-  void add(Gradients gradients);
-  /// The sum over all parts of all ranks, the same bits on each. Every rank calls it, after all its
-  /// parts. Cost with several ranks: each sends about two copies of the gradients.
-  /// @param like  shapes and type, for a rank without a part
-  Gradients sum(const Gradients& like) &&;
-  static SumTraffic traffic(std::size_t parts, int ranks, std::int64_t gradient_bytes);
-  /// Copies of the gradients that one rank holds at most.
-  static std::size_t copies(std::size_t parts, int ranks);
-
- private:
   struct Node {
     PartRange range;
     Gradients gradients;
+    /// They are views of a memory that is to be freed soon: a sum goes elsewhere.
+    bool borrowed = false;
   };
-  bool is_node(PartRange range) const;
-  void exchange(Gradients& out);
+  explicit GradientTree(std::size_t parts) : parts_(parts) {}
 
-  std::size_t parts_, next_;
-  dist::ProcessGroup group_;
-  std::vector<Node> nodes_;  // ascending; no two make a node together
+  /// A node of the tree, which it may change, and adds to the other half of the node above as soon
+  /// as both are there.
+  void add(Node node);
+  /// Copies what is borrowed, so that its memory can be freed.
+  void settle();
+  /// Ascending; no two make a node together.
+  const std::vector<Node>& nodes() const { return nodes_; }
+  std::vector<Node> take() { return std::exchange(nodes_, {}); }
+
+  /// The largest nodes that parts of that range make whole, ascending.
+  static std::vector<PartRange> nodes_within(std::size_t parts, PartRange range);
+  /// Copies of the gradients that one rank holds at most, where each keeps those of its own parts.
+  static std::size_t copies(std::size_t parts, int ranks);
+
+ private:
+  std::size_t parts_;
+  std::vector<Node> nodes_;
 };
 
 }  // namespace penstock

@@ -30,6 +30,20 @@ Slice slice_from(const nlohmann::json& ranges, const std::vector<std::int64_t>& 
   return out;
 }
 
+/// What the first rank along `data` that holds the same dense tensors, and the first that holds the
+/// same experts, hold first.
+std::set<std::string> first_beside_data(const LanguageModel& model, const dist::Mesh& mesh) {
+  dist::Coordinates at = dist::coordinates_of(mesh.layout, mesh.world.rank());
+  const int data = at.data;
+  std::set<std::string> out;
+  for (const int first : {0, data % mesh.layout.expert}) {
+    at.data = first;
+    out.merge(first_held(model.config(), mesh.layout, dist::rank_at(mesh.layout, at),
+                         model.place().part.chunks()));
+  }
+  return out;
+}
+
 }  // namespace
 
 TensorMap held_tensors(const LanguageModel& model) {
@@ -44,7 +58,8 @@ ModelExchange::ModelExchange(const LanguageModel& model, const dist::Mesh& mesh)
       whole_(model_slices(model.config(), {})),
       slices_(model_slices(model.config(), model.place().part)),
       first_held_(penstock::first_held(model.config(), mesh.layout, mesh.world.rank(),
-                                       model.place().part.chunks())) {
+                                       model.place().part.chunks())),
+      beside_data_(first_beside_data(model, mesh)) {
   for (const auto& [name, tensor] : held_tensors(model))
     PENSTOCK_ASSERT(slices_.contains(name) &&
                         tensor.sizes() == at::IntArrayRef(slices_.at(name).part_shape()),

@@ -23,6 +23,10 @@ class ModelExchange {
   /// Those that this rank holds first (models/tensor_slices.h).
   const std::set<std::string>& first_held() const { return first_held_; }
 
+  /// Those that this rank holds first among ranks that share no steps with it: what such a rank
+  /// holds too is not among them.
+  const std::set<std::string>& first_held_beside_data() const { return beside_data_; }
+
   /// The whole tensors on rank 0, nothing on the others; where none is divided what each gave. All
   /// ranks call it.
   /// @param parts   what this rank holds, by `prefix` and name; what is not there is not gathered,
@@ -35,7 +39,7 @@ class ModelExchange {
  private:
   dist::Mesh mesh_;
   std::map<std::string, Slice> whole_, slices_;  // of the model, and of this rank
-  std::set<std::string> first_held_;
+  std::set<std::string> first_held_, beside_data_;
 };
 
 /// Parameters and buffers of a model by their names; they alias it.

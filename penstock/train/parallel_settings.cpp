@@ -72,6 +72,9 @@ dist::Layout layout_of(const Recipe& recipe, int processes) {
   if (processes == 1) return out;
   if (recipe.model.vocab > 0) check_divides(recipe.model.resolved(), out);
   check_parts(recipe, out);
+  PENSTOCK_CHECK(recipe.parallel.zero < 3 || out.pipeline == 1,
+                 "parallel.zero = 3 gathers layers in the order of a whole model, and parallel.",
+                 "pipeline = ", out.pipeline, " has another; set parallel.zero to 2");
   PENSTOCK_CHECK(recipe.run.device == "cpu", "run.device = '", recipe.run.device,
                  "': several processes train on the CPU only; start one");
   PENSTOCK_CHECK(

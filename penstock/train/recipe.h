@@ -117,7 +117,8 @@ struct RunConfig {
 
 struct ParallelConfig {
   std::int64_t data = 0, tensor = 1, pipeline = 1, expert = 1;
-  std::int64_t timeout = 1800;
+  std::int64_t zero = 0, timeout = 1800;
+  bool overlap = true;
 
   template <class V>
   void visit(V& v) {
@@ -139,6 +140,14 @@ struct ParallelConfig {
                "of, or an axis of its own",
        .min = 1,
        .max = 65536});
+    v("zero", zero,
+      {.help = "what processes that hold the same model divide instead of keeping it each: 0 "
+               "nothing, 1 the optimizer's state, 2 gradients too, 3 the layers' weights too; the "
+               "bits are the same",
+       .min = 0,
+       .max = 3});
+    v("overlap", overlap,
+      {.help = "exchange gradients while the backward pass goes on; the bits are the same"});
     v("timeout", timeout,
       {.help = "seconds that a process waits for one that is late before the run fails",
        .min = 1,

@@ -7,6 +7,7 @@
 #include "penstock/base/error.h"
 #include "penstock/ops/profile_clock.h"
 #include "penstock/train/gradient_tree.h"
+#include "penstock/train/shared_optimizer.h"
 
 namespace penstock {
 namespace {
@@ -18,12 +19,11 @@ std::string memory_name(std::size_t part, std::size_t layer) {
 }  // namespace
 
 StepEngine::StepEngine(torch::nn::Module& trained, const OptimizerConfig& config,
-                       const LrScale& lr_scale, GradientSharing sharing)
-    : optimizer_(trained, config, lr_scale),
-      sharing_(std::move(sharing)),
-      device_(trained.parameters().front().device()) {
-  PENSTOCK_ASSERT(sharing_.tree || sharing_.data.size() == 1);
-}
+                       const LrScale& lr_scale, const GradientSharing& sharing)
+    : optimizer_(std::make_unique<SharedOptimizer>(trained, config, lr_scale, sharing)),
+      device_(trained.parameters().front().device()) {}
+
+StepEngine::~StepEngine() = default;
 
 RoutingContext StepEngine::context(const StepInput& input) const {
   RoutingContext out{
@@ -33,27 +33,40 @@ RoutingContext StepEngine::context(const StepInput& input) const {
 
 StepReport StepEngine::accumulate_all(StepWork& work, const StepInput& input,
                                       std::vector<ModelMemory>& memory, const StepWatch& watch) {
-  optimizer_.zero_gradients();
-  if (!sharing_.tree) return accumulate(work, context(input), input.draw_seed, memory, watch);
-  GradientTree tree(work.parts(), sharing_.data);
-  StepReport out = accumulate(
-      work, context(input), input.draw_seed, memory, watch,
-      {.group = sharing_.data, .after_part = [&] { tree.add(optimizer_.take_gradients()); }});
-  if (out.non_finite.empty()) optimizer_.set_gradients(std::move(tree).sum(optimizer_.weights()));
+  optimizer_->begin(work.parts(), work.passes());
+  const bool moves = optimizer_->moves_weights();
+  const StepWatch entering = [&](const StepPlace& place) {
+    if (watch) watch(place);
+    if (place.layer < place.layers) optimizer_->enter(place.layer);
+  };
+  StepReport out;
+  try {
+    out = accumulate(work, context(input), input.draw_seed, memory, moves ? entering : watch,
+                     {.group = optimizer_->sharing().data,
+                      .after_part = [&] { optimizer_->after_part(); },
+                      .after_parts = [&] { optimizer_->after_parts(); },
+                      .replays = !moves});
+  } catch (const dist::LostRank&) {
+    throw;  // there is nobody to finish with
+  } catch (...) {
+    optimizer_->finish(false);
+    throw;
+  }
+  optimizer_->finish(out.non_finite.empty());
   return out;
 }
 
 StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const StepWatch& watch) {
-  StepOutcome out{.learning_rate = input.learning_rate,
-                  .ranks = sharing_.data.size(),
-                  .on_cpu = device_.is_cpu()};
-  const double communication = sharing_.data.seconds();
+  const dist::ProcessGroup& group = optimizer_->sharing().data;
+  StepOutcome out{
+      .learning_rate = input.learning_rate, .ranks = group.size(), .on_cpu = device_.is_cpu()};
+  const double communication = group.seconds();
   std::vector<ModelMemory> memory = memory_;  // kept where the step fails
   out.report = accumulate_all(work, input, memory, watch);
   out.failure = out.report.non_finite;
   if (!out.failure.empty()) return out;
   const double accumulated = ops::profile_seconds();
-  UpdateOutcome update = optimizer_.update(input.learning_rate);
+  UpdateOutcome update = optimizer_->update(input.learning_rate);
   out.gradient_norm = update.gradient_norm;
   out.failure = std::move(update.failure);
   if (!out.failure.empty()) return out;
@@ -62,15 +75,17 @@ StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const St
   out.update_seconds = ops::profile_seconds() - accumulated;
   memory_ = std::move(memory);
   ++step_;
-  out.communication_seconds = sharing_.data.seconds() - communication;
+  out.communication_seconds =
+      group.seconds() - communication - optimizer_->hidden_seconds() + optimizer_->waited_seconds();
   out.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - input.start).count();
   return out;
 }
 
 std::map<std::string, at::Tensor> StepEngine::tensors() const {
-  std::map<std::string, at::Tensor> out = optimizer_.state();
-  const PartRange mine = parts_of_rank(memory_.size(), sharing_.data.rank(), sharing_.data.size());
+  std::map<std::string, at::Tensor> out = optimizer_->state();
+  const dist::ProcessGroup& group = optimizer_->sharing().data;
+  const PartRange mine = parts_of_rank(memory_.size(), group.rank(), group.size());
   for (std::size_t part = mine.first; part < mine.last; ++part)
     for (std::size_t layer = 0; layer < memory_[part].size(); ++layer)
       out[memory_name(part, layer)] = memory_[part][layer];
@@ -78,7 +93,7 @@ std::map<std::string, at::Tensor> StepEngine::tensors() const {
 }
 
 void StepEngine::restore(std::int64_t step, const std::map<std::string, at::Tensor>& tensors) {
-  optimizer_.load_state(tensors, step);
+  optimizer_->load_state(tensors, step);
   memory_.clear();
   for (std::size_t part = 0; tensors.count(memory_name(part, 0)); ++part) {
     ModelMemory& memory = memory_.emplace_back();

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,16 +30,21 @@ struct StepInput {
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };
 
+class SharedOptimizer;
+
 /// The optimizer's state, the memory that parts carry on, and the number of steps done. With
-/// several ranks each has an engine of the same state and makes the same update.
+/// several ranks each has an engine, and after a step all have the same weights.
 class StepEngine {
  public:
   /// @param trained  the module whose parameters are updated. REQUIRES: it outlives the engine.
   StepEngine(torch::nn::Module& trained, const OptimizerConfig& config,
-             const LrScale& lr_scale = {}, GradientSharing sharing = {});
+             const LrScale& lr_scale = {}, const GradientSharing& sharing = {});
+  ~StepEngine();
 
   /// Steps done so far.
   std::int64_t step() const { return step_; }
+  /// What adds gradients up and updates; steps are made by advance() alone.
+  SharedOptimizer& optimizer() { return *optimizer_; }
   /// By part, what the last step handed on.
   const std::vector<ModelMemory>& memory() const { return memory_; }
   /// The routing context of the current step's training passes.
@@ -49,18 +55,19 @@ class StepEngine {
   StepOutcome advance(StepWork& work, const StepInput& input, const StepWatch& watch = {});
 
   /// What resuming needs beside the weights: moments, and memory.PART.LAYER of this rank's parts.
-  /// They alias it.
+  /// They alias it, but for moments that ranks divide: those are put together on the first of these
+  /// ranks, and every rank calls it.
   std::map<std::string, at::Tensor> tensors() const;
-  /// Continues after that step from what tensors() was. Throws Error where moments do not fit.
+  /// Continues after that step from what tensors() was, with whole moments on every rank. Throws
+  /// Error where they do not fit.
   void restore(std::int64_t step, const std::map<std::string, at::Tensor>& tensors);
 
  private:
-  /// Accumulates, and leaves the sum over all parts as the parameters' gradients.
+  /// Accumulates, and leaves the optimizer the sum over all parts.
   StepReport accumulate_all(StepWork& work, const StepInput& input,
                             std::vector<ModelMemory>& memory, const StepWatch& watch);
 
-  AdamW optimizer_;
-  GradientSharing sharing_;
+  std::unique_ptr<SharedOptimizer> optimizer_;
   at::Device device_;
   std::vector<ModelMemory> memory_;
   std::int64_t step_ = 0;

@@ -17,6 +17,7 @@
 #include "penstock/train/agreement.h"
 #include "penstock/train/evaluation_settings.h"
 #include "penstock/train/language_work.h"
+#include "penstock/train/shared_optimizer.h"
 #include "penstock/train/tensor_exchange.h"
 
 namespace penstock {
@@ -101,17 +102,20 @@ Trainer::Trainer(const Recipe& recipe, Corpus corpus, dist::Mesh mesh)
 }
 
 GradientSharing Trainer::gradient_sharing() const {
-  return {.tree = mesh_.world.size() > 1 || recipe_.train.gradient_sum == GradientOrder::tree,
-          .data = mesh_.data,
-          .replicas = mesh_.replicas,
-          .world = mesh_.world,
-          .of_experts =
-              [names = expert_parameters(model_->config())](const std::string& name) {
-                return names.contains(name);
-              },
-          .counted = [names = exchange_.first_held()](const std::string& name) {
-            return names.contains(name);
-          }};
+  GradientSharing out{
+      .tree = mesh_.world.size() > 1 || recipe_.train.gradient_sum == GradientOrder::tree,
+      .zero = static_cast<int>(recipe_.parallel.zero),
+      .overlap = recipe_.parallel.overlap,
+      .data = mesh_.data,
+      .replicas = mesh_.replicas,
+      .world = mesh_.world};
+  const auto among = [](std::set<std::string> names) {
+    return [names = std::move(names)](const std::string& name) { return names.contains(name); };
+  };
+  const dist::Layout& layout = mesh_.layout;
+  if (layout.expert > 1) out.of_experts = among(expert_parameters(model_->config()));
+  if (layout.ranks() > layout.data) out.counted = among(exchange_.first_held_beside_data());
+  return out;
 }
 
 std::size_t Trainer::parts() const {
@@ -174,6 +178,7 @@ Evaluation Trainer::evaluate(Split split, std::int64_t max_tokens,
 }
 
 void Trainer::gather_whole() {
+  engine_.optimizer().gather_weights();
   if (!exchange_.divided()) return;
   const TensorMap tensors = exchange_.gather(held_tensors(*model_));
   if (mesh_.world.rank() > 0) return;
@@ -183,12 +188,14 @@ void Trainer::gather_whole() {
 }
 
 std::map<std::string, at::Tensor> Trainer::model_tensors() {
+  engine_.optimizer().gather_weights();
   if (!exchange_.divided()) return file_tensors(*model_);
   const TensorMap whole = exchange_.gather(held_tensors(*model_));
   return mesh_.world.rank() == 0 ? file_views(model_->config(), whole) : TensorMap();
 }
 
 std::map<std::string, at::Tensor> Trainer::optimizer_tensors() {
+  engine_.optimizer().gather_weights();
   TensorMap all = engine_.tensors();
   if (mesh_.world.size() == 1) return all;
   const dist::Coordinates at = coordinates_of(mesh_.layout, mesh_.world.rank());
@@ -222,6 +229,7 @@ void Trainer::restore_whole(const std::map<std::string, at::Tensor>& model,
 void Trainer::restore(std::int64_t step, const std::map<std::string, at::Tensor>& model,
                       const std::map<std::string, at::Tensor>& optimizer,
                       const std::string& where) {
+  engine_.optimizer().gather_weights();
   restore_whole(model, where);
   const at::Tensor steps = at::full({1}, step, at::kLong);
   mesh_.world.broadcast(steps);

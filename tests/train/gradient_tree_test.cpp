@@ -1,9 +1,13 @@
-// The tree of gradients: its order of sums, and that ranks get the bits of one process.
+// The tree of gradients: its order of sums, and that ranks which exchange units get the bits of one
+// process.
 #include "penstock/train/gradient_tree.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <numeric>
+
+#include "penstock/train/unit_exchange.h"
 #include "tests/dist/ranks.h"
 
 namespace penstock {
@@ -18,11 +22,19 @@ Gradients gradients_of(std::size_t part) {
           torch::full({2, 3}, 1.0 / (3 + seed), at::kFloat)};
 }
 
-Gradients sum_of(std::size_t parts, const dist::ProcessGroup& group) {
-  GradientTree tree(parts, group);
-  const PartRange mine = parts_of_rank(parts, group.rank(), group.size());
-  for (std::size_t part = mine.first; part < mine.last; ++part) tree.add(gradients_of(part));
-  return std::move(tree).sum(gradients_of(0));
+/// On one rank, the parts' gradients in the order in which they come.
+Gradients sum_of(std::size_t parts, const std::vector<std::size_t>& order) {
+  GradientTree tree(parts);
+  for (const std::size_t part : order)
+    tree.add({.range = {part, part + 1}, .gradients = gradients_of(part)});
+  EXPECT_EQ(tree.nodes().size(), 1U);
+  return tree.take().front().gradients;
+}
+
+Gradients sum_of(std::size_t parts) {
+  std::vector<std::size_t> order(parts);
+  std::iota(order.begin(), order.end(), 0);
+  return sum_of(parts, order);
 }
 
 void expect_same_bits(const Gradients& found, const Gradients& expected) {
@@ -34,9 +46,9 @@ void expect_same_bits(const Gradients& found, const Gradients& expected) {
 TEST(GradientTree, AddsPairsOfPairs) {
   const auto part = [](std::size_t i) { return gradients_of(i)[0]; };
   const at::Tensor six = ((part(0) + part(1)) + (part(2) + part(3))) + (part(4) + part(5));
-  EXPECT_TRUE(torch::equal(sum_of(6, {})[0], six));
+  EXPECT_TRUE(torch::equal(sum_of(6)[0], six));
   const at::Tensor three = (part(0) + part(1)) + part(2);
-  EXPECT_TRUE(torch::equal(sum_of(3, {})[0], three));
+  EXPECT_TRUE(torch::equal(sum_of(3)[0], three));
   const at::Tensor in_turn = ((((part(0) + part(1)) + part(2)) + part(3)) + part(4)) + part(5);
   EXPECT_FALSE(torch::equal(in_turn, six));  // else this test could not fail
 }
@@ -64,20 +76,80 @@ TEST(GradientTree, HoldsFewCopies) {
   EXPECT_EQ(GradientTree::copies(8, 8), 1U);
 }
 
-TEST(GradientTree, CountsWhatARankSends) {
-  EXPECT_EQ(GradientTree::traffic(8, 1, 1000).nodes, 0);
-  EXPECT_EQ(GradientTree::traffic(8, 4, 1000).nodes, 750);  // one node of two parts
-  EXPECT_EQ(GradientTree::traffic(8, 4, 1000).sums, 750);
-  EXPECT_EQ(GradientTree::traffic(6, 2, 1000).nodes, 1000);  // two nodes: parts 0-1 and 2
+TEST(GradientTree, AddsUpInAnyOrderToTheSameBits) {
+  const Gradients expected = sum_of(6);
+  expect_same_bits(sum_of(6, {5, 3, 1, 0, 2, 4}), expected);
+  expect_same_bits(sum_of(6, {0, 2, 4, 5, 3, 1}), expected);
 }
 
-TEST(GradientTree, SumsAreBitwiseThoseOfOneProcess) {
+TEST(GradientTree, LeavesBorrowedMemoryAlone) {
+  const Gradients first = gradients_of(0), second = gradients_of(1);
+  GradientTree tree(3);
+  tree.add({.range = {0, 1}, .gradients = first, .borrowed = true});
+  tree.add({.range = {1, 2}, .gradients = second, .borrowed = true});
+  const Gradients third = gradients_of(2);
+  tree.add({.range = {2, 3}, .gradients = third, .borrowed = true});
+  tree.settle();
+  expect_same_bits(tree.take().front().gradients, sum_of(3));
+  expect_same_bits(first, gradients_of(0));
+  expect_same_bits(second, gradients_of(1));
+  expect_same_bits(third, gradients_of(2));
+}
+
+/// Three units: a layer's tensors of 40,000 and 5 elements, its experts' 20,000, and 3 of the rest.
+std::vector<ParameterUnit> units_of(const GradientSharing& sharing) {
+  return parameter_units(
+      {{"embed", 3}, {"layer_0.a", 40000}, {"layer_0.mlp.experts.down", 20000}, {"layer_0.z", 5}},
+      sharing);
+}
+
+TEST(ParameterUnits, AreLayersFromTheLastAndThenTheRest) {
+  const auto units = parameter_units({{"embed", 1},
+                                      {"layer_0.a", 1},
+                                      {"layer_10.a", 1},
+                                      {"layer_10.mlp.router.w", 1},
+                                      {"model.layer_2.a", 1},
+                                      {"player_3.a", 1}},
+                                     {});
+  ASSERT_EQ(units.size(), 4U);
+  EXPECT_EQ(units[0].parameters, (std::vector<std::size_t>{2}));
+  EXPECT_EQ(units[1].parameters, (std::vector<std::size_t>{4}));
+  EXPECT_EQ(units[2].parameters, (std::vector<std::size_t>{1}));
+  EXPECT_EQ(units[3].parameters, (std::vector<std::size_t>{0, 3, 5}));
+  EXPECT_EQ(units[3].layer, -1);
+}
+
+TEST(UnitExchange, SumsAreBitwiseThoseOfOneProcess) {
   if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  for (const std::size_t parts : {1, 2, 3, 4, 6, 7, 8, 12}) {
-    const Gradients alone = sum_of(parts, {});
+  const auto gradients_of_part = [](std::size_t part) {
+    const auto seed = static_cast<double>(part);
+    const at::Tensor big = torch::arange(40000, at::kFloat).add(seed).mul(1.7).sin();
+    return Gradients{big.mul(std::exp(seed)), torch::full({5}, 1.0 / (3 + seed), at::kFloat)};
+  };
+  for (const std::size_t parts : {1, 2, 3, 4, 6, 7, 12}) {
+    GradientTree alone(parts);
+    for (std::size_t part = 0; part < parts; ++part)
+      alone.add({.range = {part, part + 1}, .gradients = gradients_of_part(part)});
+    const Gradients expected = alone.take().front().gradients;
     for (const int ranks : {2, 3, 4})
       testing::on_ranks(ranks, [&](const dist::ProcessGroup& group) {
-        expect_same_bits(sum_of(parts, group), alone);
+        GradientSharing sharing = GradientSharing::among(group);
+        sharing.of_experts = [](const std::string& name) { return name.ends_with("down"); };
+        const ParameterUnit unit = units_of(sharing)[1];
+        EXPECT_EQ(unit.parameters, (std::vector<std::size_t>{1, 3}));
+        const PartRange mine = parts_of_rank(parts, group.rank(), ranks);
+        GradientTree own(parts), spans(parts);
+        for (std::size_t part = mine.first; part < mine.last; ++part)
+          own.add({.range = {part, part + 1}, .gradients = gradients_of_part(part)});
+        std::vector<std::vector<PartRange>> nodes;
+        for (int rank = 0; rank < ranks; ++rank)
+          nodes.push_back(GradientTree::nodes_within(parts, parts_of_rank(parts, rank, ranks)));
+        UnitExchange exchange(group);
+        exchange.sum(unit, nodes, own.take(), at::kFloat, spans);
+        ASSERT_EQ(spans.nodes().size(), 1U);
+        const Gradients whole = {torch::zeros({200, 200}), torch::zeros({5})};
+        exchange.gather(unit, spans.take().front().gradients, whole);
+        expect_same_bits({whole[0].view(-1), whole[1]}, expected);
       });
   }
 }

@@ -12,6 +12,7 @@
 #include "penstock/models/tensor_files.h"
 #include "penstock/train/agreement.h"
 #include "penstock/train/language_work.h"
+#include "penstock/train/shared_optimizer.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/dist/ranks.h"
@@ -22,8 +23,8 @@ namespace {
 
 using testing::on_ranks;
 
-constexpr std::size_t kParts = 4;
-constexpr std::int64_t kSteps = 5;
+constexpr std::int64_t kSteps = 3;
+constexpr OptimizerConfig kOptimizer{.lr = 1e-2, .min_lr = 1e-3, .warmup_steps = 0, .clip = 0.5};
 
 /// Two rows of sixteen tokens.
 Batch batch_of(std::int64_t step, std::size_t part) {
@@ -43,7 +44,7 @@ Batch batch_of(std::int64_t step, std::size_t part) {
 /// In f64, with routers that know something.
 std::shared_ptr<LanguageModel> model_of(const std::string& method) {
   Recipe recipe = testing::small_recipe(method, 8, 16);
-  recipe.model.vocab = 256;
+  recipe.model.vocab = 1024;  // so that a parameter is cut
   recipe.model.init_std = 0.2;
   if (method == "lory")
     recipe.model.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{8}));
@@ -60,18 +61,19 @@ struct Course {
   std::vector<at::Tensor> state;  // weights and what balancers keep
 };
 
-Course train(LanguageModel& model, const GradientSharing& sharing) {
+Course train(LanguageModel& model, const GradientSharing& sharing, std::size_t parts = 4) {
   const std::vector<std::int32_t> bytes(256, 1);
-  StepEngine engine(model, {.lr = 1e-2, .min_lr = 1e-3, .warmup_steps = 0}, {}, sharing);
-  const PartRange mine = parts_of_rank(kParts, sharing.data.rank(), sharing.data.size());
+  StepEngine engine(model, kOptimizer, {}, sharing);
+  const PartRange mine = parts_of_rank(parts, sharing.data.rank(), sharing.data.size());
   Course out;
   for (std::int64_t step = 0; step < kSteps; ++step) {
-    std::vector<Batch> batches(kParts);
+    std::vector<Batch> batches(parts);
     for (std::size_t p = mine.first; p < mine.last; ++p) batches[p] = batch_of(step, p);
     LanguageWork work(model, std::move(batches), bytes);
     const StepOutcome done =
         engine.advance(work, {.total_steps = kSteps, .draw_seed = 3, .learning_rate = 1e-2});
     EXPECT_EQ(done.failure, "");
+    EXPECT_GT(done.gradient_norm, kOptimizer.clip);
     EXPECT_EQ(done.ranks, sharing.data.size());
     const StepReport& report = done.report;
     for (const double value :
@@ -83,6 +85,7 @@ Course train(LanguageModel& model, const GradientSharing& sharing) {
     for (const auto* named : {&report.auxiliary_losses, &report.statistics})
       for (const auto& [name, value] : *named) out.numbers.push_back(value);
   }
+  engine.optimizer().gather_weights();
   for (const auto& parameter : model.parameters()) out.state.push_back(parameter.detach());
   for (const auto& buffer : model.buffers()) out.state.push_back(buffer);
   return out;
@@ -102,25 +105,42 @@ class Ranks : public ::testing::Test {
   }
 };
 
+/// Trains the same model on so many ranks, and compares with what one process came to.
+void expect_bits_of_one(const std::string& method, int ranks, int zero, const Course& expected,
+                        std::size_t parts = 4, bool overlap = true) {
+  // The generator that draws initial weights is one for all threads.
+  std::vector<std::shared_ptr<LanguageModel>> models;
+  for (int rank = 0; rank < ranks; ++rank) models.push_back(model_of(method));
+  on_ranks(ranks, [&](const dist::ProcessGroup& group) {
+    GradientSharing sharing = GradientSharing::among(group, zero);
+    sharing.overlap = overlap;
+    const Course found = train(*models[static_cast<std::size_t>(group.rank())], sharing, parts);
+    expect_same_bits(found, expected, concat(method, " on ", group.name(), ", zero ", zero));
+    EXPECT_GT(group.seconds(), 0);
+  });
+}
+
 TEST_F(Ranks, TrainEveryMethodToTheBitsOfOneProcess) {
   std::size_t methods = 0;
   for (const std::string& method : method_registry().names()) {
     ++methods;
     const auto alone = model_of(method);
     const Course expected = train(*alone, {.tree = true});
-    for (const int ranks : {2, 4}) {
-      // The generator that draws initial weights is one for all threads.
-      std::vector<std::shared_ptr<LanguageModel>> models;
-      for (int rank = 0; rank < ranks; ++rank) models.push_back(model_of(method));
-      on_ranks(ranks, [&](const dist::ProcessGroup& group) {
-        LanguageModel& mine = *models[static_cast<std::size_t>(group.rank())];
-        const Course found = train(mine, GradientSharing::among(group));
-        expect_same_bits(found, expected, method + " on " + group.name());
-        EXPECT_GT(group.seconds(), 0);
-      });
-    }
+    for (const int ranks : {2, 4})
+      for (const int zero : {0, 1, 2, 3}) expect_bits_of_one(method, ranks, zero, expected);
   }
   EXPECT_GT(methods, 10U);
+}
+
+TEST_F(Ranks, TrainPartsThatDoNotDivideEvenlyToTheSameBits) {
+  for (const std::size_t parts : {3, 5, 7}) {
+    const auto alone = model_of("remoe");
+    const Course expected = train(*alone, {.tree = true}, parts);
+    for (const int ranks : {2, 3})
+      for (const int zero : {0, 1, 2, 3})
+        for (const bool overlap : {true, false})
+          expect_bits_of_one("remoe", ranks, zero, expected, parts, overlap);
+  }
 }
 
 TEST_F(Ranks, AddUpToWhatOneProcessAddsInTurn) {
@@ -143,7 +163,8 @@ struct Ending {
   bool changed = false;  // a weight
 };
 
-std::vector<Ending> endings_of(const std::function<void()>& action, bool poison = false) {
+std::vector<Ending> endings_of(const std::function<void()>& action, bool poison = false,
+                               int zero = 0) {
   const std::vector<std::int32_t> bytes(256, 1);
   std::vector<std::shared_ptr<LanguageModel>> models = {model_of("remoe"), model_of("remoe")};
   std::vector<Ending> out(2);
@@ -155,8 +176,7 @@ std::vector<Ending> endings_of(const std::function<void()>& action, bool poison 
       model.parameters()[0].fill_(NAN);
     }
     const at::Tensor before = model.parameters()[3].detach().clone();
-    StepEngine engine(model, {.lr = 1e-2, .min_lr = 1e-3, .warmup_steps = 0}, {},
-                      GradientSharing::among(group));
+    StepEngine engine(model, kOptimizer, {}, GradientSharing::among(group, zero));
     LanguageWork work(model, {batch_of(0, 0), batch_of(0, 1)}, bytes);
     Ending& ending = out[rank];
     try {
@@ -171,6 +191,7 @@ std::vector<Ending> endings_of(const std::function<void()>& action, bool poison 
     } catch (const Error& error) {
       ending.thrown = error.what();
     }
+    engine.optimizer().gather_weights();
     ending.changed = !torch::equal(before, model.parameters()[3]) || engine.step() != 0;
     group.barrier("still in step");
   });
@@ -178,27 +199,46 @@ std::vector<Ending> endings_of(const std::function<void()>& action, bool poison 
 }
 
 TEST_F(Ranks, StopTogether) {
-  for (const Ending& ending : endings_of([] { throw StepStopped(15); })) {
-    EXPECT_EQ(ending.thrown, "stopped by 15");
-    EXPECT_FALSE(ending.changed);
+  for (const int zero : {0, 1, 2, 3})
+    for (const Ending& ending : endings_of([] { throw StepStopped(15); }, false, zero)) {
+      EXPECT_EQ(ending.thrown, "stopped by 15");
+      EXPECT_FALSE(ending.changed);
+    }
+}
+
+TEST_F(Ranks, StopTogetherAlsoInTheMiddleOfABackwardPass) {
+  for (const int zero : {0, 1, 2, 3}) {
+    int calls = 0;  // of the second rank: two layers and the head forward, the same backward
+    const auto stop = [&] {
+      if (++calls == 6) throw StepStopped(15);
+    };
+    for (const Ending& ending : endings_of(stop, false, zero)) {
+      EXPECT_EQ(ending.thrown, "stopped by 15");
+      EXPECT_FALSE(ending.changed);
+    }
+    EXPECT_EQ(calls, 6);
   }
 }
 
 TEST_F(Ranks, FailTogetherAndNameTheOne) {
-  const auto endings = endings_of([] { fail("the disk is gone"); });
-  EXPECT_TRUE(endings[0].thrown.starts_with("rank 1 on ")) << endings[0].thrown;
-  EXPECT_TRUE(endings[0].thrown.ends_with(": the disk is gone")) << endings[0].thrown;
-  EXPECT_EQ(endings[1].thrown, "reported");
-  for (const Ending& ending : endings) EXPECT_FALSE(ending.changed);
+  for (const int zero : {0, 1, 2, 3}) {
+    const auto endings = endings_of([] { fail("the disk is gone"); }, false, zero);
+    EXPECT_TRUE(endings[0].thrown.starts_with("rank 1 on ")) << endings[0].thrown;
+    EXPECT_TRUE(endings[0].thrown.ends_with(": the disk is gone")) << endings[0].thrown;
+    EXPECT_EQ(endings[1].thrown, "reported");
+    for (const Ending& ending : endings) EXPECT_FALSE(ending.changed);
+  }
 }
 
 TEST_F(Ranks, SkipTogetherWhatIsNotFiniteOnOne) {
-  const auto endings = endings_of({}, true);
-  for (const Ending& ending : endings) {
-    EXPECT_EQ(ending.outcome.failure, endings[0].outcome.failure);
-    EXPECT_NE(ending.outcome.failure.find("the loss is"), std::string::npos)
-        << ending.outcome.failure;
-    EXPECT_FALSE(ending.changed);
+  for (const int zero : {0, 1, 2, 3}) {
+    const auto endings = endings_of({}, true, zero);
+    for (const Ending& ending : endings) {
+      EXPECT_EQ(ending.outcome.failure, endings[0].outcome.failure);
+      EXPECT_NE(ending.outcome.failure.find("the loss is"), std::string::npos)
+          << ending.outcome.failure;
+      EXPECT_FALSE(ending.changed);
+    }
   }
 }
 
@@ -235,9 +275,10 @@ class TrainerRanks : public Ranks {
     };
     return {trainer.step(), copied(trainer.model_tensors()), copied(trainer.optimizer_tensors())};
   }
-  static void expect_equal(const State& found, const State& expected) {
+  static void expect_equal(const State& found, const State& expected, bool with_moments = true) {
     EXPECT_EQ(found.step, expected.step);
     for (const auto member : {&State::model, &State::optimizer}) {
+      if (member == &State::optimizer && !with_moments) continue;
       ASSERT_EQ((found.*member).size(), (expected.*member).size());
       for (const auto& [name, value] : expected.*member)
         EXPECT_TRUE(torch::equal((found.*member).at(name), value)) << name;
@@ -259,23 +300,26 @@ TEST_F(TrainerRanks, GoOnWithAnyNumberFromWhatACheckpointHolds) {
       straight->advance();
     }
     const State end = state_of(*straight);
-    for (const int ranks : {2, 4}) {
+    for (const auto& [ranks, zero] : {std::pair{2, 0}, {4, 1}, {2, 2}, {4, 3}}) {
       State shared_middle;
+      Recipe shared = recipe, later = recipe;
+      shared.parallel.zero = zero;
+      later.parallel.zero = 3 - zero;  // a run goes on at any stage
       on_ranks(ranks, [&](const dist::ProcessGroup& group) {
-        const auto mine = trainer(recipe, group);
+        const auto mine = trainer(shared, group);
         while (mine->step() < 3) mine->advance();
         const State state = state_of(*mine);
-        expect_equal(state, middle);
+        expect_equal(state, middle, zero == 0 || group.rank() == 0);
         if (group.rank() == 0) shared_middle = state;
       });
       on_ranks(ranks, [&](const dist::ProcessGroup& group) {
-        const auto mine = trainer(recipe, group);
+        const auto mine = trainer(later, group);
         if (group.rank() == 0)
           mine->restore(middle.step, middle.model, middle.optimizer, "here");
         else
           mine->restore(0, {}, {}, "");
         while (mine->step() < 6) mine->advance();
-        expect_equal(state_of(*mine), end);
+        expect_equal(state_of(*mine), end, later.parallel.zero == 0 || group.rank() == 0);
       });
       const auto alone = trainer(recipe);
       alone->restore(shared_middle.step, shared_middle.model, shared_middle.optimizer, "here");

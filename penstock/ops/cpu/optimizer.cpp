@@ -1,11 +1,10 @@
-// AdamW and the sum of squares in f32, over pieces of all tensors at once.
+// AdamW and sums of squares in f32, over pieces of all tensors at once.
 #include "penstock/ops/optimizer.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "penstock/ops/check.h"
 #include "penstock/ops/cpu/parallel.h"
@@ -15,7 +14,7 @@ namespace penstock::ops::cpu {
 namespace {
 
 /// Elements of a piece: small enough to divide evenly, large enough to hide the bookkeeping.
-constexpr std::int64_t kPiece = 16384;
+constexpr std::int64_t kPiece = kSquarePiece;
 
 struct Piece {
   std::size_t tensor;
@@ -114,13 +113,13 @@ void adamw_step(const std::vector<AdamWItem>& items, const AdamWOptions& options
                   });
 }
 
-std::string declines_sum_of_squares(const std::vector<at::Tensor>& tensors) {
+std::string declines_square_sums(const std::vector<at::Tensor>& tensors) {
   for (const auto& tensor : tensors)
     if (auto reason = declines({tensor}); !reason.empty()) return reason;
   return "";
 }
 
-double sum_of_squares(const std::vector<at::Tensor>& tensors) {
+std::vector<double> square_sums(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> held;
   std::vector<const float*> data;
   for (const auto& tensor : tensors) {
@@ -135,7 +134,7 @@ double sum_of_squares(const std::vector<at::Tensor>& tensors) {
           sums[i] =
               square_sum(data[pieces[i].tensor] + pieces[i].begin, pieces[i].end - pieces[i].begin);
       });
-  return std::accumulate(sums.begin(), sums.end(), 0.0);
+  return sums;
 }
 
 }  // namespace penstock::ops::cpu

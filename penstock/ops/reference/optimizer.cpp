@@ -1,4 +1,4 @@
-// AdamW and the sum of squares in plain ATen.
+// AdamW and sums of squares in plain ATen.
 #include "penstock/ops/optimizer.h"
 
 #include <ATen/ATen.h>
@@ -22,11 +22,19 @@ void adamw_step(const std::vector<AdamWItem>& items, const AdamWOptions& options
   }
 }
 
-double sum_of_squares(const std::vector<at::Tensor>& tensors) {
-  double sum = 0;
-  for (const auto& tensor : tensors)
-    sum += tensor.detach().to(at::kDouble).square().sum().item<double>();
-  return sum;
+std::vector<double> square_sums(const std::vector<at::Tensor>& tensors) {
+  std::vector<double> out;
+  for (const auto& tensor : tensors) {
+    const at::Tensor squares = tensor.detach().reshape({-1}).to(at::kDouble).square();
+    const std::int64_t pieces = (squares.numel() + kSquarePiece - 1) / kSquarePiece;
+    const at::Tensor sums =
+        at::constant_pad_nd(squares, {0, pieces * kSquarePiece - squares.numel()})
+            .view({pieces, kSquarePiece})
+            .sum(1)
+            .cpu();
+    out.insert(out.end(), sums.data_ptr<double>(), sums.data_ptr<double>() + pieces);
+  }
+  return out;
 }
 
 }  // namespace penstock::ops::reference

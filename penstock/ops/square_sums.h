@@ -1,0 +1,19 @@
+// Sums of squares in pieces of a fixed size, so that whoever holds some of the pieces of a tensor
+// can add its share to a global norm whose bits are those of one process.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace penstock::ops {
+
+/// Elements of a piece.
+constexpr std::int64_t kSquarePiece = 16384;
+
+/// Σ x² in f64 of each kSquarePiece consecutive elements of each tensor, of fewer at a tensor's
+/// end, in their order. global_norm() is the root of their sum in this order.
+std::vector<double> square_sums(const std::vector<at::Tensor>& tensors);
+
+}  // namespace penstock::ops

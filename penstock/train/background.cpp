@@ -1,0 +1,59 @@
+#include "penstock/train/background.h"
+
+#include <ATen/Parallel.h>
+#include <omp.h>
+
+#include <utility>
+
+namespace penstock {
+
+Background::~Background() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Background::add(std::function<void()> job, std::size_t most) {
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return jobs_.size() < most; });
+    jobs_.push_back(std::move(job));
+  }
+  changed_.notify_all();
+  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+}
+
+void Background::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return jobs_.empty(); });
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void Background::work() {
+  at::internal::lazy_init_num_threads();  // which would set the number of threads again
+  omp_set_num_threads(1);                 // of this thread; the others' stay as they are
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+    if (stop_) return;
+    std::function<void()> job;
+    if (!failure_) job = std::move(jobs_.front());
+    lock.unlock();
+    std::exception_ptr failure;
+    try {
+      if (job) job();
+      job = nullptr;  // what it holds is freed before anybody is told
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    if (failure) failure_ = failure;
+    jobs_.pop_front();
+    changed_.notify_all();
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,40 @@
+// A thread that does jobs one after the other beside the thread that gives them.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace penstock {
+
+/// One thread gives jobs and waits. Each job runs with one OpenMP thread. Destruction waits for the
+/// job at work and drops the rest.
+class Background {
+ public:
+  Background() = default;
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+  ~Background();
+
+  /// Behind the jobs given before, as soon as these are fewer than `most`.
+  void add(std::function<void()> job, std::size_t most = SIZE_MAX);
+  /// Until all are done. Rethrows what one threw; the jobs behind that one were dropped.
+  void wait();
+
+ private:
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> jobs_;  // the first is at work
+  std::exception_ptr failure_;
+  bool stop_ = false;
+  std::thread thread_;  // started by the first job
+};
+
+}  // namespace penstock

@@ -1,0 +1,72 @@
+#include "penstock/train/parameter_units.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "penstock/ops/square_sums.h"
+
+namespace penstock {
+namespace {
+
+/// The layer that alone uses the parameter, or -1. Routers may share what is named after the first.
+std::int64_t layer_of(const std::string& name) {
+  constexpr std::string_view kLayer = "layer_";
+  const std::size_t found = name.find(kLayer);
+  if (found == std::string::npos || (found > 0 && name[found - 1] != '.')) return -1;
+  const char* const digits = name.data() + found + kLayer.size();
+  if (!std::isdigit(static_cast<unsigned char>(*digits))) return -1;
+  if (name.find(".router.", found) != std::string::npos) return -1;
+  return std::stoll(digits);
+}
+
+void cut(ParameterUnit& unit, const std::vector<ParameterSize>& parameters, int ranks) {
+  std::int64_t total = 0, offset = 0;
+  for (const std::size_t p : unit.parameters) total += parameters[p].elements;
+  unit.spans.resize(static_cast<std::size_t>(ranks));
+  for (std::size_t p = 0; p < unit.parameters.size(); ++p) {
+    const std::int64_t elements = parameters[unit.parameters[p]].elements;
+    for (std::int64_t begin = 0; begin < elements; begin += ops::kSquarePiece) {
+      const std::int64_t end = std::min(begin + ops::kSquarePiece, elements);
+      auto& spans = unit.spans[static_cast<std::size_t>((offset + begin) * ranks / total)];
+      if (!spans.empty() && spans.back().parameter == p)
+        spans.back().end = end;
+      else
+        spans.push_back({.parameter = p, .begin = begin, .end = end});
+    }
+    offset += elements;
+  }
+}
+
+}  // namespace
+
+std::int64_t ParameterUnit::elements(int rank) const {
+  std::int64_t out = 0;
+  for (const Span& span : spans[static_cast<std::size_t>(rank)]) out += span.size();
+  return out;
+}
+
+std::vector<ParameterUnit> parameter_units(const std::vector<ParameterSize>& parameters,
+                                           const GradientSharing& sharing) {
+  // By descending layer, the rest (-1) last; within a layer its experts first.
+  std::map<std::pair<std::int64_t, bool>, ParameterUnit, std::greater<>> units;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const std::string& name = parameters[p].name;
+    const std::int64_t layer = layer_of(name);
+    const bool experts = sharing.of_experts && sharing.of_experts(name);
+    ParameterUnit& unit = units[{layer, experts}];
+    unit.layer = layer;
+    unit.experts = experts;
+    unit.parameters.push_back(p);
+  }
+  std::vector<ParameterUnit> out;
+  for (auto& [key, unit] : units) {
+    cut(unit, parameters, (unit.experts ? sharing.replicas : sharing.data).size());
+    out.push_back(std::move(unit));
+  }
+  return out;
+}
+
+}  // namespace penstock

@@ -1,0 +1,441 @@
+#include "penstock/train/shared_optimizer.h"
+
+#include <fmt/format.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/ops.h"
+#include "penstock/ops/square_sums.h"
+
+namespace penstock {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::vector<ParameterSize> sizes_of(const std::vector<Updated>& parameters) {
+  std::vector<ParameterSize> out;
+  for (const Updated& each : parameters) out.push_back({each.name, each.weight.numel()});
+  return out;
+}
+
+double sum_of(const std::vector<double>& values) {
+  double out = 0;
+  for (const double value : values) out += value;
+  return out;
+}
+
+}  // namespace
+
+SharedOptimizer::SharedOptimizer(const torch::nn::Module& trained, const OptimizerConfig& config,
+                                 const LrScale& lr_scale, GradientSharing sharing)
+    : sharing_(std::move(sharing)),
+      parameters_(trained_parameters(trained, config, lr_scale)),
+      units_(parameter_units(sizes_of(parameters_), sharing_)),
+      unit_of_(parameters_.size()),
+      optimizer_(divides() ? updated_spans() : parameters_, config),
+      layers_(layer_weights()) {
+  const int data = sharing_.data.size(), replicas = sharing_.replicas.size();
+  PENSTOCK_ASSERT(sharing_.tree || data == 1);
+  PENSTOCK_ASSERT(!sharing_.of_experts || data % replicas == 0);
+  PENSTOCK_ASSERT(sharing_.world.size() >= data);
+  for (std::size_t u = 0; u < units_.size(); ++u)
+    for (const std::size_t p : units_[u].parameters) unit_of_[p] = u;
+}
+
+/// This rank's spans of all units, in their order.
+std::vector<Updated> SharedOptimizer::updated_spans() const {
+  std::vector<Updated> out;
+  for (const ParameterUnit& unit : units_)
+    for (const Span& span : own_spans(unit)) {
+      Updated piece = parameters_[unit.parameters[span.parameter]];
+      piece.weight = piece.weight.detach().view(-1).slice(0, span.begin, span.end);
+      if (moves(unit)) piece.weight = piece.weight.clone();
+      out.push_back(std::move(piece));
+    }
+  return out;
+}
+
+std::unique_ptr<LayerWeights> SharedOptimizer::layer_weights() const {
+  std::vector<LayerUnit> out;
+  std::size_t next = 0;
+  for (const ParameterUnit& unit : units_) {
+    LayerUnit layer{.unit = unit, .spans = own_spans(unit)};
+    for (std::size_t i = 0; divides() && i < layer.spans.size(); ++i)
+      layer.own.push_back(optimizer_.updated()[next++].weight);
+    for (const std::size_t p : unit.parameters) layer.weights.push_back(parameters_[p].weight);
+    if (moves(unit)) out.push_back(std::move(layer));
+  }
+  return out.empty() ? nullptr : std::make_unique<LayerWeights>(std::move(out));
+}
+
+void SharedOptimizer::connect() {
+  if (connected_ || sharing_.data.size() == 1) return;
+  exchange_ = UnitExchange(sharing_.data.split("gradients", 0));
+  const bool experts = std::ranges::any_of(units_, &ParameterUnit::experts);
+  if (experts) expert_exchange_ = UnitExchange(sharing_.replicas.split("expert gradients", 0));
+  if (layers_)  // a thread of its own, whose operations are in another order
+    layers_->connect(
+        UnitExchange(sharing_.data.split("weights", 0)),
+        experts ? UnitExchange(sharing_.replicas.split("expert weights", 0)) : UnitExchange());
+  if (sharing_.overlap) add_hooks();
+  connected_ = true;
+}
+
+void SharedOptimizer::add_hooks() {
+  std::vector<at::Tensor> weights;
+  for (const Updated& each : parameters_) weights.push_back(each.weight);
+  hooks_ = std::make_unique<GradientHooks>(weights, [this](std::size_t p) { gradient_done(p); });
+}
+
+void SharedOptimizer::begin(std::size_t parts, int passes) {
+  for (Updated& each : parameters_) each.weight.mutable_grad() = at::Tensor();
+  hidden_seconds_ = waited_seconds_ = 0;
+  if (!sharing_.tree) return;
+  connect();
+  const auto ranks = static_cast<std::size_t>(sharing_.data.size());
+  const std::size_t together = ranks / static_cast<std::size_t>(sharing_.replicas.size());
+  progress_.clear();
+  for (const ParameterUnit& unit : units_) {
+    Progress& progress = progress_.emplace_back();
+    progress.parts = unit.experts ? parts / together : parts;
+    progress.range = parts_of_rank(progress.parts, group(unit).rank(), group(unit).size());
+    progress.own = progress.spans = GradientTree(progress.parts);
+    progress.missing = unit.parameters.size();
+  }
+  seen_.assign(parameters_.size(), false);
+  part_ = next_ = 0;
+  // With zero >= 2 every part of a rank is exchanged, side by side with one of each other.
+  const std::size_t rounds = (parts + ranks - 1) / ranks;
+  rounds_ = sharing_.zero >= 2 ? rounds : 1;
+  active_ = true;
+  if (layers_) layers_->begin(rounds, passes);
+}
+
+bool SharedOptimizer::due() const {
+  return sharing_.zero >= 2 || part_ + 1 == progress_.front().range.size();
+}
+
+void SharedOptimizer::gradient_done(std::size_t parameter) {
+  const std::size_t u = unit_of_[parameter];
+  // What is of no one layer may get more than one gradient in a pass.
+  if (!active_ || !due() || units_[u].layer < 0 || seen_[parameter]) return;
+  seen_[parameter] = true;
+  --progress_[u].missing;
+  const std::size_t end = first_of_part() + units_.size();
+  while (next_ < end && progress_[next_ % units_.size()].missing == 0)
+    submit(take(units_[next_ % units_.size()]));
+}
+
+GradientTree::Gradients SharedOptimizer::take(const ParameterUnit& unit) {
+  GradientTree::Gradients out;
+  for (const std::size_t p : unit.parameters) {
+    const at::Tensor& weight = parameters_[p].weight;
+    at::Tensor& gradient = weight.mutable_grad();
+    out.push_back(gradient.defined() ? gradient.contiguous() : torch::zeros_like(weight));
+    gradient = at::Tensor();
+  }
+  return out;
+}
+
+void SharedOptimizer::after_part() {
+  if (!sharing_.tree) return;
+  const std::size_t submitted = next_ - first_of_part();
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const ParameterUnit& unit = units_[u];
+    Progress& progress = progress_[u];
+    progress.missing = unit.parameters.size();
+    if (u < submitted) {
+      for (const std::size_t p : unit.parameters)
+        PENSTOCK_ASSERT(!parameters_[p].weight.grad().defined(), parameters_[p].name);
+    } else if (due()) {
+      submit(take(unit));
+    } else {
+      const std::size_t part = progress.range.first + part_;
+      progress.own.add({.range = {part, part + 1}, .gradients = take(unit)});
+    }
+  }
+  seen_.assign(parameters_.size(), false);
+  ++part_;
+}
+
+void SharedOptimizer::after_parts() {
+  if (layers_) layers_->pass_through();
+}
+
+void SharedOptimizer::submit(GradientTree::Gradients gradients, bool complete) {
+  const std::size_t unit = next_ % units_.size(), round = next_ / units_.size();
+  ++next_;
+  if (sharing_.data.size() == 1) return add_up(unit, round, std::move(gradients), complete);
+  auto job = [this, unit, round, complete, gradients = std::move(gradients)]() mutable {
+    const double before = exchange_.seconds() + expert_exchange_.seconds();
+    add_up(unit, round, std::move(gradients), complete);
+    hidden_seconds_ += exchange_.seconds() + expert_exchange_.seconds() - before;
+  };
+  // Whole gradients are not to pile up; but ranks that wait for each other in a pass wait here for
+  // nobody.
+  const bool alone = sharing_.world.size() == sharing_.replicas.size();
+  background_.add(std::move(job), sharing_.zero >= 2 && alone ? 2 : SIZE_MAX);
+}
+
+std::vector<std::vector<PartRange>> SharedOptimizer::nodes_of_ranks(std::size_t unit,
+                                                                    std::size_t round) const {
+  const std::size_t parts = progress_[unit].parts;
+  const int ranks = group(units_[unit]).size();
+  std::vector<std::vector<PartRange>> out;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const PartRange range = parts_of_rank(parts, rank, ranks);
+    const std::size_t part = range.first + round;
+    if (sharing_.zero < 2)
+      out.push_back(GradientTree::nodes_within(parts, range));
+    else if (part < range.last)
+      out.push_back({{part, part + 1}});
+    else
+      out.emplace_back();
+  }
+  return out;
+}
+
+void SharedOptimizer::add_up(std::size_t u, std::size_t round, GradientTree::Gradients gradients,
+                             bool complete) {
+  const ParameterUnit& unit = units_[u];
+  Progress& progress = progress_[u];
+  if (!gradients.empty()) {
+    const std::size_t part =
+        sharing_.zero >= 2 ? progress.range.first + round : progress.range.last - 1;
+    progress.own.add({.range = {part, part + 1}, .gradients = std::move(gradients)});
+  }
+  const bool last = round + 1 == rounds_;
+  if (group(unit).size() == 1) {
+    if (last && complete) progress.sum = std::move(progress.own.take().front().gradients);
+    return;
+  }
+  const at::TensorOptions options =
+      parameters_[unit.parameters.front()].weight.options().requires_grad(false);
+  std::vector<GradientTree::Node> mine = progress.own.take();
+  if (!complete) mine.clear();
+  exchange(unit).sum(unit, nodes_of_ranks(u, round), mine, options, progress.spans);
+  if (!last) return;
+  UnitTensors spans;
+  if (complete)
+    spans = std::move(progress.spans.take().front().gradients);
+  else
+    for (const Span& span : own_spans(unit)) spans.push_back(at::zeros({span.size()}, options));
+  if (sharing_.zero > 0) {
+    progress.sum = std::move(spans);
+    return;
+  }
+  if (mine.empty()) {
+    mine.emplace_back();
+    for (const std::size_t p : unit.parameters)
+      mine.front().gradients.push_back(at::empty(parameters_[p].weight.sizes(), options));
+  }
+  progress.sum = std::move(mine.front().gradients);
+  exchange(unit).gather(unit, spans, progress.sum);
+}
+
+void SharedOptimizer::finish(bool complete) {
+  if (!active_) return;
+  active_ = false;
+  while (next_ < rounds_ * units_.size() && sharing_.data.size() > 1) submit({}, complete);
+  const auto start = Clock::now();
+  try {
+    background_.wait();
+  } catch (...) {
+    if (complete) throw;  // otherwise what made this step incomplete is what is told
+  }
+  waited_seconds_ = seconds_since(start);
+}
+
+UnitTensors SharedOptimizer::whole_weights(const ParameterUnit& unit) const {
+  UnitTensors out;
+  for (const std::size_t p : unit.parameters) out.push_back(parameters_[p].weight.detach());
+  return out;
+}
+
+std::vector<at::Tensor> SharedOptimizer::gradients_to_update() const {
+  std::vector<at::Tensor> out;
+  if (!sharing_.tree) {
+    for (const Updated& each : parameters_) {
+      at::Tensor& gradient = each.weight.mutable_grad();
+      if (!gradient.defined()) gradient = torch::zeros_like(each.weight);
+      out.push_back(gradient);
+    }
+    return out;
+  }
+  if (!divides()) out.resize(parameters_.size());
+  for (std::size_t u = 0; u < units_.size(); ++u)
+    for (std::size_t i = 0; i < progress_[u].sum.size(); ++i) {
+      const at::Tensor& sum = progress_[u].sum[i];
+      if (!divides()) {
+        const std::size_t p = units_[u].parameters[i];
+        out[p] = sum.view_as(parameters_[p].weight);
+      } else if (group(units_[u]).size() == 1) {
+        out.push_back(sum.view(-1));
+      } else {
+        out.push_back(sum);
+      }
+    }
+  return out;
+}
+
+/// The bits of one process: the pieces of all spans in the order of the parameters.
+double SharedOptimizer::norm_in_order(const std::vector<at::Tensor>& spans) const {
+  const auto pieces = [](std::int64_t elements) {
+    return (elements + ops::kSquarePiece - 1) / ops::kSquarePiece;
+  };
+  const int ranks = sharing_.data.size();
+  std::int64_t most = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::int64_t of_rank = 0;
+    for (const ParameterUnit& unit : units_)
+      for (const Span& span : unit.spans[static_cast<std::size_t>(rank)])
+        of_rank += pieces(span.size());
+    most = std::max(most, of_rank);
+  }
+  std::vector<double> mine = ops::square_sums(spans);
+  mine.resize(static_cast<std::size_t>(most));
+  const at::Tensor all = sharing_.data.all_gather(at::from_blob(mine.data(), {most}, at::kDouble));
+  std::vector<std::vector<double>> by_parameter(parameters_.size());
+  for (std::size_t p = 0; p < parameters_.size(); ++p)
+    by_parameter[p].resize(static_cast<std::size_t>(pieces(parameters_[p].weight.numel())));
+  for (int rank = 0; rank < ranks; ++rank) {
+    const double* next = all.data_ptr<double>() + rank * most;
+    for (const ParameterUnit& unit : units_)
+      for (const Span& span : unit.spans[static_cast<std::size_t>(rank)])
+        for (std::int64_t piece = 0; piece < pieces(span.size()); ++piece)
+          by_parameter[unit.parameters[span.parameter]]
+                      [static_cast<std::size_t>(span.begin / ops::kSquarePiece + piece)] = *next++;
+  }
+  double out = 0;
+  for (const auto& of_parameter : by_parameter)
+    for (const double value : of_parameter) out += value;
+  return std::sqrt(out);
+}
+
+double SharedOptimizer::norm_of(const std::vector<at::Tensor>& gradients) const {
+  const int ranks = sharing_.world.size();
+  const bool whole_models = ranks == sharing_.data.size() && !sharing_.counted &&
+                            (!sharing_.of_experts || ranks == sharing_.replicas.size());
+  if (whole_models && !divides()) return ops::global_norm(gradients);
+  if (whole_models) return norm_in_order(gradients);
+  std::vector<at::Tensor> counted;  // each element of the model on one rank alone
+  std::size_t next = 0;
+  for (const ParameterUnit& unit : units_)
+    for (const Span& span : own_spans(unit)) {
+      const std::size_t p = unit.parameters[span.parameter];
+      const at::Tensor piece =
+          divides() ? gradients[next++] : gradients[p].reshape({-1}).slice(0, span.begin, span.end);
+      if (!sharing_.counted || sharing_.counted(parameters_[p].name)) counted.push_back(piece);
+    }
+  const double mine = sum_of(ops::square_sums(counted));
+  const at::Tensor all = sharing_.world.all_gather(at::full({1}, mine, at::kDouble));
+  double out = 0;
+  for (int rank = 0; rank < ranks; ++rank) out += all[rank].item<double>();
+  return std::sqrt(out);
+}
+
+std::string SharedOptimizer::non_finite_parameter(const std::vector<at::Tensor>& gradients) const {
+  std::vector<std::pair<std::size_t, std::string>> found;
+  const auto& updated = optimizer_.updated();
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (gradients[i].isfinite().all().item<bool>()) continue;
+    const auto same_name = [&](const Updated& each) { return each.name == updated[i].name; };
+    const auto place = std::ranges::find_if(parameters_, same_name) - parameters_.begin();
+    found.emplace_back(static_cast<std::size_t>(place), updated[i].name);
+  }
+  std::string first;
+  if (!found.empty()) {
+    const auto& [place, name] = *std::ranges::min_element(found);
+    first = fmt::format("{:08} {}", place, name);
+  }
+  std::string out;  // of all ranks; texts order as places do
+  for (const std::string& theirs : sharing_.world.gather(first))
+    if (!theirs.empty() && (out.empty() || theirs < out)) out = theirs;
+  return out.empty() ? "" : out.substr(out.find(' ') + 1);
+}
+
+UpdateOutcome SharedOptimizer::update(double lr) {
+  const torch::NoGradGuard no_grad;
+  const std::vector<at::Tensor> gradients = gradients_to_update();
+  const double norm = norm_of(gradients);
+  if (!std::isfinite(norm))
+    return {.gradient_norm = norm, .failure = non_finite_text(non_finite_parameter(gradients))};
+  optimizer_.update(gradients, norm, lr);
+  progress_.clear();
+  if (!divides()) return {.gradient_norm = norm};
+  std::size_t next = 0;
+  for (const ParameterUnit& unit : units_) {
+    UnitTensors mine;
+    for (std::size_t i = 0; i < own_spans(unit).size(); ++i)
+      mine.push_back(optimizer_.updated()[next++].weight);
+    if (!moves(unit)) exchange(unit).gather(unit, mine, whole_weights(unit));
+  }
+  return {.gradient_norm = norm};
+}
+
+void SharedOptimizer::gather_weights() {
+  if (!layers_) return;
+  connect();
+  layers_->gather();
+}
+
+std::map<std::string, at::Tensor> SharedOptimizer::state() {
+  if (!divides()) return optimizer_.state();
+  connect();
+  std::map<std::string, at::Tensor> out;
+  std::size_t next = 0;
+  for (const ParameterUnit& unit : units_) {
+    const std::size_t first = next;
+    next += own_spans(unit).size();
+    for (const std::string prefix : {"m.", "v."}) {
+      const auto& moments =
+          prefix == "m." ? optimizer_.first_moments() : optimizer_.second_moments();
+      const UnitTensors mine(moments.begin() + static_cast<std::ptrdiff_t>(first),
+                             moments.begin() + static_cast<std::ptrdiff_t>(next));
+      UnitTensors whole;
+      for (const std::size_t p : unit.parameters)
+        whole.push_back(torch::zeros_like(parameters_[p].weight));
+      exchange(unit).gather(unit, mine, whole);
+      if (group(unit).rank() > 0) continue;
+      for (std::size_t i = 0; i < whole.size(); ++i)
+        out[prefix + parameters_[unit.parameters[i]].name] = whole[i];
+    }
+  }
+  return out;
+}
+
+std::map<std::string, at::Tensor> SharedOptimizer::spans_of(
+    const std::map<std::string, at::Tensor>& state) const {
+  std::map<std::string, at::Tensor> out;
+  for (const ParameterUnit& unit : units_)
+    for (const Span& span : own_spans(unit))
+      for (const std::string prefix : {"m.", "v."}) {
+        const Updated& parameter = parameters_[unit.parameters[span.parameter]];
+        const auto found = state.find(prefix + parameter.name);
+        if (found == state.end()) continue;
+        PENSTOCK_CHECK(found->second.sizes() == parameter.weight.sizes(), "optimizer state: '",
+                       found->first, "' has shape ", found->second.sizes(), ", the model asks for ",
+                       parameter.weight.sizes());
+        out[found->first] = found->second.reshape({-1}).slice(0, span.begin, span.end);
+      }
+  return out;
+}
+
+void SharedOptimizer::load_state(const std::map<std::string, at::Tensor>& state,
+                                 std::int64_t steps) {
+  optimizer_.load_state(divides() ? spans_of(state) : state, steps);
+  if (layers_) layers_->take();
+}
+
+}  // namespace penstock
