@@ -59,7 +59,8 @@ ModelExchange::ModelExchange(const LanguageModel& model, const dist::Mesh& mesh)
       slices_(model_slices(model.config(), model.place().part)),
       first_held_(penstock::first_held(model.config(), mesh.layout, mesh.world.rank(),
                                        model.place().part.chunks())),
-      beside_data_(first_beside_data(model, mesh)) {
+      beside_data_(first_beside_data(model, mesh)),
+      of_experts_(expert_parameters(model.config())) {
   for (const auto& [name, tensor] : held_tensors(model))
     PENSTOCK_ASSERT(slices_.contains(name) &&
                         tensor.sizes() == at::IntArrayRef(slices_.at(name).part_shape()),
@@ -69,6 +70,17 @@ ModelExchange::ModelExchange(const LanguageModel& model, const dist::Mesh& mesh)
 bool ModelExchange::divided() const {
   const dist::Layout& layout = mesh_.layout;
   return layout.tensor * layout.pipeline * layout.expert > 1;
+}
+
+GradientSharing ModelExchange::sharing() const {
+  GradientSharing out{
+      .tree = true, .data = mesh_.data, .replicas = mesh_.replicas, .world = mesh_.world};
+  const auto among = [](const std::set<std::string>& names) {
+    return [names](const std::string& name) { return names.contains(name); };
+  };
+  if (mesh_.layout.expert > 1) out.of_experts = among(of_experts_);
+  if (mesh_.layout.ranks() > mesh_.layout.data) out.counted = among(beside_data_);
+  return out;
 }
 
 TensorMap ModelExchange::gather(const TensorMap& parts, const std::string& prefix) const {

@@ -10,6 +10,7 @@
 #include "penstock/models/language_model.h"
 #include "penstock/models/tensor_files.h"
 #include "penstock/ops/slice.h"
+#include "penstock/train/gradient_sharing.h"
 
 namespace penstock {
 
@@ -23,9 +24,9 @@ class ModelExchange {
   /// Those that this rank holds first (models/tensor_slices.h).
   const std::set<std::string>& first_held() const { return first_held_; }
 
-  /// Those that this rank holds first among ranks that share no steps with it: what such a rank
-  /// holds too is not among them.
-  const std::set<std::string>& first_held_beside_data() const { return beside_data_; }
+  /// How the gradients of such a model are summed, in a tree: by which groups, and what each rank
+  /// counts in the global norm.
+  GradientSharing sharing() const;
 
   /// The whole tensors on rank 0, nothing on the others; where none is divided what each gave. All
   /// ranks call it.
@@ -39,7 +40,9 @@ class ModelExchange {
  private:
   dist::Mesh mesh_;
   std::map<std::string, Slice> whole_, slices_;  // of the model, and of this rank
-  std::set<std::string> first_held_, beside_data_;
+  std::set<std::string> first_held_;
+  std::set<std::string> beside_data_;  // the same among ranks that share no steps with this one
+  std::set<std::string> of_experts_;
 };
 
 /// Parameters and buffers of a model by their names; they alias it.

@@ -57,7 +57,7 @@ StepReport StepEngine::accumulate_all(StepWork& work, const StepInput& input,
 }
 
 StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const StepWatch& watch) {
-  const dist::ProcessGroup& group = optimizer_->sharing().data;
+  const dist::ProcessGroup& group = optimizer_->sharing().world;
   StepOutcome out{
       .learning_rate = input.learning_rate, .ranks = group.size(), .on_cpu = device_.is_cpu()};
   const double communication = group.seconds();

@@ -102,19 +102,10 @@ Trainer::Trainer(const Recipe& recipe, Corpus corpus, dist::Mesh mesh)
 }
 
 GradientSharing Trainer::gradient_sharing() const {
-  GradientSharing out{
-      .tree = mesh_.world.size() > 1 || recipe_.train.gradient_sum == GradientOrder::tree,
-      .zero = static_cast<int>(recipe_.parallel.zero),
-      .overlap = recipe_.parallel.overlap,
-      .data = mesh_.data,
-      .replicas = mesh_.replicas,
-      .world = mesh_.world};
-  const auto among = [](std::set<std::string> names) {
-    return [names = std::move(names)](const std::string& name) { return names.contains(name); };
-  };
-  const dist::Layout& layout = mesh_.layout;
-  if (layout.expert > 1) out.of_experts = among(expert_parameters(model_->config()));
-  if (layout.ranks() > layout.data) out.counted = among(exchange_.first_held_beside_data());
+  GradientSharing out = exchange_.sharing();
+  out.tree = mesh_.world.size() > 1 || recipe_.train.gradient_sum == GradientOrder::tree;
+  out.zero = static_cast<int>(recipe_.parallel.zero);
+  out.overlap = recipe_.parallel.overlap;
   return out;
 }
 

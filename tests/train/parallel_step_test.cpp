@@ -74,7 +74,7 @@ Course train(LanguageModel& model, const GradientSharing& sharing, std::size_t p
         engine.advance(work, {.total_steps = kSteps, .draw_seed = 3, .learning_rate = 1e-2});
     EXPECT_EQ(done.failure, "");
     EXPECT_GT(done.gradient_norm, kOptimizer.clip);
-    EXPECT_EQ(done.ranks, sharing.data.size());
+    EXPECT_EQ(done.ranks, sharing.world.size());
     const StepReport& report = done.report;
     for (const double value :
          {report.loss, report.total_loss, report.consistency.value_or(0), done.gradient_norm,

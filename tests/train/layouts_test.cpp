@@ -1,0 +1,192 @@
+// One step after another under every layout: the numbers are those of one process. In f64, for
+// every registered method; the same layout twice is bitwise the same.
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <mutex>
+
+#include "penstock/base/random.h"
+#include "penstock/dist/transport.h"
+#include "penstock/models/tensor_slices.h"
+#include "penstock/train/language_work.h"
+#include "penstock/train/model_exchange.h"
+#include "penstock/train/shared_optimizer.h"
+#include "penstock/train/step.h"
+#include "tests/dist/ranks.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::int64_t kSteps = 5, kVocab = 64;
+constexpr double kTolerance = 1e-9;
+
+struct Case {
+  std::string name;
+  dist::Layout layout;
+  int zero = 0;
+  std::size_t parts = 4;
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = {
+      {"tp2", {.tensor = 2}},
+      {"dp2tp2", {.data = 2, .tensor = 2}},
+      {"dp2tp2zero3", {.data = 2, .tensor = 2}, 3},
+  };
+  return all;
+}
+
+Batch batch_of(std::int64_t step, std::size_t part) {
+  Batch out{.sequences = 2, .length = 16};
+  for (std::uint64_t i = 0; i < 32; ++i) {
+    const auto draw = [&](std::uint64_t stream) {
+      const std::uint64_t place = static_cast<std::uint64_t>(step) * 100 + part;
+      return static_cast<std::int64_t>(random_below(random_bits(place, stream, i), kVocab));
+    };
+    out.inputs.push_back(draw(0));
+    out.targets.push_back(draw(1));
+    out.domains.push_back(0);
+  }
+  return out;
+}
+
+ModelConfig config_of(const std::string& method) {
+  Recipe recipe = testing::small_recipe(method, 8, 16);
+  recipe.model.vocab = kVocab;
+  recipe.model.layers = 4;
+  recipe.model.kv_heads = 2;
+  recipe.model.init_std = 0.2;
+  if (method != "dense") recipe.model.moe.shared_width = 16;
+  if (method == "lory")
+    recipe.model.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{8}));
+  return recipe.model.resolved();
+}
+
+/// What steps came to: numbers in an order of their own, and whole tensors by name.
+struct Course {
+  std::vector<double> numbers;
+  TensorMap weights, moments;  // on rank 0
+};
+
+Course train(const ModelConfig& config, const dist::Mesh& mesh, const Case& how) {
+  static std::mutex building;  // the default generator is one for all threads
+  std::unique_lock lock(building);
+  const auto model = make_model(config, 1, place_in(config, mesh));
+  lock.unlock();
+  model->to(torch::kDouble);
+  model->train();
+  const ModelExchange exchange(*model, mesh);
+  GradientSharing sharing = exchange.sharing();
+  sharing.zero = how.zero;
+  StepEngine engine(*model, {.lr = 1e-2, .min_lr = 1e-3, .warmup_steps = 0, .clip = 0.5}, {},
+                    sharing);
+  const std::vector<std::int32_t> bytes(kVocab, 1);
+  const PartRange mine = parts_of_rank(how.parts, mesh.data.rank(), mesh.data.size());
+  Course out;
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    std::vector<Batch> batches(how.parts);
+    for (std::size_t p = mine.first; p < mine.last; ++p) batches[p] = batch_of(step, p);
+    LanguageWork work(*model, std::move(batches), bytes);
+    const StepOutcome done =
+        engine.advance(work, {.total_steps = kSteps, .draw_seed = 3, .learning_rate = 1e-2});
+    EXPECT_EQ(done.failure, "");
+    const StepReport& report = done.report;
+    for (const double value :
+         {report.loss, report.total_loss, report.consistency.value_or(0), done.gradient_norm,
+          report.sparsity, report.active_experts, static_cast<double>(report.tokens)})
+      out.numbers.push_back(value);
+    for (const auto& layer : report.load)
+      out.numbers.insert(out.numbers.end(), layer.begin(), layer.end());
+    for (const auto* named : {&report.auxiliary_losses, &report.statistics})
+      for (const auto& [name, value] : *named) out.numbers.push_back(value);
+    for (const auto& balancer : model->balancers())
+      for (const auto& [name, value] : balancer->state()) out.numbers.push_back(value);
+  }
+  engine.optimizer().gather_weights();
+  const TensorMap moments = engine.tensors();
+  out.weights = exchange.gather(held_tensors(*model));
+  out.moments = exchange.gather(moments, "m.");
+  out.moments.merge(exchange.gather(moments, "v."));
+  for (TensorMap* map : {&out.weights, &out.moments})
+    for (auto& [name, tensor] : *map) tensor = tensor.clone();
+  return out;
+}
+
+/// On rank 0; where another rank fails, all do.
+Course train_on_ranks(const ModelConfig& config, const Case& how) {
+  Course out;
+  testing::on_ranks(how.layout.ranks(), [&](const dist::ProcessGroup& world) {
+    Course mine = train(config, dist::make_mesh(world, how.layout), how);
+    if (world.rank() == 0) out = std::move(mine);
+  });
+  return out;
+}
+
+void expect_near(const Course& found, const Course& expected) {
+  ASSERT_EQ(found.numbers.size(), expected.numbers.size());
+  for (std::size_t i = 0; i < found.numbers.size(); ++i)
+    EXPECT_NEAR(found.numbers[i], expected.numbers[i],
+                kTolerance * std::max(1.0, std::fabs(expected.numbers[i])))
+        << i;
+  for (const auto member : {&Course::weights, &Course::moments}) {
+    ASSERT_EQ((found.*member).size(), (expected.*member).size());
+    for (const auto& [name, value] : expected.*member) {
+      const double off = ((found.*member).at(name) - value).abs().max().item<double>();
+      EXPECT_LT(off, kTolerance * std::max(1.0, value.abs().max().item<double>())) << name;
+    }
+  }
+}
+
+void expect_same_bits(const Course& found, const Course& expected) {
+  EXPECT_EQ(found.numbers, expected.numbers);
+  for (const auto member : {&Course::weights, &Course::moments})
+    for (const auto& [name, value] : expected.*member)
+      EXPECT_TRUE(torch::equal((found.*member).at(name), value)) << name;
+}
+
+/// Whether a covering selection takes that pair: every layout meets some methods and every method
+/// some layouts. PENSTOCK_ALL_LAYOUTS=1 takes all.
+bool is_selected(std::size_t method, std::size_t layout) {
+  return std::getenv("PENSTOCK_ALL_LAYOUTS") != nullptr || (method + layout) % 4 == 0;
+}
+
+class Layouts : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Layouts, HaveTheNumbersOfOneProcess) {
+  if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+  const auto methods = method_registry().names();
+  const auto index =
+      static_cast<std::size_t>(std::ranges::find(methods, GetParam()) - methods.begin());
+  const ModelConfig config = config_of(GetParam());
+  std::map<std::size_t, Course> alone;  // by number of parts
+  for (std::size_t i = 0; i < cases().size(); ++i) {
+    const Case& how = cases()[i];
+    if (!is_selected(index, i)) continue;
+    SCOPED_TRACE(how.name);
+    try {
+      check_divides(config, how.layout);
+    } catch (const Error& refusal) {
+      std::cout << GetParam() << " under " << how.name << " is refused: " << refusal.what()
+                << "\n";
+      continue;
+    }
+    if (!alone.contains(how.parts)) alone[how.parts] = train(config, {}, how);
+    const Course found = train_on_ranks(config, how);
+    expect_near(found, alone[how.parts]);
+    if (index % 5 == i % 5) expect_same_bits(train_on_ranks(config, how), found);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, Layouts, ::testing::ValuesIn(method_registry().names()),
+                         [](const auto& info) {
+                           std::string out;
+                           for (const char c : info.param) out += std::isalnum(c) ? c : '_';
+                           return out;
+                         });
+
+}  // namespace
+}  // namespace penstock
