@@ -70,55 +70,78 @@ Residual DecoderLayer::forward(Residual x, const Attend& attend, const RoutingCo
 Decoder::Decoder(const ModelConfig& unresolved, const ModelPlace& place)
     : LanguageModel(unresolved, place) {
   const ModelConfig& config = this->config();
-  embed_tokens_ = register_parameter("embed_tokens", torch::empty({config.vocab, config.d_model}));
+  const auto matrix = [&] { return torch::empty({config.vocab, config.d_model}); };
+  if (holds_first()) embed_tokens_ = register_parameter("embed_tokens", matrix());
   make_shared_balancers();
-  std::int64_t moe_index = 0;
-  for (std::int64_t i = 0; i < config.layers; ++i)
-    layers_.push_back(
-        register_module("layer_" + std::to_string(i),
-                        std::make_shared<DecoderLayer>(
-                            config, place, i, config.is_moe(i) ? moe_index++ : -1, balancers())));
   std::vector<MoeLayer*> moe;
-  for (const auto& layer : layers_)
+  std::int64_t moe_index = 0;
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    const std::int64_t index = config.is_moe(i) ? moe_index++ : -1;
+    auto& layer = layers_.emplace_back();
+    if (!place.part.holds(i)) continue;
+    layer = register_module("layer_" + std::to_string(i),
+                            std::make_shared<DecoderLayer>(config, place, i, index, balancers()));
     if (layer->moe()) moe.push_back(layer->moe());
+  }
   take_moe_layers(std::move(moe));
+  if (!holds_last()) return;
   norm_ = register_module("norm", std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
-  if (!config.tie_embeddings)
-    lm_head_ = register_parameter("lm_head", torch::empty({config.vocab, config.d_model}));
+  if (!config.tie_embeddings) lm_head_ = register_parameter("lm_head", matrix());
 }
 
 void Decoder::initialize(const InitialDraws& draws) {
-  draws.normal("embed_tokens", embed_tokens_, config().init_std);
+  if (holds_first()) draws.normal("embed_tokens", embed_tokens_, config().init_std);
   for (std::size_t i = 0; i < layers_.size(); ++i)
-    layers_[i]->initialize(config(), draws.of("layer_" + std::to_string(i)));
+    if (layers_[i]) layers_[i]->initialize(config(), draws.of("layer_" + std::to_string(i)));
   if (lm_head_.defined()) draws.normal("lm_head", lm_head_, config().init_std);
 }
 
-ModelOutput Decoder::run(const at::Tensor& tokens, const RoutingContext& context,
+at::Tensor Decoder::tied() const {
+  const bool apart = holds_first() != holds_last();
+  return config().tie_embeddings && apart ? embed_tokens_ : at::Tensor();
+}
+
+void Decoder::tie(const at::Tensor& embeddings) {
+  PENSTOCK_ASSERT(config().tie_embeddings && holds_last() && !holds_first());
+  embed_tokens_ = embeddings;
+}
+
+bool Decoder::passes(const ModelInput& input, std::int64_t layer) const {
+  const IndexRange& range = input.layers;
+  return range.size() == 0 ? place().part.holds(layer) : range.first <= layer && layer < range.last;
+}
+
+ModelOutput Decoder::run(const ModelInput& input, const RoutingContext& context,
                          const Attend& attend, const RoutingTap& routing_tap,
-                         const HiddenTap& hidden_tap, const LayerWatch& watch) {
+                         const HiddenTap& hidden_tap) {
+  const std::int64_t layers = config().layers;
   RoutingContext complete = context;
-  complete.sequence_length = tokens.size(1);
-  complete.token_ids = tokens.reshape({-1});
+  complete.sequence_length = input.tokens.size(1);
+  complete.token_ids = input.tokens.reshape({-1});
   const PassDraws draws(context);
   ModelOutput out;
-  Residual x{.stream = ops::embedding(embed_tokens_, tokens)};  // [B, T, d]
-  std::int64_t moe_index = 0;
-  for (std::int64_t i = 0; i < config().layers; ++i) {
-    if (watch) watch(PassDirection::forward, i);
+  Residual x{.stream = input.stream.defined()
+                           ? input.stream
+                           : ops::embedding(embed_tokens_, input.tokens)};  // [B, T, d]
+  std::int64_t moe_index = -1;
+  for (std::int64_t i = 0; i < layers; ++i) {
+    if (config().is_moe(i)) ++moe_index;
+    if (!passes(input, i)) continue;
+    if (input.watch) input.watch(PassDirection::forward, i);
     std::optional<RoutingResult> routing;
-    x = layers_[static_cast<std::size_t>(i)]->forward(std::move(x), attend,
-                                                      draws.of_layer(complete, i), routing);
-    watch_backward(watch, i, x.delta);
+    x = layer(i).forward(std::move(x), attend, draws.of_layer(complete, i), routing);
+    watch_backward(input.watch, i, x.delta);
     if (hidden_tap) hidden_tap(i, x.sum());
     if (!routing) continue;
     if (routing->loss.defined())
       out.auxiliary_loss =
           out.auxiliary_loss.defined() ? out.auxiliary_loss + routing->loss : routing->loss;
     if (routing_tap) routing_tap(moe_index, *routing);
-    ++moe_index;
   }
-  out.hidden = norm_->forward(x).view({-1, config().d_model});  // [B·T, d]
+  if (passes(input, layers - 1))
+    out.hidden = norm_->forward(x).view({-1, config().d_model});  // [B·T, d]
+  else
+    out.stream = x.sum();
   return out;
 }
 
@@ -126,13 +149,14 @@ ModelOutput Decoder::forward(const ModelInput& input, const RoutingContext& cont
                              const RoutingTap& routing_tap, const HiddenTap& hidden_tap) {
   PENSTOCK_CHECK(input.tokens.dim() == 2, "[decoder] tokens must be [B, T], got ",
                  input.tokens.dim(), " axes");
+  const at::Tensor& like = input.stream.defined() ? input.stream : embed_tokens_;
   const at::Tensor rotation =
       ops::rotation_table(input.tokens.size(1), config().head_dim, config().rope_base,
-                          embed_tokens_.options().requires_grad(false));
+                          like.options().requires_grad(false));
   const Attend attend = [&](std::int64_t, Attention& attention, const at::Tensor& normed) {
     return attention.forward(normed, rotation, input.starts);
   };
-  return run(input.tokens, context, attend, routing_tap, hidden_tap, input.watch);
+  return run(input, context, attend, routing_tap, hidden_tap);
 }
 
 ModelOutput Decoder::extend(const at::Tensor& tokens, DecoderCache& cache,
@@ -145,7 +169,7 @@ ModelOutput Decoder::extend(const at::Tensor& tokens, DecoderCache& cache,
   const Attend attend = [&](std::int64_t layer, Attention& attention, const at::Tensor& normed) {
     return attention.extend(normed, cache.layer(layer), where);
   };
-  ModelOutput out = run(tokens, context, attend, routing_tap, {}, {});
+  ModelOutput out = run({.tokens = tokens}, context, attend, routing_tap, {});
   cache.advance(rows, tokens.size(1));
   return out;
 }

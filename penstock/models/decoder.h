@@ -40,7 +40,8 @@ class DecoderLayer : public torch::nn::Module {
   std::shared_ptr<MoeLayer> moe_;
 };
 
-/// A LanguageModel without memory: each row stands alone.
+/// A LanguageModel without memory: each row stands alone. One that holds some layers only has the
+/// embedding with the first layer, and the last norm and the head with the last one.
 class Decoder : public LanguageModel {
  public:
   explicit Decoder(const ModelConfig& config, const ModelPlace& place = {});
@@ -62,17 +63,21 @@ class Decoder : public LanguageModel {
   const at::Tensor& head() const { return config().tie_embeddings ? embed_tokens_ : lm_head_; }
   /// hidden · headᵀ, [.., V].  @param hidden [.., d], rows of ModelOutput::hidden
   at::Tensor logits(const at::Tensor& hidden) const override;
+  at::Tensor tied() const override;
+  void tie(const at::Tensor& embeddings) override;
 
+  /// REQUIRES: it holds that layer.
   DecoderLayer& layer(std::int64_t index) { return *layers_[index]; }
 
  private:
   /// All that the two ways through the layers share.
-  ModelOutput run(const at::Tensor& tokens, const RoutingContext& context, const Attend& attend,
-                  const RoutingTap& routing_tap, const HiddenTap& hidden_tap,
-                  const LayerWatch& watch);
+  ModelOutput run(const ModelInput& input, const RoutingContext& context, const Attend& attend,
+                  const RoutingTap& routing_tap, const HiddenTap& hidden_tap);
+  /// Whether that layer is of the pass.
+  bool passes(const ModelInput& input, std::int64_t layer) const;
 
-  at::Tensor embed_tokens_, lm_head_;  // [V, d]; the latter undefined when tied
-  std::vector<std::shared_ptr<DecoderLayer>> layers_;
+  at::Tensor embed_tokens_, lm_head_;                  // [V, d]; the latter undefined when tied
+  std::vector<std::shared_ptr<DecoderLayer>> layers_;  // [L], null for those of other processes
   std::shared_ptr<RmsNorm> norm_;
 };
 

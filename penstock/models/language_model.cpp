@@ -14,6 +14,8 @@ namespace penstock {
 LanguageModel::LanguageModel(const ModelConfig& config, ModelPlace place)
     : config_(config.resolved()), place_(std::move(place)), products_(config_) {}
 
+void LanguageModel::tie(const at::Tensor&) { PENSTOCK_ASSERT(false, "nothing is tied"); }
+
 ModelOutput LanguageModel::extend(const at::Tensor&, DecoderCache&, std::span<const std::int64_t>,
                                   const RoutingContext&, const RoutingTap&) {
   PENSTOCK_ASSERT(false, "this model keeps no cache");

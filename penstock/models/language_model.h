@@ -41,10 +41,15 @@ struct ModelInput {
   ModelMemory memory = {};           ///< of the same B rows
   std::int64_t memory_length = -1;   ///< most positions to carry on; -1: the config's
   LayerWatch watch = {};             ///< may be null; kept until the backward pass
+  /// Of a model that holds some layers only: which to pass through, all that it holds where empty,
+  /// and, where these are not the first, what the layer before gave [B, T, d].
+  IndexRange layers = {};
+  at::Tensor stream = {};
 };
 
 struct ModelOutput {
-  at::Tensor hidden;          ///< [B·T, d], what the head multiplies
+  at::Tensor hidden;  ///< [B·T, d], what the head multiplies; undefined before the last layer
+  at::Tensor stream;  ///< [B, T, d], for the layer that follows; undefined after the last one
   at::Tensor auxiliary_loss;  ///< scalar, summed over layers; undefined when there is none
   ModelMemory memory = {};    ///< for the segment that follows
 };
@@ -76,12 +81,21 @@ class LanguageModel : public torch::nn::Module {
                              std::span<const std::int64_t> rows, const RoutingContext& context,
                              const RoutingTap& routing_tap = {});
 
+  /// Of the whole model.
   const ModelConfig& config() const { return config_; }
   /// Which part of the model this is; the whole by default.
   const ModelPlace& place() const { return place_; }
+  bool holds_first() const { return place_.part.holds(0); }
+  bool holds_last() const { return place_.part.holds(config_.layers - 1); }
+  /// The embeddings, where the first layer's holder has them as a parameter and the last layer's
+  /// another one reads them; undefined otherwise. Who has the last layer is given them by tie(), a
+  /// leaf with a gradient of its own, which no optimizer knows.
+  virtual at::Tensor tied() const { return {}; }
+  virtual void tie(const at::Tensor& embeddings);
+
   /// What its passes multiply, counted once.
   const ModelProducts& products() const { return products_; }
-  /// The layers with experts, in their order; empty for a dense model.
+  /// The layers with experts that it holds, in their order; empty for a dense model.
   const std::vector<MoeLayer*>& moe_layers() const { return moe_layers_; }
   /// Lets all experts keep, or recompute in the backward pass, what their activations need
   /// (Experts::recompute).
@@ -105,8 +119,8 @@ class LanguageModel : public torch::nn::Module {
   std::vector<MoeLayer*> moe_layers_;
 };
 
-/// The model that `config.architecture` names, or the part of it that belongs to a place. Its weights
-/// are as memory is, to be read or drawn. REQUIRES: check_divides().
+/// The model that `config.architecture` names, or the part of it that belongs to a place. Its
+/// weights are as memory is, to be read or drawn. REQUIRES: check_divides().
 std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, const ModelPlace& place = {});
 /// The same with weights drawn by the seed: those of the whole model, whatever the place.
 std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::uint64_t seed,

@@ -69,8 +69,7 @@ void check_divides(const ModelConfig& config, const dist::Layout& layout) {
     if (config.moe.shared_width > 0)
       check_part("parallel.tensor", layout.tensor, "model.moe.shared_width",
                  config.moe.shared_width);
-    check_part("parallel.expert", layout.expert, "the number of experts",
-               config.total_experts());
+    check_part("parallel.expert", layout.expert, "the number of experts", config.total_experts());
   } else {
     PENSTOCK_CHECK(layout.expert == 1, "parallel.expert = ", layout.expert,
                    ": this model has no experts; set it to 1");
@@ -79,13 +78,18 @@ void check_divides(const ModelConfig& config, const dist::Layout& layout) {
                  "parallel.tensor = ", layout.tensor,
                  ": model.qk_norm is a norm over all heads together, which ranks with some of them "
                  "cannot take; set parallel.tensor to 1");
-  PENSTOCK_CHECK(layout.tensor == 1 || config.xl.dropout == 0,
-                 "parallel.tensor = ", layout.tensor,
+  PENSTOCK_CHECK(layout.tensor == 1 || config.xl.dropout == 0, "parallel.tensor = ", layout.tensor,
                  ": dropout inside a feed-forward is drawn over all its neurons; set it to 1");
   PENSTOCK_CHECK(layout.pipeline <= config.layers, "parallel.pipeline = ", layout.pipeline,
                  " stages for ", config.layers, " layers; each needs one: set it to ",
                  config.layers, " or less");
-  for (const auto& [key, size] : {std::pair{"tensor", layout.tensor}, {"pipeline", layout.pipeline}})
+  PENSTOCK_CHECK(layout.pipeline == 1 || config.moe_layers() == 0 ||
+                     !resolve(config.router).traits.shared_by_layers,
+                 "parallel.pipeline = ", layout.pipeline,
+                 ": the layers' routers have parameters in common, which stages would hold several "
+                 "times; leave the router's option `share` off, or set parallel.pipeline to 1");
+  for (const auto& [key, size] :
+       {std::pair{"tensor", layout.tensor}, {"pipeline", layout.pipeline}})
     PENSTOCK_CHECK(size == 1 || !config.transformer_xl(), "parallel.", key, " = ", size,
                    ": a Transformer-XL model is not divided so (its layers share position biases "
                    "and carry memory); use parallel.data or parallel.expert");

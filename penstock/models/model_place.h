@@ -15,8 +15,8 @@ namespace penstock {
 struct ModelPart {
   int tensor = 0, tensors = 1;       ///< of each layer's heads and neurons: part `tensor`
   int expert = 0, expert_ranks = 1;  ///< of each layer's experts: part `expert`
-  /// Layers that it holds; empty: all. The embedding goes with the first layer, the head with the
-  /// last one, tied embeddings with both.
+  /// Layers that it holds; empty: all. The embedding goes with the first layer, a head of its own
+  /// with the last one.
   std::vector<IndexRange> layers;
 
   bool holds(std::int64_t layer) const;
@@ -39,8 +39,8 @@ struct ModelPlace {
 };
 ModelPlace place_in(const ModelConfig& config, const dist::Mesh& mesh, int chunks = 1);
 
-/// Throws Error that names the key and the nearest value which fits, where a model cannot be divided
-/// so. REQUIRES: config is resolved.
+/// Throws Error that names the key and the nearest value which fits, where a model cannot be
+/// divided so. REQUIRES: config is resolved.
 void check_divides(const ModelConfig& config, const dist::Layout& layout);
 
 }  // namespace penstock

@@ -14,9 +14,7 @@ namespace {
 bool holds(const ModelConfig& config, const ModelPart& part, const ModelTensor& tensor) {
   if (tensor.layer >= 0) return part.holds(tensor.layer);
   if (tensor.role == TensorRole::balancer) return true;
-  const bool last = part.holds(config.layers - 1);
-  if (tensor.module != "embed_tokens") return last;
-  return part.holds(0) || (last && config.tie_embeddings);
+  return part.holds(tensor.module == "embed_tokens" ? 0 : config.layers - 1);
 }
 
 /// Adds what is held of one file's tensor to the slice of the parameter that it lies in.
@@ -116,10 +114,11 @@ std::set<std::string> first_held(const ModelConfig& config, const dist::Layout& 
   for (int stage = 0; stage < at.pipeline; ++stage) add(true, {at.data, at.tensor, stage});
   std::set<std::string> out;
   for (const auto& [name, slice] : slices_at(at)) {
-    const bool held = std::ranges::any_of(before, [&, &name = name, &slice = slice](const auto& map) {
-      const auto found = map.find(name);
-      return found != map.end() && found->second == slice;
-    });
+    const bool held =
+        std::ranges::any_of(before, [&, &name = name, &slice = slice](const auto& map) {
+          const auto found = map.find(name);
+          return found != map.end() && found->second == slice;
+        });
     if (!held) out.insert(name);
   }
   return out;

@@ -26,6 +26,7 @@ RouterTraits combined(const ScorerTraits& scorer, const SelectorTraits& selector
   out.of_heads = scorer.of_heads;
   out.no_logits = scorer.no_logits;
   out.noisy = scorer.noisy;
+  out.shared_by_layers = scorer.shared_by_layers;
   for (const BalancerTraits& balancer : balancers) {
     out.steers_sparsity |= balancer.steers_sparsity;
     out.biases_choice |= balancer.biases_choice;

@@ -44,6 +44,7 @@ struct ScorerTraits {
   bool of_heads = false;
   bool no_logits = false;
   bool noisy = false;
+  bool shared_by_layers = false;
 
   template <class V>
   void visit(V& v) {
@@ -57,6 +58,8 @@ struct ScorerTraits {
       {.help = "is made of query maps and keys, which a model's attention heads can give"});
     v("no_logits", no_logits, {.help = "has nothing to say; for selectors that ignore logits"});
     v("noisy", noisy, {.help = "adds noise of a known scale when training"});
+    v("shared_by_layers", shared_by_layers,
+      {.help = "a model's layers have parameters of it in common"});
   }
 };
 
@@ -138,6 +141,7 @@ struct RouterTraits : SelectorTraits {
   bool of_heads = false;
   bool no_logits = false;
   bool noisy = false;
+  bool shared_by_layers = false;
   bool steers_sparsity = false;
   bool biases_choice = false;
 
@@ -149,6 +153,7 @@ struct RouterTraits : SelectorTraits {
     v("of_heads", of_heads);
     v("no_logits", no_logits);
     v("noisy", noisy);
+    v("shared_by_layers", shared_by_layers);
     v("steers_sparsity", steers_sparsity);
     v("biases_choice", biases_choice);
   }

@@ -40,8 +40,8 @@ TEST(TensorSlices, OfOneRankAreTheModel) {
 
 TEST(TensorSlices, NameHeadsNeuronsExpertsAndLayers) {
   const ModelConfig c = config("topk");
-  const auto slices =
-      model_slices(c, {.tensor = 1, .tensors = 2, .expert = 1, .expert_ranks = 2, .layers = {{1, 2}}});
+  const auto slices = model_slices(
+      c, {.tensor = 1, .tensors = 2, .expert = 1, .expert_ranks = 2, .layers = {{1, 2}}});
   const std::int64_t hd = c.head_dim, f = c.expert_width(), d = c.d_model, e = c.total_experts();
   using Ranges = std::vector<std::vector<IndexRange>>;
   EXPECT_EQ(slices.at("layer_1.self_attn.qkv_proj.weight").ranges,
@@ -95,8 +95,9 @@ TEST(TensorSlices, RefuseWhatDoesNotDivide) {
   };
   const ModelConfig c = config("topk");
   EXPECT_EQ(refusal(c, {.data = 4, .tensor = 2, .pipeline = 4, .expert = 4}), "accepted");
-  EXPECT_EQ(refusal(c, {.tensor = 4}),
-            "parallel.tensor = 4 does not divide model.kv_heads = 2; the nearest value that does is 2");
+  EXPECT_EQ(
+      refusal(c, {.tensor = 4}),
+      "parallel.tensor = 4 does not divide model.kv_heads = 2; the nearest value that does is 2");
   EXPECT_EQ(refusal(c, {.data = 3, .expert = 3}),
             "parallel.expert = 3 does not divide the number of experts = 4; the nearest value that "
             "does is 2");
@@ -104,6 +105,10 @@ TEST(TensorSlices, RefuseWhatDoesNotDivide) {
   ModelConfig norms = c;
   norms.qk_norm = true;
   EXPECT_NE(refusal(norms, {.tensor = 2}).find("model.qk_norm"), std::string::npos);
+  ModelConfig shared = config("hyperrouter");
+  EXPECT_EQ(refusal(shared, {.pipeline = 2}), "accepted");
+  shared.router.parts["hypernetwork"].set("share", ConfigNode(true));
+  EXPECT_NE(refusal(shared, {.pipeline = 2}).find("parameters in common"), std::string::npos);
   EXPECT_NE(refusal(config("dense"), {.data = 2, .expert = 2}).find("no experts"),
             std::string::npos);
 }

@@ -50,6 +50,7 @@ struct Config {
        .min = 0,
        .coefficient = true});
   }
+  void refine(ScorerTraits& traits) const { traits.shared_by_layers = share; }
 };
 
 /// Φ(e) = relu(e · W₁ᵀ + b₁) · W₂ᵀ + b₂.
