@@ -14,7 +14,15 @@ namespace penstock {
 
 /// How the parts of a step are shared between processes.
 struct PartSharing {
-  dist::ProcessGroup group;
+  dist::ProcessGroup data;  ///< the ranks that divide the parts
+  /// Those that hold one model between them, in the order of its layers.
+  dist::ProcessGroup stages;
+  dist::ProcessGroup world;  ///< all
+  /// Of ranks that take part in each other's passes, by tensors or experts, and so go through the
+  /// same schedule side by side; none where every rank passes by itself.
+  std::vector<dist::ProcessGroup> peers;
+  /// Whether what this rank sees is of the report: not where another one sees the same.
+  bool counts = true;
   /// Called after the backward pass of each part; may be null.
   std::function<void()> after_part = {};
   /// Called once after this rank's parts, also where one failed, before the ranks tell each other
@@ -25,9 +33,11 @@ struct PartSharing {
 };
 
 /// Adds the gradients of what this rank's parts (parts_of_rank) minimise to those of the model's
-/// parameters. Stops early, without gradients to trust, when a loss is not finite. With several
-/// ranks each returns the same report of all parts (but for the seconds), and what stops or fails
-/// one is thrown on all.
+/// parameters: of the whole model, or, where stages hold it between them, of this stage's layers.
+/// Stops early, without gradients to trust, when a loss is not finite. With several ranks each
+/// returns the same report of all parts (but for the seconds), and what stops or fails one is
+/// thrown on all. Peers stop between two passes; what fails one of them in the middle of a pass is
+/// thrown there at once, and the others lose that rank.
 /// @param context  without a generator
 /// @param draw_seed  seeds stochastic routers and dropout; the same value draws the same numbers
 /// @param memory  by part, what its rows carry from step to step; grows to their number. To be

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "penstock/dist/group.h"
 
@@ -27,6 +28,10 @@ struct GradientSharing {
   /// parts are a multiple of data.size(), and E ranks in a row pass through theirs side by side: a
   /// backward pass leaves an expert the sum over such a *round* of E parts.
   dist::ProcessGroup replicas;
+  /// Those that hold one model's layers between them, in the order of the layers.
+  dist::ProcessGroup stages;
+  /// See PartSharing::peers.
+  std::vector<dist::ProcessGroup> peers;
   /// All ranks, those that hold other parts of the model included: the global norm is over them.
   dist::ProcessGroup world;
   /// Whether a parameter's gradients are summed over rounds, by `replicas`; null: none.
@@ -34,6 +39,9 @@ struct GradientSharing {
   /// Whether this rank counts a parameter in the global norm, where ranks outside of `data` hold it
   /// too; null: all.
   ParameterPredicate counted;
+
+  /// Whether what this rank sees is of the step's report: not where another one sees the same.
+  bool counts = true;
 
   /// Ranks that hold a whole model each and divide a step's parts.
   static GradientSharing among(const dist::ProcessGroup& group, int zero = 0) {

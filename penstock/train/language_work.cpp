@@ -24,17 +24,25 @@ double readable_pairs(const Batch& batch, std::int64_t memory) {
 BatchTensors tensors_of(const LanguageModel& model, const Batch& batch, const PartInput& part) {
   BatchTensors out = to_tensors(batch, model.parameters().front().device());
   if (!batch.fresh) out.input.memory = part.memory;
+  out.input.layers = part.layers;
   return out;
+}
+
+/// A pass's part of the objective: the sum of those that are defined.
+at::Tensor sum(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() ? a : b;
+  return a + b;
 }
 
 }  // namespace
 
 /// The passes over one micro-batch, before the backward pass.
 struct LanguageWork::Passes {
-  at::Tensor total;                // scalar: Σ of cross-entropies and auxiliary losses
-  double cross_entropy = 0;        // mean of the passes
-  std::vector<at::Tensor> hidden;  // [R, d] of each
-  ModelMemory memory;              // what the first hands to the next step
+  at::Tensor total;                 // scalar: Σ of cross-entropies and auxiliary losses
+  double cross_entropy = 0;         // mean of the passes
+  std::vector<at::Tensor> hidden;   // [R, d] of each
+  std::vector<at::Tensor> streams;  // [B, T, d] of each, before the last layer
+  ModelMemory memory;               // what the first hands to the next step
 };
 
 LanguageWork::LanguageWork(LanguageModel& model, std::vector<Batch> micro_batches,
@@ -52,14 +60,19 @@ LanguageWork::Passes LanguageWork::run_passes(const PartInput& part) const {
   BatchTensors tensors = tensors_of(model_, micro_batches_[part.index], part);
   tensors.input.watch = part.watch;
   Passes out;
-  for (int pass = 0; pass < objective_.passes; ++pass) {
+  for (std::size_t pass = 0; pass < static_cast<std::size_t>(objective_.passes); ++pass) {
+    if (!part.streams.empty()) tensors.input.stream = part.streams[pass];
     ModelOutput output = model_.forward(tensors.input, part.context, part.tap);
-    if (part.watch) part.watch(PassDirection::forward, model_.config().layers);
-    const at::Tensor loss = model_.loss(output.hidden, tensors.targets);
-    const at::Tensor total = output.auxiliary_loss.defined() ? loss + output.auxiliary_loss : loss;
-    out.total = out.total.defined() ? out.total + total : total;
-    out.cross_entropy += loss.item<double>() / objective_.passes;
-    out.hidden.push_back(output.hidden);
+    at::Tensor loss;
+    if (output.hidden.defined()) {
+      if (part.watch) part.watch(PassDirection::forward, model_.config().layers);
+      loss = model_.loss(output.hidden, tensors.targets);
+      out.cross_entropy += loss.item<double>() / objective_.passes;
+      out.hidden.push_back(output.hidden);
+    } else {
+      out.streams.push_back(output.stream);
+    }
+    out.total = sum(out.total, sum(loss, output.auxiliary_loss));
     if (pass == 0) out.memory = std::move(output.memory);
   }
   return out;
@@ -76,11 +89,21 @@ void LanguageWork::count(const PartInput& part, StepReport& report) const {
     report.bytes += token_bytes_[static_cast<std::size_t>(target)];
 }
 
+StreamForm LanguageWork::stream_form(std::size_t part) const {
+  const Batch& batch = micro_batches_[part];
+  return {.passes = objective_.passes,
+          .sizes = {batch.sequences, batch.length, model_.config().d_model},
+          .options = model_.parameters().front().options().requires_grad(false)};
+}
+
 PartOutcome LanguageWork::forward(const PartInput& part, StepReport& report) {
   Passes passes = run_passes(part);
+  PartOutcome out{.objective = passes.total,
+                  .loss = passes.cross_entropy,
+                  .streams = std::move(passes.streams),
+                  .memory = std::move(passes.memory)};
+  if (passes.hidden.empty()) return out;
   count(part, report);
-  PartOutcome out{
-      .objective = passes.total, .loss = passes.cross_entropy, .memory = std::move(passes.memory)};
   if (objective_.weight == 0) return out;
   const DisagreementPass between =
       disagreement_backward(model_, passes.hidden[0], passes.hidden[1],
@@ -93,9 +116,11 @@ PartOutcome LanguageWork::forward(const PartInput& part, StepReport& report) {
 }
 
 void LanguageWork::replay(const PartInput& part, const HiddenTap& tap) {
-  const BatchTensors tensors = tensors_of(model_, micro_batches_[part.index], part);
-  for (int pass = 0; pass < objective_.passes; ++pass)
+  BatchTensors tensors = tensors_of(model_, micro_batches_[part.index], part);
+  for (std::size_t pass = 0; pass < static_cast<std::size_t>(objective_.passes); ++pass) {
+    if (!part.streams.empty()) tensors.input.stream = part.streams[pass];
     model_.forward(tensors.input, part.context, {}, tap);
+  }
 }
 
 void LanguageWork::finish(double assignments, StepReport& report) {

@@ -25,6 +25,7 @@ class LanguageWork : public StepWork {
   std::size_t parts() const override { return micro_batches_.size(); }
   PartShare share(std::size_t) const override;
   int passes() const override { return objective_.passes; }
+  StreamForm stream_form(std::size_t part) const override;
   PartOutcome forward(const PartInput& part, StepReport& report) override;
   void replay(const PartInput& part, const HiddenTap& tap) override;
   void finish(double assignments, StepReport& report) override;

@@ -73,8 +73,14 @@ bool ModelExchange::divided() const {
 }
 
 GradientSharing ModelExchange::sharing() const {
-  GradientSharing out{
-      .tree = true, .data = mesh_.data, .replicas = mesh_.replicas, .world = mesh_.world};
+  const int tensor = dist::coordinates_of(mesh_.layout, mesh_.world.rank()).tensor;
+  GradientSharing out{.tree = true,
+                      .data = mesh_.data,
+                      .replicas = mesh_.replicas,
+                      .stages = mesh_.pipeline,
+                      .peers = {mesh_.tensor, mesh_.expert},
+                      .world = mesh_.world,
+                      .counts = tensor == 0};
   const auto among = [](const std::set<std::string>& names) {
     return [names](const std::string& name) { return names.contains(name); };
   };

@@ -14,6 +14,7 @@ using Plain = nlohmann::json;  // whose integers and doubles keep their bits as 
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoutingRecord, layer, tokens, experts, merges, expert_tokens,
                                    sparsity, losses, statistics)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NotFinite, part, value, culprit)
 
 /// Calls field(name, member) for what a part adds to a report, the consistency excepted.
 template <class Report, class Field>
@@ -41,21 +42,23 @@ Plain plain_of(const RankRecord& record) {
       to_json(entry, layer);
       routing.push_back(std::move(entry));
     }
-    parts.push_back(
-        {{"weight", part.weight}, {"seen", std::move(seen)}, {"routing", std::move(routing)}});
+    parts.push_back({{"part", part.part},
+                     {"weight", part.weight},
+                     {"seen", std::move(seen)},
+                     {"routing", std::move(routing)}});
   }
-  return {{"parts", std::move(parts)},
-          {"non_finite", record.non_finite},
-          {"signal", record.signal},
-          {"failure", record.failure}};
+  Plain out = {{"parts", std::move(parts)}, {"signal", record.signal}, {"failure", record.failure}};
+  if (record.not_finite) to_json(out["not_finite"], *record.not_finite);
+  return out;
 }
 
 RankRecord record_from(const Plain& json) {
-  RankRecord out{.non_finite = json.at("non_finite").get<std::string>(),
-                 .signal = json.at("signal").get<int>(),
+  RankRecord out{.signal = json.at("signal").get<int>(),
                  .failure = json.at("failure").get<std::string>()};
+  if (json.contains("not_finite")) from_json(json["not_finite"], out.not_finite.emplace());
   for (const Plain& entry : json.at("parts")) {
     PartRecord& part = out.parts.emplace_back();
+    part.part = entry.at("part").get<std::size_t>();
     part.weight = entry.at("weight").get<double>();
     const Plain& seen = entry.at("seen");
     for_fields_of_part(part.seen,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,17 +34,26 @@ RoutingPass routing_pass(std::int64_t layer, const RoutingResult& result);
 /// The record with its numbers read.
 RoutingRecord read(RoutingPass pass);
 
-/// A part: what its work added to the report, and its layers' passes.
+/// A part: what its work added to the report, and its layers' passes. Of a part whose layers
+/// several ranks hold, each has a record.
 struct PartRecord {
+  std::size_t part = 0;
   double weight = 1;
   StepReport seen;
   std::vector<RoutingRecord> routing;
 };
 
+/// A part whose objective was not finite.
+struct NotFinite {
+  std::size_t part = 0;
+  std::string value;    ///< in words, where this rank has the objective
+  std::string culprit;  ///< the first layer of this rank whose output was not finite; "": none
+};
+
 /// What a rank came to: its parts, up to one that was not finite, or why it gave up.
 struct RankRecord {
   std::vector<PartRecord> parts;
-  std::string non_finite;
+  std::optional<NotFinite> not_finite;
   int signal = 0;       ///< that stopped it
   std::string failure;  ///< another exception's message
 };

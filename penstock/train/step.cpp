@@ -36,13 +36,18 @@ StepReport StepEngine::accumulate_all(StepWork& work, const StepInput& input,
   optimizer_->begin(work.parts(), work.passes());
   const bool moves = optimizer_->moves_weights();
   const StepWatch entering = [&](const StepPlace& place) {
-    if (watch) watch(place);
     if (place.layer < place.layers) optimizer_->enter(place.layer);
+    if (watch) watch(place);
   };
+  const GradientSharing& sharing = optimizer_->sharing();
   StepReport out;
   try {
     out = accumulate(work, context(input), input.draw_seed, memory, moves ? entering : watch,
-                     {.group = optimizer_->sharing().data,
+                     {.data = sharing.data,
+                      .stages = sharing.stages,
+                      .world = sharing.world,
+                      .peers = sharing.peers,
+                      .counts = sharing.counts,
                       .after_part = [&] { optimizer_->after_part(); },
                       .after_parts = [&] { optimizer_->after_parts(); },
                       .replays = !moves});

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "penstock/models/language_model.h"
@@ -19,20 +20,34 @@ struct PartShare {
   double of(double value) const { return value * weight / divisor; }
 };
 
+/// What goes from the layers of one process to those of the next, for a part: a tensor of each of
+/// its passes.
+struct StreamForm {
+  std::int64_t passes = 1;
+  std::vector<std::int64_t> sizes;  ///< [B, T, d]
+  at::TensorOptions options;
+};
+
 /// What a part is computed with.
 struct PartInput {
   std::size_t index = 0;
   PartShare share;
   RoutingContext context;  ///< with a generator of the part's own
   ModelMemory memory;      ///< what the part of that index handed on in the step before
-  LayerWatch watch;        ///< may be null
+  IndexRange layers;       ///< to pass through; empty: all that the model holds
+  /// Of each pass what the layer before gave, leaves; none where the first layer is among them.
+  std::vector<at::Tensor> streams;
+  LayerWatch watch;  ///< may be null
   RoutingTap tap;
 };
 
 /// What a part computed forward.
 struct PartOutcome {
-  at::Tensor objective;  ///< scalar with a graph
-  double loss = 0;       ///< the cross-entropy in it
+  /// Scalar with a graph: what the layers and the head add to the objective. Undefined where these
+  /// layers add nothing and are not the last.
+  at::Tensor objective;
+  double loss = 0;                  ///< the cross-entropy in it
+  std::vector<at::Tensor> streams;  ///< of each pass, for the layer that follows
   /// What is minimised besides, whose gradients are known: of these tensors, shared already.
   double besides = 0;
   std::vector<at::Tensor> roots, gradients;
@@ -49,7 +64,10 @@ class StepWork {
   virtual PartShare share(std::size_t part) const = 0;
   /// Passes over each part.
   virtual int passes() const { return 1; }
-  /// A part forward. Adds what only the work knows (tokens, accuracy, ...) to the report.
+  /// Of works whose model may hold some layers only.
+  virtual StreamForm stream_form(std::size_t part) const;
+  /// A part forward. Adds what only the work knows (tokens, accuracy, ...) to the report, once:
+  /// with the last layer.
   virtual PartOutcome forward(const PartInput& part, StepReport& report) = 0;
   /// The part's forward passes again, so that each layer's output is seen.
   virtual void replay(const PartInput& part, const HiddenTap& tap) = 0;
