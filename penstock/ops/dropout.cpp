@@ -68,6 +68,14 @@ at::Tensor dropout(const at::Tensor& x, double p, std::int64_t seed) {
   return handle.call(x, p, seed);
 }
 
+at::Tensor dropout_keys(std::int64_t seed, std::int64_t first, std::int64_t rows) {
+  const Dropout dropout{.seed = seed};
+  at::Tensor out = at::empty({rows}, at::kLong);
+  for (std::int64_t row = 0; row < rows; ++row)
+    out.data_ptr<std::int64_t>()[row] = dropout.row_key(first + row);
+  return out;
+}
+
 }  // namespace penstock::ops
 
 TORCH_LIBRARY_IMPL(penstock, CPU, m) { m.impl("dropout", penstock::ops::forward_kernel); }

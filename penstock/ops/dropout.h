@@ -12,14 +12,16 @@ namespace penstock::ops {
 
 /// Element (row, column) stays where the upper 24 bits of a 32-bit hash of (seed, row, column) are
 /// at least p · 2^24. The row's share is a whole 64-bit mix, the column's a few instructions that
-/// compilers vectorise.
+/// compilers vectorise. Rows that come from elsewhere may bring their shares along as `keys`.
 struct Dropout {
   double p = 0;
   std::int64_t seed = 0;
+  const std::int64_t* keys = nullptr;  ///< by row, in place of those of the seed
 
   float scale() const { return static_cast<float>(1 / (1 - p)); }
   std::uint32_t threshold() const { return static_cast<std::uint32_t>(std::lround(p * 16777216)); }
   std::uint32_t row_key(std::int64_t row) const {
+    if (keys) return static_cast<std::uint32_t>(keys[row]);
     return static_cast<std::uint32_t>(
         random_bits(static_cast<std::uint64_t>(seed), 0, static_cast<std::uint64_t>(row)));
   }

@@ -83,6 +83,11 @@ void check_expert_problem(const ExpertProblem& p) {
   check_types(p);
   PENSTOCK_CHECK(p.dropout >= 0 && p.dropout < 1, "[expert_ffn] dropout ", p.dropout,
                  " must be at least 0 and below 1");
+  PENSTOCK_CHECK(
+      !p.dropout_keys.defined() ||
+          (p.dropout_keys.sizes() == p.token.sizes() && p.dropout_keys.scalar_type() == at::kLong &&
+           p.dropout_keys.device().is_cpu() && p.dropout_keys.is_contiguous()),
+      "[expert_ffn] dropout_keys must be contiguous i64 [A] on the CPU");
   check_ascending(p.offsets, p.assignments(), "offsets");
   if (p.hidden.device().is_cpu()) check_tokens(p);
 }

@@ -31,7 +31,8 @@ using at::Tensor;
 using OptionalTensor = c10::optional<Tensor>;
 using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                          const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&,
-                         const OptionalTensor&, c10::string_view, bool, double, std::int64_t);
+                         const OptionalTensor&, c10::string_view, bool, double, std::int64_t,
+                         const OptionalTensor&);
 
 const Implementations<ExpertOutput(const ExpertProblem&, bool)>& forward_list() {
   static const Implementations<ExpertOutput(const ExpertProblem&, bool)> list(
@@ -60,7 +61,7 @@ ExpertProblem checked(const Tensor& hidden, const Tensor& weight, const Tensor& 
                       const Tensor& offsets, const Tensor& by_token, const Tensor& token_offsets,
                       const Tensor& w_in, const Tensor& w_out, const OptionalTensor& b_in,
                       const OptionalTensor& b_out, c10::string_view activation, double dropout,
-                      std::int64_t dropout_seed) {
+                      std::int64_t dropout_seed, const OptionalTensor& dropout_keys) {
   ExpertProblem problem{hidden,
                         weight,
                         token,
@@ -73,7 +74,8 @@ ExpertProblem checked(const Tensor& hidden, const Tensor& weight, const Tensor& 
                         value(b_out),
                         parse_activation(std::string(activation.data(), activation.size())),
                         dropout,
-                        dropout_seed};
+                        dropout_seed,
+                        value(dropout_keys)};
   check_expert_problem(problem);
   return problem;
 }
@@ -82,10 +84,11 @@ Tensor forward_kernel(const Tensor& hidden, const Tensor& weight, const Tensor& 
                       const Tensor& offsets, const Tensor& by_token, const Tensor& token_offsets,
                       const Tensor& w_in, const Tensor& w_out, const OptionalTensor& b_in,
                       const OptionalTensor& b_out, c10::string_view activation, bool,
-                      double dropout, std::int64_t dropout_seed) {
+                      double dropout, std::int64_t dropout_seed,
+                      const OptionalTensor& dropout_keys) {
   return forward_list()
       .run(checked(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out, b_in,
-                   b_out, activation, dropout, dropout_seed),
+                   b_out, activation, dropout, dropout_seed, dropout_keys),
            false)
       .output;
 }
@@ -97,17 +100,20 @@ class ExpertFunction : public torch::autograd::Function<ExpertFunction> {
                         const Tensor& by_token, const Tensor& token_offsets, const Tensor& w_in,
                         const Tensor& w_out, const OptionalTensor& b_in,
                         const OptionalTensor& b_out, const std::string& activation, bool recompute,
-                        double dropout, std::int64_t dropout_seed) {
+                        double dropout, std::int64_t dropout_seed,
+                        const OptionalTensor& dropout_keys) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    ExpertProblem problem = checked(hidden, weight, token, offsets, by_token, token_offsets, w_in,
-                                    w_out, b_in, b_out, activation, dropout, dropout_seed);
+    ExpertProblem problem =
+        checked(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out, b_in, b_out,
+                activation, dropout, dropout_seed, dropout_keys);
     problem.gradient = true;
     const ExpertOutput result = forward_list().run(problem, !recompute);
     context->saved_data["activation"] = activation;
     context->saved_data["dropout"] = dropout;
     context->saved_data["dropout_seed"] = dropout_seed;
     context->save_for_backward({hidden, weight, token, offsets, by_token, token_offsets, w_in,
-                                w_out, value(b_in), value(b_out), result.kept});
+                                w_out, value(b_in), value(b_out), result.kept,
+                                value(dropout_keys)});
     return result.output;
   }
 
@@ -126,11 +132,12 @@ class ExpertFunction : public torch::autograd::Function<ExpertFunction> {
                                 saved[9],
                                 parse_activation(context->saved_data["activation"].toStringRef()),
                                 context->saved_data["dropout"].toDouble(),
-                                context->saved_data["dropout_seed"].toInt()};
+                                context->saved_data["dropout_seed"].toInt(),
+                                saved[11]};
     const ExpertGradient gradient = backward_list().run(grads[0], problem, saved[10]);
     const Tensor none;
-    return {gradient.hidden, gradient.weight, none,           none, none, none, gradient.w_in,
-            gradient.w_out,  gradient.b_in,   gradient.b_out, none, none, none, none};
+    return {gradient.hidden, gradient.weight, none, none, none, none, gradient.w_in, gradient.w_out,
+            gradient.b_in,   gradient.b_out,  none, none, none, none, none};
   }
 };
 
@@ -138,14 +145,16 @@ Tensor autograd_kernel(const Tensor& hidden, const Tensor& weight, const Tensor&
                        const Tensor& offsets, const Tensor& by_token, const Tensor& token_offsets,
                        const Tensor& w_in, const Tensor& w_out, const OptionalTensor& b_in,
                        const OptionalTensor& b_out, c10::string_view activation, bool recompute,
-                       double dropout, std::int64_t dropout_seed) {
+                       double dropout, std::int64_t dropout_seed,
+                       const OptionalTensor& dropout_keys) {
   if (needs_gradient(hidden, weight, w_in, w_out, value(b_in), value(b_out)))
-    return ExpertFunction::apply(
-        hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out, b_in, b_out,
-        std::string(activation.data(), activation.size()), recompute, dropout, dropout_seed);
+    return ExpertFunction::apply(hidden, weight, token, offsets, by_token, token_offsets, w_in,
+                                 w_out, b_in, b_out,
+                                 std::string(activation.data(), activation.size()), recompute,
+                                 dropout, dropout_seed, dropout_keys);
   const at::AutoDispatchBelowADInplaceOrView below;
   return forward_kernel(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out, b_in,
-                        b_out, activation, recompute, dropout, dropout_seed);
+                        b_out, activation, recompute, dropout, dropout_seed, dropout_keys);
 }
 
 }  // namespace
@@ -157,7 +166,7 @@ Tensor expert_ffn(const Tensor& hidden, const Tensor& weight, const Tensor& toke
   return handle.call(hidden, weight, token, offsets, by_token, token_offsets, w_in, w_out,
                      to_dispatcher(options.b_in), to_dispatcher(options.b_out),
                      options.activation == Activation::relu ? "relu" : "swiglu", options.recompute,
-                     options.dropout, options.dropout_seed);
+                     options.dropout, options.dropout_seed, to_dispatcher(options.dropout_keys));
 }
 
 }  // namespace penstock::ops

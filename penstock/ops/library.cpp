@@ -34,7 +34,8 @@ TORCH_LIBRARY(penstock, m) {
   m.def(
       "expert_ffn(Tensor hidden, Tensor weight, Tensor token, Tensor offsets, Tensor by_token, "
       "Tensor token_offsets, Tensor w_in, Tensor w_out, Tensor? b_in=None, Tensor? b_out=None, "
-      "str activation='swiglu', bool recompute=False, float dropout=0.0, int dropout_seed=0) -> "
+      "str activation='swiglu', bool recompute=False, float dropout=0.0, int dropout_seed=0, "
+      "Tensor? dropout_keys=None) -> "
       "Tensor");
   m.def(
       "adamw_step(Tensor(a!)[] weights, Tensor[] grads, Tensor(b!)[] m, Tensor(c!)[] v, "

@@ -64,6 +64,10 @@ at::Tensor relative_attention(const at::Tensor& q, const at::Tensor& kv, const a
 /// @param x [..., n] f32|f64, taken as rows of n;  @param p in [0, 1).  Gradient: x.
 at::Tensor dropout(const at::Tensor& x, double p, std::int64_t seed);
 
+/// What dropout draws rows [first, first + rows) by under that seed, for whoever computes a row
+/// elsewhere (ExpertOptions::dropout_keys).  @return [rows] i64 on the CPU.
+at::Tensor dropout_keys(std::int64_t seed, std::int64_t first, std::int64_t rows);
+
 /// Gated unit of a fused projection.  y = silu(x[..., :f]) · x[..., f:]
 /// @param x [..., 2f].  @return [..., f].  Gradient: x.
 at::Tensor swiglu(const at::Tensor& x);
@@ -137,6 +141,9 @@ struct ExpertOptions {
   /// tensor would drop (a, j).
   double dropout = 0;
   std::int64_t dropout_seed = 0;
+  /// [A] i64 on the CPU: what each assignment is drawn by, of dropout_keys(), in place of (seed,
+  /// a).
+  std::optional<at::Tensor> dropout_keys;
 };
 
 /// The experts' feed-forward over a plan, gather and weighted scatter included.

@@ -27,6 +27,7 @@ struct Case {
   Activation activation = Activation::swiglu;
   bool recompute = false;
   double dropout = 0;
+  at::Tensor keys = {};  // i64, or undefined
 };
 
 struct Results {
@@ -71,7 +72,8 @@ at::Tensor call(const Case& c) {
                      .activation = c.activation,
                      .recompute = c.recompute,
                      .dropout = c.dropout,
-                     .dropout_seed = 77});
+                     .dropout_seed = 77,
+                     .dropout_keys = optional(c.keys)});
 }
 
 /// Output and gradients; the f32 run computes from the same (f32-representable) values.
@@ -80,8 +82,9 @@ Results run(const Case& c, at::ScalarType type) {
     if (!tensor.defined()) return tensor;
     return tensor.to(torch::kFloat).to(type).set_requires_grad(true);
   };
-  const Case leaves{c.plan,       leaf(c.hidden), leaf(c.weight), leaf(c.w_in), leaf(c.w_out),
-                    leaf(c.b_in), leaf(c.b_out),  c.activation,   c.recompute,  c.dropout};
+  const Case leaves{c.plan,        leaf(c.hidden), leaf(c.weight), leaf(c.w_in),
+                    leaf(c.w_out), leaf(c.b_in),   leaf(c.b_out),  c.activation,
+                    c.recompute,   c.dropout,      c.keys};
   const at::Tensor y = call(leaves);
   const at::Tensor probe = torch::linspace(-1, 1, y.numel()).cos().to(type).view(y.sizes());
   (y * probe).sum().backward();
@@ -197,6 +200,22 @@ TEST(ExpertFfn, DropoutIsTheOperatorsOnTheActivationsOfEachAssignment) {
       c.weight.unsqueeze(1);
   const at::Tensor expected = rows.narrow(0, 0, tokens) + rows.narrow(0, tokens, tokens);
   EXPECT_LT((call(c) - expected).abs().max().item<double>(), 1e-12);
+}
+
+TEST(ExpertFfn, KeysDrawWhatTheirSeedsAndRowsWould) {
+  const TestPlan plan = random_plan(200, 4, 0.5);
+  const Case c = with_dropout(with_relu(make_case(plan, 200, 4, 24, 90)));
+  Case keyed = c, foreign = c;
+  keyed.keys = dropout_keys(77, 0, plan.assignments());
+  foreign.keys = dropout_keys(5, 100, plan.assignments()).flip(0).contiguous();
+  for (const at::ScalarType type : {at::kFloat, at::kDouble})
+    expect_same_bits(run(keyed, type), run(c, type));
+  const Results exact = run(foreign, at::kDouble);
+  for (const auto& [name, error] : errors(run(foreign, at::kFloat), exact))
+    EXPECT_LT(error, 4e-6) << name;
+  EXPECT_GT((exact.y - run(c, at::kDouble).y).abs().max().item<double>(), 0.1);
+  foreign.keys = foreign.keys.slice(0, 1);
+  EXPECT_THROW(call(foreign), Error);
 }
 
 struct Shape {

@@ -37,8 +37,8 @@ at::Tensor activate(const ExpertProblem& problem, const at::Tensor& in) {
 /// What dropout multiplies an expert's activations [n, f] by; undefined without dropout.
 at::Tensor mask_of(const ExpertProblem& problem, Rows rows) {
   if (problem.dropout == 0) return {};
-  return dropout_mask({.p = problem.dropout, .seed = problem.dropout_seed}, rows.begin, rows.count,
-                      problem.inner(), problem.hidden.options());
+  return dropout_mask(problem.drop(), rows.begin, rows.count, problem.inner(),
+                      problem.hidden.options());
 }
 at::Tensor masked(const at::Tensor& x, const at::Tensor& mask) {
   return mask.defined() ? x * mask : x;

@@ -228,7 +228,7 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
   Backward backward{.in = in,
                     .products = products,
                     .activation = problem.activation,
-                    .dropout = {{.p = problem.dropout, .seed = problem.dropout_seed}},
+                    .dropout = {problem.drop()},
                     .d_output = dy.data_ptr<float>(),
                     .kept = data_or_null(kept),
                     .d = {.w_in = result.w_in.data_ptr<float>(),

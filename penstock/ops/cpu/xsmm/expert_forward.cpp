@@ -92,7 +92,7 @@ ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep) {
   Forward forward{.in = in,
                   .products = products,
                   .activation = problem.activation,
-                  .dropout = {{.p = problem.dropout, .seed = problem.dropout_seed}},
+                  .dropout = {problem.drop()},
                   .kept = keep ? result.kept.data_ptr<float>() : nullptr,
                   .output = result.output.data_ptr<float>(),
                   .rows = rows.data_ptr<float>()};
