@@ -4,6 +4,8 @@
 #include <torch/utils.h>
 
 #include "penstock/base/error.h"
+#include "penstock/experts/blend.h"
+#include "penstock/experts/token_exchange.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -15,32 +17,46 @@ std::optional<at::Tensor> where_defined(const at::Tensor& tensor) {
 
 }  // namespace
 
-Experts::Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn, FfnForm form)
-    : form_(form) {
+Experts::Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn, FfnForm form,
+                 dist::ProcessGroup group)
+    : form_(form), group_(std::move(group)) {
   PENSTOCK_CHECK(experts > 0 && d_model > 0 && d_ffn > 0,
                  "experts need sizes above 0, not E = ", experts, ", d = ", d_model,
                  ", f = ", d_ffn);
+  PENSTOCK_CHECK(experts % group_.size() == 0, experts, " experts cannot be shared evenly by ",
+                 group_.size(), " ranks; take a number of ranks that divides them");
   const std::string in = form.input_name();
-  const std::int64_t rows = form.inputs() * d_ffn;
-  gate_up_ = register_parameter(in, at::empty({experts, rows, d_model}));
-  if (form.bias) in_bias_ = register_parameter(in + "_bias", at::zeros({experts, rows}));
-  down_ = register_parameter("down", at::empty({experts, d_model, d_ffn}));
-  if (form.bias) out_bias_ = register_parameter("down_bias", at::zeros({experts, d_model}));
+  const std::int64_t local = experts / group_.size(), rows = form.inputs() * d_ffn;
+  gate_up_ = register_parameter(in, at::empty({local, rows, d_model}));
+  if (form.bias) in_bias_ = register_parameter(in + "_bias", at::zeros({local, rows}));
+  down_ = register_parameter("down", at::empty({local, d_model, d_ffn}));
+  if (form.bias) out_bias_ = register_parameter("down_bias", at::zeros({local, d_model}));
 }
 
 void Experts::initialize(double std, double down_std, const InitialDraws& draws) {
-  draws.normal(form_.input_name(), gate_up_, std);
-  draws.normal("down", down_, down_std);
+  draws.normal(form_.input_name(), gate_up_, std, 0, group_.rank() * gate_up_.numel());
+  draws.normal("down", down_, down_std, 0, group_.rank() * down_.numel());
 }
 
 at::Tensor Experts::forward(const at::Tensor& hidden, const Plan& plan,
                             std::optional<std::int64_t> dropout_seed) {
   PENSTOCK_CHECK(hidden.dim() == 2 && hidden.size(1) == gate_up_.size(2),
                  "experts take hidden [T, ", gate_up_.size(2), "], not ", hidden.sizes());
-  PENSTOCK_CHECK(plan.tokens == hidden.size(0) && plan.experts == gate_up_.size(0), "a plan for ",
+  PENSTOCK_CHECK(plan.tokens == hidden.size(0) && plan.experts == count(), "a plan for ",
                  plan.tokens, " tokens and ", plan.experts, " experts does not fit ",
-                 hidden.size(0), " tokens and ", gate_up_.size(0), " experts");
+                 hidden.size(0), " tokens and ", count(), " experts");
+  if (form_.dropout == 0) dropout_seed.reset();
   if (plan.merges()) return merged(hidden, plan, dropout_seed);
+  if (group_.size() == 1) return assigned(hidden, plan, dropout_seed, {});
+  const TokenExchange exchange(plan, group_, dropout_seed);
+  const ArrivedRows arrived = exchange.send(hidden, plan.weight);
+  return exchange.bring_back(
+      assigned(arrived.hidden, arrived.plan, dropout_seed, arrived.dropout_keys));
+}
+
+at::Tensor Experts::assigned(const at::Tensor& hidden, const Plan& plan,
+                             std::optional<std::int64_t> dropout_seed,
+                             const at::Tensor& dropout_keys) const {
   return ops::expert_ffn(hidden, plan.weight, plan.token, plan.offsets, plan.by_token,
                          plan.token_offsets, gate_up_, down_,
                          {.b_in = where_defined(in_bias_),
@@ -48,23 +64,21 @@ at::Tensor Experts::forward(const at::Tensor& hidden, const Plan& plan,
                           .activation = form_.activation,
                           .recompute = recompute,
                           .dropout = dropout_seed ? form_.dropout : 0.0,
-                          .dropout_seed = dropout_seed.value_or(0)});
+                          .dropout_seed = dropout_seed.value_or(0),
+                          .dropout_keys = where_defined(dropout_keys)});
 }
 
 at::Tensor Experts::merged(const at::Tensor& hidden, const Plan& plan,
                            std::optional<std::int64_t> dropout_seed) const {
-  const at::Tensor& w = plan.merge_weights;  // [S, E]
-  const std::int64_t segments = w.size(0), width = hidden.size(1);
-  const auto blend = [&](const at::Tensor& weights) {
-    return w.matmul(weights.flatten(1)).view({segments, weights.size(1), weights.size(2)});
-  };
+  const std::int64_t segments = plan.merge_weights.size(0), width = hidden.size(1);
+  const Blend blend(plan.merge_weights, group_);
   const at::Tensor rows = hidden.reshape({segments, plan.segment_length, width});
-  at::Tensor in = rows.bmm(blend(gate_up_).transpose(1, 2));  // [S, len, m·f]
-  if (form_.bias) in = in + w.matmul(in_bias_).unsqueeze(1);
+  at::Tensor in = rows.bmm(blend.of(gate_up_).transpose(1, 2));  // [S, len, m·f]
+  if (form_.bias) in = in + blend.of(in_bias_).unsqueeze(1);
   at::Tensor inner = activate(form_, in);  // [S, len, f]
-  if (dropout_seed && form_.dropout > 0) inner = ops::dropout(inner, form_.dropout, *dropout_seed);
-  at::Tensor y = inner.bmm(blend(down_).transpose(1, 2));
-  if (form_.bias) y = y + w.matmul(out_bias_).unsqueeze(1);
+  if (dropout_seed) inner = ops::dropout(inner, form_.dropout, *dropout_seed);
+  at::Tensor y = inner.bmm(blend.of(down_).transpose(1, 2));
+  if (form_.bias) y = y + blend.of(out_bias_).unsqueeze(1);
   return y.reshape({plan.tokens, width});  // [T, d]
 }
 

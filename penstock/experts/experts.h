@@ -1,5 +1,5 @@
-// The experts of one layer: their weights, and the feed-forward over a plan. Not the router, not
-// the residual; expert placement over ranks is not handled here.
+// The experts of one layer: their weights, and the feed-forward over a plan, by one process or by
+// ranks of which each holds some of the experts. Not the router, not the residual.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "penstock/dist/group.h"
 #include "penstock/experts/ffn_form.h"
 #include "penstock/ops/initial_draws.h"
 #include "penstock/routers/routing.h"
@@ -19,12 +20,20 @@ namespace penstock {
 ///   FFN_e(h) = down[e] · drop(relu(up[e] · h + up_bias[e])) + down_bias[e]
 /// Parameters: `gate_up` [E, 2f, d], gate rows first, or `up` [E, f, d]; `down` [E, d, f]; with
 /// biases `gate_up_bias` [E, 2f] or `up_bias` [E, f], and `down_bias` [E, d].
+///
+/// Of a group of e ranks, rank i has the experts [E/e·i, E/e·(i+1)) and of each parameter their
+/// rows alone. Each rank has tokens and a plan of its own, over all E experts, and gets what one
+/// process with all experts would compute of them. All ranks make the same passes side by side,
+/// forward and backward. What a backward pass adds to an expert's gradient is the sum of what the
+/// ranks' outputs were given; nothing is divided by e.
 class Experts : public torch::nn::Module {
  public:
-  /// Matrices are not initialised, biases are 0.
-  Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn, FfnForm form = {});
+  /// Matrices are not initialised, biases are 0. @param experts  E, of all ranks
+  /// Throws Error where E is no multiple of the group's size.
+  Experts(std::int64_t experts, std::int64_t d_model, std::int64_t d_ffn, FfnForm form = {},
+          dist::ProcessGroup group = {});
 
-  /// The input matrices ~ N(0, std²), down ~ N(0, down_std²).
+  /// The input matrices ~ N(0, std²), down ~ N(0, down_std²); each rank draws its rows.
   void initialize(double std, double down_std, const InitialDraws& draws);
 
   /// Assignments: y_t = Σ_{a: token_a = t} weight_a · FFN_{expert_a}(h_t).
@@ -33,6 +42,7 @@ class Experts : public torch::nn::Module {
   /// @param dropout_seed  of the form's dropout; nullopt: none, as outside training
   /// Gradient: hidden, the plan's weights, all parameters (zero for unused experts).
   /// REQUIRES: the plan's T and E match (checked). Cost of merging: S·E·3df for the blends.
+  /// Over ranks: TokenExchange; merging sends S·3df numbers, the blends, to each rank.
   /// Source of merging: Lory, arXiv:2405.03133, Eq. 2.
   at::Tensor forward(const at::Tensor& hidden, const Plan& plan,
                      std::optional<std::int64_t> dropout_seed = std::nullopt);
@@ -40,17 +50,28 @@ class Experts : public torch::nn::Module {
   /// Keep nothing of size A·f for the backward pass, but compute it again (ops::ExpertOptions).
   bool recompute = false;
 
+  /// Of this rank's experts.
   const at::Tensor& gate_up() const { return gate_up_; }
   const at::Tensor& down() const { return down_; }
+  /// The ranks that hold the experts between them.
+  const dist::ProcessGroup& group() const { return group_; }
+  /// E, of all ranks.
+  std::int64_t count() const { return gate_up_.size(0) * group_.size(); }
 
  private:
+  /// @param dropout_keys  of the plan's assignments, or undefined: those of the seed
+  at::Tensor assigned(const at::Tensor& hidden, const Plan& plan,
+                      std::optional<std::int64_t> dropout_seed,
+                      const at::Tensor& dropout_keys) const;
   at::Tensor merged(const at::Tensor& hidden, const Plan& plan,
                     std::optional<std::int64_t> dropout_seed) const;
 
   FfnForm form_;
-  at::Tensor gate_up_;             // [E, m·f, d]
-  at::Tensor down_;                // [E, d, f]
-  at::Tensor in_bias_, out_bias_;  // [E, m·f], [E, d], or undefined
+  dist::ProcessGroup group_;
+  // Of this rank's E/e experts:
+  at::Tensor gate_up_;             // [E/e, m·f, d]
+  at::Tensor down_;                // [E/e, d, f]
+  at::Tensor in_bias_, out_bias_;  // [E/e, m·f], [E/e, d], or undefined
 };
 
 }  // namespace penstock

@@ -28,8 +28,10 @@ void share_scorers(const std::vector<MoeLayer*>& layers) {
 std::shared_ptr<MoeLayer::OwnBalancing> MoeLayer::own_balancing(const MoeOptions& options) {
   const ResolvedRouter resolved = resolve(options.router);
   const RouterShape shape = router_shape(options);
-  return std::make_shared<OwnBalancing>(OwnBalancing{
-      .shape = shape, .names = resolved.balancers, .balancers = make_balancers(resolved, shape)});
+  return std::make_shared<OwnBalancing>(OwnBalancing{.shape = shape,
+                                                     .names = resolved.balancers,
+                                                     .balancers = make_balancers(resolved, shape),
+                                                     .group = options.expert_group});
 }
 
 MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balancer>> balancers)
@@ -70,12 +72,13 @@ MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balanc
   const auto width = [&](std::int64_t f) {
     return equal_part(f, ranks.rank(), ranks.size()).size();
   };
-  experts_ =
-      register_module("experts", std::make_shared<Experts>(options.experts, options.d_model,
-                                                           width(options.d_ffn), options.form));
+  experts_ = register_module(
+      "experts", std::make_shared<Experts>(options.experts, options.d_model, width(options.d_ffn),
+                                           options.form, options.expert_group));
   if (options.shared_width > 0)
     shared_expert_ = register_module(
-        "shared_expert", std::make_shared<FeedForward>(options.d_model, width(options.shared_width)));
+        "shared_expert",
+        std::make_shared<FeedForward>(options.d_model, width(options.shared_width)));
   if (options.shared_gate) {
     PENSTOCK_CHECK(shared_expert_, "[moe] shared_gate needs a shared_width above 0");
     shared_expert_gate_ = register_module("shared_expert_gate",
@@ -107,6 +110,11 @@ MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
   RoutingContext complete = context;
   if (complete.sequence_length == 0)
     complete.sequence_length = x.dim() > 2 ? x.size(-2) : x.size(0);
+  if (const auto& group = experts_->group(); group.size() > 1 && !complete.expert_rank.defined()) {
+    complete.rank = group.rank();
+    complete.expert_rank =
+        at::arange(options_.experts, at::kLong).div(options_.experts / group.size(), "trunc");
+  }
   RoutingResult routing = router_->route(hidden, complete);
   Plan plan = routing.plan;  // whose weights every rank multiplies with what it computes
   if (plan.weight.defined()) plan.weight = shared_by_ranks(plan.weight, ranks);
@@ -120,7 +128,12 @@ MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
 }
 
 void MoeLayer::after_step() {
-  if (!own_ || own_->seen.empty()) return;
+  if (!own_) return;
+  if (own_->group.size() > 1)
+    own_->seen.sum_with(
+        [&](const at::Tensor& counts) { own_->group.all_reduce(counts, dist::Reduction::sum); },
+        own_->shape);
+  if (own_->seen.empty()) return;
   const StepStatistics statistics = own_->seen.take();
   for (const auto& balancer : own_->balancers) balancer->after_step(statistics);
 }

@@ -47,6 +47,9 @@ struct MoeOptions {
   /// Ranks that each compute an equal part of every expert's neurons: all are given the same rows,
   /// route them alike, and return the same. REQUIRES: neither biases nor dropout (asserted).
   dist::ProcessGroup tensor_group;
+  /// Ranks that hold the experts between them (Experts); each has rows of its own. A router, shared
+  /// expert and state of balancers are alike on all; the gradients of these a trainer adds up.
+  dist::ProcessGroup expert_group;
 };
 
 struct MoeOutput {
@@ -80,7 +83,8 @@ class MoeLayer : public torch::nn::Module {
   /// the passes with context.training since the step before, of all layers that share them and all
   /// micro-batches together (StepStatistics). To be called for one of these layers or for all: the
   /// first call moves, those after it find nothing new. Evaluations do not count; without a
-  /// training pass nothing moves.
+  /// training pass nothing moves. Passes of all ranks of the expert group count, and all ranks make
+  /// the same calls.
   void after_step();
 
   /// The layer's scorer, selector and balancers.
@@ -95,6 +99,7 @@ class MoeLayer : public torch::nn::Module {
     std::vector<std::string> names;
     std::vector<std::shared_ptr<Balancer>> balancers;
     StepCounts seen;
+    dist::ProcessGroup group;  // whose passes count together
   };
   MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balancer>> balancers,
            std::shared_ptr<OwnBalancing> own);

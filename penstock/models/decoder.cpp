@@ -40,6 +40,7 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, const ModelPlace& place, s
   }
   MoeOptions options = config.moe_options(moe_index);
   options.tensor_group = place.tensor;
+  options.expert_group = place.expert;
   moe_ = register_module("mlp", std::make_shared<MoeLayer>(options, balancers));
 }
 

@@ -63,8 +63,8 @@ at::Tensor DropoutSeeds::apply(const at::Tensor& x, std::int64_t site) const {
   return active_ && p_ > 0 ? ops::dropout(x, p_, *seed(site)) : x;
 }
 
-TransformerXlLayer::TransformerXlLayer(const ModelConfig& config, std::int64_t index,
-                                       std::int64_t moe_index,
+TransformerXlLayer::TransformerXlLayer(const ModelConfig& config, const ModelPlace& place,
+                                       std::int64_t index, std::int64_t moe_index,
                                        const std::vector<std::shared_ptr<Balancer>>& balancers)
     : index_(index) {
   const auto norm = [&](const char* name) {
@@ -79,14 +79,16 @@ TransformerXlLayer::TransformerXlLayer(const ModelConfig& config, std::int64_t i
       return register_parameter(name, value);
     });
   attention_norm_ = norm("attention_norm");
-  if (moe_index >= 0)
-    moe_ = register_module("mlp",
-                           std::make_shared<MoeLayer>(config.moe_options(moe_index), balancers));
-  else
+  if (moe_index >= 0) {
+    MoeOptions options = config.moe_options(moe_index);
+    options.expert_group = place.expert;
+    moe_ = register_module("mlp", std::make_shared<MoeLayer>(options, balancers));
+  } else {
     mlp_ = register_module(
         "mlp", std::make_shared<FeedForward>(
                    config.d_model, config.dense_width(), config.ffn_form(),
                    BlockDropout{.blocks = config.xl.ffn_blocks, .p = config.xl.ffn_block_dropout}));
+  }
   ffn_norm_ = norm("ffn_norm");
 }
 
@@ -135,7 +137,7 @@ TransformerXl::TransformerXl(const ModelConfig& unresolved, const ModelPlace& pl
     layers_.push_back(
         register_module("layer_" + std::to_string(i),
                         std::make_shared<TransformerXlLayer>(
-                            config, i, config.is_moe(i) ? moe_index++ : -1, balancers())));
+                            config, place, i, config.is_moe(i) ? moe_index++ : -1, balancers())));
   std::vector<MoeLayer*> moe;
   for (const auto& layer : layers_)
     if (layer->moe()) moe.push_back(layer->moe());

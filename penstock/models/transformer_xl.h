@@ -34,7 +34,8 @@ class DropoutSeeds {
 class TransformerXlLayer : public torch::nn::Module {
  public:
   /// `moe_index` counts MoE layers; -1 for a dense layer.
-  TransformerXlLayer(const ModelConfig& config, std::int64_t index, std::int64_t moe_index,
+  TransformerXlLayer(const ModelConfig& config, const ModelPlace& place, std::int64_t index,
+                     std::int64_t moe_index,
                      const std::vector<std::shared_ptr<Balancer>>& balancers);
   /// Matrices and biases of positions ~ N(0, std²), gains ~ N(1, std²).
   void initialize(double std, const InitialDraws& draws);

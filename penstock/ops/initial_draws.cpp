@@ -64,7 +64,7 @@ void InitialDraws::normal(std::string_view name, const at::Tensor& tensor, doubl
   const Slice* const slice = slices_ ? slices_(full) : nullptr;
   if (slice && !slice->whole()) {
     const at::Tensor whole = at::empty(slice->shape, tensor.options().requires_grad(false));
-    InitialDraws(seed_, path_, {}).normal(name, whole, std, mean, first);
+    InitialDraws(seed_, path_, {}).normal(name, whole, std, mean);
     tensor.copy_(take(whole, *slice));
     return;
   }

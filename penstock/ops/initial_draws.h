@@ -31,7 +31,8 @@ class InitialDraws {
 
   /// Fills `tensor`, elements [first, first + numel) of the module's parameter `name`, with
   /// N(mean, std²). Box–Muller in f32 over the counter-based bits of (seed, xxh64(full name), i/2):
-  /// an f64 parameter gets the same values. No value is further than 6.8 std from the mean.
+  /// an f64 parameter gets the same values. Where within() has a slice, that says which elements.
+  /// No value is further than 6.8 std from the mean.
   /// REQUIRES: first >= 0 (asserted). No gradient.
   void normal(std::string_view name, const at::Tensor& tensor, double std, double mean = 0,
               std::int64_t first = 0) const;

@@ -1,5 +1,9 @@
 #include "penstock/routers/step_statistics.h"
 
+#include <torch/types.h>
+
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace penstock {
@@ -25,6 +29,27 @@ void StepCounts::add(std::int64_t layer, std::span<const std::int64_t> counts,
     assignments_ += counts[e];
   }
   pairs_ += tokens * std::ssize(counts);
+}
+
+void StepCounts::sum_with(const std::function<void(const at::Tensor&)>& sum,
+                          const RouterShape& shape) {
+  at::Tensor numbers = at::zeros({shape.layers * shape.experts + 1}, at::kLong);
+  auto* const all = numbers.data_ptr<std::int64_t>();
+  for (std::size_t layer = 0; layer < expert_tokens_.size(); ++layer)
+    std::ranges::copy(expert_tokens_[layer],
+                      all + static_cast<std::int64_t>(layer) * shape.experts);
+  all[shape.layers * shape.experts] = pairs_;
+  sum(numbers);
+  expert_tokens_.resize(static_cast<std::size_t>(shape.layers));
+  assignments_ = 0;
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+    const std::span row(all + layer * shape.experts, static_cast<std::size_t>(shape.experts));
+    const auto tokens = std::accumulate(row.begin(), row.end(), std::int64_t{0});
+    auto& mine = expert_tokens_[static_cast<std::size_t>(layer)];
+    if (tokens > 0) mine.assign(row.begin(), row.end());  // a layer that merges stays empty
+    assignments_ += tokens;
+  }
+  pairs_ = all[shape.layers * shape.experts];
 }
 
 StepStatistics StepCounts::take() {

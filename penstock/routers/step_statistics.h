@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,9 @@ class StepCounts {
   void add(std::int64_t layer, const Plan& plan);
   /// The same from a plan's counts [E] of a pass over that many tokens; empty where it merges.
   void add(std::int64_t layer, std::span<const std::int64_t> counts, std::int64_t tokens);
+  /// Adds what other processes counted. @param sum  in place, over processes; numbers of one
+  /// length, that of `shape`, on all
+  void sum_with(const std::function<void(const at::Tensor&)>& sum, const RouterShape& shape);
   /// Whether no plan that assigns tokens was added.
   bool empty() const { return pairs_ == 0; }
   /// The statistics of what was added since the last take().

@@ -1,0 +1,71 @@
+// A plan whose experts lie on several ranks: which of a layer's rows go to which rank, what their
+// experts are asked for there, and the way back. It multiplies nothing.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "penstock/dist/group.h"
+#include "penstock/experts/exchange_rows.h"
+#include "penstock/routers/routing.h"
+
+namespace penstock {
+
+/// The assignments that came to a rank's experts.
+struct ArrivedRows {
+  at::Tensor hidden;  ///< [R, d], in the order of the ranks that they are from
+  /// Of these rows and this rank's experts, without `expert`; its weights are differentiable.
+  Plan plan;
+  at::Tensor dropout_keys;  ///< [A] i64, as ops::ExpertOptions takes them; undefined: no dropout
+};
+
+/// The exchange of one pass through one layer, made anew for each plan. Rank i of the group's e has
+/// the experts [E/e·i, E/e·(i+1)). A token's row goes to a rank once, however many of its experts
+/// are there, and one row comes back: the weighted sum of what these experts made of it. Nothing is
+/// padded or dropped; a rank may have no tokens, and an expert none.
+/// All orders follow ranks and tokens, so the bits do not depend on who is first.
+/// Every rank of the group makes the same calls. Cost: four exchanges forward (numbers, indices and
+/// weights, rows, results), three backward.
+class TokenExchange {
+ public:
+  /// @param plan  not merging; on the CPU
+  /// @param dropout_seed  of this rank's assignments; the same ranks have one or none
+  TokenExchange(const Plan& plan, const dist::ProcessGroup& group,
+                std::optional<std::int64_t> dropout_seed = std::nullopt);
+
+  /// Gradient: hidden and weight, whose gradients come back by one exchange each.
+  /// @param hidden  [T, d];  @param weight  [A], the plan's
+  ArrivedRows send(const at::Tensor& hidden, const at::Tensor& weight) const;
+  /// y_t = Σ over ranks, in their order, of the row that comes back of token t; 0 without one.
+  /// @param rows  [R, d] as they arrived.  @return [T, d].  Gradient: rows.
+  at::Tensor bring_back(const at::Tensor& rows) const;
+
+  /// Rows that this rank sends and gets, its own included.
+  std::int64_t sent_rows() const { return routes_->sent_token.size(0); }
+  std::int64_t arrived_rows() const { return routes_->plan.tokens; }
+
+ private:
+  /// What is known before the rows are sent; kept until the backward pass.
+  struct Routes : torch::CustomClassHolder {
+    dist::ProcessGroup group;
+    std::int64_t tokens = 0;   // T
+    at::Tensor sent_token;     // [N], the hidden rows to send, by rank and token
+    RowCounts sent, received;  // rows
+    RowCounts asked, arrived;  // assignments
+    Plan plan;                 // of what arrived
+    at::Tensor order;          // [A], where in the order of arrival the plan's a-th was
+    at::Tensor dropout_keys;   // [A], or undefined
+  };
+  class Send;
+  static at::Tensor choose_rows(const Plan& plan, Routes& routes);
+  static at::Tensor exchange_counts(const Plan& plan, std::int64_t dropout_seed, Routes& routes);
+  static void order_by_expert(const at::Tensor& counts, const at::Tensor& row, Routes& routes);
+  static at::Tensor sum_by_token(const at::Tensor& rows, const Routes& routes);
+
+  c10::intrusive_ptr<Routes> routes_;
+};
+
+}  // namespace penstock
