@@ -86,11 +86,16 @@ ResolvedRouter resolve(const RouterConfig& config) {
   const auto traits_of = [&](const auto& registry, const std::string& part) {
     return registry.at(part).traits_under(router.options.at(part));
   };
+  const SelectorTraits selects = traits_of(selector_registry(), router.selector);
   std::vector<BalancerTraits> balancing;
-  for (const auto& balancer : router.balancers)
+  for (const auto& balancer : router.balancers) {
     balancing.push_back(traits_of(balancer_registry(), balancer));
-  router.traits = combined(traits_of(scorer_registry(), router.scorer),
-                           traits_of(selector_registry(), router.selector), balancing);
+    PENSTOCK_CHECK(
+        !balancing.back().by_sequence || !selects.drops, "model.router.", balancer,
+        ".scope = \"sequence\": selector '", router.selector,
+        "' counts what its experts are asked for over a micro-batch; take another scope");
+  }
+  router.traits = combined(traits_of(scorer_registry(), router.scorer), selects, balancing);
   return router;
 }
 

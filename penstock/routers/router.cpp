@@ -91,9 +91,11 @@ void Router::add_losses(RoutingResult& result, const RoutingContext& context) {
     result.loss = result.loss.defined() ? result.loss + loss : loss;
     result.loss_terms[part] = loss;
   };
+  RoutingContext here = context;
+  here.layer = layer_;
   add(scorer_name_, result.scores.penalty);
   for (std::size_t i = 0; i < balancers_.size(); ++i) {
-    BalancerOutput output = balancers_[i]->balance(result.scores, result.plan, context);
+    BalancerOutput output = balancers_[i]->balance(result.scores, result.plan, here);
     add(balancer_names_[i], output.loss);
     result.statistics.merge(output.statistics);
   }

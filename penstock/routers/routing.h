@@ -43,11 +43,15 @@ struct RoutingContext {
   std::int64_t sequence_length = 0;
   /// Draws for stochastic routers.
   std::optional<at::Generator> generator;
-  /// Rank that holds each expert [E] i64, for locality losses; undefined on one rank.
+  /// Rank that holds each expert [E] i64, for locality losses; undefined on one rank. MoeLayer sets
+  /// both by its expert group.
   at::Tensor expert_rank;
-  std::int64_t rank = 0;  ///< of this process
-  /// Sums a statistic over ranks (scope = global); null on one rank.
-  std::function<at::Tensor(const at::Tensor&)> reduce;
+  std::int64_t rank = 0;   ///< of this process
+  std::int64_t layer = 0;  ///< among the model's MoE layers; set by the router
+  /// What all passes of the step ask of a layer's experts, [E + 1] f64 on the CPU: choices of each
+  /// expert, and tokens. Given those of this pass; an embedder's may sum them over ranks whose
+  /// passes are the step, the trainer's knows them from a pass before. Null: this pass is the step.
+  std::function<at::Tensor(std::int64_t layer, const at::Tensor& mine)> reduce;
 };
 
 /// What a scorer says. logits [R, E] f32 (f64 in tests).

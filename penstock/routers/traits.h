@@ -116,6 +116,9 @@ struct BalancerTraits {
   bool evens_loads = false;
   bool steers_sparsity = false;
   bool biases_choice = false;
+  bool by_sequence = false;
+  bool pools_step = false;
+  bool of_layout = false;
   std::vector<LoggedState> state = {};
 
   template <class V>
@@ -128,6 +131,11 @@ struct BalancerTraits {
     v("steers_sparsity", steers_sparsity,
       {.help = "steers the number of active experts, which the selector must leave open"});
     v("biases_choice", biases_choice, {.help = "adds a bias to the choice of experts"});
+    v("by_sequence", by_sequence, {.help = "counts the loads of each sequence by themselves"});
+    v("pools_step", pools_step,
+      {.help =
+           "counts loads over all micro-batches of a step, before the passes that are trained"});
+    v("of_layout", of_layout, {.help = "its loss says which rank is to compute a token"});
     v("state", state, {.help = "what it logs each step"});
   }
 };

@@ -155,7 +155,7 @@ TEST(LoadBalance, CountsOverRanksInGlobalScope) {
   // (2,0,1,1) + (0,2,1,1) over 4 + 4 tokens at k = 1.
   const at::Tensor z = matrix({{9, 0, 0, 0}, {9, 0, 0, 0}, {0, 0, 9, 0}, {0, 0, 0, 9}});
   RoutingContext context = kTraining;
-  context.reduce = [](const at::Tensor& mine) {
+  context.reduce = [](std::int64_t, const at::Tensor& mine) {
     return mine + torch::tensor({0, 2, 1, 1, 4}, mine.options());
   };
   const Plan plan = plan_of(*selector("topk", kOne), z);
@@ -170,6 +170,25 @@ TEST(LoadBalance, CountsOverRanksInGlobalScope) {
   };
   EXPECT_NEAR(loss("global"), expected({.25, .25, .25, .25}), 1e-12);
   EXPECT_NEAR(loss("micro-batch"), expected({.5, 0, .25, .25}), 1e-12);
+}
+
+TEST(LoadBalance, TakesDevicesThatDivideTheExpertsAndOnlyWithTheirScope) {
+  const auto refusal = [](const char* scope, std::int64_t devices) -> std::string {
+    try {
+      balancer("load-balance", kOne, {{"scope", std::string(scope)}, {"devices", devices}});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refusal("device", 2), "accepted");
+  EXPECT_EQ(refusal("device", 4), "accepted");
+  EXPECT_EQ(refusal("device", 3),
+            "model.router.load-balance.devices = 3 cannot divide 4 experts into groups of equal "
+            "size; set it to the number of devices that are to hold them (parallel.expert)");
+  EXPECT_TRUE(refusal("device", 0).starts_with("model.router.load-balance.devices = 0"));
+  EXPECT_EQ(refusal("global", 2),
+            "model.router.load-balance.devices = 2 is for scope = \"device\"; leave it away");
 }
 
 TEST(ZLoss, MeanSquaredLogSumExp) {

@@ -100,6 +100,39 @@ def load_balance(others=(0,) * E, more=0):
     return loss
 
 
+def by_device(devices):
+    """DeepSeekMoE, Eq. 15-17, times E/devices: Σ over devices of mean f times summed P."""
+    def loss(z, weights, k):
+        f, p, held = counts(weights), mean_probability(z), E // devices
+        groups = [range(i * held, (i + 1) * held) for i in range(devices)]
+        return E * sum(sum(f[e] for e in group) / held / (k * T) * sum(p[e] for e in group)
+                       for group in groups)
+    return loss
+
+
+def sequences():
+    return [range(start, start + SEQUENCE) for start in range(0, T, SEQUENCE)]
+
+
+def load_balance_by_sequence(z, weights, k):
+    """DeepSeek-V3, Eq. 17-20: the mean of the sequences' losses."""
+    total = 0
+    for rows in sequences():
+        f = [sum(1 for t in rows if weights[t, e] != 0) / (k * len(rows)) for e in range(E)]
+        p = [sum(softmax(z[t])[e] for t in rows) / len(rows) for e in range(E)]
+        total = total + E * sum(x * y for x, y in zip(f, p))
+    return total / len(sequences())
+
+
+def adaptive_l1_by_sequence(z, weights, k):
+    """ReMoE's with f of each sequence."""
+    total = 0
+    for rows in sequences():
+        f = [E * sum(1 for t in rows if weights[t, e] != 0) / (k * len(rows)) for e in range(E)]
+        total = total + sum(f[e] * weights[t, e] for t in rows for e in range(E))
+    return total / T
+
+
 def z_loss(z, weights, k):
     """ST-MoE, Eq. 5."""
     return sum(torch.log(sum(torch.exp(x) for x in row)) ** 2 for row in z) / T
@@ -158,6 +191,14 @@ BALANCERS = [  # name, options, coefficient, rank, others, the selector, formula
     ("load-balance", options(coefficient=0.5), 0.5, 0, "{}", RELU1, load_balance()),
     ("load-balance", options(coefficient=0.5, scope="global"), 0.5, 0, ON_TWO_RANKS, TOP2,
      load_balance(OTHERS, T)),
+    ("load-balance", options(coefficient=0.5, scope="device", devices=2), 0.5, 0, "{}", TOP2,
+     by_device(2)),
+    ("load-balance", options(coefficient=0.5, scope="device", devices=1), 0.5, 0, "{}", RELU1,
+     by_device(1)),
+    ("load-balance", options(coefficient=0.5, scope="sequence"), 0.5, 0, "{}", TOP2,
+     load_balance_by_sequence),
+    ("adaptive-l1", options(initial=0.5, scope="sequence"), 0.5, 0, "{}", RELU1,
+     adaptive_l1_by_sequence),
     ("z-loss", options(coefficient=0.2), 0.2, 0, "{}", TOP2, z_loss),
     ("z-loss", options(coefficient=0.2), 0.2, 0, "{}", RELU1, z_loss),
     ("locality", options(coefficient=0.3, elsewhere=0.2), 0.3, 0, "{}", TOP1, locality(0)),

@@ -90,7 +90,7 @@ TEST(Gradients, OfABalancersLossAreThoseOfTheScript) {
       RoutingContext context = two_sequences();
       context.rank = expected.rank;
       if (!expected.others.empty())
-        context.reduce = [&](const at::Tensor& mine) {
+        context.reduce = [&](std::int64_t, const at::Tensor& mine) {
           return mine + torch::tensor(expected.others, mine.options());
         };
       const auto part = balancer(expected.balancer, four_experts(expected.k), expected.options);

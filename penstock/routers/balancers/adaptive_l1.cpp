@@ -25,7 +25,7 @@ struct Config {
   Layers layers = Layers::sum;
   Equality equality = Equality::code;
   double floor = 0;
-  Scope scope = Scope::micro_batch;
+  LoadScope load;
 
   template <class V>
   void visit(V& v) {
@@ -36,12 +36,14 @@ struct Config {
     v("layers", layers, {.help = "sum over layers, or their mean"});
     v("equality", equality, {.help = "at exactly the target: code divides λ, paper holds it"});
     v("floor", floor, {.help = "smallest λ; 0 for none", .min = 0});
-    v("scope", scope, {.help = kScopeHelp});
+    load.visit(v);
   }
+  void refine(BalancerTraits& traits) const { load.refine(traits); }
 };
 
 /// loss = λ/T·Σ_e f_e^p·Σ_t R_te,  f_e = E·c_e/(kT) without gradient (1 unless load-balanced): for
-/// p = 1 that is λ·E/(kT²)·Σ_e c_e Σ_t R_te. Layers are summed as in the authors' code; the paper's
+/// p = 1 that is λ·E/(kT²)·Σ_e c_e Σ_t R_te. By sequence each has an f of its own, over its tokens.
+/// Layers are summed as in the authors' code; the paper's
 /// Eq. 9-10 divide by the number of layers. After each step: sparsity below 1 − k/E multiplies λ by
 /// the factor, above divides.
 class AdaptiveL1 : public Balancer {
@@ -50,15 +52,16 @@ class AdaptiveL1 : public Balancer {
       : config_(config),
         target_(1 - shape.k / static_cast<double>(shape.experts)),
         layers_(static_cast<double>(shape.layers)) {
+    config_.load.check("adaptive-l1", shape.experts);
     lambda_ = register_buffer("lambda", at::full({}, config.initial, at::kFloat));
   }
 
   BalancerOutput balance(const Scores&, const Plan& plan, const RoutingContext& context) override {
     double scale = lambda() / static_cast<double>(std::max<std::int64_t>(1, plan.tokens));
     if (config_.layers == Layers::mean) scale /= layers_;
-    at::Tensor gates = gate_sums(plan);  // [E]
+    at::Tensor gates = gate_sums(plan, config_.load.groups(plan, context));  // [G, E]
     if (config_.load_balanced) {
-      at::Tensor load = load_fraction(plan, config_.scope, context);  // [E]
+      at::Tensor load = load_fraction(plan, config_.load, context);  // [G, E]
       if (config_.f_power == 2) load = load.square();
       gates = gates * load.to(gates.options());
     }

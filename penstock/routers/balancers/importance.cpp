@@ -22,7 +22,7 @@ class Importance : public Balancer {
   Importance(const RouterShape&, const Config& config) : config_(config) {}
 
   BalancerOutput balance(const Scores&, const Plan& plan, const RoutingContext&) override {
-    const at::Tensor loss = squared_variation(gate_sums(plan)) * config_.coefficient;
+    const at::Tensor loss = squared_variation(gate_sums(plan).squeeze(0)) * config_.coefficient;
     return {.loss = loss};
   }
 

@@ -9,27 +9,33 @@ namespace penstock::load_balance {
 
 struct Config {
   double coefficient = 0.01;
-  Scope scope = Scope::micro_batch;
+  LoadScope load;
 
   template <class V>
   void visit(V& v) {
     v("coefficient", coefficient, {.help = "factor of the loss", .min = 0, .coefficient = true});
-    v("scope", scope, {.help = kScopeHelp});
+    load.visit(v);
   }
+  void refine(BalancerTraits& traits) const { load.refine(traits); }
 };
 
 /// loss = α·E·Σ_e f_e·P_e,  f_e = c_e/(kT) without gradient,  P_e = mean_t softmax(z_t)_e.
-/// One per layer, summed over layers; k is this step's. Averaged over ranks, the global scope's
-/// loss is the loss of the pooled batch, since it is linear in P.
+/// One per layer, summed over layers; k is this step's. By sequence it is the mean of the
+/// sequences' losses (DeepSeek-V3, arXiv:2412.19437, Eq. 17-20). Averaged over micro-batches, the
+/// global scope's loss is the loss of the whole step, since it is linear in P.
 class LoadBalance : public Balancer {
  public:
-  LoadBalance(const RouterShape&, const Config& config) : config_(config) {}
+  LoadBalance(const RouterShape& shape, const Config& config) : config_(config) {
+    config_.load.check("load-balance", shape.experts);
+  }
 
   BalancerOutput balance(const Scores& scores, const Plan& plan,
                          const RoutingContext& context) override {
-    const at::Tensor mean = mean_probability(scores, plan);  // [E]
-    const at::Tensor fraction = load_fraction(plan, config_.scope, context).to(mean.options());
-    const at::Tensor loss = mean.dot(fraction) * config_.coefficient;
+    const std::int64_t groups = config_.load.groups(plan, context);
+    const at::Tensor mean = mean_probability(scores, plan, groups).flatten();  // [G·E]
+    const at::Tensor fraction =
+        load_fraction(plan, config_.load, context).flatten().to(mean.options());
+    const at::Tensor loss = mean.dot(fraction) * (config_.coefficient / groups);
     return {.loss = loss};
   }
 

@@ -32,7 +32,8 @@ struct Config {
 /// over the others', without which the divergence would be infinite (our choice). L is even over
 /// all experts where all, or none, are local.
 /// Local are the experts whose `expert_rank` is the context's rank; without expert_rank every rank
-/// holds all of them, and expert rank mod E counts as its home.
+/// holds all of them, and expert rank mod E counts as its home. So the loss belongs to a layout:
+/// over other numbers of ranks it is another one.
 /// One per layer, summed over layers. Gradient: logits. Source: LocMoE, arXiv:2401.13920.
 class Locality : public Balancer {
  public:
@@ -40,7 +41,7 @@ class Locality : public Balancer {
 
   BalancerOutput balance(const Scores& scores, const Plan& plan,
                          const RoutingContext& context) override {
-    const at::Tensor mean = mean_probability(scores, plan);  // [E]
+    const at::Tensor mean = mean_probability(scores, plan).squeeze(0);  // [E]
     const at::Tensor local = local_distribution(mean.size(0), context).to(mean.options());
     const at::Tensor logs = mean.clamp_min(1e-30).log() - local.log();
     const at::Tensor loss = mean.dot(logs) * config_.coefficient;
@@ -74,6 +75,6 @@ static const RegisterBalancer<Locality, Config> registered{
     "locality",
     "pulls tokens towards the experts of their own rank",
     "LocMoE, arXiv:2401.13920",
-    {.needs_logits = true}};
+    {.needs_logits = true, .of_layout = true}};
 
 }  // namespace penstock::locality
