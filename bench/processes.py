@@ -2,9 +2,11 @@
 """Times training steps of several processes of one thread beside one process of as many threads.
 
     bench/processes.py CORPUS [--penstock build/release/bin/penstock] [--recipes recipes/bench/dense.toml ...]
-                       [--processes 2] [--micro-batches 2 8] [--steps 12] [--rounds 3] [--json]
+                       [--processes 2] [--micro-batches 2 8] [--layouts data expert] [--steps 12] [--rounds 3]
+                       [--json]
 
-Both train the same recipe, cut into the same micro-batches. Rounds alternate, so that a clock that
+Both train the same recipe, cut into the same micro-batches. A layout other than data divides the model so: `expert`
+is parallel.expert = the number of processes, for a recipe with experts. Rounds alternate, so that a clock that
 drifts touches both; the table has medians over rounds of the median step in tokens per second, and the
 share of a step of several processes that the exchange took, waiting included. Let nothing else run.
 """
@@ -19,12 +21,14 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def steps_of(options, recipe, micro_batches, processes, threads):
+def steps_of(options, recipe, micro_batches, processes, threads, layout="data"):
     """Tokens per second and the exchange's share, medians over steps but the first three."""
     with tempfile.TemporaryDirectory() as folder:
         run = os.path.join(folder, "run")
         settings = {"data.corpus": options.corpus, "train.steps": options.steps, "run.threads": threads,
                     "train.micro_batch": 16 // micro_batches, "train.final_eval_tokens": 256}
+        if layout != "data":
+            settings[f"parallel.{layout}"] = processes
         sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         subprocess.run([options.penstock, "train", recipe, "--out", run, "--quiet", *sets,
                         "--processes", str(processes)], check=True, cwd=ROOT)
@@ -42,6 +46,7 @@ def main():
         os.path.join(ROOT, "recipes/bench", name + ".toml") for name in ("dense", "e8k1", "remoe-e8")])
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--micro-batches", type=int, nargs="*", default=[2, 8], help="of 16 sequences")
+    parser.add_argument("--layouts", nargs="*", default=["data"], choices=["data", "expert", "tensor", "pipeline"])
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
@@ -50,23 +55,26 @@ def main():
     rows = []
     for recipe in options.recipes:
         for micro_batches in options.micro_batches:
-            threads, processes = [], []
+            threads, processes = [], {layout: [] for layout in options.layouts}
             for _ in range(options.rounds):
                 threads.append(steps_of(options, recipe, micro_batches, 1, options.processes)[0])
-                processes.append(steps_of(options, recipe, micro_batches, options.processes, 1))
-            speed = statistics.median(speed for speed, _ in processes)
-            rows.append({"recipe": os.path.basename(recipe), "micro_batches": micro_batches,
-                         "threads": statistics.median(threads), "processes": speed,
-                         "efficiency": speed / statistics.median(threads),
-                         "exchange": statistics.median(share for _, share in processes)})
+                for layout in options.layouts:
+                    processes[layout].append(
+                        steps_of(options, recipe, micro_batches, options.processes, 1, layout))
+            for layout in options.layouts:
+                speed = statistics.median(speed for speed, _ in processes[layout])
+                rows.append({"recipe": os.path.basename(recipe), "micro_batches": micro_batches, "layout": layout,
+                             "threads": statistics.median(threads), "processes": speed,
+                             "efficiency": speed / statistics.median(threads),
+                             "exchange": statistics.median(share for _, share in processes[layout])})
     if options.json:
         print(json.dumps(rows, indent=1))
         return
     n = options.processes
-    print(f"{'recipe':16s} {'micro-batches':>13s} {f'1 x {n} threads':>14s} {f'{n} x 1 thread':>13s} "
+    print(f"{'recipe':16s} {'micro-batches':>13s} {'layout':>8s} {f'1 x {n} threads':>14s} {f'{n} x 1 thread':>13s} "
           f"{'efficiency':>10s} {'exchange':>8s}")
     for row in rows:
-        print(f"{row['recipe']:16s} {row['micro_batches']:13d} {row['threads']:14,.0f} {row['processes']:13,.0f} "
+        print(f"{row['recipe']:16s} {row['micro_batches']:13d} {row['layout']:>8s} {row['threads']:14,.0f} {row['processes']:13,.0f} "
               f"{100 * row['efficiency']:9.0f}% {100 * row['exchange']:7.0f}%")
 
 
