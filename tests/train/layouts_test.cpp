@@ -33,9 +33,25 @@ struct Case {
 
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
+      {"dp2", {.data = 2}},
+      {"dp4", {.data = 4}},
+      {"dp2zero1", {.data = 2}, 1},
+      {"dp2zero2", {.data = 2}, 2},
+      {"dp2zero3", {.data = 2}, 3},
       {"tp2", {.tensor = 2}},
-      {"dp2tp2", {.data = 2, .tensor = 2}},
+      {"pp2", {.pipeline = 2}},
+      {"ep2", {.data = 2, .expert = 2}},
+      {"ep4", {.data = 4, .expert = 4}},
+      {"dp2ep2", {.data = 4, .expert = 2}},
+      {"dp2ep2zero3", {.data = 4, .expert = 2}, 3},
+      {"tp2ep2", {.data = 2, .tensor = 2, .expert = 2}},
+      {"pp2ep2", {.data = 2, .pipeline = 2, .expert = 2}},
+      {"pp2dp2zero1", {.data = 2, .pipeline = 2}, 1},
       {"dp2tp2zero3", {.data = 2, .tensor = 2}, 3},
+      {"dp2tp2pp2ep2", {.data = 2, .tensor = 2, .pipeline = 2, .expert = 2}},
+      {"dp2, 3 parts", {.data = 2}, 0, 3},
+      {"pp2, 5 parts", {.pipeline = 2}, 0, 5},
+      {"ep2, 6 parts", {.data = 2, .expert = 2}, 0, 6},
   };
   return all;
 }
