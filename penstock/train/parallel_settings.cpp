@@ -65,6 +65,23 @@ void check_parts(const Recipe& recipe, const dist::Layout& layout) {
                  "; set train.batch_sequences or train.micro_batch so that they are");
 }
 
+void check_chunks(const Recipe& recipe, const dist::Layout& layout) {
+  const std::int64_t chunks = recipe.parallel.pipeline_chunks;
+  if (layout.pipeline == 1 || chunks == 1) return;
+  const std::int64_t pieces = layout.pipeline * chunks;
+  PENSTOCK_CHECK(recipe.model.layers >= pieces, "parallel.pipeline x parallel.pipeline_chunks = ",
+                 pieces, " pieces of ", recipe.model.layers,
+                 " layers; each needs one: set parallel.pipeline_chunks to ",
+                 std::max<std::int64_t>(1, recipe.model.layers / layout.pipeline), " or less");
+  const std::int64_t parts = recipe.train.batch_sequences / recipe.train.micro_batch;
+  PENSTOCK_CHECK(parts % (layout.data * layout.pipeline) == 0, "parallel.pipeline_chunks = ",
+                 chunks, " takes micro-batches by groups of parallel.pipeline = ", layout.pipeline,
+                 " on each data-parallel rank, and ", parts, " are not a multiple of ",
+                 layout.data * layout.pipeline,
+                 "; set train.batch_sequences or train.micro_batch so that they are, or "
+                 "parallel.pipeline_chunks to 1");
+}
+
 }  // namespace
 
 dist::Layout layout_of(const Recipe& recipe, int processes) {
@@ -72,6 +89,7 @@ dist::Layout layout_of(const Recipe& recipe, int processes) {
   if (processes == 1) return out;
   if (recipe.model.vocab > 0) check_divides(recipe.model.resolved(), out);
   check_parts(recipe, out);
+  check_chunks(recipe, out);
   PENSTOCK_CHECK(recipe.parallel.zero < 3 || out.pipeline == 1,
                  "parallel.zero = 3 gathers layers in the order of a whole model, and parallel.",
                  "pipeline = ", out.pipeline, " has another; set parallel.zero to 2");

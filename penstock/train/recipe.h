@@ -116,7 +116,7 @@ struct RunConfig {
 };
 
 struct ParallelConfig {
-  std::int64_t data = 0, tensor = 1, pipeline = 1, expert = 1;
+  std::int64_t data = 0, tensor = 1, pipeline = 1, pipeline_chunks = 1, expert = 1;
   std::int64_t zero = 0, timeout = 1800;
   bool overlap = true;
 
@@ -133,6 +133,11 @@ struct ParallelConfig {
        .max = 1 << 16});
     v("pipeline", pipeline,
       {.help = "stages of consecutive layers, each with processes of its own",
+       .min = 1,
+       .max = 10000});
+    v("pipeline_chunks", pipeline_chunks,
+      {.help = "pieces of consecutive layers that each stage holds, dealt to the stages in turn: "
+               "less waiting, more messages",
        .min = 1,
        .max = 10000});
     v("expert", expert,

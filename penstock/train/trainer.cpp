@@ -87,7 +87,8 @@ Trainer::Trainer(const Recipe& recipe, Corpus corpus, dist::Mesh mesh)
     : recipe_(with_vocabulary(recipe, corpus)),
       corpus_(std::move(corpus)),
       mesh_(std::move(mesh)),
-      model_(build_model(recipe_, place_in(recipe_.model.resolved(), mesh_))),
+      model_(build_model(recipe_, place_in(recipe_.model.resolved(), mesh_,
+                                           static_cast<int>(recipe_.parallel.pipeline_chunks)))),
       exchange_(*model_, mesh_),
       engine_(*model_, recipe_.train.optimizer, router_lr_scale(recipe_, *model_),
               gradient_sharing()) {
@@ -105,7 +106,8 @@ GradientSharing Trainer::gradient_sharing() const {
   GradientSharing out = exchange_.sharing();
   out.tree = mesh_.world.size() > 1 || recipe_.train.gradient_sum == GradientOrder::tree;
   out.zero = static_cast<int>(recipe_.parallel.zero);
-  out.overlap = recipe_.parallel.overlap;
+  // A part's gradients are together only once it is through all chunks.
+  out.overlap = recipe_.parallel.overlap && model_->place().part.chunks() == 1;
   return out;
 }
 

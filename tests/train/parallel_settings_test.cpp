@@ -74,6 +74,15 @@ TEST(ParallelSettings, RefuseWhatDoesNotDivideWithWhatDoes) {
   expect_said(refusal({"train.micro_batch=1", "train.batch_sequences=6", "parallel.expert=2"}, 4),
               {"6 are not a multiple of 4"});
   expect_said(refusal_of({"parallel.context=2"}), {"parallel.context"});
+  const auto chunks = [](std::vector<std::string> overrides) {
+    for (const char* more : {"parallel.pipeline=2", "parallel.pipeline_chunks=2"})
+      overrides.push_back(more);
+    return refusal(overrides, 4);
+  };
+  EXPECT_EQ(chunks({"train.micro_batch=1", "model.layers=4"}), "accepted");
+  expect_said(chunks({"train.micro_batch=1", "model.layers=3"}),
+              {"4 pieces of 3 layers", "set parallel.pipeline_chunks to 1 or less"});
+  expect_said(chunks({"train.micro_batch=4", "model.layers=4"}), {"2 are not a multiple of 4"});
 }
 
 TEST(ParallelSettings, CountTheProcessesThatTheyAreMeantFor) {

@@ -27,10 +27,13 @@ Saved saved(Trainer& trainer) {
   return {trainer.step(), copied(trainer.model_tensors()), copied(trainer.optimizer_tensors())};
 }
 
-void expect_close(const TensorMap& found, const TensorMap& expected) {
+void expect_near(const TensorMap& found, const TensorMap& expected) {
   ASSERT_EQ(found.size(), expected.size());
-  for (const auto& [name, value] : expected)
-    EXPECT_TRUE(torch::allclose(found.at(name), value, 1e-3, 1e-5)) << name;
+  for (const auto& [name, value] : expected) {
+    const double size = value.to(torch::kDouble).norm().item<double>();
+    const double difference = (found.at(name) - value).to(torch::kDouble).norm().item<double>();
+    EXPECT_LE(difference, 1e-3 * size) << name;
+  }
 }
 
 TEST(PipelineTrainer, SavesAndGoesOnAsOneProcess) {
@@ -40,7 +43,9 @@ TEST(PipelineTrainer, SavesAndGoesOnAsOneProcess) {
   for (const bool tied : {false, true}) {
     ConfigNode node = testing::small_recipe_node("remoe", 8, 16, "unused");
     node.set("model.tie_embeddings", ConfigNode(tied));
-    node.set("train.micro_batch", ConfigNode(std::int64_t{2}));
+    node.set("model.layers", ConfigNode(std::int64_t{4}));
+    node.set("parallel.pipeline_chunks", ConfigNode(std::int64_t{tied ? 2 : 1}));
+    node.set("train.micro_batch", ConfigNode(std::int64_t{1}));
     const Recipe recipe = read_recipe(node);
     const auto steps = [&](Trainer& trainer, std::int64_t last) {
       while (trainer.step() < last) EXPECT_EQ(trainer.advance().failure, "");
@@ -57,9 +62,9 @@ TEST(PipelineTrainer, SavesAndGoesOnAsOneProcess) {
       again.restore(state.step, state.model, state.optimizer, "here");
       const Saved last = steps(again, 6);
       if (world.rank() > 0) return;
-      expect_close(state.model, middle.model);
-      expect_close(state.optimizer, middle.optimizer);
-      expect_close(last.model, end.model);
+      expect_near(state.model, middle.model);
+      expect_near(state.optimizer, middle.optimizer);
+      expect_near(last.model, end.model);
     });
   }
 }
