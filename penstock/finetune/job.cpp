@@ -110,7 +110,7 @@ std::vector<std::string> protocol_notes(const FinetuneConfig& config, const Mode
   if (const std::string part = part_that_pools(model); config.auxiliary_losses && !part.empty())
     out.push_back(
         concat("the counts of ", part,
-               " are taken pass by pass: its scope = \"global\" pools ranks, not passes"));
+               " are taken pass by pass, although its scope is global"));
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "penstock/train/accumulate.h"
 
 #include <fmt/format.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <map>
@@ -9,6 +10,7 @@
 
 #include "penstock/train/part_record.h"
 #include "penstock/train/routing_sums.h"
+#include "penstock/train/step_loads.h"
 #include "penstock/train/step_parts.h"
 
 namespace penstock {
@@ -85,18 +87,39 @@ StepReport report_of(const std::vector<RankRecord>& ranks, StepWork& work, bool 
   return out;
 }
 
+/// Lets balancers that ask know what the whole step asks of its experts.
+/// @return false where a rank failed; if this one, `thrown` says how
+bool know_loads(StepWork& work, std::uint64_t draw_seed, const std::vector<ModelMemory>& memory,
+                const PartSharing& sharing, RoutingContext& context, std::exception_ptr& thrown) {
+  if (!work.pools() || work.parts() == 1) return true;
+  try {
+    const at::Tensor asked = count_step(work, context, draw_seed, memory, sharing);
+    context.reduce = [asked](std::int64_t layer, const at::Tensor&) { return asked[layer]; };
+    return asked.isfinite().all().item<bool>();
+  } catch (const dist::LostRank&) {
+    throw;
+  } catch (...) {
+    thrown = std::current_exception();
+    return false;
+  }
+}
+
 }  // namespace
 
 StepReport accumulate(StepWork& work, const RoutingContext& context, std::uint64_t draw_seed,
                       std::vector<ModelMemory>& memory, const StepWatch& watch,
                       const PartSharing& sharing) {
   memory.resize(work.parts());
-  StepParts mine(work, context, draw_seed, memory, watch, sharing);
-  mine.run();
+  RoutingContext complete = context;
+  std::exception_ptr thrown;
+  const bool counted = know_loads(work, draw_seed, memory, sharing, complete, thrown);
+  StepParts mine(work, complete, draw_seed, memory, watch, sharing);
+  if (counted) mine.run();
+  if (mine.thrown()) thrown = mine.thrown();
   if (sharing.after_parts) sharing.after_parts();
-  RankRecord record = mine.thrown() ? record_of_failure(mine.thrown()) : mine.record();
+  RankRecord record = thrown ? record_of_failure(thrown) : mine.record();
   if (!sharing.counts) record.parts.clear();
-  const auto records = exchange_records(sharing.world, record, mine.thrown());
+  const auto records = exchange_records(sharing.world, record, thrown);
   StepReport out = report_of(records, work, sharing.replays);
   out.forward_seconds = mine.forward_seconds();
   out.backward_seconds = mine.backward_seconds();

@@ -50,7 +50,8 @@ LanguageWork::LanguageWork(LanguageModel& model, std::vector<Batch> micro_batche
     : model_(model),
       micro_batches_(std::move(micro_batches)),
       token_bytes_(token_bytes),
-      objective_(training_objective(model.config())) {}
+      objective_(training_objective(model.config())),
+      pools_(!part_that_pools(model.config()).empty()) {}
 
 PartShare LanguageWork::share(std::size_t) const {
   return {.weight = 1, .divisor = static_cast<double>(micro_batches_.size())};
@@ -119,7 +120,7 @@ void LanguageWork::replay(const PartInput& part, const HiddenTap& tap) {
   BatchTensors tensors = tensors_of(model_, micro_batches_[part.index], part);
   for (std::size_t pass = 0; pass < static_cast<std::size_t>(objective_.passes); ++pass) {
     if (!part.streams.empty()) tensors.input.stream = part.streams[pass];
-    model_.forward(tensors.input, part.context, {}, tap);
+    model_.forward(tensors.input, part.context, part.tap, tap);
   }
 }
 

@@ -18,11 +18,9 @@ Objective training_objective(const ModelConfig& config) {
 
 std::string part_that_pools(const ModelConfig& config) {
   if (config.moe_layers() == 0) return "";
-  for (const auto& [part, options] : resolve(config.router).options) {
-    const ConfigNode* scope = options.find("scope");
-    const auto* value = scope ? std::get_if<std::string>(&scope->value()) : nullptr;
-    if (value && *value == "global") return part;
-  }
+  const ResolvedRouter router = resolve(config.router);
+  for (const auto& name : router.balancers)
+    if (balancer_registry().at(name).traits_under(router.options.at(name)).pools_step) return name;
   return "";
 }
 

@@ -18,8 +18,7 @@ struct Objective {
 /// The objective of a model's routing method, as its selector's traits say it.
 Objective training_objective(const ModelConfig& config);
 
-/// The part of the model's router that counts over a whole step (scope = "global"); "": none.
-/// A step of several parts pools no counts, so its caller refuses that, or says so.
+/// The balancer of the model's router that counts over a whole step (scope = "global"); "": none.
 std::string part_that_pools(const ModelConfig& config);
 
 /// Disagreement of two predictions, p = softmax(first) and q = softmax(second) by row:

@@ -5,6 +5,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/threads.h"
 #include "penstock/models/model_place.h"
+#include "penstock/train/objective.h"
 
 namespace penstock {
 namespace {
@@ -65,6 +66,7 @@ void check_parts(const Recipe& recipe, const dist::Layout& layout) {
                  "; set train.batch_sequences or train.micro_batch so that they are");
 }
 
+<<<<<<< HEAD
 void check_chunks(const Recipe& recipe, const dist::Layout& layout) {
   const std::int64_t chunks = recipe.parallel.pipeline_chunks;
   if (layout.pipeline == 1 || chunks == 1) return;
@@ -80,6 +82,18 @@ void check_chunks(const Recipe& recipe, const dist::Layout& layout) {
                  layout.data * layout.pipeline,
                  "; set train.batch_sequences or train.micro_batch so that they are, or "
                  "parallel.pipeline_chunks to 1");
+=======
+/// Loads of a whole step are counted by a forward pass of the whole model before it.
+void check_pooled(const Recipe& recipe, const dist::Layout& layout) {
+  const std::string part = part_that_pools(recipe.model);
+  const bool stages = layout.pipeline > 1;
+  PENSTOCK_CHECK(part.empty() || (!stages && recipe.parallel.zero < 3), "model.router.", part,
+                 ".scope = \"global\" counts the loads of a step by a pass before it, for which ",
+                 stages ? "parallel.pipeline" : "parallel.zero", " = ",
+                 stages ? layout.pipeline : recipe.parallel.zero, " has no order; set ",
+                 stages ? "that to 1" : "that to 2",
+                 ", or scope to \"sequence\" or \"micro-batch\"");
+>>>>>>> dd33719 (train: loads of a whole step, however it is cut)
 }
 
 }  // namespace
@@ -90,6 +104,7 @@ dist::Layout layout_of(const Recipe& recipe, int processes) {
   if (recipe.model.vocab > 0) check_divides(recipe.model.resolved(), out);
   check_parts(recipe, out);
   check_chunks(recipe, out);
+  check_pooled(recipe, out);
   PENSTOCK_CHECK(recipe.parallel.zero < 3 || out.pipeline == 1,
                  "parallel.zero = 3 gathers layers in the order of a whole model, and parallel.",
                  "pipeline = ", out.pipeline, " has another; set parallel.zero to 2");

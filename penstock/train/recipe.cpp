@@ -9,7 +9,6 @@
 #include "penstock/models/model_directory.h"
 #include "penstock/routers/coefficients.h"
 #include "penstock/train/chosen_checkpoint.h"
-#include "penstock/train/objective.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/unread_settings.h"
 
@@ -111,18 +110,6 @@ void check_layers_with_experts(const ModelConfig& model) {
                  "\"dense\"");
 }
 
-/// Counts over a whole step are those of its one micro-batch, or are not taken.
-void check_pooled_counts(const Recipe& recipe) {
-  const TrainConfig& train = recipe.train;
-  if (train.micro_batch == train.batch_sequences) return;
-  const std::string part = part_that_pools(recipe.model);
-  PENSTOCK_CHECK(
-      part.empty(), "model.router.", part,
-      ".scope = \"global\" counts over a whole step, and the micro-batches of a step are "
-      "not pooled; set train.micro_batch = 0, which takes the batch at once, or scope = "
-      "\"micro-batch\"");
-}
-
 /// Completes what was left open and checks fields against each other.
 void complete(Recipe& recipe, const ConfigNode& node) {
   TrainConfig& train = recipe.train;
@@ -192,7 +179,6 @@ Recipe read_recipe(const ConfigNode& node) {
   naming_origins(node, [&] {
     complete(recipe, node);
     check_layers_with_experts(recipe.model);
-    check_pooled_counts(recipe);
   });
   for (auto& note : unread_settings(asked, recipe)) recipe.notes.push_back(std::move(note));
   for (auto& note : recipe.notes) note = with_origins(node, note);

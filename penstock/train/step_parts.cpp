@@ -17,10 +17,6 @@
 namespace penstock {
 namespace {
 
-at::Generator generator_of(std::uint64_t draw_seed, std::size_t part) {
-  return at::detail::createCPUGenerator(mix64(draw_seed + part));
-}
-
 bool finite(const std::vector<at::Tensor>& tensors) {
   for (const at::Tensor& tensor : tensors)
     if (!tensor.isfinite().all().item<bool>()) return false;
@@ -56,6 +52,10 @@ StreamForm form_of_ties(const LanguageModel& model) {
 }
 
 }  // namespace
+
+at::Generator generator_of_part(std::uint64_t draw_seed, std::size_t part) {
+  return at::detail::createCPUGenerator(mix64(draw_seed + part));
+}
 
 StepParts::StepParts(StepWork& work, const RoutingContext& context, std::uint64_t draw_seed,
                      std::vector<ModelMemory>& memory, const StepWatch& watch,
@@ -196,7 +196,7 @@ void StepParts::compute(Held& held) {
   const std::size_t p = input.index;
   input.share = work_.share(p);
   input.context = context_;
-  input.context.generator = generator_of(draw_seed_, p);
+  input.context.generator = generator_of_part(draw_seed_, p);
   input.memory = memory_[p];
   input.watch = watch_of(p);
   PartRecord& record = record_.parts.emplace_back();
@@ -254,7 +254,7 @@ void StepParts::blame(const Held& held) {
   if (!sharing_.replays) return;
   torch::NoGradGuard no_grad;
   PartInput again = held.input;
-  again.context.generator = generator_of(draw_seed_, again.index);  // draws the same numbers again
+  again.context.generator = generator_of_part(draw_seed_, again.index);  // draws the same numbers again
   bool seen = !finite(held.input.streams);                          // elsewhere
   std::string culprit;
   work_.replay(again, [&](std::int64_t layer, const at::Tensor& hidden) {

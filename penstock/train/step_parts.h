@@ -19,6 +19,9 @@
 
 namespace penstock {
 
+/// What a part's passes draw from.
+at::Generator generator_of_part(std::uint64_t draw_seed, std::size_t part);
+
 /// Computes parts forward and backward. A stage that is stopped or fails, or is told by another
 /// that the step is lost, computes no longer and goes on with what the schedule sends, so that all
 /// stages come to its end.

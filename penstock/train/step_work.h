@@ -69,7 +69,11 @@ class StepWork {
   /// A part forward. Adds what only the work knows (tokens, accuracy, ...) to the report, once:
   /// with the last layer.
   virtual PartOutcome forward(const PartInput& part, StepReport& report) = 0;
-  /// The part's forward passes again, so that each layer's output is seen.
+  /// Whether balancers are to know what all parts ask of the experts, which takes another forward
+  /// pass of each where there are several.
+  virtual bool pools() const { return false; }
+  /// The part's forward passes again, so that each layer's output is seen, and routing by the
+  /// part's tap.
   virtual void replay(const PartInput& part, const HiddenTap& tap) = 0;
   /// Once after all parts of all ranks.  @param assignments  of all layers and passes
   virtual void finish(double assignments, StepReport& report) {

@@ -85,6 +85,16 @@ TEST(ParallelSettings, RefuseWhatDoesNotDivideWithWhatDoes) {
   expect_said(chunks({"train.micro_batch=4", "model.layers=4"}), {"2 are not a multiple of 4"});
 }
 
+TEST(ParallelSettings, RefuseLoadsOfAWholeStepWhereNoPassCanCountThem) {
+  const auto with = [](const std::string& key) {
+    return refusal({"train.micro_batch=2", "model.router.load-balance.scope=global", key}, 2);
+  };
+  EXPECT_EQ(with("parallel.zero=2"), "accepted");
+  expect_said(with("parallel.zero=3"), {"model.router.load-balance.scope = \"global\"",
+                                        "parallel.zero = 3 has no order; set that to 2"});
+  expect_said(with("parallel.pipeline=2"), {"parallel.pipeline = 2 has no order; set that to 1"});
+}
+
 TEST(ParallelSettings, CountTheProcessesThatTheyAreMeantFor) {
   const auto count = [](const std::vector<std::string>& overrides) {
     return processes_of(recipe_from(overrides));

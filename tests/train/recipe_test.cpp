@@ -33,16 +33,15 @@ TEST(Recipe, EvalKIsOneThatTheRouterTakes) {
             std::string::npos);
 }
 
-TEST(Recipe, CountsOverAWholeStepNeedAStepOfOneMicroBatch) {
-  const std::string global = "model.router.load-balance.scope=global";
-  EXPECT_EQ(refusal({global}), "accepted");
-  EXPECT_EQ(refusal({global, "train.micro_batch=8"}), "accepted");
-  EXPECT_EQ(refusal({"train.micro_batch=4"}), "accepted");
-  expect_opens(refusal({global, "train.micro_batch=4"}),
-               "--set " + global + ": model.router.load-balance.scope = \"global\" counts over");
-  expect_opens(refusal({"model.router.method=remoe", "train.micro_batch=4",
-                        "model.router.adaptive-l1.scope=global"}),
-               "--set model.router.adaptive-l1.scope=global: model.router.adaptive-l1.scope");
+TEST(Recipe, TakesAScopeOfLoadsThatTheSelectorCanCount) {
+  const std::string key = "model.router.load-balance.scope=";
+  EXPECT_EQ(refusal({key + "global", "train.micro_batch=4"}), "accepted");
+  EXPECT_EQ(refusal({key + "sequence"}), "accepted");
+  const std::string refused = refusal({key + "sequence", "model.router.method=switch"});
+  EXPECT_NE(refused.find("model.router.load-balance.scope = \"sequence\": selector "
+                         "'topk-capacity' counts what its experts are asked for"),
+            std::string::npos)
+      << refused;
 }
 
 TEST(Recipe, NamesTheLineOfValuesThatDoNotGoTogether) {
