@@ -170,6 +170,23 @@ TEST_P(SentencePiece, TruncatedModelsDoNotCrash) {
   }
 }
 
+/// One piece of a model as a protocol buffer: its text, and its type if that is not the default.
+std::string piece_bytes(const std::string& text, bool unknown) {
+  const std::string type = unknown ? "\x18\x02" : "";
+  const std::string field = '\n' + std::string(1, static_cast<char>(text.size())) + text + type;
+  return '\n' + std::string(1, static_cast<char>(field.size())) + field;
+}
+
+TEST(SentencePieceFiles, WhatTheLibraryThrowsIsAnError) {
+  if (!testing::sentencepiece_usable()) GTEST_SKIP() << "built with AddressSanitizer";
+  const std::string unknown = piece_bytes("<unk>", true);
+  EXPECT_NO_THROW(load_sentencepiece_tokenizer(unknown + piece_bytes("a", false), "good.model"));
+  // For the library's trie a piece ends at its first NUL, and it throws for an empty one.
+  const std::string nul = piece_bytes(std::string("\0a", 2), false);
+  expect_says(error_of([&] { load_sentencepiece_tokenizer(unknown + nul, "nul.model"); }),
+              {"nul.model", "not a usable SentencePiece model"});
+}
+
 TEST_P(SentencePiece, VocabularyTooLargeForTheText) {
   const std::string text = "a short text\n";
   const std::vector<std::string_view> texts = {text};

@@ -157,14 +157,25 @@ class Message {
   std::map<int, std::string_view> messages_;
 };
 
+/// What the library says is wrong, "" for nothing. It answers by a status, but the trie that it
+/// builds of the pieces throws.
+template <class Call>
+std::string trouble_of(Call call) {
+  try {
+    const auto status = call();
+    return status.ok() ? std::string() : status.ToString();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
 class SentencePieceTokenizer : public Tokenizer {
  public:
   SentencePieceTokenizer(std::string model, const std::string& name,
                          const std::map<std::string, std::string>& beside)
       : model_(std::move(model)), beside_(beside) {
-    const auto status = processor_.LoadFromSerializedProto(model_);
-    PENSTOCK_CHECK(status.ok(), "'", name,
-                   "' is not a usable SentencePiece model: ", status.ToString());
+    const auto trouble = trouble_of([&] { return processor_.LoadFromSerializedProto(model_); });
+    PENSTOCK_CHECK(trouble.empty(), "'", name, "' is not a usable SentencePiece model: ", trouble);
     PENSTOCK_CHECK(processor_.GetPieceSize() <= kMaxPieces, "'", name, "' has more than ",
                    kMaxPieces, " pieces");
     // Field numbers of sentencepiece_model.proto.
@@ -224,8 +235,8 @@ class SentencePieceTokenizer : public Tokenizer {
   void encode_plain(std::string_view text, std::vector<TokenId>& ids) const {
     if (text.empty()) return;
     std::vector<int> pieces;
-    const auto status = processor_.Encode(std::string(text), &pieces);
-    PENSTOCK_CHECK(status.ok(), "SentencePiece cannot encode the text: ", status.ToString());
+    const auto trouble = trouble_of([&] { return processor_.Encode(std::string(text), &pieces); });
+    PENSTOCK_CHECK(trouble.empty(), "SentencePiece cannot encode the text: ", trouble);
     ids.insert(ids.end(), pieces.begin(), pieces.end());
   }
 
