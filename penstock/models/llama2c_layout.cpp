@@ -75,20 +75,27 @@ std::vector<Llama2cLayout::Tensor> shapes_of(const Llama2cLayout& c) {
 
 Llama2cLayout llama2c_layout(std::span<const std::byte> file, const std::string& path) {
   Llama2cLayout out = read_header(file, path);
-  std::vector<Llama2cLayout::Tensor> tensors = shapes_of(out);
   const auto bytes_of = [](const Llama2cLayout::Tensor& tensor) {
     double bytes = sizeof(float);
     for (const std::int64_t size : tensor.shape) bytes *= static_cast<double>(size);
     return bytes;
   };
-  // Counted before the file is looked at, and as doubles, which no header makes overflow.
-  double whole = kHeaderBytes;
-  for (const auto& tensor : tensors) whole += bytes_of(tensor);
+  const auto bytes_with = [&](std::int64_t layers) {
+    Llama2cLayout part = out;
+    part.layers = layers;
+    double bytes = kHeaderBytes;
+    for (const auto& tensor : shapes_of(part)) bytes += bytes_of(tensor);
+    return bytes;
+  };
+  // Counted before tensors are listed, of which a damaged header can name 90000, and as doubles,
+  // which no header makes overflow.
+  const double whole =
+      bytes_with(0) + static_cast<double>(out.layers) * (bytes_with(1) - bytes_with(0));
   PENSTOCK_CHECK(whole == static_cast<double>(file.size()), path, ": has ", file.size(),
                  " bytes, and a llama2.c checkpoint with this header has ",
                  fmt::format("{:.0f}", whole), "; it is cut short or of another kind");
   std::size_t begin = kHeaderBytes;
-  for (auto& tensor : tensors) {
+  for (auto& tensor : shapes_of(out)) {
     const auto bytes = static_cast<std::size_t>(bytes_of(tensor));
     tensor.data = file.subspan(begin, bytes);
     begin += bytes;
