@@ -40,6 +40,8 @@ StepReport StepEngine::accumulate_all(StepWork& work, const StepInput& input,
     if (watch) watch(place);
   };
   const GradientSharing& sharing = optimizer_->sharing();
+  std::function<void()> after_part;  // in turn, gradients stay where they add up
+  if (sharing.tree) after_part = [&] { optimizer_->after_part(); };
   StepReport out;
   try {
     out = accumulate(work, context(input), input.draw_seed, memory, moves ? entering : watch,
@@ -48,7 +50,7 @@ StepReport StepEngine::accumulate_all(StepWork& work, const StepInput& input,
                       .world = sharing.world,
                       .peers = sharing.peers,
                       .counts = sharing.counts,
-                      .after_part = [&] { optimizer_->after_part(); },
+                      .after_part = after_part,
                       .after_parts = [&] { optimizer_->after_parts(); },
                       .replays = !moves});
   } catch (const dist::LostRank&) {
