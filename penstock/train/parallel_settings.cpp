@@ -66,7 +66,6 @@ void check_parts(const Recipe& recipe, const dist::Layout& layout) {
                  "; set train.batch_sequences or train.micro_batch so that they are");
 }
 
-<<<<<<< HEAD
 void check_chunks(const Recipe& recipe, const dist::Layout& layout) {
   const std::int64_t chunks = recipe.parallel.pipeline_chunks;
   if (layout.pipeline == 1 || chunks == 1) return;
@@ -82,7 +81,8 @@ void check_chunks(const Recipe& recipe, const dist::Layout& layout) {
                  layout.data * layout.pipeline,
                  "; set train.batch_sequences or train.micro_batch so that they are, or "
                  "parallel.pipeline_chunks to 1");
-=======
+}
+
 /// Loads of a whole step are counted by a forward pass of the whole model before it.
 void check_pooled(const Recipe& recipe, const dist::Layout& layout) {
   const std::string part = part_that_pools(recipe.model);
@@ -93,7 +93,6 @@ void check_pooled(const Recipe& recipe, const dist::Layout& layout) {
                  stages ? layout.pipeline : recipe.parallel.zero, " has no order; set ",
                  stages ? "that to 1" : "that to 2",
                  ", or scope to \"sequence\" or \"micro-batch\"");
->>>>>>> dd33719 (train: loads of a whole step, however it is cut)
 }
 
 }  // namespace
