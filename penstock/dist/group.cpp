@@ -12,6 +12,7 @@
 #include "penstock/base/checksum.h"
 #include "penstock/base/file_system.h"
 #include "penstock/dist/key_server.h"
+#include "penstock/dist/shared_memory.h"
 #include "penstock/dist/transport.h"
 
 namespace penstock::dist {
@@ -65,7 +66,9 @@ ProcessGroup::ProcessGroup() : state_(std::make_shared<State>()) {}
 void ProcessGroup::connect(const std::shared_ptr<KeyClient>& table) {
   state_->address = table->local_address();
   try {
-    state_->transport = make_transport(table, state_->rank, state_->size, state_->options.timeout);
+    state_->transport = with_shared_memory(
+        make_transport(table, state_->rank, state_->size, state_->options.timeout), state_->rank,
+        state_->size);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
