@@ -66,16 +66,17 @@ nlohmann::ordered_json parts_json(const PartsCensus& parts) {
 nlohmann::ordered_json parallel_json(const Recipe& recipe, const TrainingMemory& memory) {
   const int ranks = processes_of(recipe);
   if (ranks == 1) return nullptr;
-  const auto parts =
-      static_cast<std::size_t>(recipe.train.batch_sequences / recipe.train.micro_batch);
-  const SumTraffic sent =
-      sum_traffic(parts, ranks, static_cast<int>(recipe.parallel.zero), memory.parameter_bytes);
+  const SharingBytes shared = sharing_of(recipe, ranks);
+  nlohmann::ordered_json sent = {{"gradients", shared.sent_gradients}};
+  if (recipe.parallel.zero == 0) sent["summed_gradients"] = shared.sent_sums;
+  if (recipe.parallel.zero > 0) sent["weights"] = shared.sent_weights;
   return {{"ranks", ranks},
           {"parameter_bytes", memory.parameter_bytes},
           {"gradient_bytes", memory.gradient_bytes},
           {"optimizer_bytes", memory.optimizer_bytes},
           {"activation_bytes", memory.activation_bytes},
-          {"bytes_per_step", {{"gradients", sent.nodes}, {"summed_gradients", sent.sums}}}};
+          {"exchange_bytes", shared.exchange},
+          {"bytes_per_step", std::move(sent)}};
 }
 
 nlohmann::ordered_json figures_json(const Recipe& recipe) {
@@ -132,12 +133,12 @@ void print_figures(const Recipe& recipe) {
       "activations about {:.0f} (micro-batch {})\n",
       size(memory.total()), unit, size(memory.parameter_bytes), size(memory.gradient_bytes),
       size(memory.optimizer_bytes), size(memory.activation_bytes), recipe.train.micro_batch);
-  if (const auto parallel = parallel_json(recipe, memory); !parallel.is_null())
+  if (const auto parallel = parallel_json(recipe, memory); !parallel.is_null()) {
+    std::int64_t sent = 0;
+    for (const auto& of_kind : parallel["bytes_per_step"]) sent += of_kind.get<std::int64_t>();
     fmt::print("processes     {}, each with that memory; the busiest sends {:.0f} {} a step\n",
-               processes_of(recipe),
-               size(parallel["bytes_per_step"]["gradients"].get<std::int64_t>() +
-                    parallel["bytes_per_step"]["summed_gradients"].get<std::int64_t>()),
-               unit);
+               processes_of(recipe), size(sent), unit);
+  }
 }
 
 /// Of a recipe that takes its corpus's: that of bytes.

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "penstock/base/error.h"
-#include "penstock/train/gradient_tree.h"
+#include "penstock/train/objective.h"
 
 namespace penstock {
 namespace {
@@ -66,11 +66,23 @@ TrainingMemory memory_of_training(const Recipe& recipe, int processes) {
   const TrainConfig& train = recipe.train;
   TrainingMemory out = training_memory(recipe.model, train.micro_batch, train.sequence_length,
                                        train.recompute_experts);
-  if (processes > 1 || train.gradient_sum == GradientOrder::tree) {
-    const auto parts = static_cast<std::size_t>(train.batch_sequences / train.micro_batch);
-    out.gradient_bytes *= static_cast<std::int64_t>(GradientTree::copies(parts, processes));
-  }
+  if (processes == 1 && train.gradient_sum != GradientOrder::tree) return out;
+  const SharingBytes shared = sharing_of(recipe, processes);
+  out.parameter_bytes = shared.parameters;
+  out.gradient_bytes = shared.gradients;
+  out.optimizer_bytes = shared.optimizer;
   return out;
+}
+
+SharingBytes sharing_of(const Recipe& recipe, int processes) {
+  const TrainConfig& train = recipe.train;
+  const ParallelConfig& parallel = recipe.parallel;
+  return sharing_bytes(
+      parameter_sizes(recipe.model.resolved()),
+      {.parts = static_cast<std::size_t>(train.batch_sequences / train.micro_batch),
+       .ranks = processes / static_cast<int>(parallel.tensor * parallel.pipeline),
+       .zero = static_cast<int>(parallel.zero),
+       .passes = training_objective(recipe.model).passes});
 }
 
 void check_training_memory(const Recipe& recipe, double available, int processes) {

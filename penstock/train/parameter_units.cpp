@@ -49,13 +49,14 @@ std::int64_t ParameterUnit::elements(int rank) const {
 }
 
 std::vector<ParameterUnit> parameter_units(const std::vector<ParameterSize>& parameters,
-                                           const GradientSharing& sharing) {
+                                           const ParameterPredicate& of_experts, int ranks,
+                                           int replicas) {
   // By descending layer, the rest (-1) last; within a layer its experts first.
   std::map<std::pair<std::int64_t, bool>, ParameterUnit, std::greater<>> units;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const std::string& name = parameters[p].name;
     const std::int64_t layer = layer_of(name);
-    const bool experts = sharing.of_experts && sharing.of_experts(name);
+    const bool experts = of_experts && of_experts(name);
     ParameterUnit& unit = units[{layer, experts}];
     unit.layer = layer;
     unit.experts = experts;
@@ -63,7 +64,7 @@ std::vector<ParameterUnit> parameter_units(const std::vector<ParameterSize>& par
   }
   std::vector<ParameterUnit> out;
   for (auto& [key, unit] : units) {
-    cut(unit, parameters, (unit.experts ? sharing.replicas : sharing.data).size());
+    cut(unit, parameters, unit.experts ? replicas : ranks);
     out.push_back(std::move(unit));
   }
   return out;

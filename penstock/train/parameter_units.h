@@ -37,7 +37,9 @@ struct ParameterSize {
 /// All units, in the order in which a backward pass completes them: from the last layer to the
 /// first, and then the rest. Each is cut for so many ranks as exchange it, at multiples of
 /// ops::kSquarePiece of a parameter, so that sums of squares are of the same pieces.
+/// @param ranks  that exchange what is no expert's;  @param replicas  that exchange experts'
 std::vector<ParameterUnit> parameter_units(const std::vector<ParameterSize>& parameters,
-                                           const GradientSharing& sharing);
+                                           const ParameterPredicate& of_experts, int ranks,
+                                           int replicas);
 
 }  // namespace penstock

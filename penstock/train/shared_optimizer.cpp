@@ -41,7 +41,8 @@ SharedOptimizer::SharedOptimizer(const torch::nn::Module& trained, const Optimiz
                                  const LrScale& lr_scale, GradientSharing sharing)
     : sharing_(std::move(sharing)),
       parameters_(trained_parameters(trained, config, lr_scale)),
-      units_(parameter_units(sizes_of(parameters_), sharing_)),
+      units_(parameter_units(sizes_of(parameters_), sharing_.of_experts, sharing_.data.size(),
+                             sharing_.replicas.size())),
       unit_of_(parameters_.size()),
       optimizer_(divides() ? updated_spans() : parameters_, config),
       layers_(layer_weights()) {
@@ -255,6 +256,30 @@ void SharedOptimizer::finish(bool complete) {
     if (complete) throw;  // otherwise what made this step incomplete is what is told
   }
   waited_seconds_ = seconds_since(start);
+}
+
+HeldBytes SharedOptimizer::held() const {
+  const auto bytes = [](const at::Tensor& tensor) {
+    return tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
+  };
+  HeldBytes out;
+  for (const Updated& each : parameters_) {
+    out.parameters += static_cast<std::int64_t>(each.weight.storage().nbytes());
+    out.gradients += bytes(each.weight.grad());
+  }
+  std::size_t next = 0;
+  for (const ParameterUnit& unit : units_)
+    for (std::size_t i = 0; divides() && i < own_spans(unit).size(); ++i, ++next)
+      if (moves(unit)) out.parameters += bytes(optimizer_.updated()[next].weight);
+  for (const Progress& progress : progress_) {
+    for (const at::Tensor& sum : progress.sum) out.gradients += bytes(sum);
+    for (const GradientTree* tree : {&progress.own, &progress.spans})
+      for (const GradientTree::Node& node : tree->nodes())
+        for (const at::Tensor& gradient : node.gradients) out.gradients += bytes(gradient);
+  }
+  for (const auto* moments : {&optimizer_.first_moments(), &optimizer_.second_moments()})
+    for (const at::Tensor& moment : *moments) out.optimizer += bytes(moment);
+  return out;
 }
 
 UnitTensors SharedOptimizer::whole_weights(const ParameterUnit& unit) const {

@@ -17,6 +17,11 @@
 
 namespace penstock {
 
+/// What a rank holds between backward passes.
+struct HeldBytes {
+  std::int64_t parameters = 0, gradients = 0, optimizer = 0;
+};
+
 /// A step: begin(); a backward pass and after_part() for each of this rank's parts; finish();
 /// update(). Every rank calls them in this order, also where it fails on the way: finish() says so.
 ///
@@ -58,6 +63,8 @@ class SharedOptimizer {
   /// been written to. REQUIRES: the weights are whole.
   void load_state(const std::map<std::string, at::Tensor>& state, std::int64_t steps);
 
+  /// Counted now, from the tensors. Not while gradients are exchanged.
+  HeldBytes held() const;
   /// Seconds of the last step: in operations behind the backward pass, and waiting for these.
   double hidden_seconds() const { return hidden_seconds_; }
   double waited_seconds() const { return waited_seconds_; }

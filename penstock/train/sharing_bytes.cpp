@@ -1,20 +1,133 @@
 #include "penstock/train/sharing_bytes.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 
+#include "penstock/models/tensor_shapes.h"
 #include "penstock/train/gradient_tree.h"
 
 namespace penstock {
+namespace {
 
-SumTraffic sum_traffic(std::size_t parts, int ranks, int zero, std::int64_t gradient_bytes) {
-  std::size_t nodes = 0;
+constexpr std::int64_t kBytes = 4;  // of a number
+
+std::int64_t whole(const ParameterUnit& unit) {
+  std::int64_t out = 0;
+  for (std::size_t rank = 0; rank < unit.spans.size(); ++rank)
+    out += unit.elements(static_cast<int>(rank));
+  return out;
+}
+
+std::int64_t most(const ParameterUnit& unit) {
+  std::int64_t out = 0;
+  for (std::size_t rank = 0; rank < unit.spans.size(); ++rank)
+    out = std::max(out, unit.elements(static_cast<int>(rank)));
+  return out;
+}
+
+std::int64_t least(const ParameterUnit& unit) {
+  std::int64_t out = unit.elements(0);
+  for (std::size_t rank = 1; rank < unit.spans.size(); ++rank)
+    out = std::min(out, unit.elements(static_cast<int>(rank)));
+  return out;
+}
+
+/// The most that one rank keeps of all units that a predicate takes.
+std::int64_t kept(const std::vector<ParameterUnit>& units, int ranks,
+                  const std::function<bool(const ParameterUnit&)>& taken) {
+  std::int64_t out = 0;
   for (int rank = 0; rank < ranks; ++rank) {
-    const PartRange range = parts_of_rank(parts, rank, ranks);
-    nodes =
-        std::max(nodes, zero >= 2 ? range.size() : GradientTree::nodes_within(parts, range).size());
+    std::int64_t of_rank = 0;
+    for (const ParameterUnit& unit : units)
+      if (taken(unit)) of_rank += unit.elements(rank);
+    out = std::max(out, of_rank);
   }
-  const std::int64_t to_others = gradient_bytes / ranks * (ranks - 1);
-  return {.nodes = static_cast<std::int64_t>(nodes) * to_others, .sums = to_others};
+  return out;
+}
+
+/// Nodes of all ranks that wait for others, at the most, where each part is exchanged by itself.
+std::int64_t nodes_of_rounds(const SharedSteps& steps) {
+  std::size_t out = 1;
+  const std::size_t rounds = parts_of_rank(steps.parts, steps.ranks - 1, steps.ranks).size();
+  for (std::size_t round = 1; round < rounds; ++round) {
+    std::size_t nodes = 0;
+    for (int rank = 0; rank < steps.ranks; ++rank) {
+      const PartRange range = parts_of_rank(steps.parts, rank, steps.ranks);
+      const PartRange done{range.first, std::min(range.first + round, range.last)};
+      nodes += GradientTree::nodes_within(steps.parts, done).size();
+    }
+    out = std::max(out, nodes);
+  }
+  return static_cast<std::int64_t>(out);
+}
+
+/// Nodes that the busiest rank sends at a time, and in a step.
+std::int64_t nodes_sent(const SharedSteps& steps, bool in_a_step) {
+  std::size_t out = 0;
+  for (int rank = 0; rank < steps.ranks; ++rank) {
+    const PartRange range = parts_of_rank(steps.parts, rank, steps.ranks);
+    const std::size_t rounds = in_a_step ? range.size() : std::min<std::size_t>(1, range.size());
+    out = std::max(
+        out, steps.zero >= 2 ? rounds : GradientTree::nodes_within(steps.parts, range).size());
+  }
+  return static_cast<std::int64_t>(out);
+}
+
+void count_held(const std::vector<ParameterUnit>& units, const SharedSteps& steps,
+                std::int64_t total, SharingBytes& out) {
+  std::int64_t rest = 0, largest = 0;
+  for (const ParameterUnit& unit : units)
+    (unit.layer < 0 ? rest : largest) =
+        unit.layer < 0 ? whole(unit) : std::max(largest, whole(unit));
+  const auto any = [](const ParameterUnit&) { return true; };
+  const auto in_layer = [](const ParameterUnit& unit) { return unit.layer >= 0; };
+  const std::int64_t own = kept(units, steps.ranks, any);
+  out.parameters =
+      kBytes * (steps.zero == 3 ? rest + kept(units, steps.ranks, in_layer) + 2 * largest : total);
+  out.optimizer = 2 * kBytes * (steps.zero > 0 ? own : total);
+  const auto copies = static_cast<std::int64_t>(GradientTree::copies(steps.parts, steps.ranks));
+  out.gradients =
+      kBytes * (steps.zero >= 2 ? own * nodes_of_rounds(steps) + std::min(total, rest + 3 * largest)
+                                : copies * total);
+}
+
+}  // namespace
+
+std::vector<ParameterSize> parameter_sizes(const ModelConfig& config) {
+  std::vector<ParameterSize> out;
+  std::map<std::string, std::size_t> places;
+  for (const ModelTensor& tensor : model_tensors(config)) {
+    if (tensor.role == TensorRole::balancer) continue;
+    const auto [place, fresh] = places.try_emplace(tensor.module, out.size());
+    if (fresh) out.push_back({.name = tensor.module});
+    out[place->second].elements += tensor.size() * std::max<std::int64_t>(1, tensor.experts);
+  }
+  return out;
+}
+
+SharingBytes sharing_bytes(const std::vector<ParameterSize>& parameters, const SharedSteps& steps) {
+  const auto units = parameter_units(parameters, {}, steps.ranks, steps.ranks);
+  std::int64_t total = 0;
+  for (const ParameterSize& parameter : parameters) total += parameter.elements;
+  SharingBytes out;
+  count_held(units, steps, total, out);
+  const std::int64_t others = steps.ranks - 1, at_a_time = nodes_sent(steps, false);
+  if (others == 0) return out;
+  std::int64_t slots = 0, layer_slots = 0;
+  for (const ParameterUnit& unit : units) {
+    const std::int64_t spans = whole(unit) - least(unit);  // of others
+    out.sent_gradients += kBytes * spans * nodes_sent(steps, true);
+    out.exchange = std::max({out.exchange, kBytes * at_a_time * (spans + others * most(unit)),
+                             kBytes * (others + 2) * most(unit)});
+    (unit.layer < 0 ? slots : layer_slots) += kBytes * others * most(unit);
+  }
+  const auto rounds =
+      static_cast<std::int64_t>((steps.parts + static_cast<std::size_t>(steps.ranks) - 1) /
+                                static_cast<std::size_t>(steps.ranks));
+  (steps.zero == 0 ? out.sent_sums : out.sent_weights) =
+      slots + layer_slots * (steps.zero == 3 ? 2 * rounds * steps.passes : 1);
+  return out;
 }
 
 }  // namespace penstock

@@ -1,17 +1,39 @@
-// What ranks that share a step send each other, counted before anything is trained.
+// What a rank that shares steps with others holds and sends, counted before anything is trained.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
+
+#include "penstock/models/model_config.h"
+#include "penstock/train/parameter_units.h"
 
 namespace penstock {
 
-/// Bytes that the busiest rank sends in a step.
-struct SumTraffic {
-  std::int64_t nodes = 0;  ///< what its parts came to, to the ranks that add up
-  std::int64_t sums = 0;   ///< the sums of its spans, or the weights that it updated, to all
+/// How the steps are shared: by ranks that hold the same model.
+struct SharedSteps {
+  std::size_t parts = 1;
+  int ranks = 1, zero = 0;  ///< GradientSharing::zero
+  int passes = 1;           ///< of each part through the layers
 };
-/// @param zero  GradientSharing::zero
-SumTraffic sum_traffic(std::size_t parts, int ranks, int zero, std::int64_t gradient_bytes);
+
+/// In fp32, of the rank that has most of each.
+struct SharingBytes {
+  /// Weights; with zero = 3 those that it keeps, and two layers.
+  std::int64_t parameters = 0;
+  /// Gradients at the most: the nodes of the tree; with zero >= 2 its spans of them, and what is on
+  /// its way of three layers and of what no layer has.
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;  ///< moments
+  std::int64_t exchange = 0;   ///< what is sent and received at a time
+  // Sent in a step:
+  std::int64_t sent_gradients = 0;  ///< to the ranks that add up
+  std::int64_t sent_sums = 0;       ///< without zero: what it added up, to all
+  std::int64_t sent_weights = 0;    ///< with zero: what it updated, to all
+};
+SharingBytes sharing_bytes(const std::vector<ParameterSize>& parameters, const SharedSteps& steps);
+
+/// The parameters of a model, frozen ones too. REQUIRES: config is resolved.
+std::vector<ParameterSize> parameter_sizes(const ModelConfig& config);
 
 }  // namespace penstock

@@ -151,11 +151,17 @@ def test_info(trial):
     alone, shared = (json.loads(info(*more, "--json").stdout) for more in ((), four))
     parallel = shared["parallel"]
     bytes_of_weights = 4 * alone["total_parameters"]
-    sent = bytes_of_weights // 4 * 3  # one micro-batch each: three quarters of one copy
+    least = bytes_of_weights // 4 * 3  # one micro-batch each: three quarters of one copy
+    sent = parallel["bytes_per_step"]
     if "parallel" in alone or parallel["ranks"] != 4 or \
             parallel["parameter_bytes"] != bytes_of_weights or \
-            parallel["bytes_per_step"] != {"gradients": sent, "summed_gradients": sent}:
+            set(sent) != {"gradients", "summed_gradients"} or \
+            not least <= sent["gradients"] <= bytes_of_weights or parallel["exchange_bytes"] == 0:
         fail("info of four processes:", parallel)
+    divided = json.loads(info(*four, "--set", "parallel.zero=1", "--json").stdout)["parallel"]
+    if divided["optimizer_bytes"] >= parallel["optimizer_bytes"] or \
+            set(divided["bytes_per_step"]) != {"gradients", "weights"}:
+        fail("info of four processes that divide moments:", divided)
     if "processes     4, each" not in info(*four).stdout or "\nprocesses" in info().stdout:
         fail("info does not say what processes take")
     if "makes 4 of them" not in info("--set", "parallel.data=8").stderr:

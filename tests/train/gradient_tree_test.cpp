@@ -97,10 +97,10 @@ TEST(GradientTree, LeavesBorrowedMemoryAlone) {
 }
 
 /// Three units: a layer's tensors of 40,000 and 5 elements, its experts' 20,000, and 3 of the rest.
-std::vector<ParameterUnit> units_of(const GradientSharing& sharing) {
+std::vector<ParameterUnit> units_of(int ranks) {
   return parameter_units(
       {{"embed", 3}, {"layer_0.a", 40000}, {"layer_0.mlp.experts.down", 20000}, {"layer_0.z", 5}},
-      sharing);
+      [](const std::string& name) { return name.ends_with("down"); }, ranks, ranks);
 }
 
 TEST(ParameterUnits, AreLayersFromTheLastAndThenTheRest) {
@@ -110,7 +110,7 @@ TEST(ParameterUnits, AreLayersFromTheLastAndThenTheRest) {
                                       {"layer_10.mlp.router.w", 1},
                                       {"model.layer_2.a", 1},
                                       {"player_3.a", 1}},
-                                     {});
+                                     {}, 1, 1);
   ASSERT_EQ(units.size(), 4U);
   EXPECT_EQ(units[0].parameters, (std::vector<std::size_t>{2}));
   EXPECT_EQ(units[1].parameters, (std::vector<std::size_t>{4}));
@@ -133,9 +133,7 @@ TEST(UnitExchange, SumsAreBitwiseThoseOfOneProcess) {
     const Gradients expected = alone.take().front().gradients;
     for (const int ranks : {2, 3, 4})
       testing::on_ranks(ranks, [&](const dist::ProcessGroup& group) {
-        GradientSharing sharing = GradientSharing::among(group);
-        sharing.of_experts = [](const std::string& name) { return name.ends_with("down"); };
-        const ParameterUnit unit = units_of(sharing)[1];
+        const ParameterUnit unit = units_of(ranks)[1];
         EXPECT_EQ(unit.parameters, (std::vector<std::size_t>{1, 3}));
         const PartRange mine = parts_of_rank(parts, group.rank(), ranks);
         GradientTree own(parts), spans(parts);
