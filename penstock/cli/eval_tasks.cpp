@@ -49,7 +49,7 @@ tasks::EvaluateTaskOptions how(const EvalTasksOptions& options, std::int64_t k) 
 
 /// The model with what it is to be asked: a mistake is said before any model runs.
 TaskModel open_model(const std::string& path, const EvalTasksOptions& options,
-                  const std::vector<LoadedTask>& loaded) {
+                     const std::vector<LoadedTask>& loaded) {
   return with_model(path, [&](const ModelArgument& argument) {
     const auto source = open_model_source(argument.path);
     const ModelConfig& config = source->config();

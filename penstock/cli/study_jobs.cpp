@@ -14,9 +14,7 @@
 namespace penstock {
 namespace {
 
-std::string named(const study::RunKey& run) {
-  return concat(run.first, ", seed ", run.second);
-}
+std::string named(const study::RunKey& run) { return concat(run.first, ", seed ", run.second); }
 
 class Pool {
  public:

@@ -109,8 +109,7 @@ std::vector<std::string> protocol_notes(const FinetuneConfig& config, const Mode
     out.emplace_back("one pass is made over a batch: the consistency loss of two is left out");
   if (const std::string part = part_that_pools(model); config.auxiliary_losses && !part.empty())
     out.push_back(
-        concat("the counts of ", part,
-               " are taken pass by pass, although its scope is global"));
+        concat("the counts of ", part, " are taken pass by pass, although its scope is global"));
   return out;
 }
 

@@ -68,9 +68,9 @@ at::Tensor Attention::forward(const at::Tensor& x, const at::Tensor& rotation,
 at::Tensor Attention::extend(const at::Tensor& x, const AttentionCache& cache,
                              const CachedRows& where) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
-  const at::Tensor heads = ops::cached_attention(
-      normed_and_cut(qkv_proj_->forward(x)), cache.keys, cache.values, where.rows, where.lengths,
-      scale, where.rotation, config_.rope_adjacent);
+  const at::Tensor heads = ops::cached_attention(normed_and_cut(qkv_proj_->forward(x)), cache.keys,
+                                                 cache.values, where.rows, where.lengths, scale,
+                                                 where.rotation, config_.rope_adjacent);
   return sum_of_ranks(o_proj_->forward(heads), ranks_);
 }
 

@@ -34,8 +34,7 @@ at::Tensor block_mask(const BlockDropout& dropout, std::int64_t neurons, std::in
 FeedForward::FeedForward(std::int64_t d_model, std::int64_t d_ffn, FfnForm form,
                          BlockDropout block_dropout, dist::ProcessGroup ranks)
     : form_(form), block_dropout_(block_dropout), ranks_(std::move(ranks)) {
-  PENSTOCK_ASSERT(ranks_.size() == 1 ||
-                  (!form.bias && form.dropout == 0 && block_dropout.p == 0));
+  PENSTOCK_ASSERT(ranks_.size() == 1 || (!form.bias && form.dropout == 0 && block_dropout.p == 0));
   d_ffn = equal_part(d_ffn, ranks_.rank(), ranks_.size()).size();
   const std::string in = form.input_name();
   const std::int64_t rows = form.inputs() * d_ffn;

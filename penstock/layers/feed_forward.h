@@ -25,7 +25,8 @@ struct BlockDropout {
 class FeedForward : public torch::nn::Module {
  public:
   /// Matrices are not initialised, biases are 0.
-  /// @param ranks  each computes an equal part of the neurons, and holds their rows and columns; all
+  /// @param ranks  each computes an equal part of the neurons, and holds their rows and columns;
+  /// all
   ///               are given the same rows and return the same. REQUIRES: no bias, no dropout
   ///               (asserted).
   FeedForward(std::int64_t d_model, std::int64_t d_ffn, FfnForm form = {},

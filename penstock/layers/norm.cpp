@@ -18,8 +18,7 @@ at::Tensor RmsNorm::forward(const at::Tensor& x) {
 
 at::Tensor RmsNorm::forward(Residual& x) {
   if (!x.delta.defined()) return forward(x.stream);
-  auto [sum, normed] = 
-      ops::add_rms_norm(x.stream, x.delta, shared_by_ranks(weight_, ranks_), eps_);
+  auto [sum, normed] = ops::add_rms_norm(x.stream, x.delta, shared_by_ranks(weight_, ranks_), eps_);
   x = {.stream = sum};
   return normed;
 }

@@ -19,8 +19,8 @@ PassDraws::PassDraws(const RoutingContext& context) {
 
 RoutingContext PassDraws::of_layer(RoutingContext context, std::int64_t layer) const {
   if (bits_)
-    context.generator = at::detail::createCPUGenerator(
-        random_bits(*bits_, 0, static_cast<std::uint64_t>(layer)));
+    context.generator =
+        at::detail::createCPUGenerator(random_bits(*bits_, 0, static_cast<std::uint64_t>(layer)));
   return context;
 }
 

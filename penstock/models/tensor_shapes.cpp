@@ -21,8 +21,8 @@ struct Rows {
 /// Describes what lies under one stem, such as "model.layers.3.mlp.", in the model "layer_3.mlp.".
 class Stem {
  public:
-  Stem(std::vector<ModelTensor>& out, std::string file, std::string module,
-       std::int64_t layer = -1, std::int64_t experts = 0)
+  Stem(std::vector<ModelTensor>& out, std::string file, std::string module, std::int64_t layer = -1,
+       std::int64_t experts = 0)
       : out_(out),
         file_(std::move(file)),
         module_(std::move(module)),
@@ -71,7 +71,8 @@ class Stem {
     if (form.inputs() == 2)
       inputs.insert(inputs.begin(), {"gate_proj", width, role, TensorSplit::rows});
     add_fused(inputs, d, in, form.bias ? in + "_bias" : "");
-    add_fused({{"down_proj", d, role, TensorSplit::columns}}, width, "down", form.bias ? "down_bias" : "");
+    add_fused({{"down_proj", d, role, TensorSplit::columns}}, width, "down",
+              form.bias ? "down_bias" : "");
   }
   void add_norm(const std::string& name, std::int64_t width, bool bias = false) const {
     add(name + ".weight", name + ".weight", {width}, TensorRole::rest);

@@ -27,7 +27,8 @@ enum class TensorRole {
   balancer
 };
 
-/// How the ranks that share a layer's products divide a tensor: each has heads or neurons of its own
+/// How the ranks that share a layer's products divide a tensor: each has heads or neurons of its
+/// own
 /// (`rows`: those that it computes; `columns`: those that it sums over), or all of it.
 enum class TensorSplit { none, rows, columns };
 
@@ -37,7 +38,7 @@ struct ModelTensor {
   std::vector<std::int64_t> shape;  ///< of an expert's, where there is one of each
   TensorRole role = TensorRole::rest;
   TensorSplit split = TensorSplit::none;
-  std::int64_t layer = -1;    ///< that it belongs to; -1: none
+  std::int64_t layer = -1;     ///< that it belongs to; -1: none
   std::int64_t experts = 0;    ///< how many there are of it; 0: one, which is no expert's
   std::string module;          ///< parameter or buffer of the model: "layer_3.mlp.experts.gate_up"
   std::int64_t first_row = 0;  ///< where it begins in that, or in an expert's part of it

@@ -109,16 +109,14 @@ void check_same_beginning(const dist::ProcessGroup& group, const Recipe& recipe,
 }
 
 void check_same_weights(const dist::ProcessGroup& group,
-                        const std::map<std::string, at::Tensor>& weights,
-                        const std::string& part) {
+                        const std::map<std::string, at::Tensor>& weights, const std::string& part) {
   if (group.size() == 1) return;
   Xxh64 hash;
   for (const auto& [name, value] : weights) {
     const at::Tensor whole = value.cpu().contiguous();
     hash.update({static_cast<const std::byte*>(whole.data_ptr()), whole.nbytes()});
   }
-  check_same(group, "state of the weights", fmt::format("{:016x}", hash.value()), both,
-             part);
+  check_same(group, "state of the weights", fmt::format("{:016x}", hash.value()), both, part);
 }
 
 }  // namespace penstock

@@ -53,8 +53,8 @@ auto on_all_ranks(const dist::ProcessGroup& group, const Action& action) {
 void check_same_beginning(const dist::ProcessGroup& group, const Recipe& recipe,
                           const std::string& corpus_hash);
 
-/// Throws, as check_none_failed(), where a rank's weights are not those of the first rank that holds
-/// the same part of the model.
+/// Throws, as check_none_failed(), where a rank's weights are not those of the first rank that
+/// holds the same part of the model.
 /// @param part  names it
 void check_same_weights(const dist::ProcessGroup& group,
                         const std::map<std::string, at::Tensor>& weights,

@@ -62,9 +62,9 @@ ModelExchange::ModelExchange(const LanguageModel& model, const dist::Mesh& mesh)
       beside_data_(first_beside_data(model, mesh)),
       of_experts_(expert_parameters(model.config())) {
   for (const auto& [name, tensor] : held_tensors(model))
-    PENSTOCK_ASSERT(slices_.contains(name) &&
-                        tensor.sizes() == at::IntArrayRef(slices_.at(name).part_shape()),
-                    name);
+    PENSTOCK_ASSERT(
+        slices_.contains(name) && tensor.sizes() == at::IntArrayRef(slices_.at(name).part_shape()),
+        name);
 }
 
 bool ModelExchange::divided() const {
@@ -134,8 +134,7 @@ TensorMap ModelExchange::scatter(const TensorMap& whole, const std::string& pref
   types = nlohmann::json::parse(mesh_.world.broadcast_bytes(types.dump()));
   TensorMap out;
   for (const auto& [name, type] : types.items()) {
-    const auto options =
-        at::device(at::kCPU).dtype(static_cast<at::ScalarType>(type.get<int>()));
+    const auto options = at::device(at::kCPU).dtype(static_cast<at::ScalarType>(type.get<int>()));
     const at::Tensor all = mesh_.world.rank() == 0 ? whole.at(prefix + name).contiguous()
                                                    : at::empty(whole_.at(name).shape, options);
     mesh_.world.broadcast(all);

@@ -11,7 +11,16 @@
 
 namespace penstock {
 
-enum class Order : std::int64_t { step, gather, gather_whole, restore, wait, finished, interrupted, failed };
+enum class Order : std::int64_t {
+  step,
+  gather,
+  gather_whole,
+  restore,
+  wait,
+  finished,
+  interrupted,
+  failed
+};
 
 /// Rank 0's side. With one process, and on other ranks, it does nothing.
 class Leader {

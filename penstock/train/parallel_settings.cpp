@@ -28,18 +28,17 @@ dist::Layout divided(const ParallelConfig& parallel, int processes) {
   const int others = out.tensor * out.pipeline;
   const std::int64_t within = parallel.data * others, beside = within * parallel.expert;
   if (parallel.data > 0) {
-    PENSTOCK_CHECK(processes == within || processes == beside, "[parallel] asks for ",
-                   product_of(parallel, false), " = ", within, " processes",
-                   parallel.expert > 1
-                       ? concat(", or with experts on processes of their own ", beside)
-                       : "",
-                   ", but ", counted(processes), " ", processes == 1 ? "trains" : "train",
-                   "; start as many (`penstock train --processes ", within,
-                   "`), or leave parallel.data at 0, which takes as many as are started");
+    PENSTOCK_CHECK(
+        processes == within || processes == beside, "[parallel] asks for ",
+        product_of(parallel, false), " = ", within, " processes",
+        parallel.expert > 1 ? concat(", or with experts on processes of their own ", beside) : "",
+        ", but ", counted(processes), " ", processes == 1 ? "trains" : "train",
+        "; start as many (`penstock train --processes ", within,
+        "`), or leave parallel.data at 0, which takes as many as are started");
   }
   PENSTOCK_CHECK(processes % others == 0, counted(processes),
-                 " cannot be divided by parallel.tensor x parallel.pipeline = ", others,
-                 "; start ", std::max(1, processes / others) * others);
+                 " cannot be divided by parallel.tensor x parallel.pipeline = ", others, "; start ",
+                 std::max(1, processes / others) * others);
   out.data = processes / others;
   PENSTOCK_CHECK(out.data % out.expert == 0, "parallel.expert = ", out.expert,
                  " does not divide the ", out.data,
@@ -53,16 +52,19 @@ void check_parts(const Recipe& recipe, const dist::Layout& layout) {
   const std::int64_t parts = train.batch_sequences / train.micro_batch;
   const std::int64_t fits = train.batch_sequences / layout.data;
   PENSTOCK_CHECK(
-      layout.data <= parts, counted(layout.data), layout.ranks() == layout.data ? "" : " (or groups)",
+      layout.data <= parts, counted(layout.data),
+      layout.ranks() == layout.data ? "" : " (or groups)",
       " share a step's micro-batches, and train.batch_sequences = ", train.batch_sequences,
       " with train.micro_batch = ", train.micro_batch, " makes ", parts, " of them; ",
       fits > 0 ? concat("set train.micro_batch to ", fits, fits == 1 ? "" : " or less",
                         " (balancing statistics are taken over a micro-batch, so this changes the "
                         "result), or start fewer processes")
                : "start fewer processes, or raise train.batch_sequences");
-  PENSTOCK_CHECK(layout.expert == 1 || parts % layout.data == 0, "parallel.expert = ",
-                 layout.expert, ": ranks that share experts go through their micro-batches side by "
-                 "side, and ", parts, " are not a multiple of ", layout.data,
+  PENSTOCK_CHECK(layout.expert == 1 || parts % layout.data == 0,
+                 "parallel.expert = ", layout.expert,
+                 ": ranks that share experts go through their micro-batches side by "
+                 "side, and ",
+                 parts, " are not a multiple of ", layout.data,
                  "; set train.batch_sequences or train.micro_batch so that they are");
 }
 
@@ -70,13 +72,14 @@ void check_chunks(const Recipe& recipe, const dist::Layout& layout) {
   const std::int64_t chunks = recipe.parallel.pipeline_chunks;
   if (layout.pipeline == 1 || chunks == 1) return;
   const std::int64_t pieces = layout.pipeline * chunks;
-  PENSTOCK_CHECK(recipe.model.layers >= pieces, "parallel.pipeline x parallel.pipeline_chunks = ",
-                 pieces, " pieces of ", recipe.model.layers,
-                 " layers; each needs one: set parallel.pipeline_chunks to ",
+  PENSTOCK_CHECK(recipe.model.layers >= pieces,
+                 "parallel.pipeline x parallel.pipeline_chunks = ", pieces, " pieces of ",
+                 recipe.model.layers, " layers; each needs one: set parallel.pipeline_chunks to ",
                  std::max<std::int64_t>(1, recipe.model.layers / layout.pipeline), " or less");
   const std::int64_t parts = recipe.train.batch_sequences / recipe.train.micro_batch;
-  PENSTOCK_CHECK(parts % (layout.data * layout.pipeline) == 0, "parallel.pipeline_chunks = ",
-                 chunks, " takes micro-batches by groups of parallel.pipeline = ", layout.pipeline,
+  PENSTOCK_CHECK(parts % (layout.data * layout.pipeline) == 0,
+                 "parallel.pipeline_chunks = ", chunks,
+                 " takes micro-batches by groups of parallel.pipeline = ", layout.pipeline,
                  " on each data-parallel rank, and ", parts, " are not a multiple of ",
                  layout.data * layout.pipeline,
                  "; set train.batch_sequences or train.micro_batch so that they are, or "

@@ -254,8 +254,9 @@ void StepParts::blame(const Held& held) {
   if (!sharing_.replays) return;
   torch::NoGradGuard no_grad;
   PartInput again = held.input;
-  again.context.generator = generator_of_part(draw_seed_, again.index);  // draws the same numbers again
-  bool seen = !finite(held.input.streams);                          // elsewhere
+  again.context.generator =
+      generator_of_part(draw_seed_, again.index);  // draws the same numbers again
+  bool seen = !finite(held.input.streams);         // elsewhere
   std::string culprit;
   work_.replay(again, [&](std::int64_t layer, const at::Tensor& hidden) {
     if (seen || finite({hidden})) return;

@@ -54,8 +54,8 @@ class Trainer {
   StepOutcome advance(const StepWatch& watch = {});
   /// Routing context of the current step.
   RoutingContext context() const;
-  /// Has rank 0 hold the whole model, as it is now, for evaluate(). Every rank calls it. Where ranks
-  /// hold parts, this costs rank 0 all weights once more, until let_go_of_whole().
+  /// Has rank 0 hold the whole model, as it is now, for evaluate(). Every rank calls it. Where
+  /// ranks hold parts, this costs rank 0 all weights once more, until let_go_of_whole().
   void gather_whole();
   void let_go_of_whole() { whole_.reset(); }
   /// Validation (or another split) at the current step, with k experts per token; 0: with the
@@ -64,12 +64,12 @@ class Trainer {
                       const std::function<void(double, const LossTotals&)>& progress = {},
                       std::int64_t k = 0);
 
-  /// The model's tensors under their file names, on rank 0; they may alias the live state. Every rank
-  /// calls it.
+  /// The model's tensors under their file names, on rank 0; they may alias the live state. Every
+  /// rank calls it.
   std::map<std::string, at::Tensor> model_tensors();
-  /// What else resuming needs, on rank 0: moments, which may alias the live state, and the memory of
-  /// the parts of all ranks. Every rank calls it. Throws where weights that ranks have in common are
-  /// not equal.
+  /// What else resuming needs, on rank 0: moments, which may alias the live state, and the memory
+  /// of the parts of all ranks. Every rank calls it. Throws where weights that ranks have in common
+  /// are not equal.
   std::map<std::string, at::Tensor> optimizer_tensors();
   /// Continues from what a checkpoint held. Every rank calls it; what rank 0 gives counts.
   void restore(std::int64_t step, const std::map<std::string, at::Tensor>& model,

@@ -51,8 +51,7 @@ ModelConfig config_of(const std::string& method) {
     out.moe.shared_gate = true;
     out.moe.dense_layers = 1;
   }
-  if (method == "lory")
-    out.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));
+  if (method == "lory") out.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));
   return out.resolved();
 }
 

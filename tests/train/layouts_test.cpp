@@ -186,8 +186,7 @@ TEST_P(Layouts, HaveTheNumbersOfOneProcess) {
     try {
       check_divides(config, how.layout);
     } catch (const Error& refusal) {
-      std::cout << GetParam() << " under " << how.name << " is refused: " << refusal.what()
-                << "\n";
+      std::cout << GetParam() << " under " << how.name << " is refused: " << refusal.what() << "\n";
       continue;
     }
     if (!alone.contains(how.parts)) alone[how.parts] = train(config, {}, how);

@@ -34,13 +34,15 @@ TEST(ParallelSettings, NeedAMicroBatchForEachProcess) {
   EXPECT_EQ(refusal({"train.micro_batch=2"}, 3), "accepted");
   expect_said(refusal({}, 2), {"2 processes", "train.micro_batch = 8 makes 1",
                                "set train.micro_batch to 4 or less"});
-  expect_said(refusal({"train.micro_batch=2"}, 5), {"makes 4 of them", "set train.micro_batch to 1 ("});
+  expect_said(refusal({"train.micro_batch=2"}, 5),
+              {"makes 4 of them", "set train.micro_batch to 1 ("});
 }
 
 TEST(ParallelSettings, SayWhereTheNumberOfProcessesIsAnother) {
   EXPECT_EQ(refusal({"train.micro_batch=2", "parallel.data=2"}, 2), "accepted");
-  expect_said(refusal({"train.micro_batch=2", "parallel.data=2"}, 1),
-              {"data 2 x tensor 1 x pipeline 1 = 2 processes, but 1 process trains", "--processes 2"});
+  expect_said(
+      refusal({"train.micro_batch=2", "parallel.data=2"}, 1),
+      {"data 2 x tensor 1 x pipeline 1 = 2 processes, but 1 process trains", "--processes 2"});
   expect_said(refusal({"train.micro_batch=2", "run.device=cuda"}, 2), {"run.device = 'cuda'"});
   expect_said(refusal({"train.micro_batch=2", "train.gradient_sum=in-turn"}, 2),
               {"train.gradient_sum = \"in-turn\" is for one process"});
@@ -62,12 +64,12 @@ TEST(ParallelSettings, DivideProcessesAlongTheAxes) {
 }
 
 TEST(ParallelSettings, RefuseWhatDoesNotDivideWithWhatDoes) {
-  expect_said(refusal({"train.micro_batch=1", "parallel.tensor=2"}, 3),
-              {"3 processes cannot be divided by parallel.tensor x parallel.pipeline = 2",
-               "start 2"});
-  expect_said(refusal({"train.micro_batch=1", "parallel.expert=3"}, 4),
-              {"parallel.expert = 3 does not divide the 4 data-parallel ranks",
-               "start 6 processes"});
+  expect_said(
+      refusal({"train.micro_batch=1", "parallel.tensor=2"}, 3),
+      {"3 processes cannot be divided by parallel.tensor x parallel.pipeline = 2", "start 2"});
+  expect_said(
+      refusal({"train.micro_batch=1", "parallel.expert=3"}, 4),
+      {"parallel.expert = 3 does not divide the 4 data-parallel ranks", "start 6 processes"});
   expect_said(refusal({"train.micro_batch=1", "parallel.data=2", "parallel.expert=2"}, 3),
               {"data 2 x tensor 1 x pipeline 1 = 2 processes",
                "or with experts on processes of their own 4", "but 3 processes train"});

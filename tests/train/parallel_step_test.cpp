@@ -259,8 +259,8 @@ class TrainerRanks : public Ranks {
   }
   std::unique_ptr<Trainer> trainer(const Recipe& recipe, const dist::ProcessGroup& group = {}) {
     const std::scoped_lock lock(mutex_);  // initial weights come from one generator
-    return std::make_unique<Trainer>(
-        recipe, *corpus_, dist::make_mesh(group, {.data = group.size()}));
+    return std::make_unique<Trainer>(recipe, *corpus_,
+                                     dist::make_mesh(group, {.data = group.size()}));
   }
 
   struct State {
