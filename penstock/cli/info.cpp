@@ -21,8 +21,8 @@
 #include "penstock/study/study_config.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/parallel_settings.h"
+#include "penstock/train/rank_estimate.h"
 #include "penstock/train/recipe.h"
-#include "penstock/train/sharing_bytes.h"
 
 namespace penstock {
 namespace {
@@ -31,6 +31,7 @@ struct InfoOptions {
   std::string target, scale;
   std::vector<std::string> overrides;
   bool json = false;
+  MachineSpeeds speeds;
 };
 
 double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
@@ -63,20 +64,22 @@ nlohmann::ordered_json parts_json(const PartsCensus& parts) {
 }
 
 /// Of one of the processes; null where there is one.
-nlohmann::ordered_json parallel_json(const Recipe& recipe, const TrainingMemory& memory) {
+nlohmann::ordered_json parallel_json(const Recipe& recipe, const MachineSpeeds& speeds) {
   const int ranks = processes_of(recipe);
   if (ranks == 1) return nullptr;
-  const SharingBytes shared = sharing_of(recipe, ranks);
-  nlohmann::ordered_json sent = {{"gradients", shared.sent_gradients}};
-  if (recipe.parallel.zero == 0) sent["summed_gradients"] = shared.sent_sums;
-  if (recipe.parallel.zero > 0) sent["weights"] = shared.sent_weights;
+  const RankEstimate rank = estimate_rank(recipe, layout_of(recipe, ranks), speeds);
+  nlohmann::ordered_json sent = nlohmann::ordered_json::object();
+  for (const auto& [kind, bytes] : rank.bytes_per_step) sent[kind] = bytes;
   return {{"ranks", ranks},
-          {"parameter_bytes", memory.parameter_bytes},
-          {"gradient_bytes", memory.gradient_bytes},
-          {"optimizer_bytes", memory.optimizer_bytes},
-          {"activation_bytes", memory.activation_bytes},
-          {"exchange_bytes", shared.exchange},
-          {"bytes_per_step", std::move(sent)}};
+          {"parameter_bytes", rank.memory.parameter_bytes},
+          {"gradient_bytes", rank.memory.gradient_bytes},
+          {"optimizer_bytes", rank.memory.optimizer_bytes},
+          {"activation_bytes", rank.memory.activation_bytes},
+          {"exchange_bytes", rank.exchange_bytes},
+          {"bytes_per_step", std::move(sent)},
+          {"compute_seconds", rank.compute_seconds},
+          {"exchange_seconds", rank.exchange_seconds},
+          {"step_seconds", rank.step_seconds}};
 }
 
 nlohmann::ordered_json figures_json(const Recipe& recipe) {
@@ -101,7 +104,7 @@ nlohmann::ordered_json figures_json(const Recipe& recipe) {
             {"method", model.router.method}}}};
 }
 
-void print_figures(const Recipe& recipe) {
+void print_figures(const Recipe& recipe, const MachineSpeeds& speeds) {
   const ModelConfig& model = recipe.model;
   const Figures figures = figures_of(recipe);
   fmt::print("model         {} layers, d={}, {} heads ({} kv) of {}, f={}, V={}\n", model.layers,
@@ -133,11 +136,15 @@ void print_figures(const Recipe& recipe) {
       "activations about {:.0f} (micro-batch {})\n",
       size(memory.total()), unit, size(memory.parameter_bytes), size(memory.gradient_bytes),
       size(memory.optimizer_bytes), size(memory.activation_bytes), recipe.train.micro_batch);
-  if (const auto parallel = parallel_json(recipe, memory); !parallel.is_null()) {
+  if (const auto parallel = parallel_json(recipe, speeds); !parallel.is_null()) {
     std::int64_t sent = 0;
     for (const auto& of_kind : parallel["bytes_per_step"]) sent += of_kind.get<std::int64_t>();
     fmt::print("processes     {}, each with that memory; the busiest sends {:.0f} {} a step\n",
                processes_of(recipe), size(sent), unit);
+    fmt::print(
+        "step          about {:.3g} s: computing {:.3g}, exchange {:.3g} (given the speeds)\n",
+        parallel["step_seconds"].get<double>(), parallel["compute_seconds"].get<double>(),
+        parallel["exchange_seconds"].get<double>());
   }
 }
 
@@ -295,12 +302,12 @@ void print_info(const InfoOptions& options) {
     if (finetuned) figures["finetuning"] = finetuning_json(options.target);
     if (!recipe.notes.empty()) figures["notes"] = recipe.notes;
     if (assumed) figures["assumed_vocabulary"] = kAssumedVocabulary;
-    if (auto parallel = parallel_json(recipe, figures_of(recipe).memory); !parallel.is_null())
+    if (auto parallel = parallel_json(recipe, options.speeds); !parallel.is_null())
       figures["parallel"] = std::move(parallel);
     fmt::print("{}\n", figures.dump(2));
     return;
   }
-  print_figures(recipe);
+  print_figures(recipe, options.speeds);
   if (finetuned) print_finetuning(options.target);
   for (const auto& note : recipe.notes) fmt::print("note: {}\n", note);
   if (assumed) print_assumed_vocabulary();
@@ -322,10 +329,19 @@ void add_info_command(CLI::App& app) {
       ->take_all();
   command->add_option("--scale", options->scale, "of a study: paper, desk; default desk");
   command->add_flag("--json", options->json, "one JSON object");
+  const auto speed = [&](const char* name, double& value, const char* help) {
+    command->add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();
+  };
+  speed("--flops", options->speeds.flops,
+        "useful FLOP/s of one process, for the estimate of several processes' step");
+  speed("--bandwidth", options->speeds.bandwidth, "bytes/s that one process sends");
+  speed("--latency", options->speeds.latency, "seconds of a message");
   command->footer(
       "Examples:\n"
       "  penstock info recipes/remoe/remoe-182m.toml\n"
       "  penstock info recipes/demo/remoe.toml --set model.moe.granularity=4 --json\n"
+      "  penstock info recipes/remoe/remoe-182m.toml --set parallel.data=8 --set "
+      "parallel.expert=4\n"
       "  penstock info recipes/demo/study.toml\n"
       "  penstock info table1.toml --scale paper");
   command->callback([options] { print_info(*options); });

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include "penstock/base/error.h"
-#include "penstock/train/objective.h"
+#include "penstock/train/parallel_settings.h"
+#include "penstock/train/rank_estimate.h"
 
 namespace penstock {
 namespace {
@@ -64,25 +65,10 @@ std::string memory_text(const TrainingMemory& memory) {
 
 TrainingMemory memory_of_training(const Recipe& recipe, int processes) {
   const TrainConfig& train = recipe.train;
-  TrainingMemory out = training_memory(recipe.model, train.micro_batch, train.sequence_length,
-                                       train.recompute_experts);
-  if (processes == 1 && train.gradient_sum != GradientOrder::tree) return out;
-  const SharingBytes shared = sharing_of(recipe, processes);
-  out.parameter_bytes = shared.parameters;
-  out.gradient_bytes = shared.gradients;
-  out.optimizer_bytes = shared.optimizer;
-  return out;
-}
-
-SharingBytes sharing_of(const Recipe& recipe, int processes) {
-  const TrainConfig& train = recipe.train;
-  const ParallelConfig& parallel = recipe.parallel;
-  return sharing_bytes(
-      parameter_sizes(recipe.model.resolved()),
-      {.parts = static_cast<std::size_t>(train.batch_sequences / train.micro_batch),
-       .ranks = processes / static_cast<int>(parallel.tensor * parallel.pipeline),
-       .zero = static_cast<int>(parallel.zero),
-       .passes = training_objective(recipe.model).passes});
+  if (processes > 1) return estimate_rank(recipe, layout_of(recipe, processes)).memory;
+  if (train.gradient_sum == GradientOrder::tree) return estimate_rank(recipe, {}).memory;
+  return training_memory(recipe.model, train.micro_batch, train.sequence_length,
+                         train.recompute_experts);
 }
 
 void check_training_memory(const Recipe& recipe, double available, int processes) {

@@ -5,7 +5,6 @@
 
 #include "penstock/models/census.h"
 #include "penstock/train/recipe.h"
-#include "penstock/train/sharing_bytes.h"
 
 namespace penstock {
 
@@ -16,11 +15,8 @@ std::string memory_text(const TrainingMemory& memory);
 std::string size_text(double bytes);
 
 /// training_memory() of one of so many processes, with the copies of the gradients that a sum in a
-/// tree holds, and what parallel.zero divides.
+/// tree holds, without what the recipe's [parallel] divides. REQUIRES: layout_of() takes them.
 TrainingMemory memory_of_training(const Recipe& recipe, int processes = 1);
-
-/// sharing_bytes() of one of so many processes.
-SharingBytes sharing_of(const Recipe& recipe, int processes);
 
 /// Throws Error where memory_of_training() of the recipe, whose vocabulary is known, is more than
 /// `available` bytes. The message has both figures and the keys to lower, with a value that fits

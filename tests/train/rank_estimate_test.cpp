@@ -1,0 +1,83 @@
+// What a rank is estimated to hold and to send, counted by hand.
+#include "penstock/train/rank_estimate.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/train/recipe_text.h"
+
+namespace penstock {
+namespace {
+
+using testing::recipe_from;
+
+Recipe counted_recipe(std::vector<std::string> overrides = {}) {
+  for (const char* more : {"train.micro_batch=1", "model.vocab=256", "model.heads=4"})
+    overrides.push_back(more);
+  return recipe_from(overrides);
+}
+
+std::map<std::string, std::int64_t> sent(const RankEstimate& estimate) {
+  return {estimate.bytes_per_step.begin(), estimate.bytes_per_step.end()};
+}
+
+double rows_bytes(const Recipe& r) {
+  return 4.0 * static_cast<double>(r.train.micro_batch * r.train.sequence_length * r.model.d_model);
+}
+
+TEST(RankEstimate, OfOneProcessIsTheMemoryOfTraining) {
+  const Recipe r = counted_recipe();
+  const RankEstimate one = estimate_rank(r, {});
+  const TrainingMemory whole = training_memory(r.model, 1, r.train.sequence_length, false);
+  EXPECT_EQ(one.memory.parameter_bytes, whole.parameter_bytes);
+  EXPECT_EQ(one.memory.optimizer_bytes, whole.optimizer_bytes);
+  EXPECT_EQ(one.memory.activation_bytes, whole.activation_bytes);
+  EXPECT_TRUE(one.bytes_per_step.empty());
+  EXPECT_EQ(one.step_seconds, one.compute_seconds);
+}
+
+TEST(RankEstimate, CountsRowsBetweenStagesAndOfHeads) {
+  const Recipe r = counted_recipe();
+  const double parts = static_cast<double>(r.train.batch_sequences), layers = r.model.layers;
+  EXPECT_EQ(sent(estimate_rank(r, {.pipeline = 2}))["stages"], 2 * parts * rows_bytes(r));
+  // Two sums of a layer on either way, of which a rank sends twice a half.
+  EXPECT_EQ(sent(estimate_rank(r, {.tensor = 2}))["tensor"], 4 * layers * parts * rows_bytes(r));
+}
+
+TEST(RankEstimate, CountsTokensThatGoToOtherRanks) {
+  // Top-1 of two ranks: half of the tokens go to the other one, and come back; twice.
+  const Recipe r = counted_recipe();
+  const dist::Layout layout{.data = 2, .expert = 2};
+  const double parts = static_cast<double>(r.train.batch_sequences) / 2;
+  EXPECT_NEAR(static_cast<double>(sent(estimate_rank(r, layout))["tokens"]),
+              4.0 * static_cast<double>(r.model.moe_layers()) * parts * 0.5 * rows_bytes(r), 1);
+}
+
+TEST(RankEstimate, DividesWhatTheAxesDivide) {
+  const TrainingMemory one = estimate_rank(counted_recipe(), {}).memory;
+  const TrainingMemory zero = estimate_rank(counted_recipe({"parallel.zero=1"}), {.data = 2}).memory;
+  EXPECT_EQ(zero.parameter_bytes, one.parameter_bytes);
+  // A half, as far as small parameters, which are not cut, can be dealt out.
+  EXPECT_GE(2 * zero.optimizer_bytes, one.optimizer_bytes);
+  EXPECT_LT(4 * zero.optimizer_bytes, 3 * one.optimizer_bytes);
+  const TrainingMemory experts = estimate_rank(counted_recipe(), {.data = 2, .expert = 2}).memory;
+  EXPECT_LT(experts.parameter_bytes, one.parameter_bytes);
+  EXPECT_GT(2 * experts.parameter_bytes, one.parameter_bytes);
+}
+
+TEST(RankEstimate, AddsComputingBubbleAndExchange) {
+  const Recipe r = counted_recipe({"parallel.overlap=false"});
+  const MachineSpeeds speeds{.flops = 1e9, .bandwidth = 1e6, .latency = 0};
+  const RankEstimate alone = estimate_rank(r, {}, speeds);
+  const RankEstimate staged = estimate_rank(r, {.pipeline = 2}, speeds);
+  const double parts = static_cast<double>(r.train.batch_sequences);
+  EXPECT_NEAR(staged.compute_seconds, alone.compute_seconds / 2 * (1 + 1 / parts), 1e-12);
+  std::int64_t bytes = 0;
+  for (const auto& [kind, number] : staged.bytes_per_step) bytes += number;
+  EXPECT_NEAR(staged.exchange_seconds, static_cast<double>(bytes) / 1e6, 1e-9);
+  EXPECT_NEAR(staged.step_seconds, staged.compute_seconds + staged.exchange_seconds, 1e-12);
+}
+
+}  // namespace
+}  // namespace penstock
