@@ -56,7 +56,8 @@ TEST(RankEstimate, CountsTokensThatGoToOtherRanks) {
 
 TEST(RankEstimate, DividesWhatTheAxesDivide) {
   const TrainingMemory one = estimate_rank(counted_recipe(), {}).memory;
-  const TrainingMemory zero = estimate_rank(counted_recipe({"parallel.zero=1"}), {.data = 2}).memory;
+  const TrainingMemory zero =
+      estimate_rank(counted_recipe({"parallel.zero=1"}), {.data = 2}).memory;
   EXPECT_EQ(zero.parameter_bytes, one.parameter_bytes);
   // A half, as far as small parameters, which are not cut, can be dealt out.
   EXPECT_GE(2 * zero.optimizer_bytes, one.optimizer_bytes);
