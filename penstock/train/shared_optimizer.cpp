@@ -162,6 +162,14 @@ void SharedOptimizer::after_part() {
 
 void SharedOptimizer::after_parts() {
   if (layers_) layers_->pass_through();
+  if (!active_) return;
+  // Others may have more parts, whose exchange needs this rank before they can go on to what waits
+  // for all.
+  hand_in_the_rest(part_ == progress_.front().range.size());
+}
+
+void SharedOptimizer::hand_in_the_rest(bool complete) {
+  while (next_ < rounds_ * units_.size() && sharing_.data.size() > 1) submit({}, complete);
 }
 
 void SharedOptimizer::submit(GradientTree::Gradients gradients, bool complete) {
@@ -238,7 +246,7 @@ void SharedOptimizer::add_up(std::size_t u, std::size_t round, GradientTree::Gra
 void SharedOptimizer::finish(bool complete) {
   if (!active_) return;
   active_ = false;
-  while (next_ < rounds_ * units_.size() && sharing_.data.size() > 1) submit({}, complete);
+  hand_in_the_rest(complete);
   const auto start = Clock::now();
   try {
     background_.wait();

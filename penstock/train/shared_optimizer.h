@@ -107,6 +107,8 @@ class SharedOptimizer {
   /// The next exchange, which is of units_[next_ % units_.size()].
   /// @param gradients  of this part; none: this rank has no such part
   void submit(GradientTree::Gradients gradients, bool complete = true);
+  /// The exchanges of this step that are left, for which this rank has nothing.
+  void hand_in_the_rest(bool complete);
   void add_up(std::size_t unit, std::size_t round, GradientTree::Gradients gradients,
               bool complete);
   std::vector<std::vector<PartRange>> nodes_of_ranks(std::size_t unit, std::size_t round) const;
