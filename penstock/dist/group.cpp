@@ -49,7 +49,7 @@ struct ProcessGroup::State {
   std::vector<std::string> names = {concat("rank 0 on ", host_name())};
   // Of groups that different threads may use.
   std::shared_ptr<std::atomic<double>> seconds = std::make_shared<std::atomic<double>>(0.0);
-  std::string address;  // of rank 0, as others reach it
+  std::string address;  // of this machine, on the way to rank 0
   GroupOptions options;
   std::int64_t capacity = 256;  // of a rank's text in gather()
   std::shared_ptr<Transport> transport;

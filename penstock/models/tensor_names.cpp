@@ -7,11 +7,16 @@
 #include "penstock/models/tensor_slices.h"
 
 namespace penstock {
-std::map<std::string, at::Tensor> file_tensors(LanguageModel& model) {
-  std::map<std::string, at::Tensor> held;
+
+std::map<std::string, at::Tensor> held_tensors(const LanguageModel& model) {
+  std::map<std::string, at::Tensor> out;
   for (const auto& tensors : {model.named_parameters(), model.named_buffers()})
-    for (const auto& item : tensors) held[item.key()] = item.value().detach();
-  return file_views(model.config(), held);
+    for (const auto& item : tensors) out[item.key()] = item.value().detach();
+  return out;
+}
+
+std::map<std::string, at::Tensor> file_tensors(LanguageModel& model) {
+  return file_views(model.config(), held_tensors(model));
 }
 
 void load_file_tensors(LanguageModel& model, const std::map<std::string, at::Tensor>& tensors,

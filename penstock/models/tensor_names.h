@@ -1,5 +1,5 @@
-// Names of a model's tensors in files: Hugging Face's, one tensor per expert and per projection,
-// whatever is fused in memory.
+// A model's tensors by name: as it holds them, and as files do (Hugging Face's names, one tensor
+// per expert and per projection, whatever is fused in memory).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,6 +10,9 @@
 #include "penstock/models/language_model.h"
 
 namespace penstock {
+
+/// Parameters and buffers of a model by their own names. They alias the model.
+std::map<std::string, at::Tensor> held_tensors(const LanguageModel& model);
 
 /// Views of every parameter and buffer under its file name (models/tensor_shapes.h). The views
 /// alias the model.

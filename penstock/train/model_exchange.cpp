@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/models/tensor_names.h"
 #include "penstock/models/tensor_slices.h"
 
 namespace penstock {
@@ -44,23 +45,25 @@ std::set<std::string> first_beside_data(const LanguageModel& model, const dist::
   return out;
 }
 
-}  // namespace
-
-TensorMap held_tensors(const LanguageModel& model) {
+/// Those whose names begin with `prefix`.
+TensorMap with_prefix(const TensorMap& tensors, const std::string& prefix) {
   TensorMap out;
-  for (const auto& tensors : {model.named_parameters(), model.named_buffers()})
-    for (const auto& item : tensors) out[item.key()] = item.value().detach();
+  for (const auto& [name, value] : tensors)
+    if (name.starts_with(prefix)) out[name] = value;
   return out;
 }
 
-ModelExchange::ModelExchange(const LanguageModel& model, const dist::Mesh& mesh)
-    : mesh_(mesh),
-      whole_(model_slices(model.config(), {})),
-      slices_(model_slices(model.config(), model.place().part)),
-      first_held_(penstock::first_held(model.config(), mesh.layout, mesh.world.rank(),
-                                       model.place().part.chunks())),
-      beside_data_(first_beside_data(model, mesh)),
-      of_experts_(expert_parameters(model.config())) {
+}  // namespace
+
+ModelExchange::ModelExchange(const LanguageModel& model, const dist::Mesh& mesh) : mesh_(mesh) {
+  if (!divided()) return;
+  const ModelConfig& config = model.config();
+  const ModelPart& part = model.place().part;
+  whole_ = model_slices(config, {});
+  slices_ = model_slices(config, part);
+  first_held_ = first_held(config, mesh.layout, mesh.world.rank(), part.chunks());
+  beside_data_ = first_beside_data(model, mesh);
+  of_experts_ = expert_parameters(config);
   for (const auto& [name, tensor] : held_tensors(model))
     PENSTOCK_ASSERT(
         slices_.contains(name) && tensor.sizes() == at::IntArrayRef(slices_.at(name).part_shape()),
@@ -90,12 +93,7 @@ GradientSharing ModelExchange::sharing() const {
 }
 
 TensorMap ModelExchange::gather(const TensorMap& parts, const std::string& prefix) const {
-  if (!divided()) {  // every rank has all
-    TensorMap out;
-    for (const auto& [name, value] : parts)
-      if (name.starts_with(prefix)) out[name] = value;
-    return out;
-  }
+  if (!divided()) return with_prefix(parts, prefix);
   nlohmann::json mine = nlohmann::json::object();  // what this rank sends
   for (const std::string& name : first_held_)
     if (const auto found = parts.find(prefix + name); found != parts.end())
@@ -127,19 +125,24 @@ TensorMap ModelExchange::gather(const TensorMap& parts, const std::string& prefi
 }
 
 TensorMap ModelExchange::scatter(const TensorMap& whole, const std::string& prefix) const {
-  nlohmann::json types = nlohmann::json::object();
-  for (const auto& [name, slice] : whole_)
-    if (const auto found = whole.find(prefix + name); found != whole.end())
-      types[name] = static_cast<int>(found->second.scalar_type());
-  types = nlohmann::json::parse(mesh_.world.broadcast_bytes(types.dump()));
+  if (mesh_.world.size() == 1) return with_prefix(whole, prefix);
+  nlohmann::json kinds = nlohmann::json::object();  // dtype and shape by name, with its prefix
+  for (const auto& [name, tensor] : with_prefix(whole, prefix))
+    if (!divided() || whole_.contains(name.substr(prefix.size())))
+      kinds[name] = {static_cast<int>(tensor.scalar_type()), tensor.sizes().vec()};
+  kinds = nlohmann::json::parse(mesh_.world.broadcast_bytes(kinds.dump()));
   TensorMap out;
-  for (const auto& [name, type] : types.items()) {
-    const auto options = at::device(at::kCPU).dtype(static_cast<at::ScalarType>(type.get<int>()));
-    const at::Tensor all = mesh_.world.rank() == 0 ? whole.at(prefix + name).contiguous()
-                                                   : at::empty(whole_.at(name).shape, options);
+  for (const auto& [name, kind] : kinds.items()) {
+    const auto options =
+        at::device(at::kCPU).dtype(static_cast<at::ScalarType>(kind[0].get<int>()));
+    const at::Tensor all = mesh_.world.rank() == 0
+                               ? whole.at(name).contiguous()
+                               : at::empty(kind[1].get<std::vector<std::int64_t>>(), options);
     mesh_.world.broadcast(all);
-    if (const auto mine = slices_.find(name); mine != slices_.end())
-      out[prefix + name] = take(all, mine->second).clone();
+    if (!divided())
+      out[name] = all;
+    else if (const auto mine = slices_.find(name.substr(prefix.size())); mine != slices_.end())
+      out[name] = take(all, mine->second).clone();
   }
   return out;
 }

@@ -21,31 +21,27 @@ class ModelExchange {
 
   /// Whether any rank holds less than all.
   bool divided() const;
-  /// Those that this rank holds first (models/tensor_slices.h).
-  const std::set<std::string>& first_held() const { return first_held_; }
 
   /// How the gradients of such a model are summed, in a tree: by which groups, and what each rank
   /// counts in the global norm.
   GradientSharing sharing() const;
 
-  /// The whole tensors on rank 0, nothing on the others; where none is divided what each gave. All
-  /// ranks call it.
+  /// The whole tensors on rank 0, nothing on the others; where none is divided those of this rank.
+  /// All ranks call it.
   /// @param parts   what this rank holds, by `prefix` and name; what is not there is not gathered,
   ///                which has to be alike on all ranks that hold it
   TensorMap gather(const TensorMap& parts, const std::string& prefix = "") const;
-  /// This rank's parts of what rank 0 gives whole. All ranks call it. One tensor at a time is sent
-  /// whole.
+  /// This rank's parts of what rank 0 gives whole; with one process the same tensors. All ranks
+  /// call it. One tensor at a time is sent whole.
   TensorMap scatter(const TensorMap& whole, const std::string& prefix = "") const;
 
  private:
   dist::Mesh mesh_;
+  // Nothing where no model is divided: to find these takes a while.
   std::map<std::string, Slice> whole_, slices_;  // of the model, and of this rank
   std::set<std::string> first_held_;
   std::set<std::string> beside_data_;  // the same among ranks that share no steps with this one
   std::set<std::string> of_experts_;
 };
-
-/// Parameters and buffers of a model by their names; they alias it.
-TensorMap held_tensors(const LanguageModel& model);
 
 }  // namespace penstock

@@ -41,7 +41,7 @@ class SharedOptimizer {
   /// Forgets gradients. The first one connects the ranks once more, for the thread.
   /// @param passes  of each part through the layers
   void begin(std::size_t parts, int passes = 1);
-  /// Whether enter() and after_parts() are to be called, and layers have no weights in between.
+  /// Whether enter() is to be called. A layer has no weights before it is entered.
   bool moves_weights() const { return layers_ != nullptr; }
   /// Before a part's pass goes into a layer, forward or backward.
   void enter(std::int64_t layer) { layers_->enter(layer); }

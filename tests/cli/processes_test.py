@@ -169,47 +169,6 @@ def test_info(trial):
     print("info counts memory and traffic")
 
 
-LAYOUTS = [
-    (2, ["--set", "parallel.expert=2"]),
-    (2, ["--set", "parallel.tensor=2"]),
-    (2, ["--set", "parallel.pipeline=2"]),
-    (2, ["--set", "parallel.zero=3"]),
-    (4, ["--set", "parallel.pipeline=2", "--set", "parallel.expert=2", "--set", "parallel.zero=1"]),
-]
-
-
-def close(found, expected):
-    return abs(found - expected) <= 1e-5 * max(1, abs(expected))
-
-
-def test_layouts(trial, reference, rng):
-    """One run under a layout after another: it ends where one process does, but for rounding."""
-    run = trial.new_run()
-    for processes, layout in rng.sample(LAYOUTS, len(LAYOUTS)):
-        launcher = start(trial, run, processes, *layout)
-        target = len(metrics(run)) + rng.randint(2, 8)
-        wait_for(lambda: len(metrics(run)) >= target or launcher.poll() is not None, launcher, 60)
-        ranks = ranks_of(launcher)
-        if launcher.poll() is None and len(ranks) == processes:
-            if rng.random() < 0.5:
-                os.kill(ranks[rng.choice(sorted(ranks))], signal.SIGKILL)
-            else:
-                launcher.send_signal(signal.SIGTERM)
-        _, errors = launcher.communicate(timeout=60)
-        if "penstock: " in errors and "signal 9" not in errors:
-            fail(layout, "ended with", errors)
-        single.check_checkpoints(run)
-    finish(trial, run, 1, *TREE)
-    ours, theirs = metrics(run), metrics(reference)
-    if [line["step"] for line in ours] != [line["step"] for line in theirs]:
-        fail("steps lost or doubled under layouts:", [line["step"] for line in ours])
-    for mine, other in zip(ours, theirs):
-        for key in ("loss", "lambda"):
-            if key in other and not close(mine[key], other[key]):
-                fail("under layouts", key, "is", mine[key], "and not", other[key], "at", mine["step"])
-    print("stopped and killed under", len(LAYOUTS), "layouts in turn: the losses of one process")
-
-
 def test_kills(trial, reference, kills, rng):
     run, done, longest = trial.new_run(), 0, 0.0
     while done < kills:
@@ -391,7 +350,6 @@ def main():
         test_stuck_rank(trial)
         test_death_of_the_launcher(trial)
         test_started_by_another(trial, reference)
-        test_layouts(trial, reference, random.Random(seed))
         test_kills(trial, reference, kills, random.Random(seed))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -11,6 +11,7 @@
 #include "penstock/models/language_model.h"
 #include "penstock/models/tensor_slices.h"
 #include "penstock/routers/step_statistics.h"
+#include "tests/base/test_names.h"
 #include "tests/dist/ranks.h"
 #include "tests/models/tiny_decoder.h"
 
@@ -28,13 +29,6 @@ ModelConfig config_of(const std::string& method, ModelKind architecture) {
     out.moe.shared_width = 8;
   if (method == "lory") out.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{4}));
   return out.resolved();
-}
-
-std::shared_ptr<LanguageModel> in_f64(const ModelConfig& config, const ModelPlace& place = {}) {
-  auto out = make_model(config, 7, place);
-  out->to(torch::kDouble);
-  out->train();
-  return out;
 }
 
 /// Three rows of the part's own, of which the last part has only one.
@@ -87,7 +81,7 @@ std::map<std::string, at::Tensor> tensors_of(LanguageModel& model) {
 }
 
 Course alone(const ModelConfig& config, std::int64_t parts) {
-  const auto model = in_f64(config);
+  const auto model = testing::in_f64(config);
   Course out;
   for (std::int64_t step = 0; step < kSteps; ++step) {
     StepCounts seen;
@@ -108,7 +102,7 @@ void expect_as_alone(const ModelConfig& config, const Course& expected,
                      const dist::ProcessGroup& world) {
   const dist::Mesh mesh = dist::make_mesh(world, {.data = world.size(), .expert = world.size()});
   const ModelPlace place = place_in(config, mesh);
-  const auto model = in_f64(config, place);
+  const auto model = testing::in_f64(config, place);
   const auto slices = model_slices(config, place.part);
   const RouterShape shape{.experts = config.total_experts(), .layers = config.moe_layers()};
   auto loss = expected.losses.begin() + world.rank();
@@ -159,11 +153,7 @@ std::vector<std::string> methods_with_experts() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, ExpertParallel, ::testing::ValuesIn(methods_with_experts()),
-                         [](const auto& info) {
-                           std::string out;
-                           for (const char c : info.param) out += std::isalnum(c) ? c : '_';
-                           return out;
-                         });
+                         testing::test_name);
 
 }  // namespace
 }  // namespace penstock::experts_over_ranks

@@ -7,6 +7,7 @@
 #include "penstock/dist/transport.h"
 #include "penstock/models/language_model.h"
 #include "penstock/models/tensor_slices.h"
+#include "tests/base/test_names.h"
 #include "tests/dist/ranks.h"
 #include "tests/models/tiny_decoder.h"
 
@@ -55,23 +56,16 @@ ModelConfig config_of(const std::string& method) {
   return out.resolved();
 }
 
-std::shared_ptr<LanguageModel> in_f64(const ModelConfig& config, const ModelPlace& place = {}) {
-  auto out = make_model(config, 7, place);
-  out->to(torch::kDouble);
-  out->train();
-  return out;
-}
-
 class TensorParallel : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(TensorParallel, HasTheGradientsOfOneProcess) {
   if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
   const ModelConfig config = config_of(GetParam());
-  const Pass expected = pass_of(*in_f64(config), 8);
+  const Pass expected = pass_of(*testing::in_f64(config), 8);
   testing::on_ranks(2, [&](const dist::ProcessGroup& world) {
     const dist::Mesh mesh = dist::make_mesh(world, {.tensor = 2});
     const ModelPlace place = place_in(config, mesh);
-    const auto model = in_f64(config, place);
+    const auto model = testing::in_f64(config, place);
     const auto slices = model_slices(config, place.part);
     const Pass found = pass_of(*model, 8);
     EXPECT_NEAR(found.loss, expected.loss, 1e-12);
@@ -89,11 +83,7 @@ TEST_P(TensorParallel, HasTheGradientsOfOneProcess) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, TensorParallel, ::testing::ValuesIn(method_registry().names()),
-                         [](const auto& info) {
-                           std::string out;
-                           for (const char c : info.param) out += std::isalnum(c) ? c : '_';
-                           return out;
-                         });
+                         testing::test_name);
 
 }  // namespace
 }  // namespace penstock

@@ -1,10 +1,13 @@
-// The config of a decoder small enough for many forward passes in a test.
+// A decoder small enough for many forward passes in a test.
 #pragma once
 
+#include <torch/types.h>
+
 #include <cstdint>
+#include <memory>
 #include <string>
 
-#include "penstock/models/model_config.h"
+#include "penstock/models/language_model.h"
 
 namespace penstock::testing {
 
@@ -23,6 +26,15 @@ inline ModelConfig tiny_decoder(const std::string& method, std::int64_t context)
   config.router.method = method;
   config.router.k = 1;
   return config;
+}
+
+/// In training mode; the same weights for every place.
+inline std::shared_ptr<LanguageModel> in_f64(const ModelConfig& config,
+                                             const ModelPlace& place = {}) {
+  auto out = make_model(config, 7, place);
+  out->to(torch::kDouble);
+  out->train();
+  return out;
 }
 
 }  // namespace penstock::testing

@@ -8,14 +8,15 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "penstock/base/random.h"
 #include "penstock/dist/transport.h"
 #include "penstock/models/tensor_slices.h"
 #include "penstock/train/language_work.h"
 #include "penstock/train/model_exchange.h"
 #include "penstock/train/shared_optimizer.h"
 #include "penstock/train/step.h"
+#include "tests/base/test_names.h"
 #include "tests/dist/ranks.h"
+#include "tests/train/drawn_batch.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -56,20 +57,6 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-Batch batch_of(std::int64_t step, std::size_t part) {
-  Batch out{.sequences = 2, .length = 16};
-  for (std::uint64_t i = 0; i < 32; ++i) {
-    const auto draw = [&](std::uint64_t stream) {
-      const std::uint64_t place = static_cast<std::uint64_t>(step) * 100 + part;
-      return static_cast<std::int64_t>(random_below(random_bits(place, stream, i), kVocab));
-    };
-    out.inputs.push_back(draw(0));
-    out.targets.push_back(draw(1));
-    out.domains.push_back(0);
-  }
-  return out;
-}
-
 ModelConfig config_of(const std::string& method) {
   Recipe recipe = testing::small_recipe(method, 8, 16);
   recipe.model.vocab = kVocab;
@@ -105,7 +92,8 @@ Course train(const ModelConfig& config, const dist::Mesh& mesh, const Case& how)
   Course out;
   for (std::int64_t step = 0; step < kSteps; ++step) {
     std::vector<Batch> batches(how.parts);
-    for (std::size_t p = mine.first; p < mine.last; ++p) batches[p] = batch_of(step, p);
+    for (std::size_t p = mine.first; p < mine.last; ++p)
+      batches[p] = testing::drawn_batch(step, p, 16, kVocab);
     LanguageWork work(*model, std::move(batches), bytes);
     const StepOutcome done =
         engine.advance(work, {.total_steps = kSteps, .draw_seed = 3, .learning_rate = 1e-2});
@@ -197,11 +185,7 @@ TEST_P(Layouts, HaveTheNumbersOfOneProcess) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, Layouts, ::testing::ValuesIn(method_registry().names()),
-                         [](const auto& info) {
-                           std::string out;
-                           for (const char c : info.param) out += std::isalnum(c) ? c : '_';
-                           return out;
-                         });
+                         testing::test_name);
 
 }  // namespace
 }  // namespace penstock

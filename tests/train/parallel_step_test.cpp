@@ -8,7 +8,6 @@
 #include <mutex>
 #include <set>
 
-#include "penstock/base/random.h"
 #include "penstock/models/tensor_files.h"
 #include "penstock/train/agreement.h"
 #include "penstock/train/language_work.h"
@@ -16,6 +15,7 @@
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/dist/ranks.h"
+#include "tests/train/drawn_batch.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
@@ -25,21 +25,6 @@ using testing::on_ranks;
 
 constexpr std::int64_t kSteps = 3;
 constexpr OptimizerConfig kOptimizer{.lr = 1e-2, .min_lr = 1e-3, .warmup_steps = 0, .clip = 0.5};
-
-/// Two rows of sixteen tokens.
-Batch batch_of(std::int64_t step, std::size_t part) {
-  Batch out{.sequences = 2, .length = 16};
-  for (std::uint64_t i = 0; i < 32; ++i) {
-    const auto draw = [&](std::uint64_t stream) {
-      const std::uint64_t place = static_cast<std::uint64_t>(step) * 100 + part;
-      return static_cast<std::int64_t>(random_below(random_bits(place, stream, i), 256));
-    };
-    out.inputs.push_back(draw(0));
-    out.targets.push_back(draw(1));
-    out.domains.push_back(0);
-  }
-  return out;
-}
 
 /// In f64, with routers that know something.
 std::shared_ptr<LanguageModel> model_of(const std::string& method) {
@@ -68,7 +53,8 @@ Course train(LanguageModel& model, const GradientSharing& sharing, std::size_t p
   Course out;
   for (std::int64_t step = 0; step < kSteps; ++step) {
     std::vector<Batch> batches(parts);
-    for (std::size_t p = mine.first; p < mine.last; ++p) batches[p] = batch_of(step, p);
+    for (std::size_t p = mine.first; p < mine.last; ++p)
+      batches[p] = testing::drawn_batch(step, p, 16, 256);
     LanguageWork work(model, std::move(batches), bytes);
     const StepOutcome done =
         engine.advance(work, {.total_steps = kSteps, .draw_seed = 3, .learning_rate = 1e-2});
@@ -177,7 +163,8 @@ std::vector<Ending> endings_of(const std::function<void()>& action, bool poison 
     }
     const at::Tensor before = model.parameters()[3].detach().clone();
     StepEngine engine(model, kOptimizer, {}, GradientSharing::among(group, zero));
-    LanguageWork work(model, {batch_of(0, 0), batch_of(0, 1)}, bytes);
+    LanguageWork work(
+        model, {testing::drawn_batch(0, 0, 16, 256), testing::drawn_batch(0, 1, 16, 256)}, bytes);
     Ending& ending = out[rank];
     try {
       ending.outcome =

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "penstock/base/random.h"
 #include "penstock/train/language_work.h"
 #include "penstock/train/model_exchange.h"
 #include "penstock/train/step.h"
 #include "tests/dist/ranks.h"
+#include "tests/train/drawn_batch.h"
 #include "tests/train/small_run.h"
 
 namespace penstock::pipelines {
@@ -23,21 +23,6 @@ namespace penstock::pipelines {
 using testing::on_ranks;
 
 constexpr std::int64_t kVocab = 64;
-
-/// Two rows of eight tokens.
-inline Batch batch_of(std::int64_t step, std::size_t part) {
-  Batch out{.sequences = 2, .length = 8};
-  for (std::uint64_t i = 0; i < 16; ++i) {
-    const auto draw = [&](std::uint64_t stream) {
-      const std::uint64_t place = static_cast<std::uint64_t>(step) * 100 + part;
-      return static_cast<std::int64_t>(random_below(random_bits(place, stream, i), kVocab));
-    };
-    out.inputs.push_back(draw(0));
-    out.targets.push_back(draw(1));
-    out.domains.push_back(0);
-  }
-  return out;
-}
 
 struct Case {
   std::string method;
@@ -81,7 +66,8 @@ inline LanguageWork work_of(const Case& is, LanguageModel& model, std::int64_t s
                             PartRange mine) {
   static const std::vector<std::int32_t> bytes(kVocab, 1);
   std::vector<Batch> batches(is.parts);
-  for (std::size_t p = mine.first; p < mine.last; ++p) batches[p] = batch_of(step, p);
+  for (std::size_t p = mine.first; p < mine.last; ++p)
+    batches[p] = testing::drawn_batch(step, p, 8, kVocab);
   return {model, std::move(batches), bytes};
 }
 

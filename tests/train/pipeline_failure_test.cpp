@@ -130,8 +130,8 @@ TEST_F(Pipeline, LosesARankThatFailsInAPassWithPeers) {
         const dist::Mesh mesh = dist::make_mesh(world, is.layout);
         const auto model = is.model(mesh);
         const std::vector<std::int32_t> bytes(kVocab, 1);
-        LanguageWork sound(*model, {batch_of(0, 0)}, bytes);
-        FailingWork failing(*model, {batch_of(0, 0)}, bytes);
+        LanguageWork sound(*model, {testing::drawn_batch(0, 0, 8, kVocab)}, bytes);
+        FailingWork failing(*model, {testing::drawn_batch(0, 0, 8, kVocab)}, bytes);
         StepWork& work = world.rank() == 1 ? static_cast<StepWork&>(failing) : sound;
         std::vector<ModelMemory> memory;
         accumulate(work, {.training = true}, 3, memory, {},

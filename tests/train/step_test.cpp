@@ -89,7 +89,7 @@ TEST_F(AccumulatedStep, IsTheMeanOfTheMicroBatchesObjectivesWithTheirAuxiliaryLo
     EXPECT_LT(distance(measured, gradients_by_hand(batches)), 1e-10) << method;
     double auxiliary = 0;
     for (const auto& [part, loss] : report.auxiliary_losses) auxiliary += loss;
-    EXPECT_GT(auxiliary, 0.1) << method;
+    EXPECT_GT(auxiliary, 0.05) << method;  // so that the distance would show a wrong weight
     EXPECT_NEAR(report.total_loss, report.loss + auxiliary, 1e-9) << method;
   }
 }

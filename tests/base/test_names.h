@@ -1,0 +1,18 @@
+// What GoogleTest prints for a parameter that is a name.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <string>
+
+namespace penstock::testing {
+
+/// GoogleTest takes letters, digits and underscores only.
+inline std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
+  std::string out;
+  for (const char c : info.param) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return out;
+}
+
+}  // namespace penstock::testing

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Ranks killed at random under one layout, and the run goes on under another: no step is lost or
+doubled, and it ends where one process does.
+
+  layouts_test.py PROGRAM [SOURCE] [KILLS] [SEED]
+"""
+
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+import kill_resume_test as single
+from kill_resume_test import fail, metrics, wait_for
+from processes_test import TREE, alive, finish, ranks_of, recipe_of, start
+
+LAYOUTS = [
+    (1, ["gradient_sum=tree"]),
+    (2, ["data=2"]),
+    (2, ["expert=2"]),
+    (2, ["tensor=2"]),
+    (2, ["pipeline=2"]),
+    (2, ["zero=3"]),
+    (4, ["zero=1"]),
+    (4, ["data=2", "tensor=2"]),
+    (4, ["pipeline=2", "expert=2", "zero=1"]),
+]
+
+
+def settings(layout):
+    out = []
+    for setting in layout:
+        out += ["--set", ("train." if "gradient_sum" in setting else "parallel.") + setting]
+    return out
+
+
+def same_losses(run, reference):
+    """To 1e-5: tensor parallelism adds in another order."""
+    ours, theirs = metrics(run), metrics(reference)
+    if [line["step"] for line in ours] != [line["step"] for line in theirs]:
+        fail("steps lost or doubled under layouts:", [line["step"] for line in ours])
+    for mine, other in zip(ours, theirs):
+        for key in ("loss", "lambda", "validation_loss"):
+            if key in other and abs(mine[key] - other[key]) > 1e-5 * max(1, abs(other[key])):
+                fail("under layouts", key, "is", mine[key], "and not", other[key], "at", mine["step"])
+
+
+def kill_one(trial, run, processes, layout, rng):
+    """@return whether a rank was killed before the run's end, and the others' seconds to end."""
+    launcher = start(trial, run, processes, *settings(layout))
+    target = len(metrics(run)) + rng.randint(0, 8)
+    wait_for(lambda: len(metrics(run)) >= target or launcher.poll() is not None, launcher, 60)
+    time.sleep(rng.random() * 0.05)
+    ranks = ranks_of(launcher) if processes > 1 else {0: launcher.pid}
+    if launcher.poll() is None and len(ranks) == processes:
+        os.kill(ranks[rng.choice(sorted(ranks))], signal.SIGKILL)
+    begun = time.monotonic()
+    _, errors = launcher.communicate(timeout=60)
+    if launcher.returncode == 0:
+        return False, 0.0
+    said = [line for line in errors.splitlines() if line.startswith("penstock: ")]
+    if processes > 1 and (len(said) != 1 or "signal 9" not in said[0]):
+        fail(layout, "ended with", errors)
+    if alive(ranks.values()):
+        fail("ranks outlived the one that was killed under", layout)
+    single.check_checkpoints(run)
+    return True, time.monotonic() - begun
+
+
+def test_kills(trial, reference, kills, rng):
+    run, done, runs, longest, last = trial.new_run(), 0, 0, 0.0, None
+    while done < kills:
+        processes, layout = last = rng.choice([one for one in LAYOUTS if one is not last])
+        killed, seconds = kill_one(trial, run, processes, layout, rng)
+        done += killed
+        longest = max(longest, seconds)
+        if os.path.exists(os.path.join(run, "finished.json")):
+            same_losses(run, reference)
+            run, runs = trial.new_run(), runs + 1
+    finish(trial, run, 1, *TREE)
+    same_losses(run, reference)
+    if longest > 30:
+        fail("the others took", longest, "s to end")
+    print(f"{done} kills over {len(LAYOUTS)} layouts in {runs + 1} runs; all ended within "
+          f"{longest:.1f} s; the losses of one process")
+
+
+def main():
+    kills = int(sys.argv[3]) if len(sys.argv) > 3 else 6
+    seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.SystemRandom().randrange(1 << 30)
+    print("seed", seed)
+    folder = tempfile.mkdtemp(prefix="penstock-layouts-")
+    try:
+        trial = single.Trial(os.path.abspath(sys.argv[1]), folder, single.MODELS["decoder, remoe"])
+        recipe_of(trial)
+        if "libgloo-dev" in start(trial, trial.new_run(), 2).communicate()[1]:
+            print("built without Gloo: skipped")
+            sys.exit(77)
+        reference = trial.new_run()
+        finish(trial, reference, 1, *TREE)
+        test_kills(trial, reference, kills, random.Random(seed))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
