@@ -2,12 +2,12 @@
 """Times training steps of several processes of one thread beside one process of as many threads.
 
     bench/processes.py CORPUS [--penstock build/release/bin/penstock] [--recipes recipes/bench/dense.toml ...]
-                       [--processes 2] [--micro-batches 2 8] [--layouts data expert] [--steps 12] [--rounds 3]
+                       [--processes 2] [--micro-batches 2 8] [--layouts data zero=1 expert=2] [--steps 12] [--rounds 3]
                        [--json]
 
-Both train the same recipe, cut into the same micro-batches. A layout other than data divides the model so: `expert`
-is parallel.expert = the number of processes, for a recipe with experts. Rounds alternate, so that a clock that
-drifts touches both; the table has medians over rounds of the median step in tokens per second, and the
+Both train the same recipe, cut into the same micro-batches. `data` gives each process its own micro-batches; any
+other layout is keys of [parallel] and their values, such as `expert=2` or `expert=2,zero=1`. Rounds alternate, so that
+a clock that drifts touches both; the table has medians over rounds of the median step in tokens per second, and the
 share of a step of several processes that the exchange took, waiting included. Let nothing else run.
 """
 
@@ -28,7 +28,7 @@ def steps_of(options, recipe, micro_batches, processes, threads, layout="data"):
         settings = {"data.corpus": options.corpus, "train.steps": options.steps, "run.threads": threads,
                     "train.micro_batch": 16 // micro_batches, "train.final_eval_tokens": 256}
         if layout != "data":
-            settings[f"parallel.{layout}"] = processes
+            settings.update((f"parallel.{key}", value) for key, value in (one.split("=") for one in layout.split(",")))
         sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         subprocess.run([options.penstock, "train", recipe, "--out", run, "--quiet", *sets,
                         "--processes", str(processes)], check=True, cwd=ROOT)
@@ -46,7 +46,7 @@ def main():
         os.path.join(ROOT, "recipes/bench", name + ".toml") for name in ("dense", "e8k1", "remoe-e8")])
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--micro-batches", type=int, nargs="*", default=[2, 8], help="of 16 sequences")
-    parser.add_argument("--layouts", nargs="*", default=["data"], choices=["data", "expert", "tensor", "pipeline"])
+    parser.add_argument("--layouts", nargs="*", default=["data"])
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
@@ -71,10 +71,10 @@ def main():
         print(json.dumps(rows, indent=1))
         return
     n = options.processes
-    print(f"{'recipe':16s} {'micro-batches':>13s} {'layout':>8s} {f'1 x {n} threads':>14s} {f'{n} x 1 thread':>13s} "
+    print(f"{'recipe':16s} {'micro-batches':>13s} {'layout':>16s} {f'1 x {n} threads':>14s} {f'{n} x 1 thread':>13s} "
           f"{'efficiency':>10s} {'exchange':>8s}")
     for row in rows:
-        print(f"{row['recipe']:16s} {row['micro_batches']:13d} {row['layout']:>8s} {row['threads']:14,.0f} {row['processes']:13,.0f} "
+        print(f"{row['recipe']:16s} {row['micro_batches']:13d} {row['layout']:>16s} {row['threads']:14,.0f} {row['processes']:13,.0f} "
               f"{100 * row['efficiency']:9.0f}% {100 * row['exchange']:7.0f}%")
 
 
