@@ -8,7 +8,6 @@ run, is passed over with a word; without any the test is skipped.
 """
 
 import os
-import random
 import shutil
 import socket
 import subprocess
@@ -19,13 +18,10 @@ import time
 import kill_resume_test as single
 import processes_test as processes
 from kill_resume_test import fail
+from namespaces import Absent, Namespaces
 
 # Debian's Slurm looks for this key, munged for its own folders.
 MUNGE_KEY = "/etc/munge/munge.key"
-
-
-class Absent(Exception):
-    """Why a launcher cannot be tried here."""
 
 
 def tool(name):
@@ -166,45 +162,16 @@ def test_slurm(trial, reference):
         slurm.close()
 
 
-class Namespaces:
-    """Two network namespaces with a cable between them: 10.213.7.1 and 10.213.7.2."""
-
-    def __init__(self):
-        need_root()
-        self.ip = tool("ip")
-        mark = f"{random.SystemRandom().randrange(1 << 16):04x}"
-        self.names = [f"penstock-{mark}-{i}" for i in (1, 2)]
-        ends = [f"pen{mark}{i}" for i in (1, 2)]
-        try:
-            for name in self.names:
-                self.run("netns", "add", name)
-        except subprocess.CalledProcessError as error:
-            raise Absent("no network namespaces here") from error
-        self.run("link", "add", ends[0], "type", "veth", "peer", "name", ends[1])
-        for i, (name, end) in enumerate(zip(self.names, ends)):
-            self.run("link", "set", end, "netns", name)
-            self.run("-n", name, "address", "add", f"10.213.7.{i + 1}/24", "dev", end)
-            for device in ("lo", end):
-                self.run("-n", name, "link", "set", device, "up")
-
-    def run(self, *arguments):
-        subprocess.run([self.ip, *arguments], check=True, capture_output=True)
-
-    def close(self):
-        for name in self.names:
-            subprocess.run([self.ip, "netns", "delete", name], capture_output=True)
-
-
 def test_two_hosts(trial, reference):
     hosts = Namespaces()
     try:
         run = trial.new_run()
         ranks = [subprocess.Popen(
-            [hosts.ip, "netns", "exec", name, *processes.command(trial, run, 1)], text=True,
+            [*hosts.inside(rank), *processes.command(trial, run, 1)], text=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
-                 "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.213.7.1", "MASTER_PORT": "29411"})
-            for rank, name in enumerate(hosts.names)]
+                 "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": hosts.addresses[0], "MASTER_PORT": "29411"})
+            for rank in range(2)]
         listening = subprocess.run([hosts.ip, "netns", "exec", hosts.names[0], "ss", "-Htln"],
                                    text=True, capture_output=True).stdout
         for process in ranks:

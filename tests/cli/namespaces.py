@@ -1,0 +1,52 @@
+"""Two network namespaces with a cable between them, as two machines are; needs root and `ip`."""
+
+import os
+import random
+import shutil
+import subprocess
+
+
+class Absent(Exception):
+    """What a test needs is not on this machine."""
+
+
+class Namespaces:
+    """Their addresses are 10.213.7.1 and 10.213.7.2."""
+
+    addresses = ("10.213.7.1", "10.213.7.2")
+
+    def __init__(self):
+        self.ip = shutil.which("ip")
+        if not self.ip or os.geteuid() != 0:
+            raise Absent("network namespaces need root and ip")
+        mark = f"{random.SystemRandom().randrange(1 << 16):04x}"
+        self.names = [f"penstock-{mark}-{i}" for i in (1, 2)]
+        self.ends = [f"pen{mark}{i}" for i in (1, 2)]
+        try:
+            for name in self.names:
+                self.run("netns", "add", name)
+        except subprocess.CalledProcessError as error:
+            raise Absent("no network namespaces here") from error
+        self.run("link", "add", self.ends[0], "type", "veth", "peer", "name", self.ends[1])
+        for name, end, address in zip(self.names, self.ends, self.addresses):
+            self.run("link", "set", end, "netns", name)
+            self.run("-n", name, "address", "add", address + "/24", "dev", end)
+            for device in ("lo", end):
+                self.run("-n", name, "link", "set", device, "up")
+
+    def run(self, *arguments):
+        subprocess.run([self.ip, *arguments], check=True, capture_output=True)
+
+    def inside(self, host):
+        """The words before a command of that host, which sees no process of the other."""
+        return [self.ip, "netns", "exec", self.names[host], "unshare", "--pid", "--fork", "--kill-child",
+                "--mount-proc"]
+
+    def shape(self, *limits):
+        """Both directions of the cable, as `tc qdisc replace dev … root` takes it."""
+        for name, end in zip(self.names, self.ends):
+            self.run("netns", "exec", name, "tc", "qdisc", "replace", "dev", end, "root", *limits)
+
+    def close(self):
+        for name in self.names:
+            subprocess.run([self.ip, "netns", "delete", name], capture_output=True)
