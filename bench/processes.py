@@ -3,7 +3,7 @@
 
     bench/processes.py CORPUS [--penstock build/release/bin/penstock] [--recipes recipes/bench/dense.toml ...]
                        [--processes 2] [--micro-batches 2 8] [--layouts data zero=1 expert=2] [--steps 12] [--rounds 3]
-                       [--json]
+                       [--set model.router.method=hash ...] [--first 3] [--json]
 
 Both train the same recipe, cut into the same micro-batches. `data` gives each process its own micro-batches; any
 other layout is keys of [parallel] and their values, such as `expert=2` or `expert=2,zero=1`. Rounds alternate, so that
@@ -22,18 +22,19 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def steps_of(options, recipe, micro_batches, processes, threads, layout="data"):
-    """Tokens per second and the exchange's share, medians over steps but the first three."""
+    """Tokens per second and the exchange's share, medians over steps but the first."""
     with tempfile.TemporaryDirectory() as folder:
         run = os.path.join(folder, "run")
         settings = {"data.corpus": options.corpus, "train.steps": options.steps, "run.threads": threads,
                     "train.micro_batch": 16 // micro_batches, "train.final_eval_tokens": 256}
         if layout != "data":
             settings.update((f"parallel.{key}", value) for key, value in (one.split("=") for one in layout.split(",")))
+        settings.update(one.split("=", 1) for one in options.set)
         sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         subprocess.run([options.penstock, "train", recipe, "--out", run, "--quiet", *sets,
                         "--processes", str(processes)], check=True, cwd=ROOT)
         with open(os.path.join(run, "metrics.jsonl")) as file:
-            lines = [json.loads(line) for line in file][3:]
+            lines = [json.loads(line) for line in file][options.first:]
     return (statistics.median(line["tokens_per_second"] for line in lines),
             statistics.median(line.get("communication_seconds", 0) / line["step_seconds"] for line in lines))
 
@@ -47,7 +48,9 @@ def main():
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--micro-batches", type=int, nargs="*", default=[2, 8], help="of 16 sequences")
     parser.add_argument("--layouts", nargs="*", default=["data"])
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="of the recipe")
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--first", type=int, default=3, help="steps that are not counted")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
