@@ -3,7 +3,7 @@
 
     bench/processes.py CORPUS [--penstock build/release/bin/penstock] [--recipes recipes/bench/dense.toml ...]
                        [--processes 2] [--micro-batches 2 8] [--layouts data zero=1 expert=2] [--steps 12] [--rounds 3]
-                       [--set model.router.method=hash ...] [--first 3] [--json]
+                       [--set model.router.method=hash ...] [--first 3] [--peer] [--json]
 
 Both train the same recipe, cut into the same micro-batches. `data` gives each process its own micro-batches; any
 other layout is keys of [parallel] and their values, such as `expert=2` or `expert=2,zero=1`. Rounds alternate, so that
@@ -17,6 +17,8 @@ import os
 import statistics
 import subprocess
 import tempfile
+
+from compare_torch import ROWS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -39,6 +41,16 @@ def steps_of(options, recipe, micro_batches, processes, threads, layout="data"):
             statistics.median(line.get("communication_seconds", 0) / line["step_seconds"] for line in lines))
 
 
+def peer_speed(options, recipe, micro_batches, processes, threads):
+    """Tokens per second of the twin in stock PyTorch: DistributedDataParallel with several processes."""
+    shape = ROWS[os.path.splitext(os.path.basename(recipe))[0]][1]
+    done = subprocess.run(["/usr/bin/python3", os.path.join(ROOT, "bench/torch_peer.py"), *shape, "--threads", str(threads),
+                           "--processes", str(processes), "--micro-batches", str(micro_batches), "--steps",
+                           str(options.steps - options.first), "--warmup", str(options.first)],
+                          check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout)["tokens_per_second"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("corpus")
@@ -52,6 +64,7 @@ def main():
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--first", type=int, default=3, help="steps that are not counted")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--peer", action="store_true", help="also PyTorch's DistributedDataParallel over Gloo, in turn")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     options.corpus = os.path.abspath(options.corpus)
@@ -59,11 +72,18 @@ def main():
     for recipe in options.recipes:
         for micro_batches in options.micro_batches:
             threads, processes = [], {layout: [] for layout in options.layouts}
+            peers = {1: [], options.processes: []}
             for _ in range(options.rounds):
                 threads.append(steps_of(options, recipe, micro_batches, 1, options.processes)[0])
                 for layout in options.layouts:
                     processes[layout].append(
                         steps_of(options, recipe, micro_batches, options.processes, 1, layout))
+                for count, speeds in peers.items() if options.peer else ():
+                    speeds.append(peer_speed(options, recipe, micro_batches, count, options.processes // count))
+            if options.peer:
+                alone, shared = (statistics.median(speeds) for speeds in peers.values())
+                rows.append({"recipe": os.path.basename(recipe), "micro_batches": micro_batches, "layout": "PyTorch DDP",
+                             "threads": alone, "processes": shared, "efficiency": shared / alone, "exchange": None})
             for layout in options.layouts:
                 speed = statistics.median(speed for speed, _ in processes[layout])
                 rows.append({"recipe": os.path.basename(recipe), "micro_batches": micro_batches, "layout": layout,
@@ -78,7 +98,7 @@ def main():
           f"{'efficiency':>10s} {'exchange':>8s}")
     for row in rows:
         print(f"{row['recipe']:16s} {row['micro_batches']:13d} {row['layout']:>16s} {row['threads']:14,.0f} {row['processes']:13,.0f} "
-              f"{100 * row['efficiency']:9.0f}% {100 * row['exchange']:7.0f}%")
+              f"{100 * row['efficiency']:9.0f}% " + ("" if row["exchange"] is None else f"{100 * row['exchange']:7.0f}%"))
 
 
 if __name__ == "__main__":

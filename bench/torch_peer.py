@@ -10,6 +10,9 @@ Needs OpenBLAS (libopenblas0-openmp) as the system's BLAS on Debian; "blas" in t
 
     OPENBLAS_CORETYPE=SKYLAKEX /usr/bin/python3 bench/torch_peer.py --experts 8 --k 1 --ffn 1024
 
+With --processes N it starts N of itself on this machine, which share a step as PyTorch's DistributedDataParallel does
+by Gloo; --micro-batches cuts the step in as many pieces, whose gradients all but the last are kept without exchange.
+
 Not an optimised program, and not Penstock: what a person would otherwise run.
 """
 
@@ -18,9 +21,14 @@ import json
 import os
 import resource
 import statistics
+import subprocess
+import sys
 import time
 
+import contextlib
+
 import torch
+import torch.distributed
 import torch.nn.functional as F
 from torch import nn
 
@@ -154,31 +162,66 @@ def loaded_blas():
     return ", ".join(sorted(p for p in paths if "blas" in p or "mkl" in p)) or "built into torch"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    for name, default in dict(width=256, layers=4, heads=8, kv_heads=4, ffn=1024, vocab=256,
-                              batch=16, length=256, experts=0, k=1, steps=5, warmup=2,
-                              threads=len(os.sched_getaffinity(0))).items():
-        parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(1)
-    model = Decoder(args)
+def start_ranks(count):
+    """@return the worst exit code"""
+    variables = {**os.environ, "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29417"}
+    ranks = [subprocess.Popen([sys.executable, *sys.argv], env={**variables, "RANK": str(rank)})
+             for rank in range(count)]
+    return max(rank.wait() for rank in ranks)
+
+
+def add_gradients(args, model, parallel, rows):
+    """Of one micro-batch of this process."""
+    ids = torch.randint(args.vocab, (rows, args.length + 1))
+    logits = parallel(ids[:, :-1])
+    loss = F.cross_entropy(logits.reshape(-1, args.vocab), ids[:, 1:].reshape(-1))
+    for block in model.blocks:
+        loss = loss + getattr(block.ffn, "balance", 0.0)
+    (loss / (args.micro_batches // args.processes)).backward()
+    return loss
+
+
+def timed_steps(args, model):
+    """@return seconds of each timed step, and the last loss"""
+    args.micro_batches = max(args.micro_batches, args.processes)
+    rows, parallel = args.batch // args.micro_batches, model
+    if args.processes > 1:
+        torch.distributed.init_process_group("gloo")
+        # An expert without tokens has no gradient.
+        parallel = nn.parallel.DistributedDataParallel(model, find_unused_parameters=args.experts > 0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1)
     seconds = []
     for step in range(args.warmup + args.steps):
-        ids = torch.randint(args.vocab, (args.batch, args.length + 1))
         start = time.perf_counter()
-        logits = model(ids[:, :-1])
-        loss = F.cross_entropy(logits.reshape(-1, args.vocab), ids[:, 1:].reshape(-1))
-        for block in model.blocks:
-            loss = loss + getattr(block.ffn, "balance", 0.0)
         optimizer.zero_grad()
-        loss.backward()
+        own = args.micro_batches // args.processes
+        for part in range(own):
+            quiet = parallel.no_sync if args.processes > 1 and part + 1 < own else contextlib.nullcontext
+            with quiet():
+                loss = add_gradients(args, model, parallel, rows)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         if step >= args.warmup:
             seconds.append(time.perf_counter() - start)
+    return seconds, loss
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    for name, default in dict(width=256, layers=4, heads=8, kv_heads=4, ffn=1024, vocab=256,
+                              batch=16, length=256, experts=0, k=1, steps=5, warmup=2,
+                              processes=1, micro_batches=1,
+                              threads=len(os.sched_getaffinity(0))).items():
+        parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
+    args = parser.parse_args()
+    if args.processes > 1 and "RANK" not in os.environ:
+        sys.exit(start_ranks(args.processes))
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(1)
+    model = Decoder(args)
+    seconds, loss = timed_steps(args, model)
+    if int(os.environ.get("RANK", 0)) > 0:
+        return
     print(json.dumps({
         "tokens_per_second": round(args.batch * args.length / statistics.median(seconds), 1),
         "seconds_per_step": [round(s, 4) for s in seconds],
@@ -186,7 +229,7 @@ def main():
         "parameters": sum(p.numel() for p in model.parameters()),
         "loss": round(loss.item(), 4), "torch": torch.__version__, "threads": args.threads,
         "blas": loaded_blas(),
-        "experts": args.experts, "k": args.k, "ffn": args.ffn,
+        "experts": args.experts, "k": args.k, "ffn": args.ffn, "processes": args.processes,
         "openblas_coretype": os.environ.get("OPENBLAS_CORETYPE", ""),
     }))
 
