@@ -26,7 +26,7 @@ std::string measured_on(Variants variants) {
   for (const auto& variant : variants)
     for (const RunRow* row : variant.rows)
       if (const auto by_k = measured_k(*row))
-        places.insert(by_k->split + " split, " + by_k->checkpoint + " checkpoint");
+        places.insert(concat(by_k->split, " split, ", word(by_k->checkpoint), " checkpoint"));
   std::string out;
   for (const auto& place : places) out += (out.empty() ? "" : "; ") + place;
   return out;
@@ -147,7 +147,7 @@ json by_k_json(std::span<const RunRow> rows, const Comparison& comparison) {
       if (const Spread quality = quality_at(variant, k, comparison.measure); quality.count > 0)
         points.push_back({{"variant", variant.name},
                           {"k", k > 0 ? json(k) : json()},
-                          {comparison.measure, to_json(quality)},
+                          {word(comparison.measure), to_json(quality)},
                           {"flops_per_token", flops_at(variant, k)}});
   for (const auto& one : compare_with_reference(variants, comparison))
     differences.push_back(difference_json(one, comparison));

@@ -11,8 +11,8 @@
 namespace penstock::study {
 namespace {
 
-double quality(const KFigures& figures, const std::string& measure) {
-  return measure == "perplexity" ? figures.perplexity : figures.bits_per_byte;
+double quality(const KFigures& figures, Quality measure) {
+  return measure == Quality::perplexity ? figures.perplexity : figures.bits_per_byte;
 }
 
 /// What `value` makes of a run's figures at that k, where it has them.
@@ -25,7 +25,7 @@ Figure at_k(std::int64_t k, F value) {
   };
 }
 
-Figure quality_figure(std::int64_t k, const std::string& measure) {
+Figure quality_figure(std::int64_t k, Quality measure) {
   return at_k(k, [measure](const KFigures& figures) { return quality(figures, measure); });
 }
 
@@ -33,7 +33,7 @@ Figure quality_figure(std::int64_t k, const std::string& measure) {
 double best_bits_per_byte(const VariantSummary& variant, std::span<const std::int64_t> ks) {
   double best = 0;
   for (const std::int64_t k : ks)
-    if (const Spread at = quality_at(variant, k, "bits_per_byte");
+    if (const Spread at = quality_at(variant, k, Quality::bits_per_byte);
         at.count > 0 && (best == 0 || at.mean < best))
       best = at.mean;
   if (best > 0) return best;
@@ -55,7 +55,7 @@ std::set<std::int64_t> own_ks(const VariantSummary& variant) {
 
 /// A model without k stands beside those that take all experts they are measured with, for its
 /// feed-forward is as wide as theirs.
-std::string order_at(Variants variants, std::int64_t k, const std::string& measure) {
+std::string order_at(Variants variants, std::int64_t k, Quality measure) {
   const auto ks = measured_ks(variants);
   const bool last = ks.empty() || k == ks.back();
   std::vector<std::pair<double, std::string>> found;
@@ -108,7 +108,7 @@ std::vector<std::int64_t> measured_ks(Variants variants) {
   return {ks.begin(), ks.end()};
 }
 
-Spread quality_at(const VariantSummary& variant, std::int64_t k, const std::string& measure) {
+Spread quality_at(const VariantSummary& variant, std::int64_t k, Quality measure) {
   return spread_of(variant, quality_figure(k, measure));
 }
 
@@ -140,7 +140,7 @@ std::vector<Undertrained> undertrained(Variants variants, const Comparison& comp
   if (baseline <= 0) return out;
   const auto ks = measured_ks(variants);
   for (const auto& variant : variants) {
-    const Spread at = k ? quality_at(variant, *k, "bits_per_byte") : Spread();
+    const Spread at = k ? quality_at(variant, *k, Quality::bits_per_byte) : Spread();
     if (!is_judged(variant, comparison) || (k && at.count == 0)) continue;
     const double own = k ? at.mean : best_bits_per_byte(variant, ks);
     if (!(own > 0 && own < baseline)) out.push_back({variant.name, variant.label, own});
@@ -206,8 +206,8 @@ std::vector<KSeries> k_series(Variants variants, const Comparison& comparison) {
   return out;
 }
 
-std::string quality_text(double value, const std::string& measure) {
-  return fixed(measure == "perplexity" ? 3 : 4)(value);
+std::string quality_text(double value, Quality measure) {
+  return fixed(measure == Quality::perplexity ? 3 : 4)(value);
 }
 
 }  // namespace penstock::study

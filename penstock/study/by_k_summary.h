@@ -21,7 +21,7 @@ std::vector<RunRow> by_k_rows(std::span<const RunRow> rows);
 std::vector<std::int64_t> measured_ks(Variants variants);
 
 /// Bits per byte or perplexity at that k, over seeds. A model without k has the same at each.
-Spread quality_at(const VariantSummary& variant, std::int64_t k, const std::string& measure);
+Spread quality_at(const VariantSummary& variant, std::int64_t k, Quality measure);
 /// Forward FLOPs per token at that k, mean over seeds; 0 where not measured.
 double flops_at(const VariantSummary& variant, std::int64_t k);
 
@@ -79,7 +79,7 @@ std::vector<Chart> by_k_charts(std::span<const KSeries> series, const std::strin
                                bool several_seeds);
 
 /// "1.2345", or "12.345" for perplexities.
-std::string quality_text(double value, const std::string& measure);
+std::string quality_text(double value, Quality measure);
 
 /// All of it as tables, charts and words; none where there is nothing to say.
 std::vector<Section> by_k_sections(std::span<const RunRow> rows, const Comparison& comparison);

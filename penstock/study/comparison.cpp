@@ -5,7 +5,7 @@
 namespace penstock::study {
 
 std::string measure_title(const Comparison& comparison) {
-  return comparison.measure == "perplexity" ? "perplexity" : "bits per byte";
+  return comparison.measure == Quality::perplexity ? "perplexity" : "bits per byte";
 }
 
 std::int64_t k_of_name(const std::string& name) {

@@ -2,10 +2,12 @@
 // they must beat first, and beside which published numbers.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "penstock/study/json_field.h"
@@ -35,8 +37,12 @@ struct Baseline {
   }
 };
 
+/// How good a model is, by its loss on a text.
+enum class Quality { bits_per_byte, perplexity };
+constexpr std::array<std::string_view, 2> words(Quality) { return {"bits_per_byte", "perplexity"}; }
+
 struct Comparison {
-  std::string measure = "bits_per_byte";  ///< or "perplexity"; of the figures by k
+  Quality measure = Quality::bits_per_byte;  ///< of the figures by k
   /// What published = {result = ...} of the variants is, shown beside their results; may be empty.
   std::string published_as;
   std::string reference;  ///< variant that the others are compared with

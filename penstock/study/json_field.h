@@ -2,6 +2,7 @@
 // list, and what does not fit names where it went wrong. Config structs are base/fields.h's matter.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/base/fields.h"
 
 namespace penstock::study {
 
@@ -49,6 +51,11 @@ class JsonReader {
     if constexpr (ListsJson<T>) {
       JsonReader reader(from, where);
       value.visit(reader);
+    } else if constexpr (Worded<T>) {
+      const auto known = words(value);
+      const auto found = std::find(known.begin(), known.end(), from);
+      PENSTOCK_CHECK(found != known.end(), where, ": is ", from.dump(), ", which is no such word");
+      value = static_cast<T>(found - known.begin());
     } else {
       PENSTOCK_CHECK(fits(from, value), where, ": is not a ", kind_of(value));
       value = from.get<T>();
@@ -99,6 +106,8 @@ class JsonWriter {
       JsonWriter writer;
       value.visit(writer);
       return std::move(writer.object_);
+    } else if constexpr (Worded<T>) {
+      return word(value);
     } else {
       return value;
     }

@@ -12,7 +12,7 @@ const KFigures* MeasuredK::at(std::int64_t k) const {
 
 std::vector<std::int64_t> missing_k(const std::optional<MeasuredK>& have,
                                     std::span<const std::int64_t> wanted,
-                                    const std::string& checkpoint) {
+                                    RunCheckpoint checkpoint) {
   std::vector<std::int64_t> out;
   for (const std::int64_t k : wanted)
     if (!have || have->checkpoint != checkpoint || !have->at(k)) out.push_back(k);

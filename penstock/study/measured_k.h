@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "penstock/eval/k_figures.h"
+#include "penstock/study/run_checkpoint.h"
 #include "penstock/study/run_row.h"
 
 namespace penstock::study {
 
 struct MeasuredK {
-  std::string checkpoint = "final";  ///< or "best"
+  RunCheckpoint checkpoint = RunCheckpoint::final;
   std::int64_t step = 0;
   std::string split;
   double trained_k = 0;          ///< experts per token it was trained with; 0: not known, or no k
@@ -36,8 +37,7 @@ struct MeasuredK {
 
 /// Those of `wanted` that are still to be measured on that checkpoint.
 std::vector<std::int64_t> missing_k(const std::optional<MeasuredK>& have,
-                                    std::span<const std::int64_t> wanted,
-                                    const std::string& checkpoint);
+                                    std::span<const std::int64_t> wanted, RunCheckpoint checkpoint);
 /// Points of both, of the same checkpoint and split, by k; otherwise `more` alone.
 MeasuredK joined(const std::optional<MeasuredK>& have, MeasuredK more);
 

@@ -15,6 +15,7 @@
 #include "penstock/base/config_node.h"
 #include "penstock/models/model_config.h"
 #include "penstock/study/comparison.h"
+#include "penstock/study/run_checkpoint.h"
 #include "penstock/study/run_row.h"
 #include "penstock/study/study_tables.h"
 #include "penstock/study/table.h"
@@ -26,10 +27,10 @@ namespace penstock::study {
 struct FinishedRun {
   std::string variant;
   std::int64_t seed = 0;
-  ConfigNode recipe;       ///< resolved
-  ModelConfig model;       ///< of that recipe
-  std::string directory;   ///< of the run; another place may hold it
-  std::string checkpoint;  ///< which one the study measures: "final" or "best"
+  ConfigNode recipe;                                ///< resolved
+  ModelConfig model;                                ///< of that recipe
+  std::string directory;                            ///< of the run; another place may hold it
+  RunCheckpoint checkpoint = RunCheckpoint::final;  ///< which one the study measures
 };
 
 /// One thing to be done with a run.

@@ -33,10 +33,11 @@ void write_kept_object(const nlohmann::json& object, const std::string& run_dire
   write_file_atomically(real_file_system(), path_of(run_directory, name), readable_text(object));
 }
 
-CheckpointInfo find_checkpoint(const std::string& run_directory, const std::string& which) {
+CheckpointInfo find_checkpoint(const std::string& run_directory, RunCheckpoint which) {
   CheckpointStore store(real_file_system(), run_directory);
-  const CheckpointSearch search = which == "best" ? store.best() : store.latest();
-  PENSTOCK_CHECK(search.found, run_directory, ": has no whole ", which, " checkpoint to measure",
+  const CheckpointSearch search = which == RunCheckpoint::best ? store.best() : store.latest();
+  PENSTOCK_CHECK(search.found, run_directory, ": has no whole ", word(which),
+                 " checkpoint to measure",
                  search.ignored.empty() ? "" : ": " + search.ignored.front());
   return *search.found;
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "penstock/data/corpus.h"
+#include "penstock/study/run_checkpoint.h"
 #include "penstock/train/checkpoints.h"
 
 namespace penstock::study {
@@ -17,9 +18,8 @@ std::optional<nlohmann::json> read_kept_object(const std::string& run_directory,
 void write_kept_object(const nlohmann::json& object, const std::string& run_directory,
                        const char* name);
 
-/// The run's "final" (newest) or "best" (lowest validation loss) checkpoint. Throws Error where
-/// none is whole.
-CheckpointInfo find_checkpoint(const std::string& run_directory, const std::string& which);
+/// Throws Error where none is whole.
+CheckpointInfo find_checkpoint(const std::string& run_directory, RunCheckpoint which);
 
 /// The test split, or validation where there is none.
 Split measured_split(const Corpus& corpus);

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 /// A run's folder means its newest checkpoint.
 std::string model_of(const std::string& path) {
   return fs::is_directory(fs::path(path) / "checkpoints")
-             ? find_checkpoint(path, "final").directory.string()
+             ? find_checkpoint(path, RunCheckpoint::final).directory.string()
              : path;
 }
 

@@ -38,9 +38,9 @@ struct StudyConfig {
   std::string claim;  ///< what the study asks, one or two sentences
   std::string scale;  ///< the one in use; empty where the file has none
   std::vector<std::int64_t> seeds;
-  std::vector<Variant> variants;          ///< in the file's order
-  std::string eval_checkpoint = "final";  ///< "final" or "best": which one is measured
-  Measurements measurements;              ///< one of each kind, with what the study asks of it
+  std::vector<Variant> variants;                         ///< in the file's order
+  RunCheckpoint eval_checkpoint = RunCheckpoint::final;  ///< which one is measured
+  Measurements measurements;  ///< one of each kind, with what the study asks of it
   /// Shown besides: "entropy" and "samples" of the runs' routers; "settings", "A3", "A4", for which
   /// nothing has to be trained.
   std::vector<std::string> report;

@@ -9,6 +9,7 @@
 #include "penstock/base/config_node.h"
 #include "penstock/study/comparison.h"
 #include "penstock/study/measurement.h"
+#include "penstock/study/run_checkpoint.h"
 
 namespace penstock::study {
 
@@ -21,8 +22,9 @@ inline std::vector<std::string_view> report_words() {
 }
 
 struct StudyFields {
-  std::string name, title, claim, base, like, published_as, eval_checkpoint = "final", reference,
-                                                            measure = "bits_per_byte";
+  std::string name, title, claim, base, like, published_as, reference;
+  RunCheckpoint eval_checkpoint = RunCheckpoint::final;
+  Quality measure = Quality::bits_per_byte;
   std::vector<std::int64_t> seeds{1};
   std::vector<std::string> only, report;
   Baseline baseline;
@@ -39,11 +41,9 @@ struct StudyFields {
                "says is laid over it"});
     v("only", only, {.help = "the variants that this study is of, in this order; none: all"});
     v("report", report, {.help = "what is shown besides", .choices = report_words()});
-    v("eval_checkpoint", eval_checkpoint,
-      {.help = "which checkpoint is measured", .choices = {"final", "best"}});
+    v("eval_checkpoint", eval_checkpoint, {.help = "which checkpoint is measured"});
     v("reference", reference, {.help = "variant that the others are compared with"});
-    v("measure", measure,
-      {.help = "figure of the tables by k", .choices = {"bits_per_byte", "perplexity"}});
+    v("measure", measure, {.help = "figure of the tables by k"});
     v("published_as", published_as,
       {.help = "what published = {result = ...} of the variants is, shown beside their results"});
     v("baseline", baseline);

@@ -44,7 +44,7 @@ void write_text_samples(const std::string& run_directory) {
   const Recipe recipe =
       read_recipe(read_toml((std::filesystem::path(run_directory) / "config.toml").string()));
   ops::set_threads(static_cast<int>(recipe.run.threads));
-  const CheckpointInfo info = find_checkpoint(run_directory, "final");
+  const CheckpointInfo info = find_checkpoint(run_directory, RunCheckpoint::final);
   const Corpus corpus = Corpus::open(recipe.data.corpus);
   const Split split = measured_split(corpus);
   TextSamples out{.split = std::string(split_name(split))};

@@ -216,7 +216,7 @@ json fake_by_k(const std::string& method, const FinishedRun& run, const Work& wo
 }
 
 json fake_routers(const std::string& method, const FinishedRun& run) {
-  json out = {{"checkpoint", run.checkpoint},
+  json out = {{"checkpoint", word(run.checkpoint)},
               {"split", "test"},
               {"tokens", 64},
               {"entropy", json::array()},
@@ -258,7 +258,7 @@ std::optional<json> FakeTrainer::measure(const Measurement& one, const FinishedR
   const std::string method = method_of(run.recipe);
   const std::string who = method + " " + std::to_string(run.seed);
   if (one.name() == "by_k") {
-    measured.push_back(who + " " + run.checkpoint +
+    measured.push_back(who + " " + std::string(word(run.checkpoint)) +
                        (work.asked["folded"] == true ? " folded" : ""));
     for (const auto& k : work.asked["k"]) measured.back() += " " + k.dump();
     return fake_by_k(method, run, work);

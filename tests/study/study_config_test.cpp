@@ -135,9 +135,9 @@ TEST(StudyConfig, ReadsHowToCompare) {
                  variants);
   const StudyConfig study = read_study(folder.path("s.toml"));
   EXPECT_EQ(asked_ks(study), (std::vector<std::int64_t>{1, 16}));
-  EXPECT_EQ(study.eval_checkpoint, "best");
+  EXPECT_EQ(study.eval_checkpoint, RunCheckpoint::best);
   EXPECT_EQ(study.comparison.reference, "a");
-  EXPECT_EQ(study.comparison.measure, "perplexity");
+  EXPECT_EQ(study.comparison.measure, Quality::perplexity);
   EXPECT_EQ(study.comparison.baseline.name, "5-gram");
   EXPECT_EQ(study.comparison.baseline.bits_per_byte, 2.5);
   EXPECT_EQ(study.comparison.published.at("a"),
@@ -148,7 +148,7 @@ TEST(StudyConfig, ReadsHowToCompare) {
   write_text(folder.path("plain.toml"), "base = 'a.toml'\n" + variants);
   const StudyConfig plain = read_study(folder.path("plain.toml"));
   EXPECT_TRUE(asked_ks(plain).empty());
-  EXPECT_EQ(plain.eval_checkpoint, "final");
+  EXPECT_EQ(plain.eval_checkpoint, RunCheckpoint::final);
   EXPECT_EQ(plain.comparison.reference, "b");  // the first
   EXPECT_EQ(plain.comparison.baseline.bits_per_byte, 0);
 

@@ -29,7 +29,7 @@ StudyHooks answering(FakeTrainer& trainer, std::vector<std::string>& asked) {
     return json{{"task", task},
                 {"protocol", "lm-eval"},
                 {"version", work.asked["version"]},
-                {"checkpoint", run.checkpoint},
+                {"checkpoint", word(run.checkpoint)},
                 {"limit", 10},
                 {"n", 10},
                 {"acc", run.variant == "remoe" ? 0.4 : 0.3},
@@ -88,7 +88,7 @@ TEST(TasksMeasurement, AsksAgainWhereDataOrExamplesChanged) {
       return json{{"task", work.asked["task"]},
                   {"protocol", "lm-eval"},
                   {"version", work.asked["version"]},
-                  {"checkpoint", run.checkpoint},
+                  {"checkpoint", word(run.checkpoint)},
                   {"data", tasks::data_sum(tasks::find_task("arc_easy", tasks::kLmEval),
                                            folder.path("rows"), shots > 0)},
                   {"fewshot", shots},
@@ -126,7 +126,7 @@ TEST(TasksMeasurement, ShowsTheIntervalOfASingleRunAndTheWidest) {
       return json{{"task", "piqa"},
                   {"protocol", "lm-eval"},
                   {"version", work.asked["version"]},
-                  {"checkpoint", run.checkpoint},
+                  {"checkpoint", word(run.checkpoint)},
                   {"acc", 0.5},
                   {"acc_low", 0.4},
                   {"acc_high", run.variant == "remoe" ? 0.625 : 0.6}};
@@ -156,7 +156,7 @@ TEST(TasksMeasurement, TwoVersionsAreTwoTasksAndARefusalIsAResult) {
     json out = {{"task", work.asked["task"]},
                 {"version", work.asked["version"]},
                 {"protocol", "lm-eval"},
-                {"checkpoint", run.checkpoint},
+                {"checkpoint", word(run.checkpoint)},
                 {"acc", 0.3},
                 {"is_guessing", true}};
     if (run.variant == "topk") out["refused"] = "a choice is longer than the window";

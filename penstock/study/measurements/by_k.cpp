@@ -98,8 +98,8 @@ class ByK : public Measurement {
       const auto ks =
           missing_k(measured_k(row, folded), taken_ks(run.model, eval_k_), run.checkpoint);
       if (!ks.empty())
-        out.push_back({.what = fmt::format("measuring the {} checkpoint by k{}", run.checkpoint,
-                                           folded ? ", folded" : ""),
+        out.push_back({.what = fmt::format("measuring the {} checkpoint by k{}",
+                                           word(run.checkpoint), folded ? ", folded" : ""),
                        .asked = {{"k", ks}, {"folded", folded}}});
     };
     add(false);

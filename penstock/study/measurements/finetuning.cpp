@@ -61,7 +61,7 @@ FinetuneConfig config_of(const Task& task, std::int64_t seed) {
 }
 
 std::string hash_of(const Task& task, const FinishedRun& run) {
-  return finetuning_hash(config_of(task, run.seed), task.format, run.checkpoint);
+  return finetuning_hash(config_of(task, run.seed), task.format, std::string(word(run.checkpoint)));
 }
 
 /// The test of one fine-tuned run, in the words of its finetune.json.

@@ -48,7 +48,7 @@ struct TokenDistributions {
 };
 
 struct RouterReport {
-  std::string checkpoint = "final";
+  RunCheckpoint checkpoint = RunCheckpoint::final;
   std::int64_t step = 0;
   std::string split;
   double tokens = 0;
@@ -176,7 +176,7 @@ std::vector<Section> entropies(Variants variants, const Comparison& comparison) 
       layers = std::max(layers, report.layers.size());
       if (report.refused.empty())
         places.insert(fmt::format("{} split, {:.0f} tokens, {} checkpoint", report.split,
-                                  report.tokens, report.checkpoint));
+                                  report.tokens, word(report.checkpoint)));
       else
         refused.insert(variant.label + ": not measured: " + report.refused);
     }
@@ -250,7 +250,8 @@ class Routers : public Measurement {
   std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {
     const auto have = report_of(row);
     if (!asked_ || (have && have->checkpoint == run.checkpoint)) return {};
-    return {{.what = fmt::format("measuring the routers of the {} checkpoint", run.checkpoint)}};
+    return {
+        {.what = fmt::format("measuring the routers of the {} checkpoint", word(run.checkpoint))}};
   }
   std::optional<json> measure(const FinishedRun& run, const Work&,
                               const TrainControl& control) const override {

@@ -42,7 +42,8 @@ struct Settings {
 
 /// One task's result, as results.json and the run's folder have it.
 struct Answered {
-  std::string task, protocol, version, checkpoint;
+  std::string task, protocol, version;
+  RunCheckpoint checkpoint = RunCheckpoint::final;
   std::string data;  // a sum of the files that were read
   std::int64_t limit = 0, fewshot = 0, fewshot_seed = 1234, n = 0;
   double acc = 0;
