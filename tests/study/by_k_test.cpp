@@ -130,7 +130,8 @@ TEST_F(StudyByK, SummarisesOverSeedsAndPairs) {
   EXPECT_NEAR(quality_at(variants[3], 1, Quality::perplexity).mean,
               (std::exp2(1.21) + std::exp2(1.22) + std::exp2(1.23)) / 3, 1e-12);
   EXPECT_NEAR(flops_at(variants[3], 16), 18e6, 1e-3);
-  EXPECT_NEAR(quality_at(variants[0], 16, Quality::bits_per_byte).mean, 1.32, 1e-12);  // dense, any k
+  EXPECT_NEAR(quality_at(variants[0], 16, Quality::bits_per_byte).mean, 1.32,
+              1e-12);  // dense, any k
   // remoe − topk at each k: −0.2 − seed²/1000 = −0.201, −0.204, −0.209; mean −0.614/3, squares of
   // the deviations 32.667e-6, sd √(16.333e-6) = 0.0040415; t(2) = 4.303.
   int seen = 0;
