@@ -42,6 +42,15 @@ std::string non_finite_text(const std::string& name) {
          (name.empty() ? "the global norm (overflow)" : name);
 }
 
+const at::Tensor& saved_tensor(const std::map<std::string, at::Tensor>& state,
+                               const std::string& name, at::IntArrayRef sizes) {
+  const auto found = state.find(name);
+  PENSTOCK_CHECK(found != state.end(), "optimizer state: '", name, "' is missing");
+  PENSTOCK_CHECK(found->second.sizes() == sizes, "optimizer state: '", name, "' has shape ",
+                 found->second.sizes(), ", the model asks for ", sizes);
+  return found->second;
+}
+
 AdamW::AdamW(const torch::nn::Module& model, const OptimizerConfig& config, const LrScale& lr_scale)
     : AdamW(trained_parameters(model, config, lr_scale), config) {}
 
@@ -75,10 +84,10 @@ UpdateOutcome AdamW::update(double lr) {
   return {.gradient_norm = norm, .failure = non_finite_text("")};
 }
 
-void AdamW::update(const std::vector<at::Tensor>& gradients, double norm, double lr) {
+void AdamW::update(const std::vector<at::Tensor>& gradients, double norm, double lr, double scale) {
   const torch::NoGradGuard no_grad;
   PENSTOCK_ASSERT(gradients.size() == updated_.size());
-  double scale = config_.clip > 0 && norm > config_.clip ? config_.clip / (norm + 1e-6) : 1.0;
+  if (config_.clip > 0 && norm > config_.clip) scale *= config_.clip / (norm + 1e-6);
   if (config_.decay == Decay::coupled) {
     for (std::size_t i = 0; i < gradients.size(); ++i)
       gradients[i].mul_(scale).add_(updated_[i].weight, config_.weight_decay);
@@ -118,13 +127,8 @@ std::map<std::string, at::Tensor> AdamW::state() const {
 
 void AdamW::load_state(const std::map<std::string, at::Tensor>& state, std::int64_t steps) {
   const torch::NoGradGuard no_grad;
-  for (auto& [name, target] : this->state()) {
-    const auto found = state.find(name);
-    PENSTOCK_CHECK(found != state.end(), "optimizer state: '", name, "' is missing");
-    PENSTOCK_CHECK(found->second.sizes() == target.sizes(), "optimizer state: '", name,
-                   "' has shape ", found->second.sizes(), ", the model asks for ", target.sizes());
-    at::Tensor(target).copy_(found->second);
-  }
+  for (auto& [name, target] : this->state())
+    at::Tensor(target).copy_(saved_tensor(state, name, target.sizes()));
   steps_ = steps;
 }
 

@@ -38,6 +38,10 @@ struct UpdateOutcome {
 /// finite; empty: each is
 std::string non_finite_text(const std::string& name);
 
+/// The tensor of that name. Throws Error where it is missing or has another shape.
+const at::Tensor& saved_tensor(const std::map<std::string, at::Tensor>& state,
+                               const std::string& name, at::IntArrayRef sizes);
+
 /// Fused AdamW with decoupled decay, or Adam with L2 (coupled), which is added to the clipped
 /// gradient and costs a pass more. State is one pair of moments per element.
 class AdamW {
@@ -51,8 +55,9 @@ class AdamW {
   /// finite. Parameters without a gradient get a zero one, so that every expert is updated in every
   /// step. REQUIRES: whole parameters.
   UpdateOutcome update(double lr);
-  /// Updates with gradients by updated(), clipped by the given norm. They may be written to.
-  void update(const std::vector<at::Tensor>& gradients, double norm, double lr);
+  /// Updates with `scale` times the gradients by updated(), clipped by the given norm of that. They
+  /// may be written to.
+  void update(const std::vector<at::Tensor>& gradients, double norm, double lr, double scale = 1);
   /// Forgets the parameters' gradients, so that the next backward pass starts from none.
   void zero_gradients();
 

@@ -2,6 +2,7 @@
 // The sums are gradient_exchange's.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,6 +13,13 @@ namespace penstock {
 
 /// A property of a parameter, by its name in the module that is trained.
 using ParameterPredicate = std::function<bool(const std::string& name)>;
+
+/// How ranks train apart (DiLoCo): each makes so many steps with its own parts alone, and then an
+/// outer step brings their weights together (outer_optimizer.h).
+struct LocalSteps {
+  std::int64_t steps = 1;           ///< 1: they share each step
+  double lr = 0.7, momentum = 0.9;  ///< of the outer steps
+};
 
 /// The default: one process, which adds gradients in turn.
 struct GradientSharing {
@@ -42,6 +50,9 @@ struct GradientSharing {
 
   /// Whether what this rank sees is of the step's report: not where another one sees the same.
   bool counts = true;
+
+  /// With more than one, `data` are all ranks, and zero is 0.
+  LocalSteps local;
 
   /// Ranks that hold a whole model each and divide a step's parts.
   static GradientSharing among(const dist::ProcessGroup& group, int zero = 0) {

@@ -66,7 +66,8 @@ std::string memory_text(const TrainingMemory& memory) {
 TrainingMemory memory_of_training(const Recipe& recipe, int processes) {
   const TrainConfig& train = recipe.train;
   if (processes > 1) return estimate_rank(recipe, layout_of(recipe, processes)).memory;
-  if (train.gradient_sum == GradientOrder::tree) return estimate_rank(recipe, {}).memory;
+  if (train.gradient_sum == GradientOrder::tree || recipe.parallel.local_steps > 1)
+    return estimate_rank(recipe, {}).memory;
   return training_memory(recipe.model, train.micro_batch, train.sequence_length,
                          train.recompute_experts);
 }

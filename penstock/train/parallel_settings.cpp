@@ -98,9 +98,42 @@ void check_pooled(const Recipe& recipe, const dist::Layout& layout) {
                  ", or scope to \"sequence\" or \"micro-batch\"");
 }
 
+/// Ranks that train apart hold a whole model and moments of their own each, and share weights after
+/// outer steps alone, which is when those are saved and measured.
+void check_local_steps(const Recipe& recipe) {
+  const ParallelConfig& parallel = recipe.parallel;
+  const std::int64_t steps = parallel.local_steps;
+  if (steps == 1) return;
+  const auto alone = [&](const char* key, std::int64_t value, std::int64_t usual,
+                         const char* reason) {
+    PENSTOCK_CHECK(value == usual, "parallel.local_steps = ", steps, " with parallel.", key, " = ",
+                   value, ": ", reason, "; set parallel.", key, " to ", usual,
+                   ", or parallel.local_steps to 1");
+  };
+  alone("zero", parallel.zero, 0,
+        "processes that make their own steps have moments of their own, which none can keep for "
+        "the others");
+  const char* whole = "each process makes its own steps with a whole model";
+  alone("tensor", parallel.tensor, 1, whole);
+  alone("pipeline", parallel.pipeline, 1, whole);
+  alone("expert", parallel.expert, 1, whole);
+  const auto multiple = [&](const char* key, std::int64_t value) {
+    const std::int64_t below = value / steps * steps;
+    PENSTOCK_CHECK(value == below, "train.", key, " = ", value,
+                   " is not a multiple of parallel.local_steps = ", steps,
+                   ": processes share weights, to be measured and saved, after an outer step "
+                   "alone; set it to ",
+                   below > 0 ? concat(below, " or ") : "", below + steps);
+  };
+  multiple("steps", recipe.train.steps);
+  multiple("eval_every", recipe.train.eval_every);
+  multiple("checkpoint_every", recipe.train.checkpoint_every);
+}
+
 }  // namespace
 
 dist::Layout layout_of(const Recipe& recipe, int processes) {
+  check_local_steps(recipe);
   const dist::Layout out = divided(recipe.parallel, processes);
   if (processes == 1) return out;
   if (recipe.model.vocab > 0) check_divides(recipe.model.resolved(), out);

@@ -48,6 +48,12 @@ std::int64_t ParameterUnit::elements(int rank) const {
   return out;
 }
 
+std::vector<ParameterSize> sizes_of(const std::vector<Updated>& parameters) {
+  std::vector<ParameterSize> out;
+  for (const Updated& each : parameters) out.push_back({each.name, each.weight.numel()});
+  return out;
+}
+
 std::vector<ParameterUnit> parameter_units(const std::vector<ParameterSize>& parameters,
                                            const ParameterPredicate& of_experts, int ranks,
                                            int replicas) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/optim/adamw.h"
 #include "penstock/train/gradient_sharing.h"
 
 namespace penstock {
@@ -33,6 +34,7 @@ struct ParameterSize {
   std::string name;
   std::int64_t elements = 0;
 };
+std::vector<ParameterSize> sizes_of(const std::vector<Updated>& parameters);
 
 /// All units, in the order in which a backward pass completes them: from the last layer to the
 /// first, and then the rest. Each is cut for so many ranks as exchange it, at multiples of

@@ -100,11 +100,29 @@ struct Optimizer {
   }
 };
 
+/// Of ranks that train apart: that of one process, and of the outer steps what a rank keeps for
+/// all, their weights and momentum.
+Optimizer optimizer_apart(const std::vector<ParameterSize>& parameters, const SharedSteps& steps,
+                          double local_steps) {
+  const auto ranks = static_cast<std::size_t>(steps.ranks);
+  Optimizer out;
+  out.add(parameters, {.parts = (steps.parts + ranks - 1) / ranks, .passes = steps.passes});
+  const SharingBytes outer =
+      sharing_bytes(parameters, {.parts = ranks, .ranks = steps.ranks, .zero = 1});
+  out.memory.optimizer_bytes += outer.optimizer;
+  out.exchange = outer.exchange;
+  out.gradients = static_cast<double>(outer.sent_gradients) / local_steps;
+  out.sums = static_cast<double>(outer.sent_weights) / local_steps;
+  return out;
+}
+
 Optimizer optimizer_of(const Recipe& recipe, const ModelConfig& config, const dist::Layout& layout,
                        int stage, SharedSteps steps) {
   const int rank = rank_at(layout, {.pipeline = stage});
   const Held held =
       held_by(config, layout, rank, static_cast<int>(recipe.parallel.pipeline_chunks));
+  if (recipe.parallel.local_steps > 1)
+    return optimizer_apart(held.dense, steps, static_cast<double>(recipe.parallel.local_steps));
   Optimizer out;
   out.add(held.dense, steps);
   steps.parts /= static_cast<std::size_t>(layout.expert);
@@ -150,15 +168,16 @@ RankEstimate estimate_rank(const Recipe& recipe, const dist::Layout& layout,
                            const MachineSpeeds& speeds) {
   const TrainConfig& train = recipe.train;
   const int chunks = static_cast<int>(recipe.parallel.pipeline_chunks);
-  const bool zero = recipe.parallel.zero > 0;
+  const std::int64_t local_steps = recipe.parallel.local_steps;
+  const bool weights = recipe.parallel.zero > 0 || local_steps > 1;
   const Shape shape = shape_of(recipe, layout);
   const Optimizer optimizer = largest_optimizer(recipe, layout, shape);
   RankEstimate out{
       .ranks = layout.ranks(), .memory = optimizer.memory, .exchange_bytes = optimizer.exchange};
   out.memory.activation_bytes = activation_bytes(recipe, layout, shape);
-  const double messages = (shape.layers + 1) * (layout.data - 1);
+  const double messages = (shape.layers + 1) * (layout.data - 1) / static_cast<double>(local_steps);
   const Sent gradients{"gradients", optimizer.gradients, messages},
-      sums{zero ? "weights" : "summed_gradients", optimizer.sums, messages};
+      sums{weights ? "weights" : "summed_gradients", optimizer.sums, messages};
   const auto seconds = [&](const Sent& sent) {
     return sent.bytes / speeds.bandwidth + sent.messages * speeds.latency;
   };
@@ -173,9 +192,10 @@ RankEstimate estimate_rank(const Recipe& recipe, const dist::Layout& layout,
       nominal_training_flops(recipe.model, train.batch_sequences, train.sequence_length);
   const double busy = flops / layout.ranks() / speeds.flops;
   out.compute_seconds = busy * (1 + (layout.pipeline - 1) / (chunks * shape.parts));
-  const double hidden = seconds(gradients) + (zero ? 0 : seconds(sums));
-  const double behind =
-      recipe.parallel.overlap ? std::min(hidden, 2.0 / 3 * busy / shape.parts) : 0;
+  const double hidden = seconds(gradients) + (weights ? 0 : seconds(sums));
+  const double behind = recipe.parallel.overlap && local_steps == 1
+                            ? std::min(hidden, 2.0 / 3 * busy / shape.parts)
+                            : 0;
   out.step_seconds = out.compute_seconds + out.exchange_seconds - behind;
   return out;
 }

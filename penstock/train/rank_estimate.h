@@ -25,7 +25,8 @@ struct RankEstimate {
   int ranks = 1;
   TrainingMemory memory;
   std::int64_t exchange_bytes = 0;  ///< buffers of what is sent and received at a time
-  /// Sent in a step, by what it is: "gradients", "weights", "tensor", "stages", "tokens".
+  /// Sent in a step, by what it is: "gradients", "summed_gradients", "weights", "tensor", "stages",
+  /// "tokens". Of ranks that train apart the mean of a step, with what an outer step sends.
   std::vector<std::pair<std::string, std::int64_t>> bytes_per_step;
   double compute_seconds = 0;   ///< of its share of the step, with what it is idle in a pipeline
   double exchange_seconds = 0;  ///< with nothing hidden behind the computation
@@ -37,7 +38,8 @@ struct RankEstimate {
 ///   compute  = useful FLOPs of a step / (D·t·p) / flops · (1 + (p − 1) / (c·P))
 ///   exchange = Σ bytes / bandwidth + messages · latency
 ///   step     = compute + exchange − what overlaps: with parallel.overlap the gradients' exchange
-///              goes on beside the last micro-batch's backward pass, two thirds of its computing
+///              goes on beside the last micro-batch's backward pass, two thirds of its computing;
+///              with parallel.local_steps = H one step of H exchanges, and nothing is beside it
 /// Tokens that choose k of E experts on e ranks at random go to (e − 1)·(1 − (1 − 1/e)^k) others.
 /// REQUIRES: the recipe's vocabulary is known; layout_of() takes the layout.
 RankEstimate estimate_rank(const Recipe& recipe, const dist::Layout& layout,

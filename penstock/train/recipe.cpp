@@ -150,7 +150,13 @@ Recipe result_settings(Recipe recipe) {
   const TrainConfig defaults;
   recipe.name = recipe.description = recipe.train.init_from = "";
   recipe.run = {};
-  recipe.parallel = {};
+  ParallelConfig apart;
+  if (recipe.parallel.local_steps > 1) {
+    apart.local_steps = recipe.parallel.local_steps;
+    apart.outer_lr = recipe.parallel.outer_lr;
+    apart.outer_momentum = recipe.parallel.outer_momentum;
+  }
+  recipe.parallel = apart;
   if (recipe.train.gradient_sum == GradientOrder::in_turn)
     recipe.train.gradient_sum = defaults.gradient_sum;  // what auto has come to with one process
   recipe.train.checkpoint_every = defaults.checkpoint_every;

@@ -119,6 +119,8 @@ struct ParallelConfig {
   std::int64_t data = 0, tensor = 1, pipeline = 1, pipeline_chunks = 1, expert = 1;
   std::int64_t zero = 0, timeout = 1800;
   bool overlap = true;
+  std::int64_t local_steps = 1;
+  double outer_lr = 0.7, outer_momentum = 0.9;
 
   template <class V>
   void visit(V& v) {
@@ -153,6 +155,16 @@ struct ParallelConfig {
        .max = 3});
     v("overlap", overlap,
       {.help = "exchange gradients while the backward pass goes on; the bits are the same"});
+    v("local_steps", local_steps,
+      {.help = "steps that each process makes with its own micro-batches and its own AdamW before "
+               "all bring their weights together in an outer step (DiLoCo); the result then "
+               "depends on the number of processes; 1: gradients are exchanged in every step",
+       .min = 1,
+       .max = 1000000});
+    v("outer_lr", outer_lr,
+      {.help = "learning rate of the outer steps, with parallel.local_steps above 1", .min = 0});
+    v("outer_momentum", outer_momentum,
+      {.help = "Nesterov momentum of the outer steps", .min = 0, .max = 1});
     v("timeout", timeout,
       {.help = "seconds that a process waits for one that is late before the run fails",
        .min = 1,
@@ -183,8 +195,9 @@ struct Recipe {
 };
 
 /// The recipe with every key at its default on which no bit of a result depends: name, description,
-/// [run], [parallel], train.checkpoint_every, keep_last, keep_best, recompute_experts and the place
-/// of the initial model. (Its content, and validations during training, are part of a result.)
+/// [run], [parallel] but for what says how ranks train apart, train.checkpoint_every, keep_last,
+/// keep_best, recompute_experts and the place of the initial model. (Its content, and validations
+/// during training, are part of a result.)
 Recipe result_settings(Recipe recipe);
 
 /// Whether a recipe may say of that key another thing than the model of train.init_from does: it is

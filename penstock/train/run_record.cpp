@@ -93,6 +93,7 @@ nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcom
     line["ranks"] = outcome.ranks;
     line["communication_seconds"] = outcome.communication_seconds;
   }
+  if (outcome.outer_step > 0) line["outer_step"] = outcome.outer_step;
   if (report.consistency) line["consistency"] = *report.consistency;
   if (!report.auxiliary_losses.empty()) line["auxiliary_losses"] = report.auxiliary_losses;
   if (report.sparsity_by_layer.empty()) return line;

@@ -19,12 +19,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::vector<ParameterSize> sizes_of(const std::vector<Updated>& parameters) {
-  std::vector<ParameterSize> out;
-  for (const Updated& each : parameters) out.push_back({each.name, each.weight.numel()});
-  return out;
-}
-
 }  // namespace
 
 SharedOptimizer::SharedOptimizer(const torch::nn::Module& trained, const OptimizerConfig& config,
@@ -324,12 +318,10 @@ std::map<std::string, at::Tensor> SharedOptimizer::spans_of(
     for (const Span& span : own_spans(unit))
       for (const std::string prefix : {"m.", "v."}) {
         const Updated& parameter = parameters_[unit.parameters[span.parameter]];
-        const auto found = state.find(prefix + parameter.name);
-        if (found == state.end()) continue;
-        PENSTOCK_CHECK(found->second.sizes() == parameter.weight.sizes(), "optimizer state: '",
-                       found->first, "' has shape ", found->second.sizes(), ", the model asks for ",
-                       parameter.weight.sizes());
-        out[found->first] = found->second.reshape({-1}).slice(0, span.begin, span.end);
+        const std::string name = prefix + parameter.name;
+        if (!state.contains(name)) continue;
+        const at::Tensor& whole = saved_tensor(state, name, parameter.weight.sizes());
+        out[name] = whole.reshape({-1}).slice(0, span.begin, span.end);
       }
   return out;
 }

@@ -36,8 +36,6 @@ class SharedOptimizer {
   SharedOptimizer(const torch::nn::Module& trained, const OptimizerConfig& config,
                   const LrScale& lr_scale, GradientSharing sharing);
 
-  const GradientSharing& sharing() const { return sharing_; }
-
   /// Forgets gradients. The first one connects the ranks once more, for the thread.
   /// @param passes  of each part through the layers
   void begin(std::size_t parts, int passes = 1);
@@ -51,7 +49,11 @@ class SharedOptimizer {
   /// Waits until all gradients are summed.
   /// @param complete  whether all own parts were computed; if not, no rank may update
   void finish(bool complete);
-  /// Clips by the global norm and updates, unless it is not finite on any rank.
+  /// The global norm of `scale` times the gradients, and what is not finite on any rank.
+  UpdateOutcome measure(double scale = 1) const;
+  /// Clips by that norm and updates with `scale` times the gradients.
+  void update(double norm, double lr, double scale = 1);
+  /// Both, unless the norm is not finite.
   UpdateOutcome update(double lr);
 
   /// Makes the weights of all layers whole until the next step. With zero = 3 every rank calls it.

@@ -126,15 +126,25 @@ std::string SharedOptimizer::non_finite_parameter(const std::vector<at::Tensor>&
   return out.empty() ? "" : out.substr(out.find(' ') + 1);
 }
 
-UpdateOutcome SharedOptimizer::update(double lr) {
+UpdateOutcome SharedOptimizer::measure(double scale) const {
   const torch::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_to_update();
-  const double norm = norm_of(gradients);
-  if (!std::isfinite(norm))
-    return {.gradient_norm = norm, .failure = non_finite_text(non_finite_parameter(gradients))};
-  optimizer_.update(gradients, norm, lr);
+  const double norm = norm_of(gradients) * scale;
+  if (std::isfinite(norm)) return {.gradient_norm = norm};
+  return {.gradient_norm = norm, .failure = non_finite_text(non_finite_parameter(gradients))};
+}
+
+UpdateOutcome SharedOptimizer::update(double lr) {
+  UpdateOutcome out = measure();
+  if (out.failure.empty()) update(out.gradient_norm, lr);
+  return out;
+}
+
+void SharedOptimizer::update(double norm, double lr, double scale) {
+  const torch::NoGradGuard no_grad;
+  optimizer_.update(gradients_to_update(), norm, lr, scale);
   progress_.clear();
-  if (!divides()) return {.gradient_norm = norm};
+  if (!divides()) return;
   std::size_t next = 0;
   for (const ParameterUnit& unit : units_) {
     UnitTensors mine;
@@ -142,7 +152,6 @@ UpdateOutcome SharedOptimizer::update(double lr) {
       mine.push_back(optimizer_.updated()[next++].weight);
     if (!moves(unit)) exchange(unit).gather(unit, mine, whole_weights(unit));
   }
-  return {.gradient_norm = norm};
 }
 
 }  // namespace penstock

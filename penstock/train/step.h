@@ -15,6 +15,7 @@
 #include "penstock/optim/adamw.h"
 #include "penstock/train/accumulate.h"
 #include "penstock/train/gradient_sharing.h"
+#include "penstock/train/gradient_tree.h"
 #include "penstock/train/step_report.h"
 
 namespace penstock {
@@ -30,10 +31,12 @@ struct StepInput {
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };
 
+class OuterOptimizer;
 class SharedOptimizer;
 
 /// The optimizer's state, the memory that parts carry on, and the number of steps done. With
-/// several ranks each has an engine, and after a step all have the same weights.
+/// several ranks each has an engine, and after a step all have the same weights; but where they
+/// train apart (GradientSharing::local), only after an outer step.
 class StepEngine {
  public:
   /// @param trained  the module whose parameters are updated. REQUIRES: it outlives the engine.
@@ -45,6 +48,11 @@ class StepEngine {
   std::int64_t step() const { return step_; }
   /// What adds gradients up and updates; steps are made by advance() alone.
   SharedOptimizer& optimizer() { return *optimizer_; }
+  /// Whether the ranks' weights differ, as between outer steps.
+  bool apart() const;
+  /// By name, the trained weights after the last outer step, whole. Every rank calls it.
+  /// REQUIRES: apart().
+  std::map<std::string, at::Tensor> shared_weights() const;
   /// By part, what the last step handed on.
   const std::vector<ModelMemory>& memory() const { return memory_; }
   /// The routing context of the current step's training passes.
@@ -56,10 +64,12 @@ class StepEngine {
 
   /// What resuming needs beside the weights: moments, and memory.PART.LAYER of this rank's parts.
   /// They alias it, but for moments that ranks divide: those are put together on the first of these
-  /// ranks, and every rank calls it.
+  /// ranks, and every rank calls it. Where ranks train apart, what OuterOptimizer::state() has is
+  /// in the place of moments.
   std::map<std::string, at::Tensor> tensors() const;
-  /// Continues after that step from what tensors() was, with whole moments on every rank. Throws
-  /// Error where they do not fit.
+  /// Continues after that step from what tensors() was, with whole moments on every rank; where
+  /// they train apart what rank 0 gives counts, and the weights are the shared ones. Throws Error
+  /// where they do not fit.
   void restore(std::int64_t step, const std::map<std::string, at::Tensor>& tensors);
 
  private:
@@ -67,7 +77,12 @@ class StepEngine {
   StepReport accumulate_all(StepWork& work, const StepInput& input,
                             std::vector<ModelMemory>& memory, const StepWatch& watch);
 
+  UpdateOutcome update(std::size_t parts, double lr);
+  PartRange own_parts(std::size_t parts) const;
+
+  GradientSharing sharing_;
   std::unique_ptr<SharedOptimizer> optimizer_;
+  std::unique_ptr<OuterOptimizer> outer_;  // or null
   at::Device device_;
   std::vector<ModelMemory> memory_;
   std::int64_t step_ = 0;

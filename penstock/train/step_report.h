@@ -45,6 +45,7 @@ struct StepOutcome {
   double update_seconds = 0;         ///< clipping, optimizer and balancers
   int ranks = 1;                     ///< processes that shared the step
   double communication_seconds = 0;  ///< between them, waiting included
+  std::int64_t outer_step = 0;       ///< that followed, from 1, where ranks train apart; 0: none
   /// Whether the CPU did it, whose peak a share of peak is taken of.
   bool on_cpu = true;
   /// "" or why the update was not made: the state is that of the last good step.

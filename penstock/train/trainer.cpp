@@ -17,6 +17,7 @@
 #include "penstock/train/agreement.h"
 #include "penstock/train/evaluation_settings.h"
 #include "penstock/train/language_work.h"
+#include "penstock/train/outer_optimizer.h"
 #include "penstock/train/shared_optimizer.h"
 #include "penstock/train/tensor_exchange.h"
 
@@ -108,6 +109,9 @@ GradientSharing Trainer::gradient_sharing() const {
   out.zero = static_cast<int>(recipe_.parallel.zero);
   // A part's gradients are together only once it is through all chunks.
   out.overlap = recipe_.parallel.overlap && model_->place().part.chunks() == 1;
+  out.local = {.steps = recipe_.parallel.local_steps,
+               .lr = recipe_.parallel.outer_lr,
+               .momentum = recipe_.parallel.outer_momentum};
   return out;
 }
 
@@ -171,6 +175,7 @@ Evaluation Trainer::evaluate(Split split, std::int64_t max_tokens,
 }
 
 void Trainer::gather_whole() {
+  PENSTOCK_ASSERT(!engine_.apart());  // layout_of() sees to it
   engine_.optimizer().gather_weights();
   if (!exchange_.divided()) return;
   const TensorMap tensors = exchange_.gather(held_tensors(*model_));
@@ -182,6 +187,11 @@ void Trainer::gather_whole() {
 
 std::map<std::string, at::Tensor> Trainer::model_tensors() {
   engine_.optimizer().gather_weights();
+  if (engine_.apart()) {  // the model is what the ranks share; their own weights are state
+    TensorMap shared = engine_.shared_weights();
+    shared.merge(held_tensors(*model_));
+    return file_views(model_->config(), shared);
+  }
   if (!exchange_.divided()) return file_tensors(*model_);
   const TensorMap whole = exchange_.gather(held_tensors(*model_));
   return mesh_.world.rank() == 0 ? file_views(model_->config(), whole) : TensorMap();
@@ -192,13 +202,15 @@ std::map<std::string, at::Tensor> Trainer::optimizer_tensors() {
   TensorMap all = engine_.tensors();
   if (mesh_.world.size() == 1) return all;
   const dist::Coordinates at = coordinates_of(mesh_.layout, mesh_.world.rank());
-  check_same_weights(mesh_.world, held_tensors(*model_),
-                     concat(at.pipeline, ".", at.tensor, ".", at.data % mesh_.layout.expert));
+  if (!engine_.apart())
+    check_same_weights(mesh_.world, held_tensors(*model_),
+                       concat(at.pipeline, ".", at.tensor, ".", at.data % mesh_.layout.expert));
   TensorMap memory, moments;
   for (const auto& [name, value] : all)
     (name.starts_with("memory.") ? memory : moments)[name] = value;
   TensorMap out = exchange_.gather(moments, "m.");
   out.merge(exchange_.gather(moments, "v."));
+  out.merge(exchange_.gather(moments, kOuterState));
   out.merge(gather_tensors(mesh_.data, memory));
   return out;
 }
@@ -232,6 +244,8 @@ void Trainer::restore(std::int64_t step, const std::map<std::string, at::Tensor>
   TensorMap all = broadcast_tensors(mesh_.world, memory);
   all.merge(exchange_.scatter(optimizer, "m."));
   all.merge(exchange_.scatter(optimizer, "v."));
+  for (const auto& [name, value] : optimizer)
+    if (name.starts_with(kOuterState)) all[name] = value;
   engine_.restore(steps.item<std::int64_t>(), all);
   prefetcher_.reset();
 }

@@ -55,6 +55,7 @@ class Unread {
     }
     look_at_schedule();
     look_at_evaluations();
+    look_at_outer_steps();
     return std::move(notes_);
   }
 
@@ -138,6 +139,22 @@ class Unread {
         (!complete_.model.has_memory() || complete_.train.eval_streams == 0))
       say(concat("train.eval_memory = ", train.eval_memory),
           "memory is carried by transformer-xl alone, along train.eval_streams above 0");
+  }
+
+  void look_at_outer_steps() {
+    const ParallelConfig& parallel = asked_.parallel;
+    const ParallelConfig usual;
+    if (parallel.local_steps > 1) {
+      say(parallel.overlap ? "" : "parallel.overlap = false",
+          concat("parallel.local_steps = ", parallel.local_steps, " exchanges no gradients"));
+      return;
+    }
+    std::string settings;
+    if (parallel.outer_lr != usual.outer_lr)
+      settings = concat("parallel.outer_lr = ", parallel.outer_lr);
+    if (parallel.outer_momentum != usual.outer_momentum)
+      settings = both(settings, concat("parallel.outer_momentum = ", parallel.outer_momentum));
+    say(settings, "parallel.local_steps = 1 makes no outer steps");
   }
 
   const Recipe &asked_, &complete_;

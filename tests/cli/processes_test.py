@@ -162,11 +162,61 @@ def test_info(trial):
     if divided["optimizer_bytes"] >= parallel["optimizer_bytes"] or \
             set(divided["bytes_per_step"]) != {"gradients", "weights"}:
         fail("info of four processes that divide moments:", divided)
+    local = json.loads(info(*four, "--set", "parallel.local_steps=4", "--set", "train.checkpoint_every=8",
+                            "--json").stdout)["parallel"]
+    if local["bytes_per_step"] != {"gradients": sent["gradients"] // 4,
+                                   "weights": sent["summed_gradients"] // 4} or \
+            local["exchange_seconds"] >= parallel["exchange_seconds"] / 3:
+        fail("info of four processes that make local steps:", local)
     if "processes     4, each" not in info(*four).stdout or "\nprocesses" in info().stdout:
         fail("info does not say what processes take")
     if "makes 4 of them" not in info("--set", "parallel.data=8").stderr:
         fail("info takes more processes than micro-batches")
     print("info counts memory and traffic")
+
+
+def test_local_steps(trial, rng):
+    """Ranks that train apart: the same layout ends with the same bits, however it was stopped."""
+    four = ["--set", "parallel.local_steps=4", "--set", "train.checkpoint_every=8"]
+
+    def lines(run):
+        return [{k: v for k, v in single.untimed(line).items() if k not in OF_RANKS}
+                for line in metrics(run)]
+
+    reference = trial.new_run()
+    finish(trial, reference, 2, *four)
+    for line in metrics(reference):
+        step = line["step"]
+        if line.get("outer_step") != (step // 4 if step > 0 and step % 4 == 0 else None):
+            fail("outer steps in", line)
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        run = trial.new_run()
+        launcher = start(trial, run, 2, *four)
+        target = 10 + rng.randint(0, 8)
+        wait_for(lambda: len(metrics(run)) >= target, launcher, 60)
+        ranks = ranks_of(launcher)
+        if launcher.poll() is not None or len(ranks) != 2:
+            fail("the run ended before it could be stopped")
+        os.kill(ranks[1], how)
+        launcher.communicate(timeout=60)
+        done = metrics(run)[-1]["step"]
+        finish(trial, run, 2, *four)
+        if single.hashes(run, single.STEPS) != single.hashes(reference, single.STEPS):
+            fail("stopped by", how, "after step", done, "a run of local steps ends otherwise")
+        if lines(run) != lines(reference):
+            fail("metrics of a run of local steps that was stopped after step", done)
+    run = trial.new_run()
+    launcher = start(trial, run, 2, *four)
+    wait_for(lambda: len(metrics(run)) >= 10, launcher, 60)
+    launcher.send_signal(signal.SIGTERM)
+    launcher.communicate(timeout=60)
+    process = start(trial, run, 2)
+    _, errors = process.communicate(timeout=60)
+    if process.returncode != 1 or "parallel.local_steps: 4 -> 1" not in errors:
+        fail("a run of local steps without them:", errors)
+    finish(trial, run, 4, *four)
+    finish(trial, trial.new_run(), 1, *four)
+    print("local steps: stopped and killed runs end as others do; other numbers of ranks go on")
 
 
 def test_kills(trial, reference, kills, rng):
@@ -315,6 +365,10 @@ def test_refusals(trial):
     refused(["parallel.tensor = 3", "model.heads", "the nearest value that does is 2"], "--set",
             "parallel.tensor=3", processes=3)
     refused(["parallel.expert = 3", "data-parallel ranks"], "--set", "parallel.expert=3", processes=4)
+    refused(["train.checkpoint_every = 3 is not a multiple of parallel.local_steps = 8"], "--set",
+            "parallel.local_steps=8")
+    refused(["parallel.local_steps = 8 with parallel.zero = 1"], "--set", "parallel.local_steps=8", "--set",
+            "parallel.zero=1")
     refused(["there is no such folder"], "--set", "data.corpus=nowhere")
     refused(["is for one process"], "--set", "train.gradient_sum=in-turn")
     run = trial.new_run()
@@ -350,6 +404,7 @@ def main():
         test_stuck_rank(trial)
         test_death_of_the_launcher(trial)
         test_started_by_another(trial, reference)
+        test_local_steps(trial, random.Random(seed))
         test_kills(trial, reference, kills, random.Random(seed))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -97,6 +97,33 @@ TEST(ParallelSettings, RefuseLoadsOfAWholeStepWhereNoPassCanCountThem) {
   expect_said(with("parallel.pipeline=2"), {"parallel.pipeline = 2 has no order; set that to 1"});
 }
 
+TEST(ParallelSettings, RefuseWithLocalStepsWhatSharesAStepOrComesBetweenOuterSteps) {
+  const auto local = [](std::vector<std::string> overrides, int processes) {
+    for (const char* more : {"parallel.local_steps=10", "train.micro_batch=1", "model.vocab=256"})
+      overrides.push_back(more);
+    return refusal(overrides, processes);
+  };
+  const std::vector<std::string> fits = {"train.steps=100", "train.eval_every=20",
+                                         "train.checkpoint_every=50"};
+  EXPECT_EQ(local(fits, 1), "accepted");
+  EXPECT_EQ(local(fits, 4), "accepted");
+  for (const std::string axis : {"tensor", "pipeline", "expert"})
+    expect_said(local({concat("parallel.", axis, "=2")}, 2),
+                {concat("parallel.local_steps = 10 with parallel.", axis, " = 2"), "a whole model",
+                 concat("set parallel.", axis, " to 1, or parallel.local_steps to 1")});
+  expect_said(local({"parallel.zero=1"}, 2),
+              {"with parallel.zero = 1", "moments of their own", "set parallel.zero to 0"});
+  for (const int processes : {1, 2}) {
+    expect_said(local({"train.steps=105"}, processes),
+                {"train.steps = 105 is not a multiple of parallel.local_steps = 10",
+                 "set it to 100 or 110"});
+    expect_said(local({"train.eval_every=5"}, processes),
+                {"train.eval_every = 5 is not a multiple", "set it to 10"});
+    expect_said(local({"train.checkpoint_every=15"}, processes),
+                {"train.checkpoint_every = 15 is not", "set it to 10 or 20"});
+  }
+}
+
 TEST(ParallelSettings, CountTheProcessesThatTheyAreMeantFor) {
   const auto count = [](const std::vector<std::string>& overrides) {
     return processes_of(recipe_from(overrides));
@@ -124,10 +151,16 @@ TEST(ParallelSettings, AddGradientsAsTheRunBegan) {
   EXPECT_EQ(chosen("auto", "auto", 2), "tree, noted");
 }
 
-TEST(ParallelSettings, ArePartOfTheResultOnlyByTheOrderOfSums) {
+TEST(ParallelSettings, ArePartOfTheResultOnlyByTheOrderOfSumsAndLocalSteps) {
   const Recipe usual = recipe_from({});
   EXPECT_EQ(difference(usual, recipe_from({"parallel.timeout=5"})), "");
   EXPECT_EQ(difference(usual, recipe_from({"train.gradient_sum=in-turn"})), "");
+  EXPECT_EQ(difference(usual, recipe_from({"parallel.outer_lr=0.5"})), "");
+  const Recipe local = recipe_from({"parallel.local_steps=10"});
+  EXPECT_EQ(difference(usual, local), "parallel.local_steps: 1 -> 10");
+  EXPECT_EQ(difference(local, recipe_from({"parallel.local_steps=10", "parallel.data=4"})), "");
+  EXPECT_EQ(difference(local, recipe_from({"parallel.local_steps=10", "parallel.outer_lr=0.5"})),
+            "parallel.outer_lr: 0.7 -> 0.5");
   EXPECT_EQ(difference(usual, recipe_from({"train.gradient_sum=tree"})),
             "train.gradient_sum: \"auto\" -> \"tree\"");
 }

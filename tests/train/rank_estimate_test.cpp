@@ -67,6 +67,31 @@ TEST(RankEstimate, DividesWhatTheAxesDivide) {
   EXPECT_GT(2 * experts.parameter_bytes, one.parameter_bytes);
 }
 
+TEST(RankEstimate, CountsAnOuterStepOnceInItsLocalSteps) {
+  const MachineSpeeds speeds{.flops = 1e9, .bandwidth = 1e6, .latency = 1e-3};
+  const dist::Layout two{.data = 2};
+  const auto with = [&](const std::string& key) {
+    return estimate_rank(counted_recipe({"parallel.overlap=false", key}), two, speeds);
+  };
+  const RankEstimate every = with("parallel.local_steps=1"), ten = with("parallel.local_steps=10");
+  auto before = sent(every), after = sent(ten);
+  EXPECT_EQ(after["gradients"], before["gradients"] / 10);
+  EXPECT_EQ(after["weights"], before["summed_gradients"] / 10);
+  EXPECT_EQ(after.size(), 2U);
+  EXPECT_NEAR(ten.exchange_seconds, every.exchange_seconds / 10, 1e-6);
+  EXPECT_NEAR(ten.step_seconds, ten.compute_seconds + ten.exchange_seconds, 1e-12);
+  EXPECT_EQ(ten.compute_seconds, every.compute_seconds);
+  // The outer optimizer's weights and momentum are divided: about a whole moment more.
+  const double moments = static_cast<double>(every.memory.optimizer_bytes);
+  EXPECT_GE(static_cast<double>(ten.memory.optimizer_bytes), 1.5 * moments);
+  EXPECT_LT(static_cast<double>(ten.memory.optimizer_bytes), 1.75 * moments);
+  EXPECT_EQ(ten.memory.parameter_bytes, every.memory.parameter_bytes);
+  // And nothing is hidden behind the backward pass.
+  const RankEstimate beside =
+      estimate_rank(counted_recipe({"parallel.local_steps=10"}), two, speeds);
+  EXPECT_EQ(beside.step_seconds, ten.step_seconds);
+}
+
 TEST(RankEstimate, AddsComputingBubbleAndExchange) {
   const Recipe r = counted_recipe({"parallel.overlap=false"});
   const MachineSpeeds speeds{.flops = 1e9, .bandwidth = 1e6, .latency = 0};

@@ -46,6 +46,16 @@ TEST(UnreadSettings, OfExpertsInADenseModelAreSaid) {
               "--set model.router.k=2: model.router.k = 2", "has no experts");
 }
 
+TEST(UnreadSettings, OfOuterStepsAreSaidWhereThereAreNone) {
+  expect_note({"parallel.outer_lr=0.5", "parallel.outer_momentum=0"},
+              "--set parallel.outer_lr=0.5: parallel.outer_lr = 0.5, parallel.outer_momentum = 0",
+              "parallel.local_steps = 1 makes no outer steps");
+  expect_note({"parallel.overlap=false", "parallel.local_steps=10"},
+              "--set parallel.overlap=false: parallel.overlap = false",
+              "parallel.local_steps = 10 exchanges no gradients");
+  EXPECT_EQ(notes_of({"parallel.local_steps=10", "parallel.outer_lr=0.5"}), Notes());
+}
+
 TEST(UnreadSettings, OfTheOtherArchitectureAreSaid) {
   expect_note({"model.transformer_xl.memory=64"},
               "--set model.transformer_xl.memory=64: ", "those are for \"transformer-xl\"");
