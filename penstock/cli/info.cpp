@@ -94,6 +94,7 @@ nlohmann::ordered_json figures_json(const Recipe& recipe) {
           {"useful_training_flops_per_token", figures.flops_per_token},
           {"sequence_length", recipe.train.sequence_length},
           {"training_memory_bytes", figures.memory.total()},
+          {"checkpoint_copy_bytes", checkpoint_copy_bytes(recipe)},
           {"model",
            {{"architecture", word(model.architecture)},
             {"d_model", model.d_model},
@@ -136,6 +137,9 @@ void print_figures(const Recipe& recipe, const MachineSpeeds& speeds) {
       "activations about {:.0f} (micro-batch {})\n",
       size(memory.total()), unit, size(memory.parameter_bytes), size(memory.gradient_bytes),
       size(memory.optimizer_bytes), size(memory.activation_bytes), recipe.train.micro_batch);
+  if (const std::int64_t copy = checkpoint_copy_bytes(recipe); copy > 0)
+    fmt::print("checkpoints   {:.0f} {} more to write them while training goes on\n", size(copy),
+               unit);
   if (const auto parallel = parallel_json(recipe, speeds); !parallel.is_null()) {
     std::int64_t sent = 0;
     for (const auto& of_kind : parallel["bytes_per_step"]) sent += of_kind.get<std::int64_t>();

@@ -26,15 +26,21 @@ class FinetuneTask : public RunTask {
   FinetuneTask(const FinetuneRecord& record, bool force)
       : job_(prepare(record, force)),
         config_(job_.record.finetune),
+        available_(available_memory_bytes()),
         tuner_(job_.start.classifier, job_.train, config_, job_.start.k.train) {}
 
   RunPlan plan() const override {
     const std::int64_t every =
         config_.eval_every >= 0 ? config_.eval_every : (tuner_.steps() + 9) / 10;
+    const TrainingMemory memory = finetune_memory(job_);
+    const std::int64_t to_take = memory.total() - memory.parameter_bytes;  // the model is there
+    const bool on_the_way = every > 0 && every < tuner_.steps();
     return {.steps = tuner_.steps(),
             .measure_every = every,
             .measure_last = true,
             .checkpoint_every = every,
+            .copy_bytes = on_the_way ? memory.parameter_bytes + memory.optimizer_bytes : 0,
+            .memory_left = available_ - static_cast<double>(to_take),
             .checkpoints = {.keep_last = config_.keep_last, .keep_best = true},
             .smoothing = 0.95,
             .settings = {.clip = config_.optimizer.clip,
@@ -123,6 +129,7 @@ class FinetuneTask : public RunTask {
 
   FinetuneJob job_;
   const FinetuneConfig& config_;  // the job's
+  double available_;              // bytes, before anything but the model is there
   Finetuner tuner_;
 };
 

@@ -32,6 +32,12 @@ void Background::wait() {
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
+bool Background::done() {
+  const std::scoped_lock lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  return jobs_.empty();
+}
+
 void Background::work() {
   at::internal::lazy_init_num_threads();  // which would set the number of threads again
   omp_set_num_threads(1);                 // of this thread; the others' stay as they are

@@ -25,6 +25,8 @@ class Background {
   void add(std::function<void()> job, std::size_t most = SIZE_MAX);
   /// Until all are done. Rethrows what one threw; the jobs behind that one were dropped.
   void wait();
+  /// Whether wait() would return at once. Rethrows as wait() does, and wait() will do so again.
+  bool done();
 
  private:
   void work();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "penstock/base/error.h"
 #include "penstock/train/parallel_settings.h"
 #include "penstock/train/rank_estimate.h"
@@ -85,6 +87,27 @@ void check_training_memory(const Recipe& recipe, double available, int processes
        size_text(available), " free; ",
        model ? "make the model smaller" : remedy(recipe, available, processes),
        " (`penstock info` counts), or try it all the same with options.force");
+}
+
+std::int64_t checkpoint_bytes(const ModelConfig& config) {
+  constexpr std::int64_t kBytes = 3 * 4;  // a weight and two moments
+  return kBytes * count_parameters(config.resolved()).total;
+}
+
+std::int64_t checkpoint_copy_bytes(const Recipe& recipe) {
+  const TrainConfig& train = recipe.train;
+  const bool on_the_way =
+      (train.checkpoint_every > 0 && train.checkpoint_every < train.steps) ||
+      (train.keep_best && train.eval_every > 0 && train.eval_every < train.steps);
+  return recipe.run.background_checkpoints && on_the_way ? checkpoint_bytes(recipe.model) : 0;
+}
+
+std::string why_training_waits(std::int64_t copy, double left) {
+  if (copy == 0 || static_cast<double>(copy) <= left) return "";
+  return fmt::format(
+      "training waits while checkpoints are written: a copy to write them from takes {} and "
+      "training leaves {}",
+      size_text(static_cast<double>(copy)), size_text(std::max(left, 0.0)));
 }
 
 }  // namespace penstock

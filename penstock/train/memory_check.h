@@ -1,6 +1,7 @@
 // Whether a training fits into this machine's memory, told before it begins.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "penstock/models/census.h"
@@ -22,5 +23,14 @@ TrainingMemory memory_of_training(const Recipe& recipe, int processes = 1);
 /// `available` bytes. The message has both figures and the keys to lower, with a value that fits
 /// where there is one.
 void check_training_memory(const Recipe& recipe, double available, int processes = 1);
+
+/// Bytes of a copy of what a checkpoint holds: weights and AdamW's moments.
+std::int64_t checkpoint_bytes(const ModelConfig& config);
+/// Bytes that writing checkpoints while training goes on takes of the process that writes them; 0
+/// where the recipe wants none of it, or saves nothing before its end.
+std::int64_t checkpoint_copy_bytes(const Recipe& recipe);
+
+/// That `copy` bytes of such a copy do not fit into what training leaves; "" where they do.
+std::string why_training_waits(std::int64_t copy, double left);
 
 }  // namespace penstock

@@ -32,6 +32,7 @@ class MetricsLog {
   /// line["step"] is an integer above the last one's.
   void append(const nlohmann::ordered_json& line);
   /// Makes everything so far durable. To be called before the checkpoint of that step is saved.
+  /// Another thread may call it beside append(), as it may sync one of the system's files.
   void sync();
 
  private:

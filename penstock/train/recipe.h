@@ -105,6 +105,7 @@ struct RunConfig {
   std::string device = "cpu";
   bool tensorboard = true;
   bool report = true;
+  bool background_checkpoints = true;
 
   template <class V>
   void visit(V& v) {
@@ -112,6 +113,9 @@ struct RunConfig {
     v("device", device, {.help = "cpu, cuda or cuda:N"});
     v("tensorboard", tensorboard, {.help = "write TensorBoard event files"});
     v("report", report, {.help = "write report.html at the end"});
+    v("background_checkpoints", background_checkpoints,
+      {.help = "write checkpoints while training goes on, from a copy of weights and moments; "
+               "false, or where the copy does not fit into memory: training waits meanwhile"});
   }
 };
 

@@ -79,12 +79,12 @@ Recipe recipe_on_ranks(const ConfigNode& node, const std::string& directory,
 }
 
 /// Refuses a model that this machine cannot hold, rather than be killed for it.
-Trainer make_trainer(const Recipe& given, const TrainControl& control, const dist::Mesh& mesh) {
+Trainer make_trainer(const Recipe& given, const TrainControl& control, const dist::Mesh& mesh,
+                     double available) {
   Corpus corpus = open_corpus(given.data.corpus);
   const Recipe recipe = with_vocabulary(given, corpus);
   if (!control.force && recipe.run.device == "cpu")
-    check_training_memory(recipe, available_memory_bytes() / control.processes_here,
-                          control.group.size());
+    check_training_memory(recipe, available, control.group.size());
   return Trainer(recipe, std::move(corpus), mesh);
 }
 
@@ -94,7 +94,8 @@ class TrainTask : public RunTask {
       : threads_(ops::set_threads(threads_of_process(recipe, control.processes_here))),
         processes_here_(control.processes_here),
         peak_flops_(ops::measure_peak_flops(threads_)),
-        trainer_(make_trainer(recipe, control, mesh)),
+        available_(available_memory_bytes() / processes_here_),
+        trainer_(make_trainer(recipe, control, mesh, available_)),
         leader_(control.group),
         group_(control.group) {
     check_evaluations();
@@ -118,6 +119,8 @@ class TrainTask : public RunTask {
             .measure_every = train.eval_every,
             .measure_first = train.eval_every > 0,
             .checkpoint_every = train.checkpoint_every,
+            .copy_bytes = checkpoint_copy_bytes(recipe()),
+            .memory_left = memory_left(),
             .checkpoints = {.keep_last = train.keep_last, .keep_best = train.keep_best},
             .tensorboard = recipe().run.tensorboard,
             .settings = {.clip = train.optimizer.clip,
@@ -216,6 +219,13 @@ class TrainTask : public RunTask {
   /// With the corpus's vocabulary.
   const Recipe& recipe() const { return trainer_.recipe(); }
 
+  /// Bytes that training leaves, as counted.
+  double memory_left() const {
+    const bool here = recipe().run.device == "cpu";
+    const auto taken = here ? memory_of_training(recipe(), group_.size()).total() : 0;
+    return available_ - static_cast<double>(taken);
+  }
+
   bool has_split(Split split) const { return trainer_.corpus().count(split).tokens > 1; }
 
   /// What would stop the run at its first evaluation stops it here, before it has cost anything.
@@ -248,6 +258,7 @@ class TrainTask : public RunTask {
 
   int threads_, processes_here_;
   double peak_flops_;
+  double available_;  // bytes, before the model is there
   Trainer trainer_;
   Leader leader_;
   dist::ProcessGroup group_;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <utility>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
@@ -12,6 +13,7 @@
 #include "penstock/base/processor_share.h"
 #include "penstock/base/progress.h"
 #include "penstock/train/interrupt.h"
+#include "penstock/train/memory_check.h"
 #include "penstock/train/metrics_events.h"
 #include "penstock/train/metrics_log.h"
 #include "penstock/train/step_monitor.h"
@@ -36,11 +38,14 @@ class RunLoop {
         files_(control.files ? *control.files : real_file_system()),
         store_(files_, directory_, plan_.checkpoints),
         progress_(control.quiet ? nullptr : control.progress),
-        watch_(plan_.settings) {}
+        watch_(plan_.settings),
+        no_copy_(why_training_waits(plan_.copy_bytes, plan_.memory_left)),
+        writer_(store_, [this] { log_->sync(); }) {}
 
   RunOutcome run() {
     claim_directory();
     for (const auto& note : task_.notes()) progress_.finish("note: " + note);
+    if (!no_copy_.empty()) progress_.finish("note: " + no_copy_);
     if (longer_than_ > 0)
       progress_.finish(
           fmt::format("the run goes on beyond step {}, where it was to end", longer_than_));
@@ -143,19 +148,23 @@ class RunLoop {
 
   RunOutcome run_steps() {
     StepMonitor monitor(*interrupt_, progress_, {.part = plan_.part});
+    // Several ranks would have to gather them.
+    if (meanwhile() == Training::goes_on && task_.machine().ranks == 1)
+      writer_.make_room(task_.contents());
     // A run that was killed before its first checkpoint may have measured its beginning.
     if (task_.step() == 0 && plan_.measure_first && log_->last_step() != 0) measure_the_beginning();
     if (!unmeasured_.is_null()) complete(Json(unmeasured_));
     while (task_.step() < plan_.steps) {
       if (interrupt_->signal() != 0) return stopped(interrupt_->signal());
       one_step(monitor);
+      writer_.done();  // throws what it failed with
     }
     finish();
     return RunOutcome::finished;
   }
 
   RunOutcome stopped(int signal, const std::string& unfinished = "") {
-    save(std::nullopt);
+    save(std::nullopt, Training::waits);
     progress_.finish(fmt::format("stopped by signal {} after step {}{}{}", signal, task_.step(),
                                  task_.step() > 0 ? "; checkpoint saved" : "", unfinished));
     return RunOutcome::interrupted;
@@ -167,6 +176,7 @@ class RunLoop {
                        [&](const StepWatch& watch) { return task_.advance(watch); });
     if (!outcome.failure.empty()) diverged(outcome.failure);
     Json line = metrics_line(task_.step(), outcome, task_.machine());
+    if (saving_seconds_ > 0) line["checkpoint_seconds"] = std::exchange(saving_seconds_, 0);
     warn(line);
     complete(std::move(line));
     smooth(outcome.report);
@@ -175,7 +185,7 @@ class RunLoop {
 
   [[noreturn]] void diverged(const std::string& failure) {
     // Nothing is removed for it: if this state's own update blew up, an earlier one is wanted.
-    save(std::nullopt, Superseded::keep);
+    save(std::nullopt, Training::waits, Superseded::keep);
     const std::string kept = task_.step() > 0
                                  ? fmt::format("The state after step {} is saved", task_.step())
                                  : "No step was done";
@@ -197,7 +207,7 @@ class RunLoop {
     const bool improved = loss && *loss < best_loss_;
     if (improved) best_loss_ = *loss;
     if (last || due(plan_.checkpoint_every) || (improved && plan_.checkpoints.keep_best))
-      save(loss);
+      save(loss, last ? Training::waits : meanwhile());
   }
 
   /// Says what is wrong with the step's objective, and adds it to its line.
@@ -238,15 +248,30 @@ class RunLoop {
     if (events_) write_metrics_event(*events_, line);
   }
 
-  void save(std::optional<double> loss, Superseded superseded = Superseded::remove) {
-    if (task_.step() == 0 || (saved_step_ == task_.step() && !loss)) return;
-    log_->sync();
-    CheckpointContents contents = task_.contents();
-    contents.trainer["step"] = task_.step();
-    if (!unmeasured_.is_null()) contents.trainer["unvalidated_line"] = unmeasured_.dump();
-    if (std::isfinite(best_loss_)) contents.trainer["best_loss"] = best_loss_;
-    store_.save(task_.step(), contents, loss, superseded);
-    saved_step_ = task_.step();
+  /// What training does while a checkpoint before the end is written.
+  Training meanwhile() const {
+    return plan_.copy_bytes > 0 && no_copy_.empty() ? Training::goes_on : Training::waits;
+  }
+
+  /// Saves the state, unless it is saved already. Where training waits, it is on the disk then.
+  void save(std::optional<double> loss, Training training,
+            Superseded superseded = Superseded::remove) {
+    const Clock::time_point begun = Clock::now();
+    writer_.wait();  // for the one before
+    if (task_.step() > 0 && (saved_step_ != task_.step() || loss)) {
+      CheckpointContents contents = task_.contents();
+      contents.trainer["step"] = task_.step();
+      if (!unmeasured_.is_null()) contents.trainer["unvalidated_line"] = unmeasured_.dump();
+      if (std::isfinite(best_loss_)) contents.trainer["best_loss"] = best_loss_;
+      writer_.write({.step = task_.step(),
+                     .contents = std::move(contents),
+                     .validation_loss = loss,
+                     .superseded = superseded},
+                    training);
+      saved_step_ = task_.step();
+      wrote_ = true;
+    }
+    saving_seconds_ += std::chrono::duration<double>(Clock::now() - begun).count();
   }
 
   /// A mean over the last steps in place of the step's own loss and accuracy.
@@ -262,13 +287,19 @@ class RunLoop {
     const double left = (seconds() - earlier_seconds_) / static_cast<double>(done) *
                         static_cast<double>(plan_.steps - step);
     progress_.show(progress_text(step, plan_.steps, outcome, machine, shown_, left,
-                                 busy_field(processor_.look(), machine.threads),
+                                 busy_field(processor_share(), machine.threads),
                                  progress_.columns()));
+  }
+
+  /// What other programs leave; nothing while a checkpoint is written, by a thread of this one.
+  std::optional<double> processor_share() {
+    const std::optional<double> share = processor_.look();
+    return std::exchange(wrote_, !writer_.done()) ? std::nullopt : share;
   }
 
   void finish() {
     progress_.finish();
-    save(std::nullopt);
+    save(std::nullopt, Training::waits);
     if (events_) events_->sync();
     events_.reset();
     log_.reset();
@@ -290,6 +321,7 @@ class RunLoop {
   ProgressLine progress_;
   ObjectiveWatch watch_;
   ProcessorShare processor_;
+  std::string no_copy_;                        // why training waits for checkpoints
   Json unmeasured_;                            // the last step's line, if its measurement is due
   const InterruptGuard* interrupt_ = nullptr;  // while run() lasts
   std::optional<FileLock> lock_;
@@ -299,8 +331,11 @@ class RunLoop {
   std::int64_t first_step_ = 0, saved_step_ = 0;
   std::int64_t longer_than_ = 0;  // steps that the directory's run was begun for, if fewer
   double earlier_seconds_ = 0, best_loss_ = INFINITY;
+  double saving_seconds_ = 0;  // that training waited for checkpoints since the last step
+  bool wrote_ = false;         // a checkpoint, since processor_ looked
   double smoothed_loss_ = 0, smoothed_accuracy_ = 0;
-  std::string shown_;  // what the last measurement found
+  std::string shown_;        // what the last measurement found
+  CheckpointWriter writer_;  // last: its thread uses the others
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/train/checkpoint_writer.h"
 #include "penstock/train/checkpoints.h"
 #include "penstock/train/objective_watch.h"
 #include "penstock/train/run_control.h"
@@ -25,6 +26,10 @@ struct RunPlan {
   bool measure_first = false;         ///< also before the first step
   bool measure_last = false;          ///< at the last step even where measure_every is 0
   std::int64_t checkpoint_every = 0;  ///< 0: at the end, and where a measurement is the best
+  /// Of a copy from which checkpoints before the end are written while training goes on. 0, or more
+  /// than `memory_left`: training waits.
+  std::int64_t copy_bytes = 0;
+  double memory_left = 0;  ///< bytes that training leaves
   CheckpointPolicy checkpoints;
   bool tensorboard = true;
   double smoothing = 0;  ///< weight of the steps before in the progress line's loss and accuracy

@@ -151,6 +151,10 @@ def test_info(trial):
     alone, shared = (json.loads(info(*more, "--json").stdout) for more in ((), four))
     parallel = shared["parallel"]
     bytes_of_weights = 4 * alone["total_parameters"]
+    if alone["checkpoint_copy_bytes"] != 3 * bytes_of_weights or \
+            "to write them while training goes on" not in info().stdout or \
+            "to write them" in info("--set", "run.background_checkpoints=false").stdout:
+        fail("info of the copy that checkpoints are written from:", alone, info().stdout)
     least = bytes_of_weights // 4 * 3  # one micro-batch each: three quarters of one copy
     sent = parallel["bytes_per_step"]
     if "parallel" in alone or parallel["ranks"] != 4 or \

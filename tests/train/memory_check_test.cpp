@@ -76,6 +76,34 @@ TEST(TrainingMemoryCheck, NamesTheModelWhereItsStateIsTooLarge) {
   EXPECT_NE(said.find("make the model smaller"), std::string::npos) << said;
 }
 
+TEST(TrainingMemoryCheck, ACopyForCheckpointsIsCountedWhereAnyIsSavedBeforeTheEnd) {
+  Recipe recipe = recipe_of("remoe", 2, 16);
+  EXPECT_EQ(checkpoint_copy_bytes(recipe), 0);
+  recipe.train.checkpoint_every = recipe.train.steps;
+  EXPECT_EQ(checkpoint_copy_bytes(recipe), 0);
+  recipe.train.checkpoint_every = recipe.train.steps - 1;
+  const TrainingMemory memory = training_memory(recipe.model, 2, 16);
+  const std::int64_t all = memory.parameter_bytes + memory.optimizer_bytes;
+  EXPECT_EQ(checkpoint_copy_bytes(recipe), all);
+  recipe.run.background_checkpoints = false;
+  EXPECT_EQ(checkpoint_copy_bytes(recipe), 0);
+  recipe.run.background_checkpoints = true;
+  recipe.train.checkpoint_every = 0;
+  recipe.train.eval_every = 5;
+  EXPECT_EQ(checkpoint_copy_bytes(recipe), all);
+  recipe.train.keep_best = false;
+  EXPECT_EQ(checkpoint_copy_bytes(recipe), 0);
+}
+
+TEST(TrainingMemoryCheck, SaysWhyTrainingWaitsForCheckpoints) {
+  EXPECT_EQ(why_training_waits(1000, 1000), "");
+  EXPECT_EQ(why_training_waits(0, -1), "");
+  EXPECT_EQ(why_training_waits(std::int64_t{3} << 20, 2 << 20),
+            "training waits while checkpoints are written: a copy to write them from takes 3 MiB "
+            "and training leaves 2 MiB");
+  EXPECT_NE(why_training_waits(1, -1).find("leaves 0 MiB"), std::string::npos);
+}
+
 TEST(TrainingMemoryCheck, SizesHaveAUnit) {
   EXPECT_EQ(size_text(3.5 * kGibibyte), "3.5 GiB");
   EXPECT_EQ(size_text(kGibibyte / 2), "512 MiB");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -136,9 +137,9 @@ TEST_F(TrainRun, ARunThatWasStoppedAtItsBeginningMeasuresThatOnce) {
 
 TEST_F(TrainRun, AFullDiskAtACheckpointEndsTheRunAndTheEarlierOneResumes) {
   // 4 is saved, 8 finds the disk full after part of the weights.
-  bool second = false;
+  std::atomic<bool> second = false;  // told by the thread that writes checkpoints
   ForwardingFileSystem files([&](const FileSystem::Path& path, Bytes bytes) {
-    second |= path.string().find("step-8") != std::string::npos;
+    if (path.string().find("step-8") != std::string::npos) second = true;
     return second && path.filename() == "model.safetensors" ? bytes.size() / 2 : bytes.size();
   });
   try {
