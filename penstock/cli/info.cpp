@@ -11,6 +11,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
+#include "penstock/cli/info_layouts.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/finetune/run.h"
 #include "penstock/finetune/run_record.h"
@@ -32,6 +33,7 @@ struct InfoOptions {
   std::vector<std::string> overrides;
   bool json = false;
   MachineSpeeds speeds;
+  LayoutQuestion layouts;
 };
 
 double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
@@ -67,19 +69,7 @@ nlohmann::ordered_json parts_json(const PartsCensus& parts) {
 nlohmann::ordered_json parallel_json(const Recipe& recipe, const MachineSpeeds& speeds) {
   const int ranks = processes_of(recipe);
   if (ranks == 1) return nullptr;
-  const RankEstimate rank = estimate_rank(recipe, layout_of(recipe, ranks), speeds);
-  nlohmann::ordered_json sent = nlohmann::ordered_json::object();
-  for (const auto& [kind, bytes] : rank.bytes_per_step) sent[kind] = bytes;
-  return {{"ranks", ranks},
-          {"parameter_bytes", rank.memory.parameter_bytes},
-          {"gradient_bytes", rank.memory.gradient_bytes},
-          {"optimizer_bytes", rank.memory.optimizer_bytes},
-          {"activation_bytes", rank.memory.activation_bytes},
-          {"exchange_bytes", rank.exchange_bytes},
-          {"bytes_per_step", std::move(sent)},
-          {"compute_seconds", rank.compute_seconds},
-          {"exchange_seconds", rank.exchange_seconds},
-          {"step_seconds", rank.step_seconds}};
+  return estimate_json(estimate_rank(recipe, layout_of(recipe, ranks), speeds));
 }
 
 nlohmann::ordered_json figures_json(const Recipe& recipe) {
@@ -282,22 +272,36 @@ void print_study(const InfoOptions& options) {
 }
 
 void print_info(const InfoOptions& options) {
+  const LayoutQuestion& layouts = options.layouts;
+  PENSTOCK_CHECK(layouts.ranks > 0 || layouts.memory == 0,
+                 "--memory is for the layouts of --ranks N; give that too");
   Recipe recipe;
   bool assumed = false;
   if (std::filesystem::is_directory(options.target) || is_model_file(options.target)) {
     PENSTOCK_CHECK(options.scale.empty(), options.target, ": --scale is for studies");
     PENSTOCK_CHECK(options.overrides.empty(), options.target,
                    ": --set changes a recipe, not a model that exists");
+    PENSTOCK_CHECK(layouts.ranks == 0, options.target,
+                   ": --ranks is for recipes, which say what a step is");
     recipe = recipe_of_model(options.target);
   } else {
     ConfigNode node = read_toml(options.target);
     for (const char* of_studies : {"variants", "like", "report"})
-      if (node.find(of_studies)) return print_study(options);
+      if (node.find(of_studies)) {
+        PENSTOCK_CHECK(layouts.ranks == 0, options.target,
+                       ": a study's runs are of one process; --ranks is for recipes");
+        return print_study(options);
+      }
     PENSTOCK_CHECK(options.scale.empty(), options.target, ": --scale is for studies");
     apply_overrides(node, options.overrides);
     recipe = countable_recipe(node);
-    layout_of(recipe, processes_of(recipe));
     assumed = takes_vocabulary(node);
+    if (layouts.ranks > 0) {
+      print_layouts(recipe, layouts, options.speeds, options.json);
+      if (assumed && !options.json) print_assumed_vocabulary();
+      return;
+    }
+    layout_of(recipe, processes_of(recipe));
   }
   const bool finetuned =
       std::filesystem::is_directory(options.target) && is_finetuning(options.target);
@@ -333,19 +337,38 @@ void add_info_command(CLI::App& app) {
       ->take_all();
   command->add_option("--scale", options->scale, "of a study: paper, desk; default desk");
   command->add_flag("--json", options->json, "one JSON object");
-  const auto speed = [&](const char* name, double& value, const char* help) {
-    command->add_option(name, value, help)->check(CLI::PositiveNumber)->capture_default_str();
+  const auto number = [&](const char* name, double& value, const char* help) {
+    auto* const option = command->add_option(name, value, help)->check(CLI::PositiveNumber);
+    if (value > 0) option->capture_default_str();
   };
-  speed("--flops", options->speeds.flops,
-        "useful FLOP/s of one process, for the estimate of several processes' step");
-  speed("--bandwidth", options->speeds.bandwidth, "bytes/s that one process sends");
-  speed("--latency", options->speeds.latency, "seconds of a message");
+  number("--flops", options->speeds.flops,
+         "useful FLOP/s of one process, for the estimate of several processes' step");
+  number("--bandwidth", options->speeds.bandwidth,
+         "bytes/s that one process sends to another machine");
+  number("--latency", options->speeds.latency, "seconds of a message");
+  number("--node-bandwidth", options->speeds.node_bandwidth,
+         "bytes/s that one process sends to another of its machine; default --bandwidth");
+  command
+      ->add_option("--node-ranks", options->speeds.node_ranks,
+                   "processes of one machine, whose ranks are consecutive")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command
+      ->add_option("--ranks", options->layouts.ranks,
+                   "the fastest layouts of so many processes, by the estimate, in the place of the "
+                   "recipe's [parallel]")
+      ->check(CLI::Range(1, 1 << 16));
+  number("--memory", options->layouts.memory, "of --ranks: bytes that each process has");
+  command->add_option("--layouts", options->layouts.shown, "of --ranks: how many are shown")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   command->footer(
       "Examples:\n"
       "  penstock info recipes/remoe/remoe-182m.toml\n"
       "  penstock info recipes/demo/remoe.toml --set model.moe.granularity=4 --json\n"
       "  penstock info recipes/remoe/remoe-182m.toml --set parallel.data=8 --set "
       "parallel.expert=4\n"
+      "  penstock info recipes/remoe/remoe-182m.toml --ranks 16 --memory 16e9 --bandwidth 3e9\n"
       "  penstock info recipes/demo/study.toml\n"
       "  penstock info table1.toml --scale paper");
   command->callback([options] { print_info(*options); });

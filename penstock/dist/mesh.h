@@ -25,6 +25,13 @@ struct Coordinates {
 Coordinates coordinates_of(const Layout& layout, int rank);
 int rank_at(const Layout& layout, const Coordinates& place);
 
+/// Of a rank, by group: the ranks that say the same number are one, in the order of the world.
+struct GroupColors {
+  int data = 0, tensor = 0, pipeline = 0, expert = 0, replicas = 0;
+};
+/// REQUIRES: rank < layout.ranks(); layout.data is a multiple of layout.expert.
+GroupColors colors_of(const Layout& layout, int rank);
+
 /// The groups that a rank is in. A default one is a process by itself.
 struct Mesh {
   Layout layout;

@@ -43,10 +43,11 @@ double rows_per_token(const ModelConfig& c) {
   return 1 / static_cast<double>(selector_of(c)->segment_length());
 }
 
-/// Floats per token that a layer keeps for its backward pass, but for its feed-forward.
-double kept_by_attention(const ModelConfig& c, double length) {
+/// Floats per token that a layer keeps for its backward pass, but for its feed-forward; `tensors`
+/// ranks divide its heads.
+double kept_by_attention(const ModelConfig& c, double length, double tensors) {
   const double d = static_cast<double>(c.d_model), q = static_cast<double>(c.heads * c.head_dim);
-  double out = 4 * d + 2 * q + 2 * static_cast<double>(c.kv_heads * c.head_dim);
+  double out = 4 * d + (2 * q + 2 * static_cast<double>(c.kv_heads * c.head_dim)) / tensors;
   if (c.has_memory())  // the memory, its share of the attention's input, keys and values
     out += static_cast<double>(c.xl.memory) / length * (2 * d + 2 * q);
   return out;
@@ -60,13 +61,13 @@ double parameters_of_expert(const ModelConfig& c) {
   return static_cast<double>(sum) / static_cast<double>(c.moe_layers());
 }
 
-/// Floats per token that routing and experts of a layer keep.
-double kept_by_moe(const ModelConfig& c, bool recompute_experts) {
+/// Floats per token that routing and experts of a layer keep; `tensors` ranks divide the widths.
+double kept_by_moe(const ModelConfig& c, bool recompute_experts, double tensors) {
   const ResolvedRouter router = resolve(c.router);
-  const double width = static_cast<double>(c.expert_width()),
-               shared = 3 * static_cast<double>(c.moe.shared_width);
+  const double width = static_cast<double>(c.expert_width()) / tensors,
+               shared = 3 * static_cast<double>(c.moe.shared_width) / tensors;
   if (router.traits.merges)  // the blended weights of each segment
-    return 3 * width + shared + rows_per_token(c) * parameters_of_expert(c);
+    return 3 * width + shared + rows_per_token(c) * parameters_of_expert(c) / tensors;
   const auto experts = static_cast<double>(c.total_experts());
   const double active = router.traits.variable_active ? std::max(c.active_experts(), experts / 2)
                                                       : c.active_experts();
@@ -166,23 +167,31 @@ double nominal_forward_flops(const ModelConfig& config, std::int64_t sequences, 
   return flops.tokens + flops.remembered;
 }
 
+Activations activations(const ModelConfig& config, std::int64_t micro_batch,
+                        std::int64_t sequence_length, bool recompute_experts, int tensors) {
+  const ModelConfig c = config.resolved();
+  const double moe_layers = static_cast<double>(c.moe_layers()),
+               dense_layers = static_cast<double>(c.layers) - moe_layers;
+  const double attention = kept_by_attention(c, static_cast<double>(sequence_length), tensors);
+  const double dense =
+      dense_layers > 0 ? attention + 3 * static_cast<double>(c.dense_width()) / tensors : 0;
+  const double moe = moe_layers > 0 ? attention + kept_by_moe(c, recompute_experts, tensors) : 0;
+  const std::int64_t tokens = micro_batch * sequence_length, row = 4 * c.vocab;
+  const double of_float = 4 * passes(c) * static_cast<double>(tokens);  // bytes, one per token
+  return {.layers = of_float * (dense_layers * dense + moe_layers * moe),
+          .besides = of_float * (std::max(dense, moe) + 3 * static_cast<double>(c.d_model)) +
+                     static_cast<double>(std::min(row * tokens, std::max(row, ops::kLogitsBytes)))};
+}
+
 TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_batch,
                                std::int64_t sequence_length, bool recompute_experts) {
   const ModelConfig c = config.resolved();
-  const std::int64_t parameters = count_parameters(c).total, vocab = c.vocab;
+  const std::int64_t parameters = count_parameters(c).total;
   TrainingMemory out;
   out.parameter_bytes = out.gradient_bytes = 4 * parameters;
   out.optimizer_bytes = 8 * parameters;
-  const double moe_layers = static_cast<double>(c.moe_layers()),
-               dense_layers = static_cast<double>(c.layers) - moe_layers;
-  const double attention = kept_by_attention(c, static_cast<double>(sequence_length)),
-               dense = dense_layers > 0 ? attention + 3 * static_cast<double>(c.dense_width()) : 0,
-               moe = moe_layers > 0 ? attention + kept_by_moe(c, recompute_experts) : 0;
-  const double per_token = dense_layers * dense + moe_layers * moe + std::max(dense, moe) +
-                           3 * static_cast<double>(c.d_model);
-  const std::int64_t tokens = micro_batch * sequence_length, row = 4 * vocab;
-  out.activation_bytes = std::llround(4 * passes(c) * static_cast<double>(tokens) * per_token) +
-                         std::min(row * tokens, std::max(row, ops::kLogitsBytes));
+  const auto [layers, besides] = activations(c, micro_batch, sequence_length, recompute_experts);
+  out.activation_bytes = std::llround(layers + besides);
   return out;
 }
 

@@ -97,6 +97,16 @@ struct TrainingMemory {
   }
 };
 
+/// Bytes of activations: what all layers keep of a micro-batch for its backward pass, and what is
+/// there once, the gradients within a layer, the rows at both ends and the head's logits.
+struct Activations {
+  double layers = 0, besides = 0;
+};
+/// Of one of `tensors` ranks that hold each layer's heads and neurons between them; see
+/// training_memory().
+Activations activations(const ModelConfig& config, std::int64_t micro_batch,
+                        std::int64_t sequence_length, bool recompute_experts, int tensors = 1);
+
 /// Memory of a training step with T = micro_batch·sequence_length tokens. Activations, in floats:
 ///   T·[Σ_layers kept + the most that one layer keeps + 3d] + chunk
 ///   kept  = 4d + 2·(heads + kv)·head_dim + feed-forward, for the backward pass; the second term is

@@ -3,7 +3,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "penstock/base/error.h"
 
@@ -65,8 +64,13 @@ at::Tensor part_of(const at::Tensor& whole, const ModelTensor& tensor, std::int6
 }  // namespace
 
 std::map<std::string, Slice> model_slices(const ModelConfig& config, const ModelPart& part) {
+  return model_slices(model_tensors(config), config, part);
+}
+
+std::map<std::string, Slice> model_slices(const std::vector<ModelTensor>& tensors,
+                                          const ModelConfig& config, const ModelPart& part) {
   std::map<std::string, Slice> out;
-  for (const ModelTensor& tensor : model_tensors(config))
+  for (const ModelTensor& tensor : tensors)
     if (holds(config, part, tensor)) add_to(out[tensor.module], tensor, part);
   for (auto& [name, slice] : out)
     for (auto& axis : slice.ranges) join(axis);
@@ -100,8 +104,10 @@ std::set<std::string> expert_parameters(const ModelConfig& config) {
 std::set<std::string> first_held(const ModelConfig& config, const dist::Layout& layout, int rank,
                                  int chunks) {
   const dist::Coordinates at = dist::coordinates_of(layout, rank);
+  const auto tensors = model_tensors(config);
   const auto slices_at = [&](const dist::Coordinates& place) {
-    return model_slices(config, part_of_rank(config, layout, rank_at(layout, place), chunks));
+    return model_slices(tensors, config,
+                        part_of_rank(config, layout, rank_at(layout, place), chunks));
   };
   // Along each axis, those before it that may hold the same.
   std::vector<std::map<std::string, Slice>> before;

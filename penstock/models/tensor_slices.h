@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "penstock/models/model_place.h"
 #include "penstock/models/tensor_shapes.h"
@@ -14,6 +15,9 @@ namespace penstock {
 /// ("layer_3.self_attn.qkv_proj.weight"). Builds only scorers and balancers.
 /// REQUIRES: config is resolved; check_divides().
 std::map<std::string, Slice> model_slices(const ModelConfig& config, const ModelPart& part);
+/// The same for many parts of one model. @param tensors  model_tensors(config)
+std::map<std::string, Slice> model_slices(const std::vector<ModelTensor>& tensors,
+                                          const ModelConfig& config, const ModelPart& part);
 
 /// Views of whole parameters and buffers, by module name, under the names that files have
 /// (models/tensor_names.h). REQUIRES: each is there (asserted).

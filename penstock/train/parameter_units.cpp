@@ -28,13 +28,15 @@ void cut(ParameterUnit& unit, const std::vector<ParameterSize>& parameters, int 
   unit.spans.resize(static_cast<std::size_t>(ranks));
   for (std::size_t p = 0; p < unit.parameters.size(); ++p) {
     const std::int64_t elements = parameters[unit.parameters[p]].elements;
-    for (std::int64_t begin = 0; begin < elements; begin += ops::kSquarePiece) {
-      const std::int64_t end = std::min(begin + ops::kSquarePiece, elements);
-      auto& spans = unit.spans[static_cast<std::size_t>((offset + begin) * ranks / total)];
-      if (!spans.empty() && spans.back().parameter == p)
-        spans.back().end = end;
-      else
-        spans.push_back({.parameter = p, .begin = begin, .end = end});
+    for (std::int64_t begin = 0; begin < elements;) {
+      const std::int64_t rank = (offset + begin) * ranks / total;
+      // The next rank's elements begin with the first piece that begins behind that many.
+      const std::int64_t behind = ((rank + 1) * total + ranks - 1) / ranks - offset;
+      const std::int64_t pieces = (behind + ops::kSquarePiece - 1) / ops::kSquarePiece;
+      const std::int64_t end = std::min(pieces * ops::kSquarePiece, elements);
+      unit.spans[static_cast<std::size_t>(rank)].push_back(
+          {.parameter = p, .begin = begin, .end = end});
+      begin = end;
     }
     offset += elements;
   }

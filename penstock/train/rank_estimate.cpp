@@ -6,6 +6,7 @@
 
 #include "penstock/models/tensor_slices.h"
 #include "penstock/train/objective.h"
+#include "penstock/train/pipeline_schedule.h"
 #include "penstock/train/sharing_bytes.h"
 
 namespace penstock {
@@ -18,186 +19,252 @@ std::int64_t elements(const Slice& slice) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-/// What a rank holds: experts apart, whose gradients other ranks share.
-struct Held {
-  std::vector<ParameterSize> dense, experts;
-};
-
-Held held_by(const ModelConfig& config, const dist::Layout& layout, int rank, int chunks) {
-  const auto of_experts = expert_parameters(config);
-  std::set<std::string> buffers;
-  for (const ModelTensor& tensor : model_tensors(config))
-    if (tensor.role == TensorRole::balancer) buffers.insert(tensor.module);
-  Held out;
-  for (const auto& [name, slice] : model_slices(config, part_of_rank(config, layout, rank, chunks)))
-    if (!buffers.contains(name))
-      (layout.expert > 1 && of_experts.contains(name) ? out.experts : out.dense)
-          .push_back({.name = name, .elements = elements(slice)});
-  return out;
+/// Of the other ranks of a group, whose neighbours lie `stride` ranks apart, the share that is on
+/// other machines.
+double share_elsewhere(int ranks, int stride, const MachineSpeeds& speeds) {
+  if (ranks == 1) return 0;
+  const int here = std::clamp(speeds.node_ranks / stride, 1, ranks);
+  return static_cast<double>(ranks - here) / (ranks - 1);
 }
 
-/// Numbers of a recipe under a layout that several of the sums below need.
-struct Shape {
-  double parts = 1;       ///< of a data rank
-  double rows = 1;        ///< numbers of the rows of a micro-batch, T·d
-  double layers = 1;      ///< of a stage
-  double moe_layers = 0;  ///< of a stage
-  double passes = 1;
-};
-
-Shape shape_of(const Recipe& recipe, const dist::Layout& layout) {
-  const TrainConfig& train = recipe.train;
-  const ModelConfig& model = recipe.model;
-  const double stages = layout.pipeline;
-  return {.parts = static_cast<double>(train.batch_sequences / train.micro_batch) / layout.data,
-          .rows = static_cast<double>(train.micro_batch * train.sequence_length * model.d_model),
-          .layers = std::ceil(static_cast<double>(model.layers) / stages),
-          .moe_layers = std::ceil(static_cast<double>(model.moe_layers()) / stages),
-          .passes = static_cast<double>(training_objective(model).passes)};
-}
-
-/// A kind of traffic: bytes that a rank sends, and messages.
+/// A kind of traffic of one rank: what it sends, and how much of that to other machines.
 struct Sent {
   const char* kind;
-  double bytes = 0, messages = 0;
+  double bytes = 0, elsewhere = 0, messages = 0;
+
+  void add(double more, double share, double more_messages) {
+    bytes += more;
+    elsewhere += more * share;
+    messages += more_messages;
+  }
+  double seconds(const MachineSpeeds& speeds) const {
+    const double here = speeds.node_bandwidth > 0 ? speeds.node_bandwidth : speeds.bandwidth;
+    return (bytes - elsewhere) / here + elsewhere / speeds.bandwidth + messages * speeds.latency;
+  }
 };
 
-Sent tensor_traffic(const Shape& shape, const dist::Layout& layout) {
-  if (layout.tensor == 1) return {"tensor"};
-  const double t = layout.tensor, sums = 4 * shape.layers * shape.parts * shape.passes;
-  return {"tensor", sums * 2 * (t - 1) / t * shape.rows * kBytes, sums * 2 * (t - 1)};
-}
+}  // namespace
 
-Sent stage_traffic(const Shape& shape, const dist::Layout& layout, int chunks) {
-  if (layout.pipeline == 1) return {"stages"};
-  const double messages = 2 * shape.parts * chunks;
-  return {"stages", messages * shape.rows * kBytes, messages};
-}
-
-Sent token_traffic(const Recipe& recipe, const Shape& shape, const dist::Layout& layout) {
-  if (layout.expert == 1) return {"tokens"};
-  const double e = layout.expert, k = recipe.model.active_experts();
-  const double others = (e - 1) * (1 - std::pow(1 - 1 / e, k));
-  const double exchanges = 4 * shape.moe_layers * shape.parts * shape.passes;
-  return {"tokens", exchanges * others * shape.rows * kBytes, exchanges * 2 * (e - 1)};
-}
+/// Numbers of a recipe under a layout that several of the sums below need.
+struct RankEstimator::Shape {
+  std::int64_t parts = 1;  ///< of a step
+  double own = 1;          ///< of these a data rank's, at the most
+  double rows = 1;         ///< numbers of the rows of a micro-batch, T·d
+  double layers = 1;       ///< of a stage
+  double moe_layers = 0;   ///< of a stage
+  double passes = 1;
+  int chunks = 1;
+};
 
 /// What a stage's rank holds for the optimizer, and what it sends for it.
-struct Optimizer {
+struct RankEstimator::Optimizer {
   TrainingMemory memory;
   std::int64_t exchange = 0;
-  double gradients = 0, sums = 0;  // bytes sent in a step
+  Sent gradients{"gradients"}, sums{"summed_gradients"};
 
-  void add(const std::vector<ParameterSize>& parameters, const SharedSteps& steps) {
+  /// @param units   layers, and what no layer has, of whose parameters these are
+  /// @param stride  between neighbours that exchange them
+  void add(const std::vector<ParameterSize>& parameters, const SharedSteps& steps, double units,
+           bool rest, int stride, const MachineSpeeds& speeds) {
     if (parameters.empty()) return;
     const SharingBytes bytes = sharing_bytes(parameters, steps);
     memory.parameter_bytes += bytes.parameters;
     memory.gradient_bytes += bytes.gradients;
     memory.optimizer_bytes += bytes.optimizer;
     exchange = std::max(exchange, bytes.exchange);
-    gradients += static_cast<double>(bytes.sent_gradients);
-    sums += static_cast<double>(bytes.sent_sums + bytes.sent_weights);
+    const auto others = static_cast<double>(steps.ranks - 1), last = rest ? 1.0 : 0.0;
+    const double rounds = std::ceil(static_cast<double>(steps.parts) / steps.ranks);
+    const double share = share_elsewhere(steps.ranks, stride, speeds);
+    gradients.add(static_cast<double>(bytes.sent_gradients), share,
+                  others * (units + last) * (steps.zero >= 2 ? rounds : 1));
+    sums.add(static_cast<double>(bytes.sent_sums + bytes.sent_weights), share,
+             others * (units * (steps.zero == 3 ? 2 * rounds * steps.passes : 1) + last));
+  }
+  /// Of ranks that train apart: that of one process, and of the outer steps what a rank keeps for
+  /// all, their weights and momentum.
+  void add_apart(const std::vector<ParameterSize>& parameters, const SharedSteps& steps,
+                 double units, double local_steps, const MachineSpeeds& speeds) {
+    const auto ranks = static_cast<std::size_t>(steps.ranks);
+    const SharedSteps alone{.parts = (steps.parts + ranks - 1) / ranks, .passes = steps.passes};
+    add(parameters, alone, units, true, 1, speeds);
+    const SharingBytes outer =
+        sharing_bytes(parameters, {.parts = ranks, .ranks = steps.ranks, .zero = 1});
+    memory.optimizer_bytes += outer.optimizer;
+    exchange = outer.exchange;
+    const double share = share_elsewhere(steps.ranks, 1, speeds);
+    const double messages = (steps.ranks - 1) * (units + 1) / local_steps;
+    gradients.add(static_cast<double>(outer.sent_gradients) / local_steps, share, messages);
+    sums.add(static_cast<double>(outer.sent_weights) / local_steps, share, messages);
+    sums.kind = "weights";
   }
 };
 
-/// Of ranks that train apart: that of one process, and of the outer steps what a rank keeps for
-/// all, their weights and momentum.
-Optimizer optimizer_apart(const std::vector<ParameterSize>& parameters, const SharedSteps& steps,
-                          double local_steps) {
-  const auto ranks = static_cast<std::size_t>(steps.ranks);
-  Optimizer out;
-  out.add(parameters, {.parts = (steps.parts + ranks - 1) / ranks, .passes = steps.passes});
-  const SharingBytes outer =
-      sharing_bytes(parameters, {.parts = ranks, .ranks = steps.ranks, .zero = 1});
-  out.memory.optimizer_bytes += outer.optimizer;
-  out.exchange = outer.exchange;
-  out.gradients = static_cast<double>(outer.sent_gradients) / local_steps;
-  out.sums = static_cast<double>(outer.sent_weights) / local_steps;
-  return out;
+RankEstimator::RankEstimator(const Recipe& recipe)
+    : recipe_(recipe), config_(recipe.model.resolved()), tensors_(model_tensors(config_)) {
+  for (const ModelTensor& tensor : tensors_) {
+    if (tensor.role == TensorRole::balancer) buffers_.insert(tensor.module);
+    if (tensor.experts > 0) of_experts_.insert(tensor.module);
+  }
+  const TrainConfig& train = recipe.train;
+  flops_ = nominal_training_flops(recipe.model, train.batch_sequences, train.sequence_length);
+  const double products = static_cast<double>(train.batch_sequences * train.sequence_length) *
+                          static_cast<double>(config_.d_model * config_.vocab);
+  head_share_ =
+      6 * products * static_cast<double>(training_objective(recipe.model).passes) / flops_;
 }
 
-Optimizer optimizer_of(const Recipe& recipe, const ModelConfig& config, const dist::Layout& layout,
-                       int stage, SharedSteps steps) {
+RankEstimator::Shape RankEstimator::shape_of(const ParallelConfig& parallel,
+                                             const dist::Layout& layout) const {
+  const TrainConfig& train = recipe_.train;
+  const std::int64_t parts = train.batch_sequences / train.micro_batch;
+  const double stages = layout.pipeline;
+  return {.parts = parts,
+          .own = std::ceil(static_cast<double>(parts) / layout.data),
+          .rows = static_cast<double>(train.micro_batch * train.sequence_length * config_.d_model),
+          .layers = std::ceil(static_cast<double>(config_.layers) / stages),
+          .moe_layers = std::ceil(static_cast<double>(config_.moe_layers()) / stages),
+          .passes = static_cast<double>(training_objective(recipe_.model).passes),
+          .chunks = layout.pipeline == 1 ? 1 : static_cast<int>(parallel.pipeline_chunks)};
+}
+
+RankEstimator::Optimizer RankEstimator::optimizer_of(const ParallelConfig& parallel,
+                                                     const dist::Layout& layout, int stage,
+                                                     const Shape& shape,
+                                                     const MachineSpeeds& speeds) const {
   const int rank = rank_at(layout, {.pipeline = stage});
-  const Held held =
-      held_by(config, layout, rank, static_cast<int>(recipe.parallel.pipeline_chunks));
-  if (recipe.parallel.local_steps > 1)
-    return optimizer_apart(held.dense, steps, static_cast<double>(recipe.parallel.local_steps));
+  std::vector<ParameterSize> dense, experts;
+  for (const auto& [name, slice] :
+       model_slices(tensors_, config_, part_of_rank(config_, layout, rank, shape.chunks)))
+    if (!buffers_.contains(name))
+      (layout.expert > 1 && of_experts_.contains(name) ? experts : dense)
+          .push_back({.name = name, .elements = elements(slice)});
+  SharedSteps steps{.parts = static_cast<std::size_t>(shape.parts),
+                    .ranks = layout.data,
+                    .zero = static_cast<int>(parallel.zero),
+                    .passes = static_cast<int>(shape.passes)};
   Optimizer out;
-  out.add(held.dense, steps);
+  if (parallel.local_steps > 1) {
+    out.add_apart(dense, steps, shape.layers, static_cast<double>(parallel.local_steps), speeds);
+    return out;
+  }
+  out.add(dense, steps, shape.layers, true, layout.tensor, speeds);
   steps.parts /= static_cast<std::size_t>(layout.expert);
   steps.ranks /= layout.expert;
-  out.add(held.experts, steps);
+  out.add(experts, steps, shape.moe_layers, false, layout.tensor * layout.expert, speeds);
+  if (parallel.zero > 0) out.sums.kind = "weights";
   return out;
 }
 
 /// Stages differ; the ranks of the other axes hold as much as each other.
-Optimizer largest_optimizer(const Recipe& recipe, const dist::Layout& layout, const Shape& shape) {
-  const TrainConfig& train = recipe.train;
-  const ModelConfig config = recipe.model.resolved();
-  const SharedSteps steps{
-      .parts = static_cast<std::size_t>(train.batch_sequences / train.micro_batch),
-      .ranks = layout.data,
-      .zero = static_cast<int>(recipe.parallel.zero),
-      .passes = static_cast<int>(shape.passes)};
+RankEstimator::Optimizer RankEstimator::largest_optimizer(const ParallelConfig& parallel,
+                                                          const dist::Layout& layout,
+                                                          const Shape& shape,
+                                                          const MachineSpeeds& speeds) const {
+  const auto larger = [](Sent& most, const Sent& one) {
+    if (one.bytes >= most.bytes) most = one;
+  };
   Optimizer out;
   for (int stage = 0; stage < layout.pipeline; ++stage) {
-    const Optimizer one = optimizer_of(recipe, config, layout, stage, steps);
+    const Optimizer one = optimizer_of(parallel, layout, stage, shape, speeds);
     if (one.memory.total() > out.memory.total()) out.memory = one.memory;
     out.exchange = std::max(out.exchange, one.exchange);
-    out.gradients = std::max(out.gradients, one.gradients);
-    out.sums = std::max(out.sums, one.sums);
+    larger(out.gradients, one.gradients);
+    larger(out.sums, one.sums);
   }
   return out;
 }
 
-std::int64_t activation_bytes(const Recipe& recipe, const dist::Layout& layout,
-                              const Shape& shape) {
-  const TrainConfig& train = recipe.train;
-  const double one =
-      static_cast<double>(training_memory(recipe.model, train.micro_batch, train.sequence_length,
-                                          train.recompute_experts)
-                              .activation_bytes);
-  const double in_flight = std::min<double>(shape.parts, layout.pipeline);
-  return static_cast<std::int64_t>(one * in_flight / (layout.pipeline * layout.tensor));
+std::int64_t RankEstimator::activation_bytes(const dist::Layout& layout, const Shape& shape) const {
+  const TrainConfig& train = recipe_.train;
+  const auto [layers, besides] = activations(config_, train.micro_batch, train.sequence_length,
+                                             train.recompute_experts, layout.tensor);
+  const double pieces = layout.pipeline * shape.chunks;
+  const double of_piece = std::ceil(static_cast<double>(config_.layers) / pieces);
+  const auto held = static_cast<double>(
+      passes_held(static_cast<std::size_t>(shape.own), 0, layout.pipeline, shape.chunks));
+  return std::llround(layers * of_piece / static_cast<double>(config_.layers) * held + besides);
+}
+
+double RankEstimator::part_seconds(const dist::Layout& layout, int chunks, double flops) const {
+  const double layers = static_cast<double>(config_.layers);
+  double most = 0;
+  for (int stage = 0; stage < layout.pipeline; ++stage) {
+    std::int64_t own = 0;
+    for (const IndexRange& piece : layers_of_stage(config_.layers, stage, layout.pipeline, chunks))
+      own += piece.size();
+    const double share = static_cast<double>(own) / layers * (1 - head_share_) / layout.tensor;
+    most = std::max(most, share + (stage + 1 == layout.pipeline ? head_share_ : 0));
+  }
+  const TrainConfig& train = recipe_.train;
+  return flops_ / static_cast<double>(train.batch_sequences / train.micro_batch) * most / flops;
+}
+
+namespace {
+
+Sent tensor_traffic(double sums, double rows, const dist::Layout& layout,
+                    const MachineSpeeds& speeds) {
+  Sent out{"tensor"};
+  const double t = layout.tensor;
+  if (layout.tensor > 1)
+    out.add(sums * 2 * (t - 1) / t * rows * kBytes, share_elsewhere(layout.tensor, 1, speeds),
+            sums * 2 * (t - 1));
+  return out;
+}
+
+/// Where any two neighbours are on two machines, their messages set the pace of all.
+Sent stage_traffic(double messages, double rows, const dist::Layout& layout,
+                   const MachineSpeeds& speeds) {
+  Sent out{"stages"};
+  if (layout.pipeline > 1)
+    out.add(messages * rows * kBytes, layout.ranks() > speeds.node_ranks ? 1 : 0, messages);
+  return out;
+}
+
+Sent token_traffic(double exchanges, double rows, double k, const dist::Layout& layout,
+                   const MachineSpeeds& speeds) {
+  Sent out{"tokens"};
+  const double e = layout.expert;
+  if (layout.expert > 1)
+    out.add(exchanges * (e - 1) * (1 - std::pow(1 - 1 / e, k)) * rows * kBytes,
+            share_elsewhere(layout.expert, layout.tensor, speeds), exchanges * 2 * (e - 1));
+  return out;
 }
 
 }  // namespace
 
-RankEstimate estimate_rank(const Recipe& recipe, const dist::Layout& layout,
-                           const MachineSpeeds& speeds) {
-  const TrainConfig& train = recipe.train;
-  const int chunks = static_cast<int>(recipe.parallel.pipeline_chunks);
-  const std::int64_t local_steps = recipe.parallel.local_steps;
-  const bool weights = recipe.parallel.zero > 0 || local_steps > 1;
-  const Shape shape = shape_of(recipe, layout);
-  const Optimizer optimizer = largest_optimizer(recipe, layout, shape);
+RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist::Layout& layout,
+                                     const MachineSpeeds& speeds) const {
+  const Shape shape = shape_of(parallel, layout);
+  const Optimizer optimizer = largest_optimizer(parallel, layout, shape, speeds);
   RankEstimate out{
       .ranks = layout.ranks(), .memory = optimizer.memory, .exchange_bytes = optimizer.exchange};
-  out.memory.activation_bytes = activation_bytes(recipe, layout, shape);
-  const double messages = (shape.layers + 1) * (layout.data - 1) / static_cast<double>(local_steps);
-  const Sent gradients{"gradients", optimizer.gradients, messages},
-      sums{weights ? "weights" : "summed_gradients", optimizer.sums, messages};
-  const auto seconds = [&](const Sent& sent) {
-    return sent.bytes / speeds.bandwidth + sent.messages * speeds.latency;
-  };
-  for (const Sent& sent :
-       {gradients, sums, tensor_traffic(shape, layout), stage_traffic(shape, layout, chunks),
-        token_traffic(recipe, shape, layout)}) {
+  out.memory.activation_bytes = activation_bytes(layout, shape);
+  const double passes = shape.own * shape.passes;
+  for (const Sent& sent : {optimizer.gradients, optimizer.sums,
+                           tensor_traffic(4 * shape.layers * passes, shape.rows, layout, speeds),
+                           stage_traffic(2 * shape.own * shape.chunks, shape.rows, layout, speeds),
+                           token_traffic(4 * shape.moe_layers * passes, shape.rows,
+                                         recipe_.model.active_experts(), layout, speeds)}) {
     if (sent.bytes == 0) continue;
     out.bytes_per_step.emplace_back(sent.kind, static_cast<std::int64_t>(sent.bytes));
-    out.exchange_seconds += seconds(sent);
+    out.exchange_seconds += sent.seconds(speeds);
   }
-  const double flops =
-      nominal_training_flops(recipe.model, train.batch_sequences, train.sequence_length);
-  const double busy = flops / layout.ranks() / speeds.flops;
-  out.compute_seconds = busy * (1 + (layout.pipeline - 1) / (chunks * shape.parts));
-  const double hidden = seconds(gradients) + (weights ? 0 : seconds(sums));
-  const double behind = recipe.parallel.overlap && local_steps == 1
-                            ? std::min(hidden, 2.0 / 3 * busy / shape.parts)
-                            : 0;
+  out.useful_seconds = flops_ / layout.ranks() / speeds.flops;
+  const double part = part_seconds(layout, shape.chunks, speeds.flops);
+  out.compute_seconds = part * (shape.own + (layout.pipeline - 1.0) / shape.chunks);
+  const bool sums_overlap = parallel.zero == 0 || parallel.zero == 3;
+  const double hidden =
+      optimizer.gradients.seconds(speeds) + (sums_overlap ? optimizer.sums.seconds(speeds) : 0);
+  const double room = parallel.zero >= 2 ? shape.own - 1.0 / 3 : 2.0 / 3;  // micro-batches
+  const bool beside = parallel.overlap && parallel.local_steps == 1;
+  const double behind = beside ? std::min(hidden, room * part) : 0;
   out.step_seconds = out.compute_seconds + out.exchange_seconds - behind;
   return out;
+}
+
+RankEstimate estimate_rank(const Recipe& recipe, const dist::Layout& layout,
+                           const MachineSpeeds& speeds) {
+  return RankEstimator(recipe).estimate(recipe.parallel, layout, speeds);
 }
 
 }  // namespace penstock

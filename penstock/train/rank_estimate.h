@@ -2,13 +2,16 @@
 // plans of machines that are not there. Nothing is measured here.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "penstock/dist/mesh.h"
 #include "penstock/models/census.h"
+#include "penstock/models/tensor_shapes.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock {
@@ -16,8 +19,10 @@ namespace penstock {
 /// What an estimate of time takes for given.
 struct MachineSpeeds {
   double flops = 1e11;        ///< useful FLOP/s of one process while it computes
-  double bandwidth = 1.25e9;  ///< bytes/s that one process sends
+  double bandwidth = 1.25e9;  ///< bytes/s that one process sends to another machine
   double latency = 5e-5;      ///< seconds of a message
+  int node_ranks = 1;         ///< processes of one machine, which are neighbours
+  double node_bandwidth = 0;  ///< bytes/s that one sends to another of its machine; 0: bandwidth
 };
 
 /// Of the rank that has most of each.
@@ -28,20 +33,64 @@ struct RankEstimate {
   /// Sent in a step, by what it is: "gradients", "summed_gradients", "weights", "tensor", "stages",
   /// "tokens". Of ranks that train apart the mean of a step, with what an outer step sends.
   std::vector<std::pair<std::string, std::int64_t>> bytes_per_step;
+  double useful_seconds = 0;    ///< its even share of the step's FLOPs
   double compute_seconds = 0;   ///< of its share of the step, with what it is idle in a pipeline
   double exchange_seconds = 0;  ///< with nothing hidden behind the computation
   double step_seconds = 0;
+
+  std::int64_t memory_bytes() const { return memory.total() + exchange_bytes; }
+  /// Share of the step in which every process does useful FLOPs.
+  double efficiency() const { return useful_seconds / step_seconds; }
+  /// Share of the step that the exchange adds.
+  double communication() const { return std::max(0.0, 1 - compute_seconds / step_seconds); }
 };
 
-/// With P micro-batches of a data rank, p stages of c chunks, D·t·p ranks and T tokens of a
-/// micro-batch:
-///   compute  = useful FLOPs of a step / (D·t·p) / flops · (1 + (p − 1) / (c·P))
-///   exchange = Σ bytes / bandwidth + messages · latency
-///   step     = compute + exchange − what overlaps: with parallel.overlap the gradients' exchange
-///              goes on beside the last micro-batch's backward pass, two thirds of its computing;
-///              with parallel.local_steps = H one step of H exchanges, and nothing is beside it
-/// Tokens that choose k of E experts on e ranks at random go to (e − 1)·(1 − (1 − 1/e)^k) others.
-/// REQUIRES: the recipe's vocabulary is known; layout_of() takes the layout.
+/// Estimates layouts of one recipe. What they have in common is counted once.
+class RankEstimator {
+ public:
+  /// REQUIRES: the recipe's vocabulary is known.
+  explicit RankEstimator(const Recipe& recipe);
+
+  /// Of m micro-batches in a step each data rank has P = ceil(m / data); a stage has l of L layers,
+  /// the last one also the head, which takes a share h of the FLOPs F of a step:
+  ///   - part = F / m · max over stages of (l / L · (1 − h) / tensor + h, of the last one) / flops
+  ///   - compute = part · (P + (pipeline − 1) / chunks)
+  ///   - exchange = Σ bytes elsewhere / bandwidth + bytes here / node_bandwidth + messages ·
+  ///   latency
+  ///   - step = compute + exchange − what goes on beside the computation
+  ///
+  /// With parallel.overlap the gradients' exchange goes on beside the last micro-batch's backward
+  /// pass, two thirds of its `part`; with zero 2 and 3 beside all but the first forward pass, and
+  /// with zero 3 so does the weights'. Tokens that choose k of E experts on e ranks at random go to
+  /// (e − 1)·(1 − (1 − 1/e)^k) others. Of a group whose neighbours lie s ranks apart
+  /// node_ranks / s are on one machine, and bytes go evenly to all of its ranks. With
+  /// parallel.local_steps = H a step has a share of 1 / H of an outer step's exchange, and nothing
+  /// goes on beside that.
+  /// @param parallel  its zero, pipeline_chunks, overlap and local_steps.  REQUIRES: layout_of()
+  /// takes it.
+  RankEstimate estimate(const ParallelConfig& parallel, const dist::Layout& layout,
+                        const MachineSpeeds& speeds = {}) const;
+
+ private:
+  struct Shape;
+  struct Optimizer;
+
+  Shape shape_of(const ParallelConfig& parallel, const dist::Layout& layout) const;
+  Optimizer optimizer_of(const ParallelConfig& parallel, const dist::Layout& layout, int stage,
+                         const Shape& shape, const MachineSpeeds& speeds) const;
+  Optimizer largest_optimizer(const ParallelConfig& parallel, const dist::Layout& layout,
+                              const Shape& shape, const MachineSpeeds& speeds) const;
+  std::int64_t activation_bytes(const dist::Layout& layout, const Shape& shape) const;
+  double part_seconds(const dist::Layout& layout, int chunks, double flops) const;
+
+  Recipe recipe_;
+  ModelConfig config_;  // resolved
+  std::vector<ModelTensor> tensors_;
+  std::set<std::string> buffers_, of_experts_;
+  double flops_ = 0, head_share_ = 0;  // of a step; of these in the head
+};
+
+/// Of one layout, the recipe's [parallel] otherwise.
 RankEstimate estimate_rank(const Recipe& recipe, const dist::Layout& layout,
                            const MachineSpeeds& speeds = {});
 

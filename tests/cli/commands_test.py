@@ -21,6 +21,16 @@ def check_outputs(shell, source):
     shell.expect("info", info["total_parameters"] == 777087744, info)
     shell.expect("info", abs(info["flops_per_sequence"] / 995.36e9 - 1) < 1e-4, info)
     shell.expect("info", info["active_parameters"] < info["total_parameters"], info)
+    asked = ("info", "recipe.toml", "--set", "train.micro_batch=1", "--ranks", "2")
+    plan = json.loads(shell.ok(*asked, "--json", "--layouts", "1000"))
+    shell.expect("layouts", len(plan["layouts"]) == plan["fitting"] == plan["taken"] > 4, plan)
+    seconds = [layout["step_seconds"] for layout in plan["layouts"]]
+    shell.expect("layouts", seconds == sorted(seconds), seconds)
+    told = shell.ok(*asked, "--memory", "1000")
+    shell.expect("layouts", " 0 fit;" in told and "none fits" in told, told)
+    shell.expect("layouts", len(shell.ok(*asked).splitlines()) == 2 + 5 + 1, "two lines above five, and the vocabulary")
+    shell.mistake(1, ["no layout of 64 ranks", "train.batch_sequences = 2"], *asked[:-1], "64")
+    shell.mistake(1, ["--ranks"], "info", "recipe.toml", "--memory", "1e9")
     shell.ok("train", "recipe.toml", "--out", "run", "--quiet")
     for form in ((), ("--json",)):
         shell.expect("info of a run", shell.ok("info", "run", *form) == shell.ok("info", "run/config.toml", *form))

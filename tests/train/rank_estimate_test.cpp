@@ -98,11 +98,51 @@ TEST(RankEstimate, AddsComputingBubbleAndExchange) {
   const RankEstimate alone = estimate_rank(r, {}, speeds);
   const RankEstimate staged = estimate_rank(r, {.pipeline = 2}, speeds);
   const double parts = static_cast<double>(r.train.batch_sequences);
-  EXPECT_NEAR(staged.compute_seconds, alone.compute_seconds / 2 * (1 + 1 / parts), 1e-12);
+  // The second of two layers is in the stage of the head, which sets the pace.
+  const double head = 6.0 * static_cast<double>(r.train.sequence_length * r.model.d_model * 256) *
+                      parts / (alone.compute_seconds * speeds.flops);
+  EXPECT_NEAR(staged.compute_seconds,
+              alone.compute_seconds * ((1 - head) / 2 + head) * (1 + 1 / parts), 1e-12);
+  EXPECT_NEAR(staged.efficiency(), alone.compute_seconds / 2 / staged.step_seconds, 1e-12);
   std::int64_t bytes = 0;
   for (const auto& [kind, number] : staged.bytes_per_step) bytes += number;
   EXPECT_NEAR(staged.exchange_seconds, static_cast<double>(bytes) / 1e6, 1e-9);
   EXPECT_NEAR(staged.step_seconds, staged.compute_seconds + staged.exchange_seconds, 1e-12);
+}
+
+TEST(RankEstimate, DividesActivationsByHeadsAndNeurons) {
+  const Recipe r = counted_recipe();
+  const auto held = [&](const dist::Layout& layout) {
+    return static_cast<double>(estimate_rank(r, layout).memory.activation_bytes);
+  };
+  const auto [layers, besides] = activations(r.model, 1, r.train.sequence_length, false);
+  EXPECT_NEAR(held({}), layers + besides, 1);
+  // The rows between layers, 4d of each and 3d at the ends, are on both.
+  EXPECT_LT(held({.tensor = 2}), layers + besides);
+  EXPECT_GT(held({.tensor = 2}), (layers + besides) / 2);
+  // The first of two stages holds two micro-batches, of one layer each.
+  EXPECT_NEAR(held({.pipeline = 2}), layers + besides, 1);
+}
+
+/// Of ranks on machines of two, a neighbour is near.
+TEST(RankEstimate, SendsFasterWithinAMachine) {
+  const Recipe r = counted_recipe({"parallel.overlap=false"});
+  const MachineSpeeds near{.bandwidth = 1e6, .latency = 0, .node_ranks = 2, .node_bandwidth = 1e8};
+  const MachineSpeeds far{.bandwidth = 1e6, .latency = 0};
+  const auto seconds = [&](const dist::Layout& layout, const MachineSpeeds& speeds) {
+    return estimate_rank(r, layout, speeds).exchange_seconds;
+  };
+  EXPECT_NEAR(seconds({.tensor = 2}, near), seconds({.tensor = 2}, far) / 100, 1e-9);
+  EXPECT_NEAR(seconds({.pipeline = 2}, near), seconds({.pipeline = 2}, far) / 100, 1e-9);
+  // Of three others one is near.
+  EXPECT_NEAR(seconds({.data = 4}, near), seconds({.data = 4}, far) * (2 + 0.01) / 3, 1e-9);
+  // Stages are two ranks apart, and their messages all go to another machine.
+  const dist::Layout both{.tensor = 2, .pipeline = 2};
+  auto bytes = sent(estimate_rank(r, both));
+  EXPECT_NEAR(
+      seconds(both, near),
+      static_cast<double>(bytes["stages"]) / 1e6 + static_cast<double>(bytes["tensor"]) / 1e8,
+      1e-9);
 }
 
 }  // namespace
