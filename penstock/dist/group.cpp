@@ -49,6 +49,7 @@ struct ProcessGroup::State {
   std::vector<std::string> names = {concat("rank 0 on ", host_name())};
   // Of groups that different threads may use.
   std::shared_ptr<std::atomic<double>> seconds = std::make_shared<std::atomic<double>>(0.0);
+  std::atomic<double> own_seconds = 0;
   std::string address;  // of this machine, on the way to rank 0
   GroupOptions options;
   std::int64_t capacity = 256;  // of a rank's text in gather()
@@ -138,6 +139,7 @@ ProcessGroup ProcessGroup::split(const std::string& axis, int color) const {
 int ProcessGroup::rank() const { return state_->rank; }
 int ProcessGroup::size() const { return state_->size; }
 double ProcessGroup::seconds() const { return *state_->seconds; }
+double ProcessGroup::own_seconds() const { return state_->own_seconds; }
 
 std::string ProcessGroup::name(int rank) const {
   return state_->names.at(static_cast<std::size_t>(rank));
@@ -160,7 +162,9 @@ void ProcessGroup::operate(const char* what, const at::Tensor& values, const Act
     throw LostRank(
         concat(name(), " lost another rank in ", what, ": ", reason.substr(0, reason.find('\n'))));
   }
-  *state_->seconds += std::chrono::duration<double>(Clock::now() - start).count();
+  const double taken = std::chrono::duration<double>(Clock::now() - start).count();
+  *state_->seconds += taken;
+  state_->own_seconds += taken;
 }
 
 void ProcessGroup::check_alike(const char* what, const at::Tensor& values) const {

@@ -56,6 +56,8 @@ class ProcessGroup {
   /// Wall time in operations so far, waiting for ranks that are late included; of this group, of
   /// the one that it was made from and of those that were made from it, together.
   double seconds() const;
+  /// The same of this group alone.
+  double own_seconds() const;
   /// The ranks that say the same color, in their order here; this group goes on beside it. Every
   /// rank calls it. @param axis  what the groups differ in, for errors
   ProcessGroup split(const std::string& axis, int color) const;

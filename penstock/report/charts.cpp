@@ -54,6 +54,18 @@ std::vector<Chart> fixed_kinds() {
       kind("tokens_per_second", "training", "Speed",
            "Tokens per second of each step, smoothed over a fiftieth of the run.",
            "tokens per second", from_zero),
+      kind("communication", "ranks", "Exchange",
+           "Share of each step that rank 0 spent in the exchange with other processes, waiting for "
+           "them included, smoothed over a fiftieth of the run.",
+           "share of the step", from_zero),
+      kind("rank_seconds", "ranks", "Slowest process",
+           "What the process that computed the longest took, ÷ the mean of all, smoothed over a "
+           "fiftieth of the run: 1 is even.",
+           "slowest ÷ mean"),
+      kind("rank_load", "ranks", "Busiest experts",
+           "Assignments to the experts of the process that has the most of them, ÷ the mean, over "
+           "all layers, smoothed over a fiftieth of the run: 1 is even.",
+           "busiest ÷ mean"),
       kind("imbalance", "routing", "Balance of the experts",
            "Standard deviation of the load over a layer’s experts ÷ its mean, mean over layers, "
            "smoothed over a fiftieth of the run: 0 is even.",

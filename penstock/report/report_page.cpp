@@ -137,6 +137,11 @@ std::string page_of(const StudyResults& results, Variants variants, const std::s
   const Section loss = charted("loss", "Loss");
   add(loss, loss.charts.empty() ? "" : "<div class=\"axes\" id=\"costs\"></div>");
   add(charted("training", "Training"));
+  if (one_run(variants)) {
+    Section processes = rank_section(*variants[0].rows[0]);
+    processes.charts = charted("ranks", "").charts;
+    add(processes);
+  }
   Section routing = charted("routing", "Routing over the steps");
   routing.tables = {stage_table(variants)};
   add(routing);

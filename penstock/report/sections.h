@@ -19,6 +19,9 @@ study::Section results_section(study::Variants variants, const study::StudyResul
 study::Table figures_table(const study::VariantSummary& run);
 /// When ReMoE's stages begin; without rows where no run has any.
 study::Table stage_table(study::Variants variants);
+/// Of a run of several processes: how much of the steps the exchange took, what each process
+/// computed, and how often it was the slowest; empty of one process.
+study::Section rank_section(const study::RunRow& run);
 /// The domains that were measured, sorted; none where there is but one, which is the whole.
 std::vector<std::string> measured_domains(study::Variants variants);
 /// Validation loss by domain; without rows where there is one domain only.
@@ -32,7 +35,7 @@ study::Table runs_table(const study::StudyResults& results);
 /// beside each variant's published result; nothing where the study names none.
 std::optional<study::Section> published_results(study::Variants variants,
                                                 const study::Comparison& comparison);
-/// Every chart for which some variant has a curve, in the sections "loss", "training" and
+/// Every chart for which some variant has a curve, in the sections "loss", "training", "ranks" and
 /// "routing". Series of the section "loss" also say what a step had cost by then ("costs":
 /// tokens, FLOPs, seconds), where every one of them knows it.
 std::vector<study::Chart> training_charts(study::Variants variants);

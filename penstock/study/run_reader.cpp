@@ -27,11 +27,13 @@ constexpr const char* kFinished = "finished.json";
 constexpr const char* kCurves[] = {"loss",      "sparsity",          "active_experts",
                                    "grad_norm", "tokens_per_second", "learning_rate"};
 // Those that are noise from step to step.
-constexpr const char* kSmoothed[] = {"loss", "tokens_per_second", "imbalance"};
+constexpr const char* kSmoothed[] = {"loss",          "tokens_per_second", "imbalance",
+                                     "communication", "rank_seconds",      "rank_load"};
 constexpr std::size_t kPointsPerSpacing = 80;
 
 struct Metrics {
   std::map<std::string, Curve> curves;
+  RankReader ranks;
   std::vector<double> tokens_per_second, share_of_peak;
   double total_flops = 0, peak_bytes = 0, seconds = 0;
   std::int64_t last_step = 0;
@@ -68,6 +70,10 @@ void add_line(Metrics& metrics, const json& line, const std::string& where) {
   }
   if (const auto load = line.find("load"); load != line.end())
     add("imbalance", imbalance(read_json<Matrix>(*load, where + ": load")));
+  add("communication",
+      number_in(line, "communication_seconds", where) / number_in(line, "step_seconds", where));
+  for (const char* name : {"rank_seconds", "rank_load"}) add(name, spread_in(line, name, where));
+  metrics.ranks.add(line, where);
   if (const double value = number_in(line, "tokens_per_second", where, 0); value > 0)
     metrics.tokens_per_second.push_back(value);
   if (const double value = number_in(line, "share_of_peak", where, 0); value > 0)
@@ -169,6 +175,7 @@ RunRow read_run(const std::string& run_directory) {
   row.peak_bytes = metrics.peak_bytes;
   row.seconds = metrics.seconds;
   row.finished_at = date_of(metrics_path);
+  if (const RankFigures ranks = metrics.ranks.figures(); !ranks.empty()) row.ranks = ranks;
   if (fs::exists(folder / "config.toml")) {
     row.settings = flatten(read_toml((folder / "config.toml").string()));
     if (const auto it = row.settings.find("train.seed"); it != row.settings.end())

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "penstock/study/json_field.h"
+#include "penstock/study/rank_figures.h"
 
 namespace penstock::study {
 
@@ -104,13 +105,16 @@ struct RunRow {
   std::optional<double> target_sparsity;
   std::optional<Evaluation> validation;
   std::optional<Evaluation> test;
+  std::optional<RankFigures> ranks;  ///< of several processes
   /// What was measured besides, by the names of results.json; measurement.h says by whom.
   nlohmann::json measured = nlohmann::json::object();
   std::vector<std::string> warnings;  ///< what the trainer found odd, in its words
   Stages stages;
   /// Where the run has them: "loss", "validation_loss" (with step 0), "learning_rate", "grad_norm",
   /// "tokens_per_second", "sparsity", "active_experts", "imbalance" of the load, what balancers
-  /// log, "consistency", "auxiliary_losses/NAME"; and what was spent up to a step: "flops",
+  /// log, "consistency", "auxiliary_losses/NAME"; of several processes "communication", share of
+  /// the step, and of the rank with the most, in shares of the mean, "rank_seconds" and
+  /// "rank_load"; and what was spent up to a step: "flops",
   /// "seconds".
   std::map<std::string, Curve> curves;
   /// The resolved recipe, "model.d_model" → "256".
@@ -153,6 +157,7 @@ struct RunRow {
     v("sparsifying_step", stages.sparsifying);
     v("settled_step", stages.settled);
     v("warnings", warnings);
+    v("ranks", ranks, Presence::if_filled);
     v("curves", curves);
     v("settings", settings);
   }

@@ -119,8 +119,11 @@ StepReport accumulate(StepWork& work, const RoutingContext& context, std::uint64
   if (sharing.after_parts) sharing.after_parts();
   RankRecord record = thrown ? record_of_failure(thrown) : mine.record();
   if (!sharing.counts) record.parts.clear();
+  record.seconds = mine.computed_seconds();
   const auto records = exchange_records(sharing.world, record, thrown);
   StepReport out = report_of(records, work, sharing.replays);
+  if (records.size() > 1)
+    for (const RankRecord& rank : records) out.rank_seconds.push_back(rank.seconds);
   out.forward_seconds = mine.forward_seconds();
   out.backward_seconds = mine.backward_seconds();
   return out;

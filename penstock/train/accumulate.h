@@ -28,6 +28,8 @@ struct PartSharing {
   /// Called once after this rank's parts, also where one failed, before the ranks tell each other
   /// what they saw; may be null.
   std::function<void()> after_parts = {};
+  /// Seconds that this rank's passes have waited for weights of other ranks; null: never.
+  std::function<double()> waited = {};
   /// Whether weights are there to run a part again and see in which layer it was not finite.
   bool replays = true;
 };

@@ -47,13 +47,17 @@ Plain plain_of(const RankRecord& record) {
                      {"seen", std::move(seen)},
                      {"routing", std::move(routing)}});
   }
-  Plain out = {{"parts", std::move(parts)}, {"signal", record.signal}, {"failure", record.failure}};
+  Plain out = {{"parts", std::move(parts)},
+               {"seconds", record.seconds},
+               {"signal", record.signal},
+               {"failure", record.failure}};
   if (record.not_finite) to_json(out["not_finite"], *record.not_finite);
   return out;
 }
 
 RankRecord record_from(const Plain& json) {
-  RankRecord out{.signal = json.at("signal").get<int>(),
+  RankRecord out{.seconds = json.at("seconds").get<double>(),
+                 .signal = json.at("signal").get<int>(),
                  .failure = json.at("failure").get<std::string>()};
   if (json.contains("not_finite")) from_json(json["not_finite"], out.not_finite.emplace());
   for (const Plain& entry : json.at("parts")) {

@@ -53,6 +53,7 @@ struct NotFinite {
 /// What a rank came to: its parts, up to one that was not finite, or why it gave up.
 struct RankRecord {
   std::vector<PartRecord> parts;
+  double seconds = 0;  ///< that it computed
   std::optional<NotFinite> not_finite;
   int signal = 0;       ///< that stopped it
   std::string failure;  ///< another exception's message

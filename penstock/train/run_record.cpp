@@ -12,6 +12,7 @@
 #include "penstock/models/census.h"
 #include "penstock/ops/machine.h"
 #include "penstock/routers/router.h"
+#include "penstock/train/rank_spread.h"
 
 namespace penstock {
 namespace {
@@ -92,6 +93,10 @@ nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcom
   if (outcome.ranks > 1) {
     line["ranks"] = outcome.ranks;
     line["communication_seconds"] = outcome.communication_seconds;
+    if (!report.rank_seconds.empty()) line["rank_seconds"] = rank_spread(report.rank_seconds);
+    if (outcome.expert_ranks > 1)
+      if (const auto load = expert_rank_load(report.load, outcome.expert_ranks); !load.empty())
+        line["rank_load"] = rank_spread(load);
   }
   if (outcome.outer_step > 0) line["outer_step"] = outcome.outer_step;
   if (report.consistency) line["consistency"] = *report.consistency;

@@ -85,7 +85,7 @@ void SharedOptimizer::add_hooks() {
 
 void SharedOptimizer::begin(std::size_t parts, int passes) {
   for (Updated& each : parameters_) each.weight.mutable_grad() = at::Tensor();
-  hidden_seconds_ = waited_seconds_ = 0;
+  hidden_seconds_ = waited_seconds_ = pass_waits_ = 0;
   if (!sharing_.tree) return;
   connect();
   const auto ranks = static_cast<std::size_t>(sharing_.data.size());
@@ -178,7 +178,15 @@ void SharedOptimizer::submit(GradientTree::Gradients gradients, bool complete) {
   // Whole gradients are not to pile up; but ranks that wait for each other in a pass wait here for
   // nobody.
   const bool alone = sharing_.world.size() == sharing_.replicas.size();
+  const auto start = Clock::now();
   background_.add(std::move(job), sharing_.zero >= 2 && alone ? 2 : SIZE_MAX);
+  pass_waits_ += seconds_since(start);
+}
+
+void SharedOptimizer::enter(std::int64_t layer) {
+  const auto start = Clock::now();
+  layers_->enter(layer);
+  pass_waits_ += seconds_since(start);
 }
 
 std::vector<std::vector<PartRange>> SharedOptimizer::nodes_of_ranks(std::size_t unit,

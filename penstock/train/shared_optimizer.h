@@ -42,7 +42,7 @@ class SharedOptimizer {
   /// Whether enter() is to be called. A layer has no weights before it is entered.
   bool moves_weights() const { return layers_ != nullptr; }
   /// Before a part's pass goes into a layer, forward or backward.
-  void enter(std::int64_t layer) { layers_->enter(layer); }
+  void enter(std::int64_t layer);
   void after_part();
   /// After own parts, also where they failed, before anything that waits for other ranks.
   void after_parts();
@@ -70,6 +70,8 @@ class SharedOptimizer {
   /// Seconds of the last step: in operations behind the backward pass, and waiting for these.
   double hidden_seconds() const { return hidden_seconds_; }
   double waited_seconds() const { return waited_seconds_; }
+  /// Of the passes of this step, that were spent in waiting for weights and for the exchange.
+  double pass_waits() const { return pass_waits_; }
 
  private:
   /// A unit in this step.
@@ -136,7 +138,7 @@ class SharedOptimizer {
   std::vector<bool> seen_;  // by parameter: its gradient of this part is there
   std::size_t part_ = 0, rounds_ = 1, next_ = 0;
   bool active_ = false;
-  double hidden_seconds_ = 0, waited_seconds_ = 0;
+  double hidden_seconds_ = 0, waited_seconds_ = 0, pass_waits_ = 0;
 
   std::unique_ptr<GradientHooks> hooks_;
   Background background_;  // last: its jobs use the others

@@ -75,6 +75,7 @@ StepReport StepEngine::accumulate_all(StepWork& work, const StepInput& input,
                       .counts = sharing_.counts,
                       .after_part = after_part,
                       .after_parts = [&] { optimizer_->after_parts(); },
+                      .waited = [&] { return optimizer_->pass_waits(); },
                       .replays = !moves});
   } catch (const dist::LostRank&) {
     throw;  // there is nobody to finish with
@@ -98,8 +99,10 @@ UpdateOutcome StepEngine::update(std::size_t parts, double lr) {
 
 StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const StepWatch& watch) {
   const dist::ProcessGroup& group = sharing_.world;
-  StepOutcome out{
-      .learning_rate = input.learning_rate, .ranks = group.size(), .on_cpu = device_.is_cpu()};
+  StepOutcome out{.learning_rate = input.learning_rate,
+                  .ranks = group.size(),
+                  .expert_ranks = sharing_.data.size() / sharing_.replicas.size(),
+                  .on_cpu = device_.is_cpu()};
   const double communication = group.seconds();
   std::vector<ModelMemory> memory = memory_;  // kept where the step fails
   out.report = accumulate_all(work, input, memory, watch);

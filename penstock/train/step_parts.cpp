@@ -116,6 +116,17 @@ LayerWatch StepParts::watch_of(std::size_t part) {
   };
 }
 
+double StepParts::seconds_of_others() const {
+  double out = sharing_.waited ? sharing_.waited() : 0;
+  for (const dist::ProcessGroup& group : peers_) out += group.own_seconds();
+  return out;
+}
+
+void StepParts::count(double start, double waited_before, double& seconds) {
+  seconds += ops::profile_seconds() - start;
+  waited_ += seconds_of_others() - waited_before;
+}
+
 void StepParts::run() {
   const PartRange parts = parts_of_rank(work_.parts(), sharing_.data.rank(), sharing_.data.size());
   const auto& after_part = sharing_.after_part;
@@ -191,7 +202,7 @@ void StepParts::forward(const StageAction& action, std::size_t part) {
 }
 
 void StepParts::compute(Held& held) {
-  const double start = ops::profile_seconds();
+  const double start = ops::profile_seconds(), waited = seconds_of_others();
   PartInput& input = held.input;
   const std::size_t p = input.index;
   input.share = work_.share(p);
@@ -209,7 +220,7 @@ void StepParts::compute(Held& held) {
   held.out = work_.forward(input, record.seen);
   held.computed = true;
   input.tap = {};
-  forward_seconds_ += ops::profile_seconds() - start;
+  count(start, waited, forward_seconds_);
   const at::Tensor& objective = held.out.objective;
   const double total = (objective.defined() ? objective.item<double>() : 0) + held.out.besides;
   record.seen.loss = input.share.of(held.out.loss);
@@ -237,13 +248,13 @@ void StepParts::backward(const StageAction& action, std::size_t part) {
   }
   std::vector<at::Tensor> streams;
   attempt([&] {
-    const double start = ops::profile_seconds();
+    const double start = ops::profile_seconds(), waited = seconds_of_others();
     const bool with_head = held.out.streams.empty();
     if (held.input.watch && with_head)
       held.input.watch(PassDirection::backward, work_.model().config().layers);
     run_backward(held.out, held.input.share, gradients);
     for (const at::Tensor& stream : held.input.streams) streams.push_back(gradient_of(stream));
-    backward_seconds_ += ops::profile_seconds() - start;
+    count(start, waited, backward_seconds_);
   });
   agree();
   if (before >= 0) link_.send(streams, work_.stream_form(part), state_, before);

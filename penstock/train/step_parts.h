@@ -38,6 +38,8 @@ class StepParts {
   const std::exception_ptr& thrown() const { return thrown_; }
   double forward_seconds() const { return forward_seconds_; }
   double backward_seconds() const { return backward_seconds_; }
+  /// Of both, without what they waited for other ranks.
+  double computed_seconds() const { return forward_seconds_ + backward_seconds_ - waited_; }
 
  private:
   /// A part between its passes forward and backward.
@@ -57,6 +59,10 @@ class StepParts {
   void hear(StageState state) { state_ = std::max(state_, state); }
   /// Peers are all as the worst of them is.
   void agree();
+  /// So far, in operations with peers and for weights.
+  double seconds_of_others() const;
+  /// Adds the time since `start` to `seconds`, and to waited_ what others took of it.
+  void count(double start, double waited_before, double& seconds);
   /// The watch of a part's layers; where there are peers what it throws waits for agree().
   LayerWatch watch_of(std::size_t part);
   void lend_ties();
@@ -86,7 +92,7 @@ class StepParts {
   std::map<std::size_t, std::vector<at::Tensor>> gradients_;  // by part, kept apart
   RankRecord record_;
   std::vector<std::vector<RoutingPass>> passes_;  // of record_'s parts
-  double forward_seconds_ = 0, backward_seconds_ = 0;
+  double forward_seconds_ = 0, backward_seconds_ = 0, waited_ = 0;
 };
 
 }  // namespace penstock

@@ -25,6 +25,8 @@ struct StepReport {
   double attended_pairs = 0;
   MemoryWork remembered;
   double forward_seconds = 0, backward_seconds = 0;
+  /// Of several ranks: what each computed in these passes, without waiting for others.
+  std::vector<double> rank_seconds;
   // Classification only:
   std::int64_t texts = 0;
   double accuracy = 0;  ///< of the batch, with dropout
@@ -45,6 +47,7 @@ struct StepOutcome {
   double update_seconds = 0;         ///< clipping, optimizer and balancers
   int ranks = 1;                     ///< processes that shared the step
   double communication_seconds = 0;  ///< between them, waiting included
+  int expert_ranks = 1;              ///< that held a layer's experts between them
   std::int64_t outer_step = 0;       ///< that followed, from 1, where ranks train apart; 0: none
   /// Whether the CPU did it, whose peak a share of peak is taken of.
   bool on_cpu = true;

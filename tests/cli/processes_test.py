@@ -20,7 +20,7 @@ from kill_resume_test import fail, metrics, wait_for
 
 TREE = ["--set", "train.gradient_sum=tree"]
 # Of several processes: written beside what one process writes.
-OF_RANKS = ("ranks", "communication_seconds")
+OF_RANKS = ("ranks", "communication_seconds", "rank_seconds", "rank_load")
 
 
 def recipe_of(trial):
@@ -103,6 +103,9 @@ def test_same_bits(trial):
         line = metrics(run)[-1]
         if line["ranks"] != processes or not line["communication_seconds"] > 0:
             fail("no ranks in", line)
+        seconds = line["rank_seconds"]
+        if len(seconds["by_rank"]) != processes or seconds["by_rank"][seconds["rank"]] != max(seconds["by_rank"]):
+            fail("no seconds by rank in", line)
         with open(os.path.join(run, "finished.json")) as file:
             if json.load(file)["ranks"] != processes:
                 fail("finished.json does not say how many processes")

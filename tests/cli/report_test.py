@@ -11,11 +11,14 @@ import json
 import os
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
+import time
 import zlib
 
+from processes_test import ranks_of
 from shell import finish, tiny
 
 SKIPPED = 77  # scripts.cmake names it
@@ -65,6 +68,39 @@ def check_pages(shell):
                          [first], buttons)
             if width == 400 and name == "study":
                 shell.expect(f"{name}: a wide table", 'class="scroll wide"' in dom and 'tabindex="0"' in dom)
+
+
+def check_processes(shell):
+    """A run of two processes, of which the second is stopped again and again, has a section that names it."""
+    made = ["train", "recipe.toml", "--processes", "2", "--set", "train.micro_batch=1", "--set", "train.steps=60",
+            "--out", "ranks", "--quiet"]
+    launcher = subprocess.Popen([shell.program, *made], cwd=shell.directory, stderr=subprocess.PIPE, text=True)
+    while launcher.poll() is None:
+        slow = ranks_of(launcher).get(1)
+        for signal_number, seconds in ((signal.SIGSTOP, 0.05), (signal.SIGCONT, 0.01)):
+            try:
+                if slow:
+                    os.kill(slow, signal_number)
+            except ProcessLookupError:
+                pass
+            time.sleep(seconds)
+    errors = launcher.stderr.read()
+    if "trains in one process" in errors:  # built without Gloo
+        return
+    shell.expect("two processes", launcher.returncode == 0, errors)
+    pages = {}
+    for run in ("run", "ranks"):
+        with open(os.path.join(shell.directory, run, "report.html")) as file:
+            pages[run] = file.read()
+    shell.expect("one process", "<h2>Processes</h2>" not in pages["run"])
+    shell.expect("the slowest", "Process 1 was the slowest most often" in pages["ranks"],
+                 re.findall("Process . was.*?<", pages["ranks"]))
+    if not BROWSER:
+        return
+    dom, errors = opened(os.path.join(shell.directory, "ranks", "report.html"), 1280)
+    shell.expect("processes: console", errors == [], errors)
+    drawn = re.findall(r'<canvas id="([^"]+)"[^>]*style="[^"]*display: block', dom)
+    shell.expect("processes: charts", {"communication", "rank_seconds"} <= set(drawn), drawn)
 
 
 def picture(text):
@@ -146,6 +182,7 @@ def main():
     program, source = sys.argv[1:]
     with tiny(program) as shell:
         check_pages(shell)
+        check_processes(shell)
         check_readme(shell, source)
         check_recipe(shell, source)
         failed = finish(shell)

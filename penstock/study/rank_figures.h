@@ -1,0 +1,52 @@
+// How the work of a run of several processes lay on them, from its metrics.jsonl. What a single
+// process did is not here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "penstock/study/json_field.h"
+
+namespace penstock::study {
+
+/// Of the steps with as many ranks as the last one.
+struct RankFigures {
+  double ranks = 0;          ///< 0: one process
+  double communication = 0;  ///< share of the steps' time that went to the exchange, with waiting
+  std::vector<double> slowest;  ///< by rank, the share of steps in which it computed the longest
+  /// By rank, a step's computing, mean of the steps; empty where the log lists no ranks.
+  std::vector<double> seconds;
+  /// By rank of those that hold a layer's experts between them: assignments, where 1 is an even
+  /// share, mean of the steps; empty: experts are not divided, or the log lists no ranks.
+  std::vector<double> load;
+
+  bool empty() const { return ranks == 0; }
+  template <class V>
+  void visit(V& v) {
+    v("ranks", ranks, Presence::required);
+    v("communication", communication);
+    v("slowest", slowest, Presence::if_filled);
+    v("seconds", seconds, Presence::if_filled);
+    v("expert_load", load, Presence::if_filled);
+  }
+};
+
+/// Puts the figures together line by line.
+class RankReader {
+ public:
+  /// A line of one step; one without ranks says nothing. Throws Error naming `where` for a figure
+  /// that is none.
+  void add(const nlohmann::json& line, const std::string& where);
+  RankFigures figures() const;
+
+ private:
+  RankFigures sums_;
+  double step_seconds_ = 0, communication_ = 0;
+  double timed_ = 0, loaded_ = 0;  // lines with either figure
+};
+
+/// The line's figure, the largest rank's in shares of the mean: 1 is even; NaN where it has none.
+/// @param name  "rank_seconds" or "rank_load"
+double spread_in(const nlohmann::json& line, const char* name, const std::string& where);
+
+}  // namespace penstock::study
