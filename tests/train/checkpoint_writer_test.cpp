@@ -73,15 +73,15 @@ ForwardingFileSystem held_up(Lines& lines, const std::function<std::size_t(std::
 /// Its model and its optimizer count the steps, in place.
 class CountingTask : public RunTask {
  public:
-  RunPlan plan_{.steps = 10,
-                .checkpoint_every = 4,
-                .copy_bytes = 1,
-                .memory_left = 1,
-                .checkpoints = {.keep_last = 9},
-                .tensorboard = false,
-                .result_file = "finished.json"};
+  RunPlan planned{.steps = 10,
+                  .checkpoint_every = 4,
+                  .copy_bytes = 1,
+                  .memory_left = 1,
+                  .checkpoints = {.keep_last = 9},
+                  .tensorboard = false,
+                  .result_file = "finished.json"};
 
-  RunPlan plan() const override { return plan_; }
+  RunPlan plan() const override { return planned; }
   std::vector<std::string> notes() const override { return {}; }
   std::string config_text() const override { return "counts = true\n"; }
   std::int64_t check_same_run(const std::string&) const override { return 0; }
@@ -172,7 +172,7 @@ TEST_F(CheckpointsBeside, TrainingWaitsWhereNoCopyIsWantedOrFits) {
   for (const std::int64_t copy : {0, 2}) {
     Lines lines;
     CountingTask task;
-    task.plan_.copy_bytes = copy;  // of 1 that is left
+    task.planned.copy_bytes = copy;  // of 1 that is left
     auto files = held_up(lines, [&](std::size_t bytes) {
       EXPECT_EQ(lines.after_a_while(), 4);
       return bytes;
@@ -193,7 +193,7 @@ TEST_F(CheckpointsBeside, TrainingWaitsWhereNoCopyIsWantedOrFits) {
 
 TEST_F(CheckpointsBeside, AFailureEndsTheRunAtTheNextCheckpointAtTheLatest) {
   CountingTask task;
-  task.plan_.steps = 1000;
+  task.planned.steps = 1000;
   auto files = held_up(lines_, [](std::size_t bytes) { return bytes / 2; });
   expect_full_disk(task, &files);
   EXPECT_LE(lines_.after_a_while(), 8);
@@ -204,7 +204,7 @@ TEST_F(CheckpointsBeside, AFailureEndsTheRunAtTheNextCheckpointAtTheLatest) {
 
 TEST_F(CheckpointsBeside, AFailureAfterTheLastStepIsSaid) {
   CountingTask task;
-  task.plan_.steps = 7;
+  task.planned.steps = 7;
   auto files = held_up(lines_, [&](std::size_t) {
     EXPECT_TRUE(lines_.reach(7));
     return 0;
@@ -228,7 +228,7 @@ TEST_F(CheckpointsBeside, ASignalWaitsForWhatIsBeingWritten) {
     if (line == 6) ::kill(::getpid(), SIGTERM);
   };
   CountingTask task;
-  task.plan_.steps = 1000;
+  task.planned.steps = 1000;
   auto files = held_up(
       lines_,
       [&](std::size_t bytes) {
