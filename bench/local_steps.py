@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+"""Trains with local steps: the loss that they end with, and tokens per second over a slow link.
+
+    bench/local_steps.py CORPUS [--penstock build/release/bin/penstock] [--recipe recipes/demo/topk.toml]
+                         [--local-steps 1 10 50] [--outer 0.7,0.9 1,0] [--steps 300]
+                         [--link 1gbit] [--link-steps 50] [--json]
+
+Two processes of one thread. The loss is that of the last validation after --steps steps, beside that of one process
+that trains with half of the batch. The speed is all tokens of --link-steps steps by all seconds of these; both
+processes are then in network namespaces of their own, with a cable of the --link's rate (tc's words) between them, and
+see no memory of each other. That takes root; --link "" leaves it out. Let nothing else run.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+import tomllib
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+HOSTS = ("penstock-link-1", "penstock-link-2")
+
+
+def command(options, run, steps, settings):
+    settings = {"data.corpus": options.corpus, "run.threads": 1, "run.report": "false", "train.steps": steps,
+                "train.eval_every": 0, "train.checkpoint_every": 0, **settings}
+    sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    return [options.penstock, "train", options.recipe, "--out", run, "--quiet", *sets]
+
+
+def lines_of(run):
+    with open(os.path.join(run, "metrics.jsonl")) as file:
+        return [json.loads(line) for line in file]
+
+
+def loss_of(options, settings, processes=2):
+    with tempfile.TemporaryDirectory() as folder:
+        run = os.path.join(folder, "run")
+        subprocess.run([*command(options, run, options.steps, settings), "--processes", str(processes)], check=True,
+                       cwd=ROOT)
+        with open(os.path.join(run, "finished.json")) as file:
+            return json.load(file)["validation"]["loss"]
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True)
+
+
+def lay_cable(rate):
+    for name in HOSTS:
+        ip("netns", "add", name)
+    ip("link", "add", "pslink1", "type", "veth", "peer", "name", "pslink2")
+    for i, name in enumerate(HOSTS, start=1):
+        ip("link", "set", f"pslink{i}", "netns", name)
+        ip("-n", name, "address", "add", f"10.213.8.{i}/24", "dev", f"pslink{i}")
+        for device in ("lo", f"pslink{i}"):
+            ip("-n", name, "link", "set", device, "up")
+        ip("netns", "exec", name, "tc", "qdisc", "add", "dev", f"pslink{i}", "root", "tbf", "rate", rate, "burst",
+           "1mb", "latency", "50ms")
+
+
+def speed_of(options, settings):
+    """Tokens per second over the cable, and the exchange's share."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = os.path.join(folder, "run")
+        ranks = [subprocess.Popen(
+            ["ip", "netns", "exec", name, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
+             *command(options, run, options.link_steps, {**settings, "train.final_eval_tokens": 256})], cwd=ROOT,
+            env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+                 "MASTER_ADDR": "10.213.8.1", "MASTER_PORT": "29412"}) for rank, name in enumerate(HOSTS)]
+        if any([rank.wait() for rank in ranks]):
+            raise SystemExit("a rank failed")
+        lines = lines_of(run)
+    seconds = sum(line["step_seconds"] for line in lines)
+    tokens = sum(line["tokens_per_second"] * line["step_seconds"] for line in lines)
+    return tokens / seconds, sum(line["communication_seconds"] for line in lines) / seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("corpus")
+    parser.add_argument("--penstock", default=os.path.join(ROOT, "build/release/bin/penstock"))
+    parser.add_argument("--recipe", default=os.path.join(ROOT, "recipes/demo/topk.toml"))
+    parser.add_argument("--local-steps", type=int, nargs="*", default=[1, 10, 50])
+    parser.add_argument("--outer", nargs="*", default=["0.7,0.9"], help="learning rates and momenta of outer steps")
+    parser.add_argument("--steps", type=int, default=300, help="0: no losses")
+    parser.add_argument("--link", default="1gbit")
+    parser.add_argument("--link-steps", type=int, default=50)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    options.corpus = os.path.abspath(options.corpus)
+    with open(options.recipe, "rb") as file:
+        half = tomllib.load(file)["train"]["batch_sequences"] // 2
+    rows = []
+    if options.steps:
+        rows.append({"name": "one process, half of the batch",
+                     "loss": loss_of(options, {"train.batch_sequences": half, "train.micro_batch": half}, 1)})
+    try:
+        if options.link:
+            lay_cable(options.link)
+        for local_steps in options.local_steps:
+            settings = {"train.micro_batch": half, "parallel.local_steps": local_steps}
+            speed = speed_of(options, settings) if options.link else None  # an outer step's numbers change no time
+            for outer in options.outer if local_steps > 1 else [""]:
+                if outer:
+                    settings["parallel.outer_lr"], settings["parallel.outer_momentum"] = outer.split(",")
+                row = {"name": f"local steps {local_steps}" + (f", outer {outer}" if outer else "")}
+                if options.steps:
+                    row["loss"] = loss_of(options, settings)
+                if speed:
+                    row["tokens_per_second"], row["exchange"] = speed
+                rows.append(row)
+    finally:
+        if options.link:
+            for name in HOSTS:
+                subprocess.run(["ip", "netns", "delete", name], check=False)
+    if options.json:
+        print(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        words = [f"{row['name']:>30}"]
+        if "loss" in row:
+            words.append(f"loss {row['loss']:.4f}")
+        if "exchange" in row:
+            words.append(f"{row['tokens_per_second']:8,.0f} tokens/s, exchange {100 * row['exchange']:.0f} %")
+        print("  ".join(words))
+
+
+if __name__ == "__main__":
+    main()
