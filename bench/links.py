@@ -96,11 +96,8 @@ def seconds_alone(options, folder):
 
 def seconds_over(options, hosts, folder, layout):
     run = os.path.join(folder, "run-" + layout.replace(",", "-"))
-    variables = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
-                 "MASTER_ADDR": hosts.addresses[0], "MASTER_PORT": "29412"}
-    wait_for_all([subprocess.Popen([*hosts.inside(rank), options.penstock, "train", options.recipe, "--out", run,
-                                    "--quiet", *words(settings(options, layout))], cwd=ROOT,
-                                   env={**os.environ, **variables, "RANK": str(rank)}) for rank in range(2)])
+    wait_for_all(hosts.start_ranks([options.penstock, "train", options.recipe, "--out", run, "--quiet",
+                                    *words(settings(options, layout))], cwd=ROOT))
     return median_of(run, "step_seconds"), median_of(run, "communication_seconds")
 
 

@@ -15,11 +15,13 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import tomllib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-HOSTS = ("penstock-link-1", "penstock-link-2")
+sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
+from namespaces import Namespaces  # noqa: E402  (its folder is known only now)
 
 
 def command(options, run, steps, settings):
@@ -43,32 +45,12 @@ def loss_of(options, settings, processes=2):
             return json.load(file)["validation"]["loss"]
 
 
-def ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True)
-
-
-def lay_cable(rate):
-    for name in HOSTS:
-        ip("netns", "add", name)
-    ip("link", "add", "pslink1", "type", "veth", "peer", "name", "pslink2")
-    for i, name in enumerate(HOSTS, start=1):
-        ip("link", "set", f"pslink{i}", "netns", name)
-        ip("-n", name, "address", "add", f"10.213.8.{i}/24", "dev", f"pslink{i}")
-        for device in ("lo", f"pslink{i}"):
-            ip("-n", name, "link", "set", device, "up")
-        ip("netns", "exec", name, "tc", "qdisc", "add", "dev", f"pslink{i}", "root", "tbf", "rate", rate, "burst",
-           "1mb", "latency", "50ms")
-
-
-def speed_of(options, settings):
+def speed_of(options, hosts, settings):
     """Tokens per second over the cable, and the exchange's share."""
     with tempfile.TemporaryDirectory() as folder:
         run = os.path.join(folder, "run")
-        ranks = [subprocess.Popen(
-            ["ip", "netns", "exec", name, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
-             *command(options, run, options.link_steps, {**settings, "train.final_eval_tokens": 256})], cwd=ROOT,
-            env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
-                 "MASTER_ADDR": "10.213.8.1", "MASTER_PORT": "29412"}) for rank, name in enumerate(HOSTS)]
+        ranks = hosts.start_ranks(
+            command(options, run, options.link_steps, {**settings, "train.final_eval_tokens": 256}), cwd=ROOT)
         if any([rank.wait() for rank in ranks]):
             raise SystemExit("a rank failed")
         lines = lines_of(run)
@@ -96,12 +78,13 @@ def main():
     if options.steps:
         rows.append({"name": "one process, half of the batch",
                      "loss": loss_of(options, {"train.batch_sequences": half, "train.micro_batch": half}, 1)})
+    hosts = Namespaces() if options.link else None
     try:
-        if options.link:
-            lay_cable(options.link)
+        if hosts:
+            hosts.shape("tbf", "rate", options.link, "burst", "1mb", "latency", "50ms")
         for local_steps in options.local_steps:
             settings = {"train.micro_batch": half, "parallel.local_steps": local_steps}
-            speed = speed_of(options, settings) if options.link else None  # an outer step's numbers change no time
+            speed = speed_of(options, hosts, settings) if hosts else None  # an outer step's numbers change no time
             for outer in options.outer if local_steps > 1 else [""]:
                 if outer:
                     settings["parallel.outer_lr"], settings["parallel.outer_momentum"] = outer.split(",")
@@ -112,9 +95,8 @@ def main():
                     row["tokens_per_second"], row["exchange"] = speed
                 rows.append(row)
     finally:
-        if options.link:
-            for name in HOSTS:
-                subprocess.run(["ip", "netns", "delete", name], check=False)
+        if hosts:
+            hosts.close()
     if options.json:
         print(json.dumps(rows, indent=1))
         return

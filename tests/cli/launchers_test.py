@@ -166,12 +166,8 @@ def test_two_hosts(trial, reference):
     hosts = Namespaces()
     try:
         run = trial.new_run()
-        ranks = [subprocess.Popen(
-            [*hosts.inside(rank), *processes.command(trial, run, 1)], text=True,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
-                 "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": hosts.addresses[0], "MASTER_PORT": "29411"})
-            for rank in range(2)]
+        ranks = hosts.start_ranks(processes.command(trial, run, 1), text=True, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE)
         listening = subprocess.run([hosts.ip, "netns", "exec", hosts.names[0], "ss", "-Htln"],
                                    text=True, capture_output=True).stdout
         for process in ranks:

@@ -42,6 +42,13 @@ class Namespaces:
         return [self.ip, "netns", "exec", self.names[host], "unshare", "--pid", "--fork", "--kill-child",
                 "--mount-proc"]
 
+    def start_ranks(self, command, port=29411, **how):
+        """Two ranks of a run, one on each host."""
+        variables = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+                     "MASTER_ADDR": self.addresses[0], "MASTER_PORT": str(port)}
+        return [subprocess.Popen([*self.inside(rank), *command], env={**os.environ, **variables, "RANK": str(rank)},
+                                 **how) for rank in range(2)]
+
     def shape(self, *limits):
         """Both directions of the cable, as `tc qdisc replace dev … root` takes it."""
         for name, end in zip(self.names, self.ends):
