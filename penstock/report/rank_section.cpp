@@ -15,11 +15,14 @@ namespace {
 // Of more processes the log does not list each one's seconds; those that were slow are shown.
 constexpr std::size_t kShownRanks = 16;
 
+/// Whether there are seconds of each rank, as in a log of few of them.
+bool timed(const RankFigures& figures) { return figures.seconds.size() == figures.slowest.size(); }
+
 /// The ranks with a row: all, or those that were the slowest most often.
 std::vector<std::size_t> shown_ranks(const RankFigures& figures) {
   std::vector<std::size_t> out(figures.slowest.size());
   std::iota(out.begin(), out.end(), std::size_t{0});
-  if (!figures.seconds.empty()) return out;
+  if (timed(figures)) return out;
   std::erase_if(out, [&](std::size_t rank) { return figures.slowest[rank] == 0; });
   std::ranges::stable_sort(out, std::greater<>(),
                            [&](std::size_t r) { return figures.slowest[r]; });
@@ -32,19 +35,19 @@ double mean_of(const std::vector<double>& values) {
 }
 
 Table by_rank(const RankFigures& figures) {
-  const bool timed = !figures.seconds.empty();
+  const bool seconds = timed(figures);
   Table out{.columns = {{"process", "its rank"}}};
-  if (timed) {
+  if (seconds) {
     out.columns.push_back({"computing",
                            "mean of a step's passes, forward and backward, without "
                            "waiting for others"});
     out.columns.push_back({"÷ mean", "of all processes"});
   }
   out.columns.push_back({"slowest in", "share of the steps in which it computed the longest"});
-  const double mean = timed ? mean_of(figures.seconds) : 0;
+  const double mean = seconds ? mean_of(figures.seconds) : 0;
   for (const std::size_t rank : shown_ranks(figures)) {
     TableRow row{.cells = {fmt::to_string(rank)}};
-    if (timed) {
+    if (seconds) {
       row.cells.emplace_back(fmt::format("{:.3g} s", figures.seconds[rank]));
       row.cells.emplace_back(mean > 0 ? fmt::format("{:.2f}", figures.seconds[rank] / mean) : "–");
     }
@@ -71,7 +74,7 @@ Section rank_section(const RunRow& run) {
   if (!run.ranks) return out;
   const RankFigures& figures = *run.ranks;
   std::string said = fmt::format(
-      "{:.0f} processes; {:.1f} % of the steps' time went to the exchange "
+      "{} processes; {:.1f} % of the steps' time went to the exchange "
       "between them, with waiting.",
       figures.ranks, 100 * figures.communication);
   if (!figures.slowest.empty()) {

@@ -2,6 +2,7 @@
 // process did is not here.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,9 +10,9 @@
 
 namespace penstock::study {
 
-/// Of the steps with as many ranks as the last one.
+/// Of the last steps in a row that as many ranks shared in the same way.
 struct RankFigures {
-  double ranks = 0;          ///< 0: one process
+  std::int64_t ranks = 0;    ///< 0: one process
   double communication = 0;  ///< share of the steps' time that went to the exchange, with waiting
   std::vector<double> slowest;  ///< by rank, the share of steps in which it computed the longest
   /// By rank, a step's computing, mean of the steps; empty where the log lists no ranks.
@@ -34,12 +35,14 @@ struct RankFigures {
 /// Puts the figures together line by line.
 class RankReader {
  public:
-  /// A line of one step; one without ranks says nothing. Throws Error naming `where` for a figure
-  /// that is none.
+  /// A line of one step. Throws Error naming `where` for a figure that is none.
   void add(const nlohmann::json& line, const std::string& where);
   RankFigures figures() const;
 
  private:
+  /// Whether the line is of as many ranks, in the same way, as those before.
+  bool goes_on(const RankFigures& line) const;
+
   RankFigures sums_;
   double step_seconds_ = 0, communication_ = 0;
   double timed_ = 0, loaded_ = 0;  // lines with either figure

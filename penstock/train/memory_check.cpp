@@ -68,10 +68,12 @@ std::string memory_text(const TrainingMemory& memory) {
 TrainingMemory memory_of_training(const Recipe& recipe, int processes) {
   const TrainConfig& train = recipe.train;
   if (processes > 1) return estimate_rank(recipe, layout_of(recipe, processes)).memory;
-  if (train.gradient_sum == GradientOrder::tree || recipe.parallel.local_steps > 1)
-    return estimate_rank(recipe, {}).memory;
-  return training_memory(recipe.model, train.micro_batch, train.sequence_length,
-                         train.recompute_experts);
+  if (train.gradient_sum == GradientOrder::tree) return estimate_rank(recipe, {}).memory;
+  TrainingMemory out = training_memory(recipe.model, train.micro_batch, train.sequence_length,
+                                       train.recompute_experts);
+  // Outer steps keep weights and momentum of their own.
+  if (recipe.parallel.local_steps > 1) out.optimizer_bytes += 2 * out.parameter_bytes;
+  return out;
 }
 
 void check_training_memory(const Recipe& recipe, double available, int processes) {
@@ -95,6 +97,7 @@ std::int64_t checkpoint_bytes(const ModelConfig& config) {
 }
 
 std::int64_t checkpoint_copy_bytes(const Recipe& recipe) {
+  if (recipe.parallel.local_steps > 1) return 0;  // moments of all ranks are gathered to save
   const TrainConfig& train = recipe.train;
   const bool on_the_way =
       (train.checkpoint_every > 0 && train.checkpoint_every < train.steps) ||

@@ -99,7 +99,8 @@ void check_pooled(const Recipe& recipe, const dist::Layout& layout) {
 }
 
 /// Ranks that train apart hold a whole model and moments of their own each, and share weights after
-/// outer steps alone, which is when those are saved and measured.
+/// outer steps alone, which is when validations and checkpoints are to be due. (A signal may save
+/// in between.)
 void check_local_steps(const Recipe& recipe) {
   const ParallelConfig& parallel = recipe.parallel;
   const std::int64_t steps = parallel.local_steps;

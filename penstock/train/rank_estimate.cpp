@@ -152,6 +152,10 @@ RankEstimator::Optimizer RankEstimator::optimizer_of(const ParallelConfig& paral
   steps.ranks /= layout.expert;
   out.add(experts, steps, shape.moe_layers, false, layout.tensor * layout.expert, speeds);
   if (parallel.zero > 0) out.sums.kind = "weights";
+  // Of several chunks the gradients of as many parts as there are stages are held apart until the
+  // first chunk is through: those of all chunks but that one.
+  out.memory.gradient_bytes +=
+      out.memory.parameter_bytes * layout.pipeline * (shape.chunks - 1) / shape.chunks;
   return out;
 }
 
@@ -212,11 +216,11 @@ Sent tensor_traffic(double sums, double rows, const dist::Layout& layout,
 }
 
 /// Where any two neighbours are on two machines, their messages set the pace of all.
-Sent stage_traffic(double messages, double rows, const dist::Layout& layout,
+Sent stage_traffic(double messages, double numbers, const dist::Layout& layout,
                    const MachineSpeeds& speeds) {
   Sent out{"stages"};
   if (layout.pipeline > 1)
-    out.add(messages * rows * kBytes, layout.ranks() > speeds.node_ranks ? 1 : 0, messages);
+    out.add(messages * numbers * kBytes, layout.ranks() > speeds.node_ranks ? 1 : 0, messages);
   return out;
 }
 
@@ -240,11 +244,12 @@ RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist:
       .ranks = layout.ranks(), .memory = optimizer.memory, .exchange_bytes = optimizer.exchange};
   out.memory.activation_bytes = activation_bytes(layout, shape);
   const double passes = shape.own * shape.passes;
-  for (const Sent& sent : {optimizer.gradients, optimizer.sums,
-                           tensor_traffic(4 * shape.layers * passes, shape.rows, layout, speeds),
-                           stage_traffic(2 * shape.own * shape.chunks, shape.rows, layout, speeds),
-                           token_traffic(4 * shape.moe_layers * passes, shape.rows,
-                                         recipe_.model.active_experts(), layout, speeds)}) {
+  for (const Sent& sent :
+       {optimizer.gradients, optimizer.sums,
+        tensor_traffic(4 * shape.layers * passes, shape.rows, layout, speeds),
+        stage_traffic(2 * shape.own * shape.chunks, shape.rows * shape.passes, layout, speeds),
+        token_traffic(4 * shape.moe_layers * passes, shape.rows, recipe_.model.active_experts(),
+                      layout, speeds)}) {
     if (sent.bytes == 0) continue;
     out.bytes_per_step.emplace_back(sent.kind, static_cast<std::int64_t>(sent.bytes));
     out.exchange_seconds += sent.seconds(speeds);
@@ -256,7 +261,9 @@ RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist:
   const double hidden =
       optimizer.gradients.seconds(speeds) + (sums_overlap ? optimizer.sums.seconds(speeds) : 0);
   const double room = parallel.zero >= 2 ? shape.own - 1.0 / 3 : 2.0 / 3;  // micro-batches
-  const bool beside = parallel.overlap && parallel.local_steps == 1;
+  // A part's gradients are together only once it is through all chunks.
+  const bool beside =
+      parallel.overlap && parallel.local_steps == 1 && (shape.chunks == 1 || parallel.zero >= 2);
   const double behind = beside ? std::min(hidden, room * part) : 0;
   out.step_seconds = out.compute_seconds + out.exchange_seconds - behind;
   return out;

@@ -59,13 +59,13 @@ class RankEstimator {
   ///   latency
   ///   - step = compute + exchange − what goes on beside the computation
   ///
-  /// With parallel.overlap the gradients' exchange goes on beside the last micro-batch's backward
-  /// pass, two thirds of its `part`; with zero 2 and 3 beside all but the first forward pass, and
-  /// with zero 3 so does the weights'. Tokens that choose k of E experts on e ranks at random go to
-  /// (e − 1)·(1 − (1 − 1/e)^k) others. Of a group whose neighbours lie s ranks apart
-  /// node_ranks / s are on one machine, and bytes go evenly to all of its ranks. With
-  /// parallel.local_steps = H a step has a share of 1 / H of an outer step's exchange, and nothing
-  /// goes on beside that.
+  /// With parallel.overlap and one chunk the exchange of gradients, and with zero 0 of their sums,
+  /// goes on beside the last micro-batch's backward pass, two thirds of its `part`; with zero 2 and
+  /// 3 beside all but the first forward pass, and with zero 3 so does the weights'. Tokens that
+  /// choose k of E experts on e ranks at random go to (e − 1)·(1 − (1 − 1/e)^k) others. Of a group
+  /// whose neighbours lie s ranks apart node_ranks / s are on one machine, and bytes go evenly to
+  /// all of its ranks. With parallel.local_steps = H a step has a share of 1 / H of an outer step's
+  /// exchange, and nothing goes on beside that.
   /// @param parallel  its zero, pipeline_chunks, overlap and local_steps.  REQUIRES: layout_of()
   /// takes it.
   RankEstimate estimate(const ParallelConfig& parallel, const dist::Layout& layout,

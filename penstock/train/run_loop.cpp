@@ -149,7 +149,7 @@ class RunLoop {
   RunOutcome run_steps() {
     StepMonitor monitor(*interrupt_, progress_, {.part = plan_.part});
     // Several ranks would have to gather them.
-    if (meanwhile() == Training::goes_on && task_.machine().ranks == 1)
+    if (saves_on_the_way() && meanwhile() == Training::goes_on && task_.machine().ranks == 1)
       writer_.make_room(task_.contents());
     // A run that was killed before its first checkpoint may have measured its beginning.
     if (task_.step() == 0 && plan_.measure_first && log_->last_step() != 0) measure_the_beginning();
@@ -246,6 +246,15 @@ class RunLoop {
     line["seconds"] = seconds();
     log_->append(line);
     if (events_) write_metrics_event(*events_, line);
+  }
+
+  /// Whether a checkpoint may come before the end.
+  bool saves_on_the_way() const {
+    const auto comes = [&](std::int64_t every) {
+      return every > 0 && (task_.step() / every + 1) * every < plan_.steps;
+    };
+    return comes(plan_.checkpoint_every) ||
+           (plan_.checkpoints.keep_best && comes(plan_.measure_every));
   }
 
   /// What training does while a checkpoint before the end is written.

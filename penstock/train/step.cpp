@@ -117,11 +117,11 @@ StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const St
     for (const auto& balancer : work.model().balancers()) balancer->after_step(out.report.routing);
   out.update_seconds = ops::profile_seconds() - accumulated;
   memory_ = std::move(memory);
-  ++step_;
-  if (outer_ && !outer_->apart(step_)) {
+  if (outer_ && !outer_->apart(step_ + 1)) {  // the step is complete with it
     outer_->step();
-    out.outer_step = step_ / sharing_.local.steps;
+    out.outer_step = (step_ + 1) / sharing_.local.steps;
   }
+  ++step_;
   out.communication_seconds =
       group.seconds() - communication - optimizer_->hidden_seconds() + optimizer_->waited_seconds();
   out.seconds =

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Ranks killed at random under one layout, and the run goes on under another: no step is lost or
-doubled, and it ends where one process does.
+"""Ranks killed, or runs stopped, at random moments under one layout; the run goes on under another:
+no step is lost or doubled, and it ends where one process does.
 
   layouts_test.py PROGRAM [SOURCE] [KILLS] [SEED]
 """
@@ -48,33 +48,40 @@ def same_losses(run, reference):
                 fail("under layouts", key, "is", mine[key], "and not", other[key], "at", mine["step"])
 
 
-def kill_one(trial, run, processes, layout, rng):
-    """@return whether a rank was killed before the run's end, and the others' seconds to end."""
+def end_early(trial, run, processes, layout, rng):
+    """Kills one rank, or in every fourth case stops the run by SIGTERM.
+    @return whether a rank was killed before the run's end, and the others' seconds to end."""
     launcher = start(trial, run, processes, *settings(layout))
-    target = len(metrics(run)) + rng.randint(0, 8)
+    what = signal.SIGTERM if rng.random() < 0.25 else signal.SIGKILL
+    target = len(metrics(run)) + rng.randint(1 if what == signal.SIGTERM else 0, 8)
     wait_for(lambda: len(metrics(run)) >= target or launcher.poll() is not None, launcher, 60)
     time.sleep(rng.random() * 0.05)
     ranks = ranks_of(launcher) if processes > 1 else {0: launcher.pid}
     if launcher.poll() is None and len(ranks) == processes:
-        os.kill(ranks[rng.choice(sorted(ranks))], signal.SIGKILL)
+        os.kill(ranks[rng.choice(sorted(ranks))], what)
     begun = time.monotonic()
     _, errors = launcher.communicate(timeout=60)
     if launcher.returncode == 0:
+        return False, 0.0
+    single.check_checkpoints(run)
+    if what == signal.SIGTERM:
+        if launcher.returncode != 130 or "stopped by signal 15 after step" not in errors:
+            fail(layout, "stopped by SIGTERM, ended with", launcher.returncode, errors)
         return False, 0.0
     said = [line for line in errors.splitlines() if line.startswith("penstock: ")]
     if processes > 1 and (len(said) != 1 or "signal 9" not in said[0]):
         fail(layout, "ended with", errors)
     if alive(ranks.values()):
         fail("ranks outlived the one that was killed under", layout)
-    single.check_checkpoints(run)
     return True, time.monotonic() - begun
 
 
 def test_kills(trial, reference, kills, rng):
-    run, done, runs, longest, last = trial.new_run(), 0, 0, 0.0, None
+    run, done, runs, longest, left = trial.new_run(), 0, 0, 0.0, []
     while done < kills:
-        processes, layout = last = rng.choice([one for one in LAYOUTS if one is not last])
-        killed, seconds = kill_one(trial, run, processes, layout, rng)
+        left = left or rng.sample(LAYOUTS, len(LAYOUTS))
+        processes, layout = left.pop()
+        killed, seconds = end_early(trial, run, processes, layout, rng)
         done += killed
         longest = max(longest, seconds)
         if os.path.exists(os.path.join(run, "finished.json")):
@@ -89,7 +96,7 @@ def test_kills(trial, reference, kills, rng):
 
 
 def main():
-    kills = int(sys.argv[3]) if len(sys.argv) > 3 else 6
+    kills = int(sys.argv[3]) if len(sys.argv) > 3 else 7
     seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.SystemRandom().randrange(1 << 30)
     print("seed", seed)
     folder = tempfile.mkdtemp(prefix="penstock-layouts-")

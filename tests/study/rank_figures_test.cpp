@@ -77,9 +77,36 @@ TEST(RankFigures, AreOfTheLastNumberOfRanks) {
                "here");
   EXPECT_EQ(reader.figures().ranks, 4);
   EXPECT_EQ(reader.figures().communication, 0.5);
-  const nlohmann::json wrong = {{"ranks", 2},
-                                {"rank_seconds", {{"mean", 1}, {"max", 2}, {"rank", 7}}}};
-  EXPECT_THROW(reader.add(wrong, "metrics.jsonl:3"), Error);
+  reader.add({{"step", 9}}, "here");  // of one process
+  EXPECT_TRUE(reader.figures().empty());
+}
+
+TEST(RankFigures, AreOfTheLastWayToShareExperts) {
+  RankReader reader;
+  const auto add = [&](const std::vector<double>& load) {
+    reader.add(
+        {{"ranks", 4}, {"rank_load", {{"mean", 1}, {"max", 2}, {"rank", 0}, {"by_rank", load}}}},
+        "here");
+  };
+  add({2, 0});
+  add({1, 1, 1, 1});
+  add({2, 1, 1, 0});
+  EXPECT_EQ(reader.figures().load, (std::vector<double>{1.5, 1, 1, 0.5}));
+}
+
+TEST(RankFigures, OfADamagedLogAreRefused) {
+  const auto seconds = [](nlohmann::json rank, const std::vector<double>& by_rank) {
+    return nlohmann::json{{"mean", 1}, {"max", 2}, {"rank", rank}, {"by_rank", by_rank}};
+  };
+  const std::vector<nlohmann::json> damaged = {
+      {{"ranks", 2}, {"rank_seconds", seconds(7, {})}},
+      {{"ranks", 2.5}, {"rank_seconds", seconds(2, {})}},
+      {{"ranks", 2}, {"rank_seconds", seconds(0.5, {})}},
+      {{"ranks", 2}, {"rank_seconds", seconds(1, {1})}},
+      {{"ranks", -1}},
+  };
+  for (const auto& line : damaged)
+    EXPECT_THROW(RankReader().add(line, "metrics.jsonl:3"), Error) << line;
 }
 
 }  // namespace
