@@ -178,6 +178,7 @@ TEST(Hypernetwork, TheL2TermIsTheSquareOfTheGeneratedRouter) {
                .balancers = std::vector<std::string>{},
                .parts = {{"hypernetwork", testing::node({{"l2", 0.25}})}}});
   Router layer(resolved, kSmall, {});
+  layer.initialize(0.02, InitialDraws(1));
   const RoutingResult result = layer.route(torch::randn({3, 6}), {.training = true});
   EXPECT_GT(result.loss.item<double>(), 0);
   EXPECT_FALSE(layer.route(torch::randn({3, 6}), {}).loss.defined());

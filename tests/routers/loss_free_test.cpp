@@ -81,6 +81,7 @@ TEST(LossFree, ARouterChoosesByTheBiasOfItsLayer) {
       balancers[0]->named_buffers()["bias"].copy_(
           torch::tensor({0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0}).view({2, 4}));
       Router made(router, shape, balancers);
+      made.initialize(0.02, InitialDraws(1));
       const RoutingResult result = made.route(hidden, {.training = training});
       EXPECT_TRUE(result.plan.expert.eq(layer == 0 ? 1 : 3).all().item<bool>());
       EXPECT_TRUE(result.plan.weight.eq(0.5).all().item<bool>());  // sigmoid(0)
