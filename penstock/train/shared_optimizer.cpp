@@ -155,11 +155,10 @@ void SharedOptimizer::after_part() {
 }
 
 void SharedOptimizer::after_parts() {
+  // Others may have more parts. They go on to their next layer, whose weights this rank gathers
+  // with them, only while few of their gradients wait for this rank: so these are handed in first.
+  if (active_) hand_in_the_rest(part_ == progress_.front().range.size());
   if (layers_) layers_->pass_through();
-  if (!active_) return;
-  // Others may have more parts, whose exchange needs this rank before they can go on to what waits
-  // for all.
-  hand_in_the_rest(part_ == progress_.front().range.size());
 }
 
 void SharedOptimizer::hand_in_the_rest(bool complete) {
@@ -168,6 +167,7 @@ void SharedOptimizer::hand_in_the_rest(bool complete) {
 
 void SharedOptimizer::submit(GradientTree::Gradients gradients, bool complete) {
   const std::size_t unit = next_ % units_.size(), round = next_ / units_.size();
+  const bool holds = !gradients.empty();
   ++next_;
   if (sharing_.data.size() == 1) return add_up(unit, round, std::move(gradients), complete);
   auto job = [this, unit, round, complete, gradients = std::move(gradients)]() mutable {
@@ -176,10 +176,11 @@ void SharedOptimizer::submit(GradientTree::Gradients gradients, bool complete) {
     hidden_seconds_ += exchange_.seconds() + expert_exchange_.seconds() - before;
   };
   // Whole gradients are not to pile up; but ranks that wait for each other in a pass wait here for
-  // nobody.
+  // nobody, and a rank that has none never waits.
   const bool alone = sharing_.world.size() == sharing_.replicas.size();
+  const bool waits = sharing_.zero >= 2 && alone && holds;
   const auto start = Clock::now();
-  background_.add(std::move(job), sharing_.zero >= 2 && alone ? 2 : SIZE_MAX);
+  background_.add(std::move(job), waits ? 2 : SIZE_MAX);
   pass_waits_ += seconds_since(start);
 }
 

@@ -27,8 +27,9 @@ constexpr std::int64_t kSteps = 3;
 constexpr OptimizerConfig kOptimizer{.lr = 1e-2, .min_lr = 1e-3, .warmup_steps = 0, .clip = 0.5};
 
 /// In f64, with routers that know something.
-std::shared_ptr<LanguageModel> model_of(const std::string& method) {
+std::shared_ptr<LanguageModel> model_of(const std::string& method, std::int64_t layers = 2) {
   Recipe recipe = testing::small_recipe(method, 8, 16);
+  recipe.model.layers = layers;
   recipe.model.vocab = 1024;  // so that a parameter is cut
   recipe.model.init_std = 0.2;
   if (method == "lory")
@@ -93,10 +94,10 @@ class Ranks : public ::testing::Test {
 
 /// Trains the same model on so many ranks, and compares with what one process came to.
 void expect_bits_of_one(const std::string& method, int ranks, int zero, const Course& expected,
-                        std::size_t parts = 4, bool overlap = true) {
+                        std::size_t parts = 4, bool overlap = true, std::int64_t layers = 2) {
   // The generator that draws initial weights is one for all threads.
   std::vector<std::shared_ptr<LanguageModel>> models;
-  for (int rank = 0; rank < ranks; ++rank) models.push_back(model_of(method));
+  for (int rank = 0; rank < ranks; ++rank) models.push_back(model_of(method, layers));
   on_ranks(ranks, [&](const dist::ProcessGroup& group) {
     GradientSharing sharing = GradientSharing::among(group, zero);
     sharing.overlap = overlap;
@@ -129,6 +130,13 @@ TEST_F(Ranks, TrainPartsThatDoNotDivideEvenlyToTheSameBits) {
   }
 }
 
+/// While the first rank computes its second part, the second has none left; more layers than
+/// exchanges that may wait.
+TEST_F(Ranks, TrainDeepModelsWithPartsThatDoNotDivideEvenly) {
+  const Course expected = train(*model_of("remoe", 8), {.tree = true}, 3);
+  for (const int zero : {2, 3}) expect_bits_of_one("remoe", 2, zero, expected, 3, true, 8);
+}
+
 TEST_F(Ranks, AddUpToWhatOneProcessAddsInTurn) {
   for (const std::string method : {"topk", "remoe"}) {
     const auto tree = model_of(method), in_turn = model_of(method);
@@ -150,8 +158,10 @@ struct Ending {
 };
 
 std::vector<Ending> endings_of(const std::function<void()>& action, bool poison = false,
-                               int zero = 0) {
+                               int zero = 0, std::size_t parts = 2) {
   const std::vector<std::int32_t> bytes(256, 1);
+  std::vector<Batch> batches;
+  for (std::size_t p = 0; p < parts; ++p) batches.push_back(testing::drawn_batch(0, p, 16, 256));
   std::vector<std::shared_ptr<LanguageModel>> models = {model_of("remoe"), model_of("remoe")};
   std::vector<Ending> out(2);
   on_ranks(2, [&](const dist::ProcessGroup& group) {
@@ -163,8 +173,7 @@ std::vector<Ending> endings_of(const std::function<void()>& action, bool poison 
     }
     const at::Tensor before = model.parameters()[3].detach().clone();
     StepEngine engine(model, kOptimizer, {}, GradientSharing::among(group, zero));
-    LanguageWork work(
-        model, {testing::drawn_batch(0, 0, 16, 256), testing::drawn_batch(0, 1, 16, 256)}, bytes);
+    LanguageWork work(model, batches, bytes);
     Ending& ending = out[rank];
     try {
       ending.outcome =
@@ -185,12 +194,15 @@ std::vector<Ending> endings_of(const std::function<void()>& action, bool poison 
   return out;
 }
 
+/// With two parts each the first rank goes on with exchanges and weights of layers that the second
+/// has no use for.
 TEST_F(Ranks, StopTogether) {
   for (const int zero : {0, 1, 2, 3})
-    for (const Ending& ending : endings_of([] { throw StepStopped(15); }, false, zero)) {
-      EXPECT_EQ(ending.thrown, "stopped by 15");
-      EXPECT_FALSE(ending.changed);
-    }
+    for (const std::size_t parts : {2, 4})
+      for (const Ending& ending : endings_of([] { throw StepStopped(15); }, false, zero, parts)) {
+        EXPECT_EQ(ending.thrown, "stopped by 15");
+        EXPECT_FALSE(ending.changed);
+      }
 }
 
 TEST_F(Ranks, StopTogetherAlsoInTheMiddleOfABackwardPass) {
