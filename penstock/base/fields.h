@@ -81,15 +81,7 @@ class FieldReader {
   void operator()(std::string_view name, T& value, const FieldInfo& info = {}) {
     const ConfigNode* child = take(name);
     if (!child) return;
-    const std::string path = path_.empty() ? std::string(name) : path_ + "." + std::string(name);
-    if constexpr (Configurable<T>) {
-      FieldReader reader(*child, path);
-      child->table();
-      value.visit(reader);
-      reader.finish();
-    } else {
-      read(*child, path, value, info);
-    }
+    read(*child, path_.empty() ? std::string(name) : path_ + "." + std::string(name), value, info);
   }
   /// Takes every remaining table-valued key, whatever its name.
   void rest(std::map<std::string, ConfigNode>& tables, std::string_view help);
@@ -117,6 +109,13 @@ class FieldReader {
                    const FieldInfo& info) {
     value.clear();
     for (const auto& item : items(node, path)) read(item, path, value.emplace_back(), info);
+  }
+  template <Configurable C>
+  static void read(const ConfigNode& node, const std::string& path, C& value, const FieldInfo&) {
+    FieldReader reader(node, path);
+    node.table();
+    value.visit(reader);
+    reader.finish();
   }
   static const ConfigNode::Array& items(const ConfigNode&, const std::string& path);
   static std::size_t place_of_word(const ConfigNode&, const std::string& path,

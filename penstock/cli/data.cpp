@@ -158,6 +158,9 @@ void add_data_command(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_option("--field", prepare.read.field, "JSONL field that holds the text")
       ->capture_default_str();
+  command->add_option("--domain-field", prepare.read.domain_field,
+                      "JSONL field that names each document's domain, with dots below others, such "
+                      "as meta.pile_set_name");
   command->add_option("--document-separator", prepare.read.separator,
                       "what divides a text file into documents: blank-lines, or literal text");
   command->add_option("--seed", prepare.seed, "chooses held-out documents and the system's files")
@@ -179,7 +182,8 @@ void add_data_command(CLI::App& app) {
       "  penstock data prepare notes.txt --tokenizer models/Qwen2.5-0.5B --out notes\n"
       "  penstock data prepare enwik8.zip --protocol enwik8 --out enwik8\n"
       "  penstock data prepare wikitext-103-v1.zip --protocol wikitext --out wikitext-103\n"
-      "  penstock data prepare --domain web=c4.jsonl.zst --domain code=src/ --out mixed");
+      "  penstock data prepare --domain web=c4.jsonl.zst --domain code=src/ --out mixed\n"
+      "  penstock data prepare pile/*.jsonl.zst --domain-field meta.pile_set_name --out pile");
   command->callback([options, command] { run_prepare(*options, *command); });
 }
 

@@ -7,6 +7,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
+#include "penstock/data/permutation.h"
 
 namespace penstock {
 namespace {
@@ -14,6 +15,9 @@ namespace {
 // Streams of random draws under the data seed: one for random offsets, and one per epoch beyond it.
 constexpr std::uint64_t kOffsetStream = 0;
 constexpr std::uint64_t kEpochStream = 1;
+// Under the data seed's own bits: the order of a mixture. Its corpora but the first have seeds of
+// their own beyond it, so that two of equal length are not read in the same order.
+constexpr std::uint64_t kMixtureStream = ~std::uint64_t{0};
 
 /// Adds the window whose first input is token `begin` to the batch.
 void append_window(const TokenFile& file, std::int64_t begin, bool isolate, Batch& batch) {
@@ -52,6 +56,12 @@ void check_sizes(std::int64_t sequence_length, std::int64_t batch_sequences) {
                  " of ", sequence_length);
 }
 
+std::vector<double> weights_of(const std::vector<WeightedCorpus>& corpora) {
+  std::vector<double> out;
+  for (const WeightedCorpus& one : corpora) out.push_back(one.weight);
+  return out;
+}
+
 }  // namespace
 
 Batch Batch::slice(std::int64_t first, std::int64_t count) const {
@@ -70,41 +80,68 @@ Batch Batch::slice(std::int64_t first, std::int64_t count) const {
           .domains = rows(domains)};
 }
 
-TrainingBatches::TrainingBatches(Corpus corpus, const TrainingOptions& options)
-    : corpus_(std::move(corpus)), options_(options), range_(corpus_.file().range(Split::kTrain)) {
+TrainingBatches::TrainingBatches(const std::vector<WeightedCorpus>& corpora,
+                                 const TrainingOptions& options)
+    : options_(options), order_(weights_of(corpora), random_bits(options.seed, kMixtureStream, 0)) {
   check_sizes(options_.sequence_length, options_.batch_sequences);
-  PENSTOCK_CHECK(range_.tokens > options_.sequence_length, "the train split of '", corpus_.path(),
-                 "' has ", range_.tokens, " tokens, too few for sequences of ",
+  PENSTOCK_CHECK(corpora.size() == 1 || options_.sampling != Sampling::kStreams,
+                 "data.sampling = \"streams\" reads one corpus in order, and data.corpora has ",
+                 corpora.size(), "; choose \"shuffled\", or prepare one corpus of all the texts");
+  for (std::size_t i = 0; i < corpora.size(); ++i)
+    sources_.push_back(source_of(
+        corpora[i].corpus, i == 0 ? options_.seed : random_bits(options_.seed, kMixtureStream, i)));
+}
+
+TrainingBatches::Source TrainingBatches::source_of(const Corpus& corpus, std::uint64_t seed) {
+  const auto range = corpus.file().range(Split::kTrain);
+  PENSTOCK_CHECK(range.tokens > options_.sequence_length, "the train split of '", corpus.path(),
+                 "' has ", range.tokens, " tokens, too few for sequences of ",
                  options_.sequence_length, "; prepare more text or shorten train.sequence_length");
-  windows_ = (range_.tokens - 1) / options_.sequence_length;
-  if (options_.sampling != Sampling::kStreams) return;
+  Source out{.corpus = corpus,
+             .range = range,
+             .windows = (range.tokens - 1) / options_.sequence_length,
+             .seed = seed,
+             .domains = {}};
+  for (const std::string& domain : corpus.domains()) {
+    const auto known = std::find(domains_.begin(), domains_.end(), domain);
+    out.domains.push_back(static_cast<std::int32_t>(known - domains_.begin()));
+    if (known == domains_.end()) domains_.push_back(domain);
+  }
+  if (options_.sampling != Sampling::kStreams) return out;
   // Streams of equal length; what is left over, at most a window each, is not read.
-  windows_ = (range_.tokens - 1) / options_.batch_sequences / options_.sequence_length *
-             options_.batch_sequences;
-  PENSTOCK_CHECK(windows_ > 0, "the train split of '", corpus_.path(), "' has ", range_.tokens,
+  out.windows = (range.tokens - 1) / options_.batch_sequences / options_.sequence_length *
+                options_.batch_sequences;
+  PENSTOCK_CHECK(out.windows > 0, "the train split of '", corpus.path(), "' has ", range.tokens,
                  " tokens, too few for ", options_.batch_sequences, " streams of windows of ",
                  options_.sequence_length,
                  "; prepare more text or lower train.batch_sequences or train.sequence_length");
+  return out;
 }
 
-std::int64_t TrainingBatches::offset(std::int64_t sequence) const {
+std::int64_t TrainingBatches::windows() const {
+  std::int64_t out = 0;
+  for (const Source& source : sources_) out += source.windows;
+  return out;
+}
+
+std::int64_t TrainingBatches::offset(const Source& source, std::int64_t sequence) const {
+  const TokenFile::Range& range = source.range;
   const auto index = static_cast<std::uint64_t>(sequence);
   if (options_.sampling == Sampling::kRandom) {
     // The last start still has a target after its last input.
-    const auto starts = static_cast<std::uint64_t>(range_.tokens - options_.sequence_length);
-    const auto bits = random_bits(options_.seed, kOffsetStream, index);
-    return range_.begin + static_cast<std::int64_t>(random_below(bits, starts));
+    const auto starts = static_cast<std::uint64_t>(range.tokens - options_.sequence_length);
+    const auto bits = random_bits(source.seed, kOffsetStream, index);
+    return range.begin + static_cast<std::int64_t>(random_below(bits, starts));
   }
   if (options_.sampling == Sampling::kStreams) {
     const std::int64_t rows = options_.batch_sequences, row = sequence % rows;
-    const std::int64_t stream = (range_.tokens - 1) / rows;
-    return range_.begin + row * stream +
-           sequence / rows % (windows_ / rows) * options_.sequence_length;
+    const std::int64_t stream = (range.tokens - 1) / rows;
+    return range.begin + row * stream +
+           sequence / rows % (source.windows / rows) * options_.sequence_length;
   }
-  const auto windows = static_cast<std::uint64_t>(windows_);
-  const Permutation order(windows, options_.seed, kEpochStream + index / windows);
-  return range_.begin +
-         static_cast<std::int64_t>(order(index % windows)) * options_.sequence_length;
+  const auto windows = static_cast<std::uint64_t>(source.windows);
+  const Permutation order(windows, source.seed, kEpochStream + index / windows);
+  return range.begin + static_cast<std::int64_t>(order(index % windows)) * options_.sequence_length;
 }
 
 Batch TrainingBatches::batch(std::int64_t step) const {
@@ -117,10 +154,15 @@ Batch TrainingBatches::batch(std::int64_t step, std::int64_t first_sequence,
                   first_sequence + sequences <= options_.batch_sequences);
   Batch out = empty_batch(sequences, options_.sequence_length, options_.isolate_documents);
   if (options_.sampling == Sampling::kStreams)
-    out.fresh = step % (windows_ / options_.batch_sequences) == 0;
-  for (std::int64_t i = 0; i < sequences; ++i)
-    append_window(corpus_.file(), offset(step * options_.batch_sequences + first_sequence + i),
-                  options_.isolate_documents, out);
+    out.fresh = step % (windows() / options_.batch_sequences) == 0;
+  for (std::int64_t i = 0; i < sequences; ++i) {
+    const auto [corpus, index] = order_(step * options_.batch_sequences + first_sequence + i);
+    const Source& source = sources_[corpus];
+    const std::size_t known = out.domains.size();
+    append_window(source.corpus.file(), offset(source, index), options_.isolate_documents, out);
+    for (std::size_t at = known; at < out.domains.size(); ++at)
+      out.domains[at] = source.domains[static_cast<std::size_t>(out.domains[at])];
+  }
   return out;
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "penstock/data/corpus.h"
-#include "penstock/data/permutation.h"
+#include "penstock/data/mixture.h"
 #include "penstock/data/sampling.h"
 
 namespace penstock {
@@ -40,15 +40,22 @@ struct TrainingOptions {
   bool isolate_documents = false;
 };
 
-/// The training split as an endless sequence of batches. Thread-safe.
+/// The training splits of one corpus, or of several mixed by weight (MixtureOrder), as an endless
+/// sequence of batches. Each corpus has epochs of its own. Thread-safe.
 class TrainingBatches {
  public:
-  /// Throws Error where the split is shorter than one window and its last target.
-  TrainingBatches(Corpus corpus, const TrainingOptions& options);
+  /// REQUIRES: the corpora have one vocabulary. Throws Error where a split is shorter than one
+  /// window and its last target, and for streams of several corpora.
+  TrainingBatches(const std::vector<WeightedCorpus>& corpora, const TrainingOptions& options);
+  TrainingBatches(Corpus corpus, const TrainingOptions& options)
+      : TrainingBatches({WeightedCorpus{.corpus = std::move(corpus)}}, options) {}
 
   const TrainingOptions& options() const { return options_; }
-  /// Non-overlapping windows in the split, or in its streams: sequences per epoch.
-  std::int64_t windows() const { return windows_; }
+  /// Non-overlapping windows in the splits, or in its streams: of one corpus the sequences per
+  /// epoch.
+  std::int64_t windows() const;
+  /// Names of the batches' domains; those that several corpora have are one.
+  const std::vector<std::string>& domains() const { return domains_; }
   std::int64_t tokens_per_step() const {
     return options_.batch_sequences * options_.sequence_length;
   }
@@ -59,12 +66,22 @@ class TrainingBatches {
   Batch batch(std::int64_t step, std::int64_t first_sequence, std::int64_t sequences) const;
 
  private:
-  std::int64_t offset(std::int64_t sequence) const;
+  /// One corpus's windows.
+  struct Source {
+    Corpus corpus;
+    TokenFile::Range range;
+    std::int64_t windows = 0;
+    std::uint64_t seed = 0;             // of its order
+    std::vector<std::int32_t> domains;  // the batches' domain of each of its own
+  };
+  Source source_of(const Corpus& corpus, std::uint64_t seed);
+  /// The token at which a source's sequence begins.
+  std::int64_t offset(const Source& source, std::int64_t sequence) const;
 
-  Corpus corpus_;
   TrainingOptions options_;
-  TokenFile::Range range_;
-  std::int64_t windows_ = 0;
+  MixtureOrder order_;
+  std::vector<std::string> domains_;
+  std::vector<Source> sources_;
 };
 
 struct EvaluationOptions {

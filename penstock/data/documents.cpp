@@ -115,8 +115,26 @@ class DocumentReader {
       PENSTOCK_CHECK(field->is_string(), name, ":", number, ": the field '", options_.field,
                      "' is not a string");
       source_ = concat(name, ":", number);
+      if (!options_.domain_field.empty()) domain_ = domain_of(json);
       add(field->get<std::string>());
     });
+  }
+
+  /// What the domain field says of the line at source_.
+  std::string domain_of(const nlohmann::json& json) const {
+    const nlohmann::json* value = &json;
+    std::string_view path = options_.domain_field;
+    while (value) {
+      const auto dot = path.find('.');
+      const auto found = value->is_object() ? value->find(path.substr(0, dot)) : value->end();
+      value = value->is_object() && found != value->end() ? &*found : nullptr;
+      if (dot == path.npos) break;
+      path.remove_prefix(dot + 1);
+    }
+    PENSTOCK_CHECK(value && value->is_string() && !value->get_ref<const std::string&>().empty(),
+                   source_, ": no text at '", options_.domain_field,
+                   "', which is to name the document's domain (options.domain_field)");
+    return value->get<std::string>();
   }
 
   void split_at_blank_lines(std::string_view content) {

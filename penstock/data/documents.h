@@ -32,6 +32,9 @@ struct DataInput {
 struct ReadOptions {
   /// The JSONL field that holds the text.
   std::string field = "text";
+  /// The JSONL field that names a document's domain, below others with dots ("meta.pile_set_name");
+  /// empty: the input's domain.
+  std::string domain_field = {};
   /// Between documents of a plain file: "" for one document per file, "blank-lines", or the literal
   /// text of a separator.
   std::string separator = {};

@@ -60,7 +60,9 @@ std::string config_hash(const ConfigNode& resolved, const std::string& corpus_ha
   const auto recipe = read_config<Recipe>(resolved);
   const auto defaults = default_settings(recipe);
   std::string text;
-  for (auto [key, value] : flatten(write_config(result_settings(recipe)))) {
+  Recipe settings = result_settings(recipe);
+  if (!corpus_hash.empty()) settings.data.forget_places();
+  for (auto [key, value] : flatten(write_config(settings))) {
     if (key == "data.corpus" && !corpus_hash.empty()) value = "#" + corpus_hash;
     const auto found = defaults.find(key);
     if (found == defaults.end() || found->second != value) text += key + " = " + value + "\n";

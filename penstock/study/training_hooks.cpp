@@ -13,6 +13,7 @@
 #include "penstock/train/memory_check.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/run.h"
+#include "penstock/train/run_text.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock::study {
@@ -54,8 +55,9 @@ StudyHooks training_hooks(std::FILE* progress, bool force) {
               },
           .corpus_hash =
               [](const ConfigNode& resolved) {
-                const std::string path = read_recipe(resolved).data.corpus;
-                return path.empty() ? std::string() : Corpus::open(path).content_hash();
+                const DataConfig data = read_recipe(resolved).data;
+                return data.corpus.empty() ? std::string()
+                                           : open_text(data, /*verify=*/false).content_hash();
               },
           .flops_per_step = nominal_flops_per_step,
           .ngram_baseline = ngram_bits_per_byte,

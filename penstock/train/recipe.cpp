@@ -113,6 +113,8 @@ void check_layers_with_experts(const ModelConfig& model) {
 /// Completes what was left open and checks fields against each other.
 void complete(Recipe& recipe, const ConfigNode& node) {
   TrainConfig& train = recipe.train;
+  if (recipe.data.corpus.empty() && !recipe.data.corpora.empty())
+    recipe.data.corpus = recipe.data.corpora.front().path;
   take_checkpoint_of_run(recipe);
   take_initial_model(recipe, node);
   if (train.micro_batch == 0) train.micro_batch = train.batch_sequences;

@@ -14,20 +14,44 @@
 
 namespace penstock {
 
+/// A corpus of several that a run trains on.
+struct CorpusShare {
+  std::string path;
+  double weight = 1;
+
+  template <class V>
+  void visit(V& v) {
+    v("path", path, {.help = "corpus directory that `penstock data prepare` wrote"});
+    v("weight", weight, {.help = "its share of the training sequences, relative to the others'"});
+  }
+};
+
 struct DataConfig {
   std::string corpus;
+  std::vector<CorpusShare> corpora;
   Sampling sampling = Sampling::kShuffled;
   bool isolate_documents = false;
 
   template <class V>
   void visit(V& v) {
-    v("corpus", corpus, {.help = "corpus directory that `penstock data prepare` wrote"});
+    v("corpus", corpus,
+      {.help = "corpus directory that `penstock data prepare` wrote; with corpora the one of "
+               "validations and tests, the first of them unless it is given"});
+    v("corpora", corpora,
+      {.help = "corpora to train on, mixed by weight: [{path = \"a\", weight = 3}, {path = \"b\", "
+               "weight = 1}]; []: the corpus"});
     v("sampling", sampling,
       {.help = "shuffled: every window once an epoch; random: windows at uniform offsets; streams: "
                "each row reads its own part of the split in order, and transformer-xl's memory "
                "goes along (its default)"});
     v("isolate_documents", isolate_documents,
       {.help = "attention does not cross document borders"});
+  }
+  /// Corpora may move: what compares recipes compares their contents, by hash, and not their
+  /// places.
+  void forget_places() {
+    corpus = "";
+    for (CorpusShare& share : corpora) share.path = "";
   }
 };
 

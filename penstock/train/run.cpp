@@ -34,18 +34,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Corpus open_corpus(const std::string& path) {
-  PENSTOCK_CHECK(!path.empty(),
-                 "data.corpus is not set; name a folder that `penstock data prepare` made");
-  PENSTOCK_CHECK(fs::exists(path), "data.corpus = ", path,
-                 ": there is no such folder; make the corpus with `penstock data prepare`, or, "
-                 "where it was moved, name its place as data.corpus (a run goes on "
-                 "with it: content counts, not the place)");
-  Corpus corpus = Corpus::open(path);
-  corpus.file().verify();  // a flipped token would train silently
-  return corpus;
-}
-
 /// The recipe as rank 0 has it, which sees the directory: a run that goes on has some settings of
 /// its beginning.
 Recipe recipe_of(const ConfigNode& node, const std::string& directory, bool resume, int processes) {
@@ -81,11 +69,11 @@ Recipe recipe_on_ranks(const ConfigNode& node, const std::string& directory,
 /// Refuses a model that this machine cannot hold, rather than be killed for it.
 Trainer make_trainer(const Recipe& given, const TrainControl& control, const dist::Mesh& mesh,
                      double available) {
-  Corpus corpus = open_corpus(given.data.corpus);
-  const Recipe recipe = with_vocabulary(given, corpus);
+  RunText text = open_text(given.data, /*verify=*/true);
+  const Recipe recipe = with_vocabulary(given, text.measured);
   if (!control.force && recipe.run.device == "cpu")
     check_training_memory(recipe, available, control.group.size());
-  return Trainer(recipe, std::move(corpus), mesh);
+  return Trainer(recipe, std::move(text), mesh);
 }
 
 class TrainTask : public RunTask {
@@ -106,7 +94,7 @@ class TrainTask : public RunTask {
 
   /// After all ranks have made their tasks.
   void meet_others() {
-    check_same_beginning(group_, trainer_.recipe(), trainer_.corpus().content_hash());
+    check_same_beginning(group_, trainer_.recipe(), trainer_.text().content_hash());
     const at::Tensor peak = at::full({1}, peak_flops_, at::kDouble);
     group_.all_reduce(peak, dist::Reduction::sum);
     peak_flops_ = peak.item<double>();
@@ -170,12 +158,12 @@ class TrainTask : public RunTask {
             .files = trainer_.corpus().tokenizer().files(),
             .optimizer = trainer_.optimizer_tensors(),
             .trainer = {{"seed", recipe().train.seed},
-                        {"corpus_hash", trainer_.corpus().content_hash()}}};
+                        {"corpus_hash", trainer_.text().content_hash()}}};
   }
 
   void restore(const CheckpointInfo& info, const CheckpointContents& contents) override {
     const std::string where = info.directory.string();
-    PENSTOCK_CHECK(contents.trainer.value("corpus_hash", "") == trainer_.corpus().content_hash(),
+    PENSTOCK_CHECK(contents.trainer.value("corpus_hash", "") == trainer_.text().content_hash(),
                    where, ": was trained on another corpus than ", recipe().data.corpus);
     leader_.give(Order::restore);
     trainer_.restore(info.step, contents.model, contents.optimizer, where);

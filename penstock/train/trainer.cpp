@@ -84,9 +84,9 @@ std::shared_ptr<LanguageModel> initial_model(const Recipe& recipe, const ModelPl
   return out;
 }
 
-Trainer::Trainer(const Recipe& recipe, Corpus corpus, dist::Mesh mesh)
-    : recipe_(with_vocabulary(recipe, corpus)),
-      corpus_(std::move(corpus)),
+Trainer::Trainer(const Recipe& recipe, RunText text, dist::Mesh mesh)
+    : recipe_(with_vocabulary(recipe, text.measured)),
+      text_(std::move(text)),
       mesh_(std::move(mesh)),
       model_(build_model(recipe_, place_in(recipe_.model.resolved(), mesh_,
                                            static_cast<int>(recipe_.parallel.pipeline_chunks)))),
@@ -95,7 +95,7 @@ Trainer::Trainer(const Recipe& recipe, Corpus corpus, dist::Mesh mesh)
               gradient_sharing()) {
   const TrainConfig& train = recipe_.train;
   batches_ = std::make_shared<TrainingBatches>(
-      corpus_,
+      text_.training,
       TrainingOptions{.sequence_length = train.sequence_length,
                       .batch_sequences = train.batch_sequences,
                       .seed = random_bits(static_cast<std::uint64_t>(train.seed), data_stream, 0),
@@ -151,7 +151,7 @@ StepOutcome Trainer::advance(const StepWatch& watch) {
   std::int64_t first = 0;
   for (std::size_t p = own_parts().first; p < own_parts().last; ++p, first += train.micro_batch)
     micro_batches[p] = batch.slice(first, train.micro_batch);
-  LanguageWork work(*model_, std::move(micro_batches), corpus_.token_bytes());
+  LanguageWork work(*model_, std::move(micro_batches), text_.measured.token_bytes());
   try {
     StepOutcome out = engine_.advance(work, input, watch);
     if (!out.failure.empty()) prefetcher_.reset();  // it would go on with the next step's batch
@@ -171,7 +171,7 @@ Evaluation Trainer::evaluate(Split split, std::int64_t max_tokens,
   options.context.k = k;
   options.progress = progress;
   PENSTOCK_ASSERT(whole_ || !exchange_.divided());
-  return penstock::evaluate(whole_ ? *whole_ : *model_, corpus_, options);
+  return penstock::evaluate(whole_ ? *whole_ : *model_, text_.measured, options);
 }
 
 void Trainer::gather_whole() {

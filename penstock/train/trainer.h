@@ -16,6 +16,7 @@
 #include "penstock/train/gradient_tree.h"
 #include "penstock/train/model_exchange.h"
 #include "penstock/train/recipe.h"
+#include "penstock/train/run_text.h"
 #include "penstock/train/step.h"
 
 namespace penstock {
@@ -39,7 +40,8 @@ class Trainer {
   /// @param mesh  the processes that share the steps; with several, and where the recipe says so,
   ///              gradients are added in a tree, whose bits are the same for any number of
   ///              data-parallel ranks. REQUIRES: of layout_of(recipe).
-  Trainer(const Recipe& recipe, Corpus corpus, dist::Mesh mesh = {});
+  /// @param text  as open_text() gives it
+  Trainer(const Recipe& recipe, RunText text, dist::Mesh mesh = {});
 
   /// Steps done so far.
   std::int64_t step() const { return engine_.step(); }
@@ -47,7 +49,9 @@ class Trainer {
   const Recipe& recipe() const { return recipe_; }
   /// This rank's part of it.
   LanguageModel& model() const { return *model_; }
-  const Corpus& corpus() const { return corpus_; }
+  /// The corpus that validations read.
+  const Corpus& corpus() const { return text_.measured; }
+  const RunText& text() const { return text_; }
 
   /// One optimizer step; balancers' shared state moves after it. What `watch` throws on the way is
   /// passed on, and the state is that of the step before.
@@ -84,7 +88,7 @@ class Trainer {
   std::size_t parts() const;
 
   Recipe recipe_;
-  Corpus corpus_;
+  RunText text_;
   dist::Mesh mesh_;
   std::shared_ptr<LanguageModel> model_;
   ModelExchange exchange_;

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "penstock/data/permutation.h"
 #include "support.h"
 
 namespace penstock {

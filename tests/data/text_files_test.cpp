@@ -210,6 +210,28 @@ TEST(Documents, JsonlErrorsNameTheLine) {
   EXPECT_EQ(read_documents({.path = path}, {.field = "body"}).at(0).text, "b");
 }
 
+TEST(Documents, AFieldNamesTheDomainOfEachLine) {
+  const testing::TemporaryFolder folder;
+  const ReadOptions options{.domain_field = "meta.pile_set_name"};
+  const std::string good = R"({"text":"a","meta":{"pile_set_name":"Github"}})",
+                    path = folder.write(
+                        "d.jsonl",
+                        good + "\n" + R"({"text":"b","meta":{"pile_set_name":"ArXiv"}})");
+  const auto documents = read_documents({.path = path, .domain = "other"}, options);
+  ASSERT_EQ(documents.size(), 2U);
+  EXPECT_EQ(documents[0].domain, "Github");
+  EXPECT_EQ(documents[1].domain, "ArXiv");
+  for (const char* bad : {R"({"text":"b"})", R"({"text":"b","meta":"Github"})",
+                          R"({"text":"b","meta":{"pile_set_name":1}})",
+                          R"({"text":"b","meta":{"pile_set_name":""}})"}) {
+    const std::string broken = folder.write("e.jsonl", good + "\n" + bad);
+    expect_says(error_of([&] { read_documents({.path = broken}, options); }),
+                {"e.jsonl:2", "meta.pile_set_name", "options.domain_field"});
+  }
+  // What is no JSONL has the domain of its input.
+  EXPECT_EQ(read_documents({.path = folder.write("f.txt", "text")}, options).at(0).domain, "f");
+}
+
 TEST(Documents, FoldersAreSortedAndLabelledByTheirFirstFolder) {
   const testing::TemporaryFolder folder;
   folder.write("in/z.txt", "direct");

@@ -1,0 +1,46 @@
+// Several corpora mixed by weight: which one each training sequence is taken from. It reads no
+// text.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "penstock/data/corpus.h"
+
+namespace penstock {
+
+/// A corpus and its share of the training sequences, relative to the other weights.
+struct WeightedCorpus {
+  Corpus corpus;
+  double weight = 1;
+};
+
+/// The order in which a mixture takes its sequences: a pure function of weights, seed and index, so
+/// that resuming needs no state. Of the first n sequences each corpus has its share, to one
+/// sequence at the ends of blocks of 2 / (the smallest share), rounded up to a power of two. A
+/// block takes of each corpus the sequences that follow those of the block before, in random order.
+/// With one corpus the order is its own.
+class MixtureOrder {
+ public:
+  struct Place {
+    std::size_t corpus = 0;
+    std::int64_t index = 0;  ///< among the corpus's own sequences
+  };
+
+  /// Throws Error where a weight is not positive, or above 10^6 times another.
+  MixtureOrder(const std::vector<double>& weights, std::uint64_t seed);
+
+  /// Cost: O(log of the number of corpora).
+  Place operator()(std::int64_t sequence) const;
+
+ private:
+  /// Sequences before `end` that the corpora before `corpora` give together.
+  std::int64_t taken(std::size_t corpora, std::int64_t end) const;
+
+  std::vector<double> bounds_;  // [corpora + 1], cumulative shares, 0 to 1
+  std::uint64_t seed_;
+  std::int64_t block_ = 1;
+};
+
+}  // namespace penstock
