@@ -1,4 +1,4 @@
-"""Two network namespaces with a cable between them, as two machines are; needs root and `ip`."""
+"""Network namespaces as the hosts of a cluster, two of them with a cable between them; needs root and `ip`."""
 
 import os
 import random
@@ -10,50 +10,61 @@ class Absent(Exception):
     """What a test needs is not on this machine."""
 
 
-class Namespaces:
-    """Their addresses are 10.213.7.1 and 10.213.7.2."""
+class Hosts:
+    """Namespaces with an address each and no network yet."""
 
-    addresses = ("10.213.7.1", "10.213.7.2")
-
-    def __init__(self):
+    def __init__(self, addresses):
         self.ip = shutil.which("ip")
         if not self.ip or os.geteuid() != 0:
             raise Absent("network namespaces need root and ip")
+        self.addresses = addresses
         mark = f"{random.SystemRandom().randrange(1 << 16):04x}"
-        self.names = [f"penstock-{mark}-{i}" for i in (1, 2)]
-        self.ends = [f"pen{mark}{i}" for i in (1, 2)]
+        self.names = [f"penstock-{mark}-{i}" for i in range(len(addresses))]
+        self.ends = [f"pen{mark}{i}" for i in range(len(addresses))]
         try:
             for name in self.names:
                 self.run("netns", "add", name)
         except subprocess.CalledProcessError as error:
             raise Absent("no network namespaces here") from error
-        self.run("link", "add", self.ends[0], "type", "veth", "peer", "name", self.ends[1])
-        for name, end, address in zip(self.names, self.ends, self.addresses):
-            self.run("link", "set", end, "netns", name)
-            self.run("-n", name, "address", "add", address + "/24", "dev", end)
-            for device in ("lo", end):
-                self.run("-n", name, "link", "set", device, "up")
 
     def run(self, *arguments):
         subprocess.run([self.ip, *arguments], check=True, capture_output=True)
 
+    def connect(self, host):
+        """Gives the host's end, a device that exists, to the host, with its address."""
+        name, end = self.names[host], self.ends[host]
+        self.run("link", "set", end, "netns", name)
+        self.run("-n", name, "address", "add", self.addresses[host] + "/24", "dev", end)
+        for device in ("lo", end):
+            self.run("-n", name, "link", "set", device, "up")
+
     def inside(self, host):
-        """The words before a command of that host, which sees no process of the other."""
+        """The words before a command of that host, which sees no process of the others."""
         return [self.ip, "netns", "exec", self.names[host], "unshare", "--pid", "--fork", "--kill-child",
                 "--mount-proc"]
 
     def start_ranks(self, command, port=29411, **how):
-        """Two ranks of a run, one on each host."""
-        variables = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+        """A rank of a run on each host."""
+        variables = {"WORLD_SIZE": str(len(self.names)), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
                      "MASTER_ADDR": self.addresses[0], "MASTER_PORT": str(port)}
         return [subprocess.Popen([*self.inside(rank), *command], env={**os.environ, **variables, "RANK": str(rank)},
-                                 **how) for rank in range(2)]
+                                 **how) for rank in range(len(self.names))]
+
+    def close(self):
+        for name in self.names:
+            subprocess.run([self.ip, "netns", "delete", name], capture_output=True)
+
+
+class Namespaces(Hosts):
+    """Two hosts with a cable between them, as two machines are."""
+
+    def __init__(self):
+        super().__init__(("10.213.7.1", "10.213.7.2"))
+        self.run("link", "add", self.ends[0], "type", "veth", "peer", "name", self.ends[1])
+        for host in range(2):
+            self.connect(host)
 
     def shape(self, *limits):
         """Both directions of the cable, as `tc qdisc replace dev … root` takes it."""
         for name, end in zip(self.names, self.ends):
             self.run("netns", "exec", name, "tc", "qdisc", "replace", "dev", end, "root", *limits)
-
-    def close(self):
-        for name in self.names:
-            subprocess.run([self.ip, "netns", "delete", name], capture_output=True)

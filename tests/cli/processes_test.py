@@ -50,8 +50,8 @@ def finish(trial, run, processes, *more):
         fail("exit code", process.returncode, "of", run, "with", processes, "processes:", errors)
 
 
-def same_end(run, reference):
-    if single.hashes(run, single.STEPS) != single.hashes(reference, single.STEPS):
+def same_end(run, reference, steps=single.STEPS):
+    if single.hashes(run, steps) != single.hashes(reference, steps):
         fail(run, "ends otherwise than", reference)
     ours, theirs = metrics(run), metrics(reference)
     plain = [{k: v for k, v in single.untimed(line).items() if k not in OF_RANKS} for line in ours]
