@@ -33,8 +33,8 @@ RunText::RunText(Corpus measured, std::vector<WeightedCorpus> training)
     PENSTOCK_CHECK(corpus.tokenizer().files() == this->measured.tokenizer().files(),
                    "the corpora '", this->measured.path(), "' and '", corpus.path(),
                    "' have different tokenizers (", this->measured.tokenizer_spec(), " and ",
-                   corpus.tokenizer_spec(), "); prepare the second with `--tokenizer ",
-                   this->measured.path(), "`");
+                   corpus.tokenizer_spec(), "); prepare the second with the tokenizer of the first, ",
+                   this->measured.path());
 }
 
 std::string RunText::content_hash() const {
