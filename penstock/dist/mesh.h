@@ -9,7 +9,8 @@ namespace penstock::dist {
 /// Ranks along each axis, and, of those along `data`, how many hold a layer's experts between them.
 struct Layout {
   int data = 1, tensor = 1, pipeline = 1;
-  int expert = 1;  ///< divides data
+  int expert = 1;         ///< divides data
+  bool sequence = false;  ///< whether the ranks of `tensor` divide the rows between products too
 
   int ranks() const { return data * tensor * pipeline; }
   friend bool operator==(const Layout&, const Layout&) = default;

@@ -6,15 +6,14 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/layers/rank_sums.h"
 #include "penstock/ops/cached_attention.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
 
-Attention::Attention(const AttentionConfig& config, dist::ProcessGroup ranks)
-    : config_(config), ranks_(std::move(ranks)) {
-  const int parts = ranks_.size();
+Attention::Attention(const AttentionConfig& config, RankRows rows)
+    : config_(config), rows_(std::move(rows)) {
+  const int parts = rows_.ranks().size();
   PENSTOCK_ASSERT(config.heads % parts == 0 && config.kv_heads % parts == 0);
   PENSTOCK_ASSERT(parts == 1 || config.q_norm_width <= config.head_dim, "a norm over all heads");
   config_.heads /= parts;
@@ -28,7 +27,7 @@ Attention::Attention(const AttentionConfig& config, dist::ProcessGroup ranks)
   o_proj_ = projection("o_proj", query_width, config.d_model, false);
   if (config.q_norm_width == 0) return;
   const auto norm = [&](const char* name, std::int64_t width) {
-    return register_module(name, std::make_shared<RmsNorm>(width, config.norm_eps, ranks_));
+    return register_module(name, std::make_shared<RmsNorm>(width, config.norm_eps));
   };
   q_norm_ = norm("q_norm", config.q_norm_width);
   k_norm_ = norm("k_norm", config.k_norm_width);
@@ -39,7 +38,9 @@ void Attention::initialize(double std, double output_std, const InitialDraws& dr
   o_proj_->initialize(output_std, draws.of("o_proj"));
 }
 
-at::Tensor Attention::normed_and_cut(at::Tensor qkv) {
+at::Tensor Attention::projected(const at::Tensor& x, std::int64_t length) {
+  at::Tensor qkv = qkv_proj_->forward(rows_.enter(x));
+  qkv = qkv.view({-1, length, qkv.size(-1)});
   if (q_norm_) {
     const std::int64_t q = config_.heads * config_.head_dim,
                        kv = config_.kv_heads * config_.head_dim;
@@ -58,20 +59,19 @@ at::Tensor Attention::normed_and_cut(at::Tensor qkv) {
 at::Tensor Attention::forward(const at::Tensor& x, const at::Tensor& rotation,
                               const std::optional<at::Tensor>& start) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
-  const at::Tensor qkv = qkv_proj_->forward(shared_by_ranks(x, ranks_));
   const at::Tensor heads =
-      ops::causal_attention(normed_and_cut(qkv), config_.heads, config_.kv_heads, scale, rotation,
-                            config_.rope_adjacent, start);
-  return sum_of_ranks(o_proj_->forward(heads), ranks_);
+      ops::causal_attention(projected(x, rotation.size(0)), config_.heads, config_.kv_heads, scale,
+                            rotation, config_.rope_adjacent, start);
+  return rows_.leave(o_proj_->forward(heads));
 }
 
 at::Tensor Attention::extend(const at::Tensor& x, const AttentionCache& cache,
                              const CachedRows& where) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
-  const at::Tensor heads = ops::cached_attention(normed_and_cut(qkv_proj_->forward(x)), cache.keys,
-                                                 cache.values, where.rows, where.lengths, scale,
-                                                 where.rotation, config_.rope_adjacent);
-  return sum_of_ranks(o_proj_->forward(heads), ranks_);
+  const at::Tensor heads =
+      ops::cached_attention(projected(x, x.size(1)), cache.keys, cache.values, where.rows,
+                            where.lengths, scale, where.rotation, config_.rope_adjacent);
+  return rows_.leave(o_proj_->forward(heads));
 }
 
 }  // namespace penstock

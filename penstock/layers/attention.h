@@ -8,9 +8,9 @@
 #include <memory>
 #include <optional>
 
-#include "penstock/dist/group.h"
 #include "penstock/layers/norm.h"
 #include "penstock/layers/projection.h"
+#include "penstock/layers/rank_rows.h"
 
 namespace penstock {
 
@@ -40,9 +40,11 @@ struct CachedRows {
 /// norms over each head are Qwen3's (arXiv:2505.09388).
 class Attention : public torch::nn::Module {
  public:
-  /// @param ranks  each computes the attention of an equal part of the heads, and holds its rows of
-  ///               qkv_proj and columns of o_proj; all are given the same rows and return the same
-  explicit Attention(const AttentionConfig& config, dist::ProcessGroup ranks = {});
+  /// @param rows  whose ranks each compute the attention of an equal part of the heads, and hold
+  ///              their rows of qkv_proj and columns of o_proj. Where these divide the rows, x and
+  ///              what is returned are the rows held. The gradients of q_norm and k_norm are a
+  ///              rank's share, of its heads.
+  explicit Attention(const AttentionConfig& config, RankRows rows = {});
   /// Projections of q, k and v ~ N(0, std²), the one back into the residual stream ~
   /// N(0, output_std²).
   void initialize(double std, double output_std, const InitialDraws& draws);
@@ -53,15 +55,15 @@ class Attention : public torch::nn::Module {
                      const std::optional<at::Tensor>& start);
 
   /// The same for n positions that follow what the cache holds, which takes them in. No gradient.
-  /// @param x [R, n, d].  @return [R, n, d]
+  /// @param x [R, n, d].  @return [R, n, d].  REQUIRES: ranks do not divide the rows.
   at::Tensor extend(const at::Tensor& x, const AttentionCache& cache, const CachedRows& where);
 
  private:
-  /// What rotation and attention read of the projection [B, T, (H+2G)·hd].
-  at::Tensor normed_and_cut(at::Tensor qkv);
+  /// What rotation and attention read of rows of sequences of that length: [B, T, (H+2G)·hd].
+  at::Tensor projected(const at::Tensor& x, std::int64_t length);
 
   AttentionConfig config_;  // heads of this rank
-  dist::ProcessGroup ranks_;
+  RankRows rows_;
   std::shared_ptr<Projection> qkv_proj_;  // [(H+2G)·hd, d]: queries, keys, values
   std::shared_ptr<Projection> o_proj_;
   std::shared_ptr<RmsNorm> q_norm_, k_norm_;  // null where there are none

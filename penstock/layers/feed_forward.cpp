@@ -6,8 +6,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
-#include "penstock/layers/rank_sums.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/slice.h"
 
 namespace penstock {
 namespace {
@@ -32,14 +32,15 @@ at::Tensor block_mask(const BlockDropout& dropout, std::int64_t neurons, std::in
 }  // namespace
 
 FeedForward::FeedForward(std::int64_t d_model, std::int64_t d_ffn, FfnForm form,
-                         BlockDropout block_dropout, dist::ProcessGroup ranks)
-    : form_(form), block_dropout_(block_dropout), ranks_(std::move(ranks)) {
-  PENSTOCK_ASSERT(ranks_.size() == 1 || (!form.bias && form.dropout == 0 && block_dropout.p == 0));
-  d_ffn = equal_part(d_ffn, ranks_.rank(), ranks_.size()).size();
+                         BlockDropout block_dropout, RankRows rows)
+    : form_(form), block_dropout_(block_dropout), rows_(std::move(rows)) {
+  const dist::ProcessGroup& ranks = rows_.ranks();
+  PENSTOCK_ASSERT(ranks.size() == 1 || (!form.bias && form.dropout == 0 && block_dropout.p == 0));
+  d_ffn = equal_part(d_ffn, ranks.rank(), ranks.size()).size();
   const std::string in = form.input_name();
-  const std::int64_t rows = form.inputs() * d_ffn;
-  gate_up_ = register_parameter(in, torch::empty({rows, d_model}));
-  if (form.bias) in_bias_ = register_parameter(in + "_bias", torch::zeros({rows}));
+  const std::int64_t width = form.inputs() * d_ffn;
+  gate_up_ = register_parameter(in, torch::empty({width, d_model}));
+  if (form.bias) in_bias_ = register_parameter(in + "_bias", torch::zeros({width}));
   down_ = register_parameter("down", torch::empty({d_model, d_ffn}));
   if (form.bias) out_bias_ = register_parameter("down_bias", torch::zeros({d_model}));
 }
@@ -56,10 +57,9 @@ at::Tensor FeedForward::dropped(at::Tensor inner, std::int64_t seed) const {
 }
 
 at::Tensor FeedForward::forward(const at::Tensor& x, std::optional<std::int64_t> dropout_seed) {
-  at::Tensor inner =
-      activate(form_, ops::linear(shared_by_ranks(x, ranks_), gate_up_, bias_or_none(in_bias_)));
+  at::Tensor inner = activate(form_, ops::linear(rows_.enter(x), gate_up_, bias_or_none(in_bias_)));
   if (dropout_seed) inner = dropped(inner, *dropout_seed);
-  return sum_of_ranks(ops::linear(inner, down_, bias_or_none(out_bias_)), ranks_);
+  return rows_.leave(ops::linear(inner, down_, bias_or_none(out_bias_)));
 }
 
 }  // namespace penstock

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "penstock/dist/group.h"
 #include "penstock/experts/ffn_form.h"
+#include "penstock/layers/rank_rows.h"
 #include "penstock/ops/initial_draws.h"
 
 namespace penstock {
@@ -25,12 +25,11 @@ struct BlockDropout {
 class FeedForward : public torch::nn::Module {
  public:
   /// Matrices are not initialised, biases are 0.
-  /// @param ranks  each computes an equal part of the neurons, and holds their rows and columns;
-  /// all
-  ///               are given the same rows and return the same. REQUIRES: no bias, no dropout
-  ///               (asserted).
+  /// @param rows  whose ranks each compute an equal part of the neurons, and hold their rows and
+  ///              columns. Where these divide the rows, x and what is returned are the rows held.
+  ///              REQUIRES with several: no bias, no dropout (asserted).
   FeedForward(std::int64_t d_model, std::int64_t d_ffn, FfnForm form = {},
-              BlockDropout block_dropout = {}, dist::ProcessGroup ranks = {});
+              BlockDropout block_dropout = {}, RankRows rows = {});
   /// The input matrices ~ N(0, std²), down ~ N(0, output_std²).
   void initialize(double std, double output_std, const InitialDraws& draws);
   /// @param x [..., d].  @return the same shape.
@@ -42,7 +41,7 @@ class FeedForward : public torch::nn::Module {
 
   FfnForm form_;
   BlockDropout block_dropout_;
-  dist::ProcessGroup ranks_;
+  RankRows rows_;
   at::Tensor gate_up_, in_bias_;  // [m·f, d], [m·f] or undefined
   at::Tensor down_, out_bias_;    // [d, f], [d] or undefined
 };

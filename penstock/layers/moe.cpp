@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/layers/rank_sums.h"
 #include "penstock/ops/slice.h"
 #include "penstock/routers/routing.h"
 
@@ -56,7 +55,7 @@ MoeLayer::MoeLayer(const MoeOptions& options, const MoeLayer& first)
 
 MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balancer>> balancers,
                    std::shared_ptr<OwnBalancing> own)
-    : own_(std::move(own)), options_(options) {
+    : own_(std::move(own)), options_(options), rows_(options.tensor_group, options.divided_rows) {
   PENSTOCK_CHECK(options.d_model > 0 && options.d_ffn > 0 && options.experts > 0,
                  "[moe] d_model, d_ffn and experts must be positive, got ", options.d_model, ", ",
                  options.d_ffn, ", ", options.experts);
@@ -96,33 +95,32 @@ void MoeLayer::initialize(const InitialDraws& draws) {
   if (shared_expert_gate_) shared_expert_gate_->initialize(std, draws.of("shared_expert_gate"));
 }
 
-at::Tensor MoeLayer::shared(const at::Tensor& x) {
-  const dist::ProcessGroup& ranks = options_.tensor_group;
-  const at::Tensor y = shared_expert_->forward(shared_by_ranks(x, ranks));
+at::Tensor MoeLayer::shared(const at::Tensor& entered, const at::Tensor& alike) {
+  const at::Tensor y = shared_expert_->forward(entered);
   if (!shared_expert_gate_) return y;
-  return shared_by_ranks(shared_expert_gate_->forward(x).sigmoid(), ranks) * y;
+  return shared_by_ranks(shared_expert_gate_->forward(alike).sigmoid(), rows_.ranks()) * y;
 }
 
 MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
                             std::optional<std::int64_t> dropout_seed) {
-  const dist::ProcessGroup& ranks = options_.tensor_group;
-  const at::Tensor hidden = x.reshape({-1, x.size(-1)});  // [T, d]
+  const dist::ProcessGroup& ranks = rows_.ranks();
+  const at::Tensor hidden = rows_.enter(x.reshape({-1, x.size(-1)}));  // [T, d]
+  const at::Tensor alike = rows_.alike(hidden);
   RoutingContext complete = context;
   if (complete.sequence_length == 0)
-    complete.sequence_length = x.dim() > 2 ? x.size(-2) : x.size(0);
+    complete.sequence_length = x.dim() > 2 ? x.size(-2) : hidden.size(0);
   if (const auto& group = experts_->group(); group.size() > 1 && !complete.expert_rank.defined()) {
     complete.rank = group.rank();
     complete.expert_rank =
         at::arange(options_.experts, at::kLong).div(options_.experts / group.size(), "trunc");
   }
-  RoutingResult routing = router_->route(hidden, complete);
+  RoutingResult routing = router_->route(alike, complete);
   Plan plan = routing.plan;  // whose weights every rank multiplies with what it computes
   if (plan.weight.defined()) plan.weight = shared_by_ranks(plan.weight, ranks);
   if (plan.merges()) plan.merge_weights = shared_by_ranks(plan.merge_weights, ranks);
-  at::Tensor y =
-      experts_->forward(shared_by_ranks(hidden, ranks), plan, dropout_seed).view(x.sizes());
-  if (shared_expert_) y = y + shared(x);
-  y = sum_of_ranks(y, ranks);
+  at::Tensor y = experts_->forward(hidden, plan, dropout_seed);
+  if (shared_expert_) y = y + shared(hidden, alike);
+  y = rows_.leave(y).view(x.sizes());
   if (context.training && own_) own_->seen.add(options_.layer, routing.plan);
   return {std::move(y), std::move(routing)};
 }

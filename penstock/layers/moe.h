@@ -26,6 +26,7 @@
 #include "penstock/experts/experts.h"
 #include "penstock/layers/feed_forward.h"
 #include "penstock/layers/projection.h"
+#include "penstock/layers/rank_rows.h"
 #include "penstock/ops/initial_draws.h"
 #include "penstock/routers/router.h"
 
@@ -44,9 +45,10 @@ struct MoeOptions {
   bool shared_gate = false;       ///< its output times sigmoid(w · x)
   double shared_output_std = 0.02;
   std::int64_t layer = 0, layers = 1;  ///< place among the model's MoE layers
-  /// Ranks that each compute an equal part of every expert's neurons: all are given the same rows,
-  /// route them alike, and return the same. REQUIRES: neither biases nor dropout (asserted).
+  /// Ranks that each compute an equal part of every expert's neurons: all route the same rows
+  /// alike. REQUIRES with several: neither biases nor dropout (asserted).
   dist::ProcessGroup tensor_group;
+  bool divided_rows = false;  ///< whether these divide the rows of x and of y (RankRows)
   /// Ranks that hold the experts between them (Experts); each has rows of its own. A router, shared
   /// expert and state of balancers are alike on all; the gradients of these a trainer adds up.
   dist::ProcessGroup expert_group;
@@ -72,7 +74,8 @@ class MoeLayer : public torch::nn::Module {
   /// Draws the weights with the standard deviations of the options; see Scorer::initialize.
   void initialize(const InitialDraws& draws);
 
-  /// @param x [..., d], normed.  @return the routing result, and
+  /// @param x [..., d], normed; the rows held where ranks divide them.  @return the routing result,
+  ///   which is of all rows, and
   ///   y = Σ_e weight_e FFN_e(x) + g · FFN_shared(x),  g = sigmoid(w · x), or 1 without a gate
   /// The shared expert's gate is that of Qwen2-MoE (arXiv:2407.10671).
   /// @param dropout_seed  of the experts' dropout; nullopt: none, as outside training
@@ -106,7 +109,9 @@ class MoeLayer : public torch::nn::Module {
   static std::shared_ptr<OwnBalancing> own_balancing(const MoeOptions& options);
 
   /// The shared expert's output; with several ranks what this one adds to it.
-  at::Tensor shared(const at::Tensor& x);
+  /// @param entered  [T, d], rows for products that ranks divide;  @param alike  the same for
+  /// others
+  at::Tensor shared(const at::Tensor& entered, const at::Tensor& alike);
 
   std::shared_ptr<Router> router_;
   std::shared_ptr<Experts> experts_;
@@ -114,6 +119,7 @@ class MoeLayer : public torch::nn::Module {
   std::shared_ptr<Projection> shared_expert_gate_;  // [1, d]; null where there is none
   std::shared_ptr<OwnBalancing> own_;               // null where the model moves the balancers
   MoeOptions options_;
+  RankRows rows_;
 };
 
 /// The `options.layers` MoE layers of one model: with one set of balancers, which the first saves,

@@ -2,23 +2,18 @@
 
 #include <torch/types.h>
 
-#include "penstock/layers/rank_sums.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
 
-RmsNorm::RmsNorm(std::int64_t width, double eps, dist::ProcessGroup ranks)
-    : weight_(register_parameter("weight", torch::ones({width}))),
-      eps_(eps),
-      ranks_(std::move(ranks)) {}
+RmsNorm::RmsNorm(std::int64_t width, double eps)
+    : weight_(register_parameter("weight", torch::ones({width}))), eps_(eps) {}
 
-at::Tensor RmsNorm::forward(const at::Tensor& x) {
-  return ops::rms_norm(x, shared_by_ranks(weight_, ranks_), eps_);
-}
+at::Tensor RmsNorm::forward(const at::Tensor& x) { return ops::rms_norm(x, weight_, eps_); }
 
 at::Tensor RmsNorm::forward(Residual& x) {
   if (!x.delta.defined()) return forward(x.stream);
-  auto [sum, normed] = ops::add_rms_norm(x.stream, x.delta, shared_by_ranks(weight_, ranks_), eps_);
+  auto [sum, normed] = ops::add_rms_norm(x.stream, x.delta, weight_, eps_);
   x = {.stream = sum};
   return normed;
 }

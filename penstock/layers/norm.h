@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "penstock/dist/group.h"
 #include "penstock/ops/initial_draws.h"
 
 namespace penstock {
@@ -21,8 +20,7 @@ struct Residual {
 /// Root-mean-square norm with a trained gain (1 at the start).  See ops::rms_norm.
 class RmsNorm : public torch::nn::Module {
  public:
-  /// @param ranks  that divide the rows between them: each has the whole gain, and its gradient
-  RmsNorm(std::int64_t width, double eps, dist::ProcessGroup ranks = {});
+  RmsNorm(std::int64_t width, double eps);
   /// @param x [..., d].  @return the same shape.
   at::Tensor forward(const at::Tensor& x);
   /// Of the sum, which becomes the stream.
@@ -31,7 +29,6 @@ class RmsNorm : public torch::nn::Module {
  private:
   at::Tensor weight_;  // [d]
   double eps_;
-  dist::ProcessGroup ranks_;
 };
 
 /// Layer norm: y = (x − mean) / sqrt(var + eps) ⊙ weight + bias over the last axis.

@@ -29,17 +29,18 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, const ModelPlace& place, s
                                        .k_norm_width = config.norm_width(config.kv_heads),
                                        .clip_qkv = config.clip_qkv,
                                        .norm_eps = config.norm_eps},
-                       place.tensor));
+                       place.rows));
   post_attention_layernorm_ = register_module(
       "post_attention_layernorm", std::make_shared<RmsNorm>(config.d_model, config.norm_eps));
   if (moe_index < 0) {
     mlp_ = register_module(
         "mlp", std::make_shared<FeedForward>(config.d_model, config.dense_width(), FfnForm{},
-                                             BlockDropout{}, place.tensor));
+                                             BlockDropout{}, place.rows));
     return;
   }
   MoeOptions options = config.moe_options(moe_index);
-  options.tensor_group = place.tensor;
+  options.tensor_group = place.rows.ranks();
+  options.divided_rows = place.rows.divided();
   options.expert_group = place.expert;
   moe_ = register_module("mlp", std::make_shared<MoeLayer>(options, balancers));
 }
@@ -120,10 +121,11 @@ ModelOutput Decoder::run(const ModelInput& input, const RoutingContext& context,
   complete.sequence_length = input.tokens.size(1);
   complete.token_ids = input.tokens.reshape({-1});
   const PassDraws draws(context);
+  const RankRows& rows = place().rows;
   ModelOutput out;
   Residual x{.stream = input.stream.defined()
-                           ? input.stream
-                           : ops::embedding(embed_tokens_, input.tokens)};  // [B, T, d]
+                           ? input.stream  // [B, T, d], or the rows held
+                           : ops::embedding(embed_tokens_, rows.held(input.tokens))};
   std::int64_t moe_index = -1;
   for (std::int64_t i = 0; i < layers; ++i) {
     if (config().is_moe(i)) ++moe_index;
@@ -132,7 +134,8 @@ ModelOutput Decoder::run(const ModelInput& input, const RoutingContext& context,
     std::optional<RoutingResult> routing;
     x = layer(i).forward(std::move(x), attend, draws.of_layer(complete, i), routing);
     watch_backward(input.watch, i, x.delta);
-    if (hidden_tap) hidden_tap(i, x.sum());
+    if (hidden_tap)
+      hidden_tap(i, rows.enter(x.sum()).view({-1, input.tokens.size(1), config().d_model}));
     if (!routing) continue;
     if (routing->loss.defined())
       out.auxiliary_loss =
@@ -140,7 +143,7 @@ ModelOutput Decoder::run(const ModelInput& input, const RoutingContext& context,
     if (routing_tap) routing_tap(moe_index, *routing);
   }
   if (passes(input, layers - 1))
-    out.hidden = norm_->forward(x).view({-1, config().d_model});  // [B·T, d]
+    out.hidden = norm_->forward(x).view({-1, config().d_model});
   else
     out.stream = x.sum();
   return out;
@@ -176,7 +179,8 @@ ModelOutput Decoder::extend(const at::Tensor& tokens, DecoderCache& cache,
 }
 
 at::Tensor Decoder::loss(const at::Tensor& hidden, const at::Tensor& targets) const {
-  return ops::linear_cross_entropy(hidden, head(), targets);
+  const RankRows& rows = place().rows;
+  return rows.mean(ops::linear_cross_entropy(hidden, head(), rows.held(targets)));
 }
 at::Tensor Decoder::losses(const at::Tensor& hidden, const at::Tensor& targets) const {
   return ops::linear_cross_entropy_rows(hidden, head(), targets);

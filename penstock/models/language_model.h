@@ -42,12 +42,13 @@ struct ModelInput {
   std::int64_t memory_length = -1;   ///< most positions to carry on; -1: the config's
   LayerWatch watch = {};             ///< may be null; kept until the backward pass
   /// Of a model that holds some layers only: which to pass through, all that it holds where empty,
-  /// and, where these are not the first, what the layer before gave [B, T, d].
+  /// and, where these are not the first, what the layer before gave (ModelOutput::stream).
   IndexRange layers = {};
   at::Tensor stream = {};
 };
 
 struct ModelOutput {
+  // Of the rows that this process holds (ModelPlace::rows), which are all unless ranks divide them:
   at::Tensor hidden;  ///< [B·T, d], what the head multiplies; undefined before the last layer
   at::Tensor stream;  ///< [B, T, d], for the layer that follows; undefined after the last one
   at::Tensor auxiliary_loss;  ///< scalar, summed over layers; undefined when there is none
@@ -65,7 +66,8 @@ class LanguageModel : public torch::nn::Module {
   virtual ModelOutput forward(const ModelInput& input, const RoutingContext& context,
                               const RoutingTap& routing_tap = {},
                               const HiddenTap& hidden_tap = {}) = 0;
-  /// Mean cross-entropy in nats of rows of ModelOutput::hidden [R, d] and targets [R] i64.
+  /// Mean cross-entropy in nats of rows of ModelOutput::hidden [R, d] and targets [R] i64. Where
+  /// ranks divide the rows, hidden is of those held, and targets and the mean are of all.
   virtual at::Tensor loss(const at::Tensor& hidden, const at::Tensor& targets) const = 0;
   /// The cross-entropy of each row, [R], without gradient.
   virtual at::Tensor losses(const at::Tensor& hidden, const at::Tensor& targets) const = 0;

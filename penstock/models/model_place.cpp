@@ -54,7 +54,7 @@ ModelPart part_of_rank(const ModelConfig& config, const dist::Layout& layout, in
 
 ModelPlace place_in(const ModelConfig& config, const dist::Mesh& mesh, int chunks) {
   return {.part = part_of_rank(config, mesh.layout, mesh.world.rank(), chunks),
-          .tensor = mesh.tensor,
+          .rows = {mesh.tensor, mesh.layout.sequence},
           .expert = mesh.expert};
 }
 

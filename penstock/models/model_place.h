@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/dist/mesh.h"
+#include "penstock/layers/rank_rows.h"
 #include "penstock/models/model_config.h"
 #include "penstock/ops/slice.h"
 
@@ -32,10 +33,11 @@ std::vector<IndexRange> layers_of_stage(std::int64_t layers, int stage, int stag
 ModelPart part_of_rank(const ModelConfig& config, const dist::Layout& layout, int rank,
                        int chunks = 1);
 
-/// With the groups that its layers talk in.
+/// With the ranks that its layers talk to.
 struct ModelPlace {
   ModelPart part;
-  dist::ProcessGroup tensor, expert;
+  RankRows rows;  ///< of those that share each layer's heads and neurons
+  dist::ProcessGroup expert;
 };
 ModelPlace place_in(const ModelConfig& config, const dist::Mesh& mesh, int chunks = 1);
 

@@ -74,9 +74,19 @@ class Stem {
     add_fused({{"down_proj", d, role, TensorSplit::columns}}, width, "down",
               form.bias ? "down_bias" : "");
   }
-  void add_norm(const std::string& name, std::int64_t width, bool bias = false) const {
+  void add_norm(const std::string& name, std::int64_t width, bool bias = false,
+                GradientShare gradient = GradientShare::of_rows) const {
     add(name + ".weight", name + ".weight", {width}, TensorRole::rest);
-    if (bias) add(name + ".bias", name + ".bias", {width}, TensorRole::rest);
+    out_.back().gradient = gradient;
+    if (!bias) return;
+    add(name + ".bias", name + ".bias", {width}, TensorRole::rest);
+    out_.back().gradient = gradient;
+  }
+  /// A row for each token.
+  void add_embedding(const std::string& name, const std::string& module,
+                     std::vector<std::int64_t> shape) const {
+    add(name, module, std::move(shape), TensorRole::embedding);
+    out_.back().gradient = GradientShare::of_rows;
   }
   /// Parameters and buffers of a module, `named` as files have them.
   void add_module(const torch::nn::Module& part, const std::string& module, TensorRole role,
@@ -116,8 +126,8 @@ void add_attention(const ModelConfig& c, const Stem& at) {
   }
   at.add_projection("o_proj", {{"o_proj", d, TensorRole::output, TensorSplit::columns}}, q, false);
   if (c.norm_of_qk() == QkNorm::none) return;
-  at.add_norm("q_norm", c.norm_width(c.heads));
-  at.add_norm("k_norm", c.norm_width(c.kv_heads));
+  at.add_norm("q_norm", c.norm_width(c.heads), /*bias=*/false, GradientShare::of_heads);
+  at.add_norm("k_norm", c.norm_width(c.kv_heads), /*bias=*/false, GradientShare::of_heads);
 }
 
 void add_layer(const ModelConfig& c, bool moe, const Stem& at) {
@@ -175,12 +185,12 @@ std::vector<ModelTensor> backbone_tensors(const ModelConfig& c) {
   std::vector<ModelTensor> out;
   const Stem model(out, "model.", ""), head(out, "lm_head.", "");
   const std::int64_t d = c.d_model;
-  model.add("embed_tokens.weight", "embed_tokens", {c.vocab, d}, TensorRole::embedding);
+  model.add_embedding("embed_tokens.weight", "embed_tokens", {c.vocab, d});
   for (std::int64_t layer = 0; layer < c.layers; ++layer)
     add_layer(c, c.is_moe(layer), layer_stem(out, layer));
   if (!c.transformer_xl()) {
     model.add_norm("norm", d);
-    if (!c.tie_embeddings) head.add("weight", "lm_head", {c.vocab, d}, TensorRole::embedding);
+    if (!c.tie_embeddings) head.add_embedding("weight", "lm_head", {c.vocab, d});
     return out;
   }
   if (!c.xl.biases_per_layer) add_position_biases(c, model);

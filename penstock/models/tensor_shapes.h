@@ -32,12 +32,18 @@ enum class TensorRole {
 /// (`rows`: those that it computes; `columns`: those that it sums over), or all of it.
 enum class TensorSplit { none, rows, columns };
 
+/// What a backward pass leaves such a rank of the gradient of a tensor that it has all of: `whole`,
+/// as the others; or a share, of its heads (norms of queries and keys) or of the rows that it holds
+/// between products (RankRows), which are all where rows are not divided.
+enum class GradientShare { whole, of_heads, of_rows };
+
 /// A tensor of the model's files, or one of each expert.
 struct ModelTensor {
   std::string stem, rest;  ///< of the name: "model.layers.3.mlp.experts." and ".up_proj.weight"
   std::vector<std::int64_t> shape;  ///< of an expert's, where there is one of each
   TensorRole role = TensorRole::rest;
   TensorSplit split = TensorSplit::none;
+  GradientShare gradient = GradientShare::whole;
   std::int64_t layer = -1;     ///< that it belongs to; -1: none
   std::int64_t experts = 0;    ///< how many there are of it; 0: one, which is no expert's
   std::string module;          ///< parameter or buffer of the model: "layer_3.mlp.experts.gate_up"

@@ -101,6 +101,17 @@ std::set<std::string> expert_parameters(const ModelConfig& config) {
   return out;
 }
 
+std::set<std::string> parameters_in_shares(const std::vector<ModelTensor>& tensors,
+                                           const dist::Layout& layout) {
+  std::set<std::string> out;
+  if (layout.tensor == 1) return out;
+  for (const ModelTensor& tensor : tensors)
+    if (tensor.gradient == GradientShare::of_heads ||
+        (layout.sequence && tensor.gradient == GradientShare::of_rows))
+      out.insert(tensor.module);
+  return out;
+}
+
 std::set<std::string> first_held(const ModelConfig& config, const dist::Layout& layout, int rank,
                                  int chunks) {
   const dist::Coordinates at = dist::coordinates_of(layout, rank);

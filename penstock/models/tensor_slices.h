@@ -27,6 +27,11 @@ std::map<std::string, at::Tensor> file_views(const ModelConfig& config,
 /// Names of the parameters that are experts', in the model as modules.
 std::set<std::string> expert_parameters(const ModelConfig& config);
 
+/// Names of the parameters of which the backward passes of the ranks of `tensor` leave each a share
+/// of the gradient, though all hold them whole (GradientShare).  @param tensors  of the model
+std::set<std::string> parameters_in_shares(const std::vector<ModelTensor>& tensors,
+                                           const dist::Layout& layout);
+
 /// Names of the tensors of which that rank is the first to hold the slice that it holds: over all
 /// ranks of the layout every part of the model is there once. REQUIRES: as model_slices().
 std::set<std::string> first_held(const ModelConfig& config, const dist::Layout& layout, int rank,

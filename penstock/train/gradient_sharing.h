@@ -42,6 +42,10 @@ struct GradientSharing {
   std::vector<dist::ProcessGroup> peers;
   /// All ranks, those that hold other parts of the model included: the global norm is over them.
   dist::ProcessGroup world;
+  /// Those that pass through the same parts, each with its heads, neurons and rows. Of parameters
+  /// that are `in_shares` each has a share of the gradient; null: of none.
+  dist::ProcessGroup tensor;
+  ParameterPredicate in_shares;
   /// Whether a parameter's gradients are summed over rounds, by `replicas`; null: none.
   ParameterPredicate of_experts;
   /// Whether this rank counts a parameter in the global norm, where ranks outside of `data` hold it

@@ -92,9 +92,10 @@ void LanguageWork::count(const PartInput& part, StepReport& report) const {
 
 StreamForm LanguageWork::stream_form(std::size_t part) const {
   const Batch& batch = micro_batches_[part];
-  return {.passes = objective_.passes,
-          .sizes = {batch.sequences, batch.length, model_.config().d_model},
-          .options = model_.parameters().front().options().requires_grad(false)};
+  return {
+      .passes = objective_.passes,
+      .sizes = model_.place().rows.sizes(batch.sequences, batch.length, model_.config().d_model),
+      .options = model_.parameters().front().options().requires_grad(false)};
 }
 
 PartOutcome LanguageWork::forward(const PartInput& part, StepReport& report) {

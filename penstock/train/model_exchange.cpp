@@ -64,6 +64,7 @@ ModelExchange::ModelExchange(const LanguageModel& model, const dist::Mesh& mesh)
   first_held_ = first_held(config, mesh.layout, mesh.world.rank(), part.chunks());
   beside_data_ = first_beside_data(model, mesh);
   of_experts_ = expert_parameters(config);
+  in_shares_ = parameters_in_shares(backbone_tensors(config), mesh.layout);
   for (const auto& [name, tensor] : held_tensors(model))
     PENSTOCK_ASSERT(
         slices_.contains(name) && tensor.sizes() == at::IntArrayRef(slices_.at(name).part_shape()),
@@ -83,11 +84,13 @@ GradientSharing ModelExchange::sharing() const {
                       .stages = mesh_.pipeline,
                       .peers = {mesh_.tensor, mesh_.expert},
                       .world = mesh_.world,
+                      .tensor = mesh_.tensor,
                       .counts = tensor == 0};
   const auto among = [](const std::set<std::string>& names) {
     return [names](const std::string& name) { return names.contains(name); };
   };
   if (mesh_.layout.expert > 1) out.of_experts = among(of_experts_);
+  if (!in_shares_.empty()) out.in_shares = among(in_shares_);
   if (mesh_.layout.ranks() > mesh_.layout.data) out.counted = among(beside_data_);
   return out;
 }

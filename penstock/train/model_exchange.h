@@ -41,7 +41,7 @@ class ModelExchange {
   std::map<std::string, Slice> whole_, slices_;  // of the model, and of this rank
   std::set<std::string> first_held_;
   std::set<std::string> beside_data_;  // the same among ranks that share no steps with this one
-  std::set<std::string> of_experts_;
+  std::set<std::string> of_experts_, in_shares_;
 };
 
 }  // namespace penstock

@@ -32,6 +32,7 @@ at::Tensor disagreement(const at::Tensor& first, const at::Tensor& second) {
 DisagreementPass disagreement_backward(const LanguageModel& model, const at::Tensor& first,
                                        const at::Tensor& second, double scale,
                                        std::int64_t logits_bytes) {
+  const RankRows& of_all = model.place().rows;
   const std::int64_t rows = first.size(0);
   const std::int64_t row_bytes = model.config().vocab * first.element_size();
   const std::int64_t chunk = std::clamp<std::int64_t>(logits_bytes / row_bytes, 1, rows);
@@ -45,11 +46,12 @@ DisagreementPass disagreement_backward(const LanguageModel& model, const at::Ten
     const at::Tensor p = part(first), q = part(second);  // [C, d]
     const double share = static_cast<double>(count) / static_cast<double>(rows);
     const at::Tensor value = share * disagreement(model.logits(p), model.logits(q));
-    (scale * value).backward();
+    (scale * of_all.share() * value).backward();
     out.value += value.item<double>();
     out.first_gradient.narrow(0, begin, count).copy_(p.grad());
     out.second_gradient.narrow(0, begin, count).copy_(q.grad());
   }
+  out.value = of_all.mean(torch::full({}, out.value, at::kDouble)).item<double>();
   return out;
 }
 

@@ -34,9 +34,10 @@ struct DisagreementPass {
 };
 
 /// Forward and backward pass of the disagreement of the head's predictions from the last rows of
-/// two passes. Works through the rows in chunks, so that no more than a chunk's logits are held at
-/// a time. Adds `scale` times the gradient to what the head's parameters have accumulated, and
-/// returns scale times the gradient of both rows, for the passes' own backward.
+/// two passes; where ranks divide the rows, of those that each holds, with the mean of all. Works
+/// through the rows in chunks, so that no more than a chunk's logits are held at a time. Adds
+/// `scale` times the gradient to what the head's parameters have accumulated, and returns scale
+/// times the gradient of both rows, for the passes' own backward.
 /// @param first, second  [R, d], R > 0.
 /// @param logits_bytes   of the logits of one pass held at a time, at least one row's
 DisagreementPass disagreement_backward(const LanguageModel& model, const at::Tensor& first,

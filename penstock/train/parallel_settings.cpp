@@ -24,7 +24,8 @@ std::string product_of(const ParallelConfig& parallel, bool with_expert) {
 dist::Layout divided(const ParallelConfig& parallel, int processes) {
   dist::Layout out{.tensor = static_cast<int>(parallel.tensor),
                    .pipeline = static_cast<int>(parallel.pipeline),
-                   .expert = static_cast<int>(parallel.expert)};
+                   .expert = static_cast<int>(parallel.expert),
+                   .sequence = parallel.sequence};
   const int others = out.tensor * out.pipeline;
   const std::int64_t within = parallel.data * others, beside = within * parallel.expert;
   if (parallel.data > 0) {
@@ -98,6 +99,20 @@ void check_pooled(const Recipe& recipe, const dist::Layout& layout) {
                  ", or scope to \"sequence\" or \"micro-batch\"");
 }
 
+void check_sequence(const Recipe& recipe) {
+  const ParallelConfig& parallel = recipe.parallel;
+  if (!parallel.sequence) return;
+  PENSTOCK_CHECK(parallel.tensor > 1,
+                 "parallel.sequence = true divides rows between the processes of parallel.tensor, "
+                 "and that is 1; set parallel.tensor to 2 or more, or parallel.sequence to false");
+  const TrainConfig& train = recipe.train;
+  const std::int64_t rows = train.micro_batch * train.sequence_length;
+  PENSTOCK_CHECK(rows % parallel.tensor == 0, "parallel.sequence = true: train.micro_batch x ",
+                 "train.sequence_length = ", rows,
+                 " rows are not a multiple of parallel.tensor = ", parallel.tensor,
+                 "; set one of these so that they are, or parallel.sequence to ", "false");
+}
+
 /// Ranks that train apart hold a whole model and moments of their own each, and share weights after
 /// outer steps alone, which is when validations and checkpoints are to be due. (A signal may save
 /// in between.)
@@ -135,6 +150,7 @@ void check_local_steps(const Recipe& recipe) {
 
 dist::Layout layout_of(const Recipe& recipe, int processes) {
   check_local_steps(recipe);
+  check_sequence(recipe);
   const dist::Layout out = divided(recipe.parallel, processes);
   if (processes == 1) return out;
   if (recipe.model.vocab > 0) check_divides(recipe.model.resolved(), out);

@@ -146,7 +146,7 @@ struct RunConfig {
 struct ParallelConfig {
   std::int64_t data = 0, tensor = 1, pipeline = 1, pipeline_chunks = 1, expert = 1;
   std::int64_t zero = 0, timeout = 1800;
-  bool overlap = true;
+  bool sequence = false, overlap = true;
   std::int64_t local_steps = 1;
   double outer_lr = 0.7, outer_momentum = 0.9;
 
@@ -161,6 +161,9 @@ struct ParallelConfig {
       {.help = "processes that share each layer's attention heads and feed-forward neurons",
        .min = 1,
        .max = 1 << 16});
+    v("sequence", sequence,
+      {.help = "the processes of `tensor` divide the rows between products, too: residuals, norms "
+               "and the head's rows are shared, for the same exchange of rows"});
     v("pipeline", pipeline,
       {.help = "stages of consecutive layers, each with processes of its own",
        .min = 1,

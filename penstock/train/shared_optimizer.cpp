@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/train/tensor_exchange.h"
 
 namespace penstock {
 namespace {
@@ -257,6 +258,26 @@ void SharedOptimizer::finish(bool complete) {
     if (complete) throw;  // otherwise what made this step incomplete is what is told
   }
   waited_seconds_ = seconds_since(start);
+  if (complete) sum_shares();
+}
+
+/// Once in a step, of what this rank has of the sums over parts: with zero of its spans alone.
+void SharedOptimizer::sum_shares() {
+  if (!sharing_.in_shares) return;
+  std::vector<at::Tensor> vectors;  // which travel together; a matrix by itself, for less memory
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const ParameterUnit& unit = units_[u];
+    for (std::size_t i = 0; i < progress_[u].sum.size(); ++i) {
+      const std::size_t p = unit.parameters[divides() ? own_spans(unit)[i].parameter : i];
+      if (!sharing_.in_shares(parameters_[p].name)) continue;
+      const at::Tensor& sum = progress_[u].sum[i];
+      if (parameters_[p].weight.dim() > 1)
+        sum_tensors(sharing_.tensor, {sum});
+      else
+        vectors.push_back(sum);
+    }
+  }
+  sum_tensors(sharing_.tensor, vectors);
 }
 
 HeldBytes SharedOptimizer::held() const {

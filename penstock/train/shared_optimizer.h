@@ -115,6 +115,8 @@ class SharedOptimizer {
   void hand_in_the_rest(bool complete);
   void add_up(std::size_t unit, std::size_t round, GradientTree::Gradients gradients,
               bool complete);
+  /// Brings together gradients of which ranks have shares (GradientSharing::in_shares).
+  void sum_shares();
   std::vector<std::vector<PartRange>> nodes_of_ranks(std::size_t unit, std::size_t round) const;
 
   std::vector<at::Tensor> gradients_to_update() const;

@@ -24,7 +24,7 @@ struct PartShare {
 /// its passes.
 struct StreamForm {
   std::int64_t passes = 1;
-  std::vector<std::int64_t> sizes;  ///< [B, T, d]
+  std::vector<std::int64_t> sizes;  ///< of ModelOutput::stream
   at::TensorOptions options;
 };
 

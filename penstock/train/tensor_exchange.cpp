@@ -1,6 +1,7 @@
 #include "penstock/train/tensor_exchange.h"
 
 #include <torch/types.h>
+#include <torch/utils.h>
 
 #include <nlohmann/json.hpp>
 
@@ -25,6 +26,27 @@ TensorMap broadcast_tensors(const dist::ProcessGroup& group, const TensorMap& mi
     group.broadcast(value, root);
   }
   return out;
+}
+
+void sum_tensors(const dist::ProcessGroup& group, const std::vector<at::Tensor>& tensors) {
+  if (group.size() == 1 || tensors.empty()) return;
+  const torch::NoGradGuard no_grad;
+  const std::int64_t ranks = group.size();
+  std::int64_t elements = 0;
+  for (const at::Tensor& tensor : tensors) elements += tensor.numel();
+  const std::int64_t own = (elements + ranks - 1) / ranks;  // of a rank, as an all-gather asks for
+  const at::Tensor packed = torch::zeros({own * ranks}, tensors.front().options());
+  const auto each = [&](const at::Tensor& flat, const auto& action) {
+    std::int64_t at = 0;
+    for (const at::Tensor& tensor : tensors) {
+      action(tensor.view(-1), flat.narrow(0, at, tensor.numel()));
+      at += tensor.numel();
+    }
+  };
+  each(packed, [](const at::Tensor& tensor, const at::Tensor& place) { place.copy_(tensor); });
+  const std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks), own);
+  const at::Tensor sums = group.all_gather(group.reduce_scatter(packed, counts)).view(-1);
+  each(sums, [](const at::Tensor& tensor, const at::Tensor& place) { tensor.copy_(place); });
 }
 
 TensorMap gather_tensors(const dist::ProcessGroup& group, const TensorMap& mine) {

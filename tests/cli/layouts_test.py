@@ -27,6 +27,8 @@ LAYOUTS = [
     (4, ["zero=1"]),
     (4, ["data=2", "tensor=2"]),
     (4, ["pipeline=2", "expert=2", "zero=1"]),
+    (2, ["tensor=2", "sequence=true"]),
+    (4, ["tensor=2", "sequence=true", "pipeline=2"]),
 ]
 
 
@@ -95,6 +97,23 @@ def test_kills(trial, reference, kills, rng):
           f"{longest:.1f} s; the losses of one process")
 
 
+def test_divided_rows(trial, reference):
+    """A run that is stopped goes on with divided rows, and from them: the checkpoints are whole models."""
+    rows, staged = (2, ["tensor=2", "sequence=true"]), (4, ["tensor=2", "sequence=true", "pipeline=2"])
+    for first, then in ((rows, (1, ["gradient_sum=tree"])), ((2, ["zero=3"]), staged), (staged, rows)):
+        run = trial.new_run()
+        launcher = start(trial, run, first[0], *settings(first[1]))
+        wait_for(lambda: len(metrics(run)) >= 5 or launcher.poll() is not None, launcher, 60)
+        launcher.send_signal(signal.SIGTERM)
+        _, errors = launcher.communicate(timeout=60)
+        if launcher.returncode != 130:
+            fail(first, "stopped by SIGTERM, ended with", launcher.returncode, errors)
+        single.check_checkpoints(run)
+        finish(trial, run, then[0], *settings(then[1]))
+        same_losses(run, reference)
+    print("divided rows resume others' checkpoints, and others theirs")
+
+
 def main():
     kills = int(sys.argv[3]) if len(sys.argv) > 3 else 7
     seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.SystemRandom().randrange(1 << 30)
@@ -108,6 +127,7 @@ def main():
             sys.exit(77)
         reference = trial.new_run()
         finish(trial, reference, 1, *TREE)
+        test_divided_rows(trial, reference)
         test_kills(trial, reference, kills, random.Random(seed))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -372,6 +372,7 @@ def test_refusals(trial):
     refused(["parallel.tensor = 3", "model.heads", "the nearest value that does is 2"], "--set",
             "parallel.tensor=3", processes=3)
     refused(["parallel.expert = 3", "data-parallel ranks"], "--set", "parallel.expert=3", processes=4)
+    refused(["parallel.sequence = true", "set parallel.tensor to 2 or more"], "--set", "parallel.sequence=true")
     refused(["train.checkpoint_every = 3 is not a multiple of parallel.local_steps = 8"], "--set",
             "parallel.local_steps=8")
     refused(["parallel.local_steps = 8 with parallel.zero = 1"], "--set", "parallel.local_steps=8", "--set",

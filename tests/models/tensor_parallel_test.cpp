@@ -1,5 +1,5 @@
-// Ranks that share each layer's heads and neurons: loss and every gradient are those of one
-// process, for every method.
+// Ranks that share each layer's heads and neurons, and the rows between products or not: loss and
+// every gradient are those of one process, for every method.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -58,12 +58,14 @@ ModelConfig config_of(const std::string& method) {
 
 class TensorParallel : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(TensorParallel, HasTheGradientsOfOneProcess) {
+void expect_the_gradients_of_one_process(const std::string& method, bool divided) {
   if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
-  const ModelConfig config = config_of(GetParam());
+  const ModelConfig config = config_of(method);
   const Pass expected = pass_of(*testing::in_f64(config), 8);
+  const dist::Layout layout{.tensor = 2, .sequence = divided};
+  const auto in_shares = parameters_in_shares(backbone_tensors(config), layout);
   testing::on_ranks(2, [&](const dist::ProcessGroup& world) {
-    const dist::Mesh mesh = dist::make_mesh(world, {.tensor = 2});
+    const dist::Mesh mesh = dist::make_mesh(world, layout);
     const ModelPlace place = place_in(config, mesh);
     const auto model = testing::in_f64(config, place);
     const auto slices = model_slices(config, place.part);
@@ -71,14 +73,56 @@ TEST_P(TensorParallel, HasTheGradientsOfOneProcess) {
     EXPECT_NEAR(found.loss, expected.loss, 1e-12);
     EXPECT_NEAR(found.auxiliary, expected.auxiliary, 1e-12);
     ASSERT_EQ(found.gradients.size(), expected.gradients.size());
-    std::size_t divided = 0;
+    std::size_t cut = 0;
     for (const auto& [name, gradient] : found.gradients) {
       const at::Tensor whole = expected.gradients.at(name);
-      divided += !slices.at(name).whole();
+      if (in_shares.contains(name)) world.all_reduce(gradient, dist::Reduction::sum);
+      cut += !slices.at(name).whole();
       const double off = (gradient - take(whole, slices.at(name))).abs().max().item<double>();
       EXPECT_LT(off, 1e-11 * (1 + whole.abs().max().item<double>())) << name;
     }
-    EXPECT_GT(divided, 6U);
+    EXPECT_GT(cut, 6U);
+  });
+}
+
+TEST_P(TensorParallel, HasTheGradientsOfOneProcess) {
+  expect_the_gradients_of_one_process(GetParam(), false);
+}
+
+TEST_P(TensorParallel, HasTheGradientsOfOneProcessWithDividedRows) {
+  expect_the_gradients_of_one_process(GetParam(), true);
+}
+
+/// Stages hand on the rows that each rank holds, and a tap sees all.
+TEST(TensorParallelRows, AreHeldByOneRankEach) {
+  if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+  ModelConfig config = config_of("topk");
+  config.heads = config.kv_heads = 3;
+  config.d_model = 18;
+  config.head_dim = 6;
+  config.moe.shared_width = 9;
+  config = config.resolved();
+  const auto whole = testing::in_f64(config);
+  // Each of 3 ranks holds 10 rows of 5 sequences of 6.
+  const at::Tensor tokens = at::arange(30).remainder(12).view({5, 6});
+  std::vector<at::Tensor> expected;
+  const HiddenTap keep = [&](std::int64_t, const at::Tensor& hidden) {
+    expected.push_back(hidden.detach());
+  };
+  const ModelOutput out = whole->forward({.tokens = tokens}, {}, {}, keep);
+  testing::on_ranks(3, [&](const dist::ProcessGroup& world) {
+    const dist::Mesh mesh = dist::make_mesh(world, {.tensor = 3, .sequence = true});
+    const auto model = testing::in_f64(config, place_in(config, mesh));
+    std::vector<at::Tensor> seen;
+    const ModelOutput mine = model->forward(
+        {.tokens = tokens}, {}, {},
+        [&](std::int64_t, const at::Tensor& hidden) { seen.push_back(hidden.detach()); });
+    ASSERT_EQ(mine.hidden.sizes(), at::IntArrayRef({10, 18}));
+    const at::Tensor rows = out.hidden.narrow(0, 10 * world.rank(), 10);
+    EXPECT_LT((mine.hidden - rows).abs().max().item<double>(), 1e-12);
+    ASSERT_EQ(seen.size(), expected.size());
+    for (std::size_t i = 0; i < seen.size(); ++i)
+      EXPECT_LT((seen[i] - expected[i]).abs().max().item<double>(), 1e-12);
   });
 }
 

@@ -44,6 +44,7 @@ inline const PlanCase kPlanCases[] = {
     {{.data = 128, .pipeline = 8, .expert = 64}, 3},
     {{.data = 64, .pipeline = 16, .expert = 32}},  // 24 layers: some stages have two
     {{.data = 32, .tensor = 2, .pipeline = 16}},
+    {{.data = 32, .tensor = 4, .pipeline = 8, .expert = 8, .sequence = true}},
 };
 
 inline std::string name_of(const PlanCase& plan) {

@@ -50,6 +50,14 @@ const std::vector<Case>& cases() {
       {"pp2dp2zero1", {.data = 2, .pipeline = 2}, 1},
       {"dp2tp2zero3", {.data = 2, .tensor = 2}, 3},
       {"dp2tp2pp2ep2", {.data = 2, .tensor = 2, .pipeline = 2, .expert = 2}},
+      {"tp2seq", {.tensor = 2, .sequence = true}},
+      {"tp2pp2seq", {.tensor = 2, .pipeline = 2, .sequence = true}},
+      {"dp2tp2seqzero1", {.data = 2, .tensor = 2, .sequence = true}, 1},
+      {"dp2tp2seqzero2", {.data = 2, .tensor = 2, .sequence = true}, 2},
+      {"dp2tp2seqzero3", {.data = 2, .tensor = 2, .sequence = true}, 3},
+      {"dp2tp2pp2ep2seq",
+       {.data = 2, .tensor = 2, .pipeline = 2, .expert = 2, .sequence = true},
+       1},
       {"dp2, 3 parts", {.data = 2}, 0, 3},
       {"pp2, 5 parts", {.pipeline = 2}, 0, 5},
       {"ep2, 6 parts", {.data = 2, .expert = 2}, 0, 6},
@@ -63,7 +71,12 @@ ModelConfig config_of(const std::string& method) {
   recipe.model.layers = 4;
   recipe.model.kv_heads = 2;
   recipe.model.init_std = 0.2;
-  if (method != "dense") recipe.model.moe.shared_width = 16;
+  recipe.model.qk_norm_per_head = true;
+  recipe.model.tie_embeddings = method.size() % 2 == 0;  // of about half of the methods
+  if (method != "dense") {
+    recipe.model.moe.shared_width = 16;
+    recipe.model.moe.shared_gate = true;
+  }
   if (method == "lory")
     recipe.model.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{8}));
   return recipe.model.resolved();

@@ -87,6 +87,24 @@ TEST(ParallelSettings, RefuseWhatDoesNotDivideWithWhatDoes) {
   expect_said(chunks({"train.micro_batch=4", "model.layers=4"}), {"2 are not a multiple of 4"});
 }
 
+TEST(ParallelSettings, DivideRowsBetweenProcessesOfTensor) {
+  const auto with = [](std::vector<std::string> overrides, int processes) {
+    for (const char* more :
+         {"parallel.sequence=true", "train.micro_batch=1", "model.vocab=256", "model.d_ffn=96"})
+      overrides.push_back(more);
+    return refusal(overrides, processes);
+  };
+  EXPECT_EQ(with({"parallel.tensor=2"}, 2), "accepted");
+  EXPECT_TRUE(layout_of(recipe_from({"parallel.sequence=true", "parallel.tensor=2"}), 2).sequence);
+  for (const int processes : {1, 2})
+    expect_said(with({}, processes), {"parallel.sequence = true divides rows", "that is 1",
+                                      "set parallel.tensor to 2 or more"});
+  expect_said(with({"parallel.tensor=4", "train.sequence_length=30"}, 4),
+              {"train.micro_batch x train.sequence_length = 30 rows",
+               "not a multiple of parallel.tensor = 4", "or parallel.sequence to false"});
+  EXPECT_EQ(with({"parallel.tensor=4", "train.sequence_length=28"}, 4), "accepted");
+}
+
 TEST(ParallelSettings, RefuseLoadsOfAWholeStepWhereNoPassCanCountThem) {
   const auto with = [](const std::string& key) {
     return refusal({"train.micro_batch=2", "model.router.load-balance.scope=global", key}, 2);
@@ -154,6 +172,7 @@ TEST(ParallelSettings, AddGradientsAsTheRunBegan) {
 TEST(ParallelSettings, ArePartOfTheResultOnlyByTheOrderOfSumsAndLocalSteps) {
   const Recipe usual = recipe_from({});
   EXPECT_EQ(difference(usual, recipe_from({"parallel.timeout=5"})), "");
+  EXPECT_EQ(difference(usual, recipe_from({"parallel.tensor=2", "parallel.sequence=true"})), "");
   EXPECT_EQ(difference(usual, recipe_from({"train.gradient_sum=in-turn"})), "");
   EXPECT_EQ(difference(usual, recipe_from({"parallel.outer_lr=0.5"})), "");
   const Recipe local = recipe_from({"parallel.local_steps=10"});

@@ -74,7 +74,7 @@ class StepPlan {
       if (other < 0 || other >= pieces) return;
       out_.push_back({.kind = kind,
                       .peer = rank_at(l, {at.data, at.tensor, other % l.pipeline}),
-                      .elements = rows,
+                      .elements = l.sequence ? rows / l.tensor : rows,
                       .tag = {direction, index, to}});
     };
     message(Operation::Kind::receive, piece - direction, piece);
@@ -103,6 +103,12 @@ class StepPlan {
         whole += unit.elements(static_cast<int>(member));
       meet(rank, unit.experts ? Axis::replicas : Axis::data, whole);
     }
+    std::int64_t in_shares = 0;
+    const auto& held = holdings_.of(rank);
+    for (const std::string& name : parameters_in_shares(backbone_tensors(holdings_.config()), l))
+      if (const auto found = held.find(name); found != held.end())
+        in_shares += elements(found->second);
+    if (l.tensor > 1) meet(rank, Axis::tensor, in_shares);
   }
 
   PlanCase plan_;
