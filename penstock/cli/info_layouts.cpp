@@ -10,9 +10,9 @@ namespace {
 nlohmann::ordered_json layout_json(const PlannedLayout& planned) {
   const ParallelConfig& p = planned.parallel;
   nlohmann::ordered_json out = {
-      {"data", p.data},         {"tensor", p.tensor},
-      {"pipeline", p.pipeline}, {"pipeline_chunks", p.pipeline_chunks},
-      {"expert", p.expert},     {"zero", p.zero},
+      {"data", p.data},         {"tensor", p.tensor}, {"sequence", p.sequence},
+      {"pipeline", p.pipeline}, {"expert", p.expert}, {"pipeline_chunks", p.pipeline_chunks},
+      {"zero", p.zero},
   };
   out.update(estimate_json(planned.estimate));
   return out;
@@ -31,10 +31,11 @@ void print_json(const LayoutPlan& plan, const LayoutQuestion& question) {
 void print_row(const PlannedLayout& planned) {
   const ParallelConfig& p = planned.parallel;
   const RankEstimate& rank = planned.estimate;
-  fmt::print("{:>6} {:>7} {:>9} {:>7} {:>7} {:>5} {:>9.3g} s {:>14.1f} % {:>9.1f} GB {:>9.1f} %\n",
-             p.data, p.tensor, p.pipeline, p.pipeline_chunks, p.expert, p.zero, rank.step_seconds,
-             100 * rank.communication(), static_cast<double>(rank.memory_bytes()) / 1e9,
-             100 * rank.efficiency());
+  fmt::print(
+      "{:>6} {:>7} {:>9} {:>9} {:>7} {:>7} {:>5} {:>9.3g} s {:>14.1f} % {:>9.1f} GB {:>9.1f} %\n",
+      p.data, p.tensor, p.sequence ? "yes" : "", p.pipeline, p.pipeline_chunks, p.expert, p.zero,
+      rank.step_seconds, 100 * rank.communication(), static_cast<double>(rank.memory_bytes()) / 1e9,
+      100 * rank.efficiency());
 }
 
 }  // namespace
@@ -64,9 +65,9 @@ void print_layouts(const Recipe& recipe, const LayoutQuestion& question,
   if (json) return print_json(plan, question);
   fmt::print("{} layouts of {} ranks are taken, of which {} fit; estimated from the speeds given\n",
              plan.taken, question.ranks, plan.fitting);
-  fmt::print("{:>6} {:>7} {:>9} {:>7} {:>7} {:>5} {:>11} {:>16} {:>12} {:>11}\n", "data", "tensor",
-             "pipeline", "chunks", "expert", "zero", "step", "communication", "memory",
-             "efficiency");
+  fmt::print("{:>6} {:>7} {:>9} {:>9} {:>7} {:>7} {:>5} {:>11} {:>16} {:>12} {:>11}\n", "data",
+             "tensor", "sequence", "pipeline", "chunks", "expert", "zero", "step", "communication",
+             "memory", "efficiency");
   for (const PlannedLayout& planned : plan.fastest) print_row(planned);
   if (plan.fitting > 0) return;
   fmt::print("none fits {:.1f} GB; this one takes the least memory:\n", question.memory / 1e9);

@@ -44,10 +44,11 @@ double rows_per_token(const ModelConfig& c) {
 }
 
 /// Floats per token that a layer keeps for its backward pass, but for its feed-forward; `tensors`
-/// ranks divide its heads.
-double kept_by_attention(const ModelConfig& c, double length, double tensors) {
+/// ranks divide its heads. What enters products, 2d, is all rows; of residuals each holds `share`.
+double kept_by_attention(const ModelConfig& c, double length, double tensors, double share) {
   const double d = static_cast<double>(c.d_model), q = static_cast<double>(c.heads * c.head_dim);
-  double out = 4 * d + (2 * q + 2 * static_cast<double>(c.kv_heads * c.head_dim)) / tensors;
+  double out =
+      2 * d + 2 * d * share + (2 * q + 2 * static_cast<double>(c.kv_heads * c.head_dim)) / tensors;
   if (c.has_memory())  // the memory, its share of the attention's input, keys and values
     out += static_cast<double>(c.xl.memory) / length * (2 * d + 2 * q);
   return out;
@@ -168,19 +169,23 @@ double nominal_forward_flops(const ModelConfig& config, std::int64_t sequences, 
 }
 
 Activations activations(const ModelConfig& config, std::int64_t micro_batch,
-                        std::int64_t sequence_length, bool recompute_experts, int tensors) {
+                        std::int64_t sequence_length, bool recompute_experts, int tensors,
+                        bool divided_rows) {
   const ModelConfig c = config.resolved();
   const double moe_layers = static_cast<double>(c.moe_layers()),
                dense_layers = static_cast<double>(c.layers) - moe_layers;
-  const double attention = kept_by_attention(c, static_cast<double>(sequence_length), tensors);
+  const double share = divided_rows ? 1.0 / tensors : 1;
+  const double attention =
+      kept_by_attention(c, static_cast<double>(sequence_length), tensors, share);
   const double dense =
       dense_layers > 0 ? attention + 3 * static_cast<double>(c.dense_width()) / tensors : 0;
   const double moe = moe_layers > 0 ? attention + kept_by_moe(c, recompute_experts, tensors) : 0;
   const std::int64_t tokens = micro_batch * sequence_length, row = 4 * c.vocab;
   const double of_float = 4 * passes(c) * static_cast<double>(tokens);  // bytes, one per token
-  return {.layers = of_float * (dense_layers * dense + moe_layers * moe),
-          .besides = of_float * (std::max(dense, moe) + 3 * static_cast<double>(c.d_model)) +
-                     static_cast<double>(std::min(row * tokens, std::max(row, ops::kLogitsBytes)))};
+  return {
+      .layers = of_float * (dense_layers * dense + moe_layers * moe),
+      .besides = of_float * (std::max(dense, moe) + 3 * share * static_cast<double>(c.d_model)) +
+                 static_cast<double>(std::min(row * tokens, std::max(row, ops::kLogitsBytes)))};
 }
 
 TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_batch,

@@ -102,15 +102,17 @@ struct TrainingMemory {
 struct Activations {
   double layers = 0, besides = 0;
 };
-/// Of one of `tensors` ranks that hold each layer's heads and neurons between them; see
-/// training_memory().
+/// Of one of `tensors` ranks that hold each layer's heads and neurons between them, and with
+/// `divided_rows` the rows between products too; see training_memory().
 Activations activations(const ModelConfig& config, std::int64_t micro_batch,
-                        std::int64_t sequence_length, bool recompute_experts, int tensors = 1);
+                        std::int64_t sequence_length, bool recompute_experts, int tensors = 1,
+                        bool divided_rows = false);
 
 /// Memory of a training step with T = micro_batch·sequence_length tokens. Activations, in floats:
 ///   T·[Σ_layers kept + the most that one layer keeps + 3d] + chunk
-///   kept  = 4d + 2·(heads + kv)·head_dim + feed-forward, for the backward pass; the second term is
-///           the gradients that the backward pass holds while it is in a layer
+///   kept  = 2d of residuals + 2d of what enters products + 2·(heads + kv)·head_dim +
+///           feed-forward, for the backward pass; the second term is the gradients that the
+///           backward pass holds while it is in a layer
 ///   feed-forward = 3f, or E + a·(2f + 7) in an MoE layer: logits, what went into the activation,
 ///                  weight and three indices of each of a assignments per token, and 3 widths of
 ///                  a shared expert; 3f and an expert's weights per segment where a router blends

@@ -31,12 +31,15 @@ void for_layouts(const Recipe& recipe, int ranks,
           pipeline == 1 ? 1 : std::max<std::int64_t>(1, recipe.model.layers / pipeline);
       for (const std::int64_t expert : divisors(parallel.data))
         for (std::int64_t chunks = 1; chunks <= most_chunks; ++chunks)
-          for (std::int64_t zero = 0; zero <= (parallel.data > 1 ? 3 : 0); ++zero) {
-            parallel.expert = expert;
-            parallel.pipeline_chunks = chunks;
-            parallel.zero = zero;
-            visit(parallel);
-          }
+          for (std::int64_t zero = 0; zero <= (parallel.data > 1 ? 3 : 0); ++zero)
+            for (const bool sequence : {false, true}) {
+              if (sequence && tensor == 1) continue;
+              parallel.expert = expert;
+              parallel.pipeline_chunks = chunks;
+              parallel.zero = zero;
+              parallel.sequence = sequence;
+              visit(parallel);
+            }
     }
 }
 
@@ -44,7 +47,7 @@ void for_layouts(const Recipe& recipe, int ranks,
 auto order_of(const PlannedLayout& planned) {
   const ParallelConfig& p = planned.parallel;
   return std::tuple(planned.estimate.step_seconds, planned.estimate.memory_bytes(), p.tensor,
-                    p.pipeline, p.expert, p.pipeline_chunks, p.zero);
+                    p.pipeline, p.expert, p.pipeline_chunks, p.zero, p.sequence);
 }
 
 }  // namespace

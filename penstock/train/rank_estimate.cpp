@@ -50,6 +50,7 @@ struct RankEstimator::Shape {
   std::int64_t parts = 1;  ///< of a step
   double own = 1;          ///< of these a data rank's, at the most
   double rows = 1;         ///< numbers of the rows of a micro-batch, T·d
+  double held = 1;         ///< of these between products
   double layers = 1;       ///< of a stage
   double moe_layers = 0;   ///< of a stage
   double passes = 1;
@@ -60,6 +61,7 @@ struct RankEstimator::Shape {
 struct RankEstimator::Optimizer {
   TrainingMemory memory;
   std::int64_t exchange = 0;
+  double shares = 0, share_sums = 0;  ///< numbers of gradients in shares, and of their sums
   Sent gradients{"gradients"}, sums{"summed_gradients"};
 
   /// @param units   layers, and what no layer has, of whose parameters these are
@@ -79,6 +81,14 @@ struct RankEstimator::Optimizer {
                   others * (units + last) * (steps.zero >= 2 ? rounds : 1));
     sums.add(static_cast<double>(bytes.sent_sums + bytes.sent_weights), share,
              others * (units * (steps.zero == 3 ? 2 * rounds * steps.passes : 1) + last));
+  }
+  /// What ranks of `tensor` have shares of the gradient of: matrices are summed by themselves.
+  /// @param numbers  that this rank sums up;  @param alone  whether by itself
+  void add_shares(double numbers, bool alone) {
+    shares += numbers;
+    share_sums = std::max(1.0, share_sums) + (alone ? 1 : 0);
+    // What is sent, what is received, and the sums.
+    exchange = std::max(exchange, static_cast<std::int64_t>(3 * numbers * kBytes));
   }
   /// Of ranks that train apart: that of one process, and of the outer steps what a rank keeps for
   /// all, their weights and momentum.
@@ -118,9 +128,12 @@ RankEstimator::Shape RankEstimator::shape_of(const ParallelConfig& parallel,
   const TrainConfig& train = recipe_.train;
   const std::int64_t parts = train.batch_sequences / train.micro_batch;
   const double stages = layout.pipeline;
+  const auto rows =
+      static_cast<double>(train.micro_batch * train.sequence_length * config_.d_model);
   return {.parts = parts,
           .own = std::ceil(static_cast<double>(parts) / layout.data),
-          .rows = static_cast<double>(train.micro_batch * train.sequence_length * config_.d_model),
+          .rows = rows,
+          .held = layout.sequence ? rows / layout.tensor : rows,
           .layers = std::ceil(static_cast<double>(config_.layers) / stages),
           .moe_layers = std::ceil(static_cast<double>(config_.moe_layers()) / stages),
           .passes = static_cast<double>(training_objective(recipe_.model).passes),
@@ -132,9 +145,10 @@ RankEstimator::Optimizer RankEstimator::optimizer_of(const ParallelConfig& paral
                                                      const Shape& shape,
                                                      const MachineSpeeds& speeds) const {
   const int rank = rank_at(layout, {.pipeline = stage});
+  const auto slices =
+      model_slices(tensors_, config_, part_of_rank(config_, layout, rank, shape.chunks));
   std::vector<ParameterSize> dense, experts;
-  for (const auto& [name, slice] :
-       model_slices(tensors_, config_, part_of_rank(config_, layout, rank, shape.chunks)))
+  for (const auto& [name, slice] : slices)
     if (!buffers_.contains(name))
       (layout.expert > 1 && of_experts_.contains(name) ? experts : dense)
           .push_back({.name = name, .elements = elements(slice)});
@@ -148,6 +162,11 @@ RankEstimator::Optimizer RankEstimator::optimizer_of(const ParallelConfig& paral
     return out;
   }
   out.add(dense, steps, shape.layers, true, layout.tensor, speeds);
+  for (const std::string& name : parameters_in_shares(tensors_, layout))
+    if (const auto found = slices.find(name); found != slices.end())
+      out.add_shares(
+          static_cast<double>(elements(found->second)) / (parallel.zero > 0 ? layout.data : 1),
+          found->second.shape.size() > 1);
   steps.parts /= static_cast<std::size_t>(layout.expert);
   steps.ranks /= layout.expert;
   out.add(experts, steps, shape.moe_layers, false, layout.tensor * layout.expert, speeds);
@@ -174,14 +193,17 @@ RankEstimator::Optimizer RankEstimator::largest_optimizer(const ParallelConfig& 
     out.exchange = std::max(out.exchange, one.exchange);
     larger(out.gradients, one.gradients);
     larger(out.sums, one.sums);
+    out.shares = std::max(out.shares, one.shares);
+    out.share_sums = std::max(out.share_sums, one.share_sums);
   }
   return out;
 }
 
 std::int64_t RankEstimator::activation_bytes(const dist::Layout& layout, const Shape& shape) const {
   const TrainConfig& train = recipe_.train;
-  const auto [layers, besides] = activations(config_, train.micro_batch, train.sequence_length,
-                                             train.recompute_experts, layout.tensor);
+  const auto [layers, besides] =
+      activations(config_, train.micro_batch, train.sequence_length, train.recompute_experts,
+                  layout.tensor, layout.sequence);
   const double pieces = layout.pipeline * shape.chunks;
   const double of_piece = std::ceil(static_cast<double>(config_.layers) / pieces);
   const auto held = static_cast<double>(
@@ -197,7 +219,8 @@ double RankEstimator::part_seconds(const dist::Layout& layout, int chunks, doubl
     for (const IndexRange& piece : layers_of_stage(config_.layers, stage, layout.pipeline, chunks))
       own += piece.size();
     const double share = static_cast<double>(own) / layers * (1 - head_share_) / layout.tensor;
-    most = std::max(most, share + (stage + 1 == layout.pipeline ? head_share_ : 0));
+    const double head = layout.sequence ? head_share_ / layout.tensor : head_share_;
+    most = std::max(most, share + (stage + 1 == layout.pipeline ? head : 0));
   }
   const TrainConfig& train = recipe_.train;
   return flops_ / static_cast<double>(train.batch_sequences / train.micro_batch) * most / flops;
@@ -205,12 +228,13 @@ double RankEstimator::part_seconds(const dist::Layout& layout, int chunks, doubl
 
 namespace {
 
-Sent tensor_traffic(double sums, double rows, const dist::Layout& layout,
+/// A sum over ranks is as much as the sums of divided rows to who holds them and these to all.
+Sent tensor_traffic(double sums, double numbers, const dist::Layout& layout,
                     const MachineSpeeds& speeds) {
   Sent out{"tensor"};
   const double t = layout.tensor;
   if (layout.tensor > 1)
-    out.add(sums * 2 * (t - 1) / t * rows * kBytes, share_elsewhere(layout.tensor, 1, speeds),
+    out.add(2 * (t - 1) / t * numbers * kBytes, share_elsewhere(layout.tensor, 1, speeds),
             sums * 2 * (t - 1));
   return out;
 }
@@ -243,11 +267,12 @@ RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist:
   RankEstimate out{
       .ranks = layout.ranks(), .memory = optimizer.memory, .exchange_bytes = optimizer.exchange};
   out.memory.activation_bytes = activation_bytes(layout, shape);
-  const double passes = shape.own * shape.passes;
+  const double passes = shape.own * shape.passes, layer_sums = 4 * shape.layers * passes;
   for (const Sent& sent :
        {optimizer.gradients, optimizer.sums,
-        tensor_traffic(4 * shape.layers * passes, shape.rows, layout, speeds),
-        stage_traffic(2 * shape.own * shape.chunks, shape.rows * shape.passes, layout, speeds),
+        tensor_traffic(layer_sums + optimizer.share_sums,
+                       layer_sums * shape.rows + optimizer.shares, layout, speeds),
+        stage_traffic(2 * shape.own * shape.chunks, shape.held * shape.passes, layout, speeds),
         token_traffic(4 * shape.moe_layers * passes, shape.rows, recipe_.model.active_experts(),
                       layout, speeds)}) {
     if (sent.bytes == 0) continue;

@@ -52,7 +52,8 @@ class RankEstimator {
   explicit RankEstimator(const Recipe& recipe);
 
   /// Of m micro-batches in a step each data rank has P = ceil(m / data); a stage has l of L layers,
-  /// the last one also the head, which takes a share h of the FLOPs F of a step:
+  /// the last one also the head, which takes a share h of the FLOPs F of a step, and where the
+  /// ranks of `tensor` divide the rows h / tensor:
   ///   - part = F / m · max over stages of (l / L · (1 − h) / tensor + h, of the last one) / flops
   ///   - compute = part · (P + (pipeline − 1) / chunks)
   ///   - exchange = Σ bytes elsewhere / bandwidth + bytes here / node_bandwidth + messages ·

@@ -261,8 +261,9 @@ std::int64_t activations(const ModelConfig& config, bool recompute = false) {
 }
 
 TEST(TrainingMemory, ActivationsByHand) {
-  // A layer: norms 16, q, k, v and what attention gives 12; the end 12; logits 6·10. The layer that
-  // keeps the most counts once more, for the gradients that are held there.
+  // A layer: residuals 8, what enters products 8, q, k, v and what attention gives 12; the end 12;
+  // logits 6·10. The layer that keeps the most counts once more, for the gradients that are held
+  // there.
   const auto bytes = [](std::int64_t per_token, std::int64_t rest) {
     return 4 * (6 * per_token + rest);
   };

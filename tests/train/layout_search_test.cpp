@@ -22,14 +22,15 @@ Recipe searched_recipe(std::vector<std::string> overrides = {}) {
 /// The fastest of all products of axes, each tried by itself.
 double fastest_by_hand(const Recipe& recipe, int ranks, double memory, std::size_t& taken) {
   double best = 1e300;
-  for (std::int64_t code = 0; code < 4 * 4 * 4 * 3 * 4; ++code) {
+  for (std::int64_t code = 0; code < 4 * 4 * 4 * 3 * 4 * 2; ++code) {
     Recipe tried = recipe;
     ParallelConfig& p = tried.parallel;
     p.tensor = std::int64_t{1} << code % 4;
     p.pipeline = std::int64_t{1} << code / 4 % 4;
     p.expert = std::int64_t{1} << code / 16 % 4;
     p.pipeline_chunks = 1 + code / 64 % 3;
-    p.zero = code / 192;
+    p.zero = code / 192 % 4;
+    p.sequence = code / 768 > 0;
     p.data = ranks / (p.tensor * p.pipeline);
     const bool idle = (p.pipeline == 1 && p.pipeline_chunks > 1) || (p.data == 1 && p.zero > 0);
     if (p.tensor * p.pipeline > ranks || idle || p.data % p.expert != 0) continue;

@@ -124,6 +124,32 @@ TEST(RankEstimate, DividesActivationsByHeadsAndNeurons) {
   EXPECT_NEAR(held({.pipeline = 2}), layers + besides, 1);
 }
 
+/// With divided rows, of two ranks.
+TEST(RankEstimate, CountsDividedRows) {
+  const Recipe r = counted_recipe({"parallel.overlap=false"});
+  const MachineSpeeds speeds{.flops = 1e9, .bandwidth = 1e6, .latency = 0};
+  const auto of = [&](const dist::Layout& layout) { return estimate_rank(r, layout, speeds); };
+  const RankEstimate whole = of({.tensor = 2}), divided = of({.tensor = 2, .sequence = true});
+  // A layer's rows are sent as often; gradients of norms, embedding and head, which are shares,
+  // are summed once in a step.
+  const std::int64_t d = r.model.d_model, shared = (2 * r.model.layers + 1) * d + 2 * 256 * d;
+  EXPECT_EQ(sent(divided)["tensor"], sent(whole)["tensor"] + 4 * shared);
+  EXPECT_EQ(sent(divided).size(), sent(whole).size());
+  // Half of the residuals of the layers, of their gradients, and of the rows at the ends.
+  const double rows = rows_bytes(r);
+  EXPECT_NEAR(static_cast<double>(whole.memory.activation_bytes - divided.memory.activation_bytes),
+              (static_cast<double>(r.model.layers) + 1 + 1.5) * rows, 1);
+  EXPECT_EQ(whole.memory.parameter_bytes, divided.memory.parameter_bytes);
+  EXPECT_EQ(divided.exchange_bytes, 3 * 4 * 256 * d);
+  // The head's rows are divided too.
+  EXPECT_NEAR(divided.compute_seconds, of({}).compute_seconds / 2, 1e-12);
+  EXPECT_GT(whole.compute_seconds, 1.05 * divided.compute_seconds);
+  // Stages hand on half of the rows.
+  auto stages = sent(of({.tensor = 2, .pipeline = 2}));
+  EXPECT_EQ(2 * sent(of({.tensor = 2, .pipeline = 2, .sequence = true}))["stages"],
+            stages["stages"]);
+}
+
 /// Of ranks on machines of two, a neighbour is near.
 TEST(RankEstimate, SendsFasterWithinAMachine) {
   const Recipe r = counted_recipe({"parallel.overlap=false"});
