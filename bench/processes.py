@@ -7,8 +7,9 @@
 
 Both train the same recipe, cut into the same micro-batches. `data` gives each process its own micro-batches; any
 other layout is keys of [parallel] and their values, such as `expert=2` or `expert=2,zero=1`. Rounds alternate, so that
-a clock that drifts touches both; the table has medians over rounds of the median step in tokens per second, and the
-share of a step of several processes that the exchange took, waiting included. Let nothing else run.
+a clock that drifts touches both; the table has medians over rounds of the median step in tokens per second, the share
+of a step of several processes that the exchange took, waiting included, and the most memory that rank 0 had. Let nothing
+else run.
 """
 
 import argparse
@@ -24,7 +25,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def steps_of(options, recipe, micro_batches, processes, threads, layout="data"):
-    """Tokens per second and the exchange's share, medians over steps but the first."""
+    """Tokens per second and the exchange's share, medians over steps but the first, and rank 0's peak of bytes."""
     with tempfile.TemporaryDirectory() as folder:
         run = os.path.join(folder, "run")
         settings = {"data.corpus": options.corpus, "train.steps": options.steps, "run.threads": threads,
@@ -38,7 +39,8 @@ def steps_of(options, recipe, micro_batches, processes, threads, layout="data"):
         with open(os.path.join(run, "metrics.jsonl")) as file:
             lines = [json.loads(line) for line in file][options.first:]
     return (statistics.median(line["tokens_per_second"] for line in lines),
-            statistics.median(line.get("communication_seconds", 0) / line["step_seconds"] for line in lines))
+            statistics.median(line.get("communication_seconds", 0) / line["step_seconds"] for line in lines),
+            max(line["peak_bytes"] for line in lines))
 
 
 def peer_speed(options, recipe, micro_batches, processes, threads):
@@ -83,22 +85,23 @@ def main():
             if options.peer:
                 alone, shared = (statistics.median(speeds) for speeds in peers.values())
                 rows.append({"recipe": os.path.basename(recipe), "micro_batches": micro_batches, "layout": "PyTorch DDP",
-                             "threads": alone, "processes": shared, "efficiency": shared / alone, "exchange": None})
+                             "threads": alone, "processes": shared, "efficiency": shared / alone, "exchange": None,
+                             "peak_bytes": None})
             for layout in options.layouts:
-                speed = statistics.median(speed for speed, _ in processes[layout])
+                speed, exchange, peak = (statistics.median(figures) for figures in zip(*processes[layout]))
                 rows.append({"recipe": os.path.basename(recipe), "micro_batches": micro_batches, "layout": layout,
                              "threads": statistics.median(threads), "processes": speed,
-                             "efficiency": speed / statistics.median(threads),
-                             "exchange": statistics.median(share for _, share in processes[layout])})
+                             "efficiency": speed / statistics.median(threads), "exchange": exchange, "peak_bytes": peak})
     if options.json:
         print(json.dumps(rows, indent=1))
         return
     n = options.processes
-    print(f"{'recipe':16s} {'micro-batches':>13s} {'layout':>16s} {f'1 x {n} threads':>14s} {f'{n} x 1 thread':>13s} "
-          f"{'efficiency':>10s} {'exchange':>8s}")
+    print(f"{'recipe':16s} {'micro-batches':>13s} {'layout':>22s} {f'1 x {n} threads':>14s} {f'{n} x 1 thread':>13s} "
+          f"{'efficiency':>10s} {'exchange':>8s} {'peak':>8s}")
     for row in rows:
-        print(f"{row['recipe']:16s} {row['micro_batches']:13d} {row['layout']:>16s} {row['threads']:14,.0f} {row['processes']:13,.0f} "
-              f"{100 * row['efficiency']:9.0f}% " + ("" if row["exchange"] is None else f"{100 * row['exchange']:7.0f}%"))
+        print(f"{row['recipe']:16s} {row['micro_batches']:13d} {row['layout']:>22s} {row['threads']:14,.0f} {row['processes']:13,.0f} "
+              f"{100 * row['efficiency']:9.0f}% " +
+              ("" if row["exchange"] is None else f"{100 * row['exchange']:7.0f}% {row['peak_bytes'] / 1e6:5.0f} MB"))
 
 
 if __name__ == "__main__":
