@@ -126,7 +126,7 @@ std::string mismatch(const ModelConfig& a, const ModelConfig& b) {
   if (a.has_memory() || b.has_memory()) return "transformer-xl is never upcycled";
   if (a.d_model != b.d_model || a.layers != b.layers || a.d_ffn != b.d_ffn || a.vocab != b.vocab ||
       a.heads != b.heads || a.kv_heads != b.kv_heads || a.head_dim != b.head_dim ||
-      a.tie_embeddings != b.tie_embeddings || a.qkv_bias != b.qkv_bias ||
+      a.tie_embeddings > b.tie_embeddings || a.qkv_bias != b.qkv_bias ||
       a.norm_of_qk() != b.norm_of_qk())
     return "the model and the dense one are of different shapes";
   if (a.rope_base != b.rope_base || a.rope_adjacent != b.rope_adjacent ||

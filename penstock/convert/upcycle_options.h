@@ -48,6 +48,7 @@ struct UpcycleOptions {
   std::int64_t granularity = 1;
   ShardScale scale = ShardScale::published;
   double noise = 0;
+  bool untie = false;
   std::int64_t shared_width = 0;
   bool shared_copy = false;  ///< a shared expert that is the feed-forward itself
 
@@ -119,6 +120,9 @@ struct UpcycleOptions {
                "(square root on up and down), none"});
     v("noise", noise,
       {.help = "standard deviation of noise on each expert's weights", .min = 0, .max = 1000});
+    v("untie", untie,
+      {.help = "the head becomes a copy of the embeddings, which it shared: the same function at "
+               "first, and more parameters"});
     v("shared_width", shared_width,
       {.help = "width of a shared expert that starts at 0; 0: none", .min = 0, .option = "-"});
     v("shared_copy", shared_copy,

@@ -118,7 +118,10 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
                  " is not upcycled: its feed-forwards are not SwiGLU ones");
   PENSTOCK_CHECK(parent.moe_layers() == 0, "the model has experts already; upcycle a dense one");
   const Method& method = method_registry().at(options.method);
+  PENSTOCK_CHECK(!options.untie || parent.tie_embeddings,
+                 "options.untie: the model's head is no copy of its embeddings; leave it out");
   ModelConfig config = parent;
+  if (options.untie) config.tie_embeddings = false;
   config.moe = {.experts = options.experts,
                 .granularity = options.granularity,
                 .shared_width = options.shared_copy ? parent.d_ffn : options.shared_width};

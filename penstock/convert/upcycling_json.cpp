@@ -39,6 +39,7 @@ std::string upcycling_json(const ModelSource& parent, const UpcycleOptions& opti
                                 {"shared_expert_copy", options.shared_copy},
                                 {"renormalise", options.renormalise},
                                 {"lr_scale", report.lr_scale}};
+  if (options.untie) out["untied"] = true;
   if (options.granularity > 1) {
     out["scale"] = word(options.scale);
     out["shard_scale"] = report.shard_scale;

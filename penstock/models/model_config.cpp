@@ -39,7 +39,7 @@ void resolve_transformer_xl(ModelConfig& c) {
   PENSTOCK_CHECK(c.kv_heads == 0 || c.kv_heads == c.heads, "model.kv_heads = ", c.kv_heads,
                  ": transformer-xl has as many as model.heads = ", c.heads);
   PENSTOCK_CHECK(!c.qkv_bias && c.init == WeightInit::normal,
-                 "model.qkv_bias and model.init = \"fan-in\" are not for transformer-xl");
+                 "model.qkv_bias and a model.init but \"normal\" are not for transformer-xl");
   PENSTOCK_CHECK(c.norm_of_qk() == QkNorm::none && c.clip_qkv == 0 && c.moe.shared_width == 0 &&
                      !c.moe.shared_gate,
                  "model.qk_norm, model.qk_norm_per_head, model.clip_qkv and model.moe.shared_width "
@@ -47,6 +47,9 @@ void resolve_transformer_xl(ModelConfig& c) {
   PENSTOCK_CHECK(c.d_model % 2 == 0, "model.d_model = ", c.d_model,
                  ": transformer-xl's sines and cosines need an even one");
   if (c.xl.memory < 0) c.xl.memory = c.context;
+  PENSTOCK_CHECK(c.xl.ffn_dropout >= 0 || c.xl.ffn_dropout == -1,
+                 "model.transformer_xl.ffn_dropout = ", c.xl.ffn_dropout,
+                 ": must be 0 to 0.99, or -1 for model.transformer_xl.dropout");
   std::int64_t last = 0;
   for (const std::int64_t cutoff : c.xl.cutoffs) {
     PENSTOCK_CHECK(cutoff > last && (c.vocab <= 1 || cutoff < c.vocab),
@@ -131,7 +134,9 @@ std::int64_t ModelConfig::moe_layers() const {
 
 FfnForm ModelConfig::ffn_form() const {
   if (!transformer_xl()) return {};
-  return {.activation = ops::Activation::relu, .bias = true, .dropout = xl.dropout};
+  return {.activation = ops::Activation::relu,
+          .bias = true,
+          .dropout = xl.ffn_dropout >= 0 ? xl.ffn_dropout : xl.dropout};
 }
 
 double ModelConfig::weight_std(std::int64_t fan_in) const {
@@ -139,8 +144,8 @@ double ModelConfig::weight_std(std::int64_t fan_in) const {
 }
 
 double ModelConfig::output_std(std::int64_t fan_in) const {
-  return init == WeightInit::fan_in ? weight_std(fan_in)
-                                    : init_std / std::sqrt(2.0 * static_cast<double>(layers));
+  return init == WeightInit::normal ? init_std / std::sqrt(2.0 * static_cast<double>(layers))
+                                    : weight_std(fan_in);
 }
 
 bool ModelConfig::causal() const { return moe_layers() == 0 || resolve(router).traits.causal; }

@@ -49,7 +49,7 @@ struct MoeConfig {
 /// What only Transformer-XL has.
 struct TransformerXlConfig {
   std::int64_t memory = -1;
-  double dropout = 0;
+  double dropout = 0, ffn_dropout = -1;
   std::int64_t ffn_blocks = 16;
   double ffn_block_dropout = 0;
   bool biases_per_layer = false;
@@ -63,6 +63,8 @@ struct TransformerXlConfig {
       {.help = "of embeddings, distances, sub-layers, inside feed-forwards and before the head",
        .min = 0,
        .max = 0.99});
+    v("ffn_dropout", ffn_dropout,
+      {.help = "inside feed-forwards, instead of dropout; -1: as dropout", .min = -1, .max = 0.99});
     v("ffn_blocks", ffn_blocks,
       {.help = "blocks of a dense feed-forward's neurons, j in block j mod n", .min = 1});
     v("ffn_block_dropout", ffn_block_dropout,
@@ -85,9 +87,10 @@ enum class ModelKind { decoder, transformer_xl };
 constexpr std::array<std::string_view, 2> words(ModelKind) { return {"decoder", "transformer-xl"}; }
 
 /// normal: init_std everywhere, over sqrt(2L) for outputs into the residual stream. fan_in:
-/// 1 / sqrt(3 fan_in) for every matrix, and init_std for embeddings alone.
-enum class WeightInit { normal, fan_in };
-constexpr std::array<std::string_view, 2> words(WeightInit) { return {"normal", "fan-in"}; }
+/// 1 / sqrt(3 fan_in) for every matrix, and init_std for embeddings alone. flat: init_std for every
+/// matrix, those outputs too.
+enum class WeightInit { normal, fan_in, flat };
+constexpr std::array<std::string_view, 3> words(WeightInit) { return {"normal", "fan-in", "flat"}; }
 
 struct ModelConfig {
   ModelKind architecture = ModelKind::decoder;
@@ -146,7 +149,8 @@ struct ModelConfig {
     v("init", init,
       {.help = "normal: init_std everywhere, over sqrt(2L) for outputs into the residual stream; "
                "fan-in: 1 / sqrt(3 fan_in) for every matrix, as uniform in +-1/sqrt(fan_in) has, "
-               "and init_std for embeddings alone"});
+               "and init_std for embeddings alone; flat: init_std for every matrix, outputs into the "
+               "residual stream too"});
     v("init_std", init_std, {.help = "standard deviation of initial weights", .min = 0});
     v("moe", moe);
     v("router", router);

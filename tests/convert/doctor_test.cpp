@@ -81,6 +81,7 @@ TEST_F(Doctor, IsSilentOnHealthyUpcycles) {
     healthy.push_back({.method = method, .granularity = 2});
     healthy.push_back({.method = method, .granularity = 2, .scale = ShardScale::exact});
     healthy.push_back({.method = method, .noise = 0.01});
+    healthy.push_back({.method = method, .untie = true});
     healthy.push_back({.method = method, .shared_width = 16});
     healthy.push_back({.method = method, .shared_copy = true});
     healthy.push_back({.method = method, .dtype = UpcycleDtype::bf16});

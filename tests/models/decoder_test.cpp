@@ -4,6 +4,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <cmath>
+
 #include "penstock/base/error.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/ops/ops.h"
@@ -220,6 +222,28 @@ TEST(TensorNames, NamesTheMissingUnknownAndMisshaped) {
   tensors = file_tensors(model);
   tensors["model.layers.0.self_attn.q_proj.weight"] = torch::zeros({16, 15});
   EXPECT_NE(message(tensors).find("q_proj"), std::string::npos);
+}
+
+TEST(ModelConfig, InitSaysTheDeviationOfEachMatrix) {
+  ModelConfig config = tiny("topk");
+  config.layers = 8;
+  config.init_std = 0.02;
+  const auto deviations = [&](WeightInit init) {
+    config.init = init;
+    return std::vector<double>{config.weight_std(32), config.output_std(32),
+                               config.moe_options(0).output_std};
+  };
+  EXPECT_EQ(deviations(WeightInit::flat), (std::vector<double>{0.02, 0.02, 0.02}));
+  EXPECT_EQ(deviations(WeightInit::normal), (std::vector<double>{0.02, 0.005, 0.005}));
+  EXPECT_DOUBLE_EQ(deviations(WeightInit::fan_in)[1], 1 / std::sqrt(96.0));
+  // The weights themselves.
+  config.init = WeightInit::flat;
+  config.d_model = config.heads * 32;
+  config = config.resolved();
+  const auto model = make_model(config, 1);
+  const auto tensors = file_tensors(*model);
+  for (const std::string name : {"self_attn.o_proj.weight", "mlp.experts.1.down_proj.weight"})
+    EXPECT_NEAR(tensors.at("model.layers.3." + name).std().item<double>(), 0.02, 0.002) << name;
 }
 
 TEST(ModelConfig, SaysWhatDoesNotFit) {

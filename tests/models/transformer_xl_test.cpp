@@ -196,6 +196,26 @@ TEST(TransformerXl, DropoutFollowsTheGeneratorAndStopsOutsideTraining) {
   EXPECT_NEAR(dropped, 0.3, 0.15);
 }
 
+TEST(TransformerXl, FeedForwardsMayHaveADropoutOfTheirOwn) {
+  const auto hidden = [](double dropout, double ffn_dropout) {
+    ModelConfig config = dense_xl();
+    config.xl.dropout = dropout;
+    config.xl.ffn_dropout = ffn_dropout;
+    TransformerXl model(config.resolved());
+    model.initialize(InitialDraws(4));
+    RoutingContext context;
+    context.training = true;
+    context.generator = at::detail::createCPUGenerator(1);
+    return model.forward({.tokens = pattern_ids(2, 0, 6)}, context).hidden;
+  };
+  const at::Tensor none = hidden(0, -1), inside = hidden(0, 0.3);
+  EXPECT_TRUE(torch::equal(none, hidden(0, 0)));
+  EXPECT_FALSE(torch::allclose(none, inside));
+  EXPECT_EQ(inside.eq(0).sum().item<std::int64_t>(), 0);  // the rows before the head are whole
+  EXPECT_TRUE(torch::equal(hidden(0.3, -1), hidden(0.3, 0.3)));
+  EXPECT_FALSE(torch::allclose(hidden(0.3, -1), hidden(0.3, 0)));
+}
+
 TEST(TransformerXl, BlockDropoutLeavesOutWholeBlocksAndDoesNotScaleTheRest) {
   ModelConfig config = dense_xl();
   config.d_ffn = 8;
