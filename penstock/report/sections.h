@@ -32,7 +32,8 @@ study::Table shared_settings(study::Variants variants);
 /// Each run with its hash; without rows where there is one.
 study::Table runs_table(const study::StudyResults& results);
 /// Loss, perplexity and bits per byte on the test split (or validation, where there is no other)
-/// beside each variant's published result; nothing where the study names none.
+/// beside each variant's published result; validation losses, settling and hours by stage beside
+/// the paper's; nothing where the study names none.
 std::optional<study::Section> published_results(study::Variants variants,
                                                 const study::Comparison& comparison);
 /// Every chart for which some variant has a curve, in the sections "loss", "training", "ranks" and

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "penstock/report/result_columns.h"
@@ -205,32 +204,6 @@ Table runs_table(const StudyResults& results) {
     out.rows.push_back({{row.label, fmt::to_string(row.seed), fmt::to_string(row.steps),
                          fixed(2)(row.seconds / 3600), row.finished_at, row.config_hash}});
   return out;
-}
-
-std::optional<Section> published_results(Variants variants, const Comparison& comparison) {
-  if (comparison.published_as.empty() || variants.empty()) return std::nullopt;
-  Table table{.columns = {"variant", "loss", "perplexity", "bits per byte",
-                          "published: " + comparison.published_as}};
-  for (std::size_t i = 0; i < variants.size(); ++i) {
-    const auto cell = [&](auto value) {
-      const auto figure = [&](const RunRow& row) -> std::optional<double> {
-        const auto& measured = row.test ? row.test : row.validation;
-        return measured ? std::optional(value(*measured)) : std::nullopt;
-      };
-      return spread_cell(spread_of(variants[i], figure), fixed(4));
-    };
-    table.rows.push_back(
-        {.cells = {variants[i].label, cell([](const Evaluation& e) { return e.loss; }),
-                   cell([](const Evaluation& e) { return std::exp(e.loss); }),
-                   cell([](const Evaluation& e) { return e.bits_per_byte; }),
-                   number_or_dash(published_number(comparison, variants[i].name, "result"))},
-         .variant = i});
-  }
-  return Section{.title = "Beside the published results",
-                 .tables = {std::move(table)},
-                 .note =
-                     "The test split, or validation where there is no other; mean ± standard "
-                     "deviation over seeds. What is published was measured otherwise."};
 }
 
 }  // namespace penstock::report

@@ -9,6 +9,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/study/closed_tables.h"
 #include "penstock/study/config_hash.h"
+#include "penstock/study/published_figures.h"
 #include "penstock/study/start_model.h"
 #include "penstock/study/study_fields.h"
 #include "penstock/study/study_tables.h"
@@ -62,6 +63,7 @@ ScaledVariant scaled_variant(const Scale& scale, const std::string& variant) {
 /// Whether numbers of that name are shown somewhere.
 bool is_shown(const std::string& name, const StudyConfig& study) {
   if (name == "result") return !study.comparison.published_as.empty();
+  if (is_published_figure(name)) return true;
   if (std::ranges::find(study.report, "settings") != study.report.end() && is_shown_setting(name))
     return true;
   return std::ranges::any_of(study.measurements, [&](const auto& one) { return one->shows(name); });
@@ -75,7 +77,7 @@ std::map<std::string, double> read_published(const ConfigNode& node, const std::
       showable += (showable.empty() ? "" : ", or ") + words;
   for (const auto& [name, value] : node.table())
     PENSTOCK_CHECK(is_shown(name, study), value.origin(), ": ", below, name,
-                   ": is not shown by this study; name ", showable);
+                   ": is not shown by this study; name ", published_figure_names(), ", or ", showable);
   return read_numbers(node, below);
 }
 
@@ -207,7 +209,7 @@ void take_fields(StudyConfig& study, const StudyFields& fields, const Scale& sca
   study.report = fields.report;
   study.comparison = {.measure = fields.measure,
                       .published_as = fields.published_as,
-                      .reference = fields.reference,
+                      .reference = over.reference.empty() ? fields.reference : over.reference,
                       .baseline = over.baseline.wanted() ? over.baseline : fields.baseline};
   PENSTOCK_CHECK(!study.seeds.empty(), study.path, ": seeds is empty; give at least one");
   PENSTOCK_CHECK(std::set(study.seeds.begin(), study.seeds.end()).size() == study.seeds.size(),
@@ -296,14 +298,16 @@ StudyConfig read_study(const std::string& path, std::span<const std::string> ove
         read_variant(name, *fields.variants.find(name), fields, scale, folder, of_recipes, study));
   for (const auto& [name, node] : scale.fields.variants.table())
     check_known(study, name, node.origin() + ": scale." + scale.name + ".variants");
-  pick(study, fields.only);
+  const std::vector<std::string>& only =
+      scale.fields.only.empty() ? fields.only : scale.fields.only;
+  pick(study, only);
   settle_beginnings(study, scale, fields.variants);
   check_matches(study, fields.variants);
   std::string& reference = study.comparison.reference;
   if (reference.empty()) reference = study.variants.front().name;
   check_known(study, reference, path + ": reference");
   for (const auto& name : study.comparison.baseline.except)
-    if (fields.only.empty())  // else it may be one that is left out
+    if (only.empty())  // else it may be one that is left out
       check_known(study, name, path + ": baseline.except");
   return study;
 }

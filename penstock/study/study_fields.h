@@ -73,7 +73,9 @@ struct VariantFields {
 /// What a scale says in place of the study, and lays over it.
 struct ScaleFields {
   std::string claim, base, from;
+  std::string reference;
   std::optional<std::vector<std::int64_t>> seeds;
+  std::vector<std::string> only;
   Baseline baseline;
   ConfigNode set, upcycle, variants;
   template <class V>
@@ -83,6 +85,8 @@ struct ScaleFields {
     v("from", from,
       {.help = "model that stands, at this scale, for the variant that others begin with"});
     v("seeds", seeds, {.help = "train.seed of each repetition"});
+    v("only", only, {.help = "the variants of this scale; none: the study's"});
+    v("reference", reference, {.help = "instead of the study's"});
     v("baseline", baseline);
     v("set", set, {.help = "laid over every variant's recipe"});
     v("upcycle", upcycle, {.help = "over the study's"});

@@ -242,6 +242,7 @@ class Tasks : public Measurement {
     keys("task_fewshot", fewshot, {.help = "examples before each item; 0: none", .min = 0});
     keys("task_fewshot_seed", seed, {.help = "of drawing them", .min = 0});
     if (names) names_ = *names;
+    if (names && part == KeysOf::study) named_ = *names;
     if (files) files_ = *files;
     if (protocol) settings_.protocol = *protocol;
     if (data) settings_.data = *data;
@@ -250,6 +251,8 @@ class Tasks : public Measurement {
     if (seed) settings_.fewshot_seed = *seed;
   }
   void settle(std::span<const std::string>, const std::string& path) override {
+    for (const Task& task : tasks::find_tasks(named_, settings_.protocol))
+      published_.insert(task.name);
     if (!names_.empty()) {
       tasks_ = tasks::find_tasks(names_, settings_.protocol);
       PENSTOCK_CHECK(!settings_.data.empty(), path,
@@ -264,7 +267,8 @@ class Tasks : public Measurement {
   }
   std::string showable() const override { return "a task of tasks = [...] (arc_easy)"; }
   bool shows(const std::string& name) const override {
-    return std::ranges::find(tasks_, name, &Task::name) != tasks_.end();
+    return published_.contains(name) ||
+           std::ranges::find(tasks_, name, &Task::name) != tasks_.end();
   }
   void check() const override {
     for (const Task& task : tasks_) tasks::load_task(task, settings_.load(task));
@@ -366,6 +370,9 @@ class Tasks : public Measurement {
   }
 
   std::vector<std::string> names_, files_;
+  /// What the study names before its scale does, which may ask nothing: a paper's cells stay there.
+  std::vector<std::string> named_;
+  std::set<std::string> published_;
   Settings settings_;
   std::vector<Task> tasks_;
   mutable std::map<std::string, std::string> sums_;

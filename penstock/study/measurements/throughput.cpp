@@ -1,0 +1,133 @@
+// How fast a run trained and its checkpoint infers, in FLOPs a second (report = ["throughput"]):
+// ReMoE's Table 7. Training's speed is the run's own; inference is one pass over the measured
+// split.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "penstock/eval/by_k.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/study/measurement.h"
+#include "penstock/study/results.h"
+#include "penstock/study/run_folder.h"
+#include "penstock/train/evaluation_settings.h"
+
+namespace penstock::study::throughput {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFile = "throughput.json";
+constexpr double kTera = 1e12;
+
+struct Inference {
+  RunCheckpoint checkpoint = RunCheckpoint::final;
+  double tokens_per_second = 0, flops_per_token = 0;
+  template <class V>
+  void visit(V& v) {
+    v("checkpoint", checkpoint);
+    v("tokens_per_second", tokens_per_second, Presence::required);
+    v("flops_per_token", flops_per_token, Presence::required);
+  }
+};
+
+std::optional<Inference> inference_of(const RunRow& row) {
+  const auto it = row.measured.find("throughput");
+  if (it == row.measured.end()) return std::nullopt;
+  return read_json<Inference>(*it, row.variant + ": throughput");
+}
+
+Inference measured_inference(const FinishedRun& run) {
+  const Recipe recipe = read_recipe(run.recipe);
+  ops::set_threads(static_cast<int>(recipe.run.threads));
+  const auto model = load_model(find_checkpoint(run.directory, run.checkpoint).directory.string());
+  model->to(at::Device(recipe.run.device));
+  const Corpus corpus = Corpus::open(recipe.data.corpus);
+  const KFigures figures =
+      evaluate_at_k(*model, corpus, final_evaluation(recipe, measured_split(corpus)), 0).figures;
+  return {.checkpoint = run.checkpoint,
+          .tokens_per_second = figures.tokens_per_second,
+          .flops_per_token = figures.flops_per_token};
+}
+
+class Throughput : public Measurement {
+ public:
+  std::vector<std::string_view> report_words() const override { return {"throughput"}; }
+  void settle(std::span<const std::string> report, const std::string&) override {
+    asked_ = std::ranges::find(report, "throughput") != report.end();
+  }
+  bool shows(const std::string& name) const override {
+    return asked_ && (name == "train-tflops" || name == "infer-tflops");
+  }
+  std::string showable() const override {
+    return "train-tflops and infer-tflops with report = [\"throughput\"]";
+  }
+  std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {
+    const auto have = inference_of(row);
+    if (!asked_ || (have && have->checkpoint == run.checkpoint)) return {};
+    return {{.what = "measuring the speed of inference"}};
+  }
+  std::optional<json> measure(const FinishedRun& run, const Work&,
+                              const TrainControl&) const override {
+    return write_json(measured_inference(run));
+  }
+  void keep(const FinishedRun& run, const Work&, const json& result, RunRow& row) const override {
+    write_kept_object(result, run.directory, kFile);
+    row.measured["throughput"] = result;
+  }
+  json read_row(const json& row, const std::string& where) const override {
+    const auto it = row.find("throughput");
+    if (it == row.end()) return json::object();
+    return {{"throughput", write_json(read_json<Inference>(*it, where + ": throughput"))}};
+  }
+  json read_folder(const std::string& run_directory) const override {
+    const auto object = read_kept_object(run_directory, kFile);
+    return object ? read_row({{"throughput", *object}}, run_directory + "/" + kFile)
+                  : json::object();
+  }
+
+  std::vector<Section> sections(std::span<const RunRow> rows,
+                                const Comparison& comparison) const override {
+    const auto variants = summarize(rows);
+    Table table{.columns = {"variant", "training", "inference"}};
+    const auto speed = [](double flops) { return with_prefix(flops, "FLOP/s"); };
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      const Spread infer = spread_of(variants[i], [](const RunRow& row) -> std::optional<double> {
+        const auto one = inference_of(row);
+        return one ? std::optional(one->tokens_per_second * one->flops_per_token) : std::nullopt;
+      });
+      if (infer.count == 0) continue;
+      // The median share of the peak: the dense stages of a run are few of its steps.
+      const Spread train = spread_of(variants[i], [](const RunRow& row) -> std::optional<double> {
+        const double flops = row.share_of_peak * row.peak_flops;
+        return flops > 0 ? std::optional(flops) : std::nullopt;
+      });
+      table.rows.push_back({.cells = {variants[i].label, spread_cell(train, speed),
+                                      spread_cell(infer, speed)},
+                            .variant = i});
+      const auto paper = [&](const char* name) -> Cell {
+        const auto number = published_number(comparison, variants[i].name, name);
+        return number ? speed(*number * kTera) : "–";
+      };
+      TableRow published{.cells = {"paper", paper("train-tflops"), paper("infer-tflops")},
+                         .beneath = true};
+      if (published.cells[1].text != "–" || published.cells[2].text != "–")
+        table.rows.push_back(std::move(published));
+    }
+    if (table.rows.empty()) return {};
+    return {{.title = "Useful FLOPs per second",
+             .tables = {std::move(table)},
+             .note =
+                 "Training: the median over the steps. Inference: the passes of the last "
+                 "evaluation, without a cache. FLOPs are those of the experts that are on."}};
+  }
+
+ private:
+  bool asked_ = false;
+};
+
+const RegisterMeasurement<Throughput> registered("throughput");
+
+}  // namespace
+}  // namespace penstock::study::throughput

@@ -1,0 +1,315 @@
+// Which experts a run's checkpoint sends each token of the vocabulary to (report =
+// ["token-experts"]): active experts by how frequent a token is, ReMoE's Figure 7, and the tokens
+// that an expert gets nearly always, its Table 12. The counting is penstock/analysis's.
+#include "penstock/analysis/token_experts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "penstock/analysis/measures.h"
+#include "penstock/base/progress.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/study/measurement.h"
+#include "penstock/study/results.h"
+#include "penstock/study/run_folder.h"
+#include "penstock/train/recipe.h"
+
+namespace penstock::study::token_experts {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFile = "token_experts.json";
+constexpr std::size_t kShownTokens = 8;  // of an expert, and of each end of the order
+constexpr double kOccursOften = 16;      // places, from which on a token's share says something
+
+/// Tokens that occur from `least` to below 2·`least` times.
+struct FrequencyBin {
+  double least = 0, tokens = 0, active = 0;  // active: mean over the bin's tokens
+  template <class V>
+  void visit(V& v) {
+    v("least", least, Presence::required);
+    v("tokens", tokens, Presence::required);
+    v("active", active, Presence::required);
+  }
+};
+
+/// A token with its places in the text, and its active experts or its share of one expert.
+struct ShownToken {
+  std::string text;
+  double count = 0, value = 0;
+  template <class V>
+  void visit(V& v) {
+    v("text", text, Presence::required);
+    v("count", count, Presence::required);
+    v("value", value, Presence::required);
+  }
+};
+
+struct Report {
+  RunCheckpoint checkpoint = RunCheckpoint::final;
+  std::string split, refused;
+  std::int64_t tokens = 0, layer = 0, asked_layer = -1;
+  double correlation = 0;  // of log frequency and active experts, over tokens that occur often
+  std::vector<FrequencyBin> bins;
+  std::vector<ShownToken> fewest, most;         // by active experts
+  std::vector<std::vector<ShownToken>> experts;  // [E], by share
+  template <class V>
+  void visit(V& v) {
+    v("checkpoint", checkpoint);
+    v("split", split);
+    v("refused", refused, Presence::if_filled);
+    v("tokens", tokens);
+    v("layer", layer);
+    v("asked_layer", asked_layer);
+    v("correlation", correlation);
+    v("by_frequency", bins, Presence::if_filled);
+    v("fewest", fewest, Presence::if_filled);
+    v("most", most, Presence::if_filled);
+    v("experts", experts, Presence::if_filled);
+  }
+};
+
+std::optional<Report> report_of(const RunRow& row) {
+  const auto it = row.measured.find("token_experts");
+  if (it == row.measured.end()) return std::nullopt;
+  return read_json<Report>(*it, row.variant + ": token_experts");
+}
+
+/// The token's text, with what cannot be printed as \xNN.
+std::string printable(const std::string& text) {
+  std::string out;
+  for (const char c : text)
+    out += c > ' ' && c < 127 ? std::string(1, c)
+           : c == ' '         ? "␣"
+                              : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  return out;
+}
+
+std::vector<FrequencyBin> bins_of(const analysis::TokenExperts& counted) {
+  std::vector<FrequencyBin> out;
+  for (std::size_t id = 0; id < counted.count.size(); ++id) {
+    if (counted.count[id] == 0) continue;
+    const auto bin = static_cast<std::size_t>(std::log2(counted.count[id]));
+    if (out.size() <= bin) out.resize(bin + 1);
+    out[bin].tokens += 1;
+    out[bin].active += counted.active[id] / counted.count[id];
+  }
+  for (std::size_t b = 0; b < out.size(); ++b) {
+    out[b].least = std::exp2(static_cast<double>(b));
+    if (out[b].tokens > 0) out[b].active /= out[b].tokens;
+  }
+  std::erase_if(out, [](const FrequencyBin& bin) { return bin.tokens == 0; });
+  return out;
+}
+
+/// Pearson's, of ln count and active experts; 0 where either does not vary.
+double correlation_of(const analysis::TokenExperts& counted, const std::vector<std::size_t>& ids) {
+  const auto n = static_cast<double>(ids.size());
+  double x = 0, y = 0, xx = 0, yy = 0, xy = 0;
+  for (const std::size_t id : ids) {
+    const double a = std::log(counted.count[id]), b = counted.active[id] / counted.count[id];
+    x += a, y += b, xx += a * a, yy += b * b, xy += a * b;
+  }
+  const double spread = (xx - x * x / n) * (yy - y * y / n);
+  return spread > 1e-18 ? (xy - x * y / n) / std::sqrt(spread) : 0;
+}
+
+/// The `kShownTokens` of the ids with the highest value, highest first; the more frequent of two.
+std::vector<ShownToken> highest(const analysis::TokenExperts& counted, const Tokenizer& tokenizer,
+                                std::vector<std::size_t> ids,
+                                const std::function<double(std::size_t)>& value, bool descending) {
+  const auto order = [&](std::size_t a, std::size_t b) {
+    const double x = value(a), y = value(b);
+    if (x != y) return descending ? x > y : x < y;
+    return counted.count[a] != counted.count[b] ? counted.count[a] > counted.count[b] : a < b;
+  };
+  const auto end = ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), kShownTokens));
+  std::partial_sort(ids.begin(), end, ids.end(), order);
+  std::vector<ShownToken> out;
+  for (auto it = ids.begin(); it != end; ++it) {
+    std::string text;
+    tokenizer.decode(static_cast<TokenId>(*it), text);
+    out.push_back({.text = printable(text), .count = counted.count[*it], .value = value(*it)});
+  }
+  return out;
+}
+
+void fill(Report& out, const analysis::TokenExperts& counted, const Tokenizer& tokenizer) {
+  out.tokens = counted.tokens;
+  out.layer = counted.moe_layer;
+  out.bins = bins_of(counted);
+  std::vector<std::size_t> often;
+  for (std::size_t id = 0; id < counted.count.size(); ++id)
+    if (counted.count[id] >= kOccursOften) often.push_back(id);
+  out.correlation = correlation_of(counted, often);
+  const auto active = [&](std::size_t id) { return counted.active[id] / counted.count[id]; };
+  out.fewest = highest(counted, tokenizer, often, active, false);
+  out.most = highest(counted, tokenizer, often, active, true);
+  for (const auto& assigned : counted.by_expert)
+    out.experts.push_back(highest(
+        counted, tokenizer, often,
+        [&](std::size_t id) { return assigned[id] / counted.count[id]; }, true));
+}
+
+Report measured_report(const FinishedRun& run, std::int64_t layer, std::FILE* progress) {
+  const Recipe recipe = read_recipe(run.recipe);
+  ops::set_threads(static_cast<int>(recipe.run.threads));
+  const CheckpointInfo info = find_checkpoint(run.directory, run.checkpoint);
+  const Corpus corpus = Corpus::open(recipe.data.corpus);
+  const Split split = measured_split(corpus);
+  Report out{.checkpoint = run.checkpoint,
+             .split = std::string(split_name(split)),
+             .asked_layer = layer};
+  const ModelConfig config = read_model_config(info.directory.string());
+  out.refused = config.moe_layers() == 0 ? "a dense model has no experts"
+                                         : analysis::refusals(config).load;
+  if (!out.refused.empty()) return out;
+  ProgressLine line(progress);
+  const auto model = load_model(info.directory.string());
+  fill(out,
+       analysis::count_token_experts(
+           *model, corpus,
+           {.split = split,
+            .max_tokens = recipe.train.final_eval_tokens,
+            .sequence_length = recipe.train.sequence_length,
+            .moe_layer = layer,
+            .progress =
+                [&](double done) {
+                  if (line.due()) line.show(fmt::format("experts by token {:3.0f}%", 100 * done));
+                }}),
+       corpus.tokenizer());
+  line.finish();
+  return out;
+}
+
+std::string list_text(const std::vector<ShownToken>& tokens, bool percent) {
+  std::string out;
+  for (const ShownToken& one : tokens)
+    out += fmt::format("{}{} ({})", out.empty() ? "" : "  ", one.text,
+                       percent ? fmt::format("{:.1f}%", 100 * one.value)
+                               : fmt::format("{:.2f}", one.value));
+  return out;
+}
+
+/// Mean active experts of the tokens of each frequency, of the variant's first run.
+Table frequency_table(const std::vector<std::pair<std::string, Report>>& reports) {
+  Table out{.title = "Active experts by a token’s frequency",
+            .columns = {"occurs, times", "tokens"}};
+  std::vector<double> leasts;
+  for (const auto& [label, report] : reports) {
+    out.columns.emplace_back(label);
+    for (const FrequencyBin& bin : report.bins)
+      if (std::ranges::find(leasts, bin.least) == leasts.end()) leasts.push_back(bin.least);
+  }
+  std::ranges::sort(leasts);
+  for (const double least : leasts) {
+    TableRow& row = out.rows.emplace_back();
+    row.cells = {fmt::format("{:g} to {:g}", least, 2 * least - 1), "–"};
+    for (const auto& [label, report] : reports) {
+      const auto bin = std::ranges::find(report.bins, least, &FrequencyBin::least);
+      if (bin != report.bins.end()) row.cells[1] = fmt::format("{:g}", bin->tokens);
+      row.cells.emplace_back(bin == report.bins.end() ? "–" : fmt::format("{:.3f}", bin->active));
+    }
+  }
+  return out;
+}
+
+Table extremes_table(const std::vector<std::pair<std::string, Report>>& reports) {
+  Table out{.title = "Tokens with the most and the fewest active experts",
+            .columns = {"variant", "", "tokens (mean active experts)"}};
+  for (const auto& [label, report] : reports) {
+    out.rows.push_back({{label, "most", list_text(report.most, false)}});
+    out.rows.push_back({{label, "fewest", list_text(report.fewest, false)}});
+  }
+  return out;
+}
+
+Table experts_table(const std::string& label, const Report& report) {
+  Table out{.title = fmt::format("{}: tokens that an expert of layer {} gets most surely", label,
+                                 report.layer),
+            .columns = {"expert", "tokens (share of their places)"}};
+  for (std::size_t e = 0; e < report.experts.size(); ++e)
+    out.rows.push_back({{fmt::to_string(e), list_text(report.experts[e], true)}});
+  return out;
+}
+
+class TokenExpertsReport : public Measurement {
+ public:
+  void read_keys(FieldReader& keys, KeysOf part) override {
+    if (part == KeysOf::command_line) return;
+    std::optional<std::int64_t> layer;
+    keys("token_layer", layer,
+         {.help = "layer with experts, from 0, whose experts report = [\"token-experts\"] tells "
+                  "apart; -1: the middle one",
+          .min = -1});
+    if (layer) layer_ = *layer;
+  }
+  std::vector<std::string_view> report_words() const override { return {"token-experts"}; }
+  void settle(std::span<const std::string> report, const std::string&) override {
+    asked_ = std::ranges::find(report, "token-experts") != report.end();
+  }
+
+  std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {
+    const auto have = report_of(row);
+    if (!asked_ || (have && have->checkpoint == run.checkpoint && have->asked_layer == layer_))
+      return {};
+    return {{.what = fmt::format("counting experts by token with the {} checkpoint",
+                                 word(run.checkpoint))}};
+  }
+  std::optional<json> measure(const FinishedRun& run, const Work&,
+                              const TrainControl& control) const override {
+    return write_json(measured_report(run, layer_, control.progress));
+  }
+  void keep(const FinishedRun& run, const Work&, const json& result, RunRow& row) const override {
+    write_kept_object(result, run.directory, kFile);
+    row.measured["token_experts"] = result;
+  }
+  json read_row(const json& row, const std::string& where) const override {
+    const auto it = row.find("token_experts");
+    if (it == row.end()) return json::object();
+    return {{"token_experts", write_json(read_json<Report>(*it, where + ": token_experts"))}};
+  }
+  json read_folder(const std::string& run_directory) const override {
+    const auto object = read_kept_object(run_directory, kFile);
+    return object ? read_row({{"token_experts", *object}}, run_directory + "/" + kFile)
+                  : json::object();
+  }
+
+  std::vector<Section> sections(std::span<const RunRow> rows, const Comparison&) const override {
+    std::vector<std::pair<std::string, Report>> reports;  // of each variant's first run
+    Section out{.title = "Experts by token"};
+    for (const VariantSummary& variant : summarize(rows))
+      if (const auto report = report_of(*variant.rows[0])) {
+        if (report->refused.empty())
+          reports.emplace_back(variant.label, *report);
+        else
+          out.remarks.push_back({variant.label + ": not counted: " + report->refused});
+      }
+    if (reports.empty()) return {};
+    out.tables = {frequency_table(reports), extremes_table(reports)};
+    for (const auto& [label, report] : reports) out.tables.push_back(experts_table(label, report));
+    out.note = fmt::format(
+        "Of each variant’s first seed, {} split, {} places; tokens by the input that is read. "
+        "Lists and correlations are of tokens that occur {:g} times or more. Correlation of ln "
+        "frequency and active experts:",
+        reports[0].second.split, reports[0].second.tokens, kOccursOften);
+    for (const auto& [label, report] : reports)
+      out.note += fmt::format(" {} {:+.2f};", label, report.correlation);
+    out.note.back() = '.';
+    return {out};
+  }
+
+ private:
+  bool asked_ = false;
+  std::int64_t layer_ = -1;
+};
+
+const RegisterMeasurement<TokenExpertsReport> registered("token_experts");
+
+}  // namespace
+}  // namespace penstock::study::token_experts

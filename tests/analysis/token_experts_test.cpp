@@ -1,0 +1,97 @@
+// Experts by token id, and how many states a change of the weights turns over.
+#include "penstock/analysis/token_experts.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "penstock/analysis/flips.h"
+#include "penstock/base/error.h"
+#include "penstock/eval/perplexity.h"
+#include "penstock/train/trainer.h"
+#include "tests/base/temp_directory.h"
+#include "tests/train/small_run.h"
+
+namespace penstock::analysis {
+namespace {
+
+class TokenExpertsTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<LanguageModel> model(const std::string& method) const {
+    Recipe recipe = testing::small_recipe(method, 4, 16);
+    recipe.model.vocab = corpus_.vocab_size();
+    return initial_model(recipe);
+  }
+
+  testing::TempDirectory directory_;
+  Corpus corpus_ = testing::small_corpus(directory_.path());
+};
+
+double sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+TEST_F(TokenExpertsTest, HashSendsEachTokenToTheExpertOfItsNumber) {
+  const auto counted = count_token_experts(
+      *model("hash"), corpus_, {.split = Split::kValidation, .sequence_length = 16});
+  EXPECT_GT(counted.tokens, 100);
+  EXPECT_EQ(sum(counted.count), static_cast<double>(counted.tokens));
+  EXPECT_EQ(counted.active, counted.count);  // one expert at each place, in both layers
+  for (std::size_t e = 0; e < counted.by_expert.size(); ++e)
+    for (std::size_t id = 0; id < counted.count.size(); ++id)
+      EXPECT_EQ(counted.by_expert[e][id], id % 4 == e ? counted.count[id] : 0);
+}
+
+TEST_F(TokenExpertsTest, AddsUpToTheEvaluationsLoad) {
+  const auto relu = model("remoe");
+  const auto counted =
+      count_token_experts(*relu, corpus_,
+                          {.split = Split::kValidation, .sequence_length = 16, .moe_layer = 1});
+  const Evaluation evaluation =
+      evaluate(*relu, corpus_, {.split = Split::kValidation, .sequence_length = 16});
+  ASSERT_EQ(counted.tokens, evaluation.total.tokens);
+  double both_layers = 0;
+  for (std::size_t e = 0; e < 4; ++e) {
+    EXPECT_EQ(sum(counted.by_expert[e]), evaluation.routing.assignments[1][e]) << e;
+    both_layers += evaluation.routing.assignments[0][e] + evaluation.routing.assignments[1][e];
+  }
+  EXPECT_NEAR(sum(counted.active), both_layers / 2, 1e-9 * both_layers);
+}
+
+TEST_F(TokenExpertsTest, RefusesWhatAssignsNothing) {
+  EXPECT_THROW(count_token_experts(*model("dense"), corpus_, {.sequence_length = 16}), Error);
+  try {
+    count_token_experts(*model("lory"), corpus_, {.sequence_length = 16});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("nothing is assigned"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_THROW(
+      count_token_experts(*model("topk"), corpus_, {.sequence_length = 16, .moe_layer = 2}), Error);
+  EXPECT_THROW(active_experts(*model("dense"), corpus_, {}), Error);
+}
+
+TEST_F(TokenExpertsTest, ATop1SwitchTurnsTwoStates) {
+  const auto top1 = model("topk");
+  const CalibrationOptions options{.tokens = 64, .sequence_length = 16};
+  const at::Tensor before = active_experts(*top1, corpus_, options);
+  ASSERT_EQ(before.sizes(), (std::vector<std::int64_t>{2, 64, 4}));
+  EXPECT_TRUE(torch::equal(before.sum(2), at::ones({2, 64}, at::kLong)));
+  EXPECT_EQ(flip_rate(before, active_experts(*top1, corpus_, options)), 0);
+  {
+    // The second layer's logits turned round: its first choice becomes its last one.
+    const torch::NoGradGuard no_grad;
+    for (auto& item : top1->moe_layers()[1]->router().named_parameters()) item.value().neg_();
+  }
+  const at::Tensor after = active_experts(*top1, corpus_, options);
+  EXPECT_TRUE(torch::equal(after[0], before[0]));
+  // Each token of that layer leaves one expert and enters another: 2 of its 4 states.
+  EXPECT_EQ(flip_rate(before, after), 0.25);
+}
+
+}  // namespace
+}  // namespace penstock::analysis

@@ -1,0 +1,91 @@
+// Experts by token, flips of single steps and throughput as studies ask, keep and show them; the
+// trainings and models are small and real.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "fixture.h"
+#include "penstock/report/report.h"
+#include "penstock/study/json_field.h"
+#include "tests/base/temp_directory.h"
+#include "tests/train/small_run.h"
+
+namespace penstock::study {
+namespace {
+
+using nlohmann::json;
+using testing::write_text;
+
+/// Two small trainings, top-1 and dense, of eight steps with a checkpoint after every second one.
+class RoutingReports : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    penstock::testing::small_corpus(directory_.path());
+    write_text(path("base.toml"), "[model]\nvocab = 0\nd_model = 32\nlayers = 2\nheads = 4\n"
+                                  "d_ffn = 48\n[data]\ncorpus = \"" +
+                                      path("corpus") +
+                                      "\"\n[train]\nsteps = 8\nbatch_sequences = 4\n"
+                                      "sequence_length = 16\nlr = 3e-3\ncheckpoint_every = 2\n"
+                                      "keep_last = 9\nfinal_eval_tokens = 512\n"
+                                      "[run]\nthreads = 1\nreport = false\ntensorboard = false\n");
+    write_text(path("study.toml"),
+               "base = \"base.toml\"\nreport = [\"token-experts\", \"flips\", \"throughput\"]\n"
+               "token_layer = 1\n"
+               "[variants.top1]\nset = {\"model.moe.experts\" = 4, \"model.router.method\" = "
+               "\"topk\"}\npublished = {train-tflops = 103.49}\n"
+               "[variants.dense]\nset = {\"model.router.method\" = \"dense\"}\n");
+  }
+  std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
+  StudyOutcome run() const {
+    return run_study(read_study(path("study.toml")), {.output = path("out")},
+                     training_hooks(nullptr));
+  }
+
+  penstock::testing::TempDirectory directory_;
+};
+
+TEST_F(RoutingReports, MeasureKeepAndShow) {
+  const StudyResults results = run().results;
+  ASSERT_EQ(results.rows.size(), 2u);
+  const json& top1 = results.rows[0].measured;
+  const json& flips = top1.at("flips").at("flips");
+  ASSERT_EQ(flips.size(), 3u);  // after 2, 4 and 6; none follows the last step
+  for (const json& flip : flips) {
+    // Top-1 of 4 experts: at most half of the states can change.
+    EXPECT_GE(flip.at("rate").get<double>(), 0);
+    EXPECT_LE(flip.at("rate").get<double>(), 0.5);
+  }
+  EXPECT_GT(flips[0].at("rate").get<double>(), 0);  // three steps of 3e-3 move some token
+  const json& experts = top1.at("token_experts");
+  EXPECT_EQ(experts.at("layer"), 1);
+  EXPECT_EQ(experts.at("experts").size(), 4u);
+  for (const json& bin : experts.at("by_frequency")) EXPECT_NEAR(bin.at("active"), 1, 1e-9);
+  EXPECT_GT(top1.at("throughput").at("tokens_per_second").get<double>(), 0);
+  EXPECT_TRUE(results.rows[1].measured.at("flips").contains("refused"));
+  const std::string text = report::results_text(results);
+  for (const char* part : {"Flip rate", "after 4", "Flip count", "Active experts by a token",
+                           "of layer 1", "Useful FLOPs per second", "103.49 TFLOP/s",
+                           "a dense model has no experts"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  // Kept with the runs: nothing is measured again.
+  EXPECT_EQ(report::results_text(run().results), text);
+}
+
+TEST_F(RoutingReports, AFlipIsOfTheRunsOwnNextStep) {
+  const double rate = run().results.rows[0].measured["flips"]["flips"][1]["rate"];
+  // The run's own checkpoints of two neighbouring steps say the same.
+  write_text(path("study.toml"), "base = \"base.toml\"\nset = {\"train.checkpoint_every\" = 1}\n"
+                                 "report = [\"flips\"]\n[variants.top1]\nset = "
+                                 "{\"model.moe.experts\" = 4, \"model.router.method\" = "
+                                 "\"topk\"}\n");
+  const json flips = run_study(read_study(path("study.toml")), {.output = path("again")},
+                               training_hooks(nullptr))
+                         .results.rows[0]
+                         .measured["flips"]["flips"];
+  ASSERT_EQ(flips.size(), 7u);
+  EXPECT_EQ(flips[3]["step"], 4);
+  EXPECT_EQ(flips[3]["rate"], rate);
+}
+
+}  // namespace
+}  // namespace penstock::study
