@@ -1,0 +1,150 @@
+// The studies of the papers' tables and figures: what they say of variants, steps and published
+// cells, against the papers. Recipes that they begin with are tests/train/paper_recipes_test.cpp's.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "penstock/models/census.h"
+#include "penstock/study/config_hash.h"
+#include "penstock/study/study_config.h"
+#include "penstock/train/recipe.h"
+
+namespace penstock::study {
+namespace {
+
+const std::vector<std::string> kTasks = {"arc_challenge",  "arc_easy", "boolq", "hellaswag",
+                                         "lambada_openai", "piqa",     "race"};
+const std::vector<std::string> kStudies = {
+    "table1",  "table2",  "table3",  "table4",  "table5",           "table6",
+    "table7",  "table12", "table13", "table15", "figure4",          "figure7",
+    "figure8", "figure9", "figure10", "figure6-size", "figure6-experts", "figure6-granularity"};
+
+StudyConfig study_of(const std::string& name, const std::string& scale) {
+  return read_study(std::string(PENSTOCK_SOURCE_DIR) + "/recipes/remoe/" + name + ".toml", {},
+                    scale);
+}
+
+Recipe recipe_of(const StudyConfig& study, const std::string& name) {
+  const auto variant = std::ranges::find(study.variants, name, &Variant::name);
+  EXPECT_NE(variant, study.variants.end()) << study.path << " " << name;
+  return read_recipe(variant->recipe);
+}
+
+double published(const StudyConfig& study, const std::string& variant, const std::string& name) {
+  return published_number(study.comparison, variant, name).value_or(-1);
+}
+
+TEST(ReMoEStudies, ReadAtBothScales) {
+  for (const std::string& name : kStudies)
+    for (const std::string scale : {"desk", "paper"}) {
+      SCOPED_TRACE(name + " " + scale);
+      const StudyConfig study = study_of(name, scale);
+      EXPECT_FALSE(study.variants.empty());
+      EXPECT_EQ(study.name, "remoe-" + name);
+      for (const Variant& variant : study.variants) {
+        const Recipe recipe = read_recipe(variant.recipe);
+        EXPECT_EQ(recipe.notes, std::vector<std::string>()) << variant.name;
+        if (name == "table1") continue;
+        EXPECT_EQ(recipe.model.vocab, scale == "desk" ? 256 : 51200) << variant.name;
+        EXPECT_EQ(recipe.model.layers, scale == "desk" ? 4 : recipe.model.d_model == 768 ? 12 : 24);
+        // The authors' scripts warm up for 1 % of the steps.
+        EXPECT_EQ(recipe.train.optimizer.warmup_steps,
+                  scale == "desk" ? 20 : recipe.train.steps / 100)
+            << variant.name;
+      }
+    }
+}
+
+/// What a paper compares at equal steps has equal steps; what it matches is matched.
+TEST(ReMoEStudies, CompareEqualStepsOrEqualCompute) {
+  for (const std::string& name : kStudies)
+    for (const std::string scale : {"desk", "paper"}) {
+      const StudyConfig study = study_of(name, scale);
+      const std::int64_t steps = read_recipe(study.variants[0].recipe).train.steps;
+      for (const Variant& variant : study.variants) {
+        EXPECT_EQ(read_recipe(variant.recipe).train.steps, steps) << name << " " << variant.name;
+        const bool matched = (name.starts_with("figure6") || name == "table13") &&
+                             variant.name.starts_with("topk") &&
+                             variant.name.find("warmup") == std::string::npos;
+        EXPECT_EQ(!variant.match_compute.empty(), matched) << name << " " << variant.name;
+        if (matched)
+          EXPECT_EQ(variant.match_compute, "remoe" + variant.name.substr(4)) << name;
+      }
+    }
+  for (const auto& [name, steps] : std::map<std::string, std::int64_t>{
+           {"table2", 60000}, {"table3", 20000}, {"figure10", 20000}, {"table5", 28610}})
+    EXPECT_EQ(read_recipe(study_of(name, "paper").variants[0].recipe).train.steps, steps);
+}
+
+/// Each average that the paper prints is that of its seven cells, to the hundredth or one beside.
+TEST(ReMoEStudies, PublishedAveragesAreThoseOfTheCells) {
+  int rows = 0;
+  for (const std::string& name : kStudies) {
+    const StudyConfig study = study_of(name, "paper");
+    for (const auto& [variant, cells] : study.comparison.published) {
+      if (!cells.contains("arc_easy")) continue;
+      double sum = 0;
+      for (const std::string& task : kTasks) {
+        ASSERT_TRUE(cells.contains(task)) << name << " " << variant << " " << task;
+        sum += cells.at(task);
+      }
+      EXPECT_NEAR(sum / 7, cells.at("result"), 0.0101) << name << " " << variant;
+      ++rows;
+    }
+  }
+  EXPECT_GT(rows, 50);
+}
+
+TEST(ReMoEStudies, ShowThePapersCells) {
+  const StudyConfig table2 = study_of("table2", "paper"), desk = study_of("table2", "desk");
+  EXPECT_EQ(published(table2, "dmoe", "result"), 39.67);
+  EXPECT_EQ(published(table2, "remoe", "lambada_openai"), 35.94);
+  EXPECT_EQ(published(desk, "remoe", "lambada_openai"), 35.94);
+  EXPECT_EQ(published(study_of("table3", "paper"), "start-1e-16", "settled"), 138);
+  EXPECT_EQ(published(study_of("table4", "paper"), "alpha-1-5", "loss"), 2.057);
+  EXPECT_EQ(published(study_of("table4", "paper"), "default", "settled"), 110);
+  EXPECT_EQ(published(study_of("table6", "paper"), "remoe", "hours-2"), 0.91);
+  EXPECT_EQ(published(study_of("table7", "paper"), "remoe-large", "infer-tflops"), 152.76);
+  EXPECT_EQ(published(study_of("table13", "paper"), "topk-warmup-e128", "loss"), 1.841);
+  EXPECT_EQ(published(study_of("table15", "paper"), "warmup-0", "loss"), 1.937);
+  EXPECT_EQ(published(study_of("figure8", "paper"), "remoe-no-balance", "result"), 39.52);
+}
+
+TEST(ReMoEStudies, SetWhatThePaperVaries) {
+  const StudyConfig experts = study_of("figure6-experts", "paper");
+  for (const std::int64_t e : {4, 8, 16, 32, 64, 128})
+    for (const std::string method : {"topk", "remoe"}) {
+      const Recipe recipe = recipe_of(experts, method + "-e" + std::to_string(e));
+      EXPECT_EQ(recipe.model.moe.experts, e);
+      EXPECT_EQ(recipe.model.router.k, 1);
+      EXPECT_EQ(recipe.model.router.method, method);
+    }
+  const StudyConfig granularity = study_of("figure6-granularity", "paper");
+  for (const std::int64_t g : {1, 2, 4, 8, 16, 32, 64}) {
+    const Recipe recipe = recipe_of(granularity, "remoe-g" + std::to_string(g));
+    EXPECT_EQ(recipe.model.total_experts(), 8 * g);
+    EXPECT_EQ(recipe.model.expert_width(), 3072 / g);
+  }
+  // Dense x8 has the parameters of all experts, but for the routers'.
+  for (const std::string scale : {"desk", "paper"}) {
+    const StudyConfig study = study_of("figure6-granularity", scale);
+    const ModelConfig wide = recipe_of(study, "dense-x8").model,
+                      moe = recipe_of(study, "topk-g1").model;
+    EXPECT_EQ(count_parameters(wide).total,
+              count_parameters(moe).total - moe.layers * moe.d_model * 8);
+  }
+  const StudyConfig warmup = study_of("table13", "paper");
+  for (const auto& [e, k] : std::map<int, std::string>{{8, "[6]"}, {32, "[24]"}, {128, "[96]"}}) {
+    const auto variant = std::ranges::find(warmup.variants, "topk-warmup-e" + std::to_string(e),
+                                           &Variant::name);
+    ASSERT_NE(variant, warmup.variants.end());
+    EXPECT_EQ(flatten(variant->recipe).at("model.router.topk.schedule.values"), k);
+    EXPECT_EQ(flatten(variant->recipe).at("model.router.topk.schedule.at"), "[100]");
+  }
+  EXPECT_EQ(recipe_of(study_of("table5", "paper"), "remoe").train.batch_sequences, 4096);
+  EXPECT_EQ(recipe_of(study_of("table5", "paper"), "remoe").model.d_model, 1024);
+}
+
+}  // namespace
+}  // namespace penstock::study
