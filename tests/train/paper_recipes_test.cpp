@@ -122,9 +122,13 @@ TEST(PaperRecipes, HyperRouter) {
       EXPECT_EQ(t.eval_memory, 896);
       EXPECT_EQ(t.eval_streams, 10);
       expect_adam(t, 0.999, 0, 0.25);
-      if (method == "smoe-dropout" || method == "hyperrouter") {
+      // No script of the authors leaves out blocks of neurons, or drops out less elsewhere.
+      EXPECT_EQ(m.xl.ffn_block_dropout, 0);
+      EXPECT_EQ(m.xl.ffn_dropout, -1);
+      if (!dense) {
+        // SMoE as the scripts behind its published row; the text has no k of it.
         EXPECT_EQ(m.router.k, 16);
-        EXPECT_EQ(number(recipe, "topk", "schedule.start"), 2);
+        EXPECT_EQ(number(recipe, "topk", "schedule.start"), method == "smoe" ? 8 : 2);
       }
     }
 }
@@ -140,7 +144,9 @@ TEST(PaperRecipes, RouterUpcycling) {
   EXPECT_EQ(m.vocab, 151936);
   EXPECT_EQ(m.moe.experts, 8);
   EXPECT_EQ(m.router.k, 2);
+  EXPECT_EQ(m.init, WeightInit::flat);
   EXPECT_EQ(m.init_std, 0.02);
+  EXPECT_FALSE(m.tie_embeddings);
   const TrainConfig& t = recipe.train;
   EXPECT_EQ(t.steps, 25000);
   EXPECT_EQ(t.batch_sequences * t.sequence_length, 4194304);
