@@ -15,15 +15,15 @@ namespace penstock {
 namespace {
 
 constexpr int kRanks = 3;
-constexpr std::int64_t kRows = 6, kWidth = 2;
+constexpr std::int64_t kRows = 6, kRowWidth = 2;
 
 /// Of each rank others, where `rank` differs.
 at::Tensor numbers(std::int64_t rows, int rank, double phase = 0) {
-  return at::arange(rows * kWidth, at::kDouble)
+  return at::arange(rows * kRowWidth, at::kDouble)
       .mul(0.7)
       .add(phase + 1.3 * rank)
       .sin()
-      .view({rows, kWidth});
+      .view({rows, kRowWidth});
 }
 
 at::Tensor total(at::Tensor value, const dist::ProcessGroup& group) {
@@ -91,14 +91,14 @@ TEST_F(RankRowsTest, AreGatheredAndSummedInTheOrderOfTheRanks) {
     EXPECT_TRUE(torch::equal(whole.enter(all), all));
     at::Tensor sum = numbers(kRows, 0);
     for (int rank = 1; rank < kRanks; ++rank) sum = sum + numbers(kRows, rank);
-    const at::Tensor parts = numbers(kRows, group.rank()).view({2, 3, kWidth});
+    const at::Tensor parts = numbers(kRows, group.rank()).view({2, 3, kRowWidth});
     EXPECT_TRUE(torch::equal(divided.leave(parts), sum.narrow(0, own * group.rank(), own)));
-    EXPECT_TRUE(at::allclose(whole.leave(parts).view({kRows, kWidth}), sum));
+    EXPECT_TRUE(at::allclose(whole.leave(parts).view({kRows, kRowWidth}), sum));
     const at::Tensor ids = at::arange(kRows).view({2, 3});
     EXPECT_TRUE(torch::equal(divided.held(ids), at::arange(own) + own * group.rank()));
     EXPECT_TRUE(torch::equal(whole.held(ids), ids));
-    EXPECT_EQ(divided.sizes(2, 3, kWidth), (std::vector<std::int64_t>{own, kWidth}));
-    EXPECT_EQ(whole.sizes(2, 3, kWidth), (std::vector<std::int64_t>{2, 3, kWidth}));
+    EXPECT_EQ(divided.sizes(2, 3, kRowWidth), (std::vector<std::int64_t>{own, kRowWidth}));
+    EXPECT_EQ(whole.sizes(2, 3, kRowWidth), (std::vector<std::int64_t>{2, 3, kRowWidth}));
   });
 }
 
