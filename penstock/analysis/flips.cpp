@@ -23,8 +23,7 @@ at::Tensor active_experts(LanguageModel& model, const Corpus& corpus,
       {.sequence_length = options.sequence_length,
        .batch_sequences = std::max<std::int64_t>(1, options.tokens / options.sequence_length),
        .max_tokens = options.tokens});
-  ModelInput input =
-      to_tensors(windows.batch(0), model.parameters().front().device()).input;
+  ModelInput input = to_tensors(windows.batch(0), model.parameters().front().device()).input;
   input.memory_length = 0;
   std::vector<at::Tensor> layers;
   model.forward(input, {}, [&](std::int64_t, const RoutingResult& result) {

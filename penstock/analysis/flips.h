@@ -13,8 +13,8 @@ namespace penstock::analysis {
 
 struct CalibrationOptions {
   Split split = Split::kValidation;
-  std::int64_t tokens = 4096;         ///< about so many, from evenly spaced windows
-  std::int64_t sequence_length = 256; ///< of a window
+  std::int64_t tokens = 4096;          ///< about so many, from evenly spaced windows
+  std::int64_t sequence_length = 256;  ///< of a window
 };
 
 /// Which experts are on for each of the split's calibration tokens, [L, T, E] bool on the CPU, in

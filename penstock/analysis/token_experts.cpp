@@ -16,8 +16,8 @@ namespace {
 constexpr std::int64_t kBatchTokens = 4096;  // of a forward pass
 
 /// Adds one layer's assignments to the sums of the tokens that were read.
-void add_plan(const Plan& plan, const std::vector<std::int64_t>& ids, double share,
-              bool told_apart, TokenExperts& out) {
+void add_plan(const Plan& plan, const std::vector<std::int64_t>& ids, double share, bool told_apart,
+              TokenExperts& out) {
   const at::Tensor token = plan.token.to(at::kCPU).contiguous(),
                    expert = plan.expert.to(at::kCPU).contiguous();
   const auto* tokens = token.data_ptr<std::int64_t>();
@@ -36,9 +36,9 @@ TokenExperts count_token_experts(LanguageModel& model, const Corpus& corpus,
   const ModelConfig& config = model.config();
   const Refusals refused = refusals(config);
   PENSTOCK_CHECK(refused.load.empty(), refused.load);
-  const std::int64_t layers = config.moe_layers(),
-                     length =
-                         options.sequence_length > 0 ? options.sequence_length : config.context;
+  const std::int64_t layers = config.moe_layers(), length = options.sequence_length > 0
+                                                                ? options.sequence_length
+                                                                : config.context;
   PENSTOCK_CHECK(options.moe_layer < layers, "layer ", options.moe_layer, " of ", layers,
                  " layers with experts; they count from 0");
   const EvaluationMode measuring(model);
@@ -48,12 +48,11 @@ TokenExperts count_token_experts(LanguageModel& model, const Corpus& corpus,
        .batch_sequences = std::max<std::int64_t>(1, kBatchTokens / length),
        .max_tokens = options.max_tokens});
   const auto vocab = static_cast<std::size_t>(config.vocab);
-  TokenExperts out{
-      .moe_layer = options.moe_layer >= 0 ? options.moe_layer : (layers - 1) / 2,
-      .count = std::vector<double>(vocab),
-      .active = std::vector<double>(vocab),
-      .by_expert = std::vector(static_cast<std::size_t>(config.total_experts()),
-                               std::vector<double>(vocab))};
+  TokenExperts out{.moe_layer = options.moe_layer >= 0 ? options.moe_layer : (layers - 1) / 2,
+                   .count = std::vector<double>(vocab),
+                   .active = std::vector<double>(vocab),
+                   .by_expert = std::vector(static_cast<std::size_t>(config.total_experts()),
+                                            std::vector<double>(vocab))};
   const at::Device device = model.parameters().front().device();
   for (std::int64_t index = 0; index < windows.batches(); ++index) {
     const Batch batch = windows.batch(index);

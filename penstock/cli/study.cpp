@@ -201,14 +201,15 @@ void add_study_command(CLI::App& app, int& exit_code) {
       "seeds\n"
       "  measure = \"perplexity\"               instead of \"bits_per_byte\"\n"
       "  baseline = {name = \"5-gram\", ngram = 5}   counted; no order unless all beat it\n"
-      "  report = [\"entropy\", \"samples\"]      of the runs' routers; \"settings\", \"A3\", "
-      "\"A4\" "
-      "train nothing\n"
+      "  report = [\"entropy\", \"samples\"]      of the runs' routers; also \"token-experts\",\n"
+      "                                       \"flips\", \"throughput\"; \"settings\", \"A3\" and\n"
+      "                                       \"A4\" train nothing\n"
       "  like = \"table1.toml\"                 the variants, scales and runs of that study\n"
       "  [finetune.sst2]                      fine-tune every finished run: data, task, set\n"
-      "  [scale.desk]                         laid over the study: set, seeds, eval_k, claim,\n"
-      "  set = {\"train.steps\" = 400}          baseline, and [scale.desk.variants.NAME] set = "
-      "{...}");
+      "  [scale.desk]                         laid over the study: set, seeds, only, eval_k,\n"
+      "  set = {\"train.steps\" = 400}          claim, baseline, and [scale.desk.variants.NAME] "
+      "set\n"
+      "                                       = {...}");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }
 

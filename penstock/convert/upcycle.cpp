@@ -78,8 +78,9 @@ class Upcycler {
     const bool shared = name.find(".mlp.shared_expert.") != std::string::npos;
     if (shared && !options_.shared_copy)
       return {.type = type_of(parent_name(name)), .make = [this, name] { return fresh(name); }};
-    const std::string from =
-        options_.untie && name == "lm_head.weight" ? "model.embed_tokens.weight" : parent_name(name);
+    const std::string from = options_.untie && name == "lm_head.weight"
+                                 ? "model.embed_tokens.weight"
+                                 : parent_name(name);
     return {.type = type_of(from), .make = [this, name, from, expert] {
               const at::Tensor tensor = finite_tensor(parent_, from);
               return expert ? made_expert(name, tensor) : tensor;

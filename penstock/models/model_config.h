@@ -147,10 +147,11 @@ struct ModelConfig {
       {.help = "rotate adjacent pairs, as llama2.c does, instead of halves"});
     v("norm_eps", norm_eps, {.help = "epsilon of the RMS norms", .min = 0, .max = 1});
     v("init", init,
-      {.help = "normal: init_std everywhere, over sqrt(2L) for outputs into the residual stream; "
-               "fan-in: 1 / sqrt(3 fan_in) for every matrix, as uniform in +-1/sqrt(fan_in) has, "
-               "and init_std for embeddings alone; flat: init_std for every matrix, outputs into the "
-               "residual stream too"});
+      {.help =
+           "normal: init_std everywhere, over sqrt(2L) for outputs into the residual stream; "
+           "fan-in: 1 / sqrt(3 fan_in) for every matrix, as uniform in +-1/sqrt(fan_in) has, "
+           "and init_std for embeddings alone; flat: init_std for every matrix, outputs into the "
+           "residual stream too"});
     v("init_std", init_std, {.help = "standard deviation of initial weights", .min = 0});
     v("moe", moe);
     v("router", router);

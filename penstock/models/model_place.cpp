@@ -79,7 +79,8 @@ void check_divides(const ModelConfig& config, const dist::Layout& layout) {
                  ": model.qk_norm is a norm over all heads together, which ranks with some of them "
                  "cannot take; set parallel.tensor to 1");
   PENSTOCK_CHECK(layout.tensor == 1 || config.ffn_form().dropout == 0,
-                 "parallel.tensor = ", layout.tensor, ": dropout inside a feed-forward is drawn over all its neurons; set it to 1");
+                 "parallel.tensor = ", layout.tensor,
+                 ": dropout inside a feed-forward is drawn over all its neurons; set it to 1");
   PENSTOCK_CHECK(layout.pipeline <= config.layers, "parallel.pipeline = ", layout.pipeline,
                  " stages for ", config.layers, " layers; each needs one: set it to ",
                  config.layers, " or less");

@@ -104,15 +104,14 @@ Table published_hours(Variants variants, const Comparison& comparison) {
   for (std::size_t i = 0; i < variants.size(); ++i) {
     TableRow ours{.cells = {variants[i].label}};
     for (std::size_t h = 0; h < kHours.size(); ++h)
-      ours.cells.push_back(
-          spread_cell(spread_of(variants[i],
-                                [&](const RunRow& row) -> std::optional<double> {
-                                  const auto borders = borders_for(row, variants);
-                                  const auto hours =
-                                      borders ? stage_hours(row, *borders) : std::nullopt;
-                                  return hours ? std::optional((*hours)[h]) : std::nullopt;
-                                }),
-                      fixed(4)));
+      ours.cells.push_back(spread_cell(
+          spread_of(variants[i],
+                    [&](const RunRow& row) -> std::optional<double> {
+                      const auto borders = borders_for(row, variants);
+                      const auto hours = borders ? stage_hours(row, *borders) : std::nullopt;
+                      return hours ? std::optional((*hours)[h]) : std::nullopt;
+                    }),
+          fixed(4)));
     add_rows(out, i, std::move(ours), comparison, variants[i].name, kHours);
   }
   return out;

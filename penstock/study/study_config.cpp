@@ -77,7 +77,8 @@ std::map<std::string, double> read_published(const ConfigNode& node, const std::
       showable += (showable.empty() ? "" : ", or ") + words;
   for (const auto& [name, value] : node.table())
     PENSTOCK_CHECK(is_shown(name, study), value.origin(), ": ", below, name,
-                   ": is not shown by this study; name ", published_figure_names(), ", or ", showable);
+                   ": is not shown by this study; name ", published_figure_names(), ", or ",
+                   showable);
   return read_numbers(node, below);
 }
 

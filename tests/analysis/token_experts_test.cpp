@@ -35,8 +35,8 @@ double sum(const std::vector<double>& values) {
 }
 
 TEST_F(TokenExpertsTest, HashSendsEachTokenToTheExpertOfItsNumber) {
-  const auto counted = count_token_experts(
-      *model("hash"), corpus_, {.split = Split::kValidation, .sequence_length = 16});
+  const auto counted = count_token_experts(*model("hash"), corpus_,
+                                           {.split = Split::kValidation, .sequence_length = 16});
   EXPECT_GT(counted.tokens, 100);
   EXPECT_EQ(sum(counted.count), static_cast<double>(counted.tokens));
   EXPECT_EQ(counted.active, counted.count);  // one expert at each place, in both layers
@@ -47,9 +47,8 @@ TEST_F(TokenExpertsTest, HashSendsEachTokenToTheExpertOfItsNumber) {
 
 TEST_F(TokenExpertsTest, AddsUpToTheEvaluationsLoad) {
   const auto relu = model("remoe");
-  const auto counted =
-      count_token_experts(*relu, corpus_,
-                          {.split = Split::kValidation, .sequence_length = 16, .moe_layer = 1});
+  const auto counted = count_token_experts(
+      *relu, corpus_, {.split = Split::kValidation, .sequence_length = 16, .moe_layer = 1});
   const Evaluation evaluation =
       evaluate(*relu, corpus_, {.split = Split::kValidation, .sequence_length = 16});
   ASSERT_EQ(counted.tokens, evaluation.total.tokens);

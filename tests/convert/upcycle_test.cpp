@@ -93,26 +93,6 @@ TEST_F(Upcycle, AllExpertsWithGatesThatSumToOneComputeTheDenseModel) {
   EXPECT_GT(difference(logits_of(*make(options("vanilla"), "two")), logits_of(*dense)), 1e-2);
 }
 
-TEST_F(Upcycle, AnUntiedHeadIsTheEmbeddingsAtFirst) {
-  UpcycleOptions how = options("vanilla");
-  const auto tied = logits_of(*make(how, "tied"));
-  how.untie = true;
-  const auto model = make(how, "untied");
-  EXPECT_FALSE(model->config().tie_embeddings);
-  EXPECT_TRUE(logits_of(*model).equal(tied));
-  const auto source = open_model_source(path("untied"));
-  EXPECT_TRUE(
-      source->tensor("lm_head.weight").equal(source->tensor("model.embed_tokens.weight")));
-  ModelConfig apart = testing::tiny_config();
-  apart.tie_embeddings = false;
-  try {
-    upcycled_config(apart, how);
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("options.untie"), std::string::npos) << error.what();
-  }
-}
-
 /// Shards in virtual groups: whole sets are chosen, and "exact" scaling makes their sum what one
 /// feed-forward under the same gates gives.
 TEST_F(Upcycle, ShardsAreChosenTogetherAndMakeUpForTheirGates) {

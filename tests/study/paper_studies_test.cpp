@@ -13,11 +13,11 @@
 namespace penstock::study {
 namespace {
 
-const std::vector<std::string> kTasks = {"arc_challenge",  "arc_easy", "boolq", "hellaswag",
-                                         "lambada_openai", "piqa",     "race"};
-const std::vector<std::string> kStudies = {
-    "table1",  "table2",  "table3",  "table4",  "table5",           "table6",
-    "table7",  "table12", "table13", "table15", "figure4",          "figure7",
+const std::vector<std::string> kZeroShotTasks = {"arc_challenge",  "arc_easy", "boolq", "hellaswag",
+                                                 "lambada_openai", "piqa",     "race"};
+const std::vector<std::string> kReMoEStudies = {
+    "table1",  "table2",  "table3",   "table4",       "table5",          "table6",
+    "table7",  "table12", "table13",  "table15",      "figure4",         "figure7",
     "figure8", "figure9", "figure10", "figure6-size", "figure6-experts", "figure6-granularity"};
 
 StudyConfig study_of(const std::string& name, const std::string& scale) {
@@ -36,7 +36,7 @@ double published(const StudyConfig& study, const std::string& variant, const std
 }
 
 TEST(ReMoEStudies, ReadAtBothScales) {
-  for (const std::string& name : kStudies)
+  for (const std::string& name : kReMoEStudies)
     for (const std::string scale : {"desk", "paper"}) {
       SCOPED_TRACE(name + " " + scale);
       const StudyConfig study = study_of(name, scale);
@@ -58,7 +58,7 @@ TEST(ReMoEStudies, ReadAtBothScales) {
 
 /// What a paper compares at equal steps has equal steps; what it matches is matched.
 TEST(ReMoEStudies, CompareEqualStepsOrEqualCompute) {
-  for (const std::string& name : kStudies)
+  for (const std::string& name : kReMoEStudies)
     for (const std::string scale : {"desk", "paper"}) {
       const StudyConfig study = study_of(name, scale);
       const std::int64_t steps = read_recipe(study.variants[0].recipe).train.steps;
@@ -68,8 +68,9 @@ TEST(ReMoEStudies, CompareEqualStepsOrEqualCompute) {
                              variant.name.starts_with("topk") &&
                              variant.name.find("warmup") == std::string::npos;
         EXPECT_EQ(!variant.match_compute.empty(), matched) << name << " " << variant.name;
-        if (matched)
+        if (matched) {
           EXPECT_EQ(variant.match_compute, "remoe" + variant.name.substr(4)) << name;
+        }
       }
     }
   for (const auto& [name, steps] : std::map<std::string, std::int64_t>{
@@ -80,12 +81,12 @@ TEST(ReMoEStudies, CompareEqualStepsOrEqualCompute) {
 /// Each average that the paper prints is that of its seven cells, to the hundredth or one beside.
 TEST(ReMoEStudies, PublishedAveragesAreThoseOfTheCells) {
   int rows = 0;
-  for (const std::string& name : kStudies) {
+  for (const std::string& name : kReMoEStudies) {
     const StudyConfig study = study_of(name, "paper");
     for (const auto& [variant, cells] : study.comparison.published) {
       if (!cells.contains("arc_easy")) continue;
       double sum = 0;
-      for (const std::string& task : kTasks) {
+      for (const std::string& task : kZeroShotTasks) {
         ASSERT_TRUE(cells.contains(task)) << name << " " << variant << " " << task;
         sum += cells.at(task);
       }
@@ -136,8 +137,8 @@ TEST(ReMoEStudies, SetWhatThePaperVaries) {
   }
   const StudyConfig warmup = study_of("table13", "paper");
   for (const auto& [e, k] : std::map<int, std::string>{{8, "[6]"}, {32, "[24]"}, {128, "[96]"}}) {
-    const auto variant = std::ranges::find(warmup.variants, "topk-warmup-e" + std::to_string(e),
-                                           &Variant::name);
+    const auto variant =
+        std::ranges::find(warmup.variants, "topk-warmup-e" + std::to_string(e), &Variant::name);
     ASSERT_NE(variant, warmup.variants.end());
     EXPECT_EQ(flatten(variant->recipe).at("model.router.topk.schedule.values"), k);
     EXPECT_EQ(flatten(variant->recipe).at("model.router.topk.schedule.at"), "[100]");

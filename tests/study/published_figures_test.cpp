@@ -44,8 +44,7 @@ TEST(PublishedFigures, StandBeneathTheVariantThatHasThem) {
   EXPECT_TRUE(losses.rows[4].beneath);
   EXPECT_EQ(losses.rows[4].cells[1].text, "2.032");
   EXPECT_EQ(losses.rows[4].cells[2].text, "110");
-  EXPECT_EQ(losses.rows[3].cells[1].text,
-            spread_cell(variants[3].validation_loss, fixed(4)).text);
+  EXPECT_EQ(losses.rows[3].cells[1].text, spread_cell(variants[3].validation_loss, fixed(4)).text);
   // Variants without stages are cut at those of remoe's run of the same seed.
   const Table hours = published_hours(variants, results.comparison);
   ASSERT_EQ(hours.rows.size(), 5u);

@@ -94,16 +94,16 @@ Report measured_flips(const FinishedRun& run, std::FILE* progress) {
     const at::Tensor before = analysis::active_experts(trainer.model(), corpus, options);
     const StepOutcome outcome = trainer.advance();
     if (!outcome.failure.empty()) continue;
-    out.flips.push_back(
-        {.step = step,
-         .rate = analysis::flip_rate(
-             before, analysis::active_experts(trainer.model(), corpus, options))});
+    out.flips.push_back({.step = step,
+                         .rate = analysis::flip_rate(
+                             before, analysis::active_experts(trainer.model(), corpus, options))});
     out.tokens = before.size(1);
   }
   line.finish();
   if (out.flips.empty())
-    out.refused = "no checkpoint before the last one was kept; raise train.keep_last and set "
-                  "train.checkpoint_every";
+    out.refused =
+        "no checkpoint before the last one was kept; raise train.keep_last and set "
+        "train.checkpoint_every";
   return out;
 }
 

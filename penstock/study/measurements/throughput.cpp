@@ -19,7 +19,6 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFile = "throughput.json";
-constexpr double kTera = 1e12;
 
 struct Inference {
   RunCheckpoint checkpoint = RunCheckpoint::final;
@@ -103,12 +102,12 @@ class Throughput : public Measurement {
         const double flops = row.share_of_peak * row.peak_flops;
         return flops > 0 ? std::optional(flops) : std::nullopt;
       });
-      table.rows.push_back({.cells = {variants[i].label, spread_cell(train, speed),
-                                      spread_cell(infer, speed)},
-                            .variant = i});
+      table.rows.push_back(
+          {.cells = {variants[i].label, spread_cell(train, speed), spread_cell(infer, speed)},
+           .variant = i});
       const auto paper = [&](const char* name) -> Cell {
         const auto number = published_number(comparison, variants[i].name, name);
-        return number ? speed(*number * kTera) : "–";
+        return number ? fmt::format("{:g} TFLOP/s", *number) : "–";
       };
       TableRow published{.cells = {"paper", paper("train-tflops"), paper("infer-tflops")},
                          .beneath = true};
@@ -118,9 +117,8 @@ class Throughput : public Measurement {
     if (table.rows.empty()) return {};
     return {{.title = "Useful FLOPs per second",
              .tables = {std::move(table)},
-             .note =
-                 "Training: the median over the steps. Inference: the passes of the last "
-                 "evaluation, without a cache. FLOPs are those of the experts that are on."}};
+             .note = "Training: the median over the steps. Inference: the passes of the last "
+                     "evaluation, without a cache. FLOPs are those of the experts that are on."}};
   }
 
  private:

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <functional>
 
 #include "penstock/analysis/measures.h"
 #include "penstock/base/progress.h"
@@ -56,7 +56,7 @@ struct Report {
   std::int64_t tokens = 0, layer = 0, asked_layer = -1;
   double correlation = 0;  // of log frequency and active experts, over tokens that occur often
   std::vector<FrequencyBin> bins;
-  std::vector<ShownToken> fewest, most;         // by active experts
+  std::vector<ShownToken> fewest, most;          // by active experts
   std::vector<std::vector<ShownToken>> experts;  // [E], by share
   template <class V>
   void visit(V& v) {
@@ -152,8 +152,8 @@ void fill(Report& out, const analysis::TokenExperts& counted, const Tokenizer& t
   out.most = highest(counted, tokenizer, often, active, true);
   for (const auto& assigned : counted.by_expert)
     out.experts.push_back(highest(
-        counted, tokenizer, often,
-        [&](std::size_t id) { return assigned[id] / counted.count[id]; }, true));
+        counted, tokenizer, often, [&](std::size_t id) { return assigned[id] / counted.count[id]; },
+        true));
 }
 
 Report measured_report(const FinishedRun& run, std::int64_t layer, std::FILE* progress) {
@@ -162,26 +162,26 @@ Report measured_report(const FinishedRun& run, std::int64_t layer, std::FILE* pr
   const CheckpointInfo info = find_checkpoint(run.directory, run.checkpoint);
   const Corpus corpus = Corpus::open(recipe.data.corpus);
   const Split split = measured_split(corpus);
-  Report out{.checkpoint = run.checkpoint,
-             .split = std::string(split_name(split)),
-             .asked_layer = layer};
+  Report out{
+      .checkpoint = run.checkpoint, .split = std::string(split_name(split)), .asked_layer = layer};
   const ModelConfig config = read_model_config(info.directory.string());
-  out.refused = config.moe_layers() == 0 ? "a dense model has no experts"
-                                         : analysis::refusals(config).load;
+  out.refused =
+      config.moe_layers() == 0 ? "a dense model has no experts" : analysis::refusals(config).load;
   if (!out.refused.empty()) return out;
   ProgressLine line(progress);
   const auto model = load_model(info.directory.string());
   fill(out,
-       analysis::count_token_experts(
-           *model, corpus,
-           {.split = split,
-            .max_tokens = recipe.train.final_eval_tokens,
-            .sequence_length = recipe.train.sequence_length,
-            .moe_layer = layer,
-            .progress =
-                [&](double done) {
-                  if (line.due()) line.show(fmt::format("experts by token {:3.0f}%", 100 * done));
-                }}),
+       analysis::count_token_experts(*model, corpus,
+                                     {.split = split,
+                                      .max_tokens = recipe.train.final_eval_tokens,
+                                      .sequence_length = recipe.train.sequence_length,
+                                      .moe_layer = layer,
+                                      .progress =
+                                          [&](double done) {
+                                            if (line.due())
+                                              line.show(fmt::format("experts by token {:3.0f}%",
+                                                                    100 * done));
+                                          }}),
        corpus.tokenizer());
   line.finish();
   return out;
@@ -190,9 +190,9 @@ Report measured_report(const FinishedRun& run, std::int64_t layer, std::FILE* pr
 std::string list_text(const std::vector<ShownToken>& tokens, bool percent) {
   std::string out;
   for (const ShownToken& one : tokens)
-    out += fmt::format("{}{} ({})", out.empty() ? "" : "  ", one.text,
-                       percent ? fmt::format("{:.1f}%", 100 * one.value)
-                               : fmt::format("{:.2f}", one.value));
+    out += fmt::format(
+        "{}{} ({})", out.empty() ? "" : "  ", one.text,
+        percent ? fmt::format("{:.1f}%", 100 * one.value) : fmt::format("{:.2f}", one.value));
   return out;
 }
 
