@@ -11,7 +11,7 @@
 #include "penstock/dist/transport.h"
 #include "tests/dist/ranks.h"
 
-namespace penstock {
+namespace penstock::rank_rows {
 namespace {
 
 constexpr int kRanks = 3;
@@ -150,4 +150,4 @@ TEST(RankRowsOfOneProcess, AreWhatTheyAre) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::rank_rows

@@ -57,6 +57,24 @@ TEST(TensorSlices, NameHeadsNeuronsExpertsAndLayers) {
   EXPECT_FALSE(slices.contains("norm.weight"));
 }
 
+TEST(TensorSlices, NameTheGradientsThatAreShares) {
+  ModelConfig c = config("topk");
+  c.layers = 1;
+  c.qk_norm_per_head = true;
+  const auto in_shares = [&](const dist::Layout& layout) {
+    return parameters_in_shares(model_tensors(c.resolved()), layout);
+  };
+  const std::set<std::string> of_heads = {"layer_0.self_attn.q_norm.weight",
+                                          "layer_0.self_attn.k_norm.weight"};
+  EXPECT_TRUE(in_shares({.data = 2, .pipeline = 2}).empty());
+  EXPECT_EQ(in_shares({.tensor = 2}), of_heads);
+  std::set<std::string> of_rows = {"embed_tokens", "lm_head", "norm.weight",
+                                   "layer_0.input_layernorm.weight",
+                                   "layer_0.post_attention_layernorm.weight"};
+  of_rows.insert(of_heads.begin(), of_heads.end());
+  EXPECT_EQ(in_shares({.tensor = 2, .sequence = true}), of_rows);
+}
+
 TEST(TensorSlices, AreEachHeldFirstOnce) {
   for (const std::string method : {"topk", "remoe"}) {
     const ModelConfig c = config(method);

@@ -108,7 +108,7 @@ class StepPlan {
     for (const std::string& name : parameters_in_shares(backbone_tensors(holdings_.config()), l))
       if (const auto found = held.find(name); found != held.end())
         in_shares += elements(found->second);
-    if (l.tensor > 1) meet(rank, Axis::tensor, in_shares);
+    if (in_shares > 0) meet(rank, Axis::tensor, in_shares);
   }
 
   PlanCase plan_;
