@@ -8,6 +8,7 @@
 
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <sched.h>
 
 #include <cstdlib>
 #include <string>
@@ -21,6 +22,29 @@ using Keys = std::vector<std::string>;
 
 /// Messages of one tag from one rank to another keep their order.
 constexpr int kMessage = 0, kExchange = 1;
+
+/// While it lives, threads that this one starts do not interrupt a thread that computes when they
+/// wake up. Gloo's thread that reads sockets would otherwise interrupt one that is sending, which
+/// holds a lock that this thread then spins for until its time slice is over.
+class StartsPatientThreads {
+ public:
+  StartsPatientThreads() : before_(::sched_getscheduler(0)) {
+    if (before_ == SCHED_OTHER) set(SCHED_BATCH);
+  }
+  StartsPatientThreads(const StartsPatientThreads&) = delete;
+  StartsPatientThreads& operator=(const StartsPatientThreads&) = delete;
+  ~StartsPatientThreads() {
+    if (before_ == SCHED_OTHER) set(SCHED_OTHER);
+  }
+
+ private:
+  /// Where a system does not allow it, threads are as they were.
+  static void set(int policy) {
+    const sched_param none{};
+    ::sched_setscheduler(0, policy, &none);
+  }
+  int before_;
+};
 
 /// The table of ranks as c10d asks for one.
 class Table : public c10d::Store {
@@ -73,6 +97,7 @@ std::shared_ptr<gloo::transport::Device> device_for(const KeyClient& table) {
 class Gloo : public Transport {
  public:
   Gloo(std::shared_ptr<KeyClient> table, int rank, int size, std::chrono::milliseconds timeout) {
+    const StartsPatientThreads patient;
     const auto options = c10d::ProcessGroupGloo::Options::create(timeout);
     options->devices = {device_for(*table)};
     options->threads = 1;

@@ -29,6 +29,7 @@ void keep_freed_memory() {
   mallopt(M_MMAP_MAX, 0);         // large blocks from the heap too
   mallopt(M_TRIM_THRESHOLD, -1);  // whose end is never given back
   mallopt(M_TOP_PAD, 64 << 20);   // and which grows in large steps
+  mallopt(M_ARENA_MAX, 1);        // one for all threads: what one freed another takes
 #endif
 }
 
