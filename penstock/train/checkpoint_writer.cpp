@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -23,15 +24,49 @@ at::Tensor& room_for(const std::string& name, const at::Tensor& tensor, TensorMa
   return copy;
 }
 
-/// What ranks have gathered belongs to the checkpoint alone.
-bool may_change(const at::Tensor& tensor) {
-  return tensor.use_count() > 1 || tensor.storage().use_count() > 1;
-}
+/// The memories that nobody but these tensors refers to, as those that ranks have gathered into.
+class OwnMemory {
+ public:
+  explicit OwnMemory(const TensorMap& tensors) {
+    for (const auto& [name, tensor] : tensors) {
+      Holders& holders = by_memory_[memory_of(tensor)];
+      ++holders.tensors;
+      holders.shared = holders.shared || tensor.use_count() > 1;
+      if (!tensor.is_view()) continue;
+      const at::TensorBase& base =
+          tensor._base();  // another tensor of the memory, which views hold
+      ++holders.views;
+      holders.bases[base.unsafeGetTensorImpl()] = base.use_count();
+    }
+  }
+  bool holds(const at::Tensor& tensor) const {
+    const Holders& holders = by_memory_.at(memory_of(tensor));
+    std::size_t references = 0;  // to bases
+    for (const auto& [base, count] : holders.bases) references += count;
+    return !holders.shared && references == holders.views &&
+           tensor.storage().use_count() == holders.tensors + holders.bases.size();
+  }
+
+ private:
+  struct Holders {
+    std::size_t tensors = 0, views = 0;
+    bool shared = false;  // somebody else has one of the tensors
+    std::map<const void*, std::size_t> bases;
+  };
+  static const void* memory_of(const at::Tensor& tensor) {
+    return tensor.storage().unsafeGetStorageImpl();
+  }
+  std::map<const void*, Holders> by_memory_;
+};
 
 void copy_what_may_change(TensorMap& tensors, TensorMap& copies) {
   const torch::NoGradGuard no_grad;
+  const OwnMemory own(tensors);
+  std::vector<std::pair<at::Tensor*, at::Tensor>> copied;  // once all have been asked about
   for (auto& [name, tensor] : tensors)
-    if (may_change(tensor)) tensor = room_for(name, tensor, copies).copy_(tensor);
+    if (!own.holds(tensor))
+      copied.emplace_back(&tensor, room_for(name, tensor, copies).copy_(tensor));
+  for (auto& [tensor, copy] : copied) *tensor = copy;
 }
 
 }  // namespace

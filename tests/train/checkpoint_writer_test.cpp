@@ -6,6 +6,7 @@
 #include <torch/types.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -118,6 +119,29 @@ class CountingTask : public RunTask {
   at::Tensor weight_ = torch::zeros({5}), moment_ = torch::zeros({5});
 };
 
+/// Its model is gathered for each checkpoint, as one tensor of which those of the file are views.
+class GatheringTask : public CountingTask {
+ public:
+  explicit GatheringTask(bool keeps) : keeps_(keeps) {}
+  CheckpointContents contents() override {
+    CheckpointContents out = CountingTask::contents();
+    const at::Tensor whole = torch::full({2, 5}, double(step()));
+    out.model = {{"w.0", whole[0]}, {"w.1", whole[1]}};
+    if (keeps_) kept_ = whole;
+    if (step() == 4) begin_ = static_cast<const std::byte*>(whole.data_ptr());
+    return out;
+  }
+  /// Whether these bytes lie in what was gathered for step 4.
+  bool gathered(Bytes bytes) const {
+    return bytes.data() >= begin_ && bytes.data() < begin_ + 10 * sizeof(float);
+  }
+
+ private:
+  bool keeps_;
+  at::Tensor kept_;
+  std::atomic<const std::byte*> begin_ = nullptr;
+};
+
 class CheckpointsBeside : public ::testing::Test {
  protected:
   std::string run_directory() const { return (directory_.path() / "run").string(); }
@@ -188,6 +212,22 @@ TEST_F(CheckpointsBeside, TrainingWaitsWhereNoCopyIsWantedOrFits) {
     EXPECT_EQ(text.find("note: training waits while checkpoints are written: ") != text.npos,
               copy > 0)
         << text;
+  }
+}
+
+TEST_F(CheckpointsBeside, WhatWasGatheredForThemAloneIsNotCopied) {
+  for (const bool keeps : {false, true}) {
+    GatheringTask task(keeps);
+    std::atomic<int> written = 0;  // pieces from the gathered tensor
+    ForwardingFileSystem files([&](const FileSystem::Path& path, Bytes bytes) {
+      const bool of_step_4 = path.string().find("step-4") != std::string::npos;
+      written += of_step_4 && task.gathered(bytes) ? 1 : 0;
+      return bytes.size();
+    });
+    EXPECT_EQ(
+        run_task(task, run_directory() + (keeps ? "-kept" : ""), {.quiet = true, .files = &files}),
+        RunOutcome::finished);
+    EXPECT_EQ(written > 0, !keeps);
   }
 }
 
