@@ -105,7 +105,7 @@ void add_export_command(CLI::App& app) {
       "put the routers' biases into their matrices as well as --text or --data allow");
   command
       ->add_option("--shard-size", arguments->shard_gigabytes, "largest weight file of hf, in GB")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_number());
   command->add_option("--threads", arguments->threads, "0: the physical cores")
       ->check(whole_number(0, kMostThreads));
   command->add_flag("--json", arguments->json, "the certificate as one JSON object");

@@ -1,6 +1,7 @@
 #include "penstock/cli/whole_number.h"
 
 #include <charconv>
+#include <cmath>
 #include <system_error>
 
 #include "penstock/base/error.h"
@@ -19,6 +20,17 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
     const bool below = fits ? value < least : text.front() == '-';
     if (below) return concat("must be ", least, " or more, not ", text);
     return concat("must be ", most, " or less, not ", text);
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator positive_number() {
+  const auto check = [](std::string& text) -> std::string {
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, value);
+    if (read.ec == std::errc() && read.ptr == end && std::isfinite(value) && value > 0) return "";
+    return concat("must be a number above 0, not '", text, "'");
   };
   return CLI::Validator(check, "");
 }

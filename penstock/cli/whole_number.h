@@ -1,4 +1,4 @@
-// A check of whole numbers on the command line that says what may stand there.
+// Checks of numbers on the command line that say what may stand there.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,5 +15,8 @@ inline constexpr std::int64_t kMostThreads = 4096;
 /// Refuses what is not a whole number from `least` to `most`, and digits beyond 64 bits, which
 /// would be read as the largest number.
 CLI::Validator whole_number(std::int64_t least, std::int64_t most = kLargestCount);
+
+/// Refuses what is not a number above 0.
+CLI::Validator positive_number();
 
 }  // namespace penstock

@@ -15,8 +15,8 @@ std::int64_t elements(const StreamForm& form) {
                          std::multiplies<>());
 }
 
-/// Room for the tensors of all passes, and the sender's state in the last place.
-at::Tensor room(const StreamForm& form) {
+/// Uninitialised: the tensors of all passes, and the sender's state in the last element.
+at::Tensor empty_message(const StreamForm& form) {
   return torch::empty({form.passes * elements(form) + 1}, form.options.device(at::kCPU));
 }
 
@@ -38,7 +38,7 @@ int PipelineLink::after(int chunk, int chunks) const {
 void PipelineLink::send(const std::vector<at::Tensor>& tensors, const StreamForm& form,
                         StageState state, int to) {
   const torch::NoGradGuard no_grad;
-  const at::Tensor message = room(form);
+  const at::Tensor message = empty_message(form);
   message[-1].fill_(static_cast<double>(state));
   if (state == StageState::computing) {
     PENSTOCK_ASSERT(std::ssize(tensors) == form.passes);
@@ -51,7 +51,7 @@ void PipelineLink::send(const std::vector<at::Tensor>& tensors, const StreamForm
 }
 
 PipelineLink::Message PipelineLink::receive(const StreamForm& form, int from) {
-  const at::Tensor message = room(form);
+  const at::Tensor message = empty_message(form);
   stages_.receive(message, from);
   Message out{.state = static_cast<StageState>(message[-1].item<double>())};
   for (std::int64_t pass = 0; pass < form.passes; ++pass)
