@@ -2,12 +2,20 @@
 """Times a step of two processes over links of given speeds beside what `penstock info` estimates.
 
     bench/links.py CORPUS [--penstock build/release/bin/penstock] [--recipe recipes/bench/e8k1.toml]
-                   [--gigabits 10 1] [--layouts data zero=1 expert=2] [--micro-batches 2] [--steps 12] [--json]
+                   [--gigabits 10 1] [--layouts data zero=1 expert=2] [--micro-batches 2] [--steps 12]
+                   [--set model.router.method=hash ...] [--json]
 
 Each process of one thread is in a network namespace of its own; tc shapes the cable between them. What `info` is given
-is measured first, in the same minute: FLOP/s of two processes that compute side by side without a word to each other,
-and the cable's bytes per second and its round trip, by a socket that does nothing else. Needs root, ip and tc; let
-nothing else run.
+is measured first, in the same minutes, and none of it by exchanging in training:
+
+- memory bandwidth: `penstock bench machine` of as many threads, an even share;
+- FLOP/s: the step of two processes that compute side by side without a word to each other, without the update's
+  seconds by that bandwidth. So what is estimated of one process alone is what was measured of it;
+- the cable's bytes per second, both ways at once, and its round trip, by sockets that do nothing else;
+- what a byte costs of the processor: how much less two loops count on all cores while these sockets send.
+
+Needs root, ip and tc; let nothing else run. The processes leave no core to the exchange where there are two cores;
+--free-cores says that they do, and the last of these is not given.
 """
 
 import argparse
@@ -17,48 +25,104 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
 from namespaces import Namespaces  # noqa: E402  (its folder is known only now)
 
-# Sends 64 MiB and then 200 single bytes, each of which comes back.
-LISTENER = """
-import socket
-server = socket.create_server(("{address}", 5201))
-print("ready", flush=True)
-peer, _ = server.accept()
-left = 64 << 20
-while left: left -= len(peer.recv(min(left, 1 << 20)))
-for _ in range(201):
-    peer.sendall(b"x")
-    peer.recv(1)
-"""
-SENDER = """
-import socket, time
-peer = socket.create_connection(("{address}", 5201))
+# Both send so many MiB to each other at once, then 200 single bytes to and fro; prints bytes per second and seconds of
+# one way.
+PEER = """
+import socket, sys, threading, time
+address, listens, mebibytes = "{address}", {listens}, {mebibytes}
+if listens:
+    server = socket.create_server((address, 5201))
+    print("ready", flush=True)
+    peer, _ = server.accept()
+else:
+    peer = socket.create_connection((address, 5201))
 peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-block, start = bytes(1 << 20), time.perf_counter()
-for _ in range(64): peer.sendall(block)
-peer.recv(1)
+def send():
+    block = bytes(1 << 20)
+    for _ in range(mebibytes): peer.sendall(block)
+start = time.perf_counter()
+sender = threading.Thread(target=send)
+sender.start()
+room, left = bytearray(1 << 20), mebibytes << 20
+while left: left -= peer.recv_into(room, min(left, len(room)))
+sender.join()
 middle = time.perf_counter()
 for _ in range(200):
+    if listens: peer.recv(1)
     peer.sendall(b"x")
-    peer.recv(1)
+    if not listens: peer.recv(1)
 end = time.perf_counter()
-print((64 << 20) / (middle - start), (end - middle) / 400)
+print((mebibytes << 20) / (middle - start), (end - middle) / 400)
 """
+# Counts for so many seconds, and prints how many a second.
+COUNTER = """
+import time
+count, start = 0, time.perf_counter()
+while time.perf_counter() < start + {seconds}:
+    for _ in range(1000): count += 1
+print(count / (time.perf_counter() - start))
+"""
+PROCESSES = 2
+
+
+def start_peers(hosts, mebibytes):
+    peers = []
+    for host in range(PROCESSES):
+        code = PEER.format(address=hosts.addresses[0], listens=host == 0, mebibytes=mebibytes)
+        peers.append(subprocess.Popen([*hosts.inside(host), "/usr/bin/python3", "-c", code], stdout=subprocess.PIPE,
+                                      text=True))
+        if host == 0:
+            peers[0].stdout.readline()
+    return peers
 
 
 def link_of(hosts):
-    """Bytes per second and seconds of one way."""
-    listener = subprocess.Popen([*hosts.inside(0), "/usr/bin/python3", "-c",
-                                 LISTENER.format(address=hosts.addresses[0])], stdout=subprocess.PIPE, text=True)
-    listener.stdout.readline()
-    found = subprocess.run([*hosts.inside(1), "/usr/bin/python3", "-c", SENDER.format(address=hosts.addresses[0])],
-                           check=True, stdout=subprocess.PIPE, text=True).stdout
-    listener.wait()
-    return [float(word) for word in found.split()]
+    """Bytes per second, both ways at once, and seconds of one way."""
+    found = [peer.communicate()[0] for peer in start_peers(hosts, 64)]
+    return [float(word) for word in found[1].split()]
+
+
+def bytes_sent(hosts):
+    """By both, so far."""
+    sent = 0
+    for host in range(PROCESSES):
+        lines = subprocess.run([*hosts.inside(host), "cat", "/proc/net/dev"], check=True, stdout=subprocess.PIPE,
+                               text=True).stdout.splitlines()[2:]
+        sent += sum(int(line.split(":")[1].split()[8]) for line in lines if line.split(":")[0].strip() != "lo")
+    return sent
+
+
+def cost_of_a_byte(hosts, seconds=4.0):
+    """Seconds that all cores together count less for a byte that one process sends and another receives."""
+    def counted():
+        counters = [subprocess.Popen(["/usr/bin/python3", "-c", COUNTER.format(seconds=seconds)],
+                                     stdout=subprocess.PIPE, text=True) for _ in range(os.cpu_count())]
+        return sum(float(counter.communicate()[0]) for counter in counters)
+    alone = counted()
+    peers = start_peers(hosts, 1 << 20)  # until they are killed
+    try:
+        time.sleep(1)
+        before, begun = bytes_sent(hosts), time.monotonic()
+        beside = counted()
+        rate = (bytes_sent(hosts) - before) / (time.monotonic() - begun)
+    finally:
+        for peer in peers:
+            peer.kill()
+            peer.wait()
+    return (1 - beside / alone) * os.cpu_count() / rate
+
+
+def memory_of(options):
+    """Bytes per second that each process has of the memory while the others have as much."""
+    found = subprocess.run([options.penstock, "bench", "machine", "--threads", str(PROCESSES), "--json"], check=True,
+                           cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(found)["memory_bandwidth"] / PROCESSES
 
 
 def settings(options, layout):
@@ -66,7 +130,7 @@ def settings(options, layout):
             "train.micro_batch": 16 // options.micro_batches, "train.final_eval_tokens": 256}
     if layout != "data":
         keys.update((f"parallel.{key}", value) for key, value in (one.split("=") for one in layout.split(",")))
-    return keys
+    return keys | dict(one.split("=", 1) for one in options.set)
 
 
 def words(keys):
@@ -101,12 +165,12 @@ def seconds_over(options, hosts, folder, layout):
     return median_of(run, "step_seconds"), median_of(run, "communication_seconds")
 
 
-def estimate(options, layout, flops, bandwidth, latency):
+def estimate(options, layout, speeds):
     keys = settings(options, layout)
     if layout == "data" or "zero" in layout:
-        keys["parallel.data"] = 2
-    found = subprocess.run([options.penstock, "info", options.recipe, *words(keys), "--json", "--flops", str(flops),
-                            "--bandwidth", str(bandwidth), "--latency", str(latency)],
+        keys["parallel.data"] = PROCESSES
+    given = [word for name, value in speeds.items() for word in ("--" + name, str(value))]
+    found = subprocess.run([options.penstock, "info", options.recipe, *words(keys), "--json", *given],
                            check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
     return json.loads(found)["parallel"]
 
@@ -115,18 +179,21 @@ def measure(options):
     hosts, rows = Namespaces(), []
     try:
         with tempfile.TemporaryDirectory() as folder:
+            speeds = {"memory-bandwidth": memory_of(options)}
+            if not options.free_cores:
+                speeds["exchange-cost"] = cost_of_a_byte(hosts)
             alone = seconds_alone(options, folder)
-            flops = estimate(options, "data", 1.0, 1e9, 1.0)["compute_seconds"] / alone
+            known = estimate(options, "data", {**speeds, "flops": 1.0})
+            speeds["flops"] = known["compute_seconds"] / (alone - known["update_seconds"])
             for gigabits in options.gigabits:
                 hosts.shape("tbf", "rate", f"{gigabits}gbit", "burst", "1mb", "latency", "50ms")
-                bandwidth, latency = link_of(hosts)
+                speeds["bandwidth"], speeds["latency"] = link_of(hosts)
                 for layout in options.layouts:
                     measured, communication = seconds_over(options, hosts, tempfile.mkdtemp(dir=folder), layout)
-                    expected = estimate(options, layout, flops, bandwidth, latency)
-                    rows.append({"gigabits": gigabits, "layout": layout, "flops": flops, "bandwidth": bandwidth,
-                                 "latency": latency, "measured_seconds": measured,
-                                 "communication_seconds": communication,
-                                 "estimated_seconds": expected["step_seconds"],
+                    expected = estimate(options, layout, speeds)
+                    rows.append({"gigabits": gigabits, "layout": layout, "speeds": dict(speeds),
+                                 "alone_seconds": alone, "measured_seconds": measured,
+                                 "communication_seconds": communication, "estimate": expected,
                                  "efficiency": alone / measured,
                                  "error": expected["step_seconds"] / measured - 1})
     finally:
@@ -143,6 +210,8 @@ def main():
     parser.add_argument("--layouts", nargs="*", default=["data", "zero=1", "expert=2"])
     parser.add_argument("--micro-batches", type=int, default=2, help="of 16 sequences")
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="of the recipe")
+    parser.add_argument("--free-cores", action="store_true", help="there are cores that do not compute")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     options.corpus = os.path.abspath(options.corpus)
@@ -150,13 +219,15 @@ def main():
     if options.json:
         print(json.dumps(rows, indent=1))
         return
-    first = rows[0]
-    print(f"{os.path.basename(options.recipe)}: {first['flops'] / 1e9:.1f} GFLOP/s of each process while both compute")
+    first = rows[0]["speeds"]
+    print(f"{os.path.basename(options.recipe)}: of each process {first['flops'] / 1e9:.1f} GFLOP/s, "
+          f"{first['memory-bandwidth'] / 1e9:.1f} GB/s of memory, {1e9 * first.get('exchange-cost', 0):.2f} ns of the "
+          f"processor for a byte; a step without exchange {rows[0]['alone_seconds']:.3f} s")
     print(f"{'Gbit/s':>6s} {'measured link':>22s} {'layout':>16s} {'step':>8s} {'estimate':>8s} {'error':>6s} "
           f"{'exchange':>8s} {'efficiency':>10s}")
     for row in rows:
-        print(f"{row['gigabits']:6g} {row['bandwidth'] / 1e6:8.0f} MB/s {row['latency'] * 1e6:6.0f} us "
-              f"{row['layout']:>16s} {row['measured_seconds']:7.3f}s {row['estimated_seconds']:7.3f}s "
+        print(f"{row['gigabits']:6g} {row['speeds']['bandwidth'] / 1e6:8.0f} MB/s {row['speeds']['latency'] * 1e6:6.0f} us "
+              f"{row['layout']:>16s} {row['measured_seconds']:7.3f}s {row['estimate']['step_seconds']:7.3f}s "
               f"{100 * row['error']:5.0f}% {row['communication_seconds']:7.3f}s {100 * row['efficiency']:9.0f}%")
 
 

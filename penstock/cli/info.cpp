@@ -13,6 +13,7 @@
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/info_layouts.h"
 #include "penstock/cli/model_argument.h"
+#include "penstock/cli/whole_number.h"
 #include "penstock/finetune/run.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"
@@ -135,10 +136,14 @@ void print_figures(const Recipe& recipe, const MachineSpeeds& speeds) {
     for (const auto& of_kind : parallel["bytes_per_step"]) sent += of_kind.get<std::int64_t>();
     fmt::print("processes     {}, each with that memory; the busiest sends {:.0f} {} a step\n",
                processes_of(recipe), size(sent), unit);
+    if (const auto besides = parallel["checkpoint_bytes"].get<std::int64_t>(); besides > 0)
+      fmt::print("              rank 0 takes {:.0f} {} more to save and evaluate\n", size(besides),
+                 unit);
     fmt::print(
-        "step          about {:.3g} s: computing {:.3g}, exchange {:.3g} (given the speeds)\n",
+        "step          about {:.3g} s: computing {:.3g}, update {:.3g}, exchange {:.3g} (given the "
+        "speeds)\n",
         parallel["step_seconds"].get<double>(), parallel["compute_seconds"].get<double>(),
-        parallel["exchange_seconds"].get<double>());
+        parallel["update_seconds"].get<double>(), parallel["exchange_seconds"].get<double>());
   }
 }
 
@@ -338,7 +343,7 @@ void add_info_command(CLI::App& app) {
   command->add_option("--scale", options->scale, "of a study: paper, desk; default desk");
   command->add_flag("--json", options->json, "one JSON object");
   const auto number = [&](const char* name, double& value, const char* help) {
-    auto* const option = command->add_option(name, value, help)->check(CLI::PositiveNumber);
+    auto* const option = command->add_option(name, value, help)->check(positive_number());
     if (value > 0) option->capture_default_str();
   };
   number("--flops", options->speeds.flops,
@@ -348,6 +353,11 @@ void add_info_command(CLI::App& app) {
   number("--latency", options->speeds.latency, "seconds of a message");
   number("--node-bandwidth", options->speeds.node_bandwidth,
          "bytes/s that one process sends to another of its machine; default --bandwidth");
+  number("--memory-bandwidth", options->speeds.memory_bandwidth,
+         "bytes/s of memory that one process reads and writes; default: such work is not counted");
+  number("--exchange-cost", options->speeds.exchange_cost,
+         "seconds that a byte sent and received takes of a core that would compute; default: the "
+         "exchange has cores of its own");
   command
       ->add_option("--node-ranks", options->speeds.node_ranks,
                    "processes of one machine, whose ranks are consecutive")

@@ -13,18 +13,12 @@ namespace {
 
 constexpr double kMebibyte = 1 << 20, kGibibyte = 1 << 30;
 
-bool fits(const Recipe& recipe, double available, int processes) {
-  return static_cast<double>(memory_of_training(recipe, processes).total()) <= available;
-}
-
-/// What does not depend on the tokens of a pass.
-double state_bytes(const TrainingMemory& memory) {
-  return static_cast<double>(memory.parameter_bytes + memory.gradient_bytes +
-                             memory.optimizer_bytes);
+bool fits(const Recipe& recipe, double available, const RunProcesses& processes) {
+  return bytes_of_process(recipe, processes) <= available;
 }
 
 /// What to change so that the activations fit, beginning with what changes a run least.
-std::string remedy(Recipe recipe, double available, int processes) {
+std::string remedy(Recipe recipe, double available, const RunProcesses& processes) {
   TrainConfig& train = recipe.train;
   if (recipe.model.moe_layers() > 0 && !train.recompute_experts) {
     train.recompute_experts = true;
@@ -76,17 +70,32 @@ TrainingMemory memory_of_training(const Recipe& recipe, int processes) {
   return out;
 }
 
-void check_training_memory(const Recipe& recipe, double available, int processes) {
-  const TrainingMemory memory = memory_of_training(recipe, processes);
-  if (static_cast<double>(memory.total()) <= available) return;
-  const bool model = state_bytes(memory) > available;
+double bytes_of_process(const Recipe& recipe, const RunProcesses& processes) {
+  const auto total = static_cast<double>(memory_of_training(recipe, processes.all).total());
+  if (processes.all == 1) return total;
+  const RankEstimate rank =
+      estimate_rank(recipe, layout_of(recipe, processes.all), {.node_ranks = processes.here});
+  const double gathered = processes.first ? static_cast<double>(rank.checkpoint_bytes) : 0;
+  return total + static_cast<double>(rank.exchange_bytes) + gathered / processes.here;
+}
+
+void check_training_memory(const Recipe& recipe, double available, const RunProcesses& processes) {
+  const double bytes = bytes_of_process(recipe, processes);
+  if (bytes <= available) return;
+  const TrainingMemory memory = memory_of_training(recipe, processes.all);
+  const double besides = bytes - static_cast<double>(memory.total());
+  // What does not depend on the tokens of a pass.
+  const bool model = bytes - static_cast<double>(memory.activation_bytes) > available;
   const std::string keys =
       model ? fmt::format("model.d_model = {}, model.layers = {}", recipe.model.d_model,
                           recipe.model.layers)
             : fmt::format("train.sequence_length = {}, train.micro_batch = {}",
                           recipe.train.sequence_length, recipe.train.micro_batch);
-  fail(keys, ": training takes ", memory_text(memory), " and this machine has ",
-       size_text(available), " free; ",
+  const std::string of_process = processes.all == 1 ? "" : " of each process";
+  const std::string more =
+      besides > 0 ? concat(", with ", size_text(besides), " more to exchange and to save") : "";
+  fail(keys, ": training takes ", memory_text(memory), of_process, more, " and this machine has ",
+       size_text(available), " free", processes.here > 1 ? " for each" : "", "; ",
        model ? "make the model smaller" : remedy(recipe, available, processes),
        " (`penstock info` counts), or try it all the same with options.force");
 }

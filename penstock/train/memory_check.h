@@ -19,10 +19,21 @@ std::string size_text(double bytes);
 /// tree holds, without what the recipe's [parallel] divides. REQUIRES: layout_of() takes them.
 TrainingMemory memory_of_training(const Recipe& recipe, int processes = 1);
 
-/// Throws Error where memory_of_training() of the recipe, whose vocabulary is known, is more than
-/// `available` bytes. The message has both figures and the keys to lower, with a value that fits
+/// Of which processes one is asked about.
+struct RunProcesses {
+  int all = 1, here = 1;  ///< of the run, and of these on this machine
+  bool first = true;      ///< whether it is rank 0, which gathers the whole model to save it
+};
+/// Bytes of memory_of_training(), of the exchange's buffers, and of rank 0 what it gathers to save:
+/// an even share of that for each process here, since all of them share the machine's memory.
+double bytes_of_process(const Recipe& recipe, const RunProcesses& processes);
+
+/// Throws Error where bytes_of_process() of the recipe, whose vocabulary is known, is more than
+/// `available` bytes. The message has the figures and the keys to lower, with a value that fits
 /// where there is one.
-void check_training_memory(const Recipe& recipe, double available, int processes = 1);
+/// @param available  an even share of what this machine has for its processes of the run
+void check_training_memory(const Recipe& recipe, double available,
+                           const RunProcesses& processes = {});
 
 /// Bytes of a copy of what a checkpoint holds: weights and AdamW's moments.
 std::int64_t checkpoint_bytes(const ModelConfig& config);

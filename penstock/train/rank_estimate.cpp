@@ -27,21 +27,39 @@ double share_elsewhere(int ranks, int stride, const MachineSpeeds& speeds) {
   return static_cast<double>(ranks - here) / (ranks - 1);
 }
 
-/// A kind of traffic of one rank: what it sends, and how much of that to other machines.
+double seconds_of_memory(double bytes, const MachineSpeeds& speeds) {
+  return speeds.memory_bandwidth > 0 ? bytes / speeds.memory_bandwidth : 0;
+}
+
+/// A kind of traffic of one rank: what it sends, how much of that to other machines, and what of
+/// its own memory it reads and writes for that.
 struct Sent {
   const char* kind;
-  double bytes = 0, elsewhere = 0, messages = 0;
+  double bytes = 0, elsewhere = 0, messages = 0, memory = 0;
 
-  void add(double more, double share, double more_messages) {
+  /// @param touched  bytes of memory for a byte sent
+  void add(double more, double share, double more_messages, double touched = 0) {
     bytes += more;
     elsewhere += more * share;
     messages += more_messages;
+    memory += more * touched;
   }
   double seconds(const MachineSpeeds& speeds) const {
     const double here = speeds.node_bandwidth > 0 ? speeds.node_bandwidth : speeds.bandwidth;
-    return (bytes - elsewhere) / here + elsewhere / speeds.bandwidth + messages * speeds.latency;
+    return (bytes - elsewhere) / here + elsewhere / speeds.bandwidth + messages * speeds.latency +
+           seconds_of_memory(memory, speeds);
+  }
+  /// Of these, a core's that would compute.
+  double processor_seconds(const MachineSpeeds& speeds) const {
+    if (speeds.exchange_cost == 0) return 0;
+    return bytes * speeds.exchange_cost + seconds_of_memory(memory, speeds);
   }
 };
+
+// Bytes of memory for a byte sent. What arrives is as much.
+constexpr double kPacked = 2;      // read and written
+constexpr double kAddedUp = 3;     // two read, one written
+constexpr double kPutInPlace = 2;  // read and written
 
 }  // namespace
 
@@ -60,27 +78,42 @@ struct RankEstimator::Shape {
 /// What a stage's rank holds for the optimizer, and what it sends for it.
 struct RankEstimator::Optimizer {
   TrainingMemory memory;
-  std::int64_t exchange = 0;
   double shares = 0, share_sums = 0;  ///< numbers of gradients in shares, and of their sums
+  std::int64_t exchange = 0, files = 0;
   Sent gradients{"gradients"}, sums{"summed_gradients"};
+  // Numbers, of all those whose gradients are exchanged, and of these those that come last.
+  double parameters = 0, updated = 0, exchanged = 0, last = 0;
+  std::int64_t to_make_whole = 0;
 
   /// @param units   layers, and what no layer has, of whose parameters these are
   /// @param stride  between neighbours that exchange them
-  void add(const std::vector<ParameterSize>& parameters, const SharedSteps& steps, double units,
+  void add(const std::vector<ParameterSize>& sizes, const SharedSteps& steps, double units,
            bool rest, int stride, const MachineSpeeds& speeds) {
-    if (parameters.empty()) return;
-    const SharingBytes bytes = sharing_bytes(parameters, steps);
+    if (sizes.empty()) return;
+    const SharingBytes bytes = sharing_bytes(sizes, steps);
     memory.parameter_bytes += bytes.parameters;
     memory.gradient_bytes += bytes.gradients;
     memory.optimizer_bytes += bytes.optimizer;
     exchange = std::max(exchange, bytes.exchange);
-    const auto others = static_cast<double>(steps.ranks - 1), last = rest ? 1.0 : 0.0;
+    const auto others = static_cast<double>(steps.ranks - 1), more = rest ? 1.0 : 0.0;
     const double rounds = std::ceil(static_cast<double>(steps.parts) / steps.ranks);
     const double share = share_elsewhere(steps.ranks, stride, speeds);
+    if (share == 0) files += bytes.files;
     gradients.add(static_cast<double>(bytes.sent_gradients), share,
-                  others * (units + last) * (steps.zero >= 2 ? rounds : 1));
+                  others * (units + more) * (steps.zero >= 2 ? rounds : 1), kPacked + kAddedUp);
+    // A rank packs its own once for all others, and puts it in place too.
     sums.add(static_cast<double>(bytes.sent_sums + bytes.sent_weights), share,
-             others * (units * (steps.zero == 3 ? 2 * rounds * steps.passes : 1) + last));
+             others * (units * (steps.zero == 3 ? 2 * rounds * steps.passes : 1) + more),
+             kPutInPlace + (kPacked + kPutInPlace) / std::max(1.0, others));
+    double all = 0;
+    for (const ParameterSize& size : sizes) all += static_cast<double>(size.elements);
+    parameters += all;
+    updated += static_cast<double>(bytes.optimizer) / (2 * kBytes);
+    to_make_whole += bytes.to_make_whole;
+    if (steps.ranks == 1) return;
+    const auto of_no_layer = static_cast<double>(bytes.of_no_layer) / kBytes;
+    exchanged += all;
+    last += of_no_layer + (all - of_no_layer) / units;
   }
   /// What ranks of `tensor` have shares of the gradient of: matrices are summed by themselves.
   /// @param numbers  that this rank sums up;  @param alone  whether by itself
@@ -92,19 +125,22 @@ struct RankEstimator::Optimizer {
   }
   /// Of ranks that train apart: that of one process, and of the outer steps what a rank keeps for
   /// all, their weights and momentum.
-  void add_apart(const std::vector<ParameterSize>& parameters, const SharedSteps& steps,
-                 double units, double local_steps, const MachineSpeeds& speeds) {
+  void add_apart(const std::vector<ParameterSize>& sizes, const SharedSteps& steps, double units,
+                 double local_steps, const MachineSpeeds& speeds) {
     const auto ranks = static_cast<std::size_t>(steps.ranks);
     const SharedSteps alone{.parts = (steps.parts + ranks - 1) / ranks, .passes = steps.passes};
-    add(parameters, alone, units, true, 1, speeds);
+    add(sizes, alone, units, true, 1, speeds);
     const SharingBytes outer =
-        sharing_bytes(parameters, {.parts = ranks, .ranks = steps.ranks, .zero = 1});
+        sharing_bytes(sizes, {.parts = ranks, .ranks = steps.ranks, .zero = 1});
     memory.optimizer_bytes += outer.optimizer;
     exchange = outer.exchange;
     const double share = share_elsewhere(steps.ranks, 1, speeds);
+    if (share == 0) files = outer.files;
     const double messages = (steps.ranks - 1) * (units + 1) / local_steps;
-    gradients.add(static_cast<double>(outer.sent_gradients) / local_steps, share, messages);
-    sums.add(static_cast<double>(outer.sent_weights) / local_steps, share, messages);
+    gradients.add(static_cast<double>(outer.sent_gradients) / local_steps, share, messages,
+                  kPacked + kAddedUp);
+    sums.add(static_cast<double>(outer.sent_weights) / local_steps, share, messages,
+             kPutInPlace + (kPacked + kPutInPlace) / std::max(1.0, steps.ranks - 1.0));
     sums.kind = "weights";
   }
 };
@@ -191,10 +227,17 @@ RankEstimator::Optimizer RankEstimator::largest_optimizer(const ParallelConfig& 
     const Optimizer one = optimizer_of(parallel, layout, stage, shape, speeds);
     if (one.memory.total() > out.memory.total()) out.memory = one.memory;
     out.exchange = std::max(out.exchange, one.exchange);
+    out.files = std::max(out.files, one.files);
     larger(out.gradients, one.gradients);
     larger(out.sums, one.sums);
     out.shares = std::max(out.shares, one.shares);
     out.share_sums = std::max(out.share_sums, one.share_sums);
+    out.updated = std::max(out.updated, one.updated);
+    if (one.exchanged >= out.exchanged) {
+      out.exchanged = one.exchanged;
+      out.last = one.last;
+    }
+    out.parameters = std::max(out.parameters, one.parameters);
   }
   return out;
 }
@@ -252,21 +295,65 @@ Sent token_traffic(double exchanges, double rows, double k, const dist::Layout& 
                    const MachineSpeeds& speeds) {
   Sent out{"tokens"};
   const double e = layout.expert;
+  // Rows of its own take part in all but the way; two of the exchanges pack, two add up.
+  const double touched = (2 * kPacked + 2 * kAddedUp) / 4 * e / std::max(1.0, e - 1);
   if (layout.expert > 1)
     out.add(exchanges * (e - 1) * (1 - std::pow(1 - 1 / e, k)) * rows * kBytes,
-            share_elsewhere(layout.expert, layout.tensor, speeds), exchanges * 2 * (e - 1));
+            share_elsewhere(layout.expert, layout.tensor, speeds), exchanges * 2 * (e - 1),
+            touched);
   return out;
 }
 
 }  // namespace
 
+/// Weights are 4 bytes, moments 8. Where the model is divided all of both are put together, where
+/// only the optimizer is, what ranks along `data` divide.
+std::int64_t RankEstimator::checkpoint_bytes(const ParallelConfig& parallel,
+                                             const dist::Layout& layout,
+                                             const Optimizer& first) const {
+  const double own = kBytes * first.parameters;
+  if (parallel.local_steps > 1)  // moments of each rank, and the outer momentum
+    return std::llround(2 * own * (layout.data - 1) + own);
+  const bool divides = parallel.zero > 0 && layout.data > 1;
+  double out = divides ? 2 * own + static_cast<double>(first.to_make_whole) : 0;
+  if (layout.tensor * layout.pipeline * layout.expert > 1)
+    for (const ModelTensor& tensor : tensors_)
+      out += 3 * kBytes *
+             static_cast<double>(tensor.size() * std::max<std::int64_t>(1, tensor.experts));
+  return std::llround(out);
+}
+
+/// What a step saves by exchanging beside the computation.
+double RankEstimator::hidden_seconds(const ParallelConfig& parallel, const Shape& shape,
+                                     const Optimizer& optimizer, double part,
+                                     const MachineSpeeds& speeds) const {
+  // A part's gradients are together only once it is through all chunks.
+  const bool beside =
+      parallel.overlap && parallel.local_steps == 1 && (shape.chunks == 1 || parallel.zero >= 2);
+  const bool sums = parallel.zero == 0 || parallel.zero == 3;
+  const double seconds =
+      optimizer.gradients.seconds(speeds) + (sums ? optimizer.sums.seconds(speeds) : 0);
+  if (!beside || seconds == 0) return 0;
+  const double processor = optimizer.gradients.processor_seconds(speeds) +
+                           (sums ? optimizer.sums.processor_seconds(speeds) : 0);
+  const double rounds = parallel.zero >= 2 ? shape.own : 1;
+  const double place = parallel.zero >= 2 ? shape.own - 1.0 / 3 : 2.0 / 3;  // micro-batches
+  const double last = optimizer.last / optimizer.exchanged / rounds;
+  const double first = 1 / (shape.layers * rounds);
+  const double hidden = std::min((1 - last) * seconds, (1 - first) * place * part);
+  return hidden * (1 - std::min(1.0, processor / seconds));
+}
+
 RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist::Layout& layout,
                                      const MachineSpeeds& speeds) const {
   const Shape shape = shape_of(parallel, layout);
   const Optimizer optimizer = largest_optimizer(parallel, layout, shape, speeds);
-  RankEstimate out{
-      .ranks = layout.ranks(), .memory = optimizer.memory, .exchange_bytes = optimizer.exchange};
+  RankEstimate out{.ranks = layout.ranks(),
+                   .memory = optimizer.memory,
+                   .exchange_bytes = optimizer.exchange + optimizer.files};
   out.memory.activation_bytes = activation_bytes(layout, shape);
+  out.checkpoint_bytes =
+      checkpoint_bytes(parallel, layout, optimizer_of(parallel, layout, 0, shape, speeds));
   const double passes = shape.own * shape.passes, layer_sums = 4 * shape.layers * passes;
   for (const Sent& sent :
        {optimizer.gradients, optimizer.sums,
@@ -282,15 +369,11 @@ RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist:
   out.useful_seconds = flops_ / layout.ranks() / speeds.flops;
   const double part = part_seconds(layout, shape.chunks, speeds.flops);
   out.compute_seconds = part * (shape.own + (layout.pipeline - 1.0) / shape.chunks);
-  const bool sums_overlap = parallel.zero == 0 || parallel.zero == 3;
-  const double hidden =
-      optimizer.gradients.seconds(speeds) + (sums_overlap ? optimizer.sums.seconds(speeds) : 0);
-  const double room = parallel.zero >= 2 ? shape.own - 1.0 / 3 : 2.0 / 3;  // micro-batches
-  // A part's gradients are together only once it is through all chunks.
-  const bool beside =
-      parallel.overlap && parallel.local_steps == 1 && (shape.chunks == 1 || parallel.zero >= 2);
-  const double behind = beside ? std::min(hidden, room * part) : 0;
-  out.step_seconds = out.compute_seconds + out.exchange_seconds - behind;
+  // AdamW reads four numbers and writes three, the norm reads one; a gradient is added to another.
+  out.update_seconds = seconds_of_memory(
+      kBytes * (8 * optimizer.updated + 3 * (shape.own - 1) * optimizer.parameters), speeds);
+  out.step_seconds = out.compute_seconds + out.update_seconds + out.exchange_seconds -
+                     hidden_seconds(parallel, shape, optimizer, part, speeds);
   return out;
 }
 

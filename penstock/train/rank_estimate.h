@@ -23,6 +23,11 @@ struct MachineSpeeds {
   double latency = 5e-5;      ///< seconds of a message
   int node_ranks = 1;         ///< processes of one machine, which are neighbours
   double node_bandwidth = 0;  ///< bytes/s that one sends to another of its machine; 0: bandwidth
+  /// bytes/s of its memory that one process reads and writes; 0: work on memory is not counted
+  double memory_bandwidth = 0;
+  /// seconds that a byte sent, and one received, take of a core that would compute; 0: the exchange
+  /// has cores of its own
+  double exchange_cost = 0;
 };
 
 /// Of the rank that has most of each.
@@ -30,11 +35,14 @@ struct RankEstimate {
   int ranks = 1;
   TrainingMemory memory;
   std::int64_t exchange_bytes = 0;  ///< buffers of what is sent and received at a time
+  /// Of rank 0 besides, what it gathers of others to save the whole model; it evaluates within it.
+  std::int64_t checkpoint_bytes = 0;
   /// Sent in a step, by what it is: "gradients", "summed_gradients", "weights", "tensor", "stages",
   /// "tokens". Of ranks that train apart the mean of a step, with what an outer step sends.
   std::vector<std::pair<std::string, std::int64_t>> bytes_per_step;
   double useful_seconds = 0;    ///< its even share of the step's FLOPs
   double compute_seconds = 0;   ///< of its share of the step, with what it is idle in a pipeline
+  double update_seconds = 0;    ///< of adding up its own gradients and of the optimizer
   double exchange_seconds = 0;  ///< with nothing hidden behind the computation
   double step_seconds = 0;
 
@@ -42,7 +50,9 @@ struct RankEstimate {
   /// Share of the step in which every process does useful FLOPs.
   double efficiency() const { return useful_seconds / step_seconds; }
   /// Share of the step that the exchange adds.
-  double communication() const { return std::max(0.0, 1 - compute_seconds / step_seconds); }
+  double communication() const {
+    return std::max(0.0, 1 - (compute_seconds + update_seconds) / step_seconds);
+  }
 };
 
 /// Estimates layouts of one recipe. What they have in common is counted once.
@@ -56,17 +66,20 @@ class RankEstimator {
   /// ranks of `tensor` divide the rows h / tensor:
   ///   - part = F / m · max over stages of (l / L · (1 − h) / tensor + h, of the last one) / flops
   ///   - compute = part · (P + (pipeline − 1) / chunks)
-  ///   - exchange = Σ bytes elsewhere / bandwidth + bytes here / node_bandwidth + messages ·
-  ///   latency
-  ///   - step = compute + exchange − what goes on beside the computation
+  ///   - update = (32 · parameters updated + 12 · (P − 1) · parameters) / memory_bandwidth
+  ///   - exchange = Σ bytes elsewhere / bandwidth + bytes here / node_bandwidth
+  ///       + bytes packed, added up and put in place / memory_bandwidth + messages · latency
+  ///   - step = compute + update + exchange − hidden · (1 − processor)
   ///
   /// With parallel.overlap and one chunk the exchange of gradients, and with zero 0 of their sums,
   /// goes on beside the last micro-batch's backward pass, two thirds of its `part`; with zero 2 and
-  /// 3 beside all but the first forward pass, and with zero 3 so does the weights'. Tokens that
-  /// choose k of E experts on e ranks at random go to (e − 1)·(1 − (1 − 1/e)^k) others. Of a group
-  /// whose neighbours lie s ranks apart node_ranks / s are on one machine, and bytes go evenly to
-  /// all of its ranks. With parallel.local_steps = H a step has a share of 1 / H of an outer step's
-  /// exchange, and nothing goes on beside that.
+  /// 3 beside all but the first forward pass, and with zero 3 so does the weights'. It begins when
+  /// the pass has left the last layer, and what the pass leaves last is not hidden. `processor` is
+  /// the share of the hidden time in which it computes, by exchange_cost and memory_bandwidth.
+  /// Tokens that choose k of E experts on e ranks at random go to (e − 1)·(1 − (1 − 1/e)^k) others.
+  /// Of a group whose neighbours lie s ranks apart node_ranks / s are on one machine, and bytes go
+  /// evenly to all of its ranks. With parallel.local_steps = H a step has a share of 1 / H of an
+  /// outer step's exchange, and nothing goes on beside that.
   /// @param parallel  its zero, pipeline_chunks, overlap and local_steps.  REQUIRES: layout_of()
   /// takes it.
   RankEstimate estimate(const ParallelConfig& parallel, const dist::Layout& layout,
@@ -82,6 +95,10 @@ class RankEstimator {
   Optimizer largest_optimizer(const ParallelConfig& parallel, const dist::Layout& layout,
                               const Shape& shape, const MachineSpeeds& speeds) const;
   std::int64_t activation_bytes(const dist::Layout& layout, const Shape& shape) const;
+  std::int64_t checkpoint_bytes(const ParallelConfig& parallel, const dist::Layout& layout,
+                                const Optimizer& first) const;
+  double hidden_seconds(const ParallelConfig& parallel, const Shape& shape,
+                        const Optimizer& optimizer, double part, const MachineSpeeds& speeds) const;
   double part_seconds(const dist::Layout& layout, int chunks, double flops) const;
 
   Recipe recipe_;

@@ -66,13 +66,18 @@ Recipe recipe_on_ranks(const ConfigNode& node, const std::string& directory,
   return recipe;
 }
 
+RunProcesses processes_of_run(const dist::ProcessGroup& group, int here) {
+  return {.all = group.size(), .here = here, .first = group.rank() == 0};
+}
+
 /// Refuses a model that this machine cannot hold, rather than be killed for it.
 Trainer make_trainer(const Recipe& given, const TrainControl& control, const dist::Mesh& mesh,
                      double available) {
   RunText text = open_text(given.data, /*verify=*/true);
   const Recipe recipe = with_vocabulary(given, text.measured);
   if (!control.force && recipe.run.device == "cpu")
-    check_training_memory(recipe, available, control.group.size());
+    check_training_memory(recipe, available,
+                          processes_of_run(control.group, control.processes_here));
   return Trainer(recipe, std::move(text), mesh);
 }
 
@@ -209,9 +214,8 @@ class TrainTask : public RunTask {
 
   /// Bytes that training leaves, as counted.
   double memory_left() const {
-    const bool here = recipe().run.device == "cpu";
-    const auto taken = here ? memory_of_training(recipe(), group_.size()).total() : 0;
-    return available_ - static_cast<double>(taken);
+    if (recipe().run.device != "cpu") return available_;
+    return available_ - bytes_of_process(recipe(), processes_of_run(group_, processes_here_));
   }
 
   bool has_split(Split split) const { return trainer_.corpus().count(split).tokens > 1; }

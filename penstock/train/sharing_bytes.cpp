@@ -85,6 +85,9 @@ void count_held(const std::vector<ParameterUnit>& units, const SharedSteps& step
   const std::int64_t own = kept(units, steps.ranks, any);
   out.parameters =
       kBytes * (steps.zero == 3 ? rest + kept(units, steps.ranks, in_layer) + 2 * largest : total);
+  out.of_no_layer = kBytes * rest;
+  if (steps.zero == 3)
+    out.to_make_whole = kBytes * std::max<std::int64_t>(0, total - rest - 2 * largest);
   out.optimizer = 2 * kBytes * (steps.zero > 0 ? own : total);
   const auto copies = static_cast<std::int64_t>(GradientTree::copies(steps.parts, steps.ranks));
   out.gradients =
@@ -114,12 +117,16 @@ SharingBytes sharing_bytes(const std::vector<ParameterSize>& parameters, const S
   count_held(units, steps, total, out);
   const std::int64_t others = steps.ranks - 1, at_a_time = nodes_sent(steps, false);
   if (others == 0) return out;
-  std::int64_t slots = 0, layer_slots = 0;
+  std::int64_t slots = 0, layer_slots = 0, gathered = 0;
   for (const ParameterUnit& unit : units) {
     const std::int64_t spans = whole(unit) - least(unit);  // of others
     out.sent_gradients += kBytes * spans * nodes_sent(steps, true);
+    // Without zero the sums are still in what arrived while they are sent.
+    const std::int64_t slots_gathered = others + (steps.zero == 0 ? 3 : 2);
     out.exchange = std::max({out.exchange, kBytes * at_a_time * (spans + others * most(unit)),
-                             kBytes * (others + 2) * most(unit)});
+                             kBytes * slots_gathered * most(unit)});
+    out.files = std::max(out.files, 2 * kBytes * std::max(at_a_time * spans, most(unit)));
+    if (unit.layer >= 0) gathered = std::max(gathered, kBytes * slots_gathered * most(unit));
     (unit.layer < 0 ? slots : layer_slots) += kBytes * others * most(unit);
   }
   const auto rounds =
@@ -127,6 +134,10 @@ SharingBytes sharing_bytes(const std::vector<ParameterSize>& parameters, const S
                                 static_cast<std::size_t>(steps.ranks));
   (steps.zero == 0 ? out.sent_sums : out.sent_weights) =
       slots + layer_slots * (steps.zero == 3 ? 2 * rounds * steps.passes : 1);
+  if (steps.zero == 3) {  // weights come at the same time, by a connection of their own
+    out.exchange += gathered;
+    out.files *= 2;
+  }
   return out;
 }
 

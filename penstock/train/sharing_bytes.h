@@ -24,8 +24,11 @@ struct SharingBytes {
   /// Gradients at the most: the nodes of the tree; with zero >= 2 its spans of them, and what is on
   /// its way of three layers and of what no layer has.
   std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;  ///< moments
-  std::int64_t exchange = 0;   ///< what is sent and received at a time
+  std::int64_t optimizer = 0;      ///< moments
+  std::int64_t exchange = 0;       ///< what is sent and received at a time
+  std::int64_t files = 0;          ///< by which ranks of one machine exchange
+  std::int64_t of_no_layer = 0;    ///< weights of embeddings, head and routers
+  std::int64_t to_make_whole = 0;  ///< weights that are not counted in `parameters`
   // Sent in a step:
   std::int64_t sent_gradients = 0;  ///< to the ranks that add up
   std::int64_t sent_sums = 0;       ///< without zero: what it added up, to all

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
+#include "penstock/train/parameter_units.h"
+#include "penstock/train/sharing_bytes.h"
 #include "tests/train/recipe_text.h"
 
 namespace penstock {
@@ -169,6 +172,107 @@ TEST(RankEstimate, SendsFasterWithinAMachine) {
       seconds(both, near),
       static_cast<double>(bytes["stages"]) / 1e6 + static_cast<double>(bytes["tensor"]) / 1e8,
       1e-9);
+}
+
+/// AdamW reads weight, gradient and moments and writes all but the gradient, the norm reads the
+/// gradient: 32 bytes a number. A gradient that is added to another: 12.
+TEST(RankEstimate, CountsTheUpdateAsWorkOnMemory) {
+  const MachineSpeeds speeds{.memory_bandwidth = 1e9};
+  const Recipe r = counted_recipe();
+  const RankEstimate one = estimate_rank(r, {}, speeds);
+  const auto numbers = static_cast<double>(one.memory.parameter_bytes) / 4;
+  const auto parts = static_cast<double>(r.train.batch_sequences);
+  EXPECT_NEAR(one.update_seconds, numbers * (32 + 12 * (parts - 1)) / 1e9, 1e-12);
+  EXPECT_NEAR(one.step_seconds, one.compute_seconds + one.update_seconds, 1e-12);
+  EXPECT_NEAR(one.communication(), 0, 1e-12);
+  const RankEstimate divided =
+      estimate_rank(counted_recipe({"parallel.zero=1"}), {.data = 2}, speeds);
+  EXPECT_NEAR(
+      divided.update_seconds,
+      (4.0 * static_cast<double>(divided.memory.optimizer_bytes) + 12 * numbers * (parts / 2 - 1)) /
+          1e9,
+      1e-12);
+  EXPECT_EQ(estimate_rank(r, {}).update_seconds, 0);
+}
+
+/// Packing and adding up touch 5 bytes of memory for a byte of gradients; of sums 2 that
+/// arrived and, once for all others, 4 of its own.
+TEST(RankEstimate, CountsWhatTheExchangeDoesToMemory) {
+  const Recipe r = counted_recipe({"parallel.overlap=false"});
+  const MachineSpeeds network{.bandwidth = 1e6, .latency = 0};
+  MachineSpeeds both = network;
+  both.memory_bandwidth = 1e7;
+  const auto more = [&](const dist::Layout& layout) {
+    return estimate_rank(r, layout, both).exchange_seconds -
+           estimate_rank(r, layout, network).exchange_seconds;
+  };
+  for (const int ranks : {2, 4}) {
+    auto bytes = sent(estimate_rank(r, {.data = ranks}));
+    EXPECT_NEAR(more({.data = ranks}),
+                (5.0 * static_cast<double>(bytes["gradients"]) +
+                 (2 + 4.0 / (ranks - 1)) * static_cast<double>(bytes["summed_gradients"])) /
+                    1e7,
+                1e-9);
+  }
+}
+
+/// The first gradients are there when the pass has left the last of two layers, and the first
+/// layer's with the embedding's are exchanged after it.
+TEST(RankEstimate, HidesNeitherTheFirstLayersTimeNorTheLastExchange) {
+  const Recipe r = counted_recipe();
+  const dist::Layout two{.data = 2};
+  const auto hidden = [&](const MachineSpeeds& speeds) {
+    const RankEstimate rank = estimate_rank(r, two, speeds);
+    return rank.compute_seconds + rank.exchange_seconds - rank.step_seconds;
+  };
+  double all = 0, in_layers = 0;
+  for (const ParameterSize& size : parameter_sizes(r.model.resolved())) {
+    const auto numbers = static_cast<double>(size.elements);
+    all += numbers;
+    if (parameter_units({size}, {}, 1, 1).front().layer >= 0) in_layers += numbers;
+  }
+  const MachineSpeeds slow{.flops = 1e6, .bandwidth = 1e9, .latency = 0};
+  EXPECT_NEAR(hidden(slow), estimate_rank(r, two, slow).exchange_seconds * in_layers / 2 / all,
+              1e-9);
+  const MachineSpeeds fast{.flops = 1e12, .bandwidth = 1e3, .latency = 0};
+  const double parts = static_cast<double>(r.train.batch_sequences) / 2;
+  const double backward = 2.0 / 3 * estimate_rank(r, two, fast).compute_seconds / parts;
+  EXPECT_NEAR(hidden(fast), backward / 2, 1e-9);
+}
+
+/// A byte that goes beside the computation takes a core's time, one that is waited for does not.
+TEST(RankEstimate, ChargesTheProcessorForWhatIsHidden) {
+  const dist::Layout two{.data = 2};
+  MachineSpeeds speeds{.flops = 1e6, .bandwidth = 1e9, .latency = 0};
+  const RankEstimate free = estimate_rank(counted_recipe(), two, speeds);
+  const double hidden = free.compute_seconds + free.exchange_seconds - free.step_seconds;
+  ASSERT_GT(hidden, 0);
+  speeds.exchange_cost = 0.25e-9;  // a quarter of what the network takes
+  EXPECT_NEAR(estimate_rank(counted_recipe(), two, speeds).step_seconds - free.step_seconds,
+              hidden / 4, 1e-9);
+  const Recipe waits = counted_recipe({"parallel.overlap=false"});
+  const double waited = estimate_rank(waits, two, speeds).step_seconds;
+  speeds.exchange_cost = 0;
+  EXPECT_EQ(estimate_rank(waits, two, speeds).step_seconds, waited);
+}
+
+/// Weights and moments of the whole model, 12 bytes a number, or what `data` divides of them.
+TEST(RankEstimate, CountsWhatRankZeroGathersToSave) {
+  const Recipe r = counted_recipe();
+  const auto besides = [](const dist::Layout& layout, const std::string& zero) {
+    return estimate_rank(counted_recipe({"parallel.zero=" + zero}), layout).checkpoint_bytes;
+  };
+  const std::int64_t weights = estimate_rank(r, {}).memory.parameter_bytes;
+  EXPECT_EQ(besides({}, "0"), 0);
+  EXPECT_EQ(besides({.data = 2}, "0"), 0);
+  EXPECT_EQ(besides({.data = 2}, "1"), 2 * weights);
+  // Two layers are always there, and it has no more.
+  EXPECT_EQ(besides({.data = 2}, "3"), 2 * weights);
+  for (const dist::Layout& layout : {dist::Layout{.tensor = 2}, dist::Layout{.pipeline = 2},
+                                     dist::Layout{.data = 2, .expert = 2}})
+    EXPECT_EQ(besides(layout, "0"), 3 * weights);
+  EXPECT_EQ(estimate_rank(counted_recipe({"parallel.local_steps=5"}), {.data = 3}).checkpoint_bytes,
+            5 * weights);
 }
 
 }  // namespace
