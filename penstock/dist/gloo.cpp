@@ -111,12 +111,13 @@ class Gloo : public Transport {
     options.reduceOp = reduction == Reduction::sum ? c10d::ReduceOp::SUM : c10d::ReduceOp::MAX;
     group_->allreduce(tensors, options)->wait();
   }
-  void all_to_all(at::Tensor received, at::Tensor sent, std::vector<std::int64_t> counts,
-                  std::vector<std::int64_t> send_counts) override {
-    exchange(received.split_with_sizes(counts), sent.split_with_sizes(send_counts));
+  std::function<void()> start_all_to_all(at::Tensor received, at::Tensor sent,
+                                         std::vector<std::int64_t> counts,
+                                         std::vector<std::int64_t> send_counts) override {
+    return start_exchange(received.split_with_sizes(counts), sent.split_with_sizes(send_counts));
   }
   void all_gather(std::vector<at::Tensor> received, at::Tensor sent) override {
-    exchange(received, std::vector<at::Tensor>(received.size(), sent));
+    start_exchange(received, std::vector<at::Tensor>(received.size(), sent))();
   }
   void broadcast(at::Tensor values, int root) override {
     std::vector<at::Tensor> tensors = {std::move(values)};
@@ -136,8 +137,9 @@ class Gloo : public Transport {
  private:
   /// With all others at once. Gloo's own operations of this kind use a link in one direction after
   /// the other: over 1 Gbit/s they take nearly twice as long.
-  /// @param received, sent  by rank
-  void exchange(const std::vector<at::Tensor>& received, const std::vector<at::Tensor>& sent) {
+  /// @param received, sent  by rank.  @return what waits
+  std::function<void()> start_exchange(const std::vector<at::Tensor>& received,
+                                       const std::vector<at::Tensor>& sent) {
     const int rank = group_->getRank(), size = group_->getSize();
     std::vector<c10::intrusive_ptr<c10d::Work>> pending;
     for (int step = 1; step < size; ++step) {
@@ -152,7 +154,9 @@ class Gloo : public Transport {
     }
     const auto own = static_cast<std::size_t>(rank);
     received[own].copy_(sent[own]);
-    for (const auto& work : pending) work->wait();
+    return [pending] {  // which hold the tensors
+      for (const auto& work : pending) work->wait();
+    };
   }
 
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;

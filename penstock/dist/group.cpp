@@ -46,6 +46,7 @@ at::Tensor framed(const std::string& text, std::int64_t capacity) {
 struct ProcessGroup::State {
   int rank = 0, size = 1;
   bool lost = false;
+  bool under_way = false;  // a start_all_to_all() that nobody has waited for
   std::vector<std::string> names = {concat("rank 0 on ", host_name())};
   // Of groups that different threads may use.
   std::shared_ptr<std::atomic<double>> seconds = std::make_shared<std::atomic<double>>(0.0);
@@ -147,12 +148,13 @@ std::string ProcessGroup::name(int rank) const {
 
 template <class Action>
 void ProcessGroup::operate(const char* what, const at::Tensor& values, const Action& action,
-                           bool pair) const {
+                           bool alike) const {
   PENSTOCK_ASSERT(values.is_contiguous() && values.device().is_cpu(), what);
   if (state_->lost) throw LostRank(concat(name(), " has lost another rank before ", what));
+  PENSTOCK_ASSERT(!state_->under_way, what, " while rows are under way");
   const auto start = Clock::now();
   try {
-    if (state_->options.check && !pair) check_alike(what, values);
+    if (state_->options.check && alike) check_alike(what, values);
     action(*state_->transport);
   } catch (const Error&) {
     throw;
@@ -192,9 +194,15 @@ void ProcessGroup::all_reduce(const at::Tensor& values, Reduction reduction) con
 
 at::Tensor ProcessGroup::all_to_all(const at::Tensor& rows,
                                     std::span<const std::int64_t> send_counts,
-                                    std::span<const std::int64_t> given) const {
+                                    std::span<const std::int64_t> counts) const {
+  return start_all_to_all(rows, send_counts, counts)();
+}
+
+std::function<at::Tensor()> ProcessGroup::start_all_to_all(
+    const at::Tensor& rows, std::span<const std::int64_t> send_counts,
+    std::span<const std::int64_t> given) const {
   PENSTOCK_ASSERT(std::ssize(send_counts) == size() && sum(send_counts) == rows.size(0));
-  if (size() == 1) return rows;
+  if (size() == 1) return [rows] { return rows; };
   Counts counts(given.begin(), given.end());
   if (counts.empty() || state_->options.check) {
     Counts mine(send_counts.begin(), send_counts.end());
@@ -217,11 +225,19 @@ at::Tensor ProcessGroup::all_to_all(const at::Tensor& rows,
     for (auto& number : bytes) number *= row_bytes;
     return bytes;
   };
+  std::function<void()> arrived;
   // Numbers of rows differ between ranks, so only the rest of the shape is compared.
   operate("all_to_all", rows.slice(0, 0, 0), [&](Transport& transport) {
-    transport.all_to_all(as_bytes(out), as_bytes(rows), in_bytes(counts), in_bytes(send_counts));
+    arrived = transport.start_all_to_all(as_bytes(out), as_bytes(rows), in_bytes(counts),
+                                         in_bytes(send_counts));
   });
-  return out;
+  state_->under_way = true;
+  return [group = *this, rows, out, arrived] {  // it holds what as_bytes() only points to
+    group.state_->under_way = false;
+    group.operate(
+        "all_to_all", rows.slice(0, 0, 0), [&](Transport&) { arrived(); }, /*alike=*/false);
+    return out;
+  };
 }
 
 at::Tensor ProcessGroup::all_gather(const at::Tensor& mine) const {
@@ -264,10 +280,10 @@ std::function<void()> ProcessGroup::start_send(const at::Tensor& values, int to)
   const auto start = [&](Transport& transport) {
     sent = transport.start_send(as_bytes(values), to);
   };
-  operate("send", values, start, /*pair=*/true);
+  operate("send", values, start, /*alike=*/false);
   return [group = *this, values, sent] {
     group.operate(
-        "send", values, [&](Transport&) { sent(); }, /*pair=*/true);
+        "send", values, [&](Transport&) { sent(); }, /*alike=*/false);
   };
 }
 
@@ -276,7 +292,7 @@ void ProcessGroup::receive(const at::Tensor& values, int from) const {
   if (values.numel() == 0) return;
   operate(
       "receive", values, [&](Transport& transport) { transport.receive(as_bytes(values), from); },
-      /*pair=*/true);
+      /*alike=*/false);
 }
 
 void ProcessGroup::barrier(const std::string& place) const {

@@ -71,6 +71,11 @@ class ProcessGroup {
   /// @return [Σ counts, ...]
   at::Tensor all_to_all(const at::Tensor& rows, std::span<const std::int64_t> send_counts,
                         std::span<const std::int64_t> counts = {}) const;
+  /// all_to_all() that goes on beside what follows. What it returns waits, and gives the rows. No
+  /// other operation of this group until then (asserted).
+  std::function<at::Tensor()> start_all_to_all(const at::Tensor& rows,
+                                               std::span<const std::int64_t> send_counts,
+                                               std::span<const std::int64_t> counts) const;
   /// @param mine  of the same shape on all ranks.  @return [size, ...]
   at::Tensor all_gather(const at::Tensor& mine) const;
   /// Σ over ranks, in rank order, of the rows of this rank.
@@ -97,10 +102,10 @@ class ProcessGroup {
  private:
   struct State;
   void connect(const std::shared_ptr<KeyClient>& table);
-  /// @param pair  two ranks take part and not all
+  /// @param alike  all ranks call it: it is compared where that is asked for
   template <class Action>
   void operate(const char* what, const at::Tensor& values, const Action& action,
-               bool pair = false) const;
+               bool alike = true) const;
   void check_alike(const char* what, const at::Tensor& values) const;
 
   std::shared_ptr<State> state_;

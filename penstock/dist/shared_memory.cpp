@@ -122,32 +122,27 @@ class SharedMemory : public Transport {
   void all_reduce(at::Tensor values, Reduction reduction) override {
     carrier_->all_reduce(std::move(values), reduction);
   }
-  void all_to_all(at::Tensor received, at::Tensor sent, std::vector<std::int64_t> counts,
-                  std::vector<std::int64_t> send_counts) override {
-    const auto me = static_cast<std::size_t>(rank_);
-    const auto* from = static_cast<const std::byte*>(sent.data_ptr());
-    auto* to = static_cast<std::byte*>(received.data_ptr());
-    std::int64_t all_sent = 0, own_from = 0;
-    Numbers places;  // of what each rank is sent, behind the head
-    for (std::size_t rank = 0; rank < send_counts.size(); ++rank) {
-      if (rank == me) own_from = all_sent;
-      places.push_back(kHead + all_sent);
-      all_sent += send_counts[rank];
-    }
+  std::function<void()> start_all_to_all(at::Tensor received, at::Tensor sent,
+                                         std::vector<std::int64_t> counts,
+                                         std::vector<std::int64_t> send_counts) override {
     Segment& segment = own_[turn_];
+    const auto all_sent = static_cast<std::int64_t>(sent.nbytes());
     segment.grow(kHead + all_sent);
-    if (all_sent > 0)
-      std::memcpy(segment.begin() + kHead, from, static_cast<std::size_t>(all_sent));
-    places.push_back(segment.bytes());
-    const auto theirs = exchanged(places);
-    for (std::size_t rank = 0; rank < counts.size(); ++rank) {
-      const auto bytes = static_cast<std::size_t>(counts[rank]);
-      if (bytes > 0 && rank == me) std::memcpy(to, from + own_from, bytes);
-      if (bytes > 0 && rank != me)
-        std::memcpy(to, mapped(rank, theirs[rank].back()) + theirs[rank][me], bytes);
-      to += bytes;
+    if (all_sent > 0) std::memcpy(segment.begin() + kHead, sent.data_ptr(), sent.nbytes());
+    Numbers said;  // to each rank: where behind the head its bytes are, and how many the file has
+    std::int64_t place = kHead;
+    for (const std::int64_t bytes : send_counts) {
+      said.insert(said.end(), {place, segment.bytes()});
+      place += bytes;
     }
-    turn_ = 1 - turn_;
+    const Numbers each(counts.size(), kSaid);
+    const at::Tensor mine = at::tensor(said, at::kLong), theirs = at::empty_like(mine);
+    const auto told = carrier_->start_all_to_all(bytes_of(theirs), bytes_of(mine), each, each);
+    return [this, received, counts, theirs, told] {
+      told();
+      read(received, counts, theirs.data_ptr<std::int64_t>());
+      turn_ = 1 - turn_;
+    };
   }
   void all_gather(std::vector<at::Tensor> received, at::Tensor sent) override {
     if (sent.nbytes() < kLarge) return carrier_->all_gather(std::move(received), std::move(sent));
@@ -171,6 +166,23 @@ class SharedMemory : public Transport {
   void receive(at::Tensor values, int from) override { carrier_->receive(std::move(values), from); }
 
  private:
+  /// Bytes of what one rank tells another in an all_to_all.
+  static constexpr std::int64_t kSaid = 2 * sizeof(std::int64_t);
+
+  static at::Tensor bytes_of(const at::Tensor& numbers) { return numbers.view(at::kByte); }
+
+  /// Copies what every rank has for this one.  @param said  by rank: the place, and the file's size
+  void read(const at::Tensor& received, const Numbers& counts, const std::int64_t* said) {
+    auto* to = static_cast<std::byte*>(received.data_ptr());
+    for (std::size_t rank = 0; rank < counts.size(); ++rank, said += 2) {
+      const auto bytes = static_cast<std::size_t>(counts[rank]);
+      const bool own = rank == static_cast<std::size_t>(rank_);
+      if (bytes > 0)
+        std::memcpy(to, (own ? own_[turn_].begin() : mapped(rank, said[1])) + said[0], bytes);
+      to += bytes;
+    }
+  }
+
   /// As many numbers of every rank; by then all have made their last operation.
   std::vector<Numbers> exchanged(const Numbers& mine) {
     const auto count = static_cast<std::int64_t>(mine.size());

@@ -21,9 +21,11 @@ class Transport {
  public:
   virtual ~Transport() = default;
   virtual void all_reduce(at::Tensor values, Reduction reduction) = 0;
-  /// Bytes; counts in bytes.
-  virtual void all_to_all(at::Tensor received, at::Tensor sent, std::vector<std::int64_t> counts,
-                          std::vector<std::int64_t> send_counts) = 0;
+  /// Bytes; counts in bytes. Goes on beside what follows; what it returns waits until `received` is
+  /// filled. One at a time, and no all_gather until then.
+  virtual std::function<void()> start_all_to_all(at::Tensor received, at::Tensor sent,
+                                                 std::vector<std::int64_t> counts,
+                                                 std::vector<std::int64_t> send_counts) = 0;
   virtual void all_gather(std::vector<at::Tensor> received, at::Tensor sent) = 0;
   virtual void broadcast(at::Tensor values, int root) = 0;
   /// Goes on beside what follows; what it returns waits until the tensor has left.

@@ -4,36 +4,67 @@
 #include <torch/autograd.h>
 #include <torch/types.h>
 
+#include <utility>
+
 namespace penstock {
 namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 struct Way : torch::CustomClassHolder {
   Way(RowCounts sent_in, RowCounts received_in, dist::ProcessGroup group_in)
       : sent(std::move(sent_in)), received(std::move(received_in)), group(std::move(group_in)) {}
   RowCounts sent, received;
   dist::ProcessGroup group;
+  std::function<at::Tensor()> under_way;
+
+  at::Tensor arrived() { return std::exchange(under_way, nullptr)(); }
 };
 
-class ExchangeRows : public torch::autograd::Function<ExchangeRows> {
+/// The way of an operation whose forward pass kept it.
+Way& way_of(AutogradContext* context) {
+  return static_cast<Way&>(*context->saved_data["way"].toCapsule());
+}
+
+/// Starts the exchange; its backward pass waits for that of the gradients. Returns a token, an
+/// empty tensor that stands for the rows under way.
+class Start : public torch::autograd::Function<Start> {
  public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& rows,
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& rows,
                             const c10::intrusive_ptr<Way>& way) {
     context->saved_data["way"] = c10::IValue::make_capsule(way);
-    return way->group.all_to_all(rows.contiguous(), way->sent, way->received);
+    way->under_way = way->group.start_all_to_all(rows.contiguous(), way->sent, way->received);
+    return rows.new_empty({0});
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list grads) {
-    const auto held = context->saved_data["way"].toCapsule();
-    const auto& way = static_cast<const Way&>(*held);
-    return {way.group.all_to_all(grads[0].contiguous(), way.received, way.sent), {}};
+  static variable_list backward(AutogradContext* context, const variable_list&) {
+    return {way_of(context).arrived(), {}};
+  }
+};
+
+/// Waits for the rows; its backward pass starts the exchange of their gradients.
+class Finish : public torch::autograd::Function<Finish> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& /*token*/,
+                            const c10::intrusive_ptr<Way>& way) {
+    context->saved_data["way"] = c10::IValue::make_capsule(way);
+    return way->arrived();
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    Way& way = way_of(context);
+    way.under_way = way.group.start_all_to_all(grads[0].contiguous(), way.received, way.sent);
+    return {grads[0].new_empty({0}), {}};
   }
 };
 
 }  // namespace
 
 at::Tensor exchange_rows(const at::Tensor& rows, const RowCounts& sent, const RowCounts& received,
-                         const dist::ProcessGroup& group) {
-  return ExchangeRows::apply(rows, c10::make_intrusive<Way>(sent, received, group));
+                         const dist::ProcessGroup& group, const std::function<void()>& meanwhile) {
+  const auto way = c10::make_intrusive<Way>(sent, received, group);
+  const at::Tensor token = Start::apply(rows, way);
+  if (meanwhile) meanwhile();
+  return Finish::apply(token, way);
 }
 
 }  // namespace penstock

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "penstock/dist/group.h"
@@ -18,7 +19,12 @@ using RowCounts = std::vector<std::int64_t>;
 /// @param rows  [Σ sent, ...].  @return [Σ received, ...].
 /// Gradient: rows; it goes the same way back. All ranks make their backward passes side by side,
 /// and each makes it where one does: what is returned must take part in what is minimised.
+/// @param meanwhile  called while the rows are under way, if not null. What it builds is also
+/// passed
+///                   backward while the gradients are, since autograd goes through nodes from the
+///                   last one made to the first. No operations of this group.
 at::Tensor exchange_rows(const at::Tensor& rows, const RowCounts& sent, const RowCounts& received,
-                         const dist::ProcessGroup& group);
+                         const dist::ProcessGroup& group,
+                         const std::function<void()>& meanwhile = {});
 
 }  // namespace penstock

@@ -39,19 +39,23 @@ void Experts::initialize(double std, double down_std, const InitialDraws& draws)
 }
 
 at::Tensor Experts::forward(const at::Tensor& hidden, const Plan& plan,
-                            std::optional<std::int64_t> dropout_seed) {
+                            std::optional<std::int64_t> dropout_seed, const Meanwhile& meanwhile) {
   PENSTOCK_CHECK(hidden.dim() == 2 && hidden.size(1) == gate_up_.size(2),
                  "experts take hidden [T, ", gate_up_.size(2), "], not ", hidden.sizes());
   PENSTOCK_CHECK(plan.tokens == hidden.size(0) && plan.experts == count(), "a plan for ",
                  plan.tokens, " tokens and ", plan.experts, " experts does not fit ",
                  hidden.size(0), " tokens and ", count(), " experts");
   if (form_.dropout == 0) dropout_seed.reset();
-  if (plan.merges()) return merged(hidden, plan, dropout_seed);
-  if (group_.size() == 1) return assigned(hidden, plan, dropout_seed, {});
+  if (!sends_rows(plan)) {
+    PENSTOCK_ASSERT(!meanwhile.rows_leave && !meanwhile.results_return);
+    return plan.merges() ? merged(hidden, plan, dropout_seed)
+                         : assigned(hidden, plan, dropout_seed, {});
+  }
   const TokenExchange exchange(plan, group_, dropout_seed);
-  const ArrivedRows arrived = exchange.send(hidden, plan.weight);
+  const ArrivedRows arrived = exchange.send(hidden, plan.weight, meanwhile.rows_leave);
   return exchange.bring_back(
-      assigned(arrived.hidden, arrived.plan, dropout_seed, arrived.dropout_keys));
+      assigned(arrived.hidden, arrived.plan, dropout_seed, arrived.dropout_keys),
+      meanwhile.results_return);
 }
 
 at::Tensor Experts::assigned(const at::Tensor& hidden, const Plan& plan,

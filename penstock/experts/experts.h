@@ -5,6 +5,7 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "penstock/dist/group.h"
@@ -13,6 +14,12 @@
 #include "penstock/routers/routing.h"
 
 namespace penstock {
+
+/// What a layer has to compute while rows travel between ranks, each called once. What they build
+/// is also passed backward while gradients travel (exchange_rows.h).
+struct Meanwhile {
+  std::function<void()> rows_leave, results_return;
+};
 
 /// E feed-forward networks, applied where a plan says; gated and without biases (SwiGLU) unless the
 /// form says otherwise.
@@ -40,12 +47,16 @@ class Experts : public torch::nn::Module {
   /// Merging: y_t = FFN with weights θ̄_s = Σ_e w_se θ_e (each matrix, each bias) of t's segment s.
   /// @param hidden [T, d] f32|f64.  @return [T, d]; tokens without an expert get zero.
   /// @param dropout_seed  of the form's dropout; nullopt: none, as outside training
+  /// @param meanwhile  null where one process has the experts, and of merging
   /// Gradient: hidden, the plan's weights, all parameters (zero for unused experts).
   /// REQUIRES: the plan's T and E match (checked). Cost of merging: S·E·3df for the blends.
   /// Over ranks: TokenExchange; merging sends S·3df numbers, the blends, to each rank.
   /// Source of merging: Lory, arXiv:2405.03133, Eq. 2.
   at::Tensor forward(const at::Tensor& hidden, const Plan& plan,
-                     std::optional<std::int64_t> dropout_seed = std::nullopt);
+                     std::optional<std::int64_t> dropout_seed = std::nullopt,
+                     const Meanwhile& meanwhile = {});
+  /// Whether the rows of such a plan travel.
+  bool sends_rows(const Plan& plan) const { return group_.size() > 1 && !plan.merges(); }
 
   /// Keep nothing of size A·f for the backward pass, but compute it again (ops::ExpertOptions).
   bool recompute = false;

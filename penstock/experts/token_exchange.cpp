@@ -4,13 +4,16 @@
 #include <torch/types.h>
 
 #include <numeric>
-#include <vector>
+#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
 namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 /// Of what one rank says to another before rows go: rows, the first of the assignments, the seed of
 /// their dropout; then assignments of each expert.
@@ -22,30 +25,88 @@ at::Tensor tensor_of(const std::vector<std::int64_t>& values) {
 
 const std::int64_t* values_of(const at::Tensor& tensor) { return tensor.data_ptr<std::int64_t>(); }
 
+/// Numbers of one rank's rows of `width` and weights together, by rank.
+RowCounts sizes_of(std::int64_t width, const RowCounts& rows, const RowCounts& weights) {
+  RowCounts out;
+  for (std::size_t rank = 0; rank < rows.size(); ++rank)
+    out.push_back(rows[rank] * width + weights[rank]);
+  return out;
+}
+
+/// By rank its rows and then its weights, as one list of numbers.
+at::Tensor packed(const at::Tensor& rows, const at::Tensor& weights, const RowCounts& row_counts,
+                  const RowCounts& weight_counts) {
+  PENSTOCK_ASSERT(rows.scalar_type() == weights.scalar_type());
+  const auto rows_of = rows.split_with_sizes(row_counts);
+  const auto weights_of = weights.split_with_sizes(weight_counts);
+  std::vector<at::Tensor> out;
+  for (std::size_t rank = 0; rank < row_counts.size(); ++rank) {
+    out.push_back(rows_of[rank].reshape({-1}));
+    out.push_back(weights_of[rank]);
+  }
+  return at::cat(out);
+}
+
+/// The other way round; views.
+std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>> unpacked(
+    const at::Tensor& numbers, std::int64_t width, const RowCounts& row_counts,
+    const RowCounts& weight_counts) {
+  std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>> out;
+  std::int64_t first = 0;
+  for (std::size_t rank = 0; rank < row_counts.size(); ++rank) {
+    const std::int64_t rows = row_counts[rank], weights = weight_counts[rank];
+    out.first.push_back(numbers.narrow(0, first, rows * width).view({rows, width}));
+    first += rows * width;
+    out.second.push_back(numbers.narrow(0, first, weights));
+    first += weights;
+  }
+  return out;
+}
+
 }  // namespace
 
-/// Rows there and their gradients back, and the same of the weights, which travelled before. In one
-/// function, so that every rank makes both exchanges, in this order, whichever gradient it wants.
-class TokenExchange::Send : public torch::autograd::Function<Send> {
+/// Those that an operation's forward pass kept.
+TokenExchange::Routes& TokenExchange::routes_of(AutogradContext* context) {
+  return static_cast<Routes&>(*context->saved_data["routes"].toCapsule());
+}
+
+/// Starts the exchange of rows; its backward pass waits for the gradients of rows and weights.
+/// Returns a token, an empty tensor that stands for what is under way.
+class TokenExchange::Leave : public torch::autograd::Function<Leave> {
  public:
-  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
-                                                const at::Tensor& hidden, const at::Tensor&,
-                                                const c10::intrusive_ptr<Routes>& routes) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden,
+                            const at::Tensor& /*weight*/,
+                            const c10::intrusive_ptr<Routes>& routes) {
     context->saved_data["routes"] = c10::IValue::make_capsule(routes);
-    return {routes->group.all_to_all(hidden.index_select(0, routes->sent_token), routes->sent,
-                                     routes->received),
-            routes->plan.weight.clone()};
+    routes->under_way = routes->group.start_all_to_all(hidden.index_select(0, routes->sent_token),
+                                                       routes->sent, routes->received);
+    return hidden.new_empty({0});
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list grads) {
-    const auto held = context->saved_data["routes"].toCapsule();
-    const auto& routes = static_cast<const Routes&>(*held);
-    const at::Tensor rows =
-        routes.group.all_to_all(grads[0].contiguous(), routes.received, routes.sent);
-    const at::Tensor arrived = at::empty_like(grads[1]).index_copy_(0, routes.order, grads[1]);
-    return {sum_by_token(rows, routes),
-            routes.group.all_to_all(arrived, routes.arrived, routes.asked),
-            {}};
+  static variable_list backward(AutogradContext* context, const variable_list&) {
+    Routes& routes = routes_of(context);
+    const auto [rows, weights] =
+        unpacked(routes.rows_arrived(), routes.width, routes.sent, routes.asked);
+    return {sum_by_token(rows, routes), at::cat(weights), {}};
+  }
+};
+
+/// Waits for the rows. The weights have travelled before; the gradients of both go back together,
+/// so that every rank makes the same exchanges, whichever gradient it wants.
+class TokenExchange::Arrive : public torch::autograd::Function<Arrive> {
+ public:
+  static variable_list forward(AutogradContext* context, const at::Tensor& /*token*/,
+                               const c10::intrusive_ptr<Routes>& routes) {
+    context->saved_data["routes"] = c10::IValue::make_capsule(routes);
+    return {routes->rows_arrived(), routes->plan.weight.clone()};
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    Routes& routes = routes_of(context);
+    const at::Tensor weights = at::empty_like(grads[1]).index_copy_(0, routes.order, grads[1]);
+    routes.under_way =
+        routes.group.start_all_to_all(packed(grads[0], weights, routes.received, routes.arrived),
+                                      sizes_of(routes.width, routes.received, routes.arrived),
+                                      sizes_of(routes.width, routes.sent, routes.asked));
+    return {grads[0].new_empty({0}), {}};
   }
 };
 
@@ -160,26 +221,32 @@ void TokenExchange::order_by_expert(const at::Tensor& counts, const at::Tensor& 
 }
 
 /// A rank has a token once, so each sum has one order.
-at::Tensor TokenExchange::sum_by_token(const at::Tensor& rows, const Routes& routes) {
-  at::Tensor out = at::zeros({routes.tokens, rows.size(1)}, rows.options());
-  std::int64_t first = 0;
-  for (const std::int64_t count : routes.sent) {
-    out.index_add_(0, routes.sent_token.narrow(0, first, count), rows.narrow(0, first, count));
-    first += count;
-  }
+/// @param rows  by rank
+at::Tensor TokenExchange::sum_by_token(const std::vector<at::Tensor>& rows, const Routes& routes) {
+  const auto tokens = routes.sent_token.split_with_sizes(routes.sent);
+  at::Tensor out = at::zeros({routes.tokens, routes.width}, rows.front().options());
+  for (std::size_t rank = 0; rank < rows.size(); ++rank)
+    out.index_add_(0, tokens[rank], rows[rank]);
   return out;
 }
 
-ArrivedRows TokenExchange::send(const at::Tensor& hidden, const at::Tensor& weight) const {
-  const auto sent = Send::apply(hidden, weight, routes_);
-  ArrivedRows out{.hidden = sent[0], .plan = routes_->plan, .dropout_keys = routes_->dropout_keys};
-  out.plan.weight = sent[1];
+ArrivedRows TokenExchange::send(const at::Tensor& hidden, const at::Tensor& weight,
+                                const std::function<void()>& meanwhile) const {
+  routes_->width = hidden.size(1);
+  const at::Tensor token = Leave::apply(hidden, weight, routes_);
+  if (meanwhile) meanwhile();
+  const auto arrived = Arrive::apply(token, routes_);
+  ArrivedRows out{
+      .hidden = arrived[0], .plan = routes_->plan, .dropout_keys = routes_->dropout_keys};
+  out.plan.weight = arrived[1];
   return out;
 }
 
-at::Tensor TokenExchange::bring_back(const at::Tensor& rows) const {
-  return sum_by_token(exchange_rows(rows, routes_->received, routes_->sent, routes_->group),
-                      *routes_);
+at::Tensor TokenExchange::bring_back(const at::Tensor& rows,
+                                     const std::function<void()>& meanwhile) const {
+  const at::Tensor back =
+      exchange_rows(rows, routes_->received, routes_->sent, routes_->group, meanwhile);
+  return sum_by_token(back.split_with_sizes(routes_->sent), *routes_);
 }
 
 }  // namespace penstock

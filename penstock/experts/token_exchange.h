@@ -6,11 +6,18 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "penstock/dist/group.h"
 #include "penstock/experts/exchange_rows.h"
 #include "penstock/routers/routing.h"
+
+namespace torch::autograd {
+struct AutogradContext;
+}
 
 namespace penstock {
 
@@ -28,7 +35,7 @@ struct ArrivedRows {
 /// padded or dropped; a rank may have no tokens, and an expert none.
 /// All orders follow ranks and tokens, so the bits do not depend on who is first.
 /// Every rank of the group makes the same calls. Cost: four exchanges forward (numbers, indices and
-/// weights, rows, results), three backward.
+/// weights, rows, results), two backward (gradients of results; of rows and weights).
 class TokenExchange {
  public:
   /// @param plan  not merging; on the CPU
@@ -36,12 +43,14 @@ class TokenExchange {
   TokenExchange(const Plan& plan, const dist::ProcessGroup& group,
                 std::optional<std::int64_t> dropout_seed = std::nullopt);
 
-  /// Gradient: hidden and weight, whose gradients come back by one exchange each.
+  /// Gradient: hidden and weight.
   /// @param hidden  [T, d];  @param weight  [A], the plan's
-  ArrivedRows send(const at::Tensor& hidden, const at::Tensor& weight) const;
+  /// @param meanwhile  as exchange_rows() has it: called while the rows are under way
+  ArrivedRows send(const at::Tensor& hidden, const at::Tensor& weight,
+                   const std::function<void()>& meanwhile = {}) const;
   /// y_t = Σ over ranks, in their order, of the row that comes back of token t; 0 without one.
   /// @param rows  [R, d] as they arrived.  @return [T, d].  Gradient: rows.
-  at::Tensor bring_back(const at::Tensor& rows) const;
+  at::Tensor bring_back(const at::Tensor& rows, const std::function<void()>& meanwhile = {}) const;
 
   /// Rows that this rank sends and gets, its own included.
   std::int64_t sent_rows() const { return routes_->sent_token.size(0); }
@@ -52,18 +61,24 @@ class TokenExchange {
   struct Routes : torch::CustomClassHolder {
     dist::ProcessGroup group;
     std::int64_t tokens = 0;   // T
+    std::int64_t width = 0;    // d
     at::Tensor sent_token;     // [N], the hidden rows to send, by rank and token
     RowCounts sent, received;  // rows
     RowCounts asked, arrived;  // assignments
     Plan plan;                 // of what arrived
     at::Tensor order;          // [A], where in the order of arrival the plan's a-th was
     at::Tensor dropout_keys;   // [A], or undefined
+    std::function<at::Tensor()> under_way;
+
+    at::Tensor rows_arrived() { return std::exchange(under_way, nullptr)(); }
   };
-  class Send;
+  class Leave;
+  class Arrive;
+  static Routes& routes_of(torch::autograd::AutogradContext* context);
   static at::Tensor choose_rows(const Plan& plan, Routes& routes);
   static at::Tensor exchange_counts(const Plan& plan, std::int64_t dropout_seed, Routes& routes);
   static void order_by_expert(const at::Tensor& counts, const at::Tensor& row, Routes& routes);
-  static at::Tensor sum_by_token(const at::Tensor& rows, const Routes& routes);
+  static at::Tensor sum_by_token(const std::vector<at::Tensor>& rows, const Routes& routes);
 
   c10::intrusive_ptr<Routes> routes_;
 };

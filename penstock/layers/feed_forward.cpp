@@ -57,8 +57,16 @@ at::Tensor FeedForward::dropped(at::Tensor inner, std::int64_t seed) const {
 }
 
 at::Tensor FeedForward::forward(const at::Tensor& x, std::optional<std::int64_t> dropout_seed) {
-  at::Tensor inner = activate(form_, ops::linear(rows_.enter(x), gate_up_, bias_or_none(in_bias_)));
-  if (dropout_seed) inner = dropped(inner, *dropout_seed);
+  return outer(inner(x, dropout_seed));
+}
+
+at::Tensor FeedForward::inner(const at::Tensor& x, std::optional<std::int64_t> dropout_seed) {
+  const at::Tensor out =
+      activate(form_, ops::linear(rows_.enter(x), gate_up_, bias_or_none(in_bias_)));
+  return dropout_seed ? dropped(out, *dropout_seed) : out;
+}
+
+at::Tensor FeedForward::outer(const at::Tensor& inner) {
   return rows_.leave(ops::linear(inner, down_, bias_or_none(out_bias_)));
 }
 

@@ -35,6 +35,9 @@ class FeedForward : public torch::nn::Module {
   /// @param x [..., d].  @return the same shape.
   /// @param dropout_seed  of both dropouts; nullopt: none, as outside training
   at::Tensor forward(const at::Tensor& x, std::optional<std::int64_t> dropout_seed = std::nullopt);
+  /// The two halves of it: what the neurons give, [..., f], and what becomes of that.
+  at::Tensor inner(const at::Tensor& x, std::optional<std::int64_t> dropout_seed = std::nullopt);
+  at::Tensor outer(const at::Tensor& inner);
 
  private:
   at::Tensor dropped(at::Tensor inner, std::int64_t seed) const;

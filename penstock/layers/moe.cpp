@@ -95,8 +95,8 @@ void MoeLayer::initialize(const InitialDraws& draws) {
   if (shared_expert_gate_) shared_expert_gate_->initialize(std, draws.of("shared_expert_gate"));
 }
 
-at::Tensor MoeLayer::shared(const at::Tensor& entered, const at::Tensor& alike) {
-  const at::Tensor y = shared_expert_->forward(entered);
+at::Tensor MoeLayer::shared(const at::Tensor& inner, const at::Tensor& alike) {
+  const at::Tensor y = shared_expert_->outer(inner);
   if (!shared_expert_gate_) return y;
   return shared_by_ranks(shared_expert_gate_->forward(alike).sigmoid(), rows_.ranks()) * y;
 }
@@ -118,8 +118,18 @@ MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
   Plan plan = routing.plan;  // whose weights every rank multiplies with what it computes
   if (plan.weight.defined()) plan.weight = shared_by_ranks(plan.weight, ranks);
   if (plan.merges()) plan.merge_weights = shared_by_ranks(plan.merge_weights, ranks);
-  at::Tensor y = experts_->forward(hidden, plan, dropout_seed);
-  if (shared_expert_) y = y + shared(hidden, alike);
+  at::Tensor inner, of_all;  // of the expert for every token
+  const Meanwhile shared_expert{
+      .rows_leave = [&] { inner = shared_expert_->inner(hidden); },
+      .results_return = [&] { of_all = shared(inner, alike); }};
+  const bool overlap = shared_expert_ && options_.overlap && experts_->sends_rows(plan);
+  at::Tensor y =
+      experts_->forward(hidden, plan, dropout_seed, overlap ? shared_expert : Meanwhile());
+  if (shared_expert_ && !overlap) {
+    shared_expert.rows_leave();
+    shared_expert.results_return();
+  }
+  if (shared_expert_) y = y + of_all;
   y = rows_.leave(y).view(x.sizes());
   if (context.training && own_) own_->seen.add(options_.layer, routing.plan);
   return {std::move(y), std::move(routing)};

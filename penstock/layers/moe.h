@@ -52,6 +52,8 @@ struct MoeOptions {
   /// Ranks that hold the experts between them (Experts); each has rows of its own. A router, shared
   /// expert and state of balancers are alike on all; the gradients of these a trainer adds up.
   dist::ProcessGroup expert_group;
+  /// Whether the shared expert is computed while rows travel in that group; the bits are the same.
+  bool overlap = true;
 };
 
 struct MoeOutput {
@@ -109,9 +111,8 @@ class MoeLayer : public torch::nn::Module {
   static std::shared_ptr<OwnBalancing> own_balancing(const MoeOptions& options);
 
   /// The shared expert's output; with several ranks what this one adds to it.
-  /// @param entered  [T, d], rows for products that ranks divide;  @param alike  the same for
-  /// others
-  at::Tensor shared(const at::Tensor& entered, const at::Tensor& alike);
+  /// @param inner  [T, ..], what its neurons give;  @param alike  [T, d], rows for what ranks do alike
+  at::Tensor shared(const at::Tensor& inner, const at::Tensor& alike);
 
   std::shared_ptr<Router> router_;
   std::shared_ptr<Experts> experts_;

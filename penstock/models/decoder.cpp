@@ -42,6 +42,7 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, const ModelPlace& place, s
   options.tensor_group = place.rows.ranks();
   options.divided_rows = place.rows.divided();
   options.expert_group = place.expert;
+  options.overlap = place.overlap;
   moe_ = register_module("mlp", std::make_shared<MoeLayer>(options, balancers));
 }
 

@@ -38,6 +38,7 @@ struct ModelPlace {
   ModelPart part;
   RankRows rows;  ///< of those that share each layer's heads and neurons
   dist::ProcessGroup expert;
+  bool overlap = true;  ///< whether they compute while rows travel in that group
 };
 ModelPlace place_in(const ModelConfig& config, const dist::Mesh& mesh, int chunks = 1);
 

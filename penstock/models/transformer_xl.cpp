@@ -82,6 +82,7 @@ TransformerXlLayer::TransformerXlLayer(const ModelConfig& config, const ModelPla
   if (moe_index >= 0) {
     MoeOptions options = config.moe_options(moe_index);
     options.expert_group = place.expert;
+    options.overlap = place.overlap;
     moe_ = register_module("mlp", std::make_shared<MoeLayer>(options, balancers));
   } else {
     mlp_ = register_module(

@@ -185,7 +185,8 @@ struct ParallelConfig {
        .min = 0,
        .max = 3});
     v("overlap", overlap,
-      {.help = "exchange gradients while the backward pass goes on; the bits are the same"});
+      {.help = "exchange gradients while the backward pass goes on, and the rows of tokens while a "
+               "shared expert is computed; the bits are the same"});
     v("local_steps", local_steps,
       {.help = "steps that each process makes with its own micro-batches and its own AdamW before "
                "all bring their weights together in an outer step (DiLoCo); the result then "

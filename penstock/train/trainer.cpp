@@ -37,8 +37,11 @@ void check_device(const std::string& name) {
   }
 }
 
-std::shared_ptr<LanguageModel> build_model(const Recipe& recipe, const ModelPlace& place) {
+std::shared_ptr<LanguageModel> build_model(const Recipe& recipe, const dist::Mesh& mesh) {
   check_device(recipe.run.device);
+  ModelPlace place =
+      place_in(recipe.model.resolved(), mesh, static_cast<int>(recipe.parallel.pipeline_chunks));
+  place.overlap = recipe.parallel.overlap;
   auto model = initial_model(recipe, place);
   const at::Device device(recipe.run.device);
   if (!device.is_cpu()) model->to(device);
@@ -88,8 +91,7 @@ Trainer::Trainer(const Recipe& recipe, RunText text, dist::Mesh mesh)
     : recipe_(with_vocabulary(recipe, text.measured)),
       text_(std::move(text)),
       mesh_(std::move(mesh)),
-      model_(build_model(recipe_, place_in(recipe_.model.resolved(), mesh_,
-                                           static_cast<int>(recipe_.parallel.pipeline_chunks)))),
+      model_(build_model(recipe_, mesh_)),
       exchange_(*model_, mesh_),
       engine_(*model_, recipe_.train.optimizer, router_lr_scale(recipe_, *model_),
               gradient_sharing()) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <latch>
 #include <numeric>
 #include <string>
 
@@ -70,6 +71,38 @@ TEST_P(Group, ExchangesUnevenRows) {
         EXPECT_EQ(found[row][1].item<int>(), group.rank());
       }
     EXPECT_EQ(found.size(0), row);
+  });
+}
+
+/// Whoever starts goes on though others have not: each rank but the last waits, once it has
+/// started, for that one, which starts when all others have.
+TEST_P(Group, ExchangesRowsWhileRanksGoOn) {
+  const int size = GetParam();
+  std::latch started(size - 1);
+  on_ranks(size, [&](const ProcessGroup& group) {
+    for (const std::int64_t rows : {3, 50000}) {  // by sockets' buffers, and beyond them
+      const Counts counts(static_cast<std::size_t>(size), rows);
+      const at::Tensor sent = torch::full({rows * size, 4}, group.rank());
+      if (group.rank() == size - 1) started.wait();
+      const auto arrived = group.start_all_to_all(sent, counts, counts);
+      if (rows == 3 && group.rank() < size - 1) started.count_down();
+      const at::Tensor found = arrived();
+      for (int from = 0; from < size; ++from)
+        EXPECT_TRUE(found.narrow(0, from * rows, rows).eq(from).all().item<bool>());
+    }
+  });
+}
+
+TEST_P(Group, HasNoOtherOperationWhileRowsAreUnderWay) {
+  const int size = GetParam();
+  if (size == 1) return;
+  on_ranks(size, [&](const ProcessGroup& group) {
+    const Counts counts(static_cast<std::size_t>(size), 1);
+    const auto arrived = group.start_all_to_all(torch::zeros({size}), counts, counts);
+    EXPECT_THROW(group.barrier("here"), AssertionError);
+    EXPECT_THROW(group.start_all_to_all(torch::zeros({size}), counts, counts), AssertionError);
+    arrived();
+    group.barrier("here");
   });
 }
 

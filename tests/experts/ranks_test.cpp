@@ -206,6 +206,40 @@ TEST_F(ExpertRanks, SendATokenToARankOnce) {
   });
 }
 
+/// What is to be computed meanwhile is, forward and backward: the group refuses operations then.
+TEST_F(ExpertRanks, LetOthersComputeWhileRowsTravel) {
+  const auto given =
+      shares(2, [](std::int64_t tokens, std::int64_t) { return random_mask(tokens, 0.5); });
+  on_ranks(2, [&](const dist::ProcessGroup& group) {
+    const Share share = given[static_cast<std::size_t>(group.rank())].fresh();
+    const auto experts = experts_of(kGated, group);
+    std::vector<std::string> seen;
+    const auto under_way = [&](const std::string& what) {
+      try {
+        group.barrier(what);
+        seen.push_back(what + " beside nothing");
+      } catch (const AssertionError&) {
+        seen.push_back(what);
+      }
+    };
+    const at::Tensor other = torch::ones({3}, at::kDouble).requires_grad_();
+    at::Tensor out;
+    const auto passes = [&](const std::string& name, const at::Tensor& x) {
+      under_way(name);
+      out = x * 2;
+      out.register_hook([=](const at::Tensor&) { under_way(name + ", backward"); });
+    };
+    const at::Tensor y = experts->forward(share.hidden, share.plan(), std::nullopt,
+                                          {.rows_leave = [&] { passes("rows", other); },
+                                           .results_return = [&] { passes("results", out); }});
+    (y.sum() + out.sum()).backward();
+    under_way("afterwards");
+    EXPECT_EQ(seen, (std::vector<std::string>{"rows", "results", "results, backward",
+                                              "rows, backward", "afterwards beside nothing"}));
+    EXPECT_TRUE(other.grad().eq(4).all().item<bool>());
+  });
+}
+
 TEST_F(ExpertRanks, DrawTheirRowsOfTheInitialWeights) {
   const auto whole = experts_of(kGated);
   on_ranks(4, [&](const dist::ProcessGroup& group) {

@@ -92,6 +92,31 @@ TEST_F(MoeRanks, MoveTheirBalancersByTheTokensOfAllRanks) {
   }
 }
 
+/// Whatever is computed while rows travel has the bits of what is computed afterwards.
+TEST_F(MoeRanks, ComputeTheSharedExpertMeanwhile) {
+  for (const std::string method : {"remoe", "topk"}) {
+    testing::on_ranks(2, [&](const dist::ProcessGroup& group) {
+      const auto numbers = [&](bool overlap) {
+        MoeOptions options = options_of(method, group);
+        options.shared_gate = true;
+        options.overlap = overlap;
+        const auto layers = layers_of(options);
+        at::Tensor x = rows_of(0, group.rank()).requires_grad_(), y = x;
+        for (const auto& layer : layers) y = y + layer->forward(y, {.training = true}).y;
+        (y * rows_of(1, group.rank())).sum().backward();
+        std::vector<at::Tensor> out = {y.detach().flatten(), x.grad().flatten()};
+        for (const auto& layer : layers)
+          for (const at::Tensor& weight : layer->parameters()) {
+            out.push_back(weight.grad().defined() ? weight.grad().flatten()
+                                                  : at::zeros({1}, at::kDouble));
+          }
+        return at::cat(out);
+      };
+      EXPECT_TRUE(torch::equal(numbers(true), numbers(false))) << method;
+    });
+  }
+}
+
 TEST_F(MoeRanks, AreWhereATokenIsAtHome) {
   const auto options = [](const dist::ProcessGroup& group) {
     MoeOptions out = options_of("locmoe", group);
