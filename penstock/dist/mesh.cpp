@@ -1,6 +1,21 @@
 #include "penstock/dist/mesh.h"
 
 namespace penstock::dist {
+namespace {
+
+/// Of ranks of one stage that share experts, which may lie along `expert`.
+struct ExpertRanks {
+  int count = 1, index = 0;  // of the ranks that `expert` divides, and of these this one
+  int color = 0;             // what such ranks have in common
+};
+
+ExpertRanks expert_ranks(const Layout& layout, const Coordinates& place) {
+  if (layout.whole_experts)
+    return {layout.data * layout.tensor, place.data * layout.tensor + place.tensor, place.pipeline};
+  return {layout.data, place.data, place.pipeline * layout.tensor + place.tensor};
+}
+
+}  // namespace
 
 Coordinates coordinates_of(const Layout& layout, int rank) {
   PENSTOCK_ASSERT(rank >= 0 && rank < layout.ranks());
@@ -13,19 +28,29 @@ int rank_at(const Layout& layout, const Coordinates& place) {
   return (place.pipeline * layout.data + place.data) * layout.tensor + place.tensor;
 }
 
+int expert_part(const Layout& layout, const Coordinates& place) {
+  return expert_ranks(layout, place).index % layout.expert;
+}
+
+Coordinates first_with_experts(const Layout& layout, const Coordinates& place) {
+  const int part = expert_part(layout, place);
+  if (!layout.whole_experts) return {part, place.tensor, place.pipeline};
+  return {part / layout.tensor, part % layout.tensor, place.pipeline};
+}
+
 GroupColors colors_of(const Layout& layout, int rank) {
-  const auto [data, tensor, pipeline] = coordinates_of(layout, rank);
-  const int row = pipeline * layout.tensor + tensor;  // ranks that differ in `data` alone
-  const int copies = layout.data / layout.expert;
-  return {.data = row,
-          .tensor = pipeline * layout.data + data,
-          .pipeline = data * layout.tensor + tensor,
-          .expert = row * copies + data / layout.expert,
-          .replicas = row * layout.expert + data % layout.expert};
+  const Coordinates place = coordinates_of(layout, rank);
+  const ExpertRanks experts = expert_ranks(layout, place);
+  return {.data = place.pipeline * layout.tensor + place.tensor,
+          .tensor = place.pipeline * layout.data + place.data,
+          .pipeline = place.data * layout.tensor + place.tensor,
+          .expert = experts.color * layout.expert_copies() + experts.index / layout.expert,
+          .replicas = experts.color * layout.expert + experts.index % layout.expert};
 }
 
 Mesh make_mesh(const ProcessGroup& world, const Layout& layout) {
-  PENSTOCK_ASSERT(layout.ranks() == world.size() && layout.data % layout.expert == 0);
+  PENSTOCK_ASSERT(layout.ranks() == world.size() &&
+                  expert_ranks(layout, {}).count % layout.expert == 0);
   Mesh out{.layout = layout, .world = world};
   const GroupColors colors = colors_of(layout, world.rank());
   // Where an axis is all there is, its group is the world: no further connections are made.
@@ -36,10 +61,13 @@ Mesh make_mesh(const ProcessGroup& world, const Layout& layout) {
   out.data = group("data", layout.data, colors.data);
   out.tensor = group("tensor", layout.tensor, colors.tensor);
   out.pipeline = group("pipeline", layout.pipeline, colors.pipeline);
-  out.expert = group("expert", layout.expert, colors.expert);
-  out.replicas = layout.expert == 1
-                     ? out.data
-                     : group("replicas", layout.data / layout.expert, colors.replicas);
+  // Not the world where `tensor` may be: tokens are under way while its ranks add up rows.
+  out.expert = layout.whole_experts && layout.expert > 1
+                   ? world.split("expert", colors.expert)
+                   : group("expert", layout.expert, colors.expert);
+  out.replicas = layout.divides_experts()
+                     ? group("replicas", layout.expert_copies(), colors.replicas)
+                     : out.data;
   return out;
 }
 

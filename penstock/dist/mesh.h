@@ -6,13 +6,21 @@
 
 namespace penstock::dist {
 
-/// Ranks along each axis, and, of those along `data`, how many hold a layer's experts between them.
+/// Ranks along each axis, and how many hold a layer's experts between them: of those along `data`,
+/// each with its part of an expert's neurons, or, with whole experts, of all that hold a layer.
 struct Layout {
   int data = 1, tensor = 1, pipeline = 1;
-  int expert = 1;         ///< divides data
-  bool sequence = false;  ///< whether the ranks of `tensor` divide the rows between products too
+  int expert = 1;              ///< divides data, or with whole_experts data × tensor
+  bool sequence = false;       ///< the ranks of `tensor` divide the rows between products too
+  bool whole_experts = false;  ///< the ranks of `tensor` divide tokens of experts, not neurons
 
   int ranks() const { return data * tensor * pipeline; }
+  /// How many ranks hold the same experts.
+  int expert_copies() const { return data * (whole_experts ? tensor : 1) / expert; }
+  /// How far apart neighbours lie that hold experts between them.
+  int expert_stride() const { return whole_experts ? 1 : tensor; }
+  /// Whether experts lie on ranks otherwise than the rest of a layer.
+  bool divides_experts() const { return expert > 1 || (whole_experts && tensor > 1); }
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
@@ -26,23 +34,28 @@ struct Coordinates {
 Coordinates coordinates_of(const Layout& layout, int rank);
 int rank_at(const Layout& layout, const Coordinates& place);
 
+/// Which of the `expert` parts of each layer's experts a rank holds.
+int expert_part(const Layout& layout, const Coordinates& place);
+/// The first rank that holds the same experts, of those that the layout counts along `expert`.
+Coordinates first_with_experts(const Layout& layout, const Coordinates& place);
+
 /// Of a rank, by group: the ranks that say the same number are one, in the order of the world.
 struct GroupColors {
   int data = 0, tensor = 0, pipeline = 0, expert = 0, replicas = 0;
 };
-/// REQUIRES: rank < layout.ranks(); layout.data is a multiple of layout.expert.
+/// REQUIRES: rank < layout.ranks(); layout.expert divides what it says.
 GroupColors colors_of(const Layout& layout, int rank);
 
 /// The groups that a rank is in. A default one is a process by itself.
 struct Mesh {
   Layout layout;
   ProcessGroup world, data, tensor, pipeline;
-  ProcessGroup expert;    ///< of data: neighbours that hold all of a layer's experts between them
-  ProcessGroup replicas;  ///< of data: those with the same experts
+  ProcessGroup expert;    ///< neighbours that hold all of a layer's experts between them
+  ProcessGroup replicas;  ///< those with the same experts
 };
 
 /// Every rank of the world calls it. REQUIRES: the layout has as many ranks as the world;
-/// layout.data is a multiple of layout.expert (asserted).
+/// layout.expert divides what it says (asserted).
 Mesh make_mesh(const ProcessGroup& world, const Layout& layout);
 
 }  // namespace penstock::dist

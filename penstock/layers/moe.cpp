@@ -71,9 +71,14 @@ MoeLayer::MoeLayer(const MoeOptions& options, std::vector<std::shared_ptr<Balanc
   const auto width = [&](std::int64_t f) {
     return equal_part(f, ranks.rank(), ranks.size()).size();
   };
+  PENSTOCK_CHECK(ranks.size() == 1 || !options.whole_experts || !own_,
+                 "[moe] whole_experts: balancers of the layer's own would count each token once on "
+                 "every rank that has it; give the layer those of a model");
   experts_ = register_module(
-      "experts", std::make_shared<Experts>(options.experts, options.d_model, width(options.d_ffn),
-                                           options.form, options.expert_group));
+      "experts",
+      std::make_shared<Experts>(options.experts, options.d_model,
+                                options.whole_experts ? options.d_ffn : width(options.d_ffn),
+                                options.form, options.expert_group));
   if (options.shared_width > 0)
     shared_expert_ = register_module(
         "shared_expert",
@@ -101,6 +106,24 @@ at::Tensor MoeLayer::shared(const at::Tensor& inner, const at::Tensor& alike) {
   return shared_by_ranks(shared_expert_gate_->forward(alike).sigmoid(), rows_.ranks()) * y;
 }
 
+void MoeLayer::set_homes(RoutingContext& context) const {
+  const dist::ProcessGroup& group = experts_->group();
+  if (group.size() == 1 || context.expert_rank.defined()) return;
+  // Ranks that have the same tokens are one home.
+  const int together = options_.whole_experts ? options_.tensor_group.size() : 1;
+  context.rank = group.rank() / together;
+  context.expert_rank = at::arange(options_.experts, at::kLong)
+                            .div(options_.experts / group.size() * together, "trunc");
+}
+
+IndexRange MoeLayer::own_tokens(const Plan& plan) const {
+  if (!options_.whole_experts) return {0, plan.tokens};
+  const dist::ProcessGroup& ranks = options_.tensor_group;
+  const std::int64_t piece = plan.merges() ? plan.segment_length : 1;
+  const auto first = [&](int rank) { return plan.tokens / piece * rank / ranks.size() * piece; };
+  return {first(ranks.rank()), first(ranks.rank() + 1)};
+}
+
 MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
                             std::optional<std::int64_t> dropout_seed) {
   const dist::ProcessGroup& ranks = rows_.ranks();
@@ -109,22 +132,24 @@ MoeOutput MoeLayer::forward(const at::Tensor& x, const RoutingContext& context,
   RoutingContext complete = context;
   if (complete.sequence_length == 0)
     complete.sequence_length = x.dim() > 2 ? x.size(-2) : hidden.size(0);
-  if (const auto& group = experts_->group(); group.size() > 1 && !complete.expert_rank.defined()) {
-    complete.rank = group.rank();
-    complete.expert_rank =
-        at::arange(options_.experts, at::kLong).div(options_.experts / group.size(), "trunc");
-  }
+  set_homes(complete);
   RoutingResult routing = router_->route(alike, complete);
   Plan plan = routing.plan;  // whose weights every rank multiplies with what it computes
   if (plan.weight.defined()) plan.weight = shared_by_ranks(plan.weight, ranks);
   if (plan.merges()) plan.merge_weights = shared_by_ranks(plan.merge_weights, ranks);
+  const IndexRange tokens = own_tokens(plan);
+  at::Tensor own = hidden;
+  if (options_.whole_experts) {
+    own = own.narrow(0, tokens.first, tokens.size());
+    plan = plan_of_tokens(plan, tokens);
+  }
   at::Tensor inner, of_all;  // of the expert for every token
-  const Meanwhile shared_expert{
-      .rows_leave = [&] { inner = shared_expert_->inner(hidden); },
-      .results_return = [&] { of_all = shared(inner, alike); }};
+  const Meanwhile shared_expert{.rows_leave = [&] { inner = shared_expert_->inner(hidden); },
+                                .results_return = [&] { of_all = shared(inner, alike); }};
   const bool overlap = shared_expert_ && options_.overlap && experts_->sends_rows(plan);
-  at::Tensor y =
-      experts_->forward(hidden, plan, dropout_seed, overlap ? shared_expert : Meanwhile());
+  at::Tensor y = experts_->forward(own, plan, dropout_seed, overlap ? shared_expert : Meanwhile());
+  if (options_.whole_experts)  // the others' rows are theirs to add
+    y = at::constant_pad_nd(y, {0, 0, tokens.first, hidden.size(0) - tokens.last});
   if (shared_expert_ && !overlap) {
     shared_expert.rows_leave();
     shared_expert.results_return();

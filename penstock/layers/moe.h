@@ -28,6 +28,7 @@
 #include "penstock/layers/projection.h"
 #include "penstock/layers/rank_rows.h"
 #include "penstock/ops/initial_draws.h"
+#include "penstock/ops/slice.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {
@@ -49,8 +50,13 @@ struct MoeOptions {
   /// alike. REQUIRES with several: neither biases nor dropout (asserted).
   dist::ProcessGroup tensor_group;
   bool divided_rows = false;  ///< whether these divide the rows of x and of y (RankRows)
+  /// Each of these ranks takes an equal part of the tokens to whole experts in place of a part of
+  /// every expert's neurons. Then they may share experts with each other, too.
+  /// REQUIRES: balancers of a model (checked); those of a layer would count tokens more than once.
+  bool whole_experts = false;
   /// Ranks that hold the experts between them (Experts); each has rows of its own. A router, shared
   /// expert and state of balancers are alike on all; the gradients of these a trainer adds up.
+  /// With whole_experts it lies within tensor_group, or is made of such groups.
   dist::ProcessGroup expert_group;
   /// Whether the shared expert is computed while rows travel in that group; the bits are the same.
   bool overlap = true;
@@ -111,8 +117,13 @@ class MoeLayer : public torch::nn::Module {
   static std::shared_ptr<OwnBalancing> own_balancing(const MoeOptions& options);
 
   /// The shared expert's output; with several ranks what this one adds to it.
-  /// @param inner  [T, ..], what its neurons give;  @param alike  [T, d], rows for what ranks do alike
+  /// @param inner  [T, ..], what its neurons give;  @param alike  [T, d], rows for what ranks do
+  /// alike
   at::Tensor shared(const at::Tensor& inner, const at::Tensor& alike);
+  /// Puts where experts are at home, for losses of locality, in place of what is not given.
+  void set_homes(RoutingContext& context) const;
+  /// The tokens that this rank takes to the experts.
+  IndexRange own_tokens(const Plan& plan) const;
 
   std::shared_ptr<Router> router_;
   std::shared_ptr<Experts> experts_;

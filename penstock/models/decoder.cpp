@@ -43,6 +43,7 @@ DecoderLayer::DecoderLayer(const ModelConfig& config, const ModelPlace& place, s
   options.divided_rows = place.rows.divided();
   options.expert_group = place.expert;
   options.overlap = place.overlap;
+  options.whole_experts = place.part.whole_experts;
   moe_ = register_module("mlp", std::make_shared<MoeLayer>(options, balancers));
 }
 

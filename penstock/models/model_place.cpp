@@ -45,8 +45,9 @@ ModelPart part_of_rank(const ModelConfig& config, const dist::Layout& layout, in
   const dist::Coordinates at = dist::coordinates_of(layout, rank);
   ModelPart out{.tensor = at.tensor,
                 .tensors = layout.tensor,
-                .expert = at.data % layout.expert,
-                .expert_ranks = layout.expert};
+                .expert = dist::expert_part(layout, at),
+                .expert_ranks = layout.expert,
+                .whole_experts = layout.whole_experts};
   if (layout.pipeline > 1)
     out.layers = layers_of_stage(config.layers, at.pipeline, layout.pipeline, chunks);
   return out;
@@ -65,7 +66,8 @@ void check_divides(const ModelConfig& config, const dist::Layout& layout) {
     check_part("parallel.tensor", layout.tensor, "the width of a dense layer",
                config.dense_width());
   if (config.moe_layers() > 0) {
-    check_part("parallel.tensor", layout.tensor, "the width of an expert", config.expert_width());
+    if (!layout.whole_experts)
+      check_part("parallel.tensor", layout.tensor, "the width of an expert", config.expert_width());
     if (config.moe.shared_width > 0)
       check_part("parallel.tensor", layout.tensor, "model.moe.shared_width",
                  config.moe.shared_width);

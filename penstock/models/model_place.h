@@ -16,6 +16,7 @@ namespace penstock {
 struct ModelPart {
   int tensor = 0, tensors = 1;       ///< of each layer's heads and neurons: part `tensor`
   int expert = 0, expert_ranks = 1;  ///< of each layer's experts: part `expert`
+  bool whole_experts = false;        ///< experts keep all their neurons
   /// Layers that it holds; empty: all. The embedding goes with the first layer, a head of its own
   /// with the last one.
   std::vector<IndexRange> layers;

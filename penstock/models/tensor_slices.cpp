@@ -20,7 +20,8 @@ bool holds(const ModelConfig& config, const ModelPart& part, const ModelTensor& 
 void add_to(Slice& slice, const ModelTensor& tensor, const ModelPart& part) {
   std::vector<IndexRange> axes;
   for (const std::int64_t size : tensor.shape) axes.push_back({0, size});
-  if (tensor.split != TensorSplit::none) {
+  const bool whole_expert = part.whole_experts && tensor.experts > 0;
+  if (tensor.split != TensorSplit::none && !whole_expert) {
     IndexRange& axis = tensor.split == TensorSplit::rows ? axes.front() : axes.back();
     axis = equal_part(axis.size(), part.tensor, part.tensors);
   }
@@ -127,7 +128,8 @@ std::set<std::string> first_held(const ModelConfig& config, const dist::Layout& 
   };
   add(at.tensor > 0, {at.data, 0, at.pipeline});
   add(at.data > 0, {0, at.tensor, at.pipeline});
-  add(at.data >= layout.expert, {at.data % layout.expert, at.tensor, at.pipeline});
+  const dist::Coordinates experts = dist::first_with_experts(layout, at);
+  add(experts != at, experts);
   for (int stage = 0; stage < at.pipeline; ++stage) add(true, {at.data, at.tensor, stage});
   std::set<std::string> out;
   for (const auto& [name, slice] : slices_at(at)) {

@@ -3,6 +3,8 @@
 
 #include <torch/types.h>
 
+#include <vector>
+
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
 
@@ -35,6 +37,47 @@ Plan make_merge_plan(const at::Tensor& weights, std::int64_t tokens, std::int64_
   plan.merge_weights = weights;
   plan.segment_length = segment_length;
   return plan;
+}
+
+Plan plan_of_tokens(const Plan& plan, IndexRange tokens) {
+  if (plan.merges()) {
+    PENSTOCK_ASSERT(tokens.first % plan.segment_length == 0 &&
+                    tokens.size() % plan.segment_length == 0);
+    return make_merge_plan(plan.merge_weights.narrow(0, tokens.first / plan.segment_length,
+                                                     tokens.size() / plan.segment_length),
+                           tokens.size(), plan.segment_length);
+  }
+  const auto values = [](const at::Tensor& tensor) { return tensor.data_ptr<std::int64_t>(); };
+  const auto *token = values(plan.token), *offsets = values(plan.offsets),
+             *token_offsets = values(plan.token_offsets), *by_token = values(plan.by_token);
+  const std::int64_t first = token_offsets[tokens.first];
+  std::vector<std::int64_t> kept, place(static_cast<std::size_t>(plan.assignments()));
+  std::vector<std::int64_t> new_offsets = {0}, new_by_token, new_token_offsets;
+  for (std::int64_t e = 0; e < plan.experts; ++e) {
+    for (std::int64_t a = offsets[e]; a < offsets[e + 1]; ++a) {
+      if (token[a] < tokens.first || token[a] >= tokens.last) continue;
+      place[static_cast<std::size_t>(a)] = std::ssize(kept);
+      kept.push_back(a);
+    }
+    new_offsets.push_back(std::ssize(kept));
+  }
+  for (std::int64_t t = tokens.first; t <= tokens.last; ++t)
+    new_token_offsets.push_back(token_offsets[t] - first);
+  for (std::int64_t i = first; i < token_offsets[tokens.last]; ++i)
+    new_by_token.push_back(place[static_cast<std::size_t>(by_token[i])]);
+  const auto tensor = [](const std::vector<std::int64_t>& numbers) {
+    return torch::tensor(numbers, at::kLong);
+  };
+  const at::Tensor index = tensor(kept);
+  return {.tokens = tokens.size(),
+          .experts = plan.experts,
+          .k = plan.k,
+          .token = plan.token.index_select(0, index).sub_(tokens.first),
+          .expert = plan.expert.index_select(0, index),
+          .weight = plan.weight.index_select(0, index),
+          .offsets = tensor(new_offsets),
+          .by_token = tensor(new_by_token),
+          .token_offsets = tensor(new_token_offsets)};
 }
 
 at::Tensor expert_counts(const Plan& plan) {

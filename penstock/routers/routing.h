@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "penstock/ops/slice.h"
+
 namespace penstock {
 
 namespace ops {
@@ -123,6 +125,11 @@ Plan make_plan(const at::Tensor& logits, const ops::Route& route);
 /// Builds a merging plan: segment s of `segment_length` tokens uses the blend weights[s].
 /// @param weights [segments, E], differentiable
 Plan make_merge_plan(const at::Tensor& weights, std::int64_t tokens, std::int64_t segment_length);
+
+/// The plan of the tokens of that range alone, in the order of the whole plan. Of sums over the
+/// logits it has none. Gradient: weights, those of other tokens zero.
+/// REQUIRES: where it merges, the range is of whole segments (asserted). Cost: O(A), on the CPU.
+Plan plan_of_tokens(const Plan& plan, IndexRange tokens);
 
 /// Assignments per expert [E] i64 on the CPU. REQUIRES: the plan does not merge.
 at::Tensor expert_counts(const Plan& plan);

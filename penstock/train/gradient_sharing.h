@@ -32,10 +32,13 @@ struct GradientSharing {
   bool overlap = true;
   /// The ranks that divide a step's parts.
   dist::ProcessGroup data;
-  /// Those of `data` that hold the same experts. With E = data.size() / replicas.size() above 1 the
-  /// parts are a multiple of data.size(), and E ranks in a row pass through theirs side by side: a
-  /// backward pass leaves an expert the sum over such a *round* of E parts.
+  /// Those that hold the same experts: some of `data`, or, where experts are whole (dist::Layout),
+  /// of `data` and of those that pass through the same parts. Where they are not `data`
+  /// (of_experts) the parts are a multiple of data.size(), and all ranks pass through theirs side
+  /// by side: a backward pass leaves an expert the sum over a *round*, what its ranks had at the
+  /// same time.
   dist::ProcessGroup replicas;
+  int expert_ranks = 1;  ///< that hold a layer's experts between them
   /// Those that hold one model's layers between them, in the order of the layers.
   dist::ProcessGroup stages;
   /// See PartSharing::peers.
@@ -57,6 +60,9 @@ struct GradientSharing {
 
   /// With more than one, `data` are all ranks, and zero is 0.
   LocalSteps local;
+
+  /// Whether this rank exchanges gradients with nobody.
+  bool alone() const { return data.size() == 1 && replicas.size() == 1; }
 
   /// Ranks that hold a whole model each and divide a step's parts.
   static GradientSharing among(const dist::ProcessGroup& group, int zero = 0) {

@@ -29,7 +29,8 @@ void for_layouts(const Recipe& recipe, int ranks,
       parallel.data = ranks / tensor / pipeline;
       const std::int64_t most_chunks =
           pipeline == 1 ? 1 : std::max<std::int64_t>(1, recipe.model.layers / pipeline);
-      for (const std::int64_t expert : divisors(parallel.data))
+      const std::int64_t sharing = parallel.data * (parallel.whole_experts ? tensor : 1);
+      for (const std::int64_t expert : divisors(sharing))
         for (std::int64_t chunks = 1; chunks <= most_chunks; ++chunks)
           for (std::int64_t zero = 0; zero <= (parallel.data > 1 ? 3 : 0); ++zero)
             for (const bool sequence : {false, true}) {

@@ -24,9 +24,10 @@ struct LayoutPlan {
 };
 
 /// Estimates every layout that a recipe takes: tensor × pipeline × data = ranks, with each divisor
-/// of data as `expert`, each stage of ZeRO, each number of chunks, and rows divided or not. The
-/// micro-batch is the recipe's. One that needs more of several axes for the same estimates comes
-/// behind. Throws Error that says why the recipe takes none, if so.
+/// of data (of data × tensor with the recipe's whole_experts) as `expert`, each stage of ZeRO, each
+/// number of chunks, and rows divided or not. The micro-batch is the recipe's. One that needs more
+/// of several axes for the same estimates comes behind. Throws Error that says why the recipe takes
+/// none, if so.
 /// @param memory  bytes of a rank; 0: no limit.  @param kept  how many of the fastest
 /// Cost: about a millisecond a layout for hundreds of ranks; nothing of the model is built.
 LayoutPlan search_layouts(const Recipe& recipe, int ranks, double memory,

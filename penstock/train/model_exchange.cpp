@@ -31,17 +31,20 @@ Slice slice_from(const nlohmann::json& ranges, const std::vector<std::int64_t>& 
   return out;
 }
 
-/// What the first rank along `data` that holds the same dense tensors, and the first that holds the
-/// same experts, hold first.
-std::set<std::string> first_beside_data(const LanguageModel& model, const dist::Mesh& mesh) {
-  dist::Coordinates at = dist::coordinates_of(mesh.layout, mesh.world.rank());
-  const int data = at.data;
+/// What a rank that shares no steps with this one does not hold before: the dense tensors that the
+/// first rank along `data` holds first, and the experts that the first with the same ones does.
+std::set<std::string> first_beside_data(const LanguageModel& model, const dist::Mesh& mesh,
+                                        const std::set<std::string>& of_experts) {
+  const dist::Coordinates at = dist::coordinates_of(mesh.layout, mesh.world.rank());
   std::set<std::string> out;
-  for (const int first : {0, data % mesh.layout.expert}) {
-    at.data = first;
-    out.merge(first_held(model.config(), mesh.layout, dist::rank_at(mesh.layout, at),
-                         model.place().part.chunks()));
-  }
+  const auto add = [&](const dist::Coordinates& first, bool experts) {
+    for (const std::string& name :
+         first_held(model.config(), mesh.layout, dist::rank_at(mesh.layout, first),
+                    model.place().part.chunks()))
+      if (of_experts.contains(name) == experts) out.insert(name);
+  };
+  add({0, at.tensor, at.pipeline}, /*experts=*/false);
+  add(dist::first_with_experts(mesh.layout, at), /*experts=*/true);
   return out;
 }
 
@@ -62,9 +65,9 @@ ModelExchange::ModelExchange(const LanguageModel& model, const dist::Mesh& mesh)
   whole_ = model_slices(config, {});
   slices_ = model_slices(config, part);
   first_held_ = first_held(config, mesh.layout, mesh.world.rank(), part.chunks());
-  beside_data_ = first_beside_data(model, mesh);
   of_experts_ = expert_parameters(config);
   in_shares_ = parameters_in_shares(backbone_tensors(config), mesh.layout);
+  beside_data_ = first_beside_data(model, mesh, of_experts_);
   for (const auto& [name, tensor] : held_tensors(model))
     PENSTOCK_ASSERT(
         slices_.contains(name) && tensor.sizes() == at::IntArrayRef(slices_.at(name).part_shape()),
@@ -81,6 +84,7 @@ GradientSharing ModelExchange::sharing() const {
   GradientSharing out{.tree = true,
                       .data = mesh_.data,
                       .replicas = mesh_.replicas,
+                      .expert_ranks = mesh_.layout.expert,
                       .stages = mesh_.pipeline,
                       .peers = {mesh_.tensor, mesh_.expert},
                       .world = mesh_.world,
@@ -89,7 +93,7 @@ GradientSharing ModelExchange::sharing() const {
   const auto among = [](const std::set<std::string>& names) {
     return [names](const std::string& name) { return names.contains(name); };
   };
-  if (mesh_.layout.expert > 1) out.of_experts = among(of_experts_);
+  if (mesh_.layout.divides_experts()) out.of_experts = among(of_experts_);
   if (!in_shares_.empty()) out.in_shares = among(in_shares_);
   if (mesh_.layout.ranks() > mesh_.layout.data) out.counted = among(beside_data_);
   return out;

@@ -1,6 +1,7 @@
 #include "penstock/train/parallel_settings.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "penstock/base/error.h"
 #include "penstock/base/threads.h"
@@ -20,12 +21,28 @@ std::string product_of(const ParallelConfig& parallel, bool with_expert) {
   return with_expert ? concat(out, " x expert ", parallel.expert) : out;
 }
 
+/// Ranks of `tensor` and those that share experts with them have to lie within each other, so that
+/// what stops one of them in a step stops the same ranks of both.
+void check_whole_experts(const dist::Layout& layout) {
+  const int tensor = layout.tensor, ranks = layout.data * tensor, expert = layout.expert;
+  const auto fits = [&](int e) { return ranks % e == 0 && (e % tensor == 0 || tensor % e == 0); };
+  if (fits(expert)) return;
+  int nearest = 1;
+  for (int e = 1; e <= ranks; ++e)
+    if (fits(e) && std::abs(e - expert) < std::abs(nearest - expert)) nearest = e;
+  fail("parallel.expert = ", expert, " with parallel.whole_experts = true: it has to divide the ",
+       ranks,
+       " ranks of data x tensor, and be a divisor or a multiple of parallel.tensor = ", tensor,
+       "; the nearest value that does is ", nearest);
+}
+
 /// The layout whose product the processes are.
 dist::Layout divided(const ParallelConfig& parallel, int processes) {
   dist::Layout out{.tensor = static_cast<int>(parallel.tensor),
                    .pipeline = static_cast<int>(parallel.pipeline),
                    .expert = static_cast<int>(parallel.expert),
-                   .sequence = parallel.sequence};
+                   .sequence = parallel.sequence,
+                   .whole_experts = parallel.whole_experts && parallel.tensor > 1};
   const int others = out.tensor * out.pipeline;
   const std::int64_t within = parallel.data * others, beside = within * parallel.expert;
   if (parallel.data > 0) {
@@ -41,6 +58,10 @@ dist::Layout divided(const ParallelConfig& parallel, int processes) {
                  " cannot be divided by parallel.tensor x parallel.pipeline = ", others, "; start ",
                  std::max(1, processes / others) * others);
   out.data = processes / others;
+  if (out.whole_experts) {
+    check_whole_experts(out);
+    return out;
+  }
   PENSTOCK_CHECK(out.data % out.expert == 0, "parallel.expert = ", out.expert,
                  " does not divide the ", out.data,
                  " data-parallel ranks; set it to a divisor of that, or start ",
@@ -61,8 +82,9 @@ void check_parts(const Recipe& recipe, const dist::Layout& layout) {
                         " (balancing statistics are taken over a micro-batch, so this changes the "
                         "result), or start fewer processes")
                : "start fewer processes, or raise train.batch_sequences");
-  PENSTOCK_CHECK(layout.expert == 1 || parts % layout.data == 0,
-                 "parallel.expert = ", layout.expert,
+  PENSTOCK_CHECK(!layout.divides_experts() || parts % layout.data == 0,
+                 layout.expert > 1 ? concat("parallel.expert = ", layout.expert)
+                                   : "parallel.whole_experts = true",
                  ": ranks that share experts go through their micro-batches side by "
                  "side, and ",
                  parts, " are not a multiple of ", layout.data,
@@ -171,7 +193,8 @@ dist::Layout layout_of(const Recipe& recipe, int processes) {
 int processes_of(const Recipe& recipe) {
   const ParallelConfig& parallel = recipe.parallel;
   const std::int64_t data = std::max<std::int64_t>(1, parallel.data);
-  return static_cast<int>((data % parallel.expert == 0 ? data : data * parallel.expert) *
+  const std::int64_t within = parallel.whole_experts ? data * parallel.tensor : data;
+  return static_cast<int>((within % parallel.expert == 0 ? data : data * parallel.expert) *
                           parallel.tensor * parallel.pipeline);
 }
 

@@ -186,7 +186,7 @@ RankEstimator::Optimizer RankEstimator::optimizer_of(const ParallelConfig& paral
   std::vector<ParameterSize> dense, experts;
   for (const auto& [name, slice] : slices)
     if (!buffers_.contains(name))
-      (layout.expert > 1 && of_experts_.contains(name) ? experts : dense)
+      (layout.divides_experts() && of_experts_.contains(name) ? experts : dense)
           .push_back({.name = name, .elements = elements(slice)});
   SharedSteps steps{.parts = static_cast<std::size_t>(shape.parts),
                     .ranks = layout.data,
@@ -203,9 +203,9 @@ RankEstimator::Optimizer RankEstimator::optimizer_of(const ParallelConfig& paral
       out.add_shares(
           static_cast<double>(elements(found->second)) / (parallel.zero > 0 ? layout.data : 1),
           found->second.shape.size() > 1);
-  steps.parts /= static_cast<std::size_t>(layout.expert);
-  steps.ranks /= layout.expert;
-  out.add(experts, steps, shape.moe_layers, false, layout.tensor * layout.expert, speeds);
+  steps.ranks = layout.expert_copies();
+  steps.parts = static_cast<std::size_t>(shape.own) * static_cast<std::size_t>(steps.ranks);
+  out.add(experts, steps, shape.moe_layers, false, layout.expert_stride() * layout.expert, speeds);
   if (parallel.zero > 0) out.sums.kind = "weights";
   // Of several chunks the gradients of as many parts as there are stages are held apart until the
   // first chunk is through: those of all chunks but that one.
@@ -299,9 +299,15 @@ Sent token_traffic(double exchanges, double rows, double k, const dist::Layout& 
   const double touched = (2 * kPacked + 2 * kAddedUp) / 4 * e / std::max(1.0, e - 1);
   if (layout.expert > 1)
     out.add(exchanges * (e - 1) * (1 - std::pow(1 - 1 / e, k)) * rows * kBytes,
-            share_elsewhere(layout.expert, layout.tensor, speeds), exchanges * 2 * (e - 1),
+            share_elsewhere(layout.expert, layout.expert_stride(), speeds), exchanges * 2 * (e - 1),
             touched);
   return out;
+}
+
+/// Rows leave beside the first products of a shared expert, two thirds of it, and come back beside
+/// the last one; their gradients too.
+double hidden_tokens(double tokens, double shared_expert) {
+  return std::min(tokens / 2, shared_expert * 2 / 3) + std::min(tokens / 2, shared_expert / 3);
 }
 
 }  // namespace
@@ -355,13 +361,15 @@ RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist:
   out.checkpoint_bytes =
       checkpoint_bytes(parallel, layout, optimizer_of(parallel, layout, 0, shape, speeds));
   const double passes = shape.own * shape.passes, layer_sums = 4 * shape.layers * passes;
+  const Sent tokens = token_traffic(4 * shape.moe_layers * passes,
+                                    shape.rows / (layout.whole_experts ? layout.tensor : 1),
+                                    recipe_.model.active_experts(), layout, speeds);
   for (const Sent& sent :
        {optimizer.gradients, optimizer.sums,
         tensor_traffic(layer_sums + optimizer.share_sums,
                        layer_sums * shape.rows + optimizer.shares, layout, speeds),
         stage_traffic(2 * shape.own * shape.chunks, shape.held * shape.passes, layout, speeds),
-        token_traffic(4 * shape.moe_layers * passes, shape.rows, recipe_.model.active_experts(),
-                      layout, speeds)}) {
+        tokens}) {
     if (sent.bytes == 0) continue;
     out.bytes_per_step.emplace_back(sent.kind, static_cast<std::int64_t>(sent.bytes));
     out.exchange_seconds += sent.seconds(speeds);
@@ -372,8 +380,13 @@ RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist:
   // AdamW reads four numbers and writes three, the norm reads one; a gradient is added to another.
   out.update_seconds = seconds_of_memory(
       kBytes * (8 * optimizer.updated + 3 * (shape.own - 1) * optimizer.parameters), speeds);
-  out.step_seconds = out.compute_seconds + out.update_seconds + out.exchange_seconds -
-                     hidden_seconds(parallel, shape, optimizer, part, speeds);
+  double hidden = hidden_seconds(parallel, shape, optimizer, part, speeds);
+  if (parallel.overlap)
+    hidden +=
+        hidden_tokens(tokens.seconds(speeds), 18 * passes * shape.moe_layers * shape.rows *
+                                                  static_cast<double>(config_.moe.shared_width) /
+                                                  layout.tensor / speeds.flops);
+  out.step_seconds = out.compute_seconds + out.update_seconds + out.exchange_seconds - hidden;
   return out;
 }
 

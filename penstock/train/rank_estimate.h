@@ -76,10 +76,11 @@ class RankEstimator {
   /// 3 beside all but the first forward pass, and with zero 3 so does the weights'. It begins when
   /// the pass has left the last layer, and what the pass leaves last is not hidden. `processor` is
   /// the share of the hidden time in which it computes, by exchange_cost and memory_bandwidth.
-  /// Tokens that choose k of E experts on e ranks at random go to (e − 1)·(1 − (1 − 1/e)^k) others.
-  /// Of a group whose neighbours lie s ranks apart node_ranks / s are on one machine, and bytes go
-  /// evenly to all of its ranks. With parallel.local_steps = H a step has a share of 1 / H of an
-  /// outer step's exchange, and nothing goes on beside that.
+  /// Tokens that choose k of E experts on e ranks at random go to (e − 1)·(1 − (1 − 1/e)^k) others,
+  /// and with parallel.overlap go on beside a shared expert: half of that beside two thirds of its
+  /// products, half beside the others. Of a group whose neighbours lie s ranks apart node_ranks / s
+  /// are on one machine, and bytes go evenly to all of its ranks. With parallel.local_steps = H a
+  /// step has a share of 1 / H of an outer step's exchange, and nothing goes on beside that.
   /// @param parallel  its zero, pipeline_chunks, overlap and local_steps.  REQUIRES: layout_of()
   /// takes it.
   RankEstimate estimate(const ParallelConfig& parallel, const dist::Layout& layout,

@@ -146,7 +146,7 @@ struct RunConfig {
 struct ParallelConfig {
   std::int64_t data = 0, tensor = 1, pipeline = 1, pipeline_chunks = 1, expert = 1;
   std::int64_t zero = 0, timeout = 1800;
-  bool sequence = false, overlap = true;
+  bool sequence = false, whole_experts = false, overlap = true;
   std::int64_t local_steps = 1;
   double outer_lr = 0.7, outer_momentum = 0.9;
 
@@ -178,6 +178,9 @@ struct ParallelConfig {
                "of, or an axis of its own",
        .min = 1,
        .max = 65536});
+    v("whole_experts", whole_experts,
+      {.help = "processes of `tensor` divide the tokens that go to experts, and not each expert's "
+               "neurons; `expert` then divides data x tensor"});
     v("zero", zero,
       {.help = "what processes that hold the same model divide instead of keeping it each: 0 "
                "nothing, 1 the optimizer's state, 2 gradients too, 3 the layers' weights too; the "

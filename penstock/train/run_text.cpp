@@ -30,11 +30,11 @@ RunText::RunText(Corpus corpus) : RunText(corpus, {{.corpus = corpus, .weight = 
 RunText::RunText(Corpus measured, std::vector<WeightedCorpus> training)
     : measured(std::move(measured)), training(std::move(training)) {
   for (const auto& [corpus, weight] : this->training)
-    PENSTOCK_CHECK(corpus.tokenizer().files() == this->measured.tokenizer().files(),
-                   "the corpora '", this->measured.path(), "' and '", corpus.path(),
-                   "' have different tokenizers (", this->measured.tokenizer_spec(), " and ",
-                   corpus.tokenizer_spec(), "); prepare the second with the tokenizer of the first, ",
-                   this->measured.path());
+    PENSTOCK_CHECK(
+        corpus.tokenizer().files() == this->measured.tokenizer().files(), "the corpora '",
+        this->measured.path(), "' and '", corpus.path(), "' have different tokenizers (",
+        this->measured.tokenizer_spec(), " and ", corpus.tokenizer_spec(),
+        "); prepare the second with the tokenizer of the first, ", this->measured.path());
 }
 
 std::string RunText::content_hash() const {

@@ -31,10 +31,8 @@ SharedOptimizer::SharedOptimizer(const torch::nn::Module& trained, const Optimiz
       unit_of_(parameters_.size()),
       optimizer_(divides() ? updated_spans() : parameters_, config),
       layers_(layer_weights()) {
-  const int data = sharing_.data.size(), replicas = sharing_.replicas.size();
-  PENSTOCK_ASSERT(sharing_.tree || data == 1);
-  PENSTOCK_ASSERT(!sharing_.of_experts || data % replicas == 0);
-  PENSTOCK_ASSERT(sharing_.world.size() >= data);
+  PENSTOCK_ASSERT(sharing_.tree || sharing_.alone());
+  PENSTOCK_ASSERT(sharing_.world.size() >= sharing_.data.size());
   for (std::size_t u = 0; u < units_.size(); ++u)
     for (const std::size_t p : units_[u].parameters) unit_of_[p] = u;
 }
@@ -66,7 +64,7 @@ std::unique_ptr<LayerWeights> SharedOptimizer::layer_weights() const {
 }
 
 void SharedOptimizer::connect() {
-  if (connected_ || sharing_.data.size() == 1) return;
+  if (connected_ || sharing_.alone()) return;
   exchange_ = UnitExchange(sharing_.data.split("gradients", 0));
   const bool experts = std::ranges::any_of(units_, &ParameterUnit::experts);
   if (experts) expert_exchange_ = UnitExchange(sharing_.replicas.split("expert gradients", 0));
@@ -90,11 +88,13 @@ void SharedOptimizer::begin(std::size_t parts, int passes) {
   if (!sharing_.tree) return;
   connect();
   const auto ranks = static_cast<std::size_t>(sharing_.data.size());
-  const std::size_t together = ranks / static_cast<std::size_t>(sharing_.replicas.size());
+  const std::size_t rounds = (parts + ranks - 1) / ranks;
+  PENSTOCK_ASSERT(!sharing_.of_experts || parts % ranks == 0);
   progress_.clear();
   for (const ParameterUnit& unit : units_) {
     Progress& progress = progress_.emplace_back();
-    progress.parts = unit.experts ? parts / together : parts;
+    progress.parts =
+        unit.experts ? rounds * static_cast<std::size_t>(sharing_.replicas.size()) : parts;
     progress.range = parts_of_rank(progress.parts, group(unit).rank(), group(unit).size());
     progress.own = progress.spans = GradientTree(progress.parts);
     progress.missing = unit.parameters.size();
@@ -102,7 +102,6 @@ void SharedOptimizer::begin(std::size_t parts, int passes) {
   seen_.assign(parameters_.size(), false);
   part_ = next_ = 0;
   // With zero >= 2 every part of a rank is exchanged, side by side with one of each other.
-  const std::size_t rounds = (parts + ranks - 1) / ranks;
   rounds_ = sharing_.zero >= 2 ? rounds : 1;
   active_ = true;
   if (layers_) layers_->begin(rounds, passes);
@@ -163,14 +162,14 @@ void SharedOptimizer::after_parts() {
 }
 
 void SharedOptimizer::hand_in_the_rest(bool complete) {
-  while (next_ < rounds_ * units_.size() && sharing_.data.size() > 1) submit({}, complete);
+  while (next_ < rounds_ * units_.size() && !sharing_.alone()) submit({}, complete);
 }
 
 void SharedOptimizer::submit(GradientTree::Gradients gradients, bool complete) {
   const std::size_t unit = next_ % units_.size(), round = next_ / units_.size();
   const bool holds = !gradients.empty();
   ++next_;
-  if (sharing_.data.size() == 1) return add_up(unit, round, std::move(gradients), complete);
+  if (sharing_.alone()) return add_up(unit, round, std::move(gradients), complete);
   auto job = [this, unit, round, complete, gradients = std::move(gradients)]() mutable {
     const double before = exchange_.seconds() + expert_exchange_.seconds();
     add_up(unit, round, std::move(gradients), complete);
@@ -178,7 +177,7 @@ void SharedOptimizer::submit(GradientTree::Gradients gradients, bool complete) {
   };
   // Whole gradients are not to pile up; but ranks that wait for each other in a pass wait here for
   // nobody, and a rank that has none never waits.
-  const bool alone = sharing_.world.size() == sharing_.replicas.size();
+  const bool alone = sharing_.world.size() == sharing_.data.size() && sharing_.expert_ranks == 1;
   const bool waits = sharing_.zero >= 2 && alone && holds;
   const auto start = Clock::now();
   background_.add(std::move(job), waits ? 2 : SIZE_MAX);

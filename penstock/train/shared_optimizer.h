@@ -88,7 +88,7 @@ class SharedOptimizer {
   bool moves(const ParameterUnit& unit) const {
     return divides() && sharing_.zero == 3 && unit.layer >= 0 && group(unit).size() > 1;
   }
-  bool divides() const { return sharing_.zero > 0 && sharing_.data.size() > 1; }
+  bool divides() const { return sharing_.zero > 0 && !sharing_.alone(); }
   const dist::ProcessGroup& group(const ParameterUnit& unit) const {
     return unit.experts ? sharing_.replicas : sharing_.data;
   }

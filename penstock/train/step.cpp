@@ -101,7 +101,7 @@ StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const St
   const dist::ProcessGroup& group = sharing_.world;
   StepOutcome out{.learning_rate = input.learning_rate,
                   .ranks = group.size(),
-                  .expert_ranks = sharing_.data.size() / sharing_.replicas.size(),
+                  .expert_ranks = sharing_.expert_ranks,
                   .on_cpu = device_.is_cpu()};
   const double communication = group.seconds();
   std::vector<ModelMemory> memory = memory_;  // kept where the step fails

@@ -203,10 +203,11 @@ std::map<std::string, at::Tensor> Trainer::optimizer_tensors() {
   engine_.optimizer().gather_weights();
   TensorMap all = engine_.tensors();
   if (mesh_.world.size() == 1) return all;
-  const dist::Coordinates at = coordinates_of(mesh_.layout, mesh_.world.rank());
+  const ModelPart& part = model_->place().part;
+  const int stage = coordinates_of(mesh_.layout, mesh_.world.rank()).pipeline;
   if (!engine_.apart())
     check_same_weights(mesh_.world, held_tensors(*model_),
-                       concat(at.pipeline, ".", at.tensor, ".", at.data % mesh_.layout.expert));
+                       concat(stage, ".", part.tensor, ".", part.expert));
   TensorMap memory, moments;
   for (const auto& [name, value] : all)
     (name.starts_with("memory.") ? memory : moments)[name] = value;

@@ -55,6 +55,7 @@ class Unread {
     }
     look_at_schedule();
     look_at_evaluations();
+    look_at_whole_experts();
     look_at_outer_steps();
     return std::move(notes_);
   }
@@ -139,6 +140,14 @@ class Unread {
         (!complete_.model.has_memory() || complete_.train.eval_streams == 0))
       say(concat("train.eval_memory = ", train.eval_memory),
           "memory is carried by transformer-xl alone, along train.eval_streams above 0");
+  }
+
+  void look_at_whole_experts() {
+    const ParallelConfig& parallel = asked_.parallel;
+    if (!parallel.whole_experts) return;
+    const bool none = complete_.model.moe_layers() == 0;
+    say(none || parallel.tensor == 1 ? "parallel.whole_experts = true" : "",
+        none ? "the model has no experts" : "parallel.tensor = 1 divides none");
   }
 
   void look_at_outer_steps() {

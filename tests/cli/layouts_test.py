@@ -29,6 +29,7 @@ LAYOUTS = [
     (4, ["pipeline=2", "expert=2", "zero=1"]),
     (2, ["tensor=2", "sequence=true"]),
     (4, ["tensor=2", "sequence=true", "pipeline=2"]),
+    (4, ["tensor=2", "expert=4", "whole_experts=true"]),
 ]
 
 

@@ -66,6 +66,32 @@ TEST_F(MeshTest, DividesExpertsWithinData) {
   });
 }
 
+TEST_F(MeshTest, DividesWholeExpertsOverTensorRanksToo) {
+  on_ranks(4, [](const ProcessGroup& world) {
+    const Layout layout{.data = 2, .tensor = 2, .expert = 2, .whole_experts = true};
+    const Mesh mesh = make_mesh(world, layout);
+    const int rank = world.rank();
+    EXPECT_EQ(members(mesh.tensor, rank), rank < 2 ? (Ranks{0, 1}) : (Ranks{2, 3}));
+    EXPECT_EQ(members(mesh.expert, rank), rank < 2 ? (Ranks{0, 1}) : (Ranks{2, 3}));
+    EXPECT_EQ(members(mesh.replicas, rank), rank % 2 == 0 ? (Ranks{0, 2}) : (Ranks{1, 3}));
+    EXPECT_EQ(dist::expert_part(layout, coordinates_of(layout, rank)), rank % 2);
+    const Coordinates first = first_with_experts(layout, coordinates_of(layout, rank));
+    EXPECT_EQ(rank_at(layout, first), rank % 2);
+    const Mesh all = make_mesh(world, {.tensor = 4, .expert = 4, .whole_experts = true});
+    EXPECT_EQ(members(all.expert, rank), (Ranks{0, 1, 2, 3}));
+    // Rows may be under way in one of them while the other adds up.
+    const std::vector<std::int64_t> one(4, 1);
+    const auto arrived = all.expert.start_all_to_all(torch::full({4}, rank), one, one);
+    const at::Tensor sum = torch::ones({1});
+    all.tensor.all_reduce(sum, dist::Reduction::sum);
+    EXPECT_EQ(sum.item<float>(), 4);
+    EXPECT_TRUE(arrived().equal(at::arange(4)));
+    const Mesh copies = make_mesh(world, {.data = 2, .tensor = 2, .whole_experts = true});
+    EXPECT_EQ(copies.expert.size(), 1);
+    EXPECT_EQ(members(copies.replicas, rank), (Ranks{0, 1, 2, 3}));
+  });
+}
+
 TEST_F(MeshTest, GroupsAreDividedAgain) {
   on_ranks(4, [](const ProcessGroup& world) {
     const ProcessGroup half = world.split("half", world.rank() / 2);

@@ -52,6 +52,13 @@ TEST(TensorSlices, NameHeadsNeuronsExpertsAndLayers) {
             (Ranges{{{e / 2, e}}, {{f / 2, f}, {f + f / 2, 2 * f}}, {{0, d}}}));
   EXPECT_EQ(slices.at("layer_1.mlp.experts.down").ranges,
             (Ranges{{{e / 2, e}}, {{0, d}}, {{f / 2, f}}}));
+  const auto whole = model_slices(
+      c, {.tensor = 1, .tensors = 2, .expert = 1, .expert_ranks = 2, .whole_experts = true});
+  EXPECT_EQ(whole.at("layer_1.mlp.experts.gate_up").ranges,
+            (Ranges{{{e / 2, e}}, {{0, 2 * f}}, {{0, d}}}));
+  EXPECT_EQ(whole.at("layer_1.mlp.experts.down").ranges,
+            (Ranges{{{e / 2, e}}, {{0, d}}, {{0, f}}}));
+  EXPECT_EQ(whole.at("layer_1.mlp.shared_expert.down").ranges, (Ranges{{{0, d}}, {{2, 4}}}));
   EXPECT_FALSE(slices.contains("embed_tokens"));
   EXPECT_FALSE(slices.contains("layer_0.input_layernorm.weight"));
   EXPECT_FALSE(slices.contains("norm.weight"));
@@ -81,7 +88,10 @@ TEST(TensorSlices, AreEachHeldFirstOnce) {
     const auto all = model_slices(c, {});
     for (const dist::Layout& layout :
          {dist::Layout{.data = 4, .expert = 2}, dist::Layout{.data = 2, .tensor = 2, .pipeline = 2},
-          dist::Layout{.data = 2, .tensor = 2, .pipeline = 4, .expert = 2}}) {
+          dist::Layout{.data = 2, .tensor = 2, .pipeline = 4, .expert = 2},
+          dist::Layout{.data = 2, .tensor = 2, .expert = 4, .whole_experts = true},
+          dist::Layout{.data = 2, .tensor = 2, .expert = 2, .whole_experts = true},
+          dist::Layout{.tensor = 2, .pipeline = 2, .whole_experts = true}}) {
       std::map<std::string, at::Tensor> times;
       for (const auto& [name, slice] : all) times[name] = torch::zeros(slice.shape);
       for (int rank = 0; rank < layout.ranks(); ++rank) {
@@ -119,6 +129,10 @@ TEST(TensorSlices, RefuseWhatDoesNotDivide) {
   EXPECT_EQ(refusal(c, {.data = 3, .expert = 3}),
             "parallel.expert = 3 does not divide the number of experts = 4; the nearest value that "
             "does is 2");
+  ModelConfig odd = c;
+  odd.d_ffn = 15;
+  EXPECT_NE(refusal(odd, {.tensor = 2}).find("the width of an expert = 15"), std::string::npos);
+  EXPECT_EQ(refusal(odd, {.tensor = 2, .whole_experts = true}), "accepted");
   EXPECT_NE(refusal(c, {.pipeline = 5}).find("set it to 4 or less"), std::string::npos);
   ModelConfig norms = c;
   norms.qk_norm = true;

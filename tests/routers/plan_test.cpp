@@ -1,5 +1,6 @@
 // Plans: the direct index against a hand-worked one, the ATen oracle, and its gradient.
 #include <gtest/gtest.h>
+#include <torch/autograd.h>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/dispatch.h"
@@ -47,6 +48,33 @@ TEST(Plan, EqualsTheOracleForEveryShapeAndDensity) {
                                   &Plan::by_token, &Plan::token_offsets})
           ASSERT_TRUE((direct.*member).equal(oracle.*member)) << tokens << "x" << experts;
       }
+}
+
+/// A part of the tokens has the plan that a mask of these alone gives, and its gradient.
+TEST(Plan, OfSomeTokensIsThatOfTheirMask) {
+  torch::manual_seed(2);
+  for (const double density : {0.0, 0.4, 1.0})
+    for (const IndexRange part : {IndexRange{0, 7}, {0, 3}, {3, 7}, {4, 4}, {6, 7}}) {
+      const at::Tensor gates = torch::randn({7, 5}, at::kDouble).requires_grad_();
+      const at::Tensor mask = torch::rand({7, 5}) < density;
+      const Plan found = plan_of_tokens(make_plan(gates, mask), part),
+                 expected = make_plan(gates.narrow(0, part.first, part.size()),
+                                      mask.narrow(0, part.first, part.size()));
+      EXPECT_EQ(found.tokens, part.size());
+      EXPECT_EQ(found.experts, 5);
+      for (const auto member : {&Plan::token, &Plan::expert, &Plan::weight, &Plan::offsets,
+                                &Plan::by_token, &Plan::token_offsets})
+        ASSERT_TRUE((found.*member).equal(expected.*member)) << part.first << " " << part.last;
+      const auto gradient = [&](const Plan& plan) {
+        return torch::autograd::grad({plan.weight.square().sum()}, {gates})[0];
+      };
+      EXPECT_TRUE(gradient(found).equal(gradient(expected)));
+    }
+  const at::Tensor weights = torch::rand({4, 3});
+  const Plan blends = plan_of_tokens(make_merge_plan(weights, 8, 2), {2, 6});
+  EXPECT_EQ(blends.tokens, 4);
+  EXPECT_TRUE(blends.merge_weights.equal(weights.narrow(0, 1, 2)));
+  EXPECT_THROW(plan_of_tokens(make_merge_plan(weights, 8, 2), {1, 5}), AssertionError);
 }
 
 TEST(Plan, ReadsMasksThatAreNotContiguous) {

@@ -28,17 +28,18 @@ std::vector<int> seen_from(const Layout& layout, int rank, Axis axis) {
   const dist::Coordinates at = dist::coordinates_of(layout, rank);
   std::vector<int> out;
   const auto add = [&](dist::Coordinates place) { out.push_back(rank_at(layout, place)); };
-  const int e = layout.expert;
+  const int e = layout.expert, t = layout.whole_experts ? layout.tensor : 1;
   if (axis == Axis::tensor)
     for (int i = 0; i < layout.tensor; ++i) add({at.data, i, at.pipeline});
   if (axis == Axis::pipeline)
     for (int i = 0; i < layout.pipeline; ++i) add({at.data, at.tensor, i});
-  for (int i = 0; i < layout.data; ++i) {
-    const bool same_block = i / e == at.data / e, same_experts = i % e == at.data % e;
-    if (axis == Axis::data || (axis == Axis::expert && same_block) ||
-        (axis == Axis::replicas && same_experts))
-      add({i, at.tensor, at.pipeline});
-  }
+  if (axis == Axis::data)
+    for (int i = 0; i < layout.data; ++i) add({i, at.tensor, at.pipeline});
+  // Those that share experts, in their order: along data, or also along tensor.
+  const int own = t == 1 ? at.data : at.data * t + at.tensor;
+  for (int i = 0; i < layout.data * t; ++i)
+    if ((axis == Axis::expert && i / e == own / e) || (axis == Axis::replicas && i % e == own % e))
+      add({i / t, t == 1 ? at.tensor : i % t, at.pipeline});
   return out;
 }
 
@@ -92,10 +93,12 @@ TEST(LayoutPlan, EachReplicaHoldsEveryTensorOnce) {
     SCOPED_TRACE(name_of(plan));
     const Layout& l = plan.layout;
     Holdings holdings(plan);
-    for (const int block : {0, l.data / l.expert - 1}) {
+    // Data ranks that hold all of a layer between them.
+    const int rows = std::max(1, l.whole_experts ? l.expert / l.tensor : l.expert);
+    for (const int block : {0, l.data / rows - 1}) {
       std::map<std::string, std::vector<Slice>> held;
       for (int stage = 0; stage < l.pipeline; ++stage)
-        for (int data = block * l.expert; data < (block + 1) * l.expert; ++data)
+        for (int data = block * rows; data < (block + 1) * rows; ++data)
           for (int tensor = 0; tensor < l.tensor; ++tensor)
             for (const auto& [name, slice] : holdings.of(rank_at(l, {data, tensor, stage})))
               if (auto& pieces = held[name]; std::ranges::find(pieces, slice) == pieces.end())
@@ -109,15 +112,19 @@ TEST(LayoutPlan, AThousandRanksHoldEachPieceFirstOnce) {
   ModelConfig config = large_model();
   config.layers = 4;  // fewer names
   config = config.resolved();
-  const Layout layout{.data = 64, .tensor = 4, .pipeline = 4, .expert = 16};
-  std::int64_t counted = 0, whole = 0;
+  std::int64_t whole = 0;
   for (const auto& [name, slice] : model_slices(config, {})) whole += elements(slice);
-  for (int rank = 0; rank < layout.ranks(); ++rank) {
-    const Slices slices = model_slices(config, part_of_rank(config, layout, rank));
-    for (const std::string& name : first_held(config, layout, rank))
-      counted += elements(slices.at(name));
+  for (const bool whole_experts : {false, true}) {
+    const Layout layout{
+        .data = 64, .tensor = 4, .pipeline = 4, .expert = 16, .whole_experts = whole_experts};
+    std::int64_t counted = 0;
+    for (int rank = 0; rank < layout.ranks(); ++rank) {
+      const Slices slices = model_slices(config, part_of_rank(config, layout, rank));
+      for (const std::string& name : first_held(config, layout, rank))
+        counted += elements(slices.at(name));
+    }
+    EXPECT_EQ(counted, whole) << whole_experts;
   }
-  EXPECT_EQ(counted, whole);
 }
 
 std::int64_t elements(const Slices& slices) {

@@ -43,6 +43,8 @@ inline const PlanCase kPlanCases[] = {
     {{.data = 32, .tensor = 4, .pipeline = 8, .expert = 8}},
     {{.data = 128, .pipeline = 8, .expert = 64}, 3},
     {{.data = 64, .pipeline = 16, .expert = 32}},  // 24 layers: some stages have two
+    {{.data = 64, .tensor = 4, .pipeline = 4, .expert = 64, .whole_experts = true}},
+    {{.data = 256, .tensor = 4, .expert = 2, .whole_experts = true}},
     {{.data = 32, .tensor = 2, .pipeline = 16}},
     {{.data = 32, .tensor = 4, .pipeline = 8, .expert = 8, .sequence = true}},
 };
@@ -50,7 +52,7 @@ inline const PlanCase kPlanCases[] = {
 inline std::string name_of(const PlanCase& plan) {
   const Layout& l = plan.layout;
   return concat("data ", l.data, " tensor ", l.tensor, " pipeline ", l.pipeline, " expert ",
-                l.expert, " chunks ", plan.chunks);
+                l.expert, l.whole_experts ? " whole" : "", " chunks ", plan.chunks);
 }
 
 enum class Axis { data, tensor, pipeline, expert, replicas, world };
@@ -87,7 +89,7 @@ class Holdings {
   const Slices& of(int rank) {
     const dist::Coordinates at = dist::coordinates_of(plan_.layout, rank);
     const auto [place, fresh] =
-        slices_.try_emplace({at.tensor, at.data % plan_.layout.expert, at.pipeline});
+        slices_.try_emplace({at.tensor, dist::expert_part(plan_.layout, at), at.pipeline});
     if (fresh)
       place->second =
           model_slices(tensors_, config_, part_of_rank(config_, plan_.layout, rank, plan_.chunks));

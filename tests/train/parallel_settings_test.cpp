@@ -63,6 +63,44 @@ TEST(ParallelSettings, DivideProcessesAlongTheAxes) {
   EXPECT_EQ(layout(both, 4), (dist::Layout{.data = 4, .expert = 2}));
 }
 
+TEST(ParallelSettings, DivideTokensOrNeuronsOfExperts) {
+  const auto layout = [](std::vector<std::string> overrides, int processes) {
+    for (const char* more :
+         {"train.micro_batch=1", "model.heads=4", "model.vocab=256", "parallel.whole_experts=true"})
+      overrides.push_back(more);
+    return layout_of(recipe_from(overrides), processes);
+  };
+  EXPECT_EQ(layout({"parallel.tensor=2", "parallel.expert=4"}, 4),
+            (dist::Layout{.data = 2, .tensor = 2, .expert = 4, .whole_experts = true}));
+  EXPECT_EQ(layout({"parallel.tensor=2"}, 4),
+            (dist::Layout{.data = 2, .tensor = 2, .whole_experts = true}));
+  EXPECT_EQ(layout({"parallel.expert=2"}, 2), (dist::Layout{.data = 2, .expert = 2}));
+  const auto refused = [&](const std::vector<std::string>& overrides,
+                           int processes) -> std::string {
+    try {
+      layout(overrides, processes);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  expect_said(refused({"parallel.tensor=2", "parallel.expert=3"}, 6),
+              {"parallel.expert = 3 with parallel.whole_experts = true", "6 ranks of data x tensor",
+               "a multiple of parallel.tensor = 2", "the nearest value that does is 2"});
+  expect_said(refused({"parallel.tensor=2", "parallel.expert=8"}, 4),
+              {"has to divide the 4 ranks", "the nearest value that does is 4"});
+  expect_said(
+      refused({"parallel.tensor=2", "train.batch_sequences=3"}, 4),
+      {"parallel.whole_experts = true: ranks that share experts", "3 are not a multiple of 2"});
+  expect_said(refused({"parallel.tensor=2", "train.batch_sequences=3", "parallel.expert=2"}, 4),
+              {"parallel.expert = 2: ranks that share experts"});
+  const auto count = [](const std::vector<std::string>& overrides) {
+    return processes_of(recipe_from(overrides));
+  };
+  EXPECT_EQ(count({"parallel.tensor=2", "parallel.expert=2", "parallel.whole_experts=true"}), 2);
+  EXPECT_EQ(count({"parallel.tensor=2", "parallel.expert=2"}), 4);
+}
+
 TEST(ParallelSettings, RefuseWhatDoesNotDivideWithWhatDoes) {
   expect_said(
       refusal({"train.micro_batch=1", "parallel.tensor=2"}, 3),

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "penstock/base/error.h"
 #include "penstock/train/parameter_units.h"
 #include "penstock/train/sharing_bytes.h"
 #include "tests/train/recipe_text.h"
@@ -55,6 +56,41 @@ TEST(RankEstimate, CountsTokensThatGoToOtherRanks) {
   const double parts = static_cast<double>(r.train.batch_sequences) / 2;
   EXPECT_NEAR(static_cast<double>(sent(estimate_rank(r, layout))["tokens"]),
               4.0 * static_cast<double>(r.model.moe_layers()) * parts * 0.5 * rows_bytes(r), 1);
+}
+
+TEST(RankEstimate, DividesTokensInPlaceOfNeurons) {
+  // Two tensor ranks with half of the tokens each: half of these go to the other one.
+  const Recipe r = counted_recipe();
+  const dist::Layout whole{.tensor = 2, .expert = 2, .whole_experts = true}, cut{.tensor = 2};
+  const double parts = static_cast<double>(r.train.batch_sequences);
+  RankEstimate found = estimate_rank(r, whole);
+  EXPECT_NEAR(static_cast<double>(sent(found)["tokens"]),
+              4.0 * static_cast<double>(r.model.moe_layers()) * parts * 0.5 * rows_bytes(r) / 2, 1);
+  EXPECT_EQ(sent(found)["tensor"], sent(estimate_rank(r, cut))["tensor"]);
+  // As many experts' numbers as where neurons are divided, and nobody else has them.
+  EXPECT_EQ(found.memory.parameter_bytes, estimate_rank(r, cut).memory.parameter_bytes);
+  EXPECT_EQ(sent(found).count("gradients"), 0U);
+  // Each with all experts: they exchange these experts' gradients.
+  found = estimate_rank(r, {.tensor = 2, .whole_experts = true});
+  EXPECT_EQ(sent(found).count("tokens"), 0U);
+  EXPECT_GT(sent(found)["gradients"], 0);
+}
+
+TEST(RankEstimate, HidesTokensBehindASharedExpert) {
+  const dist::Layout layout{.data = 2, .expert = 2};
+  const MachineSpeeds speeds{.flops = 1e9, .bandwidth = 1e9, .latency = 0};
+  const auto step = [&](const std::string& overlap, std::int64_t width) {
+    const Recipe r = counted_recipe(
+        {concat("parallel.overlap=", overlap), concat("model.moe.shared_width=", width)});
+    const RankEstimate found = estimate_rank(r, layout, speeds);
+    return found.compute_seconds + found.exchange_seconds - found.step_seconds;
+  };
+  EXPECT_EQ(step("false", 16), 0);
+  // The gradients are hidden in both.
+  const Recipe r = counted_recipe();
+  const double tokens =
+      static_cast<double>(sent(estimate_rank(r, layout, speeds))["tokens"]) / speeds.bandwidth;
+  EXPECT_GT(step("true", 16), step("true", 0) + tokens * 0.99);
 }
 
 TEST(RankEstimate, DividesWhatTheAxesDivide) {

@@ -40,7 +40,8 @@ TEST(RankSeconds, NameTheSlowOneWhoeverWaitsForIt) {
                               {{.data = 2}, 3},
                               {{.tensor = 2}},
                               {{.pipeline = 2}},
-                              {{.data = 2, .expert = 2}}})
+                              {{.data = 2, .expert = 2}},
+                              {{.tensor = 2, .expert = 2, .whole_experts = true}}})
     testing::on_ranks(2, [&](const dist::ProcessGroup& group) {
       Recipe recipe = read_recipe(node);
       recipe.parallel.zero = one.zero;

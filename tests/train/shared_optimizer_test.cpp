@@ -58,6 +58,7 @@ at::Tensor expert_gradient(int index, std::size_t part, const at::Tensor& like) 
 GradientSharing sharing_of(const dist::ProcessGroup& group, int zero) {
   GradientSharing out = GradientSharing::among(group, zero);
   out.replicas = group.split("replicas", group.rank() % 2);
+  out.expert_ranks = 2;
   out.of_experts = [](const std::string& name) { return name.ends_with("experts"); };
   return out;
 }

@@ -94,10 +94,10 @@ class StepPlan {
     for (const auto& [name, slice] : holdings_.of(rank))
       sizes.push_back({.name = name, .elements = elements(slice)});
     const auto of_experts = [&](const std::string& name) {
-      return l.expert > 1 && experts_.contains(name);
+      return l.divides_experts() && experts_.contains(name);
     };
     for (const ParameterUnit& unit :
-         parameter_units(sizes, of_experts, l.data, l.data / l.expert)) {
+         parameter_units(sizes, of_experts, l.data, l.expert_copies())) {
       std::int64_t whole = 0;
       for (std::size_t member = 0; member < unit.spans.size(); ++member)
         whole += unit.elements(static_cast<int>(member));

@@ -50,6 +50,10 @@ TEST(UnreadSettings, OfOuterStepsAreSaidWhereThereAreNone) {
   expect_note({"parallel.outer_lr=0.5", "parallel.outer_momentum=0"},
               "--set parallel.outer_lr=0.5: parallel.outer_lr = 0.5, parallel.outer_momentum = 0",
               "parallel.local_steps = 1 makes no outer steps");
+  expect_note({"parallel.whole_experts=true"},
+              "--set parallel.whole_experts=true: parallel.whole_experts = true",
+              "parallel.tensor = 1 divides none");
+  EXPECT_EQ(notes_of({"parallel.whole_experts=true", "parallel.tensor=2"}), Notes());
   expect_note({"parallel.overlap=false", "parallel.local_steps=10"},
               "--set parallel.overlap=false: parallel.overlap = false",
               "parallel.local_steps = 10 exchanges no gradients");
