@@ -138,6 +138,13 @@ Registry<Method> all_methods() {
                         .selector = "relu",
                         .balancers = {"adaptive-l1"},
                         .options = {{"adaptive-l1", table({{"initial", 1e-8}, {"factor", 1.2}})}}});
+  methods.add("sparsemixer-v2",
+              {.summary = "experts drawn one after another in training, with an estimated gradient",
+               .source = "GRIN, arXiv:2409.12136; balance loss arXiv:2101.03961",
+               .scorer = "linear",
+               .selector = "sparsemixer-v2",
+               .balancers = {"load-balance"},
+               .options = {{"load-balance", table({{"coefficient", 0.01}})}}});
   methods.add("hash", {.summary = "the expert whose number is the token id mod E",
                        .source = "Hash Layers, arXiv:2106.04426",
                        .scorer = "none",

@@ -78,6 +78,7 @@ struct SelectorTraits {
   bool takes_bias = false;
   bool drops = false;
   bool unit_gates = false;
+  bool estimates_gradient = false;
   GateForm gates = GateForm::other;
   std::int64_t forward_passes = 1;
   double disagreement = 0;
@@ -101,6 +102,8 @@ struct SelectorTraits {
       {.help = "a balancer's bias of the choice counts in it, and not in the gates"});
     v("drops", drops, {.help = "may refuse a token an expert that it asked for"});
     v("unit_gates", unit_gates, {.help = "a token's gates sum to one, but for those refused"});
+    v("estimates_gradient", estimates_gradient,
+      {.help = "in training it passes back an estimate, not the derivative of its gates"});
     std::string form = gate_form_name(gates);
     v("gates", form, {.help = "how the experts that a token gets are weighed"});
     v("forward_passes", forward_passes,

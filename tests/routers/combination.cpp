@@ -28,6 +28,7 @@ std::map<std::string, ConfigNode> visible_options() {
           {"locality", node({{"coefficient", 0.3}, {"elsewhere", 0.2}})},
           {"load", node({{"coefficient", 0.4}})},
           {"loss-free", node({{"rate", 0.1}})},
+          {"sparsemixer-v2", node({{"jitter", 0.6}})},
           {"topk-capacity", node({{"capacity", 0.8}, {"eval_capacity", 0.8}})},
           {"gshard", node({{"capacity", 0.7}, {"eval_capacity", 0.7}})}};
 }
@@ -313,10 +314,13 @@ std::string gradients_agree(Combination& parts, const RouterTraits& traits) {
     }
     return {};
   };
-  if (auto wrong = check("hidden", input.hidden); !wrong.empty()) return wrong;
+  const std::string of_hidden = check("hidden", input.hidden);
+  if (traits.estimates_gradient && of_hidden.empty()) return "its estimate is the derivative";
+  if (!traits.estimates_gradient && !of_hidden.empty()) return of_hidden;
   for (const auto& module :
        {std::static_pointer_cast<torch::nn::Module>(parts.modules()[0]), parts.modules()[1]})
     for (const auto& parameter : module->named_parameters()) {
+      if (traits.estimates_gradient && module == parts.modules()[0]) continue;  // as `hidden`
       if (!parameter.value().requires_grad()) continue;
       if (auto wrong = check(parameter.key(), parameter.value()); !wrong.empty()) return wrong;
     }

@@ -75,7 +75,8 @@ std::string accepts_one_busy_expert(Combination& parts, const RouterTraits& trai
 /// The folded scorer gives the logits of inference, exactly where the trait says that it folds.
 std::string folds(Combination& parts, const RouterTraits& traits);
 /// Directional derivatives of outputs plus losses, for the input and every parameter; trained
-/// scorers get a gradient and others none.
+/// scorers get a gradient and others none. Where the selector estimates its gradient, the experts'
+/// parameters alone, and the input's must differ.
 std::string gradients_agree(Combination& parts, const RouterTraits& traits);
 /// What is saved after a step and loaded into another instance gives the same outputs and losses.
 std::string survives_saving(Combination& parts);

@@ -167,6 +167,9 @@ TEST(Conformance, NoticesFalseTraits) {
   EXPECT_NE(permutes(topk, lie(topk, &RouterTraits::order_matters)), "");
   EXPECT_NE(respects_time(topk, lie(topk, &RouterTraits::causal)), "");
   EXPECT_NE(gradients_agree(topk, lie(topk, &RouterTraits::trainable)), "");
+  EXPECT_NE(gradients_agree(topk, lie(topk, &RouterTraits::estimates_gradient)), "");
+  Combination mixer("linear", "sparsemixer-v2", {});
+  EXPECT_NE(gradients_agree(mixer, lie(mixer, &RouterTraits::estimates_gradient)), "");
   Combination single("linear", "topk", {}, {.k = 1});
   EXPECT_EQ(accepts_one_busy_expert(single, single.traits()), "");
   EXPECT_NE(accepts_one_busy_expert(single, lie(single, &RouterTraits::even_loads)), "");

@@ -7,6 +7,8 @@ The published formulas, token by token, over the logits of gating.py (which has 
 with a capacity, and of the load); torch draws THOR's expert and differentiates. A selector's
 gradient is that of sum(weights * probe).
 """
+import math
+
 import torch
 
 from gating import CLEAN, E, PROBE, T, best, cv_squared, flat, gradient, over, softmax
@@ -82,6 +84,47 @@ def thor(z):
     generator = torch.Generator().manual_seed(5)
     draw = torch.empty(1, dtype=torch.float32).uniform_(generator=generator).item()
     return dense([{int(draw * E): 1.0}] * T)
+
+
+class Estimated(torch.autograd.Function):
+    """Forward B · p_s of one token, backward p_s · (1[e = s] - p_e): GRIN's estimate leaves B out."""
+
+    @staticmethod
+    def forward(ctx, row, p, s, b):
+        ctx.save_for_backward(p)
+        ctx.s = s
+        return b * p[s]
+
+    @staticmethod
+    def backward(ctx, grad):
+        p, s = ctx.saved_tensors[0], ctx.s
+        return torch.stack([grad * p[s] * (float(e == s) - p[e]) for e in range(E)]), None, None, None
+
+
+def sparsemixer(k, jitter):
+    """SparseMixer-v2, expert after expert; the draws are f32, [T, E] and [T] for each."""
+    def weights(z):
+        generator = torch.Generator().manual_seed(5)
+
+        def uniform(n):
+            return torch.empty(n, dtype=torch.float32).uniform_(generator=generator).tolist()
+        rows, taken = [{} for _ in range(T)], [set() for _ in range(T)]
+        for _ in range(k):
+            first, second = uniform(T * E), uniform(T)
+            for t in range(T):
+                row = [float(x) for x in z[t]]
+                left = [e for e in range(E) if e not in taken[t]]
+                top = max(left, key=lambda e: row[e])
+                near = [e for e in left
+                        if row[top] - row[e] <= 2 * jitter * max(abs(row[e]), row[top])]
+                total = sum(math.exp(row[e]) for e in near)
+                p = torch.tensor([math.exp(row[e]) / total if e in near else 0 for e in range(E)])
+                s = max(near, key=lambda e: row[e] - math.log(-math.log(first[t * E + e])))
+                b = 1 if s == top or second[t] > 0.75 else 1 / 3
+                rows[t][s] = Estimated.apply(z[t], p, s, b)
+                taken[t].add(s)
+        return dense(rows)
+    return weights
 
 
 def mean_probability(z):
@@ -180,6 +223,10 @@ SELECTORS = [("topk", k, options(softmax=form), topk(k, form))
     ("topk", 1, options(softmax="none"), sigmoid_topk(1, False)),
     ("topk", 3, options(softmax="none"), sigmoid_topk(3, False)),
     ("topk", 3, options(softmax="none", renormalise=True), sigmoid_topk(3, True)),
+    ("sparsemixer-v2", 1, options(), sparsemixer(1, 0.01)),
+    ("sparsemixer-v2", 1, options(jitter=0.6), sparsemixer(1, 0.6)),
+    ("sparsemixer-v2", 2, options(jitter=0.4), sparsemixer(2, 0.4)),
+    ("sparsemixer-v2", 4, options(jitter=0.4), sparsemixer(4, 0.4)),
 ]
 TOP1, TOP2, AFTER2, RELU1, RELU2 = (SELECTORS[i] for i in (0, 1, 5, 9, 10))
 OTHERS = (3, 0, 1, 4)  # another rank's counts, and its tokens

@@ -1,0 +1,96 @@
+// SparseMixer-v2: experts drawn one after another in training, with an estimate of the gradient
+// that the draw has.
+#include <torch/types.h>
+
+#include <cmath>
+#include <limits>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/top_mask.h"
+#include "penstock/routers/draws.h"
+#include "penstock/routers/router.h"
+
+namespace penstock::sparsemixer {
+
+struct Config {
+  double jitter = 0.01;
+
+  template <class V>
+  void visit(V& v) {
+    v("jitter", jitter,
+      {.help = "ε: experts whose logit lies further than 2ε below the highest, relative to the "
+               "larger of the two sizes, are out of the draw",
+       .min = 0});
+  }
+};
+
+/// k times, each time without the experts taken before:
+///   m = max z,  out where (m − z_e) / max(|z_e|, m) > 2ε,  p = softmax(z over those left),
+///   s ~ p in training (Gumbel-max), argmax z outside,
+///   weight = B·p_s,  B = 1 where s = argmax z or u > 3/4, u ~ U(0, 1), else 1/3; outside B = 1.
+/// Gradient: that of p_s, without B (Heun's method; its midpoint form is B's chance of 3/4).
+/// Source: GRIN, arXiv:2409.12136, section 2; its authors' router for k and ε.
+class SparseMixer : public Selector {
+ public:
+  SparseMixer(const RouterShape& shape, const Config& config) : shape_(shape), config_(config) {
+    PENSTOCK_CHECK(shape.k == std::floor(shape.k) && shape.k >= 1 &&
+                       shape.k <= static_cast<double>(shape.experts),
+                   "model.router.k gives ", shape.k,
+                   " active experts; selector 'sparsemixer-v2' needs a whole number from 1 to ",
+                   shape.experts);
+  }
+
+  Plan select(const Scores& scores, const RoutingContext& context) override {
+    at::Tensor taken = at::zeros(scores.logits.sizes(), scores.logits.options().dtype(at::kBool));
+    at::Tensor gates = at::zeros_like(scores.logits);  // [T, E]
+    for (double i = 0; i < nominal_k(context); ++i) {
+      const auto [chosen, gate] = next(scores.logits, taken, context);
+      gates = at::where(chosen, gate, gates);
+      taken = taken.logical_or(chosen);
+    }
+    return make_plan(gates, taken);
+  }
+  double nominal_k(const RoutingContext& context) const override {
+    return context.k > 0 ? static_cast<double>(context.k) : shape_.k;
+  }
+
+ private:
+  struct Choice {
+    at::Tensor chosen;  // [T, E] bool, one expert of each token
+    at::Tensor gate;    // [T, E], that expert's weight
+  };
+
+  Choice next(const at::Tensor& logits, const at::Tensor& taken,
+              const RoutingContext& context) const {
+    constexpr double kOut = -std::numeric_limits<double>::infinity();
+    const at::Tensor z = logits.detach();
+    const at::Tensor left = z.masked_fill(taken, kOut);
+    const at::Tensor highest = left.amax(1, /*keepdim=*/true);  // [T, 1]
+    const at::Tensor far = ((highest - z) / z.abs().maximum(highest)).gt(2 * config_.jitter);
+    const at::Tensor out = taken.logical_or(far);
+    const at::Tensor p = logits.masked_fill(out, kOut).softmax(1);
+    const at::Tensor best = ops::top_mask(left, 1);
+    if (!context.training) return {best, p};
+    const at::Tensor gumbel = draw_uniform(z.sizes(), z, context).log().neg().log().neg();
+    const at::Tensor chosen = ops::top_mask((z + gumbel).masked_fill(out, kOut), 1);
+    const at::Tensor whole =
+        best.logical_or(draw_uniform({z.size(0), 1}, z, context).gt(0.75));  // [T, E]
+    const at::Tensor short_of = p.detach().mul(2.0 / 3).masked_fill(whole, 0);
+    return {chosen, p - short_of};
+  }
+
+  RouterShape shape_;
+  Config config_;
+};
+
+static const RegisterSelector<SparseMixer, Config> registered{
+    "sparsemixer-v2",
+    "experts drawn by softmax in training, the highest logits outside; an estimated gradient",
+    "SparseMixer-v2 of GRIN, arXiv:2409.12136",
+    {.order_matters = true,
+     .stochastic = true,
+     .has_k = true,
+     .takes_highest = true,
+     .estimates_gradient = true}};
+
+}  // namespace penstock::sparsemixer
