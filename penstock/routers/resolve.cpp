@@ -96,6 +96,11 @@ ResolvedRouter resolve(const RouterConfig& config) {
         "' counts what its experts are asked for over a micro-batch; take another scope");
   }
   router.traits = combined(traits_of(scorer_registry(), router.scorer), selects, balancing);
+  for (std::size_t i = 0; i < balancing.size(); ++i)
+    PENSTOCK_CHECK(!balancing[i].needs_matrix || router.traits.foldable, "model.router.",
+                   router.balancers[i], ".start = \"target\": scorer '", router.scorer,
+                   "' is not one matrix, so how far its first logits spread is not known; take "
+                   "\"dense\"");
   return router;
 }
 

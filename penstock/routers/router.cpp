@@ -2,6 +2,7 @@
 #include "penstock/routers/router.h"
 
 #include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 
@@ -51,6 +52,13 @@ void Router::wrap_scorer(
   scorer_ = replace_module("scorer", around(scorer_));
 }
 
+void Router::initialize(double std, const InitialDraws& draws) {
+  scorer_->initialize(std, draws.of("scorer"));
+  if (!traits_.needs_matrix) return;
+  const torch::NoGradGuard no_grad;
+  for (const auto& balancer : balancers_) balancer->start(layer_, scorer_->fold());
+}
+
 at::Tensor Router::choice_bias() const {
   at::Tensor sum;
   for (const auto& balancer : balancers_)
@@ -64,6 +72,9 @@ RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& cont
   PENSTOCK_CHECK(context.k == 0 || (traits_.takes_highest && context.k >= 1),
                  "this router has no k to set to ", context.k,
                  ": its tokens do not ask for the experts of their k highest logits");
+  PENSTOCK_CHECK(context.logit_shift == 0 || traits_.gates == GateForm::relu,
+                 "this router's logits cannot be shifted by ", context.logit_shift,
+                 ": their signs do not switch experts on");
   RoutingResult result{.hidden = hidden};
   result.scores = scorer_->score(selector_->rows(hidden, context), context);
   if (traits_.biases_choice) result.scores.choice_bias = choice_bias();

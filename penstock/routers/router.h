@@ -100,6 +100,9 @@ class Balancer : public torch::nn::Module {
   /// What is added to the experts' scores in the choice of that layer, [E] f32 without gradient, in
   /// training and outside; undefined: nothing. Only of a balancer whose traits say biases_choice.
   virtual at::Tensor choice_bias(std::int64_t /*layer*/) const { return {}; }
+  /// Called when a layer's scorer has its first parameters, with the matrix that it folds into;
+  /// only of a balancer whose traits say needs_matrix.
+  virtual void start(std::int64_t /*layer*/, const FoldedScorer&) {}
   /// Called once after every optimizer step.
   virtual void after_step(const StepStatistics&) {}
   /// State to log each step, by the names that the traits list: λ and the like.
@@ -195,10 +198,8 @@ class Router : public torch::nn::Module {
   /// Parameters are not initialised.
   Router(const ResolvedRouter& config, const RouterShape& shape,
          std::vector<std::shared_ptr<Balancer>> balancers);
-  /// See Scorer::initialize.
-  void initialize(double std, const InitialDraws& draws) {
-    scorer_->initialize(std, draws.of("scorer"));
-  }
+  /// See Scorer::initialize and Balancer::start.
+  void initialize(double std, const InitialDraws& draws);
 
   /// Scores, plan, losses and statistics of one pass. hidden [T, d].
   /// Losses exist only when context.training. Statistics always hold "expert_tokens" [E] i64 unless

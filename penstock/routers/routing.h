@@ -39,6 +39,8 @@ struct RoutingContext {
   /// Experts per token to use in place of the selector's own number and schedule, granularity
   /// applied, in 1..E; 0: the selector's. Refused by routers whose tokens do not ask for k experts.
   std::int64_t k = 0;
+  /// Added to every logit before experts are switched on by its sign; refused by other routers.
+  double logit_shift = 0;
   /// Token ids [T] i64, for routers that look at them; undefined when unknown.
   at::Tensor token_ids;
   /// Tokens per sequence; T is a multiple of it (rows are sequences one after another).

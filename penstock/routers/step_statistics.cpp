@@ -8,6 +8,13 @@
 
 namespace penstock {
 
+double StepStatistics::active(std::size_t layer) const {
+  if (layer >= tokens.size() || tokens[layer] == 0) return 0;
+  const auto& counts = expert_tokens[layer];
+  const auto sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  return static_cast<double>(sum) / static_cast<double>(tokens[layer]);
+}
+
 void StepCounts::add(std::int64_t layer, const Plan& plan) {
   std::vector<std::int64_t> counts;
   if (!plan.merges()) {
@@ -20,40 +27,44 @@ void StepCounts::add(std::int64_t layer, const Plan& plan) {
 void StepCounts::add(std::int64_t layer, std::span<const std::int64_t> counts,
                      std::int64_t tokens) {
   const auto index = static_cast<std::size_t>(layer);
-  if (index >= expert_tokens_.size()) expert_tokens_.resize(index + 1);
+  if (index >= sums_.tokens.size()) {
+    sums_.expert_tokens.resize(index + 1);
+    sums_.tokens.resize(index + 1);
+  }
   if (counts.empty()) return;
-  auto& sums = expert_tokens_[index];
+  auto& sums = sums_.expert_tokens[index];
   sums.resize(counts.size());
   for (std::size_t e = 0; e < counts.size(); ++e) {
     sums[e] += counts[e];
     assignments_ += counts[e];
   }
+  sums_.tokens[index] += tokens;
   pairs_ += tokens * std::ssize(counts);
 }
 
 void StepCounts::sum_with(const std::function<void(const at::Tensor&)>& sum,
                           const RouterShape& shape) {
-  at::Tensor numbers = at::zeros({shape.layers * shape.experts + 1}, at::kLong);
-  auto* const all = numbers.data_ptr<std::int64_t>();
-  for (std::size_t layer = 0; layer < expert_tokens_.size(); ++layer)
-    std::ranges::copy(expert_tokens_[layer],
-                      all + static_cast<std::int64_t>(layer) * shape.experts);
-  all[shape.layers * shape.experts] = pairs_;
-  sum(numbers);
-  expert_tokens_.resize(static_cast<std::size_t>(shape.layers));
-  assignments_ = 0;
-  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    const std::span row(all + layer * shape.experts, static_cast<std::size_t>(shape.experts));
-    const auto tokens = std::accumulate(row.begin(), row.end(), std::int64_t{0});
-    auto& mine = expert_tokens_[static_cast<std::size_t>(layer)];
-    if (tokens > 0) mine.assign(row.begin(), row.end());  // a layer that merges stays empty
-    assignments_ += tokens;
+  at::Tensor numbers = at::zeros({shape.layers, shape.experts + 1}, at::kLong);  // counts, tokens
+  const auto row = [&](std::size_t layer) {
+    return std::span(numbers.data_ptr<std::int64_t>(), static_cast<std::size_t>(numbers.numel()))
+        .subspan(layer * static_cast<std::size_t>(shape.experts + 1),
+                 static_cast<std::size_t>(shape.experts + 1));
+  };
+  for (std::size_t layer = 0; layer < sums_.tokens.size(); ++layer) {
+    std::ranges::copy(sums_.expert_tokens[layer], row(layer).begin());
+    row(layer).back() = sums_.tokens[layer];
   }
-  pairs_ = all[shape.layers * shape.experts];
+  sum(numbers);
+  take();
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+    const auto all = row(static_cast<std::size_t>(layer));
+    const auto counts = all.first(static_cast<std::size_t>(shape.experts));
+    add(layer, all.back() > 0 ? counts : counts.first(0), all.back());  // 0: it merges
+  }
 }
 
 StepStatistics StepCounts::take() {
-  StepStatistics out{.expert_tokens = std::exchange(expert_tokens_, {})};
+  StepStatistics out = std::exchange(sums_, {});
   const std::int64_t assignments = std::exchange(assignments_, 0), pairs = std::exchange(pairs_, 0);
   if (pairs > 0) out.sparsity = 1 - static_cast<double>(assignments) / static_cast<double>(pairs);
   return out;

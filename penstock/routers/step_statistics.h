@@ -15,6 +15,11 @@ struct StepStatistics {
   double sparsity = 0;  ///< 1 − Σ A / Σ T·E over layers; 0 where plans merge
   /// [L][E], assignments by MoE layer and expert; empty for a layer whose plans merge.
   std::vector<std::vector<std::int64_t>> expert_tokens = {};
+  /// [L], tokens that the layer's passes routed; 0 for a layer whose plans merge.
+  std::vector<std::int64_t> tokens = {};
+
+  /// Mean experts per token of a layer; 0 for one that routed none.
+  double active(std::size_t layer) const;
 };
 
 /// Counts plans; whole numbers, so that the order of passes changes nothing.
@@ -33,7 +38,7 @@ class StepCounts {
   StepStatistics take();
 
  private:
-  std::vector<std::vector<std::int64_t>> expert_tokens_;
+  StepStatistics sums_;                       // all but the sparsity
   std::int64_t assignments_ = 0, pairs_ = 0;  // (token, expert) pairs that are on, and T·E
 };
 

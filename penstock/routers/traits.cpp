@@ -30,6 +30,7 @@ RouterTraits combined(const ScorerTraits& scorer, const SelectorTraits& selector
   for (const BalancerTraits& balancer : balancers) {
     out.steers_sparsity |= balancer.steers_sparsity;
     out.biases_choice |= balancer.biases_choice;
+    out.needs_matrix |= balancer.needs_matrix;
   }
   return out;
 }

@@ -99,7 +99,7 @@ struct SelectorTraits {
     v("takes_highest", takes_highest,
       {.help = "a token asks for the experts of its k highest logits"});
     v("takes_bias", takes_bias,
-      {.help = "a balancer's bias of the choice counts in it, and not in the gates"});
+      {.help = "a balancer's bias counts in the choice; in the gates only where they are relu"});
     v("drops", drops, {.help = "may refuse a token an expert that it asked for"});
     v("unit_gates", unit_gates, {.help = "a token's gates sum to one, but for those refused"});
     v("estimates_gradient", estimates_gradient,
@@ -119,6 +119,7 @@ struct BalancerTraits {
   bool evens_loads = false;
   bool steers_sparsity = false;
   bool biases_choice = false;
+  bool needs_matrix = false;
   bool by_sequence = false;
   bool pools_step = false;
   bool of_layout = false;
@@ -134,6 +135,7 @@ struct BalancerTraits {
     v("steers_sparsity", steers_sparsity,
       {.help = "steers the number of active experts, which the selector must leave open"});
     v("biases_choice", biases_choice, {.help = "adds a bias to the choice of experts"});
+    v("needs_matrix", needs_matrix, {.help = "starts from the matrix that the scorer folds into"});
     v("by_sequence", by_sequence, {.help = "counts the loads of each sequence by themselves"});
     v("pools_step", pools_step,
       {.help =
@@ -155,6 +157,7 @@ struct RouterTraits : SelectorTraits {
   bool shared_by_layers = false;
   bool steers_sparsity = false;
   bool biases_choice = false;
+  bool needs_matrix = false;
 
   template <class V>
   void visit(V& v) {
@@ -167,6 +170,7 @@ struct RouterTraits : SelectorTraits {
     v("shared_by_layers", shared_by_layers);
     v("steers_sparsity", steers_sparsity);
     v("biases_choice", biases_choice);
+    v("needs_matrix", needs_matrix);
   }
 };
 

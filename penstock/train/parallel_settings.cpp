@@ -135,6 +135,16 @@ void check_sequence(const Recipe& recipe) {
                  "; set one of these so that they are, or parallel.sequence to ", "false");
 }
 
+/// A stage draws its own layers alone, and balancers' state is one on all ranks.
+void check_start(const Recipe& recipe, const dist::Layout& layout) {
+  PENSTOCK_CHECK(
+      layout.pipeline == 1 || !resolve(recipe.model.router).traits.needs_matrix,
+      "parallel.pipeline = ", layout.pipeline,
+      ": model.router has a balancer that starts from the first weights of every layer's "
+      "router, and a stage has its own layers' alone; set the balancer's start to "
+      "\"dense\", or parallel.pipeline to 1");
+}
+
 /// Ranks that train apart hold a whole model and moments of their own each, and share weights after
 /// outer steps alone, which is when validations and checkpoints are to be due. (A signal may save
 /// in between.)
@@ -179,6 +189,7 @@ dist::Layout layout_of(const Recipe& recipe, int processes) {
   check_parts(recipe, out);
   check_chunks(recipe, out);
   check_pooled(recipe, out);
+  check_start(recipe, out);
   PENSTOCK_CHECK(recipe.parallel.zero < 3 || out.pipeline == 1,
                  "parallel.zero = 3 gathers layers in the order of a whole model, and parallel.",
                  "pipeline = ", out.pipeline, " has another; set parallel.zero to 2");

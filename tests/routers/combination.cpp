@@ -28,6 +28,7 @@ std::map<std::string, ConfigNode> visible_options() {
           {"locality", node({{"coefficient", 0.3}, {"elsewhere", 0.2}})},
           {"load", node({{"coefficient", 0.4}})},
           {"loss-free", node({{"rate", 0.1}})},
+          {"threshold", node({{"rate", 0.1}})},
           {"sparsemixer-v2", node({{"jitter", 0.6}})},
           {"topk-capacity", node({{"capacity", 0.8}, {"eval_capacity", 0.8}})},
           {"gshard", node({{"capacity", 0.7}, {"eval_capacity", 0.7}})}};
@@ -44,7 +45,7 @@ constexpr double kEqual = 1e-12;
 StepStatistics uneven_step(std::int64_t experts) {
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(experts), 1);
   tokens[0] = 10;
-  return {.expert_tokens = {tokens, tokens}};
+  return {.sparsity = 0.4, .expert_tokens = {tokens, tokens}, .tokens = {12, 12}};
 }
 
 /// What the plan says of each token, comparable whatever the kind of plan. [T, E]

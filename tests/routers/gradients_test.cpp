@@ -1,7 +1,7 @@
 // What selectors' weights and balancers' losses pass back to the logits, against the numbers of
 // gradients.py, which differentiates the published formulas. Those of selectors with a capacity and
-// of the load are in gating_test.cpp, a bias of the choice in loss_free_test.cpp; scorers' are in
-// scorers_test.cpp.
+// of the load are in gating_test.cpp, a bias of the choice in loss_free_test.cpp, a shift of the
+// logits in steering_test.cpp; scorers' are in scorers_test.cpp.
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
@@ -102,7 +102,8 @@ TEST(Gradients, OfABalancersLossAreThoseOfTheScript) {
 }
 
 TEST(Gradients, TheScriptsHaveACaseOfEverySelectorAndBalancer) {
-  std::set<std::string> known{"topk-capacity", "gshard", "load", "loss-free"};  // see above
+  std::set<std::string> known{"topk-capacity", "gshard", "load", "loss-free",
+                              "threshold"};  // see above
   for (const SelectorCase& each : kSelectorCases) known.insert(each.selector);
   for (const BalancerCase& each : kBalancerCases) known.insert(each.balancer);
   for (const auto& name : selector_registry().names()) EXPECT_TRUE(known.contains(name)) << name;

@@ -90,7 +90,7 @@ TEST(LossFree, ARouterChoosesByTheBiasOfItsLayer) {
 }
 
 TEST(LossFree, IsRefusedWhereNothingTakesTheBias) {
-  EXPECT_NE(compatible("linear", "relu", {"loss-free"}).find("takes none"), std::string::npos);
+  EXPECT_NE(compatible("linear", "gshard", {"loss-free"}).find("takes none"), std::string::npos);
   EXPECT_NE(compatible("linear", "expert-choice", {"loss-free"}).find("keeps even already"),
             std::string::npos);
   EXPECT_NE(compatible("noisy-linear", "topk", {"load", "loss-free"}).find("biases the choice"),

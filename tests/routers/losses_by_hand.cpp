@@ -27,6 +27,10 @@ double squared_variation(const std::vector<double>& x) {
   return square / (mean * mean + 1e-10);
 }
 
+bool without_loss(const std::string& balancer) {
+  return balancer == "loss-free" || balancer == "threshold";
+}
+
 /// The balancer's loss, entry by entry from its published formula. `asked`: choices per token that
 /// count before any is refused; 0 where what was assigned counts.
 double loss_by_hand(const std::string& name, const Scores& scores, const Plan& plan, double lambda,
@@ -37,7 +41,7 @@ double loss_by_hand(const std::string& name, const Scores& scores, const Plan& p
   const auto z = noisy.accessor<double, 2>();
   const auto c = clean.accessor<double, 2>();
   const std::int64_t rows = noisy.size(0), experts = noisy.size(1);
-  if (name == "loss-free") return 0;
+  if (without_loss(name)) return 0;
   if (name == "z-loss") {
     double sum = 0;
     for (std::int64_t t = 0; t < rows; ++t) {
@@ -95,8 +99,7 @@ std::string losses_agree(Combination& parts) {
   const RoutingResult routing = parts.run(input).routing;
   const auto& names = parts.resolved().balancers;
   if (names.empty()) return routing.loss.defined() ? "a loss without balancers" : "";
-  if (!routing.loss.defined())
-    return names == std::vector<std::string>{"loss-free"} ? "" : "no loss";
+  if (!routing.loss.defined()) return std::ranges::all_of(names, without_loss) ? "" : "no loss";
   const std::string& selector = parts.resolved().selector;
   const std::int64_t asked = selector == "gshard" ? 1 : selector == "topk-capacity" ? 2 : 0;
   double expected = 0;

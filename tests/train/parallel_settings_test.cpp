@@ -153,6 +153,17 @@ TEST(ParallelSettings, RefuseLoadsOfAWholeStepWhereNoPassCanCountThem) {
   expect_said(with("parallel.pipeline=2"), {"parallel.pipeline = 2 has no order; set that to 1"});
 }
 
+TEST(ParallelSettings, RefuseAStartFromEveryRouterWhereStagesHaveTheirOwn) {
+  const auto with = [](const std::string& start, const std::string& key) {
+    return refusal({"model.router.method=remoe", "model.router.balancers=[\"threshold\"]",
+                    "model.router.threshold.start=" + start, "train.micro_batch=2", key},
+                   2);
+  };
+  EXPECT_EQ(with("target", "parallel.zero=2"), "accepted");
+  EXPECT_EQ(with("dense", "parallel.pipeline=2"), "accepted");
+  expect_said(with("target", "parallel.pipeline=2"), {"parallel.pipeline = 2", "\"dense\""});
+}
+
 TEST(ParallelSettings, RefuseWithLocalStepsWhatSharesAStepOrComesBetweenOuterSteps) {
   const auto local = [](std::vector<std::string> overrides, int processes) {
     for (const char* more : {"parallel.local_steps=10", "train.micro_batch=1", "model.vocab=256"})

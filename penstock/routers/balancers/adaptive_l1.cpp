@@ -1,10 +1,14 @@
 // ReMoE's sparsity control: an L1 penalty on the gates whose weight λ follows the measured
 // sparsity.
 #include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
+#include <vector>
 
+#include "penstock/base/error.h"
 #include "penstock/routers/balancers/load_fraction.h"
 #include "penstock/routers/balancers/reductions.h"
 #include "penstock/routers/router.h"
@@ -17,6 +21,11 @@ constexpr std::array<std::string_view, 2> words(Layers) { return {"sum", "mean"}
 enum class Equality { code, paper };
 constexpr std::array<std::string_view, 2> words(Equality) { return {"code", "paper"}; }
 
+enum class Controller { paper, log_proportional };
+constexpr std::array<std::string_view, 2> words(Controller) {
+  return {"paper", "log-proportional"};
+}
+
 struct Config {
   double initial = 1e-8;
   double factor = 1.2;
@@ -24,7 +33,12 @@ struct Config {
   std::int64_t f_power = 1;
   Layers layers = Layers::sum;
   Equality equality = Equality::code;
+  Controller controller = Controller::paper;
+  double width = 0.15;
+  double damping = 1;
+  bool per_layer = false;
   double floor = 0;
+  double ceiling = 0;
   LoadScope load;
 
   template <class V>
@@ -35,7 +49,19 @@ struct Config {
     v("f_power", f_power, {.help = "1: by f, 2: by f²", .min = 1, .max = 2});
     v("layers", layers, {.help = "sum over layers, or their mean"});
     v("equality", equality, {.help = "at exactly the target: code divides λ, paper holds it"});
+    v("controller", controller,
+      {.help =
+           "paper: each step moves λ by the whole factor; log-proportional: by factor^(e/width) "
+           "at the error e = ln(active experts / k), and λ acts at once by that error too"});
+    v("width", width,
+      {.help = "log-proportional: the error from which a step is the whole factor", .min = 1e-6});
+    v("damping", damping,
+      {.help = "log-proportional: the loss is weighted by λ·(active experts / k)^damping",
+       .min = 0,
+       .max = 8});
+    v("per_layer", per_layer, {.help = "each layer has a λ of its own, by its own experts"});
     v("floor", floor, {.help = "smallest λ; 0 for none", .min = 0});
+    v("ceiling", ceiling, {.help = "largest λ; 0 for none", .min = 0});
     load.visit(v);
   }
   void refine(BalancerTraits& traits) const { load.refine(traits); }
@@ -45,20 +71,34 @@ struct Config {
 /// p = 1 that is λ·E/(kT²)·Σ_e c_e Σ_t R_te. By sequence each has an f of its own, over its tokens.
 /// Layers are summed as in the authors' code; the paper's
 /// Eq. 9-10 divide by the number of layers. After each step: sparsity below 1 − k/E multiplies λ by
-/// the factor, above divides.
+/// the factor α, above divides. log-proportional: ln λ += ln α·clamp(e/width, −1, 1) with
+/// e = ln(active experts / k), a PI controller of ln λ whose proportional part is the damping; a
+/// proportional part is what a loop of two integrators (λ, and the logits that follow it) lacks.
+/// Floor and ceiling hold from the first step on; they keep λ from running away while nothing
+/// answers to it, as where all experts of a layer are off.
 class AdaptiveL1 : public Balancer {
  public:
   AdaptiveL1(const RouterShape& shape, const Config& config)
       : config_(config),
-        target_(1 - shape.k / static_cast<double>(shape.experts)),
-        layers_(static_cast<double>(shape.layers)) {
+        k_(shape.k),
+        experts_(static_cast<double>(shape.experts)),
+        layers_(shape.layers) {
     config_.load.check("adaptive-l1", shape.experts);
-    lambda_ = register_buffer("lambda", at::full({}, config.initial, at::kFloat));
+    PENSTOCK_CHECK(config.ceiling == 0 || config.ceiling >= config.floor,
+                   "model.router.adaptive-l1.ceiling = ", config.ceiling, " is below the floor ",
+                   config.floor);
+    std::vector<std::int64_t> sizes;
+    if (config.per_layer) sizes.push_back(shape.layers);
+    lambda_ = register_buffer("lambda", at::full(sizes, bounded(config.initial), at::kFloat));
+    if (config.controller == Controller::log_proportional)
+      error_ = register_buffer("error", at::zeros(sizes, at::kFloat));
   }
 
   BalancerOutput balance(const Scores&, const Plan& plan, const RoutingContext& context) override {
-    double scale = lambda() / static_cast<double>(std::max<std::int64_t>(1, plan.tokens));
-    if (config_.layers == Layers::mean) scale /= layers_;
+    const std::size_t mine = config_.per_layer ? static_cast<std::size_t>(context.layer) : 0;
+    double scale =
+        state_now().at(mine).pressure / static_cast<double>(std::max<std::int64_t>(1, plan.tokens));
+    if (config_.layers == Layers::mean) scale /= static_cast<double>(layers_);
     at::Tensor gates = gate_sums(plan, config_.load.groups(plan, context));  // [G, E]
     if (config_.load_balanced) {
       at::Tensor load = load_fraction(plan, config_.load, context);  // [G, E]
@@ -70,31 +110,76 @@ class AdaptiveL1 : public Balancer {
   }
 
   void after_step(const StepStatistics& step) override {
-    if (step.sparsity == target_ && config_.equality == Equality::paper) return;
-    // In fp32, the precision that is saved.
-    const auto factor = static_cast<float>(config_.factor);
-    const auto now = static_cast<float>(lambda());
-    const float next = step.sparsity < target_ ? now * factor : now / factor;
-    lambda_.fill_(std::max(next, static_cast<float>(config_.floor)));
+    const torch::NoGradGuard no_grad;
+    std::vector<float> lambdas, errors;
+    for (const Steered& one : state_now()) {
+      const double sparsity =
+          config_.per_layer ? 1 - step.active(lambdas.size()) / experts_ : step.sparsity;
+      const double error = std::log(std::max(1 - sparsity, kLeast) * experts_ / k_);
+      lambdas.push_back(moved(static_cast<float>(one.lambda), sparsity, error));
+      errors.push_back(static_cast<float>(std::clamp(error, -kMostError, kMostError)));
+    }
+    lambda_.copy_(torch::tensor(lambdas).view(lambda_.sizes()));
+    if (error_.defined()) error_.copy_(torch::tensor(errors).view(error_.sizes()));
   }
 
-  std::map<std::string, double> state() const override { return {{"lambda", lambda()}}; }
+  std::map<std::string, double> state() const override {
+    double sum = 0;
+    const auto& now = state_now();
+    if (now.size() == 1) return {{"lambda", now[0].lambda}};
+    for (const Steered& one : now) sum += std::log(std::max(one.lambda, 1e-45));
+    return {{"lambda", std::exp(sum / static_cast<double>(now.size()))}};
+  }
 
  private:
-  /// Read from its device again only when it was written or moved.
-  double lambda() const {
-    const std::pair<const void*, std::int64_t> now(lambda_.data_ptr(), lambda_._version());
-    if (now != read_from_) {
-      read_ = lambda_.item<double>();
-      read_from_ = now;
+  static constexpr double kLeast = 1e-9;     // share of experts that counts as some
+  static constexpr double kMostError = 1.5;  // by which λ acts at once
+
+  struct Steered {
+    double lambda = 0;
+    double pressure = 0;  // what the loss is weighted by
+  };
+
+  float bounded(double lambda) const {
+    if (config_.ceiling > 0) lambda = std::min(lambda, config_.ceiling);
+    return static_cast<float>(std::max(lambda, config_.floor));
+  }
+
+  /// In fp32, the precision that is saved.
+  float moved(float lambda, double sparsity, double error) const {
+    const double target = 1 - k_ / experts_;
+    const auto factor = static_cast<float>(config_.factor);
+    if (config_.controller == Controller::log_proportional) {
+      const double share = std::clamp(error / config_.width, -1.0, 1.0);
+      return bounded(lambda * static_cast<float>(std::pow(config_.factor, share)));
     }
+    if (sparsity == target && config_.equality == Equality::paper) return lambda;
+    return bounded(sparsity < target ? lambda * factor : lambda / factor);
+  }
+
+  /// By layer, or one for all. Read from its device again only when it was written or moved.
+  const std::vector<Steered>& state_now() const {
+    const std::pair<const void*, std::int64_t> now(lambda_.data_ptr(), lambda_._version());
+    if (now == read_from_) return read_;
+    const at::Tensor lambdas = lambda_.to(at::kCPU, at::kDouble).flatten();
+    const at::Tensor errors =
+        error_.defined() ? error_.to(at::kCPU, at::kDouble).flatten() : at::zeros_like(lambdas);
+    read_.clear();
+    for (std::int64_t i = 0; i < lambdas.numel(); ++i) {
+      const double lambda = lambdas.data_ptr<double>()[i];
+      const double error = errors.data_ptr<double>()[i];
+      read_.push_back({lambda, lambda * std::exp(config_.damping * error)});
+    }
+    read_from_ = now;
     return read_;
   }
 
   Config config_;
-  double target_, layers_;
-  at::Tensor lambda_;  // scalar f32
-  mutable double read_ = 0;
+  double k_, experts_;
+  std::int64_t layers_;
+  at::Tensor lambda_;  // scalar or [L] f32
+  at::Tensor error_;   // likewise, of the last step; undefined under the paper's rule
+  mutable std::vector<Steered> read_;
   mutable std::pair<const void*, std::int64_t> read_from_;
 };
 

@@ -1,0 +1,239 @@
+// What steers the number of active experts of ReLU routing: λ's two controllers, a λ for each
+// layer, and the shift of the logits. Expected numbers are worked out by hand from the formulas.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "penstock/base/error.h"
+#include "tests/routers/parts.h"
+
+namespace penstock::testing {
+namespace {
+
+constexpr RouterShape kTwoLayers{.d_model = 3, .experts = 8, .k = 2, .layers = 2};
+
+const Options kAtTarget = {{"start", std::string("target")}};
+
+/// 100 tokens a layer, of which each layer's experts get these.
+StepStatistics counted(const std::vector<std::vector<std::int64_t>>& counts) {
+  StepCounts out;
+  for (std::size_t layer = 0; layer < counts.size(); ++layer)
+    out.add(static_cast<std::int64_t>(layer), counts[layer], 100);
+  return out.take();
+}
+
+/// 8 experts with `each` tokens, but for the last.
+std::vector<std::int64_t> loads(std::int64_t each, std::int64_t last) {
+  std::vector<std::int64_t> out(8, each);
+  out.back() = last;
+  return out;
+}
+
+at::Tensor buffer(const std::shared_ptr<Balancer>& part, const char* name) {
+  return part->named_buffers()[name];
+}
+
+TEST(StepStatistics, CountsExpertsPerTokenOfEachLayer) {
+  const StepStatistics step = counted({loads(25, 25), loads(10, 30), {}});
+  EXPECT_EQ(step.active(0), 2.0);
+  EXPECT_EQ(step.active(1), 1.0);
+  EXPECT_EQ(step.active(2), 0);  // its plans merge
+  EXPECT_EQ(step.active(7), 0);
+  EXPECT_EQ(step.tokens, (std::vector<std::int64_t>{100, 100, 0}));
+  EXPECT_DOUBLE_EQ(step.sparsity, 1 - 300 / 1600.0);
+}
+
+/// A layer in which no expert is on has counts, which ranks' sums must keep.
+TEST(StepStatistics, ALayerWithoutAssignmentsOutlivesSums) {
+  StepCounts counts;
+  counts.add(0, loads(25, 25), 100);
+  counts.add(1, loads(0, 0), 100);
+  counts.sum_with([](const at::Tensor& numbers) { numbers.mul_(2); }, kTwoLayers);
+  const StepStatistics step = counts.take();
+  EXPECT_EQ(step.expert_tokens[1], loads(0, 0));
+  EXPECT_EQ(step.tokens, (std::vector<std::int64_t>{200, 200}));
+  EXPECT_EQ(step.active(0), 2.0);
+  EXPECT_DOUBLE_EQ(step.sparsity, 1 - 400 / 3200.0);
+}
+
+TEST(AdaptiveL1, ThePapersRuleMovesByTheWholeFactor) {
+  const auto part = balancer("adaptive-l1", kTwoLayers, {{"initial", 0.5}, {"factor", 1.25}});
+  part->after_step({.sparsity = 0.74});
+  EXPECT_EQ(part->state().at("lambda"), 0.625);
+  part->after_step({.sparsity = 0.99});
+  part->after_step({.sparsity = 0.75});  // at the target: the authors' code divides
+  EXPECT_EQ(part->state().at("lambda"), 0.4000000059604645);  // 0.4 in f32
+  EXPECT_EQ(part->named_buffers().size(), 1U);
+}
+
+TEST(AdaptiveL1, ThePapersEqualityHolds) {
+  const auto part =
+      balancer("adaptive-l1", kTwoLayers, {{"initial", 0.5}, {"equality", std::string("paper")}});
+  part->after_step({.sparsity = 0.75});
+  EXPECT_EQ(part->state().at("lambda"), 0.5);
+}
+
+TEST(AdaptiveL1, TheProportionalRuleMovesByThePowerOfTheError) {
+  const auto part = balancer("adaptive-l1", kTwoLayers,
+                             {{"initial", 0.25},
+                              {"factor", 4.0},
+                              {"width", std::log(4.0)},
+                              {"controller", std::string("log-proportional")}});
+  const auto at = [&](double active) {
+    part->after_step({.sparsity = 1 - active / 8});
+    return part->state().at("lambda");
+  };
+  EXPECT_NEAR(at(4), 0.5, 1e-7);   // twice the target: half of the width, 4^(1/2)
+  EXPECT_NEAR(at(8), 2.0, 1e-6);   // at the width: 4
+  EXPECT_NEAR(at(2), 2.0, 1e-6);   // at the target
+  EXPECT_NEAR(at(1), 1.0, 1e-6);   // half of the target: 4^(-1/2)
+  EXPECT_NEAR(at(0), 0.25, 1e-6);  // none: beyond the width
+}
+
+/// The loss feels an error at once, by its `damping`-th power; λ itself does not show that.
+TEST(AdaptiveL1, TheProportionalPartActsOnTheLoss) {
+  const auto loss_after = [](double active) {
+    const auto part = balancer("adaptive-l1", kTwoLayers,
+                               {{"initial", 0.5},
+                                {"factor", 1.0},
+                                {"damping", 2.0},
+                                {"load_balanced", false},
+                                {"controller", std::string("log-proportional")}});
+    part->after_step({.sparsity = 1 - active / 8});
+    EXPECT_EQ(part->state().at("lambda"), 0.5);
+    const Plan plan = make_plan(at::ones({4, 8}), at::ones({4, 8}, at::kBool));
+    return part->balance({}, plan, {.training = true}).loss.item<double>();
+  };
+  EXPECT_NEAR(loss_after(2), 0.5 * 8, 1e-6);
+  EXPECT_NEAR(loss_after(4), 0.5 * 8 * 4, 1e-5);
+  EXPECT_NEAR(loss_after(1), 0.5 * 8 / 4, 1e-6);
+}
+
+TEST(AdaptiveL1, FloorAndCeilingHoldFromTheFirstStep) {
+  const Options bounds = {{"initial", 1.0}, {"floor", 1e-3}, {"ceiling", 0.125}};
+  const auto part = balancer("adaptive-l1", kTwoLayers, bounds);
+  EXPECT_EQ(part->state().at("lambda"), 0.125);
+  for (int i = 0; i < 100; ++i) part->after_step({.sparsity = 1});
+  EXPECT_NEAR(part->state().at("lambda"), 1e-3, 1e-9);
+  EXPECT_THROW(balancer("adaptive-l1", kTwoLayers, {{"floor", 1.0}, {"ceiling", 0.5}}), Error);
+}
+
+TEST(AdaptiveL1, EachLayerCanHaveItsOwn) {
+  for (const char* const rule : {"paper", "log-proportional"}) {
+    const auto part = balancer("adaptive-l1", kTwoLayers,
+                               {{"initial", 0.5},
+                                {"factor", 2.0},
+                                {"width", 0.1},
+                                {"damping", 0.0},
+                                {"load_balanced", false},
+                                {"per_layer", true},
+                                {"controller", std::string(rule)}});
+    part->after_step(counted({loads(50, 50), loads(5, 5)}));
+    EXPECT_EQ(buffer(part, "lambda").sizes(), at::IntArrayRef{2});
+    EXPECT_NEAR(part->state().at("lambda"), 0.5, 1e-7);  // the geometric mean of 1 and 1/4
+    const Plan plan = make_plan(at::ones({4, 8}), at::ones({4, 8}, at::kBool));
+    for (const std::int64_t layer : {0, 1}) {
+      const RoutingContext context{.training = true, .layer = layer};
+      EXPECT_NEAR(part->balance({}, plan, context).loss.item<double>(), layer == 0 ? 8.0 : 2.0,
+                  1e-6);
+    }
+  }
+}
+
+TEST(Threshold, MovesAgainstTheErrorOfTheLayer) {
+  const auto part =
+      balancer("threshold", kTwoLayers, {{"rate", 0.5}, {"by", std::string("layer")}});
+  part->after_step(counted({loads(50, 50), loads(20, 20)}));
+  const double above = -0.5 * std::log(2.0), below = -0.5 * std::log(0.8);
+  EXPECT_LT((part->choice_bias(0) - above).abs().max().item<double>(), 1e-6);
+  EXPECT_LT((part->choice_bias(1) - below).abs().max().item<double>(), 1e-6);
+  part->after_step(counted({loads(50, 50), {}}));  // nothing was routed in the second layer
+  EXPECT_LT((part->choice_bias(0) - 2 * above).abs().max().item<double>(), 1e-6);
+  EXPECT_LT((part->choice_bias(1) - below).abs().max().item<double>(), 1e-6);
+  part->after_step(counted({loads(2, 2), loads(100, 100)}));  // errors above 1 in ln count as 1
+  EXPECT_LT((part->choice_bias(0) - 2 * above - 0.5).abs().max().item<double>(), 2e-6);
+  EXPECT_LT((part->choice_bias(1) - below + 0.5).abs().max().item<double>(), 2e-6);
+  EXPECT_NEAR(part->state().at("threshold_shift"), above + below / 2, 1e-6);
+}
+
+TEST(Threshold, RaisesExpertsThatHaveHardlyAToken) {
+  const auto part = balancer("threshold", kTwoLayers, {{"rate", 0.5}, {"revive", 0.1}});
+  std::vector<std::int64_t> at_target = loads(28, 2);  // 198 of the 200 due, the last has 0.08
+  at_target[0] = 30;
+  part->after_step(counted({at_target, loads(25, 25)}));
+  EXPECT_NEAR(part->choice_bias(0)[7].item<double>(), 0.5, 1e-6);
+  EXPECT_NEAR(part->choice_bias(0)[0].item<double>(), 0, 1e-6);
+  EXPECT_NEAR(part->choice_bias(1)[7].item<double>(), 0, 1e-6);
+}
+
+TEST(Threshold, HoldsTheModelOrEachExpertWhereAsked) {
+  const auto moved = [](const char* by) {
+    const auto part = balancer("threshold", kTwoLayers,
+                               {{"rate", 1.0}, {"revive", 0.0}, {"by", std::string(by)}});
+    part->after_step(counted({loads(40, 20), loads(10, 30)}));
+    return buffer(part, "bias");
+  };
+  // The model: 400 of 400, no error. An expert: against 25 tokens.
+  EXPECT_EQ(moved("model").count_nonzero().item<std::int64_t>(), 0);
+  const at::Tensor by_expert = moved("expert");
+  EXPECT_NEAR(by_expert[0][0].item<double>(), -std::log(40 / 25.0), 1e-6);
+  EXPECT_NEAR(by_expert[0][7].item<double>(), -std::log(20 / 25.0), 1e-6);
+  EXPECT_NEAR(by_expert[1][0].item<double>(), -std::log(10 / 25.0), 1e-6);
+}
+
+/// The shift of the start, over tokens that point anywhere: as many experts as were asked for.
+TEST(Threshold, StartsAtTheTarget) {
+  const ResolvedRouter router = resolve({.method = "remoe",
+                                         .balancers = std::vector<std::string>{"threshold"},
+                                         .parts = {{"threshold", node(kAtTarget)}}});
+  for (const double k : {1.0, 2.5, 12.0}) {
+    const RouterShape shape{.d_model = 64, .experts = 16, .k = k};
+    const auto balancers = make_balancers(router, shape);
+    Router made(router, shape, balancers);
+    made.initialize(0.05, InitialDraws(3));
+    const at::Tensor hidden = at::randn({20000, 64}, at::detail::createCPUGenerator(1),
+                                        at::TensorOptions().dtype(at::kFloat));
+    const Plan plan = made.route(hidden, {}).plan;
+    EXPECT_NEAR(static_cast<double>(plan.assignments()) / 20000 / k, 1, 0.03) << k;
+    // One for all would leave the rows of larger norm more tokens.
+    const at::Tensor counts = expert_counts(plan).to(at::kDouble);
+    EXPECT_LT(counts.std().div(counts.mean()).item<double>(), 0.05) << k;
+  }
+}
+
+TEST(Threshold, NamesTheScorerWhoseLogitsAreNotKnown) {
+  const auto error_of = [](const Options& options) -> std::string {
+    try {
+      resolve({.method = "remoe",
+               .scorer = "mlp",
+               .balancers = std::vector<std::string>{"threshold"},
+               .parts = {{"threshold", node(options)}}});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(error_of(kAtTarget).find("scorer 'mlp' is not one matrix"), std::string::npos);
+  EXPECT_EQ(error_of({}), "");
+}
+
+/// Gates of a ReLU know of the shift, those of top-k do not.
+TEST(Threshold, ShiftsTheGatesOfRelu) {
+  const auto relu = selector("relu", {.d_model = 2, .experts = 2, .k = 1});
+  const at::Tensor logits = matrix({{0.5, -0.25}, {-1.0, 0.25}});
+  const Scores scores{.logits = logits, .choice_bias = torch::tensor({0.5, -0.25})};
+  EXPECT_TRUE(dense_weights(relu->select(scores, {})).equal(matrix({{1.0, 0.0}, {0.0, 0.0}})));
+  EXPECT_TRUE(dense_weights(relu->select(scores, {.logit_shift = 0.5}))
+                  .equal(matrix({{1.5, 0.0}, {0.0, 0.5}})));
+}
+
+TEST(Threshold, OnlyRoutersOfSignsTakeAShift) {
+  const ResolvedRouter router = resolve({.method = "topk", .k = 1});
+  const RouterShape shape{.d_model = 2, .experts = 4, .k = 1};
+  Router made(router, shape, make_balancers(router, shape));
+  made.initialize(0.02, InitialDraws(1));
+  EXPECT_THROW(made.route(at::ones({3, 2}), {.logit_shift = 0.1}), Error);
+}
+
+}  // namespace
+}  // namespace penstock::testing
