@@ -27,6 +27,7 @@ constexpr const char* kExamples =
     "  penstock eval runs/hyperrouter --data enwik8 --sequence-length 128 --memory 896 \\\n"
     "      --k 1,2,4,8,16 --plot by-k.html\n"
     "  penstock eval runs/hyperrouter --data enwik8 --fold\n"
+    "  penstock eval runs/remoe --data corpus --active-experts 0.5,1,2\n"
     "  penstock eval --ngram 5 --data enwik8 --split test\n"
     "  penstock eval runs/remoe --text notes.txt --sequence-length 512 --per-token scores.jsonl\n"
     "  penstock eval model --tasks remoe --task-data zero_shot --items items.jsonl\n"
@@ -37,7 +38,8 @@ constexpr const char* kExamples =
     "  penstock eval model --requests requests.jsonl > answers.jsonl\n"
     "--k overrides the k and the schedule that the model was trained with; without it the final\n"
     "k holds. "
-    "It is for models whose tokens ask for the experts of their k highest logits.";
+    "It is for models whose tokens ask for the experts of their k highest logits; "
+    "--active-experts is\nfor those whose experts are switched on by the sign of their logits.";
 
 struct EvalArguments {
   EvalCorpusOptions corpus;
@@ -89,6 +91,7 @@ void run_eval(const CLI::App& command, EvalArguments a) {
   if (a.model.empty()) throw CLI::RequiredError("MODEL");
   ops::set_threads(static_cast<int>(a.threads));
   a.corpus.has_k = given("--k");
+  a.corpus.has_active = given("--active-experts");
   if (of_tasks || of_requests) return run_tasks(std::move(a));
   if (given("--text")) {
     if (!a.protocol.empty()) a.text.protocol = a.protocol;
@@ -138,6 +141,9 @@ void add_reading_options(CLI::App& command, EvalArguments& a) {
   command.add_option("--k", a.corpus.k,
                      "measure with each of these numbers of experts per token (granularity "
                      "applied): --k 1,2,4,8,16; quality, FLOPs, speed and memory of each");
+  command.add_option("--active-experts", a.corpus.active,
+                     "measure with each of these mean numbers of experts per token and layer, by a "
+                     "shift of the logits: --active-experts 0.5,1,2");
   command.add_option("--plot", a.corpus.plot,
                      "with --k: a page that draws quality against k and FLOPs (.html)");
   command.add_flag("--isolate-documents", a.corpus.wish.isolate_documents,
@@ -203,7 +209,7 @@ void add_task_options(CLI::App& command, EvalArguments& a) {
     requests->excludes(command.get_option(other));
   for (CLI::Option* option : {names, files, requests})
     for (const char* other : {"--data", "--text", "--ngram", "--split", "--max-tokens", "--streams",
-                              "--memory", "--plot", "--isolate-documents"})
+                              "--memory", "--plot", "--isolate-documents", "--active-experts"})
       option->excludes(command.get_option(other));
 }
 
@@ -238,11 +244,11 @@ void add_eval_command(CLI::App& app) {
   add_task_options(*command, a);
   text->excludes(data)->excludes(ngram);
   for (const char* of_models :
-       {"--max-tokens", "--sequence-length", "--streams", "--memory", "--k", "--plot", "--fold",
-        "--isolate-documents", "--threads", "--tokenizer"})
+       {"--max-tokens", "--sequence-length", "--streams", "--memory", "--k", "--active-experts",
+        "--plot", "--fold", "--isolate-documents", "--threads", "--tokenizer"})
     ngram->excludes(command->get_option(of_models));
-  for (const char* of_corpora :
-       {"--split", "--max-tokens", "--streams", "--memory", "--k", "--plot", "--isolate-documents"})
+  for (const char* of_corpora : {"--split", "--max-tokens", "--streams", "--memory", "--k",
+                                 "--active-experts", "--plot", "--isolate-documents"})
     text->excludes(command->get_option(of_corpora));
   command->footer(kExamples);
   command->callback([arguments, command] { run_eval(*command, *arguments); });

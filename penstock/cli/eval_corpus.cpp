@@ -15,7 +15,7 @@
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/run_settings.h"
 #include "penstock/cli/tokenizer_argument.h"
-#include "penstock/eval/by_k.h"
+#include "penstock/eval/by_active.h"
 #include "penstock/eval/ngram.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/models/model_directory.h"
@@ -52,6 +52,18 @@ void print_by_k(std::span<const KFigures> points, double own) {
   fmt::print("k: experts per token, * as trained; FLOPs are useful ones of a forward pass\n");
 }
 
+void print_by_active(std::span<const ActiveFigures> points) {
+  fmt::print("\n{:>7} {:>8} {:>9} {:>8} {:>10} {:>9} {:>14} {:>10}\n", "experts", "reached",
+             "shift", "loss", "perplexity", "bits/byte", "MFLOP/token", "tokens/s");
+  for (const ActiveFigures& point : points)
+    fmt::print("{:>7} {:>8.4f} {:>9.4f} {:>8.4f} {:>10.3f} {:>9.4f} {:>14.3f} {:>10.0f}\n",
+               point.wanted, point.reached, point.shift, point.figures.loss,
+               point.figures.perplexity, point.figures.bits_per_byte,
+               point.figures.flops_per_token / 1e6, point.figures.tokens_per_second);
+  fmt::print("experts: mean per token and MoE layer; shift: of every logit, found on {} tokens\n",
+             grouped(kShiftTokens));
+}
+
 /// What `--plot` was given, checked before anything is measured.
 void check_plot(const EvalCorpusOptions& options) {
   if (options.plot.empty()) return;
@@ -69,10 +81,12 @@ struct Opened {
   std::optional<Recipe> run;  ///< that it is of
 };
 
-Opened open_model(const EvalCorpusOptions& options, std::span<const std::int64_t> values) {
+Opened open_model(const EvalCorpusOptions& options, std::span<const std::int64_t> values,
+                  std::span<const double> active) {
   return with_model(options.model, [&](const ModelArgument& argument) {
     const auto source = open_model_source(argument.path);
     if (!values.empty()) check_k_values(source->config(), values);
+    if (!active.empty()) check_active_values(source->config(), active);
     Opened out{.argument = argument, .run = run_settings(argument.path)};
     out.model = load_model(*source);  // first: what is wrong with it is said before what it lacks
     out.tokenizer = model_tokenizer(*source, options.tokenizer);
@@ -88,10 +102,13 @@ std::string what_text(const EvaluateOptions& how) {
   return out + fmt::format(", windows of {} tokens", how.sequence_length);
 }
 
-void print_json(const ByK& measured, const EvalCorpusOptions& options, const ModelArgument& model,
+void print_json(const ByK& measured, std::span<const ActiveFigures> by_active,
+                const EvalCorpusOptions& options, const ModelArgument& model,
                 const ModelConfig& config, const EvaluateOptions& how) {
   auto out = to_json(measured.own);
   for (const KFigures& point : measured.figures) out["by_k"].push_back(to_json(point));
+  for (const ActiveFigures& point : by_active) out["by_active_experts"].push_back(to_json(point));
+  if (!by_active.empty()) out["shift_tokens"] = kShiftTokens;
   out["model"] = model.path;
   out["folded"] = options.fold;
   out["step"] = model.step ? nlohmann::ordered_json(*model.step) : nlohmann::ordered_json();
@@ -131,8 +148,10 @@ void run_eval_corpus(const EvalCorpusOptions& options) {
   check_plot(options);
   std::vector<std::int64_t> values;
   if (options.has_k) values = parse_k_values(options.k);
+  std::vector<double> active;
+  if (options.has_active) active = parse_active_values(options.active);
   const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.plot)});
-  const auto [argument, model, tokenizer, run] = open_model(options, values);
+  const auto [argument, model, tokenizer, run] = open_model(options, values, active);
   const ModelConfig& config = model->config();
   const Corpus corpus = Corpus::open(options.data);
   corpus.file().verify();  // a flipped token would be scored silently
@@ -142,12 +161,18 @@ void run_eval_corpus(const EvalCorpusOptions& options) {
   how.context.step = argument.step.value_or(0);  // what random choices are drawn by
   how.context.total_steps = run ? run->train.steps : 0;
   ProgressLine progress(options.json ? nullptr : stderr);
-  const ByK measured = evaluate_by_k(
-      *model, corpus, how, values, [&](std::int64_t k, double done, const LossTotals& sofar) {
-        if (progress.due())
-          progress.show(fmt::format("{}{:3.0f}%  loss {:.4f}  bits per byte {:.4f}",
-                                    k > 0 ? fmt::format("k={}  ", k) : "", 100 * done, sofar.loss(),
-                                    sofar.bits_per_byte()));
+  const auto show = [&](const std::string& what, double done, const LossTotals& sofar) {
+    if (progress.due())
+      progress.show(fmt::format("{}{:3.0f}%  loss {:.4f}  bits per byte {:.4f}", what, 100 * done,
+                                sofar.loss(), sofar.bits_per_byte()));
+  };
+  const ByK measured = evaluate_by_k(*model, corpus, how, values,
+                                     [&](std::int64_t k, double done, const LossTotals& sofar) {
+                                       show(k > 0 ? fmt::format("k={}  ", k) : "", done, sofar);
+                                     });
+  const auto by_active = evaluate_by_active(
+      *model, corpus, how, active, [&](double experts, double done, const LossTotals& sofar) {
+        show(fmt::format("{} experts  ", experts), done, sofar);
       });
   progress.finish();
   PENSTOCK_CHECK(std::isfinite(measured.own.total.nats), argument.path, ": the loss on ",
@@ -158,12 +183,13 @@ void run_eval_corpus(const EvalCorpusOptions& options) {
     write_file_atomically(real_file_system(), options.plot,
                           report::by_k_page(argument.path, options.data + ", " + what,
                                             measured.figures, config.active_experts()));
-  if (options.json) return print_json(measured, options, argument, config, how);
+  if (options.json) return print_json(measured, by_active, options, argument, config, how);
   fmt::print("{}{}{}, {}\n", argument.path,
              argument.step ? fmt::format(" (step {})", *argument.step) : "",
              options.fold ? ", routers folded" : "", what);
   print_by_domain(measured.own);
   if (!measured.figures.empty()) print_by_k(measured.figures, config.active_experts());
+  if (!by_active.empty()) print_by_active(by_active);
   if (!options.plot.empty()) fmt::print("plot: {}\n", options.plot);
   if (!config.causal())
     fmt::print("note: method '{}' is not causal: {}\n", config.router.method, kNotCausal);

@@ -13,6 +13,8 @@ struct EvalCorpusOptions {
   EvaluationWish wish;
   std::string k;       ///< "1,2,4"
   bool has_k = false;  ///< an empty one is a mistake
+  std::string active;  ///< "0.5,1,2"
+  bool has_active = false;
   bool json = false, fold = false;
 };
 

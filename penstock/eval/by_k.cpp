@@ -15,17 +15,6 @@
 namespace penstock {
 namespace {
 
-/// Mean experts per token and MoE layer that the evaluation counted; the nominal number where a
-/// plan blends experts.
-double counted_active(const ModelConfig& config, const RoutingTotals& routing) {
-  if (config.moe_layers() == 0) return 0;
-  if (routing.assignments.empty() || routing.tokens == 0) return config.active_experts();
-  double sum = 0;
-  for (const auto& layer : routing.assignments)
-    for (const double count : layer) sum += count;
-  return sum / static_cast<double>(routing.tokens * config.moe_layers());
-}
-
 std::int64_t rows_of(const EvaluateOptions& options) {
   return options.streams > 0 ? std::min(options.streams, options.batch_sequences)
                              : options.batch_sequences;
@@ -86,6 +75,15 @@ void check_k_values(const ModelConfig& config, std::span<const std::int64_t> val
                    config.total_experts(), ", the number of experts");
     try_selector(config, k);
   }
+}
+
+double counted_active(const ModelConfig& config, const RoutingTotals& routing) {
+  if (config.moe_layers() == 0) return 0;
+  if (routing.assignments.empty() || routing.tokens == 0) return config.active_experts();
+  double sum = 0;
+  for (const auto& layer : routing.assignments)
+    for (const double count : layer) sum += count;
+  return sum / static_cast<double>(routing.tokens * config.moe_layers());
 }
 
 double forward_flops_per_token(const ModelConfig& config, const EvaluateOptions& options,

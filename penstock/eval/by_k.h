@@ -54,6 +54,10 @@ ByK evaluate_by_k(
     std::span<const std::int64_t> values,
     const std::function<void(std::int64_t k, double done, const LossTotals& sofar)>& progress = {});
 
+/// Mean experts per token and MoE layer that an evaluation counted; the nominal number where a plan
+/// blends experts, 0 for a dense model.
+double counted_active(const ModelConfig& config, const RoutingTotals& routing);
+
 /// Useful forward FLOPs per token of such an evaluation with so many active experts.
 double forward_flops_per_token(const ModelConfig& config, const EvaluateOptions& options,
                                double active);

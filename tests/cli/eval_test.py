@@ -155,6 +155,26 @@ def check_eval_by_k(shell):
     shell.mistake(1, ["--k", "'relu'"], "eval", "run", "--data", "corpus", "--k", "1")
 
 
+def check_eval_by_active_experts(shell):
+    """One ReLU-routed model at mean numbers of experts of one's choice."""
+    evaluate = ("eval", "run", "--data", "corpus")
+    own = json.loads(shell.ok(*evaluate, "--json"))
+    scores = json.loads(shell.ok(*evaluate, "--json", "--active-experts", "0.5,2,4"))
+    points = scores["by_active_experts"]
+    shell.expect("--active-experts", scores["loss"] == own["loss"] and scores["shift_tokens"] == 16384, scores)
+    shell.expect("--active-experts", [point["active_experts"] for point in points] == [0.5, 2, 4], points)
+    shell.expect("--active-experts", all(abs(point["reached"] / point["active_experts"] - 1) < 0.02 for point in points),
+                 points)
+    shell.expect("--active-experts", points[0]["flops_per_token"] < points[1]["flops_per_token"], points)
+    table = shell.ok(*evaluate, "--active-experts", "2")
+    shell.expect("--active-experts", "reached" in table and "shift" in table, table)
+    shell.mistake(1, ["--active-experts: 5 is not above 0 and at most 4"], *evaluate, "--active-experts", "5")
+    shell.mistake(1, ["--active-experts 'all'"], *evaluate, "--active-experts", "all")
+    shell.ok("train", "recipe.toml", "--out", "run-topk", "--quiet", "--set", "model.router.method=topk")
+    shell.mistake(1, ["--active-experts", "'topk'", "sign of their logits"], "eval", "run-topk", "--data", "corpus",
+                  "--active-experts", "1")
+
+
 def plant_nan(path, tensor):
     """Writes a NaN into the middle of a float32 tensor of a .safetensors file."""
     with open(path, "r+b") as file:
@@ -176,4 +196,5 @@ def check_nan_weights(shell):
 
 
 if __name__ == "__main__":
-    main([check_eval, check_eval_text, check_causality, check_eval_repeats_the_run, check_eval_by_k, check_nan_weights])
+    main([check_eval, check_eval_text, check_causality, check_eval_repeats_the_run, check_eval_by_k,
+          check_eval_by_active_experts, check_nan_weights])

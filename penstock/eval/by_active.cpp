@@ -1,0 +1,120 @@
+// Value by value: checks, the bisection, the measurement.
+#include "penstock/eval/by_active.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+
+namespace penstock {
+namespace {
+
+constexpr double kTolerance = 0.005;  // of a mean number of experts, relative
+constexpr double kFarthest = 1024;    // shift
+constexpr int kHalvings = 40;
+
+double active_at(LanguageModel& model, const Corpus& corpus, EvaluateOptions& options,
+                 double shift) {
+  options.context.logit_shift = shift;
+  return counted_active(model.config(), evaluate(model, corpus, options).routing);
+}
+
+}  // namespace
+
+std::string why_no_shift(const ModelConfig& config) {
+  if (config.moe_layers() == 0) return "the model is dense, it has no experts to switch on";
+  const ResolvedRouter router = resolve(config.router);
+  if (router.traits.gates == GateForm::relu) return "";
+  return "selector '" + router.selector +
+         "' does not switch experts on by the sign of their logits";
+}
+
+std::vector<double> parse_active_values(const std::string& text) {
+  std::vector<double> out;
+  const char *at = text.data(), *const end = text.data() + text.size();
+  while (true) {
+    double value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    PENSTOCK_CHECK(
+        error == std::errc() && (next == end || *next == ',') && value > 0 && std::isfinite(value),
+        "options.active_experts '", text,
+        "': give positive numbers with commas between, for example 0.5,1,2");
+    PENSTOCK_CHECK(std::ranges::find(out, value) == out.end(), "options.active_experts '", text,
+                   "': ", value, " comes twice");
+    out.push_back(value);
+    if (next == end) return out;
+    at = next + 1;
+  }
+}
+
+void check_active_values(const ModelConfig& config, std::span<const double> values) {
+  const std::string reason = why_no_shift(config);
+  PENSTOCK_CHECK(reason.empty(),
+                 "options.active_experts: no shift of the logits sets the mean number of experts "
+                 "per token, for ",
+                 reason);
+  for (const double value : values)
+    PENSTOCK_CHECK(value > 0 && value <= static_cast<double>(config.total_experts()),
+                   "options.active_experts: ", value, " is not above 0 and at most ",
+                   config.total_experts(), ", the number of experts");
+}
+
+nlohmann::ordered_json to_json(const ActiveFigures& figures) {
+  nlohmann::ordered_json out = {
+      {"active_experts", figures.wanted}, {"reached", figures.reached}, {"shift", figures.shift}};
+  nlohmann::ordered_json rest = to_json(figures.figures);
+  rest.erase("k");
+  out.update(rest);
+  return out;
+}
+
+double shift_for(LanguageModel& model, const Corpus& corpus, EvaluateOptions options,
+                 double active) {
+  options.max_tokens =
+      options.max_tokens > 0 ? std::min(options.max_tokens, kShiftTokens) : kShiftTokens;
+  options.progress = nullptr;
+  const auto off = [&](double shift) {
+    return active_at(model, corpus, options, shift) / active - 1;
+  };
+  double low = 0, high = 0, error = off(0);
+  if (std::abs(error) <= kTolerance) return 0;
+  for (double reach = 0.125; error > 0 && reach <= kFarthest; reach *= 2) error = off(low = -reach);
+  if (low == 0)
+    for (double reach = 0.125; error < 0 && reach <= kFarthest; reach *= 2)
+      error = off(high = reach);
+  PENSTOCK_CHECK(low < 0 ? error <= kTolerance : error >= -kTolerance, "no shift of the logits by ",
+                 kFarthest, " or less gives a mean of ", active, " experts per token");
+  for (int i = 0; i < kHalvings && std::abs(error) > kTolerance; ++i) {
+    const double middle = (low + high) / 2;
+    error = off(middle);
+    (error > 0 ? high : low) = middle;
+    if (std::abs(error) <= kTolerance) return middle;
+  }
+  return low < 0 && high == 0 ? low : high;
+}
+
+std::vector<ActiveFigures> evaluate_by_active(
+    LanguageModel& model, const Corpus& corpus, EvaluateOptions options,
+    std::span<const double> values,
+    const std::function<void(double active, double done, const LossTotals& sofar)>& progress) {
+  if (!values.empty()) check_active_values(model.config(), values);
+  std::vector<ActiveFigures> out;
+  for (const double value : values) {
+    if (progress)
+      options.progress = [&progress, value](double done, const LossTotals& sofar) {
+        progress(value, done, sofar);
+      };
+    const double shift = shift_for(model, corpus, options, value);
+    options.context.logit_shift = shift;
+    const KPoint point = evaluate_at_k(model, corpus, options, 0);
+    out.push_back({.wanted = value,
+                   .reached = counted_active(model.config(), point.evaluation.routing),
+                   .shift = shift,
+                   .figures = point.figures});
+  }
+  return out;
+}
+
+}  // namespace penstock
