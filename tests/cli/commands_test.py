@@ -31,6 +31,8 @@ def check_outputs(shell, source):
     shell.expect("layouts", len(shell.ok(*asked).splitlines()) == 2 + 5 + 1, "two lines above five, and the vocabulary")
     shell.mistake(1, ["no layout of 64 ranks", "train.batch_sequences = 2"], *asked[:-1], "64")
     shell.mistake(1, ["--ranks"], "info", "recipe.toml", "--memory", "1e9")
+    for wrong in ("0", "-1", "inf", "fast"):
+        shell.mistake(2, ["--latency", f"must be a number above 0, not '{wrong}'"], "info", "recipe.toml", f"--latency={wrong}")
     shell.ok("train", "recipe.toml", "--out", "run", "--quiet")
     for form in ((), ("--json",)):
         shell.expect("info of a run", shell.ok("info", "run", *form) == shell.ok("info", "run/config.toml", *form))

@@ -3,8 +3,10 @@
 #include "penstock/dist/group.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <torch/types.h>
 
+#include <filesystem>
 #include <latch>
 #include <numeric>
 #include <string>
@@ -158,6 +160,17 @@ class TwoRanks : public ::testing::Test {
     if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
   }
 };
+
+/// A thread that read sockets at once would interrupt one that sends and holds a lock.
+TEST_F(TwoRanks, HaveThreadsThatInterruptNobody) {
+  on_ranks(2, [](const ProcessGroup&) {
+    EXPECT_EQ(::sched_getscheduler(0), SCHED_OTHER);
+    int patient = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
+      patient += ::sched_getscheduler(std::stoi(task.path().filename())) == SCHED_BATCH ? 1 : 0;
+    EXPECT_GT(patient, 0);
+  });
+}
 
 TEST_F(TwoRanks, RefuseOperationsThatDiffer) {
   const GroupOptions checked{.timeout = std::chrono::seconds(20), .check = true};

@@ -292,6 +292,27 @@ TEST(RankEstimate, ChargesTheProcessorForWhatIsHidden) {
   EXPECT_EQ(estimate_rank(waits, two, speeds).step_seconds, waited);
 }
 
+/// Of two ranks one sends half of a unit, gets the other half, and has the sums in that while it
+/// packs its half once more and gathers both. Through memory each writes two files in turn.
+TEST(RankEstimate, CountsTheBuffersOfTheLargestUnit) {
+  const Recipe r = counted_recipe();
+  std::vector<ParameterSize> sizes = parameter_sizes(r.model.resolved());
+  std::ranges::sort(sizes, {}, &ParameterSize::name);
+  std::int64_t half = 0;
+  for (const ParameterUnit& unit : parameter_units(sizes, {}, 2, 2))
+    half = std::max({half, 4 * unit.elements(0), 4 * unit.elements(1)});
+  const auto held = [](const std::string& zero, int here) {
+    return estimate_rank(counted_recipe({"train.batch_sequences=2", "parallel.zero=" + zero}),
+                         {.data = 2}, {.node_ranks = here})
+        .exchange_bytes;
+  };
+  EXPECT_EQ(held("0", 1), 4 * half);
+  EXPECT_EQ(held("1", 1), 3 * half);
+  EXPECT_EQ(held("3", 1), 6 * half);  // weights come at the same time
+  EXPECT_EQ(held("0", 2), 6 * half);
+  EXPECT_EQ(held("3", 2), 10 * half);
+}
+
 /// Weights and moments of the whole model, 12 bytes a number, or what `data` divides of them.
 TEST(RankEstimate, CountsWhatRankZeroGathersToSave) {
   const Recipe r = counted_recipe();
