@@ -68,7 +68,6 @@ TEST(KeptActivations, ShrinkWithDividedRowsAsTheEstimateSays) {
       const double rows = 4.0 * kSequences * kLength * static_cast<double>(config.d_model);
       EXPECT_NEAR(estimated[0] - estimated[1], 6 * rows, 1);
       EXPECT_NEAR(counted[0] - counted[1], 7.5 * rows, 0.6 * rows);
-      EXPECT_LT(counted[1], 0.85 * counted[0]);
     });
   }
 }
