@@ -61,6 +61,7 @@ TEST(KeptActivations, ShrinkWithDividedRowsAsTheEstimateSays) {
       for (const bool divided : {false, true}) {
         const dist::Mesh mesh = dist::make_mesh(world, {.tensor = 2, .sequence = divided});
         const auto model = make_model(config, 1, place_in(config, mesh));
+        kept_bytes(*model);  // the first pass of a thread makes what operators keep for the next
         counted[divided] = static_cast<double>(kept_bytes(*model));
         estimated[divided] = activations(config, kSequences, kLength, false, 2, divided).layers;
       }
