@@ -81,7 +81,7 @@ TEST_P(Group, ExchangesUnevenRows) {
 TEST_P(Group, ExchangesRowsWhileRanksGoOn) {
   const int size = GetParam();
   std::latch started(size - 1);
-  on_ranks(size, [&](const ProcessGroup& group) {
+  const auto action = [&](const ProcessGroup& group) {
     for (const std::int64_t rows : {3, 50000}) {  // by sockets' buffers, and beyond them
       const Counts counts(static_cast<std::size_t>(size), rows);
       const at::Tensor sent = torch::full({rows * size, 4}, group.rank());
@@ -92,7 +92,10 @@ TEST_P(Group, ExchangesRowsWhileRanksGoOn) {
       for (int from = 0; from < size; ++from)
         EXPECT_TRUE(found.narrow(0, from * rows, rows).eq(from).all().item<bool>());
     }
-  });
+  };
+  // Not compared before, which waits for all.
+  for (const auto& failure : failures_on_ranks(size, action, {}))
+    EXPECT_EQ(message_of(failure), "nothing");
 }
 
 TEST_P(Group, HasNoOtherOperationWhileRowsAreUnderWay) {
