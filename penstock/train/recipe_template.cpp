@@ -139,6 +139,7 @@ ModelConfig small_model(const RouterConfig& router) {
 bool gates_are_constant(const ResolvedRouter& parts, const RouterShape& shape) {
   const torch::NoGradGuard no_grad;
   Router router(parts, shape, make_balancers(parts, shape));
+  router.initialize(0.02, InitialDraws(1));
   const auto hidden = torch::linspace(-1, 1, 16 * shape.d_model).view({16, shape.d_model}).sin();
   const RoutingContext context{.token_ids = torch::arange(16), .sequence_length = 16};
   const Plan plan = router.route(hidden, context).plan;

@@ -68,7 +68,7 @@ const std::vector<Case>& cases() {
       {"dp2tp2ep2whole, sequence, zero1",
        {.data = 2, .tensor = 2, .expert = 2, .sequence = true, .whole_experts = true},
        1},
-      {"tp4ep2whole, zero1", {.tensor = 4, .expert = 2, .whole_experts = true}, 1},
+      {"dp4tp2ep4whole, zero1", {.data = 4, .tensor = 2, .expert = 4, .whole_experts = true}, 1},
       {"dp2tp2pp2ep4whole",
        {.data = 2, .tensor = 2, .pipeline = 2, .expert = 4, .whole_experts = true}},
       {"dp2, 3 parts", {.data = 2}, 0, 3},
