@@ -16,10 +16,10 @@ constexpr double kLargestRatio = 1e6;
 
 MixtureOrder::MixtureOrder(const std::vector<double>& weights, std::uint64_t seed) : seed_(seed) {
   PENSTOCK_ASSERT(!weights.empty());
+  for (const double weight : weights)
+    PENSTOCK_CHECK(weight > 0 && std::isfinite(weight), "data.corpora: a weight is ", weight,
+                   "; give each corpus a positive one, or leave the corpus out");
   const auto [least, most] = std::minmax_element(weights.begin(), weights.end());
-  PENSTOCK_CHECK(*least > 0 && std::isfinite(*most), "data.corpora: a weight is ",
-                 *least > 0 ? *most : *least,
-                 "; give each corpus a positive one, or leave the corpus out");
   PENSTOCK_CHECK(*most / *least <= kLargestRatio, "data.corpora: the weights ", *least, " and ",
                  *most, " differ by more than a million times; leave the rare corpus out");
   double sum = 0;

@@ -24,7 +24,7 @@ double active_at(LanguageModel& model, const Corpus& corpus, EvaluateOptions& op
 }  // namespace
 
 std::string why_no_shift(const ModelConfig& config) {
-  if (config.moe_layers() == 0) return "the model is dense, it has no experts to switch on";
+  if (config.moe_layers() == 0) return "a dense model has no experts to switch on";
   const ResolvedRouter router = resolve(config.router);
   if (router.traits.gates == GateForm::relu) return "";
   return "selector '" + router.selector +

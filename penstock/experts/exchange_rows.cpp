@@ -22,7 +22,7 @@ struct Way : torch::CustomClassHolder {
   at::Tensor arrived() { return std::exchange(under_way, nullptr)(); }
 };
 
-/// The way of an operation whose forward pass kept it.
+/// Where the rows of an operation went, as its forward pass saved it.
 Way& way_of(AutogradContext* context) {
   return static_cast<Way&>(*context->saved_data["way"].toCapsule());
 }

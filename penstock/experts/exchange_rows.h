@@ -19,10 +19,9 @@ using RowCounts = std::vector<std::int64_t>;
 /// @param rows  [Σ sent, ...].  @return [Σ received, ...].
 /// Gradient: rows; it goes the same way back. All ranks make their backward passes side by side,
 /// and each makes it where one does: what is returned must take part in what is minimised.
-/// @param meanwhile  called while the rows are under way, if not null. What it builds is also
-/// passed
-///                   backward while the gradients are, since autograd goes through nodes from the
-///                   last one made to the first. No operations of this group.
+/// @param meanwhile  called while the rows are under way, if not null; it makes no operations of
+/// this group. What it builds is passed backward while the gradients are under way, since autograd
+/// goes through nodes from the last one made to the first.
 at::Tensor exchange_rows(const at::Tensor& rows, const RowCounts& sent, const RowCounts& received,
                          const dist::ProcessGroup& group,
                          const std::function<void()>& meanwhile = {});

@@ -65,7 +65,7 @@ std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>> unpacked(
 
 }  // namespace
 
-/// Those that an operation's forward pass kept.
+/// The routes that the forward pass of an operation saved.
 TokenExchange::Routes& TokenExchange::routes_of(AutogradContext* context) {
   return static_cast<Routes&>(*context->saved_data["routes"].toCapsule());
 }

@@ -75,7 +75,7 @@ TEST(MixtureOrder, OneCorpusKeepsItsOrder) {
 TEST(MixtureOrder, RefusesWeightsThatAreNone) {
   for (const double weight : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(),
                               std::numeric_limits<double>::infinity()})
-    EXPECT_FALSE(error_of([&] { MixtureOrder({1, weight}, 1); }).empty()) << weight;
+    expect_says(error_of([&] { MixtureOrder({1, weight, 2}, 1); }), {"a positive one"});
   expect_says(error_of([] { MixtureOrder({1, 1e-9}, 1); }), {"a million times"});
 }
 

@@ -71,7 +71,10 @@ class SparseMixer : public Selector {
     const at::Tensor p = logits.masked_fill(out, kOut).softmax(1);
     const at::Tensor best = ops::top_mask(left, 1);
     if (!context.training) return {best, p};
-    const at::Tensor gumbel = draw_uniform(z.sizes(), z, context).log().neg().log().neg();
+    // A draw may be 0, whose logarithm would rule out an expert that may be the last one left.
+    const at::Tensor drawn =
+        draw_uniform(z.sizes(), z, context).clamp_min(std::numeric_limits<float>::min());
+    const at::Tensor gumbel = drawn.log().neg().log().neg();
     const at::Tensor chosen = ops::top_mask((z + gumbel).masked_fill(out, kOut), 1);
     const at::Tensor whole =
         best.logical_or(draw_uniform({z.size(0), 1}, z, context).gt(0.75));  // [T, E]

@@ -81,22 +81,23 @@ Report measured_flips(const FinishedRun& run, std::FILE* progress) {
   out.refused = run.model.moe_layers() == 0 ? "a dense model has no experts"
                                             : analysis::refusals(run.model).load;
   if (!out.refused.empty()) return out;
-  const Corpus corpus = Corpus::open(recipe.data.corpus);
+  const RunText text = open_text(recipe.data, /*verify=*/false);
   const analysis::CalibrationOptions options{.tokens = kTokens,
                                              .sequence_length = recipe.train.sequence_length};
   CheckpointStore store(real_file_system(), run.directory);
   ProgressLine line(progress);
   for (const std::int64_t step : kept_steps(run.directory, recipe.train.steps)) {
     if (line.due()) line.show(fmt::format("flips of the step after {}", step));
-    Trainer trainer(recipe, corpus);
+    Trainer trainer(recipe, text);
     const CheckpointContents contents = store.load(step);
     trainer.restore(step, contents.model, contents.optimizer, store.directory(step).string());
-    const at::Tensor before = analysis::active_experts(trainer.model(), corpus, options);
+    const at::Tensor before = analysis::active_experts(trainer.model(), text.measured, options);
     const StepOutcome outcome = trainer.advance();
     if (!outcome.failure.empty()) continue;
-    out.flips.push_back({.step = step,
-                         .rate = analysis::flip_rate(
-                             before, analysis::active_experts(trainer.model(), corpus, options))});
+    out.flips.push_back(
+        {.step = step,
+         .rate = analysis::flip_rate(
+             before, analysis::active_experts(trainer.model(), text.measured, options))});
     out.tokens = before.size(1);
   }
   line.finish();
