@@ -12,6 +12,7 @@
 #include "penstock/base/checksum.h"
 #include "penstock/base/file_system.h"
 #include "penstock/dist/key_server.h"
+#include "penstock/dist/pieces.h"
 #include "penstock/dist/shared_memory.h"
 #include "penstock/dist/transport.h"
 
@@ -21,9 +22,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Counts = std::vector<std::int64_t>;
 
-/// The tensor's memory as bytes: what is only moved has no type.
-at::Tensor as_bytes(const at::Tensor& values) {
-  return at::from_blob(values.data_ptr(), {static_cast<std::int64_t>(values.nbytes())}, at::kByte);
+at::Tensor as_bytes(const at::Tensor& values) { return dist::as_bytes(Pieces{values})[0]; }
+
+std::vector<Pieces> as_bytes(const std::vector<Pieces>& by_rank) {
+  std::vector<Pieces> out;
+  for (const Pieces& pieces : by_rank) out.push_back(dist::as_bytes(pieces));
+  return out;
+}
+
+/// The rows of each rank, which lie one after the other.
+std::vector<Pieces> by_rank(const at::Tensor& rows, std::span<const std::int64_t> counts) {
+  std::vector<Pieces> out;
+  for (const at::Tensor& of_rank : rows.split_with_sizes({counts.data(), counts.size()}))
+    out.push_back({of_rank});
+  return out;
 }
 
 std::int64_t sum(std::span<const std::int64_t> counts) {
@@ -175,11 +187,11 @@ void ProcessGroup::check_alike(const char* what, const at::Tensor& values) const
   std::string room = mine.substr(0, kRoom);
   room.resize(kRoom, ' ');
   const at::Tensor sent = at::from_blob(room.data(), {static_cast<std::int64_t>(kRoom)}, at::kByte);
-  std::vector<at::Tensor> received;
-  for (int rank = 0; rank < size(); ++rank) received.push_back(at::empty_like(sent));
-  state_->transport->all_gather(received, sent);
+  std::vector<Pieces> received;
+  for (int rank = 0; rank < size(); ++rank) received.push_back({at::empty_like(sent)});
+  state_->transport->all_gather(received, {sent});
   for (int other = 0; other < size(); ++other) {
-    const auto* bytes = received[static_cast<std::size_t>(other)].data_ptr<std::uint8_t>();
+    const auto* bytes = received[static_cast<std::size_t>(other)][0].data_ptr<std::uint8_t>();
     std::string theirs(bytes, bytes + kRoom);
     PENSTOCK_CHECK(theirs == room, name(), " calls ", mine, ", ", name(other), " calls ",
                    theirs.substr(0, theirs.find_last_not_of(' ') + 1));
@@ -218,25 +230,37 @@ std::function<at::Tensor()> ProcessGroup::start_all_to_all(
   std::vector<std::int64_t> shape = rows.sizes().vec();
   shape[0] = sum(counts);
   at::Tensor out = at::empty(shape, rows.options());
-  std::int64_t row_bytes = static_cast<std::int64_t>(rows.element_size());
-  for (std::size_t axis = 1; axis < shape.size(); ++axis) row_bytes *= shape[axis];
-  const auto in_bytes = [row_bytes](std::span<const std::int64_t> numbers) {
-    Counts bytes(numbers.begin(), numbers.end());
-    for (auto& number : bytes) number *= row_bytes;
-    return bytes;
-  };
-  std::function<void()> arrived;
   // Numbers of rows differ between ranks, so only the rest of the shape is compared.
-  operate("all_to_all", rows.slice(0, 0, 0), [&](Transport& transport) {
-    arrived = transport.start_all_to_all(as_bytes(out), as_bytes(rows), in_bytes(counts),
-                                         in_bytes(send_counts));
+  const auto arrived =
+      start_exchange(rows.slice(0, 0, 0), by_rank(out, counts), by_rank(rows, send_counts));
+  return [out, arrived] {
+    arrived();
+    return out;
+  };
+}
+
+std::function<void()> ProcessGroup::start_all_to_all(const std::vector<Pieces>& received,
+                                                     const std::vector<Pieces>& sent) const {
+  PENSTOCK_ASSERT(std::ssize(received) == size() && std::ssize(sent) == size());
+  return start_exchange(at::empty({0}, at::kByte), received, sent);
+}
+
+std::function<void()> ProcessGroup::start_exchange(const at::Tensor& alike,
+                                                   const std::vector<Pieces>& received,
+                                                   const std::vector<Pieces>& sent) const {
+  if (size() == 1) {
+    copy(sent[0], received[0]);
+    return [] {};
+  }
+  std::function<void()> arrived;
+  operate("all_to_all", alike, [&](Transport& transport) {
+    arrived = transport.start_all_to_all(as_bytes(received), as_bytes(sent));
   });
   state_->under_way = true;
-  return [group = *this, rows, out, arrived] {  // it holds what as_bytes() only points to
+  return [group = *this, alike, received, sent, arrived] {  // as_bytes() only points to them
     group.state_->under_way = false;
     group.operate(
-        "all_to_all", rows.slice(0, 0, 0), [&](Transport&) { arrived(); }, /*alike=*/false);
-    return out;
+        "all_to_all", alike, [&](Transport&) { arrived(); }, /*alike=*/false);
   };
 }
 
@@ -246,12 +270,20 @@ at::Tensor ProcessGroup::all_gather(const at::Tensor& mine) const {
   shape.insert(shape.begin(), size());
   at::Tensor out = at::empty(shape, mine.options());
   if (mine.numel() == 0) return out;
-  operate("all_gather", mine, [&](Transport& transport) {
-    std::vector<at::Tensor> received;
-    for (int rank = 0; rank < size(); ++rank) received.push_back(as_bytes(out[rank]));
-    transport.all_gather(received, as_bytes(mine));
-  });
+  gather_into(mine, by_rank(out, Counts(static_cast<std::size_t>(size()), 1)), {mine});
   return out;
+}
+
+void ProcessGroup::all_gather(const std::vector<Pieces>& received, const Pieces& mine) const {
+  PENSTOCK_ASSERT(std::ssize(received) == size());
+  gather_into(at::empty({0}, at::kByte), received, mine);
+}
+
+void ProcessGroup::gather_into(const at::Tensor& alike, const std::vector<Pieces>& received,
+                               const Pieces& mine) const {
+  if (size() == 1) return copy(mine, received[0]);
+  operate("all_gather", alike,
+          [&](Transport& transport) { transport.all_gather(as_bytes(received), as_bytes(mine)); });
 }
 
 at::Tensor ProcessGroup::reduce_scatter(const at::Tensor& rows,

@@ -29,6 +29,9 @@ class LostRank : public Error {
 /// There is no mean: whoever wants one divides by a number that all ranks know.
 enum class Reduction { sum, max };
 
+/// Contiguous tensors on the CPU, one after the other: what one rank has for another.
+using Pieces = std::vector<at::Tensor>;
+
 struct GroupOptions {
   std::chrono::seconds start_timeout{120};  ///< for all ranks to arrive
   std::chrono::seconds timeout{1800};       ///< for a rank that is late in an operation
@@ -76,8 +79,17 @@ class ProcessGroup {
   std::function<at::Tensor()> start_all_to_all(const at::Tensor& rows,
                                                std::span<const std::int64_t> send_counts,
                                                std::span<const std::int64_t> counts) const;
+  /// The same from and to tensors that lie apart, without a copy between. What it returns waits
+  /// until `received` is filled.
+  /// @param received, sent  by rank. What two ranks have for each other is as many bytes on both
+  ///   sides, cut as each likes.
+  std::function<void()> start_all_to_all(const std::vector<Pieces>& received,
+                                         const std::vector<Pieces>& sent) const;
   /// @param mine  of the same shape on all ranks.  @return [size, ...]
   at::Tensor all_gather(const at::Tensor& mine) const;
+  /// The same from and to tensors that lie apart. Ranks may send different numbers of bytes.
+  /// @param received  by rank, of sizes that all ranks know; this rank's may be `mine`
+  void all_gather(const std::vector<Pieces>& received, const Pieces& mine) const;
   /// Σ over ranks, in rank order, of the rows of this rank.
   /// @param rows    [Σ counts, ...], alike on all ranks
   /// @param counts  [size], rows of each rank.  @return [counts[rank], ...]
@@ -107,6 +119,11 @@ class ProcessGroup {
   void operate(const char* what, const at::Tensor& values, const Action& action,
                bool alike = true) const;
   void check_alike(const char* what, const at::Tensor& values) const;
+  /// @param alike  what GroupOptions::check compares
+  std::function<void()> start_exchange(const at::Tensor& alike, const std::vector<Pieces>& received,
+                                       const std::vector<Pieces>& sent) const;
+  void gather_into(const at::Tensor& alike, const std::vector<Pieces>& received,
+                   const Pieces& mine) const;
 
   std::shared_ptr<State> state_;
 };

@@ -5,6 +5,7 @@
 #include <torch/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -13,13 +14,15 @@
 #include <system_error>
 #include <utility>
 
+#include "penstock/dist/pieces.h"
+
 namespace penstock::dist {
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
 /// Bytes of an all_gather from which on the files are worth their way.
-constexpr std::size_t kLarge = 32 << 10;
+constexpr std::int64_t kLarge = 32 << 10;
 /// At the beginning of each file: a number by which others know that it is the right one.
 constexpr std::int64_t kHead = 64;
 
@@ -122,39 +125,48 @@ class SharedMemory : public Transport {
   void all_reduce(at::Tensor values, Reduction reduction) override {
     carrier_->all_reduce(std::move(values), reduction);
   }
-  std::function<void()> start_all_to_all(at::Tensor received, at::Tensor sent,
-                                         std::vector<std::int64_t> counts,
-                                         std::vector<std::int64_t> send_counts) override {
+  std::function<void()> start_all_to_all(std::vector<Pieces> received,
+                                         std::vector<Pieces> sent) override {
+    const auto me = static_cast<std::size_t>(rank_);
     Segment& segment = own_[turn_];
-    const auto all_sent = static_cast<std::int64_t>(sent.nbytes());
-    segment.grow(kHead + all_sent);
-    if (all_sent > 0) std::memcpy(segment.begin() + kHead, sent.data_ptr(), sent.nbytes());
-    Numbers said;  // to each rank: where behind the head its bytes are, and how many the file has
-    std::int64_t place = kHead;
-    for (const std::int64_t bytes : send_counts) {
-      said.insert(said.end(), {place, segment.bytes()});
-      place += bytes;
+    std::int64_t all = kHead;
+    for (std::size_t rank = 0; rank < sent.size(); ++rank)
+      if (rank != me) all += total_bytes(sent[rank]);
+    segment.grow(all);
+    Numbers said;  // to each rank: where its bytes are, and how many the file has
+    std::byte* place = segment.begin() + kHead;
+    for (std::size_t rank = 0; rank < sent.size(); ++rank) {
+      said.insert(said.end(), {place - segment.begin(), segment.bytes()});
+      if (rank != me) place = join(sent[rank], place);
     }
-    const Numbers each(counts.size(), kSaid);
     const at::Tensor mine = at::tensor(said, at::kLong), theirs = at::empty_like(mine);
-    const auto told = carrier_->start_all_to_all(bytes_of(theirs), bytes_of(mine), each, each);
-    return [this, received, counts, theirs, told] {
+    const auto told = carrier_->start_all_to_all(by_rank(theirs), by_rank(mine));
+    return [this, received, own = sent[me], theirs, told] {
       told();
-      read(received, counts, theirs.data_ptr<std::int64_t>());
+      const std::int64_t* said_by = theirs.data_ptr<std::int64_t>();
+      for (std::size_t rank = 0; rank < received.size(); ++rank, said_by += 2) {
+        if (rank == static_cast<std::size_t>(rank_))
+          copy(own, received[rank]);
+        else if (total_bytes(received[rank]) > 0)
+          divide(mapped(rank, said_by[1]) + said_by[0], received[rank]);
+      }
       turn_ = 1 - turn_;
     };
   }
-  void all_gather(std::vector<at::Tensor> received, at::Tensor sent) override {
-    if (sent.nbytes() < kLarge) return carrier_->all_gather(std::move(received), std::move(sent));
+  void all_gather(std::vector<Pieces> received, Pieces sent) override {
+    std::int64_t most = 0;
+    for (const Pieces& of_rank : received) most = std::max(most, total_bytes(of_rank));
+    if (most < kLarge) return carrier_->all_gather(std::move(received), std::move(sent));
     Segment& segment = own_[turn_];
-    segment.grow(kHead + static_cast<std::int64_t>(sent.nbytes()));
-    std::memcpy(segment.begin() + kHead, sent.data_ptr(), sent.nbytes());
+    segment.grow(kHead + total_bytes(sent));
+    join(sent, segment.begin() + kHead);
     const auto theirs = exchanged({segment.bytes()});
-    for (std::size_t rank = 0; rank < received.size(); ++rank)
-      std::memcpy(received[rank].data_ptr(),
-                  static_cast<int>(rank) == rank_ ? static_cast<std::byte*>(sent.data_ptr())
-                                                  : mapped(rank, theirs[rank][0]) + kHead,
-                  sent.nbytes());
+    for (std::size_t rank = 0; rank < received.size(); ++rank) {
+      if (rank == static_cast<std::size_t>(rank_))
+        copy(sent, received[rank]);
+      else if (total_bytes(received[rank]) > 0)
+        divide(mapped(rank, theirs[rank][0]) + kHead, received[rank]);
+    }
     turn_ = 1 - turn_;
   }
   void broadcast(at::Tensor values, int root) override {
@@ -166,32 +178,23 @@ class SharedMemory : public Transport {
   void receive(at::Tensor values, int from) override { carrier_->receive(std::move(values), from); }
 
  private:
-  /// Bytes of what one rank tells another in an all_to_all.
-  static constexpr std::int64_t kSaid = 2 * sizeof(std::int64_t);
-
-  static at::Tensor bytes_of(const at::Tensor& numbers) { return numbers.view(at::kByte); }
-
-  /// Copies what every rank has for this one.  @param said  by rank: the place, and the file's size
-  void read(const at::Tensor& received, const Numbers& counts, const std::int64_t* said) {
-    auto* to = static_cast<std::byte*>(received.data_ptr());
-    for (std::size_t rank = 0; rank < counts.size(); ++rank, said += 2) {
-      const auto bytes = static_cast<std::size_t>(counts[rank]);
-      const bool own = rank == static_cast<std::size_t>(rank_);
-      if (bytes > 0)
-        std::memcpy(to, (own ? own_[turn_].begin() : mapped(rank, said[1])) + said[0], bytes);
-      to += bytes;
-    }
+  /// Two numbers for each rank.
+  static std::vector<Pieces> by_rank(const at::Tensor& numbers) {
+    std::vector<Pieces> out;
+    for (const at::Tensor& two : numbers.split(2)) out.push_back({two.view(at::kByte)});
+    return out;
   }
 
   /// As many numbers of every rank; by then all have made their last operation.
   std::vector<Numbers> exchanged(const Numbers& mine) {
     const auto count = static_cast<std::int64_t>(mine.size());
     const at::Tensor sent = at::tensor(mine, at::kLong);
-    std::vector<at::Tensor> received;
-    for (int rank = 0; rank < size_; ++rank) received.push_back(at::empty({count}, at::kLong));
-    carrier_->all_gather(received, sent);
+    const at::Tensor all = at::empty({size_, count}, at::kLong);
+    std::vector<Pieces> received;
+    for (int rank = 0; rank < size_; ++rank) received.push_back({all[rank].view(at::kByte)});
+    carrier_->all_gather(received, {sent.view(at::kByte)});
     std::vector<Numbers> out;
-    for (const at::Tensor& theirs : received)
+    for (const at::Tensor& theirs : all.unbind())
       out.emplace_back(theirs.data_ptr<std::int64_t>(), theirs.data_ptr<std::int64_t>() + count);
     return out;
   }

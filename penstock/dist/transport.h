@@ -15,18 +15,20 @@
 
 namespace penstock::dist {
 
-/// Operations of equal sizes on all ranks, on contiguous tensors with at least one element. Each
-/// throws an exception where a rank is gone or late.
+/// Operations on contiguous tensors, of equal sizes on all ranks and with at least one element;
+/// what is moved in pieces is tensors of bytes, may be nothing, and need not be cut alike on both
+/// sides. Each throws an exception where a rank is gone or late.
 class Transport {
  public:
   virtual ~Transport() = default;
   virtual void all_reduce(at::Tensor values, Reduction reduction) = 0;
-  /// Bytes; counts in bytes. Goes on beside what follows; what it returns waits until `received` is
-  /// filled. One at a time, and no all_gather until then.
-  virtual std::function<void()> start_all_to_all(at::Tensor received, at::Tensor sent,
-                                                 std::vector<std::int64_t> counts,
-                                                 std::vector<std::int64_t> send_counts) = 0;
-  virtual void all_gather(std::vector<at::Tensor> received, at::Tensor sent) = 0;
+  /// Goes on beside what follows; what it returns waits until `received` is filled, and holds the
+  /// tensors. One at a time, and no all_gather until then.
+  /// @param received, sent  by rank
+  virtual std::function<void()> start_all_to_all(std::vector<Pieces> received,
+                                                 std::vector<Pieces> sent) = 0;
+  /// @param received  by rank; this rank's may be the very memory of `sent`
+  virtual void all_gather(std::vector<Pieces> received, Pieces sent) = 0;
   virtual void broadcast(at::Tensor values, int root) = 0;
   /// Goes on beside what follows; what it returns waits until the tensor has left.
   virtual std::function<void()> start_send(at::Tensor values, int to) = 0;

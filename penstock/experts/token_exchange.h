@@ -60,25 +60,27 @@ class TokenExchange {
   /// What is known before the rows are sent; kept until the backward pass.
   struct Routes : torch::CustomClassHolder {
     dist::ProcessGroup group;
-    std::int64_t tokens = 0;   // T
-    std::int64_t width = 0;    // d
-    at::Tensor sent_token;     // [N], the hidden rows to send, by rank and token
-    RowCounts sent, received;  // rows
-    RowCounts asked, arrived;  // assignments
-    Plan plan;                 // of what arrived
-    at::Tensor order;          // [A], where in the order of arrival the plan's a-th was
-    at::Tensor dropout_keys;   // [A], or undefined
+    std::int64_t tokens = 0;     // T
+    std::int64_t width = 0;      // d
+    at::Tensor sent_token;       // [N], the hidden rows to send, by rank and token
+    RowCounts sent, received;    // rows
+    RowCounts asked, arrived;    // assignments
+    Plan plan;                   // of what arrived
+    at::Tensor order;            // [A], where in the order of arrival the plan's a-th was
+    at::Tensor dropout_keys;     // [A], or undefined
+    at::Tensor weight_gradient;  // [A of the plan that was sent], until it has arrived
     std::function<at::Tensor()> under_way;
 
     at::Tensor rows_arrived() { return std::exchange(under_way, nullptr)(); }
   };
   class Leave;
   class Arrive;
+  class Sum;
   static Routes& routes_of(torch::autograd::AutogradContext* context);
   static at::Tensor choose_rows(const Plan& plan, Routes& routes);
   static at::Tensor exchange_counts(const Plan& plan, std::int64_t dropout_seed, Routes& routes);
   static void order_by_expert(const at::Tensor& counts, const at::Tensor& row, Routes& routes);
-  static at::Tensor sum_by_token(const std::vector<at::Tensor>& rows, const Routes& routes);
+  static at::Tensor sum_by_token(const at::Tensor& rows, const Routes& routes);
 
   c10::intrusive_ptr<Routes> routes_;
 };

@@ -3,9 +3,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <numeric>
 
 #include "penstock/base/error.h"
 
@@ -15,21 +14,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Counts = std::vector<std::int64_t>;
 
-std::byte* bytes_of(const at::Tensor& values) { return static_cast<std::byte*>(values.data_ptr()); }
-
-/// Of tensors of the same type that lie one after the other in `flat`, from element `at` on.
-void copy_from(const at::Tensor& flat, std::int64_t at, const at::Tensor& to) {
-  const auto size = static_cast<std::int64_t>(to.element_size());
-  if (to.numel() > 0) std::memcpy(bytes_of(to), bytes_of(flat) + at * size, to.nbytes());
-}
-void copy_to(const at::Tensor& from, const at::Tensor& flat, std::int64_t at) {
-  const auto size = static_cast<std::int64_t>(from.element_size());
-  if (from.numel() > 0) std::memcpy(bytes_of(flat) + at * size, bytes_of(from), from.nbytes());
-}
-
-/// Elements that one rank sends another for that many nodes: never none, for which carriers differ.
-std::int64_t sent_elements(std::size_t nodes, std::int64_t elements) {
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(nodes) * elements);
+/// This rank's nodes of what another one adds up; zeros where it has none.
+dist::Pieces sent_to(int rank, const ParameterUnit& unit,
+                     const std::vector<GradientTree::Node>& mine, std::int64_t nodes,
+                     const at::TensorOptions& options) {
+  if (mine.empty()) return {at::zeros({nodes * unit.elements(rank)}, options)};
+  dist::Pieces out;
+  for (const GradientTree::Node& node : mine)
+    for (const Span& span : unit.spans[static_cast<std::size_t>(rank)])
+      out.push_back(span_of(node.gradients, span));
+  return out;
 }
 
 }  // namespace
@@ -45,30 +39,21 @@ void UnitExchange::sum(const ParameterUnit& unit, const std::vector<std::vector<
   const int ranks = group_.size(), me = group_.rank();
   const auto& own = nodes[static_cast<std::size_t>(me)];
   PENSTOCK_ASSERT(mine.empty() || mine.size() == own.size());
-  Counts send, receive;
-  std::int64_t total = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    send.push_back(rank == me ? 0 : sent_elements(own.size(), unit.elements(rank)));
-    receive.push_back(rank == me ? 0 : sent_elements(nodes[r].size(), unit.elements(me)));
-    total += send.back();
-  }
+  Counts receive;  // elements
+  for (int rank = 0; rank < ranks; ++rank)
+    receive.push_back(
+        rank == me ? 0 : std::ssize(nodes[static_cast<std::size_t>(rank)]) * unit.elements(me));
   at::Tensor received;
   if (ranks > 1) {
-    const at::Tensor sent =
-        mine.empty() ? at::zeros({total}, options) : at::empty({total}, options);
-    std::int64_t to = 0;
-    for (int rank = 0; rank < ranks; to += send[static_cast<std::size_t>(rank)], ++rank) {
-      std::int64_t place = to;
-      if (rank == me) continue;
-      for (const GradientTree::Node& node : mine)
-        for (const Span& span : unit.spans[static_cast<std::size_t>(rank)]) {
-          copy_to(span_of(node.gradients, span), sent, place);
-          place += span.size();
-        }
-    }
+    received = at::empty({std::accumulate(receive.begin(), receive.end(), INT64_C(0))}, options);
+    std::vector<dist::Pieces> sent, arriving;
+    for (const at::Tensor& of_rank : received.split_with_sizes(receive))
+      arriving.push_back({of_rank});
+    for (int rank = 0; rank < ranks; ++rank)
+      sent.push_back(rank == me ? dist::Pieces()
+                                : sent_to(rank, unit, mine, std::ssize(own), options));
     const auto start = Clock::now();
-    received = group_.all_to_all(sent, send, receive);
+    group_.start_all_to_all(arriving, sent)();
     seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
   }
   const auto& kept = unit.spans[static_cast<std::size_t>(me)];
@@ -99,32 +84,15 @@ void UnitExchange::gather(const ParameterUnit& unit, const UnitTensors& mine,
                           const UnitTensors& whole) {
   const torch::NoGradGuard no_grad;
   const int ranks = group_.size(), me = group_.rank();
-  std::int64_t slot = 1;  // elements of a rank; all are alike, as an all-gather asks for
-  for (int rank = 0; rank < ranks; ++rank) slot = std::max(slot, unit.elements(rank));
-  const auto& kept = unit.spans[static_cast<std::size_t>(me)];
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    const at::Tensor place = span_of(whole, kept[i]);
-    if (place.data_ptr() != mine[i].data_ptr()) copy_from(mine[i], 0, place);
-  }
-  if (ranks == 1) return;
-  const at::Tensor sent = at::empty({slot}, whole.front().options());
-  std::int64_t at = 0;
-  for (const at::Tensor& tensor : mine) {
-    copy_to(tensor, sent, at);
-    at += tensor.numel();
-  }
-  if (at < slot) sent.slice(0, at).zero_();
-  const auto start = Clock::now();
-  const at::Tensor all = group_.all_gather(sent);
-  seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+  std::vector<dist::Pieces> received;
   for (int rank = 0; rank < ranks; ++rank) {
-    if (rank == me) continue;
-    std::int64_t from = rank * slot;
-    for (const Span& span : unit.spans[static_cast<std::size_t>(rank)]) {
-      copy_from(all, from, span_of(whole, span));
-      from += span.size();
-    }
+    received.emplace_back();
+    for (const Span& span : unit.spans[static_cast<std::size_t>(rank)])
+      received.back().push_back(span_of(whole, span));
   }
+  const auto start = Clock::now();
+  group_.all_gather(received, mine);
+  if (ranks > 1) seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 }  // namespace penstock

@@ -111,6 +111,39 @@ TEST_P(Group, HasNoOtherOperationWhileRowsAreUnderWay) {
   });
 }
 
+/// Of as many numbers as the sum of the ranks, counted from 100 times the sender; in so many
+/// pieces.
+Pieces pieces_of(int from, int to, std::int64_t scale, int pieces, bool filled) {
+  const at::Tensor all = torch::arange(scale * (from + to), at::kLong).add(100 * from);
+  Pieces out;
+  for (const at::Tensor& piece : at::tensor_split(all, pieces))
+    out.push_back(filled ? piece.clone() : torch::full_like(piece, -1));
+  return out;
+}
+
+TEST_P(Group, ExchangesWhatLiesInPieces) {
+  const int size = GetParam();
+  on_ranks(size, [&](const ProcessGroup& group) {
+    for (const std::int64_t scale : {1, 20000}) {  // the second by shared memory
+      std::vector<Pieces> received, sent, gathered;
+      for (int other = 0; other < size; ++other) {
+        sent.push_back(pieces_of(group.rank(), other, scale, 3, true));
+        received.push_back(pieces_of(other, group.rank(), scale, 2, false));
+        gathered.push_back(pieces_of(other, 1, scale, 2, false));
+      }
+      group.start_all_to_all(received, sent)();
+      group.all_gather(gathered, pieces_of(group.rank(), 1, scale, 3, true));
+      for (int from = 0; from < size; ++from) {
+        const auto at = static_cast<std::size_t>(from);
+        EXPECT_TRUE(torch::equal(at::cat(received[at]),
+                                 at::cat(pieces_of(from, group.rank(), scale, 1, true))));
+        EXPECT_TRUE(
+            torch::equal(at::cat(gathered[at]), at::cat(pieces_of(from, 1, scale, 1, true))));
+      }
+    }
+  });
+}
+
 TEST_P(Group, SumsRowsInRankOrder) {
   const int size = GetParam();
   on_ranks(size, [&](const ProcessGroup& group) {

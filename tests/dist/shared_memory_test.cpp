@@ -6,10 +6,10 @@
 #include <torch/types.h>
 
 #include <barrier>
-#include <numeric>
 #include <thread>
 
 #include "penstock/base/error.h"
+#include "penstock/dist/pieces.h"
 
 namespace penstock::dist {
 namespace {
@@ -19,39 +19,41 @@ constexpr int kRanks = 3;
 /// What ranks that are threads leave for each other.
 struct Board {
   std::barrier<> barrier{kRanks};
-  std::array<at::Tensor, kRanks> sent;
+  std::array<std::vector<Pieces>, kRanks> sent;
 };
 
 /// Carries numbers between threads, and nothing large.
 class Carrier : public Transport {
  public:
   Carrier(Board& board, int rank) : board_(board), rank_(static_cast<std::size_t>(rank)) {}
-  void all_gather(std::vector<at::Tensor> received, at::Tensor sent) override {
-    PENSTOCK_CHECK(sent.nbytes() < 32 << 10, "large");
-    board_.sent[rank_] = sent;
-    board_.barrier.arrive_and_wait();
-    for (std::size_t rank = 0; rank < kRanks; ++rank) received[rank].copy_(board_.sent[rank]);
-    board_.barrier.arrive_and_wait();
+  void all_gather(std::vector<Pieces> received, Pieces sent) override {
+    exchange(received, std::vector<Pieces>(kRanks, sent));
   }
   void all_reduce(at::Tensor, Reduction) override { fail("not expected"); }
-  std::function<void()> start_all_to_all(at::Tensor received, at::Tensor sent,
-                                         std::vector<std::int64_t> counts,
-                                         std::vector<std::int64_t>) override {
-    return [this, received, sent, counts] {
-      std::vector<at::Tensor> all(kRanks);
-      for (at::Tensor& tensor : all) tensor = at::empty_like(sent);
-      all_gather(all, sent);
-      std::int64_t place = 0;
-      for (std::size_t rank = 0; rank < kRanks; place += counts[rank], ++rank)
-        received.narrow(0, place, counts[rank])
-            .copy_(all[rank].narrow(0, counts[0] * static_cast<std::int64_t>(rank_), counts[0]));
-    };
+  std::function<void()> start_all_to_all(std::vector<Pieces> received,
+                                         std::vector<Pieces> sent) override {
+    return [this, received, sent] { exchange(received, sent); };
   }
   void broadcast(at::Tensor, int) override { fail("not expected"); }
   std::function<void()> start_send(at::Tensor, int) override { fail("not expected"); }
   void receive(at::Tensor, int) override { fail("not expected"); }
 
  private:
+  void exchange(const std::vector<Pieces>& received, const std::vector<Pieces>& sent) {
+    for (const Pieces& to_rank : sent) PENSTOCK_CHECK(total_bytes(to_rank) < 32 << 10, "large");
+    board_.sent[rank_] = sent;
+    board_.barrier.arrive_and_wait();
+    for (std::size_t from = 0; from < kRanks; ++from) {
+      const at::Tensor all = at::cat(board_.sent[from][rank_]);
+      std::int64_t place = 0;
+      for (const at::Tensor& piece : received[from]) {
+        piece.copy_(all.narrow(0, place, piece.numel()));
+        place += piece.numel();
+      }
+    }
+    board_.barrier.arrive_and_wait();
+  }
+
   Board& board_;
   std::size_t rank_;
 };
@@ -75,43 +77,47 @@ std::int64_t bytes_of(int operation, int from, int to) {
   return (from + 2 * to + operation) % 4 * scale * (operation + 1);
 }
 
-TEST(SharedMemory, CarriesRowsOfAnySizeToEveryRank) {
+/// As many bytes, cut in that many places, which the two sides choose differently.
+Pieces cut(const at::Tensor& bytes, std::int64_t pieces) {
+  const std::int64_t each = std::max<std::int64_t>(1, bytes.numel() / pieces);
+  Pieces out;
+  for (const at::Tensor& piece : bytes.split(each)) out.push_back(piece.clone());
+  return out;
+}
+
+TEST(SharedMemory, CarriesPiecesOfAnySizeToEveryRank) {
   on_threads([](Transport& transport, int rank) {
     for (int operation = 0; operation < 12; ++operation) {
-      std::vector<std::int64_t> counts, send_counts;
-      std::vector<at::Tensor> sent = {at::empty({0}, at::kByte)};
+      std::vector<Pieces> sent, received;
       for (int other = 0; other < kRanks; ++other) {
-        counts.push_back(bytes_of(operation, other, rank));
-        send_counts.push_back(bytes_of(operation, rank, other));
-        sent.push_back(at::full({send_counts.back()}, 16 * rank + other + operation, at::kByte));
+        const at::Tensor bytes = at::arange(bytes_of(operation, rank, other)) + 16 * rank + other;
+        sent.push_back(cut(bytes.to(at::kByte), 1 + operation % 3));
+        received.push_back(cut(at::zeros({bytes_of(operation, other, rank)}, at::kByte), 2));
       }
-      const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-      const at::Tensor received = at::zeros({total}, at::kByte);
-      const auto wait = transport.start_all_to_all(received, at::cat(sent), counts, send_counts);
-      wait();
-      std::int64_t place = 0;
+      transport.start_all_to_all(received, sent)();
       for (int from = 0; from < kRanks; ++from) {
-        const std::int64_t bytes = counts[static_cast<std::size_t>(from)];
-        EXPECT_TRUE(received.slice(0, place, place + bytes)
-                        .eq(16 * from + rank + operation)
-                        .all()
-                        .item<bool>())
+        const at::Tensor expected = at::arange(bytes_of(operation, from, rank)) + 16 * from + rank;
+        EXPECT_TRUE(
+            torch::equal(at::cat(received[static_cast<std::size_t>(from)]), expected.to(at::kByte)))
             << operation;
-        place += bytes;
       }
     }
   });
 }
 
-TEST(SharedMemory, GathersLargeTensors) {
+TEST(SharedMemory, GathersLargeTensorsOfDifferentSizes) {
   on_threads([](Transport& transport, int rank) {
     for (const std::int64_t size : {100, 50000, 9000, 400000, 50000}) {
-      std::vector<at::Tensor> received;
-      for (int other = 0; other < kRanks; ++other) received.push_back(at::zeros({size}));
-      transport.all_gather(received, at::full({size}, static_cast<double>(size + rank)));
+      const auto values = [size](int of) {
+        return (at::arange(size / (1 + of)) % 200 + of).to(at::kByte);
+      };
+      std::vector<Pieces> received;
       for (int other = 0; other < kRanks; ++other)
-        EXPECT_TRUE(torch::equal(received[static_cast<std::size_t>(other)],
-                                 at::full({size}, static_cast<double>(size + other))));
+        received.push_back(cut(at::zeros_like(values(other)), 3));
+      transport.all_gather(received, cut(values(rank), 2));
+      for (int other = 0; other < kRanks; ++other)
+        EXPECT_TRUE(
+            torch::equal(at::cat(received[static_cast<std::size_t>(other)]), values(other)));
     }
   });
 }
