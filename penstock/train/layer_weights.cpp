@@ -13,19 +13,6 @@
 namespace penstock {
 namespace {
 
-/// A tensor's memory comes and goes while views and autograd hold on to its storage.
-void allocate(const at::Tensor& weight) {
-  c10::StorageImpl* const storage = weight.storage().unsafeGetStorageImpl();
-  const auto bytes = static_cast<std::size_t>(weight.numel()) * weight.element_size();
-  storage->set_data_ptr_noswap(c10::GetCPUAllocator()->allocate(bytes));
-  storage->set_nbytes(bytes);
-}
-void release(const at::Tensor& weight) {
-  c10::StorageImpl* const storage = weight.storage().unsafeGetStorageImpl();
-  storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
-  storage->set_nbytes(0);
-}
-
 /// The same memory as a tensor that knows no autograd.
 at::Tensor alias_of(const at::Tensor& weight) {
   return at::from_blob(weight.data_ptr(), {weight.numel()},
@@ -49,6 +36,13 @@ LayerWeights::LayerWeights(std::vector<LayerUnit> units) : units_(std::move(unit
                       weight.storage().nbytes() == weight.nbytes());
   }
   layers_.assign(layers.begin(), layers.end());
+  for (const std::int64_t layer : layers_) {
+    std::map<std::size_t, std::size_t> count;
+    for (const LayerUnit* unit : units_of(layer))
+      for (const at::Tensor& weight : unit->weights) ++count[weight.nbytes()];
+    for (const auto& [bytes, weights] : count)
+      most_spare_[bytes] = std::max(most_spare_[bytes], 2 * weights);
+  }
 }
 
 void LayerWeights::connect(UnitExchange dense, UnitExchange experts) {
@@ -61,6 +55,29 @@ std::vector<LayerUnit*> LayerWeights::units_of(std::int64_t layer) {
   for (LayerUnit& unit : units_)
     if (unit.unit.layer == layer) out.push_back(&unit);
   return out;
+}
+
+/// A tensor's memory comes and goes while views and autograd hold on to its storage.
+void LayerWeights::allocate(const at::Tensor& weight) {
+  c10::StorageImpl* const storage = weight.storage().unsafeGetStorageImpl();
+  const auto bytes = static_cast<std::size_t>(weight.numel()) * weight.element_size();
+  const auto kept = spare_.find(bytes);
+  if (kept == spare_.end()) {
+    storage->set_data_ptr_noswap(c10::GetCPUAllocator()->allocate(bytes));
+  } else {
+    storage->set_data_ptr_noswap(std::move(kept->second));
+    spare_.erase(kept);
+  }
+  storage->set_nbytes(bytes);
+}
+
+void LayerWeights::release(const at::Tensor& weight) {
+  c10::StorageImpl* const storage = weight.storage().unsafeGetStorageImpl();
+  at::DataPtr memory = storage->set_data_ptr(at::DataPtr(nullptr, at::kCPU));
+  // There is more where all layers were whole.
+  if (memory && spare_.count(storage->nbytes()) < most_spare_[storage->nbytes()])
+    spare_.emplace(storage->nbytes(), std::move(memory));
+  storage->set_nbytes(0);
 }
 
 void LayerWeights::free(std::int64_t layer) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "penstock/train/background.h"
@@ -47,11 +48,16 @@ class LayerWeights {
  private:
   std::vector<LayerUnit*> units_of(std::int64_t layer);
   void start_gathering(std::int64_t layer);
+  void allocate(const at::Tensor& weight);
+  void release(const at::Tensor& weight);
   void free(std::int64_t layer);
   void gather_unit(LayerUnit& unit);
 
   std::vector<LayerUnit> units_;
   std::vector<std::int64_t> layers_;  // ascending
+  // Memory of weights that went, for those that come, by bytes: a heap would be left with gaps.
+  std::multimap<std::size_t, at::DataPtr> spare_;
+  std::map<std::size_t, std::size_t> most_spare_;  // what two layers have of that size
   UnitExchange dense_, experts_;
   bool whole_ = true;
   std::vector<std::int64_t> order_;  // of the step's passes

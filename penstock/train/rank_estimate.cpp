@@ -78,8 +78,8 @@ struct RankEstimator::Shape {
 /// What a stage's rank holds for the optimizer, and what it sends for it.
 struct RankEstimator::Optimizer {
   TrainingMemory memory;
-  double shares = 0, share_sums = 0;  ///< numbers of gradients in shares, and of their sums
-  std::int64_t exchange = 0, files = 0;
+  double shares = 0, share_sums = 0;        ///< numbers of gradients in shares, and of their sums
+  std::int64_t exchange = 0, carriers = 0;  // what arrives; files, or messages
   Sent gradients{"gradients"}, sums{"summed_gradients"};
   // Numbers, of all those whose gradients are exchanged, and of these those that come last.
   double parameters = 0, updated = 0, exchanged = 0, last = 0;
@@ -98,7 +98,7 @@ struct RankEstimator::Optimizer {
     const auto others = static_cast<double>(steps.ranks - 1), more = rest ? 1.0 : 0.0;
     const double rounds = std::ceil(static_cast<double>(steps.parts) / steps.ranks);
     const double share = share_elsewhere(steps.ranks, stride, speeds);
-    if (share == 0) files += bytes.files;
+    carriers += share == 0 ? bytes.files : bytes.packed;
     gradients.add(static_cast<double>(bytes.sent_gradients), share,
                   others * (units + more) * (steps.zero >= 2 ? rounds : 1), kPacked + kAddedUp);
     // A rank packs its own once for all others, and puts it in place too.
@@ -135,7 +135,7 @@ struct RankEstimator::Optimizer {
     memory.optimizer_bytes += outer.optimizer;
     exchange = outer.exchange;
     const double share = share_elsewhere(steps.ranks, 1, speeds);
-    if (share == 0) files = outer.files;
+    carriers = share == 0 ? outer.files : outer.packed;
     const double messages = (steps.ranks - 1) * (units + 1) / local_steps;
     gradients.add(static_cast<double>(outer.sent_gradients) / local_steps, share, messages,
                   kPacked + kAddedUp);
@@ -227,7 +227,7 @@ RankEstimator::Optimizer RankEstimator::largest_optimizer(const ParallelConfig& 
     const Optimizer one = optimizer_of(parallel, layout, stage, shape, speeds);
     if (one.memory.total() > out.memory.total()) out.memory = one.memory;
     out.exchange = std::max(out.exchange, one.exchange);
-    out.files = std::max(out.files, one.files);
+    out.carriers = std::max(out.carriers, one.carriers);
     larger(out.gradients, one.gradients);
     larger(out.sums, one.sums);
     out.shares = std::max(out.shares, one.shares);
@@ -356,7 +356,7 @@ RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist:
   const Optimizer optimizer = largest_optimizer(parallel, layout, shape, speeds);
   RankEstimate out{.ranks = layout.ranks(),
                    .memory = optimizer.memory,
-                   .exchange_bytes = optimizer.exchange + optimizer.files};
+                   .exchange_bytes = optimizer.exchange + optimizer.carriers};
   out.memory.activation_bytes = activation_bytes(layout, shape);
   out.checkpoint_bytes =
       checkpoint_bytes(parallel, layout, optimizer_of(parallel, layout, 0, shape, speeds));

@@ -121,12 +121,17 @@ SharingBytes sharing_bytes(const std::vector<ParameterSize>& parameters, const S
   for (const ParameterUnit& unit : units) {
     const std::int64_t spans = whole(unit) - least(unit);  // of others
     out.sent_gradients += kBytes * spans * nodes_sent(steps, true);
-    // Without zero the sums are still in what arrived while they are sent.
-    const std::int64_t slots_gathered = others + (steps.zero == 0 ? 3 : 2);
-    out.exchange = std::max({out.exchange, kBytes * at_a_time * (spans + others * most(unit)),
-                             kBytes * slots_gathered * most(unit)});
+    // What arrives of others to be added up, and the sum where that is several nodes.
+    const std::int64_t nodes = at_a_time * others;
+    const std::int64_t arrived = kBytes * (nodes + (nodes > 1 ? 1 : 0)) * most(unit);
+    out.exchange = std::max(out.exchange, arrived);
+    // A message is put together, and what arrives taken apart. Without zero the sums are still in
+    // what arrived while they are sent.
+    const std::int64_t whole = kBytes * (1 + others) * most(unit);
+    out.packed = std::max(
+        {out.packed, kBytes * at_a_time * spans, steps.zero == 0 ? whole : whole - arrived});
+    if (unit.layer >= 0) gathered = std::max(gathered, whole);
     out.files = std::max(out.files, 2 * kBytes * std::max(at_a_time * spans, most(unit)));
-    if (unit.layer >= 0) gathered = std::max(gathered, kBytes * slots_gathered * most(unit));
     (unit.layer < 0 ? slots : layer_slots) += kBytes * others * most(unit);
   }
   const auto rounds =
@@ -135,7 +140,7 @@ SharingBytes sharing_bytes(const std::vector<ParameterSize>& parameters, const S
   (steps.zero == 0 ? out.sent_sums : out.sent_weights) =
       slots + layer_slots * (steps.zero == 3 ? 2 * rounds * steps.passes : 1);
   if (steps.zero == 3) {  // weights come at the same time, by a connection of their own
-    out.exchange += gathered;
+    out.packed += gathered;
     out.files *= 2;
   }
   return out;

@@ -25,8 +25,9 @@ struct SharingBytes {
   /// its way of three layers and of what no layer has.
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;      ///< moments
-  std::int64_t exchange = 0;       ///< what is sent and received at a time
+  std::int64_t exchange = 0;       ///< what arrives at a time and is added up
   std::int64_t files = 0;          ///< by which ranks of one machine exchange
+  std::int64_t packed = 0;         ///< messages at a time, by which those of several do
   std::int64_t of_no_layer = 0;    ///< weights of embeddings, head and routers
   std::int64_t to_make_whole = 0;  ///< weights that are not counted in `parameters`
   // Sent in a step:

@@ -306,11 +306,13 @@ TEST(RankEstimate, CountsTheBuffersOfTheLargestUnit) {
                          {.data = 2}, {.node_ranks = here})
         .exchange_bytes;
   };
-  EXPECT_EQ(held("0", 1), 4 * half);
-  EXPECT_EQ(held("1", 1), 3 * half);
-  EXPECT_EQ(held("3", 1), 6 * half);  // weights come at the same time
-  EXPECT_EQ(held("0", 2), 6 * half);
-  EXPECT_EQ(held("3", 2), 10 * half);
+  // What arrived, what is sent of it and what comes for it; with zero not at the same time.
+  EXPECT_EQ(held("0", 1), 3 * half);
+  EXPECT_EQ(held("1", 1), 2 * half);
+  EXPECT_EQ(held("3", 1), 4 * half);  // weights come at the same time
+  // What arrived, and two files; weights have two of their own.
+  EXPECT_EQ(held("0", 2), 3 * half);
+  EXPECT_EQ(held("3", 2), 5 * half);
 }
 
 /// Weights and moments of the whole model, 12 bytes a number, or what `data` divides of them.
