@@ -17,6 +17,7 @@ namespace penstock {
 namespace {
 
 using dist::GroupOptions;
+using dist::Pieces;
 using dist::ProcessGroup;
 using dist::Reduction;
 using testing::failures_on_ranks;
