@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "penstock/analysis/flips.h"
 #include "penstock/base/error.h"
 
 namespace penstock::analysis {
@@ -85,6 +86,28 @@ std::vector<std::vector<LayerGrowth>> growth(const Analysis& analysis, std::int6
                       .growth = span_growth(routers, some_rows(probe.layers[l].hidden, tokens))});
     }
   }
+  return out;
+}
+
+std::vector<std::vector<ExpertTokens>> expert_tokens(const TokenExperts& counted,
+                                                     const Tokenizer& tokenizer, std::size_t most) {
+  const auto experts = static_cast<std::size_t>(counted.experts);
+  std::size_t layers = 0;
+  for (const auto& assigned : counted.assigned)
+    layers = std::max(layers, assigned.size() / experts);
+  std::vector<std::vector<ExpertTokens>> out(layers);
+  for (std::size_t l = 0; l < layers; ++l)
+    for (std::size_t e = 0; e < experts; ++e)
+      out[l].push_back({.commonest = commonest_tokens(counted, tokenizer, l, e, most),
+                        .surest = surest_tokens(counted, tokenizer, l, e, most)});
+  return out;
+}
+
+FlipsBetween flips_between(std::int64_t from, const at::Tensor& before, std::int64_t to,
+                           const at::Tensor& after) {
+  FlipsBetween out{.from = from, .to = to, .rate = flip_rate(before, after)};
+  for (std::int64_t l = 0; l < before.size(0); ++l)
+    out.layers.push_back(flip_rate(before[l], after[l]));
   return out;
 }
 

@@ -36,15 +36,33 @@ struct SampleToken {
   std::vector<std::vector<double>> gates;          ///< [L][E], the plan's weights
 };
 
+/// Experts' states that differ between two snapshots, on the same tokens.
+struct FlipsBetween {
+  std::int64_t from = 0, to = 0;  ///< steps
+  std::vector<double> layers;     ///< [L], share of a layer's states
+  double rate = 0;                ///< of all: ReMoE's flip rate (Eq. 14), but over many updates
+};
+
+/// What is listed of one expert.
+struct ExpertTokens {
+  std::vector<ListedToken> commonest;  ///< value: share of the expert's assignments
+  std::vector<ListedToken> surest;     ///< value: share of the token's places
+};
+
 struct Analysis {
   std::string model, split;
   ModelConfig config;
   Refusals refused;
+  /// Why these say nothing though a router's load is defined; "" where they do.
+  std::string no_flips, one_domain;
   std::vector<Snapshot> snapshots;  ///< by step
   std::size_t chosen = 0;           ///< the snapshot that the rest is of
   std::vector<SampleToken> samples;
   std::vector<std::vector<JacobianSummary>> jacobians;  ///< [L][k]
   std::vector<std::vector<LayerGrowth>> growth;         ///< [L][k]; empty for one snapshot
+  std::int64_t flip_tokens = 0;                         ///< that flips are of
+  std::vector<FlipsBetween> flips;                      ///< of each snapshot and the one before
+  std::vector<std::vector<ExpertTokens>> experts;       ///< [L][E]
 
   const Snapshot& here() const { return snapshots.at(chosen); }
 };
@@ -60,6 +78,14 @@ std::vector<std::vector<JacobianSummary>> jacobians(LanguageModel& model, const 
 
 /// The same k as jacobians(), at tokens of the chosen snapshot's probe.
 std::vector<std::vector<LayerGrowth>> growth(const Analysis& analysis, std::int64_t tokens);
+
+/// `most` tokens of each list, by layer and expert. REQUIRES: measured by token.
+std::vector<std::vector<ExpertTokens>> expert_tokens(const TokenExperts& counted,
+                                                     const Tokenizer& tokenizer, std::size_t most);
+
+/// Of states [L, T, E] at two steps.
+FlipsBetween flips_between(std::int64_t from, const at::Tensor& before, std::int64_t to,
+                           const at::Tensor& after);
 
 /// The names that docs/analysis.md lists.
 nlohmann::ordered_json to_json(const Analysis& analysis);

@@ -9,6 +9,7 @@
 #include "penstock/analysis/probe.h"
 #include "penstock/analysis/rank.h"
 #include "penstock/base/error.h"
+#include "penstock/layers/all_outputs.h"
 
 namespace penstock::analysis {
 namespace {

@@ -4,11 +4,13 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "penstock/analysis/gating.h"
 #include "penstock/analysis/similarity.h"
 #include "penstock/base/error.h"
 #include "penstock/eval/perplexity.h"
+#include "penstock/layers/all_outputs.h"
 
 namespace penstock::analysis {
 namespace {
@@ -22,6 +24,33 @@ ExpertSimilarity similarity_of(MoeLayer& layer, std::int64_t experts, const at::
           .output_cka = off_diagonal_mean(linear_cka(outputs)),
           .weight_cosine = off_diagonal_mean(row_cosines(parameter_rows(layer.experts())))};
 }
+
+/// Of each domain that was read, by name; none where nothing is assigned.
+std::vector<DomainRouting> domain_routing(const Evaluation& evaluation) {
+  std::vector<DomainRouting> out;
+  for (const auto& [name, routing] : evaluation.routing_by_domain) {
+    if (routing.tokens == 0 || routing.assignments.empty()) continue;
+    DomainRouting& domain = out.emplace_back();
+    domain.name = name;
+    domain.tokens = routing.tokens;
+    domain.loss = evaluation.by_domain.at(name).loss();
+    domain.load = routing.assignments;
+    for (auto& layer : domain.load) {
+      for (double& value : layer) value /= static_cast<double>(routing.tokens);
+      domain.active.push_back(std::accumulate(layer.begin(), layer.end(), 0.0));
+    }
+  }
+  return out;
+}
+
+/// What is counted by token.
+struct TokenCounts {
+  TokenCounts(const ModelConfig& config, const Corpus& corpus)
+      : frequency(corpus_frequencies(corpus), config.moe_layers()),
+        tokens(config, [this](const TokenPlace& place) { frequency.add(place); }) {}
+  FrequencyCounter frequency;
+  TokenCounter tokens;
+};
 
 }  // namespace
 
@@ -52,6 +81,8 @@ ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureO
   out.layers.resize(static_cast<std::size_t>(config.moe_layers()));
   if (refused.entropy.empty())
     for (LayerMeasures& layer : out.layers) layer.entropy.emplace();
+  std::optional<TokenCounts> counts;
+  if (options.by_token && refused.load.empty()) counts.emplace(config, corpus);
   const Evaluation evaluation =
       evaluate(model, corpus,
                {.split = options.split,
@@ -65,6 +96,11 @@ ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureO
                     [&](std::int64_t index, const RoutingResult& result) {
                       LayerMeasures& layer = out.layers[static_cast<std::size_t>(index)];
                       if (layer.entropy) layer.entropy->add(router_entropies(result.scores.logits));
+                      if (counts) counts->tokens.routed(index, result.plan);
+                    },
+                .batch_tap =
+                    [&](const Batch& batch, std::span<const double> nats) {
+                      if (counts) counts->tokens.scored(batch, nats);
                     },
                 .progress =
                     [&](double done, const LossTotals&) {
@@ -72,6 +108,11 @@ ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureO
                     }});
   out.loss = evaluation.total.loss();
   out.tokens = evaluation.total.tokens;
+  if (refused.load.empty()) out.domains = domain_routing(evaluation);
+  if (counts) {
+    out.by_token = counts->tokens.counted();
+    out.by_frequency = counts->frequency.report();
+  }
   out.probe =
       probe(model, corpus,
             {.split = options.split, .tokens = options.probe_tokens, .sequence_length = length});

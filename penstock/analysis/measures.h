@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "penstock/analysis/domains.h"
 #include "penstock/analysis/entropy.h"
 #include "penstock/analysis/expert_load.h"
+#include "penstock/analysis/frequency.h"
 #include "penstock/analysis/probe.h"
 #include "penstock/data/corpus.h"
 #include "penstock/models/language_model.h"
@@ -22,6 +24,7 @@ struct MeasureOptions {
   std::int64_t streams = -1;         ///< that Transformer-XL reads the split along; -1: the usual
   std::int64_t memory_length = -1;   ///< of Transformer-XL; -1: the model's
   std::int64_t probe_tokens = 256;   ///< of similarity
+  bool by_token = false;             ///< also count experts by token and by frequency
   std::function<void(double)> progress;
 };
 
@@ -47,6 +50,10 @@ struct ModelMeasures {
   double loss = 0;  ///< nats per token of what was read
   std::int64_t tokens = 0;
   std::vector<LayerMeasures> layers;
+  std::vector<DomainRouting> domains;  ///< empty where nothing is assigned
+  /// Asked for, and where something is assigned.
+  std::optional<TokenExperts> by_token;
+  std::optional<FrequencyReport> by_frequency;
   Probe probe;
 };
 

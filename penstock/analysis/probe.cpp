@@ -75,16 +75,6 @@ Probe probe(LanguageModel& model, const Corpus& corpus, const ProbeOptions& opti
   return out;
 }
 
-at::Tensor all_outputs(Experts& experts, std::int64_t count, const at::Tensor& hidden) {
-  std::vector<at::Tensor> out;
-  for (std::int64_t e = 0; e < count; ++e) {
-    at::Tensor gates = at::zeros({hidden.size(0), count}, hidden.options().requires_grad(false));
-    gates.select(1, e).fill_(1);
-    out.push_back(experts.forward(hidden, make_plan(gates, gates.gt(0))));
-  }
-  return at::stack(out);  // [E, N, d]
-}
-
 at::Tensor parameter_rows(const Experts& experts) {
   std::vector<at::Tensor> out;
   for (const at::Tensor& parameter : experts.parameters())

@@ -37,10 +37,6 @@ Probe probe(LanguageModel& model, const Corpus& corpus, const ProbeOptions& opti
 /// A plan's weights by token and expert, [T, E], 0 where off. REQUIRES: the plan does not merge.
 at::Tensor dense_gates(const Plan& plan);
 
-/// FFN_e(h_t) of every expert for every token, whatever a router thinks of it.
-/// @param hidden [N, d].  @return [E, N, d], same dtype; differentiable
-at::Tensor all_outputs(Experts& experts, std::int64_t count, const at::Tensor& hidden);
-
 /// All parameters of each expert as one row, [E, n], without gradient.
 at::Tensor parameter_rows(const Experts& experts);
 

@@ -3,71 +3,103 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "penstock/analysis/measures.h"
 #include "penstock/base/error.h"
-#include "penstock/data/batches.h"
-#include "penstock/models/batch_tensors.h"
-#include "penstock/models/evaluation_mode.h"
+#include "penstock/eval/perplexity.h"
 
 namespace penstock::analysis {
 namespace {
 
 constexpr std::int64_t kBatchTokens = 4096;  // of a forward pass
 
-/// Adds one layer's assignments to the sums of the tokens that were read.
-void add_plan(const Plan& plan, const std::vector<std::int64_t>& ids, double share, bool told_apart,
-              TokenExperts& out) {
-  const at::Tensor token = plan.token.to(at::kCPU).contiguous(),
-                   expert = plan.expert.to(at::kCPU).contiguous();
-  const auto* tokens = token.data_ptr<std::int64_t>();
-  const auto* experts = expert.data_ptr<std::int64_t>();
-  for (std::int64_t a = 0; a < plan.assignments(); ++a) {
-    const auto id = static_cast<std::size_t>(ids[static_cast<std::size_t>(tokens[a])]);
-    out.active[id] += share;
-    if (told_apart) out.by_expert[static_cast<std::size_t>(experts[a])][id] += 1;
-  }
+std::vector<std::int64_t> numbers(const at::Tensor& values) {
+  const at::Tensor v = values.to(at::kCPU, at::kLong).contiguous();
+  return {v.data_ptr<std::int64_t>(), v.data_ptr<std::int64_t>() + v.numel()};
 }
 
 }  // namespace
+
+TokenCounter::TokenCounter(const ModelConfig& config, std::function<void(const TokenPlace&)> place)
+    : layers_(config.moe_layers()), place_(std::move(place)) {
+  const auto vocab = static_cast<std::size_t>(config.vocab);
+  pending_.resize(static_cast<std::size_t>(layers_));
+  out_.experts = config.total_experts();
+  out_.count.resize(vocab);
+  out_.active.resize(vocab);
+  out_.assigned.resize(vocab);
+}
+
+void TokenCounter::routed(std::int64_t layer, const Plan& plan) {
+  PENSTOCK_ASSERT(!plan.merges(), "refused before");
+  pending_[static_cast<std::size_t>(layer)] = {numbers(plan.token), numbers(plan.expert)};
+}
+
+void TokenCounter::count_layer(std::size_t layer, const Batch& batch, std::vector<double>& active) {
+  const auto& [token, expert] = pending_[layer];
+  const std::size_t begin = layer * static_cast<std::size_t>(out_.experts);
+  const auto layers = static_cast<std::size_t>(layers_);
+  for (std::size_t a = 0; a < token.size(); ++a) {
+    const auto place = static_cast<std::size_t>(token[a]);
+    const auto id = static_cast<std::size_t>(batch.inputs[place]);
+    active[place * layers + layer] += 1;
+    out_.assigned[id][begin + static_cast<std::size_t>(expert[a])] += 1;
+  }
+}
+
+void TokenCounter::scored(const Batch& batch, std::span<const double> nats) {
+  const auto layers = static_cast<std::size_t>(layers_), places = batch.inputs.size(),
+             length = static_cast<std::size_t>(batch.length);
+  for (const std::int64_t id : batch.inputs) {
+    auto& assigned = out_.assigned[static_cast<std::size_t>(id)];
+    if (assigned.empty()) assigned.resize(layers * static_cast<std::size_t>(out_.experts));
+    out_.count[static_cast<std::size_t>(id)] += 1;
+  }
+  std::vector<double> active(places * layers);  // [places, L]
+  for (std::size_t layer = 0; layer < layers; ++layer) count_layer(layer, batch, active);
+  if (batch.fresh)
+    row_ends_.assign(static_cast<std::size_t>(batch.sequences),
+                     std::numeric_limits<double>::quiet_NaN());
+  for (std::size_t i = 0; i < places; ++i) {
+    const std::span<const double> here(active.data() + i * layers, layers);
+    double sum = 0;
+    for (const double one : here) sum += one;
+    out_.active[static_cast<std::size_t>(batch.inputs[i])] += sum / static_cast<double>(layers);
+    // What is read at a place was the target of the place before.
+    if (place_)
+      place_({.id = batch.inputs[i],
+              .surprisal = i % length > 0 ? nats[i - 1] : row_ends_[i / length],
+              .active = here});
+  }
+  for (std::size_t row = 0; row < row_ends_.size(); ++row)
+    row_ends_[row] = nats[(row + 1) * length - 1];
+  out_.tokens += static_cast<std::int64_t>(places);
+}
 
 TokenExperts count_token_experts(LanguageModel& model, const Corpus& corpus,
                                  const TokenExpertsOptions& options) {
   const ModelConfig& config = model.config();
   const Refusals refused = refusals(config);
   PENSTOCK_CHECK(refused.load.empty(), refused.load);
-  const std::int64_t layers = config.moe_layers(), length = options.sequence_length > 0
-                                                                ? options.sequence_length
-                                                                : config.context;
-  PENSTOCK_CHECK(options.moe_layer < layers, "layer ", options.moe_layer, " of ", layers,
-                 " layers with experts; they count from 0");
-  const EvaluationMode measuring(model);
-  const EvaluationWindows windows(
-      corpus, options.split,
-      {.sequence_length = length,
-       .batch_sequences = std::max<std::int64_t>(1, kBatchTokens / length),
-       .max_tokens = options.max_tokens});
-  const auto vocab = static_cast<std::size_t>(config.vocab);
-  TokenExperts out{.moe_layer = options.moe_layer >= 0 ? options.moe_layer : (layers - 1) / 2,
-                   .count = std::vector<double>(vocab),
-                   .active = std::vector<double>(vocab),
-                   .by_expert = std::vector(static_cast<std::size_t>(config.total_experts()),
-                                            std::vector<double>(vocab))};
-  const at::Device device = model.parameters().front().device();
-  for (std::int64_t index = 0; index < windows.batches(); ++index) {
-    const Batch batch = windows.batch(index);
-    ModelInput input = to_tensors(batch, device).input;
-    input.memory_length = 0;
-    model.forward(input, {}, [&](std::int64_t layer, const RoutingResult& result) {
-      add_plan(result.plan, batch.inputs, 1 / static_cast<double>(layers), layer == out.moe_layer,
-               out);
-    });
-    for (const std::int64_t id : batch.inputs) out.count[static_cast<std::size_t>(id)] += 1;
-    out.tokens += std::ssize(batch.inputs);
-    if (options.progress)
-      options.progress(static_cast<double>(index + 1) / static_cast<double>(windows.batches()));
-  }
-  return out;
+  const std::int64_t length =
+      options.sequence_length > 0 ? options.sequence_length : config.context;
+  TokenCounter counter(config);
+  evaluate(model, corpus,
+           {.split = options.split,
+            .sequence_length = length,
+            .batch_sequences = std::max<std::int64_t>(1, kBatchTokens / length),
+            .max_tokens = options.max_tokens,
+            .memory_length = config.has_memory() ? 0 : -1,
+            .routing_tap = [&](std::int64_t layer,
+                               const RoutingResult& result) { counter.routed(layer, result.plan); },
+            .batch_tap = [&](const Batch& batch,
+                             std::span<const double> nats) { counter.scored(batch, nats); },
+            .progress =
+                [&](double done, const LossTotals&) {
+                  if (options.progress) options.progress(done);
+                }});
+  return counter.counted();
 }
 
 }  // namespace penstock::analysis

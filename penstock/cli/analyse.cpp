@@ -4,11 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/analysis/flips.h"
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
@@ -24,6 +24,7 @@
 #include "penstock/ops/dispatch.h"
 #include "penstock/report/pages.h"
 #include "penstock/train/checkpoint_manifest.h"
+#include "penstock/train/checkpoints.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock {
@@ -40,23 +41,18 @@ struct AnalyseOptions {
 
 using Checkpoints = std::vector<std::pair<std::int64_t, std::string>>;
 
+constexpr std::size_t kListedTokens = 8;    // of an expert
+constexpr std::int64_t kFlipTokens = 4096;  // about so many
+
 /// Whole checkpoints of a run, by step.
 Checkpoints checkpoints_of(const std::string& run) {
   Checkpoints out;
-  for (const auto& entry : fs::directory_iterator(fs::path(run) / "checkpoints")) {
-    const std::string name = entry.path().filename().string();
-    std::int64_t step = 0;
-    if (!name.starts_with("step-") ||
-        std::from_chars(name.data() + 5, name.data() + name.size(), step).ptr !=
-            name.data() + name.size())
-      continue;
-    try {
-      verify_checkpoint(real_file_system(), entry.path(), true);
-      out.emplace_back(step, entry.path().string());
+  const CheckpointStore store(real_file_system(), run);
+  for (const std::int64_t step : store.steps()) try {
+      verify_checkpoint(real_file_system(), store.directory(step), true);
+      out.emplace_back(step, store.directory(step).string());
     } catch (const Error&) {  // model_argument() has said so
     }
-  }
-  std::ranges::sort(out);
   return out;
 }
 
@@ -66,6 +62,7 @@ class Analyst {
       : options_(options),
         chosen_(with_model(options.model, read_whole)),
         argument_(chosen_.argument),
+        is_run_(argument_.path != options.model),
         said_(run_settings(argument_.path).value_or(Recipe{}).train),
         corpus_(Corpus::open(options.data)),
         progress_(options.json ? nullptr : stderr) {
@@ -78,10 +75,9 @@ class Analyst {
   }
 
   analysis::Analysis run() {
-    const bool is_run = argument_.path != options_.model;
-    if (is_run) add_initial();
+    if (is_run_) add_initial();
     Checkpoints checkpoints;
-    if (is_run && !options_.only_best) checkpoints = checkpoints_of(options_.model);
+    if (is_run_ && !options_.only_best) checkpoints = checkpoints_of(options_.model);
     const std::int64_t chosen_step = argument_.step.value_or(0);
     // Training may have removed it by now; it has been read.
     if (std::ranges::find(checkpoints, chosen_step, &Checkpoints::value_type::first) ==
@@ -93,9 +89,10 @@ class Analyst {
       const auto model = chosen ? chosen_.model : checkpoint(directory);
       if (!model) continue;
       if (chosen) out_.chosen = out_.snapshots.size();
-      add(*model, argument_.step ? std::optional(step) : std::nullopt);
+      add(*model, argument_.step ? std::optional(step) : std::nullopt, chosen);
       if (chosen) look_closer(*model);
     }
+    say_what_is_missing();
     if (out_.refused.jacobian.empty())
       out_.growth = analysis::growth(out_, options_.jacobian_tokens);
     progress_.finish();
@@ -130,29 +127,65 @@ class Analyst {
     Recipe recipe = read_recipe(read_toml(options_.model + "/config.toml"));
     recipe.model = out_.config;  // with the corpus's vocabulary
     const auto model = initial_model(recipe);
-    add(*model, 0);
+    add(*model, 0, false);
   }
 
-  void add(LanguageModel& model, std::optional<std::int64_t> step) {
+  void add(LanguageModel& model, std::optional<std::int64_t> step, bool chosen) {
     const std::string name = step ? fmt::format("step {}", *step) : out_.model;
     out_.snapshots.push_back(
-        {step,
-         analysis::measure(
-             model, corpus_,
-             {.split = parse_split(options_.split),
-              .max_tokens = options_.tokens,
-              .sequence_length = options_.length > 0 ? options_.length : said_.eval_sequence_length,
-              .streams = said_.eval_streams > 0 ? said_.eval_streams : -1,
-              .memory_length = said_.eval_memory,
-              .progress = [&](double done) {
-                if (progress_.due()) progress_.show(fmt::format("{}  {:3.0f}%", name, 100 * done));
-              }})});
+        {step, analysis::measure(model, corpus_,
+                                 {.split = parse_split(options_.split),
+                                  .max_tokens = options_.tokens,
+                                  .sequence_length = window(),
+                                  .streams = said_.eval_streams > 0 ? said_.eval_streams : -1,
+                                  .memory_length = said_.eval_memory,
+                                  .by_token = chosen,
+                                  .progress = [&](double done) {
+                                    if (progress_.due())
+                                      progress_.show(fmt::format("{}  {:3.0f}%", name, 100 * done));
+                                  }})});
+    if (is_run_ && out_.refused.load.empty()) add_flips(model, step.value_or(0));
+  }
+
+  std::int64_t window() const {
+    return options_.length > 0 ? options_.length : said_.eval_sequence_length;
+  }
+
+  /// Compares with the snapshot before.
+  void add_flips(LanguageModel& model, std::int64_t step) {
+    const std::int64_t length = window() > 0 ? window() : out_.config.context;
+    const at::Tensor active = analysis::active_experts(
+        model, corpus_,
+        {.split = parse_split(options_.split), .tokens = kFlipTokens, .sequence_length = length});
+    if (active_.defined())
+      out_.flips.push_back(analysis::flips_between(active_step_, active_, step, active));
+    out_.flip_tokens = active.size(1);
+    active_ = active;
+    active_step_ = step;
+  }
+
+  void say_what_is_missing() {
+    if (!out_.refused.load.empty()) {
+      out_.no_flips = out_.one_domain = out_.refused.load;
+      return;
+    }
+    if (!is_run_)
+      out_.no_flips =
+          "flips are between the checkpoints of a run; give the run directory, not one model";
+    else if (out_.flips.empty())
+      out_.no_flips = "the run has one checkpoint, of step 0; train on";
+    if (out_.here().measures.domains.size() < 2)
+      out_.one_domain =
+          "the text that was read is of one domain; penstock data prepare makes one of each input, "
+          "or of each name in the field that --domain-field names";
   }
 
   void look_closer(LanguageModel& model) {
     const analysis::Probe& probe = out_.here().measures.probe;
     if (out_.refused.samples.empty())
       out_.samples = analysis::sample_tokens(probe, options_.samples);
+    if (const auto& counted = out_.here().measures.by_token)
+      out_.experts = analysis::expert_tokens(*counted, corpus_.tokenizer(), kListedTokens);
     if (progress_.due()) progress_.show("Jacobians");
     if (out_.refused.jacobian.empty())
       out_.jacobians = analysis::jacobians(model, probe, options_.jacobian_tokens);
@@ -161,7 +194,10 @@ class Analyst {
   const AnalyseOptions& options_;
   Chosen chosen_;
   const ModelArgument& argument_;
-  TrainConfig said_;  // how the run is evaluated
+  bool is_run_;
+  TrainConfig said_;   // how the run is evaluated
+  at::Tensor active_;  // states of the snapshot before, [L, T, E]
+  std::int64_t active_step_ = 0;
   Corpus corpus_;
   ProgressLine progress_;
   analysis::Analysis out_;
@@ -207,7 +243,8 @@ void run_analyse(const AnalyseOptions& options) {
 void add_analyse_command(CLI::App& app) {
   auto options = std::make_shared<AnalyseOptions>();
   CLI::App* command = app.add_subcommand(
-      "analyse", "Router entropy, expert load and similarity, Jacobian ranks; closed-form tables");
+      "analyse",
+      "Router entropy, load, flips, experts by token and domain, similarity, Jacobian ranks");
   command->add_option(
       "MODEL", options->model,
       "model (directory, llama2.c .bin or .gguf), or run directory (step 0 and every kept "

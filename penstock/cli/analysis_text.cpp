@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "penstock/base/progress.h"
+#include "penstock/report/analysis_sections.h"
+#include "penstock/report/text.h"
 
 namespace penstock {
 namespace {
@@ -175,6 +177,19 @@ std::string samples_text(const Analysis& a) {
   return out + aligned(rows);
 }
 
+/// Flips, experts by token and by domain; folded tables are the page's and --json's alone.
+std::string routing_text(const Analysis& a) {
+  std::string out;
+  for (study::Section& section : report::routing_sections(a)) {
+    std::erase_if(section.tables, [](const study::Table& table) { return table.folded; });
+    section.maps.clear();  // --json has the numbers
+    out += "\n" + section.title + "\n";
+    out += section.tables.empty() ? section.remarks.front().text + "\n"
+                                  : report::section_text(section);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string analysis_text(const Analysis& a) {
@@ -185,8 +200,8 @@ std::string analysis_text(const Analysis& a) {
                   grouped(here.measures.tokens), here.measures.loss, a.config.router.method,
                   a.config.total_experts(), a.config.active_experts(),
                   a.snapshots.size() > 1 ? "; * is the checkpoint that the rest is of" : "");
-  return out + entropy_text(a) + load_text(a) + similarity_text(a) + jacobian_text(a) +
-         samples_text(a);
+  return out + entropy_text(a) + load_text(a) + routing_text(a) + similarity_text(a) +
+         jacobian_text(a) + samples_text(a);
 }
 
 std::string published_text(const analysis::PublishedTable& table) {

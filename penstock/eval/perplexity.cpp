@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "penstock/base/error.h"
-#include "penstock/data/batches.h"
 #include "penstock/eval/passes.h"
 #include "penstock/models/batch_tensors.h"
 #include "penstock/models/evaluation_mode.h"
@@ -126,6 +125,7 @@ Evaluation evaluate(LanguageModel& model, const Corpus& corpus, const EvaluateOp
                    });
     memory = std::move(pass.memory);
     const auto* nats = pass.nats.data_ptr<double>();
+    if (options.batch_tap) options.batch_tap(batch, {nats, batch.targets.size()});
     for (std::size_t i = 0; i < batch.targets.size(); ++i) {
       const auto& name = names[static_cast<std::size_t>(batch.domains[i])];
       const std::int64_t bytes = token_bytes[static_cast<std::size_t>(batch.targets[i])];

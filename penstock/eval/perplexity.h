@@ -6,10 +6,11 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "penstock/data/corpus.h"
+#include "penstock/data/batches.h"
 #include "penstock/models/language_model.h"
 
 namespace penstock {
@@ -56,6 +57,8 @@ struct EvaluateOptions {
   RoutingContext context;           ///< step and total_steps, for selectors with a schedule
   /// Sees every layer's result too, where set. (A merging router's shorter windows are filled up.)
   RoutingTap routing_tap;
+  /// Sees each batch after its layers, with −ln p of its targets [sequences · length], where set.
+  std::function<void(const Batch& batch, std::span<const double> nats)> batch_tap;
   std::function<void(double done, const LossTotals& sofar)> progress;
 };
 

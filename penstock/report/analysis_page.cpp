@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "penstock/analysis/analysis.h"
+#include "penstock/report/analysis_sections.h"
 #include "penstock/report/html.h"
 #include "penstock/report/page.h"
 #include "penstock/report/pages.h"
@@ -26,16 +27,6 @@ using nlohmann::json;
 
 std::string step_text(const std::optional<std::int64_t>& step) {
   return step ? fmt::format("step {}", *step) : "this model";
-}
-
-std::vector<std::string> expert_names(const Analysis& a) {
-  std::vector<std::string> out;
-  for (std::int64_t e = 0; e < a.config.total_experts(); ++e) out.push_back(fmt::to_string(e));
-  return out;
-}
-
-Section refusal(const char* what, const std::string& reason) {
-  return {.title = what, .remarks = {{"Not measured: " + reason + "."}}};
 }
 
 /// One line a layer over the snapshots.
@@ -239,9 +230,12 @@ std::string analysis_page(const Analysis& a) {
         fmt::format("{}, {:g} active", a.config.total_experts(), a.config.active_experts())},
        {"Split", fmt::format("{}, {} tokens", a.split, a.here().measures.tokens)},
        {"Loss", fmt::format("{:.4f} nats per token", a.here().measures.loss)}});
+  std::vector<Section> sections{entropy_section(a), samples_section(a), expert_load_section(a)};
+  for (Section& section : routing_sections(a)) sections.push_back(std::move(section));
+  sections.push_back(similarity_section(a));
+  sections.push_back(jacobian_section(a));
   std::vector<Chart> charts;
-  for (const Section& section : {entropy_section(a), samples_section(a), expert_load_section(a),
-                                 similarity_section(a), jacobian_section(a)}) {
+  for (const Section& section : sections) {
     body += section_html(section);
     charts.insert(charts.end(), section.charts.begin(), section.charts.end());
   }

@@ -9,7 +9,8 @@
 
 namespace penstock::report {
 
-/// Of `penstock analyse`: entropy, sample tokens, load, similarity and Jacobians, or why not.
+/// Of `penstock analyse`: entropy, sample tokens, load, flips, experts by token and domain,
+/// similarity and Jacobians, or why not.
 std::string analysis_page(const analysis::Analysis& a);
 
 /// Of `penstock eval --plot`, one model by experts per token: table and both charts; `measured`

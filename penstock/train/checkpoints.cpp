@@ -65,6 +65,15 @@ std::filesystem::path CheckpointStore::directory(std::int64_t step) const {
   return root_ / directory_name(step);
 }
 
+std::vector<std::int64_t> CheckpointStore::steps() const {
+  std::vector<std::int64_t> out;
+  if (!fs_.exists(root_)) return out;
+  for (const auto& name : fs_.list(root_))
+    if (const auto step = parse_step(name)) out.push_back(*step);
+  std::ranges::sort(out);
+  return out;
+}
+
 void CheckpointStore::recover() {
   create_directories(fs_, root_);
   clean_leftovers(fs_, root_);

@@ -68,6 +68,8 @@ class CheckpointStore {
   CheckpointSearch best();
   /// Everything that save() was given. Throws Error when damaged or absent.
   CheckpointContents load(std::int64_t step);
+  /// Steps of the checkpoints that are there, ascending, whole or not; none without a folder.
+  std::vector<std::int64_t> steps() const;
   /// Where the checkpoint of that step is, or would be.
   std::filesystem::path directory(std::int64_t step) const;
 

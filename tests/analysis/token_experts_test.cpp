@@ -40,21 +40,24 @@ TEST_F(TokenExpertsTest, HashSendsEachTokenToTheExpertOfItsNumber) {
   EXPECT_GT(counted.tokens, 100);
   EXPECT_EQ(sum(counted.count), static_cast<double>(counted.tokens));
   EXPECT_EQ(counted.active, counted.count);  // one expert at each place, in both layers
-  for (std::size_t e = 0; e < counted.by_expert.size(); ++e)
+  for (std::size_t e = 0; e < 4; ++e)
     for (std::size_t id = 0; id < counted.count.size(); ++id)
-      EXPECT_EQ(counted.by_expert[e][id], id % 4 == e ? counted.count[id] : 0);
+      for (std::size_t layer = 0; layer < 2; ++layer)
+        EXPECT_EQ(counted.by_expert(layer, e, id), id % 4 == e ? counted.count[id] : 0);
 }
 
 TEST_F(TokenExpertsTest, AddsUpToTheEvaluationsLoad) {
   const auto relu = model("remoe");
-  const auto counted = count_token_experts(
-      *relu, corpus_, {.split = Split::kValidation, .sequence_length = 16, .moe_layer = 1});
+  const auto counted =
+      count_token_experts(*relu, corpus_, {.split = Split::kValidation, .sequence_length = 16});
   const Evaluation evaluation =
       evaluate(*relu, corpus_, {.split = Split::kValidation, .sequence_length = 16});
   ASSERT_EQ(counted.tokens, evaluation.total.tokens);
   double both_layers = 0;
   for (std::size_t e = 0; e < 4; ++e) {
-    EXPECT_EQ(sum(counted.by_expert[e]), evaluation.routing.assignments[1][e]) << e;
+    double all = 0;
+    for (std::size_t id = 0; id < counted.count.size(); ++id) all += counted.by_expert(1, e, id);
+    EXPECT_EQ(all, evaluation.routing.assignments[1][e]) << e;
     both_layers += evaluation.routing.assignments[0][e] + evaluation.routing.assignments[1][e];
   }
   EXPECT_NEAR(sum(counted.active), both_layers / 2, 1e-9 * both_layers);
@@ -69,9 +72,29 @@ TEST_F(TokenExpertsTest, RefusesWhatAssignsNothing) {
     EXPECT_NE(std::string(error.what()).find("nothing is assigned"), std::string::npos)
         << error.what();
   }
-  EXPECT_THROW(
-      count_token_experts(*model("topk"), corpus_, {.sequence_length = 16, .moe_layer = 2}), Error);
   EXPECT_THROW(active_experts(*model("dense"), corpus_, {}), Error);
+}
+
+TEST_F(TokenExpertsTest, ListsGoBySharesOfTheTokenAndOfTheExpert) {
+  const auto counted = count_token_experts(*model("hash"), corpus_,
+                                           {.split = Split::kValidation, .sequence_length = 16});
+  // With hashing by the id each token's share is 1, and an expert's tokens are its ids mod 4.
+  const auto surest = surest_tokens(counted, corpus_.tokenizer(), 1, 1, 3);
+  const auto commonest = commonest_tokens(counted, corpus_.tokenizer(), 1, 1, 300);
+  ASSERT_EQ(surest.size(), 3u);
+  double shares = 0, places = 0;
+  for (const ListedToken& one : commonest) places += one.count;
+  for (const ListedToken& one : commonest) {
+    EXPECT_EQ(one.id % 4, 1);
+    EXPECT_NEAR(one.value, one.count / places, 1e-12);
+    shares += one.value;
+  }
+  EXPECT_NEAR(shares, 1, 1e-12);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(surest[i].value, 1);
+    EXPECT_EQ(surest[i].id, commonest[i].id);  // of equal shares the more frequent
+  }
+  EXPECT_EQ(commonest[0].text, "e");  // 101; more often than a, i, m and u
 }
 
 TEST_F(TokenExpertsTest, ATop1SwitchTurnsTwoStates) {

@@ -11,6 +11,52 @@ import re
 from shell import main
 
 
+def check_routing(shell):
+    """Flips, experts by token and by domain, of a run on two domains."""
+    with open(os.path.join(shell.directory, "digits.txt"), "w") as file:
+        file.write("3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3 2 3 8 4 6 2 6 4 3\n" * 200)
+    shell.ok("data", "prepare", "text.txt", "digits.txt", "--out", "two")
+    shell.ok("train", "recipe.toml", "--out", "both", "--quiet", "--set", "data.corpus=two", "--set",
+             "train.checkpoint_every=2", "--set", "train.keep_last=9")
+    arguments = ("both", "--data", "two", "--split", "validation")
+    done = json.loads(shell.ok("analyse", *arguments, "--json", "--html", "both.html"))
+    shell.expect("nothing refused", done["refused"] == {}, done["refused"])
+    steps = [one["step"] for one in done["snapshots"]]
+    between = done["flips"]["between"]
+    shell.expect("flips", [(one["from"], one["to"]) for one in between] == list(zip(steps, steps[1:])), between)
+    for one in between:
+        shell.expect("flips", 0 <= one["rate"] <= 1 and abs(one["count"] - 4 * one["rate"]) < 1e-12, one)
+        shell.expect("flips", abs(sum(one["layers"]) / 2 - one["rate"]) < 1e-12, one)
+    frequency = done["token_frequency"]
+    for bins in (frequency["by_frequency"], frequency["by_surprisal"]):
+        shell.expect("places", sum(one["places"] for one in bins) == frequency["places"], bins)
+    chosen = next(one for one in done["snapshots"] if one["step"] == done["step"])
+    shell.expect("layers", len(frequency["layers"]) == 2 and "frequency_partial" in frequency["correlation"])
+    for layer, table in enumerate(done["token_experts"]):
+        for expert in table["experts"]:
+            share = sum(one["share"] for one in expert["commonest"])
+            load = chosen["layers"][layer]["load"]["share"][expert["expert"]]
+            shell.expect("shares", (0 < share <= 1 + 1e-9) if load > 0 else share == 0, expert)
+            shell.expect("surest", all(one["share"] <= 1 and one["count"] >= 16 for one in expert["surest"]))
+    domains = done["domains"]
+    shell.expect("domains", [one["domain"] for one in domains["domains"]] == ["digits", "text"], domains)
+    shell.expect("marks", domains["marks"] == {"share": 0.25, "load": 0.25, "inactive": 1 / 64}, domains["marks"])
+    shell.expect("divergence", len(domains["divergence"]) == 2 and min(domains["divergence"]) >= 0, domains)
+    for layer in domains["domains"][0]["layers"]:
+        shell.expect("load", abs(sum(layer["load"]) - layer["active"]) < 1e-9, layer)
+    page = open(os.path.join(shell.directory, "both.html"), encoding="utf-8").read()
+    text = shell.ok("analyse", *arguments)
+    for part in ("Flips of the routing between checkpoints", "Active experts, frequency and surprisal",
+                 "Tokens of each expert", "Experts by domain"):
+        shell.expect("page", part in page, part)
+        shell.expect("text", part in text, text)
+    one = json.loads(shell.ok("analyse", "both/checkpoints/step-6", *arguments[1:], "--json"))
+    shell.expect("one model has no flips", one["flips"]["between"] == [] and "run directory" in one["refused"]["flips"],
+                 one["refused"])
+    os.rename(os.path.join(shell.directory, "both/checkpoints"), os.path.join(shell.directory, "away"))
+    shell.mistake(1, ["both", "checkpoints"], "analyse", *arguments)
+
+
 def check_analyse(shell):
     done = json.loads(shell.ok("analyse", "run", "--data", "corpus", "--split", "validation", "--json",
                                "--html", "routing.html"))
@@ -25,7 +71,8 @@ def check_analyse(shell):
     for row in done["jacobian"]:
         shell.expect("analyse", row["bounds_hold"] and row["closed_form_error"] < 1e-12, row)
     shell.expect("analyse", [one["rank"] for one in done["span"][0]["router"]] == [4, 8, 12], done["span"])
-    shell.expect("analyse", done["refused"] == {}, done["refused"])
+    shell.expect("analyse", list(done["refused"]) == ["domains"] and "one domain" in done["refused"]["domains"],
+                 done["refused"])
     page = open(os.path.join(shell.directory, "routing.html"), encoding="utf-8").read()
     shell.expect("analyse", "Router entropy" in page and "<script src" not in page)
     shell.expect("entropy as distance", "Distance from uniform over training" in page)
@@ -43,4 +90,4 @@ def check_analyse(shell):
 
 
 if __name__ == "__main__":
-    main([check_analyse])
+    main([check_analyse, check_routing])

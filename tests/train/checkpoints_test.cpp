@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/train/checkpoint_manifest.h"
@@ -56,6 +57,16 @@ std::set<std::string> names_in(FileSystem& fs, const std::filesystem::path& run)
 std::optional<std::int64_t> latest_step(CheckpointStore& store) {
   const auto search = store.latest();
   return search.found ? std::optional(search.found->step) : std::nullopt;
+}
+
+TEST(Checkpoints, StepsAreThoseOfTheFolderAlone) {
+  const TempDirectory temp;
+  CheckpointStore store(real_file_system(), temp.path(), {.keep_last = 3});
+  EXPECT_EQ(store.steps(), std::vector<std::int64_t>());  // there is no folder
+  for (const std::int64_t step : {20, 5, 100}) store.save(step, contents_of(step));
+  for (const char* name : {"step-x", "step-07", "other"})
+    std::filesystem::create_directory(temp.path() / "checkpoints" / name);
+  EXPECT_EQ(store.steps(), (std::vector<std::int64_t>{5, 20, 100}));
 }
 
 TEST(Checkpoints, RoundTrip) {

@@ -7,8 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <filesystem>
 #include <set>
 
 #include "penstock/analysis/measures.h"
@@ -57,23 +55,6 @@ std::optional<Report> report_of(const RunRow& row) {
   return read_json<Report>(*it, row.variant + ": flips");
 }
 
-/// Steps of the run's checkpoints, ascending, that a step of its own follows.
-std::vector<std::int64_t> kept_steps(const std::string& run_directory, std::int64_t steps) {
-  std::vector<std::int64_t> out;
-  const std::string stem = "step-";
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(run_directory) / "checkpoints")) {
-    const std::string name = entry.path().filename().string();
-    std::int64_t step = 0;
-    if (!name.starts_with(stem)) continue;
-    const char* const end = name.data() + name.size();
-    const auto [next, error] = std::from_chars(name.data() + stem.size(), end, step);
-    if (error == std::errc() && next == end && step < steps) out.push_back(step);
-  }
-  std::ranges::sort(out);
-  return out;
-}
-
 Report measured_flips(const FinishedRun& run, std::FILE* progress) {
   const Recipe recipe = read_recipe(run.recipe);
   ops::set_threads(static_cast<int>(recipe.run.threads));
@@ -86,7 +67,8 @@ Report measured_flips(const FinishedRun& run, std::FILE* progress) {
                                              .sequence_length = recipe.train.sequence_length};
   CheckpointStore store(real_file_system(), run.directory);
   ProgressLine line(progress);
-  for (const std::int64_t step : kept_steps(run.directory, recipe.train.steps)) {
+  for (const std::int64_t step : store.steps()) {
+    if (step >= recipe.train.steps) continue;  // no step of its own follows
     if (line.due()) line.show(fmt::format("flips of the step after {}", step));
     Trainer trainer(recipe, text);
     const CheckpointContents contents = store.load(step);

@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "penstock/analysis/measures.h"
+#include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
@@ -25,7 +25,6 @@ using nlohmann::json;
 
 constexpr const char* kFile = "token_experts.json";
 constexpr std::size_t kShownTokens = 8;  // of an expert, and of each end of the order
-constexpr double kOccursOften = 16;      // places, from which on a token's share says something
 
 /// Tokens that occur from `least` to below 2·`least` times.
 struct FrequencyBin {
@@ -80,16 +79,6 @@ std::optional<Report> report_of(const RunRow& row) {
   return read_json<Report>(*it, row.variant + ": token_experts");
 }
 
-/// The token's text, with what cannot be printed as \xNN.
-std::string printable(const std::string& text) {
-  std::string out;
-  for (const char c : text)
-    out += c > ' ' && c < 127 ? std::string(1, c)
-           : c == ' '         ? "␣"
-                              : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  return out;
-}
-
 std::vector<FrequencyBin> bins_of(const analysis::TokenExperts& counted) {
   std::vector<FrequencyBin> out;
   for (std::size_t id = 0; id < counted.count.size(); ++id) {
@@ -119,41 +108,35 @@ double correlation_of(const analysis::TokenExperts& counted, const std::vector<s
   return spread > 1e-18 ? (xy - x * y / n) / std::sqrt(spread) : 0;
 }
 
-/// The `kShownTokens` of the ids with the highest value, highest first; the more frequent of two.
-std::vector<ShownToken> highest(const analysis::TokenExperts& counted, const Tokenizer& tokenizer,
-                                std::vector<std::size_t> ids,
-                                const std::function<double(std::size_t)>& value, bool descending) {
-  const auto order = [&](std::size_t a, std::size_t b) {
-    const double x = value(a), y = value(b);
-    if (x != y) return descending ? x > y : x < y;
-    return counted.count[a] != counted.count[b] ? counted.count[a] > counted.count[b] : a < b;
-  };
-  const auto end = ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), kShownTokens));
-  std::partial_sort(ids.begin(), end, ids.end(), order);
+std::vector<ShownToken> shown(const std::vector<analysis::ListedToken>& tokens) {
   std::vector<ShownToken> out;
-  for (auto it = ids.begin(); it != end; ++it) {
-    std::string text;
-    tokenizer.decode(static_cast<TokenId>(*it), text);
-    out.push_back({.text = printable(text), .count = counted.count[*it], .value = value(*it)});
-  }
+  for (const analysis::ListedToken& one : tokens)
+    out.push_back({.text = one.text, .count = one.count, .value = one.value});
   return out;
 }
 
 void fill(Report& out, const analysis::TokenExperts& counted, const Tokenizer& tokenizer) {
   out.tokens = counted.tokens;
-  out.layer = counted.moe_layer;
   out.bins = bins_of(counted);
-  std::vector<std::size_t> often;
-  for (std::size_t id = 0; id < counted.count.size(); ++id)
-    if (counted.count[id] >= kOccursOften) often.push_back(id);
+  const std::vector<std::size_t> often = analysis::frequent_ids(counted);
   out.correlation = correlation_of(counted, often);
   const auto active = [&](std::size_t id) { return counted.active[id] / counted.count[id]; };
-  out.fewest = highest(counted, tokenizer, often, active, false);
-  out.most = highest(counted, tokenizer, often, active, true);
-  for (const auto& assigned : counted.by_expert)
-    out.experts.push_back(highest(
-        counted, tokenizer, often, [&](std::size_t id) { return assigned[id] / counted.count[id]; },
-        true));
+  const auto by_active = [&](bool descending) {
+    return shown(
+        analysis::listed_tokens(counted, tokenizer, often, kShownTokens, active, descending));
+  };
+  out.fewest = by_active(false);
+  out.most = by_active(true);
+  for (std::size_t e = 0; e < static_cast<std::size_t>(counted.experts); ++e)
+    out.experts.push_back(shown(analysis::surest_tokens(
+        counted, tokenizer, static_cast<std::size_t>(out.layer), e, kShownTokens)));
+}
+
+/// The layer whose experts are told apart.
+std::int64_t told_apart(std::int64_t asked, std::int64_t layers) {
+  PENSTOCK_CHECK(asked < layers, "token_layer = ", asked, ": the model has ", layers,
+                 " layers with experts; they count from 0");
+  return asked >= 0 ? asked : (layers - 1) / 2;
 }
 
 Report measured_report(const FinishedRun& run, std::int64_t layer, std::FILE* progress) {
@@ -168,6 +151,7 @@ Report measured_report(const FinishedRun& run, std::int64_t layer, std::FILE* pr
   out.refused =
       config.moe_layers() == 0 ? "a dense model has no experts" : analysis::refusals(config).load;
   if (!out.refused.empty()) return out;
+  out.layer = told_apart(layer, config.moe_layers());
   ProgressLine line(progress);
   const auto model = load_model(info.directory.string());
   fill(out,
@@ -175,7 +159,6 @@ Report measured_report(const FinishedRun& run, std::int64_t layer, std::FILE* pr
                                      {.split = split,
                                       .max_tokens = recipe.train.final_eval_tokens,
                                       .sequence_length = recipe.train.sequence_length,
-                                      .moe_layer = layer,
                                       .progress =
                                           [&](double done) {
                                             if (line.due())
@@ -297,7 +280,7 @@ class TokenExpertsReport : public Measurement {
         "Of each variant’s first seed, {} split, {} places; tokens by the input that is read. "
         "Lists and correlations are of tokens that occur {:g} times or more. Correlation of ln "
         "frequency and active experts:",
-        reports[0].second.split, reports[0].second.tokens, kOccursOften);
+        reports[0].second.split, reports[0].second.tokens, analysis::kOccursOften);
     for (const auto& [label, report] : reports)
       out.note += fmt::format(" {} {:+.2f};", label, report.correlation);
     out.note.back() = '.';
