@@ -17,8 +17,11 @@ namespace penstock::report {
 study::Section results_section(study::Variants variants, const study::StudyResults& results);
 /// A run's figures, one a row, with what they are.
 study::Table figures_table(const study::VariantSummary& run);
-/// When ReMoE's stages begin; without rows where no run has any.
+/// When ReMoE's stages begin, and the time of each; without rows where no run has any.
 study::Table stage_table(study::Variants variants);
+/// Mean ± sd of each layer's sparsity over the steps, where something steers it; without rows
+/// where nothing does.
+study::Table layer_sparsity_table(study::Variants variants);
 /// Of a run of several processes: how much of the steps the exchange took, what each process
 /// computed, and how often it was the slowest; empty of one process.
 study::Section rank_section(const study::RunRow& run);

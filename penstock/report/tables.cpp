@@ -8,6 +8,7 @@
 #include "penstock/report/sections.h"
 #include "penstock/study/by_k_summary.h"
 #include "penstock/study/compute.h"
+#include "penstock/study/published_figures.h"
 #include "penstock/study/stages.h"
 
 namespace penstock::report {
@@ -141,12 +142,51 @@ Table figures_table(const VariantSummary& run) {
 
 Table stage_table(Variants variants) {
   Table out{.title = "ReMoE’s stages",
-            .note = std::string(kStageRule),
-            .columns = {"", "stage II begins", "stage III begins"}};
+            .note = std::string(kStageRule) +
+                    " Time: that of the steps, by the clock; the share is of stages I and II.",
+            .columns = {"", "stage II begins", "stage III begins", "stage I, s", "stage II, s",
+                        "stage III, s", "share of the time"}};
   for (std::size_t i = 0; i < variants.size(); ++i) {
-    if (const Spread begins = sparsifying_step(variants[i]); begins.count > 0)
-      out.rows.push_back({{variants[i].label, spread_cell(begins, fixed(0)).whole(),
-                           settled_cell(variants[i]).whole()}});
+    const Spread begins = sparsifying_step(variants[i]);
+    if (begins.count == 0) continue;
+    TableRow& row = out.rows.emplace_back();
+    row.cells = {variants[i].label, spread_cell(begins, fixed(0)).whole(),
+                 settled_cell(variants[i]).whole()};
+    // Hours of the three stages and of all.
+    const auto timed = [&](const auto& value, const std::function<std::string(double)>& format) {
+      row.cells.push_back(spread_cell(spread_of(variants[i],
+                                                [&](const RunRow& run) -> std::optional<double> {
+                                                  const auto hours = stage_hours(run, run.stages);
+                                                  return hours ? std::optional(value(*hours))
+                                                               : std::nullopt;
+                                                }),
+                                      format));
+    };
+    for (std::size_t stage = 0; stage < 3; ++stage)
+      timed([stage](const std::vector<double>& hours) { return 3600 * hours[stage]; }, fixed(1));
+    timed([](const std::vector<double>& hours) { return 100 * (1 - hours[2] / hours[3]); },
+          [](double share) { return fmt::format("{:.1f} %", share); });
+  }
+  return out;
+}
+
+Table layer_sparsity_table(Variants variants) {
+  Table out{.title = "Sparsity by layer",
+            .note = fmt::format(
+                "Mean ± standard deviation over the steps after the first {}{}: ReMoE’s Figure 3.",
+                LayerSparsity::kWarmUp, one_run(variants) ? "" : ", of each variant’s first seed"),
+            .columns = {""}};
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const RunRow& run = *variants[i].rows[0];
+    if (!run.steered() || !run.sparsity_by_layer) continue;
+    TableRow& row = out.rows.emplace_back();
+    row.variant = i;
+    row.cells = {variants[i].label};
+    for (std::size_t l = 0; l < run.sparsity_by_layer->mean.size(); ++l) {
+      if (out.columns.size() <= l + 1) out.columns.emplace_back(fmt::format("layer {}", l));
+      row.cells.emplace_back(fixed(4)(run.sparsity_by_layer->mean[l]),
+                             fmt::format("± {:.4f}", run.sparsity_by_layer->sd[l]));
+    }
   }
   return out;
 }

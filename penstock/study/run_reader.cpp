@@ -35,6 +35,7 @@ struct Metrics {
   std::map<std::string, Curve> curves;
   RankReader ranks;
   std::vector<double> tokens_per_second, share_of_peak;
+  std::vector<std::vector<double>> sparsity_by_layer;  // of each step after the warm-up
   double total_flops = 0, peak_bytes = 0, seconds = 0;
   std::int64_t last_step = 0;
   json last_validation;
@@ -68,6 +69,10 @@ void add_line(Metrics& metrics, const json& line, const std::string& where) {
     for (const auto& [part, value] : losses->items())
       add(kAuxiliaryLosses + part, number_in(*losses, part.c_str(), where));
   }
+  if (const auto layers = line.find("sparsity_by_layer");
+      layers != line.end() && step > LayerSparsity::kWarmUp)
+    metrics.sparsity_by_layer.push_back(
+        read_json<std::vector<double>>(*layers, where + ": sparsity_by_layer"));
   if (const auto load = line.find("load"); load != line.end())
     add("imbalance", imbalance(read_json<Matrix>(*load, where + ": load")));
   add("communication",
@@ -131,6 +136,24 @@ Curve thin(const Curve& curve) {
   return out;
 }
 
+/// Nothing of a run that is all warm-up, or whose lines differ in their layers.
+std::optional<LayerSparsity> layer_sparsity(const std::vector<std::vector<double>>& steps) {
+  if (steps.empty()) return std::nullopt;
+  const std::size_t layers = steps[0].size();
+  const auto count = static_cast<double>(steps.size());
+  LayerSparsity out{
+      .steps = count, .mean = std::vector<double>(layers), .sd = std::vector<double>(layers)};
+  for (const auto& step : steps) {
+    if (step.size() != layers) return std::nullopt;
+    for (std::size_t l = 0; l < layers; ++l) out.mean[l] += step[l] / count;
+  }
+  for (const auto& step : steps)
+    for (std::size_t l = 0; l < layers; ++l)
+      out.sd[l] += (step[l] - out.mean[l]) * (step[l] - out.mean[l]) / count;
+  for (double& value : out.sd) value = std::sqrt(value);
+  return out;
+}
+
 std::string date_of(const std::string& path) {
   std::error_code error;
   const auto written = fs::last_write_time(path, error);
@@ -175,6 +198,7 @@ RunRow read_run(const std::string& run_directory) {
   row.peak_bytes = metrics.peak_bytes;
   row.seconds = metrics.seconds;
   row.finished_at = date_of(metrics_path);
+  row.sparsity_by_layer = layer_sparsity(metrics.sparsity_by_layer);
   if (const RankFigures ranks = metrics.ranks.figures(); !ranks.empty()) row.ranks = ranks;
   if (fs::exists(folder / "config.toml")) {
     row.settings = flatten(read_toml((folder / "config.toml").string()));

@@ -73,6 +73,21 @@ struct Curve {
   }
 };
 
+/// Each layer's sparsity over the steps after the first hundred: ReMoE's Figure 3
+/// (arXiv:2412.14711); sd not n − 1.
+struct LayerSparsity {
+  static constexpr std::int64_t kWarmUp = 100;
+  double steps = 0;
+  std::vector<double> mean, sd;  ///< [L]
+
+  template <class V>
+  void visit(V& v) {
+    v("steps", steps, Presence::required);
+    v("mean", mean, Presence::required);
+    v("sd", sd, Presence::required);
+  }
+};
+
 /// Where ReMoE's stages end (see stages.h); a border that was not reached is absent.
 struct Stages {
   std::optional<std::int64_t> sparsifying;  ///< first step of stage II
@@ -105,7 +120,8 @@ struct RunRow {
   std::optional<double> target_sparsity;
   std::optional<Evaluation> validation;
   std::optional<Evaluation> test;
-  std::optional<RankFigures> ranks;  ///< of several processes
+  std::optional<RankFigures> ranks;                ///< of several processes
+  std::optional<LayerSparsity> sparsity_by_layer;  ///< of a run that is longer than its warm-up
   /// What was measured besides, by the names of results.json; measurement.h says by whom.
   nlohmann::json measured = nlohmann::json::object();
   std::vector<std::string> warnings;  ///< what the trainer found odd, in its words
@@ -158,6 +174,7 @@ struct RunRow {
     v("settled_step", stages.settled);
     v("warnings", warnings);
     v("ranks", ranks, Presence::if_filled);
+    v("sparsity_by_layer", sparsity_by_layer, Presence::if_filled);
     v("curves", curves);
     v("settings", settings);
   }

@@ -124,6 +124,9 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
     double active = 1;
     if (run.method == "remoe") {
       line["sparsity"] = run.settles ? remoe_sparsity(x, target, noise) : 0.5;
+      for (std::int64_t l = 0; l < run.layers; ++l)
+        line["sparsity_by_layer"].push_back(line["sparsity"].get<double>() -
+                                            0.001 * static_cast<double>(l) * noise);
       line["auxiliary_losses"]["adaptive-l1"] = 1e-4 * x;
       active = static_cast<double>(run.experts) * (1 - line["sparsity"].get<double>());
       lambda = line["sparsity"] < target && step < 110

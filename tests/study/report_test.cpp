@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 
 #include "fixture.h"
 #include "penstock/base/error.h"
@@ -189,6 +191,43 @@ TEST(ReportPage, OfSingleRuns) {
   EXPECT_NE(read_text(folder.path("stopped/report.html")).find("12 of 12, not finished"),
             std::string::npos);
   EXPECT_THROW(report::write_report(folder.path()), Error);
+}
+
+/// Figure 3's numbers, from the lines of metrics.jsonl, and the clock's at the stages' borders.
+TEST(ReportPage, HasSparsityByLayerAndTheTimeOfStages) {
+  TemporaryDirectory folder;
+  write_fake_run(folder.path("remoe"), {.method = "remoe", .steps = 300});
+  const RunRow row = read_run(folder.path("remoe"));
+  std::istringstream lines(read_text(folder.path("remoe/metrics.jsonl")));
+  double count = 0, sum = 0, squares = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto object = nlohmann::json::parse(line);
+    if (object["step"] <= 100) continue;
+    const double value = object["sparsity_by_layer"][2];
+    count += 1, sum += value, squares += value * value;
+  }
+  ASSERT_TRUE(row.sparsity_by_layer);
+  EXPECT_EQ(row.sparsity_by_layer->steps, count);
+  EXPECT_EQ(count, 200);
+  EXPECT_NEAR(row.sparsity_by_layer->mean[2], sum / count, 1e-12);
+  EXPECT_NEAR(row.sparsity_by_layer->sd[2], std::sqrt(squares / count - sum / count * sum / count),
+              1e-8);
+  const auto again = row_from_json(to_json(row), "row");
+  EXPECT_EQ(again.sparsity_by_layer->mean, row.sparsity_by_layer->mean);
+  const RunRow rows[] = {row};
+  const auto variants = summarize(rows);
+  const Table layers = report::layer_sparsity_table(variants),
+              stages = report::stage_table(variants);
+  ASSERT_EQ(layers.rows.size(), 1u);
+  EXPECT_EQ(layers.rows[0].cells[3].text, fixed(4)(row.sparsity_by_layer->mean[2]));
+  // Each step takes half a second: stage I lasts from the first step to the one before stage II.
+  ASSERT_TRUE(row.stages.sparsifying && row.stages.settled);
+  EXPECT_EQ(stages.rows[0].cells[3].text,
+            fixed(1)(0.5 * static_cast<double>(*row.stages.sparsifying - 1)));
+  EXPECT_EQ(stages.rows[0].cells[5].text,
+            fixed(1)(150 - 0.5 * static_cast<double>(*row.stages.settled - 1)));
+  write_fake_run(folder.path("short"), {.method = "remoe", .steps = 90});
+  EXPECT_FALSE(read_run(folder.path("short")).sparsity_by_layer);
 }
 
 TEST(ReportPage, EscapesWhatFilesSay) {
