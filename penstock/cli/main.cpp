@@ -17,6 +17,7 @@
 #include "penstock/cli/export.h"
 #include "penstock/cli/finetune.h"
 #include "penstock/cli/generate.h"
+#include "penstock/cli/handoff.h"
 #include "penstock/cli/info.h"
 #include "penstock/cli/report.h"
 #include "penstock/cli/routers.h"
@@ -55,6 +56,7 @@ int run(int argc, char** argv) {
   penstock::add_analyse_command(app);
   penstock::add_trace_command(app);
   penstock::add_finetune_command(app, exit_code);
+  penstock::add_handoff_command(app);
   penstock::add_export_command(app);
   penstock::add_study_command(app, exit_code);
   penstock::add_report_command(app);

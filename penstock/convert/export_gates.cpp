@@ -14,7 +14,10 @@ std::string objection_to_selector(const ResolvedRouter& router) {
   if (router.traits.variable_active)
     return name +
            "activates as many experts as there are positive logits, with these as weights; "
-           "other programs take a fixed number by softmax";
+           "other programs take a fixed number by softmax" +
+           (router.traits.gates == GateForm::relu
+                ? "; `penstock handoff` makes a model of that kind of it"
+                : "");
   if (router.traits.ignores_logits) return name + "does not choose by the logits";
   if (!router.traits.takes_highest)
     return name + "does not give each token the experts of its highest logits";

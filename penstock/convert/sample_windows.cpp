@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kLongestWindow = 512;
 constexpr std::int64_t kMostBytesPerToken = 16;  // of a text file, so that enough of it is read
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;
+constexpr std::int64_t kMostAsked = std::int64_t{1} << 40;
 
 using Reader = std::function<void(std::int64_t begin, std::span<std::int64_t> out)>;
 
@@ -79,7 +79,7 @@ at::Tensor sample_windows(const std::string& text, const ModelSource& model,
         options.tokens, length);
   } else {
     const std::string raw =
-        beginning_of(text, std::min(options.tokens, kMostTokens) * kMostBytesPerToken);
+        beginning_of(text, std::min(options.tokens, kMostAsked) * kMostBytesPerToken);
     const std::vector<TokenId> ids = model.tokenizer()->encode(raw);
     PENSTOCK_CHECK(!ids.empty(), text, ": holds no text");
     out = spread(

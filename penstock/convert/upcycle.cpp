@@ -3,12 +3,11 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <filesystem>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
-#include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/convert/model_writer.h"
 #include "penstock/convert/router_start.h"
 #include "penstock/convert/upcycling_json.h"
 #include "penstock/models/lazy_tensors.h"
@@ -51,8 +50,7 @@ class Upcycler {
     routers_ = router_starts(parent, report_.config, options, report_);
     report_.config.router.lr_scale = report_.lr_scale;
     report_.shard_scale = options.scale == ShardScale::none ? 1 : shard_scale(report_.config);
-    const RouterShape shape = router_shape(report_.config.moe_options(0));
-    balancers_ = make_balancers(resolve(report_.config.router), shape);
+    balancers_.emplace(report_.config);
     std::size_t moe_layer = 0;
     for (std::int64_t layer = 0; layer < report_.config.layers; ++layer)
       if (report_.config.is_moe(layer)) router_of_[layer] = moe_layer++;
@@ -71,7 +69,7 @@ class Upcycler {
  private:
   /// Type and making of one tensor of the result.
   LazyTensor source_of(const std::string& name) {
-    if (name.starts_with("penstock.balancer_")) return balancer(name);
+    if (name.starts_with("penstock.balancer_")) return balancers_->tensor(name);
     if (const at::Tensor router = router_tensor(name); router.defined())
       return {.type = at::kFloat, .make = [router] { return router; }};
     const bool expert = expert_of(name) >= 0;
@@ -101,18 +99,6 @@ class Upcycler {
     return tensors.at(parameter);
   }
 
-  LazyTensor balancer(const std::string& name) {
-    for (std::size_t i = 0; i < balancers_.size(); ++i) {
-      const std::string stem = "penstock.balancer_" + std::to_string(i) + ".";
-      for (const auto& item : balancers_[i]->named_buffers())
-        if (name == stem + item.key()) {
-          const at::Tensor value = item.value();
-          return {.type = value.scalar_type(), .make = [value] { return value; }};
-        }
-    }
-    assertion_failed("every balancer's state is made", name);
-  }
-
   at::Tensor made_expert(const std::string& name, const at::Tensor& parent) const {
     const at::Tensor tensor = expert_tensor(name, parent, report_.config, options_.scale);
     if (options_.noise == 0) return tensor;
@@ -140,18 +126,9 @@ class Upcycler {
   UpcycleReport& report_;
   std::vector<RouterTensors> routers_;             // by MoE layer
   std::map<std::int64_t, std::size_t> router_of_;  // MoE layer by layer
-  std::vector<std::shared_ptr<Balancer>> balancers_;
+  std::optional<FreshBalancers> balancers_;
   std::map<std::string, at::ScalarType> types_;  // of the parent's tensors, as far as asked
 };
-
-std::map<std::string, std::string> tokenizer_files(const ModelSource& parent, std::string& reason) {
-  try {
-    return parent.tokenizer()->files();
-  } catch (const Error& error) {  // a model without one still has weights
-    reason = error.what();
-    return {};
-  }
-}
 
 }  // namespace
 
@@ -162,18 +139,12 @@ UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& given, Fi
   PENSTOCK_CHECK(!fs.exists(out), out, ": exists already; name another place, or remove it");
   UpcycleReport report;
   Upcycler upcycler(parent, options, report);
-  create_directories(fs, parent_directory(out));
-  clean_leftovers_of(fs, out);
-  AtomicDirectory directory(fs, out);
-  const auto file = directory.create("model.safetensors");
-  write_lazy_tensors(*file, upcycler.tensors(), {{"format", "pt"}});
-  file->close();
-  directory.write("config.json", config_json_text(report.config));
-  for (const auto& [name, text] : tokenizer_files(parent, report.without_tokenizer))
-    directory.write(name, text);
-  report.bytes = directory.digests().at("model.safetensors").bytes;
-  directory.write("upcycling.json", upcycling_json(parent, options, report));
-  directory.commit();
+  const auto note = [&](const WrittenModel& written) {
+    report.bytes = written.bytes;
+    report.without_tokenizer = written.without_tokenizer;
+    return upcycling_json(parent, options, report);
+  };
+  write_model_of(parent, report.config, upcycler.tensors(), {"upcycling.json", note}, fs, out);
   return report;
 }
 

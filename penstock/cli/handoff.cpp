@@ -1,0 +1,111 @@
+#include "penstock/cli/handoff.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/progress.h"
+#include "penstock/base/shell_quoted.h"
+#include "penstock/cli/end_on_signal.h"
+#include "penstock/cli/model_argument.h"
+#include "penstock/cli/one_process.h"
+#include "penstock/cli/output_path.h"
+#include "penstock/cli/whole_number.h"
+#include "penstock/convert/handoff.h"
+#include "penstock/ops/dispatch.h"
+
+namespace penstock {
+namespace {
+
+struct HandoffArguments {
+  HandoffOptions options;
+  std::string out, gates;
+  std::int64_t k = 0, threads = 0;
+  bool json = false;
+};
+
+const char* said(HandoffGates gates) {
+  return gates == HandoffGates::kept ? "a softmax over the kept logits"
+                                     : "probabilities over all experts";
+}
+
+void print_report(const HandoffArguments& arguments, const HandoffReport& report) {
+  fmt::print("{}: {:g} of {} experts per token, gates: {}\n", arguments.out,
+             report.config.active_experts(), report.config.total_experts(), said(report.gates));
+  for (std::size_t l = 0; l < report.layers.size(); ++l)
+    fmt::print("  layer {}: router x {:.4g}, experts x {:.4g}, squared error {:.1f} %\n", l,
+               report.layers[l].scale, report.layers[l].output, 100 * report.layers[l].error);
+  if (report.other_error > 0)
+    fmt::print("  mean squared error {:.1f} %; with the other gates {:.1f} %\n",
+               100 * mean_error(report.layers), 100 * report.other_error);
+  fmt::print("loss on {} other tokens: {:.4f}; the parent, with {:.2f} active experts, {:.4f}\n",
+             grouped(report.measured_tokens), report.loss, report.parent_active,
+             report.parent_loss);
+  if (!report.without_tokenizer.empty())
+    fmt::print("no tokenizer was copied: {}\n", report.without_tokenizer);
+  fmt::print("train it on with: penstock train RECIPE --set train.init_from={}\n",
+             shell_quoted(arguments.out));
+}
+
+void run_handoff(HandoffArguments arguments) {
+  check_one_process("handoff");
+  const EndOnSignal guard("interrupted; what was not finished is removed",
+                          {temporary_path(arguments.out)});
+  ops::set_threads(static_cast<int>(arguments.threads));
+  check_can_make(arguments.out);
+  HandoffOptions& options = arguments.options;
+  options.model = model_argument(options.model).path;
+  options.k = static_cast<double>(arguments.k);
+  if (!arguments.gates.empty())
+    options.gates = arguments.gates == "kept" ? HandoffGates::kept : HandoffGates::all;
+  const HandoffReport report = hand_off(options, real_file_system(), arguments.out);
+  if (arguments.json)
+    fmt::print("{}\n", to_json(report).dump());
+  else
+    print_report(arguments, report);
+}
+
+}  // namespace
+
+void add_handoff_command(CLI::App& app) {
+  auto arguments = std::make_shared<HandoffArguments>();
+  HandoffOptions& options = arguments->options;
+  CLI::App* command = app.add_subcommand(
+      "handoff", "A ReLU-routed model (ReMoE) as one of k experts per token, which exports");
+  command->add_option("MODEL", options.model, "ReLU-routed model or run directory")->required();
+  command->add_option("--out", arguments->out, "directory to make")
+      ->required()
+      ->transform(output_path());
+  command
+      ->add_option("--calibration", options.calibration,
+                   "text that the gates are fitted on: a corpus, or a text file")
+      ->required();
+  command
+      ->add_option("--k", arguments->k,
+                   "experts per token, before granularity; default: the model's, rounded")
+      ->check(whole_number(1));
+  command
+      ->add_option("--gates", arguments->gates,
+                   "kept: a softmax over the k kept logits; all: probabilities over all experts; "
+                   "default: what comes nearer to the model")
+      ->check(CLI::IsMember({"kept", "all"}));
+  command
+      ->add_option("--calibration-tokens", options.calibration_tokens,
+                   "tokens of it, half to fit on and half to measure on")
+      ->capture_default_str()
+      ->check(whole_number(2));
+  command->add_option("--threads", arguments->threads, "0: the physical cores")
+      ->check(whole_number(0, kMostThreads));
+  command->add_flag("--json", arguments->json, "the report as one JSON object");
+  command->footer(
+      "Examples:\n"
+      "  penstock handoff runs/remoe --calibration corpus --k 1 --out handed\n"
+      "  penstock train recipe.toml --set train.init_from=handed --out runs/handed\n"
+      "  penstock export runs/handed --format gguf --out handed.gguf");
+  command->callback([arguments] { run_handoff(*arguments); });
+}
+
+}  // namespace penstock

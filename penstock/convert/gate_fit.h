@@ -1,0 +1,32 @@
+// How near gates of the k best experts by a softmax come to a layer whose gates are ReLU's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "penstock/routers/traits.h"
+
+namespace penstock {
+
+/// y_t ≈ output · Σ_{e among the k best} g_te(scale · z_t) FFN_e(x_t)
+struct GateFit {
+  double scale = 1;   ///< β, of the router's matrix
+  double output = 1;  ///< α, of every expert's last matrix
+  double error = 0;   ///< Σ_t ‖y_t − ŷ_t‖² / Σ_t ‖y_t‖²; 0 where y is 0
+};
+
+/// What the fit needs of a layer's outputs: their inner products at each token.
+///   M_t[e, f] = ⟨FFN_e(x_t), FFN_f(x_t)⟩
+/// @param outputs [E, N, d].  @return [N, E, E] f64
+at::Tensor output_products(const at::Tensor& outputs);
+
+/// The factors of least squares for y_t = Σ_e max(z_te, 0) FFN_e(x_t) and gates g by a softmax of
+/// β·z over the kept logits, or over all of which k are kept. α has a closed form at each β; β is
+/// searched over a grid of [1e-2, 1e2] of the logits' own scale, and again about the best.
+/// @param logits [N, E];  @param products  output_products(), [N, E, E] f64
+/// REQUIRES: 1 <= k <= E, a softmax's form. Computed in f64.
+GateFit fit_gates(const at::Tensor& logits, const at::Tensor& products, std::int64_t k,
+                  GateForm form);
+
+}  // namespace penstock

@@ -1,0 +1,60 @@
+#include "penstock/convert/model_writer.h"
+
+#include <filesystem>
+#include <map>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/models/model_directory.h"
+
+namespace penstock {
+namespace {
+
+std::map<std::string, std::string> tokenizer_files(const ModelSource& parent, std::string& reason) {
+  try {
+    return parent.tokenizer()->files();
+  } catch (const Error& error) {  // a model without one still has weights
+    reason = error.what();
+    return {};
+  }
+}
+
+}  // namespace
+
+FreshBalancers::FreshBalancers(const ModelConfig& config)
+    : balancers_(make_balancers(resolve(config.router), router_shape(config.moe_options(0)))) {}
+
+LazyTensor FreshBalancers::tensor(const std::string& name) const {
+  for (std::size_t i = 0; i < balancers_.size(); ++i) {
+    const std::string stem = "penstock.balancer_" + std::to_string(i) + ".";
+    for (const auto& item : balancers_[i]->named_buffers())
+      if (name == stem + item.key()) {
+        const at::Tensor value = item.value();
+        return {.type = value.scalar_type(), .make = [value] { return value; }};
+      }
+  }
+  assertion_failed("every balancer's state is made", name);
+}
+
+WrittenModel write_model_of(
+    const ModelSource& parent, const ModelConfig& config, std::vector<LazyTensor> tensors,
+    const std::pair<std::string, std::function<std::string(const WrittenModel&)>>& note,
+    FileSystem& fs, const std::string& out) {
+  PENSTOCK_ASSERT(!fs.exists(out), "refused before anything was made");
+  create_directories(fs, parent_directory(out));
+  clean_leftovers_of(fs, out);
+  WrittenModel written;
+  AtomicDirectory directory(fs, out);
+  const auto file = directory.create("model.safetensors");
+  write_lazy_tensors(*file, std::move(tensors), {{"format", "pt"}});
+  file->close();
+  directory.write("config.json", config_json_text(config));
+  for (const auto& [name, text] : tokenizer_files(parent, written.without_tokenizer))
+    directory.write(name, text);
+  written.bytes = directory.digests().at("model.safetensors").bytes;
+  directory.write(note.first, note.second(written));
+  directory.commit();
+  return written;
+}
+
+}  // namespace penstock

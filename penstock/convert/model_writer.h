@@ -1,0 +1,43 @@
+// A model directory that is made of another model, tensor by tensor.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/base/file_system.h"
+#include "penstock/models/lazy_tensors.h"
+#include "penstock/models/model_source.h"
+#include "penstock/routers/router.h"
+
+namespace penstock {
+
+/// The state that balancers of a new model begin with.
+class FreshBalancers {
+ public:
+  explicit FreshBalancers(const ModelConfig& config);
+  /// The tensor of that name in the model's files. REQUIRES: begins with "penstock.balancer_".
+  LazyTensor tensor(const std::string& name) const;
+
+ private:
+  std::vector<std::shared_ptr<Balancer>> balancers_;
+};
+
+struct WrittenModel {
+  std::uint64_t bytes = 0;        ///< of the weights
+  std::string without_tokenizer;  ///< why none was copied; "": it was
+};
+
+/// Writes `out`, complete or absent: config.json, model.safetensors, the parent's tokenizer files
+/// where it has any, and one file more.
+/// @param tensors  of the config's names and shapes
+/// @param note     name of that file, and its text once the weights are written
+/// REQUIRES: `out` does not exist (asserted). Memory: one tensor.
+WrittenModel write_model_of(
+    const ModelSource& parent, const ModelConfig& config, std::vector<LazyTensor> tensors,
+    const std::pair<std::string, std::function<std::string(const WrittenModel&)>>& note,
+    FileSystem& fs, const std::string& out);
+
+}  // namespace penstock
