@@ -1,6 +1,6 @@
-# cmake -DOUTPUT=x.cpp "-DFILES=name=path|name=path" -P Embed.cmake
-# Writes a .cpp that defines penstock::report::assets::<name> with each file's bytes.
-set(source "// Generated from the files it names.\n#include \"penstock/report/assets.h\"\n\nnamespace penstock::report::assets {\n")
+# cmake -DOUTPUT=x.cpp -DHEADER=penstock/a.h -DNAMESPACE=penstock::a "-DFILES=name=path|name=path" -P Embed.cmake
+# Writes a .cpp that defines NAMESPACE::<name>, which HEADER declares, with each file's bytes.
+set(source "// Generated from the files it names.\n#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\n")
 string(REPLACE "|" ";" pairs "${FILES}")
 string(REPEAT "[0-9a-f]" 64 line)
 foreach(pair IN LISTS pairs)
@@ -13,5 +13,5 @@ foreach(pair IN LISTS pairs)
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "\\\\x\\1" bytes "${bytes}")
   string(APPEND source "static const char ${name}_bytes[] =\n\"${bytes}\";\nconst std::string_view ${name}(${name}_bytes, ${size});\n")
 endforeach()
-string(APPEND source "}  // namespace penstock::report::assets\n")
+string(APPEND source "}  // namespace ${NAMESPACE}\n")
 file(WRITE "${OUTPUT}" "${source}")

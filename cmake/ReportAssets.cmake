@@ -11,7 +11,8 @@ set(assets ${PROJECT_SOURCE_DIR}/penstock/report/assets)
 set(embedded ${CMAKE_BINARY_DIR}/generated/report_assets.cpp)
 add_custom_command(
   OUTPUT ${embedded}
-  COMMAND ${CMAKE_COMMAND} -DOUTPUT=${embedded}
+  COMMAND ${CMAKE_COMMAND} -DOUTPUT=${embedded} -DHEADER=penstock/report/assets.h
+          -DNAMESPACE=penstock::report::assets
           "-DFILES=chart_js=${PENSTOCK_CHARTJS}|report_css=${assets}/report.css|report_js=${assets}/report.js"
           -P ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake
   DEPENDS ${PENSTOCK_CHARTJS} ${assets}/report.css ${assets}/report.js

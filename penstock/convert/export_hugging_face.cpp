@@ -7,6 +7,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/convert/own_class.h"
 #include "penstock/data/hugging_face_files.h"
 #include "penstock/io/safetensors_stream.h"
 
@@ -84,7 +85,13 @@ Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
                  "Hugging Face's files have no q8_0; take f32, f16 or bf16, or write a GGUF file");
   Exported out;
   AtomicDirectory directory(fs, path);
-  directory.write("config.json", hugging_face_config_text(target, dtype, tokenizer));
+  if (is_own_class(target)) {
+    directory.write("config.json", own_class_config_text(target, dtype, tokenizer));
+    directory.write("configuration_penstock.py", std::string(own_class::configuration));
+    directory.write("modeling_penstock.py", std::string(own_class::modeling));
+  } else {
+    directory.write("config.json", hugging_face_config_text(target, dtype, tokenizer));
+  }
   const auto shards = cut_into_shards(portable, target, dtype, shard_bytes);
   for (std::size_t i = 0; i < shards.size(); ++i)
     write_shard(*directory.create(shard_name(i, shards.size())), shards[i], portable, dtype,

@@ -11,7 +11,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* torch_dtype(ExportDtype dtype) {
+}  // namespace
+
+const char* torch_dtype_name(ExportDtype dtype) {
   switch (dtype) {
     case ExportDtype::kF16:
       return "float16";
@@ -21,6 +23,8 @@ const char* torch_dtype(ExportDtype dtype) {
       return "float32";
   }
 }
+
+namespace {
 
 /// Which layers have no experts.
 void add_dense_layers(const ModelConfig& c, const Architecture& as, Json& out) {
@@ -57,7 +61,9 @@ void add_experts(const ExportTarget& target, Json& out) {
   if (as.qkv_bias) out["qkv_bias"] = true;
 }
 
-void add_ids(const Tokenizer* tokenizer, Json& out) {
+}  // namespace
+
+void add_token_ids(const Tokenizer* tokenizer, Json& out) {
   const auto vocabulary = tokenizer ? tokenizer->vocabulary() : std::nullopt;
   const auto id = [](TokenId value) { return value >= 0 ? Json(value) : Json(nullptr); };
   const TokenId end = tokenizer ? tokenizer->end_of_document() : -1;
@@ -65,8 +71,6 @@ void add_ids(const Tokenizer* tokenizer, Json& out) {
   out["eos_token_id"] = id(end);
   out["pad_token_id"] = id(vocabulary ? vocabulary->padding : -1);
 }
-
-}  // namespace
 
 std::string hugging_face_config_text(const ExportTarget& target, ExportDtype dtype,
                                      const Tokenizer* tokenizer) {
@@ -103,9 +107,9 @@ std::string hugging_face_config_text(const ExportTarget& target, ExportDtype dty
     out["max_window_layers"] = c.layers;
   }
   if (c.moe_layers() > 0) add_experts(target, out);
-  add_ids(tokenizer, out);
-  out["torch_dtype"] = torch_dtype(dtype);
-  out["dtype"] = torch_dtype(dtype);
+  add_token_ids(tokenizer, out);
+  out["torch_dtype"] = torch_dtype_name(dtype);
+  out["dtype"] = torch_dtype_name(dtype);
   return out.dump(2) + "\n";
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "penstock/convert/export_gates.h"
+#include "penstock/convert/own_class.h"
 #include "penstock/routers/plain_router.h"
 
 namespace penstock {
@@ -146,18 +148,25 @@ const std::vector<std::string>& export_architectures() {
     std::vector<std::string> out;
     for (const Architecture& one : architectures())
       if (!one.name.empty()) out.emplace_back(one.name);
+    out.emplace_back(kOwnClass);
     return out;
   }();
   return names;
 }
 
-ExportTarget choose_export_target(const ModelConfig& config, ExportFormat format,
-                                  const std::string& architecture) {
-  const ModelConfig c = config.resolved();
-  const bool moe = c.moe_layers() > 0;
-  if (c.transformer_xl()) fail_not_portable("no other program computes Penstock's Transformer-XL");
-  const ExportGates gates = moe ? export_gates(c) : ExportGates();
+namespace {
+
+/// Why no architecture of the table was taken.
+struct Declined {
   std::string reasons;
+  bool withheld = false;  ///< one fits, but is written only if asked for by name
+};
+
+/// The first architecture of the table that fits; nothing where none is taken.
+std::optional<ExportTarget> target_of_table(const ModelConfig& c, ExportFormat format,
+                                            const std::string& architecture, Declined& declined) {
+  const bool moe = c.moe_layers() > 0;
+  const ExportGates gates = moe ? export_gates(c) : ExportGates();
   for (const Architecture& target : architectures()) {
     if (target.name.empty()) continue;
     if (architecture.empty() ? target.experts != moe : target.name != architecture) continue;
@@ -170,15 +179,39 @@ ExportTarget choose_export_target(const ModelConfig& config, ExportFormat format
       if (format == ExportFormat::kHuggingFace && !target.hf.note.empty())
         out.note = concat(target.hf.note, ignored.empty() ? "" : "; others ignore its ", ignored);
       if (ignored.empty() || !architecture.empty() || !target.hf.only_if_named) return out;
+      declined.withheld = true;
       reason = concat("other programs than transformers ignore its ", ignored,
                       "; options.architecture ", target.name, " writes it for transformers");
     }
-    reasons += concat(reasons.empty() ? "as " : "; as ", target.name, " ", reason);
+    declined.reasons +=
+        concat(declined.reasons.empty() ? "as " : "; as ", target.name, " ", reason);
   }
-  PENSTOCK_CHECK(!reasons.empty(), "unknown architecture '", architecture, "'; ",
-                 list_architectures([](const Architecture& one) { return one.name; }),
-                 " are known");
-  fail_not_portable(reasons);
+  return std::nullopt;
+}
+
+}  // namespace
+
+ExportTarget choose_export_target(const ModelConfig& config, ExportFormat format,
+                                  const std::string& architecture) {
+  const ModelConfig c = config.resolved();
+  const bool hugging_face = format == ExportFormat::kHuggingFace;
+  if (c.transformer_xl()) fail_not_portable("no other program computes Penstock's Transformer-XL");
+  if (architecture == kOwnClass) {
+    if (!hugging_face) fail_not_portable("as ", kOwnClass, " no program reads a GGUF file");
+    return own_class_target(c);
+  }
+  const bool own = hugging_face && architecture.empty() && own_class_computes(c);
+  Declined declined;
+  try {
+    if (auto target = target_of_table(c, format, architecture, declined)) return *target;
+  } catch (const NotPortableError&) {  // routers that no architecture of the table has
+    if (!own) throw;
+  }
+  if (own && !declined.withheld) return own_class_target(c);
+  PENSTOCK_CHECK(!declined.reasons.empty(), "unknown architecture '", architecture, "'; ",
+                 list_architectures([](const Architecture& one) { return one.name; }), ", ",
+                 kOwnClass, " are known");
+  fail_not_portable(declined.reasons);
 }
 
 }  // namespace penstock

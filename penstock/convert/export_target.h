@@ -31,7 +31,8 @@ template <class... Parts>
 /// An architecture to export as.
 struct ExportTarget {
   ExportFormat format = ExportFormat::kHuggingFace;
-  const Architecture* architecture = nullptr;  ///< of the table, never null once chosen
+  /// Of the table, or Penstock's own class (convert/own_class.h); never null once chosen.
+  const Architecture* architecture = nullptr;
   /// Of what the file holds: plain linear routers, granularity applied, and what the architecture
   /// has whether the model needs it or not: biases of q, k and v, a shared expert, a head of its
   /// own.
@@ -48,7 +49,8 @@ struct ExportTarget {
 const std::vector<std::string>& export_architectures();
 
 /// The target for a model of that config.
-/// @param architecture  one of export_architectures(), or empty: the first that fits
+/// @param architecture  one of export_architectures(), or empty: the first that fits, and of
+///                      Hugging Face's format Penstock's own class where none does
 /// Throws NotPortableError where none fits, or the given one does not, with every reason. What the
 /// files need (models/architectures.h says what each has):
 ///   llama, qwen2      dense models; q, k and v biases for qwen2 alone (zeros where there are none)

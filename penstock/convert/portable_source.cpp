@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "penstock/convert/own_class.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_shapes.h"
 
@@ -55,7 +56,8 @@ PortableSource::PortableSource(const ModelSource& from, const ExportTarget& targ
       from_(from),
       shapes_(tensor_shapes(config())),
       gate_of_none_(target.gate_of_none) {
-  if (config().moe_layers() > 0) gates_ = folded_gates(from, ones);
+  const bool kept = is_own_class(target) && keeps_routers(from.config());
+  if (config().moe_layers() > 0 && !kept) gates_ = folded_gates(from, ones);
   if (target.format != ExportFormat::kGguf || !from.config().moe.shared_gate) return;
   for (const auto& [name, shape] : shapes_)
     if (name.ends_with("shared_expert_gate.weight") &&

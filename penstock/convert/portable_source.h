@@ -12,7 +12,8 @@
 namespace penstock {
 
 /// The tensors of `target.config`, made from those of a source one at a time:
-///   routers folded to one matrix (in f64);  rows of q and k in the order of the target's rotation;
+///   routers folded to one matrix (in f64), but for an own class that takes them as they are;
+///   rows of q and k in the order of the target's rotation;
 ///   biases of 0 where the target has biases;  the embeddings as a head of its own;
 ///   a shared expert that gives 0: FFN weights 0 and, for its gate, numbers that are not, since
 ///   llama.cpp computes the gate as silu(z)/z.

@@ -40,6 +40,23 @@ def exports(shell):
     shell.expect("nothing is aside", not any("tmp-" in name for name in os.listdir(shell.directory)))
 
 
+def relu_routed(shell):
+    """The trained ReMoE as a folder with a class of its own, and handed off to a model that llama.cpp knows."""
+    certificate = json.loads(shell.ok("export", "run", "--format", "hf", "--out", "own", "--json"))
+    shell.expect("own class", certificate["architecture"] == "penstock" and certificate["verdict"] == "exact", certificate)
+    files = os.listdir(os.path.join(shell.directory, "own"))
+    shell.expect("its files", {"configuration_penstock.py", "modeling_penstock.py"} <= set(files), files)
+    done = json.loads(shell.ok("handoff", "run", "--calibration", "corpus", "--k", "2", "--out", "handed", "--json"))
+    shell.expect("handoff", done["k"] == 2 and len(done["layers"]) == 2 and done["gates"] in ("kept", "all"), done)
+    with open(os.path.join(shell.directory, "adapt.toml"), "w") as file:  # the model says what [model] would
+        file.write(harness.RECIPE[harness.RECIPE.index("[data]"):])
+    shell.ok("train", "adapt.toml", "--out", "adapted", "--quiet", "--set", "train.init_from=handed")
+    certificate = json.loads(shell.ok("export", "adapted", "--format", "gguf", "--out", "adapted.gguf", "--json"))
+    shell.expect("handed off", certificate["verdict"] == "exact", certificate)
+    shell.mistake(1, ["nothing to hand off"], "handoff", "topk", "--calibration", "corpus", "--out", "no")
+    shell.mistake(1, ["--k 9", "at most 4"], "handoff", "run", "--calibration", "corpus", "--k", "9", "--out", "no")
+
+
 def interrupted(shell):
     """A file is there before it is measured; Ctrl-C then leaves none that looks finished."""
     with open(os.path.join(shell.directory, "long.txt"), "w") as file:
@@ -64,7 +81,7 @@ def interrupted(shell):
 def mistakes(shell):
     shell.mistake(1, ["is there already"], "export", "topk", "--format", "hf", "--out", "folder")
     shell.mistake(1, ["ends in .gguf"], "export", "topk", "--format", "gguf", "--out", "new")
-    shell.mistake(1, ["not portable"], "export", "run", "--format", "hf", "--out", "new")
+    shell.mistake(1, ["not portable", "penstock handoff"], "export", "run", "--format", "gguf", "--out", "new.gguf")
     shell.mistake(1, ["no such folder"], "export", "nowhere", "--format", "hf", "--out", "new")
     shell.mistake(1, ["q8_0"], "export", "topk", "--format", "hf", "--dtype", "q8_0", "--out", "new")
     shell.mistake(1, ["llama"], "export", "topk", "--format", "hf", "--architecture", "llama", "--out", "new")
@@ -72,4 +89,4 @@ def mistakes(shell):
 
 
 if __name__ == "__main__":
-    harness.main((exports, interrupted, mistakes))
+    harness.main((exports, relu_routed, interrupted, mistakes))

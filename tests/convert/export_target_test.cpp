@@ -172,7 +172,7 @@ TEST(ExportTarget, NormsOfEachHeadAreQwen3s) {
             std::string::npos);
   ModelConfig dense = small_dense();
   dense.qk_norm_per_head = true;
-  EXPECT_NE(refusal(dense, kHf).find("does not norm q and k"), std::string::npos);
+  EXPECT_NE(refusal(dense, kGgufFile).find("does not norm q and k"), std::string::npos);
 }
 
 TEST(ExportTarget, FirstLayersWithoutExpertsAndPlainSharedOnesAreDeepseeks) {
@@ -199,7 +199,7 @@ TEST(ExportTarget, FirstLayersWithoutExpertsAndPlainSharedOnesAreDeepseeks) {
 }
 
 TEST(ExportTarget, RefusesWhatNoProgramComputes) {
-  EXPECT_NE(refusal(with_method("remoe", 2), kHf).find("positive logits"), std::string::npos);
+  EXPECT_NE(refusal(with_method("remoe", 2), kGgufFile).find("positive logits"), std::string::npos);
   EXPECT_NE(refusal(with_method("expert-choice", 2), kHf).find("not portable, because"),
             std::string::npos);
   EXPECT_NE(refusal(with_method("lory", 1), kHf).find("blends"), std::string::npos);
