@@ -35,7 +35,8 @@ Section flips_section(const Analysis& a) {
   const std::string title = "Flips of the routing between checkpoints";
   if (!a.no_flips.empty()) return refusal(title, a.no_flips);
   const auto experts = static_cast<double>(a.config.total_experts());
-  Table table{.columns = {"from step", "to step", "flip rate, %", "flip count"}};
+  Table table{.title = "Between one checkpoint and the next",
+              .columns = {"from step", "to step", "flip rate, %", "flip count"}};
   json series = json::array(), steps = json::array();
   for (const FlipsBetween& one : a.flips) {
     table.rows.push_back({{fmt::to_string(one.from), fmt::to_string(one.to),
