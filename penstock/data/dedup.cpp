@@ -1,4 +1,4 @@
-// Shingles of paragraphs and a table of those seen.
+// Shingles of paragraphs, and which of them have been seen.
 #include "penstock/data/dedup.h"
 
 #include <algorithm>
@@ -7,40 +7,13 @@
 #include <utility>
 
 #include "penstock/base/random.h"
+#include "penstock/data/shingle_set.h"
 
 namespace penstock {
 namespace {
 
 constexpr std::size_t kShingleWords = 8;
 constexpr std::size_t kLongestParagraphBytes = 2048;
-
-/// A set of 64-bit hashes: open addressing, since a node per shingle would cost 40 bytes.
-class HashSet {
- public:
-  bool contains(std::uint64_t hash) const { return !slots_.empty() && slots_[find(hash | 1)] != 0; }
-  void insert(std::uint64_t hash) {
-    if (2 * (size_ + 1) > slots_.size()) grow();
-    auto& slot = slots_[find(hash | 1)];
-    size_ += slot == 0;
-    slot = hash | 1;  // 0 marks an empty slot
-  }
-
- private:
-  std::size_t find(std::uint64_t key) const {
-    const std::size_t mask = slots_.size() - 1;
-    std::size_t at = (key >> 1) & mask;
-    while (slots_[at] != 0 && slots_[at] != key) at = (at + 1) & mask;
-    return at;
-  }
-  void grow() {
-    auto old = std::exchange(
-        slots_, std::vector<std::uint64_t>(std::max<std::size_t>(1024, 2 * slots_.size())));
-    for (const auto key : old)
-      if (key) slots_[find(key)] = key;
-  }
-  std::vector<std::uint64_t> slots_;
-  std::size_t size_ = 0;
-};
 
 /// A word's byte after normalisation, or 0 for what separates words.
 constexpr std::array<char, 256> normal_bytes() {
@@ -92,13 +65,13 @@ struct Shingles {
   std::vector<std::uint64_t> words_;
 };
 
-bool mostly_known(const HashSet& seen, const Shingles& shingles) {
+bool mostly_known(const ShingleSet& seen, const Shingles& shingles) {
   std::size_t known = 0;
   for (const auto hash : shingles.hashes) known += seen.contains(hash);
   return 2 * known >= shingles.hashes.size();
 }
 
-void remember(HashSet& seen, const Shingles& shingles) {
+void remember(ShingleSet& seen, const Shingles& shingles) {
   for (const auto hash : shingles.hashes) seen.insert(hash);
 }
 
@@ -126,73 +99,121 @@ bool is_held_out(const Document& document) {
   return document.split && *document.split != Split::kTrain;
 }
 
+struct Paragraph {
+  std::string_view text;
+  std::size_t normal_bytes = 0;
+  std::size_t shingles = 0;
+  bool kept = true;
+};
+
+/// Those of each document, in order.
+std::vector<std::vector<Paragraph>> all_paragraphs(const std::vector<Document>& documents) {
+  std::vector<std::vector<Paragraph>> out(documents.size());
+  Shingles shingles;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const auto texts = paragraphs_of(documents[i].text);
+    out[i].reserve(texts.size());
+    for (const auto text : texts) {
+      shingles.read(text);
+      out[i].push_back({text, shingles.bytes, shingles.hashes.size()});
+    }
+  }
+  return out;
+}
+
+/// How many of the paragraphs that are compared, repetitions included.
+std::uint64_t count_shingles(const std::vector<std::vector<Paragraph>>& paragraphs) {
+  std::uint64_t sum = 0;
+  for (const auto& document : paragraphs)
+    for (const auto& paragraph : document)
+      if (paragraph.normal_bytes >= kShortestParagraphBytes) sum += paragraph.shingles;
+  return sum;
+}
+
+/// Makes each document of the paragraphs that are kept; returns how many documents go.
+std::int64_t keep_the_kept(std::vector<Document>& documents,
+                           const std::vector<std::vector<Paragraph>>& paragraphs) {
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    std::size_t bytes = 0;
+    for (const auto& paragraph : paragraphs[i]) bytes += paragraph.kept ? paragraph.text.size() : 0;
+    const std::size_t before = documents[i].text.size();
+    if (bytes == before) continue;
+    std::string kept;
+    if (3 * bytes >= before) {
+      kept.reserve(bytes);
+      for (const auto& paragraph : paragraphs[i])
+        if (paragraph.kept) kept += paragraph.text;
+    }
+    documents[i].text = std::move(kept);
+  }
+  return static_cast<std::int64_t>(
+      std::erase_if(documents, [](const Document& document) { return document.text.empty(); }));
+}
+
 }  // namespace
 
-DedupResult remove_near_duplicates(std::vector<Document>& documents) {
-  struct Paragraph {
-    std::string_view text;
-    std::size_t normal_bytes;
-    bool kept = true;
-  };
-  DedupResult result;
-  HashSet seen;
+DedupResult remove_near_duplicates(std::vector<Document>& documents,
+                                   const std::function<void(double)>& progress) {
+  auto paragraphs = all_paragraphs(documents);
+  ShingleSet seen(count_shingles(paragraphs));
   Shingles shingles;
-  std::vector<std::vector<Paragraph>> all(documents.size());
+  DedupResult result;
   std::vector<Paragraph*> order;
-  for (std::size_t i = 0; i < documents.size(); ++i) {
-    for (const auto text : paragraphs_of(documents[i].text)) {
-      shingles.read(text);
-      all[i].push_back({text, shingles.bytes});
-      result.paragraphs += shingles.comparable();
-      if (shingles.comparable() && is_held_out(documents[i])) remember(seen, shingles);
+  for (std::size_t i = 0; i < documents.size(); ++i)
+    for (auto& paragraph : paragraphs[i]) {
+      if (paragraph.normal_bytes < kShortestParagraphBytes) continue;
+      ++result.paragraphs;
+      if (!is_held_out(documents[i])) {
+        order.push_back(&paragraph);
+        continue;
+      }
+      shingles.read(paragraph.text);
+      remember(seen, shingles);
     }
-    if (is_held_out(documents[i])) continue;
-    for (auto& paragraph : all[i])
-      if (paragraph.normal_bytes >= kShortestParagraphBytes) order.push_back(&paragraph);
-  }
   std::stable_sort(order.begin(), order.end(), [](const Paragraph* a, const Paragraph* b) {
     return a->normal_bytes > b->normal_bytes;
   });
-  for (Paragraph* paragraph : order) {
-    shingles.read(paragraph->text);
-    paragraph->kept = !mostly_known(seen, shingles);
-    if (paragraph->kept) {
+  constexpr std::size_t report_every = 1 << 16;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (progress && i % report_every == 0)
+      progress(static_cast<double>(i) / static_cast<double>(order.size()));
+    shingles.read(order[i]->text);
+    order[i]->kept = !mostly_known(seen, shingles);
+    if (order[i]->kept) {
       remember(seen, shingles);
     } else {
       ++result.removed;
-      result.removed_bytes += static_cast<std::int64_t>(paragraph->text.size());
+      result.removed_bytes += static_cast<std::int64_t>(order[i]->text.size());
     }
   }
-  for (std::size_t i = 0; i < documents.size(); ++i) {
-    std::string kept;
-    for (const auto& paragraph : all[i])
-      if (paragraph.kept) kept += paragraph.text;
-    const std::size_t before = documents[i].text.size();
-    if (3 * kept.size() < before) kept.clear();
-    documents[i].text = std::move(kept);
-  }
-  result.removed_documents = static_cast<std::int64_t>(
-      std::erase_if(documents, [](const Document& document) { return document.text.empty(); }));
+  result.removed_documents = keep_the_kept(documents, paragraphs);
   return result;
 }
 
 double paragraph_overlap(std::span<const std::string_view> reference,
                          std::span<const std::string_view> probe) {
-  HashSet seen;
   Shingles shingles;
-  for (const auto text : reference)
-    for (const auto paragraph : paragraphs_of(text)) {
-      shingles.read(paragraph);
-      if (shingles.comparable()) remember(seen, shingles);
-    }
+  const auto for_each = [&](std::span<const std::string_view> texts, const auto& visit) {
+    for (const auto text : texts)
+      for (const auto paragraph : paragraphs_of(text)) {
+        shingles.read(paragraph);
+        if (shingles.comparable()) visit();
+      }
+  };
+  std::uint64_t most = 0;
+  for_each(probe, [&] { most += shingles.hashes.size(); });
+  // The probe is the smaller part: what of it the reference has takes less memory than the latter.
+  ShingleSet wanted(most), met(most);
+  for_each(probe, [&] { remember(wanted, shingles); });
+  for_each(reference, [&] {
+    for (const auto hash : shingles.hashes)
+      if (wanted.contains(hash)) met.insert(hash);
+  });
   std::int64_t total = 0, known = 0;
-  for (const auto text : probe)
-    for (const auto paragraph : paragraphs_of(text)) {
-      shingles.read(paragraph);
-      if (!shingles.comparable()) continue;
-      ++total;
-      known += mostly_known(seen, shingles);
-    }
+  for_each(probe, [&] {
+    ++total;
+    known += mostly_known(met, shingles);
+  });
   return total ? static_cast<double>(known) / static_cast<double>(total) : 0.0;
 }
 

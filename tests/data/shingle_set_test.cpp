@@ -1,0 +1,31 @@
+#include "penstock/data/shingle_set.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace penstock {
+namespace {
+
+TEST(ShingleSet, HoldsWhatWasInsertedAndNothingElse) {
+  for (const std::uint64_t most : {0u, 1u, 2u, 1000u, 200000u}) {
+    ShingleSet set(most);
+    for (std::uint64_t i = 0; i < most; ++i) set.insert(mix64(i));
+    for (std::uint64_t i = 0; i < most; ++i) set.insert(mix64(i));  // again
+    for (std::uint64_t i = 0; i < most; ++i) ASSERT_TRUE(set.contains(mix64(i))) << i;
+    // Of 200,000 others one in some 5,000 tables of this size would be taken for a member.
+    for (std::uint64_t i = most; i < most + 200000; ++i) ASSERT_FALSE(set.contains(mix64(i))) << i;
+  }
+}
+
+TEST(ShingleSet, HashesWhoseKeptHalfIsZeroAreHeldToo) {
+  ShingleSet set(4);
+  const std::uint64_t zero_below = std::uint64_t{5} << 62;
+  EXPECT_FALSE(set.contains(zero_below));
+  set.insert(zero_below);
+  EXPECT_TRUE(set.contains(zero_below));
+  EXPECT_FALSE(set.contains(zero_below | 2));
+}
+
+}  // namespace
+}  // namespace penstock
