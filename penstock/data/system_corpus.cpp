@@ -12,15 +12,13 @@
 #include "penstock/base/file_system.h"
 #include "penstock/base/random.h"
 #include "penstock/data/text_files.h"
+#include "penstock/data/usable_text.h"
 #include "penstock/data/utf8.h"
 
 namespace penstock {
 namespace {
 
 namespace files = std::filesystem;
-
-// Below, a file has no running text; above, it is a generated table.
-constexpr std::uintmax_t kSmallestFile = 200, kLargestFile = 128 << 10;
 
 struct Source {
   /// A pattern of folders below the root: components may end in '*'.
@@ -51,9 +49,7 @@ bool is_licence(std::string_view name) { return !name.starts_with('.'); }
 
 std::string everything(std::string text) { return text; }
 /// ATen's thousands of generated headers differ in little but names and would crowd out the rest.
-std::string hand_written(std::string text) {
-  return text.find("@generated") == text.npos ? text : std::string();
-}
+std::string hand_written(std::string text) { return is_generated(text) ? std::string() : text; }
 
 /// The lines inside POD blocks (perlpod: from "=word" to "=cut"), or those outside.
 std::string pod_lines(std::string_view text, bool inside) {
@@ -135,7 +131,7 @@ std::vector<files::path> candidates(const Domain& domain, const SystemCorpusOpti
         if (!source.takes(it->path().filename().string())) continue;
         if (it->is_symlink(ignored) || !it->is_regular_file(ignored)) continue;
         const auto bytes = it->file_size(ignored);
-        if (!ignored && bytes >= kSmallestFile && bytes <= kLargestFile)
+        if (!ignored && bytes >= kSmallestText && bytes <= kLargestCode)
           found.push_back(it->path());
       }
     }
@@ -201,9 +197,7 @@ std::vector<Document> read_system_documents(const SystemCorpusOptions& options) 
       try {
         read_text_file(path.string(), [&](const std::string&, std::string content) {
           std::string text = domain.extract(std::move(content));
-          if (text.size() < kSmallestFile || find_invalid_utf8(text) != text.npos) return;
-          // A NUL byte is no text, whatever the encoding says.
-          if (text.find('\0') != text.npos) return;
+          if (!is_usable_text(text)) return;
           bytes += text.size();
           documents.push_back({std::move(text), std::string(domain.name), std::nullopt});
         });

@@ -1,0 +1,26 @@
+// What apt knows of packages, from its lists on this machine.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace penstock {
+
+struct AptPackage {
+  std::string name, version, architecture, sha256;
+  std::uint64_t bytes = 0;
+
+  /// As `apt-get download` names it.
+  std::string file_name() const;
+};
+
+/// The newest package for each pattern (fits_package()) of which apt has any, in the patterns'
+/// order. Empty where there is no apt.
+std::vector<AptPackage> apt_packages(std::span<const std::string> patterns);
+
+/// Downloads the package into the folder. Returns what apt says, empty for success.
+std::string apt_download(const AptPackage& package, const std::string& folder);
+
+}  // namespace penstock

@@ -1,0 +1,23 @@
+// The files within a Debian package, read without unpacking or installing it (deb(5): an ar archive
+// with a tar archive in it).
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace penstock {
+
+/// Calls visit(name, content) for each regular file of the package at `path` that `wanted` takes,
+/// in the package's order. A name is a path without leading "/" and without compression suffix; the
+/// content is unpacked.
+/// @param inner  where not empty, an fnmatch() pattern of archives in the package (.tar compressed
+///   or not, .zip), whose members are visited in place of the package's
+/// Throws Error naming the file where it is no package, damaged or truncated. Memory: one member.
+void read_deb(const std::string& path, const std::string& inner,
+              const std::function<bool(const std::string& name)>& wanted,
+              const std::function<void(const std::string& name, std::string content)>& visit);
+
+/// Whether the whole of `text` fits the fnmatch() pattern; '*' stands for slashes too.
+bool fits_pattern(const std::string& text, const std::string& pattern);
+
+}  // namespace penstock

@@ -1,0 +1,29 @@
+// Debian packages as files of a folder, found by their names: NAME_VERSION_ARCHITECTURE.deb.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace penstock {
+
+struct PackageFile {
+  std::string name, version, path;
+};
+
+/// Every package in the folder, by path. Throws Error where there is no such folder.
+std::vector<PackageFile> packages_in(const std::string& folder);
+
+/// Whether the name fits: it is the pattern, or has digits and dots in place of the pattern's '*'.
+bool fits_package(const std::string& name, const std::string& pattern);
+
+/// Whether the first comes before the second where numbers count as numbers: "1.9" < "1.19". A '~'
+/// comes before everything, the end included, as in Debian's versions.
+bool version_less(std::string_view a, std::string_view b);
+
+/// Of those that fit, the newest by name and then by version.
+std::optional<PackageFile> newest_package(std::span<const PackageFile> packages,
+                                          const std::string& pattern);
+
+}  // namespace penstock

@@ -1,0 +1,15 @@
+// What a corpus has of a Debian package.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace penstock {
+
+struct PackageUse {
+  std::string name, version, licence;
+  /// Of text that was read, before near-duplicates were removed.
+  std::int64_t documents = 0, bytes = 0;
+};
+
+}  // namespace penstock

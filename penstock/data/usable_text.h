@@ -1,0 +1,25 @@
+// Which files of a machine and its packages are text worth training on.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "penstock/data/utf8.h"
+
+namespace penstock {
+
+/// Below, a file has no running text.
+inline constexpr std::size_t kSmallestText = 200;
+/// Above, a file of code is a generated table.
+inline constexpr std::size_t kLargestCode = 128 << 10;
+
+/// Long enough, UTF-8, and without the NUL byte, which is no text whatever the encoding says.
+inline bool is_usable_text(std::string_view text) {
+  return text.size() >= kSmallestText && find_invalid_utf8(text) == text.npos &&
+         text.find('\0') == text.npos;
+}
+
+/// Says of itself that a program wrote it.
+inline bool is_generated(std::string_view text) { return text.find("@generated") != text.npos; }
+
+}  // namespace penstock

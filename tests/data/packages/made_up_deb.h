@@ -1,0 +1,60 @@
+// Debian packages of made-up files, by libarchive.
+#pragma once
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace penstock::testing {
+
+using Members = std::map<std::string, std::string>;
+
+/// An archive of these members in memory: `format` and `filter` as archive_write_set_format_by_name
+/// and archive_write_add_filter_by_name take them ("" for no filter).
+inline std::string archive_of(const Members& members, const char* format, const char* filter) {
+  std::string out(1 << 20, '\0');
+  for (const auto& [name, content] : members) out.resize(out.size() + 2 * content.size());
+  std::size_t used = 0;
+  const std::unique_ptr<archive, int (*)(archive*)> writer(archive_write_new(), archive_write_free);
+  EXPECT_EQ(archive_write_set_format_by_name(writer.get(), format), ARCHIVE_OK);
+  if (*filter) {
+    EXPECT_EQ(archive_write_add_filter_by_name(writer.get(), filter), ARCHIVE_OK);
+  }
+  archive_write_set_bytes_in_last_block(writer.get(), 1);
+  EXPECT_EQ(archive_write_open_memory(writer.get(), out.data(), out.size(), &used), ARCHIVE_OK);
+  for (const auto& [name, content] : members) {
+    const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(),
+                                                                         archive_entry_free);
+    archive_entry_set_pathname(entry.get(), name.c_str());
+    archive_entry_set_size(entry.get(), static_cast<la_int64_t>(content.size()));
+    archive_entry_set_filetype(entry.get(), AE_IFREG);
+    archive_entry_set_perm(entry.get(), 0644);
+    EXPECT_EQ(archive_write_header(writer.get(), entry.get()), ARCHIVE_OK);
+    archive_write_data(writer.get(), content.data(), content.size());
+  }
+  archive_write_close(writer.get());
+  out.resize(used);
+  return out;
+}
+
+inline std::string gzip_of(const std::string& content) {
+  return archive_of({{"content", content}}, "raw", "gzip");
+}
+
+/// As deb(5) has it. Names of members begin without "./", which is put before them.
+inline std::string deb_of(const Members& members, const char* filter = "xz") {
+  Members dotted;
+  for (const auto& [name, content] : members) dotted["./" + name] = content;
+  return archive_of({{"control.tar.xz", archive_of({{"./control", "Package: x\n"}}, "ustar", "xz")},
+                     {std::string("data.tar") + (*filter ? "." : "") + filter,
+                      archive_of(dotted, "ustar", filter)},
+                     {"debian-binary", "2.0\n"}},
+                    "arsvr4", "");
+}
+
+}  // namespace penstock::testing
