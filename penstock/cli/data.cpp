@@ -88,6 +88,9 @@ void print_result(const PrepareResult& result) {
     for (const auto& count : domain.counts) fmt::print("{:>14}", grouped(count.tokens));
     fmt::print("\n");
   }
+  if (!result.packages.empty())
+    fmt::print("text of {} packages, whose licences are in {}/corpus.json\n",
+               result.packages.size(), result.path);
   if (result.deduplicated) {
     fmt::print(
         "removed {} of {} paragraphs as near-duplicates ({} bytes), and {} documents with them\n",
@@ -171,10 +174,16 @@ void add_data_command(CLI::App& app) {
   command->add_flag("--no-eod", options->no_eod, "no end-of-document token after each document");
   command->add_flag("--system", prepare.system,
                     "use the text this Debian machine has, several domains");
+  command->add_flag("--more", prepare.more,
+                    "with --system: also the text of Debian's manuals, dictionaries and sources, "
+                    "several hundred MB, downloaded through apt (about 700 MB)");
+  command->add_option("--packages", prepare.packages,
+                      "with --more: a folder of .deb files to take in place of downloads");
   command->add_flag("--json", options->json, "print the result as one JSON object");
   command->footer(
       "Examples:\n"
       "  penstock data prepare --system --out corpus\n"
+      "  penstock data prepare --system --more --tokenizer bpe:4096 --out large\n"
       "  penstock data prepare input.txt --split contiguous:0.9,0.1,0 --out shakespeare\n"
       "  penstock data prepare train.txt.gz --validation valid.txt.gz --test test.txt.gz "
       "--tokenizer "

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 
@@ -16,9 +15,10 @@
 #include "penstock/base/error.h"
 #include "penstock/data/assign_splits.h"
 #include "penstock/data/dedup.h"
+#include "penstock/data/gather_text.h"
 #include "penstock/data/prepare_notes.h"
 #include "penstock/data/protocols.h"
-#include "penstock/data/system_corpus.h"
+#include "penstock/data/stage_progress.h"
 #include "penstock/data/text_boundary.h"
 #include "penstock/data/token_file_writer.h"
 #include "penstock/data/tokenizer_files.h"
@@ -27,9 +27,6 @@ namespace penstock {
 namespace {
 
 namespace files = std::filesystem;
-
-// Of the system corpus: a smaller domain says nothing, a larger one only costs time.
-constexpr std::int64_t kSmallestDomainBytes = 1 << 20, kLargestDomainBytes = 4 << 20;
 
 TokenizerTraits traits_of(const PrepareOptions& options) {
   if (options.given) return {.ends_documents = options.given->end_of_document() >= 0};
@@ -49,14 +46,6 @@ PrepareOptions with_protocol(PrepareOptions options) {
   return options;
 }
 
-/// A piece as it is written.
-struct EncodedPiece {
-  std::vector<TokenId> ids;
-  std::uint64_t bytes = 0;  // of text
-  std::uint32_t domain = 0;
-  Split split = Split::kTrain;
-};
-
 class Preparation {
  public:
   Preparation(const PrepareOptions& options, const std::function<void(std::string_view)>& progress)
@@ -71,6 +60,10 @@ class Preparation {
                    "a protocol says how a data set is prepared; options.system has none");
     PENSTOCK_CHECK(options.system || !options.inputs.empty(),
                    "nothing to prepare: name files or folders, or use options.system");
+    PENSTOCK_CHECK(options.system || !options.more,
+                   "options.more adds to options.system; give both");
+    PENSTOCK_CHECK(options.more || options.packages.empty(),
+                   "options.packages says where options.more finds its text; give both");
     PENSTOCK_CHECK(!options.system || options.inputs.empty(),
                    "options.system gathers its own text and takes no inputs beside it");
     check_target();
@@ -81,7 +74,7 @@ class Preparation {
     if (!options_.protocol.empty() && protocol(options_.protocol).split.empty())
       assign_splits_by_name(documents_, result_.notes);
     if (options_.dedup.value_or(options_.system)) remove_duplicates();
-    if (options_.system) limit_domains();
+    if (options_.system) limit();
     PENSTOCK_CHECK(!documents_.empty(), "the inputs hold no text");
     divide();
     if (result_.deduplicated) measure_overlap();
@@ -91,10 +84,6 @@ class Preparation {
   }
 
  private:
-  void say(const std::string& line) const {
-    if (progress_) progress_(line);
-  }
-
   /// Refuses to replace what is not a corpus.
   void check_target() {
     PENSTOCK_CHECK(!options_.out.empty(), "say where the corpus goes with options.out");
@@ -121,18 +110,20 @@ class Preparation {
 
   void read() {
     if (options_.system) {
-      say("gathering this machine's text");
-      documents_ = read_system_documents({.seed = options_.seed, .root = options_.system_root});
-      found_ = present_domains();
-      for (const auto& domain : system_domains())
-        if (!found_.contains(domain))
-          result_.notes.push_back(
-              fmt::format("domain {} missing: this machine has no text of it", domain));
+      auto text = gather_text({.seed = options_.seed,
+                               .root = options_.system_root,
+                               .more = options_.more,
+                               .packages = options_.packages},
+                              [this](std::string_view line) { progress_.say(line); });
+      documents_ = std::move(text.documents);
+      result_.packages = std::move(text.packages);
+      result_.notes = std::move(text.notes);
+      found_ = domain_bytes(documents_);
       return;
     }
     std::set<files::path> read_already;
     for (const auto& input : options_.inputs) {
-      say(fmt::format("reading {}", input.path));
+      progress_.say(fmt::format("reading {}", input.path));
       PENSTOCK_CHECK(read_already.insert(files::weakly_canonical(input.path)).second, "'",
                      input.path,
                      "' is named twice: its text would stand in training and in held-out text");
@@ -143,15 +134,11 @@ class Preparation {
     }
   }
 
-  std::set<std::string> present_domains() const {
-    std::set<std::string> names;
-    for (const auto& document : documents_) names.insert(document.domain);
-    return names;
-  }
-
   void remove_duplicates() {
-    say("removing near-duplicate paragraphs");
-    const DedupResult removed = remove_near_duplicates(documents_);
+    progress_.say("removing near-duplicate paragraphs");
+    const DedupResult removed = remove_near_duplicates(documents_, [&](double share) {
+      progress_.say_share("removing near-duplicate paragraphs", share);
+    });
     result_.deduplicated = true;
     result_.paragraphs = removed.paragraphs;
     result_.removed_paragraphs = removed.removed;
@@ -159,31 +146,14 @@ class Preparation {
     result_.removed_documents = removed.removed_documents;
   }
 
-  /// Keeps the first few MB of each domain, whole documents, and drops domains that are too small.
-  void limit_domains() {
-    const auto left = present_domains();
-    for (const auto& domain : found_)
-      if (!left.contains(domain))
-        result_.notes.push_back(
-            fmt::format("domain {} dropped: all of its text repeats other text", domain));
-    std::map<std::string, std::int64_t> bytes;
-    std::erase_if(documents_, [&](const Document& document) {
-      auto& sum = bytes[document.domain];
-      const auto size = static_cast<std::int64_t>(document.text.size());
-      if (sum + size > kLargestDomainBytes) return true;
-      sum += size;
-      return false;
-    });
-    for (const auto& [domain, sum] : bytes) {
-      if (sum >= kSmallestDomainBytes) continue;
-      result_.notes.push_back(fmt::format("domain {} dropped: {} bytes of text here, below {}",
-                                          domain, sum, kSmallestDomainBytes));
-      std::erase_if(documents_,
-                    [&dropped = domain](const Document& d) { return d.domain == dropped; });
-    }
-    PENSTOCK_CHECK(!documents_.empty(),
-                   "this machine has too little text for options.system: no domain of ",
-                   kSmallestDomainBytes, " bytes; name files or folders instead");
+  void limit() {
+    const auto unique = domain_bytes(documents_);
+    if (options_.more)
+      for (const auto& [domain, bytes] : found_)
+        result_.gathered.push_back(
+            {domain, bytes, unique.contains(domain) ? unique.at(domain) : 0});
+    std::ranges::move(limit_domains(documents_, found_, options_.more),
+                      std::back_inserter(result_.notes));
   }
 
   /// What the shares of a split are taken of: bytes, and one for the end of the document.
@@ -250,7 +220,7 @@ class Preparation {
 
   /// Measured on what is written, not on what the removal believed.
   void measure_overlap() {
-    say("measuring the overlap of training and validation");
+    progress_.say("measuring the overlap of training and validation");
     result_.validation_overlap =
         paragraph_overlap(texts_of(Split::kTrain), texts_of(Split::kValidation));
   }
@@ -271,58 +241,62 @@ class Preparation {
     tokenizer_ = options_.given;
     if (!tokenizer_) {
       if (options_.tokenizer != "bytes")
-        say(fmt::format("making tokenizer {}", options_.tokenizer));
+        progress_.say(fmt::format("making tokenizer {}", options_.tokenizer));
       tokenizer_ = make_tokenizer(options_.tokenizer, vocabulary_texts(), options_.end_of_document);
     }
-    const auto token_bytes = tokenizer_->token_bytes();
-    say("tokenizing");
-    for (const auto& piece : pieces_) {
-      const Document& document = documents_[piece.document];
-      EncodedPiece encoded{.domain = domain_of_.at(piece.document), .split = piece.split};
-      try {
-        tokenizer_->encode(text_of(piece), encoded.ids);
-      } catch (const Error& error) {
-        fail(document.source, ": ", error.what());
-      }
-      if (encoded.ids.empty()) continue;  // nothing but newlines that are left out
-      // Those that the tokens stand for, which bits per byte divides by: where a tokenizer leaves
-      // something out, fewer than the text has.
-      for (const TokenId id : encoded.ids)
-        encoded.bytes += static_cast<std::uint64_t>(token_bytes[static_cast<std::size_t>(id)]);
-      if (options_.end_of_document && piece.end == length_of(document))
-        encoded.ids.push_back(tokenizer_->end_of_document());
-      encoded_.push_back(std::move(encoded));
-    }
-    documents_.clear();
     result_.protocol = options_.protocol;
     result_.tokenizer = tokenizer_->spec();
     result_.vocab_size = tokenizer_->vocab_size();
+    files::path folder = parent_directory(target_);
+    while (!files::exists(folder)) folder = parent_directory(folder);
+    tokens_.emplace(folder, static_cast<std::uint32_t>(result_.vocab_size));
+    const auto token_bytes = tokenizer_->token_bytes();
+    progress_.say("tokenizing");
+    std::int64_t total = 0, done = 0;
+    for (const auto& piece : pieces_) total += piece.end - piece.begin;
+    for (const auto& piece : pieces_) {
+      encode(piece, token_bytes);
+      done += piece.end - piece.begin;
+      progress_.say_share("tokenizing", static_cast<double>(done) / static_cast<double>(total));
+    }
+    documents_.clear();
+  }
+
+  void encode(const Piece& piece, std::span<const std::int32_t> token_bytes) {
+    const Document& document = documents_[piece.document];
+    std::vector<TokenId> ids;
+    try {
+      tokenizer_->encode(text_of(piece), ids);
+    } catch (const Error& error) {
+      fail(document.source, ": ", error.what());
+    }
+    if (ids.empty()) return;  // nothing but newlines that are left out
+    DocumentRecord record{
+        .begin = tokens_->tokens(), .domain = domain_of_.at(piece.document), .split = piece.split};
+    // Those that the tokens stand for, which bits per byte divides by: where a tokenizer leaves
+    // something out, fewer than the text has.
+    for (const TokenId id : ids)
+      record.bytes += static_cast<std::uint64_t>(token_bytes[static_cast<std::size_t>(id)]);
+    if (options_.end_of_document && piece.end == length_of(document))
+      ids.push_back(tokenizer_->end_of_document());
+    record.tokens = ids.size();
+    tokens_->add(ids);
+    tables_.documents.push_back(record);
+    auto& count = result_.domains[record.domain].counts[static_cast<std::size_t>(record.split)];
+    ++count.documents;
+    count.tokens += static_cast<std::int64_t>(record.tokens);
+    count.bytes += static_cast<std::int64_t>(record.bytes);
   }
 
   void write() {
     if (options_.before_writing) options_.before_writing();
-    say(fmt::format("writing {}", options_.out));
-    TokenFileContents contents;
-    contents.vocab_size = static_cast<std::uint32_t>(tokenizer_->vocab_size());
-    for (const auto& domain : result_.domains) contents.domains.push_back(domain.name);
-    for (const auto& piece : encoded_) {
-      const DocumentRecord record{.begin = contents.tokens.size(),
-                                  .tokens = piece.ids.size(),
-                                  .bytes = piece.bytes,
-                                  .domain = piece.domain,
-                                  .split = piece.split};
-      for (const TokenId id : piece.ids) contents.tokens.push_back(static_cast<std::uint32_t>(id));
-      auto& count = result_.domains[record.domain].counts[static_cast<std::size_t>(record.split)];
-      ++count.documents;
-      count.tokens += static_cast<std::int64_t>(record.tokens);
-      count.bytes += static_cast<std::int64_t>(record.bytes);
-      contents.documents.push_back(record);
-    }
+    progress_.say(fmt::format("writing {}", options_.out));
+    for (const auto& domain : result_.domains) tables_.domains.push_back(domain.name);
     auto& fs = real_file_system();
     create_directories(fs, parent_directory(target_));
     AtomicDirectory directory(fs, target_);
     const auto tokens = directory.create(kTokensFile);
-    result_.content_hash = fmt::format("{:016x}", write_token_file(*tokens, contents));
+    result_.content_hash = fmt::format("{:016x}", write_token_file(*tokens, tables_, *tokens_));
     tokens->close();
     for (const auto& [name, content] : tokenizer_->files()) directory.write(name, content);
     directory.write(kManifestFile, to_json(result_) + "\n");
@@ -342,56 +316,23 @@ class Preparation {
   const PrepareOptions options_;
   const TokenizerTraits traits_;
   SplitPlan plan_;
-  const std::function<void(std::string_view)>& progress_;
+  StageProgress progress_;
   files::path target_;
   std::vector<Document> documents_;
-  std::set<std::string> found_;  // domains of the system corpus, before anything is removed
-  std::vector<EncodedPiece> encoded_;
+  std::map<std::string, std::int64_t> found_;  // of gathered text, before anything is removed
   std::map<std::size_t, std::uint32_t> domain_of_;
   std::vector<Piece> pieces_;
   std::shared_ptr<const Tokenizer> tokenizer_;
+  std::optional<TokenSpool> tokens_;
+  TokenFileTables tables_;
   PrepareResult result_;
 };
-
-nlohmann::ordered_json count_json(const TextCount& count) {
-  return {{"documents", count.documents}, {"tokens", count.tokens}, {"bytes", count.bytes}};
-}
 
 }  // namespace
 
 PrepareResult prepare_corpus(const PrepareOptions& options,
                              const std::function<void(std::string_view)>& progress) {
   return Preparation(options, progress).run();
-}
-
-std::string to_json(const PrepareResult& result) {
-  nlohmann::ordered_json splits, domains;
-  for (std::size_t s = 0; s < kSplits; ++s) {
-    TextCount total;
-    for (const auto& domain : result.domains) {
-      total.documents += domain.counts[s].documents;
-      total.tokens += domain.counts[s].tokens;
-      total.bytes += domain.counts[s].bytes;
-      domains[domain.name][std::string(kSplitNames[s])] = count_json(domain.counts[s]);
-    }
-    splits[std::string(kSplitNames[s])] = count_json(total);
-  }
-  nlohmann::ordered_json json = {{"tokenizer", result.tokenizer},
-                                 {"vocab_size", result.vocab_size},
-                                 {"content_hash", result.content_hash},
-                                 {"splits", splits},
-                                 {"domains", domains}};
-  if (!result.protocol.empty()) json["protocol"] = result.protocol;
-  if (result.deduplicated) {
-    json["paragraphs"] = result.paragraphs;
-    json["removed_paragraphs"] = result.removed_paragraphs;
-    json["removed_bytes"] = result.removed_bytes;
-    json["removed_documents"] = result.removed_documents;
-    json["validation_overlap"] = result.validation_overlap;
-  }
-  json["notes"] = result.notes;
-  // Domain names come from file names, which need not be UTF-8.
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace penstock

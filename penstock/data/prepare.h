@@ -12,6 +12,7 @@
 
 #include "penstock/data/corpus.h"
 #include "penstock/data/documents.h"
+#include "penstock/data/packages/package_use.h"
 
 namespace penstock {
 
@@ -19,6 +20,10 @@ struct PrepareOptions {
   std::vector<DataInput> inputs;
   /// Gather the machine's own text instead of inputs (system_corpus.h).
   bool system = false;
+  /// Beside it, take the text of Debian's manuals, dictionaries and sources (gather_text.h), from
+  /// .deb files in the folder `packages`, or, where that is empty, downloaded through apt.
+  bool more = false;
+  std::string packages = {};
   /// The machine's own text is looked for below this folder.
   std::string system_root = "/";
   ReadOptions read;
@@ -35,7 +40,7 @@ struct PrepareOptions {
   /// End each document with the tokenizer's end-of-document id, if it has one.
   bool end_of_document = true;
   std::string out;
-  /// Called once everything is in memory, before the first byte is written.
+  /// Called once everything is computed, before the first byte of the corpus is written.
   std::function<void()> before_writing = {};
 };
 
@@ -51,14 +56,22 @@ struct PrepareResult {
   std::int64_t paragraphs = 0, removed_paragraphs = 0, removed_bytes = 0, removed_documents = 0;
   /// Share of validation paragraphs that occur in training; only where duplicates were removed.
   double validation_overlap = 0;
+  /// With options.more: what each package gave, and each domain's bytes as they were read and
+  /// without near-duplicates.
+  std::vector<PackageUse> packages;
+  struct Gathered {
+    std::string domain;
+    std::int64_t read_bytes = 0, unique_bytes = 0;
+  };
+  std::vector<Gathered> gathered;
   /// What the person should know: dropped domains, domains cut although documents were asked for.
   std::vector<std::string> notes;
 };
 
 /// Makes the corpus at options.out: complete or absent. An earlier corpus there is replaced;
 /// anything else there is an error. The same inputs and options give the same bytes. `progress`
-/// gets a line at the beginning of each stage. Throws Error for unreadable, empty or non-UTF-8
-/// input and impossible options.
+/// gets a line at the beginning of each stage and now and then within it. Throws Error for
+/// unreadable, empty or non-UTF-8 input and impossible options.
 PrepareResult prepare_corpus(const PrepareOptions& options,
                              const std::function<void(std::string_view)>& progress = {});
 

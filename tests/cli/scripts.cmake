@@ -20,6 +20,9 @@ add_test(NAME generate
 add_test(NAME dead_ends
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/dead_ends_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
+add_test(NAME prepare_more
+         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/prepare_more_test.py
+                 $<TARGET_FILE:penstock_program>)
 set_tests_properties(kill_resume commands damage dead_ends fetch foreign_models generate PROPERTIES TIMEOUT 900)
 add_test(NAME processes
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/processes_test.py

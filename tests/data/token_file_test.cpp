@@ -12,19 +12,28 @@ namespace {
 using testing::error_of;
 using testing::expect_says;
 
-TokenFileContents sample(std::uint32_t vocab_size) {
+struct Contents {
+  std::uint32_t vocab_size;
+  std::vector<std::string> domains;
+  std::vector<DocumentRecord> documents;
+  std::vector<TokenId> tokens;
+};
+
+Contents sample(std::uint32_t vocab_size) {
   return {.vocab_size = vocab_size,
           .domains = {"news", "code"},
           .documents = {{0, 3, 9, 0, Split::kTrain},
                         {3, 2, 5, 1, Split::kTrain},
                         {5, 4, 4, 1, Split::kTest}},
-          .tokens = {1, 2, 3, 4, 5, 6, 7, 8, vocab_size - 1}};
+          .tokens = {1, 2, 3, 4, 5, 6, 7, 8, static_cast<TokenId>(vocab_size - 1)}};
 }
 
-std::string write(const testing::TemporaryFolder& folder, const TokenFileContents& contents) {
+std::string write(const testing::TemporaryFolder& folder, const Contents& contents) {
   const std::string path = folder / "tokens.bin";
   const auto file = real_file_system().open(path, OpenMode::kTruncate);
-  write_token_file(*file, contents);
+  TokenSpool tokens(folder / "", contents.vocab_size);
+  tokens.add(contents.tokens);
+  write_token_file(*file, {contents.domains, contents.documents}, tokens);
   file->close();
   return path;
 }
@@ -39,7 +48,8 @@ TEST(TokenFile, RoundTripsInBothWidths) {
     EXPECT_EQ(file.domains(), contents.domains);
     std::vector<std::int64_t> tokens(9);
     file.read(0, tokens);
-    EXPECT_EQ(tokens, std::vector<std::int64_t>(contents.tokens.begin(), contents.tokens.end()));
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      EXPECT_EQ(tokens[i], static_cast<std::uint32_t>(contents.tokens[i]));
     EXPECT_EQ(file.range(Split::kTrain).begin, 0);
     EXPECT_EQ(file.range(Split::kTrain).tokens, 5);
     EXPECT_EQ(file.range(Split::kValidation).tokens, 0);

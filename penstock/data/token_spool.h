@@ -1,0 +1,47 @@
+// The tokens of a corpus while it is prepared, on disk instead of in memory. What becomes of them
+// is token_file_writer.h's business.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "penstock/base/file_system.h"
+#include "penstock/data/tokenizer.h"
+
+namespace penstock {
+
+/// Token ids in an unnamed file, which disappears with the object and with the process, however
+/// that ends. Memory: a block of 1 MB.
+class TokenSpool {
+ public:
+  /// @param folder  where the file lies: it takes 2 or 4 bytes per token there
+  /// Throws Error where no file can be made.
+  TokenSpool(std::filesystem::path folder, std::uint32_t vocab_size);
+  TokenSpool(const TokenSpool&) = delete;
+  TokenSpool& operator=(const TokenSpool&) = delete;
+  ~TokenSpool();
+
+  std::uint32_t vocab_size() const { return vocab_size_; }
+  /// Bytes per token: 2 where the vocabulary allows it, else 4.
+  std::uint32_t token_width() const { return vocab_size_ <= 65536 ? 2 : 4; }
+  std::uint64_t tokens() const { return tokens_; }
+  /// REQUIRES: ids of the vocabulary. Throws DiskFullError where space is missing.
+  void add(std::span<const TokenId> ids);
+  /// Little-endian bytes of all tokens, block by block.
+  void read(const std::function<void(Bytes)>& visit);
+
+ private:
+  void flush();
+  [[noreturn]] void fail_to(const char* action, int code) const;
+
+  std::filesystem::path folder_;
+  std::uint32_t vocab_size_;
+  std::uint64_t tokens_ = 0, written_ = 0;
+  std::vector<std::byte> block_;
+  int file_ = -1;
+};
+
+}  // namespace penstock

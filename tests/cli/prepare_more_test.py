@@ -1,0 +1,84 @@
+"""`penstock data prepare --system --more`: mistakes, and what Ctrl-C leaves, with an apt of our own."""
+
+import os
+import signal
+import subprocess
+import time
+
+from shell import main
+
+
+def mistakes(shell):
+    os.mkdir(os.path.join(shell.directory, "empty"))
+    prepare = ("data", "prepare", "--out", "c")
+    shell.mistake(1, ["--more adds to --system"], *prepare, "--more", "text.txt")
+    shell.mistake(1, ["--packages", "--more"], *prepare, "--system", "--packages", "empty")
+    shell.mistake(1, ["empty", "--packages", "apt-get download"], *prepare, "--system", "--more", "--packages", "empty")
+    shell.mistake(1, ["nothere", "--packages"], *prepare, "--system", "--more", "--packages", "nothere")
+    shell.expect("nothing was written", not os.path.exists(os.path.join(shell.directory, "c")))
+
+
+def write_program(path, text):
+    with open(path, "w") as file:
+        file.write("#!/bin/sh\n" + text)
+    os.chmod(path, 0o755)
+
+
+def apt_of_our_own(shell, download):
+    """The environment in which apt knows git-doc alone and gets it by the shell text `download`."""
+    folder = os.path.join(shell.directory, "bin")
+    os.makedirs(folder, exist_ok=True)
+    write_program(os.path.join(folder, "apt-cache"), """[ "$1" = show ] && cat <<END
+Package: git-doc
+Version: 1:2
+Architecture: all
+Size: 4
+
+END
+""")
+    write_program(os.path.join(folder, "apt-get"), download)
+    return {**os.environ, "PATH": folder + ":" + os.environ["PATH"],
+            "XDG_CACHE_HOME": os.path.join(shell.directory, "cache")}
+
+
+def no_network(shell):
+    environment = apt_of_our_own(shell, "echo 'E: no route' >&2; exit 100\n")
+    done = subprocess.run([shell.program, "data", "prepare", "--system", "--more", "--out", "c"],
+                          cwd=shell.directory, env=environment, capture_output=True, text=True, timeout=120)
+    shell.expect("no network", done.returncode == 1, done.stderr)
+    for part in ("no route", "apt-get update", "--packages", "downloading git-doc"):
+        shell.expect("no network", part in done.stderr, f"{part!r} not in {done.stderr!r}")
+
+
+def interrupted_download(shell):
+    environment = apt_of_our_own(shell, "echo $$ > ../../../../pid; echo half > git-doc_1%3a2_all.deb; exec sleep 60\n")
+    process = subprocess.Popen([shell.program, "data", "prepare", "--system", "--more", "--out", "c"],
+                               cwd=shell.directory, env=environment, stderr=subprocess.PIPE, text=True)
+    pid_file = os.path.join(shell.directory, "pid")
+    while not os.path.exists(pid_file) or os.path.getsize(pid_file) == 0:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    shell.expect("interrupted", process.returncode == 130 and "nothing was written" in said, said)
+    shell.expect("no corpus", not os.path.exists(os.path.join(shell.directory, "c")))
+    cache = os.path.join(shell.directory, "cache/penstock/packages")
+    shell.expect("no half package", not [name for name in os.listdir(cache) if name.endswith(".deb")])
+    with open(pid_file) as file:
+        downloader = int(file.read())
+    for _ in range(200):
+        if not running(downloader):
+            break
+        time.sleep(0.02)
+    shell.expect("the download ended too", not running(downloader))
+
+
+def running(pid):
+    """Whether the process is there and no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+main([mistakes, no_network, interrupted_download], run=False)
