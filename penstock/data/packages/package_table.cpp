@@ -1,6 +1,7 @@
 #include "penstock/data/packages/package_table.h"
 
 #include <map>
+#include <string_view>
 #include <utility>
 
 namespace penstock {
@@ -62,7 +63,7 @@ std::vector<TextPackage> manuals() {
       {"debian-policy", "GPL-2.0-or-later", sphinx("manual")},
       {"developers-reference", "GPL-2.0-or-later", sphinx("manual")},
       {"debian-reference-en", "GPL-2.0-or-later", plain_files("manual", {"*.txt"})},
-      {"debian-faq", "GPL-2.0-or-later", plain_files("manual", {"*.en.txt"})},
+      {"debian-faq", "copyleft of its own", plain_files("manual", {"*.en.txt"})},
       {"maint-guide", "GPL-2.0-or-later", plain_files("manual", {"*.en.txt"})},
       {"manpages", "Linux-man-pages-copyleft, GPL-2.0-or-later", man_pages("manual")},
       {"manpages-dev", "Linux-man-pages-copyleft, GPL-2.0-or-later", man_pages("manual")},
@@ -72,8 +73,7 @@ std::vector<TextPackage> manuals() {
 std::vector<TextPackage> books() {
   std::vector<TextPackage> out = {
       {"anarchism", "GPL-2.0-only", plain_files("books", {"*/markdown/*.md"})},
-      {"fortunes", "public domain, quotations",
-       plain_files("books", {"usr/share/games/fortunes/[a-z]*"})},
+      {"fortunes", "BSD, quotations", plain_files("books", {"usr/share/games/fortunes/[a-z]*"})},
       {"dict-gcide", "GPL-2.0-or-later", dictionary("english-dictionary")},
       {"dict-wn", "WordNet", dictionary("english-dictionary")},
       {"dict-foldoc", "GFDL-1.1-no-invariants-or-later", dictionary("english-dictionary")},
@@ -90,39 +90,42 @@ std::vector<TextPackage> books() {
   return out;
 }
 
-/// Manuals in other languages than English. Codes are those of packages' names.
+/// Manuals in other languages than English. Codes are those of packages' names. Languages of which
+/// there is less than a domain's least size are left out; so is the developers' reference, whose
+/// translations keep the English sources.
 std::vector<TextPackage> translations() {
+  const std::string page = "the original's, GPL-3.0-or-later";
+  struct Kind {
+    char letter;
+    std::string before, after, licence;
+    PackageForm form;
+  };
+  const Kind kinds[] = {
+      {'m', "manpages-", "", page, PackageForm::kMan},
+      {'d', "manpages-", "-dev", page, PackageForm::kMan},
+      {'r', "debian-reference-", "", "GPL-2.0-or-later", PackageForm::kText},
+      {'f', "debian-faq-", "", "copyleft of its own", PackageForm::kText},
+      {'g', "maint-guide-", "", "GPL-2.0-or-later", PackageForm::kText},
+  };
   struct Language {
     const char *domain, *code;
-    /// What there is of manpages-CODE, its -dev, debian-reference-, developers-reference-,
-    /// debian-faq- and maint-guide-CODE, by letter: m d r v f g.
-    const char* packages;
+    std::string_view kinds;  // those that there are
   };
   const Language languages[] = {
-      {"german", "de", "mdrvfg"},   {"french", "fr", "mdrvfg"},     {"spanish", "es", "mdrg"},
-      {"italian", "it", "mrvfg"},   {"portuguese", "pt-br", "mdr"}, {"portuguese", "pt", "r"},
-      {"japanese", "ja", "mdrvfg"}, {"chinese", "zh", "m"},         {"chinese", "zh-cn", "rfg"},
-      {"chinese", "zh-tw", "rg"},   {"russian", "ru", "mdvfg"},     {"polish", "pl", "md"},
-      {"ukrainian", "uk", "m"},     {"romanian", "ro", "m"},        {"dutch", "nl", "mf"},
-      {"turkish", "tr", "m"},
+      {"german", "de", "mdrfg"},   {"french", "fr", "mdrfg"}, {"spanish", "es", "mdrg"},
+      {"italian", "it", "mrfg"},   {"portuguese", "pt", "r"}, {"portuguese", "pt-br", "mdr"},
+      {"japanese", "ja", "mdrfg"}, {"chinese", "zh", "m"},    {"chinese", "zh-cn", "rfg"},
+      {"chinese", "zh-tw", "rg"},  {"russian", "ru", "mdfg"}, {"polish", "pl", "md"},
+      {"ukrainian", "uk", "m"},    {"turkish", "tr", "m"},
   };
-  const std::string gpl = "GPL-2.0-or-later", pages_licence = "GPL-3.0-or-later and the originals'";
   std::vector<TextPackage> out;
-  for (const auto& [domain, code, packages] : languages) {
-    const std::string suffix = std::string("-") + code;
-    for (const char letter : std::string(packages)) {
-      if (letter == 'm') out.push_back({"manpages" + suffix, pages_licence, man_pages(domain)});
-      if (letter == 'd')
-        out.push_back({"manpages" + suffix + "-dev", pages_licence, man_pages(domain)});
-      if (letter == 'r')
-        out.push_back({"debian-reference" + suffix, gpl, plain_files(domain, {"*.txt"})});
-      if (letter == 'v') out.push_back({"developers-reference" + suffix, gpl, sphinx(domain)});
-      if (letter == 'f')
-        out.push_back({"debian-faq" + suffix, gpl, plain_files(domain, {"*.txt"})});
-      if (letter == 'g')
-        out.push_back({"maint-guide" + suffix, gpl, plain_files(domain, {"*.txt"})});
-    }
-  }
+  for (const auto& [domain, code, has] : languages)
+    for (const auto& kind : kinds)
+      if (has.find(kind.letter) != has.npos)
+        out.push_back(
+            {kind.before + code + kind.after,
+             kind.licence,
+             {{domain, kind.form, {kind.form == PackageForm::kMan ? "*/man/*" : "*.txt"}}}});
   return out;
 }
 
@@ -136,8 +139,7 @@ std::vector<TextPackage> polyglots() {
   const Language languages[] = {
       {"manual", "en", "en"},     {"german", "de", "de"},     {"japanese", "ja", "ja"},
       {"chinese", "zh", "zh-"},   {"russian", "ru", "ru"},    {"french", "fr", nullptr},
-      {"spanish", "es", nullptr}, {"italian", "it", nullptr}, {"portuguese", "pt", nullptr},
-      {"dutch", "nl", nullptr},   {"romanian", "ro", nullptr}};
+      {"spanish", "es", nullptr}, {"italian", "it", nullptr}, {"portuguese", "pt", nullptr}};
   for (const auto& [domain, in_guide, in_debmake] : languages) {
     const auto add = [&, name = domain](TextPackage& package, const std::string& members) {
       package.texts.push_back({name, PackageForm::kText, {members}});
