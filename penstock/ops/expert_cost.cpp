@@ -25,7 +25,7 @@ double operand_bytes(const ExpertProblem& p) {
 }
 
 double kept_bytes(const ExpertProblem& p) {
-  return static_cast<double>(p.inputs() * p.assignments() * p.inner() * p.hidden.element_size());
+  return static_cast<double>(p.inputs() * p.assignments() * p.inner() * p.w_out.element_size());
 }
 
 }  // namespace

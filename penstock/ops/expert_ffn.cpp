@@ -11,6 +11,7 @@
 #include "penstock/ops/expert_cost.h"
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/precision.h"
 
 namespace penstock::ops {
 
@@ -37,7 +38,8 @@ using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, const Tens
 const Implementations<ExpertOutput(const ExpertProblem&, bool)>& forward_list() {
   static const Implementations<ExpertOutput(const ExpertProblem&, bool)> list(
       "expert_ffn",
-      {{"rows", cpu::declines_expert_rows, cpu::expert_rows},
+      {{"bf16", bf16::declines_expert_ffn, bf16::expert_ffn},
+       {"rows", cpu::declines_expert_rows, cpu::expert_rows},
        {"xsmm", xsmm::declines_expert_ffn, xsmm::expert_ffn},
        {"reference", nullptr, reference::expert_ffn}},
       expert_cost);
@@ -49,7 +51,8 @@ using Backward = ExpertGradient(const Tensor&, const ExpertProblem&, const Tenso
 const Implementations<Backward>& backward_list() {
   static const Implementations<Backward> list(
       "expert_ffn.backward",
-      {{"xsmm", xsmm::declines_expert_ffn_backward, xsmm::expert_ffn_backward},
+      {{"bf16", bf16::declines_expert_ffn_backward, bf16::expert_ffn_backward},
+       {"xsmm", xsmm::declines_expert_ffn_backward, xsmm::expert_ffn_backward},
        {"reference", nullptr, reference::expert_ffn_backward}},
       expert_backward_cost);
   return list;
@@ -77,6 +80,7 @@ ExpertProblem checked(const Tensor& hidden, const Tensor& weight, const Tensor& 
                         dropout_seed,
                         value(dropout_keys)};
   check_expert_problem(problem);
+  problem.hidden = product_operand(hidden);  // rounded once, for both passes
   return problem;
 }
 
@@ -111,8 +115,8 @@ class ExpertFunction : public torch::autograd::Function<ExpertFunction> {
     context->saved_data["activation"] = activation;
     context->saved_data["dropout"] = dropout;
     context->saved_data["dropout_seed"] = dropout_seed;
-    context->save_for_backward({hidden, weight, token, offsets, by_token, token_offsets, w_in,
-                                w_out, value(b_in), value(b_out), result.kept,
+    context->save_for_backward({problem.hidden, weight, token, offsets, by_token, token_offsets,
+                                w_in, w_out, value(b_in), value(b_out), result.kept,
                                 value(dropout_keys)});
     return result.output;
   }

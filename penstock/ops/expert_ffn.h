@@ -1,4 +1,7 @@
-// Kernels of the grouped expert feed-forward. Not public: callers use ops.h.
+// Kernels of the grouped expert feed-forward. Not public: callers use ops.h. With hidden in bf16
+// and all else in f32, both operands of each product are rounded (precision.h): hidden, w_in, the
+// activation that goes to w_out, w_out; backward also d_output, the gradient of what feeds the
+// activation, and weight·act(..). Results are f32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -65,6 +68,15 @@ namespace cpu {
 std::string declines_expert_rows(const ExpertProblem& problem, bool keep);
 ExpertOutput expert_rows(const ExpertProblem& problem, bool keep);
 }  // namespace cpu
+
+namespace bf16 {
+std::string declines_expert_ffn(const ExpertProblem& problem, bool keep);
+ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep);
+std::string declines_expert_ffn_backward(const at::Tensor& d_output, const ExpertProblem& problem,
+                                         const at::Tensor& kept);
+ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProblem& problem,
+                                   const at::Tensor& kept);
+}  // namespace bf16
 
 namespace xsmm {
 std::string declines_expert_ffn(const ExpertProblem& problem, bool keep);

@@ -8,6 +8,7 @@
 
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/precision.h"
 
 namespace penstock::ops {
 
@@ -29,7 +30,8 @@ const Implementations<at::Tensor(const at::Tensor&, const at::Tensor&, const at:
 forward_list() {
   static const Implementations<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&)>
       list("linear",
-           {{"rows", cpu::declines_linear_rows, cpu::linear_rows},
+           {{"bf16", bf16::declines_linear, bf16::linear},
+            {"rows", cpu::declines_linear_rows, cpu::linear_rows},
             {"xsmm", xsmm::declines_linear, xsmm::linear},
             {"onednn", onednn::declines_linear, onednn::linear},
             {"reference", nullptr, reference::linear}},
@@ -45,7 +47,8 @@ using Backward = LinearGradient(const at::Tensor&, const at::Tensor&, const at::
 const Implementations<Backward>& backward_list() {
   static const Implementations<Backward> list(
       "linear.backward",
-      {{"xsmm", xsmm::declines_linear_backward, xsmm::linear_backward},
+      {{"bf16", bf16::declines_linear_backward, bf16::linear_backward},
+       {"xsmm", xsmm::declines_linear_backward, xsmm::linear_backward},
        {"onednn", onednn::declines_linear_backward, onednn::linear_backward},
        {"reference", nullptr, reference::linear_backward}},
       [](const at::Tensor&, const at::Tensor& x, const at::Tensor& w, LinearGradients wanted) {
@@ -78,12 +81,17 @@ std::int64_t rows_of(const at::Tensor& x) {
   return rows;
 }
 
+/// x as its products take it.
+at::Tensor run_forward(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) {
+  auto shape = x.sizes().vec();
+  shape.back() = w.size(0);
+  return forward_list().run(x.reshape({rows_of(x), w.size(1)}), w, b).view(shape);
+}
+
 at::Tensor forward_kernel(const at::Tensor& x, const at::Tensor& w,
                           const c10::optional<at::Tensor>& b) {
   check(x, w, value(b));
-  auto shape = x.sizes().vec();
-  shape.back() = w.size(0);
-  return forward_list().run(x.reshape({rows_of(x), w.size(1)}), w, value(b)).view(shape);
+  return run_forward(product_operand(x), w, value(b));
 }
 
 const c10::TypedOperatorHandle<Signature>& handle() {
@@ -95,10 +103,12 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& w, const c10::optional<at::Tensor>& b) {
-    context->save_for_backward({x, w});
-    context->saved_data["bias"] = value(b).defined();
     const at::AutoDispatchBelowADInplaceOrView below;
-    return handle().call(x, w, b);
+    check(x, w, value(b));
+    const at::Tensor operand = product_operand(x);  // rounded once, for both passes
+    context->save_for_backward({operand, w});
+    context->saved_data["bias"] = value(b).defined();
+    return run_forward(operand, w, value(b));
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,

@@ -1,4 +1,5 @@
-// Kernels of the linear operator, on flattened rows. Not public: callers use ops.h.
+// Kernels of the linear operator, on flattened rows. Not public: callers use ops.h. With x in bf16
+// and w in f32 both are rounded for the products; b, dy and every result are f32 (precision.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,6 +31,15 @@ namespace cpu {
 std::string declines_linear_rows(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);
 at::Tensor linear_rows(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);
 }  // namespace cpu
+
+namespace bf16 {
+std::string declines_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);
+at::Tensor linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);
+std::string declines_linear_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                                     LinearGradients wanted);
+LinearGradient linear_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
+                               LinearGradients wanted);
+}  // namespace bf16
 
 namespace xsmm {
 std::string declines_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b);

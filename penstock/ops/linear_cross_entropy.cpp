@@ -13,6 +13,7 @@
 #include "penstock/ops/check.h"
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/precision.h"
 
 namespace penstock::ops {
 
@@ -51,7 +52,8 @@ Cost head_cost(const at::Tensor& hidden, const at::Tensor& w, const at::Tensor&,
 const Implementations<Kernel>& list() {
   static const Implementations<Kernel> entries(
       "linear_cross_entropy",
-      {{"onednn", onednn::declines_linear_cross_entropy, onednn::linear_cross_entropy},
+      {{"bf16", bf16::declines_linear_cross_entropy, bf16::linear_cross_entropy},
+       {"onednn", onednn::declines_linear_cross_entropy, onednn::linear_cross_entropy},
        {"reference", nullptr, reference::linear_cross_entropy}},
       head_cost);
   return entries;
@@ -70,7 +72,7 @@ HeadLoss checked(const at::Tensor& hidden, const at::Tensor& w, const at::Tensor
   check_index_range(targets, w.size(0), "linear_cross_entropy", "target");
   const std::int64_t chunk =
       rows_per_chunk(hidden.size(0), w.size(0), hidden.element_size(), logits_bytes);
-  return list().run(hidden, w, targets, {dhidden, dw, chunk});
+  return list().run(product_operand(hidden), w, targets, {dhidden, dw, chunk});
 }
 
 /// Mean in f64 in row order, 0 for no rows.

@@ -1,5 +1,5 @@
 // Kernels of a linear head with its cross-entropy, chunk of rows by chunk. Not public: callers use
-// ops.h.
+// ops.h. With hidden in bf16 and w in f32 the products' operands are rounded; results are f32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -40,6 +40,13 @@ namespace cpu {
 void softmax_loss(float* x, std::int64_t rows, std::int64_t width, const std::int64_t* target,
                   float scale, float* losses);
 }  // namespace cpu
+
+namespace bf16 {
+std::string declines_linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& w,
+                                          const at::Tensor& targets, HeadOptions options);
+HeadLoss linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& w,
+                              const at::Tensor& targets, HeadOptions options);
+}  // namespace bf16
 
 namespace onednn {
 std::string declines_linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& w,

@@ -41,6 +41,19 @@ __attribute__((target("avx512f"), noinline)) float burst_avx512() {
   return _mm512_reduce_add_ps(sum[0]);
 }
 
+__attribute__((target("avx512f,avx512bf16"), noinline)) float burst_bf16() {
+  __m512 sum[accumulators];
+  const __m512bh a = (__m512bh)_mm512_set1_epi32(0x3f7e3f7e);  // 0.99 twice
+  const __m512bh b = (__m512bh)_mm512_set1_epi32(0x35863586);  // 1e-6 twice
+  for (auto& s : sum) s = _mm512_set1_ps(1.0f);
+  for (int i = 0; i < inner_rounds; ++i) {
+#pragma GCC unroll 12
+    for (int j = 0; j < accumulators; ++j) sum[j] = _mm512_dpbf16_ps(sum[j], a, b);
+  }
+  for (int j = 1; j < accumulators; ++j) sum[0] = _mm512_add_ps(sum[0], sum[j]);
+  return _mm512_reduce_add_ps(sum[0]);
+}
+
 __attribute__((target("avx2,fma"), noinline)) float burst_avx2() {
   __m256 sum[accumulators];
   const __m256 a = _mm256_set1_ps(0.999999f), b = _mm256_set1_ps(1e-6f);
@@ -72,9 +85,11 @@ struct Burst {
   double flops;
 };
 
-Burst widest_burst() {
+Burst widest_burst(ProductPrecision precision) {
   const double per_lane = 2.0 * accumulators * inner_rounds;
 #if defined(__x86_64__)
+  if (precision == ProductPrecision::bf16 && processor_has_bf16())
+    return {burst_bf16, 32 * per_lane};
   if (instruction_set() == "avx512") return {burst_avx512, 16 * per_lane};
   if (instruction_set() == "avx2") return {burst_avx2, 8 * per_lane};
 #endif
@@ -91,8 +106,8 @@ std::string instruction_set() {
   return "plain";
 }
 
-double measure_peak_flops(int threads, double seconds) {
-  const Burst burst = widest_burst();
+double measure_peak_flops(int threads, double seconds, ProductPrecision precision) {
+  const Burst burst = widest_burst(precision);
   // Threads that share a core would each claim the whole of it, in the moments it is theirs.
   const int count = std::clamp(threads, 1, physical_cores());
   // Each thread times windows of its own; the sum of the threads' best windows, taken while all

@@ -3,13 +3,16 @@
 
 #include <string>
 
+#include "penstock/ops/precision.h"
+
 namespace penstock::ops {
 
-/// fp32 fused multiply-adds per second times 2, over `threads` threads but no more than
-/// one a core, in a register-only loop
-/// with the widest vectors the processor has. Takes about `seconds`; the best of several short
-/// bursts.
-double measure_peak_flops(int threads, double seconds = 0.2);
+/// Fused multiply-adds per second times 2, over `threads` threads but no more than one a core, in a
+/// register-only loop with the widest vectors the processor has. Takes about `seconds`; the best of
+/// several short bursts.
+/// @param precision  of the factors: bf16 with sums in f32 where the processor has that, else fp32
+double measure_peak_flops(int threads, double seconds = 0.2,
+                          ProductPrecision precision = ProductPrecision::fp32);
 
 /// The widest vectors that measure_peak_flops and the kernels find: "avx512", "avx2" or "plain".
 std::string instruction_set();

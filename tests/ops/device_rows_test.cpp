@@ -8,6 +8,7 @@
 #include <ostream>
 
 #include "penstock/ops/ops.h"
+#include "penstock/ops/precision.h"
 #include "tests/ops/expert_plan_fixture.h"
 #include "tests/ops/fast_path.h"
 
@@ -19,6 +20,7 @@ struct Row {
   at::DeviceType device;
   at::ScalarType dtype;
   double tolerance;  ///< of the largest element of each result
+  ops::ProductPrecision products = ops::ProductPrecision::fp32;
 };
 
 constexpr Row kRows[] = {
@@ -26,6 +28,8 @@ constexpr Row kRows[] = {
     {"cpu_f32", at::kCPU, at::kFloat, 2e-5},
     {"cuda_f64", at::kCUDA, at::kDouble, 1e-11},
     {"cuda_f32", at::kCUDA, at::kFloat, 2e-4},
+    {"cpu_bf16", at::kCPU, at::kFloat, 2e-2, ops::ProductPrecision::bf16},
+    {"cuda_bf16", at::kCUDA, at::kFloat, 2e-2, ops::ProductPrecision::bf16},
 };
 
 struct Operator {
@@ -128,7 +132,11 @@ TEST_P(DeviceRows, AgreesWithTheReference) {
   const std::vector<at::Tensor> inputs = op.inputs();
   std::vector<at::Tensor> there;
   for (const at::Tensor& input : inputs) there.push_back(input.to(row.device));
-  const auto found = value_and_gradients(op.run, there, row.dtype);
+  const TensorFunction run = [&](const std::vector<at::Tensor>& x) {
+    const ops::PrecisionScope products(row.products);
+    return op.run(x);
+  };
+  const auto found = value_and_gradients(run, there, row.dtype);
   const ops::ReferenceOnly only;
   const auto wanted = value_and_gradients(op.run, inputs, at::kDouble);
   ASSERT_EQ(found.size(), wanted.size());

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "penstock/ops/dropout.h"
+#include "penstock/ops/precision.h"
 
 namespace penstock::ops::reference {
 namespace {
@@ -19,12 +20,22 @@ Rows rows_of(const ExpertProblem& problem, std::int64_t expert) {
 
 /// Sums rows [A, d] into their tokens [T, d].
 at::Tensor combine(const at::Tensor& rows, const ExpertProblem& problem) {
-  return at::zeros_like(problem.hidden).index_add_(0, problem.token, rows);
+  return at::zeros(problem.hidden.sizes(), rows.options()).index_add_(0, problem.token, rows);
+}
+
+/// a·b, both rounded where the problem's products are in bf16.
+at::Tensor product(const ExpertProblem& problem, const at::Tensor& a, const at::Tensor& b) {
+  return at::mm(rounded_like(problem.hidden, a), rounded_like(problem.hidden, b));
+}
+
+/// The tokens' rows [A, d].
+at::Tensor gathered(const ExpertProblem& problem) {
+  return problem.hidden.to(problem.w_in.scalar_type()).index_select(0, problem.token);
 }
 
 /// The activation's inputs [n, m·f] of one expert's rows.
 at::Tensor inputs_of(const ExpertProblem& problem, std::int64_t expert, const at::Tensor& x) {
-  const at::Tensor in = at::mm(x, problem.w_in[expert].t());
+  const at::Tensor in = product(problem, x, problem.w_in[expert].t());
   return problem.b_in.defined() ? in + problem.b_in[expert] : in;
 }
 
@@ -38,7 +49,7 @@ at::Tensor activate(const ExpertProblem& problem, const at::Tensor& in) {
 at::Tensor mask_of(const ExpertProblem& problem, Rows rows) {
   if (problem.dropout == 0) return {};
   return dropout_mask(problem.drop(), rows.begin, rows.count, problem.inner(),
-                      problem.hidden.options());
+                      problem.w_in.options().requires_grad(false));
 }
 at::Tensor masked(const at::Tensor& x, const at::Tensor& mask) {
   return mask.defined() ? x * mask : x;
@@ -56,7 +67,7 @@ at::Tensor activate_backward(const ExpertProblem& problem, const at::Tensor& in,
 }  // namespace
 
 ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep) {
-  const at::Tensor x = problem.hidden.index_select(0, problem.token);  // [A, d]
+  const at::Tensor x = gathered(problem);
   at::Tensor kept =
       at::empty({problem.assignments(), problem.inputs() * problem.inner()}, x.options());
   at::Tensor y = at::empty({problem.assignments(), problem.width()}, x.options());
@@ -65,7 +76,7 @@ ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep) {
     if (count == 0) continue;
     const at::Tensor in = inputs_of(problem, e, x.narrow(0, begin, count));
     const at::Tensor h = masked(activate(problem, in), mask_of(problem, {begin, count}));
-    const at::Tensor out = at::mm(h, problem.w_out[e].t());
+    const at::Tensor out = product(problem, h, problem.w_out[e].t());
     kept.narrow(0, begin, count).copy_(in);
     y.narrow(0, begin, count).copy_(problem.b_out.defined() ? out + problem.b_out[e] : out);
   }
@@ -74,8 +85,8 @@ ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep) {
 
 ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProblem& problem,
                                    const at::Tensor& kept) {
-  const at::Tensor x = problem.hidden.index_select(0, problem.token);  // [A, d]
-  const at::Tensor dy = d_output.index_select(0, problem.token);       // [A, d], unweighted
+  const at::Tensor x = gathered(problem);
+  const at::Tensor dy = d_output.index_select(0, problem.token);  // [A, d], unweighted
   at::Tensor dx = at::empty_like(x);
   const auto zeros = [](const at::Tensor& like) {
     return like.defined() ? at::zeros_like(like) : at::Tensor();
@@ -95,16 +106,19 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
     const at::Tensor in = usable ? kept.narrow(0, begin, count) : inputs_of(problem, e, xe);
     const at::Tensor mask = mask_of(problem, {begin, count});
     const at::Tensor h = masked(activate(problem, in), mask);
-    const at::Tensor p = at::mm(dye, problem.w_out[e]);  // [n, f]
+    const at::Tensor p = product(problem, dye, problem.w_out[e]);  // [n, f]
     at::Tensor gate = (h * p).sum(1);
     if (problem.b_out.defined()) gate = gate + at::mv(dye, problem.b_out[e]);
     gradient.weight.narrow(0, begin, count).copy_(gate);
     const at::Tensor d_in = activate_backward(problem, in, masked(p * weight, mask));  // [n, m·f]
-    gradient.w_out[e].copy_(at::mm((dye * weight).t(), h));
-    gradient.w_in[e].copy_(at::mm(d_in.t(), xe));
+    // Rounded are dy, as for p, and weight·h.
+    const bool rounds = problem.hidden.scalar_type() == at::kBFloat16;
+    gradient.w_out[e].copy_(rounds ? product(problem, dye.t(), h * weight)
+                                   : at::mm((dye * weight).t(), h));
+    gradient.w_in[e].copy_(product(problem, d_in.t(), xe));
     if (problem.b_in.defined()) gradient.b_in[e].copy_(d_in.sum(0));
     if (problem.b_out.defined()) gradient.b_out[e].copy_((dye * weight).sum(0));
-    dx.narrow(0, begin, count).copy_(at::mm(d_in, problem.w_in[e]));
+    dx.narrow(0, begin, count).copy_(product(problem, d_in, problem.w_in[e]));
   }
   gradient.hidden = combine(dx, problem);
   return gradient;

@@ -3,18 +3,23 @@
 
 #include <ATen/ATen.h>
 
+#include "penstock/ops/precision.h"
+
 namespace penstock::ops::reference {
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) {
+at::Tensor linear(const at::Tensor& x_in, const at::Tensor& w_in, const at::Tensor& b) {
+  const at::Tensor x = x_in.to(w_in.scalar_type()), w = rounded_like(x_in, w_in);
   return b.defined() ? at::addmm(b, x, w.t()) : at::mm(x, w.t());
 }
 
-LinearGradient linear_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w,
-                               LinearGradients wanted) {
+LinearGradient linear_backward(const at::Tensor& dy_in, const at::Tensor& x_in,
+                               const at::Tensor& w_in, LinearGradients wanted) {
+  const at::Tensor x = x_in.to(w_in.scalar_type()), w = rounded_like(x_in, w_in),
+                   dy = rounded_like(x_in, dy_in);
   at::Tensor dx, dw, db;
   if (wanted.x) dx = at::mm(dy, w);
   if (wanted.w) dw = at::mm(dy.t(), x);
-  if (wanted.b) db = dy.sum(0);
+  if (wanted.b) db = dy_in.sum(0);
   return {dx, dw, db};
 }
 

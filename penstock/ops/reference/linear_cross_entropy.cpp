@@ -5,10 +5,13 @@
 
 #include <algorithm>
 
+#include "penstock/ops/precision.h"
+
 namespace penstock::ops::reference {
 
-HeadLoss linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& w,
+HeadLoss linear_cross_entropy(const at::Tensor& hidden_in, const at::Tensor& w_in,
                               const at::Tensor& targets, HeadOptions options) {
+  const at::Tensor hidden = hidden_in.to(w_in.scalar_type()), w = rounded_like(hidden_in, w_in);
   const std::int64_t rows = hidden.size(0);
   HeadLoss out{.losses = at::empty({rows}, hidden.options())};
   if (options.dhidden) out.dhidden = at::empty(hidden.sizes(), hidden.options());
@@ -24,6 +27,7 @@ HeadLoss linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& w,
     z.sub_(logsumexp).exp_();
     z.scatter_add_(1, target, at::full(target.sizes(), -1, z.options()));
     z.div_(static_cast<double>(rows));
+    z = rounded_like(hidden_in, z);
     if (options.dhidden) out.dhidden.slice(0, from, to).copy_(at::mm(z, w));
     if (options.dw) out.dw.addmm_(z.t(), x);
   }

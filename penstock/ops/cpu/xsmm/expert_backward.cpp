@@ -7,8 +7,8 @@
 #include <omp.h>
 
 #include "penstock/ops/cpu/dropout_tile.h"
+#include "penstock/ops/cpu/expert_combine.h"
 #include "penstock/ops/cpu/parallel.h"
-#include "penstock/ops/cpu/xsmm/expert_combine.h"
 #include "penstock/ops/cpu/xsmm/expert_inputs.h"
 #include "penstock/ops/expert_ffn.h"
 
@@ -174,31 +174,6 @@ struct Backward {
   }
 };
 
-/// Where the partial rows of a group's experts lie.
-struct Partials {
-  std::vector<std::int64_t> first, parts;  ///< by expert of the group
-  std::int64_t rows = 0;
-
-  Partials(const std::vector<Task>& tasks, const Operands& in, const Group& group)
-      : first(group.last - group.first, -1), parts(group.last - group.first, 0) {
-    for (const Task& task : tasks) {
-      std::int64_t& start = first[task.expert - group.first];
-      start = start < 0 ? task.partial : std::min(start, task.partial);
-      ++parts[task.expert - group.first];
-      rows += in.offsets[task.expert + 1] - in.offsets[task.expert];
-    }
-  }
-};
-
-/// The expert of each assignment.
-std::vector<std::int32_t> experts_of(const Operands& in) {
-  std::vector<std::int32_t> expert(in.assignments);
-  for (std::int64_t e = 0; e < in.experts; ++e)
-    std::fill(expert.begin() + in.offsets[e], expert.begin() + in.offsets[e + 1],
-              static_cast<std::int32_t>(e));
-  return expert;
-}
-
 float* data_or_null(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.data_ptr<float>() : nullptr;
 }
@@ -237,16 +212,17 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
                           .b_out = data_or_null(result.b_out)}};
   const at::Tensor scratch = at::empty({omp_get_max_threads(), backward.scratch_floats()}, options);
   float* scratch_data = scratch.data_ptr<float>();
-  const std::vector<std::int32_t> expert = experts_of(in);
-  TokenSums sums(in, /*all=*/true);
+  const std::vector<std::int32_t> expert = cpu::experts_of(in);
+  cpu::TokenSums sums(in, /*all=*/true);
   sums.clear_idle(d_hidden);
-  for (const Group& group : groups(in)) {
+  for (const cpu::Group& group : cpu::groups(in)) {
     const std::vector<Task> tasks = backward_tasks(in, group);
-    const Partials partials(tasks, in, group);
-    const at::Tensor rows = at::empty({partials.rows, in.width}, options);
-    const at::Tensor gates = at::empty({partials.rows}, options);
-    backward.row_gradients = rows.data_ptr<float>();
-    backward.row_gates = gates.data_ptr<float>();
+    const cpu::Partials partials(tasks, in, group);
+    const at::Tensor rows = at::empty({partials.rows(), in.width}, options);
+    const at::Tensor gates = at::empty({partials.rows()}, options);
+    float *row_data = rows.data_ptr<float>(), *gate_data = gates.data_ptr<float>();
+    backward.row_gradients = row_data;
+    backward.row_gates = gate_data;
     cpu::parallel_tasks(std::ssize(tasks), [&](std::int64_t i, int thread) {
       backward.run(tasks[static_cast<std::size_t>(i)],
                    scratch_data + thread * backward.scratch_floats());
@@ -254,16 +230,7 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
     sums.add(
         group,
         [&](std::int64_t a, bool add, float* out) {
-          const std::int64_t e = expert[a], begin = in.offsets[e],
-                             count = in.offsets[e + 1] - begin;
-          float gate = 0;
-          for (std::int64_t i = 0; i < partials.parts[e - group.first]; ++i) {
-            const std::int64_t row = partials.first[e - group.first] + i * count + a - begin;
-            cpu::scaled_row(in.width, 1.0f, backward.row_gradients + row * in.width, add || i > 0,
-                            out);
-            gate += backward.row_gates[row];
-          }
-          d_weight[a] = gate;
+          d_weight[a] = partials.add(a, expert[a], {row_data, gate_data}, add, out);
         },
         d_hidden);
   }

@@ -6,8 +6,8 @@
 #include <omp.h>
 
 #include "penstock/ops/cpu/dropout_tile.h"
+#include "penstock/ops/cpu/expert_combine.h"
 #include "penstock/ops/cpu/parallel.h"
-#include "penstock/ops/cpu/xsmm/expert_combine.h"
 #include "penstock/ops/cpu/xsmm/expert_inputs.h"
 #include "penstock/ops/expert_ffn.h"
 
@@ -85,9 +85,9 @@ ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep) {
   const auto options = problem.hidden.options().requires_grad(false);
   ExpertOutput result{at::empty({in.tokens, in.width}, options), at::Tensor()};
   if (keep) result.kept = at::empty({in.kept_floats}, options);
-  TokenSums sums(in);
-  const std::vector<Group> parts = groups(in);
-  const at::Tensor rows = sums.any() ? at::empty({largest_group(in, parts), in.width}, options)
+  cpu::TokenSums sums(in);
+  const std::vector<cpu::Group> parts = cpu::groups(in);
+  const at::Tensor rows = sums.any() ? at::empty({cpu::largest_group(in, parts), in.width}, options)
                                      : at::empty({0}, options);
   Forward forward{.in = in,
                   .products = products,
@@ -99,7 +99,7 @@ ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep) {
   const at::Tensor scratch = at::empty({omp_get_max_threads(), forward.scratch_floats()}, options);
   float* scratch_data = scratch.data_ptr<float>();
   sums.clear_idle(forward.output);
-  for (const Group& group : parts) {
+  for (const cpu::Group& group : parts) {
     forward.first_row = in.offsets[group.first];
     const std::vector<Task> tasks = forward_tasks(in, group);
     cpu::parallel_tasks(std::ssize(tasks), [&](std::int64_t i, int thread) {

@@ -1,7 +1,5 @@
 #include "penstock/ops/cpu/xsmm/expert_layout.h"
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
 
 namespace penstock::ops::xsmm {
@@ -19,30 +17,7 @@ void longest_first(std::vector<Task>& tasks) {
 
 }  // namespace
 
-Operands::Operands(const ExpertProblem& problem)
-    : tokens(problem.tokens()),
-      width(problem.width()),
-      assignments(problem.assignments()),
-      experts(problem.experts()),
-      inner(problem.inner()),
-      inputs(problem.inputs()) {
-  const auto floats = [this](const at::Tensor& tensor) -> const float* {
-    if (!tensor.defined()) return nullptr;
-    return held_.emplace_back(tensor.contiguous()).data_ptr<float>();
-  };
-  const auto indices = [this](const at::Tensor& tensor) {
-    return held_.emplace_back(tensor.contiguous()).data_ptr<std::int64_t>();
-  };
-  hidden = floats(problem.hidden);
-  weight = floats(problem.weight);
-  w_in = floats(problem.w_in);
-  w_out = floats(problem.w_out);
-  b_in = floats(problem.b_in);
-  b_out = floats(problem.b_out);
-  token = indices(problem.token);
-  offsets = indices(problem.offsets);
-  by_token = indices(problem.by_token);
-  token_offsets = indices(problem.token_offsets);
+Operands::Operands(const ExpertProblem& problem) : ExpertViews(problem) {
   for (std::int64_t e = 0; e < experts; ++e) {
     first_block.push_back(static_cast<std::int64_t>(blocks.size()));
     for (std::int64_t row = offsets[e]; row < offsets[e + 1]; row += kBlock) {
@@ -53,21 +28,7 @@ Operands::Operands(const ExpertProblem& problem)
   first_block.push_back(static_cast<std::int64_t>(blocks.size()));
 }
 
-std::vector<Group> groups(const Operands& operands) {
-  const std::int64_t most = std::max<std::int64_t>(2 * operands.tokens, 8192);
-  std::vector<Group> result;
-  for (std::int64_t e = 0; e < operands.experts; ++e) {
-    const bool fits =
-        !result.empty() && operands.offsets[e + 1] - operands.offsets[result.back().first] <= most;
-    if (fits)
-      result.back().last = e + 1;
-    else
-      result.push_back({e, e + 1});
-  }
-  return result;
-}
-
-std::vector<Task> forward_tasks(const Operands& operands, const Group& group) {
+std::vector<Task> forward_tasks(const Operands& operands, const cpu::Group& group) {
   std::vector<Task> tasks;
   for (std::int64_t e = group.first; e < group.last; ++e)
     for (std::int64_t b = operands.first_block[e]; b < operands.first_block[e + 1];
@@ -81,7 +42,7 @@ std::vector<Task> forward_tasks(const Operands& operands, const Group& group) {
   return tasks;
 }
 
-std::vector<Task> backward_tasks(const Operands& operands, const Group& group) {
+std::vector<Task> backward_tasks(const Operands& operands, const cpu::Group& group) {
   constexpr std::int64_t kShares = 16;  // an expert with more than 1/16 of the rows is cut
   const std::int64_t all = operands.offsets[group.last] - operands.offsets[group.first];
   std::vector<Task> tasks;

@@ -1,0 +1,257 @@
+// The expert feed-forward's gradients on CPU with products in bf16. A task takes some slices of f
+// of one expert and all its rows, a chunk at a time; so it alone writes those slices' weight
+// gradients, and nothing of size [A, f] leaves the cache. Gradients of rows are partial sums over
+// the task's slices; tokens then add them in expert and slice order. What forward did not keep is
+// computed again, chunk by chunk.
+#include <ATen/ATen.h>
+#include <omp.h>
+
+#include <optional>
+
+#include "penstock/ops/cpu/bf16/declines.h"
+#include "penstock/ops/cpu/bf16/expert_inputs.h"
+#include "penstock/ops/cpu/expert_combine.h"
+#include "penstock/ops/cpu/parallel.h"
+#include "penstock/ops/expert_ffn.h"
+
+namespace penstock::ops::bf16 {
+namespace {
+
+constexpr std::int64_t kChunkPanel = kChunk / 2 * kPanel;  // of panels that are a chunk deep
+
+struct Gradients {
+  float *w_in, *w_out, *b_in, *b_out;  ///< the biases' null when absent
+};
+
+/// Scratch of one thread.
+struct Scratch {
+  Pair *x, *dy;              ///< [kChunk][row] rows; x where inputs are computed again
+  Pair *x_pairs, *dy_pairs;  ///< panels of d columns
+  float *inputs, *p, *h;     ///< [kChunk][m, kInner] and [kChunk][kInner]
+  float* d_in;               ///< [m][kChunk][kInner]
+  Pair *d_rows, *d_pairs;    ///< one input's: [kChunk][kInner / 2], and panels of kInner columns
+  Pair* h_pairs;             ///< panels of kInner columns
+};
+
+struct Backward {
+  const Operands& in;
+  const PackedExperts& weights;
+  const PackedExperts* turned;  ///< where inputs are computed again
+  Activation activation;
+  Dropout dropout;
+  const float* d_output;  ///< [T, d]
+  PairRows dy;            ///< d_output in bf16
+  const float* kept;
+  Gradients d;
+  float *row_gradients, *row_gates;  ///< partial [P, d] and [P] of the group
+
+  std::int64_t panels_floats() const { return panel_pairs(in.width, kChunk / 2); }
+  std::int64_t scratch_floats() const {
+    return 2 * kChunk * in.x.row + 2 * panels_floats() + kChunk * kInner * (2 * in.inputs + 2) +
+           3 * kChunk * kInner / 2;
+  }
+  Scratch divide(float* from) const {
+    const auto floats = [&from](std::int64_t count) {
+      float* part = from;
+      from += count;
+      return part;
+    };
+    const auto pairs = [&](std::int64_t count) { return reinterpret_cast<Pair*>(floats(count)); };
+    const std::int64_t tile = kChunk * kInner;
+    Scratch s;
+    for (Pair** rows : {&s.x, &s.dy}) *rows = pairs(kChunk * in.x.row);
+    for (Pair** panels : {&s.x_pairs, &s.dy_pairs}) *panels = pairs(panels_floats());
+    for (float** part : {&s.p, &s.h}) *part = floats(tile);
+    for (float** part : {&s.inputs, &s.d_in}) *part = floats(in.inputs * tile);
+    for (Pair** part : {&s.d_rows, &s.d_pairs, &s.h_pairs}) *part = pairs(tile / 2);
+    return s;
+  }
+
+  void run(const BackwardTask& task, float* scratch) const {
+    const std::int64_t begin = in.offsets[task.expert], end = in.offsets[task.expert + 1];
+    if (begin == end) return clear(task);
+    const Scratch s = divide(scratch);
+    if (task.slice_begin == 0 && d.b_out)
+      std::fill_n(d.b_out + task.expert * in.width, in.width, 0.0f);
+    if (d.b_in) clear_bias_in(task);
+    for (std::int64_t a = begin; a < end; a += kChunk)
+      run_chunk(task, a, std::min(a + kChunk, end), s);
+  }
+
+  void run_chunk(const BackwardTask& task, std::int64_t begin, std::int64_t end,
+                 const Scratch& s) const {
+    if (!kept) in.gather(begin, end, in.x, s.x);
+    in.gather(begin, end, dy, s.dy);
+    in.gather_pairs(begin, end, in.x, s.x_pairs);
+    in.gather_pairs(begin, end, dy, s.dy_pairs);
+    start_gates(task, begin, end);
+    for (std::int64_t slice = task.slice_begin; slice < task.slice_end; ++slice)
+      run_slice(task, slice, begin, end, s);
+  }
+
+  std::int64_t partial_row(const BackwardTask& task, std::int64_t assignment) const {
+    return task.partial + assignment - in.offsets[task.expert];
+  }
+
+  /// The output bias's share of the rows' gates, and its own gradient, belong to the first slice's
+  /// task.
+  void start_gates(const BackwardTask& task, std::int64_t begin, std::int64_t end) const {
+    float* gates = row_gates + partial_row(task, begin);
+    const float* bias = task.slice_begin == 0 ? in.bias_out(task.expert) : nullptr;
+    for (std::int64_t a = begin; a < end; ++a, ++gates) {
+      const float* row = d_output + in.token[a] * in.width;
+      *gates = bias ? cpu::dot(in.width, bias, row) : 0.0f;
+      if (bias)
+        cpu::scaled_row(in.width, in.weight[a], row, true, d.b_out + task.expert * in.width);
+    }
+  }
+
+  void run_slice(const BackwardTask& task, std::int64_t slice, std::int64_t begin, std::int64_t end,
+                 const Scratch& s) const {
+    const std::int64_t n = end - begin, lanes = in.lanes(slice), row = partial_row(task, begin);
+    const float* inputs = kept ? kept + in.kept_at(slice, begin) : s.inputs;
+    if (!kept) slice_inputs(in, *turned, task.expert, slice, n, s.x, s.inputs);
+    multiply({.rows = n,
+              .columns = lanes,
+              .pairs = dy.row,
+              .a_row = dy.row,
+              .b_panel = weights.panel(in.inputs),
+              .c_row = lanes},
+             s.dy, weights.at(task.expert, in.inputs, slice), s.p);
+    if (dropout.p > 0) cpu::drop_rows(dropout, {n, lanes}, begin, slice * kInner, s.p);
+    cpu::activation_backward_rows(activation, {n, lanes}, inputs, s.p, in.weight + begin, s.d_in,
+                                  s.h, row_gates + row);
+    if (dropout.p > 0) cpu::drop_rows(dropout, {n, lanes}, begin, slice * kInner, s.h);
+    for (std::int64_t i = 0; i < in.inputs; ++i) {
+      input_gradient(task, slice, i, begin, end, s);
+      multiply({.rows = n,
+                .columns = in.width,
+                .pairs = lanes / 2,
+                .a_row = lanes / 2,
+                .b_panel = weights.panel(i),
+                .c_row = in.width,
+                .accumulate = slice > task.slice_begin || i > 0},
+               s.d_rows, weights.at(task.expert, i, slice), row_gradients + row * in.width);
+    }
+    pack_rows(0, (n + 1) / 2, n, lanes, s.h, s.h_pairs, kChunkPanel);
+    multiply({.rows = in.width,
+              .columns = in.columns(slice),
+              .pairs = (n + 1) / 2,
+              .a_row = 0,
+              .a_panel = kChunkPanel,
+              .b_panel = kChunkPanel,
+              .c_row = in.inner,
+              .accumulate = begin > in.offsets[task.expert]},
+             s.dy_pairs, s.h_pairs, d.w_out + task.expert * in.width * in.inner + slice * kInner);
+  }
+
+  /// Rounds an input's gradient, and adds to those of its weights and bias.
+  void input_gradient(const BackwardTask& task, std::int64_t slice, std::int64_t i,
+                      std::int64_t begin, std::int64_t end, const Scratch& s) const {
+    const std::int64_t n = end - begin, lanes = in.lanes(slice);
+    const float* d_in = s.d_in + i * n * lanes;
+    const std::int64_t neuron = (task.expert * in.inputs + i) * in.inner + slice * kInner;
+    auto* halves = reinterpret_cast<std::uint16_t*>(s.d_rows);
+    round_row(n * lanes, d_in, halves);
+    const std::uint16_t* none = nullptr;
+    for (std::int64_t r = 0; r < n; r += 2)
+      pack_row_pair(lanes, halves + r * lanes, r + 1 < n ? halves + (r + 1) * lanes : none,
+                    s.d_pairs + r / 2 * kPanel, kChunkPanel);
+    multiply({.rows = in.columns(slice),
+              .columns = in.width,
+              .pairs = (n + 1) / 2,
+              .a_row = 0,
+              .a_panel = kChunkPanel,
+              .b_panel = kChunkPanel,
+              .c_row = in.width,
+              .accumulate = begin > in.offsets[task.expert]},
+             s.d_pairs, s.x_pairs, d.w_in + neuron * in.width);
+    if (!d.b_in) return;
+    for (std::int64_t r = 0; r < n; ++r)
+      cpu::scaled_row(in.columns(slice), 1.0f, d_in + r * lanes, true, d.b_in + neuron);
+  }
+
+  void clear_bias_in(const BackwardTask& task) const {
+    const std::int64_t first = task.slice_begin * kInner,
+                       last = std::min(task.slice_end * kInner, in.inner);
+    for (std::int64_t i = 0; i < in.inputs; ++i)
+      std::fill_n(d.b_in + (task.expert * in.inputs + i) * in.inner + first, last - first, 0.0f);
+  }
+
+  /// An expert without rows has gradients too: zero.
+  void clear(const BackwardTask& task) const {
+    const std::int64_t matrix = in.inner * in.width;
+    std::fill_n(d.w_in + task.expert * in.inputs * matrix, in.inputs * matrix, 0.0f);
+    std::fill_n(d.w_out + task.expert * matrix, matrix, 0.0f);
+    if (d.b_in) clear_bias_in(task);
+    if (d.b_out) std::fill_n(d.b_out + task.expert * in.width, in.width, 0.0f);
+  }
+};
+
+float* data_or_null(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.data_ptr<float>() : nullptr;
+}
+
+}  // namespace
+
+std::string declines_expert_ffn_backward(const at::Tensor&, const ExpertProblem& problem,
+                                         const at::Tensor& kept) {
+  if (kept.defined() && kept.dim() != 1) return "the forward pass kept values in another order";
+  return declines_expert_ffn(problem, true);
+}
+
+ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProblem& problem,
+                                   const at::Tensor& kept) {
+  const Operands in(problem);
+  const PackedExperts weights(in, PackedExperts::Order::straight);
+  std::optional<PackedExperts> turned;
+  if (!kept.defined()) turned.emplace(in, PackedExperts::Order::turned);
+  const at::Tensor dy = d_output.contiguous();
+  const auto options = problem.w_in.options().requires_grad(false);
+  const auto like = [&](const at::Tensor& tensor) {
+    return tensor.defined() ? at::empty(tensor.sizes(), options) : at::Tensor();
+  };
+  const ExpertGradient result{like(problem.hidden), like(problem.weight), like(problem.w_in),
+                              like(problem.w_out),  like(problem.b_in),   like(problem.b_out)};
+  float* d_hidden = result.hidden.data_ptr<float>();
+  float* d_weight = result.weight.data_ptr<float>();
+  Backward backward{.in = in,
+                    .weights = weights,
+                    .turned = turned ? &*turned : nullptr,
+                    .activation = problem.activation,
+                    .dropout = problem.drop(),
+                    .d_output = dy.data_ptr<float>(),
+                    .dy = pair_rows(rounded(dy)),
+                    .kept = data_or_null(kept),
+                    .d = {.w_in = result.w_in.data_ptr<float>(),
+                          .w_out = result.w_out.data_ptr<float>(),
+                          .b_in = data_or_null(result.b_in),
+                          .b_out = data_or_null(result.b_out)}};
+  const at::Tensor scratch = at::empty({omp_get_max_threads(), backward.scratch_floats()}, options);
+  float* scratch_data = scratch.data_ptr<float>();
+  const std::vector<std::int32_t> expert = cpu::experts_of(in);
+  cpu::TokenSums sums(in, /*all=*/true);
+  sums.clear_idle(d_hidden);
+  for (const cpu::Group& group : cpu::groups(in)) {
+    const std::vector<BackwardTask> tasks = backward_tasks(in, group);
+    const cpu::Partials partials(tasks, in, group);
+    const at::Tensor rows = at::empty({partials.rows(), in.width}, options);
+    const at::Tensor gates = at::empty({partials.rows()}, options);
+    float *row_data = rows.data_ptr<float>(), *gate_data = gates.data_ptr<float>();
+    backward.row_gradients = row_data;
+    backward.row_gates = gate_data;
+    cpu::parallel_tasks(std::ssize(tasks), [&](std::int64_t i, int thread) {
+      backward.run(tasks[static_cast<std::size_t>(i)],
+                   scratch_data + thread * backward.scratch_floats());
+    });
+    sums.add(
+        group,
+        [&](std::int64_t a, bool add, float* out) {
+          d_weight[a] = partials.add(a, expert[a], {row_data, gate_data}, add, out);
+        },
+        d_hidden);
+  }
+  return result;
+}
+
+}  // namespace penstock::ops::bf16

@@ -1,0 +1,80 @@
+// How the bf16 expert feed-forward cuts its work, and its weights as the products read them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "penstock/ops/cpu/bf16/pack.h"
+#include "penstock/ops/cpu/bf16/rounding.h"
+#include "penstock/ops/cpu/expert_views.h"
+
+namespace penstock::ops::bf16 {
+
+inline constexpr std::int64_t kInner = 128;       ///< columns of f that a task works on at once
+inline constexpr std::int64_t kForwardRows = 96;  ///< rows of a forward task
+inline constexpr std::int64_t kChunk = 128;       ///< rows that a backward task keeps in cache
+
+/// A problem's views; f in slices of kInner columns, tiles filled up to `lanes` with zeros.
+struct Operands : cpu::ExpertViews {
+  explicit Operands(const ExpertProblem& problem);
+
+  std::int64_t slices() const { return (inner + kInner - 1) / kInner; }
+  std::int64_t columns(std::int64_t slice) const {
+    return std::min(kInner, inner - slice * kInner);
+  }
+  std::int64_t lanes(std::int64_t slice) const { return (columns(slice) + 15) / 16 * 16; }
+  /// Values that feed the activation, of all assignments: by slice, assignment and input, lanes.
+  std::int64_t kept_floats() const { return kept_at(slices() - 1, assignments); }
+  std::int64_t kept_at(std::int64_t slice, std::int64_t assignment) const {
+    return inputs * (slice * kInner * assignments + assignment * lanes(slice));
+  }
+  /// Assignments [begin, end) as rows [.., row] of x [T, row].
+  void gather(std::int64_t begin, std::int64_t end, const PairRows& x, Pair* rows) const;
+  /// The same as panels of d columns, kChunk rows deep.
+  void gather_pairs(std::int64_t begin, std::int64_t end, const PairRows& x, Pair* panels) const;
+
+  PairRows x;  ///< hidden
+};
+
+/// The experts' matrices in panels: transposed as the forward pass reads them, or as they are.
+class PackedExperts {
+ public:
+  enum class Order { turned, straight };
+  /// Packs those of experts with rows.  Cost: one sweep over them, on all threads.
+  PackedExperts(const Operands& operands, Order order);
+
+  /// Where a product with a slice of f begins in matrix i (`inputs`: the output matrix) of expert
+  /// e.
+  const Pair* at(std::int64_t e, std::int64_t i, std::int64_t slice) const;
+  /// From panel to panel of that matrix.
+  std::int64_t panel(std::int64_t i) const;
+
+ private:
+  void pack(std::int64_t e, std::int64_t i, std::int64_t part, std::int64_t parts);
+  bool is_turned() const { return order_ == Order::turned; }
+  /// Whether the panels' columns are those of f, and the depth is d.
+  bool columns_are_inner(std::int64_t i) const { return (i < operands_.inputs) == is_turned(); }
+  std::int64_t size(std::int64_t i) const;
+
+  const Operands& operands_;
+  Order order_;
+  at::Tensor held_;
+  Pair* data_;
+};
+
+/// Assignments [begin, end) of one expert.
+struct ForwardTask {
+  std::int64_t expert, begin, end;
+};
+std::vector<ForwardTask> forward_tasks(const Operands& operands, const cpu::Group& group);
+
+/// All rows of an expert with slices [slice_begin, slice_end) of f; an expert with many rows is cut
+/// into more tasks, each of which writes partial rows of its own.
+struct BackwardTask {
+  std::int64_t expert, slice_begin, slice_end;
+  std::int64_t partial;  ///< where its partial rows begin
+};
+/// Longest first, experts without rows included.
+std::vector<BackwardTask> backward_tasks(const Operands& operands, const cpu::Group& group);
+
+}  // namespace penstock::ops::bf16
