@@ -20,6 +20,7 @@
 #include "penstock/ops/machine.h"
 #include "penstock/ops/stock_profile.h"
 #include "penstock/optim/adamw.h"
+#include "penstock/train/product_precision.h"
 
 namespace penstock::bench {
 namespace {
@@ -157,9 +158,14 @@ LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options)
   std::vector<double> forward, backward, optimizer, rates;
   std::vector<ProfiledStep> profiles;
   {
+    prepare_products(recipe);
+    const ops::PrecisionScope products(recipe.train.precision);
     LayerRunner runner(recipe, out.tokens, options);
     for (std::int64_t i = 0; i < options.warm_up; ++i) runner.run();
-    out.machine.peak_flops = ops::measure_peak_flops(out.machine.threads);
+    const auto peak = [&] {
+      return ops::measure_peak_flops(out.machine.threads, 0.2, recipe.train.precision);
+    };
+    out.machine.peak_flops = peak();
     for (std::int64_t i = 0; i < options.steps; ++i) {
       TimedLayer step = runner.run();
       forward.push_back(step.forward);
@@ -172,8 +178,7 @@ LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options)
       out.load = std::move(step.load);
       profiles.push_back(std::move(step.profile));
     }
-    out.machine.peak_flops =
-        (out.machine.peak_flops + ops::measure_peak_flops(out.machine.threads)) / 2;
+    out.machine.peak_flops = (out.machine.peak_flops + peak()) / 2;
   }
   out.machine.memory_bandwidth = options.memory_bandwidth > 0
                                      ? options.memory_bandwidth

@@ -45,6 +45,8 @@ MachineBench measure_machine(int threads) {
   out.limits.threads = threads;
   out.peak_flops_per_core = ops::measure_peak_flops(1);
   out.limits.peak_flops = ops::measure_peak_flops(threads);
+  if (ops::processor_has_bf16())
+    out.peak_flops_bf16 = ops::measure_peak_flops(threads, 0.2, ops::ProductPrecision::bf16);
   for (const ProductShape& shape :
        {ProductShape{1024, 768, 3072}, ProductShape{4096, 256, 1024}, ProductShape{4096, 1024, 256},
         ProductShape{2048, 2048, 2048}}) {
@@ -59,11 +61,14 @@ MachineBench measure_machine(int threads) {
 }
 
 nlohmann::ordered_json to_json(const MachineBench& machine) {
+  const nlohmann::ordered_json bf16 =
+      machine.peak_flops_bf16 ? nlohmann::ordered_json(*machine.peak_flops_bf16) : nullptr;
   return {{"processor", machine.processor},
           {"instruction_set", machine.instruction_set},
           {"threads", machine.limits.threads},
           {"peak_flops", machine.limits.peak_flops},
           {"peak_flops_per_core", machine.peak_flops_per_core},
+          {"peak_flops_bf16", bf16},
           {"memory_bandwidth", machine.limits.memory_bandwidth},
           {"memory_bandwidth_per_core", machine.memory_bandwidth_core},
           {"matmul_flops", machine.matmul_flops},
@@ -77,12 +82,15 @@ std::string to_text(const MachineBench& m) {
   return fmt::format(
       "{}, {}, {} thread{}, last cache {:.0f} MiB\n"
       "fused multiply-adds  {:8.1f} GFLOP/s  ({:.1f} one core)\n"
+      "the same in bf16     {}\n"
       "matrix product       {:8.1f} GFLOP/s  {:.0f} % of it, at {}\n"
       "memory (triad)       {:8.1f} GB/s     ({:.1f} one core)\n"
       "an operator is bound by memory below {:.0f} FLOPs a byte\n"
       "libtorch multiplies through {}{}{}\n",
       m.processor, m.instruction_set, m.limits.threads, m.limits.threads == 1 ? "" : "s",
       m.last_level_cache / (1 << 20), m.limits.peak_flops / 1e9, m.peak_flops_per_core / 1e9,
+      m.peak_flops_bf16 ? fmt::format("{:8.1f} GFLOP/s", *m.peak_flops_bf16 / 1e9)
+                        : "    none: no AVX512-BF16",
       m.matmul_flops / 1e9, 100 * m.matmul_flops / m.limits.peak_flops, m.matmul_shape,
       m.limits.memory_bandwidth / 1e9, m.memory_bandwidth_core / 1e9,
       m.limits.peak_flops / m.limits.memory_bandwidth, m.blas.name,

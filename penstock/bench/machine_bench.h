@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "penstock/bench/operator_table.h"
@@ -11,10 +12,11 @@ namespace penstock::bench {
 
 struct MachineBench {
   MachineLimits limits;
-  double peak_flops_per_core = 0;    ///< one thread alone
-  double memory_bandwidth_core = 0;  ///< one thread alone
-  double matmul_flops = 0;           ///< the best of a few shapes through ops::linear, all threads
-  std::string matmul_shape;          ///< "rows x in x out" of the best
+  double peak_flops_per_core = 0;         ///< one thread alone
+  std::optional<double> peak_flops_bf16;  ///< all threads, where the processor has bf16 products
+  double memory_bandwidth_core = 0;       ///< one thread alone
+  double matmul_flops = 0;   ///< the best of a few shapes through ops::linear, all threads
+  std::string matmul_shape;  ///< "rows x in x out" of the best
   std::string instruction_set, processor;
   ops::Blas blas;               ///< libtorch's
   double last_level_cache = 0;  ///< bytes

@@ -12,7 +12,7 @@ namespace penstock::bench {
 /// What a roofline needs to know of a machine.
 struct MachineLimits {
   int threads = 1;
-  double peak_flops = 0;        ///< fp32 fused multiply-adds per second times 2, all threads
+  double peak_flops = 0;        ///< fused multiply-adds per second times 2, all threads
   double memory_bandwidth = 0;  ///< bytes per second, all threads
 };
 

@@ -19,6 +19,7 @@
 #include "penstock/ops/machine.h"
 #include "penstock/ops/stock_profile.h"
 #include "penstock/train/language_work.h"
+#include "penstock/train/product_precision.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock::bench {
@@ -46,7 +47,8 @@ class StepRunner {
     const std::vector<Batch> batches = synthetic_step(recipe_, step);
     StepInput input{.total_steps = std::max(recipe_.train.steps, step + 1),
                     .draw_seed = mix64(static_cast<std::uint64_t>(step)),
-                    .learning_rate = recipe_.train.optimizer.lr};
+                    .learning_rate = recipe_.train.optimizer.lr,
+                    .precision = recipe_.train.precision};
     if (active_) {
       find_shifts(batches, input);
       active_->repeat();
@@ -92,7 +94,9 @@ StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options) {
   StepBench out{.recipe = recipe.name,
                 .tokens = recipe.train.batch_sequences * recipe.train.sequence_length,
                 .steps = options.steps,
-                .clock = options.cpu_time ? "processor" : "wall"};
+                .clock = options.cpu_time ? "processor" : "wall",
+                .precision = recipe.train.precision};
+  prepare_products(recipe);
   out.machine.threads = ops::set_threads(static_cast<int>(recipe.run.threads));
   ops::restart_peak_memory();
   std::optional<ops::ProcessorTime> processor_time;
@@ -118,7 +122,10 @@ StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options) {
       }
     }
     profiles.resize(count);
-    out.peak_before = ops::measure_peak_flops(out.machine.threads);
+    const auto peak = [&] {
+      return ops::measure_peak_flops(out.machine.threads, 0.2, out.precision);
+    };
+    out.peak_before = peak();
     const std::int64_t preempted = preemptions();
     const auto start = std::chrono::steady_clock::now();
     for (ProfiledStep& profile : profiles) {
@@ -135,7 +142,7 @@ StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options) {
     }
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
     out.preempted_per_second = static_cast<double>(preemptions() - preempted) / passed.count();
-    out.peak_after = ops::measure_peak_flops(out.machine.threads);
+    out.peak_after = peak();
   }
   out.machine.peak_flops = (out.peak_before + out.peak_after) / 2;
   out.peak_bytes = ops::peak_resident_bytes();  // before the bandwidth's arrays

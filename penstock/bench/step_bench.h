@@ -23,7 +23,8 @@ struct StepBenchOptions {
 struct StepBench {
   std::string recipe;
   std::int64_t tokens = 0, steps = 0;
-  std::string clock = "wall";  ///< or "processor"
+  std::string clock = "wall";                                     ///< or "processor"
+  ops::ProductPrecision precision = ops::ProductPrecision::fp32;  ///< of products, and of the peak
   // Medians over the steps:
   double seconds = 0, forward_seconds = 0, backward_seconds = 0, optimizer_seconds = 0;
   double tokens_per_second = 0;

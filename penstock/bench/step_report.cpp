@@ -7,7 +7,6 @@
 #include "penstock/bench/step_bench.h"
 
 namespace penstock::bench {
-
 nlohmann::ordered_json to_json(const StepBench& step) {
   nlohmann::ordered_json out = {{"recipe", step.recipe},
                                 {"data", "uniform random tokens"},
@@ -15,6 +14,7 @@ nlohmann::ordered_json to_json(const StepBench& step) {
                                 {"steps", step.steps},
                                 {"threads", step.machine.threads},
                                 {"clock", step.clock},
+                                {"precision", word(step.precision)},
                                 {"tokens_per_second", step.tokens_per_second},
                                 {"seconds", step.seconds},
                                 {"forward_seconds", step.forward_seconds},
@@ -44,16 +44,17 @@ std::string to_text(const StepBench& s) {
   std::string out = fmt::format(
       "{}: {} tokens a step (uniform random tokens), {} thread{}, {} time, median of {} "
       "steps\n"
-      "  {:.0f} tokens/s   {:.2f} MFLOP/token   {:.1f} % of the peak of {:.1f} GFLOP/s (before "
+      "  {:.0f} tokens/s   {:.2f} MFLOP/token   {:.1f} % of the peak of {:.1f} GFLOP/s in {} "
+      "(before "
       "{:.1f}, after {:.1f})\n"
       "  step {:.1f} ms: forward {:.1f}, backward {:.1f}, clipping and optimizer {:.1f}\n"
       "  peak memory {:.0f} MiB   memory bandwidth {:.1f} GB/s\n",
       s.recipe.empty() ? "step" : s.recipe, s.tokens, s.machine.threads,
       s.machine.threads == 1 ? "" : "s", s.clock, s.steps, s.tokens_per_second,
       s.flops_per_token() / 1e6, 100 * s.share_of_peak(), s.machine.peak_flops / 1e9,
-      s.peak_before / 1e9, s.peak_after / 1e9, 1e3 * s.seconds, 1e3 * s.forward_seconds,
-      1e3 * s.backward_seconds, 1e3 * s.optimizer_seconds, s.peak_bytes / (1 << 20),
-      s.machine.memory_bandwidth / 1e9);
+      word(s.precision), s.peak_before / 1e9, s.peak_after / 1e9, 1e3 * s.seconds,
+      1e3 * s.forward_seconds, 1e3 * s.backward_seconds, 1e3 * s.optimizer_seconds,
+      s.peak_bytes / (1 << 20), s.machine.memory_bandwidth / 1e9);
   constexpr double few = 20;
   if (s.clock == "wall" && s.preempted_per_second > few)
     out += fmt::format(

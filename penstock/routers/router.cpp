@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
+#include "penstock/ops/precision.h"
 #include "penstock/ops/profile.h"
 
 namespace penstock {
@@ -75,6 +76,8 @@ RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& cont
   PENSTOCK_CHECK(context.logit_shift == 0 || traits_.gates == GateForm::relu,
                  "this router's logits cannot be shifted by ", context.logit_shift,
                  ": their signs do not switch experts on");
+  // Logits decide, and a rounding of theirs would change who computes a token.
+  const ops::PrecisionScope exact(ops::ProductPrecision::fp32);
   RoutingResult result{.hidden = hidden};
   result.scores = scorer_->score(selector_->rows(hidden, context), context);
   if (traits_.biases_choice) result.scores.choice_bias = choice_bias();

@@ -10,6 +10,7 @@
 #include "penstock/base/fields.h"
 #include "penstock/data/sampling.h"
 #include "penstock/models/model_config.h"
+#include "penstock/ops/precision.h"
 #include "penstock/optim/optimizer_config.h"
 
 namespace penstock {
@@ -63,6 +64,7 @@ constexpr std::array<std::string_view, 3> words(GradientOrder) {
 struct TrainConfig {
   std::string init_from, init_hash;
   std::int64_t steps = 1000, batch_sequences = 16, sequence_length = 256, micro_batch = 0;
+  ops::ProductPrecision precision = ops::ProductPrecision::fp32;
   OptimizerConfig optimizer;
   GradientOrder gradient_sum = GradientOrder::automatic;
   std::int64_t seed = 1234;
@@ -89,6 +91,11 @@ struct TrainConfig {
       {.help = "sequences per forward pass; part of the recipe, since balancing statistics are "
                "taken over it; 0: the batch",
        .min = 0});
+    v("precision", precision,
+      {.help = "of the operands in training's products of linear layers, experts and head, whose "
+               "sums are f32: fp32, or bf16, rounded to nearest. Weights, gradients, moments, "
+               "attention, norms, routers, losses and evaluation are fp32 in both. bf16 needs a "
+               "processor with AVX512-BF16, or run.emulate_bf16"});
     optimizer.visit(v);
     v("gradient_sum", gradient_sum,
       {.help = "order in which the gradients of a step's micro-batches are added: in-turn (one "
@@ -127,6 +134,7 @@ struct TrainConfig {
 struct RunConfig {
   std::int64_t threads = 0;
   std::string device = "cpu";
+  bool emulate_bf16 = false;
   bool tensorboard = true;
   bool report = true;
   bool background_checkpoints = true;
@@ -135,6 +143,10 @@ struct RunConfig {
   void visit(V& v) {
     v("threads", threads, {.help = "0: the physical cores", .min = 0, .max = 4096});
     v("device", device, {.help = "cpu, cuda or cuda:N"});
+    v("emulate_bf16", emulate_bf16,
+      {.help =
+           "with train.precision = bf16: compute its products by f32 instructions, on any "
+           "processor with fused multiply-adds; the same bits, several times slower than fp32"});
     v("tensorboard", tensorboard, {.help = "write TensorBoard event files"});
     v("report", report, {.help = "write report.html at the end"});
     v("background_checkpoints", background_checkpoints,

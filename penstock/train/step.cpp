@@ -66,6 +66,7 @@ StepReport StepEngine::accumulate_all(StepWork& work, const StepInput& input,
   std::function<void()> after_part;  // in turn, gradients stay where they add up
   if (sharing_.tree) after_part = [&] { optimizer_->after_part(); };
   StepReport out;
+  const ops::PrecisionScope products(input.precision);
   try {
     out = accumulate(work, context(input), input.draw_seed, memory, moves ? entering : watch,
                      {.data = sharing_.data,

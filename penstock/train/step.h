@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "penstock/dist/group.h"
+#include "penstock/ops/precision.h"
 #include "penstock/optim/adamw.h"
 #include "penstock/train/accumulate.h"
 #include "penstock/train/gradient_sharing.h"
@@ -25,7 +26,8 @@ struct StepInput {
   std::int64_t total_steps = 1;
   std::uint64_t draw_seed = 0;
   double learning_rate = 0;
-  std::int64_t k = 0;           ///< experts per token; 0: the model's own
+  std::int64_t k = 0;  ///< experts per token; 0: the model's own
+  ops::ProductPrecision precision = ops::ProductPrecision::fp32;  ///< of the passes' products
   bool moves_balancers = true;  ///< whether their shared state moves after the step
   /// When the step began, its data included.
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();

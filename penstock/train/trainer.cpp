@@ -18,6 +18,7 @@
 #include "penstock/train/evaluation_settings.h"
 #include "penstock/train/language_work.h"
 #include "penstock/train/outer_optimizer.h"
+#include "penstock/train/product_precision.h"
 #include "penstock/train/shared_optimizer.h"
 #include "penstock/train/tensor_exchange.h"
 
@@ -39,6 +40,7 @@ void check_device(const std::string& name) {
 
 std::shared_ptr<LanguageModel> build_model(const Recipe& recipe, const dist::Mesh& mesh) {
   check_device(recipe.run.device);
+  prepare_products(recipe);
   ModelPlace place =
       place_in(recipe.model.resolved(), mesh, static_cast<int>(recipe.parallel.pipeline_chunks));
   place.overlap = recipe.parallel.overlap;
@@ -146,7 +148,8 @@ StepOutcome Trainer::advance(const StepWatch& watch) {
   const StepInput input{.total_steps = train.steps,
                         .draw_seed = random_bits(static_cast<std::uint64_t>(train.seed),
                                                  router_stream, static_cast<std::uint64_t>(step())),
-                        .learning_rate = learning_rate(train.optimizer, step(), train.steps)};
+                        .learning_rate = learning_rate(train.optimizer, step(), train.steps),
+                        .precision = train.precision};
   if (!prefetcher_) start_prefetch();
   const Batch batch = prefetcher_->next();  // of this rank's parts alone
   std::vector<Batch> micro_batches(parts());

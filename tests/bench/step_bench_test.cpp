@@ -111,6 +111,7 @@ TEST(StepBench, JsonHasTheKeysThatScriptsRelyOn) {
         "outside_share", "active_experts"})
     EXPECT_TRUE(out.contains(key) && out[key].get<double>() > 0) << key;
   EXPECT_EQ(out["threads"], 1);
+  EXPECT_EQ(out["precision"], "fp32");
   EXPECT_EQ(out["load"].size(), 2u);
   double share = out["outside_share"];
   for (const auto& row : out["operators"]) {

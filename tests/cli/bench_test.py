@@ -18,11 +18,18 @@ def check_bench(shell):
     machine = json.loads(shell.ok("bench", "machine", "--threads", "1", "--json"))
     for key in ("peak_flops", "peak_flops_per_core", "memory_bandwidth", "matmul_flops", "threads"):
         shell.expect("bench machine", machine[key] > 0, key)
+    bf16 = machine["peak_flops_bf16"]  # null where the processor has none
+    shell.expect("bench machine", bf16 is None or bf16 > machine["peak_flops"], bf16)
     # scripts/setup installs a fast one.
     shell.expect("bench machine", machine["blas"] not in ("", "reference BLAS", "unknown BLAS"), machine)
     step = json.loads(shell.ok("bench", "step", "recipe.toml", "--active-experts", "1", *quick))
     for key in ("tokens_per_second", "flops_per_token", "share_of_peak", "peak_bytes", "outside_share"):
         shell.expect("bench step", step[key] > 0, key)
+    rounded = json.loads(shell.ok("bench", "step", "recipe.toml", "--set", "train.precision=bf16", "--set",
+                                  f"run.emulate_bf16={str(bf16 is None).lower()}", *quick))
+    shell.expect("bench step in bf16", rounded["precision"] == "bf16" and rounded["share_of_peak"] > 0, rounded)
+    shell.expect("bench step in bf16", {"linear/bf16", "expert_ffn.backward/bf16"}
+                 <= {row["name"] for row in rounded["operators"]}, rounded["operators"])
     for row in step["operators"]:
         shell.expect("bench step", {"name", "seconds", "flops", "bytes", "share"} <= set(row), row)
     shell.expect("bench step", abs(step["active_experts"] - 1) < 0.02 and len(step["load"]) == 2, step)
