@@ -294,9 +294,10 @@ class Tasks : public Measurement {
   }
   std::optional<json> measure(const FinishedRun& run, const Work& work,
                               const TrainControl& control) const override {
-    const auto task = std::ranges::find_if(tasks_, [&](const Task& one) {
-      return one.name == work.asked["task"] && one.version == work.asked["version"];
-    });
+    const auto name = work.asked["task"].get<std::string>();
+    const auto version = work.asked["version"].get<decltype(Task::version)>();
+    const auto task = std::ranges::find_if(
+        tasks_, [&](const Task& one) { return one.name == name && one.version == version; });
     if (!open_ || open_->directory != run.directory) open_ = open_run(run);
     Answered out = asked_of(run, *open_, *task, settings_, sum_of(*task), control.progress);
     if (work.asked["last"]) open_.reset();  // the next training needs the memory
