@@ -58,8 +58,6 @@ PENSTOCK_INLINE void pack(std::int64_t columns, const T* first, const T* second,
   }
 }
 
-}  // namespace
-
 PENSTOCK_PER_CPU void pack_floats(std::int64_t columns, const float* first, const float* second,
                                   Pair* to, std::int64_t panel) {
   pack(columns, first, second, to, panel);
@@ -68,6 +66,8 @@ PENSTOCK_PER_CPU void pack_halves(std::int64_t columns, const std::uint16_t* fir
                                   const std::uint16_t* second, Pair* to, std::int64_t panel) {
   pack(columns, first, second, to, panel);
 }
+
+}  // namespace
 
 void pack_row_pair(std::int64_t columns, const float* first, const float* second, Pair* to,
                    std::int64_t panel) {
@@ -84,7 +84,7 @@ namespace {
 void turn_panel(std::int64_t count, std::int64_t depth, const float* from, Pair* to) {
   constexpr std::int64_t kGroup = 16, kChunk = 256;  // rows and pairs that are turned together
   const std::int64_t pairs = pairs_of(depth);
-  std::uint16_t rows[kGroup][2 * kChunk];
+  alignas(64) std::uint16_t rows[kGroup][2 * kChunk];
   for (std::int64_t i = 0; i < kPanel; i += kGroup)
     for (std::int64_t k = 0; k < pairs; k += kChunk) {
       const std::int64_t width = std::min(kChunk, pairs - k);
