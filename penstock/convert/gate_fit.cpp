@@ -45,17 +45,19 @@ GateFit fit_gates(const at::Tensor& given, const at::Tensor& products, std::int6
   if (whole <= 0) return {.output = 0};
   const double spread = logits.std(1, /*unbiased=*/false).mean().item<double>();
   const double unit = spread > 0 ? 1 / spread : 1;
-  GateFit best{.scale = unit, .output = 0, .error = 1};
-  const auto search = [&](double middle, double reach) {
-    for (int i = -kSteps; i <= kSteps; ++i) {
-      const double scale = middle * std::pow(reach, static_cast<double>(i) / kSteps);
-      const at::Tensor gates = gates_at(scale, logits, kept, form);
-      const double with = product(gates, products, relu), own = product(gates, products, gates);
-      if (with <= 0 || own <= 0) continue;
-      const double error = std::max(0.0, 1 - with / own * with / whole);
-      if (error < best.error - 1e-12) best = {scale, with / own, error};
-    }
+  GateFit best{.output = 0, .error = 1};
+  const auto consider = [&](double scale) {
+    const at::Tensor gates = gates_at(scale, logits, kept, form);
+    const double with = product(gates, products, relu), own = product(gates, products, gates);
+    if (with <= 0 || own <= 0) return;
+    const double error = std::max(0.0, 1 - with / own * with / whole);
+    if (error < best.error - 1e-12) best = {scale, with / own, error};
   };
+  const auto search = [&](double middle, double reach) {
+    for (int i = -kSteps; i <= kSteps; ++i)
+      consider(middle * std::pow(reach, static_cast<double>(i) / kSteps));
+  };
+  consider(1);  // stays where no other is nearer, as with one kept logit, whose gate is always 1
   search(unit, kWide);
   search(best.scale, kNarrow);
   return best;

@@ -57,7 +57,7 @@ Pass pass_over(LanguageModel& model, const at::Tensor& windows, LayerRows* rows)
   const std::int64_t layers = model.config().moe_layers(), experts = model.config().total_experts();
   const std::int64_t most =
       std::min(kRows, std::max<std::int64_t>(64, kProducts / (experts * experts)));
-  const std::int64_t every = std::max<std::int64_t>(1, windows.numel() / most);
+  const std::int64_t every = (windows.numel() + most - 1) / most;
   Pass out;
   if (rows) rows->hidden.resize(static_cast<std::size_t>(layers));
   if (rows) rows->logits.resize(static_cast<std::size_t>(layers));

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "penstock/base/error.h"
 #include "penstock/dist/pieces.h"
 
 namespace penstock::dist {
@@ -133,10 +134,10 @@ class SharedMemory : public Transport {
     for (std::size_t rank = 0; rank < sent.size(); ++rank)
       if (rank != me) all += total_bytes(sent[rank]);
     segment.grow(all);
-    Numbers said;  // to each rank: where its bytes are, and how many the file has
+    Numbers said;  // to each rank: where its bytes are, how many, and how many the file has
     std::byte* place = segment.begin() + kHead;
     for (std::size_t rank = 0; rank < sent.size(); ++rank) {
-      said.insert(said.end(), {place - segment.begin(), segment.bytes()});
+      said.insert(said.end(), {place - segment.begin(), total_bytes(sent[rank]), segment.bytes()});
       if (rank != me) place = join(sent[rank], place);
     }
     const at::Tensor mine = at::tensor(said, at::kLong), theirs = at::empty_like(mine);
@@ -144,11 +145,12 @@ class SharedMemory : public Transport {
     return [this, received, own = sent[me], theirs, told] {
       told();
       const std::int64_t* said_by = theirs.data_ptr<std::int64_t>();
-      for (std::size_t rank = 0; rank < received.size(); ++rank, said_by += 2) {
+      for (std::size_t rank = 0; rank < received.size(); ++rank, said_by += 3) {
+        check_size(rank, said_by[1], received[rank]);
         if (rank == static_cast<std::size_t>(rank_))
           copy(own, received[rank]);
-        else if (total_bytes(received[rank]) > 0)
-          divide(mapped(rank, said_by[1]) + said_by[0], received[rank]);
+        else if (said_by[1] > 0)
+          divide(mapped(rank, said_by[2]) + said_by[0], received[rank]);
       }
       turn_ = 1 - turn_;
     };
@@ -160,12 +162,13 @@ class SharedMemory : public Transport {
     Segment& segment = own_[turn_];
     segment.grow(kHead + total_bytes(sent));
     join(sent, segment.begin() + kHead);
-    const auto theirs = exchanged({segment.bytes()});
+    const auto theirs = exchanged({total_bytes(sent), segment.bytes()});
     for (std::size_t rank = 0; rank < received.size(); ++rank) {
+      check_size(rank, theirs[rank][0], received[rank]);
       if (rank == static_cast<std::size_t>(rank_))
         copy(sent, received[rank]);
-      else if (total_bytes(received[rank]) > 0)
-        divide(mapped(rank, theirs[rank][0]) + kHead, received[rank]);
+      else if (theirs[rank][0] > 0)
+        divide(mapped(rank, theirs[rank][1]) + kHead, received[rank]);
     }
     turn_ = 1 - turn_;
   }
@@ -178,11 +181,17 @@ class SharedMemory : public Transport {
   void receive(at::Tensor values, int from) override { carrier_->receive(std::move(values), from); }
 
  private:
-  /// Two numbers for each rank.
+  /// Three numbers for each rank.
   static std::vector<Pieces> by_rank(const at::Tensor& numbers) {
     std::vector<Pieces> out;
-    for (const at::Tensor& two : numbers.split(2)) out.push_back({two.view(at::kByte)});
+    for (const at::Tensor& three : numbers.split(3)) out.push_back({three.view(at::kByte)});
     return out;
+  }
+
+  /// What lies behind another rank's bytes is never read.
+  void check_size(std::size_t rank, std::int64_t bytes, const Pieces& received) const {
+    PENSTOCK_CHECK(bytes == total_bytes(received), "rank ", rank, " has ", bytes,
+                   " bytes for rank ", rank_, ", which expects ", total_bytes(received));
   }
 
   /// As many numbers of every rank; by then all have made their last operation.

@@ -82,18 +82,18 @@ Table frequency_table(const FrequencyReport& report) {
   for (const auto& bin : report.by_surprisal) {
     out.columns.emplace_back(bin.limit ? fmt::format("{:g} to {:g}", bin.least, *bin.limit)
                                        : fmt::format("{:g} or more", bin.least));
-    all.cells.emplace_back(moments_text(bin.active), fmt::format("({:g})", bin.active.places));
+    all.cells.emplace_back(moments_text(bin.active), fmt::format("({:.0f})", bin.active.places));
     places += bin.active.places;
     sum += bin.active.places * bin.active.mean;
   }
-  all.cells[2] = {places > 0 ? fixed(3)(sum / places) : "–", fmt::format("({:g})", places)};
+  all.cells[2] = {places > 0 ? fixed(3)(sum / places) : "–", fmt::format("({:.0f})", places)};
   for (const auto& bin : report.by_frequency) {
     TableRow& row = out.rows.emplace_back();
-    row.cells = {fmt::format("{:g} to {:g}", bin.least, 2 * bin.least - 1),
+    row.cells = {fmt::format("{:.0f} to {:.0f}", bin.least, 2 * bin.least - 1),
                  fmt::to_string(bin.tokens),
-                 {moments_text(bin.active), fmt::format("({:g})", bin.active.places)}};
+                 {moments_text(bin.active), fmt::format("({:.0f})", bin.active.places)}};
     for (const ActiveMoments& cell : bin.by_surprisal)
-      row.cells.emplace_back(moments_text(cell), fmt::format("({:g})", cell.places));
+      row.cells.emplace_back(moments_text(cell), fmt::format("({:.0f})", cell.places));
   }
   out.rows.push_back(std::move(all));
   return out;

@@ -55,7 +55,7 @@ def interrupted_download(shell):
     process = subprocess.Popen([shell.program, "data", "prepare", "--system", "--more", "--out", "c"],
                                cwd=shell.directory, env=environment, stderr=subprocess.PIPE, text=True)
     pid_file = os.path.join(shell.directory, "pid")
-    while not os.path.exists(pid_file) or os.path.getsize(pid_file) == 0:
+    while (not os.path.exists(pid_file) or os.path.getsize(pid_file) == 0) and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=60)[1]

@@ -105,6 +105,20 @@ TEST(SharedMemory, CarriesPiecesOfAnySizeToEveryRank) {
   });
 }
 
+TEST(SharedMemory, ReadsNothingWhereRanksExpectOtherSizes) {
+  on_threads([](Transport& transport, int rank) {
+    const auto bytes = [](std::int64_t count) { return Pieces{at::zeros({count}, at::kByte)}; };
+    // Rank 0 has 100,000 bytes for each, of which rank 2 expects another number.
+    std::vector<Pieces> sent(kRanks, bytes(rank == 0 ? 100000 : 8)), received(kRanks, bytes(8));
+    received[0] = bytes(rank == 2 ? 300000 : 100000);
+    const auto arrived = transport.start_all_to_all(received, sent);
+    if (rank == 2)
+      EXPECT_THROW(arrived(), Error);
+    else
+      arrived();
+  });
+}
+
 TEST(SharedMemory, GathersLargeTensorsOfDifferentSizes) {
   on_threads([](Transport& transport, int rank) {
     for (const std::int64_t size : {100, 50000, 9000, 400000, 50000}) {

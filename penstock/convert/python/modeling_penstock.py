@@ -194,6 +194,9 @@ class PenstockForCausalLM(PreTrainedModel, GenerationMixin):
         if isinstance(module, (nn.Linear, nn.Embedding)):
             module.weight.data.normal_(0, self.config.initializer_range)
 
+    # The loss is the mean of its batch: a trainer that accumulates has to divide by the batches itself.
+    accepts_loss_kwargs = False
+
     def get_input_embeddings(self):
         return self.model.embed_tokens
 

@@ -28,8 +28,8 @@ constexpr const char* kRemedy =
 
 bool is_there(const files::path& path, const AptPackage& package) {
   std::error_code ignored;
-  return files::file_size(path, ignored) == package.bytes && !ignored &&
-         (package.sha256.empty() || sha_of_file(path.string(), ShaKind::kSha256) == package.sha256);
+  return files::file_size(path, ignored) == package.bytes && !ignored && !package.sha256.empty() &&
+         sha_of_file(path.string(), ShaKind::kSha256) == package.sha256;
 }
 
 /// A folder for one download, gone with the object.

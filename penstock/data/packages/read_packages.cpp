@@ -50,7 +50,11 @@ class Reading {
   void requests_for_comments() {
     const files::path folder = files::path(options_.root) / "usr/share/doc/RFC";
     std::error_code ignored;
-    for (const auto& entry : files::recursive_directory_iterator(folder, ignored)) {
+    const auto skip = files::directory_options::skip_permission_denied;
+    for (auto it = files::recursive_directory_iterator(folder, skip, ignored);
+         it != files::recursive_directory_iterator(); it.increment(ignored)) {
+      if (ignored) break;
+      const files::directory_entry& entry = *it;
       const std::string name = entry.path().filename().string();
       const bool wanted =
           name.starts_with("rfc") && (name.ends_with(".txt") || name.ends_with(".txt.gz"));
@@ -58,9 +62,13 @@ class Reading {
       if (!wanted || entry.is_symlink(ignored) || !entry.is_regular_file(ignored)) continue;
       if (uses_.empty() || uses_.back().name != kRfc)
         uses_.push_back({kRfc, "", "IETF Trust: redistribution, no changes"});
-      read_text_file(entry.path().string(), [&](const std::string&, std::string content) {
-        member({"rfc", PackageForm::kText, {}}, "rfc:" + name, std::move(content));
-      });
+      try {
+        read_text_file(entry.path().string(), [&](const std::string&, std::string content) {
+          member({"rfc", PackageForm::kText, {}}, "rfc:" + name, std::move(content));
+        });
+      } catch (const Error&) {
+        // The machine's files are what they are: a damaged one is passed over.
+      }
     }
   }
 

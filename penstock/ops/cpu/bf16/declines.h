@@ -9,10 +9,11 @@
 
 namespace penstock::ops::bf16 {
 
-/// Why a product with this left operand is none of these kernels', or "".
-inline std::string declines(const at::Tensor& operand) {
+/// Why a product of this left operand with these weights is none of these kernels', or "".
+inline std::string declines(const at::Tensor& operand, const at::Tensor& weights) {
   if (!operand.is_cpu()) return "not on the CPU";
-  return operand.scalar_type() != at::kBFloat16 ? "not bf16" : missing();
+  if (operand.scalar_type() != at::kBFloat16) return "not bf16";
+  return weights.scalar_type() != at::kFloat ? "weights not f32" : missing();
 }
 
 }  // namespace penstock::ops::bf16

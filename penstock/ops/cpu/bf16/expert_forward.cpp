@@ -71,7 +71,7 @@ struct Forward {
 }  // namespace
 
 std::string declines_expert_ffn(const ExpertProblem& problem, bool) {
-  if (std::string reason = declines(problem.hidden); !reason.empty()) return reason;
+  if (std::string reason = declines(problem.hidden, problem.w_in); !reason.empty()) return reason;
   return problem.width() == 0 || problem.inner() == 0 ? "d or f is 0" : "";
 }
 

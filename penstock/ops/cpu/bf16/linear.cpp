@@ -13,7 +13,7 @@ namespace penstock::ops::bf16 {
 namespace {
 
 std::string declines_pair(const at::Tensor& x, const at::Tensor& w) {
-  if (std::string reason = declines(x); !reason.empty()) return reason;
+  if (std::string reason = declines(x, w); !reason.empty()) return reason;
   return w.size(0) == 0 || w.size(1) == 0 || x.size(0) == 0 ? "an empty operand" : "";
 }
 

@@ -14,7 +14,7 @@ namespace penstock::ops::bf16 {
 
 std::string declines_linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& w,
                                           const at::Tensor&, HeadOptions) {
-  if (std::string reason = declines(hidden); !reason.empty()) return reason;
+  if (std::string reason = declines(hidden, w); !reason.empty()) return reason;
   return hidden.numel() == 0 || w.numel() == 0 ? "an empty operand" : "";
 }
 
