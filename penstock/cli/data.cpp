@@ -176,7 +176,7 @@ void add_data_command(CLI::App& app) {
                     "use the text this Debian machine has, several domains");
   command->add_flag("--more", prepare.more,
                     "with --system: also the text of Debian's manuals, dictionaries and sources, "
-                    "several hundred MB, downloaded through apt (about 570 MB)");
+                    "several hundred MB, downloaded through apt (about 560 MB)");
   command->add_option("--packages", prepare.packages,
                       "with --more: a folder of .deb files to take in place of downloads");
   command->add_flag("--json", options->json, "print the result as one JSON object");
