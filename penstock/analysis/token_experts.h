@@ -78,7 +78,7 @@ TokenExperts count_token_experts(LanguageModel& model, const Corpus& corpus,
 /// A token of a list, with its text and what it is listed for.
 struct ListedToken {
   std::int64_t id = 0;
-  std::string text;  ///< what cannot be printed as \xNN
+  std::string text;  ///< a byte that cannot be printed stands as its hexadecimal escape
   double count = 0;  ///< places of the token
   double value = 0;
 };
