@@ -53,7 +53,8 @@ class JsonReader {
       value.visit(reader);
     } else if constexpr (Worded<T>) {
       const auto known = words(value);
-      const auto found = std::find(known.begin(), known.end(), from);
+      const std::string word = from.is_string() ? from.get<std::string>() : std::string();
+      const auto found = std::find(known.begin(), known.end(), word);
       PENSTOCK_CHECK(found != known.end(), where, ": is ", from.dump(), ", which is no such word");
       value = static_cast<T>(found - known.begin());
     } else {
