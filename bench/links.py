@@ -11,8 +11,11 @@ is measured first, in the same minutes, and none of it by exchanging in training
 - memory bandwidth: `penstock bench machine` of as many threads, an even share;
 - FLOP/s: the step of two processes that compute side by side without a word to each other, without the update's
   seconds by that bandwidth. So what is estimated of one process alone is what was measured of it;
-- the cable's bytes per second, both ways at once, and its round trip, by sockets that do nothing else;
+- the cable's bytes per second, both ways at once, by sockets that do nothing else;
+- a message's seconds: half of what it costs two processes to meet, which compute for five milliseconds in between;
 - what a byte costs of the processor: how much less two loops count on all cores while these sockets send.
+
+How much the busiest rank's experts have to compute is not a speed: it is the median of the run's own `rank_load`.
 
 Needs root, ip and tc; let nothing else run. The processes leave no core to the exchange where there are two cores;
 --free-cores says that they do, and the last of these is not given.
@@ -31,8 +34,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
 from namespaces import Namespaces  # noqa: E402  (its folder is known only now)
 
-# Both send so many MiB to each other at once, then 200 single bytes to and fro; prints bytes per second and seconds of
-# one way.
+# Both send so many MiB to each other at once, then compute side by side, first without a word and then with a byte to
+# each other every five milliseconds; prints bytes per second and the seconds that such a meeting takes besides.
 PEER = """
 import socket, sys, threading, time
 address, listens, mebibytes = "{address}", {listens}, {mebibytes}
@@ -43,9 +46,18 @@ if listens:
 else:
     peer = socket.create_connection((address, 5201))
 peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+def seconds(work, times):
+    start = time.perf_counter()
+    for _ in range(times): work()
+    return (time.perf_counter() - start) / times
 def send():
     block = bytes(1 << 20)
     for _ in range(mebibytes): peer.sendall(block)
+def meet():
+    peer.sendall(b"x")
+    peer.recv(1)
+def compute():
+    for _ in range(iterations): pass
 start = time.perf_counter()
 sender = threading.Thread(target=send)
 sender.start()
@@ -53,12 +65,16 @@ room, left = bytearray(1 << 20), mebibytes << 20
 while left: left -= peer.recv_into(room, min(left, len(room)))
 sender.join()
 middle = time.perf_counter()
-for _ in range(200):
-    if listens: peer.recv(1)
-    peer.sendall(b"x")
-    if not listens: peer.recv(1)
-end = time.perf_counter()
-print((mebibytes << 20) / (middle - start), (end - middle) / 400)
+iterations = 100000
+meet()
+iterations = int(iterations * 5e-3 / seconds(compute, 100))
+meet()
+meetings = 0.0
+for _ in range(5):
+    meetings -= seconds(compute, 40) / 5
+    meet()
+    meetings += seconds(lambda: (compute(), meet()), 40) / 5
+print((mebibytes << 20) / (middle - start), meetings)
 """
 # Counts for so many seconds, and prints how many a second.
 COUNTER = """
@@ -71,21 +87,21 @@ print(count / (time.perf_counter() - start))
 PROCESSES = 2
 
 
-def start_peers(hosts, mebibytes):
+def start_peers(hosts, mebibytes, stderr=None):
     peers = []
     for host in range(PROCESSES):
         code = PEER.format(address=hosts.addresses[0], listens=host == 0, mebibytes=mebibytes)
         peers.append(subprocess.Popen([*hosts.inside(host), "/usr/bin/python3", "-c", code], stdout=subprocess.PIPE,
-                                      text=True))
+                                      stderr=stderr, text=True))
         if host == 0:
             peers[0].stdout.readline()
     return peers
 
 
 def link_of(hosts):
-    """Bytes per second, both ways at once, and seconds of one way."""
-    found = [peer.communicate()[0] for peer in start_peers(hosts, 64)]
-    return [float(word) for word in found[1].split()]
+    """Bytes per second, both ways at once, and seconds of a message: two of a meeting."""
+    found = [[float(word) for word in peer.communicate()[0].split()] for peer in start_peers(hosts, 64)]
+    return found[1][0], max(1e-6, statistics.mean(meeting for _, meeting in found) / 2)
 
 
 def bytes_sent(hosts):
@@ -105,7 +121,7 @@ def cost_of_a_byte(hosts, seconds=4.0):
                                      stdout=subprocess.PIPE, text=True) for _ in range(os.cpu_count())]
         return sum(float(counter.communicate()[0]) for counter in counters)
     alone = counted()
-    peers = start_peers(hosts, 1 << 20)  # until they are killed
+    peers = start_peers(hosts, 1 << 20, stderr=subprocess.DEVNULL)  # until they are killed
     try:
         time.sleep(1)
         before, begun = bytes_sent(hosts), time.monotonic()
@@ -137,10 +153,17 @@ def words(keys):
     return [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
 
 
-def median_of(run, key):
+def lines_of(run):
     with open(os.path.join(run, "metrics.jsonl")) as file:
-        lines = [json.loads(line) for line in file][3:]
-    return statistics.median(line.get(key, 0) for line in lines)
+        return [json.loads(line) for line in file][3:]
+
+
+def median_of(run, key):
+    return statistics.median(line.get(key, 0) for line in lines_of(run))
+
+
+def rank_load(run):
+    return statistics.median(line.get("rank_load", {}).get("max", 1.0) for line in lines_of(run))
 
 
 def wait_for_all(processes):
@@ -162,7 +185,7 @@ def seconds_over(options, hosts, folder, layout):
     run = os.path.join(folder, "run-" + layout.replace(",", "-"))
     wait_for_all(hosts.start_ranks([options.penstock, "train", options.recipe, "--out", run, "--quiet",
                                     *words(settings(options, layout))], cwd=ROOT))
-    return median_of(run, "step_seconds"), median_of(run, "communication_seconds")
+    return median_of(run, "step_seconds"), median_of(run, "communication_seconds"), rank_load(run)
 
 
 def estimate(options, layout, speeds):
@@ -186,12 +209,12 @@ def measure(options):
             known = estimate(options, "data", {**speeds, "flops": 1.0})
             speeds["flops"] = known["compute_seconds"] / (alone - known["update_seconds"])
             for gigabits in options.gigabits:
-                hosts.shape("tbf", "rate", f"{gigabits}gbit", "burst", "1mb", "latency", "50ms")
+                hosts.shape("tbf", "rate", f"{gigabits}gbit", "burst", "128kb", "latency", "50ms")
                 speeds["bandwidth"], speeds["latency"] = link_of(hosts)
                 for layout in options.layouts:
-                    measured, communication = seconds_over(options, hosts, tempfile.mkdtemp(dir=folder), layout)
-                    expected = estimate(options, layout, speeds)
-                    rows.append({"gigabits": gigabits, "layout": layout, "speeds": dict(speeds),
+                    measured, communication, load = seconds_over(options, hosts, tempfile.mkdtemp(dir=folder), layout)
+                    expected = estimate(options, layout, {**speeds, "rank-load": load})
+                    rows.append({"gigabits": gigabits, "layout": layout, "speeds": dict(speeds), "rank_load": load,
                                  "alone_seconds": alone, "measured_seconds": measured,
                                  "communication_seconds": communication, "estimate": expected,
                                  "efficiency": alone / measured,
@@ -223,11 +246,13 @@ def main():
     print(f"{os.path.basename(options.recipe)}: of each process {first['flops'] / 1e9:.1f} GFLOP/s, "
           f"{first['memory-bandwidth'] / 1e9:.1f} GB/s of memory, {1e9 * first.get('exchange-cost', 0):.2f} ns of the "
           f"processor for a byte; a step without exchange {rows[0]['alone_seconds']:.3f} s")
-    print(f"{'Gbit/s':>6s} {'measured link':>22s} {'layout':>16s} {'step':>8s} {'estimate':>8s} {'error':>6s} "
+    print(f"{'Gbit/s':>6s} {'measured link':>22s} {'layout':>16s} {'load':>5s} {'step':>8s} "
+          f"{'estimate':>8s} {'error':>6s} "
           f"{'exchange':>8s} {'efficiency':>10s}")
     for row in rows:
-        print(f"{row['gigabits']:6g} {row['speeds']['bandwidth'] / 1e6:8.0f} MB/s {row['speeds']['latency'] * 1e6:6.0f} us "
-              f"{row['layout']:>16s} {row['measured_seconds']:7.3f}s {row['estimate']['step_seconds']:7.3f}s "
+        print(f"{row['gigabits']:6g} {row['speeds']['bandwidth'] / 1e6:8.0f} MB/s "
+              f"{row['speeds']['latency'] * 1e6:6.0f} us {row['layout']:>16s} {row['rank_load']:5.2f} "
+              f"{row['measured_seconds']:7.3f}s {row['estimate']['step_seconds']:7.3f}s "
               f"{100 * row['error']:5.0f}% {row['communication_seconds']:7.3f}s {100 * row['efficiency']:9.0f}%")
 
 

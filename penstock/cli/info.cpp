@@ -359,6 +359,12 @@ void add_info_command(CLI::App& app) {
          "seconds that a byte sent and received takes of a core that would compute; default: the "
          "exchange has cores of its own");
   command
+      ->add_option("--rank-load", options->speeds.rank_load,
+                   "rows that the experts of the busiest rank compute, over the mean of all ranks: "
+                   "rank_load.max of metrics.jsonl")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  command
       ->add_option("--node-ranks", options->speeds.node_ranks,
                    "processes of one machine, whose ranks are consecutive")
       ->check(CLI::Range(1, 1 << 16))

@@ -7,59 +7,24 @@
 #include "penstock/models/tensor_slices.h"
 #include "penstock/train/objective.h"
 #include "penstock/train/pipeline_schedule.h"
+#include "penstock/train/rank_traffic.h"
 #include "penstock/train/sharing_bytes.h"
 
 namespace penstock {
 namespace {
 
-constexpr double kBytes = 4;  // of a number
+using rank_traffic::kAddedUp;
+using rank_traffic::kBytes;
+using rank_traffic::kPacked;
+using rank_traffic::kPutInPlace;
+using rank_traffic::seconds_of_memory;
+using rank_traffic::Sent;
+using rank_traffic::share_elsewhere;
 
 std::int64_t elements(const Slice& slice) {
   const auto shape = slice.part_shape();
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
-
-/// Of the other ranks of a group, whose neighbours lie `stride` ranks apart, the share that is on
-/// other machines.
-double share_elsewhere(int ranks, int stride, const MachineSpeeds& speeds) {
-  if (ranks == 1) return 0;
-  const int here = std::clamp(speeds.node_ranks / stride, 1, ranks);
-  return static_cast<double>(ranks - here) / (ranks - 1);
-}
-
-double seconds_of_memory(double bytes, const MachineSpeeds& speeds) {
-  return speeds.memory_bandwidth > 0 ? bytes / speeds.memory_bandwidth : 0;
-}
-
-/// A kind of traffic of one rank: what it sends, how much of that to other machines, and what of
-/// its own memory it reads and writes for that.
-struct Sent {
-  const char* kind;
-  double bytes = 0, elsewhere = 0, messages = 0, memory = 0;
-
-  /// @param touched  bytes of memory for a byte sent
-  void add(double more, double share, double more_messages, double touched = 0) {
-    bytes += more;
-    elsewhere += more * share;
-    messages += more_messages;
-    memory += more * touched;
-  }
-  double seconds(const MachineSpeeds& speeds) const {
-    const double here = speeds.node_bandwidth > 0 ? speeds.node_bandwidth : speeds.bandwidth;
-    return (bytes - elsewhere) / here + elsewhere / speeds.bandwidth + messages * speeds.latency +
-           seconds_of_memory(memory, speeds);
-  }
-  /// Of these, a core's that would compute.
-  double processor_seconds(const MachineSpeeds& speeds) const {
-    if (speeds.exchange_cost == 0) return 0;
-    return bytes * speeds.exchange_cost + seconds_of_memory(memory, speeds);
-  }
-};
-
-// Bytes of memory for a byte sent. What arrives is as much.
-constexpr double kPacked = 2;      // read and written
-constexpr double kAddedUp = 3;     // two read, one written
-constexpr double kPutInPlace = 2;  // read and written
 
 }  // namespace
 
@@ -269,49 +234,6 @@ double RankEstimator::part_seconds(const dist::Layout& layout, int chunks, doubl
   return flops_ / static_cast<double>(train.batch_sequences / train.micro_batch) * most / flops;
 }
 
-namespace {
-
-/// A sum over ranks is as much as the sums of divided rows to who holds them and these to all.
-Sent tensor_traffic(double sums, double numbers, const dist::Layout& layout,
-                    const MachineSpeeds& speeds) {
-  Sent out{"tensor"};
-  const double t = layout.tensor;
-  if (layout.tensor > 1)
-    out.add(2 * (t - 1) / t * numbers * kBytes, share_elsewhere(layout.tensor, 1, speeds),
-            sums * 2 * (t - 1));
-  return out;
-}
-
-/// Where any two neighbours are on two machines, their messages set the pace of all.
-Sent stage_traffic(double messages, double numbers, const dist::Layout& layout,
-                   const MachineSpeeds& speeds) {
-  Sent out{"stages"};
-  if (layout.pipeline > 1)
-    out.add(messages * numbers * kBytes, layout.ranks() > speeds.node_ranks ? 1 : 0, messages);
-  return out;
-}
-
-Sent token_traffic(double exchanges, double rows, double k, const dist::Layout& layout,
-                   const MachineSpeeds& speeds) {
-  Sent out{"tokens"};
-  const double e = layout.expert;
-  // Rows of its own take part in all but the way; two of the exchanges pack, two add up.
-  const double touched = (2 * kPacked + 2 * kAddedUp) / 4 * e / std::max(1.0, e - 1);
-  if (layout.expert > 1)
-    out.add(exchanges * (e - 1) * (1 - std::pow(1 - 1 / e, k)) * rows * kBytes,
-            share_elsewhere(layout.expert, layout.expert_stride(), speeds), exchanges * 2 * (e - 1),
-            touched);
-  return out;
-}
-
-/// Rows leave beside the first products of a shared expert, two thirds of it, and come back beside
-/// the last one; their gradients too.
-double hidden_tokens(double tokens, double shared_expert) {
-  return std::min(tokens / 2, shared_expert * 2 / 3) + std::min(tokens / 2, shared_expert / 3);
-}
-
-}  // namespace
-
 /// Weights are 4 bytes, moments 8. Where the model is divided all of both are put together, where
 /// only the optimizer is, what ranks along `data` divide.
 std::int64_t RankEstimator::checkpoint_bytes(const ParallelConfig& parallel,
@@ -350,6 +272,24 @@ double RankEstimator::hidden_seconds(const ParallelConfig& parallel, const Shape
   return hidden * (1 - std::min(1.0, processor / seconds));
 }
 
+namespace {
+
+/// Rows leave beside the first products of a shared expert, two thirds of it, and come back beside
+/// the last one; their gradients too.
+double hidden_tokens(double tokens, double shared_expert) {
+  return std::min(tokens / 2, shared_expert * 2 / 3) + std::min(tokens / 2, shared_expert / 3);
+}
+
+}  // namespace
+
+/// Of a micro-batch in a stage, at even loads.
+double RankEstimator::expert_flops(const dist::Layout& layout, const Shape& shape) const {
+  const TrainConfig& train = recipe_.train;
+  return 6 * shape.passes * static_cast<double>(train.micro_batch * train.sequence_length) *
+         recipe_.model.active_experts() * shape.moe_layers * ModelProducts(config_).expert /
+         layout.tensor;
+}
+
 RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist::Layout& layout,
                                      const MachineSpeeds& speeds) const {
   const Shape shape = shape_of(parallel, layout);
@@ -361,21 +301,24 @@ RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist:
   out.checkpoint_bytes =
       checkpoint_bytes(parallel, layout, optimizer_of(parallel, layout, 0, shape, speeds));
   const double passes = shape.own * shape.passes, layer_sums = 4 * shape.layers * passes;
-  const Sent tokens = token_traffic(4 * shape.moe_layers * passes,
-                                    shape.rows / (layout.whole_experts ? layout.tensor : 1),
-                                    recipe_.model.active_experts(), layout, speeds);
+  const Sent tokens = rank_traffic::of_tokens(
+      4 * shape.moe_layers * passes, shape.rows / (layout.whole_experts ? layout.tensor : 1),
+      recipe_.model.active_experts(), layout, speeds);
   for (const Sent& sent :
        {optimizer.gradients, optimizer.sums,
-        tensor_traffic(layer_sums + optimizer.share_sums,
-                       layer_sums * shape.rows + optimizer.shares, layout, speeds),
-        stage_traffic(2 * shape.own * shape.chunks, shape.held * shape.passes, layout, speeds),
+        rank_traffic::of_tensor(layer_sums + optimizer.share_sums,
+                                layer_sums * shape.rows + optimizer.shares, layout, speeds),
+        rank_traffic::of_stages(2 * shape.own * shape.chunks, shape.held * shape.passes, layout,
+                                speeds),
         tokens}) {
     if (sent.bytes == 0) continue;
     out.bytes_per_step.emplace_back(sent.kind, static_cast<std::int64_t>(sent.bytes));
     out.exchange_seconds += sent.seconds(speeds);
   }
   out.useful_seconds = flops_ / layout.ranks() / speeds.flops;
-  const double part = part_seconds(layout, shape.chunks, speeds.flops);
+  double part = part_seconds(layout, shape.chunks, speeds.flops);
+  if (layout.expert > 1)
+    part += (speeds.rank_load - 1) * expert_flops(layout, shape) / speeds.flops;
   out.compute_seconds = part * (shape.own + (layout.pipeline - 1.0) / shape.chunks);
   // AdamW reads four numbers and writes three, the norm reads one; a gradient is added to another.
   out.update_seconds = seconds_of_memory(

@@ -12,23 +12,10 @@
 #include "penstock/dist/mesh.h"
 #include "penstock/models/census.h"
 #include "penstock/models/tensor_shapes.h"
+#include "penstock/train/machine_speeds.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock {
-
-/// What an estimate of time takes for given.
-struct MachineSpeeds {
-  double flops = 1e11;        ///< useful FLOP/s of one process while it computes
-  double bandwidth = 1.25e9;  ///< bytes/s that one process sends to another machine
-  double latency = 5e-5;      ///< seconds of a message
-  int node_ranks = 1;         ///< processes of one machine, which are neighbours
-  double node_bandwidth = 0;  ///< bytes/s that one sends to another of its machine; 0: bandwidth
-  /// bytes/s of its memory that one process reads and writes; 0: work on memory is not counted
-  double memory_bandwidth = 0;
-  /// seconds that a byte sent, and one received, take of a core that would compute; 0: the exchange
-  /// has cores of its own
-  double exchange_cost = 0;
-};
 
 /// Of the rank that has most of each.
 struct RankEstimate {
@@ -65,6 +52,7 @@ class RankEstimator {
   /// the last one also the head, which takes a share h of the FLOPs F of a step, and where the
   /// ranks of `tensor` divide the rows h / tensor:
   ///   - part = F / m · max over stages of (l / L · (1 − h) / tensor + h, of the last one) / flops
+  ///       + (rank_load − 1) · 6 · T · k · l · the products of an expert / tensor / flops
   ///   - compute = part · (P + (pipeline − 1) / chunks)
   ///   - update = (32 · parameters updated + 12 · (P − 1) · parameters) / memory_bandwidth
   ///   - exchange = Σ bytes elsewhere / bandwidth + bytes here / node_bandwidth
@@ -77,6 +65,7 @@ class RankEstimator {
   /// the pass has left the last layer, and what the pass leaves last is not hidden. `processor` is
   /// the share of the hidden time in which it computes, by exchange_cost and memory_bandwidth.
   /// Tokens that choose k of E experts on e ranks at random go to (e − 1)·(1 − (1 − 1/e)^k) others,
+  /// rank_load times as many to the busiest rank,
   /// and with parallel.overlap go on beside a shared expert: half of that beside two thirds of its
   /// products, half beside the others. Of a group whose neighbours lie s ranks apart node_ranks / s
   /// are on one machine, and bytes go evenly to all of its ranks. With parallel.local_steps = H a
@@ -100,6 +89,7 @@ class RankEstimator {
                                 const Optimizer& first) const;
   double hidden_seconds(const ParallelConfig& parallel, const Shape& shape,
                         const Optimizer& optimizer, double part, const MachineSpeeds& speeds) const;
+  double expert_flops(const dist::Layout& layout, const Shape& shape) const;
   double part_seconds(const dist::Layout& layout, int chunks, double flops) const;
 
   Recipe recipe_;

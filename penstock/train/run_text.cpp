@@ -7,6 +7,7 @@
 
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
+#include "penstock/base/file_system.h"
 
 namespace penstock {
 namespace {

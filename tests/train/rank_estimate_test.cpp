@@ -49,6 +49,26 @@ TEST(RankEstimate, CountsRowsBetweenStagesAndOfHeads) {
   EXPECT_EQ(sent(estimate_rank(r, {.tensor = 2}))["tensor"], 4 * layers * parts * rows_bytes(r));
 }
 
+/// Experts are three matrices of d_model × d_ffn; forward and backward are 6 FLOPs a multiply-add.
+TEST(RankEstimate, WaitsForTheRankWithTheMostRows) {
+  const Recipe r = counted_recipe();
+  const dist::Layout layout{.data = 2, .expert = 2};
+  const MachineSpeeds even{.flops = 1e9}, uneven{.flops = 1e9, .rank_load = 1.5};
+  const double parts = static_cast<double>(r.train.batch_sequences) / 2;
+  const double products = 3.0 * static_cast<double>(r.model.d_model * r.model.d_ffn);
+  const double tokens = static_cast<double>(r.train.sequence_length);
+  const RankEstimate at_even = estimate_rank(r, layout, even),
+                     at_uneven = estimate_rank(r, layout, uneven);
+  EXPECT_NEAR(at_uneven.compute_seconds - at_even.compute_seconds,
+              0.5 * parts * 6 * tokens * static_cast<double>(r.model.moe_layers()) * products / 1e9,
+              1e-12);
+  EXPECT_NEAR(static_cast<double>(sent(at_uneven)["tokens"]),
+              1.5 * static_cast<double>(sent(at_even)["tokens"]), 1);
+  // Without divided experts a rank computes those of its own tokens.
+  EXPECT_EQ(estimate_rank(r, {.data = 2}, uneven).step_seconds,
+            estimate_rank(r, {.data = 2}, even).step_seconds);
+}
+
 TEST(RankEstimate, CountsTokensThatGoToOtherRanks) {
   // Top-1 of two ranks: half of the tokens go to the other one, and come back; twice.
   const Recipe r = counted_recipe();
