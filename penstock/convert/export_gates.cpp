@@ -29,10 +29,11 @@ std::string objection_to_selector(const ResolvedRouter& router) {
 /// The tensors of a model's files that bias the choice.
 std::string biases_of_choice(const ResolvedRouter& router) {
   std::string out;
-  for (std::size_t i = 0; i < router.balancers.size(); ++i)
-    if (balancer_registry().at(router.balancers[i]).traits.biases_choice)
-      out += concat(out.empty() ? "" : ", ", "penstock.balancer_", i, " of balancer '",
-                    router.balancers[i], "'");
+  for (std::size_t i = 0; i < router.balancers.size(); ++i) {
+    const std::string& name = router.balancers[i];
+    if (balancer_registry().at(name).traits_under(router.options.at(name)).biases_choice)
+      out += concat(out.empty() ? "" : ", ", "penstock.balancer_", i, " of balancer '", name, "'");
+  }
   return out;
 }
 

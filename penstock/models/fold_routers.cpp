@@ -29,10 +29,10 @@ void copy_the_rest(LanguageModel& from, LanguageModel& to) {
   };
   copy(from.named_parameters(), to.named_parameters());
   copy(from.named_buffers(), to.named_buffers());
-  const auto names = resolve(from.config().router).balancers;
+  const ResolvedRouter router = resolve(from.config().router);
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (outlives_folding(names[i]))
+  for (std::size_t i = 0; i < router.balancers.size(); ++i)
+    if (outlives_folding(router, router.balancers[i]))
       copy_buffers(*from.balancers().at(i), *to.balancers().at(kept++));
 }
 

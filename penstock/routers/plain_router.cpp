@@ -46,15 +46,15 @@ RouterConfig folded_router(const RouterConfig& router, bool bias) {
   matrix.set("frozen", ConfigNode(true));
   out.parts = {{kMatrix, matrix}, {parts.selector, parts.options.at(parts.selector)}};
   for (const std::string& balancer : parts.balancers)
-    if (outlives_folding(balancer)) {
+    if (outlives_folding(parts, balancer)) {
       out.balancers->push_back(balancer);
       out.parts[balancer] = parts.options.at(balancer);
     }
   return out;
 }
 
-bool outlives_folding(const std::string& balancer) {
-  return balancer_registry().at(balancer).traits.biases_choice;
+bool outlives_folding(const ResolvedRouter& router, const std::string& balancer) {
+  return balancer_registry().at(balancer).traits_under(router.options.at(balancer)).biases_choice;
 }
 
 }  // namespace penstock

@@ -27,7 +27,7 @@ double balance_coefficient(const RouterConfig& router);
 /// bias the choice: what is left to compute outside training.
 RouterConfig folded_router(const RouterConfig& router, bool bias);
 
-/// Whether a balancer stays in a folded router.
-bool outlives_folding(const std::string& balancer);
+/// Whether one of the router's balancers stays when it is folded.
+bool outlives_folding(const ResolvedRouter& router, const std::string& balancer);
 
 }  // namespace penstock

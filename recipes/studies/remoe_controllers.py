@@ -31,6 +31,7 @@ PROPORTIONAL = ['model.router.adaptive-l1.controller="log-proportional"', "model
                 "model.router.adaptive-l1.ceiling=0.1"]
 CONTROLLERS = {
     "paper": [],
+    "hold": ['model.router.adaptive-l1.controller="hold"'],
     "log-proportional": PROPORTIONAL,
     "threshold": PROPORTIONAL + ['model.router.balancers=["adaptive-l1","threshold"]',
                                  'model.router.threshold.start="target"'],

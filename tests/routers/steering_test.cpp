@@ -140,33 +140,45 @@ TEST(AdaptiveL1, EachLayerCanHaveItsOwn) {
   }
 }
 
-TEST(Threshold, MovesAgainstTheErrorOfTheLayer) {
-  const auto part =
-      balancer("threshold", kTwoLayers, {{"rate", 0.5}, {"by", std::string("layer")}});
-  part->after_step(counted({loads(50, 50), loads(20, 20)}));
-  const double above = -0.5 * std::log(2.0), below = -0.5 * std::log(0.8);
-  EXPECT_LT((part->choice_bias(0) - above).abs().max().item<double>(), 1e-6);
-  EXPECT_LT((part->choice_bias(1) - below).abs().max().item<double>(), 1e-6);
-  part->after_step(counted({loads(50, 50), {}}));  // nothing was routed in the second layer
-  EXPECT_LT((part->choice_bias(0) - 2 * above).abs().max().item<double>(), 1e-6);
-  EXPECT_LT((part->choice_bias(1) - below).abs().max().item<double>(), 1e-6);
-  part->after_step(counted({loads(2, 2), loads(100, 100)}));  // errors above 1 in ln count as 1
-  EXPECT_LT((part->choice_bias(0) - 2 * above - 0.5).abs().max().item<double>(), 2e-6);
-  EXPECT_LT((part->choice_bias(1) - below + 0.5).abs().max().item<double>(), 2e-6);
-  EXPECT_NEAR(part->state().at("threshold_shift"), above + below / 2, 1e-6);
+/// `steering` of the unit that a layer is, or the model: its gain.
+double gain(const std::shared_ptr<Balancer>& part, std::int64_t unit = 0) {
+  return buffer(part, "steering")[unit][0].item<double>();
 }
 
-TEST(Threshold, RaisesExpertsThatHaveHardlyAToken) {
+/// Numbers of logit_shift.py.
+TEST(LogitShift, FollowsTheErrorOfTheLayerWithAGainThatErrorsMove) {
+  const auto part = balancer("threshold", kTwoLayers,
+                             {{"rate", 0.5}, {"revive", 0.0}, {"by", std::string("layer")}});
+  const std::vector<std::int64_t> first{50, 37, 20, 30, 25, 0}, second{20, 15, 30, 100, 30, 25};
+  const std::vector<double> shifts{-0.5, -1.06414, -1.218129, -1.777967, -2.277967, -1.442697};
+  const std::vector<double> gains{0.5, 0.623038, 0.732622, 0.82049, 1, 0.83527};
+  const std::vector<double> others{0.144905, 0.587777, 0.558907, -0.064233, -0.412864, -0.648212};
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    std::vector<std::int64_t> counts = loads(first[i], first[i]);
+    if (i == 1) counts = loads(37, 41);  // 300
+    part->after_step(counted({counts, loads(second[i], second[i])}));
+    EXPECT_NEAR(part->choice_bias(0)[3].item<double>(), shifts[i], 2e-6) << i;
+    EXPECT_NEAR(part->choice_bias(1)[3].item<double>(), others[i], 2e-6) << i;
+    EXPECT_NEAR(gain(part), gains[i], 2e-6) << i;
+    EXPECT_NEAR(part->state().at("threshold_shift"), (shifts[i] + others[i]) / 2, 2e-6);
+  }
+  const at::Tensor before = buffer(part, "bias").clone();
+  part->after_step(counted({loads(50, 50), {}}));  // nothing was routed in the second layer
+  EXPECT_TRUE(part->choice_bias(1).equal(before[1]));
+  EXPECT_LT(part->choice_bias(0)[0].item<double>(), before[0][0].item<double>());
+}
+
+TEST(LogitShift, RaisesExpertsThatHaveHardlyAToken) {
   const auto part = balancer("threshold", kTwoLayers, {{"rate", 0.5}, {"revive", 0.1}});
   std::vector<std::int64_t> at_target = loads(28, 2);  // 198 of the 200 due, the last has 0.08
   at_target[0] = 30;
   part->after_step(counted({at_target, loads(25, 25)}));
-  EXPECT_NEAR(part->choice_bias(0)[7].item<double>(), 0.5, 1e-6);
+  EXPECT_NEAR(part->choice_bias(0)[7].item<double>(), 0.05, 1e-6);
   EXPECT_NEAR(part->choice_bias(0)[0].item<double>(), 0, 1e-6);
   EXPECT_NEAR(part->choice_bias(1)[7].item<double>(), 0, 1e-6);
 }
 
-TEST(Threshold, HoldsTheModelOrEachExpertWhereAsked) {
+TEST(LogitShift, HoldsTheModelOrEachExpertWhereAsked) {
   const auto moved = [](const char* by) {
     const auto part = balancer("threshold", kTwoLayers,
                                {{"rate", 1.0}, {"revive", 0.0}, {"by", std::string(by)}});
@@ -176,9 +188,105 @@ TEST(Threshold, HoldsTheModelOrEachExpertWhereAsked) {
   // The model: 400 of 400, no error. An expert: against 25 tokens.
   EXPECT_EQ(moved("model").count_nonzero().item<std::int64_t>(), 0);
   const at::Tensor by_expert = moved("expert");
-  EXPECT_NEAR(by_expert[0][0].item<double>(), -std::log(40 / 25.0), 1e-6);
-  EXPECT_NEAR(by_expert[0][7].item<double>(), -std::log(20 / 25.0), 1e-6);
-  EXPECT_NEAR(by_expert[1][0].item<double>(), -std::log(10 / 25.0), 1e-6);
+  EXPECT_NEAR(by_expert[0][0].item<double>(), -(std::log(1.6) + 0.6 / 3), 1e-6);
+  EXPECT_NEAR(by_expert[0][7].item<double>(), -(std::log(0.8) - 0.2 / 3), 1e-6);
+  EXPECT_NEAR(by_expert[1][0].item<double>(), 1, 1e-6);  // ln 0.4 - 0.6/3 is below -1
+}
+
+/// A steering that stops anywhere and goes on with the saved buffers is the same, bit for bit.
+TEST(LogitShift, GoesOnFromItsBuffers) {
+  for (const char* const name : {"threshold", "adaptive-l1"}) {
+    const bool holds = name == std::string("adaptive-l1");
+    const auto made = [&] {
+      return holds ? balancer(name, kTwoLayers,
+                              {{"controller", std::string("hold")},
+                               {"dense_steps", std::int64_t{2}},
+                               {"ramp_steps", std::int64_t{3}}})
+                   : balancer(name, kTwoLayers);
+    };
+    const auto through = made();
+    auto in_parts = made();
+    for (int step = 0; step < 12; ++step) {
+      const StepStatistics counts = counted({loads(50 - 3 * step, 0), loads(20 + step, 7)});
+      through->after_step(counts);
+      in_parts->after_step(counts);
+      const auto next = made();
+      for (const auto& item : in_parts->named_buffers())
+        next->named_buffers()[item.key()].copy_(item.value());
+      in_parts = next;
+      for (const auto& item : through->named_buffers())
+        EXPECT_TRUE(item.value().equal(buffer(in_parts, item.key().c_str()))) << item.key();
+    }
+    EXPECT_NE(through->choice_bias(0)[0].item<double>(), 0);
+  }
+}
+
+std::shared_ptr<Balancer> holding(std::int64_t dense, std::int64_t ramp, double strength = 0.01) {
+  return balancer("adaptive-l1", kTwoLayers,
+                  {{"controller", std::string("hold")},
+                   {"revive", 0.0},
+                   {"strength", strength},
+                   {"dense_steps", dense},
+                   {"ramp_steps", ramp}});
+}
+
+/// Numbers of logit_shift.py: from 4 experts a token to 2 in four steps, after two without a shift.
+TEST(Hold, LeadsTheNumberOfExpertsFromADenseStartToK) {
+  const auto part = holding(2, 4);
+  const std::vector<std::int64_t> each{70, 60, 50, 50, 37, 25};
+  const std::vector<double> shifts{0, 0, -0.008664, -0.030257, -0.048282, -0.048282};
+  for (std::size_t i = 0; i < each.size(); ++i) {
+    std::vector<std::int64_t> counts = loads(each[i], each[i] == 37 ? 41 : each[i]);
+    part->after_step(counted({counts, counts}));
+    EXPECT_NEAR(part->state().at("logit_shift"), shifts[i], 2e-6) << i;
+  }
+}
+
+/// strength·g/L·Σ_e f_e Σ_t R_te / Σ_te R_te; none while the shift opens experts.
+TEST(Hold, TheLossIsThatOfGatesOfAnyScale) {
+  const auto part = holding(0, 0, 0.5);
+  at::Tensor gates = at::zeros({4, 8});
+  gates.select(1, 0).fill_(0.25);
+  gates[0][1] = 0.5;  // f = (4·8/(2·4), 8/(2·4)) = (4, 1), sums of gates 1 and 0.5
+  const auto of_scale = [&](double scale) {
+    Plan plan = make_plan(gates * scale, gates > 0);
+    plan.k = kTwoLayers.k;
+    return part->balance({}, plan, {.training = true, .layer = 1});
+  };
+  const auto loss = [&](double scale) { return of_scale(scale).loss.item<double>(); };
+  EXPECT_FALSE(of_scale(1).loss.defined());  // no shift yet
+  buffer(part, "bias").fill_(-0.06);         // mean gate 0.3
+  EXPECT_NEAR(loss(1), 0.5 * 0.2 / 2 * (4 * 1 + 1 * 0.5) / 1.5, 1e-7);
+  const double lambda = 0.5 * 0.2 / 2 / (1.5 / 4);
+  EXPECT_NEAR(of_scale(1).statistics.at("lambda").item<double>(), lambda / 2, 1e-7);  // of 2 layers
+  EXPECT_NEAR(loss(0.1), 0.5 / 2 * 3, 1e-7);  // at most all of it
+  EXPECT_NEAR(loss(1e-6), 0.5 / 2 * 3, 1e-6);
+  buffer(part, "bias").fill_(0.01);
+  EXPECT_FALSE(of_scale(1).loss.defined());
+  EXPECT_EQ(of_scale(1).statistics.at("lambda").item<double>(), 0);
+}
+
+TEST(Hold, OnlyItsOwnControllerBiasesTheChoice) {
+  const auto biases = [](const char* controller) {
+    return resolve({.method = "remoe",
+                    .parts = {{"adaptive-l1", node({{"controller", std::string(controller)}})}}})
+        .traits.biases_choice;
+  };
+  EXPECT_TRUE(biases("hold"));
+  EXPECT_FALSE(biases("paper"));
+  EXPECT_FALSE(balancer("adaptive-l1", kTwoLayers)->choice_bias(0).defined());
+}
+
+/// Where all experts are wanted the shift of the start is finite, and no step makes it less so.
+TEST(Threshold, AllExpertsAreATarget) {
+  const RouterShape shape{.d_model = 4, .experts = 2, .k = 2};
+  const auto part = balancer("threshold", shape, kAtTarget);
+  part->start(0, {.weight = at::ones({2, 4})});
+  EXPECT_NEAR(part->choice_bias(0)[0].item<double>(), 2 * 4.7534, 1e-3);  // Φ⁻¹(1 − 1e-6) = 4.7534
+  StepCounts counts;
+  counts.add(0, std::vector<std::int64_t>{100, 100}, 100);
+  part->after_step(counts.take());
+  EXPECT_NEAR(part->choice_bias(0)[1].item<double>(), 2 * 4.7534, 1e-3);
 }
 
 /// The shift of the start, over tokens that point anywhere: as many experts as were asked for.

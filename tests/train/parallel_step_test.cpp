@@ -5,15 +5,11 @@
 #include <torch/utils.h>
 
 #include <cmath>
-#include <mutex>
-#include <set>
 
-#include "penstock/models/tensor_files.h"
 #include "penstock/train/agreement.h"
 #include "penstock/train/language_work.h"
 #include "penstock/train/shared_optimizer.h"
 #include "penstock/train/trainer.h"
-#include "tests/base/temp_directory.h"
 #include "tests/dist/ranks.h"
 #include "tests/train/drawn_batch.h"
 #include "tests/train/small_run.h"
@@ -239,144 +235,6 @@ TEST_F(Ranks, SkipTogetherWhatIsNotFiniteOnOne) {
       EXPECT_FALSE(ending.changed);
     }
   }
-}
-
-class TrainerRanks : public Ranks {
- protected:
-  void SetUp() override {
-    Ranks::SetUp();
-    if (!IsSkipped()) corpus_.emplace(testing::small_corpus(directory_.path()));
-  }
-  /// With memory and dropout: what a part hands on lives on the rank that computes it.
-  Recipe recipe(const std::string& architecture) const {
-    ConfigNode node = testing::small_recipe_node("topk", 8, 16, "unused");
-    node.set("model.architecture", ConfigNode(architecture));
-    if (architecture == "transformer-xl") node.set("model.transformer_xl.dropout", ConfigNode(0.1));
-    node.set("train.micro_batch", ConfigNode(std::int64_t{2}));
-    node.set("train.gradient_sum", ConfigNode(std::string("tree")));
-    return read_recipe(node);
-  }
-  std::unique_ptr<Trainer> trainer(const Recipe& recipe, const dist::ProcessGroup& group = {}) {
-    const std::scoped_lock lock(mutex_);  // initial weights come from one generator
-    return std::make_unique<Trainer>(recipe, *corpus_,
-                                     dist::make_mesh(group, {.data = group.size()}));
-  }
-
-  struct State {
-    std::int64_t step = 0;
-    TensorMap model, optimizer;
-  };
-  static State state_of(Trainer& trainer) {
-    const auto copied = [](const TensorMap& tensors) {
-      TensorMap out;
-      for (const auto& [name, value] : tensors) out[name] = value.clone();
-      return out;
-    };
-    return {trainer.step(), copied(trainer.model_tensors()), copied(trainer.optimizer_tensors())};
-  }
-  static void expect_equal(const State& found, const State& expected, bool with_moments = true) {
-    EXPECT_EQ(found.step, expected.step);
-    for (const auto member : {&State::model, &State::optimizer}) {
-      if (member == &State::optimizer && !with_moments) continue;
-      ASSERT_EQ((found.*member).size(), (expected.*member).size());
-      for (const auto& [name, value] : expected.*member)
-        EXPECT_TRUE(torch::equal((found.*member).at(name), value)) << name;
-    }
-  }
-
-  testing::TempDirectory directory_;
-  std::optional<Corpus> corpus_;
-  std::mutex mutex_;
-};
-
-TEST_F(TrainerRanks, GoOnWithAnyNumberFromWhatACheckpointHolds) {
-  for (const std::string architecture : {"decoder", "transformer-xl"}) {
-    const Recipe recipe = this->recipe(architecture);
-    const auto straight = trainer(recipe);
-    State middle;
-    while (straight->step() < 6) {
-      if (straight->step() == 3) middle = state_of(*straight);
-      straight->advance();
-    }
-    const State end = state_of(*straight);
-    for (const auto& [ranks, zero] : {std::pair{2, 0}, {4, 1}, {2, 2}, {4, 3}}) {
-      State shared_middle;
-      Recipe shared = recipe, later = recipe;
-      shared.parallel.zero = zero;
-      later.parallel.zero = 3 - zero;  // a run goes on at any stage
-      on_ranks(ranks, [&](const dist::ProcessGroup& group) {
-        const auto mine = trainer(shared, group);
-        while (mine->step() < 3) mine->advance();
-        const State state = state_of(*mine);
-        expect_equal(state, middle, zero == 0 || group.rank() == 0);
-        if (group.rank() == 0) shared_middle = state;
-      });
-      on_ranks(ranks, [&](const dist::ProcessGroup& group) {
-        const auto mine = trainer(later, group);
-        if (group.rank() == 0)
-          mine->restore(middle.step, middle.model, middle.optimizer, "here");
-        else
-          mine->restore(0, {}, {}, "");
-        while (mine->step() < 6) mine->advance();
-        expect_equal(state_of(*mine), end, later.parallel.zero == 0 || group.rank() == 0);
-      });
-      const auto alone = trainer(recipe);
-      alone->restore(shared_middle.step, shared_middle.model, shared_middle.optimizer, "here");
-      while (alone->step() < 6) alone->advance();
-      expect_equal(state_of(*alone), end);
-    }
-  }
-}
-
-TEST_F(TrainerRanks, DoNotSaveWeightsThatDriftedApart) {
-  const Recipe recipe = this->recipe("decoder");
-  on_ranks(2, [&](const dist::ProcessGroup& group) {
-    const auto mine = trainer(recipe, group);
-    if (group.rank() == 1) {
-      const torch::NoGradGuard no_grad;
-      mine->model().parameters()[0].add_(1e-3);
-    }
-    try {
-      mine->optimizer_tensors();
-      ADD_FAILURE() << "different weights were not noticed";
-    } catch (const ReportedByRankZero&) {
-      EXPECT_EQ(group.rank(), 1);
-    } catch (const Error& error) {
-      EXPECT_EQ(group.rank(), 0);
-      EXPECT_NE(std::string(error.what()).find("has another state of the weights than rank 0 on"),
-                std::string::npos)
-          << error.what();
-    }
-  });
-}
-
-TEST_F(TrainerRanks, BeginWithTheSameRecipeAndCorpus) {
-  const auto refusal = [&](const std::function<void(Recipe&, std::string&)>& change) {
-    std::string said = "accepted";
-    on_ranks(2, [&](const dist::ProcessGroup& group) {
-      Recipe recipe = this->recipe("decoder");
-      std::string corpus = "hash";
-      if (group.rank() == 1) change(recipe, corpus);
-      try {
-        check_same_beginning(group, recipe, corpus);
-      } catch (const ReportedByRankZero&) {
-        EXPECT_EQ(group.rank(), 1);
-      } catch (const Error& error) {
-        said = error.what();
-      }
-    });
-    return said;
-  };
-  EXPECT_EQ(refusal([](Recipe&, std::string&) {}), "accepted");
-  EXPECT_EQ(refusal([](Recipe& recipe, std::string&) { recipe.data.corpus = "elsewhere"; }),
-            "accepted");
-  const std::string lr =
-      refusal([](Recipe& recipe, std::string&) { recipe.train.optimizer.lr = 1; });
-  EXPECT_TRUE(lr.starts_with("rank 1 on ")) << lr;
-  EXPECT_NE(lr.find("has another recipe than rank 0 on"), std::string::npos) << lr;
-  EXPECT_NE(lr.find("train.lr: 0.003 -> 1"), std::string::npos) << lr;
-  const std::string text = refusal([](Recipe&, std::string& corpus) { corpus = "other"; });
-  EXPECT_NE(text.find("has another corpus than rank 0"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/routers/balancers/held_sparsity.h"
 #include "penstock/routers/balancers/load_fraction.h"
 #include "penstock/routers/balancers/reductions.h"
 #include "penstock/routers/router.h"
@@ -21,9 +23,9 @@ constexpr std::array<std::string_view, 2> words(Layers) { return {"sum", "mean"}
 enum class Equality { code, paper };
 constexpr std::array<std::string_view, 2> words(Equality) { return {"code", "paper"}; }
 
-enum class Controller { paper, log_proportional };
-constexpr std::array<std::string_view, 2> words(Controller) {
-  return {"paper", "log-proportional"};
+enum class Controller { paper, log_proportional, hold };
+constexpr std::array<std::string_view, 3> words(Controller) {
+  return {"paper", "log-proportional", "hold"};
 }
 
 struct Config {
@@ -39,6 +41,7 @@ struct Config {
   bool per_layer = false;
   double floor = 0;
   double ceiling = 0;
+  HoldConfig hold;
   LoadScope load;
 
   template <class V>
@@ -52,7 +55,8 @@ struct Config {
     v("controller", controller,
       {.help =
            "paper: each step moves λ by the whole factor; log-proportional: by factor^(e/width) "
-           "at the error e = ln(active experts / k), and λ acts at once by that error too"});
+           "at the error e = ln(active experts / k), and λ acts at once by that error too; hold: a "
+           "shift of the logits holds k, and λ follows the shift, whatever initial and factor"});
     v("width", width,
       {.help = "log-proportional: the error from which a step is the whole factor", .min = 1e-6});
     v("damping", damping,
@@ -62,9 +66,13 @@ struct Config {
     v("per_layer", per_layer, {.help = "each layer has a λ of its own, by its own experts"});
     v("floor", floor, {.help = "smallest λ; 0 for none", .min = 0});
     v("ceiling", ceiling, {.help = "largest λ; 0 for none", .min = 0});
+    hold.visit(v);
     load.visit(v);
   }
-  void refine(BalancerTraits& traits) const { load.refine(traits); }
+  void refine(BalancerTraits& traits) const {
+    load.refine(traits);
+    traits.biases_choice = controller == Controller::hold;
+  }
 };
 
 /// loss = λ/T·Σ_e f_e^p·Σ_t R_te,  f_e = E·c_e/(kT) without gradient (1 unless load-balanced): for
@@ -75,7 +83,8 @@ struct Config {
 /// e = ln(active experts / k), a PI controller of ln λ whose proportional part is the damping; a
 /// proportional part is what a loop of two integrators (λ, and the logits that follow it) lacks.
 /// Floor and ceiling hold from the first step on; they keep λ from running away while nothing
-/// answers to it, as where all experts of a layer are off.
+/// answers to it, as where all experts of a layer are off. hold: λ by layer is held_sparsity.h's,
+/// and has no state.
 class AdaptiveL1 : public Balancer {
  public:
   AdaptiveL1(const RouterShape& shape, const Config& config)
@@ -87,6 +96,10 @@ class AdaptiveL1 : public Balancer {
     PENSTOCK_CHECK(config.ceiling == 0 || config.ceiling >= config.floor,
                    "model.router.adaptive-l1.ceiling = ", config.ceiling, " is below the floor ",
                    config.floor);
+    if (config.controller == Controller::hold) {
+      hold_.emplace(shape, config.hold, *this);
+      return;
+    }
     std::vector<std::int64_t> sizes;
     if (config.per_layer) sizes.push_back(shape.layers);
     lambda_ = register_buffer("lambda", at::full(sizes, bounded(config.initial), at::kFloat));
@@ -95,22 +108,30 @@ class AdaptiveL1 : public Balancer {
   }
 
   BalancerOutput balance(const Scores&, const Plan& plan, const RoutingContext& context) override {
-    const std::size_t mine = config_.per_layer ? static_cast<std::size_t>(context.layer) : 0;
-    double scale =
-        state_now().at(mine).pressure / static_cast<double>(std::max<std::int64_t>(1, plan.tokens));
-    if (config_.layers == Layers::mean) scale /= static_cast<double>(layers_);
+    const double lambda = weight(plan, context.layer);
+    BalancerOutput out;
+    if (hold_)  // summed over layers, so that the log has their mean
+      out.statistics["lambda"] = at::full({}, lambda / static_cast<double>(layers_), at::kDouble);
+    if (hold_ && lambda == 0) return out;
+    double scale = lambda / static_cast<double>(std::max<std::int64_t>(1, plan.tokens));
+    if (config_.layers == Layers::mean && !hold_) scale /= static_cast<double>(layers_);
     at::Tensor gates = gate_sums(plan, config_.load.groups(plan, context));  // [G, E]
     if (config_.load_balanced) {
       at::Tensor load = load_fraction(plan, config_.load, context);  // [G, E]
       if (config_.f_power == 2) load = load.square();
       gates = gates * load.to(gates.options());
     }
-    const at::Tensor loss = gates.sum() * scale;
-    return {.loss = loss};
+    out.loss = gates.sum() * scale;
+    return out;
+  }
+
+  at::Tensor choice_bias(std::int64_t layer) const override {
+    return hold_ ? hold_->shift().of(layer) : at::Tensor();
   }
 
   void after_step(const StepStatistics& step) override {
     const torch::NoGradGuard no_grad;
+    if (hold_) return hold_->after_step(step);
     std::vector<float> lambdas, errors;
     for (const Steered& one : state_now()) {
       const double sparsity =
@@ -124,6 +145,7 @@ class AdaptiveL1 : public Balancer {
   }
 
   std::map<std::string, double> state() const override {
+    if (hold_) return {{"logit_shift", hold_->shift().mean()}};
     double sum = 0;
     const auto& now = state_now();
     if (now.size() == 1) return {{"lambda", now[0].lambda}};
@@ -139,6 +161,12 @@ class AdaptiveL1 : public Balancer {
     double lambda = 0;
     double pressure = 0;  // what the loss is weighted by
   };
+
+  /// What the layer's loss is weighted by in a pass.
+  double weight(const Plan& plan, std::int64_t layer) const {
+    if (hold_) return hold_->weight(plan, layer);
+    return state_now().at(config_.per_layer ? static_cast<std::size_t>(layer) : 0).pressure;
+  }
 
   float bounded(double lambda) const {
     if (config_.ceiling > 0) lambda = std::min(lambda, config_.ceiling);
@@ -177,8 +205,9 @@ class AdaptiveL1 : public Balancer {
   Config config_;
   double k_, experts_;
   std::int64_t layers_;
-  at::Tensor lambda_;  // scalar or [L] f32
-  at::Tensor error_;   // likewise, of the last step; undefined under the paper's rule
+  std::optional<HeldSparsity> hold_;  // in place of all below
+  at::Tensor lambda_;                 // scalar or [L] f32
+  at::Tensor error_;  // likewise, of the last step; undefined under the paper's rule
   mutable std::vector<Steered> read_;
   mutable std::pair<const void*, std::int64_t> read_from_;
 };
@@ -194,6 +223,11 @@ static const RegisterBalancer<AdaptiveL1, Config> registered{
                 .caption = "Raised by the factor α after every step that is less sparse than the "
                            "target, and lowered by it otherwise.",
                 .symbol = "λ",
-                .logarithmic = true}}}};
+                .logarithmic = true},
+               {.name = "logit_shift",
+                .title = "Shift of the logits that holds k",
+                .caption = "Mean over layers and experts of what the controller \"hold\" adds to a "
+                           "logit before its sign switches the expert on.",
+                .symbol = "shift"}}}};
 
 }  // namespace penstock::adaptive_l1
