@@ -2,7 +2,7 @@
 """How soon and how well each controller of ReMoE's sparsity holds its target, over a grid of settings.
 
     penstock data prepare input.txt --split contiguous:0.9,0.1,0 --no-eod --out corpora/shakespeare
-    recipes/studies/remoe_controllers.py PROGRAM corpora/shakespeare RUNS [ROWS.json] [--only CONTROLLER[:CELL]]... [--seeds N]
+    recipes/studies/remoe_controllers.py PROGRAM corpora/shakespeare RUNS [ROWS.json] [--only CONTROLLER[:CELL[:SEED]]]... [--seeds N]
 
 Claim: ReMoE (arXiv:2412.14711) Tables 3 and 4 and section 3.3: the paper's rule settles within about 100 steps
 and then holds, whatever λ0 and α. Data: tiny Shakespeare by bytes (1.1 MB). The grid is λ0 × α × lr × E in Taguchi's
@@ -12,7 +12,8 @@ L9 (nine of its 81 cells: every value of each factor meets every value of each o
 k of a step is its experts per token, over all layers. Settled: the first step from which the mean k of 20 steps lies
 within 5 % of the target and stays so for 20 steps more. Held: the share of steps from there on whose mean k of 20
 steps lies within 5 %; 0 for a run that never settles. (finished.json has ±0.02 of the sparsity, which at E = 64 is
-more than the target's share of active experts.) Finished runs in RUNS are not trained again.
+more than the target's share of active experts.) Finished runs in RUNS are not trained again, and rows of other runs
+in ROWS.json stay.
 """
 
 import argparse
@@ -76,21 +77,36 @@ def dark_layers(lines, target):
     return sum(mean < target / 10 for mean in means)
 
 
+def keep(path, rows):
+    """Writes rows among those that the file has of other runs."""
+    def run(row):
+        return list(CONTROLLERS).index(row["controller"]), row["cell"], row["seed"]
+
+    kept = {}
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            kept = {run(row): row for row in json.load(file)["steering"]}
+    kept.update({run(row): row for row in rows})
+    lines = ",\n".join("  " + json.dumps(row) for _, row in sorted(kept.items()))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f'{{"study": "recipes/studies/remoe_controllers.py", "steering": [\n{lines}\n]}}\n')
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("corpus")
     parser.add_argument("runs")
     parser.add_argument("rows", nargs="?")
-    parser.add_argument("--only", action="append", help="a controller, or controller:cell")
+    parser.add_argument("--only", action="append", help="a controller, controller:cell or controller:cell:seed")
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
     arguments = parser.parse_args()
     rows = []
     for name, options in CONTROLLERS.items():
         for cell, settings in cells():
-            if arguments.only and not {name, f"{name}:{cell}"} & set(arguments.only):
-                continue
             for seed in SEEDS[:arguments.seeds]:
+                if arguments.only and not {name, f"{name}:{cell}", f"{name}:{cell}:{seed}"} & set(arguments.only):
+                    continue
                 folder = os.path.join(arguments.runs, f"{name}-{cell}-{seed}")
                 given = [f"{key}={value}" for key, value in settings.items()] + [f"train.seed={seed}"] + options
                 loss, lines = train(arguments.program, arguments.corpus, folder, given)
@@ -102,9 +118,7 @@ def main():
                              "loss": round(loss, 4), **{key.split(".")[-1]: value for key, value in settings.items()}})
                 print(json.dumps(rows[-1]), flush=True)
     if arguments.rows:
-        with open(arguments.rows, "w", encoding="utf-8") as file:
-            lines = ",\n".join("  " + json.dumps(row) for row in rows)
-            file.write(f'{{"study": "recipes/studies/remoe_controllers.py", "steering": [\n{lines}\n]}}\n')
+        keep(arguments.rows, rows)
 
 
 if __name__ == "__main__":
