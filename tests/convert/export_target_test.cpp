@@ -141,6 +141,11 @@ TEST(ExportTarget, ABiasOfTheChoiceIsRefusedByItsTensor) {
   EXPECT_NE(refusal(config, kHf).find("penstock.balancer_0"), std::string::npos);
   config.router.balancers = std::vector<std::string>();
   EXPECT_NE(refusal(config, kHf).find("no softmax"), std::string::npos);
+  config = with_method("remoe", 2);
+  EXPECT_EQ(refusal(config, kHf).find("penstock.balancer_"), std::string::npos);
+  config.router.parts["adaptive-l1"].set("controller", ConfigNode(std::string("hold")));
+  EXPECT_NE(refusal(config, kHf).find("penstock.balancer_0 of balancer 'adaptive-l1'"),
+            std::string::npos);
 }
 
 TEST(ExportTarget, SharedExperts) {

@@ -115,6 +115,27 @@ TEST(FoldRouters, KeepsABiasOfTheChoice) {
             1e-5 * wanted.abs().max().item<double>());
 }
 
+/// A balancer that biases the choice under one of its options stays under that one alone.
+TEST(FoldRouters, KeepsAShiftThatAnOptionAsksFor) {
+  for (const std::string controller : {"paper", "hold"}) {
+    ModelConfig config = two_layers(ModelKind::decoder);
+    config.router.method = "remoe";
+    config.router.scorer = "mixture";
+    config.router.parts["adaptive-l1"].set("controller", ConfigNode(controller));
+    torch::manual_seed(3);
+    const auto model = make_model(config, 1);
+    const at::Tensor unbiased = hidden(*model);
+    for (auto& [name, tensor] : file_tensors(*model))
+      if (name == "penstock.balancer_0.bias") tensor.fill_(0.05);
+    const at::Tensor wanted = hidden(*model);
+    EXPECT_EQ(torch::equal(wanted, unbiased), controller == "paper");
+    const auto plain = fold_routers(*model);
+    EXPECT_EQ(plain->config().router.balancers->size(), controller == "hold" ? 1U : 0U);
+    EXPECT_LT((hidden(*plain) - wanted).abs().max().item<double>(),
+              1e-5 * wanted.abs().max().item<double>());
+  }
+}
+
 TEST(FoldRouters, RefusesWhatNoMatrixReplaces) {
   ModelConfig config = two_layers(ModelKind::decoder);
   config.router.method = "topk";
