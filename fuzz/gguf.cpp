@@ -1,8 +1,10 @@
 // A GGUF file.
 #include "penstock/io/gguf.h"
 
+#include <bit>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "penstock/base/error.h"
 
@@ -25,6 +27,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const GgmlBlock block = ggml_block(tensor.type);
       if (numbers / block.numbers * block.bytes != tensor.data.size()) __builtin_trap();
       for (const std::byte byte : tensor.data) sum += std::to_integer<unsigned>(byte);
+      if (!is_quantised(tensor.type)) continue;
+      std::vector<float> values(numbers);
+      dequantise(tensor.type, tensor.data, values);
+      sum += std::bit_cast<std::uint32_t>(values.back());
     }
   } catch (const Error&) {
   }

@@ -136,6 +136,12 @@ def gguf():
         head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(values))
         head += b"".join(values) + b"".join(tensors)
         yield f"version-{version}", head + bytes(-len(head) % 32) + b"\1" * 68 + bytes(28 + 8)
+    blocks = {"q4_0": (2, 32, 18), "q4_1": (3, 32, 20), "q5_0": (6, 32, 22), "q5_1": (7, 32, 24),
+              "q4_k": (12, 256, 144), "q5_k": (13, 256, 176), "q6_k": (14, 256, 210)}
+    for name, (kind, numbers, size) in blocks.items():
+        head = b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + string(name)
+        head += struct.pack("<IQQIQ", 2, numbers, 2, kind, 0)
+        yield name, head + bytes(-len(head) % 32) + bytes(i % 251 for i in range(2 * size))
 
 
 def gguf_vocabulary():

@@ -2,7 +2,6 @@
 #include "penstock/io/gguf.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <set>
@@ -10,7 +9,6 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/gguf_types.h"
-#include "penstock/io/q8_0.h"
 
 namespace penstock {
 namespace {
@@ -19,21 +17,6 @@ constexpr std::uint64_t kLongestKey = 65535, kLargestGgufRank = 4;
 constexpr std::uint64_t kLargestAlignment = 1 << 20;
 // The least that an entry takes in a file: what bounds the counts.
 constexpr std::uint64_t kSmallestValue = 8 + 1 + 4 + 1, kSmallestTensor = 8 + 1 + 4 + 8 + 4 + 8;
-
-struct GgmlRow {
-  GgmlType type;
-  std::string_view name;
-  GgmlBlock block;
-};
-constexpr std::array<GgmlRow, 4> kGgmlTypes = {
-    {{GgmlType::kF32, "F32", {1, 4}},
-     {GgmlType::kF16, "F16", {1, 2}},
-     {GgmlType::kQ8_0, "Q8_0", {kQ8Block, kQ8BlockBytes}},
-     {GgmlType::kBF16, "BF16", {1, 2}}}};
-
-const GgmlRow& ggml_row(GgmlType type) {
-  return *std::ranges::find(kGgmlTypes, type, &GgmlRow::type);
-}
 
 /// A name from a file, fit to stand in one line of an error.
 std::string shown_name(std::string_view name) {
@@ -165,15 +148,16 @@ Listed read_listed(GgufCursor& in, const std::string& origin) {
     tensor.shape.insert(tensor.shape.begin(), static_cast<std::int64_t>(size));
   }
   const auto type = in.number<std::uint32_t>("a tensor's type");
-  const auto* known = std::ranges::find(kGgmlTypes, GgmlType{type}, &GgmlRow::type);
-  PENSTOCK_CHECK(known != kGgmlTypes.end(), where, "its type is number ", type,
-                 "; F32, F16, BF16 and Q8_0 are read");
-  tensor.type = known->type;
-  PENSTOCK_CHECK(row % known->block.numbers == 0, where, "a row of ", row,
-                 " numbers is not whole blocks of ", known->block.numbers);
-  PENSTOCK_CHECK(
-      !__builtin_mul_overflow(count / known->block.numbers, known->block.bytes, &out.bytes), where,
-      "its shape is too large");
+  const auto known = find_ggml_type(type);
+  PENSTOCK_CHECK(known, where, "its type is ", ggml_type_text(type), "; ", ggml_types_text(),
+                 " are read");
+  tensor.type = *known;
+  const GgmlBlock block = ggml_block(tensor.type);
+  PENSTOCK_CHECK(row % block.numbers == 0, where, "a row of ", row,
+                 " numbers is not whole blocks of ", block.numbers, ", as ",
+                 ggml_type_name(tensor.type), " has them");
+  PENSTOCK_CHECK(!__builtin_mul_overflow(count / block.numbers, block.bytes, &out.bytes), where,
+                 "its shape is too large");
   out.offset = in.number<std::uint64_t>("a tensor's offset");
   return out;
 }
@@ -211,9 +195,6 @@ std::uint64_t alignment_of(const GgufMetadata& metadata, const std::string& orig
 }
 
 }  // namespace
-
-std::string_view ggml_type_name(GgmlType type) { return ggml_row(type).name; }
-GgmlBlock ggml_block(GgmlType type) { return ggml_row(type).block; }
 
 GgufContent parse_gguf(std::span<const std::byte> file, const std::string& origin) {
   GgufCursor in(file, origin);

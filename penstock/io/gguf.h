@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "penstock/base/mapped_file.h"
+#include "penstock/io/ggml_type.h"
 
 namespace penstock {
 
@@ -76,17 +77,6 @@ class GgufValue {
 
 /// In the order of the file; keys differ.
 using GgufMetadata = std::vector<std::pair<std::string, GgufValue>>;
-
-/// Types of tensors that are read and written, numbered as in files.
-enum class GgmlType : std::uint32_t { kF32 = 0, kF16 = 1, kQ8_0 = 8, kBF16 = 30 };
-
-/// The format's word for a type: "Q8_0".
-std::string_view ggml_type_name(GgmlType type);
-/// Numbers in a block of the type, and its bytes: {32, 34} for Q8_0, {1, size} elsewhere.
-struct GgmlBlock {
-  std::uint64_t numbers, bytes;
-};
-GgmlBlock ggml_block(GgmlType type);
 
 /// A tensor's description and its bytes, which belong to somebody else.
 struct GgufTensor {

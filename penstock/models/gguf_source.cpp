@@ -11,7 +11,6 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/mapped_file.h"
-#include "penstock/io/q8_0.h"
 #include "penstock/io/safetensors.h"
 #include "penstock/models/gguf_layout.h"
 #include "penstock/models/gguf_tokenizer.h"
@@ -21,17 +20,10 @@
 namespace penstock {
 namespace {
 
+/// REQUIRES: plain numbers.
 Dtype gguf_dtype(GgmlType type) {
-  switch (type) {
-    case GgmlType::kF16:
-      return Dtype::kF16;
-    case GgmlType::kBF16:
-      return Dtype::kBF16;
-    case GgmlType::kF32:
-    case GgmlType::kQ8_0:
-      break;
-  }
-  return Dtype::kF32;
+  if (type == GgmlType::kF16) return Dtype::kF16;
+  return type == GgmlType::kBF16 ? Dtype::kBF16 : Dtype::kF32;
 }
 
 /// Sizes without those of 1, in which files differ.
@@ -97,12 +89,12 @@ at::Tensor GgufSource::tensor(const std::string& name) const {
     data = data.subspan(static_cast<std::size_t>(place.expert) * bytes, bytes);
   }
   at::Tensor out;
-  if (stored.type != GgmlType::kQ8_0) {
+  if (!is_quantised(stored.type)) {
     out =
         to_tensor({.name = name, .dtype = gguf_dtype(stored.type), .shape = wanted, .data = data});
   } else {
     out = at::empty(wanted, at::kFloat);
-    dequantise_q8_0(data, {out.data_ptr<float>(), static_cast<std::size_t>(out.numel())});
+    dequantise(stored.type, data, {out.data_ptr<float>(), static_cast<std::size_t>(out.numel())});
   }
   release_pages(data);
   return out;

@@ -10,9 +10,9 @@
 
 namespace penstock {
 
-/// The architectures of models/architectures.h that have a graph. Q8_0 is given as f32. Rows of q
-/// and k of `llama` lie for a rotation of adjacent pairs, and the config says so; nothing is
-/// reordered.
+/// The architectures of models/architectures.h that have a graph. Quantised tensors are given as
+/// f32. Rows of q and k of `llama` lie for a rotation of adjacent pairs, and the config says so;
+/// nothing is reordered.
 class GgufSource : public ModelSource {
  public:
   /// Throws Error naming the file, and the key or tensor, that is missing, unknown or wrong.

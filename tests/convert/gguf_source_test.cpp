@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 
 #include "penstock/convert/export_model.h"
 #include "penstock/io/gguf_writer.h"
@@ -51,6 +52,63 @@ TEST(GgufSource, RefusesKeysThatTensorsDoNotBearOut) {
         continue;
       EXPECT_NE(with(key, value), "") << key << " = " << value;
     }
+}
+
+/// A copy of the file in which the tensors of that ending are `type`, with bytes drawn, but scales
+/// of 1/256.
+void write_quantised(const GgufFile& file, const std::string& path, const std::string& ending,
+                     GgmlType type, const std::vector<std::size_t>& scales) {
+  std::vector<GgufPlanned> planned;
+  for (const GgufTensor& tensor : file.tensors())
+    planned.push_back(
+        {tensor.name, tensor.name.ends_with(ending) ? type : tensor.type, tensor.shape});
+  GgufWriter writer(real_file_system(), path, file.metadata(), planned);
+  std::uint32_t draw = 1;
+  for (const GgufPlanned& tensor : planned) {
+    const std::span<const std::byte> kept = file.find(tensor.name)->data;
+    std::vector<std::byte> bytes(kept.begin(), kept.end());
+    if (tensor.type == type) {
+      bytes.resize(gguf_bytes(tensor));
+      for (std::byte& byte : bytes) byte = std::byte((draw = draw * 1664525 + 1013904223) >> 24);
+      for (std::size_t block = 0; block < bytes.size(); block += ggml_block(type).bytes)
+        for (const std::size_t at : scales) {
+          bytes[block + at] = std::byte(0);
+          bytes[block + at + 1] = std::byte(0x1c);
+        }
+    }
+    writer.write(tensor.name, bytes);
+  }
+  writer.commit();
+}
+
+TEST(GgufSource, AnExpertOfAQuantisedTensorIsItsBlocksNumbers) {
+  const TempDirectory temp;
+  const std::string model = (temp.path() / "model").string(), path = (temp.path() / "q").string();
+  ModelConfig config = testing::small_moe();
+  config.d_ffn = 256;  // rows of ffn_down_exps
+  testing::write_random_model(config, model);
+  export_model(
+      {.model = model, .out = path + ".gguf", .format = ExportFormat::kGguf, .check_tokens = 0});
+  const GgufFile plain(path + ".gguf");
+  for (const auto& [type, scales] :
+       std::map<GgmlType, std::vector<std::size_t>>{{GgmlType::kQ4_0, {0}},
+                                                    {GgmlType::kQ5_0, {0}},
+                                                    {GgmlType::kQ4_K, {0, 2}},
+                                                    {GgmlType::kQ5_K, {0, 2}},
+                                                    {GgmlType::kQ6_K, {208}}}) {
+    const std::string name(ggml_type_name(type));
+    write_quantised(plain, path + name + ".gguf", "ffn_down_exps.weight", type, scales);
+    const GgufFile file(path + name + ".gguf");
+    const std::span<const std::byte> blocks = file.find("blk.1.ffn_down_exps.weight")->data;
+    const at::Tensor all = at::empty({4, 64, 256});
+    dequantise(type, blocks, {all.data_ptr<float>(), 4 * 64 * 256});
+    const GgufSource source(path + name + ".gguf");
+    for (std::int64_t expert = 0; expert < 4; ++expert)
+      EXPECT_TRUE(source.tensor(concat("model.layers.1.mlp.experts.", expert, ".down_proj.weight"))
+                      .equal(all[expert]))
+          << name << ' ' << expert;
+    EXPECT_GT(all.std().item<double>(), 0) << name;
+  }
 }
 
 TEST(GgufSource, RefusesScaledPositionsWithoutAType) {

@@ -144,7 +144,14 @@ TEST(Gguf, RefusesWhatCannotBe) {
   EXPECT_NE(with(tensor("t", {0}, 0, 0)).find("empty"), std::string::npos);
   EXPECT_NE(with(tensor("t", {1ull << 32, 1ull << 32}, 0, 0)).find("too large"), std::string::npos);
   EXPECT_NE(with(tensor("t", {1ull << 61}, 0, 0)).find("needs"), std::string::npos);
-  EXPECT_NE(with(tensor("t", {32}, 12, 0)).find("number 12"), std::string::npos);
+  const auto says = [](const std::string& error, const std::vector<std::string>& words) {
+    for (const auto& word : words) EXPECT_NE(error.find(word), std::string::npos) << error;
+  };
+  says(with(tensor("t", {32}, 99, 0)), {"m.gguf", "'t'", "number 99", "Q5_K and Q6_K are read"});
+  says(with(tensor("t", {32}, 23, 0)), {"m.gguf", "'t'", "IQ4_XS (number 23)"});
+  says(with(tensor("t", {128, 2}, 12, 0)), {"m.gguf", "'t'", "row of 128", "256, as Q4_K"});
+  says(with(tensor("t", {256}, 12, 0)), {"m.gguf", "'t'", "needs 144 bytes", "has 128"});
+  says(with(tensor("t", {1ull << 61}, 14, 0)), {"m.gguf", "'t'", "needs"});
   EXPECT_NE(with(tensor("t", {48, 2}, 8, 0)).find("blocks"), std::string::npos);
   EXPECT_NE(with(tensor("t", {8}, 0, 16)).find("begins at"), std::string::npos);
   EXPECT_NE(with(tensor("t", {8}, 0, 0) + tensor("u", {8}, 0, 0), 2).find("overlaps"),
