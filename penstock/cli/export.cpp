@@ -86,8 +86,10 @@ void add_export_command(CLI::App& app) {
                    "what to write it as; default: the first that computes the same")
       ->check(CLI::IsMember(export_architectures()));
   command
-      ->add_option("--dtype", arguments->dtype, "type of the weights; default: as they are stored")
-      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}));
+      ->add_option("--dtype", arguments->dtype,
+                   "type of the weights; default: as they are stored. gguf alone: q8_0, q6_k, q4_k "
+                   "(as llama.cpp's Q4_K_M)")
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k"}));
   command->add_option("--out", options.out, "directory, or file.gguf; must not exist")
       ->required()
       ->transform(output_path());

@@ -4,26 +4,12 @@
 #include <map>
 
 #include "penstock/base/error.h"
+#include "penstock/convert/gguf_types.h"
 #include "penstock/io/gguf_writer.h"
 #include "penstock/models/gguf_layout.h"
 
 namespace penstock {
 namespace {
-
-/// `general.file_type`: what most tensors are, as llama.cpp numbers it.
-std::uint32_t file_type(ExportDtype dtype) {
-  switch (dtype) {
-    case ExportDtype::kF16:
-      return 1;
-    case ExportDtype::kQ8_0:
-      return 7;
-    case ExportDtype::kBF16:
-      return 32;
-    case ExportDtype::kF32:
-      break;
-  }
-  return 0;
-}
 
 GgufMetadata model_keys(const ExportTarget& target, ExportDtype dtype, const std::string& name) {
   const ModelConfig& c = target.config;
@@ -44,7 +30,7 @@ GgufMetadata model_keys(const ExportTarget& target, ExportDtype dtype, const std
   out.emplace_back("general.architecture", GgufValue::string(architecture));
   out.emplace_back("general.type", GgufValue::string("model"));
   out.emplace_back("general.name", GgufValue::string(name));
-  put("general.file_type", file_type(dtype));
+  put("general.file_type", gguf_file_type(dtype));
   put("general.quantization_version", 2);
   of_model("context_length", c.context);
   of_model("embedding_length", c.d_model);
@@ -74,16 +60,11 @@ GgufMetadata model_keys(const ExportTarget& target, ExportDtype dtype, const std
 /// A tensor of the file and the tensors of ours that it is made of, one behind the other.
 struct Stacked {
   GgufPlanned planned;
+  ExportDtype dtype;
   std::vector<std::string> parts;
 };
 
-ExportDtype dtype_in_file(const std::string& name, const std::vector<std::int64_t>& shape,
-                          ExportDtype dtype) {
-  const bool vector = shape.size() < 2 || shape[0] == 1;
-  return vector || name.ends_with(".ffn_gate_inp.weight") ? ExportDtype::kF32 : dtype;
-}
-
-std::vector<Stacked> plan_tensors(const ModelSource& portable, ExportDtype dtype) {
+std::vector<Stacked> plan_tensors(const ModelSource& portable, const GgufTypes& types) {
   std::map<std::string, std::map<std::int64_t, std::string>> parts;  // by file name, then expert
   for (const std::string& name : portable.names()) {
     const GgufPlace place = gguf_place(name);
@@ -92,25 +73,16 @@ std::vector<Stacked> plan_tensors(const ModelSource& portable, ExportDtype dtype
   }
   std::vector<Stacked> out;
   for (const auto& [file_name, by_expert] : parts) {
-    Stacked tensor;
     std::vector<std::int64_t> shape = portable.shape(by_expert.begin()->second);
     const bool stack = by_expert.begin()->first >= 0;
     if (!stack && shape.size() == 2 && shape[0] == 1) shape = {shape[1]};
-    const ExportDtype own = dtype_in_file(file_name, shape, dtype);
-    const auto block = ggml_block(ggml_dtype(own)).numbers;
-    PENSTOCK_CHECK(static_cast<std::uint64_t>(shape.back()) % block == 0, "tensor '", file_name,
-                   "' has rows of ", shape.back(), " numbers, and ", export_dtype_name(own),
-                   " wants whole blocks of ", block, "; take f32, f16 or bf16");
+    Stacked tensor = {.planned = {}, .dtype = types.of(file_name, shape), .parts = {}};
     if (stack) shape.insert(shape.begin(), std::ssize(by_expert));
     for (const auto& [expert, name] : by_expert) tensor.parts.push_back(name);
-    tensor.planned = {file_name, ggml_dtype(own), std::move(shape)};
+    tensor.planned = {file_name, ggml_dtype(tensor.dtype), std::move(shape)};
     out.push_back(std::move(tensor));
   }
   return out;
-}
-
-ExportDtype dtype_of_planned(const GgufPlanned& planned, ExportDtype dtype) {
-  return planned.type == GgmlType::kF32 ? ExportDtype::kF32 : dtype;
 }
 
 }  // namespace
@@ -118,17 +90,21 @@ ExportDtype dtype_of_planned(const GgufPlanned& planned, ExportDtype dtype) {
 Exported export_gguf(FileSystem& fs, const ModelSource& portable, const ExportTarget& target,
                      ExportDtype dtype, const GgufMetadata& tokenizer,
                      const std::filesystem::path& path) {
-  const auto tensors = plan_tensors(portable, dtype);
+  const auto tensors = plan_tensors(portable, {dtype, portable.config()});
   GgufMetadata metadata = model_keys(target, dtype, path.stem().string());
   metadata.insert(metadata.end(), tokenizer.begin(), tokenizer.end());
   std::vector<GgufPlanned> planned;
-  for (const Stacked& tensor : tensors) planned.push_back(tensor.planned);
+  std::vector<ExportDtype> types;
+  for (const Stacked& tensor : tensors) {
+    planned.push_back(tensor.planned);
+    types.push_back(tensor.dtype);
+  }
   GgufWriter writer(fs, path, metadata, std::move(planned));
   Exported out;
+  if (is_quantised(ggml_dtype(dtype))) out.notes.push_back(types_note(dtype, types));
   for (const Stacked& tensor : tensors)
     for (const std::string& part : tensor.parts) {
-      const ExportedNumbers numbers(portable.tensor(part), dtype_of_planned(tensor.planned, dtype),
-                                    part);
+      const ExportedNumbers numbers(portable.tensor(part), tensor.dtype, part);
       out.rounded |= numbers.rounded();
       writer.write(tensor.planned.name, numbers.bytes());
     }

@@ -12,11 +12,11 @@
 
 namespace penstock {
 
-/// Writes the file, complete or absent. Vectors and routers are F32 whatever `dtype` is, as
-/// llama.cpp wants them.
+/// Writes the file, complete or absent. What becomes of `dtype` in each tensor is GgufTypes's
+/// matter; a quantised file's notes say it.
 /// @param tokenizer  keys from gguf_tokenizer() or no_gguf_tokenizer()
 /// Memory: one tensor, of one expert.
-/// Throws Error, naming it, for a tensor whose rows are not whole blocks of `dtype`.
+/// Throws Error, naming it, for a tensor that cannot be stored so.
 Exported export_gguf(FileSystem& fs, const ModelSource& portable, const ExportTarget& target,
                      ExportDtype dtype, const GgufMetadata& tokenizer,
                      const std::filesystem::path& path);

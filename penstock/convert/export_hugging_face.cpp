@@ -81,8 +81,8 @@ Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
                              const ExportTarget& target, ExportDtype dtype,
                              std::uint64_t shard_bytes, const Tokenizer* tokenizer,
                              const std::filesystem::path& path) {
-  PENSTOCK_CHECK(dtype != ExportDtype::kQ8_0,
-                 "Hugging Face's files have no q8_0; take f32, f16 or bf16, or write a GGUF file");
+  PENSTOCK_CHECK(!is_quantised(ggml_dtype(dtype)), "Hugging Face's files have no ",
+                 export_dtype_name(dtype), "; take f32, f16 or bf16, or write a GGUF file");
   Exported out;
   AtomicDirectory directory(fs, path);
   if (is_own_class(target)) {

@@ -14,7 +14,8 @@ namespace penstock {
 
 /// How a file came out.
 struct Exported {
-  bool rounded = false;  ///< some number is not stored as it was
+  bool rounded = false;            ///< some number is not stored as it was
+  std::vector<std::string> notes;  ///< of the certificate
 };
 
 /// Writes config.json (with the spellings of transformers 4 and 5), the weights, one tensor per

@@ -1,5 +1,6 @@
 #include "penstock/convert/export_tensors.h"
 
+#include <ATen/Parallel.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -7,34 +8,48 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/q8_0.h"
+#include "penstock/io/quantise_k.h"
 
 namespace penstock {
 namespace {
 
+using Quantise = void (*)(std::span<const float>, std::span<std::byte>);
+
 struct ExportRow {
   ExportDtype dtype;
   std::string_view name;
-  Dtype safetensors;
+  Dtype safetensors;  // of plain numbers
   GgmlType ggml;
   at::ScalarType type;
+  Quantise blocks;  // null of plain numbers
 };
-constexpr std::array<ExportRow, 4> kExportTypes = {
-    {{ExportDtype::kF32, "f32", Dtype::kF32, GgmlType::kF32, at::kFloat},
-     {ExportDtype::kF16, "f16", Dtype::kF16, GgmlType::kF16, at::kHalf},
-     {ExportDtype::kBF16, "bf16", Dtype::kBF16, GgmlType::kBF16, at::kBFloat16},
-     {ExportDtype::kQ8_0, "q8_0", Dtype::kU8, GgmlType::kQ8_0, at::kFloat}}};
+constexpr std::array<ExportRow, 6> kExportTypes = {
+    {{ExportDtype::kF32, "f32", Dtype::kF32, GgmlType::kF32, at::kFloat, nullptr},
+     {ExportDtype::kF16, "f16", Dtype::kF16, GgmlType::kF16, at::kHalf, nullptr},
+     {ExportDtype::kBF16, "bf16", Dtype::kBF16, GgmlType::kBF16, at::kBFloat16, nullptr},
+     {ExportDtype::kQ8_0, "q8_0", {}, GgmlType::kQ8_0, at::kFloat, quantise_q8_0},
+     {ExportDtype::kQ6_K, "q6_k", {}, GgmlType::kQ6_K, at::kFloat, quantise_q6_k},
+     {ExportDtype::kQ4_K, "q4_k", {}, GgmlType::kQ4_K, at::kFloat, quantise_q4_k}}};
 
 const ExportRow& export_row(ExportDtype dtype) {
   return *std::ranges::find(kExportTypes, dtype, &ExportRow::dtype);
 }
 
-/// The rows' blocks as bytes [.., bytes of a row].
-at::Tensor q8_blocks(const at::Tensor& values, const std::string& name) {
-  const std::int64_t blocks = values.numel() / static_cast<std::int64_t>(kQ8Block);
-  const at::Tensor out = at::empty({blocks * static_cast<std::int64_t>(kQ8BlockBytes)}, at::kByte);
+/// The rows' blocks as bytes, one behind the other. Blocks are independent, so any number of
+/// threads makes the same.
+at::Tensor blocks_of(const at::Tensor& values, const ExportRow& row, const std::string& name) {
+  const auto [numbers, bytes] = ggml_block(row.ggml);
+  const std::int64_t blocks = values.numel() / static_cast<std::int64_t>(numbers);
+  at::Tensor out = at::empty({blocks * static_cast<std::int64_t>(bytes)}, at::kByte);
+  const std::span<const float> from(values.data_ptr<float>(), blocks * numbers);
+  const std::span<std::byte> to(static_cast<std::byte*>(out.data_ptr()), out.nbytes());
   try {
-    quantise_q8_0({values.data_ptr<float>(), static_cast<std::size_t>(values.numel())},
-                  {static_cast<std::byte*>(out.data_ptr()), out.nbytes()});
+    at::parallel_for(
+        0, blocks, 64, [&, n = numbers, b = bytes](std::int64_t begin, std::int64_t end) {
+          const auto first = static_cast<std::size_t>(begin),
+                     count = static_cast<std::size_t>(end - begin);
+          row.blocks(from.subspan(first * n, count * n), to.subspan(first * b, count * b));
+        });
   } catch (const Error& error) {
     fail("tensor '", name, "': ", error.what());
   }
@@ -48,7 +63,7 @@ std::string_view export_dtype_name(ExportDtype dtype) { return export_row(dtype)
 ExportDtype parse_export_dtype(std::string_view word) {
   const auto* const row = std::ranges::find(kExportTypes, word, &ExportRow::name);
   PENSTOCK_CHECK(row != kExportTypes.end(), "unknown type '", word,
-                 "'; f32, f16, bf16 and q8_0 are known");
+                 "'; f32, f16, bf16, q8_0, q6_k and q4_k are known");
   return row->dtype;
 }
 
@@ -60,8 +75,8 @@ ExportDtype stored_dtype(const ModelSource& source) {
 
 ExportedNumbers::ExportedNumbers(const at::Tensor& tensor, ExportDtype dtype,
                                  const std::string& name) {
-  if (dtype == ExportDtype::kQ8_0) {
-    held_ = q8_blocks(tensor.to(at::kFloat).contiguous(), name);
+  if (export_row(dtype).blocks) {
+    held_ = blocks_of(tensor.to(at::kFloat).contiguous(), export_row(dtype), name);
     rounded_ = true;
     return;
   }
@@ -78,7 +93,7 @@ Bytes ExportedNumbers::bytes() const {
 }
 
 Dtype safetensors_dtype(ExportDtype dtype) {
-  PENSTOCK_ASSERT(dtype != ExportDtype::kQ8_0, "safetensors has no blocks");
+  PENSTOCK_ASSERT(!export_row(dtype).blocks, "safetensors has no blocks");
   return export_row(dtype).safetensors;
 }
 

@@ -13,9 +13,9 @@
 
 namespace penstock {
 
-enum class ExportDtype { kF32, kF16, kBF16, kQ8_0 };
+enum class ExportDtype { kF32, kF16, kBF16, kQ8_0, kQ6_K, kQ4_K };
 
-/// "f32", "f16", "bf16", "q8_0".
+/// "f32", "f16", "bf16", "q8_0", "q6_k", "q4_k".
 std::string_view export_dtype_name(ExportDtype dtype);
 /// Throws Error for another word.
 ExportDtype parse_export_dtype(std::string_view word);
@@ -26,18 +26,18 @@ ExportDtype stored_dtype(const ModelSource& source);
 /// A tensor's numbers as a file has them, and whether that rounded any.
 class ExportedNumbers {
  public:
-  /// @param tensor  CPU;  @param name  for errors
+  /// @param tensor  CPU, of a quantised type in rows of whole blocks;  @param name  for errors
   /// Throws Error where a number is too large for the type.
   ExportedNumbers(const at::Tensor& tensor, ExportDtype dtype, const std::string& name);
   Bytes bytes() const;
   bool rounded() const { return rounded_; }
 
  private:
-  at::Tensor held_;  // the numbers, or of Q8_0 the blocks as bytes
+  at::Tensor held_;  // the numbers, or of a quantised type the blocks as bytes
   bool rounded_ = false;
 };
 
-Dtype safetensors_dtype(ExportDtype dtype);  ///< REQUIRES: not Q8_0 (asserted)
+Dtype safetensors_dtype(ExportDtype dtype);  ///< REQUIRES: not quantised (asserted)
 GgmlType ggml_dtype(ExportDtype dtype);
 
 }  // namespace penstock

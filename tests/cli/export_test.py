@@ -34,6 +34,10 @@ def exports(shell):
         shell.expect(f"{name}: difference", (measured["max_logit_difference"] > 1e-4) == rounded, certificate)
         off = abs(log_probability(shell, name) / wanted - 1)
         shell.expect(f"{name}: log-probability", off < (1e-2 if rounded else 1e-6), off)
+    said = shell.ok("export", "topk", "--format", "gguf", "--dtype", "q4_k", "--out", "mixed.gguf")
+    shell.expect("rows of 32 are q8_0", "q8_0 (rows that are no multiple of 256)" in said, said)
+    off = abs(log_probability(shell, "mixed.gguf") / wanted - 1)
+    shell.expect("mixed.gguf: log-probability", off < 1e-2, off)
     printed = shell.ok("export", "topk", "--format", "hf", "--architecture", "qwen2moe", "--out", "again")
     shell.expect("printed", "certificate: exact" in printed and "same experts 1.0000" in printed, printed)
     shell.expect("config", "qwen2_moe" in open(os.path.join(shell.directory, "again", "config.json")).read())
@@ -84,6 +88,7 @@ def mistakes(shell):
     shell.mistake(1, ["not portable", "penstock handoff"], "export", "run", "--format", "gguf", "--out", "new.gguf")
     shell.mistake(1, ["no such folder"], "export", "nowhere", "--format", "hf", "--out", "new")
     shell.mistake(1, ["q8_0"], "export", "topk", "--format", "hf", "--dtype", "q8_0", "--out", "new")
+    shell.mistake(1, ["q4_k"], "export", "topk", "--format", "hf", "--dtype", "q4_k", "--out", "new")
     shell.mistake(1, ["llama"], "export", "topk", "--format", "hf", "--architecture", "llama", "--out", "new")
     shell.expect("nothing is left", not os.path.exists(os.path.join(shell.directory, "new")))
 

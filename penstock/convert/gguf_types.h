@@ -1,0 +1,43 @@
+// Which type each tensor of an exported GGUF file has.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/convert/export_tensors.h"
+#include "penstock/models/model_config.h"
+
+namespace penstock {
+
+/// What a whole file is to be, tensor by tensor:
+///   vectors and routers are F32, as llama.cpp wants them;
+///   of q4_k the head (or the embeddings that are tied to it), and the values and down projections
+///   of the first and last eighth of the layers and of every third between, are q6_k, as in
+///   llama.cpp's Q4_K_M; of q4_k and q6_k, rows that are no multiple of 256 numbers are q8_0, or
+///   else f16.
+class GgufTypes {
+ public:
+  GgufTypes(ExportDtype asked, const ModelConfig& config)
+      : asked_(asked), layers_(config.layers), tied_(config.tie_embeddings) {}
+  /// @param name  the file's: "blk.3.ffn_down_exps.weight";  @param row  numbers in a row
+  /// Throws Error, naming it, for a row that is not whole blocks of q8_0 where that was asked for.
+  ExportDtype of(std::string_view name, const std::vector<std::int64_t>& shape) const;
+
+ private:
+  bool is_finer(std::string_view name) const;
+
+  ExportDtype asked_;
+  std::int64_t layers_;
+  bool tied_;
+};
+
+/// `general.file_type`: what most tensors are, as llama.cpp numbers it.
+std::uint32_t gguf_file_type(ExportDtype dtype);
+
+/// How many tensors have which type: "13 tensors are q4_k, 3 q6_k, 2 q8_0 (rows that are no
+/// multiple of 256), 9 f32".
+std::string types_note(ExportDtype asked, const std::vector<ExportDtype>& types);
+
+}  // namespace penstock

@@ -1,0 +1,154 @@
+// Choosing K blocks. What the blocks hold is blocks_test.cpp's matter.
+#include "penstock/io/quantise_k.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/io/k_blocks.h"
+
+namespace penstock {
+namespace {
+
+using Quantise = void (*)(std::span<const float>, std::span<std::byte>);
+using Dequantise = void (*)(std::span<const std::byte>, std::span<float>);
+
+struct KType {
+  const char* name;
+  std::size_t bytes;
+  Quantise quantise;
+  Dequantise dequantise;
+};
+const KType kQ4K = {"Q4_K", sizeof(Q4KBlock), quantise_q4_k, dequantise_q4_k};
+const KType kQ6K = {"Q6_K", sizeof(Q6KBlock), quantise_q6_k, dequantise_q6_k};
+
+std::vector<float> rounded(const KType& type, const std::vector<float>& values) {
+  std::vector<std::byte> blocks(values.size() / kKBlock * type.bytes);
+  type.quantise(values, blocks);
+  std::vector<float> out(values.size());
+  type.dequantise(blocks, out);
+  return out;
+}
+
+double squared_error(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(double{a[i]} - double{b[i]}, 2);
+  return sum;
+}
+
+std::vector<float> drawn(double mean, double deviation, std::size_t blocks) {
+  std::mt19937 generator(5);
+  std::normal_distribution<float> normal(static_cast<float>(mean), static_cast<float>(deviation));
+  std::vector<float> out(blocks * kKBlock);
+  for (float& x : out) x = normal(generator);
+  return out;
+}
+
+/// Rounding to 2^bits even steps from the least number, or 0, to the largest of each part of `n`,
+/// by scales that are not rounded themselves.
+double even_steps_error(const std::vector<float>& values, std::size_t n, int steps) {
+  std::vector<float> out;
+  for (std::size_t begin = 0; begin < values.size(); begin += n) {
+    const auto [low, high] = std::minmax_element(values.begin() + std::ptrdiff_t(begin),
+                                                 values.begin() + std::ptrdiff_t(begin + n));
+    const float from = std::min(*low, 0.0f), step = (*high - from) / static_cast<float>(steps);
+    for (std::size_t i = begin; i < begin + n; ++i)
+      out.push_back(from + step * std::round((values[i] - from) / step));
+  }
+  return squared_error(values, out);
+}
+
+TEST(QuantiseK, IsNearerThanEvenSteps) {
+  for (const double mean : {0.0, 0.05}) {
+    const std::vector<float> values = drawn(mean, 0.02, 64);
+    const double even = even_steps_error(values, kKPart, 15);
+    EXPECT_LT(squared_error(values, rounded(kQ4K, values)), 0.9 * even) << mean;
+  }
+  // Of 64 even steps of its own, each part of 16 has the whole range; Q6_K's are symmetric.
+  const std::vector<float> values = drawn(0, 0.02, 64);
+  const double q6 = squared_error(values, rounded(kQ6K, values));
+  EXPECT_LT(q6, 0.08 * squared_error(values, rounded(kQ4K, values)));
+}
+
+/// The best of all pairs of integers is little better in any part than what was chosen.
+TEST(QuantiseK, ChosenScalesAreNearTheBestOfAll) {
+  const std::vector<float> values = drawn(0.01, 0.02, 1);
+  std::vector<std::byte> bytes(sizeof(Q4KBlock));
+  quantise_q4_k(values, bytes);
+  Q4KBlock block;
+  std::memcpy(&block, bytes.data(), sizeof block);
+  const std::vector<float> ours = rounded(kQ4K, values);
+  const KPartScales zero = {};
+  Q4KBlock unit = block;  // numbers of codes 1 and 0 under scales of 1 tell the block's scales
+  KPartScales ones = zero;
+  ones.scale.fill(1);
+  unit.parts = pack_scales(ones);
+  unit.codes.fill(0x11);
+  std::vector<float> out(kKBlock);
+  dequantise_q4_k(std::as_bytes(std::span(&unit, 1)), out);
+  const double scale = out[0];
+  ones = zero;
+  ones.minimum.fill(1);
+  unit.parts = pack_scales(ones);
+  dequantise_q4_k(std::as_bytes(std::span(&unit, 1)), out);
+  const double minimum = -out[0];
+  for (std::size_t p = 0; p < kKBlock / kKPart; ++p) {
+    double chosen = 0, best = std::numeric_limits<double>::infinity();
+    for (std::size_t i = p * kKPart; i < (p + 1) * kKPart; ++i)
+      chosen += std::pow(double{values[i]} - double{ours[i]}, 2);
+    for (int s = 1; s < 64; ++s)
+      for (int m = 0; m < 64; ++m) {
+        double error = 0;
+        for (std::size_t i = p * kKPart; i < (p + 1) * kKPart; ++i) {
+          const double q = std::clamp(std::round((values[i] + minimum * m) / (scale * s)), 0., 15.);
+          error += std::pow(scale * s * q - minimum * m - values[i], 2);
+        }
+        best = std::min(best, error);
+      }
+    EXPECT_LE(best, chosen * (1 + 1e-6)) << p;
+    EXPECT_LT(chosen, 1.2 * best) << p;
+  }
+}
+
+TEST(QuantiseK, EdgesOfBlocks) {
+  for (const KType& type : {kQ4K, kQ6K}) {
+    std::vector<float> values(kKBlock, 0.0f);
+    EXPECT_EQ(rounded(type, values), values) << type.name;
+    for (const float sign : {1.0f, -1.0f}) {  // a power of two times one number, everywhere
+      std::fill(values.begin(), values.end(), sign * 0.75f);
+      for (const float x : rounded(type, values)) EXPECT_NEAR(x, sign * 0.75f, 4e-3f) << type.name;
+    }
+    std::fill(values.begin(), values.end(), 0.0f);
+    values[200] = -3.0f;  // one part alone
+    const auto back = rounded(type, values);
+    EXPECT_NEAR(back[200], -3.0f, 0.01f) << type.name;
+    EXPECT_EQ(std::ranges::count(back, 0.0f), std::ptrdiff_t{kKBlock - 1}) << type.name;
+    std::vector<std::byte> blocks(type.bytes);
+    for (const float bad :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e10f}) {
+      values[5] = bad;
+      EXPECT_THROW(type.quantise(values, blocks), Error) << type.name << ' ' << bad;
+    }
+    values.assign(kKBlock, 1e-12f);  // below what the scales hold: zeros
+    for (const float x : rounded(type, values)) EXPECT_EQ(x, 0.0f) << type.name;
+  }
+}
+
+/// What blocks hold already is kept to the width of f16's steps.
+TEST(QuantiseK, RoundingTwiceChangesLittle) {
+  for (const KType& type : {kQ4K, kQ6K}) {
+    const std::vector<float> once = rounded(type, drawn(0, 1, 16)), twice = rounded(type, once);
+    double power = 0;
+    for (const float x : once) power += double{x} * double{x};
+    EXPECT_LT(squared_error(once, twice), 1e-3 * power) << type.name;
+  }
+}
+
+}  // namespace
+}  // namespace penstock
