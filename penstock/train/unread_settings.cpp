@@ -54,6 +54,7 @@ class Unread {
       look_at_architecture();
     }
     look_at_schedule();
+    look_at_precision();
     look_at_evaluations();
     look_at_whole_experts();
     look_at_outer_steps();
@@ -120,6 +121,12 @@ class Unread {
          optimizer.lr_schedule == LrSchedule::steps))
       say(concat("train.min_lr = ", optimizer.min_lr),
           concat("train.lr_schedule = \"", word(optimizer.lr_schedule), "\" does not end at it"));
+  }
+
+  void look_at_precision() {
+    const bool fp32 = complete_.train.precision == ops::ProductPrecision::fp32;
+    say(fp32 && complete_.run.emulate_bf16 ? "run.emulate_bf16 = true" : "",
+        "train.precision = \"fp32\" has no products in bf16");
   }
 
   void look_at_evaluations() {

@@ -60,6 +60,12 @@ TEST(UnreadSettings, OfOuterStepsAreSaidWhereThereAreNone) {
   EXPECT_EQ(notes_of({"parallel.local_steps=10", "parallel.outer_lr=0.5"}), Notes());
 }
 
+TEST(UnreadSettings, OfProductsInBf16AreSaidWhereTheyAreInFp32) {
+  expect_note({"run.emulate_bf16=true"}, "--set run.emulate_bf16=true: run.emulate_bf16 = true: ",
+              "train.precision = \"fp32\" has no products in bf16");
+  EXPECT_EQ(notes_of({"run.emulate_bf16=true", "train.precision=bf16"}), Notes());
+}
+
 TEST(UnreadSettings, OfTheOtherArchitectureAreSaid) {
   expect_note({"model.transformer_xl.memory=64"},
               "--set model.transformer_xl.memory=64: ", "those are for \"transformer-xl\"");
