@@ -24,6 +24,11 @@ double operand_bytes(const ExpertProblem& p) {
          bytes_of(p.by_token) + bytes_of(p.token_offsets);
 }
 
+/// Of a row of d for each token, as f32 and f64 weights have it; hidden may be bf16.
+double row_bytes(const ExpertProblem& p) {
+  return static_cast<double>(p.hidden.numel() * p.w_out.element_size());
+}
+
 double kept_bytes(const ExpertProblem& p) {
   return static_cast<double>(p.inputs() * p.assignments() * p.inner() * p.w_out.element_size());
 }
@@ -32,15 +37,14 @@ double kept_bytes(const ExpertProblem& p) {
 
 Cost expert_cost(const ExpertProblem& problem, bool keep) {
   return {.flops = product_flops(problem),
-          .bytes =
-              operand_bytes(problem) + bytes_of(problem.hidden) + (keep ? kept_bytes(problem) : 0)};
+          .bytes = operand_bytes(problem) + row_bytes(problem) + (keep ? kept_bytes(problem) : 0)};
 }
 
 Cost expert_backward_cost(const at::Tensor& d_output, const ExpertProblem& problem,
                           const at::Tensor& kept) {
   return {.flops = 2 * product_flops(problem),
           .bytes = operand_bytes(problem) + bytes_of(d_output) +
-                   (kept.defined() ? kept_bytes(problem) : 0) + bytes_of(problem.hidden) +
+                   (kept.defined() ? kept_bytes(problem) : 0) + row_bytes(problem) +
                    bytes_of(problem.weight) + bytes_of(problem.w_in) + bytes_of(problem.w_out)};
 }
 

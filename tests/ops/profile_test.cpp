@@ -13,6 +13,7 @@
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/implementation.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/precision.h"
 #include "penstock/ops/profile_clock.h"
 #include "penstock/ops/stock_profile.h"
 
@@ -75,17 +76,21 @@ TEST(Profile, CountsAssignmentsAndUsedExperts) {
   const at::Tensor hidden = leaf({2, 4}), weight = leaf({3});
   const auto index = [](std::vector<std::int64_t> values) { return torch::tensor(values); };
   const at::Tensor w_in = leaf({3, 6, 4}), w_out = leaf({3, 4, 3});
-  Profile profile;
-  ops::expert_ffn(hidden, weight, index({0, 0, 1}), index({0, 1, 1, 3}), index({0, 1, 2}),
-                  index({0, 2, 3}), w_in, w_out)
-      .sum()
-      .backward();
-  const double plan = 4 * 3 + 8 * (3 + 3 + 3), used = 4 * 2 * 36, rows = 4 * 8, kept = 4 * 18;
-  EXPECT_EQ(of(profile, "expert_ffn").flops, 2 * 3 * 3 * 4 * 3);
-  EXPECT_EQ(of(profile, "expert_ffn").bytes, rows + plan + used + rows + kept);
-  EXPECT_EQ(of(profile, "expert_ffn.backward").flops, 2 * 2 * 3 * 3 * 4 * 3);
-  EXPECT_EQ(of(profile, "expert_ffn.backward").bytes,
-            rows + plan + used + rows + kept + rows + 4 * 3 + 4 * 3 * 36);
+  for (const auto precision : {ops::ProductPrecision::fp32, ops::ProductPrecision::bf16}) {
+    const ops::PrecisionScope products(precision);
+    Profile profile;
+    ops::expert_ffn(hidden, weight, index({0, 0, 1}), index({0, 1, 1, 3}), index({0, 1, 2}),
+                    index({0, 2, 3}), w_in, w_out)
+        .sum()
+        .backward();
+    const double plan = 4 * 3 + 8 * (3 + 3 + 3), used = 4 * 2 * 36, rows = 4 * 8, kept = 4 * 18;
+    const double hidden_rows = precision == ops::ProductPrecision::bf16 ? rows / 2 : rows;
+    EXPECT_EQ(of(profile, "expert_ffn").flops, 2 * 3 * 3 * 4 * 3);
+    EXPECT_EQ(of(profile, "expert_ffn").bytes, hidden_rows + plan + used + rows + kept);
+    EXPECT_EQ(of(profile, "expert_ffn.backward").flops, 2 * 2 * 3 * 3 * 4 * 3);
+    EXPECT_EQ(of(profile, "expert_ffn.backward").bytes,
+              hidden_rows + plan + used + rows + kept + rows + 4 * 3 + 4 * 3 * 36);
+  }
 }
 
 TEST(Profile, CountsTheSweepOfAdamWAndTheRowsOfALookup) {
