@@ -49,7 +49,7 @@ PENSTOCK_PER_CPU void transpose(std::int64_t rows, std::int64_t columns, const f
                    out_stride);
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = i < full_rows ? full_columns : 0; j < columns; ++j)
-      out[j * out_stride + i] = source[i * source_stride + j];
+      std::memcpy(out + j * out_stride + i, source + i * source_stride + j, sizeof(float));
 }
 
 PENSTOCK_PER_CPU void scaled_row(std::int64_t width, float scale, const float* row, bool add,

@@ -94,7 +94,6 @@ void turn_panel(std::int64_t count, std::int64_t depth, const float* from, Pair*
         if (real > 0) round_row(real, from + (i + r) * depth + 2 * k, rows[r]);
         std::fill(rows[r] + real, rows[r] + 2 * width, std::uint16_t{0});
       }
-      // Pairs are moved as floats, which changes no bit.
       cpu::transpose(kGroup, width, reinterpret_cast<const float*>(rows), kChunk,
                      reinterpret_cast<float*>(to + k * kPanel + i), kPanel);
     }
