@@ -14,6 +14,7 @@
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/ops.h"
 #include "penstock/ops/precision.h"
+#include "tests/ops/allocated_bytes.h"
 #include "tests/ops/expert_plan_fixture.h"
 #include "tests/ops/fast_path.h"
 
@@ -285,6 +286,25 @@ TEST_P(Bf16, RecomputedInputsGiveTheSameBits) {
   c.recompute = true;
   const auto again = value_and_gradients(in_bf16(expert_function(c, plan)), inputs, at::kFloat);
   for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(kept[i].equal(again[i])) << i;
+}
+
+TEST_P(Bf16, RecomputationPacksTheMatricesThatItReadsAndNoMore) {
+  constexpr std::int64_t d = 128, f = 256;
+  const ExpertCase c = {16, d, f, 3, Activation::swiglu, false, false, 0};
+  const TestPlan plan = plan_of(c);
+  const auto peak_of_backward = [&](bool recompute) {
+    ExpertCase each = c;
+    each.recompute = recompute;
+    std::vector<at::Tensor> leaves;
+    for (const at::Tensor& x : expert_inputs(each, plan))
+      leaves.push_back(x.to(at::kFloat).set_requires_grad(true));
+    const at::Tensor y = in_bf16(expert_function(each, plan))(leaves).sum();
+    const penstock::testing::AllocatedBytes allocated;
+    y.backward();
+    return allocated.peak();
+  };
+  // Of each expert two input matrices, of two bytes a number.
+  EXPECT_EQ(peak_of_backward(true) - peak_of_backward(false), 3 * 2 * d * f * 2);
 }
 
 TEST_P(Bf16, RepeatsBitwiseWithAnyNumberOfThreads) {

@@ -205,7 +205,8 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
   const Operands in(problem);
   const PackedExperts weights(in, PackedExperts::Order::straight);
   std::optional<PackedExperts> turned;
-  if (!kept.defined()) turned.emplace(in, PackedExperts::Order::turned);
+  if (!kept.defined())
+    turned.emplace(in, PackedExperts::Order::turned, PackedExperts::Matrices::inputs);
   const at::Tensor dy = d_output.contiguous();
   const auto options = problem.w_in.options().requires_grad(false);
   const auto like = [&](const at::Tensor& tensor) {

@@ -37,15 +37,14 @@ void Operands::gather_pairs(std::int64_t begin, std::int64_t end, const PairRows
                   panels, kChunk / 2 * kPanel);
 }
 
-PackedExperts::PackedExperts(const Operands& operands, Order order)
-    : operands_(operands), order_(order) {
-  std::int64_t all = 0;
-  for (std::int64_t i = 0; i <= operands.inputs; ++i) all += size(i);
-  held_ = at::empty({operands.experts * all}, at::kInt);
-  data_ = static_cast<Pair*>(held_.data_ptr());
-  const std::int64_t matrices = operands.inputs + 1;
-  cpu::parallel_tasks(operands.experts * matrices * kParts, [&](std::int64_t task, int) {
-    const std::int64_t e = task / (matrices * kParts), i = task / kParts % matrices;
+PackedExperts::PackedExperts(const Operands& operands, Order order, Matrices which)
+    : operands_(operands),
+      order_(order),
+      matrices_(operands.inputs + (which == Matrices::all ? 1 : 0)),
+      held_(at::empty({operands.experts * expert()}, at::kInt)),
+      data_(static_cast<Pair*>(held_.data_ptr())) {
+  cpu::parallel_tasks(operands.experts * matrices_ * kParts, [&](std::int64_t task, int) {
+    const std::int64_t e = task / (matrices_ * kParts), i = task / kParts % matrices_;
     if (operands.offsets[e] < operands.offsets[e + 1]) pack(e, i, task % kParts, kParts);
   });
 }
@@ -55,15 +54,20 @@ std::int64_t PackedExperts::size(std::int64_t i) const {
                               : panel_pairs(operands_.width, pairs_of(operands_.inner));
 }
 
+std::int64_t PackedExperts::expert() const {
+  std::int64_t all = 0;
+  for (std::int64_t i = 0; i < matrices_; ++i) all += size(i);
+  return all;
+}
+
 std::int64_t PackedExperts::panel(std::int64_t i) const {
   return kPanel * pairs_of(columns_are_inner(i) ? operands_.width : operands_.inner);
 }
 
 const Pair* PackedExperts::at(std::int64_t e, std::int64_t i, std::int64_t slice) const {
-  const std::int64_t inputs = operands_.inputs, expert = inputs * size(0) + size(inputs);
   const std::int64_t within =
       columns_are_inner(i) ? slice * (kInner / kPanel) * panel(i) : slice * (kInner / 2) * kPanel;
-  return data_ + e * expert + i * size(0) + within;
+  return data_ + e * expert() + i * size(0) + within;
 }
 
 void PackedExperts::pack(std::int64_t e, std::int64_t i, std::int64_t part, std::int64_t parts) {

@@ -40,8 +40,9 @@ struct Operands : cpu::ExpertViews {
 class PackedExperts {
  public:
   enum class Order { turned, straight };
+  enum class Matrices { all, inputs };
   /// Packs those of experts with rows.  Cost: one sweep over them, on all threads.
-  PackedExperts(const Operands& operands, Order order);
+  PackedExperts(const Operands& operands, Order order, Matrices which = Matrices::all);
 
   /// Where a product with a slice of f begins in matrix i (`inputs`: the output matrix) of expert
   /// e.
@@ -55,9 +56,12 @@ class PackedExperts {
   /// Whether the panels' columns are those of f, and the depth is d.
   bool columns_are_inner(std::int64_t i) const { return (i < operands_.inputs) == is_turned(); }
   std::int64_t size(std::int64_t i) const;
+  /// Pairs of one expert.
+  std::int64_t expert() const;
 
   const Operands& operands_;
   Order order_;
+  std::int64_t matrices_;  ///< of an expert
   at::Tensor held_;
   Pair* data_;
 };
