@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "penstock/base/error.h"
+#include "penstock/ops/cpu/bf16/product.h"
 #include "penstock/ops/cpu/bf16/rounding.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/ops.h"
@@ -312,6 +313,34 @@ TEST_P(Bf16, RepeatsBitwiseWithAnyNumberOfThreads) {
   const TestPlan plan = plan_of(kExpertCases[1]);
   penstock::testing::expect_repeats(in_bf16(expert_function(kExpertCases[1], plan)),
                                     expert_inputs(kExpertCases[1], plan));
+}
+
+TEST_P(Bf16, AProductBeyondF32IsAddedBeforeItIsRounded) {
+  const auto pair = [](float first, float second) {
+    const auto half = [](float x) { return std::bit_cast<std::uint32_t>(x) >> 16; };
+    return half(first) | half(second) << 16;
+  };
+  const auto sum = [](ops::bf16::Pair a, ops::bf16::Pair b, float start) {
+    ops::bf16::Pair panel[ops::bf16::kPanel] = {};
+    panel[0] = b;
+    ops::bf16::multiply({.rows = 1,
+                         .columns = 1,
+                         .pairs = 1,
+                         .a_row = 1,
+                         .b_panel = ops::bf16::kPanel,
+                         .c_row = 1,
+                         .accumulate = true},
+                        &a, panel, &start);
+    return start;
+  };
+  // 2^128 is infinite in f32, 2^128 − 2^127 is not.
+  EXPECT_EQ(sum(pair(0x1p100f, 0), pair(0x1p28f, 0), -0x1p127f), 0x1p127f);
+  EXPECT_EQ(sum(pair(0, 0x1p100f), pair(0, 0x1p28f), -0x1p127f), 0x1p127f);
+  // 2^-127 is no normal number, 1.5·2^-126 is.
+  EXPECT_EQ(sum(pair(0x1p-100f, 0), pair(0x1p-27f, 0), 0x1p-126f), 0x1.8p-126f);
+  // The second product of a pair comes first: 2^24 + 1 is no f32, and 2^24 − 2^24 + 1 is.
+  EXPECT_EQ(sum(pair(1, 0x1p24f), pair(1, -1), 0x1p24f), 1);
+  EXPECT_EQ(sum(pair(0x1p24f, 1), pair(-1, 1), 0x1p24f), 0);
 }
 
 TEST(Bf16Emulation, HasTheBitsOfTheProcessor) {

@@ -1,5 +1,7 @@
-// Tiles of bf16 products by f32 instructions. The product of two bf16 has 16 bits and is exact in
-// f32, so that adding it rounds once, as the processor's instruction does.
+// Tiles of bf16 products by f32 instructions. The processor's instruction rounds once, when it adds
+// a product. The product of two bf16 has 16 bits, but it may lie beyond f32's range where the sum
+// does not. So each is a fused multiply-add, which the C library computes where the processor has
+// none.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -21,6 +23,13 @@ PENSTOCK_INLINE Halves halves(const UInt16& pairs) {
   return {std::bit_cast<Vec16>(pairs << 16), std::bit_cast<Vec16>(pairs & 0xffff0000u)};
 }
 
+/// sum + a·b, rounded once.
+PENSTOCK_INLINE Vec16 fused(const Vec16& a, const Vec16& b, const Vec16& sum) {
+  Vec16 out;
+  for (std::int64_t i = 0; i < cpu::kLanes; ++i) out[i] = __builtin_fmaf(a[i], b[i], sum[i]);
+  return out;
+}
+
 /// Columns [0, 16) of one row.
 PENSTOCK_INLINE Vec16 row_sum(const PanelProduct& p, const Pair* a, const Pair* b,
                               const Vec16& start) {
@@ -30,8 +39,8 @@ PENSTOCK_INLINE Vec16 row_sum(const PanelProduct& p, const Pair* a, const Pair* 
     std::memcpy(&columns, b, sizeof(columns));
     const auto [b_first, b_second] = halves(columns);
     const auto [a_first, a_second] = halves(UInt16{} + a[k * p.a_pair]);
-    sum = sum + a_second * b_second;
-    sum = sum + a_first * b_first;
+    sum = fused(a_second, b_second, sum);
+    sum = fused(a_first, b_first, sum);
   }
   return sum;
 }
