@@ -22,6 +22,7 @@ SHORT = ["model.vocab=256", "train.steps=3", "train.eval_every=0", "train.final_
 TINY = ["model.d_model=16", "model.layers=1", "model.heads=2", "model.kv_heads=2", "model.d_ffn=16",
         "train.batch_sequences=1", "train.sequence_length=16"]
 LONG = ["train.sequence_length=8192", "train.batch_sequences=1"]
+BF16 = "train.precision=bf16"
 XL = "recipes/hyperrouter/desk-base.toml"
 CASES = {
     "the program": ("recipes/demo/dense.toml", TINY),
@@ -31,7 +32,9 @@ CASES = {
     "bench dense": ("recipes/bench/dense.toml", []),
     "bench e64k8": ("recipes/bench/e64k8.toml", []),
     "the same, recompute_experts": ("recipes/bench/e64k8.toml", ["train.recompute_experts=true"]),
+    "the same, recompute_experts, bf16": ("recipes/bench/e64k8.toml", ["train.recompute_experts=true", BF16]),
     "the same, remoe": ("recipes/bench/e64k8.toml", ["model.router.method=remoe"]),
+    "bench dense, bf16": ("recipes/bench/dense.toml", [BF16]),
     "bench dense, 4 micro-batches": ("recipes/bench/dense.toml", ["train.micro_batch=4"]),
     "bench dense, T=8192": ("recipes/bench/dense.toml", LONG),
     "bench e8k1, T=8192": ("recipes/bench/e8k1.toml", LONG),

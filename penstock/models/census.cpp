@@ -75,6 +75,27 @@ double kept_by_moe(const ModelConfig& c, bool recompute_experts, double tensors)
   return experts + 7 * active + (recompute_experts ? 0 : active * 2 * width) + shared;
 }
 
+/// Floats per token of a layer that products in bf16 keep more than f32 ones, or less: what enters
+/// them is rounded. The rows that experts read stay for the router too, and what attention gives
+/// for attention.
+double more_in_bf16(const ModelConfig& c, bool moe, double tensors) {
+  const double d = static_cast<double>(c.d_model), q = static_cast<double>(c.heads * c.head_dim);
+  const double inner = static_cast<double>(moe ? c.moe.shared_width : c.dense_width());
+  const double readers = moe ? (inner > 0 ? 2 : 1) : -1;  // of the feed-forward's rows
+  return (readers - 1) * d / 2 + (q - inner) / 2 / tensors;
+}
+
+/// Bytes of the weights that are packed for products in bf16 at a time.
+double packed_bytes(const ModelConfig& c, const TrainingPass& pass) {
+  constexpr double kBytes = 2;
+  const double head = 2 * kBytes * static_cast<double>(c.vocab * c.d_model);
+  if (c.moe_layers() == 0 || resolve(c.router).traits.merges) return head;
+  const auto inputs = static_cast<double>(c.ffn_form().inputs());
+  const double matrices = 1 + (pass.recompute_experts ? inputs / (inputs + 1) : 0);
+  const double experts = static_cast<double>(c.total_experts()) * parameters_of_expert(c);
+  return std::max(head, kBytes * matrices * experts / pass.expert_ranks);
+}
+
 /// Passes that a training step makes over its tokens.
 double passes(const ModelConfig& c) {
   return c.moe_layers() > 0 ? resolve(c.router).traits.forward_passes : 1;
@@ -168,34 +189,42 @@ double nominal_forward_flops(const ModelConfig& config, std::int64_t sequences, 
   return flops.tokens + flops.remembered;
 }
 
-Activations activations(const ModelConfig& config, std::int64_t micro_batch,
-                        std::int64_t sequence_length, bool recompute_experts, int tensors,
-                        bool divided_rows) {
+Activations activations(const ModelConfig& config, const TrainingPass& pass) {
   const ModelConfig c = config.resolved();
+  const bool bf16 = pass.precision == ops::ProductPrecision::bf16;
   const double moe_layers = static_cast<double>(c.moe_layers()),
                dense_layers = static_cast<double>(c.layers) - moe_layers;
-  const double share = divided_rows ? 1.0 / tensors : 1;
+  const double tensors = pass.tensors, share = pass.divided_rows ? 1.0 / tensors : 1;
   const double attention =
-      kept_by_attention(c, static_cast<double>(sequence_length), tensors, share);
+      kept_by_attention(c, static_cast<double>(pass.sequence_length), tensors, share);
   const double dense =
       dense_layers > 0 ? attention + 3 * static_cast<double>(c.dense_width()) / tensors : 0;
-  const double moe = moe_layers > 0 ? attention + kept_by_moe(c, recompute_experts, tensors) : 0;
-  const std::int64_t tokens = micro_batch * sequence_length, row = 4 * c.vocab;
+  const double moe =
+      moe_layers > 0 ? attention + kept_by_moe(c, pass.recompute_experts, tensors) : 0;
+  const double more = bf16 ? dense_layers * more_in_bf16(c, false, tensors) +
+                                 moe_layers * more_in_bf16(c, true, tensors)
+                           : 0;
+  const std::int64_t tokens = pass.micro_batch * pass.sequence_length, row = 4 * c.vocab;
   const double of_float = 4 * passes(c) * static_cast<double>(tokens);  // bytes, one per token
   return {
-      .layers = of_float * (dense_layers * dense + moe_layers * moe),
+      .layers = of_float * (dense_layers * dense + moe_layers * moe + more),
       .besides = of_float * (std::max(dense, moe) + 3 * share * static_cast<double>(c.d_model)) +
-                 static_cast<double>(std::min(row * tokens, std::max(row, ops::kLogitsBytes)))};
+                 static_cast<double>(std::min(row * tokens, std::max(row, ops::kLogitsBytes))) +
+                 (bf16 ? packed_bytes(c, pass) : 0)};
 }
 
 TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_batch,
-                               std::int64_t sequence_length, bool recompute_experts) {
+                               std::int64_t sequence_length, bool recompute_experts,
+                               ops::ProductPrecision precision) {
   const ModelConfig c = config.resolved();
   const std::int64_t parameters = count_parameters(c).total;
   TrainingMemory out;
   out.parameter_bytes = out.gradient_bytes = 4 * parameters;
   out.optimizer_bytes = 8 * parameters;
-  const auto [layers, besides] = activations(c, micro_batch, sequence_length, recompute_experts);
+  const auto [layers, besides] = activations(c, {.micro_batch = micro_batch,
+                                                 .sequence_length = sequence_length,
+                                                 .recompute_experts = recompute_experts,
+                                                 .precision = precision});
   out.activation_bytes = std::llround(layers + besides);
   return out;
 }

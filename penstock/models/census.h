@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "penstock/models/model_config.h"
+#include "penstock/ops/precision.h"
 
 namespace penstock {
 
@@ -87,7 +88,7 @@ double nominal_training_flops(const ModelConfig& config, std::int64_t sequences,
 double nominal_forward_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length,
                              std::int64_t memory, double active);
 
-/// Bytes that training in fp32 holds: weights, gradients, AdamW's two moments, and an estimate of
+/// Bytes that training holds: weights, gradients, AdamW's two moments, and an estimate of
 /// what the backward pass of one micro-batch needs.
 struct TrainingMemory {
   std::int64_t parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0, activation_bytes = 0;
@@ -102,11 +103,17 @@ struct TrainingMemory {
 struct Activations {
   double layers = 0, besides = 0;
 };
-/// Of one of `tensors` ranks that hold each layer's heads and neurons between them, and with
-/// `divided_rows` the rows between products too; see training_memory().
-Activations activations(const ModelConfig& config, std::int64_t micro_batch,
-                        std::int64_t sequence_length, bool recompute_experts, int tensors = 1,
-                        bool divided_rows = false);
+/// A micro-batch of one rank, and how it is computed.
+struct TrainingPass {
+  std::int64_t micro_batch = 1, sequence_length = 1;
+  bool recompute_experts = false;
+  ops::ProductPrecision precision = ops::ProductPrecision::fp32;
+  int tensors = 1;            ///< ranks that hold each layer's heads and neurons between them
+  bool divided_rows = false;  ///< these hold the rows between products between them, too
+  int expert_ranks = 1;       ///< ranks that hold the neurons of a layer's experts between them
+};
+/// See training_memory().
+Activations activations(const ModelConfig& config, const TrainingPass& pass);
 
 /// Memory of a training step with T = micro_batch·sequence_length tokens. Activations, in floats:
 ///   T·[Σ_layers kept + the most that one layer keeps + 3d] + chunk
@@ -119,9 +126,14 @@ Activations activations(const ModelConfig& config, std::int64_t micro_batch,
 ///   chunk = logits that the head holds at once: T·V, but at most ops::kLogitsBytes (or one row)
 /// of one pass; a method that makes two holds both. a is k, and max(k, E/2) where the active
 /// experts vary: half the logits are positive at the start. With recompute_experts 2f falls away.
-/// Not counted: the program itself, and what operators need in passing. docs/performance.md
+/// With products in bf16 what enters them is half as wide where nothing else reads it, and once
+/// more beside where a router or attention does; 3f is 2.5f. Weights are packed for them, 2 bytes a
+/// number, of which the most that is there at a time counts: the experts of a layer, with
+/// recompute_experts their input matrices twice, or the head's matrix twice.
+/// Not counted: the program itself, and what else operators need in passing. docs/performance.md
 /// compares it with measured peaks.
 TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_batch,
-                               std::int64_t sequence_length, bool recompute_experts = false);
+                               std::int64_t sequence_length, bool recompute_experts = false,
+                               ops::ProductPrecision precision = ops::ProductPrecision::fp32);
 
 }  // namespace penstock

@@ -64,7 +64,7 @@ TrainingMemory memory_of_training(const Recipe& recipe, int processes) {
   if (processes > 1) return estimate_rank(recipe, layout_of(recipe, processes)).memory;
   if (train.gradient_sum == GradientOrder::tree) return estimate_rank(recipe, {}).memory;
   TrainingMemory out = training_memory(recipe.model, train.micro_batch, train.sequence_length,
-                                       train.recompute_experts);
+                                       train.recompute_experts, train.precision);
   // Outer steps keep weights and momentum of their own.
   if (recipe.parallel.local_steps > 1) out.optimizer_bytes += 2 * out.parameter_bytes;
   return out;

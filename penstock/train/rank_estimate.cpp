@@ -210,8 +210,9 @@ RankEstimator::Optimizer RankEstimator::largest_optimizer(const ParallelConfig& 
 std::int64_t RankEstimator::activation_bytes(const dist::Layout& layout, const Shape& shape) const {
   const TrainConfig& train = recipe_.train;
   const auto [layers, besides] =
-      activations(config_, train.micro_batch, train.sequence_length, train.recompute_experts,
-                  layout.tensor, layout.sequence);
+      activations(config_, {train.micro_batch, train.sequence_length, train.recompute_experts,
+                            train.precision, layout.tensor, layout.sequence,
+                            layout.expert * (layout.whole_experts ? 1 : layout.tensor)});
   const double pieces = layout.pipeline * shape.chunks;
   const double of_piece = std::ceil(static_cast<double>(config_.layers) / pieces);
   const auto held = static_cast<double>(

@@ -289,6 +289,25 @@ TEST(TrainingMemory, ActivationsByHand) {
             4 * (512 * (3 * (28 + 24) + 12) + 3 * 2 * 96 + 512 * 10));
 }
 
+TEST(TrainingMemory, ProductsInBf16ByHand) {
+  const auto more = [](const ModelConfig& config, bool recompute = false) {
+    return training_memory(config, 2, 3, recompute, ops::ProductPrecision::bf16).activation_bytes -
+           activations(config, recompute);
+  };
+  const auto bytes = [](std::int64_t per_token, std::int64_t packed) {
+    return 4 * 6 * per_token + 2 * packed;
+  };
+  // A layer: what enters two products 8 to 4, what attention gave 4 / 2 more, what enters the third
+  // 8 to 4; the head's 10 rows of 4, twice.
+  EXPECT_EQ(more(tiny("dense", 0)), bytes(2 * (-4 + 2 - 4), 2 * 40));
+  // The router and the experts read 4 and 4 / 2; four experts of 3·4·8.
+  EXPECT_EQ(more(tiny("topk", 4)), bytes(2 * 2, 4 * 96));
+  EXPECT_EQ(more(tiny("topk", 4), true), bytes(2 * 2, 4 * (96 + 64)));
+  ModelConfig shared = tiny("topk", 4);
+  shared.moe.shared_width = 6;  // reads 4 / 2 more, and keeps 6 / 2 less
+  EXPECT_EQ(more(shared), bytes(2 * (2 + 2 - 3), 4 * 96));
+}
+
 TEST(TrainingMemory, LogitsTakeAChunkAtMost) {
   const auto growth = [](std::int64_t vocab, std::int64_t tokens) {
     ModelConfig config = tiny("dense", 0);

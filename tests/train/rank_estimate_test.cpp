@@ -174,7 +174,7 @@ TEST(RankEstimate, DividesActivationsByHeadsAndNeurons) {
   const auto held = [&](const dist::Layout& layout) {
     return static_cast<double>(estimate_rank(r, layout).memory.activation_bytes);
   };
-  const auto [layers, besides] = activations(r.model, 1, r.train.sequence_length, false);
+  const auto [layers, besides] = activations(r.model, {.sequence_length = r.train.sequence_length});
   EXPECT_NEAR(held({}), layers + besides, 1);
   // The rows between layers, 4d of each and 3d at the ends, are on both.
   EXPECT_LT(held({.tensor = 2}), layers + besides);
