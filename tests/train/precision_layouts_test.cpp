@@ -1,0 +1,111 @@
+// Products in bf16 on several ranks, emulated so that any processor takes them: the numbers of one
+// process as near as in fp32, and bit for bit where fp32's are.
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "penstock/dist/transport.h"
+#include "penstock/models/tensor_files.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/train/trainer.h"
+#include "tests/base/temp_directory.h"
+#include "tests/base/test_names.h"
+#include "tests/dist/ranks.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+struct Case {
+  std::string name;
+  dist::Layout layout;
+  std::int64_t zero = 0;
+  bool recompute = false;
+  bool same_bits = false;
+};
+
+class PrecisionLayouts : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+    ops::set_threads(1);
+    corpus_.emplace(testing::small_corpus(directory_.path()));
+  }
+  void TearDown() override { ops::emulate_bf16(false); }
+
+  Recipe recipe(ops::ProductPrecision precision) const {
+    ConfigNode node = testing::small_recipe_node("remoe", 8, 16, "unused");
+    node.set("model.moe.shared_width", ConfigNode(std::int64_t{16}));
+    node.set("train.micro_batch", ConfigNode(std::int64_t{1}));
+    node.set("train.gradient_sum", ConfigNode(std::string("tree")));
+    node.set("train.recompute_experts", ConfigNode(GetParam().recompute));
+    node.set("parallel.zero", ConfigNode(GetParam().zero));
+    Recipe out = read_recipe(node);
+    out.train.precision = precision;
+    out.run.emulate_bf16 = precision == ops::ProductPrecision::bf16;
+    return out;
+  }
+
+  /// Model and moments after four steps, whole on rank 0.
+  static TensorMap course(Trainer& trainer) {
+    while (trainer.step() < 4) EXPECT_EQ(trainer.advance().failure, "");
+    TensorMap out;
+    for (const auto& [name, value] : trainer.model_tensors()) out[name] = value.clone();
+    for (const auto& [name, value] : trainer.optimizer_tensors()) out["+" + name] = value.clone();
+    return out;
+  }
+  TensorMap alone(ops::ProductPrecision precision) const {
+    Recipe one = recipe(precision);
+    one.parallel.zero = 0;
+    Trainer trainer(one, *corpus_);
+    return course(trainer);
+  }
+  TensorMap on_ranks(ops::ProductPrecision precision) const {
+    TensorMap out;
+    const dist::Layout& layout = GetParam().layout;
+    testing::on_ranks(layout.ranks(), [&](const dist::ProcessGroup& world) {
+      Trainer trainer(recipe(precision), *corpus_, dist::make_mesh(world, layout));
+      TensorMap mine = course(trainer);
+      if (world.rank() == 0) out = std::move(mine);
+    });
+    return out;
+  }
+
+  testing::TempDirectory directory_;
+  std::optional<Corpus> corpus_;
+};
+
+TEST_P(PrecisionLayouts, HaveTheNumbersOfOneProcess) {
+  TensorMap by_precision[2];
+  for (const auto precision : {ops::ProductPrecision::fp32, ops::ProductPrecision::bf16}) {
+    SCOPED_TRACE(words(precision)[static_cast<std::size_t>(precision)]);
+    const TensorMap expected = alone(precision), found = on_ranks(precision);
+    ASSERT_EQ(found.size(), expected.size());
+    for (const auto& [name, value] : expected) {
+      const at::Tensor difference = (found.at(name) - value).to(torch::kDouble);
+      if (GetParam().same_bits) {
+        EXPECT_TRUE(found.at(name).equal(value)) << name;
+      }
+      EXPECT_LE(difference.norm().item<double>(),
+                1e-3 * value.to(torch::kDouble).norm().item<double>())
+          << name;
+    }
+    by_precision[static_cast<std::size_t>(precision)] = found;
+  }
+  for (const auto& [name, value] : by_precision[0])
+    if (name.ends_with("_proj.weight")) {
+      EXPECT_FALSE(value.equal(by_precision[1].at(name))) << name;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, PrecisionLayouts,
+    ::testing::Values(Case{"zero3", {.data = 2}, 3, false, true},
+                      Case{"zero3_recompute", {.data = 2}, 3, true, true},
+                      Case{"expert2", {.data = 2, .expert = 2}},
+                      Case{"expert2_zero3_recompute", {.data = 2, .expert = 2}, 3, true},
+                      Case{"pipeline2", {.pipeline = 2}},
+                      Case{"pipeline2_recompute", {.pipeline = 2}, 0, true}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace penstock
