@@ -20,6 +20,9 @@ void complete_finetune_config(FinetuneConfig& c) {
   PENSTOCK_CHECK(authors || (c.train_memory == 0 && c.eval_memory == 0),
                  "train_memory and eval_memory carry memory from one text to an unrelated one, "
                  "which is protocol \"authors\" alone");
+  PENSTOCK_CHECK(!c.emulate_bf16 || c.precision == ops::ProductPrecision::bf16,
+                 "emulate_bf16 = true: precision = \"fp32\" has no products in bf16; set "
+                 "precision = \"bf16\", or leave it out");
   OptimizerConfig(c.optimizer).complete(c.steps, "");  // that it can be, once the steps are known
   PENSTOCK_CHECK(c.steps > 0 || c.epochs > 0, "epochs = 0 and no steps: nothing would be trained");
 }

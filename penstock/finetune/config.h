@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "penstock/base/fields.h"
+#include "penstock/ops/precision.h"
 #include "penstock/optim/optimizer_config.h"
 
 namespace penstock {
@@ -23,6 +24,8 @@ struct FinetuneConfig {
   std::int64_t sequence_length = 0, batch = 16;
   double epochs = 3;
   std::int64_t steps = -1;
+  ops::ProductPrecision precision = ops::ProductPrecision::fp32;
+  bool emulate_bf16 = false;
   OptimizerConfig optimizer{
       .lr = 1e-4, .min_lr = 0, .warmup_steps = 0, .weight_decay = 0, .clip = 0.25};
   double dropout = 0.1, init_std = 0.02;
@@ -53,6 +56,12 @@ struct FinetuneConfig {
     v("steps", steps,
       {.help = "steps instead of epochs; 0: by epochs; -1: 5000 (authors), else by epochs",
        .min = -1});
+    v("precision", precision,
+      {.help = "of the operands in training's products, fp32 or bf16, as a recipe's "
+               "train.precision; selection and test are fp32 in both"});
+    v("emulate_bf16", emulate_bf16,
+      {.help = "with precision = bf16: compute its products without AVX512-BF16, slowly, to the "
+               "same bits"});
     optimizer.visit(v);
     v("dropout", dropout, {.help = "between the head's two layers", .min = 0, .max = 0.99});
     v("init_std", init_std, {.help = "standard deviation of the head's matrices", .min = 0});

@@ -46,6 +46,7 @@ StepOutcome Finetuner::advance(const StepWatch& watch) {
       .draw_seed = seed_of(config_, kDrawStream, static_cast<std::uint64_t>(step())),
       .learning_rate = learning_rate(config_.optimizer, step(), steps_),
       .k = k_,
+      .precision = config_.precision,
       .moves_balancers = config_.auxiliary_losses};
   TextPasses work(*classifier_, train_, order_.at(step()), config_, input.draw_seed);
   StepOutcome out = engine_.advance(work, input, watch);

@@ -63,7 +63,7 @@ TrainingMemory finetune_memory(const FinetuneJob& job) {
   if (job.start.k.train > 0)
     model.router.k =
         static_cast<double>(job.start.k.train) / static_cast<double>(model.moe.granularity);
-  return training_memory(model, most_rows, length);
+  return training_memory(model, most_rows, length, false, config.precision);
 }
 
 void check_finetune_memory(const FinetuneJob& job, double available) {

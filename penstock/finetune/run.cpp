@@ -10,12 +10,15 @@
 #include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"
 #include "penstock/ops/machine.h"
+#include "penstock/train/product_precision.h"
 #include "penstock/train/run_loop.h"
 
 namespace penstock {
 namespace {
 
 FinetuneJob prepare(const FinetuneRecord& record, bool force) {
+  const FinetuneConfig& config = record.finetune;
+  prepare_products({.precision = config.precision, .emulate = config.emulate_bf16});
   FinetuneJob job = prepare_finetune_job(record);
   if (!force) check_finetune_memory(job, available_memory_bytes());
   return job;

@@ -11,6 +11,8 @@
 #include "penstock/finetune/learned.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/ops/precision.h"
 #include "penstock/train/checkpoints.h"
 #include "penstock/train/metrics_log.h"
 #include "tests/base/forwarding_file_system.h"
@@ -120,6 +122,35 @@ TEST_F(FinetuneRun, ResumesBitwise) {
   for (std::size_t i = 0; i < log.size(); ++i) EXPECT_EQ(log[i].at("step"), i + 1);
   EXPECT_TRUE(log[4].contains("selection") && log[11].contains("selection"));
   EXPECT_EQ(run("stopped"), RunOutcome::finished);  // again: nothing to do
+}
+
+TEST_F(FinetuneRun, InBf16RoundsTrainingAloneAndResumesBitwise) {
+  prepare(ModelKind::decoder, "topk");
+  set("steps", std::int64_t{6});
+  set("eval_every", std::int64_t{3});
+  ASSERT_EQ(run("fp32"), RunOutcome::finished);
+  set("emulate_bf16", true);
+  EXPECT_NE(error("refused").find("emulate_bf16 = true: precision = \"fp32\""), std::string::npos)
+      << error("refused");
+  set("precision", std::string("bf16"));
+  EXPECT_NE(error("fp32").find("precision: \"fp32\" -> \"bf16\""), std::string::npos);
+  auto files = stop_at(2);
+  EXPECT_EQ(run("stopped", &files), RunOutcome::interrupted);
+  EXPECT_EQ(run("stopped"), RunOutcome::finished);
+  ops::reset_dispatch_counts();
+  ASSERT_EQ(run("undisturbed"), RunOutcome::finished);
+  auto counts = ops::dispatch_counts();
+  EXPECT_GE(counts["expert_ffn/bf16"], 6 * 2);  // steps, layers; a step has passes by length
+  EXPECT_EQ(counts["expert_ffn.backward/bf16"], counts["expert_ffn/bf16"]);
+  for (const auto& [name, count] : counts)
+    if (name.starts_with("expert_ffn.backward/")) {
+      EXPECT_EQ(name, "expert_ffn.backward/bf16");
+    }
+  expect_equal_ends("stopped", "undisturbed");
+  const auto exact = newest("fp32").model, rounded = newest("undisturbed").model;
+  EXPECT_FALSE(torch::equal(exact.at("model.layers.0.self_attn.q_proj.weight"),
+                            rounded.at("model.layers.0.self_attn.q_proj.weight")));
+  ops::emulate_bf16(false);
 }
 
 TEST_F(FinetuneRun, TheAuthorsProtocolResumesBitwiseWithItsMemory) {

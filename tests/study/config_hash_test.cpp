@@ -14,6 +14,12 @@ TEST(FinetuningHash, AKeyThatCameLaterLeavesEarlierHashesAsTheyWere) {
   EXPECT_EQ(finetuning_hash(read_finetune_config(node), "sst2", "final"), "c372e16bb8143d82");
   node.set("decay", ConfigNode(std::string("coupled")));
   EXPECT_NE(finetuning_hash(read_finetune_config(node), "sst2", "final"), "c372e16bb8143d82");
+  node.set("decay", ConfigNode(std::string("decoupled")));
+  node.set("precision", ConfigNode(std::string("bf16")));
+  const std::string rounded = finetuning_hash(read_finetune_config(node), "sst2", "final");
+  EXPECT_NE(rounded, "c372e16bb8143d82");
+  node.set("emulate_bf16", ConfigNode(true));  // the same bits
+  EXPECT_EQ(finetuning_hash(read_finetune_config(node), "sst2", "final"), rounded);
 }
 
 }  // namespace
