@@ -15,7 +15,8 @@ namespace penstock::ops {
 std::string describe(const AttentionOptions& options) {
   return concat("H ", options.heads, ", G ", options.kv_heads,
                 options.rotation.defined() ? ", rotated" : "",
-                options.start.defined() ? ", with borders" : "");
+                options.start.defined() ? ", with borders" : "",
+                options.precision == ProductPrecision::bf16 ? ", bf16" : "");
 }
 
 double bytes_of(const AttentionOptions& options) {
@@ -40,10 +41,20 @@ Cost attention_cost(const at::Tensor& qkv, const AttentionOptions& options, int 
   return {.flops = 2.0 * products * pairs * width};
 }
 
+/// Why these are not f32's kernels' to compute, or "".
+std::string declines_f32(std::initializer_list<at::Tensor> tensors,
+                         const AttentionOptions& options) {
+  return options.precision == ProductPrecision::bf16 ? "products in bf16" : cpu::declines(tensors);
+}
+
 const Implementations<Forward>& forward_list() {
   static const Implementations<Forward> list(
       "causal_attention",
-      {{"cpu", [](const at::Tensor& qkv, const AttentionOptions&) { return cpu::declines({qkv}); },
+      {{"bf16", bf16::declines_causal_attention, bf16::causal_attention},
+       {"cpu",
+        [](const at::Tensor& qkv, const AttentionOptions& options) {
+          return declines_f32({qkv}, options);
+        },
         cpu::causal_attention},
        {"reference", nullptr, reference::causal_attention}},
       [](const at::Tensor& qkv, const AttentionOptions& options) {
@@ -55,10 +66,16 @@ const Implementations<Forward>& forward_list() {
 const Implementations<Backward>& backward_list() {
   static const Implementations<Backward> list(
       "causal_attention.backward",
-      {{"cpu",
+      {{"bf16",
+        [](const at::Tensor&, const at::Tensor& qkv, const at::Tensor&, const at::Tensor&,
+           const AttentionOptions& options) {
+          return bf16::declines_causal_attention(qkv, options);
+        },
+        bf16::causal_attention_backward},
+       {"cpu",
         [](const at::Tensor& grad, const at::Tensor& qkv, const at::Tensor&, const at::Tensor&,
-           const AttentionOptions&) {
-          return cpu::declines({grad, qkv});
+           const AttentionOptions& options) {
+          return declines_f32({grad, qkv}, options);
         },
         cpu::causal_attention_backward},
        {"reference", nullptr, reference::causal_attention_backward}},
@@ -99,15 +116,18 @@ void check(const at::Tensor& qkv, const AttentionOptions& options) {
   if (options.start.defined()) check_start(options.start, qkv);
 }
 
-AttentionOptions options_of(std::int64_t heads, std::int64_t kv_heads, double scale,
-                            const MaybeTensor& rotation, bool rope_adjacent,
+/// With this thread's products, of f32 alone.
+AttentionOptions options_of(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                            double scale, const MaybeTensor& rotation, bool rope_adjacent,
                             const MaybeTensor& start) {
-  return {.heads = heads,
-          .kv_heads = kv_heads,
-          .scale = scale,
-          .rotation = rotation ? *rotation : at::Tensor(),
-          .rope_adjacent = rope_adjacent,
-          .start = start ? *start : at::Tensor()};
+  return {
+      .heads = heads,
+      .kv_heads = kv_heads,
+      .scale = scale,
+      .rotation = rotation ? *rotation : at::Tensor(),
+      .rope_adjacent = rope_adjacent,
+      .start = start ? *start : at::Tensor(),
+      .precision = qkv.scalar_type() == at::kFloat ? product_precision() : ProductPrecision::fp32};
 }
 
 AttentionResult checked_forward(const at::Tensor& qkv, const AttentionOptions& options) {
@@ -118,8 +138,8 @@ AttentionResult checked_forward(const at::Tensor& qkv, const AttentionOptions& o
 at::Tensor forward_kernel(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
                           double scale, const MaybeTensor& rotation, bool rope_adjacent,
                           const MaybeTensor& start) {
-  return std::get<0>(
-      checked_forward(qkv, options_of(heads, kv_heads, scale, rotation, rope_adjacent, start)));
+  return std::get<0>(checked_forward(
+      qkv, options_of(qkv, heads, kv_heads, scale, rotation, rope_adjacent, start)));
 }
 
 class CausalAttention : public torch::autograd::Function<CausalAttention> {
@@ -133,6 +153,7 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
     context->saved_data["kv_heads"] = options.kv_heads;
     context->saved_data["scale"] = options.scale;
     context->saved_data["rope_adjacent"] = options.rope_adjacent;
+    context->saved_data["precision"] = static_cast<std::int64_t>(options.precision);
     return y;
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -144,7 +165,8 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
         .scale = context->saved_data["scale"].toDouble(),
         .rotation = saved[3],
         .rope_adjacent = context->saved_data["rope_adjacent"].toBool(),
-        .start = saved[4]};
+        .start = saved[4],
+        .precision = static_cast<ProductPrecision>(context->saved_data["precision"].toInt())};
     return {backward_list().run(grads[0], saved[0], saved[1], saved[2], options), {}};
   }
 };
@@ -154,7 +176,7 @@ at::Tensor autograd_kernel(const at::Tensor& qkv, std::int64_t heads, std::int64
                            const MaybeTensor& start) {
   if (needs_gradient(qkv))
     return CausalAttention::apply(
-        qkv, options_of(heads, kv_heads, scale, rotation, rope_adjacent, start));
+        qkv, options_of(qkv, heads, kv_heads, scale, rotation, rope_adjacent, start));
   const at::AutoDispatchBelowADInplaceOrView below;
   return forward_kernel(qkv, heads, kv_heads, scale, rotation, rope_adjacent, start);
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <tuple>
 
+#include "penstock/ops/precision.h"
+
 namespace penstock::ops {
 
 /// How the rows of a packed projection [B, T, (H+2G)·hd] are read: H query heads, then G key heads,
@@ -16,6 +18,9 @@ struct AttentionOptions {
   at::Tensor rotation;
   bool rope_adjacent = false;
   at::Tensor start;
+  /// bf16: what enters each product is rounded after it was turned, weights and the gradients of
+  /// scores too; softmax and sums are f32.
+  ProductPrecision precision = ProductPrecision::fp32;
 
   std::int64_t head_dim(const at::Tensor& qkv) const {
     return qkv.size(2) / (heads + 2 * kv_heads);
@@ -44,5 +49,13 @@ at::Tensor causal_attention_backward(const at::Tensor& grad, const at::Tensor& q
                                      const at::Tensor& y, const at::Tensor& logsumexp,
                                      const AttentionOptions& options);
 }  // namespace cpu
+
+namespace bf16 {
+std::string declines_causal_attention(const at::Tensor& qkv, const AttentionOptions& options);
+AttentionResult causal_attention(const at::Tensor& qkv, const AttentionOptions& options);
+at::Tensor causal_attention_backward(const at::Tensor& grad, const at::Tensor& qkv,
+                                     const at::Tensor& y, const at::Tensor& logsumexp,
+                                     const AttentionOptions& options);
+}  // namespace bf16
 
 }  // namespace penstock::ops

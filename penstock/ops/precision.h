@@ -9,9 +9,9 @@
 
 namespace penstock::ops {
 
-/// fp32: as the operands are.  bf16: linear, expert_ffn and linear_cross_entropy round both
-/// operands of each product to bf16, to nearest with ties to even, and add products up in f32; all
-/// else stays as it is. Of f32 operands alone; f64 is never rounded.
+/// fp32: as the operands are.  bf16: linear, causal_attention, expert_ffn and linear_cross_entropy
+/// round both operands of each product to bf16, to nearest with ties to even, and add products up
+/// in f32; all else stays as it is. Of f32 operands alone; f64 is never rounded.
 enum class ProductPrecision { fp32, bf16 };
 constexpr std::array<std::string_view, 2> words(ProductPrecision) { return {"fp32", "bf16"}; }
 
@@ -34,9 +34,8 @@ class PrecisionScope {
 /// Whether this processor multiplies bf16 by itself (AVX512-BF16).
 bool processor_has_bf16();
 
-/// Whether the kernels of the CPU compute bf16 products by f32 instructions, bit for bit as the
-/// processor's own would on any processor with fused multiply-adds; several times slower. Off at
-/// the start; of the whole process.
+/// Whether the kernels of the CPU compute bf16 products by f32 instructions, bit for bit as those
+/// of a processor that has bf16; several times slower. Off at the start; of the whole process.
 bool emulates_bf16();
 void emulate_bf16(bool emulate);
 

@@ -92,10 +92,11 @@ struct TrainConfig {
                "taken over it; 0: the batch",
        .min = 0});
     v("precision", precision,
-      {.help = "of the operands in training's products of linear layers, experts and head, whose "
-               "sums are f32: fp32, or bf16, rounded to nearest. Weights, gradients, moments, "
-               "attention, norms, routers, losses and evaluation are fp32 in both. bf16 needs a "
-               "processor with AVX512-BF16, or run.emulate_bf16"});
+      {.help = "of the operands in training's products of linear layers, attention, experts and "
+               "head, whose sums are f32: fp32, or bf16, rounded to nearest. Weights, gradients, "
+               "moments, softmax, norms, routers, losses and evaluation are fp32 in both, and so "
+               "are relative attention and merged experts. bf16 needs a processor with "
+               "AVX512-BF16, or run.emulate_bf16"});
     optimizer.visit(v);
     v("gradient_sum", gradient_sum,
       {.help = "order in which the gradients of a step's micro-batches are added: in-turn (one "
@@ -144,9 +145,9 @@ struct RunConfig {
     v("threads", threads, {.help = "0: the physical cores", .min = 0, .max = 4096});
     v("device", device, {.help = "cpu, cuda or cuda:N"});
     v("emulate_bf16", emulate_bf16,
-      {.help =
-           "with train.precision = bf16: compute its products by f32 instructions, on any "
-           "processor with fused multiply-adds; the same bits, several times slower than fp32"});
+      {.help = "with train.precision = bf16: compute its products by f32 instructions, on any "
+               "processor; the same bits, several times slower than fp32, and slower still without "
+               "fused multiply-adds"});
     v("tensorboard", tensorboard, {.help = "write TensorBoard event files"});
     v("report", report, {.help = "write report.html at the end"});
     v("background_checkpoints", background_checkpoints,

@@ -75,7 +75,8 @@ const std::vector<Operator>& operators() {
        },
        [] {
          return std::vector{normal({2, 11, 64})};
-       }},
+       },
+       {2, 3}},
       {"relative_attention",
        [](const auto& x) { return ops::relative_attention(x[0], x[1], x[2], x[3], x[4], 0.3); },
        [] {

@@ -48,6 +48,8 @@ TEST_F(ProductPrecisionTest, RoundsTheProductsOfTrainingAndNoOthers) {
   EXPECT_EQ(counts["linear.backward/bf16"], 4);
   EXPECT_EQ(counts["expert_ffn/bf16"], 2);
   EXPECT_EQ(counts["expert_ffn.backward/bf16"], 2);
+  EXPECT_EQ(counts["causal_attention/bf16"], 2);
+  EXPECT_EQ(counts["causal_attention.backward/bf16"], 2);
   EXPECT_EQ(counts["linear_cross_entropy/bf16"], 1);
   std::int64_t others = 0;  // of the linear operators
   for (const auto& [name, count] : counts)

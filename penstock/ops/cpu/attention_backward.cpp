@@ -1,159 +1,65 @@
-// Causal attention backward in f32. The weights of a tile come back from the scores and the rows'
-// logsumexp; with p = exp(s − lse), D_t = dy_t·y_t and ds = p (dy·v − D):
-//   dv_s += p·dy,  dk_s += ds·q · scale,  dq_t += ds·k · scale
-// All rows that read a key/value head are one thread's work, so nothing is added across threads.
-#include <ATen/ATen.h>
-
-#include <vector>
-
-#include "penstock/ops/causal_attention.h"
-#include "penstock/ops/cpu/attention_heads.h"
-#include "penstock/ops/cpu/attention_lanes.h"
-#include "penstock/ops/cpu/attention_tiles.h"
-#include "penstock/ops/cpu/parallel.h"
+// Causal attention backward in f32.
+#include "penstock/ops/cpu/attention_backward.h"
 
 namespace penstock::ops::cpu {
 namespace {
 
 using namespace attention;
 
-struct Products {
+class Products {
+ public:
+  struct Work : BackwardWork {
+    Work(const Shape& shape, Scratch::Cursor cursor)
+        : BackwardWork(shape, cursor),
+          queries_t(cursor.take(shape.rows * shape.hd)),
+          grads_t(cursor.take(shape.rows * shape.hd)) {}
+    static std::int64_t size(const Shape& shape) {
+      return BackwardWork::size(shape) + 2 * shape.rows * shape.hd;
+    }
+    float *queries_t, *grads_t;  ///< [hd, rows]
+  };
+
   explicit Products(const Shape& shape)
-      : scores(score_products(shape)),
-        first_queries(row_products(shape, false)),
-        queries(row_products(shape, true)),
-        keys(key_products(shape)) {}
-  TileProducts scores, first_queries, queries, keys;
-};
+      : hd_(shape.hd),
+        stride_(shape.rows),
+        scores_(score_products(shape)),
+        first_queries_(row_products(shape, false)),
+        queries_(row_products(shape, true)),
+        keys_(key_products(shape)) {}
 
-/// One thread's memory.
-struct Work {
-  Work(const Shape& shape, Scratch::Cursor cursor)
-      : keys(cursor.take(shape.padded_length() * shape.hd)),
-        values(cursor.take(shape.padded_length() * shape.hd)),
-        d_keys(cursor.take(shape.padded_length() * shape.hd)),
-        d_values(cursor.take(shape.padded_length() * shape.hd)),
-        queries(cursor.take(shape.rows * shape.hd)),
-        queries_t(cursor.take(shape.rows * shape.hd)),
-        grads(cursor.take(shape.rows * shape.hd)),
-        grads_t(cursor.take(shape.rows * shape.hd)),
-        d_queries(cursor.take(shape.rows * shape.hd)),
-        weights(cursor.take(shape.tile_keys() * shape.rows)),
-        slopes(cursor.take(shape.tile_keys() * shape.rows)),
-        logsumexp(cursor.take(shape.rows)),
-        inner(cursor.take(shape.rows)),
-        limits(shape) {}
-  static std::int64_t size(const Shape& shape) {
-    return 4 * shape.padded_length() * shape.hd +
-           (5 * shape.hd + 2 * shape.tile_keys() + 2) * shape.rows;
+  void take_heads(Work&) const {}
+  void take_rows(const Block& block, Work& work) const {
+    transpose(work.queries, block.rows, hd_, work.queries_t, stride_);
+    transpose(work.grads, block.rows, hd_, work.grads_t, stride_);
   }
-  float *keys, *values, *d_keys, *d_values;  ///< [T, hd]
-  float *queries, *queries_t;                ///< [rows, hd], [hd, rows]
-  float *grads, *grads_t;                    ///< of the output: [rows, hd], [hd, rows]
-  float* d_queries;                          ///< [rows, hd]
-  float *weights, *slopes;                   ///< [keys, rows]
-  float *logsumexp, *inner;                  ///< [rows]
-  RowLimits limits;
-};
+  void scores(const Block& block, const TilePart& part, Work& work) const {
+    const TileProduct& product = scores_.at(part.count, block.rows - part.skipped);
+    const std::int64_t at = part.at + part.skipped;
+    product(work.keys + part.key * hd_, work.queries_t + part.skipped, work.weights + at);
+    product(work.values + part.key * hd_, work.grads_t + part.skipped, work.slopes + at);
+  }
+  void gradients(const Block& block, const TilePart& part, Work& work) const {
+    const std::int64_t at = part.at + part.skipped, rows = block.rows - part.skipped;
+    const std::int64_t key = part.key * hd_, row = part.skipped * hd_;
+    const TileProduct& over_rows = keys_.at(part.count, rows);
+    over_rows(work.weights + at, work.grads + row, work.d_values + key);
+    over_rows(work.slopes + at, work.queries + row, work.d_keys + key);
+    (part.key == block.low ? first_queries_ : queries_)
+        .at(part.count, rows)(work.slopes + at, work.keys + key, work.d_queries + row);
+  }
 
-/// Adds a block's part to the gradients of keys and values; work.d_queries is the block's own.
-void differentiate(const Shape& shape, const Products& products, const Block& block, Work& work) {
-  const std::int64_t hd = shape.hd;
-  // Keys [key, key + count) of the tile that starts at `first`, and the rows after `skipped`.
-  const auto scores = [&](std::int64_t first, std::int64_t key, std::int64_t count,
-                          std::int64_t skipped) {
-    const std::int64_t at = (key - first) * shape.rows + skipped;
-    const TileProduct& product = products.scores.at(count, block.rows - skipped);
-    product(work.keys + key * hd, work.queries_t + skipped, work.weights + at);
-    product(work.values + key * hd, work.grads_t + skipped, work.slopes + at);
-  };
-  const auto gradients = [&](std::int64_t first, std::int64_t key, std::int64_t count,
-                             std::int64_t skipped) {
-    const std::int64_t at = (key - first) * shape.rows + skipped, rows = block.rows - skipped;
-    const TileProduct& over_rows = products.keys.at(count, rows);
-    over_rows(work.weights + at, work.grads + skipped * hd, work.d_values + key * hd);
-    over_rows(work.slopes + at, work.queries + skipped * hd, work.d_keys + key * hd);
-    (key == block.low ? products.first_queries : products.queries)
-        .at(count, rows)(work.slopes + at, work.keys + key * hd, work.d_queries + skipped * hd);
-  };
-  const auto step = [&](std::int64_t first, std::int64_t count) {
-    slope_step(work.limits.tile(block, first, count), work.weights, work.slopes, work.logsumexp,
-               work.inner);
-  };
-  for (std::int64_t key = block.low; key < block.edge; key += kKeys) {
-    const std::int64_t count = std::min(kKeys, block.edge - key);
-    scores(key, key, count, 0);
-    step(key, count);
-    gradients(key, key, count, 0);
-  }
-  for (std::int64_t key = block.edge; key < block.high; key += kChunk)
-    scores(block.edge, key, kChunk, block.skipped(key));
-  step(block.edge, block.high - block.edge);
-  for (std::int64_t key = block.edge; key < block.high; key += kChunk)
-    gradients(block.edge, key, kChunk, block.skipped(key));
-}
+ private:
+  std::int64_t hd_;
+  std::int64_t stride_;  ///< of a tile
+  TileProducts scores_, first_queries_, queries_, keys_;
+};
 
 }  // namespace
 
-at::Tensor causal_attention_backward(const at::Tensor& grad_in, const at::Tensor& qkv_in,
-                                     const at::Tensor& y_in, const at::Tensor& logsumexp,
+at::Tensor causal_attention_backward(const at::Tensor& grad, const at::Tensor& qkv,
+                                     const at::Tensor& y, const at::Tensor& logsumexp,
                                      const AttentionOptions& options) {
-  const auto qkv = qkv_in.contiguous(), grad = grad_in.contiguous(), y = y_in.contiguous();
-  const Shape shape(qkv, options);
-  auto d_qkv = at::empty(qkv.sizes(), qkv.options());
-  if (d_qkv.numel() == 0) return d_qkv;
-
-  const PackedHeads from(shape, qkv, options), to(shape, d_qkv, options);
-  const RowStarts starts(shape, options);
-  const float scale = static_cast<float>(options.scale);
-  const float* const dy = grad.data_ptr<float>();
-  const float* const out = y.data_ptr<float>();
-  const float* const lse = logsumexp.data_ptr<float>();
-  const HeadRows output{.stride = shape.heads * shape.hd, .heads = shape.group, .hd = shape.hd};
-  const Products products(shape);
-  const Scratch scratch(Work::size(shape));
-  parallel_ranges(shape.batch * shape.kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
-    Work work(shape, scratch.mine());
-    for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t b = task / shape.kv_heads, kv = task % shape.kv_heads;
-      from.pack_keys(b, kv, scale * kLog2E, work.keys);
-      from.pack_values(b, kv, work.values);
-      std::fill_n(work.d_keys, shape.padded_length() * shape.hd, 0.0f);
-      std::fill_n(work.d_values, shape.padded_length() * shape.hd, 0.0f);
-      for (std::int64_t first = 0; first < shape.length; first += shape.positions) {
-        const Block block(shape, first, starts.of(b));
-        work.limits.set(block, starts.of(b));
-        from.pack_queries(b, kv, block, work.queries);
-        transpose(work.queries, block.rows, shape.hd, work.queries_t, shape.rows);
-        const std::int64_t h = kv * shape.group;
-        const std::int64_t at = ((b * shape.length + first) * shape.heads + h) * shape.hd;
-        const std::int64_t rows = block.positions() * shape.group;
-        pack_rows(output, dy + at, first, block.positions(), 1.0f, work.grads);
-        std::fill(work.grads + rows * shape.hd, work.grads + block.rows * shape.hd, 0.0f);
-        transpose(work.grads, block.rows, shape.hd, work.grads_t, shape.rows);
-        // The outputs pass through where the queries' gradients will be.
-        pack_rows(output, out + at, first, block.positions(), 1.0f, work.d_queries);
-        std::fill(work.d_queries + rows * shape.hd, work.d_queries + block.rows * shape.hd, 0.0f);
-        row_dots(work.grads, work.d_queries, block.rows, shape.hd, work.weights, work.inner);
-        std::fill(work.logsumexp + rows, work.logsumexp + block.rows, 0.0f);
-        for (std::int64_t g = 0; g < shape.group; ++g)
-          for (std::int64_t p = 0; p < block.positions(); ++p)
-            work.logsumexp[p * shape.group + g] =
-                kLog2E * lse[(b * shape.heads + h + g) * shape.length + first + p];
-        const std::int64_t next = std::min(block.positions(), shape.length - block.last);
-        const std::int64_t ahead = at + block.positions() * output.stride;
-        from.prefetch_next(b, kv, block);
-        prefetch_rows(output, dy + ahead, next, false);
-        prefetch_rows(output, out + ahead, next, false);
-        to.prefetch_write(b, kv, block);
-        differentiate(shape, products, block, work);
-        to.unpack_queries(b, kv, block, kLn2, work.d_queries);  // the keys hold scale · log2 e
-      }
-      to.unpack_keys(b, kv, scale, work.d_keys);
-      to.unpack_values(b, kv, work.d_values);
-    }
-  });
-  return d_qkv;
+  return backward_pass<Products>(grad, qkv, y, logsumexp, options);
 }
 
 }  // namespace penstock::ops::cpu

@@ -56,6 +56,11 @@ class RowStarts {
   std::int64_t length_;
 };
 
+/// Keys [key, key + count) of a tile in memory from `at` on, and the rows after `skipped`.
+struct TilePart {
+  std::int64_t key, count, skipped = 0, at = 0;
+};
+
 /// A block of positions [first, last) and the keys [low, high) of its tiles: those before `edge`
 /// are read by every row, the rest are on the diagonal. Multiples of kChunk, all three.
 struct Block {
@@ -68,6 +73,10 @@ struct Block {
   /// Rows in front that are before all keys from `key` on, rounded down.
   std::int64_t skipped(std::int64_t key) const {
     return round_down(std::max<std::int64_t>(0, key - first) * group);
+  }
+  /// kChunk keys of the tile on the diagonal, whose keys are `stride` apart.
+  TilePart on_diagonal(std::int64_t key, std::int64_t stride) const {
+    return {.key = key, .count = kChunk, .skipped = skipped(key), .at = (key - edge) * stride};
   }
   /// Where the diagonal ends for the vector of rows that starts at `row`.
   std::int64_t diagonal_end(std::int64_t row) const {

@@ -137,7 +137,7 @@ void attend_further(const CacheView& view, std::int64_t kv, std::int64_t held, f
   using namespace attention;
   const Shape shape = view.shape(held);
   const std::int64_t group = shape.group, hd = shape.hd, n = view.n;
-  ForwardWork work(shape, memory);
+  ForwardProducts::Work work(shape, memory);
   const ForwardProducts products(shape);
   view.store_head(qkv, keys, values, held, kv);
   const HeadRows cached{.stride = view.g * hd, .heads = 1, .hd = hd};
@@ -154,7 +154,7 @@ void attend_further(const CacheView& view, std::int64_t kv, std::int64_t held, f
     pack_rows(view.rows(group, true), qkv + t * view.width() + kv * group * hd, held + t,
               block.positions(), 1.0f, work.rows);
     std::fill(work.rows + block.positions() * group * hd, work.rows + block.rows * hd, 0.0f);
-    transpose(work.rows, block.rows, hd, work.rows_t, shape.rows);
+    products.take_queries(block, work);
     attend(shape, products, block, work);
     unpack_rows(out, work.rows, held + t, block.positions(), 1.0f,
                 y + (t * view.h + kv * group) * hd, work.total);
@@ -211,7 +211,7 @@ at::Tensor block_attention(const CachedAttention& p) {
   at::Tensor y = at::empty({p.count(), view.n, view.h * view.hd}, qkv.options());
   std::int64_t longest = 0;
   for (std::int64_t r = 0; r < p.count(); ++r) longest = std::max(longest, p.length(r));
-  const attention::Scratch scratch(attention::ForwardWork::size(view.shape(longest)));
+  const attention::Scratch scratch(attention::ForwardProducts::Work::size(view.shape(longest)));
   parallel_ranges(p.count() * view.g, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       const std::int64_t r = task / view.g, from = r * view.n;
