@@ -15,6 +15,7 @@
 #include "penstock/base/error.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/whole_number.h"
+#include "penstock/infer/draft.h"
 #include "penstock/infer/generate.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/models/model_directory.h"
@@ -25,7 +26,7 @@ namespace penstock {
 namespace {
 
 struct GenerateArguments {
-  std::string model;
+  std::string model, draft;
   std::vector<std::string> prompts, prompt_files;
   GenerateOptions options;
   std::int64_t threads = 0;
@@ -65,6 +66,8 @@ nlohmann::ordered_json to_json(const Generation& generation,
   out["prompt_tokens"] = speed.prompt_tokens;
   out["prompt_tokens_per_second"] = per_second(speed.prompt_tokens, speed.prompt_seconds);
   out["generated_tokens_per_second"] = per_second(speed.steps_tokens, speed.steps_seconds);
+  out["drafted_tokens"] = speed.drafted_tokens;
+  out["accepted_tokens"] = speed.accepted_tokens;
   return out;
 }
 
@@ -73,6 +76,9 @@ void print_speed(const GenerationSpeed& speed, const std::string& ending) {
              "prompt: {} tokens, {:.1f} tokens/s; generation: {} tokens, {:.1f} tokens/s{}\n",
              speed.prompt_tokens, per_second(speed.prompt_tokens, speed.prompt_seconds),
              speed.steps_tokens, per_second(speed.steps_tokens, speed.steps_seconds), ending);
+  if (speed.drafted_tokens > 0)
+    fmt::print(stderr, "draft: {} of {} proposed tokens taken\n", speed.accepted_tokens,
+               speed.drafted_tokens);
 }
 
 /// One text is printed as it comes; several, each when it is whole, under a line that names it.
@@ -104,6 +110,16 @@ class Printer {
   bool single_, begun_ = false;
 };
 
+/// The draft model, whose tokenizer is the model's; null where none is asked for.
+std::shared_ptr<LanguageModel> load_draft(const std::string& path, const Tokenizer& tokenizer) {
+  if (path.empty()) return nullptr;
+  return with_model(path, [&](const ModelArgument& chosen) {
+    const auto source = open_model_source(chosen.path);
+    check_same_ids(tokenizer, *source->tokenizer());
+    return load_model(*source);
+  });
+}
+
 int run_generate(const GenerateArguments& arguments) {
   ops::set_threads(static_cast<int>(arguments.threads));
   check(arguments.options.sampling);
@@ -114,6 +130,8 @@ int run_generate(const GenerateArguments& arguments) {
   });
   const auto& [path, step] = argument;
   if (arguments.fold) model = fold_routers(*model);
+  GenerateOptions options = arguments.options;
+  options.draft = load_draft(arguments.draft, *tokenizer);
   const InterruptGuard guard;
   Printer printer(prompts, arguments.options.samples);
   GenerationListener listener{.interrupted = [&] { return guard.signal() != 0; }};
@@ -121,8 +139,7 @@ int run_generate(const GenerateArguments& arguments) {
     listener.text = [&](const Completion&, std::string_view piece) { printer.text(piece); };
     listener.done = [&](const Completion& text) { printer.done(text); };
   }
-  const Generation generation =
-      generate(std::move(model), *tokenizer, prompts, arguments.options, listener);
+  const Generation generation = generate(std::move(model), *tokenizer, prompts, options, listener);
   const bool interrupted = guard.signal() != 0;
   if (arguments.json) {
     auto out = to_json(generation, prompts);
@@ -181,6 +198,12 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   command->add_option("--stop", options.stop, "end before this text; may be given several times")
       ->expected(1)
       ->take_all();
+  command->add_option("--draft", arguments->draft,
+                      "a smaller model of the same tokenizer that proposes tokens: the same text, "
+                      "sooner");
+  command->add_option("--draft-tokens", options.draft_tokens, "that it proposes at a time")
+      ->check(whole_number(1, kFewTokens - 1))
+      ->capture_default_str();
   command->add_flag("--fold", arguments->fold, "fold each router into one matrix and bias first");
   command->add_option("--threads", arguments->threads, "0: the physical cores")
       ->check(whole_number(0, kMostThreads));
@@ -191,6 +214,7 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       "  penstock generate runs/remoe --prompt-file start.txt --temperature 0.8 --top-p 0.95 \\\n"
       "      --seed 7 --tokens 500\n"
       "  penstock generate runs/remoe --prompt 'To be' --batch 4 --temperature 1 --json\n"
+      "  penstock generate runs/upcycled --draft runs/dense --prompt 'To be'\n"
       "The end of a document ends a text. The same seed gives the same text, whatever is "
       "generated\n"
       "beside it. Speeds are told on standard error. docs/generate.md says more.");

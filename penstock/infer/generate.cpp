@@ -1,138 +1,57 @@
 #include "penstock/infer/generate.h"
 
-#include <torch/types.h>
-
 #include <algorithm>
-#include <chrono>
 #include <span>
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
 #include "penstock/data/utf8.h"
 #include "penstock/data/vocabulary.h"
+#include "penstock/infer/draft.h"
 #include "penstock/infer/session.h"
-#include "penstock/infer/text_stream.h"
+#include "penstock/infer/stopwatch.h"
+#include "penstock/infer/writing.h"
 
 namespace penstock {
 namespace {
 
-/// Rows up to which every operator gives a row the same bits alone and beside others.
-constexpr std::size_t kLargestGroup = 16;
-
-class Clock {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
-
-/// What every text of a call shares.
-struct Job {
-  const Tokenizer& tokenizer;
-  const GenerateOptions& options;
-  const GenerationListener& listener;
-  std::vector<std::vector<TokenId>> prompts;
-  std::vector<TokenId> ends;            ///< ids that end a document
-  std::int64_t context = 0;             ///< most tokens of a sequence; 0: any number
-  bool spaced = false;                  ///< before a document's first word is a space no text has
-  std::vector<bool> drops_first_space;  ///< of each prompt's texts: those that begin a document
-};
-
-/// A text that is being written.
-struct Writing {
-  Writing(Completion& completion, const Job& job)
-      : out(completion), stream(job.options.stop), length(std::ssize(job.prompts[out.prompt])) {}
-  Completion& out;
-  TextStream stream;
-  std::int64_t length;  ///< tokens, the prompt's too
-};
-
-void emit(Writing& text, const std::string& piece, const Job& job) {
-  if (piece.empty()) return;
-  text.out.text += piece;
-  if (job.listener.text) job.listener.text(text.out, piece);
-}
-
-void finish(Writing& text, Finish why, const Job& job) {
-  text.out.finish = why;
-  emit(text, text.stream.finish(), job);
-  if (job.listener.done) job.listener.done(text.out);
-}
-
-/// Takes the token that follows, by its logits; false where the text has ended.
-bool take(Writing& text, std::span<const float> logits, const Job& job) {
-  const auto index = static_cast<std::uint64_t>(text.out.tokens.size());
-  const TokenId token =
-      sample(logits, job.options.sampling, static_cast<std::uint64_t>(text.out.sample), index);
-  if (std::ranges::find(job.ends, token) != job.ends.end()) {
-    finish(text, Finish::end_of_document, job);
-    return false;
-  }
-  text.out.tokens.push_back(token);
-  ++text.length;
-  std::string bytes;
-  job.tokenizer.decode(token, bytes);
-  if (index == 0 && job.drops_first_space[text.out.prompt] && bytes.starts_with(' '))
-    bytes.erase(0, 1);
-  emit(text, text.stream.push(bytes), job);
-  const auto ends = [&](bool condition, Finish why) {
-    if (condition) finish(text, why, job);
-    return condition;
-  };
-  return !ends(text.stream.stopped(), Finish::stop) &&
-         !ends(std::ssize(text.out.tokens) >= job.options.max_tokens, Finish::length) &&
-         !ends(job.context > 0 && text.length > job.context, Finish::context);
-}
-
-/// The numbers of a row of logits, of those ids that the tokenizer knows.
-std::span<const float> row_of(const at::Tensor& logits, std::int64_t row, const Job& job) {
-  const auto width = static_cast<std::size_t>(logits.size(-1));
-  const float* data = logits.data_ptr<float>() + static_cast<std::size_t>(row) * width;
-  return {data, std::min(width, static_cast<std::size_t>(job.tokenizer.vocab_size()))};
-}
-
 /// Writes a group's texts side by side; false where the listener wants no more.
 bool write_group(Session& session, std::span<Completion> group, const Job& job,
                  GenerationSpeed& speed) {
-  const auto interrupted = [&] { return job.listener.interrupted && job.listener.interrupted(); };
   std::vector<Writing> texts;
   for (Completion& completion : group) texts.emplace_back(completion, job);
   std::vector<std::int64_t> rows;
   std::vector<TokenId> tokens;
   const auto keep = [&](std::int64_t row) {
     rows.push_back(row);
-    tokens.push_back(texts[static_cast<std::size_t>(row)].out.tokens.back());
+    tokens.push_back(texts[static_cast<std::size_t>(row)].tokens().back());
   };
   for (std::int64_t row = 0; row < std::ssize(texts); ++row) {
-    if (interrupted()) return false;
+    if (job.interrupted()) return false;
     Writing& text = texts[static_cast<std::size_t>(row)];
-    const auto& prompt = job.prompts[text.out.prompt];
-    const Clock clock;
-    const at::Tensor logits = session.begin(row, prompt);
-    speed.prompt_seconds += clock.seconds();
-    speed.prompt_tokens += std::ssize(prompt);
-    if (take(text, row_of(logits, 0, job), job)) keep(row);
+    const Stopwatch watch;
+    const at::Tensor logits = session.begin(row, text.prompt());
+    speed.prompt_seconds += watch.seconds();
+    speed.prompt_tokens += std::ssize(text.prompt());
+    if (text.take(row_of(logits, 0, job))) keep(row);
   }
   while (!rows.empty()) {
-    if (interrupted()) {
+    if (job.interrupted()) {
       for (const std::int64_t row : rows)
-        finish(texts[static_cast<std::size_t>(row)], Finish::interrupted, job);
+        texts[static_cast<std::size_t>(row)].finish(Finish::interrupted);
       return false;
     }
-    const Clock clock;
+    const Stopwatch watch;
     const at::Tensor logits = session.next(rows, tokens);
-    speed.steps_seconds += clock.seconds();
+    speed.steps_seconds += watch.seconds();
     speed.steps_tokens += std::ssize(rows);
     const std::vector<std::int64_t> asked = std::move(rows);
     rows.clear();
     tokens.clear();
-    for (std::int64_t i = 0; i < std::ssize(asked); ++i)
-      if (take(texts[static_cast<std::size_t>(asked[static_cast<std::size_t>(i)])],
-               row_of(logits, i, job), job))
-        keep(asked[static_cast<std::size_t>(i)]);
+    for (std::int64_t i = 0; i < std::ssize(asked); ++i) {
+      const std::int64_t row = asked[static_cast<std::size_t>(i)];
+      if (texts[static_cast<std::size_t>(row)].take(row_of(logits, i, job))) keep(row);
+    }
   }
   return true;
 }
@@ -152,6 +71,7 @@ void check_options(const GenerateOptions& options) {
 Job make_job(const ModelConfig& config, const Tokenizer& tokenizer, const GenerateOptions& options,
              const GenerationListener& listener) {
   check_options(options);
+  if (options.draft) check_draft(config, tokenizer, options);
   PENSTOCK_CHECK(tokenizer.vocab_size() <= config.vocab, "the tokenizer has ",
                  tokenizer.vocab_size(), " ids, the model knows ", config.vocab,
                  ": they do not belong together");
@@ -174,28 +94,37 @@ void add_prompt(Job& job, std::vector<TokenId> tokens, bool begins_document) {
   job.drops_first_space.push_back(job.spaced && begins_document);
 }
 
+/// Writes a group's texts; false where the listener wants no more.
+bool write_texts(const std::shared_ptr<LanguageModel>& model, std::span<Completion> group,
+                 const Job& job, GenerationSpeed& speed) {
+  std::int64_t longest = 0;
+  for (const Completion& completion : group)
+    longest = std::max(longest, std::ssize(job.prompts[completion.prompt]));
+  std::int64_t capacity = longest + job.options.max_tokens;
+  if (job.context > 0) capacity = std::min(capacity, job.context);
+  const SessionOptions options{
+      .sequences = std::ssize(group),
+      .capacity = capacity,
+      .seed = mix64(job.options.sampling.seed + static_cast<std::uint64_t>(group[0].sample))};
+  if (!job.options.draft) return write_group(*make_session(model, options), group, job, speed);
+  Draft draft(job, capacity);
+  Writing text(group[0], job);
+  return write_drafted(*make_rewindable_session(model, options), draft, text, job, speed);
+}
+
 /// Works through the texts, group by group.
 Generation write_all(const std::shared_ptr<LanguageModel>& model, const Job& job) {
   Generation out;
   for (std::size_t p = 0; p < job.prompts.size(); ++p)
     for (std::int64_t s = 0; s < job.options.samples; ++s)
       out.completions.push_back({.prompt = p, .sample = s});
-  const std::size_t largest = rows_stand_alone(model->config()) ? kLargestGroup : 1;
+  const bool alone = job.options.draft || !rows_stand_alone(model->config());
+  const auto largest = static_cast<std::size_t>(alone ? 1 : kFewTokens);
   for (std::size_t first = 0; first < out.completions.size(); first += largest) {
     const std::span<Completion> group =
         std::span(out.completions)
             .subspan(first, std::min(largest, out.completions.size() - first));
-    std::int64_t longest = 0;
-    for (const Completion& completion : group)
-      longest = std::max(longest, std::ssize(job.prompts[completion.prompt]));
-    std::int64_t capacity = longest + job.options.max_tokens;
-    if (job.context > 0) capacity = std::min(capacity, job.context);
-    const auto session = make_session(
-        model,
-        {.sequences = std::ssize(group),
-         .capacity = capacity,
-         .seed = mix64(job.options.sampling.seed + static_cast<std::uint64_t>(group[0].sample))});
-    if (!write_group(*session, group, job, out.speed)) break;
+    if (!write_texts(model, group, job, out.speed)) break;
   }
   return out;
 }

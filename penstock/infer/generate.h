@@ -19,6 +19,9 @@ struct GenerateOptions {
   std::int64_t samples = 1;       ///< texts of each prompt
   SamplingOptions sampling;
   std::vector<std::string> stop;  ///< a text ends before the first of these
+  /// A smaller model of the same tokenizer that proposes tokens, or null: the texts stay the same.
+  std::shared_ptr<LanguageModel> draft;
+  std::int64_t draft_tokens = 4;  ///< proposed at a time
 };
 
 /// What ended a text.
@@ -45,6 +48,8 @@ struct GenerationSpeed {
   double prompt_seconds = 0;
   std::int64_t steps_tokens = 0;  ///< read after the prompts, by steps of one token a sequence
   double steps_seconds = 0;
+  std::int64_t drafted_tokens = 0;   ///< that a draft model proposed
+  std::int64_t accepted_tokens = 0;  ///< and the model would have chosen itself
 };
 
 /// Hears what comes; any of these may be null.
@@ -67,10 +72,11 @@ std::vector<TokenId> prompt_tokens(const Tokenizer& tokenizer, std::string_view 
 
 /// Continues each prompt `samples` times. Draw i of a text comes from (seed, sample, i), and a
 /// row's numbers do not depend on the others': a text is the same alone and beside any others.
-/// Works through the texts in groups of up to 16, one by one where a router lets rows meddle with
-/// each other (rows_stand_alone).
+/// Works through the texts in groups of up to 16, one by one with a draft and where a router lets
+/// rows meddle with each other (rows_stand_alone).
 /// Throws Error for routers that are not causal, prompts longer than the model's context, a
-/// tokenizer with more ids than the model, and impossible options.
+/// tokenizer with more ids than the model, impossible options, and a draft that check_draft()
+/// refuses.
 Generation generate(std::shared_ptr<LanguageModel> model, const Tokenizer& tokenizer,
                     const std::vector<std::string>& prompts, const GenerateOptions& options,
                     const GenerationListener& listener = {});

@@ -33,7 +33,7 @@ RoutingContext context_of(std::uint64_t seed) {
   return context;
 }
 
-class CacheSession : public Session {
+class CacheSession : public RewindableSession {
  public:
   CacheSession(std::shared_ptr<LanguageModel> model, const SessionOptions& options)
       : model_(std::move(model)),
@@ -59,6 +59,16 @@ class CacheSession : public Session {
         model_->extend(token_tensor(tokens, std::ssize(rows), device_), cache_, rows, context_);
     return on_cpu(model_->logits(out.hidden));
   }
+
+  at::Tensor read(std::int64_t row, std::span<const TokenId> tokens) override {
+    PENSTOCK_CHECK(!tokens.empty(), "a pass reads one token or more");
+    const c10::InferenceMode inference;  // spares the bookkeeping of views as well
+    const ModelOutput out =
+        model_->extend(token_tensor(tokens, 1, device_), cache_, {&row, 1}, context_);
+    return on_cpu(model_->logits(out.hidden));
+  }
+
+  void rewind(std::int64_t row, std::int64_t length) override { cache_.cut(row, length); }
 
  private:
   std::shared_ptr<LanguageModel> model_;
@@ -114,14 +124,25 @@ class MemorySession : public Session {
   at::Device device_;
 };
 
+void check_causal(const ModelConfig& config) {
+  PENSTOCK_CHECK(config.causal(), "method '", config.router.method,
+                 "' is not causal: ", kNotCausal);
+}
+
 }  // namespace
 
 std::unique_ptr<Session> make_session(std::shared_ptr<LanguageModel> model,
                                       const SessionOptions& options) {
-  PENSTOCK_CHECK(model->config().causal(), "method '", model->config().router.method,
-                 "' is not causal: ", kNotCausal);
+  check_causal(model->config());
   if (model->caches()) return std::make_unique<CacheSession>(std::move(model), options);
   return std::make_unique<MemorySession>(std::move(model), options);
+}
+
+std::unique_ptr<RewindableSession> make_rewindable_session(std::shared_ptr<LanguageModel> model,
+                                                           const SessionOptions& options) {
+  check_causal(model->config());
+  PENSTOCK_CHECK(model->caches(), "Transformer-XL's memory cannot take back what it has read");
+  return std::make_unique<CacheSession>(std::move(model), options);
 }
 
 bool rows_stand_alone(const ModelConfig& config) {

@@ -23,6 +23,19 @@ class Session {
   virtual at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens) = 0;
 };
 
+/// A session that takes back what it has read.
+class RewindableSession : public Session {
+ public:
+  /// So many further tokens of one sequence in one pass.  @return [n, V]: what follows each of
+  /// them, for at most kFewTokens with the bits of one after the other (where rows_stand_alone())
+  virtual at::Tensor read(std::int64_t row, std::span<const TokenId> tokens) = 0;
+  /// Only the first `length` tokens of the sequence were read. REQUIRES: so many were.
+  virtual void rewind(std::int64_t row, std::int64_t length) = 0;
+};
+
+/// Tokens up to which every operator gives each the same bits alone and beside others.
+inline constexpr std::int64_t kFewTokens = 16;
+
 struct SessionOptions {
   std::int64_t sequences = 1;
   std::int64_t capacity = 1;  ///< most tokens of one sequence
@@ -36,6 +49,12 @@ struct SessionOptions {
 /// Throws Error for a router that is not causal.
 std::unique_ptr<Session> make_session(std::shared_ptr<LanguageModel> model,
                                       const SessionOptions& options);
+
+/// A decoder's session, which can do that too.
+/// Throws Error for a router that is not causal, and for a model that keeps a memory in place of
+/// keys and values.
+std::unique_ptr<RewindableSession> make_rewindable_session(std::shared_ptr<LanguageModel> model,
+                                                           const SessionOptions& options);
 
 /// Whether rows that are read in one pass leave each other alone: not where a router may refuse
 /// tokens, looks at their order, or draws at random.

@@ -32,6 +32,12 @@ DecoderCache::DecoderCache(const ModelConfig& unresolved, std::int64_t sequences
     layers_.push_back({.keys = torch::empty(shape, plain), .values = torch::empty(shape, plain)});
 }
 
+void DecoderCache::cut(std::int64_t row, std::int64_t length) {
+  std::int64_t& held = lengths_.at(static_cast<std::size_t>(row));
+  PENSTOCK_ASSERT(length >= 0 && length <= held, length, " of ", held);
+  held = length;
+}
+
 CachedRows DecoderCache::at(std::span<const std::int64_t> rows, std::int64_t count) const {
   CachedRows out{.rows = torch::empty({std::ssize(rows)}, torch::kLong),
                  .lengths = torch::empty({std::ssize(rows)}, torch::kLong),

@@ -23,7 +23,9 @@ class DecoderCache {
   std::int64_t capacity() const { return capacity_; }
   std::int64_t length(std::int64_t row) const { return lengths_.at(static_cast<std::size_t>(row)); }
   /// The sequence begins anew.
-  void clear(std::int64_t row) { lengths_.at(static_cast<std::size_t>(row)) = 0; }
+  void clear(std::int64_t row) { cut(row, 0); }
+  /// Only the first `length` tokens of the sequence are still there. REQUIRES: it has as many.
+  void cut(std::int64_t row, std::int64_t length);
 
   /// What attention needs to take in `count` more tokens of each of these rows.
   /// Throws Error for rows that there are not, and where there is no room.

@@ -53,13 +53,12 @@ namespace cpu {
 /// Whole prompts, of 16 positions or more: the kernel of causal_attention.
 std::string declines_prompt_attention(const CachedAttention& problem);
 at::Tensor prompt_attention(const CachedAttention& problem);
-/// Two positions or more with eight queries of a key/value head: block by block, as
-/// causal_attention's kernel, against the cache packed anew. A sequence's result does not depend on
-/// the others.
+/// More than 16 positions: block by block, as causal_attention's kernel, against the cache packed
+/// anew. A sequence's result does not depend on the others.
 std::string declines_block_attention(const CachedAttention& problem);
 at::Tensor block_attention(const CachedAttention& problem);
-/// Row by row; threads divide (sequence, key/value head) pairs. A sequence's result does not depend
-/// on the others.
+/// Row by row; threads divide (sequence, key/value head) pairs. A position's result depends neither
+/// on the other sequences nor on how many positions come with it.
 std::string declines_step_attention(const CachedAttention& problem);
 at::Tensor step_attention(const CachedAttention& problem);
 }  // namespace cpu

@@ -160,6 +160,24 @@ TEST(Session, RowsOfDifferentLengthsAreAsAlone) {
   }
 }
 
+TEST(Session, SeveralTokensInOnePassHaveTheBitsOfOneByOne) {
+  for (const char* method : {"dense", "topk", "remoe", "hyperrouter"}) {
+    SCOPED_TRACE(method);
+    const auto model = make_model(tiny(method), 15);
+    model->eval();
+    const auto session = make_rewindable_session(model, {.sequences = 2, .capacity = 60});
+    const std::vector<TokenId> tokens = random_tokens(36, 4);
+    const std::int64_t row = 1;
+    session->begin(row, std::span(tokens).first(20));
+    const at::Tensor all = session->read(row, std::span(tokens).subspan(20, kFewTokens));
+    session->rewind(row, 20);
+    for (std::size_t i = 0; i < kFewTokens; ++i)
+      EXPECT_TRUE(session->next({&row, 1}, std::span(tokens).subspan(20 + i, 1))[0].equal(
+          all[static_cast<std::int64_t>(i)]));
+    EXPECT_THROW(session->rewind(row, 37), AssertionError);
+  }
+}
+
 TEST(Session, ARowBeginsAnew) {
   torch::manual_seed(16);
   for (const bool xl : {false, true}) {

@@ -17,7 +17,6 @@ namespace penstock::ops::cpu {
 namespace {
 
 constexpr std::int64_t kShortestPrompt = 16;
-constexpr std::int64_t kFewestBlockRows = 8;  ///< queries of a group, one a head and position
 
 using attention::HeadRows;
 
@@ -199,9 +198,7 @@ at::Tensor prompt_attention(const CachedAttention& p) {
 
 std::string declines_block_attention(const CachedAttention& p) {
   if (const std::string reason = declines_cache(p); !reason.empty()) return reason;
-  if (p.fresh() < 2 || p.fresh() * (p.heads() / p.kv_heads()) < kFewestBlockRows)
-    return "one position, or fewer than 8 queries";
-  return {};
+  return p.fresh() <= kFewRows ? "at most 16 positions" : "";
 }
 
 at::Tensor block_attention(const CachedAttention& p) {

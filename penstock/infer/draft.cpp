@@ -1,0 +1,112 @@
+#include "penstock/infer/draft.h"
+
+#include <algorithm>
+#include <span>
+
+#include "penstock/base/error.h"
+#include "penstock/infer/stopwatch.h"
+
+namespace penstock {
+
+Draft::Draft(const Job& job, std::int64_t capacity) : job_(job), most_(capacity) {
+  const std::shared_ptr<LanguageModel>& model = job.options.draft;
+  if (model->config().context > 0) most_ = std::min(most_, model->config().context);
+  session_ = make_rewindable_session(
+      model, {.capacity = std::max<std::int64_t>(1, most_), .seed = job.options.sampling.seed});
+}
+
+void Draft::begin(const Writing& text) {
+  read_.clear();
+  if (std::ssize(text.prompt()) > most_) return;
+  session_->begin(0, text.prompt());
+  read_ = text.prompt();
+}
+
+std::vector<TokenId> Draft::propose(const Writing& text, std::int64_t count) {
+  std::vector<TokenId> out;
+  out.reserve(static_cast<std::size_t>(count));  // `unread` points into it
+  if (read_.empty()) return out;
+  // What it proposed and the text did not take was read in vain.
+  const std::size_t prompt = text.prompt().size();
+  const std::vector<TokenId>& written = text.tokens();
+  std::size_t common = 0;
+  while (prompt + common < read_.size() && common < written.size() &&
+         read_[prompt + common] == written[common])
+    ++common;
+  std::span<const TokenId> unread = std::span(written).subspan(common);
+  read_.resize(prompt + common);
+  session_->rewind(0, std::ssize(read_));
+  while (std::ssize(out) < count && std::ssize(read_) + std::ssize(unread) <= most_) {
+    const at::Tensor logits = session_->read(0, unread);
+    read_.insert(read_.end(), unread.begin(), unread.end());
+    out.push_back(text.choose(row_of(logits, std::ssize(unread) - 1, job_), std::ssize(out)));
+    unread = {&out.back(), 1};
+  }
+  return out;
+}
+
+void check_draft(const ModelConfig& model, const Tokenizer& tokenizer,
+                 const GenerateOptions& options) {
+  const ModelConfig& draft = options.draft->config();
+  PENSTOCK_CHECK(options.draft_tokens > 0 && options.draft_tokens < kFewTokens, "a draft of ",
+                 options.draft_tokens, " tokens cannot be; give 1 to ", kFewTokens - 1);
+  PENSTOCK_CHECK(tokenizer.vocab_size() <= draft.vocab, "the tokenizer has ",
+                 tokenizer.vocab_size(), " ids, the draft model knows ", draft.vocab,
+                 ": it was trained with another one");
+  PENSTOCK_CHECK(rows_stand_alone(model), "method '", model.router.method,
+                 "' routes a token by what else is in a pass, so several drafted tokens would not "
+                 "be routed as one after the other; generate without a draft");
+}
+
+void check_same_ids(const Tokenizer& model, const Tokenizer& draft) {
+  PENSTOCK_CHECK(model.vocab_size() == draft.vocab_size(), "the draft model's tokenizer has ",
+                 draft.vocab_size(), " ids, the model's ", model.vocab_size(),
+                 "; a draft needs the same tokenizer");
+  PENSTOCK_CHECK(model.end_of_document() == draft.end_of_document(),
+                 "the draft model's tokenizer ends documents with id ", draft.end_of_document(),
+                 ", the model's with ", model.end_of_document());
+  for (TokenId id = 0; id < model.vocab_size(); ++id) {
+    std::string mine, theirs;
+    model.decode(id, mine);
+    draft.decode(id, theirs);
+    PENSTOCK_CHECK(mine == theirs, "id ", id, " is '", theirs, "' to the draft model, '", mine,
+                   "' to the model; a draft needs the same tokenizer");
+  }
+}
+
+bool write_drafted(RewindableSession& session, Draft& draft, Writing& text, const Job& job,
+                   GenerationSpeed& speed) {
+  if (job.interrupted()) return false;
+  Stopwatch watch;
+  at::Tensor logits = session.begin(0, text.prompt());
+  draft.begin(text);
+  speed.prompt_seconds += watch.seconds();
+  speed.prompt_tokens += std::ssize(text.prompt());
+  bool goes_on = text.take(row_of(logits, 0, job));
+  while (goes_on) {
+    if (job.interrupted()) {
+      text.finish(Finish::interrupted);
+      return false;
+    }
+    watch = Stopwatch();
+    const std::int64_t held = text.length() - 1;  // that the model has read
+    std::vector<TokenId> tokens = {text.tokens().back()};
+    // The last token that the text may get is not read.
+    for (const TokenId token :
+         draft.propose(text, std::min(job.options.draft_tokens, text.left() - 1)))
+      tokens.push_back(token);
+    logits = session.read(0, tokens);
+    speed.drafted_tokens += std::ssize(tokens) - 1;
+    std::size_t taken = 0;
+    do {
+      goes_on = text.take(row_of(logits, static_cast<std::int64_t>(taken++), job));
+    } while (goes_on && taken < tokens.size() && text.tokens().back() == tokens[taken]);
+    speed.accepted_tokens += static_cast<std::int64_t>(taken) - 1;
+    speed.steps_tokens += static_cast<std::int64_t>(taken);
+    session.rewind(0, held + static_cast<std::int64_t>(taken));
+    speed.steps_seconds += watch.seconds();
+  }
+  return true;
+}
+
+}  // namespace penstock

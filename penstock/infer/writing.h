@@ -1,0 +1,61 @@
+// A text while it is written: token after token, until something ends it. How the logits come about
+// is generate.cpp's and draft.h's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "penstock/infer/generate.h"
+#include "penstock/infer/text_stream.h"
+
+namespace penstock {
+
+/// What every text of a call shares.
+struct Job {
+  const Tokenizer& tokenizer;
+  const GenerateOptions& options;
+  const GenerationListener& listener;
+  std::vector<std::vector<TokenId>> prompts;
+  std::vector<TokenId> ends;            ///< ids that end a document
+  std::int64_t context = 0;             ///< most tokens of a sequence; 0: any number
+  bool spaced = false;                  ///< before a document's first word is a space no text has
+  std::vector<bool> drops_first_space;  ///< of each prompt's texts: those that begin a document
+
+  bool interrupted() const { return listener.interrupted && listener.interrupted(); }
+};
+
+/// A text that is being written.
+class Writing {
+ public:
+  Writing(Completion& completion, const Job& job);
+
+  const std::vector<TokenId>& prompt() const { return job_.prompts[out_.prompt]; }
+  /// Those written so far.
+  const std::vector<TokenId>& tokens() const { return out_.tokens; }
+  /// Tokens, the prompt's too.
+  std::int64_t length() const { return length_; }
+  /// How many more tokens it may get at most.
+  std::int64_t left() const;
+
+  /// What would be chosen by these logits as the token that is `ahead` tokens behind the next.
+  TokenId choose(std::span<const float> logits, std::int64_t ahead = 0) const;
+  /// Chooses the token that follows, by its logits [V]; false where the text has ended.
+  bool take(std::span<const float> logits);
+  void finish(Finish why);
+
+ private:
+  void emit(const std::string& piece);
+
+  Completion& out_;
+  const Job& job_;
+  TextStream stream_;
+  std::int64_t length_;
+};
+
+/// The numbers of a row of logits [R, V], of those ids that the tokenizer knows.
+std::span<const float> row_of(const at::Tensor& logits, std::int64_t row, const Job& job);
+
+}  // namespace penstock
