@@ -95,8 +95,8 @@ nlohmann::ordered_json metrics_line(std::int64_t step, const StepOutcome& outcom
     line["communication_seconds"] = outcome.communication_seconds;
     if (!report.rank_seconds.empty()) line["rank_seconds"] = rank_spread(report.rank_seconds);
     if (outcome.expert_ranks > 1)
-      if (const auto load = expert_rank_load(report.load, outcome.expert_ranks); !load.empty())
-        line["rank_load"] = rank_spread(load);
+      if (auto load = expert_rank_load(report.load, outcome.expert_ranks); !load.is_null())
+        line["rank_load"] = std::move(load);
   }
   if (outcome.outer_step > 0) line["outer_step"] = outcome.outer_step;
   if (report.consistency) line["consistency"] = *report.consistency;

@@ -24,8 +24,19 @@ TEST(RankSpread, StaysSmallForManyRanks) {
 
 TEST(RankSpread, LoadsAreOfConsecutiveExperts) {
   // Two layers of four experts on two ranks: 3 + 1 and 1 + 1 of 8 assignments on the first.
-  EXPECT_EQ(expert_rank_load({{3, 1, 0, 0}, {1, 1, 1, 1}}, 2), (std::vector<double>{1.5, 0.5}));
-  EXPECT_TRUE(expert_rank_load({{0, 0}}, 2).empty());
+  const auto load = expert_rank_load({{3, 1, 0, 0}, {1, 1, 1, 1}}, 2);
+  EXPECT_EQ(load.at("by_rank"), (std::vector<double>{1.5, 0.5}));
+  EXPECT_EQ(load.at("mean"), 1);
+  EXPECT_EQ(load.at("max"), 1.5);
+  EXPECT_EQ(load.at("rank"), 0);
+  EXPECT_TRUE(expert_rank_load({{0, 0}}, 2).is_null());
+}
+
+/// Each rank has half of all, but the layers wait for 3 of 4 and for 3 of 4.
+TEST(RankSpread, EachLayerWaitsForItsBusiestRank) {
+  const auto load = expert_rank_load({{2, 1, 1, 0}, {0, 1, 2, 1}}, 2);
+  EXPECT_EQ(load.at("by_rank"), (std::vector<double>{1, 1}));
+  EXPECT_EQ(load.at("max"), 1.5);
 }
 
 }  // namespace
