@@ -134,8 +134,11 @@ void print_figures(const Recipe& recipe, const MachineSpeeds& speeds) {
   if (const auto parallel = parallel_json(recipe, speeds); !parallel.is_null()) {
     std::int64_t sent = 0;
     for (const auto& of_kind : parallel["bytes_per_step"]) sent += of_kind.get<std::int64_t>();
-    fmt::print("processes     {}, each with that memory; the busiest sends {:.0f} {} a step\n",
-               processes_of(recipe), size(sent), unit);
+    fmt::print(
+        "processes     {}, each with that memory and {:.0f} {} for the exchange; the busiest sends "
+        "{:.0f} {} a step\n",
+        processes_of(recipe), size(parallel["exchange_bytes"].get<std::int64_t>()), unit,
+        size(sent), unit);
     if (const auto besides = parallel["checkpoint_bytes"].get<std::int64_t>(); besides > 0)
       fmt::print("              rank 0 takes {:.0f} {} more to save and evaluate\n", size(besides),
                  unit);
@@ -363,6 +366,7 @@ void add_info_command(CLI::App& app) {
                    "rows that the experts of the busiest rank compute, over the mean of all ranks: "
                    "rank_load.max of metrics.jsonl")
       ->check(CLI::Range(1.0, 1e6))
+      ->check(positive_number())  // NaN is in every range
       ->capture_default_str();
   command
       ->add_option("--node-ranks", options->speeds.node_ranks,

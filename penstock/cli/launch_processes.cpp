@@ -18,6 +18,7 @@
 #include "penstock/cli/child_process.h"
 #include "penstock/dist/identity.h"
 #include "penstock/dist/key_server.h"
+#include "penstock/train/checkpoints.h"
 #include "penstock/train/metrics_log.h"
 
 namespace penstock {
@@ -29,6 +30,8 @@ using namespace std::chrono_literals;
 // After one rank has died the others notice at their next exchange and end by themselves; one that
 // works alone, in an evaluation, is asked to, and ended if it does not.
 constexpr auto kAskAfter = 5s, kEndAfter = 15s;
+// A rank that a signal stops holds up all others.
+constexpr auto kStoppedFor = 20s;
 
 /// This process's own arguments, without `--processes N`.
 std::vector<std::string> arguments_of_rank() {
@@ -64,6 +67,7 @@ struct Child {
   pid_t process = -1;
   bool running = true;
   int status = 0;
+  std::optional<Clock::time_point> stopped = {};  ///< since when, by a signal
   bool failed() const {
     return !running &&
            (!WIFEXITED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != 130));
@@ -94,6 +98,7 @@ class Launch {
         handed_on_ = signal;
       }
       reap();
+      end_stopped();
       if (!ending_) continue;
       const auto since = Clock::now() - *ending_;
       if (since > kEndAfter)
@@ -109,6 +114,8 @@ class Launch {
   const std::vector<Child>& children() const { return children_; }
   /// The first rank that had to be ended because it did not answer, though nobody interrupted it.
   std::optional<int> stuck() const { return stuck_; }
+  /// The first rank that had to be ended because a signal had stopped it.
+  std::optional<int> halted() const { return halted_; }
   /// Whether the user interrupted the run, and no rank's end is the launcher's own doing.
   bool interrupted() const {
     return hurried_ || (!asked_ && std::ranges::count(children_, 130, &code_of) > 0);
@@ -143,15 +150,29 @@ class Launch {
     for (const Child& child : children_)
       if (child.running) ::kill(child.process, signal);
   }
+  void end_stopped() {
+    for (std::size_t rank = 0; rank < children_.size(); ++rank) {
+      const Child& child = children_[rank];
+      if (!child.running || !child.stopped || Clock::now() - *child.stopped < kStoppedFor) continue;
+      if (!halted_ && !dead_) halted_ = static_cast<int>(rank);
+      ::kill(child.process, SIGKILL);
+    }
+  }
   void reap() {
     for (std::size_t rank = 0; rank < children_.size(); ++rank) {
       Child& child = children_[rank];
-      if (!child.running || ::waitpid(child.process, &child.status, WNOHANG) != child.process)
+      int status = 0;
+      if (!child.running ||
+          ::waitpid(child.process, &status, WNOHANG | WUNTRACED | WCONTINUED) != child.process)
         continue;
+      child.stopped.reset();
+      if (WIFSTOPPED(status)) child.stopped = Clock::now();
+      if (WIFSTOPPED(status) || WIFCONTINUED(status)) continue;
+      child.status = status;
       child.running = false;
       const bool asked =
           asked_ || (WIFSIGNALED(child.status) && WTERMSIG(child.status) == handed_on_);
-      if (child.died() && !dead_ && !asked) dead_ = static_cast<int>(rank);
+      if (child.died() && !dead_ && !halted_ && !asked) dead_ = static_cast<int>(rank);
       if (child.failed() && !ending_) ending_ = Clock::now();
     }
   }
@@ -159,7 +180,7 @@ class Launch {
   WaitedSignals signals_;
   dist::KeyServer table_;
   std::vector<Child> children_;
-  std::optional<int> dead_, stuck_;
+  std::optional<int> dead_, stuck_, halted_;
   std::optional<Clock::time_point> ending_;  // since one failed
   bool asked_ = false, hurried_ = false;
   int handed_on_ = 0;  // the last signal that was
@@ -186,11 +207,17 @@ int launch_processes(int processes, const std::string& run_directory) {
   Launch launch(processes);
   launch.wait();
   const auto& children = launch.children();
-  constexpr const char* resume =
-      "the run goes on from its last checkpoint with --resume, with any number of processes";
+  const std::string resume =
+      CheckpointStore(real_file_system(), run_directory).steps().empty()
+          ? "no checkpoint was saved yet, so the run begins anew with --resume"
+          : "the run goes on from its last checkpoint with --resume, with any number of processes";
   if (const auto rank = launch.dead())
     fail(named(*rank), " ", end_of(children[static_cast<std::size_t>(*rank)].status), " ",
          last_step(run_directory), "; the other processes were ended too; ", resume);
+  if (const auto rank = launch.halted())
+    fail(named(*rank), " was stopped by a signal ", last_step(run_directory),
+         " and was ended after ", kStoppedFor.count(), " s; the other processes were ended too; ",
+         resume);
   if (const auto rank = launch.stuck())
     fail(named(*rank), " did not answer ", last_step(run_directory), " and was ended; ", resume);
   if (launch.ended_before_it_began()) {

@@ -58,6 +58,9 @@ void write_template(const TrainOptions& options) {
 
 /// Checks what it can before it starts the processes: a mistake is said once.
 int launch(const TrainOptions& options, const ConfigNode& node, const std::string& out) {
+  PENSTOCK_CHECK(std::filesystem::is_regular_file(options.recipe), options.recipe,
+                 " is no file, and each of the ", options.processes,
+                 " processes reads the recipe; write it to a file");
   dist::check_transport(options.processes);
   layout_of(read_recipe(node), options.processes);
   check_can_make(out);
@@ -157,6 +160,8 @@ void add_train_command(CLI::App& app, int& exit_code) {
       exit_code = train_here(*options, node, out, identity);
     } catch (const ReportedByRankZero&) {
       exit_code = 1;
+    } catch (const dist::FailedRank&) {
+      throw;  // it knows why
     } catch (const dist::LostRank&) {
       if (!identity.launched) throw;  // else the launcher says which rank died
       exit_code = kLostRankCode;

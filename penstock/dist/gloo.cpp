@@ -3,6 +3,7 @@
 // address could disturb a run: Gloo neither encrypts nor asks who is there.
 #include "penstock/base/error.h"
 #include "penstock/dist/pieces.h"
+#include "penstock/dist/sockets.h"
 #include "penstock/dist/transport.h"
 
 #ifdef PENSTOCK_HAVE_GLOO
@@ -99,11 +100,15 @@ class Gloo : public Transport {
  public:
   Gloo(std::shared_ptr<KeyClient> table, int rank, int size, std::chrono::milliseconds timeout) {
     const StartsPatientThreads patient;
+    const std::set<int> before = connections();
     const auto options = c10d::ProcessGroupGloo::Options::create(timeout);
     options->devices = {device_for(*table)};
     options->threads = 1;
     const auto store = c10::make_intrusive<Table>(std::move(table), timeout);
     group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+    // Gloo asks for nothing of the kind, and without it a machine that vanishes is waited for.
+    for (const int descriptor : connections())
+      if (!before.contains(descriptor)) watch_machine(descriptor);
   }
 
   void all_reduce(at::Tensor values, Reduction reduction) override {

@@ -53,7 +53,14 @@ at::Tensor framed(const std::string& text, std::int64_t capacity) {
   return out;
 }
 
+/// Without the stack that libtorch adds.
+std::string first_line(const std::string& message) { return message.substr(0, message.find('\n')); }
+
 }  // namespace
+
+FailedRank::FailedRank(const std::string& name, const std::exception& error)
+    : LostRank(concat(
+          name, " failed in the middle of a pass with other ranks: ", first_line(error.what()))) {}
 
 struct ProcessGroup::State {
   int rank = 0, size = 1;
@@ -172,9 +179,7 @@ void ProcessGroup::operate(const char* what, const at::Tensor& values, const Act
     throw;
   } catch (const std::exception& error) {
     state_->lost = true;
-    const std::string reason = error.what();
-    throw LostRank(
-        concat(name(), " lost another rank in ", what, ": ", reason.substr(0, reason.find('\n'))));
+    throw LostRank(concat(name(), " lost another rank in ", what, ": ", first_line(error.what())));
   }
   const double taken = std::chrono::duration<double>(Clock::now() - start).count();
   *state_->seconds += taken;

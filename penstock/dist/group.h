@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
@@ -24,6 +25,14 @@ class KeyClient;
 class LostRank : public Error {
  public:
   using Error::Error;
+};
+
+/// This rank itself failed in the middle of operations that others wait in, who lose it. The
+/// message names it and says why.
+class FailedRank : public LostRank {
+ public:
+  FailedRank(const std::string& name, const std::exception& error);
+  FailedRank(const FailedRank& failed, const std::string& more) : LostRank(failed.what() + more) {}
 };
 
 /// There is no mean: whoever wants one divides by a number that all ranks know.

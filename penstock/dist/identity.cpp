@@ -64,7 +64,15 @@ Identity from_names(const Variables& variables, const Names& names) {
   PENSTOCK_CHECK(out.size >= 1 && out.rank < out.size, names.rank, " = ", out.rank, " and ",
                  names.size, " = ", out.size, ": a rank is below the number of ranks");
   out.local_rank = variables.number(names.local_rank).value_or(0);
-  if (names.local_size) out.local_size = variables.number(names.local_size).value_or(1);
+  if (names.local_size && variables.has(names.local_size)) {
+    out.local_size = *variables.number(names.local_size);
+    PENSTOCK_CHECK(
+        out.local_size >= 1 && out.local_size <= out.size && out.local_rank < out.local_size,
+        names.local_rank, " = ", out.local_rank, " and ", names.local_size, " = ", out.local_size,
+        " of ", out.size,
+        " ranks: the ranks of this machine are at "
+        "least one and at most all, and count from 0");
+  }
   return out;
 }
 
@@ -172,7 +180,9 @@ Identity identity_from(const Environment& environment) {
   else if (variables.has("OMPI_COMM_WORLD_SIZE"))
     out = from_names(variables, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                                  "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"});
-  else if (variables.has("PMI_SIZE"))
+  // Slurm's own PMI says nothing of the ranks of a machine; its other variables do.
+  else if (variables.has("PMI_SIZE") &&
+           (variables.has("MPI_LOCALNRANKS") || !variables.has("SLURM_STEP_NUM_TASKS")))
     out = from_names(variables, {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"});
   else if (variables.has("SLURM_STEP_NUM_TASKS"))  // a batch script alone has the others too
     out = of_slurm_step(variables);

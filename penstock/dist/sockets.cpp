@@ -1,9 +1,12 @@
 #include "penstock/dist/sockets.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "penstock/base/error.h"
 
@@ -39,6 +42,32 @@ bool receive_all(int descriptor, char* bytes, std::size_t count) {
     count -= static_cast<std::size_t>(now);
   }
   return true;
+}
+
+std::set<int> connections() {
+  std::set<int> out;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    const int descriptor = std::stoi(entry.path().filename());
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    if (::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
+        (peer.ss_family == AF_INET || peer.ss_family == AF_INET6))
+      out.insert(descriptor);
+  }
+  return out;
+}
+
+void watch_machine(int descriptor) {
+  const auto set = [&](int level, int option, int value) {
+    ::setsockopt(descriptor, level, option, &value, sizeof value);
+  };
+  constexpr int kAgain = 5, kTimes = 3, kSeconds = static_cast<int>(kMachineLost.count());
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kSeconds - kTimes * kAgain);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, kAgain);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kTimes);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 1000 * kSeconds);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
 std::string length_bytes(std::size_t length) {

@@ -4,8 +4,10 @@
 
 #include <netdb.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 
 namespace penstock::dist {
@@ -24,6 +26,14 @@ Addresses resolve_address(const std::string& address, int port);
 bool send_all(int descriptor, const std::string& bytes);
 /// Whether so many bytes came.
 bool receive_all(int descriptor, char* bytes, std::size_t count);
+
+/// After so long without an answer from the other machine a watched connection is given up.
+inline constexpr std::chrono::seconds kMachineLost{25};
+/// The TCP connections that this process has.
+std::set<int> connections();
+/// Has the system end the connection where the other machine is lost: it answers neither data nor,
+/// where none is under way, a question of the system's own, kMachineLost long.
+void watch_machine(int descriptor);
 
 /// Four bytes, as the machine has them: ranks have one build.
 std::string length_bytes(std::size_t length);

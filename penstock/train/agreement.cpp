@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <sstream>
 
 #include "penstock/base/checksum.h"
 #include "penstock/base/mapped_file.h"
@@ -92,6 +93,22 @@ void throw_first_failure(const dist::ProcessGroup& group, const std::vector<std:
 
 void check_none_failed(const dist::ProcessGroup& group, const std::exception_ptr& thrown) {
   throw_first_failure(group, group.gather(what_of(thrown)), thrown);
+}
+
+void check_same_layout(const dist::ProcessGroup& group, const dist::Layout& layout,
+                       const ParallelConfig& parallel) {
+  if (group.size() == 1) return;
+  const std::string mine =
+      concat("data = ", layout.data, "\ntensor = ", layout.tensor, "\npipeline = ", layout.pipeline,
+             "\npipeline_chunks = ", parallel.pipeline_chunks, "\nexpert = ", layout.expert,
+             "\nsequence = ", layout.sequence, "\nwhole_experts = ", layout.whole_experts,
+             "\nzero = ", parallel.zero, "\n");
+  check_same(group, "layout", mine, [](const std::string& first, const std::string& other) {
+    std::istringstream ours(first), theirs(other);
+    std::string line, there;
+    while (std::getline(ours, line) && std::getline(theirs, there) && line == there) continue;
+    return both("parallel." + line, there.substr(there.rfind(' ') + 1));
+  });
 }
 
 void check_same_beginning(const dist::ProcessGroup& group, const Recipe& recipe,

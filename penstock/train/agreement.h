@@ -14,9 +14,11 @@
 
 #include "penstock/base/error.h"
 #include "penstock/dist/group.h"
+#include "penstock/dist/mesh.h"
 
 namespace penstock {
 
+struct ParallelConfig;
 struct Recipe;
 
 /// The run failed, here or elsewhere, and rank 0 says why: what the other ranks throw.
@@ -47,6 +49,11 @@ auto on_all_ranks(const dist::ProcessGroup& group, const Action& action) {
   check_none_failed(group, thrown);
   return std::move(*out);
 }
+
+/// Throws, as check_none_failed(), where a rank divides the work otherwise than rank 0: before
+/// groups are made by it, in which ranks that differ would wait for each other.
+void check_same_layout(const dist::ProcessGroup& group, const dist::Layout& layout,
+                       const ParallelConfig& parallel);
 
 /// Throws, as check_none_failed(), where a rank has another build, another kind of processor (their
 /// updates would differ in the last bits), another recipe or another corpus than rank 0.

@@ -36,6 +36,21 @@ void check_whole_experts(const dist::Layout& layout) {
        "; the nearest value that does is ", nearest);
 }
 
+constexpr std::int64_t kMostRanks = 1 << 20;
+
+/// The product of some axes.
+std::int64_t ranks_of(std::initializer_list<std::int64_t> axes) {
+  std::int64_t out = 1;
+  for (const std::int64_t axis : axes) {
+    PENSTOCK_CHECK(out == 0 || axis <= kMostRanks / out,
+                   "the axes of [parallel] multiply to more "
+                   "than ",
+                   kMostRanks, " ranks; make one of them smaller");
+    out *= axis;
+  }
+  return out;
+}
+
 /// The layout whose product the processes are.
 dist::Layout divided(const ParallelConfig& parallel, int processes) {
   dist::Layout out{.tensor = static_cast<int>(parallel.tensor),
@@ -44,7 +59,8 @@ dist::Layout divided(const ParallelConfig& parallel, int processes) {
                    .sequence = parallel.sequence,
                    .whole_experts = parallel.whole_experts && parallel.tensor > 1};
   const int others = out.tensor * out.pipeline;
-  const std::int64_t within = parallel.data * others, beside = within * parallel.expert;
+  const std::int64_t within = ranks_of({parallel.data, parallel.tensor, parallel.pipeline}),
+                     beside = ranks_of({within, parallel.expert});
   if (parallel.data > 0) {
     PENSTOCK_CHECK(
         processes == within || processes == beside, "[parallel] asks for ",
@@ -205,8 +221,8 @@ int processes_of(const Recipe& recipe) {
   const ParallelConfig& parallel = recipe.parallel;
   const std::int64_t data = std::max<std::int64_t>(1, parallel.data);
   const std::int64_t within = parallel.whole_experts ? data * parallel.tensor : data;
-  return static_cast<int>((within % parallel.expert == 0 ? data : data * parallel.expert) *
-                          parallel.tensor * parallel.pipeline);
+  const std::int64_t beside = within % parallel.expert == 0 ? 1 : parallel.expert;
+  return static_cast<int>(ranks_of({data, beside, parallel.tensor, parallel.pipeline}));
 }
 
 void choose_gradient_sum(Recipe& recipe, const Recipe* begun, int processes) {

@@ -260,7 +260,10 @@ class TrainTask : public RunTask {
 std::unique_ptr<TrainTask> make_task(const ConfigNode& node, const std::string& directory,
                                      const TrainControl& control) {
   const Recipe recipe = recipe_on_ranks(node, directory, control);
-  const dist::Mesh mesh = make_mesh(control.group, layout_of(recipe, control.group.size()));
+  const dist::Layout layout =
+      on_all_ranks(control.group, [&] { return layout_of(recipe, control.group.size()); });
+  check_same_layout(control.group, layout, recipe.parallel);
+  const dist::Mesh mesh = make_mesh(control.group, layout);
   // What does not fit the corpus or the machine is a recipe's mistake too.
   auto task = on_all_ranks(control.group, [&] {
     return naming_origins(node, [&] { return std::make_unique<TrainTask>(recipe, control, mesh); });
@@ -280,6 +283,8 @@ RunOutcome train_run(const ConfigNode& node, const std::string& run_directory,
     const RunOutcome outcome = run_task(*task, run_directory, control);
     task->leader().end(outcome);
     return outcome;
+  } catch (const dist::FailedRank& failed) {
+    throw dist::FailedRank(failed, concat("; the last complete step was ", task->step()));
   } catch (const dist::LostRank& lost) {
     throw dist::LostRank(concat(lost.what(), "; the last complete step was ", task->step()));
   }

@@ -38,9 +38,8 @@ at::Tensor count_step(StepWork& work, const RoutingContext& context, std::uint64
       count_part(work, std::move(part), asked);
     }
   } catch (const std::exception& error) {
-    if (std::ranges::any_of(sharing.peers, [](const auto& group) { return group.size() > 1; }))
-      throw dist::LostRank(
-          concat("failed in the middle of a pass with other ranks: ", error.what()));
+    for (const dist::ProcessGroup& group : sharing.peers)
+      if (group.size() > 1) throw dist::FailedRank(group.name(), error);
     thrown = std::current_exception();
     asked.fill_(NAN);
   }

@@ -80,9 +80,7 @@ void StepParts::guarded(const Action& action) {
   } catch (const dist::LostRank&) {
     throw;
   } catch (const std::exception& error) {
-    if (!peers_.empty())
-      throw dist::LostRank(
-          concat("failed in the middle of a pass with other ranks: ", error.what()));
+    if (!peers_.empty()) throw dist::FailedRank(peers_.front().name(), error);
     thrown_ = std::current_exception();
     hear(StageState::gave_up);
   }

@@ -83,7 +83,7 @@ void UnitExchange::sum(const ParameterUnit& unit, const std::vector<std::vector<
 void UnitExchange::gather(const ParameterUnit& unit, const UnitTensors& mine,
                           const UnitTensors& whole) {
   const torch::NoGradGuard no_grad;
-  const int ranks = group_.size(), me = group_.rank();
+  const int ranks = group_.size();
   std::vector<dist::Pieces> received;
   for (int rank = 0; rank < ranks; ++rank) {
     received.emplace_back();

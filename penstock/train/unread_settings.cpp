@@ -57,6 +57,7 @@ class Unread {
     look_at_precision();
     look_at_evaluations();
     look_at_whole_experts();
+    look_at_chunks();
     look_at_outer_steps();
     return std::move(notes_);
   }
@@ -155,6 +156,13 @@ class Unread {
     const bool none = complete_.model.moe_layers() == 0;
     say(none || parallel.tensor == 1 ? "parallel.whole_experts = true" : "",
         none ? "the model has no experts" : "parallel.tensor = 1 divides none");
+  }
+
+  void look_at_chunks() {
+    const ParallelConfig& parallel = asked_.parallel;
+    if (parallel.pipeline_chunks > 1 && parallel.pipeline == 1)
+      say(concat("parallel.pipeline_chunks = ", parallel.pipeline_chunks),
+          "parallel.pipeline = 1 has one stage");
   }
 
   void look_at_outer_steps() {

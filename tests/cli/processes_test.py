@@ -294,8 +294,10 @@ def test_signals(trial, reference):
 
 
 def test_stuck_rank(trial):
-    """A rank that does not answer: the others wait parallel.timeout, or the user interrupts twice."""
+    """A rank that does not answer: the others wait parallel.timeout, the launcher 20 s for a stopped one, or the
+    user interrupts twice."""
     for timeout, signals, code, parts in ((2, 0, 1, ["did not answer after step", "--resume"]),
+                                          (600, 0, 1, ["rank 1 on ", "was stopped by a signal after step", "--resume"]),
                                           (600, 2, 130, ["interrupted before all", "--resume"])):
         run = trial.new_run()
         launcher = start(trial, run, 2, "--set", f"parallel.timeout={timeout}")
@@ -304,7 +306,7 @@ def test_stuck_rank(trial):
         for _ in range(signals):
             time.sleep(0.5)
             launcher.send_signal(signal.SIGINT)
-        _, errors = launcher.communicate(timeout=30)
+        _, errors = launcher.communicate(timeout=40)
         if launcher.returncode != code or any(part not in errors.splitlines()[-1] for part in parts):
             fail("with a stuck rank the launcher ended with", launcher.returncode, errors)
     print("a rank that does not answer is named; two interrupts end it too")
@@ -379,6 +381,11 @@ def test_refusals(trial):
             "parallel.zero=1")
     refused(["there is no such folder"], "--set", "data.corpus=nowhere")
     refused(["is for one process"], "--set", "train.gradient_sum=in-turn")
+    refused(["multiply to more than"], "--set", "parallel.data=65536", "--set", "parallel.tensor=65536")
+    piped = subprocess.run([trial.program, "train", "/dev/stdin", "--processes", "2", "--out", trial.new_run()],
+                           input=open(trial.recipe).read(), capture_output=True, text=True, timeout=60)
+    if piped.returncode == 0 or "is no file, and each of the 2 processes reads the recipe" not in piped.stderr:
+        fail("a recipe from a pipe ended with", piped.returncode, piped.stderr)
     run = trial.new_run()
     finish(trial, run, 2)
     refused(["holds a run of another recipe", "train.lr"], "--set", "train.lr=0.5", run=run)

@@ -93,6 +93,24 @@ TEST(Identity, MeetsOnThisMachineWhereMpiStartedAllRanksHere) {
   EXPECT_NE(identity(variables).port, found.port);
   variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";
   EXPECT_NE(refusal(variables).find("set MASTER_ADDR"), std::string::npos) << refusal(variables);
+  for (const char* local : {"0", "5"})
+    EXPECT_THROW(identity({{"RANK", "1"},
+                           {"WORLD_SIZE", "4"},
+                           {"LOCAL_RANK", "0"},
+                           {"LOCAL_WORLD_SIZE", local},
+                           {"MASTER_ADDR", "h"}}),
+                 Error);
+  const Identity pmi2 = identity({{"PMI_RANK", "3"},
+                                  {"PMI_SIZE", "4"},
+                                  {"SLURM_PROCID", "3"},
+                                  {"SLURM_LOCALID", "1"},
+                                  {"SLURM_NODEID", "1"},
+                                  {"SLURM_STEP_NUM_TASKS", "4"},
+                                  {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"},
+                                  {"SLURM_STEP_NODELIST", "n[1-2]"}});
+  EXPECT_EQ(pmi2.rank, 3);
+  EXPECT_EQ(pmi2.local_size, 2);
+  EXPECT_EQ(pmi2.address, "n1");
   const Identity mpich = identity({{"PMI_RANK", "2"}, {"PMI_SIZE", "3"}, {"MASTER_ADDR", "h"}});
   EXPECT_EQ(mpich.rank, 2);
   EXPECT_EQ(mpich.address, "h");

@@ -152,6 +152,37 @@ TEST_F(TrainerRanks, DoNotSaveWeightsThatDriftedApart) {
   });
 }
 
+TEST_F(TrainerRanks, BeginInTheSameLayout) {
+  const auto refusal = [&](const std::function<void(dist::Layout&, ParallelConfig&)>& change) {
+    std::string said = "accepted";
+    on_ranks(2, [&](const dist::ProcessGroup& group) {
+      dist::Layout layout{.data = 2};
+      ParallelConfig parallel;
+      if (group.rank() == 1) change(layout, parallel);
+      try {
+        check_same_layout(group, layout, parallel);
+      } catch (const ReportedByRankZero&) {
+        EXPECT_EQ(group.rank(), 1);
+      } catch (const Error& error) {
+        said = error.what();
+      }
+    });
+    return said;
+  };
+  const auto says = [](const std::string& said, const std::string& part) {
+    EXPECT_TRUE(said.starts_with("rank 1 on ")) << said;
+    EXPECT_NE(said.find("has another layout than rank 0 on"), std::string::npos) << said;
+    EXPECT_NE(said.find(part), std::string::npos) << said;
+  };
+  EXPECT_EQ(refusal([](dist::Layout&, ParallelConfig&) {}), "accepted");
+  EXPECT_EQ(refusal([](dist::Layout&, ParallelConfig& p) { p.overlap = false; }), "accepted");
+  says(refusal([](dist::Layout&, ParallelConfig& p) { p.zero = 3; }), "parallel.zero = 0 -> 3");
+  says(refusal([](dist::Layout& l, ParallelConfig&) { l = {.tensor = 2}; }),
+       "parallel.data = 2 -> 1");
+  says(refusal([](dist::Layout& l, ParallelConfig&) { l.sequence = true; }),
+       "parallel.sequence = 0 -> 1");
+}
+
 TEST_F(TrainerRanks, BeginWithTheSameRecipeAndCorpus) {
   const auto refusal = [&](const std::function<void(Recipe&, std::string&)>& change) {
     std::string said = "accepted";
