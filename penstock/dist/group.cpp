@@ -113,15 +113,20 @@ ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& op
   PENSTOCK_CHECK(table->add(concat("arrived/", identity.rank), 1) == 1, "rank ", identity.rank,
                  " is there twice: another process has the same ", identity.source, ", or a job ",
                  "before this one still holds MASTER_PORT = ", identity.port);
-  table->set(key(state.rank), host_name());
+  table->set(key(state.rank), concat(state.size, " ", host_name()));
   const auto end = Clock::now() + options.start_timeout;
   std::string missing;
   state.names.clear();
   for (int rank = 0; rank < state.size; ++rank) {
     const auto left = std::chrono::duration_cast<KeyClient::Milliseconds>(end - Clock::now());
-    const auto host = table->wait(key(rank), std::max(left, KeyClient::Milliseconds(0)));
-    state.names.push_back(concat("rank ", rank, " on ", host.value_or("an unknown machine")));
-    if (!host) missing += concat(missing.empty() ? "" : ", ", rank);
+    const auto said = table->wait(key(rank), std::max(left, KeyClient::Milliseconds(0)));
+    const std::string host = said ? said->substr(said->find(' ') + 1) : "an unknown machine";
+    state.names.push_back(concat("rank ", rank, " on ", host));
+    if (!said) missing += concat(missing.empty() ? "" : ", ", rank);
+    PENSTOCK_CHECK(!said || said->starts_with(concat(state.size, " ")), state.names.back(),
+                   " counts ", said->substr(0, said->find(' ')), " ranks, rank ", state.rank,
+                   " counts ", state.size, " (", identity.source,
+                   "); give all of them the same number");
   }
   PENSTOCK_CHECK(missing.empty(), "of ", state.size, " ranks these did not arrive in ",
                  options.start_timeout.count(), " s: ", missing, "; were they started?");

@@ -275,6 +275,25 @@ TEST_F(TwoRanks, DoNotWaitForEverForOneThatIsLate) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
 }
 
+TEST_F(TwoRanks, HaveToCountTheSameRanks) {
+  const dist::KeyServer table("127.0.0.1", 0);
+  std::string said = "accepted";
+  std::thread other([&] {
+    EXPECT_THROW(ProcessGroup::join(
+                     {.rank = 1, .size = 3, .address = "127.0.0.1", .port = table.port()},
+                     {.start_timeout = std::chrono::seconds(20)}),
+                 Error);
+  });
+  try {
+    ProcessGroup::join({.rank = 0, .size = 2, .address = "127.0.0.1", .port = table.port()},
+                       {.start_timeout = std::chrono::seconds(20)});
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  other.join();
+  EXPECT_NE(said.find("counts 3 ranks, rank 0 counts 2"), std::string::npos) << said;
+}
+
 TEST_F(TwoRanks, AreNamedWhereTheyDoNotArrive) {
   const dist::KeyServer table("127.0.0.1", 0);
   try {
