@@ -7,9 +7,11 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/fields.h"
 #include "penstock/base/threads.h"
 #include "penstock/ops/machine.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/product_unit.h"
 
 namespace penstock::bench {
 namespace {
@@ -45,7 +47,9 @@ MachineBench measure_machine(int threads) {
   out.limits.threads = threads;
   out.peak_flops_per_core = ops::measure_peak_flops(1);
   out.limits.peak_flops = ops::measure_peak_flops(threads);
-  if (ops::processor_has_bf16())
+  for (const auto unit : {ops::ProductUnit::avx512, ops::ProductUnit::amx})
+    if (ops::available(unit)) out.unit_bf16 = word(unit);
+  if (!out.unit_bf16.empty())
     out.peak_flops_bf16 = ops::measure_peak_flops(threads, 0.2, ops::ProductPrecision::bf16);
   for (const ProductShape& shape :
        {ProductShape{1024, 768, 3072}, ProductShape{4096, 256, 1024}, ProductShape{4096, 1024, 256},
@@ -69,6 +73,7 @@ nlohmann::ordered_json to_json(const MachineBench& machine) {
           {"peak_flops", machine.limits.peak_flops},
           {"peak_flops_per_core", machine.peak_flops_per_core},
           {"peak_flops_bf16", bf16},
+          {"unit_bf16", bf16.is_null() ? bf16 : nlohmann::ordered_json(machine.unit_bf16)},
           {"memory_bandwidth", machine.limits.memory_bandwidth},
           {"memory_bandwidth_per_core", machine.memory_bandwidth_core},
           {"matmul_flops", machine.matmul_flops},
@@ -89,8 +94,9 @@ std::string to_text(const MachineBench& m) {
       "libtorch multiplies through {}{}{}\n",
       m.processor, m.instruction_set, m.limits.threads, m.limits.threads == 1 ? "" : "s",
       m.last_level_cache / (1 << 20), m.limits.peak_flops / 1e9, m.peak_flops_per_core / 1e9,
-      m.peak_flops_bf16 ? fmt::format("{:8.1f} GFLOP/s", *m.peak_flops_bf16 / 1e9)
-                        : "    none: no AVX512-BF16",
+      m.peak_flops_bf16
+          ? fmt::format("{:8.1f} GFLOP/s  ({})", *m.peak_flops_bf16 / 1e9, m.unit_bf16)
+          : "    none: neither AMX nor AVX512-BF16",
       m.matmul_flops / 1e9, 100 * m.matmul_flops / m.limits.peak_flops, m.matmul_shape,
       m.limits.memory_bandwidth / 1e9, m.memory_bandwidth_core / 1e9,
       m.limits.peak_flops / m.limits.memory_bandwidth, m.blas.name,

@@ -14,6 +14,7 @@ struct MachineBench {
   MachineLimits limits;
   double peak_flops_per_core = 0;         ///< one thread alone
   std::optional<double> peak_flops_bf16;  ///< all threads, where the processor has bf16 products
+  std::string unit_bf16;                  ///< of those products: "amx-bf16", "avx512-bf16" or ""
   double memory_bandwidth_core = 0;       ///< one thread alone
   double matmul_flops = 0;   ///< the best of a few shapes through ops::linear, all threads
   std::string matmul_shape;  ///< "rows x in x out" of the best

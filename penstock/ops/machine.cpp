@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "penstock/base/threads.h"
+#include "penstock/ops/cpu/bf16/amx_scope.h"
+#include "penstock/ops/product_unit.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -67,6 +69,31 @@ __attribute__((target("avx2,fma"), noinline)) float burst_avx2() {
   _mm256_storeu_ps(lanes, sum[0]);
   return lanes[0];
 }
+
+constexpr int amx_tiles = 4, amx_flops = 2 * 16 * 16 * 32;  // of sums, and of one product
+constexpr int amx_rounds = inner_rounds / 10;
+
+__attribute__((target("amx-tile,amx-bf16"), noinline)) float burst_amx() {
+  const bf16::AmxScope scope;
+  alignas(64) std::uint16_t factors[16][32];
+  alignas(64) float sums[16][16];
+  std::fill(&factors[0][0], &factors[0][0] + 16 * 32, std::uint16_t{0x3586});  // 1e-6
+  asm volatile("" ::: "memory");  // which the tiles' instructions do not name
+  _tile_loadd(4, factors, 64);
+  _tile_loadd(5, factors, 64);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (int i = 0; i < amx_rounds; ++i) {
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_dpbf16ps(1, 4, 5);
+    _tile_dpbf16ps(2, 4, 5);
+    _tile_dpbf16ps(3, 4, 5);
+  }
+  _tile_stored(0, sums, 64);
+  return sums[0][0];
+}
 #endif
 
 constexpr int plain_lanes = 4;
@@ -88,7 +115,9 @@ struct Burst {
 Burst widest_burst(ProductPrecision precision) {
   const double per_lane = 2.0 * accumulators * inner_rounds;
 #if defined(__x86_64__)
-  if (precision == ProductPrecision::bf16 && processor_has_bf16())
+  if (precision == ProductPrecision::bf16 && available(ProductUnit::amx))
+    return {burst_amx, 1.0 * amx_tiles * amx_flops * amx_rounds};
+  if (precision == ProductPrecision::bf16 && available(ProductUnit::avx512))
     return {burst_bf16, 32 * per_lane};
   if (instruction_set() == "avx512") return {burst_avx512, 16 * per_lane};
   if (instruction_set() == "avx2") return {burst_avx2, 8 * per_lane};

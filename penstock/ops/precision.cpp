@@ -2,15 +2,13 @@
 
 #include <ATen/ATen.h>
 
-#include <atomic>
-
 #include "penstock/ops/cpu/bf16/rounding.h"
+#include "penstock/ops/product_unit.h"
 
 namespace penstock::ops {
 namespace {
 
 thread_local ProductPrecision precision = ProductPrecision::fp32;
-std::atomic<bool> emulation{false};
 
 }  // namespace
 
@@ -21,18 +19,12 @@ PrecisionScope::PrecisionScope(ProductPrecision of_products) : before_(precision
 }
 PrecisionScope::~PrecisionScope() { precision = before_; }
 
-bool processor_has_bf16() {
-#if defined(__x86_64__)
-  static const bool has =
-      __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw");
-  return has;
-#else
-  return false;
-#endif
-}
+bool processor_has_bf16() { return available(ProductUnit::avx512) || available(ProductUnit::amx); }
 
-bool emulates_bf16() { return emulation.load(std::memory_order_relaxed); }
-void emulate_bf16(bool emulate) { emulation = emulate; }
+bool emulates_bf16() { return product_unit() == ProductUnit::emulated_avx512; }
+void emulate_bf16(bool emulate) {
+  choose_product_unit(emulate ? std::optional(ProductUnit::emulated_avx512) : std::nullopt);
+}
 
 at::Tensor product_operand(const at::Tensor& x) {
   if (precision != ProductPrecision::bf16 || x.scalar_type() != at::kFloat) return x;

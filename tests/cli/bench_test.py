@@ -19,7 +19,9 @@ def check_bench(shell):
     for key in ("peak_flops", "peak_flops_per_core", "memory_bandwidth", "matmul_flops", "threads"):
         shell.expect("bench machine", machine[key] > 0, key)
     bf16 = machine["peak_flops_bf16"]  # null where the processor has none
-    shell.expect("bench machine", bf16 is None or bf16 > 0, bf16)
+    unit = machine["unit_bf16"]
+    shell.expect("bench machine", unit in (None, "avx512-bf16", "amx-bf16"), unit)
+    shell.expect("bench machine", bf16 is None if unit is None else bf16 > 0, bf16)
     # scripts/setup installs a fast one.
     shell.expect("bench machine", machine["blas"] not in ("", "reference BLAS", "unknown BLAS"), machine)
     step = json.loads(shell.ok("bench", "step", "recipe.toml", "--active-experts", "1", *quick))

@@ -10,6 +10,7 @@
 #include "penstock/ops/ops.h"
 #include "penstock/ops/precision.h"
 #include "tests/ops/fast_path.h"
+#include "tests/ops/product_units.h"
 
 namespace penstock::ops {
 namespace {
@@ -40,13 +41,6 @@ TensorFunction attention(const Case& c) {
 }
 std::vector<at::Tensor> inputs_of(const Case& c) {
   return {normal({c.batch, c.length, (c.heads + 2 * c.kv_heads) * c.hd})};
-}
-
-std::vector<at::Tensor> emulated(const Case& c, const std::vector<at::Tensor>& inputs) {
-  emulate_bf16(true);
-  const auto out = value_and_gradients(attention(c), inputs, at::kFloat);
-  emulate_bf16(false);
-  return out;
 }
 
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) { return at::matmul(a, b); }
@@ -86,18 +80,16 @@ std::vector<Bounds> bounds_of(const at::Tensor& q, const at::Tensor& k, const at
           {dv, dv_error}};
 }
 
-class Bf16Attention : public ::testing::TestWithParam<bool> {
+class Bf16Attention : public penstock::testing::WithProductUnit {
  protected:
   void SetUp() override {
-    if (!GetParam() && !processor_has_bf16()) GTEST_SKIP() << "this processor has no AVX512-BF16";
-    emulate_bf16(GetParam());
+    WithProductUnit::SetUp();
     set_threads(2);
     torch::manual_seed(6);
   }
-  void TearDown() override { emulate_bf16(false); }
 };
-INSTANTIATE_TEST_SUITE_P(By, Bf16Attention, ::testing::Bool(),
-                         [](const auto& info) { return info.param ? "emulation" : "processor"; });
+INSTANTIATE_TEST_SUITE_P(By, Bf16Attention, penstock::testing::kProductUnits,
+                         penstock::testing::unit_name);
 
 TEST_P(Bf16Attention, IsWithinItsRoundings) {
   for (const Case& c : {Case{1, 40, 1, 1, 16}, Case{2, 150, 3, 3, 32}}) {
@@ -167,16 +159,27 @@ TEST_P(Bf16Attention, RepeatsBitwiseWithAnyNumberOfThreads) {
   penstock::testing::expect_repeats(attention(c), inputs_of(c));
 }
 
-TEST(Bf16AttentionEmulation, HasTheBitsOfTheProcessor) {
-  if (!processor_has_bf16()) GTEST_SKIP() << "this processor has no AVX512-BF16";
+void expect_bits_of_emulation(ProductUnit unit, ProductUnit emulation) {
+  if (!available(unit)) GTEST_SKIP() << "this processor has no " << word(unit);
   torch::manual_seed(7);
   for (const Case& c : {Case{2, 77, 4, 2, 10, true, true}, Case{1, 200, 2, 1, 128, true}}) {
     const auto inputs = inputs_of(c);
-    const auto processor = value_and_gradients(attention(c), inputs, at::kFloat);
-    const auto found = emulated(c, inputs);
+    const auto by = [&](ProductUnit chosen) {
+      choose_product_unit(chosen);
+      const auto out = value_and_gradients(attention(c), inputs, at::kFloat);
+      choose_product_unit(std::nullopt);
+      return out;
+    };
+    const auto processor = by(unit), emulated = by(emulation);
     for (std::size_t i = 0; i < processor.size(); ++i)
-      EXPECT_TRUE(processor[i].equal(found[i])) << i;
+      EXPECT_TRUE(processor[i].equal(emulated[i])) << i;
   }
+}
+TEST(Bf16AttentionEmulation, HasTheBitsOfAvx512) {
+  expect_bits_of_emulation(ProductUnit::avx512, ProductUnit::emulated_avx512);
+}
+TEST(Bf16AttentionEmulation, HasTheBitsOfAmx) {
+  expect_bits_of_emulation(ProductUnit::amx, ProductUnit::emulated_amx);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Products in bf16: what is rounded and what is not. Each operator against f64 within bounds that
-// follow from its roundings, by the processor's instruction and emulated, which are to agree bit
+// follow from its roundings, by each of the processor's units and emulated, which are to agree bit
 // for bit; against products of the rounded operands, which leave no room for a second rounding.
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -10,7 +10,6 @@
 #include <limits>
 
 #include "penstock/base/error.h"
-#include "penstock/ops/cpu/bf16/product.h"
 #include "penstock/ops/cpu/bf16/rounding.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/ops.h"
@@ -18,6 +17,7 @@
 #include "tests/ops/allocated_bytes.h"
 #include "tests/ops/expert_plan_fixture.h"
 #include "tests/ops/fast_path.h"
+#include "tests/ops/product_units.h"
 
 namespace penstock::ops {
 namespace {
@@ -63,19 +63,16 @@ void expect_product(const at::Tensor& found, const at::Tensor& a, const at::Tens
   EXPECT_TRUE((rest <= n * std::pow(2.0, -23) * sizes).all().item<bool>()) << (rest / sizes).max();
 }
 
-/// By the processor's instruction, and emulated.
-class Bf16 : public ::testing::TestWithParam<bool> {
+/// By each unit, and by its emulation.
+class Bf16 : public penstock::testing::WithProductUnit {
  protected:
   void SetUp() override {
-    if (!GetParam() && !processor_has_bf16()) GTEST_SKIP() << "this processor has no AVX512-BF16";
-    emulate_bf16(GetParam());
+    WithProductUnit::SetUp();
     set_threads(2);
     torch::manual_seed(3);
   }
-  void TearDown() override { emulate_bf16(false); }
 };
-INSTANTIATE_TEST_SUITE_P(By, Bf16, ::testing::Bool(),
-                         [](const auto& info) { return info.param ? "emulation" : "processor"; });
+INSTANTIATE_TEST_SUITE_P(By, Bf16, penstock::testing::kProductUnits, penstock::testing::unit_name);
 
 TEST(Bf16Rounding, IsToNearestEvenAndKeepsNanAndInfinity) {
   const float inf = std::numeric_limits<float>::infinity();
@@ -315,42 +312,15 @@ TEST_P(Bf16, RepeatsBitwiseWithAnyNumberOfThreads) {
                                     expert_inputs(kExpertCases[1], plan));
 }
 
-TEST_P(Bf16, AProductBeyondF32IsAddedBeforeItIsRounded) {
-  const auto pair = [](float first, float second) {
-    const auto half = [](float x) { return std::bit_cast<std::uint32_t>(x) >> 16; };
-    return half(first) | half(second) << 16;
-  };
-  const auto sum = [](ops::bf16::Pair a, ops::bf16::Pair b, float start) {
-    ops::bf16::Pair panel[ops::bf16::kPanel] = {};
-    panel[0] = b;
-    ops::bf16::multiply({.rows = 1,
-                         .columns = 1,
-                         .pairs = 1,
-                         .a_row = 1,
-                         .b_panel = ops::bf16::kPanel,
-                         .c_row = 1,
-                         .accumulate = true},
-                        &a, panel, &start);
-    return start;
-  };
-  // 2^128 is infinite in f32, 2^128 − 2^127 is not.
-  EXPECT_EQ(sum(pair(0x1p100f, 0), pair(0x1p28f, 0), -0x1p127f), 0x1p127f);
-  EXPECT_EQ(sum(pair(0, 0x1p100f), pair(0, 0x1p28f), -0x1p127f), 0x1p127f);
-  // 2^-127 is no normal number, 1.5·2^-126 is.
-  EXPECT_EQ(sum(pair(0x1p-100f, 0), pair(0x1p-27f, 0), 0x1p-126f), 0x1.8p-126f);
-  // The second product of a pair comes first: 2^24 + 1 is no f32, and 2^24 − 2^24 + 1 is.
-  EXPECT_EQ(sum(pair(1, 0x1p24f), pair(1, -1), 0x1p24f), 1);
-  EXPECT_EQ(sum(pair(0x1p24f, 1), pair(-1, 1), 0x1p24f), 0);
-}
-
-TEST(Bf16Emulation, HasTheBitsOfTheProcessor) {
-  if (!processor_has_bf16()) GTEST_SKIP() << "this processor has no AVX512-BF16";
+void expect_bits_of_emulation(ProductUnit unit, ProductUnit emulation) {
+  if (!available(unit)) GTEST_SKIP() << "this processor has no " << word(unit);
   torch::manual_seed(4);
-  const auto both = [](const TensorFunction& f, const std::vector<at::Tensor>& inputs) {
+  const auto both = [=](const TensorFunction& f, const std::vector<at::Tensor>& inputs) {
+    choose_product_unit(unit);
     const auto processor = value_and_gradients(in_bf16(f), inputs, at::kFloat);
-    emulate_bf16(true);
+    choose_product_unit(emulation);
     const auto emulated = value_and_gradients(in_bf16(f), inputs, at::kFloat);
-    emulate_bf16(false);
+    choose_product_unit(std::nullopt);
     for (std::size_t i = 0; i < processor.size(); ++i)
       EXPECT_TRUE(processor[i].equal(emulated[i])) << i;
   };
@@ -362,9 +332,15 @@ TEST(Bf16Emulation, HasTheBitsOfTheProcessor) {
     both(expert_function(c, plan), expert_inputs(c, plan));
   }
 }
+TEST(Bf16Emulation, HasTheBitsOfAvx512) {
+  expect_bits_of_emulation(ProductUnit::avx512, ProductUnit::emulated_avx512);
+}
+TEST(Bf16Emulation, HasTheBitsOfAmx) {
+  expect_bits_of_emulation(ProductUnit::amx, ProductUnit::emulated_amx);
+}
 
 TEST(Bf16Emulation, NeitherProcessorNorEmulationLeavesTheReference) {
-  if (processor_has_bf16()) GTEST_SKIP() << "this processor has AVX512-BF16";
+  if (processor_has_bf16()) GTEST_SKIP() << "this processor has bf16 products";
   reset_dispatch_counts();
   value_and_gradients(in_bf16(linear_of), {normal({70, 16}), normal({20, 16})}, at::kFloat);
   EXPECT_EQ(dispatch_counts().at("linear/reference"), 1);

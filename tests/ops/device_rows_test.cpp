@@ -8,8 +8,10 @@
 #include <cmath>
 #include <ostream>
 
+#include "penstock/base/fields.h"
 #include "penstock/ops/ops.h"
 #include "penstock/ops/precision.h"
+#include "penstock/ops/product_unit.h"
 #include "tests/ops/expert_plan_fixture.h"
 #include "tests/ops/fast_path.h"
 
@@ -22,6 +24,7 @@ struct Row {
   at::ScalarType dtype;
   double tolerance;  ///< of the largest element of each result, but for roundings to bf16
   ops::ProductPrecision products = ops::ProductPrecision::fp32;
+  std::optional<ops::ProductUnit> unit = {};  ///< none: what the device has
 };
 
 constexpr Row kRows[] = {
@@ -29,7 +32,12 @@ constexpr Row kRows[] = {
     {"cpu_f32", at::kCPU, at::kFloat, 2e-5},
     {"cuda_f64", at::kCUDA, at::kDouble, 1e-11},
     {"cuda_f32", at::kCUDA, at::kFloat, 2e-4},
-    {"cpu_bf16", at::kCPU, at::kFloat, 2e-5, ops::ProductPrecision::bf16},
+    {"cpu_avx512_bf16", at::kCPU, at::kFloat, 2e-5, ops::ProductPrecision::bf16,
+     ops::ProductUnit::avx512},
+    {"cpu_amx_bf16", at::kCPU, at::kFloat, 2e-5, ops::ProductPrecision::bf16,
+     ops::ProductUnit::amx},
+    {"cpu_emulated_bf16", at::kCPU, at::kFloat, 2e-5, ops::ProductPrecision::bf16,
+     ops::ProductUnit::emulated_avx512},
     {"cuda_bf16", at::kCUDA, at::kFloat, 2e-4, ops::ProductPrecision::bf16},
 };
 
@@ -138,13 +146,19 @@ std::pair<double, double> error_bounds(const Operator& op, const Row& row, std::
   return {10 * row.tolerance, op.products[result] * 2.0 / 256 + row.tolerance};
 }
 
-class DeviceRows : public ::testing::TestWithParam<std::tuple<std::size_t, Row>> {};
+class DeviceRows : public ::testing::TestWithParam<std::tuple<std::size_t, Row>> {
+ protected:
+  void TearDown() override { ops::choose_product_unit(std::nullopt); }
+};
 
 TEST_P(DeviceRows, AgreesWithTheReference) {
   const auto& [index, row] = GetParam();
   const Operator& op = operators()[index];
   if (row.device == at::kCUDA && !torch::cuda::is_available())
     GTEST_SKIP() << "no CUDA device on this machine";
+  if (row.unit && !ops::available(*row.unit))
+    GTEST_SKIP() << "this processor has no " << word(*row.unit);
+  ops::choose_product_unit(row.unit);
   torch::manual_seed(9);
   const std::vector<at::Tensor> inputs = op.inputs();
   std::vector<at::Tensor> there;

@@ -31,6 +31,7 @@ class Products {
              2 * (key_row_pairs(shape) + turned_pairs(shape) + row_panel_pairs(shape) +
                   tile_row_pairs(shape));
     }
+    ProductBatch batch;
     Pair *key_rows, *value_rows;          ///< [T][hd / 2]
     Pair* key_panels;                     ///< of hd columns, T deep
     Pair *turned_queries, *turned_grads;  ///< a panel of rows, hd deep

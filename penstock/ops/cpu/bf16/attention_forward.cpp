@@ -23,6 +23,7 @@ class Products {
       return ForwardWork::size(shape) + key_row_pairs(shape) + key_panel_pairs(shape) +
              turned_pairs(shape) + tile_panel_pairs(shape);
     }
+    ProductBatch batch;
     Pair* key_rows;      ///< [T][hd / 2]
     Pair* value_panels;  ///< of hd columns, T deep
     Pair* queries;       ///< a panel of rows, hd deep

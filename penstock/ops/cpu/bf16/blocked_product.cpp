@@ -46,6 +46,7 @@ void run(const BlockedProduct& shape, const LeftOperand& a, const Panels& b, flo
   };
   // Neighbouring tasks share rows, which then are still in cache.
   cpu::parallel_ranges(row_blocks * column_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+    const ProductBatch batch;
     for (std::int64_t t = begin; t < end; ++t)
       task(t / column_blocks * block, t % column_blocks * kColumns);
   });

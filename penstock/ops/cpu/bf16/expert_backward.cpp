@@ -70,6 +70,7 @@ struct Backward {
   void run(const BackwardTask& task, float* scratch) const {
     const std::int64_t begin = in.offsets[task.expert], end = in.offsets[task.expert + 1];
     if (begin == end) return clear(task);
+    const ProductBatch batch;
     const Scratch s = divide(scratch);
     if (task.slice_begin == 0 && d.b_out)
       std::fill_n(d.b_out + task.expert * in.width, in.width, 0.0f);

@@ -28,6 +28,7 @@ struct Forward {
   }
 
   void run(const ForwardTask& task, float* scratch) const {
+    const ProductBatch batch;
     const std::int64_t n = task.end - task.begin;
     auto* x = reinterpret_cast<Pair*>(scratch);
     float* tile = scratch + kForwardRows * in.x.row;

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 
+#include "penstock/ops/cpu/bf16/amx_product.h"
 #include "penstock/ops/cpu/bf16/tiles.h"
-#include "penstock/ops/precision.h"
+#include "penstock/ops/product_unit.h"
 
 namespace penstock::ops::bf16 {
+namespace {
 
-std::string missing() {
-  return processor_has_bf16() || emulates_bf16() ? "" : "this processor has no AVX512-BF16";
-}
+using Tiles = void(const PanelProduct&, const Pair*, const Pair*, float*);
 
-void multiply(const PairProduct& product, const Pair* a, const Pair* b, float* c) {
-  const auto run = emulates_bf16() ? emulated_tiles : processor_tiles;
+void by_panels(Tiles& run, const PairProduct& product, const Pair* a, const Pair* b, float* c) {
   const bool in_panels = product.a_row == 0;
   const std::int64_t step = in_panels ? kPanel : product.rows;
   for (std::int64_t j = 0; j < product.columns; j += kPanel)
@@ -26,6 +25,29 @@ void multiply(const PairProduct& product, const Pair* a, const Pair* b, float* c
            .accumulate = product.accumulate},
           a + i / kPanel * product.a_panel, b + j / kPanel * product.b_panel,
           c + i * product.c_row + j);
+}
+
+}  // namespace
+
+std::string missing() {
+  return product_unit() ? "" : "this processor has neither AVX512-BF16 nor AMX-BF16";
+}
+
+ProductBatch::ProductBatch() {
+  if (product_unit() == ProductUnit::amx) amx_.emplace();
+}
+
+void multiply(const PairProduct& product, const Pair* a, const Pair* b, float* c) {
+  switch (*product_unit()) {
+    case ProductUnit::amx:
+      return amx_product(product, a, b, c);
+    case ProductUnit::avx512:
+      return by_panels(avx512_tiles, product, a, b, c);
+    case ProductUnit::emulated_avx512:
+      return by_panels(emulated_avx512_tiles, product, a, b, c);
+    case ProductUnit::emulated_amx:
+      return by_panels(emulated_amx_tiles, product, a, b, c);
+  }
 }
 
 }  // namespace penstock::ops::bf16

@@ -1,10 +1,13 @@
-// Products of bf16 matrices with sums in f32. Depth goes in pairs, as the instruction takes them:
-// a sum takes the second product of a pair, then the first, pair after pair. Every element of c is
-// one such sum, so results depend on neither blocks nor threads.
+// Products of bf16 matrices with sums in f32. Depth goes in pairs, as the instructions take them.
+// Every element of c is one sum in its unit's order (product_unit.h), so results depend on neither
+// blocks nor threads; depth is cut at multiples of 16 pairs, where AMX's order allows it.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "penstock/ops/cpu/bf16/amx_scope.h"
 
 namespace penstock::ops::bf16 {
 
@@ -28,8 +31,18 @@ struct PairProduct {
 /// Why no kernel here runs on this processor, or "".
 std::string missing();
 
-/// One product on the calling thread, by the processor's instruction or, where bf16 is emulated, by
-/// those of f32: the same bits.  REQUIRES: missing() is "".  Operands may be unaligned.
+/// While it lives, the products of the calling thread share what each would set up by itself: the
+/// configuration of AMX's tiles, some 55 ns. No other code that uses tiles may run meanwhile.
+class ProductBatch {
+ public:
+  ProductBatch();
+
+ private:
+  std::optional<AmxScope> amx_;
+};
+
+/// One product on the calling thread, by this process's unit.  REQUIRES: missing() is "".
+/// Operands may be unaligned.
 void multiply(const PairProduct& product, const Pair* a, const Pair* b, float* c);
 
 }  // namespace penstock::ops::bf16

@@ -13,9 +13,14 @@ struct PanelProduct {
   bool accumulate;
 };
 
-/// REQUIRES: processor_has_bf16().
-void processor_tiles(const PanelProduct& product, const Pair* a, const Pair* b, float* c);
+/// AMX adds up the first products of so many pairs, and the second ones, and adds both to the sum.
+inline constexpr std::int64_t kTilePairs = 16;
+
+/// REQUIRES: available(ProductUnit::avx512).
+void avx512_tiles(const PanelProduct& product, const Pair* a, const Pair* b, float* c);
 /// The same sums by f32 instructions, of which a product of two bf16 is exact.
-void emulated_tiles(const PanelProduct& product, const Pair* a, const Pair* b, float* c);
+void emulated_avx512_tiles(const PanelProduct& product, const Pair* a, const Pair* b, float* c);
+/// AMX's sums by f32 instructions.
+void emulated_amx_tiles(const PanelProduct& product, const Pair* a, const Pair* b, float* c);
 
 }  // namespace penstock::ops::bf16

@@ -1,5 +1,4 @@
-// Tiles of bf16 products by the processor's instruction: six rows by four vectors of columns fill
-// its registers.
+// Tiles of bf16 products by AVX512-BF16: six rows by four vectors of columns fill its registers.
 #include "penstock/base/error.h"
 #include "penstock/ops/cpu/bf16/tiles.h"
 
@@ -72,7 +71,7 @@ constexpr auto kTiles = all_tiles(std::make_integer_sequence<int, kRows>());
 
 }  // namespace
 
-void processor_tiles(const PanelProduct& p, const Pair* a, const Pair* b, float* c) {
+void avx512_tiles(const PanelProduct& p, const Pair* a, const Pair* b, float* c) {
   const std::int64_t vectors = (p.columns + 15) / 16;
   const auto mask = static_cast<__mmask16>(0xffff >> (16 * vectors - p.columns));
   for (std::int64_t i = 0; i < p.rows; i += kRows)
@@ -86,7 +85,7 @@ void processor_tiles(const PanelProduct& p, const Pair* a, const Pair* b, float*
 
 namespace penstock::ops::bf16 {
 
-void processor_tiles(const PanelProduct&, const Pair*, const Pair*, float*) {
+void avx512_tiles(const PanelProduct&, const Pair*, const Pair*, float*) {
   assertion_failed("a declined problem is not run", "no bf16 instructions");
 }
 
