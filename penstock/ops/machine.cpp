@@ -16,6 +16,7 @@
 
 #include "penstock/base/threads.h"
 #include "penstock/ops/cpu/bf16/amx_scope.h"
+#include "penstock/ops/large_pages.h"
 #include "penstock/ops/product_unit.h"
 
 #if defined(__x86_64__)
@@ -176,6 +177,7 @@ double peak_resident_bytes() {
 bool restart_peak_memory() {
 #if __has_include(<malloc.h>)
   malloc_trim(0);
+  regrow_heap_of_large_pages();
 #endif
   std::ofstream reset("/proc/self/clear_refs");
   reset << "5" << std::flush;  // proc(5): the peak becomes the present size

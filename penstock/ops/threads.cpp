@@ -10,6 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/threads.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/ops/large_pages.h"
 
 namespace penstock::ops {
 
@@ -30,6 +31,7 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, -1);  // whose end is never given back
   mallopt(M_TOP_PAD, 64 << 20);   // and which grows in large steps
   mallopt(M_ARENA_MAX, 1);        // one for all threads: what one freed another takes
+  grow_heap_of_large_pages();
 #endif
 }
 

@@ -85,7 +85,7 @@ void PackedExperts::pack(std::int64_t e, std::int64_t i, std::int64_t part, std:
 }
 
 std::vector<ForwardTask> forward_tasks(const Operands& operands, const cpu::Group& group) {
-  constexpr std::int64_t kTile = 6;  // rows that a product's tile has
+  constexpr std::int64_t kTile = 32;  // rows that a product's tile has
   std::vector<ForwardTask> tasks;
   for (std::int64_t e = group.first; e < group.last; ++e) {
     const std::int64_t begin = operands.offsets[e], end = operands.offsets[e + 1];
