@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "penstock/base/error.h"
+#include "penstock/ops/cpu/bf16/pack.h"
 #include "penstock/ops/cpu/bf16/rounding.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/ops.h"
@@ -103,6 +104,32 @@ TEST(Bf16Rounding, IsToNearestEvenAndKeepsNanAndInfinity) {
     EXPECT_EQ(out[i] & 0x7fc0, 0x7fc0) << i;
   const at::Tensor many = torch::randn({4099}) * torch::randn({4099}).mul(20).exp2();
   EXPECT_TRUE(ops::bf16::rounded(many).equal(many.to(at::kBFloat16)));
+}
+
+TEST(Bf16Rounding, OfAnyCountReadsAndWritesThatManyAndNoMore) {
+  torch::manual_seed(5);
+  const at::Tensor x = torch::randn({2, 200}), wanted = x.to(at::kBFloat16);
+  const auto* halves = static_cast<const std::uint16_t*>(wanted.data_ptr());
+  const float *first = x.data_ptr<float>(), *second = first + 200;
+  for (const std::int64_t n : {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 130}) {
+    std::vector<std::uint16_t> out(200, 7);
+    ops::bf16::round_row(n, first, out.data());
+    for (std::int64_t i = 0; i < 200; ++i)
+      ASSERT_EQ(out[static_cast<std::size_t>(i)], i < n ? halves[i] : 7) << n << ", " << i;
+    for (const float* other : {second, static_cast<const float*>(nullptr)}) {
+      std::vector<ops::bf16::Pair> panels(3 * ops::bf16::kPanel, 7);
+      ops::bf16::pack_row_pair(n, first, other, panels.data(), ops::bf16::kPanel);
+      for (std::int64_t i = 0; i < std::ssize(panels); ++i) {
+        const bool in_panel =
+            i < (n + ops::bf16::kPanel - 1) / ops::bf16::kPanel * ops::bf16::kPanel;
+        const std::uint32_t high = other ? std::uint32_t{halves[200 + i]} << 16 : 0;
+        ASSERT_EQ(panels[static_cast<std::size_t>(i)], i < n      ? halves[i] | high
+                                                       : in_panel ? 0
+                                                                  : 7)
+            << n << ", " << i;
+      }
+    }
+  }
 }
 
 TEST(Bf16Scope, HoldsForItsThreadAndForTheBackwardPassAlone) {

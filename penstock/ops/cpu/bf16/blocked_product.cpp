@@ -23,7 +23,7 @@ struct LeftOperand {
 /// The largest block of rows that still leaves eight tasks, so that a few threads share evenly.
 std::int64_t block_rows(std::int64_t rows, std::int64_t column_blocks) {
   for (const std::int64_t block : {std::int64_t{256}, std::int64_t{128}})
-    if (rows / block * column_blocks >= 8) return block;
+    if (rows / block * column_blocks >= 4) return block;
   return kPanel;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "penstock/ops/cpu/bf16/native_rounding.h"
 #include "penstock/ops/cpu/bf16/rounding.h"
 #include "penstock/ops/cpu/parallel.h"
 #include "penstock/ops/cpu/rows.h"
@@ -71,7 +72,8 @@ PENSTOCK_PER_CPU void pack_halves(std::int64_t columns, const std::uint16_t* fir
 
 void pack_row_pair(std::int64_t columns, const float* first, const float* second, Pair* to,
                    std::int64_t panel) {
-  pack_floats(columns, first, second, to, panel);
+  const NativeRounding* native = native_rounding();
+  (native ? native->pair : pack_floats)(columns, first, second, to, panel);
 }
 void pack_row_pair(std::int64_t columns, const std::uint16_t* first, const std::uint16_t* second,
                    Pair* to, std::int64_t panel) {

@@ -27,7 +27,7 @@ inline std::int64_t panel_pairs(std::int64_t columns, std::int64_t pairs) {
   return (columns + kPanel - 1) / kPanel * kPanel * pairs;
 }
 
-/// The bf16 of n floats.
+/// The bf16 of n floats; of a denormal number perhaps 0, which products take it for.
 void round_row(std::int64_t n, const float* from, std::uint16_t* to);
 
 /// x in bf16.  REQUIRES: contiguous f32 on the CPU.  Cost: one sweep, on all threads.
