@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "penstock/ops/cpu/bf16/blocked_product.h"
 #include "penstock/ops/cpu/bf16/declines.h"
 #include "penstock/ops/cpu/bf16/rounding.h"
@@ -15,6 +17,13 @@ namespace {
 std::string declines_pair(const at::Tensor& x, const at::Tensor& w) {
   if (std::string reason = declines(x, w); !reason.empty()) return reason;
   return w.size(0) == 0 || w.size(1) == 0 || x.size(0) == 0 ? "an empty operand" : "";
+}
+
+/// Rows of dy that stay in cache between their two products.  The sums of dw are the same for any
+/// even number: they go by depth.
+std::int64_t chunk_rows(std::int64_t columns) {
+  constexpr std::int64_t kValues = 1 << 20, kLeast = 512;
+  return std::max<std::int64_t>(1, kValues / columns / kLeast) * kLeast;
 }
 
 }  // namespace
@@ -44,18 +53,24 @@ LinearGradient linear_backward(const at::Tensor& dy_in, const at::Tensor& x, con
   const at::Tensor dy = dy_in.contiguous();
   const std::int64_t rows = dy.size(0), out = w.size(0), in = w.size(1);
   at::Tensor dx, dw, db;
-  const at::Tensor rounded_dy = wanted.x || wanted.w ? rounded(dy) : at::Tensor();
-  if (wanted.x) {
-    dx = at::empty({rows, in}, dy.options());
-    blocked_product({.rows = rows, .columns = in, .depth = out, .c_row = in}, pair_rows(rounded_dy),
-                    row_panels(w.contiguous()), dx.data_ptr<float>());
-  }
-  if (wanted.w) {
-    dw = at::empty({out, in}, dy.options());
-    blocked_product({.rows = out, .columns = in, .depth = rows, .c_row = in},
-                    row_panels(rounded_dy), row_panels(x.contiguous()), dw.data_ptr<float>());
-  }
+  if (wanted.x) dx = at::empty({rows, in}, dy.options());
+  if (wanted.w) dw = at::empty({out, in}, dy.options());
   if (wanted.b) db = cpu::column_sums(dy);
+  if (!wanted.x && !wanted.w) return {dx, dw, db};
+  const Panels panels = wanted.x ? row_panels(w.contiguous()) : Panels();
+  const at::Tensor operand = x.contiguous();
+  const std::int64_t chunk = chunk_rows(out);
+  for (std::int64_t from = 0; from < rows; from += chunk) {
+    const std::int64_t count = std::min(chunk, rows - from);
+    const at::Tensor part = rounded(dy.narrow(0, from, count));
+    if (wanted.x)
+      blocked_product({.rows = count, .columns = in, .depth = out, .c_row = in}, pair_rows(part),
+                      panels, dx.data_ptr<float>() + from * in);
+    if (wanted.w)
+      blocked_product(
+          {.rows = out, .columns = in, .depth = count, .c_row = in, .accumulate = from > 0},
+          row_panels(part), row_panels(operand.narrow(0, from, count)), dw.data_ptr<float>());
+  }
   return {dx, dw, db};
 }
 
