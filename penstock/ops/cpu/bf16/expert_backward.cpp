@@ -12,6 +12,7 @@
 #include "penstock/ops/cpu/bf16/expert_inputs.h"
 #include "penstock/ops/cpu/expert_combine.h"
 #include "penstock/ops/cpu/parallel.h"
+#include "penstock/ops/cpu/stream.h"
 #include "penstock/ops/expert_ffn.h"
 
 namespace penstock::ops::bf16 {
@@ -31,6 +32,7 @@ struct Scratch {
   float* d_in;               ///< [m][kChunk][kInner]
   Pair *d_rows, *d_pairs;    ///< one input's: [kChunk][kInner / 2], and panels of kInner columns
   Pair* h_pairs;             ///< panels of kInner columns
+  float* dx;                 ///< [kChunk][d]
 };
 
 struct Backward {
@@ -48,7 +50,7 @@ struct Backward {
   std::int64_t panels_floats() const { return panel_pairs(in.width, kChunk / 2); }
   std::int64_t scratch_floats() const {
     return 2 * kChunk * in.x.row + 2 * panels_floats() + kChunk * kInner * (2 * in.inputs + 2) +
-           3 * kChunk * kInner / 2;
+           3 * kChunk * kInner / 2 + kChunk * in.width;
   }
   Scratch divide(float* from) const {
     const auto floats = [&from](std::int64_t count) {
@@ -64,6 +66,7 @@ struct Backward {
     for (float** part : {&s.p, &s.h}) *part = floats(tile);
     for (float** part : {&s.inputs, &s.d_in}) *part = floats(in.inputs * tile);
     for (Pair** part : {&s.d_rows, &s.d_pairs, &s.h_pairs}) *part = pairs(tile / 2);
+    s.dx = floats(kChunk * in.width);
     return s;
   }
 
@@ -88,6 +91,9 @@ struct Backward {
     start_gates(task, begin, end);
     for (std::int64_t slice = task.slice_begin; slice < task.slice_end; ++slice)
       run_slice(task, slice, begin, end, s);
+    // Another thread may read them, and the place may still be in its cache.
+    cpu::stream(s.dx, (end - begin) * in.width,
+                row_gradients + partial_row(task, begin) * in.width);
   }
 
   std::int64_t partial_row(const BackwardTask& task, std::int64_t assignment) const {
@@ -132,7 +138,7 @@ struct Backward {
                 .b_panel = weights.panel(i),
                 .c_row = in.width,
                 .accumulate = slice > task.slice_begin || i > 0},
-               s.d_rows, weights.at(task.expert, i, slice), row_gradients + row * in.width);
+               s.d_rows, weights.at(task.expert, i, slice), s.dx);
     }
     pack_rows(0, (n + 1) / 2, n, lanes, s.h, s.h_pairs, kChunkPanel);
     multiply({.rows = in.width,
