@@ -47,7 +47,7 @@ struct EvalArguments {
   EvalTasksOptions tasks;
   std::string model, split = "validation", tokenizer, protocol;
   std::int64_t max_tokens = 0, length = 0, streams = 0, memory = 0, threads = 0, ngram = 0;
-  bool json = false, fold = false, list_tasks = false;
+  bool json = false, fold = false, as_trained = false, list_tasks = false;
 };
 
 void run_tasks(EvalArguments a) {
@@ -100,12 +100,14 @@ void run_eval(const CLI::App& command, EvalArguments a) {
     a.text.length = a.length;
     a.text.json = a.json;
     a.text.fold = a.fold;
+    a.text.as_trained = a.as_trained;
     return run_eval_text(a.text);
   }
   a.corpus.model = a.model;
   a.corpus.tokenizer = a.tokenizer;
   a.corpus.json = a.json;
   a.corpus.fold = a.fold;
+  a.corpus.as_trained = a.as_trained;
   EvaluationWish& wish = a.corpus.wish;
   wish.split = parse_split(a.split);
   if (a.length > 0) wish.sequence_length = a.length;
@@ -208,8 +210,9 @@ void add_task_options(CLI::App& command, EvalArguments& a) {
   for (const char* other : {"--tasks", "--task", "--limit", "--items", "--compare", "--json"})
     requests->excludes(command.get_option(other));
   for (CLI::Option* option : {names, files, requests})
-    for (const char* other : {"--data", "--text", "--ngram", "--split", "--max-tokens", "--streams",
-                              "--memory", "--plot", "--isolate-documents", "--active-experts"})
+    for (const char* other :
+         {"--data", "--text", "--ngram", "--split", "--max-tokens", "--streams", "--memory",
+          "--plot", "--isolate-documents", "--active-experts", "--as-trained"})
       option->excludes(command.get_option(other));
 }
 
@@ -239,13 +242,17 @@ void add_eval_command(CLI::App& app) {
                       fmt::format("in place of the model's own: {}", kTokenizerPlaces));
   command->add_flag("--fold", a.fold,
                     "measure the model with each router folded into one matrix and bias");
+  command->add_flag(
+      "--as-trained", a.as_trained,
+      "of a corpus or text: experts that have thresholds choose among all tokens of a "
+      "pass instead, as in training and in papers; the loss is then not causal");
   command->add_flag("--json", a.json, "one JSON object");
   CLI::Option* text = add_text_options(*command, a.text);
   add_task_options(*command, a);
   text->excludes(data)->excludes(ngram);
   for (const char* of_models :
        {"--max-tokens", "--sequence-length", "--streams", "--memory", "--k", "--active-experts",
-        "--plot", "--fold", "--isolate-documents", "--threads", "--tokenizer"})
+        "--plot", "--fold", "--as-trained", "--isolate-documents", "--threads", "--tokenizer"})
     ngram->excludes(command->get_option(of_models));
   for (const char* of_corpora : {"--split", "--max-tokens", "--streams", "--memory", "--k",
                                  "--active-experts", "--plot", "--isolate-documents"})

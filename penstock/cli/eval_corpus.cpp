@@ -88,7 +88,8 @@ Opened open_model(const EvalCorpusOptions& options, std::span<const std::int64_t
     if (!values.empty()) check_k_values(source->config(), values);
     if (!active.empty()) check_active_values(source->config(), active);
     Opened out{.argument = argument, .run = run_settings(argument.path)};
-    out.model = load_model(*source);  // first: what is wrong with it is said before what it lacks
+    out.model = load_for_evaluation(
+        *source, options.as_trained);  // first: what is wrong with it is said before what it lacks
     out.tokenizer = model_tokenizer(*source, options.tokenizer);
     if (options.fold) out.model = fold_routers(*out.model);
     return out;
@@ -119,6 +120,7 @@ void print_json(const ByK& measured, std::span<const ActiveFigures> by_active,
   if (config.has_memory() && how.streams > 0)
     out["memory_length"] = how.memory_length >= 0 ? how.memory_length : config.xl.memory;
   out["causal"] = config.causal();
+  out["by_thresholds"] = config.by_thresholds();
   fmt::print("{}\n", out.dump(2));
 }
 
@@ -191,8 +193,7 @@ void run_eval_corpus(const EvalCorpusOptions& options) {
   if (!measured.figures.empty()) print_by_k(measured.figures, config.active_experts());
   if (!by_active.empty()) print_by_active(by_active);
   if (!options.plot.empty()) fmt::print("plot: {}\n", options.plot);
-  if (!config.causal())
-    fmt::print("note: method '{}' is not causal: {}\n", config.router.method, kNotCausal);
+  print_choice_note(config);
 }
 
 }  // namespace penstock

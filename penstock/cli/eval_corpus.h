@@ -15,7 +15,7 @@ struct EvalCorpusOptions {
   bool has_k = false;  ///< an empty one is a mistake
   std::string active;  ///< "0.5,1,2"
   bool has_active = false;
-  bool json = false, fold = false;
+  bool json = false, fold = false, as_trained = false;
 };
 
 /// Prints loss, perplexity and bits per byte, and draws `plot`.

@@ -264,9 +264,7 @@ void run_eval_tasks(const EvalTasksOptions& options) {
     print_differences(first, second);
   }
   print_notes(first);
-  if (!model.model->config().causal())
-    fmt::print("note: method '{}' is not causal: {}\n", model.model->config().router.method,
-               kNotCausal);
+  print_choice_note(model.model->config());
 }
 
 void list_tasks() {

@@ -54,6 +54,10 @@ std::string per_token_lines(std::span<const TokenSequence> windows,
 
 }  // namespace
 
+void print_choice_note(const ModelConfig& config) {
+  if (const std::string note = choice_note(config); !note.empty()) fmt::print("note: {}\n", note);
+}
+
 void note_beyond_context(const ModelConfig& config, std::int64_t length) {
   if (config.has_memory() || config.context <= 0 || length <= config.context) return;
   fmt::print(stderr, "note: windows of {} tokens are longer than the model's context of {}\n",
@@ -72,7 +76,8 @@ void run_eval_text(const EvalTextOptions& options) {
   const auto [argument, tokenizer, loaded] =
       with_model(options.model, [&](const ModelArgument& chosen) {
         const auto source = open_model_source(chosen.path);
-        return std::tuple(chosen, model_tokenizer(*source, options.tokenizer), load_model(*source));
+        return std::tuple(chosen, model_tokenizer(*source, options.tokenizer),
+                          load_for_evaluation(*source, options.as_trained));
       });
   const auto& [directory, step] = argument;
   const auto model = options.fold ? fold_routers(*loaded) : loaded;
@@ -111,8 +116,7 @@ void run_eval_text(const EvalTextOptions& options) {
                options.protocol);
     fmt::print("loss {:.4f}, perplexity {:.4f}, bits per byte {:.4f}, {} tokens scored\n",
                totals.loss(), totals.perplexity(), totals.bits_per_byte(), grouped(totals.tokens));
-    if (!config.causal())
-      fmt::print("note: method '{}' is not causal: {}\n", config.router.method, kNotCausal);
+    print_choice_note(config);
     return;
   }
   const nlohmann::ordered_json out = {
@@ -128,7 +132,8 @@ void run_eval_text(const EvalTextOptions& options) {
       {"protocol", options.protocol},
       {"windows", windows.size()},
       {"sequence_length", length},
-      {"causal", config.causal()}};
+      {"causal", config.causal()},
+      {"by_thresholds", config.by_thresholds()}};
   fmt::print("{}\n", out.dump(2));
 }
 

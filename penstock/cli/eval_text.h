@@ -11,11 +11,14 @@ namespace penstock {
 struct EvalTextOptions {
   std::string model, text, tokenizer, per_token, protocol = "windows";
   std::int64_t length = 0;  ///< tokens per window; 0: the model's context
-  bool json = false, fold = false;
+  bool json = false, fold = false, as_trained = false;
 };
 
 /// Prints loss, perplexity and bits per byte of the file's text.
 void run_eval_text(const EvalTextOptions& options);
+
+/// Prints choice_note(), where there is something to know of a loss.
+void print_choice_note(const ModelConfig& config);
 
 /// Says on standard error where windows are longer than what the model was trained on.
 void note_beyond_context(const ModelConfig& config, std::int64_t length);

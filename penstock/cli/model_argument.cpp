@@ -4,7 +4,8 @@
 #include <filesystem>
 
 #include "penstock/base/error.h"
-#include "penstock/models/model_source.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/routers/as_trained.h"
 #include "penstock/train/checkpoint_manifest.h"
 #include "penstock/train/chosen_checkpoint.h"
 
@@ -42,6 +43,13 @@ ModelArgument model_argument(const std::string& path) {
   if (fs::exists(fs::path(path) / kManifestName))
     model.step = verify_checkpoint(real_file_system(), path, true).step;
   return model;
+}
+
+std::shared_ptr<LanguageModel> load_for_evaluation(const ModelSource& source, bool as_trained) {
+  if (!as_trained) return load_model(source);
+  ModelConfig config = source.config();
+  config.router = penstock::as_trained(config.router);
+  return load_model(source, config);
 }
 
 }  // namespace penstock

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "penstock/models/language_model.h"
+#include "penstock/models/model_source.h"
 #include "penstock/train/chosen_checkpoint.h"
 
 namespace penstock {
@@ -30,5 +33,9 @@ template <class Use>
 auto with_model(const std::string& path, Use use) {
   return using_what_is_there([&] { return model_argument(path); }, use, note_removed);
 }
+
+/// The source's model. @param as_trained  whether experts that choose tokens do so among all of a
+/// pass, as in training (penstock/routers/as_trained.h)
+std::shared_ptr<LanguageModel> load_for_evaluation(const ModelSource& source, bool as_trained);
 
 }  // namespace penstock

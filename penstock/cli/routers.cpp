@@ -39,6 +39,7 @@ std::string properties(const RouterTraits& traits) {
   if (traits.foldable) words.push_back("folds into one matrix");
   if (traits.drops) words.push_back("may refuse a token its expert");
   if (traits.variable_active) words.push_back("any number of experts per token");
+  if (traits.keeps_thresholds) words.push_back("chooses by thresholds outside training");
   if (traits.biases_choice) words.push_back("biases the choice of experts");
   if (traits.forward_passes > 1)
     words.push_back(fmt::format("meant for {} passes over a batch", traits.forward_passes));

@@ -9,9 +9,10 @@
 
 namespace penstock {
 
-bool reads_across_texts(const ModelConfig& config) {
+bool reads_across_texts(const ModelConfig& config, bool training) {
   if (config.moe_layers() == 0) return false;
   const RouterTraits traits = resolve(config.router).traits;
+  if (training && traits.keeps_thresholds) return true;
   return !traits.causal || traits.order_matters || traits.stochastic || traits.drops;
 }
 

@@ -12,7 +12,8 @@ namespace penstock {
 
 /// Whether a sequence's scores could depend on the others of its pass (capacity, expert choice,
 /// draws by place): such routers get one sequence a pass where each is measured by itself.
-bool reads_across_texts(const ModelConfig& config);
+/// @param training  whether in a training pass, where thresholds do not serve
+bool reads_across_texts(const ModelConfig& config, bool training = false);
 
 /// `items`, which are indices into `lengths`, in groups of equal length, shortest first, at most
 /// `most_items` and about `most_tokens` tokens in each; the order within a length stays.

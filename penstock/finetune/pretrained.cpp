@@ -52,7 +52,7 @@ void check_fits(const ModelConfig& config, const FinetuneConfig& finetune) {
   PENSTOCK_CHECK(config.has_memory() || (finetune.train_memory == 0 && finetune.eval_memory == 0),
                  "protocol \"authors\" carries memory from batch to batch, and a decoder has none; "
                  "set train_memory = 0 and eval_memory = 0 for the rest of that protocol");
-  PENSTOCK_CHECK(finetune.train_memory == 0 || !reads_across_texts(config),
+  PENSTOCK_CHECK(finetune.train_memory == 0 || !reads_across_texts(config, /*training=*/true),
                  "train_memory: with carried memory each text is a pass of its own, and this "
                  "model's router decides over a batch; set train_memory = 0 and "
                  "eval_memory = 0");

@@ -125,8 +125,7 @@ class MemorySession : public Session {
 };
 
 void check_causal(const ModelConfig& config) {
-  PENSTOCK_CHECK(config.causal(), "method '", config.router.method,
-                 "' is not causal: ", kNotCausal);
+  PENSTOCK_CHECK(config.causal(), choice_note(config));
 }
 
 }  // namespace

@@ -150,6 +150,21 @@ double ModelConfig::output_std(std::int64_t fan_in) const {
 
 bool ModelConfig::causal() const { return moe_layers() == 0 || resolve(router).traits.causal; }
 
+bool ModelConfig::by_thresholds() const {
+  return moe_layers() > 0 && resolve(router).traits.keeps_thresholds;
+}
+
+std::string choice_note(const ModelConfig& config) {
+  const std::string of_method = concat("method '", config.router.method, "' ");
+  if (config.by_thresholds()) return concat(of_method, "chooses by thresholds: ", kByThresholds);
+  if (config.causal()) return "";
+  const bool could = resolve(config.router).traits.takes_thresholds;
+  return concat(of_method, "is not causal: ", kNotCausal,
+                could ? "; thresholds would make it so, which this model was trained without or "
+                        "which are not used"
+                      : "");
+}
+
 MoeOptions ModelConfig::moe_options(std::int64_t index) const {
   return {.d_model = d_model,
           .d_ffn = expert_width(),

@@ -189,8 +189,10 @@ struct ModelConfig {
   double weight_std(std::int64_t fan_in) const;
   /// The same for a matrix whose result is added to the residual stream.
   double output_std(std::int64_t fan_in) const;
-  /// Whether routing uses nothing of later tokens; true for a dense model.
+  /// Whether routing outside training uses nothing of later tokens; true for a dense model.
   bool causal() const;
+  /// Whether it does so by thresholds in place of the choice of training (Scores::thresholds).
+  bool by_thresholds() const;
   /// Options of one MoE layer; `index` counts MoE layers.
   MoeOptions moe_options(std::int64_t index) const;
 };
@@ -200,5 +202,14 @@ inline constexpr std::string_view kNotCausal =
     "where a token goes depends on tokens after it, so its loss was measured with a look at what "
     "it "
     "predicts: not comparable with a causal router's, and out of reach when generating";
+
+/// The same of one whose experts choose by thresholds.
+inline constexpr std::string_view kByThresholds =
+    "trained with a choice among all tokens of a batch, and here an expert takes each token whose "
+    "score reaches the threshold that training found, which is causal; how many it takes may "
+    "differ";
+
+/// What to know of this model's loss by the above, "method 'm' is not causal: ..."; "": nothing.
+std::string choice_note(const ModelConfig& config);
 
 }  // namespace penstock

@@ -55,6 +55,8 @@ std::string results_text(const StudyResults& results, std::size_t width) {
   for (const auto& section : study_sections(results, variants)) add(section_text(section, width));
   if (!std::ranges::all_of(variants, &VariantSummary::causal))
     add(wrapped(fmt::format("not causal: {}", kNotCausal), width));
+  if (std::ranges::any_of(variants, &VariantSummary::by_thresholds))
+    add(wrapped(fmt::format("by thresholds: {}", kByThresholds), width));
   return out;
 }
 

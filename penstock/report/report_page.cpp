@@ -99,6 +99,8 @@ void add_warnings(Section& section, Variants variants) {
              Tone::warning});
   if (!std::ranges::all_of(variants, &VariantSummary::causal))
     section.remarks.push_back({"Not causal: " + std::string(kNotCausal) + "."});
+  if (std::ranges::any_of(variants, &VariantSummary::by_thresholds))
+    section.remarks.push_back({"By thresholds: " + std::string(kByThresholds) + "."});
 }
 
 /// Held-out text as the run's model continues it.

@@ -44,6 +44,10 @@ std::string compatible(const std::string& scorer, const std::string& selector,
       return concat("balancer '", balancer,
                     "' adds a bias to the choice of experts, and selector '", selector,
                     "' takes none");
+    if (balances.keeps_thresholds && !selects.takes_thresholds)
+      return concat("balancer '", balancer,
+                    "' keeps thresholds by which experts take tokens, and selector '", selector,
+                    "' takes none");
     for (std::size_t j = 0; j < i; ++j)
       if (balancers[j] == balancer) return concat("balancer '", balancer, "' is listed twice");
   }

@@ -149,10 +149,12 @@ Registry<Method> all_methods() {
                        .source = "Hash Layers, arXiv:2106.04426",
                        .scorer = "none",
                        .selector = "hash"});
-  methods.add("expert-choice", {.summary = "each expert takes its T·k/E best tokens of the batch",
+  methods.add("expert-choice", {.summary = "each expert takes its T·k/E best tokens of the batch, "
+                                           "and outside training those that reach its threshold",
                                 .source = "Expert Choice, arXiv:2202.09368",
                                 .scorer = "linear",
-                                .selector = "expert-choice"});
+                                .selector = "expert-choice",
+                                .balancers = {"expert-threshold"}});
   methods.add("lory", {.summary = "expert weights blended per segment by the segment before",
                        .source = "Lory, arXiv:2405.03133",
                        .scorer = "linear",

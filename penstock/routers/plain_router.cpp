@@ -54,7 +54,9 @@ RouterConfig folded_router(const RouterConfig& router, bool bias) {
 }
 
 bool outlives_folding(const ResolvedRouter& router, const std::string& balancer) {
-  return balancer_registry().at(balancer).traits_under(router.options.at(balancer)).biases_choice;
+  const BalancerTraits traits =
+      balancer_registry().at(balancer).traits_under(router.options.at(balancer));
+  return traits.biases_choice || traits.keeps_thresholds;
 }
 
 }  // namespace penstock

@@ -24,7 +24,7 @@ RouterConfig plain_router(const PlainRouter& router);
 double balance_coefficient(const RouterConfig& router);
 
 /// The router with a frozen matrix (and bias) for its scorer, and of the balancers those alone that
-/// bias the choice: what is left to compute outside training.
+/// bias the choice or keep thresholds of it: what is left to compute outside training.
 RouterConfig folded_router(const RouterConfig& router, bool bias);
 
 /// Whether one of the router's balancers stays when it is folded.

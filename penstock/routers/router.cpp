@@ -68,6 +68,12 @@ at::Tensor Router::choice_bias() const {
   return sum;
 }
 
+at::Tensor Router::thresholds() const {
+  for (const auto& balancer : balancers_)
+    if (const at::Tensor found = balancer->thresholds(layer_); found.defined()) return found;
+  return {};
+}
+
 RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& context) {
   PENSTOCK_CHECK(hidden.dim() == 2, "a router takes hidden [T, d], not ", hidden.sizes());
   PENSTOCK_CHECK(context.k == 0 || (traits_.takes_highest && context.k >= 1),
@@ -81,6 +87,7 @@ RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& cont
   RoutingResult result{.hidden = hidden};
   result.scores = scorer_->score(selector_->rows(hidden, context), context);
   if (traits_.biases_choice) result.scores.choice_bias = choice_bias();
+  if (traits_.keeps_thresholds && !context.training) result.scores.thresholds = thresholds();
   PENSTOCK_CHECK(context.k == 0 || context.k <= result.scores.logits.size(1), "k = ", context.k,
                  " of ", result.scores.logits.size(1), " experts");
   {

@@ -100,6 +100,9 @@ class Balancer : public torch::nn::Module {
   /// What is added to the experts' scores in the choice of that layer, [E] f32 without gradient, in
   /// training and outside; undefined: nothing. Only of a balancer whose traits say biases_choice.
   virtual at::Tensor choice_bias(std::int64_t /*layer*/) const { return {}; }
+  /// Scores::thresholds of that layer, [E] f32 without gradient; only of a balancer whose traits
+  /// say keeps_thresholds.
+  virtual at::Tensor thresholds(std::int64_t /*layer*/) const { return {}; }
   /// Called when a layer's scorer has its first parameters, with the matrix that it folds into;
   /// only of a balancer whose traits say needs_matrix.
   virtual void start(std::int64_t /*layer*/, const FoldedScorer&) {}
@@ -214,6 +217,7 @@ class Router : public torch::nn::Module {
 
  private:
   at::Tensor choice_bias() const;
+  at::Tensor thresholds() const;
   void add_losses(RoutingResult& result, const RoutingContext& context);
 
   std::string scorer_name_;

@@ -66,6 +66,9 @@ struct Scores {
   at::Tensor penalty;       ///< scalar that the scorer adds to the loss; undefined: none
   /// [E] that balancers add to the experts' scores in the choice alone; undefined: none.
   at::Tensor choice_bias;
+  /// [E] f32, kept by a balancer: outside training an expert takes the tokens whose scores reach
+  /// its threshold, each by itself. Undefined: it chooses among all, as in training.
+  at::Tensor thresholds;
 };
 
 /// Which expert computes which token, with which weight. Either A assignments sorted by expert
@@ -92,6 +95,10 @@ struct Plan {
   // Of selectors that may refuse a token an expert: undefined and 0 elsewhere.
   at::Tensor demand;          ///< [E] i64, choices that balance losses count, before any refusal
   std::int64_t overflow = 0;  ///< assignments refused because their expert was full
+
+  /// [E] without gradient, the lowest score for which each expert took a token in this training
+  /// pass; undefined where tokens choose, outside training, and without tokens.
+  at::Tensor lowest_taken;
 
   at::Tensor merge_weights;         ///< [segments, E], differentiable; undefined unless merging
   std::int64_t segment_length = 0;  ///< tokens per segment when merging

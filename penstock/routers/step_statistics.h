@@ -17,18 +17,27 @@ struct StepStatistics {
   std::vector<std::vector<std::int64_t>> expert_tokens = {};
   /// [L], tokens that the layer's passes routed; 0 for a layer whose plans merge.
   std::vector<std::int64_t> tokens = {};
+  /// [L][E], Plan::lowest_taken, mean over the layer's tokens; empty for a layer whose tokens
+  /// choose.
+  std::vector<std::vector<double>> lowest_taken = {};
 
   /// Mean experts per token of a layer; 0 for one that routed none.
   double active(std::size_t layer) const;
 };
 
-/// Counts plans; whole numbers, so that the order of passes changes nothing.
+/// Plan::lowest_taken [E], read from its device; none where it is undefined.
+std::vector<double> plain_scores(const at::Tensor& lowest_taken);
+
+/// Counts plans in whole numbers, so that the order of passes changes nothing but the last bits of
+/// lowest_taken.
 class StepCounts {
  public:
   /// @param layer  among the model's MoE layers
   void add(std::int64_t layer, const Plan& plan);
-  /// The same from a plan's counts [E] of a pass over that many tokens; empty where it merges.
-  void add(std::int64_t layer, std::span<const std::int64_t> counts, std::int64_t tokens);
+  /// The same from a plan's counts [E] of a pass over that many tokens, empty where it merges, and
+  /// its lowest_taken [E], empty where it has none.
+  void add(std::int64_t layer, std::span<const std::int64_t> counts, std::int64_t tokens,
+           std::span<const double> lowest_taken = {});
   /// Adds what other processes counted. @param sum  in place, over processes; numbers of one
   /// length, that of `shape`, on all
   void sum_with(const std::function<void(const at::Tensor&)>& sum, const RouterShape& shape);
@@ -38,7 +47,7 @@ class StepCounts {
   StepStatistics take();
 
  private:
-  StepStatistics sums_;                       // all but the sparsity
+  StepStatistics sums_;  // all but the sparsity; lowest_taken times the tokens of its pass
   std::int64_t assignments_ = 0, pairs_ = 0;  // (token, expert) pairs that are on, and T·E
 };
 

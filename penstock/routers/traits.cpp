@@ -30,8 +30,11 @@ RouterTraits combined(const ScorerTraits& scorer, const SelectorTraits& selector
   for (const BalancerTraits& balancer : balancers) {
     out.steers_sparsity |= balancer.steers_sparsity;
     out.biases_choice |= balancer.biases_choice;
+    out.keeps_thresholds |= balancer.keeps_thresholds;
     out.needs_matrix |= balancer.needs_matrix;
   }
+  out.causal |= out.keeps_thresholds;
+  out.even_loads &= !out.keeps_thresholds;
   return out;
 }
 

@@ -76,6 +76,7 @@ struct SelectorTraits {
   bool ignores_logits = false;
   bool takes_highest = false;
   bool takes_bias = false;
+  bool takes_thresholds = false;
   bool drops = false;
   bool unit_gates = false;
   bool estimates_gradient = false;
@@ -85,7 +86,8 @@ struct SelectorTraits {
 
   template <class V>
   void visit(V& v) {
-    v("causal", causal, {.help = "a token's plan does not depend on later tokens"});
+    v("causal", causal,
+      {.help = "outside training a token's plan does not depend on later tokens"});
     v("order_matters", order_matters,
       {.help = "permuting the tokens does not just permute the plan"});
     v("stochastic", stochastic, {.help = "draws random numbers when training"});
@@ -100,6 +102,8 @@ struct SelectorTraits {
       {.help = "a token asks for the experts of its k highest logits"});
     v("takes_bias", takes_bias,
       {.help = "a balancer's bias counts in the choice; in the gates only where they are relu"});
+    v("takes_thresholds", takes_thresholds,
+      {.help = "experts choose tokens, and outside training can do so by thresholds of their own"});
     v("drops", drops, {.help = "may refuse a token an expert that it asked for"});
     v("unit_gates", unit_gates, {.help = "a token's gates sum to one, but for those refused"});
     v("estimates_gradient", estimates_gradient,
@@ -119,6 +123,7 @@ struct BalancerTraits {
   bool evens_loads = false;
   bool steers_sparsity = false;
   bool biases_choice = false;
+  bool keeps_thresholds = false;
   bool needs_matrix = false;
   bool by_sequence = false;
   bool pools_step = false;
@@ -135,6 +140,9 @@ struct BalancerTraits {
     v("steers_sparsity", steers_sparsity,
       {.help = "steers the number of active experts, which the selector must leave open"});
     v("biases_choice", biases_choice, {.help = "adds a bias to the choice of experts"});
+    v("keeps_thresholds", keeps_thresholds,
+      {.help = "keeps the scores from which on experts take tokens outside training, unless its "
+               "option evaluation is \"batch\""});
     v("needs_matrix", needs_matrix, {.help = "starts from the matrix that the scorer folds into"});
     v("by_sequence", by_sequence, {.help = "counts the loads of each sequence by themselves"});
     v("pools_step", pools_step,
@@ -147,7 +155,8 @@ struct BalancerTraits {
 
 /// Those of a scorer, a selector and balancers together, under their options. What a selector says
 /// of itself holds of the whole, with what the scorer adds to order, chance and training.
-/// takes_highest: before a bias of the choice.
+/// takes_highest: before a bias of the choice. With keeps_thresholds, what the selector says of
+/// causality and of even loads holds in training alone.
 struct RouterTraits : SelectorTraits {
   bool foldable = false;
   bool one_matrix = false;
@@ -157,6 +166,7 @@ struct RouterTraits : SelectorTraits {
   bool shared_by_layers = false;
   bool steers_sparsity = false;
   bool biases_choice = false;
+  bool keeps_thresholds = false;
   bool needs_matrix = false;
 
   template <class V>
@@ -170,6 +180,7 @@ struct RouterTraits : SelectorTraits {
     v("shared_by_layers", shared_by_layers);
     v("steers_sparsity", steers_sparsity);
     v("biases_choice", biases_choice);
+    v("keeps_thresholds", keeps_thresholds);
     v("needs_matrix", needs_matrix);
   }
 };

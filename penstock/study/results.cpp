@@ -143,7 +143,9 @@ std::vector<VariantSummary> summarize(std::span<const RunRow> rows) {
   }
   for (auto& v : variants) {
     v.causal = std::ranges::all_of(v.rows, &RunRow::causal);
+    v.by_thresholds = std::ranges::any_of(v.rows, &RunRow::by_thresholds);
     if (!v.causal) v.label += " (not causal)";
+    if (v.by_thresholds) v.label += " (by thresholds)";
     for (const auto& figure : summary_figures()) v.*figure.spread = spread_of(v, figure.of);
     v.steered = static_cast<std::size_t>(
         std::ranges::count_if(v.rows, [](const RunRow* r) { return r->steered(); }));

@@ -52,8 +52,9 @@ struct StudyResults {
 /// The rows of one variant.
 struct VariantSummary {
   std::string name;
-  std::string label;   ///< marked "(not causal)" where it is not
-  bool causal = true;  ///< of every row
+  std::string label;           ///< marked "(not causal)" where it is not, or "(by thresholds)"
+  bool causal = true;          ///< of every row
+  bool by_thresholds = false;  ///< of any row
   std::vector<const RunRow*> rows;
   Spread validation_loss, bits_per_byte, test_loss, active_experts, tokens_per_second,
       share_of_peak, peak_bytes, steps, total_flops, settled_step;

@@ -115,8 +115,9 @@ struct RunRow {
   double seconds = 0;
   double peak_flops = 0;  ///< measured FMA peak of the machine, FLOP/s
   std::string machine;
-  std::string finished_at;  ///< date, UTC
-  bool causal = true;       ///< false: the losses profit from later tokens (ModelConfig::causal)
+  std::string finished_at;     ///< date, UTC
+  bool causal = true;          ///< false: the losses profit from later tokens (ModelConfig::causal)
+  bool by_thresholds = false;  ///< losses by thresholds in place of training's choice of tokens
   std::optional<double> target_sparsity;
   std::optional<Evaluation> validation;
   std::optional<Evaluation> test;
@@ -155,6 +156,7 @@ struct RunRow {
     v("peak_flops", peak_flops);
     v("machine", machine);
     v("causal", causal);
+    v("by_thresholds", by_thresholds);
     v("target_sparsity", target_sparsity);
     v("validation", validation);
     v("test", test);

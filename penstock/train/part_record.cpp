@@ -13,7 +13,7 @@ namespace {
 using Plain = nlohmann::json;  // whose integers and doubles keep their bits as MessagePack
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoutingRecord, layer, tokens, experts, merges, expert_tokens,
-                                   sparsity, losses, statistics)
+                                   lowest_taken, sparsity, losses, statistics)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NotFinite, part, value, culprit)
 
 /// Calls field(name, member) for what a part adds to a report, the consistency excepted.
@@ -81,7 +81,8 @@ RoutingPass routing_pass(std::int64_t layer, const RoutingResult& result) {
                              .tokens = plan.tokens,
                              .experts = plan.experts,
                              .merges = plan.merges(),
-                             .sparsity = sparsity(plan)}};
+                             .sparsity = sparsity(plan)},
+                  .lowest_taken = plan.lowest_taken};
   if (!plan.merges()) {
     const auto* offsets = plan.offsets.data_ptr<std::int64_t>();
     for (std::int64_t e = 0; e < plan.experts; ++e)
@@ -94,6 +95,7 @@ RoutingPass routing_pass(std::int64_t layer, const RoutingResult& result) {
 }
 
 RoutingRecord read(RoutingPass pass) {
+  pass.record.lowest_taken = plain_scores(pass.lowest_taken);
   for (const auto& [part, loss] : pass.losses) pass.record.losses[part] = loss.item<double>();
   for (const auto& [name, value] : pass.statistics)
     pass.record.statistics[name] = value.item<double>();

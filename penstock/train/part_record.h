@@ -20,14 +20,16 @@ struct RoutingRecord {
   std::int64_t layer = 0, tokens = 0, experts = 0;
   bool merges = false;
   std::vector<std::int64_t> expert_tokens;  ///< [E], empty where the plan merges
+  std::vector<double> lowest_taken;         ///< [E], Plan::lowest_taken; empty where it has none
   double sparsity = 0;
   std::map<std::string, double> losses, statistics;
 };
 
-/// A layer's pass as it is seen, its losses and statistics still on the model's device.
+/// A layer's pass as it is seen, its scores, losses and statistics still on the model's device.
 struct RoutingPass {
   RoutingRecord record;
   std::map<std::string, at::Tensor> losses, statistics;  ///< scalars without gradient
+  at::Tensor lowest_taken;                               ///< [E] or undefined
 };
 
 RoutingPass routing_pass(std::int64_t layer, const RoutingResult& result);

@@ -10,7 +10,7 @@ void RoutingSums::add(const RoutingRecord& layer, double weight) {
     report_.sparsity_by_layer.resize(index + 1);
     report_.load.resize(index + 1);
   }
-  counts_.add(layer.layer, layer.expert_tokens, layer.tokens);
+  counts_.add(layer.layer, layer.expert_tokens, layer.tokens, layer.lowest_taken);
   report_.sparsity_by_layer[index] += weight * layer.sparsity;
   const auto tokens = static_cast<double>(std::max<std::int64_t>(1, layer.tokens));
   tokens_ += tokens;

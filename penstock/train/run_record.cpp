@@ -221,6 +221,7 @@ nlohmann::ordered_json finished_record(const Recipe& recipe,
       {"machine", cpu_name()}};
   if (machine.ranks > 1) out["ranks"] = machine.ranks;
   out["causal"] = recipe.model.causal();
+  out["by_thresholds"] = recipe.model.by_thresholds();
   out["warnings"] = run_warnings(lines);
   // Only steered sparsity settles; top-k is where it is from the first step.
   if (!sparsity.empty() && resolve(recipe.model.router).traits.steers_sparsity) {

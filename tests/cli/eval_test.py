@@ -79,18 +79,28 @@ def check_eval_text(shell):
 
 
 def check_causality(shell):
-    for name in ("expert-choice", "gshard", "lory"):
+    for name in ("gshard", "lory"):
         shell.expect("routers", "not causal: " in shell.ok("routers", name), name)
-    for name in ("hash", "remoe", "relu"):
+    for name in ("hash", "remoe", "relu", "thor"):
         shell.expect("routers", "not causal" not in shell.ok("routers", name), name)
     methods = json.loads(shell.ok("routers", "--json"))["methods"]
     shell.expect("routers", [name for name in methods if not methods[name]["causal"]] ==
-                 ["expert-choice", "gshard", "lory"], methods)
+                 ["gshard", "lory"], methods)
+    shell.expect("routers", "chooses by thresholds outside training" in shell.ok("routers", "expert-threshold"))
     shell.ok("train", "recipe.toml", "--out", "chosen", "--quiet", "--set",
              "model.router.method=expert-choice")
-    scores = json.loads(shell.ok("eval", "chosen", "--data", "corpus", "--json"))
-    shell.expect("eval", scores["causal"] is False, scores)
-    shell.expect("eval", "not causal" in shell.ok("eval", "chosen", "--data", "corpus"))
+    def scored(*options):
+        return json.loads(shell.ok("eval", "chosen", "--data", "corpus", "--json", *options))
+    with open(os.path.join(shell.directory, "chosen/finished.json"), encoding="utf-8") as file:
+        shell.expect("finished.json", json.load(file)["by_thresholds"] is True)
+    by_thresholds, as_trained = scored(), scored("--as-trained")
+    shell.expect("eval", by_thresholds["causal"] and by_thresholds["by_thresholds"], by_thresholds)
+    shell.expect("eval", not as_trained["causal"] and not as_trained["by_thresholds"], as_trained)
+    shell.expect("eval", by_thresholds["loss"] != as_trained["loss"], as_trained)
+    shell.expect("eval", scored("--fold")["loss"] == by_thresholds["loss"], by_thresholds)
+    shell.expect("eval", "by thresholds: " in shell.ok("eval", "chosen", "--data", "corpus"))
+    shell.expect("eval", "not causal: " in shell.ok("eval", "chosen", "--data", "corpus", "--as-trained"))
+    shell.mistake(1, ["keeps no thresholds"], "eval", "run", "--data", "corpus", "--as-trained")
     shell.expect("eval", "not causal" not in shell.ok("eval", "run", "--data", "corpus"))
 
 

@@ -68,7 +68,10 @@ def mistakes(shell):
     shell.mistake(1, ["missing.txt"], "generate", "run", "--prompt-file", "missing.txt")
     shell.ok("train", "recipe.toml", "--set", "model.router.method=expert-choice", "--out", "expert-choice",
              "--quiet")
-    shell.mistake(1, ["not causal"], "generate", "expert-choice", "--prompt", "a")
+    shell.ok("generate", "expert-choice", "--prompt", "a", "--tokens", "4")  # by its thresholds
+    shell.ok("train", "recipe.toml", "--set", "model.router.method=expert-choice", "--set",
+             "model.router.balancers=[]", "--out", "without", "--quiet")
+    shell.mistake(1, ["not causal", "thresholds would make it so"], "generate", "without", "--prompt", "a")
     shell.mistake(2, ["1 or more"], "generate", "run", "--tokens", "0")
     shell.mistake(2, ["whole number"], "generate", "run", "--seed", "x")
     shell.mistake(2, ["MODEL"], "generate")

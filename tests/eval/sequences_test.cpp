@@ -10,6 +10,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/eval/passes.h"
+#include "penstock/routers/as_trained.h"
 #include "tests/base/temp_directory.h"
 #include "tests/models/tiny_decoder.h"
 #include "tests/train/small_run.h"
@@ -20,6 +21,13 @@ namespace {
 std::shared_ptr<LanguageModel> small_model(const std::string& method) {
   torch::manual_seed(5);
   return make_model(testing::tiny_decoder(method, /*context=*/8), 1);
+}
+
+std::shared_ptr<LanguageModel> chooses_over_passes() {
+  ModelConfig config = testing::tiny_decoder("expert-choice", /*context=*/8);
+  config.router = as_trained(config.router);
+  EXPECT_TRUE(reads_across_texts(config));
+  return make_model(config, 1);
 }
 
 const std::vector<TokenSequence> kSequences = {{.ids = {3, 1, 4, 1, 5}},
@@ -47,10 +55,12 @@ TEST(ScoreSequences, IsTheLogSoftmaxOfTheLogitsAfterTheContext) {
   }
 }
 
-// Expert choice reads across a pass: sharing one would change its numbers.
+// Expert choice reads across a pass where it has no thresholds: sharing one would change its
+// numbers.
 TEST(ScoreSequences, DoNotDependOnTheOthers) {
-  for (const char* method : {"dense", "topk", "expert-choice"}) {
-    const auto model = small_model(method);
+  for (const char* method : {"dense", "topk", "expert-choice", "as trained"}) {
+    const auto model =
+        method == std::string("as trained") ? chooses_over_passes() : small_model(method);
     const auto together = score_sequences(*model, kSequences),
                apart = score_sequences(*model, kSequences, {.most_tokens = 1});
     for (std::size_t s = 0; s < kSequences.size(); ++s) {

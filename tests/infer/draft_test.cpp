@@ -147,7 +147,7 @@ TEST(Draft, WhatCannotDraftIsRefused) {
   expect_refused(model, {.draft = drafting_model(testing::tiny_xl(12), 1)}, "Transformer-XL");
   expect_refused(drafting_model(testing::tiny_xl(12), 1), {.draft = model}, "Transformer-XL");
   expect_refused(drafting_model(tiny("switch"), 1), {.draft = model}, "what else is in a pass");
-  expect_refused(model, {.draft = drafting_model(tiny("expert-choice"), 1)}, "is not causal");
+  expect_refused(model, {.draft = drafting_model(tiny("lory"), 1)}, "is not causal");
 }
 
 TEST(Draft, AnotherTokenizerIsRefused) {

@@ -195,7 +195,7 @@ TEST(Generate, WhatCannotBeIsAnError) {
   expect_error({.samples = 2}, "temperature");
   expect_error({.sampling = {.temperature = -1}}, "temperature");
   expect_error({.stop = {""}}, "empty");
-  EXPECT_THROW(generate(model_of(tiny("expert-choice")), *bytes(), {"a"}, {}), Error);
+  EXPECT_THROW(generate(model_of(tiny("lory")), *bytes(), {"a"}, {}), Error);
   ModelConfig small = tiny("dense");
   small.vocab = 100;
   EXPECT_THROW(generate(make_model(small, 1), *bytes(), {"a"}, {}), Error);

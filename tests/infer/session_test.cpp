@@ -90,7 +90,8 @@ TEST(Session, SharedExpertsCount) {
 }
 
 TEST(Session, MoeDecodersEqualTheWhole) {
-  for (const char* method : {"topk", "remoe", "hash", "hyperrouter", "xmoe", "smoe-dropout"}) {
+  for (const char* method :
+       {"topk", "remoe", "hash", "hyperrouter", "xmoe", "smoe-dropout", "expert-choice"}) {
     SCOPED_TRACE(method);
     ModelConfig config = tiny(method);
     if (resolve(config.router).traits.has_k) config.router.k = 2;
@@ -225,7 +226,9 @@ TEST(Session, TransformerXlReadsPromptsInSegmentsOfItsContext) {
 
 TEST(Session, RoutersThatAreNotCausalAreRefusedWithTheReason) {
   for (const char* method : {"expert-choice", "lory", "gshard"}) {
-    const auto model = make_model(tiny(method), 1);
+    ModelConfig config = tiny(method);
+    if (config.router.method == "expert-choice") config.router.balancers.emplace();
+    const auto model = make_model(config, 1);
     try {
       make_session(model, {});
       FAIL() << method;

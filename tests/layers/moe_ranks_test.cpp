@@ -65,7 +65,7 @@ class MoeRanks : public ::testing::Test {
 };
 
 TEST_F(MoeRanks, MoveTheirBalancersByTheTokensOfAllRanks) {
-  for (const std::string method : {"remoe", "loss-free"}) {
+  for (const std::string method : {"remoe", "loss-free", "expert-choice"}) {
     const auto whole = layers_of(options_of(method));
     std::vector<std::vector<at::Tensor>> expected;  // by step and rank
     std::vector<std::vector<at::Tensor>> expected_states;

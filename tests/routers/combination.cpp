@@ -29,6 +29,7 @@ std::map<std::string, ConfigNode> visible_options() {
           {"load", node({{"coefficient", 0.4}})},
           {"loss-free", node({{"rate", 0.1}})},
           {"threshold", node({{"rate", 0.1}})},
+          {"expert-threshold", node({{"rate", 0.1}})},
           {"sparsemixer-v2", node({{"jitter", 0.6}})},
           {"topk-capacity", node({{"capacity", 0.8}, {"eval_capacity", 0.8}})},
           {"gshard", node({{"capacity", 0.7}, {"eval_capacity", 0.7}})}};
@@ -45,12 +46,18 @@ constexpr double kEqual = 1e-12;
 StepStatistics uneven_step(std::int64_t experts) {
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(experts), 1);
   tokens[0] = 10;
-  return {.sparsity = 0.4, .expert_tokens = {tokens, tokens}, .tokens = {12, 12}};
+  std::vector<double> lowest(static_cast<std::size_t>(experts), 0.3);
+  lowest[0] = 0.1;
+  return {.sparsity = 0.4,
+          .expert_tokens = {tokens, tokens},
+          .tokens = {12, 12},
+          .lowest_taken = {lowest, lowest}};
 }
 
 /// What the plan says of each token, comparable whatever the kind of plan. [T, E]
-at::Tensor weights_of(Combination& parts, const Input& input, std::uint64_t seed = 7) {
-  return dense_weights(parts.run(input, seed).routing.plan);
+at::Tensor weights_of(Combination& parts, const Input& input, std::uint64_t seed = 7,
+                      bool training = true) {
+  return dense_weights(parts.run(input, seed, training).routing.plan);
 }
 
 }  // namespace
@@ -183,15 +190,15 @@ std::string respects_time(Combination& parts, const RouterTraits& traits) {
   for (std::uint64_t seed = 4; seed == 4 || (!traits.causal && leak <= kEqual && seed < 40);
        ++seed) {
     const Input input = parts.random_input(seed), other = parts.random_input(seed + 1000);
-    const at::Tensor before = weights_of(parts, input);
+    const auto weights = [&](const Input& of) { return weights_of(parts, of, 7, false); };
+    const at::Tensor before = weights(input);
     for (std::int64_t now = 1; now < parts.size().tokens(); ++now) {
       const auto spliced = [&](const at::Tensor& early, const at::Tensor& late) {
         return at::cat({early.slice(0, 0, now), late.slice(0, now)});
       };
       const Input changed{spliced(input.hidden, other.hidden),
                           spliced(input.token_ids, other.token_ids)};
-      leak = std::max(
-          leak, difference(before.slice(0, 0, now), weights_of(parts, changed).slice(0, 0, now)));
+      leak = std::max(leak, difference(before.slice(0, 0, now), weights(changed).slice(0, 0, now)));
     }
   }
   if (leak > kEqual && traits.causal)
@@ -350,10 +357,12 @@ std::string survives_saving(Combination& parts) {
     other.modules()[i]->load(in);
   }
   const Input input = parts.random_input(12);
-  const Output a = parts.run(input), b = other.run(input);
-  if (!a.y.equal(b.y)) return "another output after loading";
-  if (a.routing.loss.defined() && !a.routing.loss.equal(b.routing.loss))
-    return "another loss after loading";
+  for (const bool training : {true, false}) {
+    const Output a = parts.run(input, 7, training), b = other.run(input, 7, training);
+    if (!a.y.equal(b.y)) return concat("another output after loading, training ", training);
+    if (a.routing.loss.defined() && !a.routing.loss.equal(b.routing.loss))
+      return "another loss after loading";
+  }
   return {};
 }
 

@@ -65,7 +65,7 @@ std::string plan_is_valid(const Plan& plan);
 std::string seeds_decide(Combination& parts, const RouterTraits& traits);
 /// Permuted tokens give the permuted plan, unless order_matters, and then they do not.
 std::string permutes(Combination& parts, const RouterTraits& traits);
-/// Later tokens do not change earlier plans, unless not causal, and then they do.
+/// Outside training later tokens do not change earlier plans, unless not causal, and then they do.
 std::string respects_time(Combination& parts, const RouterTraits& traits);
 /// No tokens: an empty output, a finite loss, zero or no gradients.
 std::string accepts_no_tokens(Combination& parts);

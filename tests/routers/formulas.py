@@ -50,6 +50,11 @@ columns = [[P[t][e] for t in range(T)] for e in range(E)]
 taken = [sorted(range(T), key=lambda t: (-col[t], t))[:T * K // E] for col in columns]
 show("expert choice", [[P[t][e] if t in taken[e] else 0 for e in range(E)] for t in range(T)])
 
+print("lowest taken:", [f"{min(P[t][e] for t in taken[e]):.15g}" for e in range(E)])
+THRESHOLDS = [0.125, 0.25, 0.375, 0.1875]
+show("expert choice by thresholds",
+     [[P[t][e] if P[t][e] >= THRESHOLDS[e] else 0 for e in range(E)] for t in range(T)])
+
 # Lory: the rows of Z are the logits of 2 sequences of 2 segments.
 show("lory", [P[0], P[0], P[2], P[2]])
 

@@ -102,8 +102,8 @@ TEST(Gradients, OfABalancersLossAreThoseOfTheScript) {
 }
 
 TEST(Gradients, TheScriptsHaveACaseOfEverySelectorAndBalancer) {
-  std::set<std::string> known{"topk-capacity", "gshard", "load", "loss-free",
-                              "threshold"};  // see above
+  std::set<std::string> known{"topk-capacity", "gshard",    "load",
+                              "loss-free",     "threshold", "expert-threshold"};  // see above
   for (const SelectorCase& each : kSelectorCases) known.insert(each.selector);
   for (const BalancerCase& each : kBalancerCases) known.insert(each.balancer);
   for (const auto& name : selector_registry().names()) EXPECT_TRUE(known.contains(name)) << name;

@@ -28,7 +28,7 @@ double squared_variation(const std::vector<double>& x) {
 }
 
 bool without_loss(const std::string& balancer) {
-  return balancer == "loss-free" || balancer == "threshold";
+  return balancer == "loss-free" || balancer == "threshold" || balancer == "expert-threshold";
 }
 
 /// The balancer's loss, entry by entry from its published formula. `asked`: choices per token that

@@ -209,5 +209,19 @@ TEST(ResultsTable, MarksWhatIsNotCausalAndSaysWhy) {
   EXPECT_EQ(text.find("a (not causal)"), std::string::npos) << text;
 }
 
+TEST(ResultsTable, MarksWhatWasMeasuredByThresholds) {
+  StudyResults results{.rows = {row("a", 1, "h", 1.0), row("bee", 1, "h", 0.5)}};
+  EXPECT_EQ(report::results_text(results).find("thresholds"), std::string::npos);
+  results.rows[1] = row_from_json(to_json(results.rows[1]), "test");
+  EXPECT_FALSE(results.rows[1].by_thresholds);
+  results.rows[1].by_thresholds = true;
+  results.rows[1] = row_from_json(to_json(results.rows[1]), "test");
+  const std::string text = report::results_text(results);
+  EXPECT_NE(text.find("\nbee (by thresholds) "), std::string::npos) << text;
+  EXPECT_NE(text.find("by thresholds: trained with a choice among"), std::string::npos) << text;
+  const std::string page = report::report_page(results);
+  EXPECT_NE(page.find("By thresholds: trained with"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace penstock::study

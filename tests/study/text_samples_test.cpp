@@ -52,7 +52,7 @@ TEST_F(StudyTextSamples, FitIntoTheContext) {
 }
 
 TEST_F(StudyTextSamples, AModelThatLooksAheadRefuses) {
-  const std::string directory = run("expert-choice");
+  const std::string directory = run("gshard");
   write_text_samples(directory);
   const auto samples = read_text_samples(directory);
   ASSERT_TRUE(samples);

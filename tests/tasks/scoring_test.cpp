@@ -83,7 +83,8 @@ TEST(ScoreItems, AreTheLogSoftmaxHoweverBeginningsAreShared) {
 TEST(ScoreItems, ShareOnlyWhereATokenSeesThoseBeforeItAlone) {
   EXPECT_TRUE(can_share_prefixes(*small_model("dense")));
   EXPECT_TRUE(can_share_prefixes(*small_model("remoe")));
-  EXPECT_FALSE(can_share_prefixes(*small_model("expert-choice")));
+  EXPECT_TRUE(can_share_prefixes(*small_model("expert-choice")));  // by thresholds
+  EXPECT_FALSE(can_share_prefixes(*small_model("gshard")));
   EXPECT_FALSE(can_share_prefixes(*small_model("switch")));  // refuses tokens beyond a capacity
   EXPECT_FALSE(can_share_prefixes(*small_model("lory")));
 }

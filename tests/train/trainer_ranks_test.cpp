@@ -130,6 +130,17 @@ TEST_F(TrainerRanks, HoldTheNumberOfExpertsAlikeFromWhatACheckpointHolds) {
   EXPECT_EQ(lambdas[1], lambdas[2]);
 }
 
+/// Thresholds are means of scores, added in the order of the parts whoever computed them.
+TEST_F(TrainerRanks, KeepTheSameThresholdsOfExpertsFromWhatACheckpointHolds) {
+  Recipe recipe = this->recipe("decoder");
+  recipe.model.router.method = "expert-choice";
+  expect_any_number(recipe, {{2, 0}, {4, 3}});
+  const auto run = trainer(recipe);
+  const at::Tensor before = run->model_tensors().at("penstock.balancer_0.threshold").clone();
+  run->advance();
+  EXPECT_FALSE(run->model_tensors().at("penstock.balancer_0.threshold").equal(before));
+}
+
 TEST_F(TrainerRanks, DoNotSaveWeightsThatDriftedApart) {
   const Recipe recipe = this->recipe("decoder");
   on_ranks(2, [&](const dist::ProcessGroup& group) {

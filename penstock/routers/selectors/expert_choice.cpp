@@ -1,9 +1,10 @@
-// Expert choice: experts pick tokens. The choice is over the whole micro-batch, so it sees the
-// future.
+// Expert choice: experts pick tokens. In training each chooses among the whole micro-batch, and so
+// sees the future; outside, by a threshold where a balancer keeps one (expert_threshold.cpp).
 #include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "penstock/ops/top_mask.h"
 #include "penstock/routers/router.h"
@@ -16,18 +17,28 @@ struct Config {
 };
 
 /// p = softmax over E; expert e takes its c = ⌊T·k/E⌋ tokens (at least one) of highest p_e, weight
-/// p. Ties go to the earlier token.
+/// p. Ties go to the earlier token. Given thresholds θ it takes each token with p_e ≥ θ_e instead,
+/// weight p: any number of tokens, and a token any number of experts.
 class ExpertChoice : public Selector {
  public:
   ExpertChoice(const RouterShape& shape, const Config&) : shape_(shape) {}
 
-  Plan select(const Scores& scores, const RoutingContext&) override {
+  Plan select(const Scores& scores, const RoutingContext& context) override {
     const at::Tensor probabilities = scores.logits.softmax(1);  // [T, E]
+    if (scores.thresholds.defined())
+      return make_plan(probabilities, probabilities.ge(scores.thresholds));
     const std::int64_t tokens = probabilities.size(0);
     const auto share = static_cast<std::int64_t>(
         std::floor(static_cast<double>(tokens) * shape_.k / static_cast<double>(shape_.experts)));
     const std::int64_t capacity = std::min(tokens, std::max<std::int64_t>(1, share));
-    return make_plan(probabilities, ops::top_mask(probabilities.t(), capacity).t());
+    const at::Tensor taken = ops::top_mask(probabilities.t(), capacity).t();  // [T, E]
+    Plan plan = make_plan(probabilities, taken);
+    if (context.training && tokens > 0)
+      plan.lowest_taken =
+          probabilities.detach()
+              .masked_fill(taken.logical_not(), std::numeric_limits<double>::infinity())
+              .amin(0);
+    return plan;
   }
   double nominal_k(const RoutingContext&) const override { return shape_.k; }
 
@@ -39,6 +50,6 @@ static const RegisterSelector<ExpertChoice, Config> registered{
     "expert-choice",
     "each expert takes its T·k/E best tokens of the micro-batch",
     "Expert Choice, arXiv:2202.09368, Eq. 1-2",
-    {.causal = false, .has_k = true, .even_loads = true}};
+    {.causal = false, .has_k = true, .even_loads = true, .takes_thresholds = true}};
 
 }  // namespace penstock::expert_choice
