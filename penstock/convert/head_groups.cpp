@@ -12,17 +12,21 @@
 namespace penstock {
 namespace {
 
+/// What two groups of heads must not have in common.
+enum class Repeats { of_content, of_heads, allowed };
+
 /// The search for partitions of the heads: greedy, and going back where a group was had before.
 class Grouper {
  public:
-  Grouper(const at::Tensor& keys, std::int64_t size, bool by_content)
-      : size_(size), heads_(keys.size(0)) {
-    const at::Tensor similarity = key_similarity(keys).contiguous();
+  /// @param copies  how often each head is there; head h is copy 0 of h, H + h copy 1, and so on
+  Grouper(const at::Tensor& keys, std::int64_t copies, std::int64_t size, Repeats refused)
+      : size_(size), heads_(keys.size(0) * copies), refused_(refused) {
+    const at::Tensor similarity = key_similarity(keys).repeat({copies, copies}).contiguous();
     similarity_.assign(similarity.data_ptr<double>(),
                        similarity.data_ptr<double>() + similarity.numel());
     for (std::int64_t a = 0; a < heads_; ++a) {
       std::int64_t same = a;
-      for (std::int64_t b = 0; by_content && b < a && same == a; ++b)
+      for (std::int64_t b = 0; refused == Repeats::of_content && b < a && same == a; ++b)
         if (keys[a].equal(keys[b])) same = class_[static_cast<std::size_t>(b)];
       class_.push_back(same);
     }
@@ -92,7 +96,7 @@ class Grouper {
   bool finish(HeadGroup group, const std::vector<std::int64_t>& left) {
     std::ranges::sort(group);
     const HeadGroup what = content(group);
-    if (!taken_.insert(what).second) return false;
+    if (refused_ != Repeats::allowed && !taken_.insert(what).second) return false;
     groups_.push_back(group);
     if (begin_group(left)) return true;
     groups_.pop_back();
@@ -105,20 +109,33 @@ class Grouper {
 
   std::vector<double> similarity_;  // [H, H]
   std::int64_t size_, heads_, steps_ = 0;
+  Repeats refused_;
   std::vector<std::int64_t> class_;  // of each head: the lowest with the same key
   std::set<HeadGroup> taken_;        // contents of the groups so far
   std::vector<HeadGroup> groups_;    // of the partition in the making
 };
 
 std::optional<std::vector<HeadGroup>> key_groups(const at::Tensor& keys, std::int64_t routers,
-                                                 std::int64_t count, bool by_content) {
-  Grouper grouper(keys, keys.size(0) / routers, by_content);
+                                                 std::int64_t count, Repeats refused) {
+  Grouper grouper(keys, 1, keys.size(0) / routers, refused);
   std::vector<HeadGroup> out;
   while (static_cast<std::int64_t>(out.size()) < count) {
     const auto partition = grouper.next();
     if (!partition) return std::nullopt;
     out.insert(out.end(), partition->begin(), partition->end());
   }
+  return out;
+}
+
+/// The groups of all heads `copies` times over, by their numbers among the heads.
+std::vector<HeadGroup> groups_of_copies(const at::Tensor& keys, std::int64_t copies,
+                                        std::int64_t size) {
+  std::vector<HeadGroup> out = *Grouper(keys, copies, size, Repeats::allowed).next();
+  for (HeadGroup& group : out) {
+    for (std::int64_t& head : group) head %= keys.size(0);
+    std::ranges::sort(group);
+  }
+  std::ranges::sort(out);
   return out;
 }
 
@@ -144,20 +161,24 @@ std::int64_t head_parts(std::int64_t heads, std::int64_t width, std::int64_t rou
   return routers / heads;
 }
 
-HeadGroups group_heads(const at::Tensor& keys, std::int64_t routers, std::int64_t count) {
+HeadGroups group_heads(const at::Tensor& keys, std::int64_t routers, std::int64_t count,
+                       KeyGrouping grouping) {
   PENSTOCK_ASSERT(keys.dim() == 2 && routers > 0 && keys.size(0) % routers == 0,
                   "routers divide heads");
   PENSTOCK_CHECK(count >= routers && count % routers == 0, "options.keys ", count, " of ", routers,
                  " routers: keys are groups of heads as wide as the routers', so their number is a "
                  "multiple of the routers'");
+  const bool literal = grouping == KeyGrouping::literal && count > routers;
+  const std::int64_t searched = literal ? routers : count;
   HeadGroups out;
-  auto groups = key_groups(keys, routers, count, /*by_content=*/true);
-  if (!groups) groups = key_groups(keys, routers, count, /*by_content=*/false);
+  auto groups = key_groups(keys, routers, searched, Repeats::of_content);
+  if (!groups) groups = key_groups(keys, routers, searched, Repeats::of_heads);
   PENSTOCK_CHECK(groups, "options.routers ", routers, " with ", count, " keys: the ", keys.size(0),
                  " heads cannot be put in so many different groups of ", keys.size(0) / routers,
                  ", and equal keys would be tied experts; take more routers or fewer keys");
   out.keys = *groups;
   out.queries.assign(groups->begin(), groups->begin() + routers);
+  if (literal) out.keys = groups_of_copies(keys, count / routers, keys.size(0) / routers);
   return out;
 }
 

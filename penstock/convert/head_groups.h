@@ -4,10 +4,22 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace penstock {
+
+/// How heads make keys where there are more keys than routers (m < n).
+enum class KeyGrouping {
+  distinct,  ///< grouped anew for every further m keys, no group twice: our reading
+  /// As the paper's rule reads word by word: every head is there n/m times before heads are merged
+  /// by their similarity, under which copies of a head come first. A key then has fewer heads, each
+  /// several times, and keys are equal where n exceeds the number of heads.
+  literal
+};
+constexpr std::array<std::string_view, 2> words(KeyGrouping) { return {"distinct", "literal"}; }
 
 /// Heads of one router or key, ascending.
 using HeadGroup = std::vector<std::int64_t>;
@@ -17,7 +29,7 @@ using HeadGroup = std::vector<std::int64_t>;
 struct HeadGroups {
   std::int64_t parts = 1;          ///< parts that each attention head is cut into
   std::vector<HeadGroup> queries;  ///< m groups, by lowest head
-  std::vector<HeadGroup> keys;     ///< of each key; the first m are the queries'
+  std::vector<HeadGroup> keys;     ///< of each key; the first m are the queries' unless literal
 };
 
 /// cos(K_a, K_b) of the heads' mean keys.
@@ -40,12 +52,15 @@ std::int64_t head_parts(std::int64_t heads, std::int64_t width, std::int64_t rou
 /// more for each further m keys, grouped by the same rule. No group's keys are another's, which
 /// would be tied experts; heads that share a key (grouped-query attention) count as one there.
 /// Where no such grouping is found, groups differ in heads alone, and keys may be equal.
+/// KeyGrouping::literal: the keys are n groups, by the same rule, of all heads count/m times over,
+/// without regard to what groups repeat; the queries as above.
 /// Source: Router Upcycling, sections 3.2 and 5.2.1; its order of joining and ties are our choice.
 ///
 /// @param keys     [H, w], mean keys, H repeated to the query heads; cut by split_heads
 /// @param routers  m, a divisor of H
 /// @param count    number of keys, a multiple of m
 /// Throws Error where count is no multiple of m, or there are not so many different groups.
-HeadGroups group_heads(const at::Tensor& keys, std::int64_t routers, std::int64_t count);
+HeadGroups group_heads(const at::Tensor& keys, std::int64_t routers, std::int64_t count,
+                       KeyGrouping grouping = KeyGrouping::distinct);
 
 }  // namespace penstock

@@ -82,18 +82,25 @@ class HeadRouters {
   RouterTensors of_layer(std::int64_t layer, const at::Tensor& mean) {
     const std::int64_t parts = head_parts(mean.size(0), mean.size(1), routers_);
     const at::Tensor keys = split_heads(mean, parts);
-    HeadGroups groups = group_heads(keys, routers_, keys_);
+    HeadGroups groups = group_heads(keys, routers_, keys_, options_.grouping);
     groups.parts = parts;
     const at::Tensor bias = options_.query_bias && parent_.config().qkv_bias
                                 ? parent_.tensor(attention(layer, "q_proj.bias")).to(at::kFloat)
                                 : at::Tensor();
-    RouterTensors tensors = mixture_of_heads(
-        groups, parent_.tensor(attention(layer, "q_proj.weight")).to(at::kFloat), bias, keys);
+    RouterTensors tensors = mixture_of_heads(groups, query_weight(layer), bias, keys);
     const auto draws = InitialDraws(options_.seed).of(concat("ties_", layer));
     report_.tied.push_back(break_ties(tensors.at("keys"), draws));
     report_.similarity.push_back(key_similarity(keys));
     report_.groups.push_back(std::move(groups));
     return tensors;
+  }
+
+  at::Tensor query_weight(std::int64_t layer) const {
+    const at::Tensor weight = parent_.tensor(attention(layer, "q_proj.weight")).to(at::kFloat);
+    if (!options_.correct_gain) return weight;
+    const std::string stem = "model.layers." + std::to_string(layer) + ".";
+    return with_corrected_gain(weight, parent_.tensor(stem + "input_layernorm.weight"),
+                               parent_.tensor(stem + "post_attention_layernorm.weight"));
   }
 
   const ModelSource& parent_;
@@ -157,6 +164,13 @@ RouterTensors mixture_of_heads(const HeadGroups& groups, const at::Tensor& query
   if (query_bias.defined())
     out["query_bias"] = gather(query_bias.reshape({heads, width}), groups.queries);  // [m, d']
   return out;
+}
+
+at::Tensor with_corrected_gain(const at::Tensor& query_weight, const at::Tensor& attention_gain,
+                               const at::Tensor& expert_gain) {
+  const at::Tensor ratio = attention_gain.to(at::kDouble) / expert_gain.to(at::kDouble);
+  const at::Tensor read = ratio.masked_fill(expert_gain.eq(0), 0);  // [d]
+  return (query_weight.to(at::kDouble) * read).to(at::kFloat);
 }
 
 std::int64_t break_ties(at::Tensor& keys, const InitialDraws& draws) {

@@ -22,6 +22,15 @@ using RouterTensors = std::map<std::string, at::Tensor>;
 RouterTensors mixture_of_heads(const HeadGroups& groups, const at::Tensor& query_weight,
                                const at::Tensor& query_bias, const at::Tensor& keys);
 
+/// The query projection as it computes from the experts' input what it did from attention's:
+///   W_Q · diag(g_attention / g_experts),
+/// since RMS norms give both, x = g ⊙ n(h), and W_Q was trained on the former's. The two residual
+/// streams n is taken of still differ. A feature whose g_experts is 0 counts for nothing: its input
+/// is 0.
+/// @param query_weight [H·hd, d], @param attention_gain [d], @param expert_gain [d]
+at::Tensor with_corrected_gain(const at::Tensor& query_weight, const at::Tensor& attention_gain,
+                               const at::Tensor& expert_gain);
+
 /// Adds to each key that equals an earlier one N(0, (s/10)²) per entry, s² its mean square, so that
 /// no two experts are tied for good. Only keys that heads share (grouped-query attention) are.
 /// Returns how many there were. Our choice; the paper's model has a key per head.

@@ -10,6 +10,7 @@
 
 #include "penstock/base/fields.h"
 #include "penstock/convert/expert_copies.h"
+#include "penstock/convert/head_groups.h"
 
 namespace penstock {
 
@@ -55,11 +56,13 @@ struct UpcycleOptions {
   // Router Upcycling.
   std::int64_t routers = 0;  ///< m
   std::int64_t keys = 0;
+  KeyGrouping grouping = KeyGrouping::distinct;
   std::optional<RouterPool> pool;
   bool collapsed = false;
   std::string calibration;
   std::int64_t calibration_tokens = 65536, calibration_window = 0;
   bool keys_after_rope = false, key_bias = true, query_bias = false;
+  bool correct_gain = false;
 
   // Controls.
   bool match_logits = false;
@@ -91,6 +94,10 @@ struct UpcycleOptions {
     v("keys", keys,
       {.help = "Router Upcycling: keys of all experts; 0: the larger of routers and experts",
        .min = 0});
+    v("grouping", grouping,
+      {.help = "Router Upcycling with more keys than routers: distinct: heads are grouped anew for "
+               "every further m keys, no group twice; literal: the paper's words, heads are "
+               "duplicated keys / m times and then grouped by similarity, copies of a head first"});
     v("pool", pool, {.help = "Router Upcycling: sum or max over the routers; not given: sum"});
     v("collapsed", collapsed,
       {.help = "factored: train query maps and keys; collapsed: the one matrix that they fold into",
@@ -111,6 +118,12 @@ struct UpcycleOptions {
       {.help = "keep or drop the key projection's bias", .words = {"drop", "keep"}});
     v("query_bias", query_bias,
       {.help = "keep or drop the query projection's bias", .words = {"drop", "keep"}});
+    v("correct_gain", correct_gain,
+      {.help = "correct: query maps are scaled, feature by feature, by the gain of the norm before "
+               "attention over that of the norm before the experts, whose input the router reads; "
+               "keep: as they are",
+       .words = {"keep", "correct"},
+       .option = "norm_gain"});
     v("granularity", granularity,
       {.help = "G: each feed-forward in G shards, chosen together at first",
        .min = 1,

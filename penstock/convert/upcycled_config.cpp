@@ -137,9 +137,12 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
                    "options.pool, options.query_bias and a collapsed router are for Router "
                    "Upcycling; scorer '",
                    scorer, "' has none");
-    PENSTOCK_CHECK((options.routers == 0 && options.keys == 0) || matches(options),
-                   "options.routers and options.keys are for Router Upcycling; scorer '", scorer,
-                   "' has none");
+    const bool plain = options.routers == 0 && options.keys == 0 && !options.correct_gain &&
+                       options.grouping == KeyGrouping::distinct;
+    PENSTOCK_CHECK(plain || matches(options),
+                   "options.routers, options.keys, options.grouping and options.norm_gain are for "
+                   "Router Upcycling; scorer '",
+                   scorer, "' has none");
     leave_out_bias(router, method, scorer);
   }
   if (options.renormalise) renormalise(router, method.selector);

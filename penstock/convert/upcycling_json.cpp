@@ -48,7 +48,8 @@ std::string upcycling_json(const ModelSource& parent, const UpcycleOptions& opti
     out["calibration"] = {
         {"text", options.calibration},         {"tokens", report.calibration_tokens},
         {"window", report.calibration_window}, {"keys_after_rope", options.keys_after_rope},
-        {"key_bias", options.key_bias},        {"query_bias", options.query_bias}};
+        {"key_bias", options.key_bias},        {"query_bias", options.query_bias},
+        {"grouping", word(options.grouping)},  {"correct_gain", options.correct_gain}};
   if (!report.logit_sd.empty()) out["matched_logit_sd"] = report.logit_sd;
   if (!report.logit_scales.empty()) {
     out["start_entropy"] = options.start_entropy;

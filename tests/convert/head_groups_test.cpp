@@ -68,6 +68,29 @@ TEST(HeadGroups, FewerRoutersThanKeysGroupTheHeadsAgain) {
   EXPECT_EQ(groups.keys, (Groups{{0, 1}, {2, 3}, {0, 3}, {1, 2}}));
 }
 
+/// Read literally, m = 2 of 4 heads and 4 keys are pairs of 0, 1, 2, 3, 0, 1, 2, 3: a copy is
+/// nearer to its head than any other. Of 6 heads and 4 keys groups are of three: 4 and 5 are 1°
+/// apart, but copies 0°, so 0, 0' begins and takes 1 (10°), for 1' is no nearer; 2, 2' (20°) has 3
+/// (30°); 4, 4' with 5; and 1', 3', 5' are left.
+TEST(HeadGroups, LiteralCopiesOfAHeadComeFirst) {
+  const HeadGroups pairs = group_heads(at_angles({0, 5, 30, 37}), 2, 4, KeyGrouping::literal);
+  EXPECT_EQ(pairs.queries, (Groups{{0, 1}, {2, 3}}));
+  EXPECT_EQ(pairs.keys, (Groups{{0, 0}, {1, 1}, {2, 2}, {3, 3}}));
+  const HeadGroups threes =
+      group_heads(at_angles({0, 10, 100, 110, 200, 201}), 2, 4, KeyGrouping::literal);
+  EXPECT_EQ(threes.queries, (Groups{{0, 1, 2}, {3, 4, 5}}));
+  EXPECT_EQ(threes.keys, (Groups{{0, 0, 1}, {1, 3, 5}, {2, 2, 3}, {4, 4, 5}}));
+}
+
+/// A head alone is a key n/m times, which distinct groups refuse; with as many keys as routers
+/// there is nothing to duplicate.
+TEST(HeadGroups, LiteralKeysMayBeEqual) {
+  const at::Tensor keys = at_angles({0, 5, 30, 37});
+  EXPECT_EQ(group_heads(keys, 4, 8, KeyGrouping::literal).keys,
+            (Groups{{0}, {0}, {1}, {1}, {2}, {2}, {3}, {3}}));
+  EXPECT_EQ(group_heads(keys, 2, 2, KeyGrouping::literal).keys, group_heads(keys, 2, 2).keys);
+}
+
 /// The paper's m = 4, n = 8 of 16 heads: 8 groups of 4, every head in two, none twice in a group,
 /// no two groups alike.
 TEST(HeadGroups, ThePublishedVariantsHaveNoTiedKeys) {

@@ -51,6 +51,18 @@ TEST(RouterStart, CollapsesIntoOneMatrix) {
   EXPECT_TRUE(plain.at("bias").equal(plain.at("weight").view({2}) * 2));
 }
 
+/// Rows (1, 2, 3) and (4, 5, 6), gains (2, 1, 3) and (4, 0.5, 0): columns times (0.5, 2, 0). What
+/// the experts' norm gives for n = (1, 1, 1) then has the query (4.5, 12) − its third feature's
+/// share.
+TEST(RouterStart, QueriesReadTheExpertsInputAsTheyDidAttentions) {
+  const at::Tensor weight = numbers({1, 2, 3, 4, 5, 6}, {2, 3});
+  const at::Tensor of_experts = numbers({4, 0.5, 0}, {3});
+  const at::Tensor made = with_corrected_gain(weight, numbers({2, 1, 3}, {3}), of_experts);
+  EXPECT_TRUE(made.equal(numbers({0.5, 4, 0, 2, 10, 0}, {2, 3})));
+  // 1·2 + 2·1 and 4·2 + 5·1, as attention's input has it but for the feature without a gain.
+  EXPECT_TRUE(made.mv(of_experts).equal(numbers({4, 13}, {2})));
+}
+
 TEST(RouterStart, EqualKeysAreToldApart) {
   at::Tensor some = numbers({3, 4, 1, 2, 3, 4, 3, 4}, {4, 2});
   const at::Tensor before = some.clone();

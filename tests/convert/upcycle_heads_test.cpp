@@ -1,0 +1,61 @@
+// Routers made of a parent's attention heads by rules other than the usual ones: query maps
+// corrected for the norm's gain, and keys of duplicated heads.
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/convert/calibration.h"
+#include "penstock/convert/sample_windows.h"
+#include "penstock/convert/upcycle.h"
+#include "penstock/io/config_json.h"
+#include "tests/convert/upcycle_fixture.h"
+
+namespace penstock {
+namespace {
+
+using UpcycleHeads = testing::UpcycleTest;
+
+using testing::difference;
+
+/// The corrected maps give for what the experts' norm gives what W_Q gives for the same row under
+/// the norm before attention.
+TEST_F(UpcycleHeads, QueryMapsAreCorrectedForTheNormsGain) {
+  UpcycleOptions how = options("router-upcycling");
+  how.correct_gain = true;
+  make(how);
+  const auto dense = open_model_source(path("dense")), moe = open_model_source(path("out"));
+  const std::string stem = "model.layers.1.";
+  const at::Tensor row = torch::randn({32});
+  const at::Tensor attention = row * dense->tensor(stem + "input_layernorm.weight");
+  const at::Tensor experts = row * dense->tensor(stem + "post_attention_layernorm.weight");
+  const at::Tensor queries = moe->tensor(stem + "mlp.router.scorer.queries");  // [8, 4, 32]
+  const at::Tensor weight = dense->tensor(stem + "self_attn.q_proj.weight").view({8, 4, 32});
+  EXPECT_LT(difference(queries.matmul(experts), weight.matmul(attention)), 1e-5);
+  EXPECT_GT(difference(queries.matmul(attention), weight.matmul(attention)), 1e-2);
+}
+
+/// m = 4 of 8 heads, 8 keys: each head twice, and so each of the eight keys is a head and its copy.
+TEST_F(UpcycleHeads, KeysOfDuplicatedHeadsWhereReadLiterally) {
+  UpcycleOptions how = options("router-upcycling");
+  how.routers = 4;
+  how.grouping = KeyGrouping::literal;
+  make(how);
+  const auto dense = open_model_source(path("dense")), moe = open_model_source(path("out"));
+  const auto keys =
+      mean_keys(*load_model(path("dense")), sample_windows(path("text"), *dense, {}), {});
+  const at::Tensor made = moe->tensor("model.layers.0.mlp.router.scorer.keys");  // [8, 8]
+  for (std::int64_t i = 0; i < 8; ++i)
+    for (std::int64_t copy = 0; copy < 2; ++copy)
+      EXPECT_LT(difference(made[i].narrow(0, copy * 4, 4), keys[0][i]), 1e-7);
+  EXPECT_EQ(report_.tied, (std::vector<std::int64_t>{0, 0}));
+  EXPECT_EQ(read_json(path("out/upcycling.json"))["calibration"]["grouping"], "literal");
+  how = options("vanilla");
+  how.grouping = KeyGrouping::literal;
+  EXPECT_THROW(make(how, "none"), Error);
+}
+
+}  // namespace
+}  // namespace penstock
