@@ -51,6 +51,8 @@ std::string results_text(const StudyResults& results, std::size_t width) {
   };
   if (!variants.empty() || !results.diverged.empty())
     add(section_text(results_section(variants, results), width));
+  if (const Table regulariser = regulariser_table(variants); !regulariser.rows.empty())
+    add(table_text(regulariser, width));
   for (const auto& table : results.tables) add(table_text(table, width));
   for (const auto& section : study_sections(results, variants)) add(section_text(section, width));
   if (!std::ranges::all_of(variants, &VariantSummary::causal))

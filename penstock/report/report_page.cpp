@@ -145,7 +145,8 @@ std::string page_of(const StudyResults& results, Variants variants, const std::s
     add(processes);
   }
   Section routing = charted("routing", "Routing over the steps");
-  routing.tables = {stage_table(variants), layer_sparsity_table(variants)};
+  routing.tables = {stage_table(variants), regulariser_table(variants),
+                    layer_sparsity_table(variants)};
   add(routing);
   body += kNoScript;
   if (samples) body += text_section(*samples);

@@ -19,6 +19,9 @@ study::Section results_section(study::Variants variants, const study::StudyResul
 study::Table figures_table(const study::VariantSummary& run);
 /// When ReMoE's stages begin, and the time of each; without rows where no run has any.
 study::Table stage_table(study::Variants variants);
+/// ReMoE's regulariser and its product with λ, mean over each stage; without rows where no run has
+/// both.
+study::Table regulariser_table(study::Variants variants);
 /// Mean ± sd of each layer's sparsity over the steps, where something steers it; without rows
 /// where nothing does.
 study::Table layer_sparsity_table(study::Variants variants);

@@ -170,6 +170,32 @@ Table stage_table(Variants variants) {
   return out;
 }
 
+Table regulariser_table(Variants variants) {
+  Table out{.title = "Regulariser by stage",
+            .note =
+                "Means over each stage’s steps of L_reg, the regulariser before its weight, "
+                "and of λ·L_reg, what is added to the cross-entropy: ReMoE’s Figure 4.",
+            .columns = {"", "L_reg, stage I", "II", "III", "λ·L_reg, stage I", "II", "III"}};
+  const auto plain = [](double value) { return fmt::format("{:.3g}", value); };
+  for (const auto& variant : variants) {
+    if (std::ranges::none_of(variant.rows,
+                             [](const RunRow* r) { return r->regulariser.has_value(); }))
+      continue;
+    TableRow& row = out.rows.emplace_back();
+    row.cells = {variant.label};
+    for (const auto means : {&StageRegulariser::unweighted, &StageRegulariser::weighted})
+      for (const auto stage : {&StageMeans::first, &StageMeans::second, &StageMeans::third})
+        row.cells.push_back(spread_cell(spread_of(variant,
+                                                  [&](const RunRow& run) {
+                                                    return run.regulariser
+                                                               ? (*run.regulariser).*means.*stage
+                                                               : std::nullopt;
+                                                  }),
+                                        plain));
+  }
+  return out;
+}
+
 Table layer_sparsity_table(Variants variants) {
   Table out{.title = "Sparsity by layer",
             .note = fmt::format(

@@ -21,4 +21,12 @@ bool steers_sparsity(const std::string& state) {
   });
 }
 
+std::vector<LoggedRegulariser> logged_regularisers() {
+  std::vector<LoggedRegulariser> out;
+  for (const auto& [name, balancer] : balancer_registry().entries())
+    for (const LoggedState& state : balancer.traits.state)
+      if (state.unweighted_loss) out.push_back({.part = name, .state = state.name});
+  return out;
+}
+
 }  // namespace penstock

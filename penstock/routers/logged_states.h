@@ -14,4 +14,11 @@ std::vector<LoggedState> logged_states();
 /// Whether a balancer that logs this state steers the sparsity with it.
 bool steers_sparsity(const std::string& state);
 
+/// A balancer whose loss is a regulariser times a weight that it moves, and logs the regulariser.
+struct LoggedRegulariser {
+  std::string part;   ///< by which the product goes
+  std::string state;  ///< by which the regulariser by itself does
+};
+std::vector<LoggedRegulariser> logged_regularisers();
+
 }  // namespace penstock

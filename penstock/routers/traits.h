@@ -27,6 +27,8 @@ struct LoggedState {
   std::string title, caption;  ///< of its chart
   std::string symbol;          ///< on the axis
   bool logarithmic = false;    ///< how the axis goes
+  /// Whether it is the balancer's loss before its weight, whose product is what is minimised.
+  bool unweighted_loss = false;
 
   template <class V>
   void visit(V& v) {

@@ -166,6 +166,18 @@ std::string date_of(const std::string& path) {
   return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%d", &utc));
 }
 
+/// Nothing where no balancer logs its regulariser, or nothing of its loss was added.
+std::optional<StageRegulariser> stage_regulariser(const std::map<std::string, Curve>& curves,
+                                                  const Stages& stages) {
+  for (const auto& [part, state] : logged_regularisers()) {
+    const auto unweighted = curves.find(state), weighted = curves.find(kAuxiliaryLosses + part);
+    if (unweighted != curves.end() && weighted != curves.end())
+      return StageRegulariser{.unweighted = stage_means(unweighted->second, stages),
+                              .weighted = stage_means(weighted->second, stages)};
+  }
+  return std::nullopt;
+}
+
 struct Warning {
   std::int64_t step = 0;
   std::string finding, remedy;
@@ -219,9 +231,11 @@ RunRow read_run(const std::string& run_directory) {
       row.measured.update(one->read_folder(run_directory));
   }
   // What it steers by tells a method that steers its sparsity from one whose sparsity is fixed.
-  if (row.target_sparsity && steered(metrics.curves))
+  if (row.target_sparsity && steered(metrics.curves)) {
     row.stages = find_stages(metrics.curves["sparsity"].steps, metrics.curves["sparsity"].values,
                              *row.target_sparsity);
+    row.regulariser = stage_regulariser(metrics.curves, row.stages);
+  }
   for (auto& [name, curve] : metrics.curves) {
     if (std::ranges::find(kSmoothed, name) != std::end(kSmoothed) || auxiliary_loss(name))
       curve.values = smoothed(curve.values);

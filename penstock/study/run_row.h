@@ -94,6 +94,29 @@ struct Stages {
   std::optional<std::int64_t> settled;      ///< first step of stage III
 };
 
+/// A quantity's mean over each stage; absent for one that was not reached, or has no step.
+struct StageMeans {
+  std::optional<double> first, second, third;
+
+  template <class V>
+  void visit(V& v) {
+    v("stage_1", first);
+    v("stage_2", second);
+    v("stage_3", third);
+  }
+};
+
+/// A regulariser before its weight, and their product: ReMoE's L_reg and λ·L_reg.
+struct StageRegulariser {
+  StageMeans unweighted, weighted;
+
+  template <class V>
+  void visit(V& v) {
+    v("unweighted", unweighted);
+    v("weighted", weighted);
+  }
+};
+
 /// Whether the curves have a state by which a balancer steers the sparsity.
 bool steered(const std::map<std::string, Curve>& curves);
 
@@ -127,6 +150,7 @@ struct RunRow {
   nlohmann::json measured = nlohmann::json::object();
   std::vector<std::string> warnings;  ///< what the trainer found odd, in its words
   Stages stages;
+  std::optional<StageRegulariser> regulariser;  ///< of a run that has stages and logs both
   /// Where the run has them: "loss", "validation_loss" (with step 0), "learning_rate", "grad_norm",
   /// "tokens_per_second", "sparsity", "active_experts", "imbalance" of the load, what balancers
   /// log, "consistency", "auxiliary_losses/NAME"; of several processes "communication", share of
@@ -174,6 +198,7 @@ struct RunRow {
     v("finished_at", finished_at);
     v("sparsifying_step", stages.sparsifying);
     v("settled_step", stages.settled);
+    v("regulariser", regulariser, Presence::if_filled);
     v("warnings", warnings);
     v("ranks", ranks, Presence::if_filled);
     v("sparsity_by_layer", sparsity_by_layer, Presence::if_filled);

@@ -47,4 +47,20 @@ Stages find_stages(std::span<const double> steps, std::span<const double> sparsi
   return stages;
 }
 
+StageMeans stage_means(const Curve& curve, const Stages& stages) {
+  double sums[3] = {}, counts[3] = {};
+  for (std::size_t i = 0; i < curve.steps.size(); ++i) {
+    const auto begun = [&](const std::optional<std::int64_t>& border) {
+      return border && curve.steps[i] >= static_cast<double>(*border);
+    };
+    const std::size_t stage = begun(stages.settled) ? 2 : begun(stages.sparsifying) ? 1 : 0;
+    sums[stage] += curve.values[i];
+    counts[stage] += 1;
+  }
+  const auto mean = [&](std::size_t stage) {
+    return counts[stage] > 0 ? std::optional(sums[stage] / counts[stage]) : std::nullopt;
+  };
+  return {.first = mean(0), .second = mean(1), .third = mean(2)};
+}
+
 }  // namespace penstock::study

@@ -208,6 +208,24 @@ TEST(AdaptiveL1, ValueOfEachForm) {
   EXPECT_NEAR(loss({{"layers", std::string("mean")}}), 2.225 / 5, 1e-12);
 }
 
+/// Without λ, beside a loss that is 0.5 times it, and in a hold that has no λ yet.
+TEST(AdaptiveL1, LogsTheRegulariserByItself) {
+  const auto logged = [](Options options) {
+    options.insert({"initial", 0.5});
+    const RouterShape shape{.d_model = 4, .experts = 4, .k = 1, .layers = 5};
+    const at::Tensor z = logits();
+    const auto relu = selector("relu", shape);
+    const BalancerOutput out = balancer("adaptive-l1", shape, options)
+                                   ->balance({.logits = z}, plan_of(*relu, z), kTraining);
+    EXPECT_FALSE(out.statistics.at("l_reg").requires_grad());
+    return out.statistics.at("l_reg").item<double>();
+  };
+  EXPECT_NEAR(logged({}), 4.45, 1e-12);
+  EXPECT_NEAR(logged({{"load_balanced", false}}), 1.7, 1e-12);
+  EXPECT_NEAR(logged({{"layers", std::string("mean")}}), 4.45 / 5, 1e-12);
+  EXPECT_NEAR(logged({{"controller", std::string("hold")}}), 4.45, 1e-12);
+}
+
 TEST(AdaptiveL1, AddsAConstantToEachPositiveGatesGradient) {
   const at::Tensor z = logits().requires_grad_();
   const auto relu = selector("relu", kOne);

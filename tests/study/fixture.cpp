@@ -128,6 +128,7 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
         line["sparsity_by_layer"].push_back(line["sparsity"].get<double>() -
                                             0.001 * static_cast<double>(l) * noise);
       line["auxiliary_losses"]["adaptive-l1"] = 1e-4 * x;
+      line["l_reg"] = 4 / x;
       active = static_cast<double>(run.experts) * (1 - line["sparsity"].get<double>());
       lambda = line["sparsity"] < target && step < 110
                    ? lambda * 1.2

@@ -83,8 +83,9 @@ struct Config {
 /// e = ln(active experts / k), a PI controller of ln λ whose proportional part is the damping; a
 /// proportional part is what a loop of two integrators (λ, and the logits that follow it) lacks.
 /// Floor and ceiling hold from the first step on; they keep λ from running away while nothing
-/// answers to it, as where all experts of a layer are off. hold: λ by layer is held_sparsity.h's,
-/// and has no state.
+/// answers to it, as where all experts of a layer are off. `l_reg`, the loss without λ, is logged
+/// beside it: under log-proportional the loss is more than λ·l_reg by the proportional part. hold:
+/// λ by layer is held_sparsity.h's, and has no state.
 class AdaptiveL1 : public Balancer {
  public:
   AdaptiveL1(const RouterShape& shape, const Config& config)
@@ -112,16 +113,18 @@ class AdaptiveL1 : public Balancer {
     BalancerOutput out;
     if (hold_)  // summed over layers, so that the log has their mean
       out.statistics["lambda"] = at::full({}, lambda / static_cast<double>(layers_), at::kDouble);
-    if (hold_ && lambda == 0) return out;
-    double scale = lambda / static_cast<double>(std::max<std::int64_t>(1, plan.tokens));
-    if (config_.layers == Layers::mean && !hold_) scale /= static_cast<double>(layers_);
+    const auto tokens = static_cast<double>(std::max<std::int64_t>(1, plan.tokens));
+    const double layers =
+        config_.layers == Layers::mean && !hold_ ? static_cast<double>(layers_) : 1;
     at::Tensor gates = gate_sums(plan, config_.load.groups(plan, context));  // [G, E]
     if (config_.load_balanced) {
       at::Tensor load = load_fraction(plan, config_.load, context);  // [G, E]
       if (config_.f_power == 2) load = load.square();
       gates = gates * load.to(gates.options());
     }
-    out.loss = gates.sum() * scale;
+    const at::Tensor sum = gates.sum();
+    out.statistics["l_reg"] = sum.detach() / (tokens * layers);
+    if (!hold_ || lambda != 0) out.loss = sum * (lambda / tokens / layers);
     return out;
   }
 
@@ -218,7 +221,15 @@ static const RegisterBalancer<AdaptiveL1, Config> registered{
     "ReMoE, arXiv:2412.14711, Eq. 7-11",
     {.needs_assignments = true,
      .steers_sparsity = true,
-     .state = {{.name = "lambda",
+     .state = {{.name = "l_reg",
+                .title = "Regulariser L_reg",
+                .caption = "Mean over tokens of the gates’ sum, each weighted by its expert’s "
+                           "load where loads are balanced, summed over layers (or their mean, as "
+                           "configured), before the weight λ.",
+                .symbol = "L_reg",
+                .logarithmic = true,
+                .unweighted_loss = true},
+               {.name = "lambda",
                 .title = "Regulariser’s weight λ",
                 .caption = "Raised by the factor α after every step that is less sparse than the "
                            "target, and lowered by it otherwise.",
