@@ -81,11 +81,14 @@ class FinetuneTask : public RunTask {
   }
 
   CheckpointContents contents() override {
-    return {.model = tuner_.classifier().tensors(),
-            .config_json = classifier_config_json(body().config(), job_.splits.train.class_names),
-            .files = job_.encoder->files(),
-            .optimizer = tuner_.optimizer_tensors(),
-            .trainer = {{"seed", config_.seed}}};
+    CheckpointContents out{
+        .model = tuner_.classifier().tensors(),
+        .config_json = classifier_config_json(body().config(), job_.splits.train.class_names),
+        .files = job_.encoder->files(),
+        .optimizer = tuner_.optimizer_tensors(),
+        .trainer = {{"seed", config_.seed}}};
+    record_product_unit(config_.precision, out.trainer);
+    return out;
   }
 
   void restore(const CheckpointInfo& info, const CheckpointContents& contents) override {

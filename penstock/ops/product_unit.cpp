@@ -22,6 +22,11 @@ bool has_avx512() {
 
 }  // namespace
 
+std::string_view order_of_sums(ProductUnit unit) {
+  const bool amx = unit == ProductUnit::amx || unit == ProductUnit::emulated_amx;
+  return words(unit)[static_cast<std::size_t>(amx ? ProductUnit::amx : ProductUnit::avx512)];
+}
+
 bool available(ProductUnit unit) {
   switch (unit) {
     case ProductUnit::avx512:

@@ -17,6 +17,9 @@ constexpr std::array<std::string_view, 4> words(ProductUnit) {
   return {"avx512-bf16", "amx-bf16", "avx512-bf16 emulated", "amx-bf16 emulated"};
 }
 
+/// Whose order its sums have: "avx512-bf16" or "amx-bf16". The bits depend on nothing else.
+std::string_view order_of_sums(ProductUnit unit);
+
 /// Whether this process can compute with it.
 bool available(ProductUnit unit);
 

@@ -1,6 +1,9 @@
 #include "penstock/train/product_precision.h"
 
+#include <nlohmann/json.hpp>
+
 #include "penstock/base/error.h"
+#include "penstock/ops/product_unit.h"
 
 namespace penstock {
 
@@ -19,6 +22,21 @@ void prepare_products(const Recipe& recipe) {
                     .emulate = recipe.run.emulate_bf16,
                     .precision_key = "train.precision",
                     .emulate_key = "run.emulate_bf16"});
+}
+
+void record_product_unit(ops::ProductPrecision precision, nlohmann::json& trainer) {
+  const auto unit = ops::product_unit();
+  if (precision == ops::ProductPrecision::bf16 && unit)
+    trainer["product_unit"] = ops::order_of_sums(*unit);
+}
+
+std::string product_unit_note(const nlohmann::json& trainer) {
+  const auto unit = ops::product_unit();
+  const std::string before = trainer.value("product_unit", "");
+  if (before.empty() || !unit || before == ops::order_of_sums(*unit)) return "";
+  return concat("bf16 products were added up in the order of ", before,
+                " so far, and are in that of ", ops::order_of_sums(*unit),
+                " from here on: other last bits, no larger roundings");
 }
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
 // Whether this machine can train in the precision of a recipe.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "penstock/ops/precision.h"
@@ -19,5 +20,11 @@ struct ProductSettings {
 void prepare_products(const ProductSettings& settings);
 /// train.precision and run.emulate_bf16; on another device there is nothing to prepare.
 void prepare_products(const Recipe& recipe);
+
+/// What a checkpoint says of its run's bf16 products on the CPU: in whose order they are added up.
+/// Nothing where the precision is fp32.
+void record_product_unit(ops::ProductPrecision precision, nlohmann::json& trainer);
+/// What is to be said where a run goes on from such a record in another order, or "".
+std::string product_unit_note(const nlohmann::json& trainer);
 
 }  // namespace penstock

@@ -24,6 +24,7 @@
 #include "penstock/train/memory_check.h"
 #include "penstock/train/orders.h"
 #include "penstock/train/parallel_settings.h"
+#include "penstock/train/product_precision.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/run_loop.h"
 #include "penstock/train/run_record.h"
@@ -158,12 +159,14 @@ class TrainTask : public RunTask {
 
   CheckpointContents contents() override {
     leader_.give(Order::gather);
-    return {.model = trainer_.model_tensors(),
-            .config_json = config_json_text(recipe().model),
-            .files = trainer_.corpus().tokenizer().files(),
-            .optimizer = trainer_.optimizer_tensors(),
-            .trainer = {{"seed", recipe().train.seed},
-                        {"corpus_hash", trainer_.text().content_hash()}}};
+    CheckpointContents out{.model = trainer_.model_tensors(),
+                           .config_json = config_json_text(recipe().model),
+                           .files = trainer_.corpus().tokenizer().files(),
+                           .optimizer = trainer_.optimizer_tensors(),
+                           .trainer = {{"seed", recipe().train.seed},
+                                       {"corpus_hash", trainer_.text().content_hash()}}};
+    if (recipe().run.device == "cpu") record_product_unit(recipe().train.precision, out.trainer);
+    return out;
   }
 
   void restore(const CheckpointInfo& info, const CheckpointContents& contents) override {

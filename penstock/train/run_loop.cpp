@@ -16,6 +16,7 @@
 #include "penstock/train/memory_check.h"
 #include "penstock/train/metrics_events.h"
 #include "penstock/train/metrics_log.h"
+#include "penstock/train/product_precision.h"
 #include "penstock/train/step_monitor.h"
 #include "penstock/train/tensorboard.h"
 
@@ -113,6 +114,8 @@ class RunLoop {
     const CheckpointContents contents = store_.load(search.found->step);
     task_.restore(*search.found, contents);
     saved_step_ = task_.step();
+    if (const std::string note = product_unit_note(contents.trainer); !note.empty())
+      progress_.finish("note: " + note);
     const std::vector<Json> lines = read_metrics(files_, log_path());
     const auto& state = contents.trainer;
     if (const auto line = state.find("unvalidated_line"); line != state.end())

@@ -6,9 +6,11 @@
 #include <torch/types.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/ops/product_unit.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
@@ -79,28 +81,61 @@ TEST_F(ProductPrecisionTest, LearnsAsFp32Does) {
   }
 }
 
+/// Trains by `unit`, where the processor has it, and goes on by its emulation.
+void expect_goes_on(Recipe recipe, const Corpus& corpus, ops::ProductUnit unit,
+                    ops::ProductUnit emulation) {
+  const auto choose = [&] { ops::choose_product_unit(ops::available(unit) ? unit : emulation); };
+  recipe.train.micro_batch = 4;
+  Trainer straight(recipe, corpus);
+  choose();
+  for (int i = 0; i < 4; ++i) straight.advance();
+  const auto wanted = straight.model_tensors();
+  Trainer before(recipe, corpus);
+  choose();
+  for (int i = 0; i < 2; ++i) before.advance();
+  std::map<std::string, at::Tensor> model, optimizer;
+  for (const auto& [name, tensor] : before.model_tensors()) model[name] = tensor.clone();
+  for (const auto& [name, tensor] : before.optimizer_tensors()) optimizer[name] = tensor.clone();
+  Trainer after(recipe, corpus);
+  ops::choose_product_unit(emulation);
+  after.restore(2, model, optimizer, "test");
+  for (int i = 0; i < 2; ++i) after.advance();
+  for (const auto& [name, tensor] : after.model_tensors()) {
+    EXPECT_EQ(tensor.scalar_type(), at::kFloat) << name;
+    EXPECT_TRUE(torch::equal(tensor, wanted.at(name))) << name;
+  }
+}
+
 TEST_F(ProductPrecisionTest, GoesOnBitwiseAndEmulatedToTheSameBits) {
   for (const char* method : {"topk", "remoe"}) {
-    Recipe recipe = bf16_recipe(method);
-    recipe.train.micro_batch = 4;
-    Trainer straight(recipe, *corpus_);
-    for (int i = 0; i < 4; ++i) straight.advance();
-    const auto wanted = straight.model_tensors();
-    Trainer before(recipe, *corpus_);
-    for (int i = 0; i < 2; ++i) before.advance();
-    std::map<std::string, at::Tensor> model, optimizer;
-    for (const auto& [name, tensor] : before.model_tensors()) model[name] = tensor.clone();
-    for (const auto& [name, tensor] : before.optimizer_tensors()) optimizer[name] = tensor.clone();
-    recipe.run.emulate_bf16 = true;
-    Trainer after(recipe, *corpus_);
-    after.restore(2, model, optimizer, "test");
-    for (int i = 0; i < 2; ++i) after.advance();
-    for (const auto& [name, tensor] : after.model_tensors()) {
-      EXPECT_EQ(tensor.scalar_type(), at::kFloat) << name;
-      EXPECT_TRUE(torch::equal(tensor, wanted.at(name))) << method << " " << name;
-    }
-    ops::emulate_bf16(false);
+    SCOPED_TRACE(method);
+    expect_goes_on(bf16_recipe(method), *corpus_, ops::ProductUnit::avx512,
+                   ops::ProductUnit::emulated_avx512);
+    expect_goes_on(bf16_recipe(method), *corpus_, ops::ProductUnit::amx,
+                   ops::ProductUnit::emulated_amx);
   }
+}
+
+TEST_F(ProductPrecisionTest, ToEmulateIsToAddUpAsAvx512Does) {
+  Recipe recipe = bf16_recipe("topk");
+  recipe.run.emulate_bf16 = true;
+  const Trainer trainer(recipe, *corpus_);
+  EXPECT_EQ(ops::product_unit(), ops::ProductUnit::emulated_avx512);
+}
+
+TEST_F(ProductPrecisionTest, GoesOnInAnotherOrderOfSumsWithANote) {
+  nlohmann::json trainer;
+  ops::choose_product_unit(ops::ProductUnit::emulated_amx);
+  record_product_unit(ops::ProductPrecision::fp32, trainer);
+  EXPECT_TRUE(trainer.empty());
+  record_product_unit(ops::ProductPrecision::bf16, trainer);
+  EXPECT_EQ(trainer.at("product_unit"), "amx-bf16");
+  EXPECT_EQ(product_unit_note(trainer), "");
+  EXPECT_EQ(product_unit_note(nlohmann::json::object()), "");
+  ops::choose_product_unit(ops::ProductUnit::emulated_avx512);
+  EXPECT_NE(product_unit_note(trainer).find(
+                "in the order of amx-bf16 so far, and are in that of avx512-bf16"),
+            std::string::npos);
 }
 
 TEST_F(ProductPrecisionTest, BelongsToTheRun) {
@@ -113,7 +148,7 @@ TEST_F(ProductPrecisionTest, BelongsToTheRun) {
 }
 
 TEST_F(ProductPrecisionTest, IsRefusedWhereTheProcessorHasNone) {
-  if (ops::processor_has_bf16()) GTEST_SKIP() << "this processor has AVX512-BF16";
+  if (ops::processor_has_bf16()) GTEST_SKIP() << "this processor has bf16 products";
   Recipe recipe = bf16_recipe("dense");
   recipe.run.emulate_bf16 = false;
   try {

@@ -12,7 +12,7 @@ namespace penstock::ops::bf16 {
 
 inline constexpr std::int64_t kInner = 128;        ///< columns of f that a task works on at once
 inline constexpr std::int64_t kForwardRows = 256;  ///< rows of a forward task
-inline constexpr std::int64_t kChunk = 256;        ///< rows that a backward task keeps in cache
+inline constexpr std::int64_t kChunk = 192;        ///< rows that a backward task keeps in cache
 
 /// A problem's views; f in slices of kInner columns, tiles filled up to `lanes` with zeros.
 struct Operands : cpu::ExpertViews {
