@@ -60,8 +60,8 @@ struct FinetuneConfig {
       {.help = "of the operands in training's products, fp32 or bf16, as a recipe's "
                "train.precision; selection and test are fp32 in both"});
     v("emulate_bf16", emulate_bf16,
-      {.help = "with precision = bf16: compute its products without AVX512-BF16, slowly, to the "
-               "same bits"});
+      {.help = "with precision = bf16: compute the products of AVX512-BF16 without it, slowly, to "
+               "the same bits"});
     optimizer.visit(v);
     v("dropout", dropout, {.help = "between the head's two layers", .min = 0, .max = 0.99});
     v("init_std", init_std, {.help = "standard deviation of the head's matrices", .min = 0});

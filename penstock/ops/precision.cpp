@@ -21,7 +21,6 @@ PrecisionScope::~PrecisionScope() { precision = before_; }
 
 bool processor_has_bf16() { return available(ProductUnit::avx512) || available(ProductUnit::amx); }
 
-bool emulates_bf16() { return product_unit() == ProductUnit::emulated_avx512; }
 void emulate_bf16(bool emulate) {
   choose_product_unit(emulate ? std::optional(ProductUnit::emulated_avx512) : std::nullopt);
 }

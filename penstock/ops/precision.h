@@ -31,12 +31,11 @@ class PrecisionScope {
   ProductPrecision before_;
 };
 
-/// Whether this processor multiplies bf16 by itself (AVX512-BF16).
+/// Whether this processor multiplies bf16 by itself (AMX, AVX512-BF16).
 bool processor_has_bf16();
 
-/// Whether the kernels of the CPU compute bf16 products by f32 instructions, bit for bit as those
-/// of a processor that has bf16; several times slower. Off at the start; of the whole process.
-bool emulates_bf16();
+/// Whether the kernels of the CPU compute bf16 products by f32 instructions, bit for bit as
+/// AVX512-BF16 does; several times slower. Off at the start; of the whole process.
 void emulate_bf16(bool emulate);
 
 /// x in bf16 where it is f32 and this thread's products are bf16; else x itself.

@@ -96,7 +96,7 @@ struct TrainConfig {
                "head, whose sums are f32: fp32, or bf16, rounded to nearest. Weights, gradients, "
                "moments, softmax, norms, routers, losses and evaluation are fp32 in both, and so "
                "are relative attention and merged experts. bf16 needs a processor with "
-               "AVX512-BF16, or run.emulate_bf16"});
+               "AMX or AVX512-BF16, or run.emulate_bf16"});
     optimizer.visit(v);
     v("gradient_sum", gradient_sum,
       {.help = "order in which the gradients of a step's micro-batches are added: in-turn (one "
