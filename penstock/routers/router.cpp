@@ -60,11 +60,13 @@ void Router::initialize(double std, const InitialDraws& draws) {
   for (const auto& balancer : balancers_) balancer->start(layer_, scorer_->fold());
 }
 
-at::Tensor Router::choice_bias() const {
+at::Tensor Router::choice_bias(bool training) const {
   at::Tensor sum;
-  for (const auto& balancer : balancers_)
-    if (const at::Tensor bias = balancer->choice_bias(layer_); bias.defined())
-      sum = sum.defined() ? sum + bias : bias;
+  for (const auto& balancer : balancers_) {
+    const at::Tensor bias =
+        training ? balancer->choice_bias(layer_) : balancer->evaluation_bias(layer_);
+    if (bias.defined()) sum = sum.defined() ? sum + bias : bias;
+  }
   return sum;
 }
 
@@ -86,7 +88,7 @@ RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& cont
   const ops::PrecisionScope exact(ops::ProductPrecision::fp32);
   RoutingResult result{.hidden = hidden};
   result.scores = scorer_->score(selector_->rows(hidden, context), context);
-  if (traits_.biases_choice) result.scores.choice_bias = choice_bias();
+  if (traits_.biases_choice) result.scores.choice_bias = choice_bias(context.training);
   if (traits_.keeps_thresholds && !context.training) result.scores.thresholds = thresholds();
   PENSTOCK_CHECK(context.k == 0 || context.k <= result.scores.logits.size(1), "k = ", context.k,
                  " of ", result.scores.logits.size(1), " experts");

@@ -100,6 +100,8 @@ class Balancer : public torch::nn::Module {
   /// What is added to the experts' scores in the choice of that layer, [E] f32 without gradient, in
   /// training and outside; undefined: nothing. Only of a balancer whose traits say biases_choice.
   virtual at::Tensor choice_bias(std::int64_t /*layer*/) const { return {}; }
+  /// The same outside training, where that is another.
+  virtual at::Tensor evaluation_bias(std::int64_t layer) const { return choice_bias(layer); }
   /// Scores::thresholds of that layer, [E] f32 without gradient; only of a balancer whose traits
   /// say keeps_thresholds.
   virtual at::Tensor thresholds(std::int64_t /*layer*/) const { return {}; }
@@ -216,7 +218,7 @@ class Router : public torch::nn::Module {
   const RouterTraits& traits() const { return traits_; }
 
  private:
-  at::Tensor choice_bias() const;
+  at::Tensor choice_bias(bool training) const;
   at::Tensor thresholds() const;
   void add_losses(RoutingResult& result, const RoutingContext& context);
 

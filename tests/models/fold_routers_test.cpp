@@ -126,7 +126,7 @@ TEST(FoldRouters, KeepsAShiftThatAnOptionAsksFor) {
     const auto model = make_model(config, 1);
     const at::Tensor unbiased = hidden(*model);
     for (auto& [name, tensor] : file_tensors(*model))
-      if (name == "penstock.balancer_0.bias") tensor.fill_(0.05);
+      if (name == "penstock.balancer_0.mean_bias") tensor.fill_(0.05);
     const at::Tensor wanted = hidden(*model);
     EXPECT_EQ(torch::equal(wanted, unbiased), controller == "paper");
     const auto plain = fold_routers(*model);

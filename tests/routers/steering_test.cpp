@@ -242,6 +242,45 @@ TEST(Hold, LeadsTheNumberOfExpertsFromADenseStartToK) {
   }
 }
 
+/// Outside training: the step's own shift while the target is on its way, then the running mean,
+/// here of (b₁), (b₁ + b₂)/2 and, at a weight of a half, (b₁ + b₂)/4 + b₃/2.
+TEST(Hold, EvaluatesWithTheMeanOfTheShiftsThatHeldK) {
+  const auto part = balancer("adaptive-l1", kTwoLayers,
+                             {{"controller", std::string("hold")},
+                              {"revive", 0.0},
+                              {"dense_steps", std::int64_t{1}},
+                              {"ramp_steps", std::int64_t{3}},
+                              {"average_steps", std::int64_t{2}}});
+  std::vector<double> shifts, means;
+  for (const std::int64_t each : {70, 60, 50, 90, 10, 70}) {
+    part->after_step(counted({loads(each, each), loads(each, each)}));
+    shifts.push_back(part->choice_bias(1)[2].item<double>());
+    means.push_back(part->evaluation_bias(1)[2].item<double>());
+  }
+  EXPECT_EQ(shifts[0], 0);
+  for (const std::size_t i : {0u, 1u, 2u, 3u}) EXPECT_EQ(means[i], shifts[i]) << i;
+  EXPECT_NE(shifts[4], shifts[3]);
+  EXPECT_NEAR(means[4], (shifts[3] + shifts[4]) / 2, 1e-7);
+  EXPECT_NEAR(means[5], (shifts[3] + shifts[4]) / 4 + shifts[5] / 2, 1e-7);
+  EXPECT_FALSE(balancer("adaptive-l1", kTwoLayers)->evaluation_bias(0).defined());
+}
+
+/// The router asks for the one in training and for the other outside.
+TEST(Hold, ARouterShiftsByTheMeanOutsideTraining) {
+  ConfigNode hold = node({{"controller", std::string("hold")}});
+  const ResolvedRouter router =
+      resolve({.method = "remoe", .k = 1, .parts = {{"adaptive-l1", hold}}});
+  const RouterShape shape{.d_model = 2, .experts = 4, .k = 1};
+  const auto balancers = make_balancers(router, shape);
+  balancers[0]->named_buffers()["bias"].fill_(1);
+  balancers[0]->named_buffers()["mean_bias"].fill_(2);
+  Router made(router, shape, balancers);
+  made.initialize(0.02, InitialDraws(1));
+  const at::Tensor hidden = at::zeros({3, 2});  // logits 0: gates are the shift
+  EXPECT_TRUE(made.route(hidden, {.training = true}).plan.weight.eq(1).all().item<bool>());
+  EXPECT_TRUE(made.route(hidden, {}).plan.weight.eq(2).all().item<bool>());
+}
+
 /// strength·g/L·Σ_e f_e Σ_t R_te / Σ_te R_te; none while the shift opens experts.
 TEST(Hold, TheLossIsThatOfGatesOfAnyScale) {
   const auto part = holding(0, 0, 0.5);

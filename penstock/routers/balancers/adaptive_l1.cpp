@@ -131,6 +131,9 @@ class AdaptiveL1 : public Balancer {
   at::Tensor choice_bias(std::int64_t layer) const override {
     return hold_ ? hold_->shift().of(layer) : at::Tensor();
   }
+  at::Tensor evaluation_bias(std::int64_t layer) const override {
+    return hold_ ? hold_->mean_shift(layer) : at::Tensor();
+  }
 
   void after_step(const StepStatistics& step) override {
     const torch::NoGradGuard no_grad;

@@ -5,12 +5,20 @@
 #include <algorithm>
 #include <cmath>
 
+#include "penstock/base/error.h"
+
 namespace penstock {
 
 HeldSparsity::HeldSparsity(const RouterShape& shape, const HoldConfig& config,
                            torch::nn::Module& owner)
     : config_(config), k_(shape.k), shift_(shape, config.shift, owner) {
   schedule_ = owner.register_buffer("schedule", at::zeros({2}, at::kFloat));
+  mean_bias_ = owner.register_buffer("mean_bias", at::zeros_like(shift_.bias()));
+}
+
+at::Tensor HeldSparsity::mean_shift(std::int64_t layer) const {
+  PENSTOCK_ASSERT(layer < mean_bias_.size(0), "layer ", layer, " of ", mean_bias_.size(0));
+  return mean_bias_.select(0, layer);
 }
 
 double HeldSparsity::weight(const Plan& plan, std::int64_t layer) const {
@@ -36,6 +44,9 @@ void HeldSparsity::after_step(const StepStatistics& step) {
   if (i < 1) return;
   const bool settling = i < ramp;
   shift_.move(step, settling ? k_ * std::pow(first / k_, 1 - i / ramp) : k_, settling);
+  const double held = settling ? 1 : i - std::max(ramp, 1.0) + 1;  // n
+  const double share = std::max(1 / held, 1 / static_cast<double>(config_.average_steps));
+  mean_bias_.mul_(1 - share).add_(shift_.bias(), share);
 }
 
 }  // namespace penstock
