@@ -11,7 +11,8 @@ void prepare_products(const ProductSettings& settings) {
   if (settings.precision == ops::ProductPrecision::fp32) return;
   PENSTOCK_CHECK(settings.emulate || ops::processor_has_bf16(), settings.precision_key,
                  " = 'bf16': this processor has neither AMX nor AVX512-BF16; use fp32, or set ",
-                 settings.emulate_key, " = true (the bits of AVX512-BF16, several times slower than fp32)");
+                 settings.emulate_key,
+                 " = true (the bits of AVX512-BF16, several times slower than fp32)");
   // Only ever on: another trainer of this process may need it.
   if (settings.emulate) ops::emulate_bf16(true);
 }

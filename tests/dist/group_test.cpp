@@ -279,10 +279,10 @@ TEST_F(TwoRanks, HaveToCountTheSameRanks) {
   const dist::KeyServer table("127.0.0.1", 0);
   std::string said = "accepted";
   std::thread other([&] {
-    EXPECT_THROW(ProcessGroup::join(
-                     {.rank = 1, .size = 3, .address = "127.0.0.1", .port = table.port()},
-                     {.start_timeout = std::chrono::seconds(20)}),
-                 Error);
+    EXPECT_THROW(
+        ProcessGroup::join({.rank = 1, .size = 3, .address = "127.0.0.1", .port = table.port()},
+                           {.start_timeout = std::chrono::seconds(20)}),
+        Error);
   });
   try {
     ProcessGroup::join({.rank = 0, .size = 2, .address = "127.0.0.1", .port = table.port()},
