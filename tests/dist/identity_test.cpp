@@ -91,7 +91,8 @@ TEST(Identity, MeetsOnThisMachineWhereMpiStartedAllRanksHere) {
   EXPECT_EQ(identity(variables).port, found.port);  // of the job
   variables["PMIX_NAMESPACE"] = "prterun-a-2";
   EXPECT_NE(identity(variables).port, found.port);
-  variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";
+  variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";  // each on a machine of its own
+  variables["OMPI_COMM_WORLD_LOCAL_RANK"] = "0";
   EXPECT_NE(refusal(variables).find("set MASTER_ADDR"), std::string::npos) << refusal(variables);
   for (const char* local : {"0", "5"})
     EXPECT_THROW(identity({{"RANK", "1"},
