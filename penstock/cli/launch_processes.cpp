@@ -226,7 +226,7 @@ int launch_processes(int processes, const std::string& run_directory) {
   }
   if (launch.interrupted()) {
     if (std::ranges::count(children, 130, &code_of) != std::ssize(children))
-      std::fprintf(stderr, "interrupted before all processes were done; %s\n", resume);
+      std::fprintf(stderr, "interrupted before all processes were done; %s\n", resume.c_str());
     return 130;
   }
   const int first = code_of(children.front());
