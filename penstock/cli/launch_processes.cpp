@@ -233,8 +233,7 @@ int launch_processes(int processes, const std::string& run_directory) {
   if (first != kLostRankCode) return first;
   for (const Child& child : children)
     if (code_of(child) != kLostRankCode) return 1;  // it said why
-  fail("the ", processes, " processes lost each other ", last_step(run_directory),
-       "; the run goes on from its last checkpoint with --resume");
+  fail("the ", processes, " processes lost each other ", last_step(run_directory), "; ", resume);
 }
 
 }  // namespace penstock

@@ -26,7 +26,7 @@ std::vector<TokenId> Draft::propose(const Writing& text, std::int64_t count) {
   std::vector<TokenId> out;
   out.reserve(static_cast<std::size_t>(count));  // `unread` points into it
   if (read_.empty()) return out;
-  // What it proposed and the text did not take was read in vain.
+  // Forgets the proposals that the text did not take.
   const std::size_t prompt = text.prompt().size();
   const std::vector<TokenId>& written = text.tokens();
   std::size_t common = 0;

@@ -46,31 +46,32 @@ class CacheSession : public RewindableSession {
     PENSTOCK_CHECK(!tokens.empty(), "a sequence begins with one token or more");
     const c10::InferenceMode inference;  // spares the bookkeeping of views as well
     cache_.clear(row);
-    const ModelOutput out =
-        model_->extend(token_tensor(tokens, 1, device_), cache_, {&row, 1}, context_);
-    return on_cpu(model_->logits(out.hidden.narrow(0, std::ssize(tokens) - 1, 1))[0]);
+    const at::Tensor hidden = extended({&row, 1}, tokens);
+    return on_cpu(model_->logits(hidden.narrow(0, std::ssize(tokens) - 1, 1))[0]);
   }
 
   at::Tensor next(std::span<const std::int64_t> rows, std::span<const TokenId> tokens) override {
     PENSTOCK_CHECK(rows.size() == tokens.size(), tokens.size(), " tokens for ", rows.size(),
                    " sequences");
     const c10::InferenceMode inference;  // spares the bookkeeping of views as well
-    const ModelOutput out =
-        model_->extend(token_tensor(tokens, std::ssize(rows), device_), cache_, rows, context_);
-    return on_cpu(model_->logits(out.hidden));
+    return on_cpu(model_->logits(extended(rows, tokens)));
   }
 
   at::Tensor read(std::int64_t row, std::span<const TokenId> tokens) override {
     PENSTOCK_CHECK(!tokens.empty(), "a pass reads one token or more");
     const c10::InferenceMode inference;  // spares the bookkeeping of views as well
-    const ModelOutput out =
-        model_->extend(token_tensor(tokens, 1, device_), cache_, {&row, 1}, context_);
-    return on_cpu(model_->logits(out.hidden));
+    return on_cpu(model_->logits(extended({&row, 1}, tokens)));
   }
 
   void rewind(std::int64_t row, std::int64_t length) override { cache_.cut(row, length); }
 
  private:
+  /// What the head multiplies, of as many further tokens of each of these rows.
+  at::Tensor extended(std::span<const std::int64_t> rows, std::span<const TokenId> tokens) {
+    return model_->extend(token_tensor(tokens, std::ssize(rows), device_), cache_, rows, context_)
+        .hidden;
+  }
+
   std::shared_ptr<LanguageModel> model_;
   DecoderCache cache_;
   RoutingContext context_;
