@@ -206,7 +206,8 @@ void add_generate(CLI::App& bench) {
       "how near that is to what the machine can do.");
   command->callback([options] {
     options->bench.threads = ops::set_threads(options->threads);
-    auto model = load_model(model_argument(options->model).path);
+    auto model = load_for_inference(open_model_source(model_argument(options->model).path),
+                                    options->fold ? Weights::as_f32 : Weights::in_place);
     if (options->fold) model = fold_routers(*model);
     print_result(bench::measure_generate(model, options->bench), options->json);
   });

@@ -84,12 +84,13 @@ struct Opened {
 Opened open_model(const EvalCorpusOptions& options, std::span<const std::int64_t> values,
                   std::span<const double> active) {
   return with_model(options.model, [&](const ModelArgument& argument) {
-    const auto source = open_model_source(argument.path);
+    const std::shared_ptr<const ModelSource> source = open_model_source(argument.path);
     if (!values.empty()) check_k_values(source->config(), values);
     if (!active.empty()) check_active_values(source->config(), active);
     Opened out{.argument = argument, .run = run_settings(argument.path)};
-    out.model = load_for_evaluation(
-        *source, options.as_trained);  // first: what is wrong with it is said before what it lacks
+    // First: what is wrong with it is said before what it lacks.
+    out.model = load_for_evaluation(source, options.as_trained,
+                                    options.fold ? Weights::as_f32 : Weights::in_place);
     out.tokenizer = model_tokenizer(*source, options.tokenizer);
     if (options.fold) out.model = fold_routers(*out.model);
     return out;

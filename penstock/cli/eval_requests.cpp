@@ -74,9 +74,11 @@ void run_eval_requests(const EvalTasksOptions& options) {
     PENSTOCK_CHECK(file.is_open(), options.requests, ": cannot be opened");
   }
   const auto [tokenizer, loaded] = with_model(options.model, [&](const ModelArgument& argument) {
-    const auto source = open_model_source(argument.path);
+    const std::shared_ptr<const ModelSource> source = open_model_source(argument.path);
     if (options.k > 0) check_k_values(source->config(), {&options.k, 1});
-    return std::pair(model_tokenizer(*source, options.tokenizer), load_model(*source));
+    return std::pair(model_tokenizer(*source, options.tokenizer),
+                     load_for_inference(source, options.fold || options.f64 ? Weights::as_f32
+                                                                            : Weights::in_place));
   });
   if (options.f64) loaded->to(at::kDouble);
   const auto model = options.fold ? fold_routers(*loaded) : loaded;

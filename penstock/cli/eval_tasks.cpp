@@ -51,7 +51,7 @@ tasks::EvaluateTaskOptions how(const EvalTasksOptions& options, std::int64_t k) 
 TaskModel open_model(const std::string& path, const EvalTasksOptions& options,
                      const std::vector<LoadedTask>& loaded) {
   return with_model(path, [&](const ModelArgument& argument) {
-    const auto source = open_model_source(argument.path);
+    const std::shared_ptr<const ModelSource> source = open_model_source(argument.path);
     const ModelConfig& config = source->config();
     // The dense model that another is compared with has no routers.
     const bool routed = path != options.compare || config.moe_layers() > 0;
@@ -65,7 +65,8 @@ TaskModel open_model(const std::string& path, const EvalTasksOptions& options,
     if (!options.items.empty())
       out.identity = fmt::format("{}, k {}{}{}", fingerprint(*source), out.k,
                                  folded ? ", folded" : "", options.f64 ? ", f64" : "");
-    out.model = load_model(*source);
+    out.model =
+        load_for_inference(source, folded || options.f64 ? Weights::as_f32 : Weights::in_place);
     if (options.f64) out.model->to(at::kDouble);
     if (folded) out.model = fold_routers(*out.model);
     return out;

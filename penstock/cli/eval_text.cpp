@@ -75,9 +75,10 @@ void run_eval_text(const EvalTextOptions& options) {
   const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.per_token)});
   const auto [argument, tokenizer, loaded] =
       with_model(options.model, [&](const ModelArgument& chosen) {
-        const auto source = open_model_source(chosen.path);
+        const std::shared_ptr<const ModelSource> source = open_model_source(chosen.path);
         return std::tuple(chosen, model_tokenizer(*source, options.tokenizer),
-                          load_for_evaluation(*source, options.as_trained));
+                          load_for_evaluation(source, options.as_trained,
+                                              options.fold ? Weights::as_f32 : Weights::in_place));
       });
   const auto& [directory, step] = argument;
   const auto model = options.fold ? fold_routers(*loaded) : loaded;

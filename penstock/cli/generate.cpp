@@ -114,9 +114,9 @@ class Printer {
 std::shared_ptr<LanguageModel> load_draft(const std::string& path, const Tokenizer& tokenizer) {
   if (path.empty()) return nullptr;
   return with_model(path, [&](const ModelArgument& chosen) {
-    const auto source = open_model_source(chosen.path);
+    const std::shared_ptr<const ModelSource> source = open_model_source(chosen.path);
     check_same_ids(tokenizer, *source->tokenizer());
-    return load_model(*source);
+    return load_for_inference(source, Weights::in_place);
   });
 }
 
@@ -124,9 +124,11 @@ int run_generate(const GenerateArguments& arguments) {
   ops::set_threads(static_cast<int>(arguments.threads));
   check(arguments.options.sampling);
   const std::vector<std::string> prompts = prompts_of(arguments);
-  auto [argument, tokenizer, model] = with_model(arguments.model, [](const ModelArgument& chosen) {
-    const auto source = open_model_source(chosen.path);
-    return std::tuple(chosen, source->tokenizer(), load_model(*source));
+  auto [argument, tokenizer, model] = with_model(arguments.model, [&](const ModelArgument& chosen) {
+    const std::shared_ptr<const ModelSource> source = open_model_source(chosen.path);
+    return std::tuple(
+        chosen, source->tokenizer(),
+        load_for_inference(source, arguments.fold ? Weights::as_f32 : Weights::in_place));
   });
   const auto& [path, step] = argument;
   if (arguments.fold) model = fold_routers(*model);

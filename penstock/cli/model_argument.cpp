@@ -2,9 +2,11 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/models/model_directory.h"
+#include "penstock/models/stored_model.h"
 #include "penstock/routers/as_trained.h"
 #include "penstock/train/checkpoint_manifest.h"
 #include "penstock/train/chosen_checkpoint.h"
@@ -45,11 +47,17 @@ ModelArgument model_argument(const std::string& path) {
   return model;
 }
 
-std::shared_ptr<LanguageModel> load_for_evaluation(const ModelSource& source, bool as_trained) {
-  if (!as_trained) return load_model(source);
-  ModelConfig config = source.config();
-  config.router = penstock::as_trained(config.router);
-  return load_model(source, config);
+std::shared_ptr<LanguageModel> load_for_inference(std::shared_ptr<const ModelSource> source,
+                                                  Weights weights) {
+  return load_for_evaluation(std::move(source), /*as_trained=*/false, weights);
+}
+
+std::shared_ptr<LanguageModel> load_for_evaluation(std::shared_ptr<const ModelSource> source,
+                                                   bool as_trained, Weights weights) {
+  ModelConfig config = source->config();
+  if (as_trained) config.router = penstock::as_trained(config.router);
+  return weights == Weights::in_place ? open_model(std::move(source), config)
+                                      : load_model(*source, config);
 }
 
 }  // namespace penstock

@@ -34,8 +34,16 @@ auto with_model(const std::string& path, Use use) {
   return using_what_is_there([&] { return model_argument(path); }, use, note_removed);
 }
 
+/// How a model's weights are held: where its file has them (models/stored_model.h), or as f32, for
+/// whoever changes them.
+enum class Weights { in_place, as_f32 };
+
+std::shared_ptr<LanguageModel> load_for_inference(std::shared_ptr<const ModelSource> source,
+                                                  Weights weights);
+
 /// The source's model. @param as_trained  whether experts that choose tokens do so among all of a
 /// pass, as in training (penstock/routers/as_trained.h)
-std::shared_ptr<LanguageModel> load_for_evaluation(const ModelSource& source, bool as_trained);
+std::shared_ptr<LanguageModel> load_for_evaluation(std::shared_ptr<const ModelSource> source,
+                                                   bool as_trained, Weights weights);
 
 }  // namespace penstock

@@ -48,10 +48,11 @@ void run_trace(const TraceOptions& options) {
   check_can_write(options.out);
   const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.out)});
   const auto [path, tokens, model] = with_model(options.model, [&](const ModelArgument& chosen) {
-    const auto source = open_model_source(chosen.path);
+    const std::shared_ptr<const ModelSource> source = open_model_source(chosen.path);
     PENSTOCK_CHECK(source->config().moe_layers() > 0, chosen.path,
                    ": is dense; it has no routers to trace. Upcycle it, or give an MoE");
-    return std::tuple(chosen.path, traced_tokens(options, *source), load_model(*source));
+    return std::tuple(chosen.path, traced_tokens(options, *source),
+                      load_for_inference(source, Weights::in_place));
   });
   const TensorMap trace = analysis::trace_routing(*model, tokens);
   save_tensors(real_file_system(), options.out, trace, {{"format", "pt"}, {"model", path}});

@@ -10,6 +10,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/convert/expert_copies.h"
+#include "penstock/models/stored_model.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/ops/ops.h"
 
@@ -37,17 +38,25 @@ at::Tensor rotated(const at::Tensor& keys, const ModelConfig& config) {
   return at::cat({a * cosine - b * sine, a * sine + b * cosine}, -1);
 }
 
+/// The rows of the embedding, read where they lie if they can be.
+at::Tensor embedded(const ModelSource& dense, const at::Tensor& tokens) {
+  const std::string name = "model.embed_tokens.weight";
+  if (const auto stored = dense.stored(name))
+    return ops::embedding({.depth = dense.config().d_model, .pieces = {*stored}}, tokens);
+  return ops::embedding(dense.tensor(name).to(at::kFloat), tokens);
+}
+
 /// Sums the keys of one layer.
 class KeySum {
  public:
-  KeySum(const std::map<std::string, at::Tensor>& tensors, std::int64_t layer,
-         const ModelConfig& config, const KeyOptions& options)
-      : config_(config), options_(options) {
+  KeySum(const ModelSource& dense, std::int64_t layer, const KeyOptions& options)
+      : config_(dense.config()), options_(options) {
     const std::string stem = "model.layers." + std::to_string(layer) + ".";
-    gain_ = tensors.at(stem + "input_layernorm.weight");
-    weight_ = tensors.at(stem + "self_attn.k_proj.weight");
-    if (config.qkv_bias && options.bias) bias_ = tensors.at(stem + "self_attn.k_proj.bias");
-    sum_ = at::zeros({config.kv_heads, config.head_dim}, at::kDouble);
+    const auto numbers = [&](const char* name) { return dense.tensor(stem + name).to(at::kFloat); };
+    gain_ = numbers("input_layernorm.weight");
+    weight_ = numbers("self_attn.k_proj.weight");
+    if (config_.qkv_bias && options.bias) bias_ = numbers("self_attn.k_proj.bias");
+    sum_ = at::zeros({config_.kv_heads, config_.head_dim}, at::kDouble);
   }
 
   /// @param input [B, T, d], the residual stream that the layer is given
@@ -78,26 +87,24 @@ class KeySum {
 
 }  // namespace
 
-std::vector<at::Tensor> mean_keys(LanguageModel& model, const at::Tensor& windows,
+std::vector<at::Tensor> mean_keys(const ModelSource& dense, const at::Tensor& windows,
                                   const KeyOptions& options) {
   const torch::NoGradGuard no_grad;
-  const ModelConfig& config = model.config();
+  const ModelConfig& config = dense.config();
   PENSTOCK_CHECK(!config.has_memory() && config.moe_layers() == 0,
                  "keys are collected from a dense decoder");
   PENSTOCK_CHECK(config.norm_of_qk() == QkNorm::none && config.clip_qkv == 0,
                  "keys that are normed or clipped before attention uses them are not collected: "
                  "Router Upcycling knows none such; take another options.method");
-  const auto tensors = file_tensors(model);
+  const auto model = open_model(dense);
   std::vector<KeySum> sums;
   for (std::int64_t layer = 0; layer < config.layers; ++layer)
-    sums.emplace_back(tensors, layer, config, options);
-  const at::Tensor embedding = tensors.at("model.embed_tokens.weight");
+    sums.emplace_back(dense, layer, options);
   const std::int64_t rows = rows_of_pass(windows);
   for (std::int64_t row = 0; row < windows.size(0); row += rows) {
     const at::Tensor tokens = windows.slice(0, row, std::min(row + rows, windows.size(0)));
-    sums[0].add(embedding.index_select(0, tokens.reshape({-1}))
-                    .view({tokens.size(0), tokens.size(1), config.d_model}));
-    model.forward({.tokens = tokens}, {}, {}, [&](std::int64_t layer, const at::Tensor& hidden) {
+    sums[0].add(embedded(dense, tokens));
+    model->forward({.tokens = tokens}, {}, {}, [&](std::int64_t layer, const at::Tensor& hidden) {
       if (layer + 1 < config.layers) sums[static_cast<std::size_t>(layer + 1)].add(hidden);
     });
   }

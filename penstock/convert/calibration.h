@@ -23,12 +23,12 @@ struct KeyOptions {
 /// before rotary positions unless told otherwise: rotated keys of high frequencies cancel out.
 /// Source: Router Upcycling, section 3.2; 4.1 says over how many tokens.
 ///
-/// @param model    dense, in evaluation mode
+/// @param dense    whose matrices are read where they lie
 /// @param windows  [n, L] i64 token ids
 /// @return per layer [H, hd] f32, key heads repeated to the query heads that share them. Sums are
 ///         taken in f64.
 /// Throws Error for a model with normed or clipped keys. Cost: one forward pass without the head.
-std::vector<at::Tensor> mean_keys(LanguageModel& model, const at::Tensor& windows,
+std::vector<at::Tensor> mean_keys(const ModelSource& dense, const at::Tensor& windows,
                                   const KeyOptions& options);
 
 /// Shows the inputs of the feed-forward layers, [B·L, d] f32 of some windows at a time, layer by

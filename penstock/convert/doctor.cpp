@@ -12,6 +12,7 @@
 #include "penstock/convert/sample_windows.h"
 #include "penstock/io/config_json.h"
 #include "penstock/models/model_directory.h"
+#include "penstock/models/stored_model.h"
 
 namespace penstock {
 namespace {
@@ -81,7 +82,7 @@ Diagnosis examine(const std::string& path, const DoctorOptions& options) {
       doctor::check_experts(*source, parent.get(), asked_for_no_scale(path, out), out);
   const at::Tensor windows = sample(*source, options);
   doctor::DenseView view;
-  if (parent) view = doctor::view_dense(*load_model(*parent), windows);
+  if (parent) view = doctor::view_dense(*open_model(*parent), windows);
   const auto model = load_model(*source);
   doctor::check_routing(*model, windows, out);
   if (parent) doctor::check_logits(*model, view, relation, windows, out);

@@ -16,6 +16,7 @@
 #include "penstock/data/vocabulary.h"
 #include "penstock/models/gguf_tokenizer.h"
 #include "penstock/models/model_directory.h"
+#include "penstock/models/stored_model.h"
 
 namespace penstock {
 namespace {
@@ -83,7 +84,8 @@ std::vector<at::Tensor> fitted_ones(const ExportOptions& options, const ModelSou
     measured = windows.slice(0, 0, kept).clone();
     windows = windows.slice(0, kept);
   }
-  const CommonDirections common = common_directions(*load_model(options.model), windows);
+  const CommonDirections common =
+      common_directions(*open_model(open_model_source(options.model)), windows);
   certificate.verdict = "fitted";
   certificate.routers += ", with its bias fitted into it";
   certificate.notes.push_back(concat(
@@ -155,8 +157,8 @@ Certificate export_model(const ExportOptions& options) {
   }
   if (tokens.defined()) {
     try {
-      const Observed ours = observe(*load_model(options.model), tokens);
-      const Observed theirs = observe(*load_model(options.out), tokens);
+      const Observed ours = observe(*open_model(open_model_source(options.model)), tokens);
+      const Observed theirs = observe(*open_model(open_model_source(options.out)), tokens);
       out.agreement = compare(ours, theirs);
       check_agreement(out, dtype);
     } catch (...) {  // what could not be measured is not left behind as if it had been

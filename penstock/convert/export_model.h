@@ -30,7 +30,7 @@ struct ExportOptions {
 
 /// Writes the file, reads it back, measures it beside the model and saves the certificate:
 /// `certificate.json` in the directory, or `<out>.certificate.json`.
-/// Memory: while writing one tensor; while measuring one model at a time, in f32.
+/// Memory: while writing one tensor; while measuring one model at a time, as its file has it.
 /// Throws NotPortableError where no architecture computes what the model computes, and Error for
 /// what cannot be read, stored or tokenized alike. Then nothing is left behind.
 Certificate export_model(const ExportOptions& options);

@@ -69,9 +69,8 @@ class HeadRouters {
         keys_(options.keys > 0 ? options.keys : std::max(routers_, options.experts)) {}
 
   std::vector<RouterTensors> make(const at::Tensor& windows) {
-    const auto model = load_model(parent_);
     const auto means = mean_keys(
-        *model, windows, {.after_rope = options_.keys_after_rope, .bias = options_.key_bias});
+        parent_, windows, {.after_rope = options_.keys_after_rope, .bias = options_.key_bias});
     std::vector<RouterTensors> out;
     for (std::int64_t layer = 0; layer < parent_.config().layers; ++layer)
       out.push_back(of_layer(layer, means[static_cast<std::size_t>(layer)]));

@@ -3,6 +3,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+
 #include "penstock/base/error.h"
 #include "penstock/experts/blend.h"
 #include "penstock/experts/token_exchange.h"
@@ -61,6 +63,14 @@ at::Tensor Experts::forward(const at::Tensor& hidden, const Plan& plan,
 at::Tensor Experts::assigned(const at::Tensor& hidden, const Plan& plan,
                              std::optional<std::int64_t> dropout_seed,
                              const at::Tensor& dropout_keys) const {
+  if (!stored_.out.empty())
+    return ops::expert_ffn(hidden,
+                           {.weight = plan.weight,
+                            .token = plan.token,
+                            .offsets = plan.offsets,
+                            .by_token = plan.by_token,
+                            .token_offsets = plan.token_offsets},
+                           stored_, form_.activation);
   return ops::expert_ffn(hidden, plan.weight, plan.token, plan.offsets, plan.by_token,
                          plan.token_offsets, gate_up_, down_,
                          {.b_in = where_defined(in_bias_),
@@ -70,6 +80,20 @@ at::Tensor Experts::assigned(const at::Tensor& hidden, const Plan& plan,
                           .dropout = dropout_seed ? form_.dropout : 0.0,
                           .dropout_seed = dropout_seed.value_or(0),
                           .dropout_keys = where_defined(dropout_keys)});
+}
+
+bool Experts::read_from(const std::string& parameter, const ops::StoredMatrix& matrix) {
+  const bool in = parameter == form_.input_name();
+  if (form_.bias || (!in && parameter != "down")) return false;
+  const std::int64_t inner = down_.size(2);
+  PENSTOCK_ASSERT(std::ranges::all_of(matrix.pieces, [&](const ops::StoredRows& piece) {
+    return piece.rows == (in ? inner : down_.size(1));
+  }));
+  give_up(in ? gate_up_ : down_, matrix);
+  stored_.width = down_.size(1);
+  stored_.inner = inner;
+  (in ? stored_.in : stored_.out) = matrix.pieces;
+  return true;
 }
 
 at::Tensor Experts::merged(const at::Tensor& hidden, const Plan& plan,

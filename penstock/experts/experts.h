@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "penstock/dist/group.h"
 #include "penstock/experts/ffn_form.h"
 #include "penstock/ops/initial_draws.h"
+#include "penstock/ops/stored_matrix.h"
 #include "penstock/routers/routing.h"
 
 namespace penstock {
@@ -33,7 +35,7 @@ struct Meanwhile {
 /// process with all experts would compute of them. All ranks make the same passes side by side,
 /// forward and backward. What a backward pass adds to an expert's gradient is the sum of what the
 /// ranks' outputs were given; nothing is divided by e.
-class Experts : public torch::nn::Module {
+class Experts : public torch::nn::Module, public ops::ReadsStored {
  public:
   /// Matrices are not initialised, biases are 0. @param experts  E, of all ranks
   /// Throws Error where E is no multiple of the group's size.
@@ -57,6 +59,9 @@ class Experts : public torch::nn::Module {
                      const Meanwhile& meanwhile = {});
   /// Whether the rows of such a plan travel.
   bool sends_rows(const Plan& plan) const { return group_.size() > 1 && !plan.merges(); }
+
+  /// Not with biases. Such experts compute plans of assignments alone, outside training.
+  bool read_from(const std::string& parameter, const ops::StoredMatrix& matrix) override;
 
   /// Keep nothing of size A·f for the backward pass, but compute it again (ops::ExpertOptions).
   bool recompute = false;
@@ -83,6 +88,7 @@ class Experts : public torch::nn::Module {
   at::Tensor gate_up_;             // [E/e, m·f, d]
   at::Tensor down_;                // [E/e, d, f]
   at::Tensor in_bias_, out_bias_;  // [E/e, m·f], [E/e, d], or undefined
+  ops::StoredExperts stored_;      // in place of the matrices, or with what was given so far
 };
 
 }  // namespace penstock

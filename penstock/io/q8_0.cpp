@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "penstock/base/error.h"
-#include "penstock/io/half.h"
+#include "penstock/base/half.h"
 
 namespace penstock {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/io/half.h"
+#include "penstock/base/half.h"
 #include "penstock/io/k_blocks.h"
 
 namespace penstock {

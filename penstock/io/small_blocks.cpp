@@ -1,7 +1,7 @@
 #include "penstock/io/small_blocks.h"
 
+#include "penstock/base/half.h"
 #include "penstock/io/each_block.h"
-#include "penstock/io/half.h"
 
 namespace penstock {
 namespace {

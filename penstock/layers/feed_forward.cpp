@@ -62,12 +62,20 @@ at::Tensor FeedForward::forward(const at::Tensor& x, std::optional<std::int64_t>
 
 at::Tensor FeedForward::inner(const at::Tensor& x, std::optional<std::int64_t> dropout_seed) {
   const at::Tensor out =
-      activate(form_, ops::linear(rows_.enter(x), gate_up_, bias_or_none(in_bias_)));
+      activate(form_, ops::linear(rows_.enter(x), gate_up_, stored_in_, bias_or_none(in_bias_)));
   return dropout_seed ? dropped(out, *dropout_seed) : out;
 }
 
 at::Tensor FeedForward::outer(const at::Tensor& inner) {
-  return rows_.leave(ops::linear(inner, down_, bias_or_none(out_bias_)));
+  return rows_.leave(ops::linear(inner, down_, stored_out_, bias_or_none(out_bias_)));
+}
+
+bool FeedForward::read_from(const std::string& parameter, const ops::StoredMatrix& matrix) {
+  const bool in = parameter == form_.input_name();
+  if (!in && parameter != "down") return false;
+  give_up(in ? gate_up_ : down_, matrix);
+  (in ? stored_in_ : stored_out_) = matrix;
+  return true;
 }
 
 }  // namespace penstock

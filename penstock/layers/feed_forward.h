@@ -22,7 +22,7 @@ struct BlockDropout {
 
 /// y = down · (silu(g) ⊙ u),  [g; u] = gate_up · x, or the ReLU network of the form (see Experts,
 /// whose parameters these are without the axis of experts).
-class FeedForward : public torch::nn::Module {
+class FeedForward : public torch::nn::Module, public ops::ReadsStored {
  public:
   /// Matrices are not initialised, biases are 0.
   /// @param rows  whose ranks each compute an equal part of the neurons, and hold their rows and
@@ -38,6 +38,7 @@ class FeedForward : public torch::nn::Module {
   /// The two halves of it: what the neurons give, [..., f], and what becomes of that.
   at::Tensor inner(const at::Tensor& x, std::optional<std::int64_t> dropout_seed = std::nullopt);
   at::Tensor outer(const at::Tensor& inner);
+  bool read_from(const std::string& parameter, const ops::StoredMatrix& matrix) override;
 
  private:
   at::Tensor dropped(at::Tensor inner, std::int64_t seed) const;
@@ -45,8 +46,9 @@ class FeedForward : public torch::nn::Module {
   FfnForm form_;
   BlockDropout block_dropout_;
   RankRows rows_;
-  at::Tensor gate_up_, in_bias_;  // [m·f, d], [m·f] or undefined
-  at::Tensor down_, out_bias_;    // [d, f], [d] or undefined
+  at::Tensor gate_up_, in_bias_;              // [m·f, d], [m·f] or undefined
+  at::Tensor down_, out_bias_;                // [d, f], [d] or undefined
+  ops::StoredMatrix stored_in_, stored_out_;  // in place of the matrices, or empty
 };
 
 }  // namespace penstock

@@ -16,7 +16,15 @@ void Projection::initialize(double std, const InitialDraws& draws) {
 }
 
 at::Tensor Projection::forward(const at::Tensor& x) {
-  return ops::linear(x, weight_, bias_.defined() ? std::make_optional(bias_) : std::nullopt);
+  return ops::linear(x, weight_, stored_,
+                     bias_.defined() ? std::make_optional(bias_) : std::nullopt);
+}
+
+bool Projection::read_from(const std::string& parameter, const ops::StoredMatrix& matrix) {
+  if (parameter != "weight") return false;
+  give_up(weight_, matrix);
+  stored_ = matrix;
+  return true;
 }
 
 }  // namespace penstock

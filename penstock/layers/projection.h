@@ -6,20 +6,22 @@
 #include <cstdint>
 
 #include "penstock/ops/initial_draws.h"
+#include "penstock/ops/stored_matrix.h"
 
 namespace penstock {
 
 /// y = x · weightᵀ + bias.  weight [out, in] is not initialised; bias [out], where wanted, is 0.
-class Projection : public torch::nn::Module {
+class Projection : public torch::nn::Module, public ops::ReadsStored {
  public:
   Projection(std::int64_t in, std::int64_t out, bool bias);
   /// weight ~ N(0, std²).
   void initialize(double std, const InitialDraws& draws);
   at::Tensor forward(const at::Tensor& x);
-  const at::Tensor& weight() const { return weight_; }
+  bool read_from(const std::string& parameter, const ops::StoredMatrix& matrix) override;
 
  private:
   at::Tensor weight_, bias_;
+  ops::StoredMatrix stored_;  // in place of `weight_`, or empty
 };
 
 }  // namespace penstock

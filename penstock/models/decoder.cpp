@@ -110,6 +110,11 @@ void Decoder::tie(const at::Tensor& embeddings) {
   embed_tokens_ = embeddings;
 }
 
+at::Tensor Decoder::embedded(const at::Tensor& tokens) const {
+  return stored_embeddings_.empty() ? ops::embedding(embed_tokens_, tokens)
+                                    : ops::embedding(stored_embeddings_, tokens);
+}
+
 bool Decoder::passes(const ModelInput& input, std::int64_t layer) const {
   const IndexRange& range = input.layers;
   return range.size() == 0 ? place().part.holds(layer) : range.first <= layer && layer < range.last;
@@ -125,9 +130,8 @@ ModelOutput Decoder::run(const ModelInput& input, const RoutingContext& context,
   const PassDraws draws(context);
   const RankRows& rows = place().rows;
   ModelOutput out;
-  Residual x{.stream = input.stream.defined()
-                           ? input.stream  // [B, T, d], or the rows held
-                           : ops::embedding(embed_tokens_, rows.held(input.tokens))};
+  Residual x{.stream = input.stream.defined() ? input.stream  // [B, T, d], or the rows held
+                                              : embedded(rows.held(input.tokens))};
   std::int64_t moe_index = -1;
   for (std::int64_t i = 0; i < layers; ++i) {
     if (config().is_moe(i)) ++moe_index;
@@ -181,12 +185,25 @@ ModelOutput Decoder::extend(const at::Tensor& tokens, DecoderCache& cache,
 }
 
 at::Tensor Decoder::loss(const at::Tensor& hidden, const at::Tensor& targets) const {
+  if (!stored_head().empty() && hidden.size(0) > 0)
+    return losses(hidden, targets).mean(at::kDouble).to(hidden.scalar_type());
   const RankRows& rows = place().rows;
   return rows.mean(ops::linear_cross_entropy(hidden, head(), rows.held(targets)));
 }
 at::Tensor Decoder::losses(const at::Tensor& hidden, const at::Tensor& targets) const {
+  if (!stored_head().empty()) return ops::linear_cross_entropy_rows(hidden, stored_head(), targets);
   return ops::linear_cross_entropy_rows(hidden, head(), targets);
 }
-at::Tensor Decoder::logits(const at::Tensor& hidden) const { return ops::linear(hidden, head()); }
+at::Tensor Decoder::logits(const at::Tensor& hidden) const {
+  return ops::linear(hidden, head(), stored_head(), std::nullopt);
+}
+
+bool Decoder::read_from(const std::string& parameter, const ops::StoredMatrix& matrix) {
+  const bool embeddings = parameter == "embed_tokens";
+  if (!embeddings && parameter != "lm_head") return false;
+  give_up(embeddings ? embed_tokens_ : lm_head_, matrix);
+  (embeddings ? stored_embeddings_ : stored_head_) = matrix;
+  return true;
+}
 
 }  // namespace penstock

@@ -42,7 +42,7 @@ class DecoderLayer : public torch::nn::Module {
 
 /// A LanguageModel without memory: each row stands alone. One that holds some layers only has the
 /// embedding with the first layer, and the last norm and the head with the last one.
-class Decoder : public LanguageModel {
+class Decoder : public LanguageModel, public ops::ReadsStored {
  public:
   explicit Decoder(const ModelConfig& config, const ModelPlace& place = {});
   void initialize(const InitialDraws& draws) override;
@@ -63,6 +63,7 @@ class Decoder : public LanguageModel {
   const at::Tensor& head() const { return config().tie_embeddings ? embed_tokens_ : lm_head_; }
   /// hidden · headᵀ, [.., V].  @param hidden [.., d], rows of ModelOutput::hidden
   at::Tensor logits(const at::Tensor& hidden) const override;
+  bool read_from(const std::string& parameter, const ops::StoredMatrix& matrix) override;
   at::Tensor tied() const override;
   void tie(const at::Tensor& embeddings) override;
 
@@ -73,10 +74,16 @@ class Decoder : public LanguageModel {
   /// All that the two ways through the layers share.
   ModelOutput run(const ModelInput& input, const RoutingContext& context, const Attend& attend,
                   const RoutingTap& routing_tap, const HiddenTap& hidden_tap);
+  at::Tensor embedded(const at::Tensor& tokens) const;
   /// Whether that layer is of the pass.
   bool passes(const ModelInput& input, std::int64_t layer) const;
 
+  const ops::StoredMatrix& stored_head() const {
+    return config().tie_embeddings ? stored_embeddings_ : stored_head_;
+  }
+
   at::Tensor embed_tokens_, lm_head_;                  // [V, d]; the latter undefined when tied
+  ops::StoredMatrix stored_embeddings_, stored_head_;  // in place of these, or empty
   std::vector<std::shared_ptr<DecoderLayer>> layers_;  // [L], null for those of other processes
   std::shared_ptr<RmsNorm> norm_;
 };

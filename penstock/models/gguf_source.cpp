@@ -26,6 +26,26 @@ Dtype gguf_dtype(GgmlType type) {
   return type == GgmlType::kBF16 ? Dtype::kBF16 : Dtype::kF32;
 }
 
+/// The type in which products read rows, where they do.
+std::optional<ops::RowType> row_type(GgmlType type) {
+  switch (type) {
+    case GgmlType::kF32:
+      return ops::RowType::f32;
+    case GgmlType::kF16:
+      return ops::RowType::f16;
+    case GgmlType::kBF16:
+      return ops::RowType::bf16;
+    case GgmlType::kQ8_0:
+      return ops::RowType::q8_0;
+    case GgmlType::kQ4_K:
+      return ops::RowType::q4_k;
+    case GgmlType::kQ6_K:
+      return ops::RowType::q6_k;
+    default:
+      return {};
+  }
+}
+
 /// Sizes without those of 1, in which files differ.
 std::vector<std::int64_t> squeezed(std::vector<std::int64_t> shape) {
   std::erase(shape, 1);
@@ -78,8 +98,8 @@ std::vector<std::int64_t> GgufSource::shape(const std::string& name) const {
   return found->second;
 }
 
-at::Tensor GgufSource::tensor(const std::string& name) const {
-  const std::vector<std::int64_t> wanted = shape(name);
+std::pair<const GgufTensor*, std::span<const std::byte>> GgufSource::place_of(
+    const std::string& name) const {
   const GgufPlace place = gguf_place(name);
   const GgufTensor& stored = *file_->find(place.tensor);
   std::span<const std::byte> data = stored.data;
@@ -88,6 +108,13 @@ at::Tensor GgufSource::tensor(const std::string& name) const {
     const std::size_t bytes = data.size() / experts;
     data = data.subspan(static_cast<std::size_t>(place.expert) * bytes, bytes);
   }
+  return {&stored, data};
+}
+
+at::Tensor GgufSource::tensor(const std::string& name) const {
+  const std::vector<std::int64_t> wanted = shape(name);
+  const auto [found, data] = place_of(name);
+  const GgufTensor& stored = *found;
   at::Tensor out;
   if (!is_quantised(stored.type)) {
     out =
@@ -98,6 +125,14 @@ at::Tensor GgufSource::tensor(const std::string& name) const {
   }
   release_pages(data);
   return out;
+}
+
+std::optional<ops::StoredRows> GgufSource::stored(const std::string& name) const {
+  const std::vector<std::int64_t> wanted = shape(name);
+  const auto [found, data] = place_of(name);
+  const std::optional<ops::RowType> type = row_type(found->type);
+  if (!type || wanted.size() != 2) return {};
+  return ops::StoredRows{.type = *type, .rows = wanted[0], .data = data.data()};
 }
 
 std::shared_ptr<const Tokenizer> GgufSource::tokenizer() const {

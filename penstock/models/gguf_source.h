@@ -1,8 +1,12 @@
 // A GGUF file as a ModelSource: mapped, read tensor by tensor.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/io/gguf.h"
@@ -20,10 +24,13 @@ class GgufSource : public ModelSource {
   std::vector<std::string> names() const override;
   std::vector<std::int64_t> shape(const std::string& name) const override;
   at::Tensor tensor(const std::string& name) const override;
+  std::optional<ops::StoredRows> stored(const std::string& name) const override;
   std::shared_ptr<const Tokenizer> tokenizer() const override;
 
  private:
   explicit GgufSource(std::shared_ptr<const GgufFile> file);
+  /// The tensor of the file that holds it, and its own bytes of that.
+  std::pair<const GgufTensor*, std::span<const std::byte>> place_of(const std::string& name) const;
 
   std::shared_ptr<const GgufFile> file_;
   std::map<std::string, std::vector<std::int64_t>> shapes_;

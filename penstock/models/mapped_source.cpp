@@ -30,4 +30,22 @@ at::Tensor MappedSource::tensor(const std::string& name) const {
   return out;
 }
 
+std::optional<ops::StoredRows> MappedSource::stored(const std::string& name) const {
+  const TensorView& found = view(name);
+  if (found.shape.size() != 2) return {};
+  const auto rows = [&](ops::RowType type) {
+    return ops::StoredRows{.type = type, .rows = found.shape[0], .data = found.data.data()};
+  };
+  switch (found.dtype) {
+    case Dtype::kF32:
+      return rows(ops::RowType::f32);
+    case Dtype::kF16:
+      return rows(ops::RowType::f16);
+    case Dtype::kBF16:
+      return rows(ops::RowType::bf16);
+    default:
+      return {};
+  }
+}
+
 }  // namespace penstock

@@ -19,6 +19,7 @@ class MappedSource : public ModelSource {
   std::vector<std::string> names() const override;
   std::vector<std::int64_t> shape(const std::string& name) const override;
   at::Tensor tensor(const std::string& name) const override;
+  std::optional<ops::StoredRows> stored(const std::string& name) const override;
 
  protected:
   using ModelSource::ModelSource;

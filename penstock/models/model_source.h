@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "penstock/data/tokenizer.h"
 #include "penstock/models/model_config.h"
+#include "penstock/ops/stored_matrix.h"
 
 namespace penstock {
 
@@ -32,6 +34,10 @@ class ModelSource {
   /// F64; F32 where that has no such type): a copy, or a view that keeps the file mapped. Not to be
   /// written to. Throws Error for a name that is not among names().
   virtual at::Tensor tensor(const std::string& name) const = 0;
+  /// The tensor's rows as the file has them, of as many numbers as its last axis: what products can
+  /// read. Nothing where its type is another, or where it is no matrix. They are the source's.
+  /// Throws Error as tensor() does.
+  virtual std::optional<ops::StoredRows> stored(const std::string&) const { return {}; }
   /// The model's tokenizer; throws Error where there is none.
   virtual std::shared_ptr<const Tokenizer> tokenizer() const = 0;
 

@@ -63,7 +63,8 @@ TEST(Calibration, MeanKeysAreMeansOverTokens) {
         testing::write_parent(temp.path().string(), config);
         const auto model = load_model(temp.path().string());
         const at::Tensor tokens = windows(3, 7);
-        const auto keys = mean_keys(*model, tokens, {.after_rope = rotate, .bias = bias});
+        const auto keys = mean_keys(*open_model_source(temp.path().string()), tokens,
+                                    {.after_rope = rotate, .bias = bias});
         ASSERT_EQ(keys.size(), 2U);
         EXPECT_EQ(keys[1].sizes(), (std::vector<std::int64_t>{8, 4}));
         const torch::NoGradGuard no_grad;
@@ -77,8 +78,8 @@ TEST(Calibration, MeanKeysAreMeansOverTokens) {
 TEST(Calibration, KeyHeadsAreRepeated) {
   const testing::TempDirectory temp;
   testing::write_parent(temp.path().string(), testing::tiny_config(2));
-  const auto model = load_model(temp.path().string());
-  const auto keys = mean_keys(*model, windows(10, 4), {});  // more rows than one pass
+  const auto source = open_model_source(temp.path().string());
+  const auto keys = mean_keys(*source, windows(10, 4), {});  // more rows than one pass
   for (const at::Tensor& layer : keys) {
     EXPECT_TRUE(layer[0].equal(layer[3]));
     EXPECT_FALSE(layer[3].equal(layer[4]));

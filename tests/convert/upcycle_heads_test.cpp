@@ -44,8 +44,7 @@ TEST_F(UpcycleHeads, KeysOfDuplicatedHeadsWhereReadLiterally) {
   how.grouping = KeyGrouping::literal;
   make(how);
   const auto dense = open_model_source(path("dense")), moe = open_model_source(path("out"));
-  const auto keys =
-      mean_keys(*load_model(path("dense")), sample_windows(path("text"), *dense, {}), {});
+  const auto keys = mean_keys(*dense, sample_windows(path("text"), *dense, {}), {});
   const at::Tensor made = moe->tensor("model.layers.0.mlp.router.scorer.keys");  // [8, 8]
   for (std::int64_t i = 0; i < 8; ++i)
     for (std::int64_t copy = 0; copy < 2; ++copy)

@@ -151,8 +151,7 @@ TEST_F(Upcycle, RouterUpcyclingTakesItsRoutersFromTheHeads) {
   how.query_bias = true;
   make(how);
   const auto dense = open_model_source(path("dense")), moe = open_model_source(path("out"));
-  const auto model = load_model(path("dense"));
-  const auto keys = mean_keys(*model, sample_windows(path("text"), *dense, {}), {});
+  const auto keys = mean_keys(*dense, sample_windows(path("text"), *dense, {}), {});
   for (std::size_t layer = 0; layer < 2; ++layer) {
     const std::string stem = "model.layers." + std::to_string(layer) + ".";
     const HeadGroups& groups = report_.groups.at(layer);

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "penstock/base/error.h"
+#include "penstock/base/half.h"
 #include "penstock/io/gguf_writer.h"
-#include "penstock/io/half.h"
 #include "penstock/io/q8_0.h"
 #include "tests/base/temp_directory.h"
 

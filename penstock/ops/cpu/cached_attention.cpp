@@ -104,14 +104,14 @@ PENSTOCK_PER_CPU void attend_group(const CacheView& view, const float* q, const 
                                    const float* values, std::int64_t count, float* scores,
                                    float* y) {
   const std::int64_t group = view.h / view.g, hd = view.hd, stride = view.g * hd;
-  dot_rows({.x = q,
-            .x_stride = hd,
-            .w = keys,
-            .w_stride = stride,
-            .depth = hd,
-            .y = scores,
-            .y_stride = count},
-           group, count);
+  dot_rows_of<ReadF32>({.x = q,
+                        .x_stride = hd,
+                        .w = keys,
+                        .w_stride = stride * static_cast<std::int64_t>(sizeof(float)),
+                        .depth = hd,
+                        .y = scores,
+                        .y_stride = count},
+                       group, count);
   for (std::int64_t j = 0; j < group; ++j) {
     float* weights = scores + j * count;
     softmax(weights, count);

@@ -1,7 +1,9 @@
 // The expert feed-forward on CPU in fp32 for a few tokens without gradient, as in generation: two
-// passes over the weights of the experts in use, the activations of all assignments between them.
-// Threads divide columns of f, then columns of d; a column's assignments are summed in expert
-// order.
+// passes over the weights of the experts in use, in whatever type they lie, the activations of all
+// assignments between them. Threads divide columns of f, then columns of d; a column's assignments
+// are summed in expert order.
+#include "penstock/ops/cpu/expert_rows.h"
+
 #include <ATen/ATen.h>
 #include <omp.h>
 
@@ -21,16 +23,34 @@ constexpr std::int64_t kColumns = kLanes;  ///< of f or d that a unit of work ta
 constexpr std::int64_t kGrain = 16384;     ///< weights that are worth a second thread
 constexpr std::int64_t kStripe = 64;       ///< rows of an expert that a tile holds
 
+/// Rows of a matrix of one expert, and its bias or null.
+struct Rows {
+  RowType type;
+  const std::byte* data;
+  std::int64_t stride;  // bytes
+  const float* bias;
+  /// y = x · wᵀ + bias for columns [first, first + count).
+  void multiply(DotOperands o, std::int64_t rows, std::int64_t first, std::int64_t count) const {
+    o.w = data + first * stride;
+    o.w_stride = stride;
+    dot_rows(type, o, rows, count);
+    if (!bias) return;
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t j = 0; j < count; ++j) o.y[r * o.y_stride + j] += bias[first + j];
+  }
+};
+
 /// An expert in use: assignments [begin, end).
 struct Used {
-  std::int64_t expert, begin, end;
+  std::int64_t begin, end;
+  Rows in[2], out;
 };
 
 struct ExpertRows {
   std::vector<Used> used;
   std::int64_t width, inner, inputs;  // d, f, m
   bool gated;
-  const float *w_in, *w_out, *b_in, *b_out, *weight;
+  const float* weight;
   const std::int64_t* token;
   const float* x;  // [A, d]
   float* h;        // [A, f]
@@ -44,20 +64,15 @@ PENSTOCK_INLINE void inner_columns(const ExpertRows& p, const Used& u, std::int6
   float in[2][kStripe * kColumns];
   for (std::int64_t a = u.begin; a < u.end; a += kStripe) {
     const std::int64_t rows = std::min(kStripe, u.end - a);
-    for (std::int64_t i = 0; i < p.inputs; ++i) {
-      const std::int64_t row = (u.expert * p.inputs + i) * p.inner + first;
-      dot_rows({.x = p.x + a * p.width,
-                .x_stride = p.width,
-                .w = p.w_in + row * p.width,
-                .w_stride = p.width,
-                .depth = p.width,
-                .y = in[i],
-                .y_stride = kColumns},
-               rows, count);
-      if (p.b_in)
-        for (std::int64_t r = 0; r < rows; ++r)
-          for (std::int64_t j = 0; j < count; ++j) in[i][r * kColumns + j] += p.b_in[row + j];
-    }
+    for (std::int64_t i = 0; i < p.inputs; ++i)
+      u.in[i].multiply({.x = p.x + a * p.width,
+                        .x_stride = p.width,
+                        .w = nullptr,
+                        .w_stride = 0,
+                        .depth = p.width,
+                        .y = in[i],
+                        .y_stride = kColumns},
+                       rows, first, count);
     for (std::int64_t r = 0; r < rows; ++r) {
       const float* first_in = in[0] + r * kColumns;
       const float* second_in = in[1] + r * kColumns;
@@ -87,20 +102,18 @@ PENSTOCK_PER_CPU void output_columns(const ExpertRows& p, std::int64_t begin, st
       for (std::int64_t a = u.begin; a < u.end; a += kStripe) {
         const std::int64_t rows = std::min(kStripe, u.end - a),
                            count = std::min(kColumns, end - first);
-        const std::int64_t row = u.expert * p.width + first;
-        dot_rows({.x = p.h + a * p.inner,
-                  .x_stride = p.inner,
-                  .w = p.w_out + row * p.inner,
-                  .w_stride = p.inner,
-                  .depth = p.inner,
-                  .y = out,
-                  .y_stride = kColumns},
-                 rows, count);
+        u.out.multiply({.x = p.h + a * p.inner,
+                        .x_stride = p.inner,
+                        .w = nullptr,
+                        .w_stride = 0,
+                        .depth = p.inner,
+                        .y = out,
+                        .y_stride = kColumns},
+                       rows, first, count);
         for (std::int64_t r = 0; r < rows; ++r) {
           float* y = p.y + p.token[a + r] * p.width + first;
           const float weight = p.weight[a + r];
-          for (std::int64_t j = 0; j < count; ++j)
-            y[j] += weight * (out[r * kColumns + j] + (p.b_out ? p.b_out[row + j] : 0.0f));
+          for (std::int64_t j = 0; j < count; ++j) y[j] += weight * out[r * kColumns + j];
         }
       }
 }
@@ -139,40 +152,71 @@ std::string declines_expert_rows(const ExpertProblem& problem, bool keep) {
   return problem.width() == 0 || problem.inner() == 0 ? "d or f is 0" : "";
 }
 
-ExpertOutput expert_rows(const ExpertProblem& problem, bool) {
+at::Tensor few_rows_experts(const ExpertRowsProblem& problem,
+                            const std::function<ExpertMatrices(std::int64_t)>& matrices) {
   const at::Tensor hidden = problem.hidden.contiguous(), weight = problem.weight.contiguous(),
-                   token = problem.token.contiguous(), w_in = problem.w_in.contiguous(),
-                   w_out = problem.w_out.contiguous();
-  const auto dense = [](const at::Tensor& b) { return b.defined() ? b.contiguous() : b; };
-  const at::Tensor b_in = dense(problem.b_in), b_out = dense(problem.b_out);
-  const auto data = [](const at::Tensor& b) { return b.defined() ? b.data_ptr<float>() : nullptr; };
+                   token = problem.token.contiguous();
   const auto options = hidden.options().requires_grad(false);
-  const std::int64_t assignments = problem.assignments(), d = problem.width();
-  ExpertOutput result{at::empty({problem.tokens(), d}, options), at::Tensor()};
-  std::fill_n(result.output.data_ptr<float>(), result.output.numel(), 0.0f);
-  const at::Tensor scratch = at::empty({assignments * (d + problem.inner())}, options);
+  const std::int64_t assignments = token.size(0), d = hidden.size(1), f = problem.inner;
+  at::Tensor y = at::empty({hidden.size(0), d}, options);
+  std::fill_n(y.data_ptr<float>(), y.numel(), 0.0f);
+  const at::Tensor scratch = at::empty({assignments * (d + f)}, options);
   float* const x = scratch.data_ptr<float>();
   gather_rows(assignments, assignments, d, hidden.data_ptr<float>(), token.data_ptr<std::int64_t>(),
               x);
   ExpertRows rows{.used = {},
                   .width = d,
-                  .inner = problem.inner(),
-                  .inputs = problem.inputs(),
+                  .inner = f,
+                  .inputs = problem.activation == Activation::swiglu ? 2 : 1,
                   .gated = problem.activation == Activation::swiglu,
-                  .w_in = w_in.data_ptr<float>(),
-                  .w_out = w_out.data_ptr<float>(),
-                  .b_in = data(b_in),
-                  .b_out = data(b_out),
                   .weight = weight.data_ptr<float>(),
                   .token = token.data_ptr<std::int64_t>(),
                   .x = x,
                   .h = x + assignments * d,
-                  .y = result.output.data_ptr<float>()};
+                  .y = y.data_ptr<float>()};
+  const auto view = [](const ExpertMatrix& m, std::int64_t depth) {
+    return Rows{m.rows.type, m.rows.data, row_bytes(m.rows.type, depth), m.bias};
+  };
   const auto* offsets = problem.offsets.data_ptr<std::int64_t>();
-  for (std::int64_t e = 0; e < problem.experts(); ++e)
-    if (offsets[e + 1] > offsets[e]) rows.used.push_back({e, offsets[e], offsets[e + 1]});
+  for (std::int64_t e = 0; e + 1 < problem.offsets.size(0); ++e) {
+    if (offsets[e + 1] == offsets[e]) continue;
+    const ExpertMatrices own = matrices(e);
+    rows.used.push_back({.begin = offsets[e],
+                         .end = offsets[e + 1],
+                         .in = {view(own.in[0], d), view(own.in[1], d)},
+                         .out = view(own.out, f)});
+  }
   run(rows);
-  return result;
+  return y;
+}
+
+ExpertOutput expert_rows(const ExpertProblem& problem, bool) {
+  const at::Tensor w_in = problem.w_in.contiguous(), w_out = problem.w_out.contiguous();
+  const auto dense = [](const at::Tensor& b) { return b.defined() ? b.contiguous() : b; };
+  const at::Tensor b_in = dense(problem.b_in), b_out = dense(problem.b_out);
+  const std::int64_t d = problem.width(), f = problem.inner(), inputs = problem.inputs();
+  // Of a matrix [.., depth] and its bias, the rows from `first` on.
+  const auto rows = [](const at::Tensor& w, const at::Tensor& b, std::int64_t first,
+                       std::int64_t count, std::int64_t depth) {
+    return ExpertMatrix{
+        {.rows = count,
+         .data = reinterpret_cast<const std::byte*>(w.data_ptr<float>() + first * depth)},
+        b.defined() ? b.data_ptr<float>() + first : nullptr};
+  };
+  const auto of_expert = [&](std::int64_t e) {
+    ExpertMatrices out{.in = {}, .out = rows(w_out, b_out, e * d, d, f)};
+    for (std::int64_t i = 0; i < inputs; ++i)
+      out.in[i] = rows(w_in, b_in, (e * inputs + i) * f, f, d);
+    return out;
+  };
+  return {few_rows_experts({.hidden = problem.hidden,
+                            .weight = problem.weight,
+                            .token = problem.token,
+                            .offsets = problem.offsets,
+                            .inner = f,
+                            .activation = problem.activation},
+                           of_expert),
+          at::Tensor()};
 }
 
 }  // namespace penstock::ops::cpu

@@ -1,4 +1,7 @@
-// The linear operator on CPU in fp32 for a few rows: the weights are read where they lie, once.
+// The linear operator on CPU in fp32 for a few rows: the weights are read where they lie, once, in
+// whatever type they lie there.
+#include "penstock/ops/cpu/linear_rows.h"
+
 #include <ATen/ATen.h>
 
 #include "penstock/ops/check.h"
@@ -12,19 +15,62 @@ namespace {
 /// Weights of a task. Threads take tasks as they are free: memory serves them unevenly.
 constexpr std::int64_t kGrain = 16384;
 
-PENSTOCK_PER_CPU void linear_columns(DotOperands operands, std::int64_t rows, const float* bias,
-                                     std::int64_t begin, std::int64_t end) {
-  operands.w += begin * operands.w_stride;
-  operands.y += begin;
-  dot_rows(operands, rows, end - begin);
-  if (!bias) return;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    float* y = operands.y + r * operands.y_stride;
-    for (std::int64_t j = begin; j < end; ++j) y[j - begin] += bias[j];
+/// Columns of y that a task computes: a part of one piece.
+struct LinearTask {
+  RowType type;
+  const std::byte* w;
+  std::int64_t first, count;
+};
+
+std::vector<LinearTask> tasks_of(const StoredMatrix& w) {
+  const std::int64_t columns = (1 + kGrain / (kDotColumns * (w.depth + 1))) * kDotColumns;
+  std::vector<LinearTask> out;
+  std::int64_t first = 0;
+  for (const StoredRows& piece : w.pieces) {
+    const std::int64_t bytes = row_bytes(piece.type, w.depth);
+    for (std::int64_t row = 0; row < piece.rows; row += columns)
+      out.push_back({.type = piece.type,
+                     .w = piece.data + row * bytes,
+                     .first = first + row,
+                     .count = std::min(columns, piece.rows - row)});
+    first += piece.rows;
   }
+  return out;
 }
 
 }  // namespace
+
+at::Tensor few_rows_linear(const at::Tensor& x_in, const StoredMatrix& w, const at::Tensor& b_in) {
+  const at::Tensor x = x_in.contiguous();
+  const at::Tensor b = b_in.defined() ? b_in.contiguous() : b_in;
+  const std::int64_t rows = x.size(0), out = w.rows();
+  at::Tensor y = at::empty({rows, out}, x.options());
+  const float* bias = b.defined() ? b.data_ptr<float>() : nullptr;
+  const std::vector<LinearTask> tasks = tasks_of(w);
+  const auto body = [&, from = x.data_ptr<float>(), to = y.data_ptr<float>()](std::int64_t i, int) {
+    const LinearTask& task = tasks[static_cast<std::size_t>(i)];
+    dot_rows(task.type,
+             {.x = from,
+              .x_stride = w.depth,
+              .w = task.w,
+              .w_stride = row_bytes(task.type, w.depth),
+              .depth = w.depth,
+              .y = to + task.first,
+              .y_stride = out},
+             rows, task.count);
+    if (!bias) return;
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t j = task.first; j < task.first + task.count; ++j)
+        to[r * out + j] += bias[j];
+  };
+  if (tasks.size() > 1) {
+    parallel_tasks(std::ssize(tasks), body);
+  } else if (tasks.size() == 1) {
+    const FlushDenormals flush;
+    body(0, 0);
+  }
+  return y;
+}
 
 std::string declines_linear_rows(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) {
   if (const std::string reason = declines({x, w, b}); !reason.empty()) return reason;
@@ -32,31 +78,11 @@ std::string declines_linear_rows(const at::Tensor& x, const at::Tensor& w, const
   return x.size(0) > kFewRows ? "more than 16 rows" : "";
 }
 
-at::Tensor linear_rows(const at::Tensor& x_in, const at::Tensor& w_in, const at::Tensor& b_in) {
-  const at::Tensor x = x_in.contiguous(), w = w_in.contiguous();
-  const at::Tensor b = b_in.defined() ? b_in.contiguous() : b_in;
-  const std::int64_t rows = x.size(0), in = x.size(1), out = w.size(0);
-  at::Tensor y = at::empty({rows, out}, x.options());
-  const DotOperands operands{.x = x.data_ptr<float>(),
-                             .x_stride = in,
-                             .w = w.data_ptr<float>(),
-                             .w_stride = in,
-                             .depth = in,
-                             .y = y.data_ptr<float>(),
-                             .y_stride = out};
-  const float* bias = b.defined() ? b.data_ptr<float>() : nullptr;
-  const std::int64_t columns = (1 + kGrain / (kDotColumns * (in + 1))) * kDotColumns;  // of a task
-  const std::int64_t tasks = (out + columns - 1) / columns;
-  const auto body = [=](std::int64_t task, int) {
-    linear_columns(operands, rows, bias, task * columns, std::min(out, (task + 1) * columns));
-  };
-  if (tasks > 1) {
-    parallel_tasks(tasks, body);
-  } else if (tasks == 1) {
-    const FlushDenormals flush;
-    body(0, 0);
-  }
-  return y;
+at::Tensor linear_rows(const at::Tensor& x, const at::Tensor& w_in, const at::Tensor& b) {
+  const at::Tensor w = w_in.contiguous();
+  const StoredRows rows{.rows = w.size(0),
+                        .data = reinterpret_cast<const std::byte*>(w.data_ptr<float>())};
+  return few_rows_linear(x, {.depth = w.size(1), .pieces = {rows}}, b);
 }
 
 }  // namespace penstock::ops::cpu

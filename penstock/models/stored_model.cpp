@@ -1,0 +1,104 @@
+#include "penstock/models/stored_model.h"
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/models/tensor_names.h"
+#include "penstock/models/tensor_shapes.h"
+#include "penstock/routers/router.h"
+
+namespace penstock {
+namespace {
+
+/// A tensor of the file and where it lies in a parameter, before those behind it.
+struct Part {
+  std::int64_t expert, first_row;
+  std::string name;
+  auto operator<=>(const Part&) const = default;
+};
+
+/// By parameter or buffer, in the order of their rows.
+std::map<std::string, std::vector<Part>> parts_of(const ModelConfig& config) {
+  std::map<std::string, std::vector<Part>> out;
+  for (const ModelTensor& tensor : model_tensors(config))
+    for (std::int64_t e = 0; e < std::max<std::int64_t>(1, tensor.experts); ++e)
+      out[tensor.module].push_back({e, tensor.first_row, tensor.name(e)});
+  for (auto& [module, parts] : out) std::ranges::sort(parts);
+  return out;
+}
+
+/// The parameter's rows in the file; empty where some are of no type that products read.
+ops::StoredMatrix stored_matrix(const ModelSource& source, const std::vector<Part>& parts) {
+  ops::StoredMatrix out;
+  for (const Part& part : parts) {
+    const auto rows = source.stored(part.name);
+    if (!rows) return {};
+    out.depth = source.shape(part.name).back();
+    out.pieces.push_back(*rows);
+  }
+  return out;
+}
+
+/// Gives modules what they can read from the file.  @return the names of those tensors
+std::set<std::string> read_in_place(LanguageModel& model, const ModelSource& source) {
+  std::set<std::string> out;
+  auto modules = model.named_modules();
+  for (const auto& [parameter, parts] : parts_of(model.config())) {
+    const std::size_t dot = parameter.rfind('.');
+    const std::string module = dot == std::string::npos ? "" : parameter.substr(0, dot);
+    auto* const reader =
+        dynamic_cast<ops::ReadsStored*>(module.empty()             ? &model
+                                        : modules.contains(module) ? modules[module].get()
+                                                                   : nullptr);
+    if (!reader) continue;
+    const ops::StoredMatrix matrix = stored_matrix(source, parts);
+    if (matrix.empty() || !reader->read_from(parameter.substr(dot + 1), matrix)) continue;
+    for (const Part& part : parts) out.insert(part.name);
+  }
+  return out;
+}
+
+/// Whether experts are blended, which needs their weights as numbers.
+bool merges(const ModelConfig& config) {
+  return config.moe_layers() > 0 && resolve(config.router).traits.merges;
+}
+
+}  // namespace
+
+std::shared_ptr<LanguageModel> open_model(std::shared_ptr<const ModelSource> source) {
+  return open_model(source, source->config());
+}
+
+std::shared_ptr<LanguageModel> open_model(const ModelSource& source) {
+  return open_model(std::shared_ptr<const ModelSource>(std::shared_ptr<void>(), &source));
+}
+
+std::shared_ptr<LanguageModel> open_model(std::shared_ptr<const ModelSource> source,
+                                          const ModelConfig& config) {
+  if (merges(config.resolved())) return load_model(*source, config);
+  struct Opened {
+    std::shared_ptr<const ModelSource> source;
+    std::shared_ptr<LanguageModel> model;
+  };
+  const auto opened = std::make_shared<Opened>(Opened{source, make_model(config)});
+  LanguageModel& model = *opened->model;
+  const torch::NoGradGuard no_grad;
+  auto tensors = file_tensors(model);  // before parameters give up their memory
+  const std::set<std::string> in_place = read_in_place(model, *source);
+  for (auto& [name, target] : tensors)
+    if (!in_place.contains(name)) target.copy_(finite_tensor(*source, name));
+  model.eval();
+  return {opened, &model};
+}
+
+}  // namespace penstock

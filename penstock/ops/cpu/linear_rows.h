@@ -1,0 +1,11 @@
+// The linear operator for a few rows of x, of weights in any type (stored_matrix.h).
+#pragma once
+
+#include "penstock/ops/stored_matrix.h"
+
+namespace penstock::ops::cpu {
+
+/// x [R, depth] f32, at most kFewRows; b [rows] f32 or undefined.  @return [R, rows]
+at::Tensor few_rows_linear(const at::Tensor& x, const StoredMatrix& w, const at::Tensor& b);
+
+}  // namespace penstock::ops::cpu

@@ -1,0 +1,183 @@
+// Readers of rows as files have them: each gives the numbers of a block sixteen at a time, as f32,
+// with the bits that the type's description says. What is done with them is elsewhere. Where the
+// formats are from: io/q8_0.h and io/k_blocks.h, whose code is the tests' oracle.
+// Used inside PENSTOCK_PER_CPU functions only.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "penstock/base/half.h"
+#include "penstock/ops/cpu/vec16.h"
+
+namespace penstock::ops::cpu {
+
+using Byte16 = std::uint8_t __attribute__((vector_size(16)));
+using SignedByte16 = std::int8_t __attribute__((vector_size(16)));
+using Short16 = std::uint16_t __attribute__((vector_size(32)));
+
+/// The bytes there, whatever their alignment.
+template <class Value>
+PENSTOCK_INLINE Value bytes_at(const std::byte* from) {
+  Value out;
+  std::memcpy(&out, from, sizeof(out));
+  return out;
+}
+
+/// Sixteen bytes as integers of 32 bits. In two steps, which g++ 12 leaves in vectors; one it takes
+/// apart byte by byte.
+struct WidenPortably {
+  using Halves = std::int16_t __attribute__((vector_size(32)));
+  PENSTOCK_INLINE static Int16 plain(const std::byte* at) {
+    return __builtin_convertvector(__builtin_convertvector(bytes_at<Byte16>(at), Halves), Int16);
+  }
+  PENSTOCK_INLINE static Int16 with_sign(const std::byte* at) {
+    return __builtin_convertvector(__builtin_convertvector(bytes_at<SignedByte16>(at), Halves),
+                                   Int16);
+  }
+  /// An f16 in every lane.
+  PENSTOCK_INLINE static Vec16 half(const std::byte* at) {
+    return splat(f16_to_f32(bytes_at<std::uint16_t>(at)));
+  }
+};
+
+#if defined(__x86_64__)
+/// The same by AVX-512's instruction for it. In assembly, for intrinsics cannot be inlined into
+/// templates that other processors' functions share. Used inside functions for x86-64-v4 only.
+struct WidenByAvx512 {
+  PENSTOCK_INLINE static Int16 plain(const std::byte* at) {
+    Int16 out;
+    asm("vpmovzxbd %1, %0" : "=v"(out) : "m"(*reinterpret_cast<const std::byte(*)[16]>(at)));
+    return out;
+  }
+  PENSTOCK_INLINE static Int16 with_sign(const std::byte* at) {
+    Int16 out;
+    asm("vpmovsxbd %1, %0" : "=v"(out) : "m"(*reinterpret_cast<const std::byte(*)[16]>(at)));
+    return out;
+  }
+  PENSTOCK_INLINE static Vec16 half(const std::byte* at) {
+    Short16 halves;
+    Vec16 out;
+    asm("vpbroadcastw %1, %0" : "=v"(halves) : "m"(*reinterpret_cast<const std::byte(*)[2]>(at)));
+    asm("vcvtph2ps %1, %0" : "=v"(out) : "v"(halves));  // whatever is said of denormal numbers
+    return out;
+  }
+};
+#endif
+
+/// A reader has: kNumbers of a block, kBytes of it; begin() with a block, and then lanes(part, v),
+/// its numbers 16·(kVectors·part + v) and on, for part < kParts and v < kVectors, where v is known
+/// to the compiler; and kAlone, how many rows are best read side by side where one row of x is
+/// multiplied alone: more sums hide how long a multiplication takes, until registers run out.
+struct ReadF32 {
+  static constexpr std::int64_t kNumbers = 16, kBytes = 64;
+  static constexpr int kParts = 1, kVectors = 1, kAlone = 4;
+  const std::byte* block;
+  PENSTOCK_INLINE void begin(const std::byte* at) { block = at; }
+  PENSTOCK_INLINE Vec16 lanes(int, int) const { return bytes_at<Vec16>(block); }
+  PENSTOCK_INLINE static float one(const std::byte* at) { return bytes_at<float>(at); }
+};
+
+struct ReadBf16 {
+  static constexpr std::int64_t kNumbers = 16, kBytes = 32;
+  static constexpr int kParts = 1, kVectors = 1, kAlone = 8;
+  const std::byte* block;
+  PENSTOCK_INLINE void begin(const std::byte* at) { block = at; }
+  PENSTOCK_INLINE Vec16 lanes(int, int) const {
+    return std::bit_cast<Vec16>(__builtin_convertvector(bytes_at<Short16>(block), UInt16) << 16);
+  }
+  PENSTOCK_INLINE static float one(const std::byte* at) {
+    return std::bit_cast<float>(std::uint32_t{bytes_at<std::uint16_t>(at)} << 16);
+  }
+};
+
+struct ReadF16 {
+  static constexpr std::int64_t kNumbers = 16, kBytes = 32;
+  static constexpr int kParts = 1, kVectors = 1, kAlone = 4;
+  const std::byte* block;
+  PENSTOCK_INLINE void begin(const std::byte* at) { block = at; }
+  PENSTOCK_INLINE Vec16 lanes(int, int) const {
+    const UInt16 half = __builtin_convertvector(bytes_at<Short16>(block), UInt16);
+    const UInt16 size = half & 0x7fffu;
+    // Below 2^-14 the bits count units of 2^-24; above 2^15 there are infinities and NaNs.
+    const Vec16 small = __builtin_convertvector(std::bit_cast<Int16>(size), Vec16) * 0x1p-24f;
+    UInt16 bits = (size << 13) + (112u << 23);
+    bits = size >= 0x7c00u ? bits + (112u << 23) : bits;
+    bits = size < 0x400u ? std::bit_cast<UInt16>(small) : bits;
+    return std::bit_cast<Vec16>(bits | (half & 0x8000u) << 16);
+  }
+  PENSTOCK_INLINE static float one(const std::byte* at) {
+    return f16_to_f32(bytes_at<std::uint16_t>(at));
+  }
+};
+
+/// An f16 scale, and 32 signed bytes.
+template <class Widen>
+struct ReadQ80 {
+  static constexpr std::int64_t kNumbers = 32, kBytes = 34;
+  static constexpr int kParts = 1, kVectors = 2, kAlone = 8;
+  const std::byte* codes;
+  Vec16 scale;
+  PENSTOCK_INLINE void begin(const std::byte* at) {
+    scale = Widen::half(at);
+    codes = at + 2;
+  }
+  PENSTOCK_INLINE Vec16 lanes(int, int v) const {
+    return __builtin_convertvector(Widen::with_sign(codes + 16 * v), Vec16) * scale;
+  }
+};
+
+/// Two f16 that multiply what eight parts of 32 numbers have of 6 bits each, a scale and a minimum;
+/// and codes of 4 bits, two parts in the same 32 bytes.
+template <class Widen>
+struct ReadQ4K {
+  static constexpr std::int64_t kNumbers = 256, kBytes = 144;
+  static constexpr int kParts = 4, kVectors = 4, kAlone = 4;
+  const std::byte* codes;
+  float scales[16];  // of the eight parts; behind them the minima
+  PENSTOCK_INLINE void begin(const std::byte* at) {
+    const auto a = bytes_at<std::uint32_t>(at + 4), b = bytes_at<std::uint32_t>(at + 8),
+               c = bytes_at<std::uint32_t>(at + 12);
+    // Four of six bits at a time: the high two of the later parts lie above those of the earlier.
+    const std::uint32_t six[4] = {
+        a & 0x3f3f3f3fu, (c & 0x0f0f0f0fu) | ((a >> 6) & 0x03030303u) << 4, b & 0x3f3f3f3fu,
+        ((c >> 4) & 0x0f0f0f0fu) | ((b >> 6) & 0x03030303u) << 4};
+    const Vec16 whole =
+        __builtin_convertvector(Widen::plain(reinterpret_cast<const std::byte*>(six)), Vec16);
+    const Vec16 halves = choose(lanes_between(0, 0, 8), Widen::half(at), Widen::half(at + 2));
+    store(scales, whole * halves);
+    codes = at + 16;
+  }
+  PENSTOCK_INLINE Vec16 lanes(int part, int v) const {
+    const Int16 pair = Widen::plain(codes + 32 * part + 16 * (v % 2));
+    const Vec16 code = __builtin_convertvector(v < 2 ? pair & 15 : pair >> 4, Vec16);
+    const int p = 2 * part + v / 2;
+    return code * scales[p] - scales[8 + p];
+  }
+};
+
+/// Codes of 4 and 2 bits less 32, 16 scales of a signed byte, and an f16 that multiplies these.
+template <class Widen>
+struct ReadQ6K {
+  static constexpr std::int64_t kNumbers = 256, kBytes = 210;
+  static constexpr int kParts = 2, kVectors = 8, kAlone = 4;
+  const std::byte* block;
+  float scale;
+  PENSTOCK_INLINE void begin(const std::byte* at) {
+    block = at;
+    scale = f16_to_f32(bytes_at<std::uint16_t>(at + 208));
+  }
+  PENSTOCK_INLINE Vec16 lanes(int part, int v) const {
+    const int row = v / 2, column = 16 * (v % 2);
+    const Int16 low =
+        __builtin_convertvector(bytes_at<Byte16>(block + 64 * part + row % 2 * 32 + column), Int16);
+    const Int16 high = Widen::plain(block + 128 + 32 * part + column);
+    const Int16 code = ((row < 2 ? low & 15 : low >> 4) | ((high >> 2 * row) & 3) << 4) - 32;
+    const auto own = bytes_at<std::int8_t>(block + 192 + 8 * part + v);
+    return __builtin_convertvector(code, Vec16) * (scale * static_cast<float>(own));
+  }
+};
+
+}  // namespace penstock::ops::cpu

@@ -1,0 +1,203 @@
+// Stored matrices: their sizes, and products that read them as they are or expand some rows.
+#include "penstock/ops/stored_matrix.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/check.h"
+#include "penstock/ops/cpu/dot_rows.h"
+#include "penstock/ops/cpu/linear_rows.h"
+#include "penstock/ops/cpu/parallel.h"
+#include "penstock/ops/implementation.h"
+
+namespace penstock::ops {
+namespace {
+
+/// Numbers that are expanded at a time.
+constexpr std::int64_t kExpanded = std::int64_t{1} << 20;
+
+std::int64_t group_rows(const StoredMatrix& w) {
+  return std::clamp<std::int64_t>(kExpanded / std::max<std::int64_t>(1, w.depth), 1, w.rows());
+}
+
+/// The rows [first, first + count) of the matrix, piece by piece, with where they go on.
+template <class Body>
+void each_piece(const StoredMatrix& w, std::int64_t first, std::int64_t count, const Body& body) {
+  std::int64_t begin = 0;  // of the piece
+  for (const StoredRows& piece : w.pieces) {
+    const std::int64_t from = std::max(first, begin),
+                       to = std::min(first + count, begin + piece.rows);
+    if (from < to) body(piece, from - begin, to - from, from - first);
+    begin += piece.rows;
+  }
+}
+
+at::Tensor expand_groups(const at::Tensor& x, const StoredMatrix& w, const at::Tensor& b) {
+  at::Tensor y = at::empty({x.size(0), w.rows()}, x.options());
+  const std::int64_t group = group_rows(w);
+  for (std::int64_t first = 0; first < w.rows(); first += group) {
+    const std::int64_t count = std::min(group, w.rows() - first);
+    y.narrow(1, first, count).copy_(ops::linear(x, expand(w, first, count)));
+  }
+  return b.defined() ? y.add_(b) : y;
+}
+
+using Linear = at::Tensor(const at::Tensor&, const StoredMatrix&, const at::Tensor&);
+
+std::string declines_rows(const at::Tensor& x, const StoredMatrix&, const at::Tensor&) {
+  if (x.size(0) == 0) return "no rows";
+  return x.size(0) > cpu::kFewRows ? "more than 16 rows" : "";
+}
+
+const Implementations<Linear>& linear_list() {
+  static const Implementations<Linear> list(
+      "stored_linear",
+      {{"rows", declines_rows, cpu::few_rows_linear}, {"expand", nullptr, expand_groups}},
+      [](const at::Tensor& x, const StoredMatrix& w, const at::Tensor&) {
+        return Cost{.flops = 2.0 * static_cast<double>(x.size(0) * w.rows() * w.depth)};
+      });
+  return list;
+}
+
+}  // namespace
+
+RowBlock row_block(RowType type) {
+  switch (type) {
+    case RowType::f32:
+      return {1, 4};
+    case RowType::f16:
+    case RowType::bf16:
+      return {1, 2};
+    case RowType::q8_0:
+      return {32, 34};
+    case RowType::q4_k:
+      return {256, 144};
+    case RowType::q6_k:
+      return {256, 210};
+  }
+  PENSTOCK_ASSERT(false, "no such type of rows");
+}
+
+std::string_view row_type_name(RowType type) {
+  switch (type) {
+    case RowType::f32:
+      return "F32";
+    case RowType::f16:
+      return "F16";
+    case RowType::bf16:
+      return "BF16";
+    case RowType::q8_0:
+      return "Q8_0";
+    case RowType::q4_k:
+      return "Q4_K";
+    case RowType::q6_k:
+      return "Q6_K";
+  }
+  PENSTOCK_ASSERT(false, "no such type of rows");
+}
+
+std::int64_t row_bytes(RowType type, std::int64_t depth) {
+  const RowBlock block = row_block(type);
+  PENSTOCK_ASSERT(depth % block.numbers == 0);
+  return depth / block.numbers * block.bytes;
+}
+
+std::int64_t StoredMatrix::rows() const {
+  std::int64_t out = 0;
+  for (const StoredRows& piece : pieces) out += piece.rows;
+  return out;
+}
+
+std::int64_t StoredMatrix::bytes() const {
+  std::int64_t out = 0;
+  for (const StoredRows& piece : pieces) out += piece.rows * row_bytes(piece.type, depth);
+  return out;
+}
+
+std::string describe(const StoredMatrix& matrix) {
+  std::string types;
+  for (const StoredRows& piece : matrix.pieces)
+    types += concat(types.empty() ? "" : "+", row_type_name(piece.type));
+  return concat(types, "[", matrix.rows(), ", ", matrix.depth, "]");
+}
+
+double bytes_of(const StoredMatrix& matrix) { return static_cast<double>(matrix.bytes()); }
+
+at::Tensor expand(const StoredMatrix& matrix, std::int64_t first, std::int64_t count) {
+  at::Tensor out = at::empty({count, matrix.depth}, at::kFloat);
+  float* const to = out.data_ptr<float>();
+  const std::int64_t depth = matrix.depth, grain = std::max<std::int64_t>(1, 16384 / (depth + 1));
+  each_piece(matrix, first, count,
+             [&](const StoredRows& piece, std::int64_t row, std::int64_t rows, std::int64_t at) {
+               const std::int64_t bytes = row_bytes(piece.type, depth);
+               cpu::parallel_ranges(rows, grain, [&](std::int64_t begin, std::int64_t end) {
+                 cpu::expand_rows(piece.type, piece.data + (row + begin) * bytes, end - begin,
+                                  depth, to + (at + begin) * depth);
+               });
+             });
+  return out;
+}
+
+at::Tensor linear(const at::Tensor& x, const StoredMatrix& w, const std::optional<at::Tensor>& b) {
+  PENSTOCK_CHECK(
+      x.scalar_type() == at::kFloat && x.device().is_cpu() && x.dim() >= 1 && x.size(-1) == w.depth,
+      "[linear] x ", describe(x), " must be f32 [.., ", w.depth, "] on the CPU for w ",
+      describe(w));
+  auto shape = x.sizes().vec();
+  shape.back() = w.rows();
+  const at::Tensor rows = x.reshape({-1, w.depth});
+  return linear_list().run(rows, w, b.value_or(at::Tensor())).view(shape);
+}
+
+at::Tensor linear(const at::Tensor& x, const at::Tensor& w, const StoredMatrix& stored,
+                  const std::optional<at::Tensor>& b) {
+  return stored.empty() ? ops::linear(x, w, b) : ops::linear(x, stored, b);
+}
+
+void ReadsStored::give_up(at::Tensor& parameter, const StoredMatrix& matrix) {
+  PENSTOCK_ASSERT(parameter.size(-1) == matrix.depth &&
+                  parameter.numel() == matrix.rows() * matrix.depth);
+  const auto nothing = at::full({1}, std::numeric_limits<float>::quiet_NaN(), parameter.options());
+  parameter.set_data(nothing.expand(parameter.sizes()));
+}
+
+at::Tensor embedding(const StoredMatrix& table, const at::Tensor& ids_in) {
+  check_index_range(ids_in, table.rows(), "embedding", "id");
+  const at::Tensor ids = ids_in.contiguous();
+  auto shape = ids.sizes().vec();
+  shape.push_back(table.depth);
+  at::Tensor out = at::empty(shape, at::kFloat);
+  float* to = out.data_ptr<float>();
+  for (std::int64_t i = 0; i < ids.numel(); ++i, to += table.depth)
+    each_piece(table, ids.data_ptr<std::int64_t>()[i], 1,
+               [&](const StoredRows& piece, std::int64_t row, std::int64_t, std::int64_t) {
+                 cpu::expand_rows(piece.type, piece.data + row * row_bytes(piece.type, table.depth),
+                                  1, table.depth, to);
+               });
+  return out;
+}
+
+at::Tensor linear_cross_entropy_rows(const at::Tensor& hidden, const StoredMatrix& w,
+                                     const at::Tensor& targets) {
+  check_index_range(targets, w.rows(), "linear_cross_entropy", "target");
+  // Columns go by in groups, each once; a row's logsumexp grows with them.
+  const auto options = hidden.options();
+  at::Tensor total = at::full({hidden.size(0)}, -std::numeric_limits<float>::infinity(), options);
+  at::Tensor chosen = at::zeros({hidden.size(0)}, options);
+  const std::int64_t group = group_rows(w);
+  for (std::int64_t first = 0; first < w.rows(); first += group) {
+    const std::int64_t count = std::min(group, w.rows() - first);
+    const at::Tensor logits = ops::linear(hidden, expand(w, first, count));  // [R, count]
+    total = at::logaddexp(total, at::logsumexp(logits, 1));
+    const at::Tensor place = targets - first;
+    const at::Tensor here = (place >= 0).logical_and(place < count);
+    const at::Tensor own = logits.gather(1, place.clamp(0, count - 1).unsqueeze(1)).squeeze(1);
+    chosen = at::where(here, own, chosen);
+  }
+  return total - chosen;
+}
+
+}  // namespace penstock::ops

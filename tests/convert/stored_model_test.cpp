@@ -1,0 +1,141 @@
+// Models whose matrices stay in their file: what they say beside the same file's numbers in f32.
+#include "penstock/models/stored_model.h"
+
+#include <gtest/gtest.h>
+
+#include "penstock/base/error.h"
+#include "penstock/convert/export_model.h"
+#include "penstock/infer/session.h"
+#include "penstock/ops/dispatch.h"
+#include "tests/base/temp_directory.h"
+#include "tests/convert/small_models.h"
+
+namespace penstock {
+namespace {
+
+using testing::TempDirectory;
+
+/// Logits of eight tokens one after another, behind a prompt of four.
+at::Tensor said(const std::shared_ptr<LanguageModel>& model) {
+  const auto session = make_session(model, {.capacity = 16});
+  std::vector<at::Tensor> out{session->begin(0, std::vector<TokenId>{5, 80, 33, 7})};
+  for (TokenId token = 11; token < 19; ++token)
+    out.push_back(session->next(std::vector<std::int64_t>{0}, std::vector<TokenId>{token})[0]);
+  return torch::stack(out);
+}
+
+at::Tensor losses(LanguageModel& model) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor tokens = testing::some_tokens();
+  const at::Tensor hidden = model.forward({.tokens = tokens}, {}).hidden;
+  return model.losses(hidden, tokens.view({-1}).roll(-1));
+}
+
+double mean_loss(LanguageModel& model) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor tokens = testing::some_tokens();
+  const at::Tensor hidden = model.forward({.tokens = tokens}, {}).hidden;
+  return model.loss(hidden, tokens.view({-1}).roll(-1)).item<double>();
+}
+
+/// That the file, opened both ways, says the same; few tokens to the last bit.
+void expect_same(const std::string& path) {
+  std::shared_ptr<const ModelSource> source = open_model_source(path);
+  const auto numbers = load_model(*source);
+  const auto stored = open_model(std::move(source));  // which alone keeps the file open now
+  ops::reset_dispatch_counts();
+  EXPECT_TRUE(said(stored).equal(said(numbers))) << path;
+  EXPECT_GT(ops::dispatch_counts().at("stored_linear/rows"), 0) << path;
+  const at::Tensor expected = losses(*numbers);
+  EXPECT_NEAR(mean_loss(*stored), expected.mean().item<double>(), 1e-5) << path;
+  EXPECT_LT((losses(*stored) - expected).abs().max().item<double>(), 1e-4) << path;
+  EXPECT_GT(ops::dispatch_counts().at("stored_linear/expand"), 0) << path;
+}
+
+std::vector<std::pair<const char*, ModelConfig>> configs() {
+  ModelConfig tied = testing::small_dense();
+  tied.tie_embeddings = true;
+  tied.qkv_bias = true;
+  return {{"dense", tied},
+          {"moe", testing::small_moe()},
+          {"deepseek", testing::small_deepseek()},
+          {"qwen3", testing::small_qwen3()}};
+}
+
+TEST(StoredModel, OfADirectoryInEachTypeSaysWhatItsNumbersSay) {
+  for (const auto& [name, config] : configs())
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+      const TempDirectory temp;
+      const std::string model = (temp.path() / name).string();
+      testing::write_random_model(config, model);
+      auto tensors = load_tensors(model);
+      for (auto& [key, tensor] : tensors)
+        if (tensor.is_floating_point()) tensor = tensor.to(type);
+      save_tensors(real_file_system(), model + "/model.safetensors", tensors);
+      expect_same(model);
+    }
+}
+
+TEST(StoredModel, OfAGgufFileInEachTypeSaysWhatItsNumbersSay) {
+  for (const ExportDtype dtype : {ExportDtype::kF32, ExportDtype::kF16, ExportDtype::kBF16,
+                                  ExportDtype::kQ8_0, ExportDtype::kQ6_K, ExportDtype::kQ4_K}) {
+    const TempDirectory temp;
+    const std::string model = (temp.path() / "model").string(),
+                      file = (temp.path() / "m.gguf").string();
+    ModelConfig config = testing::small_moe("after");
+    config.d_model = 256;  // of which the larger blocks are
+    config.d_ffn = 256;
+    testing::write_random_model(config, model);
+    export_model({.model = model,
+                  .out = file,
+                  .format = ExportFormat::kGguf,
+                  .architecture = "mixtral",
+                  .dtype = dtype,
+                  .check_tokens = 0});
+    expect_same(file);
+  }
+}
+
+TEST(StoredModel, HoldsNoNumbersOfWhatItsFileHolds) {
+  const TempDirectory temp;
+  const std::string path = (temp.path() / "model").string();
+  testing::write_random_model(testing::small_moe(), path);
+  const auto model = open_model(open_model_source(path));
+  std::int64_t held = 0;
+  for (const auto& item : model->named_parameters()) {
+    const at::Tensor& parameter = item.value();
+    held += static_cast<std::int64_t>(parameter.storage().nbytes());
+    const bool in_place = item.key().find("norm") == std::string::npos &&
+                          item.key().find("router") == std::string::npos &&
+                          item.key().find("bias") == std::string::npos;
+    EXPECT_EQ(parameter.isnan().any().item<bool>(), in_place) << item.key();
+  }
+  EXPECT_LT(held, 10'000);  // norms and routers of two layers
+}
+
+TEST(StoredModel, BlendedExpertsAreNumbers) {
+  const TempDirectory temp;
+  const std::string path = (temp.path() / "model").string();
+  ModelConfig config = testing::small_moe();
+  config.router = {};
+  config.router.method = "lory";
+  ConfigNode segments;
+  segments.set("segment_length", ConfigNode(std::int64_t{16}));
+  config.router.parts["lory"] = segments;
+  testing::write_random_model(config.resolved(), path);
+  const auto source = std::shared_ptr<const ModelSource>(open_model_source(path));
+  EXPECT_TRUE(losses(*open_model(source)).equal(losses(*load_model(*source))));
+}
+
+TEST(StoredModel, WhatIsCopiedMustBeFinite) {
+  const TempDirectory temp;
+  const std::string path = (temp.path() / "model").string();
+  testing::write_random_model(testing::small_dense(), path);
+  auto tensors = load_tensors(path);
+  tensors.at("model.norm.weight")[3] = NAN;
+  save_tensors(real_file_system(), path + "/model.safetensors", tensors);
+  EXPECT_THROW(open_model(open_model_source(path)), Error);
+}
+
+}  // namespace
+}  // namespace penstock
