@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "penstock/base/error.h"
 #include "penstock/convert/expert_copies.h"
 #include "penstock/models/stored_model.h"
-#include "penstock/models/tensor_names.h"
+#include "penstock/models/tensor_shapes.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -85,6 +86,43 @@ class KeySum {
   std::int64_t tokens_ = 0;
 };
 
+/// The dense model with each feed-forward as two experts, which read the same tensors, and routers
+/// of zeros.
+class TwoCopies : public ModelSource {
+ public:
+  explicit TwoCopies(const ModelSource& dense)
+      : ModelSource(config_of(dense), dense.origin()),
+        dense_(dense),
+        shapes_(tensor_shapes(config())) {}
+  std::vector<std::string> names() const override {
+    std::vector<std::string> out;
+    for (const auto& [name, shape] : shapes_) out.push_back(name);
+    return out;
+  }
+  std::vector<std::int64_t> shape(const std::string& name) const override {
+    return shapes_.at(name);
+  }
+  at::Tensor tensor(const std::string& name) const override {
+    return routes(name) ? at::zeros(shape(name)) : dense_.tensor(parent_name(name));
+  }
+  std::optional<ops::StoredRows> stored(const std::string& name) const override {
+    return routes(name) ? std::nullopt : dense_.stored(parent_name(name));
+  }
+  std::shared_ptr<const Tokenizer> tokenizer() const override { return dense_.tokenizer(); }
+
+ private:
+  static ModelConfig config_of(const ModelSource& dense) {
+    ModelConfig config = dense.config();
+    config.moe = {.experts = 2};
+    config.router = plain_router({.k = 2});
+    return config.resolved();
+  }
+  static bool routes(const std::string& name) { return name.ends_with(".mlp.gate.weight"); }
+
+  const ModelSource& dense_;
+  std::map<std::string, std::vector<std::int64_t>> shapes_;
+};
+
 }  // namespace
 
 std::vector<at::Tensor> mean_keys(const ModelSource& dense, const at::Tensor& windows,
@@ -117,17 +155,8 @@ void visit_feed_forward_inputs(
     const ModelSource& dense, const at::Tensor& windows,
     const std::function<void(std::int64_t layer, const at::Tensor& inputs)>& visit) {
   const torch::NoGradGuard no_grad;
-  ModelConfig config = dense.config();
-  config.moe = {.experts = 2};
-  config.router = plain_router({.k = 2});
-  const auto model = make_model(config);
-  for (auto& [name, target] : file_tensors(*model)) {
-    if (name.ends_with(".mlp.gate.weight"))
-      target.zero_();
-    else
-      target.copy_(dense.tensor(parent_name(name)));
-  }
-  model->eval();
+  const TwoCopies copies(dense);
+  const auto model = open_model(copies);
   const std::int64_t rows = rows_of_pass(windows);
   for (std::int64_t row = 0; row < windows.size(0); row += rows)
     model->forward(

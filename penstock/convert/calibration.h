@@ -33,8 +33,8 @@ std::vector<at::Tensor> mean_keys(const ModelSource& dense, const at::Tensor& wi
 
 /// Shows the inputs of the feed-forward layers, [B·L, d] f32 of some windows at a time, layer by
 /// layer; nothing is kept. They are seen through routers: the model with two experts that both are
-/// its feed-forward and share the weight of each token computes the same. Cost: a copy of the model
-/// with its feed-forwards twice, and a forward pass of that.
+/// its feed-forward and share the weight of each token computes the same. Cost: a forward pass with
+/// each feed-forward twice.
 void visit_feed_forward_inputs(
     const ModelSource& dense, const at::Tensor& windows,
     const std::function<void(std::int64_t layer, const at::Tensor& inputs)>& visit);
