@@ -86,7 +86,10 @@ TEST_F(MoeRanks, MoveTheirBalancersByTheTokensOfAllRanks) {
         const auto state = states(layers);
         ASSERT_EQ(state.size(), expected_states[step].size());
         for (std::size_t i = 0; i < state.size(); ++i)
-          EXPECT_TRUE(torch::equal(state[i], expected_states[step][i])) << method << step;
+          // Thresholds follow scores, whose last bits depend on how many rows a product has.
+          EXPECT_LT((state[i] - expected_states[step][i]).abs().max().item<double>(),
+                    method == "expert-choice" ? 1e-12 : 1e-300)
+              << method << step;
       }
     });
   }
