@@ -13,6 +13,7 @@
 #include "penstock/ops/check.h"
 #include "penstock/ops/cpu/dot_rows.h"
 #include "penstock/ops/cpu/flush_denormals.h"
+#include "penstock/ops/cpu/parallel.h"
 #include "penstock/ops/cpu/rows.h"
 #include "penstock/ops/expert_ffn.h"
 
@@ -21,6 +22,7 @@ namespace {
 
 constexpr std::int64_t kColumns = kLanes;  ///< of f or d that a unit of work takes
 constexpr std::int64_t kGrain = 16384;     ///< weights that are worth a second thread
+constexpr std::int64_t kMostPanels = 8;    ///< units that a thread takes at once
 constexpr std::int64_t kStripe = 64;       ///< rows of an expert that a tile holds
 
 /// Rows of a matrix of one expert, and its bias or null.
@@ -125,6 +127,8 @@ void run(const ExpertRows& p) {
   const std::int64_t weights = count * (p.inputs + 1) * p.inner * p.width;
   const int threads = static_cast<int>(
       std::min<std::int64_t>(omp_get_max_threads(), std::max<std::int64_t>(1, weights / kGrain)));
+  const std::int64_t panels = pieces_per_task(units, kMostPanels),
+                     columns = pieces_per_task(outputs, kMostPanels) * kColumns;
   if (threads == 1) {
     const FlushDenormals flush;
     inner_panels(p, 0, units);
@@ -135,10 +139,11 @@ void run(const ExpertRows& p) {
   {
     const FlushDenormals flush;
 #pragma omp for schedule(dynamic, 1)
-    for (std::int64_t unit = 0; unit < units; ++unit) inner_panels(p, unit, unit + 1);
+    for (std::int64_t unit = 0; unit < units; unit += panels)
+      inner_panels(p, unit, std::min(units, unit + panels));
 #pragma omp for schedule(dynamic, 1) nowait
-    for (std::int64_t unit = 0; unit < outputs; ++unit)
-      output_columns(p, unit * kColumns, std::min(p.width, (unit + 1) * kColumns));
+    for (std::int64_t column = 0; column < p.width; column += columns)
+      output_columns(p, column, std::min(p.width, column + columns));
   }
 }
 

@@ -12,8 +12,9 @@
 namespace penstock::ops::cpu {
 namespace {
 
-/// Weights of a task. Threads take tasks as they are free: memory serves them unevenly.
+/// Weights of a piece. Threads take a few as they are free: memory serves them unevenly.
 constexpr std::int64_t kGrain = 16384;
+constexpr std::int64_t kMostPieces = 8;
 
 /// Columns of y that a task computes: a part of one piece.
 struct LinearTask {
@@ -23,7 +24,8 @@ struct LinearTask {
 };
 
 std::vector<LinearTask> tasks_of(const StoredMatrix& w) {
-  const std::int64_t columns = (1 + kGrain / (kDotColumns * (w.depth + 1))) * kDotColumns;
+  const std::int64_t piece = (1 + kGrain / (kDotColumns * (w.depth + 1))) * kDotColumns;
+  const std::int64_t columns = piece * pieces_per_task(w.rows() / piece, kMostPieces);
   std::vector<LinearTask> out;
   std::int64_t first = 0;
   for (const StoredRows& piece : w.pieces) {

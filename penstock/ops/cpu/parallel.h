@@ -46,4 +46,10 @@ void parallel_tasks(std::int64_t n, const Body& body) {
   }
 }
 
+/// How many of `pieces` a task takes where neighbours are read one after another: as many as leave
+/// each thread eight tasks, so that the next rows are fetched ahead, and at most `most`.
+inline std::int64_t pieces_per_task(std::int64_t pieces, std::int64_t most) {
+  return std::clamp<std::int64_t>(pieces / (8 * omp_get_max_threads()), 1, most);
+}
+
 }  // namespace penstock::ops::cpu
