@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """`penstock train` started by what clusters start programs with: Open MPI's and MPICH's mpirun, a
 real Slurm of two nodes on this host, and by hand in two network namespaces, as on two machines.
-Each ends with the bits of one process. A launcher that is not installed, or that this user may not
-run, is passed over with a word; without any the test is skipped.
+Each ends with the bits of one process, and is skipped where it is not installed or not possible.
 
-  launchers_test.py PROGRAM [SOURCE]
+  launchers_test.py PROGRAM open_mpi | mpich | slurm | two_hosts
 """
 
+import glob
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -18,22 +19,7 @@ import time
 import kill_resume_test as single
 import processes_test as processes
 from kill_resume_test import fail
-from namespaces import Absent, Namespaces
-
-# Debian's Slurm looks for this key, munged for its own folders.
-MUNGE_KEY = "/etc/munge/munge.key"
-
-
-def tool(name):
-    found = shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
-    if not found:
-        raise Absent(f"{name} is not installed")
-    return found
-
-
-def need_root():
-    if os.geteuid() != 0:
-        raise Absent("needs root")
+from namespaces import Absent, Namespaces, contain, need_root, skip, tool
 
 
 def free_port():
@@ -42,45 +28,41 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def run_under(prefix, trial, run, **variables):
+def run_under(prefix, trial, ranks, reference, **variables):
     """The launcher, with the command that each rank is to run."""
-    environment = {**os.environ, **variables}
-    done = subprocess.run([*prefix, *processes.command(trial, run, 1)], env=environment, text=True,
-                          capture_output=True, timeout=300)
+    run = trial.new_run()
+    done = subprocess.run([*prefix, "-n", str(ranks), *processes.command(trial, run, 1)], text=True,
+                          capture_output=True, timeout=300, env={**os.environ, **variables})
     if done.returncode != 0:
         fail(prefix, "ended with", done.returncode, done.stderr[-2000:])
+    expect_end(run, ranks, reference)
 
 
-def expect_ranks(run, ranks):
+def expect_end(run, ranks, reference):
     found = processes.metrics(run)[-1].get("ranks")
     if found != ranks:
         fail(run, "was trained by", found, "ranks, not", ranks)
+    processes.same_end(run, reference)
 
 
 def test_open_mpi(trial, reference):
-    prefix = [tool("mpirun.openmpi"), "--allow-run-as-root", "--oversubscribe", "-n", "2"]
-    run = trial.new_run()
-    run_under(prefix, trial, run, MASTER_PORT=str(free_port()))
-    expect_ranks(run, 2)
-    processes.same_end(run, reference)
+    # One machine needs no ssh, which Open MPI looks for all the same.
+    prefix = [tool("mpirun.openmpi", "openmpi-bin"), "--allow-run-as-root", "--oversubscribe", "--mca",
+              "plm", "isolated"]
+    run_under(prefix, trial, 2, reference, MASTER_PORT=str(free_port()))
 
 
 def test_mpich(trial, reference):
-    run = trial.new_run()
-    run_under([tool("mpirun.mpich"), "-n", "4"], trial, run, MASTER_PORT=str(free_port()))
-    expect_ranks(run, 4)
-    processes.same_end(run, reference)
+    run_under([tool("mpirun.mpich", "mpich")], trial, 4, reference, MASTER_PORT=str(free_port()))
 
 
 class Slurm:
     """slurmctld and two slurmd of this host, in a folder of their own."""
 
     def __init__(self):
+        control, node, munge, self.srun, self.sinfo = (
+            tool(name, "slurm-wlm") for name in ("slurmctld", "slurmd", "munged", "srun", "sinfo"))
         need_root()
-        daemons = [tool(name) for name in ("slurmctld", "slurmd", "munged")]
-        self.srun = tool("srun")
-        if not os.path.exists(MUNGE_KEY):
-            raise Absent(f"no {MUNGE_KEY}")
         self.folder = tempfile.mkdtemp(prefix="penstock-slurm-")
         self.conf = os.path.join(self.folder, "slurm.conf")
         host, ports = socket.gethostname().split(".")[0], [free_port() for _ in range(3)]
@@ -102,6 +84,7 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 ReturnToService=2
+SlurmdParameters=config_overrides
 MpiDefault=none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
@@ -109,55 +92,76 @@ NodeName=first NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 Sta
 NodeName=second NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """)
-        os.makedirs(self.folder + "/state")
-        subprocess.run([daemons[2], "--force", "--socket", self.folder + "/munge",
-                        "--pid-file", self.folder + "/munged.pid", "--log-file",
-                        self.folder + "/munged.log", "--seed-file", self.folder + "/munge.seed",
-                        "--key-file", self.own_key()], check=True, capture_output=True)
-        with open(self.conf, "a") as file:
             file.write(f"AuthInfo=socket={self.folder}/munge\n")
-        self.started = [subprocess.Popen([daemons[0], "-D", "-f", self.conf],
-                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)]
-        self.started += [subprocess.Popen([daemons[1], "-D", "-N", node, "-f", self.conf],
-                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                         for node in ("first", "second")]
+        with open(self.folder + "/cgroup.conf", "w") as file:
+            file.write(f"CgroupPlugin={self.cgroup_plugin(node)}\n")
+        os.makedirs(self.folder + "/state")
+        self.started = []
+        try:
+            self.start(munge, "--foreground", "--force", "--socket", self.folder + "/munge", "--pid-file",
+                       self.folder + "/munged.pid", "--log-file", self.folder + "/munged.log",
+                       "--seed-file", self.folder + "/munge.seed", "--key-file", self.new_key())
+            single.wait_for(lambda: os.path.exists(self.folder + "/munge"), self.started[0], 20)
+            self.start(control, "-D", "-f", self.conf)
+            for name in ("first", "second"):
+                self.start(node, "-D", "-N", name, "-f", self.conf)
+            self.wait_until_idle()
+        except BaseException:
+            self.close()
+            raise
 
-    def own_key(self):
+    def start(self, *command):
+        """A daemon, which ends with this test however that ends."""
+        self.started.append(subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command],
+                                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+
+    @staticmethod
+    def cgroup_plugin(node):
+        """One that does not look for groups, which a container may lack; nothing here needs them."""
+        said = subprocess.run([node, "-V"], text=True, capture_output=True).stdout
+        version = re.search(r"(\d+)\.(\d+)", said)
+        return "disabled" if tuple(map(int, version.groups())) >= (23, 11) else "cgroup/v1"
+
+    def new_key(self):
         key = self.folder + "/munge.key"
-        shutil.copy(MUNGE_KEY, key)
-        os.chmod(key, 0o600)
+        with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+            file.write(os.urandom(128))
         return key
 
     def wait_until_idle(self):
         end = time.monotonic() + 30
         while time.monotonic() < end:
-            said = subprocess.run([tool("sinfo"), "-h", "-o", "%D %t"], text=True,
+            said = subprocess.run([self.sinfo, "-h", "-o", "%D %t"], text=True,
                                   capture_output=True, env={**os.environ, "SLURM_CONF": self.conf})
             if said.stdout.strip() == "2 idle":
                 return
             time.sleep(0.2)
-        fail("Slurm's two nodes did not become idle:", said.stdout, said.stderr)
+        fail("Slurm's two nodes did not become idle:", said.stdout, said.stderr, self.logs())
+
+    def logs(self):
+        out = ""
+        for path in glob.glob(self.folder + "/slurm*.log"):
+            with open(path) as file:
+                out += f"\n{path}:\n{file.read()[-2000:]}"
+        return out
 
     def close(self):
         for process in reversed(self.started):
             process.terminate()
         for process in self.started:
-            process.wait(timeout=30)
-        with open(self.folder + "/munged.pid") as file:
-            os.kill(int(file.read()), 15)
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def test_slurm(trial, reference):
     slurm = Slurm()
     try:
-        slurm.wait_until_idle()
-        run = trial.new_run()
         # The nodes' names are this test's own, so the address of the first is said.
-        run_under([slurm.srun, "-N", "2", "-n", "4"], trial, run, SLURM_CONF=slurm.conf,
+        run_under([slurm.srun, "-N", "2"], trial, 4, reference, SLURM_CONF=slurm.conf,
                   MASTER_ADDR="127.0.0.1")
-        expect_ranks(run, 4)
-        processes.same_end(run, reference)
     finally:
         slurm.close()
 
@@ -176,34 +180,29 @@ def test_two_hosts(trial, reference):
                 fail("a rank in a namespace ended with", process.returncode, errors[-2000:])
         if any(address in listening for address in ("0.0.0.0:", "[::]:", "*:")):
             fail("a rank listens on all interfaces:", listening)
-        expect_ranks(run, 2)
-        processes.same_end(run, reference)
+        expect_end(run, 2, reference)
     finally:
         hosts.close()
 
 
+TESTS = {"open_mpi": test_open_mpi, "mpich": test_mpich, "slurm": test_slurm, "two_hosts": test_two_hosts}
+
+
 def main():
-    program = os.path.abspath(sys.argv[1])
+    contain()
+    program, name = os.path.abspath(sys.argv[1]), sys.argv[2]
     folder = tempfile.mkdtemp(prefix="penstock-launchers-")
-    tried = 0
     try:
         trial = single.Trial(program, folder, next(iter(single.MODELS.values())))
         processes.recipe_of(trial)
         reference = trial.new_run()
         processes.finish(trial, reference, 1, *processes.TREE)
-        for name, test in (("Open MPI", test_open_mpi), ("MPICH", test_mpich),
-                           ("Slurm", test_slurm), ("two network namespaces", test_two_hosts)):
-            try:
-                test(trial, reference)
-                tried += 1
-                print(f"{name}: the bits of one process")
-            except Absent as why:
-                print(f"{name}: not tried: {why}")
+        TESTS[name](trial, reference)
+        print(f"{name}: the bits of one process")
+    except Absent as why:
+        skip(why)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if tried == 0:
-        print("no launcher is installed")
-        sys.exit(77)
 
 
 if __name__ == "__main__":

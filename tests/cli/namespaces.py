@@ -4,19 +4,49 @@ import os
 import random
 import shutil
 import subprocess
+import sys
+
+SKIPPED = 77  # scripts.cmake names it
 
 
 class Absent(Exception):
     """What a test needs is not on this machine."""
 
 
+def tool(name, package):
+    """The program's path. scripts/run-tests reads the words where it is not there."""
+    found = shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+    if not found:
+        raise Absent(f"missing package: {package} (for {name})")
+    return found
+
+
+def need_root():
+    if os.geteuid() != 0:
+        raise Absent("needs root")
+
+
+def skip(why):
+    print("skipped:", why)
+    sys.exit(SKIPPED)
+
+
+def contain():
+    """Goes on in namespaces of its own: they end with this process, however it ends, and with them all processes
+    and all names of networks that it made. Without root, or where they are forbidden, nothing changes."""
+    words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    if os.getpid() == 1:  # it is there already
+        subprocess.run(["mount", "-t", "tmpfs", "penstock", "/run"], capture_output=True)
+    elif os.geteuid() == 0 and subprocess.run([*words, "true"], capture_output=True).returncode == 0:
+        os.execvp(words[0], [*words, sys.executable, *sys.argv])
+
+
 class Hosts:
     """Namespaces with an address each and no network yet."""
 
     def __init__(self, addresses):
-        self.ip = shutil.which("ip")
-        if not self.ip or os.geteuid() != 0:
-            raise Absent("network namespaces need root and ip")
+        self.ip = tool("ip", "iproute2")
+        need_root()
         self.addresses = addresses
         mark = f"{random.SystemRandom().randrange(1 << 16):04x}"
         self.names = [f"penstock-{mark}-{i}" for i in range(len(addresses))]

@@ -27,16 +27,19 @@ set_tests_properties(kill_resume commands damage dead_ends fetch foreign_models 
 add_test(NAME processes
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/processes_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
-add_test(NAME launchers
-         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/launchers_test.py
-                 $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
+foreach(launcher open_mpi mpich slurm two_hosts)
+  add_test(NAME launchers_${launcher}
+           COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/launchers_test.py
+                   $<TARGET_FILE:penstock_program> ${launcher})
+  set_tests_properties(launchers_${launcher} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+endforeach()
 add_test(NAME layouts
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/layouts_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
 add_test(NAME faulty_network
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/faulty_network_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
-set_tests_properties(processes launchers layouts faulty_network PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)
+set_tests_properties(processes layouts faulty_network PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)
 # One subcommand each: NAME_test.py is the test NAME_command.
 foreach(command analyse bench compare_llama_cpp eval eval_tasks export finetune report study study_scales tokenize upcycle)
   add_test(NAME ${command}_command
