@@ -1,0 +1,143 @@
+// In fp32, as runs are: the losses of the first fifty steps under a layout are those of one
+// process. A covering selection; scripts/layouts takes all pairs.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+
+#include "penstock/dist/transport.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/train/trainer.h"
+#include "tests/base/temp_directory.h"
+#include "tests/base/test_names.h"
+#include "tests/dist/ranks.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::int64_t kSteps = 50;
+
+struct Routing {
+  std::string name, method;
+  std::int64_t k = 0;  // 0: the method's own
+  double tolerance = 1e-5;
+};
+
+const std::vector<Routing>& routings() {
+  static const std::vector<Routing> all = {
+      {"remoe", "remoe"},
+      {"topk", "topk", 2},
+      {"hash", "hash"},
+      {"lory", "lory"},
+      // Tokens compete with tokens, and the same byte in the same place of two sequences has nearly
+      // the same score: where tensor ranks sum in another order, another of them is taken.
+      {"expert-choice", "expert-choice", 2, 5e-3},
+      {"loss-free", "loss-free", 2},
+      {"expert-choice of all tokens", "expert-choice", 4},
+      {"router-upcycling", "router-upcycling", 2},
+  };
+  return all;
+}
+
+struct Case {
+  std::string name;
+  dist::Layout layout;
+  std::int64_t zero = 0;
+};
+
+const std::vector<Case>& layouts() {
+  static const std::vector<Case> all = {
+      {"data 4, zero 1", {.data = 4}, 1},
+      {"tensor 2", {.tensor = 2}},
+      {"expert 2", {.data = 2, .expert = 2}},
+      {"data 2, zero 3", {.data = 2}, 3},
+      {"pipeline 2", {.pipeline = 2}},
+      {"tensor 2, rows", {.tensor = 2, .sequence = true}},
+      {"pipeline 2, expert 2", {.data = 2, .pipeline = 2, .expert = 2}, 1},
+      {"tensor 2, expert 2, whole", {.tensor = 2, .expert = 2, .whole_experts = true}},
+  };
+  return all;
+}
+
+bool takes_all() { return std::getenv("PENSTOCK_ALL_LAYOUTS") != nullptr; }
+
+class SinglePrecisionLayouts : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+    ops::set_threads(1);
+    corpus_.emplace(testing::small_corpus(directory_.path()));
+  }
+
+  static Recipe recipe(const Routing& routing) {
+    ConfigNode node = testing::small_recipe_node(routing.method, 8, 32, "unused");
+    const auto set = [&](const std::string& key, ConfigNode::Value value) {
+      node.set(key, ConfigNode(std::move(value)));
+    };
+    set("train.steps", kSteps);
+    set("train.micro_batch", std::int64_t{2});
+    set("train.warmup_steps", std::int64_t{5});
+    set("model.moe.shared_width", std::int64_t{16});
+    if (routing.k > 0) set("model.router.k", routing.k);
+    if (routing.method == "lory") set("model.router.lory.segment_length", std::int64_t{8});
+    return read_recipe(node);
+  }
+  static std::vector<double> losses(Trainer& trainer) {
+    std::vector<double> out;
+    while (trainer.step() < kSteps) {
+      const StepOutcome done = trainer.advance();
+      EXPECT_EQ(done.failure, "");
+      out.push_back(done.report.loss);
+    }
+    return out;
+  }
+  std::vector<double> losses_of_ranks(Recipe recipe, const Case& how) const {
+    std::vector<double> out;
+    recipe.parallel.zero = how.zero;
+    const auto train = [&](const dist::ProcessGroup& world) {
+      Trainer trainer(recipe, *corpus_, dist::make_mesh(world, how.layout));
+      auto mine = losses(trainer);
+      if (world.rank() == 0) out = std::move(mine);
+    };
+    for (const auto& failure : testing::failures_on_ranks(how.layout.ranks(), train, {}))
+      if (failure) std::rethrow_exception(failure);
+    return out;
+  }
+
+  testing::TempDirectory directory_;
+  std::optional<Corpus> corpus_;
+};
+
+TEST_P(SinglePrecisionLayouts, HaveTheFirstLossesOfOneProcess) {
+  const auto routing = std::ranges::find(routings(), GetParam(), &Routing::name);
+  const auto index = static_cast<std::size_t>(routing - routings().begin());
+  const Recipe recipe = this->recipe(*routing);
+  Trainer alone(recipe, *corpus_);
+  const std::vector<double> expected = losses(alone);
+  EXPECT_LT(expected.back(), expected.front() / 2);
+  for (std::size_t i = 0; i < layouts().size(); ++i) {
+    if (!takes_all() && (index + i) % 4 != 1) continue;
+    const std::vector<double> found = losses_of_ranks(recipe, layouts()[i]);
+    ASSERT_EQ(found.size(), expected.size());
+    double most = 0;
+    for (std::size_t step = 0; step < found.size(); ++step)
+      most = std::max(most, std::fabs(found[step] - expected[step]));
+    EXPECT_LE(most, routing->tolerance) << layouts()[i].name;
+    if (takes_all()) std::cout << GetParam() << ", " << layouts()[i].name << ": " << most << "\n";
+  }
+}
+
+std::vector<std::string> names_of_routings() {
+  std::vector<std::string> out;
+  for (const Routing& routing : routings()) out.push_back(routing.name);
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Routings, SinglePrecisionLayouts, ::testing::ValuesIn(names_of_routings()),
+                         testing::test_name);
+
+}  // namespace
+}  // namespace penstock
