@@ -79,10 +79,14 @@ std::string continuing_command(const TrainOptions& options, const std::string& o
 /// This process's part of the run; its exit code.
 int train_here(const TrainOptions& options, const ConfigNode& node, const std::string& out,
                const dist::Identity& identity) {
-  const dist::GroupOptions options_of_group{
+  const bool first = identity.rank == 0;
+  dist::GroupOptions options_of_group{
       .timeout = std::chrono::seconds(read_config<Recipe>(node).parallel.timeout),
       .check = dist::process_environment()("PENSTOCK_CHECK_COLLECTIVES") == "1"};
-  const bool first = identity.rank == 0;
+  if (first && !options.quiet)
+    options_of_group.waiting = [](const std::string& missing) {
+      std::fprintf(stderr, "%s\n", missing.c_str());
+    };
   if (first) check_can_make(out);
   const RunOutcome outcome =
       train_run(node, out,

@@ -11,6 +11,7 @@
 
 #include "penstock/base/checksum.h"
 #include "penstock/base/file_system.h"
+#include "penstock/dist/arrivals.h"
 #include "penstock/dist/key_server.h"
 #include "penstock/dist/pieces.h"
 #include "penstock/dist/shared_memory.h"
@@ -109,17 +110,15 @@ ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& op
   if (identity.hosts_store) server.emplace(identity.address, identity.port);
   const auto table =
       std::make_shared<KeyClient>(identity.address, identity.port, options.start_timeout);
-  const auto key = [](int rank) { return concat("host/", rank); };
   PENSTOCK_CHECK(table->add(concat("arrived/", identity.rank), 1) == 1, "rank ", identity.rank,
                  " is there twice: another process has the same ", identity.source, ", or a job ",
                  "before this one still holds MASTER_PORT = ", identity.port);
-  table->set(key(state.rank), concat(state.size, " ", host_name()));
-  const auto end = Clock::now() + options.start_timeout;
+  table->set(Arrivals::key_of(state.rank), concat(state.size, " ", host_name()));
+  Arrivals arrivals(*table, state.size, options);
   std::string missing;
   state.names.clear();
   for (int rank = 0; rank < state.size; ++rank) {
-    const auto left = std::chrono::duration_cast<KeyClient::Milliseconds>(end - Clock::now());
-    const auto said = table->wait(key(rank), std::max(left, KeyClient::Milliseconds(0)));
+    const auto said = arrivals.wait(rank);
     const std::string host = said ? said->substr(said->find(' ') + 1) : "an unknown machine";
     state.names.push_back(concat("rank ", rank, " on ", host));
     if (!said) missing += concat(missing.empty() ? "" : ", ", rank);

@@ -44,6 +44,9 @@ using Pieces = std::vector<at::Tensor>;
 struct GroupOptions {
   std::chrono::seconds start_timeout{120};  ///< for all ranks to arrive
   std::chrono::seconds timeout{1800};       ///< for a rank that is late in an operation
+  /// Told while ranks are waited for at the start, and how long until the first time and between.
+  std::function<void(const std::string& missing)> waiting = nullptr;
+  std::chrono::milliseconds waiting_after{5000}, waiting_every{30000};
   /// Compares kinds, types and shapes of all ranks before each operation, which takes another one:
   /// ranks that differ get an Error that names them, where otherwise the process would be ended.
   bool check = false;

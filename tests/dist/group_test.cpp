@@ -305,6 +305,27 @@ TEST_F(TwoRanks, AreNamedWhereTheyDoNotArrive) {
   }
 }
 
+TEST_F(TwoRanks, AreWaitedForAloud) {
+  using namespace std::chrono_literals;
+  const dist::KeyServer table("127.0.0.1", 0);
+  dist::KeyClient other("127.0.0.1", table.port(), 1s);
+  std::vector<std::string> heard;
+  const GroupOptions options{.start_timeout = 1s,
+                             .waiting =
+                                 [&](const std::string& missing) {
+                                   heard.push_back(missing);
+                                   other.set("host/2", "4 elsewhere");
+                                 },
+                             .waiting_after = 20ms,
+                             .waiting_every = 20ms};
+  EXPECT_THROW(ProcessGroup::join(
+                   {.rank = 0, .size = 4, .address = "127.0.0.1", .port = table.port()}, options),
+               Error);
+  ASSERT_GE(heard.size(), 2u);
+  EXPECT_EQ(heard[0].find("of 4 ranks these have not arrived yet: 1, 2, 3; waiting up to "), 0u);
+  EXPECT_EQ(heard[1].find("of 4 ranks these have not arrived yet: 1, 3; waiting up to "), 0u);
+}
+
 TEST_F(TwoRanks, AreRefusedWhereBothAreTheSame) {
   const dist::KeyServer table("127.0.0.1", 0);
   const dist::Identity same{.rank = 0,
