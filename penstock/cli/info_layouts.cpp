@@ -28,14 +28,20 @@ void print_json(const LayoutPlan& plan, const LayoutQuestion& question) {
   fmt::print("{}\n", out.dump(2));
 }
 
+/// With a unit in which it is no zero.
+std::string size_text(double bytes) {
+  if (bytes >= 1e9) return fmt::format("{:.1f} GB", bytes / 1e9);
+  if (bytes >= 1e6) return fmt::format("{:.1f} MB", bytes / 1e6);
+  return fmt::format("{:.1f} KB", bytes / 1e3);
+}
+
 void print_row(const PlannedLayout& planned) {
   const ParallelConfig& p = planned.parallel;
   const RankEstimate& rank = planned.estimate;
-  fmt::print(
-      "{:>6} {:>7} {:>9} {:>9} {:>7} {:>7} {:>5} {:>9.3g} s {:>14.1f} % {:>9.1f} GB {:>9.1f} %\n",
-      p.data, p.tensor, p.sequence ? "yes" : "", p.pipeline, p.pipeline_chunks, p.expert, p.zero,
-      rank.step_seconds, 100 * rank.communication(), static_cast<double>(rank.memory_bytes()) / 1e9,
-      100 * rank.efficiency());
+  fmt::print("{:>6} {:>7} {:>9} {:>9} {:>7} {:>7} {:>5} {:>9.3g} s {:>14.1f} % {:>12} {:>9.1f} %\n",
+             p.data, p.tensor, p.sequence ? "yes" : "", p.pipeline, p.pipeline_chunks, p.expert,
+             p.zero, rank.step_seconds, 100 * rank.communication(),
+             size_text(static_cast<double>(rank.memory_bytes())), 100 * rank.efficiency());
 }
 
 }  // namespace
@@ -72,7 +78,7 @@ void print_layouts(const Recipe& recipe, const LayoutQuestion& question,
              "memory", "efficiency");
   for (const PlannedLayout& planned : plan.fastest) print_row(planned);
   if (plan.fitting > 0) return;
-  fmt::print("none fits {:.1f} GB; this one takes the least memory:\n", question.memory / 1e9);
+  fmt::print("none fits {}; this one takes the least memory:\n", size_text(question.memory));
   print_row(*plan.least);
 }
 

@@ -177,14 +177,16 @@ Identity identity_from(const Environment& environment) {
   }
   if (variables.has("RANK") || variables.has("WORLD_SIZE"))
     out = from_names(variables, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"});
-  else if (variables.has("OMPI_COMM_WORLD_SIZE"))
+  else if (variables.has("OMPI_COMM_WORLD_RANK") || variables.has("OMPI_COMM_WORLD_SIZE"))
     out = from_names(variables, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                                  "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"});
   // Slurm's own PMI says nothing of the ranks of a machine; its other variables do.
-  else if (variables.has("PMI_SIZE") &&
+  else if ((variables.has("PMI_RANK") || variables.has("PMI_SIZE")) &&
            (variables.has("MPI_LOCALNRANKS") || !variables.has("SLURM_STEP_NUM_TASKS")))
     out = from_names(variables, {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"});
-  else if (variables.has("SLURM_STEP_NUM_TASKS"))  // a batch script alone has the others too
+  // A batch script has the other variables too, as rank 0.
+  else if (variables.has("SLURM_STEP_NUM_TASKS") ||
+           variables.number("SLURM_PROCID").value_or(0) > 0)
     out = of_slurm_step(variables);
   if (out.size > 1) find_meeting_place(variables, out);
   return out;

@@ -7,14 +7,6 @@
 namespace penstock {
 namespace {
 
-/// The divisor of `size` that is nearest to `wanted`, the smaller of two.
-std::int64_t nearest_divisor(std::int64_t size, std::int64_t wanted) {
-  std::int64_t best = 1;
-  for (std::int64_t d = 1; d <= size; ++d)
-    if (size % d == 0 && std::abs(d - wanted) < std::abs(best - wanted)) best = d;
-  return best;
-}
-
 void check_part(const char* key, int parts, const char* what, std::int64_t size) {
   if (parts == 1) return;
   PENSTOCK_CHECK(size % parts == 0, key, " = ", parts, " does not divide ", what, " = ", size,
@@ -22,6 +14,13 @@ void check_part(const char* key, int parts, const char* what, std::int64_t size)
 }
 
 }  // namespace
+
+std::int64_t nearest_divisor(std::int64_t size, std::int64_t wanted) {
+  std::int64_t best = 1;
+  for (std::int64_t d = 1; d <= size; ++d)
+    if (size % d == 0 && std::abs(d - wanted) < std::abs(best - wanted)) best = d;
+  return best;
+}
 
 bool ModelPart::holds(std::int64_t layer) const {
   return layers.empty() || std::ranges::any_of(layers, [&](const IndexRange& range) {
@@ -63,15 +62,21 @@ void check_divides(const ModelConfig& config, const dist::Layout& layout) {
   check_part("parallel.tensor", layout.tensor, "model.heads", config.heads);
   check_part("parallel.tensor", layout.tensor, "model.kv_heads", config.kv_heads);
   if (config.moe_layers() < config.layers)
-    check_part("parallel.tensor", layout.tensor, "the width of a dense layer",
+    check_part("parallel.tensor", layout.tensor,
+               config.moe.dense_width > 0 ? "model.moe.dense_width" : "model.d_ffn",
                config.dense_width());
   if (config.moe_layers() > 0) {
     if (!layout.whole_experts)
-      check_part("parallel.tensor", layout.tensor, "the width of an expert", config.expert_width());
+      check_part("parallel.tensor", layout.tensor,
+                 config.moe.granularity > 1 ? "model.d_ffn / model.moe.granularity" : "model.d_ffn",
+                 config.expert_width());
     if (config.moe.shared_width > 0)
       check_part("parallel.tensor", layout.tensor, "model.moe.shared_width",
                  config.moe.shared_width);
-    check_part("parallel.expert", layout.expert, "the number of experts", config.total_experts());
+    check_part("parallel.expert", layout.expert,
+               config.moe.granularity > 1 ? "model.moe.experts x model.moe.granularity"
+                                          : "model.moe.experts",
+               config.total_experts());
   } else {
     PENSTOCK_CHECK(layout.expert == 1, "parallel.expert = ", layout.expert,
                    ": this model has no experts; set it to 1");

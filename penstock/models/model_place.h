@@ -43,6 +43,9 @@ struct ModelPlace {
 };
 ModelPlace place_in(const ModelConfig& config, const dist::Mesh& mesh, int chunks = 1);
 
+/// The divisor of `size` that is nearest to `wanted`, the smaller of two.
+std::int64_t nearest_divisor(std::int64_t size, std::int64_t wanted);
+
 /// Throws Error that names the key and the nearest value which fits, where a model cannot be
 /// divided so. REQUIRES: config is resolved.
 void check_divides(const ModelConfig& config, const dist::Layout& layout);

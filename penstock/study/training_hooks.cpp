@@ -1,5 +1,6 @@
 // A study's hooks onto the trainer, the model's FLOPs and the corpus.
 #include <filesystem>
+#include <tuple>
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/memory.h"
@@ -42,12 +43,29 @@ void check_memory(const ConfigNode& node) {
   });
 }
 
+/// Every run of a study is one process.
+void check_one_process(const Recipe& recipe) {
+  const ParallelConfig& parallel = recipe.parallel;
+  for (const auto& [key, value, usual] : {std::tuple{"data", parallel.data, 0},
+                                          {"tensor", parallel.tensor, 1},
+                                          {"pipeline", parallel.pipeline, 1},
+                                          {"expert", parallel.expert, 1}})
+    PENSTOCK_CHECK(value <= 1, "parallel.", key, " = ", value,
+                   ": one process trains each run of a study; set it to ", usual,
+                   ", and train runs side by side with `penstock study FILE --jobs N`");
+}
+
 }  // namespace
 
 StudyHooks training_hooks(std::FILE* progress, bool force) {
   const TrainControl control{
       .resume = true, .quiet = !progress, .force = force, .progress = progress};
-  return {.resolve = [](const ConfigNode& recipe) { return write_config(read_recipe(recipe)); },
+  return {.resolve =
+              [](const ConfigNode& node) {
+                const Recipe recipe = read_recipe(node);
+                naming_origins(node, [&] { check_one_process(recipe); });
+                return write_config(recipe);
+              },
           .model = [](const ConfigNode& resolved) { return read_recipe(resolved).model; },
           .check_memory =
               [force](const ConfigNode& recipe) {

@@ -80,7 +80,8 @@ dist::Layout divided(const ParallelConfig& parallel, int processes) {
   }
   PENSTOCK_CHECK(out.data % out.expert == 0, "parallel.expert = ", out.expert,
                  " does not divide the ", out.data,
-                 " data-parallel ranks; set it to a divisor of that, or start ",
+                 " data-parallel ranks; the nearest value that does is ",
+                 nearest_divisor(out.data, out.expert), ", or start ",
                  (out.data / out.expert + 1) * out.expert * others, " processes");
   return out;
 }

@@ -178,7 +178,7 @@ class Unread {
       settings = concat("parallel.outer_lr = ", parallel.outer_lr);
     if (parallel.outer_momentum != usual.outer_momentum)
       settings = both(settings, concat("parallel.outer_momentum = ", parallel.outer_momentum));
-    say(settings, "parallel.local_steps = 1 makes no outer steps");
+    say(settings, "parallel.local_steps = 1 makes no outer steps; set that to 2 or more for them");
   }
 
   const Recipe &asked_, &complete_;

@@ -27,7 +27,7 @@ def check_outputs(shell, source):
     seconds = [layout["step_seconds"] for layout in plan["layouts"]]
     shell.expect("layouts", seconds == sorted(seconds), seconds)
     told = shell.ok(*asked, "--memory", "1000")
-    shell.expect("layouts", " 0 fit;" in told and "none fits" in told, told)
+    shell.expect("layouts", " 0 fit;" in told and "none fits 1.0 KB" in told and " 0.0 " not in told and " KB  " in told, told)
     shell.expect("layouts", len(shell.ok(*asked).splitlines()) == 2 + 5 + 1, "two lines above five, and the vocabulary")
     shell.mistake(1, ["no layout of 64 ranks", "train.batch_sequences = 2"], *asked[:-1], "64")
     shell.mistake(1, ["--ranks"], "info", "recipe.toml", "--memory", "1e9")

@@ -57,6 +57,19 @@ TEST(Identity, IsTheLaunchersOwnFirst) {
   EXPECT_TRUE(found.launched);
 }
 
+TEST(Identity, NamesTheVariableThatALauncherLeftOut) {
+  for (const auto& [set, missing] : {std::pair{"RANK", "WORLD_SIZE"},
+                                     {"WORLD_SIZE", "RANK"},
+                                     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                     {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+                                     {"PMI_RANK", "PMI_SIZE"},
+                                     {"PMI_SIZE", "PMI_RANK"},
+                                     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+                                     {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}})
+    EXPECT_EQ(refusal({{set, "1"}}),
+              concat(missing, " is not set, but ", set, " is; set both, or neither"));
+}
+
 TEST(Identity, TakesTorchrunsVariablesButNotItsStore) {
   Variables variables = {{"RANK", "0"},
                          {"WORLD_SIZE", "4"},

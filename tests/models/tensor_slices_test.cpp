@@ -127,11 +127,21 @@ TEST(TensorSlices, RefuseWhatDoesNotDivide) {
       refusal(c, {.tensor = 4}),
       "parallel.tensor = 4 does not divide model.kv_heads = 2; the nearest value that does is 2");
   EXPECT_EQ(refusal(c, {.data = 3, .expert = 3}),
-            "parallel.expert = 3 does not divide the number of experts = 4; the nearest value that "
+            "parallel.expert = 3 does not divide model.moe.experts = 4; the nearest value that "
             "does is 2");
   ModelConfig odd = c;
   odd.d_ffn = 15;
-  EXPECT_NE(refusal(odd, {.tensor = 2}).find("the width of an expert = 15"), std::string::npos);
+  EXPECT_EQ(
+      refusal(odd, {.tensor = 2}),
+      "parallel.tensor = 2 does not divide model.d_ffn = 15; the nearest value that does is 1");
+  ModelConfig fine = odd;
+  fine.d_ffn = 30;
+  fine.moe.granularity = 2;
+  EXPECT_NE(refusal(fine, {.tensor = 2}).find("model.d_ffn / model.moe.granularity = 15"),
+            std::string::npos);
+  EXPECT_NE(refusal(fine, {.data = 3, .expert = 3})
+                .find("model.moe.experts x model.moe.granularity = 8; the nearest value that does"),
+            std::string::npos);
   EXPECT_EQ(refusal(odd, {.tensor = 2, .whole_experts = true}), "accepted");
   EXPECT_NE(refusal(c, {.pipeline = 5}).find("set it to 4 or less"), std::string::npos);
   ModelConfig norms = c;

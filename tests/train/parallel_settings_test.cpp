@@ -105,9 +105,9 @@ TEST(ParallelSettings, RefuseWhatDoesNotDivideWithWhatDoes) {
   expect_said(
       refusal({"train.micro_batch=1", "parallel.tensor=2"}, 3),
       {"3 processes cannot be divided by parallel.tensor x parallel.pipeline = 2", "start 2"});
-  expect_said(
-      refusal({"train.micro_batch=1", "parallel.expert=3"}, 4),
-      {"parallel.expert = 3 does not divide the 4 data-parallel ranks", "start 6 processes"});
+  expect_said(refusal({"train.micro_batch=1", "parallel.expert=3"}, 4),
+              {"parallel.expert = 3 does not divide the 4 data-parallel ranks",
+               "the nearest value that does is 2, or start 6 processes"});
   expect_said(refusal({"train.micro_batch=1", "parallel.data=2", "parallel.expert=2"}, 3),
               {"data 2 x tensor 1 x pipeline 1 = 2 processes",
                "or with experts on processes of their own 4", "but 3 processes train"});

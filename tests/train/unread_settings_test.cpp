@@ -49,7 +49,7 @@ TEST(UnreadSettings, OfExpertsInADenseModelAreSaid) {
 TEST(UnreadSettings, OfOuterStepsAreSaidWhereThereAreNone) {
   expect_note({"parallel.outer_lr=0.5", "parallel.outer_momentum=0"},
               "--set parallel.outer_lr=0.5: parallel.outer_lr = 0.5, parallel.outer_momentum = 0",
-              "parallel.local_steps = 1 makes no outer steps");
+              "parallel.local_steps = 1 makes no outer steps; set that to 2 or more for them");
   expect_note({"parallel.whole_experts=true"},
               "--set parallel.whole_experts=true: parallel.whole_experts = true",
               "parallel.tensor = 1 divides none");
