@@ -100,7 +100,8 @@ nlohmann::ordered_json to_json(const GenerateBench& bench) {
           {"repetitions", bench.options.repetitions},
           {"threads", bench.machine.threads},
           {"prompt_tokens_per_second", bench.prompt_tokens_per_second},
-          {"tokens_per_second", bench.tokens_per_second},
+          {"generation_tokens_per_second", bench.tokens_per_second},
+          {"tokens_per_second", bench.tokens_per_second},  // its name before
           {"bytes_per_step", bench.bytes_per_step},
           {"share_of_bandwidth", bench.share_of_bandwidth()},
           {"share_of_peak", bench.share_of_peak()},

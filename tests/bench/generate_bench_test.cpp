@@ -56,8 +56,9 @@ TEST(GenerateBench, ReportsEachFigure) {
                                       .repetitions = 1,
                                       .memory_bandwidth = testing::kBandwidth});
   const auto json = to_json(bench);
-  for (const char* key : {"prompt_tokens_per_second", "tokens_per_second", "bytes_per_step",
-                          "share_of_bandwidth", "share_of_peak", "batch", "step_operators"})
+  for (const char* key :
+       {"prompt_tokens_per_second", "generation_tokens_per_second", "tokens_per_second",
+        "bytes_per_step", "share_of_bandwidth", "share_of_peak", "batch", "step_operators"})
     EXPECT_TRUE(json.contains(key)) << key;
   const std::string text = to_text(bench);
   EXPECT_NE(text.find("2 sequences, prompt 3 tokens"), std::string::npos) << text;
