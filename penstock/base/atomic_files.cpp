@@ -131,6 +131,10 @@ void write_file_atomically(FileSystem& fs, const std::filesystem::path& path,
   write_file_atomically(fs, path, bytes_of(text));
 }
 
+std::unique_ptr<OutputFile> digested(std::unique_ptr<OutputFile> file, FileDigest& digest) {
+  return std::make_unique<DigestedFile>(std::move(file), digest);
+}
+
 AtomicDirectory::AtomicDirectory(FileSystem& fs, std::filesystem::path path)
     : fs_(fs), path_(std::move(path)), temporary_(temporary_path(path_)) {
   check_folder(fs_, path_);
@@ -147,13 +151,22 @@ AtomicDirectory::~AtomicDirectory() {
   }
 }
 
-std::unique_ptr<OutputFile> AtomicDirectory::create(const std::string& name) {
+void AtomicDirectory::check_name(const std::string& name) const {
   const std::filesystem::path plain(name);
   PENSTOCK_CHECK(!name.empty() && plain.filename() == plain && name != "." && name != "..",
                  path_.string(), ": '", name, "' is not the name of a file inside it");
   PENSTOCK_CHECK(!digests_.contains(name), path_.string(), ": two files named '", name, "'");
+}
+
+void AtomicDirectory::add(const std::string& name, const FileDigest& digest) {
+  check_name(name);
+  digests_[name] = digest;
+}
+
+std::unique_ptr<OutputFile> AtomicDirectory::create(const std::string& name) {
+  check_name(name);
   auto file = fs_.open(temporary_ / name, OpenMode::kTruncate);
-  return std::make_unique<DigestedFile>(std::move(file), digests_[name]);
+  return digested(std::move(file), digests_[name]);
 }
 
 void AtomicDirectory::write(const std::string& name, std::string_view text) {

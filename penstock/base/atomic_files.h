@@ -48,6 +48,9 @@ struct FileDigest {
   bool operator==(const FileDigest&) const = default;
 };
 
+/// The same file; close() syncs it and notes size and checksum there.
+std::unique_ptr<OutputFile> digested(std::unique_ptr<OutputFile> file, FileDigest& digest);
+
 /// A flat directory, built aside as `.NAME.tmp-PID`, that appears under its name, whole and
 /// durable, at commit(). An existing directory of that name is kept as `.NAME.old-PID` until the
 /// new one stands: it comes back when commit() fails, and after a kill by clean_leftovers.
@@ -60,12 +63,16 @@ class AtomicDirectory {
   /// A new file of the directory. close() syncs it and notes its digest.
   std::unique_ptr<OutputFile> create(const std::string& name);
   void write(const std::string& name, std::string_view text);
+  /// Where it is built. Others may write files there too: durable ones, which add() tells of.
+  const std::filesystem::path& temporary() const { return temporary_; }
+  void add(const std::string& name, const FileDigest& digest);
   /// Size and checksum of each closed file.
   const std::map<std::string, FileDigest>& digests() const { return digests_; }
   void commit();
 
  private:
   void restore(const std::filesystem::path& old);
+  void check_name(const std::string& name) const;
 
   FileSystem& fs_;
   std::filesystem::path path_, temporary_;

@@ -139,9 +139,12 @@ void print_figures(const Recipe& recipe, const MachineSpeeds& speeds) {
         "{:.0f} {} a step\n",
         processes_of(recipe), size(parallel["exchange_bytes"].get<std::int64_t>()), unit,
         size(sent), unit);
-    if (const auto besides = parallel["checkpoint_bytes"].get<std::int64_t>(); besides > 0)
-      fmt::print("              rank 0 takes {:.0f} {} more to save and evaluate\n", size(besides),
-                 unit);
+    const auto saving = parallel["checkpoint_bytes"].get<std::int64_t>(),
+               evaluating = parallel["evaluation_bytes"].get<std::int64_t>();
+    if (saving + evaluating > 0)
+      fmt::print("              {} {:.0f} {} more to save, rank 0 {:.0f} {} to evaluate\n",
+                 recipe.parallel.local_steps > 1 ? "rank 0 takes" : "each takes", size(saving),
+                 unit, size(evaluating), unit);
     fmt::print(
         "step          about {:.3g} s: computing {:.3g}, update {:.3g}, exchange {:.3g} (given the "
         "speeds)\n",
@@ -174,7 +177,7 @@ std::string why_weights_do_not_fit(const std::string& directory) {
   const std::filesystem::directory_iterator files(directory);
   if (std::ranges::none_of(files, [](const auto& file) {
         return file.path().extension() == ".safetensors" &&
-               file.path().filename() != "optimizer.safetensors";
+               !file.path().filename().string().starts_with("optimizer");
       }))
     return "";
   try {

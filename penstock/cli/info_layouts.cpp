@@ -57,6 +57,7 @@ nlohmann::ordered_json estimate_json(const RankEstimate& rank) {
           {"exchange_bytes", rank.exchange_bytes},
           {"memory_bytes", rank.memory_bytes()},
           {"checkpoint_bytes", rank.checkpoint_bytes},
+          {"evaluation_bytes", rank.evaluation_bytes},
           {"bytes_per_step", std::move(sent)},
           {"compute_seconds", rank.compute_seconds},
           {"update_seconds", rank.update_seconds},

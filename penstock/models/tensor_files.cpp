@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstring>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -85,6 +86,24 @@ TensorMap load_tensors(const std::filesystem::path& path) {
   const SafetensorsModel files(path);
   TensorMap out;
   for (const auto& view : files.tensors()) out.emplace(view.name, to_tensor(view));
+  return out;
+}
+
+TensorMap map_tensors(const std::filesystem::path& path) {
+  const auto files = std::make_shared<SafetensorsModel>(path);
+  TensorMap out;
+  for (const TensorView& view : files->tensors()) {
+    const bool aligned =
+        reinterpret_cast<std::uintptr_t>(view.data.data()) % dtype_bytes(view.dtype) == 0;
+    if (!aligned || view.data.empty() || view.dtype == Dtype::kBool) {
+      out.emplace(view.name, to_tensor(view));
+      continue;
+    }
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): libtorch knows no read-only memory
+    void* const data = const_cast<std::byte*>(view.data.data());
+    out.emplace(view.name, at::from_blob(
+                               data, view.shape, [files](void*) {}, scalar_type_of(view.dtype)));
+  }
   return out;
 }
 

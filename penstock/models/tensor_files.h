@@ -29,6 +29,10 @@ void save_tensors(FileSystem& fs, const std::filesystem::path& path, const Tenso
 /// Throws Error for anything that is not a sound file (see SafetensorsFile).
 TensorMap load_tensors(const std::filesystem::path& path);
 
+/// The same, but the memory is that of the mapped file wherever a tensor lies in it as it has to:
+/// nobody may write to it, and it takes memory only while it is read.
+TensorMap map_tensors(const std::filesystem::path& path);
+
 /// A copy of one tensor, on the CPU.
 at::Tensor to_tensor(const TensorView& view);
 

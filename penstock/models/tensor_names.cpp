@@ -19,20 +19,26 @@ std::map<std::string, at::Tensor> file_tensors(LanguageModel& model) {
   return file_views(model.config(), held_tensors(model));
 }
 
-void load_file_tensors(LanguageModel& model, const std::map<std::string, at::Tensor>& tensors,
-                       const std::string& where) {
-  torch::NoGradGuard no_grad;
-  auto wanted = file_tensors(model);
+void check_file_tensors(const ModelConfig& config, const std::map<std::string, at::Tensor>& tensors,
+                        const std::string& where) {
+  const auto wanted = tensor_shapes(config);
   for (const auto& [name, tensor] : tensors)
-    PENSTOCK_CHECK(wanted.count(name), where, ": unknown tensor '", name,
+    PENSTOCK_CHECK(wanted.contains(name), where, ": unknown tensor '", name,
                    "'; the config describes no such part");
-  for (auto& [name, target] : wanted) {
+  for (const auto& [name, shape] : wanted) {
     const auto found = tensors.find(name);
     PENSTOCK_CHECK(found != tensors.end(), where, ": tensor '", name, "' is missing");
-    PENSTOCK_CHECK(found->second.sizes() == target.sizes(), where, ": tensor '", name,
-                   "' has shape ", found->second.sizes(), ", the config asks for ", target.sizes());
-    target.copy_(found->second);
+    PENSTOCK_CHECK(found->second.sizes() == at::IntArrayRef(shape), where, ": tensor '", name,
+                   "' has shape ", found->second.sizes(), ", the config asks for ",
+                   at::IntArrayRef(shape));
   }
+}
+
+void load_file_tensors(LanguageModel& model, const std::map<std::string, at::Tensor>& tensors,
+                       const std::string& where) {
+  const torch::NoGradGuard no_grad;
+  check_file_tensors(model.config(), tensors, where);
+  for (auto& [name, target] : file_tensors(model)) target.copy_(tensors.at(name));
 }
 
 }  // namespace penstock

@@ -22,8 +22,12 @@ std::map<std::string, at::Tensor> held_tensors(const LanguageModel& model);
 /// Balancers' state is under penstock.balancer_<i>.
 std::map<std::string, at::Tensor> file_tensors(LanguageModel& model);
 
-/// Copies the given tensors into the model. Throws Error naming every kind of mismatch: a missing,
-/// an unknown or a wrongly shaped tensor. `where` stands for the file in errors.
+/// Throws Error naming every kind of mismatch: a missing, an unknown or a wrongly shaped tensor.
+/// `where` stands for the file in errors. REQUIRES: config is resolved.
+void check_file_tensors(const ModelConfig& config, const std::map<std::string, at::Tensor>& tensors,
+                        const std::string& where);
+
+/// Copies the given tensors into the model, once check_file_tensors() has found nothing.
 void load_file_tensors(LanguageModel& model, const std::map<std::string, at::Tensor>& tensors,
                        const std::string& where);
 

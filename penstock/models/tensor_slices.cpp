@@ -9,15 +9,8 @@
 namespace penstock {
 namespace {
 
-/// Whether a part of the layers goes with that tensor.
-bool holds(const ModelConfig& config, const ModelPart& part, const ModelTensor& tensor) {
-  if (tensor.layer >= 0) return part.holds(tensor.layer);
-  if (tensor.role == TensorRole::balancer) return true;
-  return part.holds(tensor.module == "embed_tokens" ? 0 : config.layers - 1);
-}
-
-/// Adds what is held of one file's tensor to the slice of the parameter that it lies in.
-void add_to(Slice& slice, const ModelTensor& tensor, const ModelPart& part) {
+/// What is held of one file's tensor, by axis.
+std::vector<IndexRange> held_axes(const ModelTensor& tensor, const ModelPart& part) {
   std::vector<IndexRange> axes;
   for (const std::int64_t size : tensor.shape) axes.push_back({0, size});
   const bool whole_expert = part.whole_experts && tensor.experts > 0;
@@ -25,6 +18,12 @@ void add_to(Slice& slice, const ModelTensor& tensor, const ModelPart& part) {
     IndexRange& axis = tensor.split == TensorSplit::rows ? axes.front() : axes.back();
     axis = equal_part(axis.size(), part.tensor, part.tensors);
   }
+  return axes;
+}
+
+/// Adds what is held of one file's tensor to the slice of the parameter that it lies in.
+void add_to(Slice& slice, const ModelTensor& tensor, const ModelPart& part) {
+  const std::vector<IndexRange> axes = held_axes(tensor, part);
   const std::size_t first = tensor.experts > 0 ? 1 : 0;  // axis of the parameter
   if (slice.shape.empty() && first == 1) {
     slice.shape = {tensor.experts};
@@ -55,14 +54,19 @@ void join(std::vector<IndexRange>& ranges) {
   ranges = std::move(out);
 }
 
-/// The part of a whole parameter that files hold as one tensor.
-at::Tensor part_of(const at::Tensor& whole, const ModelTensor& tensor, std::int64_t expert) {
+}  // namespace
+
+bool holds(const ModelConfig& config, const ModelPart& part, const ModelTensor& tensor) {
+  if (tensor.layer >= 0) return part.holds(tensor.layer);
+  if (tensor.role == TensorRole::balancer) return true;
+  return part.holds(tensor.module == "embed_tokens" ? 0 : config.layers - 1);
+}
+
+at::Tensor file_view(const at::Tensor& whole, const ModelTensor& tensor, std::int64_t expert) {
   const at::Tensor own = tensor.experts > 0 ? whole.select(0, expert) : whole;
   if (tensor.shape.empty() || own.size(0) == tensor.shape[0]) return own;
   return own.narrow(0, tensor.first_row, tensor.shape[0]);
 }
-
-}  // namespace
 
 std::map<std::string, Slice> model_slices(const ModelConfig& config, const ModelPart& part) {
   return model_slices(model_tensors(config), config, part);
@@ -86,12 +90,50 @@ std::map<std::string, at::Tensor> file_views(const ModelConfig& config,
     const auto found = whole.find(tensor.module);
     PENSTOCK_ASSERT(found != whole.end(), "the model has no ", tensor.module);
     for (std::int64_t e = 0; e < std::max<std::int64_t>(1, tensor.experts); ++e) {
-      at::Tensor& part = out[tensor.name(e)] = part_of(found->second, tensor, e);
+      at::Tensor& part = out[tensor.name(e)] = file_view(found->second, tensor, e);
       numbers += part.numel();
     }
   }
   for (const auto& [name, tensor] : whole) numbers -= tensor.numel();
   PENSTOCK_ASSERT(numbers == 0, "the description of a model's tensors misses some");
+  return out;
+}
+
+std::int64_t FilePart::numbers() const {
+  std::int64_t out = 1;
+  for (const std::int64_t size : slice.part_shape()) out *= size;
+  return out;
+}
+
+std::vector<FilePart> file_parts(const std::vector<ModelTensor>& tensors, const ModelConfig& config,
+                                 const ModelPart& part) {
+  const auto slice_of = [&](const ModelTensor& tensor) {
+    Slice out{.shape = tensor.shape};
+    for (const IndexRange& axis : held_axes(tensor, part)) out.ranges.push_back({axis});
+    return out;
+  };
+  // Of an expert, or of all there is: the numbers of the tensors before, and of all.
+  std::map<std::string, std::int64_t> numbers;
+  std::vector<std::int64_t> before;
+  for (const ModelTensor& tensor : tensors) {
+    std::int64_t& done = numbers[tensor.module];
+    before.push_back(done);
+    done += FilePart{.slice = slice_of(tensor)}.numbers();
+  }
+  std::vector<FilePart> out;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const ModelTensor& tensor = tensors[t];
+    if (!holds(config, part, tensor)) continue;
+    IndexRange experts{0, 1};
+    if (tensor.experts > 0) experts = equal_part(tensor.experts, part.expert, part.expert_ranks);
+    for (std::int64_t e = experts.first; e < experts.last; ++e)
+      out.push_back({.name = tensor.name(e),
+                     .module = tensor.module,
+                     .role = tensor.role,
+                     .of_expert = tensor.experts > 0,
+                     .slice = slice_of(tensor),
+                     .offset = before[t] + (e - experts.first) * numbers[tensor.module]});
+  }
   return out;
 }
 

@@ -69,6 +69,8 @@ class AdamW {
   std::map<std::string, at::Tensor> state() const;
   /// Restores moments and the number of updates done. Throws Error on a missing or misshaped one.
   void load_state(const std::map<std::string, at::Tensor>& state, std::int64_t steps);
+  /// The number of updates done, for moments that have been written to.
+  void set_steps(std::int64_t steps) { steps_ = steps; }
 
  private:
   /// What is updated together: the elements of one learning rate.

@@ -32,8 +32,8 @@ void copy_model(const fs::path& from, const fs::path& to) {
   fs::create_directories(to);
   for (const auto& entry : fs::directory_iterator(from)) {
     const std::string name = entry.path().filename().string();
-    if (entry.is_regular_file() && name != "optimizer.safetensors" && name != "trainer.json" &&
-        name != "manifest.json")
+    const bool moments = name.starts_with("optimizer") && name.ends_with(".safetensors");
+    if (entry.is_regular_file() && !moments && name != "trainer.json" && name != "manifest.json")
       fs::copy_file(entry.path(), to / name, fs::copy_options::overwrite_existing);
   }
   read_model_config(to.string());  // that it is one

@@ -83,16 +83,19 @@ void CheckpointWriter::make_room(const CheckpointContents& contents) {
 }
 
 void CheckpointWriter::write(DueCheckpoint due, Training training) {
+  start(std::move(due), training);
+  if (training == Training::waits) wait();
+}
+
+void CheckpointWriter::start(DueCheckpoint due, Training training) {
   PENSTOCK_ASSERT(done(), "a checkpoint is still being written");
   if (training == Training::goes_on) {
     copy_what_may_change(due.contents.model, model_copies_);
     copy_what_may_change(due.contents.optimizer, optimizer_copies_);
   }
-  background_.add([this, due = std::make_shared<const DueCheckpoint>(std::move(due))] {
-    before_();
-    store_.save(due->step, due->contents, due->validation_loss, due->superseded);
-  });
-  if (training == Training::waits) wait();
+  if (due.shared) due.shared->given_up = [this] { return given_up_.load(); };
+  background_.add(
+      [this, due = std::make_shared<const DueCheckpoint>(std::move(due))] { save_(*due); });
 }
 
 }  // namespace penstock

@@ -3,6 +3,7 @@
 // for others to say.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -21,6 +22,7 @@ struct DueCheckpoint {
   CheckpointContents contents;
   std::optional<double> validation_loss;
   Superseded superseded = Superseded::remove;
+  std::optional<SharedCheckpoint> shared = std::nullopt;
 };
 
 /// One thread calls it.
@@ -30,7 +32,17 @@ class CheckpointWriter {
   /// @param before  called by the writing thread before it writes a checkpoint; what it throws is
   ///                what writing failed with
   CheckpointWriter(CheckpointStore& store, std::function<void()> before)
-      : store_(store), before_(std::move(before)) {}
+      : save_([&store, before = std::move(before)](const DueCheckpoint& due) {
+          before();
+          store.save(due.step, due.contents, due.validation_loss, due.superseded, due.shared);
+        }) {}
+  /// @param save  called by the writing thread, in place of a store
+  explicit CheckpointWriter(std::function<void(const DueCheckpoint&)> save)
+      : save_(std::move(save)) {}
+  /// Waits neither for other ranks nor for checkpoints that are not begun.
+  ~CheckpointWriter() { given_up_ = true; }
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   /// Has the writing thread touch the memory that copies of such contents take, which the first
   /// copy would else wait for: it then takes about seven times as long.
@@ -40,14 +52,16 @@ class CheckpointWriter {
   /// checkpoint is on the disk, and copies nothing.
   /// REQUIRES: wait() or done() said that the one before is on the disk.
   void write(DueCheckpoint due, Training training);
+  /// The same, but where training waits it is the caller who does, by wait().
+  void start(DueCheckpoint due, Training training);
   /// Until all is on the disk. Throws what writing failed with.
   void wait() { background_.wait(); }
   /// Whether all is on the disk; waits for nothing. Throws what writing failed with.
   bool done() { return background_.done(); }
 
  private:
-  CheckpointStore& store_;
-  std::function<void()> before_;
+  std::function<void(const DueCheckpoint&)> save_;
+  std::atomic<bool> given_up_ = false;
   TensorMap model_copies_, optimizer_copies_;
   Background background_;  // last: its jobs use the others
 };

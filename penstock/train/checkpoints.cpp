@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <set>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -14,6 +16,7 @@ namespace penstock {
 namespace {
 
 constexpr const char* kModel = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kConfig = "config.json";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kTrainer = "trainer.json";
@@ -37,22 +40,117 @@ void write_tensor_file(AtomicDirectory& directory, const char* name, const Tenso
   file->close();
 }
 
-void write_contents(FileSystem& fs, const std::filesystem::path& path, std::int64_t step,
-                    const CheckpointContents& contents, std::optional<double> validation_loss) {
-  AtomicDirectory directory(fs, path);
+/// The same words whoever's disk is full.
+template <class Action>
+void explain_full_disk(std::int64_t step, const std::filesystem::path& root, const TensorMap& model,
+                       const TensorMap& optimizer, const Action& action) {
+  try {
+    action();
+  } catch (const DiskFullError&) {
+    throw DiskFullError(concat("cannot save the checkpoint of step ", step, " in ", root.string(),
+                               ": disk full; it needs about ",
+                               tensor_bytes(model) + tensor_bytes(optimizer),
+                               " bytes. Nothing saved before is lost: free some space and resume"));
+  }
+}
+
+void write_whole(AtomicDirectory& directory, const CheckpointContents& contents) {
   // Hugging Face's loaders ask for this entry.
   write_tensor_file(directory, kModel, contents.model, {{"format", "pt"}});
-  directory.write(kConfig, contents.config_json);
-  for (const auto& [name, text] : contents.files) directory.write(name, text);
   write_tensor_file(directory, kOptimizer, contents.optimizer, {});
-  directory.write(kTrainer, contents.trainer.dump(1) + "\n");
-  directory.write(kManifestName, manifest_text({.step = step,
-                                                .validation_loss = validation_loss,
-                                                .files = directory.digests()}));
-  directory.commit();
+}
+
+/// What another rank has told of its files.
+WrittenPiece wait_for_piece(FileSystem& fs, const PiecePlace& place,
+                            const SharedCheckpoint& shared) {
+  std::chrono::milliseconds pause(1);
+  while (true) {
+    // A file system over a network may show the note late.
+    if (auto piece = shared.told->of(place.rank)) return *std::move(piece);
+    if (auto piece = noted_piece(fs, place)) return *std::move(piece);
+    PENSTOCK_CHECK(!shared.given_up || !shared.given_up(), place.directory.string(),
+                   ": given up before rank ", place.rank, " had written its piece");
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::milliseconds(50));
+  }
+}
+
+/// This rank's piece, and what joins it with those of the others.
+void write_pieces(FileSystem& fs, const CheckpointContents& contents,
+                  const SharedCheckpoint& shared) {
+  AtomicDirectory& directory = *shared.directory;
+  PiecePlace place{.directory = directory.temporary(), .ranks = shared.ranks};
+  std::vector<WrittenPiece> pieces = {write_piece(fs, place, contents.model, contents.optimizer)};
+  while (++place.rank < shared.ranks) pieces.push_back(wait_for_piece(fs, place, shared));
+  for (const WrittenPiece& piece : pieces)
+    for (const auto& [name, digest] : piece.files) directory.add(name, digest);
+  remove_notes(fs, directory.temporary(), shared.ranks);
+  directory.write(kIndex, shard_index(pieces));
+}
+
+void write_contents(FileSystem& fs, const std::filesystem::path& path, std::int64_t step,
+                    const CheckpointContents& contents, std::optional<double> validation_loss,
+                    const std::optional<SharedCheckpoint>& shared) {
+  const auto directory = shared ? shared->directory : std::make_shared<AtomicDirectory>(fs, path);
+  shared ? write_pieces(fs, contents, *shared) : write_whole(*directory, contents);
+  directory->write(kConfig, contents.config_json);
+  for (const auto& [name, text] : contents.files) directory->write(name, text);
+  directory->write(kTrainer, contents.trainer.dump(1) + "\n");
+  directory->write(kManifestName, manifest_text({.step = step,
+                                                 .validation_loss = validation_loss,
+                                                 .files = directory->digests()}));
+  directory->commit();
+}
+
+bool of_model(const std::string& name) {
+  return name == kModel || name == kIndex || is_piece("model", name);
+}
+
+bool of_optimizer(const std::string& name) {
+  return name == kOptimizer || is_piece("optimizer", name);
+}
+
+/// @param tensors  reads those of a file, or of a directory's model
+CheckpointContents read_contents(FileSystem& fs, const std::filesystem::path& path,
+                                 const CheckpointManifest& manifest,
+                                 TensorMap (&tensors)(const std::filesystem::path&)) {
+  const auto check = [&](const char* name, bool found) {
+    PENSTOCK_CHECK(found, path.string(), ": ", name, " is missing");
+  };
+  for (const auto* name : {kConfig, kTrainer}) check(name, manifest.files.contains(name));
+  CheckpointContents out{.config_json = fs.read(path / kConfig)};
+  check(kModel, manifest.files.contains(kModel) || manifest.files.contains(kIndex));
+  out.model = tensors(path);
+  bool optimizer = false;
+  for (const auto& [name, digest] : manifest.files) {
+    if (of_optimizer(name)) {
+      out.optimizer.merge(tensors(path / name));
+      optimizer = true;
+    } else if (!of_model(name) && name != kConfig && name != kTrainer) {
+      out.files[name] = fs.read(path / name);
+    }
+  }
+  check(kOptimizer, optimizer);
+  out.trainer = nlohmann::json::parse(fs.read(path / kTrainer), nullptr, false);
+  PENSTOCK_CHECK(!out.trainer.is_discarded(), (path / kTrainer).string(), ": not valid JSON");
+  return out;
 }
 
 }  // namespace
+
+WrittenPiece save_piece(FileSystem& fs, const PiecePlace& place, std::int64_t step,
+                        const TensorMap& model, const TensorMap& optimizer) {
+  WrittenPiece out;
+  explain_full_disk(step, parent_directory(place.directory), model, optimizer, [&] {
+    out = write_piece(fs, place, model, optimizer);
+    note_piece(fs, place, out);
+  });
+  return out;
+}
+
+CheckpointContents open_checkpoint(FileSystem& fs, const std::filesystem::path& directory) {
+  return read_contents(fs, directory, verify_checkpoint(fs, directory, false), map_tensors);
+}
 
 CheckpointStore::CheckpointStore(FileSystem& fs, const std::filesystem::path& run_directory,
                                  CheckpointPolicy policy)
@@ -79,18 +177,23 @@ void CheckpointStore::recover() {
   clean_leftovers(fs_, root_);
 }
 
-void CheckpointStore::save(std::int64_t step, const CheckpointContents& contents,
-                           std::optional<double> validation_loss, Superseded superseded) {
-  if (validation_loss && !std::isfinite(*validation_loss)) validation_loss.reset();
-  try {
+std::shared_ptr<AtomicDirectory> CheckpointStore::begin(std::int64_t step) {
+  std::shared_ptr<AtomicDirectory> out;
+  explain_full_disk(step, root_, {}, {}, [&] {
     create_directories(fs_, root_);
-    write_contents(fs_, directory(step), step, contents, validation_loss);
-  } catch (const DiskFullError&) {
-    throw DiskFullError(concat("cannot save the checkpoint of step ", step, " in ", root_.string(),
-                               ": disk full; it needs about ",
-                               tensor_bytes(contents.model) + tensor_bytes(contents.optimizer),
-                               " bytes. Nothing saved before is lost: free some space and resume"));
-  }
+    out = std::make_shared<AtomicDirectory>(fs_, directory(step));
+  });
+  return out;
+}
+
+void CheckpointStore::save(std::int64_t step, const CheckpointContents& contents,
+                           std::optional<double> validation_loss, Superseded superseded,
+                           const std::optional<SharedCheckpoint>& shared) {
+  if (validation_loss && !std::isfinite(*validation_loss)) validation_loss.reset();
+  explain_full_disk(step, root_, contents.model, contents.optimizer, [&] {
+    create_directories(fs_, root_);
+    write_contents(fs_, directory(step), step, contents, validation_loss, shared);
+  });
   if (superseded == Superseded::remove) remove_superseded(step);
 }
 
@@ -161,18 +264,7 @@ CheckpointSearch CheckpointStore::best() {
 CheckpointContents CheckpointStore::load(std::int64_t step) {
   const auto path = directory(step);
   PENSTOCK_CHECK(fs_.exists(path), path.string(), ": no such checkpoint");
-  const auto manifest = verify_checkpoint(fs_, path, true);
-  for (const auto* name : {kModel, kConfig, kOptimizer, kTrainer})
-    PENSTOCK_CHECK(manifest.files.contains(name), path.string(), ": ", name, " is missing");
-  CheckpointContents out{.model = load_tensors(path / kModel),
-                         .config_json = fs_.read(path / kConfig),
-                         .optimizer = load_tensors(path / kOptimizer)};
-  out.trainer = nlohmann::json::parse(fs_.read(path / kTrainer), nullptr, false);
-  PENSTOCK_CHECK(!out.trainer.is_discarded(), (path / kTrainer).string(), ": not valid JSON");
-  for (const auto& [name, digest] : manifest.files)
-    if (name != kModel && name != kConfig && name != kOptimizer && name != kTrainer)
-      out.files[name] = fs_.read(path / name);
-  return out;
+  return read_contents(fs_, path, verify_checkpoint(fs_, path, true), load_tensors);
 }
 
 void CheckpointStore::remove_superseded(std::int64_t step) {

@@ -75,8 +75,13 @@ double bytes_of_process(const Recipe& recipe, const RunProcesses& processes) {
   if (processes.all == 1) return total;
   const RankEstimate rank =
       estimate_rank(recipe, layout_of(recipe, processes.all), {.node_ranks = processes.here});
-  const double gathered = processes.first ? static_cast<double>(rank.checkpoint_bytes) : 0;
-  return total + static_cast<double>(rank.exchange_bytes) + gathered / processes.here;
+  const auto piece = static_cast<double>(rank.checkpoint_bytes);
+  // What rank 0 alone takes, the others of its machine leave it.
+  double of_first = static_cast<double>(rank.evaluation_bytes);
+  const bool alone = recipe.parallel.local_steps > 1;
+  if (alone) of_first += piece;
+  return total + static_cast<double>(rank.exchange_bytes) + (alone ? 0 : piece) +
+         (processes.first ? of_first / processes.here : 0);
 }
 
 void check_training_memory(const Recipe& recipe, double available, const RunProcesses& processes) {
@@ -92,8 +97,9 @@ void check_training_memory(const Recipe& recipe, double available, const RunProc
             : fmt::format("train.sequence_length = {}, train.micro_batch = {}",
                           recipe.train.sequence_length, recipe.train.micro_batch);
   const std::string of_process = processes.all == 1 ? "" : " of each process";
-  const std::string more =
-      besides > 0 ? concat(", with ", size_text(besides), " more to exchange and to save") : "";
+  const std::string more = besides > 0 ? concat(", with ", size_text(besides),
+                                                " more to exchange, to save and to evaluate")
+                                       : "";
   fail(keys, ": training takes ", memory_text(memory), of_process, more, " and this machine has ",
        size_text(available), " free", processes.here > 1 ? " for each" : "", "; ",
        model ? "make the model smaller" : remedy(recipe, available, processes),

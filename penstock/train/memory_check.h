@@ -22,10 +22,11 @@ TrainingMemory memory_of_training(const Recipe& recipe, int processes = 1);
 /// Of which processes one is asked about.
 struct RunProcesses {
   int all = 1, here = 1;  ///< of the run, and of these on this machine
-  bool first = true;      ///< whether it is rank 0, which gathers the whole model to save it
+  bool first = true;      ///< whether it is rank 0, which gathers the whole model to evaluate it
 };
-/// Bytes of memory_of_training(), of the exchange's buffers, and of rank 0 what it gathers to save:
-/// an even share of that for each process here, since all of them share the machine's memory.
+/// Bytes of memory_of_training(), of the exchange's buffers, of what it gets of others to write its
+/// piece of a checkpoint, and of rank 0 what it takes to evaluate: an even share of that for each
+/// process here, since all of them share the machine's memory.
 double bytes_of_process(const Recipe& recipe, const RunProcesses& processes);
 
 /// Throws Error where bytes_of_process() of the recipe, whose vocabulary is known, is more than

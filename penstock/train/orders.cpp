@@ -21,6 +21,11 @@ void Leader::give(Order order) {
   last_ = Clock::now();
 }
 
+void Leader::give(Order order, const std::string& text) {
+  give(order);
+  group_.broadcast_bytes(text);
+}
+
 void Leader::keep_waiting() {
   if (Clock::now() - last_ > std::chrono::seconds(1)) give(Order::wait);
 }
@@ -35,5 +40,7 @@ Order next_order(const dist::ProcessGroup& group) {
   group.broadcast(order);
   return static_cast<Order>(order.item<std::int64_t>());
 }
+
+std::string next_text(const dist::ProcessGroup& group) { return group.broadcast_bytes(""); }
 
 }  // namespace penstock

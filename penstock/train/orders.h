@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include "penstock/dist/group.h"
 #include "penstock/train/run_control.h"
@@ -15,6 +16,9 @@ enum class Order : std::int64_t {
   step,
   gather,
   gather_whole,
+  meet,   // in a directory: whether all see it
+  save,   // their pieces of a checkpoint, into the directory that follows
+  saved,  // which waits for their pieces
   restore,
   wait,
   finished,
@@ -34,6 +38,8 @@ class Leader {
   /// From here on the others wait for orders.
   void begin() { begun_ = true; }
   void give(Order order);
+  /// With what it is about, which next_text() gets on the other ranks.
+  void give(Order order, const std::string& text);
   /// Lets the others go on waiting while rank 0 works alone, once in a while.
   void keep_waiting();
   /// Lets the others go.
@@ -46,7 +52,8 @@ class Leader {
   Clock::time_point last_ = Clock::now();
 };
 
-/// The other ranks' side: the next order.
+/// The other ranks' side: the next order, and what it is about.
 Order next_order(const dist::ProcessGroup& group);
+std::string next_text(const dist::ProcessGroup& group);
 
 }  // namespace penstock

@@ -235,20 +235,40 @@ double RankEstimator::part_seconds(const dist::Layout& layout, int chunks, doubl
   return flops_ / static_cast<double>(train.batch_sequences / train.micro_batch) * most / flops;
 }
 
-/// Weights are 4 bytes, moments 8. Where the model is divided all of both are put together, where
-/// only the optimizer is, what ranks along `data` divide.
+/// Of whole tensors.
+double RankEstimator::numbers_of_stage(const dist::Layout& layout, int stage, int chunks) const {
+  const ModelPart part =
+      part_of_rank(config_, layout, rank_at(layout, {.pipeline = stage}), chunks);
+  double out = 0;
+  for (const ModelTensor& tensor : tensors_)
+    if (holds(config_, part, tensor))
+      out += static_cast<double>(tensor.size() * std::max<std::int64_t>(1, tensor.experts));
+  return out;
+}
+
+/// Weights are 4 bytes, moments 8. Ranks get of each other what they divide: of every tensor the
+/// ranks of `tensor`, of moments those of `data` with zero, of weights with zero = 3.
 std::int64_t RankEstimator::checkpoint_bytes(const ParallelConfig& parallel,
-                                             const dist::Layout& layout,
+                                             const dist::Layout& layout, const Shape& shape,
                                              const Optimizer& first) const {
   const double own = kBytes * first.parameters;
   if (parallel.local_steps > 1)  // moments of each rank, and the outer momentum
     return std::llround(2 * own * (layout.data - 1) + own);
   const bool divides = parallel.zero > 0 && layout.data > 1;
-  double out = divides ? 2 * own + static_cast<double>(first.to_make_whole) : 0;
+  const double copies = layout.tensor > 1 || (divides && parallel.zero == 3) ? 3 : divides ? 2 : 0;
+  double most = 0;
+  for (int stage = 0; stage < layout.pipeline && copies > 0; ++stage)
+    most = std::max(most, numbers_of_stage(layout, stage, shape.chunks));
+  return std::llround(copies * kBytes * most / (layout.data * layout.tensor));
+}
+
+std::int64_t RankEstimator::evaluation_bytes(const ParallelConfig& parallel,
+                                             const dist::Layout& layout,
+                                             const Optimizer& first) const {
+  const bool divides = parallel.zero > 0 && layout.data > 1;
+  double out = divides ? static_cast<double>(first.to_make_whole) : 0;
   if (layout.tensor * layout.pipeline * layout.expert > 1)
-    for (const ModelTensor& tensor : tensors_)
-      out += 3 * kBytes *
-             static_cast<double>(tensor.size() * std::max<std::int64_t>(1, tensor.experts));
+    out += 2 * kBytes * numbers_of_stage({}, 0, 1);
   return std::llround(out);
 }
 
@@ -299,8 +319,9 @@ RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist:
                    .memory = optimizer.memory,
                    .exchange_bytes = optimizer.exchange + optimizer.carriers};
   out.memory.activation_bytes = activation_bytes(layout, shape);
-  out.checkpoint_bytes =
-      checkpoint_bytes(parallel, layout, optimizer_of(parallel, layout, 0, shape, speeds));
+  const Optimizer first = optimizer_of(parallel, layout, 0, shape, speeds);
+  out.checkpoint_bytes = checkpoint_bytes(parallel, layout, shape, first);
+  out.evaluation_bytes = evaluation_bytes(parallel, layout, first);
   const double passes = shape.own * shape.passes, layer_sums = 4 * shape.layers * passes;
   const Sent tokens = rank_traffic::of_tokens(
       4 * shape.moe_layers * passes, shape.rows / (layout.whole_experts ? layout.tensor : 1),

@@ -22,8 +22,11 @@ struct RankEstimate {
   int ranks = 1;
   TrainingMemory memory;
   std::int64_t exchange_bytes = 0;  ///< buffers of what is sent and received at a time
-  /// Of rank 0 besides, what it gathers of others to save the whole model; it evaluates within it.
+  /// Besides, what it gets of others to write its even share of a checkpoint, at the most; where
+  /// ranks train apart rank 0 alone, which writes all.
   std::int64_t checkpoint_bytes = 0;
+  /// Of rank 0 besides, to evaluate: what it gathers, and the whole model that it makes of it.
+  std::int64_t evaluation_bytes = 0;
   /// Sent in a step, by what it is: "gradients", "summed_gradients", "weights", "tensor", "stages",
   /// "tokens". Of ranks that train apart the mean of a step, with what an outer step sends.
   std::vector<std::pair<std::string, std::int64_t>> bytes_per_step;
@@ -86,7 +89,10 @@ class RankEstimator {
                               const Shape& shape, const MachineSpeeds& speeds) const;
   std::int64_t activation_bytes(const dist::Layout& layout, const Shape& shape) const;
   std::int64_t checkpoint_bytes(const ParallelConfig& parallel, const dist::Layout& layout,
+                                const Shape& shape, const Optimizer& first) const;
+  std::int64_t evaluation_bytes(const ParallelConfig& parallel, const dist::Layout& layout,
                                 const Optimizer& first) const;
+  double numbers_of_stage(const dist::Layout& layout, int stage, int chunks) const;
   double hidden_seconds(const ParallelConfig& parallel, const Shape& shape,
                         const Optimizer& optimizer, double part, const MachineSpeeds& speeds) const;
   double expert_flops(const dist::Layout& layout, const Shape& shape) const;

@@ -28,6 +28,7 @@
 #include "penstock/train/run_identity.h"
 #include "penstock/train/run_loop.h"
 #include "penstock/train/run_record.h"
+#include "penstock/train/shared_files.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock {
@@ -97,6 +98,11 @@ class TrainTask : public RunTask {
 
   Trainer& trainer() { return trainer_; }
   Leader& leader() { return leader_; }
+  /// Bytes that training leaves, as counted.
+  double memory_left() const {
+    if (recipe().run.device != "cpu") return available_;
+    return available_ - bytes_of_process(recipe(), processes_of_run(group_, processes_here_));
+  }
 
   /// After all ranks have made their tasks.
   void meet_others() {
@@ -159,22 +165,49 @@ class TrainTask : public RunTask {
 
   CheckpointContents contents() override {
     leader_.give(Order::gather);
-    CheckpointContents out{.model = trainer_.model_tensors(),
-                           .config_json = config_json_text(recipe().model),
-                           .files = trainer_.corpus().tokenizer().files(),
-                           .optimizer = trainer_.optimizer_tensors(),
-                           .trainer = {{"seed", recipe().train.seed},
-                                       {"corpus_hash", trainer_.text().content_hash()}}};
-    if (recipe().run.device == "cpu") record_product_unit(recipe().train.precision, out.trainer);
-    return out;
+    TensorMap model = trainer_.model_tensors();
+    return contents_with(std::move(model), trainer_.optimizer_tensors());
+  }
+
+  Writers writers(const fs::path& checkpoints, FileSystem& files) override {
+    if (!trainer_.divides_checkpoints()) return {};
+    leader_.give(Order::meet);
+    const std::string without = first_rank_without(group_, checkpoints, files);
+    if (!without.empty())
+      return {.note = concat(without, " cannot write to ", fs::absolute(checkpoints).string(),
+                             ": rank 0 gathers the whole model and its moments to save them")};
+    same_files_ = true;
+    const PieceRoom room = agree_on_room(trainer_, group_, memory_left());
+    return {.ranks = group_.size(),
+            .copy_bytes = checkpoint_copy_bytes(recipe()) > 0 ? room.piece : 0,
+            .memory_left = room.left};
+  }
+
+  CheckpointContents piece(const PieceOrder& order) override {
+    leader_.give(Order::save, nlohmann::json{{"directory", fs::absolute(order.directory).string()},
+                                             {"step", order.step},
+                                             {"waits", order.training == Training::waits}}
+                                  .dump());
+    CheckpointShare share = trainer_.checkpoint_share();
+    return contents_with(std::move(share.model), std::move(share.optimizer));
+  }
+
+  void await_pieces(ToldPieces& told) override {
+    leader_.give(Order::saved);
+    check_none_failed(group_, nullptr);
+    const std::vector<std::string> texts = group_.gather("");
+    for (int rank = 1; rank < group_.size(); ++rank)
+      told.put(rank, parse_piece(texts[static_cast<std::size_t>(rank)], group_.name(rank)));
   }
 
   void restore(const CheckpointInfo& info, const CheckpointContents& contents) override {
     const std::string where = info.directory.string();
     PENSTOCK_CHECK(contents.trainer.value("corpus_hash", "") == trainer_.text().content_hash(),
                    where, ": was trained on another corpus than ", recipe().data.corpus);
-    leader_.give(Order::restore);
-    trainer_.restore(info.step, contents.model, contents.optimizer, where);
+    leader_.give(Order::restore, same_files_ ? fs::absolute(info.directory).string() : "");
+    if (!same_files_) return trainer_.restore(info.step, contents.model, contents.optimizer, where);
+    check_none_failed(group_, nullptr);  // to open it
+    trainer_.restore_from_files(info.step, contents.model, contents.optimizer, where);
   }
 
   std::optional<Measured> measure(nlohmann::ordered_json& line,
@@ -215,10 +248,15 @@ class TrainTask : public RunTask {
   /// With the corpus's vocabulary.
   const Recipe& recipe() const { return trainer_.recipe(); }
 
-  /// Bytes that training leaves, as counted.
-  double memory_left() const {
-    if (recipe().run.device != "cpu") return available_;
-    return available_ - bytes_of_process(recipe(), processes_of_run(group_, processes_here_));
+  CheckpointContents contents_with(TensorMap model, TensorMap optimizer) const {
+    CheckpointContents out{.model = std::move(model),
+                           .config_json = config_json_text(recipe().model),
+                           .files = trainer_.corpus().tokenizer().files(),
+                           .optimizer = std::move(optimizer),
+                           .trainer = {{"seed", recipe().train.seed},
+                                       {"corpus_hash", trainer_.text().content_hash()}}};
+    if (recipe().run.device == "cpu") record_product_unit(recipe().train.precision, out.trainer);
+    return out;
   }
 
   bool has_split(Split split) const { return trainer_.corpus().count(split).tokens > 1; }
@@ -257,6 +295,7 @@ class TrainTask : public RunTask {
   Trainer trainer_;
   Leader leader_;
   dist::ProcessGroup group_;
+  bool same_files_ = false;  // all ranks see those of the run
 };
 
 /// The task of each rank, once all could make theirs and they are alike.
@@ -282,7 +321,9 @@ RunOutcome train_run(const ConfigNode& node, const std::string& run_directory,
   ops::restart_peak_memory();  // a study's runs share a process
   const auto task = make_task(node, run_directory, control);
   try {
-    if (control.group.rank() > 0) return follow(task->trainer(), control.group);
+    if (control.group.rank() > 0)
+      return follow(task->trainer(), control.group,
+                    control.files ? *control.files : real_file_system(), task->memory_left());
     const RunOutcome outcome = run_task(*task, run_directory, control);
     task->leader().end(outcome);
     return outcome;

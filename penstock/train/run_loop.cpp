@@ -40,17 +40,18 @@ class RunLoop {
         store_(files_, directory_, plan_.checkpoints),
         progress_(control.quiet ? nullptr : control.progress),
         watch_(plan_.settings),
-        no_copy_(why_training_waits(plan_.copy_bytes, plan_.memory_left)),
         writer_(store_, [this] { log_->sync(); }) {}
 
   RunOutcome run() {
     claim_directory();
+    store_.recover();
+    choose_writers();
     for (const auto& note : task_.notes()) progress_.finish("note: " + note);
+    if (!writers_.note.empty()) progress_.finish("note: " + writers_.note);
     if (!no_copy_.empty()) progress_.finish("note: " + no_copy_);
     if (longer_than_ > 0)
       progress_.finish(
           fmt::format("the run goes on beyond step {}, where it was to end", longer_than_));
-    store_.recover();
     resume();
     if (files_.exists(result_path())) {
       if (task_.step() >= plan_.steps) {
@@ -104,6 +105,15 @@ class RunLoop {
     write_file_atomically(files_, path, text);
   }
 
+  void choose_writers() {
+    writers_ = task_.writers(store_.root(), files_);
+    if (writers_.ranks > 1) {
+      plan_.copy_bytes = writers_.copy_bytes;
+      plan_.memory_left = writers_.memory_left;
+    }
+    no_copy_ = why_training_waits(plan_.copy_bytes, plan_.memory_left);
+  }
+
   void resume() {
     const CheckpointSearch search = store_.latest();
     for (const auto& sentence : search.ignored) progress_.finish("passed over: " + sentence);
@@ -111,7 +121,7 @@ class RunLoop {
                    search.ignored.empty() ? "" : search.ignored.front(),
                    "); choose another folder to start again");
     if (!search.found) return;
-    const CheckpointContents contents = store_.load(search.found->step);
+    const CheckpointContents contents = open_checkpoint(files_, search.found->directory);
     task_.restore(*search.found, contents);
     saved_step_ = task_.step();
     if (const std::string note = product_unit_note(contents.trainer); !note.empty())
@@ -265,21 +275,34 @@ class RunLoop {
     return plan_.copy_bytes > 0 && no_copy_.empty() ? Training::goes_on : Training::waits;
   }
 
+  /// Waits for the checkpoint before. Where other ranks wrote pieces of it, they are asked: a rank
+  /// that failed could not be waited for.
+  void finish_writing() {
+    if (told_ && !writer_.done()) task_.await_pieces(*told_);
+    writer_.wait();
+    told_ = nullptr;
+  }
+
   /// Saves the state, unless it is saved already. Where training waits, it is on the disk then.
   void save(std::optional<double> loss, Training training,
             Superseded superseded = Superseded::remove) {
     const Clock::time_point begun = Clock::now();
-    writer_.wait();  // for the one before
+    finish_writing();
     if (task_.step() > 0 && (saved_step_ != task_.step() || loss)) {
-      CheckpointContents contents = task_.contents();
-      contents.trainer["step"] = task_.step();
-      if (!unmeasured_.is_null()) contents.trainer["unvalidated_line"] = unmeasured_.dump();
-      if (std::isfinite(best_loss_)) contents.trainer["best_loss"] = best_loss_;
-      writer_.write({.step = task_.step(),
-                     .contents = std::move(contents),
-                     .validation_loss = loss,
-                     .superseded = superseded},
-                    training);
+      DueCheckpoint due{.step = task_.step(), .validation_loss = loss, .superseded = superseded};
+      if (writers_.ranks > 1) {
+        due.shared = {.directory = store_.begin(due.step), .ranks = writers_.ranks};
+        told_ = due.shared->told;
+        due.contents = task_.piece({due.shared->directory->temporary(), due.step, training});
+      } else {
+        due.contents = task_.contents();
+      }
+      nlohmann::json& trainer = due.contents.trainer;
+      trainer["step"] = task_.step();
+      if (!unmeasured_.is_null()) trainer["unvalidated_line"] = unmeasured_.dump();
+      if (std::isfinite(best_loss_)) trainer["best_loss"] = best_loss_;
+      writer_.start(std::move(due), training);
+      if (training == Training::waits) finish_writing();
       saved_step_ = task_.step();
       wrote_ = true;
     }
@@ -333,6 +356,8 @@ class RunLoop {
   ProgressLine progress_;
   ObjectiveWatch watch_;
   ProcessorShare processor_;
+  Writers writers_;
+  std::shared_ptr<ToldPieces> told_;           // of the checkpoint that all ranks are writing
   std::string no_copy_;                        // why training waits for checkpoints
   Json unmeasured_;                            // the last step's line, if its measurement is due
   const InterruptGuard* interrupt_ = nullptr;  // while run() lasts

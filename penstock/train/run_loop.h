@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -47,6 +48,22 @@ struct Measured {
 /// Called now and then in a measurement, with the line that would be shown. Throws to end it.
 using MeasureWatch = std::function<void(const std::function<std::string()>& text)>;
 
+/// Who writes checkpoints: rank 0 alone, or all ranks, each its piece.
+struct Writers {
+  int ranks = 1;
+  std::string note;  ///< why rank 0 alone, where it had rather not
+  /// In place of those of RunPlan, of the rank that has most of a piece and least room for it.
+  std::int64_t copy_bytes = 0;
+  double memory_left = 0;
+};
+
+/// Where all ranks write their pieces.
+struct PieceOrder {
+  std::filesystem::path directory;
+  std::int64_t step = 0;
+  Training training = Training::goes_on;
+};
+
 class RunTask {
  public:
   virtual ~RunTask() = default;
@@ -64,7 +81,18 @@ class RunTask {
   virtual MachineRecord machine() const = 0;
   /// What a checkpoint holds, but for what the loop adds to `trainer`.
   virtual CheckpointContents contents() = 0;
+  /// @param contents  mapped from files (open_checkpoint())
   virtual void restore(const CheckpointInfo& info, const CheckpointContents& contents) = 0;
+
+  /// Asked once, before anything is restored or saved, with the folder of all checkpoints.
+  virtual Writers writers(const std::filesystem::path& /*checkpoints*/, FileSystem& /*files*/) {
+    return {};
+  }
+  /// Where all ranks write: has the others write their pieces, and gives contents() with this one's
+  /// tensors alone.
+  virtual CheckpointContents piece(const PieceOrder& /*order*/) { return contents(); }
+  /// Waits until the others have written theirs, and tells of what. Throws what a rank failed with.
+  virtual void await_pieces(ToldPieces& /*told*/) {}
 
   /// Puts its figures into the step's line; nothing where there is nothing to measure on.
   virtual std::optional<Measured> measure(nlohmann::ordered_json& line,

@@ -340,6 +340,32 @@ std::map<std::string, at::Tensor> SharedOptimizer::state() {
   return out;
 }
 
+std::vector<OptimizerPiece> SharedOptimizer::pieces() const {
+  std::vector<OptimizerPiece> out;
+  const auto add = [&](std::size_t i, std::int64_t begin) {
+    const Updated& each = optimizer_.updated()[i];
+    out.push_back({.name = each.name,
+                   .begin = begin,
+                   .end = begin + each.weight.numel(),
+                   .weight = each.weight.detach().view(-1),
+                   .first_moment = optimizer_.first_moments()[i].view(-1),
+                   .second_moment = optimizer_.second_moments()[i].view(-1)});
+  };
+  if (!divides()) {
+    for (std::size_t i = 0; i < optimizer_.updated().size(); ++i) add(i, 0);
+    return out;
+  }
+  std::size_t next = 0;
+  for (const ParameterUnit& unit : units_)
+    for (const Span& span : own_spans(unit)) add(next++, span.begin);
+  return out;
+}
+
+void SharedOptimizer::restored(std::int64_t steps) {
+  optimizer_.set_steps(steps);
+  if (layers_) layers_->take();
+}
+
 std::map<std::string, at::Tensor> SharedOptimizer::spans_of(
     const std::map<std::string, at::Tensor>& state) const {
   std::map<std::string, at::Tensor> out;

@@ -22,6 +22,14 @@ struct HeldBytes {
   std::int64_t parameters = 0, gradients = 0, optimizer = 0;
 };
 
+/// Consecutive numbers of a parameter that a rank updates, with their moments, all flat. They alias
+/// the optimizer's.
+struct OptimizerPiece {
+  std::string name;
+  std::int64_t begin = 0, end = 0;
+  at::Tensor weight, first_moment, second_moment;
+};
+
 /// A step: begin(); a backward pass and after_part() for each of this rank's parts; finish();
 /// update(). Every rank calls them in this order, also where it fails on the way: finish() says so.
 ///
@@ -64,6 +72,14 @@ class SharedOptimizer {
   /// From whole moments, of which each rank takes its spans; and of the weights, which may have
   /// been written to. REQUIRES: the weights are whole.
   void load_state(const std::map<std::string, at::Tensor>& state, std::int64_t steps);
+
+  /// What this rank updates: without zero every parameter whole, else its spans. The weights are
+  /// right whether or not those of the layers are whole.
+  std::vector<OptimizerPiece> pieces() const;
+  /// All parameters, in the order in which their units are made.
+  std::vector<ParameterSize> sizes() const { return sizes_of(parameters_); }
+  /// After pieces() and the weights, which are whole, have been written to.
+  void restored(std::int64_t steps);
 
   /// Counted now, from the tensors. Not while gradients are exchanged.
   HeldBytes held() const;

@@ -133,6 +133,12 @@ StepOutcome StepEngine::advance(StepWork& work, const StepInput& input, const St
 std::map<std::string, at::Tensor> StepEngine::tensors() const {
   std::map<std::string, at::Tensor> out = optimizer_->state();
   if (outer_) out = outer_->state(out, step_);
+  out.merge(memory_tensors());
+  return out;
+}
+
+std::map<std::string, at::Tensor> StepEngine::memory_tensors() const {
+  std::map<std::string, at::Tensor> out;
   const PartRange mine = own_parts(memory_.size());
   for (std::size_t part = mine.first; part < mine.last; ++part)
     for (std::size_t layer = 0; layer < memory_[part].size(); ++layer)
@@ -142,13 +148,24 @@ std::map<std::string, at::Tensor> StepEngine::tensors() const {
 
 void StepEngine::restore(std::int64_t step, const std::map<std::string, at::Tensor>& tensors) {
   optimizer_->load_state(outer_ ? outer_->load(tensors, step) : tensors, step);
+  restore_memory(tensors);
+  step_ = step;
+}
+
+void StepEngine::restored(std::int64_t step, const std::map<std::string, at::Tensor>& memory) {
+  PENSTOCK_ASSERT(!outer_);
+  optimizer_->restored(step);
+  restore_memory(memory);
+  step_ = step;
+}
+
+void StepEngine::restore_memory(const std::map<std::string, at::Tensor>& tensors) {
   memory_.clear();
   for (std::size_t part = 0; tensors.count(memory_name(part, 0)); ++part) {
     ModelMemory& memory = memory_.emplace_back();
     for (std::size_t layer = 0; tensors.count(memory_name(part, layer)); ++layer)
-      memory.push_back(tensors.at(memory_name(part, layer)).to(device_));
+      memory.push_back(tensors.at(memory_name(part, layer)).clone().to(device_));
   }
-  step_ = step;
 }
 
 }  // namespace penstock

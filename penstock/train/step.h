@@ -73,8 +73,14 @@ class StepEngine {
   /// they train apart what rank 0 gives counts, and the weights are the shared ones. Throws Error
   /// where they do not fit.
   void restore(std::int64_t step, const std::map<std::string, at::Tensor>& tensors);
+  /// The same once the weights and the optimizer's pieces have been written to. Not where ranks
+  /// train apart.  @param memory  of all parts
+  void restored(std::int64_t step, const std::map<std::string, at::Tensor>& memory);
+  /// memory.PART.LAYER of this rank's parts, which tensors() has too.
+  std::map<std::string, at::Tensor> memory_tensors() const;
 
  private:
+  void restore_memory(const std::map<std::string, at::Tensor>& tensors);
   /// Accumulates, and leaves the optimizer the sum over all parts.
   StepReport accumulate_all(StepWork& work, const StepInput& input,
                             std::vector<ModelMemory>& memory, const StepWatch& watch);

@@ -17,6 +17,7 @@
 #include "penstock/train/agreement.h"
 #include "penstock/train/evaluation_settings.h"
 #include "penstock/train/language_work.h"
+#include "penstock/train/moment_names.h"
 #include "penstock/train/outer_optimizer.h"
 #include "penstock/train/product_precision.h"
 #include "penstock/train/shared_optimizer.h"
@@ -202,15 +203,18 @@ std::map<std::string, at::Tensor> Trainer::model_tensors() {
   return mesh_.world.rank() == 0 ? file_views(model_->config(), whole) : TensorMap();
 }
 
+/// Names what this rank holds of the model.
+std::string Trainer::part_text() const {
+  const ModelPart& part = model_->place().part;
+  const int stage = coordinates_of(mesh_.layout, mesh_.world.rank()).pipeline;
+  return concat(stage, ".", part.tensor, ".", part.expert);
+}
+
 std::map<std::string, at::Tensor> Trainer::optimizer_tensors() {
   engine_.optimizer().gather_weights();
   TensorMap all = engine_.tensors();
   if (mesh_.world.size() == 1) return all;
-  const ModelPart& part = model_->place().part;
-  const int stage = coordinates_of(mesh_.layout, mesh_.world.rank()).pipeline;
-  if (!engine_.apart())
-    check_same_weights(mesh_.world, held_tensors(*model_),
-                       concat(stage, ".", part.tensor, ".", part.expert));
+  if (!engine_.apart()) check_same_weights(mesh_.world, held_tensors(*model_), part_text());
   TensorMap memory, moments;
   for (const auto& [name, value] : all)
     (name.starts_with("memory.") ? memory : moments)[name] = value;
@@ -219,6 +223,65 @@ std::map<std::string, at::Tensor> Trainer::optimizer_tensors() {
   out.merge(exchange_.gather(moments, kOuterState));
   out.merge(gather_tensors(mesh_.data, memory));
   return out;
+}
+
+bool Trainer::divides_checkpoints() const {
+  return mesh_.world.size() > 1 && recipe_.parallel.local_steps == 1 &&
+         (exchange_.divided() || recipe_.parallel.zero > 0);
+}
+
+const std::vector<TensorShare>& Trainer::shares() {
+  if (shares_.empty())
+    shares_ = checkpoint_shares(model_->config(),
+                                {.layout = mesh_.layout,
+                                 .chunks = model_->place().part.chunks(),
+                                 .zero = static_cast<int>(recipe_.parallel.zero),
+                                 .trained = engine_.optimizer().sizes()},
+                                dist::coordinates_of(mesh_.layout, mesh_.world.rank()).pipeline);
+  return shares_;
+}
+
+HeldState Trainer::held_state() {
+  const ModelConfig& config = model_->config();
+  return {file_parts(penstock::model_tensors(config), config, model_->place().part),
+          held_tensors(*model_), engine_.optimizer().pieces()};
+}
+
+std::int64_t Trainer::largest_share_bytes() {
+  std::map<int, std::int64_t> numbers;
+  for (const TensorShare& share : shares()) numbers[share.owner] += share.numbers();
+  std::int64_t out = 0;
+  for (const auto& [rank, count] : numbers) out = std::max(out, count);
+  return 4 * out;
+}
+
+CheckpointShare Trainer::checkpoint_share() {
+  TensorMap whole;  // with zero = 3 there are no weights of layers between passes
+  for (const auto& [name, tensor] : held_tensors(*model_))
+    if (tensor.storage().nbytes() > 0) whole[name] = tensor;
+  check_same_weights(mesh_.world, whole, part_text());
+  CheckpointShare out = exchange_shares(mesh_.world, shares(), held_state());
+  out.optimizer.merge(engine_.memory_tensors());
+  return out;
+}
+
+void Trainer::restore_from_files(std::int64_t step, const std::map<std::string, at::Tensor>& model,
+                                 const std::map<std::string, at::Tensor>& optimizer,
+                                 const std::string& where) {
+  PENSTOCK_ASSERT(recipe_.parallel.local_steps == 1);
+  engine_.optimizer().gather_weights();
+  const at::Tensor steps = at::full({1}, step, at::kLong);
+  mesh_.world.broadcast(steps);
+  TensorMap memory;
+  for (const auto& [name, value] : optimizer)
+    if (name.starts_with("memory.")) memory[name] = value;
+  on_all_ranks(mesh_.world, [&] {
+    check_file_tensors(model_->config(), model, where);
+    held_state().load(model, moments_of_files(model_->config(), optimizer));
+    return true;
+  });
+  engine_.restored(steps.item<std::int64_t>(), memory);
+  prefetcher_.reset();
 }
 
 void Trainer::restore_whole(const std::map<std::string, at::Tensor>& model,
@@ -238,8 +301,10 @@ void Trainer::restore_whole(const std::map<std::string, at::Tensor>& model,
 }
 
 void Trainer::restore(std::int64_t step, const std::map<std::string, at::Tensor>& model,
-                      const std::map<std::string, at::Tensor>& optimizer,
-                      const std::string& where) {
+                      const std::map<std::string, at::Tensor>& given, const std::string& where) {
+  if (mesh_.world.size() == 1 && recipe_.parallel.local_steps == 1)
+    return restore_from_files(step, model, given, where);
+  const TensorMap optimizer = moments_of_modules(model_->config(), given);
   engine_.optimizer().gather_weights();
   restore_whole(model, where);
   const at::Tensor steps = at::full({1}, step, at::kLong);

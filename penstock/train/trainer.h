@@ -17,6 +17,7 @@
 #include "penstock/train/model_exchange.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/run_text.h"
+#include "penstock/train/share_exchange.h"
 #include "penstock/train/step.h"
 
 namespace penstock {
@@ -75,12 +76,27 @@ class Trainer {
   /// of the parts of all ranks. Every rank calls it. Throws where weights that ranks have in common
   /// are not equal.
   std::map<std::string, at::Tensor> optimizer_tensors();
+  /// Whether the state is divided, so that each rank can write a piece of a checkpoint.
+  bool divides_checkpoints() const;
+  /// This rank's piece, which may alias the live state. Every rank calls it. Throws where weights
+  /// that ranks have in common are not equal.
+  CheckpointShare checkpoint_share();
+  /// Bytes of the largest piece of any rank of this rank's stage. REQUIRES: divides_checkpoints().
+  std::int64_t largest_share_bytes();
+  /// As restore(), but every rank gives all tensors, which it sees in the same files, and reads
+  /// what it holds; the step is rank 0's. Not where ranks train apart.
+  void restore_from_files(std::int64_t step, const std::map<std::string, at::Tensor>& model,
+                          const std::map<std::string, at::Tensor>& optimizer,
+                          const std::string& where);
   /// Continues from what a checkpoint held. Every rank calls it; what rank 0 gives counts.
   void restore(std::int64_t step, const std::map<std::string, at::Tensor>& model,
                const std::map<std::string, at::Tensor>& optimizer, const std::string& where);
 
  private:
   GradientSharing gradient_sharing() const;
+  std::string part_text() const;
+  const std::vector<TensorShare>& shares();
+  HeldState held_state();
   void restore_whole(const std::map<std::string, at::Tensor>& model, const std::string& where);
   void start_prefetch();
   /// The micro-batches of this rank, and of a step.
@@ -94,6 +110,7 @@ class Trainer {
   ModelExchange exchange_;
   StepEngine engine_;
   std::shared_ptr<LanguageModel> whole_;  // where model_ is a part
+  std::vector<TensorShare> shares_;       // of this rank's stage, once asked for
   std::shared_ptr<const TrainingBatches> batches_;
   std::unique_ptr<Prefetcher> prefetcher_;
 };

@@ -64,7 +64,7 @@ seed = 7
 threads = 1
 report = false
 """
-COMPARED = ["model.safetensors", "optimizer.safetensors", "trainer.json", "config.json"]
+COMPARED = ("model", "optimizer", "trainer.json", "config.json")  # how the names begin
 # What depends on the clock and the machine, not on the training.
 TIMED = ("seconds", "tokens_per_second", "share_of_peak", "peak_bytes")
 
@@ -128,7 +128,9 @@ def metrics(run):
 def hashes(run, steps):
     directory = os.path.join(run, "checkpoints", "step-%d" % steps)
     out = {}
-    for name in COMPARED:
+    for name in sorted(os.listdir(directory)):
+        if not name.startswith(COMPARED):
+            continue
         with open(os.path.join(directory, name), "rb") as file:
             out[name] = hashlib.sha256(file.read()).hexdigest()
     return out

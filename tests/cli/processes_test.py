@@ -113,17 +113,36 @@ def test_same_bits(trial):
     return reference
 
 
-def test_use(trial):
-    """What a run of several processes left is a model as any other."""
-    run = trial.new_run()
-    finish(trial, run, 2)
-    for arguments in (["eval", run, "--data", os.path.join(trial.folder, "corpus"), "--json"],
-                      ["generate", run, "--prompt", "the ", "--tokens", "4"],
-                      ["report", run]):
+def test_use(trial, reference):
+    """What a run of several processes left is a model as any other, also where each wrote a piece of it."""
+    def penstock(*arguments):
         done = subprocess.run([trial.program, *arguments], text=True, capture_output=True)
         if done.returncode != 0:
             fail(arguments, done.stderr)
-    print("its model evaluates and generates")
+        return done.stdout
+
+    def loss_of(run):
+        return json.loads(penstock("eval", run, "--data", os.path.join(trial.folder, "corpus"), "--json"))["loss"]
+
+    for processes, layout in ((2, []), (4, ["zero=1"]), (4, ["tensor=2", "expert=2", "zero=3"]),
+                              (4, ["pipeline=2", "expert=2"])):
+        run = trial.new_run()
+        finish(trial, run, processes, *(word for key in layout for word in ("--set", "parallel." + key)))
+        files = os.listdir(os.path.join(run, "checkpoints", "step-%d" % single.STEPS))
+        kinds = ("model", "optimizer")
+        pieces = [f"{kind}-{rank + 1:05}-of-{processes:05}.safetensors" for kind in kinds for rank in range(processes)]
+        whole = [kind + ".safetensors" for kind in kinds]
+        wanted = [*pieces, "model.safetensors.index.json"] if layout else whole
+        found = [name for name in files if name.startswith(kinds) or name.startswith("piece")]
+        if sorted(found) != sorted(wanted):
+            fail(layout, "left", files)
+        if abs(loss_of(run) - loss_of(reference)) > 1e-4:
+            fail(layout, "evaluates to", loss_of(run), "and one process to", loss_of(reference))
+        penstock("generate", run, "--prompt", "the ", "--tokens", "4")
+        penstock("export", run, "--format", "hf", "--out", run + "-exported")
+        penstock("info", run)
+        penstock("report", run)
+    print("its model evaluates, generates and exports, also from pieces")
 
 
 def test_begun_in_turn(trial):
@@ -413,7 +432,7 @@ def main():
         reference = test_same_bits(trial)
         test_refusals(trial)
         test_info(trial)
-        test_use(trial)
+        test_use(trial, reference)
         test_begun_in_turn(trial)
         test_signals(trial, reference)
         test_stuck_rank(trial)

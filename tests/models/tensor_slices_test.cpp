@@ -64,6 +64,39 @@ TEST(TensorSlices, NameHeadsNeuronsExpertsAndLayers) {
   EXPECT_FALSE(slices.contains("norm.weight"));
 }
 
+/// Numbered tensors: what a part holds of each lies in its parameters where file_parts() says.
+TEST(TensorSlices, LieBehindEachOtherInWhatARankHolds) {
+  const ModelConfig c = config("topk");
+  const auto tensors = model_tensors(c);
+  std::map<std::string, at::Tensor> whole;
+  std::int64_t next = 0;
+  for (const auto& [name, slice] : model_slices(c, {})) {
+    std::int64_t numbers = 1;
+    for (const std::int64_t size : slice.shape) numbers *= size;
+    whole[name] = torch::arange(next, next + numbers, at::kLong).view(slice.shape);
+    next += numbers;
+  }
+  const auto files = file_views(c, whole);
+  for (const ModelPart& part :
+       {ModelPart{}, ModelPart{.tensor = 1, .tensors = 2},
+        ModelPart{.expert = 1, .expert_ranks = 2, .layers = {{1, 2}, {3, 4}}},
+        ModelPart{.tensor = 1, .tensors = 2, .expert = 1, .expert_ranks = 2},
+        ModelPart{
+            .tensor = 1, .tensors = 2, .expert = 1, .expert_ranks = 2, .whole_experts = true}}) {
+    std::map<std::string, std::int64_t> numbers;
+    const auto slices = model_slices(tensors, c, part);
+    for (const FilePart& each : file_parts(tensors, c, part)) {
+      const at::Tensor held = take(whole.at(each.module), slices.at(each.module)).reshape({-1});
+      EXPECT_TRUE(torch::equal(held.slice(0, each.offset, each.offset + each.numbers()),
+                               take(files.at(each.name), each.slice).reshape({-1})))
+          << each.name;
+      numbers[each.module] += each.numbers();
+    }
+    for (const auto& [name, slice] : slices)
+      EXPECT_EQ(numbers.at(name), take(whole.at(name), slice).numel()) << name;
+  }
+}
+
 TEST(TensorSlices, NameTheGradientsThatAreShares) {
   ModelConfig c = config("topk");
   c.layers = 1;

@@ -76,22 +76,27 @@ TEST(TrainingMemoryCheck, NamesTheModelWhereItsStateIsTooLarge) {
   EXPECT_NE(said.find("make the model smaller"), std::string::npos) << said;
 }
 
-TEST(TrainingMemoryCheck, RankZeroNeedsMoreToSaveWhatIsDivided) {
+TEST(TrainingMemoryCheck, RankZeroNeedsMoreToEvaluateWhatIsDivided) {
   Recipe recipe = recipe_of("topk", 4, 16);
   recipe.train.micro_batch = 1;
-  recipe.parallel.zero = 1;
   const RunProcesses other{.all = 2, .here = 2, .first = false}, first{.all = 2, .here = 2};
-  const double moments = static_cast<double>(checkpoint_bytes(recipe.model)) * 2 / 3;
+  recipe.parallel.zero = 1;  // all ranks write alike, and each has the weights
+  EXPECT_EQ(bytes_of_process(recipe, first), bytes_of_process(recipe, other));
+  recipe.parallel.zero = 0;
+  recipe.parallel.tensor = 2;
+  const double weights = static_cast<double>(checkpoint_bytes(recipe.model)) / 3;
   const double shared = bytes_of_process(recipe, other);
-  EXPECT_NEAR(bytes_of_process(recipe, first), shared + moments / 2, 1);
+  EXPECT_NEAR(bytes_of_process(recipe, first), shared + 2 * weights / 2, 1);
   EXPECT_GT(shared, static_cast<double>(memory_of_training(recipe, 2).total()));
   EXPECT_NO_THROW(check_training_memory(recipe, shared, other));
   try {
     check_training_memory(recipe, shared, first);
-    FAIL() << "rank 0 cannot save";
+    FAIL() << "rank 0 cannot evaluate";
   } catch (const Error& error) {
     const std::string said = error.what();
-    EXPECT_NE(said.find(" more to exchange and to save and this machine has "), said.npos) << said;
+    EXPECT_NE(said.find(" more to exchange, to save and to evaluate and this machine has "),
+              said.npos)
+        << said;
     EXPECT_NE(said.find(" free for each; "), said.npos) << said;
   }
 }

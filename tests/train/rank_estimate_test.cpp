@@ -335,8 +335,9 @@ TEST(RankEstimate, CountsTheBuffersOfTheLargestUnit) {
   EXPECT_EQ(held("3", 2), 5 * half);
 }
 
-/// Weights and moments of the whole model, 12 bytes a number, or what `data` divides of them.
-TEST(RankEstimate, CountsWhatRankZeroGathersToSave) {
+/// Of an even share what a rank does not hold: with zero moments, with zero = 3 or divided matrices
+/// weights too.
+TEST(RankEstimate, CountsWhatRanksGetOfEachOtherToSave) {
   const Recipe r = counted_recipe();
   const auto besides = [](const dist::Layout& layout, const std::string& zero) {
     return estimate_rank(counted_recipe({"parallel.zero=" + zero}), layout).checkpoint_bytes;
@@ -344,14 +345,33 @@ TEST(RankEstimate, CountsWhatRankZeroGathersToSave) {
   const std::int64_t weights = estimate_rank(r, {}).memory.parameter_bytes;
   EXPECT_EQ(besides({}, "0"), 0);
   EXPECT_EQ(besides({.data = 2}, "0"), 0);
-  EXPECT_EQ(besides({.data = 2}, "1"), 2 * weights);
-  // Two layers are always there, and it has no more.
-  EXPECT_EQ(besides({.data = 2}, "3"), 2 * weights);
-  for (const dist::Layout& layout : {dist::Layout{.tensor = 2}, dist::Layout{.pipeline = 2},
-                                     dist::Layout{.data = 2, .expert = 2}})
-    EXPECT_EQ(besides(layout, "0"), 3 * weights);
+  EXPECT_EQ(besides({.data = 2}, "1"), weights);
+  EXPECT_EQ(besides({.data = 4}, "2"), weights / 2);
+  EXPECT_EQ(besides({.data = 2}, "3"), 3 * weights / 2);
+  EXPECT_EQ(besides({.tensor = 2}, "0"), 3 * weights / 2);
+  EXPECT_EQ(besides({.data = 2, .tensor = 2}, "1"), 3 * weights / 4);
+  // Layers and experts lie whole where they are written.
+  EXPECT_EQ(besides({.pipeline = 2}, "0"), 0);
+  EXPECT_EQ(besides({.data = 2, .expert = 2}, "0"), 0);
+  // The larger of the two stages.
+  EXPECT_GT(besides({.data = 2, .pipeline = 2}, "1"), weights / 2);
+  EXPECT_LT(besides({.data = 2, .pipeline = 2}, "1"), weights);
   EXPECT_EQ(estimate_rank(counted_recipe({"parallel.local_steps=5"}), {.data = 3}).checkpoint_bytes,
             5 * weights);
+}
+
+/// The whole weights twice, where the model is divided: as they arrive, and in a model.
+TEST(RankEstimate, CountsWhatRankZeroGathersToEvaluate) {
+  const Recipe r = counted_recipe();
+  const auto besides = [](const dist::Layout& layout, const std::string& zero) {
+    return estimate_rank(counted_recipe({"parallel.zero=" + zero}), layout).evaluation_bytes;
+  };
+  const std::int64_t weights = estimate_rank(r, {}).memory.parameter_bytes;
+  EXPECT_EQ(besides({.data = 2}, "1"), 0);
+  EXPECT_EQ(besides({.data = 2}, "3"), 0);  // two layers are always there, and it has no more
+  for (const dist::Layout& layout : {dist::Layout{.tensor = 2}, dist::Layout{.pipeline = 2},
+                                     dist::Layout{.data = 2, .expert = 2}})
+    EXPECT_EQ(besides(layout, "0"), 2 * weights);
 }
 
 }  // namespace

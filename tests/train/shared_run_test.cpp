@@ -1,0 +1,154 @@
+// Whole runs of several ranks, as threads of the test, that write their checkpoints together: where
+// all see the directory, where one does not, and where a rank's disk is full.
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "penstock/train/checkpoints.h"
+#include "penstock/train/metrics_log.h"
+#include "penstock/train/run.h"
+#include "tests/base/forwarding_file_system.h"
+#include "tests/base/temp_directory.h"
+#include "tests/dist/ranks.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+using testing::ForwardingFileSystem;
+
+constexpr int kRanks = 2;
+constexpr std::int64_t kSteps = 12;
+
+class SharedRun : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+    testing::small_corpus(directory_.path());
+  }
+  std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
+  ConfigNode recipe() const {
+    ConfigNode out = testing::small_recipe_node("remoe", 2, 16, path("corpus"));
+    const auto set = [&](const std::string& key, std::int64_t value) {
+      out.set(key, ConfigNode(value));
+    };
+    set("train.steps", kSteps);
+    set("train.micro_batch", 1);
+    set("train.checkpoint_every", 4);
+    set("train.keep_last", 9);
+    set("train.final_eval_tokens", 256);
+    set("run.threads", 1);
+    out.set("train.gradient_sum", ConfigNode(std::string("tree")));
+    return out;
+  }
+  /// What each rank threw, and what rank 0 said.
+  struct Ended {
+    std::vector<std::string> failures;
+    std::string said;
+  };
+  /// @param of_rank_1  the files that it sees
+  Ended run(const std::string& name, FileSystem& of_rank_1, bool background = true) const {
+    ConfigNode divided = recipe();
+    divided.set("parallel.zero", ConfigNode(std::int64_t{1}));
+    divided.set("run.background_checkpoints", ConfigNode(background));
+    std::FILE* const said = std::tmpfile();
+    const auto thrown = testing::failures_on_ranks(
+        kRanks,
+        [&](const dist::ProcessGroup& group) {
+          const bool first = group.rank() == 0;
+          // Only rank 0 knows the directory.
+          EXPECT_EQ(train_run(divided, first ? path(name) : "nowhere",
+                              {.quiet = !first,
+                               .progress = first ? said : nullptr,
+                               .files = first ? &real_file_system() : &of_rank_1,
+                               .group = group,
+                               .processes_here = kRanks}),
+                    RunOutcome::finished);
+        },
+        {});
+    Ended out;
+    for (const std::exception_ptr& each : thrown) {
+      out.failures.emplace_back();
+      try {
+        if (each) std::rethrow_exception(each);
+      } catch (const std::exception& error) {
+        out.failures.back() = error.what();
+      }
+    }
+    out.said.resize(static_cast<std::size_t>(std::ftell(said)));
+    std::rewind(said);
+    EXPECT_EQ(std::fread(out.said.data(), 1, out.said.size(), said), out.said.size());
+    std::fclose(said);
+    return out;
+  }
+  CheckpointStore store(const std::string& name) const { return {real_file_system(), path(name)}; }
+  bool has(const std::string& name, std::int64_t step, const std::string& file) const {
+    return std::filesystem::exists(store(name).directory(step) / file);
+  }
+  /// Those of one process that was never disturbed.
+  void expect_end(const std::string& name) const {
+    ASSERT_EQ(train_run(recipe(), path(name + "-alone"), {.quiet = true}), RunOutcome::finished);
+    const TensorMap ours = store(name).load(kSteps).model,
+                    theirs = store(name + "-alone").load(kSteps).model;
+    ASSERT_EQ(ours.size(), theirs.size());
+    for (const auto& [tensor, value] : theirs)
+      EXPECT_TRUE(torch::equal(ours.at(tensor), value)) << tensor;
+  }
+
+  testing::TempDirectory directory_;
+};
+
+TEST_F(SharedRun, WritesPiecesWhileTrainingGoesOnOrWaits) {
+  for (const bool background : {true, false}) {
+    const std::string name = background ? "beside" : "waiting";
+    const Ended ended = run(name, real_file_system(), background);
+    EXPECT_EQ(ended.failures, std::vector<std::string>(kRanks));
+    EXPECT_EQ(ended.said.find("gathers the whole model"), std::string::npos) << ended.said;
+    EXPECT_EQ(store(name).steps(), (std::vector<std::int64_t>{4, 8, kSteps}));
+    for (const std::int64_t step : {4, 8, 12}) {
+      EXPECT_TRUE(has(name, step, "model-00002-of-00002.safetensors"));
+      EXPECT_FALSE(has(name, step, "model.safetensors"));
+      EXPECT_NO_THROW(store(name).load(step));
+    }
+    expect_end(name);
+  }
+}
+
+TEST_F(SharedRun, IsWrittenByRankZeroWhereARankSeesOtherFiles) {
+  ForwardingFileSystem read_only([](const FileSystem::Path&, Bytes) -> std::size_t { return 0; });
+  const Ended ended = run("apart", read_only);
+  EXPECT_EQ(ended.failures, std::vector<std::string>(kRanks));
+  EXPECT_NE(ended.said.find("note: rank 1 on "), std::string::npos) << ended.said;
+  EXPECT_NE(ended.said.find("rank 0 gathers the whole model"), std::string::npos) << ended.said;
+  EXPECT_TRUE(has("apart", kSteps, "model.safetensors"));
+  expect_end("apart");
+}
+
+TEST_F(SharedRun, EndsWhereTheDiskOfAnyRankIsFullAndGoesOnFromTheCheckpointBefore) {
+  for (const bool background : {true, false}) {
+    const std::string name = background ? "beside" : "waiting";
+    ForwardingFileSystem full([](const FileSystem::Path& file, Bytes bytes) {
+      const bool out_of_room = file.string().find("step-8") != std::string::npos;
+      return out_of_room ? bytes.size() / 2 : bytes.size();
+    });
+    const Ended ended = run(name, full, background);
+    for (const char* part : {"rank 1 on ", ": cannot save the checkpoint of step 8 in ",
+                             "disk full", "Nothing saved before is lost"})
+      EXPECT_NE(ended.failures[0].find(part), std::string::npos) << ended.failures[0];
+    EXPECT_FALSE(ended.failures[1].empty());
+    EXPECT_EQ(store(name).steps(), std::vector<std::int64_t>{4});
+    const Ended again = run(name, real_file_system(), background);
+    EXPECT_EQ(again.failures, std::vector<std::string>(kRanks));
+    EXPECT_NE(again.said.find("continuing after step 4"), std::string::npos) << again.said;
+    EXPECT_EQ(real_file_system().list(path(name) + "/checkpoints"),
+              (std::vector<std::string>{"step-12", "step-4", "step-8"}));
+    expect_end(name);
+  }
+}
+
+}  // namespace
+}  // namespace penstock
