@@ -66,7 +66,12 @@ WrittenPiece parse_piece(const std::string& text, const std::string& origin) {
 }
 
 void note_piece(FileSystem& fs, const PiecePlace& place, const WrittenPiece& piece) {
-  write_file_atomically(fs, note_path(place), piece_text(piece));
+  const std::filesystem::path path = note_path(place), made = temporary_path(path);
+  fs.sync_directory(place.directory);
+  const auto file = fs.open(made, OpenMode::kTruncate);
+  file->write(bytes_of(piece_text(piece)));
+  file->close();
+  fs.rename(made, path);  // rank 0 may take the directory away from here on
 }
 
 std::optional<WrittenPiece> noted_piece(FileSystem& fs, const PiecePlace& place) {

@@ -43,7 +43,7 @@ std::string piece_text(const WrittenPiece& piece);
 /// Throws Error for anything that piece_text() did not write; `origin` stands for it.
 WrittenPiece parse_piece(const std::string& text, const std::string& origin);
 
-/// Tells whoever looks there that the files are durable.
+/// Tells whoever looks there that the files are durable. Touches nothing there once it has.
 void note_piece(FileSystem& fs, const PiecePlace& place, const WrittenPiece& piece);
 /// What that rank has told; none yet: nothing. Throws Error where it is no such note.
 std::optional<WrittenPiece> noted_piece(FileSystem& fs, const PiecePlace& place);

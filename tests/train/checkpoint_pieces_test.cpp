@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include <chrono>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "penstock/train/checkpoint_writer.h"
 #include "penstock/train/checkpoints.h"
 #include "tests/base/faulty_file_system.h"
+#include "tests/base/forwarding_file_system.h"
 #include "tests/base/temp_directory.h"
 
 namespace penstock {
@@ -184,6 +186,27 @@ TEST(CheckpointPieces, AreWaitedForUntilTheWriterIsGivenUp) {
     writer.start(due(3), Training::goes_on);
   }
   EXPECT_EQ(fs.list(temp.path() / "checkpoints"), (std::vector<std::string>{"step-1", "step-2"}));
+}
+
+/// Rank 0 commits as soon as it sees the last note.
+class TakenAtOnce : public testing::ForwardingFileSystem {
+ public:
+  TakenAtOnce() : ForwardingFileSystem([](const Path&, Bytes bytes) { return bytes.size(); }) {}
+  void rename(const Path& from, const Path& to) override {
+    ForwardingFileSystem::rename(from, to);
+    if (to.filename().string().starts_with("piece-"))
+      std::filesystem::rename(to.parent_path(), to.parent_path().string() + "-taken");
+  }
+};
+
+TEST(CheckpointPieces, AreLeftAloneOnceTheyAreNoted) {
+  const TempDirectory temp;
+  const std::filesystem::path place = temp.path() / "made";
+  std::filesystem::create_directory(place);
+  TakenAtOnce fs;
+  const CheckpointContents contents = contents_of(1, 1);
+  save_piece(fs, {place, 1, kRanks}, 1, contents.model, contents.optimizer);
+  EXPECT_TRUE(noted_piece(fs, {temp.path() / "made-taken", 1, kRanks}));
 }
 
 TEST(CheckpointPieces, ThatSayNonsenseAreRefused) {
