@@ -18,7 +18,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::int64_t kSteps = 50;
+constexpr std::int64_t kComparedSteps = 50;
 
 struct Routing {
   std::string name, method;
@@ -77,7 +77,7 @@ class SinglePrecisionLayouts : public ::testing::TestWithParam<std::string> {
     const auto set = [&](const std::string& key, ConfigNode::Value value) {
       node.set(key, ConfigNode(std::move(value)));
     };
-    set("train.steps", kSteps);
+    set("train.steps", kComparedSteps);
     set("train.micro_batch", std::int64_t{2});
     set("train.warmup_steps", std::int64_t{5});
     set("model.moe.shared_width", std::int64_t{16});
@@ -87,7 +87,7 @@ class SinglePrecisionLayouts : public ::testing::TestWithParam<std::string> {
   }
   static std::vector<double> losses(Trainer& trainer) {
     std::vector<double> out;
-    while (trainer.step() < kSteps) {
+    while (trainer.step() < kComparedSteps) {
       const StepOutcome done = trainer.advance();
       EXPECT_EQ(done.failure, "");
       out.push_back(done.report.loss);
