@@ -33,7 +33,9 @@ void copy_model(const fs::path& from, const fs::path& to) {
   for (const auto& entry : fs::directory_iterator(from)) {
     const std::string name = entry.path().filename().string();
     const bool moments = name.starts_with("optimizer") && name.ends_with(".safetensors");
-    if (entry.is_regular_file() && !moments && name != "trainer.json" && name != "manifest.json")
+    const bool note = name.starts_with("piece-");  // that a network file system showed late
+    if (entry.is_regular_file() && !moments && !note && name != "trainer.json" &&
+        name != "manifest.json")
       fs::copy_file(entry.path(), to / name, fs::copy_options::overwrite_existing);
   }
   read_model_config(to.string());  // that it is one
