@@ -36,7 +36,8 @@ PENSTOCK_ROW_TYPE(bf16, PENSTOCK_PER_CPU, ReadBf16)
 PENSTOCK_ROW_TYPE(q8_0, PENSTOCK_PER_CPU, ReadQ80<WidenPortably>)
 PENSTOCK_ROW_TYPE(q4_k, PENSTOCK_PER_CPU, ReadQ4K<WidenPortably>)
 PENSTOCK_ROW_TYPE(q6_k, PENSTOCK_PER_CPU, ReadQ6K<WidenPortably>)
-#if defined(__x86_64__)
+// Where there are no clones, f32 is summed without fused instructions, and so are these.
+#if defined(PENSTOCK_HAS_CLONES)
 #define PENSTOCK_AVX512 __attribute__((target("arch=x86-64-v4")))
 PENSTOCK_ROW_TYPE(q8_0_avx512, PENSTOCK_AVX512, ReadQ80<WidenByAvx512>)
 PENSTOCK_ROW_TYPE(q4_k_avx512, PENSTOCK_AVX512, ReadQ4K<WidenByAvx512>)
@@ -51,7 +52,7 @@ struct RowFunctions {
 };
 
 RowFunctions functions_of(RowType type) {
-#if defined(__x86_64__)
+#if defined(PENSTOCK_HAS_CLONES)
   if (__builtin_cpu_supports("x86-64-v4")) switch (type) {
       case RowType::q8_0:
         return {dot_q8_0_avx512, expand_q8_0_avx512};

@@ -9,6 +9,7 @@
 // The sanitizers instrument the load-time choice before they are ready for it.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define PENSTOCK_HAS_CLONES
 #define PENSTOCK_PER_CPU \
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
