@@ -20,6 +20,7 @@
 #include "penstock/models/fold_routers.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/same_tokenizer.h"
+#include "penstock/models/stored_model.h"
 #include "penstock/report/pages.h"
 
 namespace penstock {
@@ -178,6 +179,7 @@ void run_eval_corpus(const EvalCorpusOptions& options) {
         show(fmt::format("{} experts  ", experts), done, sofar);
       });
   progress.finish();
+  if (!std::isfinite(measured.own.total.nats)) check_finite(*open_model_source(argument.path));
   PENSTOCK_CHECK(std::isfinite(measured.own.total.nats), argument.path, ": the loss on ",
                  options.data,
                  " is not finite though every weight is: the model's activations overflow");

@@ -18,6 +18,7 @@
 #include "penstock/eval/text.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/models/model_directory.h"
+#include "penstock/models/stored_model.h"
 
 namespace penstock {
 namespace {
@@ -107,6 +108,7 @@ void run_eval_text(const EvalTextOptions& options) {
   LossTotals totals = totals_of(windows, scores, *tokenizer);
   if (tokenizer->drops_first_space() && bos >= 0 && windows.front().first_scored == 1)
     totals.bytes -= 1;
+  if (!std::isfinite(totals.nats)) check_finite(*open_model_source(directory));
   PENSTOCK_CHECK(std::isfinite(totals.nats), directory, ": the loss on ", options.text,
                  " is not finite though every weight is: the model's activations overflow");
   if (!options.per_token.empty())

@@ -63,6 +63,7 @@ at::Tensor Experts::forward(const at::Tensor& hidden, const Plan& plan,
 at::Tensor Experts::assigned(const at::Tensor& hidden, const Plan& plan,
                              std::optional<std::int64_t> dropout_seed,
                              const at::Tensor& dropout_keys) const {
+  PENSTOCK_ASSERT(stored_.in.empty() == stored_.out.empty());
   if (!stored_.out.empty())
     return ops::expert_ffn(hidden,
                            {.weight = plan.weight,

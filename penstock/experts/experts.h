@@ -62,6 +62,7 @@ class Experts : public torch::nn::Module, public ops::ReadsStored {
 
   /// Not with biases. Such experts compute plans of assignments alone, outside training.
   bool read_from(const std::string& parameter, const ops::StoredMatrix& matrix) override;
+  bool reads_all_or_none() const override { return true; }
 
   /// Keep nothing of size A·f for the backward pass, but compute it again (ops::ExpertOptions).
   bool recompute = false;

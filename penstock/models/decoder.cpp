@@ -185,8 +185,7 @@ ModelOutput Decoder::extend(const at::Tensor& tokens, DecoderCache& cache,
 }
 
 at::Tensor Decoder::loss(const at::Tensor& hidden, const at::Tensor& targets) const {
-  if (!stored_head().empty() && hidden.size(0) > 0)
-    return losses(hidden, targets).mean(at::kDouble).to(hidden.scalar_type());
+  if (!stored_head().empty()) return ops::linear_cross_entropy(hidden, stored_head(), targets);
   const RankRows& rows = place().rows;
   return rows.mean(ops::linear_cross_entropy(hidden, head(), rows.held(targets)));
 }

@@ -4,6 +4,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -49,22 +50,46 @@ ops::StoredMatrix stored_matrix(const ModelSource& source, const std::vector<Par
   return out;
 }
 
+/// A parameter that a module can read from the file.
+struct Place {
+  std::string parameter;
+  ops::StoredMatrix matrix;
+  const std::vector<Part>* parts;
+};
+
+/// By module, what it can read; nothing of one that reads all of its matrices so or none.
+std::map<std::string, std::vector<Place>> places_of(
+    const ModelSource& source, const std::map<std::string, std::vector<Part>>& all,
+    const std::function<ops::ReadsStored*(const std::string&)>& reader_of) {
+  std::map<std::string, std::vector<Place>> out;
+  std::set<std::string> incomplete;
+  for (const auto& [name, parts] : all) {
+    const std::size_t dot = name.rfind('.');
+    const std::string module = dot == std::string::npos ? "" : name.substr(0, dot);
+    const ops::ReadsStored* const reader = reader_of(module);
+    if (!reader) continue;
+    ops::StoredMatrix matrix = stored_matrix(source, parts);
+    if (matrix.empty() && reader->reads_all_or_none()) incomplete.insert(module);
+    if (!matrix.empty()) out[module].push_back({name.substr(dot + 1), std::move(matrix), &parts});
+  }
+  for (const std::string& module : incomplete) out.erase(module);
+  return out;
+}
+
 /// Gives modules what they can read from the file.  @return the names of those tensors
 std::set<std::string> read_in_place(LanguageModel& model, const ModelSource& source) {
-  std::set<std::string> out;
   auto modules = model.named_modules();
-  for (const auto& [parameter, parts] : parts_of(model.config())) {
-    const std::size_t dot = parameter.rfind('.');
-    const std::string module = dot == std::string::npos ? "" : parameter.substr(0, dot);
-    auto* const reader =
-        dynamic_cast<ops::ReadsStored*>(module.empty()             ? &model
-                                        : modules.contains(module) ? modules[module].get()
-                                                                   : nullptr);
-    if (!reader) continue;
-    const ops::StoredMatrix matrix = stored_matrix(source, parts);
-    if (matrix.empty() || !reader->read_from(parameter.substr(dot + 1), matrix)) continue;
-    for (const Part& part : parts) out.insert(part.name);
-  }
+  const auto reader_of = [&](const std::string& module) {
+    return dynamic_cast<ops::ReadsStored*>(module.empty()             ? &model
+                                           : modules.contains(module) ? modules[module].get()
+                                                                      : nullptr);
+  };
+  const auto parts = parts_of(model.config());
+  std::set<std::string> out;
+  for (const auto& [module, places] : places_of(source, parts, reader_of))
+    for (const Place& place : places)
+      if (reader_of(module)->read_from(place.parameter, place.matrix))
+        for (const Part& part : *place.parts) out.insert(part.name);
   return out;
 }
 
@@ -99,6 +124,10 @@ std::shared_ptr<LanguageModel> open_model(std::shared_ptr<const ModelSource> sou
     if (!in_place.contains(name)) target.copy_(finite_tensor(*source, name));
   model.eval();
   return {opened, &model};
+}
+
+void check_finite(const ModelSource& source) {
+  for (const std::string& name : source.names()) finite_tensor(source, name);
 }
 
 }  // namespace penstock

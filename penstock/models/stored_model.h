@@ -24,4 +24,8 @@ std::shared_ptr<LanguageModel> open_model(const ModelSource& source);
 std::shared_ptr<LanguageModel> open_model(std::shared_ptr<const ModelSource> source,
                                           const ModelConfig& config);
 
+/// Reads all tensors of a source whose model says what is not finite, and throws Error naming the
+/// first that holds NaN or infinity; open_model() looks only at what it copies.
+void check_finite(const ModelSource& source);
+
 }  // namespace penstock

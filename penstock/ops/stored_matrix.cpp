@@ -18,9 +18,12 @@ namespace {
 
 /// Numbers that are expanded at a time.
 constexpr std::int64_t kExpanded = std::int64_t{1} << 20;
+/// Numbers of a head that is expanded as a whole.
+constexpr std::int64_t kExpandedHead = std::int64_t{1} << 24;
 
 std::int64_t group_rows(const StoredMatrix& w) {
-  return std::clamp<std::int64_t>(kExpanded / std::max<std::int64_t>(1, w.depth), 1, w.rows());
+  return std::max<std::int64_t>(1,
+                                std::min(w.rows(), kExpanded / std::max<std::int64_t>(1, w.depth)));
 }
 
 /// The rows [first, first + count) of the matrix, piece by piece, with where they go on.
@@ -182,6 +185,8 @@ at::Tensor embedding(const StoredMatrix& table, const at::Tensor& ids_in) {
 
 at::Tensor linear_cross_entropy_rows(const at::Tensor& hidden, const StoredMatrix& w,
                                      const at::Tensor& targets) {
+  if (w.rows() * w.depth <= kExpandedHead)
+    return ops::linear_cross_entropy_rows(hidden, expand(w, 0, w.rows()), targets);
   check_index_range(targets, w.rows(), "linear_cross_entropy", "target");
   // Columns go by in groups, each once; a row's logsumexp grows with them.
   const auto options = hidden.options();
@@ -198,6 +203,13 @@ at::Tensor linear_cross_entropy_rows(const at::Tensor& hidden, const StoredMatri
     chosen = at::where(here, own, chosen);
   }
   return total - chosen;
+}
+
+at::Tensor linear_cross_entropy(const at::Tensor& hidden, const StoredMatrix& w,
+                                const at::Tensor& targets) {
+  if (w.rows() * w.depth <= kExpandedHead || hidden.size(0) == 0)
+    return ops::linear_cross_entropy(hidden, expand(w, 0, w.rows()), targets);
+  return linear_cross_entropy_rows(hidden, w, targets).mean(at::kDouble).to(at::kFloat);
 }
 
 }  // namespace penstock::ops

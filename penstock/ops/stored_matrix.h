@@ -54,7 +54,7 @@ at::Tensor expand(const StoredMatrix& matrix, std::int64_t first, std::int64_t c
 /// y = x · wᵀ + b.  @param x [.., depth] f32, dense or not;  @param b [rows] f32
 /// For at most 16 rows of x with the bits of ops::linear on the expanded matrix: a row's result
 /// does not depend on the others. For more, groups of the matrix's rows are expanded one after
-/// another, at most 4 Mi numbers at a time.
+/// another, at most 1 Mi numbers at a time.
 at::Tensor linear(const at::Tensor& x, const StoredMatrix& w,
                   const std::optional<at::Tensor>& b = std::nullopt);
 
@@ -70,6 +70,8 @@ class ReadsStored {
   /// rows), which keeps its shape, holds NaN and gives its memory back.  @return false: this one
   /// has to be f32, and nothing changed. REQUIRES: the shapes fit (asserted).
   virtual bool read_from(const std::string& parameter, const StoredMatrix& matrix) = 0;
+  /// Whether it reads either all of its matrices so or none, because one operator takes them all.
+  virtual bool reads_all_or_none() const { return false; }
 
  protected:
   /// What read_from() does to the parameter.
@@ -81,9 +83,14 @@ class ReadsStored {
 at::Tensor embedding(const StoredMatrix& table, const at::Tensor& ids);
 
 /// ops::linear_cross_entropy_rows without expanding the whole matrix: −log softmax(h · wᵀ)[target].
+/// Up to 16 Mi numbers are expanded at once, and the bits are that operator's.
 /// @param hidden [R, depth] f32;  @param targets [R] i64 in [0, rows) (checked).  @return [R] f32
 at::Tensor linear_cross_entropy_rows(const at::Tensor& hidden, const StoredMatrix& w,
                                      const at::Tensor& targets);
+
+/// The mean over the rows, as ops::linear_cross_entropy; without gradient.
+at::Tensor linear_cross_entropy(const at::Tensor& hidden, const StoredMatrix& w,
+                                const at::Tensor& targets);
 
 /// The matrices of experts without biases: of each expert those that feed the activation, a gate's
 /// first, all [f, d]; and one back, [d, f].

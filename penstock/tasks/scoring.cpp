@@ -252,8 +252,8 @@ std::vector<std::vector<RequestScore>> score_items(LanguageModel& model,
   for (const auto& item : scores)
     for (const RequestScore& score : item)
       PENSTOCK_CHECK(std::isfinite(score.loglikelihood),
-                     "a log-likelihood is not finite though every weight is: the model's "
-                     "activations overflow");
+                     "a log-likelihood is not finite: the model's activations overflow, or its "
+                     "weights are damaged");
   return scores;
 }
 

@@ -176,6 +176,7 @@ def check_damage(shell, tensors):
     shell.mistake(1, ["sliding_window"], "info", "damaged")
     broken = {**tensors, name: (tensors[name][0], [float("nan")] + tensors[name][1][1:])}
     write_model(os.path.join(shell.directory, "damaged"), broken)
+    shutil.copy(os.path.join(shell.directory, "corpus/tokenizer.json"), os.path.join(shell.directory, "damaged"))
     shell.mistake(1, ["experts.2.up_proj", "NaN"], "eval", "damaged", "--data", "corpus")
 
 

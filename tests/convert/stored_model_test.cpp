@@ -76,6 +76,39 @@ TEST(StoredModel, OfADirectoryInEachTypeSaysWhatItsNumbersSay) {
     }
 }
 
+/// One operator takes all matrices of experts: where some have a type that products do not read,
+/// none is read in place.
+TEST(StoredModel, ExpertsOfWhichSomeMatricesHaveAnotherTypeAreNumbers) {
+  for (const char* const other : {"down_proj", "up_proj"}) {
+    const TempDirectory temp;
+    const std::string model = (temp.path() / "model").string();
+    testing::write_random_model(testing::small_moe(), model);
+    auto tensors = load_tensors(model);
+    for (auto& [key, tensor] : tensors)
+      if (key.find(concat("experts.1.", other)) != std::string::npos)
+        tensor = tensor.to(at::kDouble);
+    save_tensors(real_file_system(), model + "/model.safetensors", tensors);
+    expect_same(model);
+  }
+}
+
+TEST(StoredModel, FindsWhatIsNotFinite) {
+  const TempDirectory temp;
+  const std::string path = (temp.path() / "model").string();
+  testing::write_random_model(testing::small_dense(), path);
+  auto tensors = load_tensors(path);
+  check_finite(*open_model_source(path));
+  tensors.at("model.layers.1.mlp.up_proj.weight")[3][5] = NAN;
+  save_tensors(real_file_system(), path + "/model.safetensors", tensors);
+  try {
+    check_finite(*open_model_source(path));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("model.layers.1.mlp.up_proj.weight"),
+              std::string::npos);
+  }
+}
+
 TEST(StoredModel, OfAGgufFileInEachTypeSaysWhatItsNumbersSay) {
   for (const ExportDtype dtype : {ExportDtype::kF32, ExportDtype::kF16, ExportDtype::kBF16,
                                   ExportDtype::kQ8_0, ExportDtype::kQ6_K, ExportDtype::kQ4_K}) {
