@@ -132,15 +132,6 @@ std::string describe(const StoredExperts& experts) {
                 experts.inner);
 }
 
-std::int64_t StoredExperts::bytes() const {
-  std::int64_t out = 0;
-  for (const StoredRows& rows : in) out += rows.rows * row_bytes(rows.type, width);
-  for (const StoredRows& rows : this->out) out += rows.rows * row_bytes(rows.type, inner);
-  return out;
-}
-
-double bytes_of(const StoredExperts& experts) { return static_cast<double>(experts.bytes()); }
-
 at::Tensor expert_ffn(const at::Tensor& hidden, const PlanTensors& plan,
                       const StoredExperts& experts, Activation activation) {
   PENSTOCK_CHECK(hidden.scalar_type() == at::kFloat && hidden.device().is_cpu() &&

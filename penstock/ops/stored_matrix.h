@@ -98,10 +98,8 @@ struct StoredExperts {
   std::int64_t width = 0, inner = 0;  ///< d, f
   std::vector<StoredRows> in, out;    ///< m·E, expert by expert; E
   std::int64_t count() const { return static_cast<std::int64_t>(out.size()); }
-  std::int64_t bytes() const;
 };
 std::string describe(const StoredExperts& experts);
-double bytes_of(const StoredExperts& experts);
 
 /// The arguments of ops::expert_ffn that say which expert computes which token.
 struct PlanTensors {
