@@ -135,12 +135,14 @@ ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& op
   return out;
 }
 
-ProcessGroup ProcessGroup::split(const std::string& axis, int color) const {
+ProcessGroup ProcessGroup::split(const std::string& axis, int color,
+                                 std::optional<std::chrono::seconds> timeout) const {
   if (size() == 1) return *this;
   const at::Tensor colors = all_gather(at::full({1}, color, at::kLong));
   ProcessGroup out;
   State& state = *out.state_;
   state.options = state_->options;
+  state.options.timeout = timeout.value_or(state.options.timeout);
   state.seconds = state_->seconds;
   state.names.clear();
   for (int other = 0; other < size(); ++other) {
@@ -164,6 +166,8 @@ int ProcessGroup::rank() const { return state_->rank; }
 int ProcessGroup::size() const { return state_->size; }
 double ProcessGroup::seconds() const { return *state_->seconds; }
 double ProcessGroup::own_seconds() const { return state_->own_seconds; }
+
+const std::string& ProcessGroup::address() const { return state_->address; }
 
 std::string ProcessGroup::name(int rank) const {
   return state_->names.at(static_cast<std::size_t>(rank));

@@ -9,6 +9,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -68,6 +69,8 @@ class ProcessGroup {
   /// "rank 3 on host7"; of this rank without an argument.
   std::string name(int rank) const;
   std::string name() const { return name(rank()); }
+  /// Where the other ranks reach this machine; "" with one process.
+  const std::string& address() const;
   /// Wall time in operations so far, waiting for ranks that are late included; of this group, of
   /// the one that it was made from and of those that were made from it, together.
   double seconds() const;
@@ -75,7 +78,9 @@ class ProcessGroup {
   double own_seconds() const;
   /// The ranks that say the same color, in their order here; this group goes on beside it. Every
   /// rank calls it. @param axis  what the groups differ in, for errors
-  ProcessGroup split(const std::string& axis, int color) const;
+  /// @param timeout  for a rank that is late in an operation of theirs; of this group without it
+  ProcessGroup split(const std::string& axis, int color,
+                     std::optional<std::chrono::seconds> timeout = std::nullopt) const;
 
   /// In place, f32|f64|i32|i64; the same bits on all ranks.
   void all_reduce(const at::Tensor& values, Reduction reduction) const;

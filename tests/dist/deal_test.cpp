@@ -1,0 +1,60 @@
+// Numbers that ranks take: each once, in order of asking, none after the end.
+#include "penstock/dist/deal.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "penstock/dist/transport.h"
+#include "tests/dist/ranks.h"
+
+namespace penstock {
+namespace {
+
+using dist::Deal;
+using dist::ProcessGroup;
+using Numbers = std::vector<std::int64_t>;
+
+TEST(Deal, GivesOneProcessAllNumbersInOrder) {
+  Deal deal(ProcessGroup(), 3);
+  Numbers taken;
+  while (const auto number = deal.next()) taken.push_back(*number);
+  EXPECT_EQ(taken, (Numbers{0, 1, 2}));
+  EXPECT_FALSE(deal.next());
+}
+
+TEST(Deal, GivesEachNumberToOneRank) {
+  if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+  for (const std::int64_t count : {0, 1, 20}) {
+    std::mutex mutex;
+    Numbers taken;
+    testing::on_ranks(3, [&](const ProcessGroup& group) {
+      Deal deal(group, count);
+      while (const auto number = deal.next()) {
+        const std::scoped_lock lock(mutex);
+        taken.push_back(*number);
+      }
+      group.barrier("end");
+    });
+    std::ranges::sort(taken);
+    ASSERT_EQ(std::ssize(taken), count);
+    for (std::int64_t i = 0; i < count; ++i) EXPECT_EQ(taken[static_cast<std::size_t>(i)], i);
+  }
+}
+
+TEST(Deal, GivesNothingOnceItIsClosed) {
+  if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+  testing::on_ranks(2, [&](const ProcessGroup& group) {
+    Deal deal(group, 1000);
+    group.barrier("begin");
+    if (group.rank() == 1) deal.close();
+    group.barrier("closed");
+    EXPECT_FALSE(deal.next());
+    group.barrier("end");
+  });
+}
+
+}  // namespace
+}  // namespace penstock
