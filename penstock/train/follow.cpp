@@ -51,6 +51,8 @@ class Follower {
       case Order::meet:
         if (first_rank_without(group_, "", files_).empty()) agree_on_room(trainer_, group_, left_);
         return;
+      case Order::room:
+        return make_room();
       case Order::save:
         return save();
       case Order::saved:
@@ -86,6 +88,11 @@ class Follower {
         {.step = order.at("step").get<std::int64_t>(),
          .contents = {.model = std::move(share.model), .optimizer = std::move(share.optimizer)}},
         order.at("waits").get<bool>() ? Training::waits : Training::goes_on);
+  }
+
+  void make_room() {
+    CheckpointShare share = trainer_.own_share();
+    writer_.make_room({.model = std::move(share.model), .optimizer = std::move(share.optimizer)});
   }
 
   void say_what_is_saved() {

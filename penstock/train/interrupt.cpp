@@ -13,6 +13,7 @@ namespace {
 // A signal may arrive in any thread.
 std::atomic<int> received = 0;
 std::atomic<std::int64_t> first_time = 0;  // nanoseconds
+std::atomic<int> alive = 0;  // guards
 // What the first signal writes, and where.
 std::atomic<const std::string*> line = nullptr;
 std::atomic<int> descriptor = -1;
@@ -49,7 +50,7 @@ void on_signal(int number) {
 }  // namespace
 
 InterruptGuard::InterruptGuard(const std::string& acknowledgement, std::FILE* out) {
-  received = 0;
+  if (alive++ == 0) received = 0;
   if (out) {
     // A terminal shows a progress line there that was not ended.
     acknowledgement_ = (isatty(fileno(out)) ? "\n" : "") + acknowledgement + "\n";
@@ -70,6 +71,7 @@ InterruptGuard::~InterruptGuard() {
   sigaction(SIGTERM, &old_term_, nullptr);
   sigaction(SIGHUP, &old_hangup_, nullptr);
   line = nullptr;
+  --alive;
 }
 
 int InterruptGuard::signal() const { return received; }

@@ -9,7 +9,8 @@ namespace penstock {
 
 /// While alive, SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process; a second
 /// SIGINT ends it at once, and so does any of them a second or more after the first (some senders
-/// send twice). Restores the earlier handlers. One at a time.
+/// send twice). Restores the earlier handlers. One within another has its signal, and the outer one
+/// keeps it.
 class InterruptGuard {
  public:
   /// @param acknowledgement  a line that the first signal writes at once;  @param out  where; may

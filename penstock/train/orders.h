@@ -17,6 +17,7 @@ enum class Order : std::int64_t {
   gather,
   gather_whole,
   meet,   // in a directory: whether all see it
+  room,   // for the copies of their pieces
   save,   // their pieces of a checkpoint, into the directory that follows
   saved,  // which waits for their pieces
   restore,

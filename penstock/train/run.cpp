@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -69,7 +70,7 @@ Recipe recipe_on_ranks(const ConfigNode& node, const std::string& directory,
 }
 
 RunProcesses processes_of_run(const dist::ProcessGroup& group, int here) {
-  return {.all = group.size(), .here = here, .first = group.rank() == 0};
+  return {.all = group.size(), .here = std::min(here, group.size()), .first = group.rank() == 0};
 }
 
 /// Refuses a model that this machine cannot hold, rather than be killed for it.
@@ -190,6 +191,16 @@ class TrainTask : public RunTask {
                                   .dump());
     CheckpointShare share = trainer_.checkpoint_share();
     return contents_with(std::move(share.model), std::move(share.optimizer));
+  }
+
+  CheckpointContents to_copy() override {
+    if (same_files_) {
+      leader_.give(Order::room);
+      CheckpointShare share = trainer_.own_share();
+      return contents_with(std::move(share.model), std::move(share.optimizer));
+    }
+    // What rank 0 gathers is its own, and is not copied.
+    return trainer_.divides_checkpoints() ? CheckpointContents{} : contents();
   }
 
   void await_pieces(ToldPieces& told) override {

@@ -16,7 +16,7 @@ struct TrainControl {
   std::FILE* progress = stderr;
   FileSystem* files = nullptr;    ///< what is written goes through it; null: the system's files
   dist::ProcessGroup group = {};  ///< the processes of the run; of a training only
-  int processes_here = 1;         ///< of them, on this machine
+  int processes_here = 1;         ///< that share this machine, of it and of runs beside it
 };
 
 /// A loss or a gradient was not finite. The last good step is saved; the message names the layer.

@@ -29,6 +29,16 @@ using Json = nlohmann::ordered_json;
 /// A signal during a measurement, which the resumed run begins again.
 struct StoppedWhileMeasuring {};
 
+/// Saves of so many bytes may take seconds, and are told of before.
+constexpr std::int64_t kSaidBytes = 128 << 20;
+
+std::int64_t tensor_bytes(const CheckpointContents& contents) {
+  std::int64_t out = 0;
+  for (const TensorMap* tensors : {&contents.model, &contents.optimizer})
+    for (const auto& [name, tensor] : *tensors) out += static_cast<std::int64_t>(tensor.nbytes());
+  return out;
+}
+
 class RunLoop {
  public:
   RunLoop(RunTask& task, std::string directory, const TrainControl& control)
@@ -161,9 +171,7 @@ class RunLoop {
 
   RunOutcome run_steps() {
     StepMonitor monitor(*interrupt_, progress_, {.part = plan_.part});
-    // Several ranks would have to gather them.
-    if (saves_on_the_way() && meanwhile() == Training::goes_on && task_.machine().ranks == 1)
-      writer_.make_room(task_.contents());
+    if (saves_on_the_way() && meanwhile() == Training::goes_on) writer_.make_room(task_.to_copy());
     // A run that was killed before its first checkpoint may have measured its beginning.
     if (task_.step() == 0 && plan_.measure_first && log_->last_step() != 0) measure_the_beginning();
     if (!unmeasured_.is_null()) complete(Json(unmeasured_));
@@ -301,8 +309,14 @@ class RunLoop {
       trainer["step"] = task_.step();
       if (!unmeasured_.is_null()) trainer["unvalidated_line"] = unmeasured_.dump();
       if (std::isfinite(best_loss_)) trainer["best_loss"] = best_loss_;
+      const std::int64_t bytes = tensor_bytes(due.contents);
       writer_.start(std::move(due), training);
-      if (training == Training::waits) finish_writing();
+      if (training == Training::waits) {
+        if (bytes >= kSaidBytes)
+          progress_.show(fmt::format("saving {} of the state after step {}",
+                                     size_text(static_cast<double>(bytes)), task_.step()));
+        finish_writing();
+      }
       saved_step_ = task_.step();
       wrote_ = true;
     }

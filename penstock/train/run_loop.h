@@ -91,6 +91,8 @@ class RunTask {
   /// Where all ranks write: has the others write their pieces, and gives contents() with this one's
   /// tensors alone.
   virtual CheckpointContents piece(const PieceOrder& /*order*/) { return contents(); }
+  /// The tensors that will be copied for a checkpoint that is written while training goes on.
+  virtual CheckpointContents to_copy() { return contents(); }
   /// Waits until the others have written theirs, and tells of what. Throws what a rank failed with.
   virtual void await_pieces(ToldPieces& /*told*/) {}
 

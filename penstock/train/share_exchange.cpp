@@ -12,6 +12,20 @@ namespace {
 
 constexpr std::int64_t kNumbersInATurn = 16 << 20;  // of 4 bytes
 
+/// The live tensor, where that rank has all of it.
+at::Tensor own_alias(int rank, const TensorShare& share, int kind, const HeldState& held) {
+  if (share.slices.size() > 1) return {};
+  const SharedSlice& slice = share.slices.front();
+  const auto& ranges = kind == 0 ? slice.weights : slice.moments;
+  if (ranges.size() > 1 || ranges.front().rank != rank) return {};
+  return held.numbers(share.name, kind, ranges.front().begin, ranges.front().end).view(share.shape);
+}
+
+void keep(CheckpointShare& out, const TensorShare& share, int kind, const at::Tensor& whole) {
+  const char* const prefix = kind == 1 ? "m." : "v.";
+  (kind == 0 ? out.model[share.name] : out.optimizer[prefix + share.name]) = whole;
+}
+
 /// One exchange of some tensors.
 class Turn {
  public:
@@ -24,14 +38,12 @@ class Turn {
 
   void add(const TensorShare& share, int kind) {
     const bool mine = share.owner == world_.rank();
-    at::Tensor whole = mine ? own_alias(share, kind) : at::Tensor();
+    at::Tensor whole = mine ? own_alias(world_.rank(), share, kind, held_) : at::Tensor();
     const bool complete = whole.defined();
     if (mine && !complete) whole = at::empty(share.shape, held_.options(share.name));
     for (const SharedSlice& slice : share.slices)
       if (!complete) add(share, kind, slice, whole);
-    if (!mine) return;
-    const char* const prefix = kind == 1 ? "m." : "v.";
-    (kind == 0 ? out_.model[share.name] : out_.optimizer[prefix + share.name]) = whole;
+    if (mine) keep(out_, share, kind, whole);
   }
 
   void exchange() {
@@ -45,16 +57,6 @@ class Turn {
     const Slice* slice;
     at::Tensor part;
   };
-
-  /// The live tensor, where this rank has all of it.
-  at::Tensor own_alias(const TensorShare& share, int kind) const {
-    if (share.slices.size() > 1) return {};
-    const SharedSlice& slice = share.slices.front();
-    const auto& ranges = kind == 0 ? slice.weights : slice.moments;
-    if (ranges.size() > 1 || ranges.front().rank != world_.rank()) return {};
-    return held_.numbers(share.name, kind, ranges.front().begin, ranges.front().end)
-        .view(share.shape);
-  }
 
   void add(const TensorShare& share, int kind, const SharedSlice& slice, const at::Tensor& whole) {
     at::Tensor flat;  // where the ranges come together
@@ -153,6 +155,16 @@ CheckpointShare exchange_shares(const dist::ProcessGroup& world,
       for (const ShareItem& item : turns[i]) turn.add(shares[item.share], item.kind);
     turn.exchange();
   }
+  return out;
+}
+
+CheckpointShare own_shares(int rank, const std::vector<TensorShare>& shares,
+                           const HeldState& held) {
+  CheckpointShare out;
+  for (const TensorShare& share : shares)
+    for (int kind = 0; share.owner == rank && kind < (share.trained ? 3 : 1); ++kind)
+      if (const at::Tensor whole = own_alias(rank, share, kind, held); whole.defined())
+        keep(out, share, kind, whole);
   return out;
 }
 

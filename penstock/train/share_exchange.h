@@ -50,5 +50,7 @@ class HeldState {
 /// and does not hold, and packs up to 64 MiB or a tensor at a time.
 CheckpointShare exchange_shares(const dist::ProcessGroup& world,
                                 const std::vector<TensorShare>& shares, const HeldState& held);
+/// Those of them that alias its state, without an exchange.
+CheckpointShare own_shares(int rank, const std::vector<TensorShare>& shares, const HeldState& held);
 
 }  // namespace penstock

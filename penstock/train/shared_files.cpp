@@ -7,6 +7,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/train/agreement.h"
 
 namespace penstock {
 namespace {
@@ -40,6 +41,18 @@ std::string text_of(FileSystem& files, const fs::path& path) {
   }
 }
 
+/// The folder with the token in it, or no folder.
+void make_meeting(FileSystem& files, const fs::path& place, const std::string& token) {
+  files.remove_all(place);
+  try {
+    files.create_directory(place);
+    write_text(files, place / kToken, token);
+  } catch (const Error&) {
+    files.remove_all(place);
+    throw;
+  }
+}
+
 bool answers(FileSystem& files, const fs::path& place, int rank, const std::string& token) {
   if (text_of(files, place / kToken) != token) return false;
   try {
@@ -59,12 +72,10 @@ std::string first_rank_without(const dist::ProcessGroup& group, const fs::path& 
   // What a run that dies leaves of it is cleaned up with other leftovers.
   const fs::path place = group.broadcast_bytes(
       first ? temporary_path(fs::absolute(directory) / "meeting").string() : "");
-  if (first) {
-    files.remove_all(place);
-    files.create_directory(place);
-    write_text(files, place / kToken, token);
-  }
-  group.barrier("shared files");
+  on_all_ranks(group, [&] {
+    if (first) make_meeting(files, place, token);
+    return true;
+  });
   const auto all =
       group.gather(first || answers(files, place, group.rank(), token) ? kSeen : kUnseen);
   std::string out;

@@ -10,7 +10,8 @@
 namespace penstock {
 
 /// Asks all ranks whether they see, and can write, what rank 0 has in that directory. Every rank
-/// calls it; the directory counts on rank 0, where it exists.
+/// calls it; the directory counts on rank 0, where it exists. Throws, as check_none_failed(), where
+/// rank 0 cannot write there.
 /// @return the name of the first rank that does not, or ""
 std::string first_rank_without(const dist::ProcessGroup& group,
                                const std::filesystem::path& directory, FileSystem& files);

@@ -265,6 +265,10 @@ CheckpointShare Trainer::checkpoint_share() {
   return out;
 }
 
+CheckpointShare Trainer::own_share() {
+  return own_shares(mesh_.world.rank(), shares(), held_state());
+}
+
 void Trainer::restore_from_files(std::int64_t step, const std::map<std::string, at::Tensor>& model,
                                  const std::map<std::string, at::Tensor>& optimizer,
                                  const std::string& where) {

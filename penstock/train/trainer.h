@@ -81,6 +81,8 @@ class Trainer {
   /// This rank's piece, which may alias the live state. Every rank calls it. Throws where weights
   /// that ranks have in common are not equal.
   CheckpointShare checkpoint_share();
+  /// What of it aliases the live state, without an exchange.
+  CheckpointShare own_share();
   /// Bytes of the largest piece of any rank of this rank's stage. REQUIRES: divides_checkpoints().
   std::int64_t largest_share_bytes();
   /// As restore(), but every rank gives all tensors, which it sees in the same files, and reads

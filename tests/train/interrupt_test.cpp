@@ -26,5 +26,15 @@ TEST(Interrupt, ASignalInAnotherThreadIsSeenAndHandlersComeBack) {
   EXPECT_EQ(after.sa_handler, SIG_IGN);
 }
 
+TEST(Interrupt, AGuardWithinAnotherHasItsSignalAndLeavesItOne) {
+  const InterruptGuard outer;
+  ::raise(SIGTERM);
+  {
+    const InterruptGuard inner;
+    EXPECT_EQ(inner.signal(), SIGTERM);  // else a run that begins just then would go on
+  }
+  EXPECT_EQ(outer.signal(), SIGTERM);
+}
+
 }  // namespace
 }  // namespace penstock

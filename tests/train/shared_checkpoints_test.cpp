@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "penstock/models/tensor_slices.h"
+#include "penstock/train/agreement.h"
 #include "penstock/train/checkpoints.h"
 #include "penstock/train/moment_names.h"
 #include "penstock/train/parallel_settings.h"
@@ -245,6 +246,11 @@ class OtherMachine : public testing::ForwardingFileSystem {
   bool reads_;
 };
 
+class FullDisk : public testing::ForwardingFileSystem {
+ public:
+  FullDisk() : ForwardingFileSystem([](const Path&, Bytes) -> std::size_t { fail("full"); }) {}
+};
+
 TEST_F(SharedCheckpoints, AreWrittenWhereAllRanksSeeTheDirectory) {
   OtherMachine blind(false), read_only(true);
   const auto asked = [&](FileSystem& files_of_rank_2) {
@@ -262,6 +268,14 @@ TEST_F(SharedCheckpoints, AreWrittenWhereAllRanksSeeTheDirectory) {
     EXPECT_TRUE(said[0].empty() || said[0] == name) << said[0];
     return !said[0].empty();
   };
+  FullDisk full;
+  on_ranks(2, [&](const dist::ProcessGroup& group) {
+    // All learn of it, where rank 1 would else wait.
+    if (group.rank() == 0)
+      EXPECT_THROW(first_rank_without(group, directory_.path(), full), Error);
+    else
+      EXPECT_THROW(first_rank_without(group, "", real_file_system()), ReportedByRankZero);
+  });
   const auto before = real_file_system().list(directory_.path());
   EXPECT_FALSE(asked(real_file_system()));
   EXPECT_TRUE(asked(blind));
