@@ -16,6 +16,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/cli/child_process.h"
+#include "penstock/cli/ranks.h"
 #include "penstock/dist/identity.h"
 #include "penstock/dist/key_server.h"
 #include "penstock/train/checkpoints.h"
@@ -203,23 +204,30 @@ std::string last_step(const std::string& run_directory) {
 
 }  // namespace
 
-int launch_processes(int processes, const std::string& run_directory) {
+LaunchedWork launched_run(const std::string& run_directory) {
+  return {.when = [run_directory] { return last_step(run_directory); },
+          .goes_on =
+              [run_directory] {
+                return CheckpointStore(real_file_system(), run_directory).steps().empty()
+                           ? "no checkpoint was saved yet, so the run begins anew with --resume"
+                           : "the run goes on from its last checkpoint with --resume, with any "
+                             "number of processes";
+              }};
+}
+
+int launch_processes(int processes, const LaunchedWork& work) {
   Launch launch(processes);
   launch.wait();
   const auto& children = launch.children();
-  const std::string resume =
-      CheckpointStore(real_file_system(), run_directory).steps().empty()
-          ? "no checkpoint was saved yet, so the run begins anew with --resume"
-          : "the run goes on from its last checkpoint with --resume, with any number of processes";
+  const std::string resume = work.goes_on();
   if (const auto rank = launch.dead())
     fail(named(*rank), " ", end_of(children[static_cast<std::size_t>(*rank)].status), " ",
-         last_step(run_directory), "; the other processes were ended too; ", resume);
+         work.when(), "; the other processes were ended too; ", resume);
   if (const auto rank = launch.halted())
-    fail(named(*rank), " was stopped by a signal ", last_step(run_directory),
-         " and was ended after ", kStoppedFor.count(), " s; the other processes were ended too; ",
-         resume);
+    fail(named(*rank), " was stopped by a signal ", work.when(), " and was ended after ",
+         kStoppedFor.count(), " s; the other processes were ended too; ", resume);
   if (const auto rank = launch.stuck())
-    fail(named(*rank), " did not answer ", last_step(run_directory), " and was ended; ", resume);
+    fail(named(*rank), " did not answer ", work.when(), " and was ended; ", resume);
   if (launch.ended_before_it_began()) {
     std::fprintf(stderr, "interrupted before the run began\n");
     return 130;
@@ -233,7 +241,7 @@ int launch_processes(int processes, const std::string& run_directory) {
   if (first != kLostRankCode) return first;
   for (const Child& child : children)
     if (code_of(child) != kLostRankCode) return 1;  // it said why
-  fail("the ", processes, " processes lost each other ", last_step(run_directory), "; ", resume);
+  fail("the ", processes, " processes lost each other ", work.when(), "; ", resume);
 }
 
 }  // namespace penstock

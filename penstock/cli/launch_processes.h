@@ -2,17 +2,22 @@
 // them, hands signals on, and sees to it that none outlives the others.
 #pragma once
 
+#include <functional>
 #include <string>
 
 namespace penstock {
 
-/// What a rank ends with when it lost another one, whose end the launcher reports.
-inline constexpr int kLostRankCode = 4;
+/// What is said of the work where a rank is lost.
+struct LaunchedWork {
+  std::function<std::string()> when;     ///< how far it was: "after step 12"
+  std::function<std::string()> goes_on;  ///< what the user does next
+};
+/// Of a training: by its metrics.jsonl and its checkpoints.
+LaunchedWork launched_run(const std::string& run_directory);
 
 /// Runs the command line of this process without `--processes` in so many processes and returns
 /// their exit code. They end with this process, however it ends; where one dies, the others end
-/// within half a minute, and one line on stderr names its rank, host and the last complete step.
-/// @param run_directory  whose metrics.jsonl has that step
-int launch_processes(int processes, const std::string& run_directory);
+/// within half a minute, and one line on stderr names its rank, host and how far the work was.
+int launch_processes(int processes, const LaunchedWork& work);
 
 }  // namespace penstock

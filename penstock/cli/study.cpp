@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,11 +16,16 @@
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/base/threads.h"
-#include "penstock/cli/one_process.h"
+#include "penstock/cli/launch_processes.h"
 #include "penstock/cli/output_path.h"
+#include "penstock/cli/ranks.h"
 #include "penstock/cli/study_jobs.h"
+#include "penstock/dist/transport.h"
 #include "penstock/report/report.h"
+#include "penstock/study/run_groups.h"
+#include "penstock/study/run_plan.h"
 #include "penstock/study/study_runner.h"
+#include "penstock/train/agreement.h"
 
 namespace penstock {
 namespace {
@@ -29,7 +35,7 @@ struct StudyArguments {
   std::vector<std::string> overrides;
   bool report_only = false, retry_diverged = false, wide = false;
   bool json = false, quiet = false, force = false;
-  int jobs = 1;
+  int jobs = 1, processes = 0;
   std::string only;  // VARIANT:SEED
 };
 
@@ -41,6 +47,7 @@ std::string command_line(const StudyArguments& options) {
   if (options.retry_diverged) out += " --retry-diverged";
   if (options.force) out += " --force";
   if (options.jobs > 1) out += " --jobs " + std::to_string(options.jobs);
+  if (options.processes > 1) out += " --processes " + std::to_string(options.processes);
   if (!options.results.empty()) out += " --results " + shell_quoted(options.results);
   return out;
 }
@@ -102,39 +109,113 @@ void print_outcome(const study::StudyOutcome& outcome, bool trains, const std::s
              outcome.results.empty() ? "" : ", " + output + "/report.html");
 }
 
-int run(const StudyArguments& options) {
-  check_one_process("study");
-  const auto config = study::read_study(options.study, options.overrides, options.scale);
-  const std::string name = config.scale.empty() ? config.name : config.name + "-" + config.scale;
-  std::FILE* progress = options.quiet ? nullptr : stderr;
-  const study::StudyOptions how{.output = options.out.empty() ? "studies/" + name : options.out,
-                                .kept_rows = options.results,
-                                .command = command_line(options),
-                                .report_only = options.report_only,
-                                .retry_diverged = options.retry_diverged,
-                                .only = only_run(options.only),
-                                .progress = progress};
-  check_can_make(how.output);
-  check_can_write(how.kept_rows);
-  study::StudyHooks hooks = study::training_hooks(progress, options.force);
+/// The study of these arguments.
+struct GivenStudy {
+  study::StudyConfig config;
+  study::StudyOptions how;
+};
+
+GivenStudy given_study(const StudyArguments& options) {
+  GivenStudy out{.config = study::read_study(options.study, options.overrides, options.scale),
+                 .how = {.kept_rows = options.results,
+                         .command = command_line(options),
+                         .report_only = options.report_only,
+                         .retry_diverged = options.retry_diverged,
+                         .only = only_run(options.only),
+                         .progress = options.quiet ? nullptr : stderr}};
+  const auto& [config, how] = out;
+  out.how.output =
+      !options.out.empty()
+          ? options.out
+          : "studies/" + (config.scale.empty() ? config.name : config.name + "-" + config.scale);
+  return out;
+}
+
+study::StudyHooks hooks_of(const StudyArguments& options, const GivenStudy& given,
+                           const study::RunRanks& ranks) {
+  study::StudyHooks hooks = study::training_hooks(given.how.progress, options.force, ranks);
   hooks.write_pages = report::write_study_pages;
   hooks.write_run_page = [](const std::string& directory) { report::write_report(directory); };
-  if (options.jobs > 1)
-    hooks.train_side_by_side = [&](const std::vector<study::RunKey>& runs) {
-      return train_side_by_side({.jobs = options.jobs,
-                                 .command = command_of_run(options, how.output),
-                                 .progress = progress},
-                                runs);
-    };
-  const auto outcome = study::run_study(config, how, hooks);
-  if (how.only) return outcome.interrupted ? 130 : 0;
+  return hooks;
+}
+
+/// Carries the study out, and says what came of it; the exit code.
+int finish(const StudyArguments& options, const GivenStudy& given, const study::StudyHooks& hooks) {
+  check_can_make(given.how.output);
+  check_can_write(given.how.kept_rows);
+  const auto outcome = study::run_study(given.config, given.how, hooks);
+  if (given.how.only) return outcome.interrupted ? 130 : 0;
   if (options.json)
     fmt::print("{}\n", study::to_json(outcome.results).dump());
   else
-    print_outcome(outcome, config.trains(), how.output, options.wide);
+    print_outcome(outcome, given.config.trains(), given.how.output, options.wide);
   if (!outcome.interrupted) return 0;
-  std::fprintf(stderr, "interrupted; the state is saved. Continue with: %s\n", how.command.c_str());
+  std::fprintf(stderr, "interrupted; the state is saved. Continue with: %s\n",
+               given.how.command.c_str());
   return 130;
+}
+
+int run_in_one_process(const StudyArguments& options) {
+  const GivenStudy given = given_study(options);
+  study::StudyHooks hooks = hooks_of(options, given, {});
+  if (options.jobs > 1)
+    hooks.train_side_by_side = [&](const std::vector<study::RunToTrain>& runs) {
+      return train_side_by_side({.jobs = options.jobs,
+                                 .command = command_of_run(options, given.how.output),
+                                 .progress = given.how.progress},
+                                runs);
+    };
+  return finish(options, given, hooks);
+}
+
+/// Rank 0 carries the study out, and all ranks train its runs.
+int run_as_rank(const StudyArguments& options, const dist::Identity& identity) {
+  PENSTOCK_CHECK(options.jobs == 1, "--jobs beside ", identity.source,
+                 ": this is one of several processes, which train the runs; leave --jobs away");
+  const auto world = join_ranks(identity, study::kWaitForGroups, options.quiet);
+  const GivenStudy given = on_all_ranks(world, [&] { return given_study(options); });
+  study::RunGroups groups(given.config, given.how, options.force, world, identity.local_size);
+  if (identity.rank > 0) return groups.follow() ? 0 : 130;
+  study::StudyHooks hooks =
+      hooks_of(options, given, {.most = identity.size, .here = identity.local_size});
+  hooks.train_side_by_side = [&](const auto& runs) { return groups.train(runs); };
+  try {
+    const int code = finish(options, given, hooks);
+    groups.release();
+    return code;
+  } catch (const dist::LostRank&) {
+    throw;
+  } catch (...) {
+    groups.release();
+    throw;
+  }
+}
+
+/// Checks what it can before it starts the processes: a mistake is said once.
+int launch(const StudyArguments& options) {
+  PENSTOCK_CHECK(std::filesystem::is_regular_file(options.study), options.study,
+                 " is no file, and each of the ", options.processes,
+                 " processes reads the study; write it to a file");
+  dist::check_transport(options.processes);
+  const GivenStudy given = given_study(options);
+  check_can_make(given.how.output);
+  const auto hooks = study::training_hooks(nullptr, options.force, {.most = options.processes});
+  for (const auto& variant : given.config.variants)
+    hooks.resolve(study::with_seed(variant, given.config.seeds[0]));
+  return launch_processes(
+      options.processes,
+      {.when = [] { return std::string("while the study was carried out"); },
+       .goes_on = [] { return std::string("the same command goes on with what is missing"); }});
+}
+
+int run(const StudyArguments& options) {
+  const dist::Identity identity = dist::identity_from(dist::process_environment());
+  PENSTOCK_CHECK(options.processes == 0 || identity.size == 1, "--processes beside ",
+                 identity.source,
+                 ": this is one of several processes already; leave one of the two away");
+  if (identity.size > 1)
+    return exit_code_of_rank(identity, [&] { return run_as_rank(options, identity); });
+  return options.processes > 1 ? launch(options) : run_in_one_process(options);
 }
 
 }  // namespace
@@ -160,10 +241,17 @@ void add_study_command(CLI::App& app, int& exit_code) {
                     "train nothing; report what is finished (and measure it)");
   command->add_flag("--retry-diverged", options->retry_diverged,
                     "train again, from their last good step, runs whose loss was not finite");
+  auto* jobs =
+      command
+          ->add_option("--jobs", options->jobs,
+                       "train so many runs side by side, which divide the cores (run.threads)")
+          ->check(CLI::Range(1, 4096));
   command
-      ->add_option("--jobs", options->jobs,
-                   "train so many runs side by side, which divide the cores (run.threads)")
-      ->check(CLI::Range(1, 4096));
+      ->add_option("--processes", options->processes,
+                   "train in so many processes on this machine: each run in as many as its "
+                   "[parallel] names, and such groups side by side (docs/cluster.md)")
+      ->check(CLI::Range(1, 4096))
+      ->excludes(jobs);
   command->add_option("--only", options->only,
                       "VARIANT:SEED: train that run alone; no measurement, no report");
   command->add_flag("--wide", options->wide,
@@ -178,6 +266,8 @@ void add_study_command(CLI::App& app, int& exit_code) {
       "  penstock study recipes/demo/study.toml --report-only\n"
       "  penstock study long.toml --jobs 4                     four runs at a time\n"
       "  penstock study table1.toml --scale paper             the published settings\n"
+      "  penstock study big.toml --set parallel.tensor=2 --processes 4   two runs at a time, of "
+      "two\n"
       "Finished runs are not repeated and interrupted ones resume, so the same command continues.\n"
       "A run whose loss is not finite is recorded as diverged, and the others go on. It is "
       "trained\n"

@@ -18,8 +18,10 @@ std::string named(const study::RunKey& run) { return concat(run.first, ", seed "
 
 class Pool {
  public:
-  Pool(const StudyJobs& how, const std::vector<study::RunKey>& runs)
-      : how_(how), waiting_(runs.begin(), runs.end()), all_(runs.size()) {}
+  Pool(const StudyJobs& how, const std::vector<study::RunToTrain>& runs)
+      : how_(how), all_(runs.size()) {
+    for (const study::RunToTrain& run : runs) waiting_.push_back(run.key);
+  }
 
   bool finish() {
     while (!running_.empty() || (!waiting_.empty() && goes_on())) {
@@ -88,7 +90,7 @@ class Pool {
 
 }  // namespace
 
-bool train_side_by_side(const StudyJobs& how, const std::vector<study::RunKey>& runs) {
+bool train_side_by_side(const StudyJobs& how, const std::vector<study::RunToTrain>& runs) {
   return Pool(how, runs).finish();
 }
 

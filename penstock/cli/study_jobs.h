@@ -20,6 +20,6 @@ struct StudyJobs {
 /// Carries those runs out, at most `jobs` at a time. SIGINT, SIGTERM and SIGHUP stop all, which
 /// save; then, and where one failed and said why (Error), none is begun any more. @return false
 /// when interrupted
-bool train_side_by_side(const StudyJobs& how, const std::vector<study::RunKey>& runs);
+bool train_side_by_side(const StudyJobs& how, const std::vector<study::RunToTrain>& runs);
 
 }  // namespace penstock

@@ -13,12 +13,11 @@
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/launch_processes.h"
 #include "penstock/cli/output_path.h"
-#include "penstock/dist/group.h"
+#include "penstock/cli/ranks.h"
 #include "penstock/dist/transport.h"
 #include "penstock/io/toml.h"
 #include "penstock/report/report.h"
 #include "penstock/study/text_samples.h"
-#include "penstock/train/agreement.h"
 #include "penstock/train/parallel_settings.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/recipe_template.h"
@@ -64,7 +63,7 @@ int launch(const TrainOptions& options, const ConfigNode& node, const std::strin
   dist::check_transport(options.processes);
   layout_of(read_recipe(node), options.processes);
   check_can_make(out);
-  return launch_processes(options.processes, out);
+  return launch_processes(options.processes, launched_run(out));
 }
 
 std::string continuing_command(const TrainOptions& options, const std::string& out,
@@ -80,21 +79,14 @@ std::string continuing_command(const TrainOptions& options, const std::string& o
 int train_here(const TrainOptions& options, const ConfigNode& node, const std::string& out,
                const dist::Identity& identity) {
   const bool first = identity.rank == 0;
-  dist::GroupOptions options_of_group{
-      .timeout = std::chrono::seconds(read_config<Recipe>(node).parallel.timeout),
-      .check = dist::process_environment()("PENSTOCK_CHECK_COLLECTIVES") == "1"};
-  if (first && !options.quiet)
-    options_of_group.waiting = [](const std::string& missing) {
-      std::fprintf(stderr, "%s\n", missing.c_str());
-    };
+  const std::chrono::seconds timeout(read_config<Recipe>(node).parallel.timeout);
   if (first) check_can_make(out);
-  const RunOutcome outcome =
-      train_run(node, out,
-                {.resume = options.resume,
-                 .quiet = options.quiet,
-                 .force = options.force,
-                 .group = dist::ProcessGroup::join(identity, options_of_group),
-                 .processes_here = identity.local_size});
+  const RunOutcome outcome = train_run(node, out,
+                                       {.resume = options.resume,
+                                        .quiet = options.quiet,
+                                        .force = options.force,
+                                        .group = join_ranks(identity, timeout, options.quiet),
+                                        .processes_here = identity.local_size});
   if (first && outcome == RunOutcome::finished && read_recipe(node).run.report) {
     study::write_text_samples(out);
     report::write_run_report(out);
@@ -160,16 +152,8 @@ void add_train_command(CLI::App& app, int& exit_code) {
         return;
       }
     }
-    try {
-      exit_code = train_here(*options, node, out, identity);
-    } catch (const ReportedByRankZero&) {
-      exit_code = 1;
-    } catch (const dist::FailedRank&) {
-      throw;  // it knows why
-    } catch (const dist::LostRank&) {
-      if (!identity.launched) throw;  // else the launcher says which rank died
-      exit_code = kLostRankCode;
-    }
+    exit_code =
+        exit_code_of_rank(identity, [&] { return train_here(*options, node, out, identity); });
   });
 }
 

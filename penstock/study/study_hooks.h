@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "penstock/base/config_node.h"
+#include "penstock/dist/group.h"
 #include "penstock/study/measurement.h"
 #include "penstock/study/results.h"
 
@@ -18,11 +19,19 @@ namespace penstock::study {
 
 using RunKey = std::pair<std::string, std::int64_t>;  ///< variant and seed
 
+/// A run that others may be trained beside.
+struct RunToTrain {
+  RunKey key;
+  int processes = 1;  ///< that train it together
+};
+
 struct StudyHooks {
   /// Completes and checks a recipe: every field, defaults included.
   std::function<ConfigNode(const ConfigNode& recipe)> resolve;
   /// The model of a resolved recipe.
   std::function<ModelConfig(const ConfigNode& resolved)> model;
+  /// The processes that train such a recipe together; null: one.
+  std::function<int(const ConfigNode& recipe)> processes;
   /// Throws Error where memory is too small for that training; may be null.
   std::function<void(const ConfigNode& recipe)> check_memory;
   /// Hash of the corpus the recipe names; "" where that cannot be told.
@@ -42,9 +51,9 @@ struct StudyHooks {
   /// Trains in that directory, resuming what is there; false when it was interrupted. Throws
   /// DivergedError (train/run_control.h) where the loss is not finite.
   std::function<bool(const ConfigNode& resolved, const std::string& run_directory)> train;
-  /// Trains those runs side by side, each in a process that carries out the study for it alone, and
-  /// returns once all have ended; false when they were interrupted. Null: trained one by one.
-  std::function<bool(const std::vector<RunKey>& runs)> train_side_by_side;
+  /// Trains those runs side by side, each where the study is carried out for it alone, and returns
+  /// once all have ended; false when they were interrupted. Null: trained one by one.
+  std::function<bool(const std::vector<RunToTrain>& runs)> train_side_by_side;
   /// Measurement::check and Measurement::measure.
   std::function<void(const Measurement& one)> check;
   std::function<std::optional<nlohmann::json>(const Measurement& one, const FinishedRun& run,
@@ -56,8 +65,20 @@ struct StudyHooks {
   std::function<void(const std::string& run_directory)> write_run_page;
 };
 
+/// Who trains a run.
+struct RunRanks {
+  dist::ProcessGroup group = {};  ///< this process leads it; the others train_as_ordered()
+  int most = 1;                   ///< processes that a run may take
+  int here = 1;                   ///< processes that share this machine
+};
+
 /// The hooks that train and measure for real, without pages; `progress` may be null. With `force`
-/// they also try what memory seems too small for.
-StudyHooks training_hooks(std::FILE* progress, bool force = false);
+/// they also try what memory seems too small for. The recipe's [parallel] names a run's processes.
+StudyHooks training_hooks(std::FILE* progress, bool force = false, const RunRanks& ranks = {});
+
+/// Of a group's other ranks: trains what its first rank trains, until it has dismiss()ed them.
+void train_as_ordered(const RunRanks& ranks, bool force);
+/// Of the group's first rank.
+void dismiss(const dist::ProcessGroup& group);
 
 }  // namespace penstock::study

@@ -43,7 +43,7 @@ class Session {
     tables_ = closed_tables(study, hooks.resolve);
     if (study.trains()) gather();
     Baseline& baseline = comparison_.baseline;
-    if (!study.trains() || baseline.ngram == 0) return;
+    if (!study.trains() || baseline.ngram == 0 || options.only) return;
     say(fmt::format("counting the {}-gram model that variants have to beat", baseline.ngram));
     const ConfigNode recipe = hooks.resolve(with_seed(study.variants.front(), study.seeds[0]));
     baseline.bits_per_byte = hooks.ngram_baseline(recipe, static_cast<int>(baseline.ngram));
@@ -285,7 +285,13 @@ class Session {
     PENSTOCK_CHECK(variant != study_.variants.end(), "no variant of this study is called ",
                    key.first);
     return !is_missing(*variant, key.second) || !may_run(*variant, key.second) ||
-           run(*variant, key.second);
+           (hooks_.train_side_by_side ? hooks_.train_side_by_side({to_train(*variant, key.second)})
+                                      : run(*variant, key.second));
+  }
+
+  RunToTrain to_train(const Variant& variant, std::int64_t seed) const {
+    return {.key = {variant.name, seed},
+            .processes = hooks_.processes ? hooks_.processes(with_seed(variant, seed)) : 1};
   }
 
   /// What is missing and can be begun, turn by turn; what diverged is taken up as such.
@@ -297,9 +303,9 @@ class Session {
           if (turn_of(variant) == turn && is_missing(variant, seed) && may_run(variant, seed))
             runs[{variant.name, seed}] = &variant;
       if (runs.empty()) continue;
-      std::vector<RunKey> keys;
-      for (const auto& [key, variant] : runs) keys.push_back(key);
-      const bool complete = hooks_.train_side_by_side(keys);
+      std::vector<RunToTrain> asked;
+      for (const auto& [key, variant] : runs) asked.push_back(to_train(*variant, key.second));
+      const bool complete = hooks_.train_side_by_side(asked);
       for (const auto& [key, variant] : runs)
         if (const auto planned = plans_.plan(*variant, key.second))
           take_ended(*variant, key.second, *planned);

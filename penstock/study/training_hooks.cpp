@@ -1,17 +1,20 @@
 // A study's hooks onto the trainer, the model's FLOPs and the corpus.
+#include <algorithm>
 #include <filesystem>
-#include <tuple>
+#include <nlohmann/json.hpp>
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/memory.h"
 #include "penstock/data/corpus.h"
 #include "penstock/eval/ngram.h"
+#include "penstock/io/toml.h"
 #include "penstock/models/census.h"
 #include "penstock/models/content_hash.h"
 #include "penstock/study/run_folder.h"
 #include "penstock/study/start_model.h"
 #include "penstock/study/study_hooks.h"
 #include "penstock/train/memory_check.h"
+#include "penstock/train/parallel_settings.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/run.h"
 #include "penstock/train/run_text.h"
@@ -34,42 +37,89 @@ double ngram_bits_per_byte(const ConfigNode& resolved, int order) {
   return ngram_baseline(corpus, order, measured_split(corpus)).bits_per_byte();
 }
 
-void check_memory(const ConfigNode& node) {
+void check_memory(const ConfigNode& node, int here) {
   const Recipe recipe = read_recipe(node);
   if (recipe.run.device != "cpu" || recipe.data.corpus.empty()) return;  // train_run() says of it
+  const int processes = processes_of(recipe);
   naming_origins(node, [&] {
     check_training_memory(with_vocabulary(recipe, Corpus::open(recipe.data.corpus)),
-                          available_memory_bytes());
+                          available_memory_bytes() / here,
+                          {.all = processes, .here = std::min(processes, here)});
   });
 }
 
-/// Every run of a study is one process.
-void check_one_process(const Recipe& recipe) {
-  const ParallelConfig& parallel = recipe.parallel;
-  for (const auto& [key, value, usual] : {std::tuple{"data", parallel.data, 0},
-                                          {"tensor", parallel.tensor, 1},
-                                          {"pipeline", parallel.pipeline, 1},
-                                          {"expert", parallel.expert, 1}})
-    PENSTOCK_CHECK(value <= 1, "parallel.", key, " = ", value,
-                   ": one process trains each run of a study; set it to ", usual,
-                   ", and train runs side by side with `penstock study FILE --jobs N`");
+void check_layout(const Recipe& recipe, int most, bool has_model) {
+  const int processes = processes_of(recipe);
+  PENSTOCK_CHECK(processes <= most, "[parallel] divides this run over ", processes,
+                 " processes, and the study has ", most, "; start it with --processes ", processes,
+                 " or a multiple of it");
+  if (has_model) layout_of(recipe, processes);
+}
+
+TrainControl control_of(const RunRanks& ranks, bool force, std::FILE* progress) {
+  return {.resume = true,
+          .quiet = !progress,
+          .force = force,
+          .progress = progress,
+          .processes_here = ranks.here};
+}
+
+/// What the first rank of a group says to the others: a run to train, or that there is none.
+constexpr const char *kRecipe = "recipe", *kDirectory = "directory";
+
+/// On each rank of a group. The run's own connections have its parallel.timeout.
+bool train_on(const dist::ProcessGroup& group, const ConfigNode& resolved,
+              const std::string& directory, TrainControl control) {
+  const std::chrono::seconds timeout(read_recipe(resolved).parallel.timeout);
+  control.group = group.split("run", 0, timeout);
+  return train_run(resolved, directory, control) == RunOutcome::finished;
+}
+
+/// Of the first rank.
+bool train_together(const dist::ProcessGroup& group, const ConfigNode& resolved,
+                    const std::string& directory, const TrainControl& control) {
+  group.broadcast_bytes(nlohmann::json{{kRecipe, to_toml(resolved)},
+                                       {kDirectory, std::filesystem::absolute(directory).string()}}
+                            .dump());
+  return train_on(group, resolved, directory, control);
 }
 
 }  // namespace
 
-StudyHooks training_hooks(std::FILE* progress, bool force) {
-  const TrainControl control{
-      .resume = true, .quiet = !progress, .force = force, .progress = progress};
+void train_as_ordered(const RunRanks& ranks, bool force) {
+  while (true) {
+    const auto order = nlohmann::json::parse(ranks.group.broadcast_bytes(""));
+    if (order.empty()) return;
+    try {
+      train_on(ranks.group, parse_toml(order.at(kRecipe).get<std::string>(), "the study's recipe"),
+               order.at(kDirectory).get<std::string>(), control_of(ranks, force, nullptr));
+    } catch (const dist::LostRank&) {
+      throw;
+    } catch (const Error&) {  // the first rank has it too
+    }
+  }
+}
+
+void dismiss(const dist::ProcessGroup& group) {
+  group.broadcast_bytes(nlohmann::json::object().dump());
+}
+
+StudyHooks training_hooks(std::FILE* progress, bool force, const RunRanks& ranks) {
+  const TrainControl control = control_of(ranks, force, progress);
+  TrainControl alone = control;  // what is measured is one process's
+  alone.processes_here = 1;
   return {.resolve =
-              [](const ConfigNode& node) {
+              [ranks](const ConfigNode& node) {
                 const Recipe recipe = read_recipe(node);
-                naming_origins(node, [&] { check_one_process(recipe); });
+                const bool whole = node.find("model") != nullptr;  // not where it begins with one
+                naming_origins(node, [&] { check_layout(recipe, ranks.most, whole); });
                 return write_config(recipe);
               },
           .model = [](const ConfigNode& resolved) { return read_recipe(resolved).model; },
+          .processes = [](const ConfigNode& node) { return processes_of(read_recipe(node)); },
           .check_memory =
-              [force](const ConfigNode& recipe) {
-                if (!force) check_memory(recipe);
+              [force, ranks](const ConfigNode& recipe) {
+                if (!force) check_memory(recipe, ranks.here);
               },
           .corpus_hash =
               [](const ConfigNode& resolved) {
@@ -86,12 +136,13 @@ StudyHooks training_hooks(std::FILE* progress, bool force) {
               },
           .model_hash = model_content_hash,
           .train =
-              [control](const ConfigNode& resolved, const std::string& run_directory) {
-                return train_run(resolved, run_directory, control) == RunOutcome::finished;
+              [control, group = ranks.group](const ConfigNode& resolved,
+                                             const std::string& run_directory) {
+                return train_together(group, resolved, run_directory, control);
               },
           .check = [](const Measurement& one) { one.check(); },
-          .measure = [control](const Measurement& one, const FinishedRun& run,
-                               const Work& work) { return one.measure(run, work, control); }};
+          .measure = [alone](const Measurement& one, const FinishedRun& run,
+                             const Work& work) { return one.measure(run, work, alone); }};
 }
 
 }  // namespace penstock::study

@@ -184,8 +184,8 @@ def check_reports(shell):
     other = json.loads(shell.ok("eval", run, "--data", "corpus", "--memory", "0", "--json"))
     shell.expect("options come first", other["loss"] != scores["loss"])
     for axis in ("data", "tensor", "pipeline", "expert"):
-        shell.mistake(1, (f"parallel.{axis} = 2", "one process trains each run of a study", "--jobs N"), "study",
-                      "first.toml", "--out", "new", "--set", f"parallel.{axis}=2")
+        shell.mistake(1, ("2 processes", "the study has 1", "--processes 2"), "study", "first.toml", "--out", "new",
+                      "--set", f"parallel.{axis}=2")
     shell.mistake(1, ("finetune.sst2.set", "batc"), "study", "first.toml", "--set", "finetune.sst2.set.batc=2")
     shell.mistake(1, ("finetune.sst2.data", "nowhere"), "study", "first.toml", "--out", "new", "--set", "finetune.sst2.data=nowhere")
 

@@ -1,0 +1,187 @@
+#!/usr/bin/python3
+"""`penstock study --processes N`: runs of a study in groups of ranks. Rows are those of one process a
+run, groups train side by side, and what dies, diverges or is interrupted is taken up by the same
+command.
+
+    study_groups_test.py PENSTOCK SOURCE_DIRECTORY
+"""
+
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from processes_test import alive, ranks_of
+from shell import tiny
+
+RECIPE = """
+[model]
+vocab = 0
+d_model = 16
+layers = 2
+heads = 4
+d_ffn = 32
+[model.moe]
+experts = 4
+[model.router]
+method = "remoe"
+[data]
+corpus = "corpus"
+[train]
+steps = STEPS
+batch_sequences = 4
+micro_batch = 1
+sequence_length = 16
+gradient_sum = "tree"
+checkpoint_every = 5
+[run]
+threads = 1
+report = false
+tensorboard = false
+"""
+
+STUDY = """
+name = "groups"
+base = "base.toml"
+seeds = [1, 2]
+[variants.plain]
+[variants.data]
+set = {"parallel.data" = 2}
+[variants.tensor]
+set = {"parallel.tensor" = 2}
+[variants.matched]
+match_compute = "data"
+set = {"model.router.method" = "topk", "parallel.data" = 2}
+[variants.begun]
+from = "data"
+set = {"parallel.data" = 2, "train.lr" = 1e-4}
+[variants.steep]
+set = {"parallel.data" = 2, "train.lr" = 1e30, "train.clip" = 0, "train.warmup_steps" = 0}
+[variants.after]
+match_compute = "steep"
+"""
+
+# The layout is no part of what a run is.
+ONE_PROCESS = ("--set", "parallel.data=0", "--set", "parallel.tensor=1")
+
+
+def write(shell, steps):
+    for name, text in (("base.toml", RECIPE.replace("STEPS", str(steps))), ("study.toml", STUDY)):
+        with open(os.path.join(shell.directory, name), "w") as file:
+            file.write(text)
+
+
+def rows_in(shell, out):
+    with open(os.path.join(shell.directory, out, "results.json")) as file:
+        results = json.load(file)
+    for row in results["rows"]:
+        row["validation_loss"] = row["validation"]["loss"]
+    return {(row["variant"], row["seed"]): row for row in results["rows"]}, results["diverged"]
+
+
+def expect_same(shell, what, out, reference):
+    """Of data ranks the same bits, of tensor ranks but for rounding."""
+    rows, diverged = rows_in(shell, out)
+    wanted, wanted_diverged = rows_in(shell, reference)
+    shell.expect(what + ": runs", set(rows) == set(wanted) and len(rows) == 10, sorted(rows))
+    for key, row in wanted.items():
+        found, near = rows.get(key, {}), key[0] == "tensor"
+        for figure in ("validation_loss", "total_flops", "steps", "config_hash"):
+            a, b = found.get(figure), row[figure]
+            same = a == b or (near and a is not None and figure == "validation_loss" and abs(a - b) < 1e-5)
+            shell.expect(f"{what}: {figure} of {key}", same, f"{a} {b}")
+    shell.expect(what + ": diverged", [(run["variant"], run["seed"]) for run in diverged] ==
+                 [(run["variant"], run["seed"]) for run in wanted_diverged] == [("steep", 1), ("steep", 2)], diverged)
+
+
+def ranks_in(shell, out):
+    found = {}
+    for path in glob.glob(os.path.join(shell.directory, out, "runs/*/finished.json")):
+        with open(path) as file:
+            found[os.path.basename(os.path.dirname(path)).split("-seed")[0]] = json.load(file).get("ranks", 1)
+    return found
+
+
+def check_groups(shell):
+    shell.ok("study", "study.toml", "--out", "alone", "--jobs", "2", *ONE_PROCESS)
+    for processes in (4, 3):
+        out = f"of-{processes}"
+        done = shell.run("study", "study.toml", "--out", out, "--processes", str(processes))
+        shell.expect(f"{processes} processes", done.returncode == 0, done.stderr)
+        expect_same(shell, f"{processes} processes", out, "alone")
+        shell.expect("ranks of runs", ranks_in(shell, out) ==
+                     {"plain": 1, "data": 2, "tensor": 2, "matched": 2, "begun": 2}, ranks_in(shell, out))
+        told = [line for line in done.stderr.splitlines() if ": begun on 2 ranks from rank " in line]
+        firsts = {line.split("from ")[1] for line in told}
+        shell.expect("groups side by side", len(firsts) == processes // 2, told)
+    again = shell.run("study", "study.toml", "--out", "of-4", "--processes", "4")
+    shell.expect("nothing twice", again.returncode == 0 and "begun" not in again.stderr, again.stderr)
+    report = json.loads(shell.ok("study", "study.toml", "--out", "of-4", "--processes", "4", "--json", "--report-only"))
+    shell.expect("a report of all", len(report["rows"]) == 10)
+    shell.ok("study", "study.toml", "--out", "only", "--processes", "2", "--only", "data:2")
+    shell.expect("one run alone", ranks_in(shell, "only") == {"data": 2}, ranks_in(shell, "only"))
+
+
+def check_refusals(shell):
+    for how in ((), ("--jobs", "2"), ("--processes", "1")):
+        shell.mistake(1, ("2 processes", "the study has 1", "--processes 2"), "study", "study.toml", "--out", "new", *how)
+    shell.mistake(1, ("4 processes", "the study has 2"), "study", "study.toml", "--out", "new", "--processes", "2",
+                  "--set", "parallel.data=4")
+    shell.mistake(1, ("parallel.tensor",), "study", "study.toml", "--out", "new", "--processes", "3",
+                  "--set", "parallel.tensor=3", "--set", "parallel.data=0")
+    done = shell.run("study", "study.toml", "--out", "new", "--processes", "2", "--jobs", "2")
+    shell.expect("jobs and processes", done.returncode != 0 and "excludes" in done.stderr, done.stderr)
+    shell.expect("nothing was made", not os.path.exists(os.path.join(shell.directory, "new/runs")))
+
+
+def start(shell, out):
+    return subprocess.Popen([shell.program, "study", "study.toml", "--out", out, "--processes", "4"],
+                            cwd=shell.directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+
+
+def wait_for_checkpoint(shell, out):
+    pattern = os.path.join(shell.directory, out, "runs/*/checkpoints/step-*")
+    for _ in range(1200):
+        if glob.glob(pattern):
+            return
+        time.sleep(0.05)
+    shell.expect("a checkpoint in a minute", False)
+
+
+def check_ends(shell):
+    """Long runs, of which one is killed and then all are interrupted."""
+    write(shell, 40)
+    shell.ok("study", "study.toml", "--out", "long", "--jobs", "2", *ONE_PROCESS)
+    study = start(shell, "broken")
+    wait_for_checkpoint(shell, "broken")
+    pids = ranks_of(study)
+    os.kill(pids[3], signal.SIGKILL)
+    _, errors = study.communicate(timeout=60)
+    shell.expect("a rank is killed", study.returncode == 1 and "rank 3 on " in errors and
+                 "the same command goes on with what is missing" in errors, errors)
+    shell.expect("none outlives it", not alive(pids.values()))
+    study = start(shell, "broken")
+    time.sleep(1.5)
+    study.send_signal(signal.SIGINT)
+    _, errors = study.communicate(timeout=60)
+    shell.expect("interrupted", study.returncode == 130, f"{study.returncode} {errors}")
+    done = shell.run("study", "study.toml", "--out", "broken", "--processes", "4")
+    shell.expect("it goes on", done.returncode == 0, done.stderr)
+    expect_same(shell, "after a kill and an interrupt", "broken", "long")
+
+
+def main(program):
+    with tiny(program, run=False) as shell:
+        write(shell, 8)
+        check_refusals(shell)
+        check_groups(shell)
+        check_ends(shell)
+        sys.exit(1 if shell.failures else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
