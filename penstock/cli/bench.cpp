@@ -180,7 +180,7 @@ void add_generate(CLI::App& bench) {
     std::string model;
     bench::GenerateBenchOptions bench;
     int threads = 0;
-    bool fold = false, json = false;
+    bool fold = false, exact = false, json = false;
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command = bench.add_subcommand(
@@ -196,6 +196,7 @@ void add_generate(CLI::App& bench) {
   command->add_option("--threads", options->threads, "0: the physical cores")
       ->check(whole_number(0, kMostThreads));
   command->add_flag("--fold", options->fold, "fold each router into one matrix and bias first");
+  command->add_flag("--exact", options->exact, "as `penstock generate --exact`");
   command->add_flag("--json", options->json, "one JSON object");
   command->footer(
       "Examples:\n"
@@ -207,7 +208,9 @@ void add_generate(CLI::App& bench) {
   command->callback([options] {
     options->bench.threads = ops::set_threads(options->threads);
     auto model = load_for_inference(open_model_source(model_argument(options->model).path),
-                                    options->fold ? Weights::as_f32 : Weights::in_place);
+                                    options->fold    ? Weights::as_f32
+                                    : options->exact ? Weights::in_place
+                                                     : Weights::in_place_int8);
     if (options->fold) model = fold_routers(*model);
     print_result(bench::measure_generate(model, options->bench), options->json);
   });

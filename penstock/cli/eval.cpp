@@ -161,6 +161,11 @@ CLI::Option* add_text_options(CLI::App& command, EvalTextOptions& text) {
                   "with --text: a file to write each scored token's id and log-probability to, "
                   "one JSON object a line")
       ->needs(file);
+  command
+      .add_flag("--int8", text.int8,
+                "with --text, windows of at most 16 tokens: round activations to 8 bits as "
+                "`penstock generate` does with weights in Q8_0, Q4_K or Q6_K")
+      ->needs(file);
   return file;
 }
 

@@ -79,7 +79,9 @@ void run_eval_text(const EvalTextOptions& options) {
         const std::shared_ptr<const ModelSource> source = open_model_source(chosen.path);
         return std::tuple(chosen, model_tokenizer(*source, options.tokenizer),
                           load_for_evaluation(source, options.as_trained,
-                                              options.fold ? Weights::as_f32 : Weights::in_place));
+                                              options.fold   ? Weights::as_f32
+                                              : options.int8 ? Weights::in_place_int8
+                                                             : Weights::in_place));
       });
   const auto& [directory, step] = argument;
   const auto model = options.fold ? fold_routers(*loaded) : loaded;

@@ -11,7 +11,7 @@ namespace penstock {
 struct EvalTextOptions {
   std::string model, text, tokenizer, per_token, protocol = "windows";
   std::int64_t length = 0;  ///< tokens per window; 0: the model's context
-  bool json = false, fold = false, as_trained = false;
+  bool json = false, fold = false, as_trained = false, int8 = false;
 };
 
 /// Prints loss, perplexity and bits per byte of the file's text.

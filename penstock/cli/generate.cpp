@@ -30,7 +30,7 @@ struct GenerateArguments {
   std::vector<std::string> prompts, prompt_files;
   GenerateOptions options;
   std::int64_t threads = 0;
-  bool json = false, fold = false;
+  bool json = false, fold = false, exact = false;
 };
 
 /// A file's text, or what comes on standard input for "-"; without a last newline.
@@ -111,12 +111,13 @@ class Printer {
 };
 
 /// The draft model, whose tokenizer is the model's; null where none is asked for.
-std::shared_ptr<LanguageModel> load_draft(const std::string& path, const Tokenizer& tokenizer) {
+std::shared_ptr<LanguageModel> load_draft(const std::string& path, const Tokenizer& tokenizer,
+                                          Weights weights) {
   if (path.empty()) return nullptr;
   return with_model(path, [&](const ModelArgument& chosen) {
     const std::shared_ptr<const ModelSource> source = open_model_source(chosen.path);
     check_same_ids(tokenizer, *source->tokenizer());
-    return load_for_inference(source, Weights::in_place);
+    return load_for_inference(source, weights);
   });
 }
 
@@ -124,16 +125,16 @@ int run_generate(const GenerateArguments& arguments) {
   ops::set_threads(static_cast<int>(arguments.threads));
   check(arguments.options.sampling);
   const std::vector<std::string> prompts = prompts_of(arguments);
+  const Weights in_place = arguments.exact ? Weights::in_place : Weights::in_place_int8;
   auto [argument, tokenizer, model] = with_model(arguments.model, [&](const ModelArgument& chosen) {
     const std::shared_ptr<const ModelSource> source = open_model_source(chosen.path);
-    return std::tuple(
-        chosen, source->tokenizer(),
-        load_for_inference(source, arguments.fold ? Weights::as_f32 : Weights::in_place));
+    return std::tuple(chosen, source->tokenizer(),
+                      load_for_inference(source, arguments.fold ? Weights::as_f32 : in_place));
   });
   const auto& [path, step] = argument;
   if (arguments.fold) model = fold_routers(*model);
   GenerateOptions options = arguments.options;
-  options.draft = load_draft(arguments.draft, *tokenizer);
+  options.draft = load_draft(arguments.draft, *tokenizer, in_place);
   const InterruptGuard guard;
   Printer printer(prompts, arguments.options.samples);
   GenerationListener listener{.interrupted = [&] { return guard.signal() != 0; }};
@@ -207,6 +208,9 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       ->check(whole_number(1, kFewTokens - 1))
       ->capture_default_str();
   command->add_flag("--fold", arguments->fold, "fold each router into one matrix and bias first");
+  command->add_flag("--exact", arguments->exact,
+                    "also with weights in Q8_0, Q4_K or Q6_K multiply activations as they are, and "
+                    "not rounded to 8 bits");
   command->add_option("--threads", arguments->threads, "0: the physical cores")
       ->check(whole_number(0, kMostThreads));
   command->add_flag("--json", arguments->json, "one JSON object, with the tokens, at the end");

@@ -56,8 +56,10 @@ std::shared_ptr<LanguageModel> load_for_evaluation(std::shared_ptr<const ModelSo
                                                    bool as_trained, Weights weights) {
   ModelConfig config = source->config();
   if (as_trained) config.router = penstock::as_trained(config.router);
-  return weights == Weights::in_place ? open_model(std::move(source), config)
-                                      : load_model(*source, config);
+  if (weights == Weights::as_f32) return load_model(*source, config);
+  return open_model(
+      std::move(source), config,
+      weights == Weights::in_place_int8 ? ops::Activations::int8 : ops::Activations::f32);
 }
 
 }  // namespace penstock

@@ -39,11 +39,13 @@ std::map<std::string, std::vector<Part>> parts_of(const ModelConfig& config) {
 }
 
 /// The parameter's rows in the file; empty where some are of no type that products read.
-ops::StoredMatrix stored_matrix(const ModelSource& source, const std::vector<Part>& parts) {
+ops::StoredMatrix stored_matrix(const ModelSource& source, const std::vector<Part>& parts,
+                                ops::Activations activations) {
   ops::StoredMatrix out;
   for (const Part& part : parts) {
-    const auto rows = source.stored(part.name);
+    auto rows = source.stored(part.name);
     if (!rows) return {};
+    rows->activations = activations;
     out.depth = source.shape(part.name).back();
     out.pieces.push_back(*rows);
   }
@@ -60,7 +62,8 @@ struct Place {
 /// By module, what it can read; nothing of one that reads all of its matrices so or none.
 std::map<std::string, std::vector<Place>> places_of(
     const ModelSource& source, const std::map<std::string, std::vector<Part>>& all,
-    const std::function<ops::ReadsStored*(const std::string&)>& reader_of) {
+    const std::function<ops::ReadsStored*(const std::string&)>& reader_of,
+    ops::Activations activations) {
   std::map<std::string, std::vector<Place>> out;
   std::set<std::string> incomplete;
   for (const auto& [name, parts] : all) {
@@ -68,7 +71,7 @@ std::map<std::string, std::vector<Place>> places_of(
     const std::string module = dot == std::string::npos ? "" : name.substr(0, dot);
     const ops::ReadsStored* const reader = reader_of(module);
     if (!reader) continue;
-    ops::StoredMatrix matrix = stored_matrix(source, parts);
+    ops::StoredMatrix matrix = stored_matrix(source, parts, activations);
     if (matrix.empty() && reader->reads_all_or_none()) incomplete.insert(module);
     if (!matrix.empty()) out[module].push_back({name.substr(dot + 1), std::move(matrix), &parts});
   }
@@ -77,7 +80,8 @@ std::map<std::string, std::vector<Place>> places_of(
 }
 
 /// Gives modules what they can read from the file.  @return the names of those tensors
-std::set<std::string> read_in_place(LanguageModel& model, const ModelSource& source) {
+std::set<std::string> read_in_place(LanguageModel& model, const ModelSource& source,
+                                    ops::Activations activations) {
   auto modules = model.named_modules();
   const auto reader_of = [&](const std::string& module) {
     return dynamic_cast<ops::ReadsStored*>(module.empty()             ? &model
@@ -86,7 +90,7 @@ std::set<std::string> read_in_place(LanguageModel& model, const ModelSource& sou
   };
   const auto parts = parts_of(model.config());
   std::set<std::string> out;
-  for (const auto& [module, places] : places_of(source, parts, reader_of))
+  for (const auto& [module, places] : places_of(source, parts, reader_of, activations))
     for (const Place& place : places)
       if (reader_of(module)->read_from(place.parameter, place.matrix))
         for (const Part& part : *place.parts) out.insert(part.name);
@@ -109,7 +113,8 @@ std::shared_ptr<LanguageModel> open_model(const ModelSource& source) {
 }
 
 std::shared_ptr<LanguageModel> open_model(std::shared_ptr<const ModelSource> source,
-                                          const ModelConfig& config) {
+                                          const ModelConfig& config,
+                                          ops::Activations activations) {
   if (merges(config.resolved())) return load_model(*source, config);
   struct Opened {
     std::shared_ptr<const ModelSource> source;
@@ -119,7 +124,7 @@ std::shared_ptr<LanguageModel> open_model(std::shared_ptr<const ModelSource> sou
   LanguageModel& model = *opened->model;
   const torch::NoGradGuard no_grad;
   auto tensors = file_tensors(model);  // before parameters give up their memory
-  const std::set<std::string> in_place = read_in_place(model, *source);
+  const std::set<std::string> in_place = read_in_place(model, *source, activations);
   for (auto& [name, target] : tensors)
     if (!in_place.contains(name)) target.copy_(finite_tensor(*source, name));
   model.eval();

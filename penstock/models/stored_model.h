@@ -7,6 +7,7 @@
 
 #include "penstock/models/language_model.h"
 #include "penstock/models/model_source.h"
+#include "penstock/ops/stored_matrix.h"
 
 namespace penstock {
 
@@ -21,8 +22,10 @@ std::shared_ptr<LanguageModel> open_model(std::shared_ptr<const ModelSource> sou
 /// The same of a source that somebody else keeps open for as long as the model is used.
 std::shared_ptr<LanguageModel> open_model(const ModelSource& source);
 /// The same as a model of another config, whose tensors have the same names and shapes.
+/// @param activations  as its products of few tokens see them
 std::shared_ptr<LanguageModel> open_model(std::shared_ptr<const ModelSource> source,
-                                          const ModelConfig& config);
+                                          const ModelConfig& config,
+                                          ops::Activations activations = ops::Activations::f32);
 
 /// Reads all tensors of a source whose model says what is not finite, and throws Error naming the
 /// first that holds NaN or infinity; open_model() looks only at what it copies.

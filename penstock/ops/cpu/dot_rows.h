@@ -18,6 +18,12 @@ inline constexpr std::int64_t kFewRows = 16;
 /// Rows of w that are read side by side.
 inline constexpr std::int64_t kDotColumns = 4;
 
+/// Bytes ahead that are fetched while J rows are read side by side: those of the next J rows, or
+/// further, where rows are so short that these would come too late.
+PENSTOCK_INLINE std::int64_t bytes_ahead(std::int64_t columns, std::int64_t stride) {
+  return std::max<std::int64_t>(columns * stride, 8192);
+}
+
 /// Strides are from row to row, that of w in bytes.
 struct DotOperands {
   const float* x;  ///< [rows, depth]
@@ -34,16 +40,17 @@ template <class Reader, int R, int J>
 PENSTOCK_INLINE void dot_tile(const DotOperands& o) {
   Vec16 sums[R * J]{};
   const auto* w = static_cast<const std::byte*>(o.w);
+  const std::int64_t ahead = bytes_ahead(J, o.w_stride);
   std::int64_t i = 0;
   for (; i + Reader::kNumbers <= o.depth; i += Reader::kNumbers, w += Reader::kBytes) {
     Reader blocks[J];
 #pragma GCC unroll 8
     for (int j = 0; j < J; ++j) {
       blocks[j].begin(w + j * o.w_stride);
-      // What comes next lies a few rows on, where the processor does not look by itself.
+      // What comes next lies where the processor does not look by itself.
 #pragma GCC unroll 8
       for (std::int64_t line = 0; line < Reader::kBytes; line += 64)
-        __builtin_prefetch(w + (J + j) * o.w_stride + line);
+        __builtin_prefetch(w + j * o.w_stride + ahead + line);
     }
     for (int part = 0; part < Reader::kParts; ++part) {
       const float* x_part = o.x + i + part * Reader::kVectors * kLanes;

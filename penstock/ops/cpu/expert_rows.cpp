@@ -13,6 +13,7 @@
 #include "penstock/ops/check.h"
 #include "penstock/ops/cpu/dot_rows.h"
 #include "penstock/ops/cpu/flush_denormals.h"
+#include "penstock/ops/cpu/int8_rows.h"
 #include "penstock/ops/cpu/parallel.h"
 #include "penstock/ops/cpu/rows.h"
 #include "penstock/ops/expert_ffn.h"
@@ -25,20 +26,50 @@ constexpr std::int64_t kGrain = 16384;     ///< weights that are worth a second 
 constexpr std::int64_t kMostPanels = 8;    ///< units that a thread takes at once
 constexpr std::int64_t kStripe = 64;       ///< rows of an expert that a tile holds
 
+/// What matrices multiply, and the same rounded where one of them wants it so.
+struct Activated {
+  float* numbers;  // [A, depth]
+  std::int64_t depth;
+  Int8Rows rounded;
+  void round(std::int64_t row) {
+    if (rounded.rows() > 0) rounded.set(row, numbers + row * depth);
+  }
+};
+
 /// Rows of a matrix of one expert, and its bias or null.
 struct Rows {
   RowType type;
+  bool int8;  // x is rounded
   const std::byte* data;
   std::int64_t stride;  // bytes
   const float* bias;
-  /// y = x · wᵀ + bias for columns [first, first + count).
-  void multiply(DotOperands o, std::int64_t rows, std::int64_t first, std::int64_t count) const {
-    o.w = data + first * stride;
-    o.w_stride = stride;
-    dot_rows(type, o, rows, count);
+  /// y [rows, kColumns] = x · wᵀ + bias for rows of x from `row` on and columns [first, first +
+  /// count).
+  void multiply(const Activated& x, std::int64_t row, std::int64_t rows, std::int64_t first,
+                std::int64_t count, float* y) const {
+    const std::byte* const w = data + first * stride;
+    if (int8)
+      dot_int8_rows(type,
+                    {.x = x.rounded,
+                     .first_row = row,
+                     .w = w,
+                     .w_stride = stride,
+                     .y = y,
+                     .y_stride = kColumns},
+                    rows, count);
+    else
+      dot_rows(type,
+               {.x = x.numbers + row * x.depth,
+                .x_stride = x.depth,
+                .w = w,
+                .w_stride = stride,
+                .depth = x.depth,
+                .y = y,
+                .y_stride = kColumns},
+               rows, count);
     if (!bias) return;
     for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t j = 0; j < count; ++j) o.y[r * o.y_stride + j] += bias[first + j];
+      for (std::int64_t j = 0; j < count; ++j) y[r * kColumns + j] += bias[first + j];
   }
 };
 
@@ -54,8 +85,7 @@ struct ExpertRows {
   bool gated;
   const float* weight;
   const std::int64_t* token;
-  const float* x;  // [A, d]
-  float* h;        // [A, f]
+  Activated x, h;  // [A, d], [A, f]
   float* y;        // [T, d], zero
   std::int64_t panels() const { return (inner + kColumns - 1) / kColumns; }
 };
@@ -67,18 +97,11 @@ PENSTOCK_INLINE void inner_columns(const ExpertRows& p, const Used& u, std::int6
   for (std::int64_t a = u.begin; a < u.end; a += kStripe) {
     const std::int64_t rows = std::min(kStripe, u.end - a);
     for (std::int64_t i = 0; i < p.inputs; ++i)
-      u.in[i].multiply({.x = p.x + a * p.width,
-                        .x_stride = p.width,
-                        .w = nullptr,
-                        .w_stride = 0,
-                        .depth = p.width,
-                        .y = in[i],
-                        .y_stride = kColumns},
-                       rows, first, count);
+      u.in[i].multiply(p.x, a, rows, first, count, in[i]);
     for (std::int64_t r = 0; r < rows; ++r) {
       const float* first_in = in[0] + r * kColumns;
       const float* second_in = in[1] + r * kColumns;
-      float* h = p.h + (a + r) * p.inner + first;
+      float* h = p.h.numbers + (a + r) * p.inner + first;
       for (std::int64_t j = 0; j < count; ++j)
         h[j] = p.gated ? first_in[j] * fast_sigmoid(first_in[j]) * second_in[j]
                        : std::max(first_in[j], 0.0f);
@@ -104,14 +127,7 @@ PENSTOCK_PER_CPU void output_columns(const ExpertRows& p, std::int64_t begin, st
       for (std::int64_t a = u.begin; a < u.end; a += kStripe) {
         const std::int64_t rows = std::min(kStripe, u.end - a),
                            count = std::min(kColumns, end - first);
-        u.out.multiply({.x = p.h + a * p.inner,
-                        .x_stride = p.inner,
-                        .w = nullptr,
-                        .w_stride = 0,
-                        .depth = p.inner,
-                        .y = out,
-                        .y_stride = kColumns},
-                       rows, first, count);
+        u.out.multiply(p.h, a, rows, first, count, out);
         for (std::int64_t r = 0; r < rows; ++r) {
           float* y = p.y + p.token[a + r] * p.width + first;
           const float weight = p.weight[a + r];
@@ -120,7 +136,7 @@ PENSTOCK_PER_CPU void output_columns(const ExpertRows& p, std::int64_t begin, st
       }
 }
 
-void run(const ExpertRows& p) {
+void run(ExpertRows& p) {
   const auto count = static_cast<std::int64_t>(p.used.size());
   const std::int64_t units = count * p.panels();
   const std::int64_t outputs = (p.width + kColumns - 1) / kColumns;
@@ -132,6 +148,7 @@ void run(const ExpertRows& p) {
   if (threads == 1) {
     const FlushDenormals flush;
     inner_panels(p, 0, units);
+    for (std::int64_t a = 0; a < p.h.rounded.rows(); ++a) p.h.round(a);
     output_columns(p, 0, p.width);
     return;
   }
@@ -141,10 +158,24 @@ void run(const ExpertRows& p) {
 #pragma omp for schedule(dynamic, 1)
     for (std::int64_t unit = 0; unit < units; unit += panels)
       inner_panels(p, unit, std::min(units, unit + panels));
+#pragma omp for
+    for (std::int64_t a = 0; a < p.h.rounded.rows(); ++a) p.h.round(a);
 #pragma omp for schedule(dynamic, 1) nowait
     for (std::int64_t column = 0; column < p.width; column += columns)
       output_columns(p, column, std::min(p.width, column + columns));
   }
+}
+
+/// Rounds x, and makes room for h, where an expert in use wants it so.
+void round_where_wanted(ExpertRows& p, std::int64_t assignments) {
+  bool in = false, out = false;
+  for (const Used& u : p.used) {
+    for (std::int64_t i = 0; i < p.inputs; ++i) in = in || u.in[i].int8;
+    out = out || u.out.int8;
+  }
+  if (in) p.x.rounded = Int8Rows(assignments, p.width);
+  for (std::int64_t a = 0; in && a < assignments; ++a) p.x.round(a);
+  if (out) p.h.rounded = Int8Rows(assignments, p.inner);
 }
 
 }  // namespace
@@ -176,11 +207,11 @@ at::Tensor few_rows_experts(const ExpertRowsProblem& problem,
                   .gated = problem.activation == Activation::swiglu,
                   .weight = weight.data_ptr<float>(),
                   .token = token.data_ptr<std::int64_t>(),
-                  .x = x,
-                  .h = x + assignments * d,
+                  .x = {.numbers = x, .depth = d, .rounded = {}},
+                  .h = {.numbers = x + assignments * d, .depth = f, .rounded = {}},
                   .y = y.data_ptr<float>()};
   const auto view = [](const ExpertMatrix& m, std::int64_t depth) {
-    return Rows{m.rows.type, m.rows.data, row_bytes(m.rows.type, depth), m.bias};
+    return Rows{m.rows.type, rounds_x(m.rows), m.rows.data, row_bytes(m.rows.type, depth), m.bias};
   };
   const auto* offsets = problem.offsets.data_ptr<std::int64_t>();
   for (std::int64_t e = 0; e + 1 < problem.offsets.size(0); ++e) {
@@ -191,6 +222,7 @@ at::Tensor few_rows_experts(const ExpertRowsProblem& problem,
                          .in = {view(own.in[0], d), view(own.in[1], d)},
                          .out = view(own.out, f)});
   }
+  round_where_wanted(rows, assignments);
   run(rows);
   return y;
 }

@@ -4,8 +4,11 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "penstock/ops/check.h"
 #include "penstock/ops/cpu/dot_rows.h"
+#include "penstock/ops/cpu/int8_rows.h"
 #include "penstock/ops/cpu/parallel.h"
 #include "penstock/ops/linear.h"
 
@@ -19,6 +22,7 @@ constexpr std::int64_t kMostPieces = 8;
 /// Columns of y that a task computes: a part of one piece.
 struct LinearTask {
   RowType type;
+  bool int8;  // x is rounded
   const std::byte* w;
   std::int64_t first, count;
 };
@@ -32,11 +36,21 @@ std::vector<LinearTask> tasks_of(const StoredMatrix& w) {
     const std::int64_t bytes = row_bytes(piece.type, w.depth);
     for (std::int64_t row = 0; row < piece.rows; row += columns)
       out.push_back({.type = piece.type,
+                     .int8 = rounds_x(piece),
                      .w = piece.data + row * bytes,
                      .first = first + row,
                      .count = std::min(columns, piece.rows - row)});
     first += piece.rows;
   }
+  return out;
+}
+
+/// x rounded, where a task wants it so.
+Int8Rows rounded(const float* x, std::int64_t rows, std::int64_t depth,
+                 const std::vector<LinearTask>& tasks) {
+  if (std::ranges::none_of(tasks, &LinearTask::int8)) return {};
+  Int8Rows out(rows, depth);
+  for (std::int64_t r = 0; r < rows; ++r) out.set(r, x + r * depth);
   return out;
 }
 
@@ -49,17 +63,29 @@ at::Tensor few_rows_linear(const at::Tensor& x_in, const StoredMatrix& w, const 
   at::Tensor y = at::empty({rows, out}, x.options());
   const float* bias = b.defined() ? b.data_ptr<float>() : nullptr;
   const std::vector<LinearTask> tasks = tasks_of(w);
+  const Int8Rows x8 = rounded(x.data_ptr<float>(), rows, w.depth, tasks);
   const auto body = [&, from = x.data_ptr<float>(), to = y.data_ptr<float>()](std::int64_t i, int) {
     const LinearTask& task = tasks[static_cast<std::size_t>(i)];
-    dot_rows(task.type,
-             {.x = from,
-              .x_stride = w.depth,
-              .w = task.w,
-              .w_stride = row_bytes(task.type, w.depth),
-              .depth = w.depth,
-              .y = to + task.first,
-              .y_stride = out},
-             rows, task.count);
+    const std::int64_t stride = row_bytes(task.type, w.depth);
+    if (task.int8)
+      dot_int8_rows(task.type,
+                    {.x = x8,
+                     .first_row = 0,
+                     .w = task.w,
+                     .w_stride = stride,
+                     .y = to + task.first,
+                     .y_stride = out},
+                    rows, task.count);
+    else
+      dot_rows(task.type,
+               {.x = from,
+                .x_stride = w.depth,
+                .w = task.w,
+                .w_stride = stride,
+                .depth = w.depth,
+                .y = to + task.first,
+                .y_stride = out},
+               rows, task.count);
     if (!bias) return;
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t j = task.first; j < task.first + task.count; ++j)

@@ -129,8 +129,22 @@ struct ReadQ80 {
   }
 };
 
-/// Two f16 that multiply what eight parts of 32 numbers have of 6 bits each, a scale and a minimum;
-/// and codes of 4 bits, two parts in the same 32 bytes.
+/// Q4_K begins with two f16 that multiply what eight parts of 32 numbers have of 6 bits each, a
+/// scale and a minimum.  @return the parts' scales; behind them the minima
+template <class Widen>
+PENSTOCK_INLINE Vec16 q4_k_scales(const std::byte* at) {
+  const auto a = bytes_at<std::uint32_t>(at + 4), b = bytes_at<std::uint32_t>(at + 8),
+             c = bytes_at<std::uint32_t>(at + 12);
+  // Four of six bits at a time: the high two of the later parts lie above those of the earlier.
+  const std::uint32_t six[4] = {
+      a & 0x3f3f3f3fu, (c & 0x0f0f0f0fu) | ((a >> 6) & 0x03030303u) << 4, b & 0x3f3f3f3fu,
+      ((c >> 4) & 0x0f0f0f0fu) | ((b >> 6) & 0x03030303u) << 4};
+  const Vec16 whole =
+      __builtin_convertvector(Widen::plain(reinterpret_cast<const std::byte*>(six)), Vec16);
+  return whole * choose(lanes_between(0, 0, 8), Widen::half(at), Widen::half(at + 2));
+}
+
+/// Behind the scales codes of 4 bits, two parts in the same 32 bytes.
 template <class Widen>
 struct ReadQ4K {
   static constexpr std::int64_t kNumbers = 256, kBytes = 144;
@@ -138,16 +152,7 @@ struct ReadQ4K {
   const std::byte* codes;
   float scales[16];  // of the eight parts; behind them the minima
   PENSTOCK_INLINE void begin(const std::byte* at) {
-    const auto a = bytes_at<std::uint32_t>(at + 4), b = bytes_at<std::uint32_t>(at + 8),
-               c = bytes_at<std::uint32_t>(at + 12);
-    // Four of six bits at a time: the high two of the later parts lie above those of the earlier.
-    const std::uint32_t six[4] = {
-        a & 0x3f3f3f3fu, (c & 0x0f0f0f0fu) | ((a >> 6) & 0x03030303u) << 4, b & 0x3f3f3f3fu,
-        ((c >> 4) & 0x0f0f0f0fu) | ((b >> 6) & 0x03030303u) << 4};
-    const Vec16 whole =
-        __builtin_convertvector(Widen::plain(reinterpret_cast<const std::byte*>(six)), Vec16);
-    const Vec16 halves = choose(lanes_between(0, 0, 8), Widen::half(at), Widen::half(at + 2));
-    store(scales, whole * halves);
+    store(scales, q4_k_scales<Widen>(at));
     codes = at + 16;
   }
   PENSTOCK_INLINE Vec16 lanes(int part, int v) const {

@@ -1,0 +1,225 @@
+#include "penstock/ops/cpu/int8_rows.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "penstock/base/error.h"
+#include "penstock/ops/cpu/dot_rows.h"
+#include "penstock/ops/cpu/int8_readers.h"
+
+namespace penstock::ops::cpu {
+namespace {
+
+constexpr std::int64_t kGroup = 256, kPart = 32;  // of scales() and of one scale
+
+/// Where the parts of a row of x lie.
+struct RowParts {
+  const std::int8_t* codes;
+  const std::int32_t* fours;
+  const float* scales;
+};
+
+/// y[r, j] = x_r · w_j for R rows and J columns.
+template <class Reader, class Dot, int R, int J>
+PENSTOCK_INLINE void int8_tile(const Int8Operands& o, std::int64_t first_row) {
+  Vec16 sums[R * J]{};
+  RowParts x[R];
+  for (int r = 0; r < R; ++r)
+    x[r] = {o.x.codes(first_row + r, 0), o.x.fours(first_row + r, 0), o.x.scales(first_row + r, 0)};
+  const std::byte* w = o.w;
+  const std::int64_t ahead = bytes_ahead(J, o.w_stride);
+  for (std::int64_t i = 0; i < o.x.depth(); i += Reader::kNumbers, w += Reader::kBytes) {
+    const bool one = i + Reader::kNumbers > o.x.depth();
+    const std::int64_t scales = i / kGroup * (kGroup / 16) + i % kGroup / kPart;
+    Reader blocks[J];
+    typename Reader::Row rows[R * J];
+#pragma GCC unroll 8
+    for (int j = 0; j < J; ++j) {
+      blocks[j].begin(w + j * o.w_stride, one);
+#pragma GCC unroll 8
+      for (std::int64_t line = 0; line < Reader::kBytes; line += 64)
+        __builtin_prefetch(w + j * o.w_stride + ahead + line);
+#pragma GCC unroll 2
+      for (int r = 0; r < R; ++r)
+        rows[r * J + j] = blocks[j].begin_row(x[r].scales + scales, sums[r * J + j]);
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < Reader::kChunks; ++c) {
+      UInt16 codes[J];
+#pragma GCC unroll 8
+      for (int j = 0; j < J; ++j) codes[j] = blocks[j].codes(c);
+#pragma GCC unroll 2
+      for (int r = 0; r < R; ++r) {
+        const std::int64_t at = i + 64 * c;
+        const auto numbers = bytes_at<UInt16>(reinterpret_cast<const std::byte*>(x[r].codes + at));
+        Int16 begin{};
+        if constexpr (Reader::kOffset >= 0)
+          begin = std::bit_cast<Int16>(
+              -(bytes_at<UInt16>(reinterpret_cast<const std::byte*>(x[r].fours + at / 4))
+                << Reader::kOffset));
+#pragma GCC unroll 8
+        for (int j = 0; j < J; ++j)
+          sums[r * J + j] += __builtin_convertvector(Dot::dot(begin, codes[j], numbers), Vec16) *
+                             Reader::factor(rows[r * J + j], c);
+      }
+    }
+  }
+  for (int r = 0; r < R; ++r)
+    for (int j = 0; j < J; ++j)
+      o.y[(first_row - o.first_row + r) * o.y_stride + j] = sum(sums[r * J + j]);
+}
+
+template <class Reader, class Dot, int J>
+PENSTOCK_INLINE void int8_columns(const Int8Operands& o, std::int64_t rows) {
+  std::int64_t r = 0;
+  for (; r + 2 <= rows; r += 2) int8_tile<Reader, Dot, 2, J>(o, o.first_row + r);
+  if (r < rows) int8_tile<Reader, Dot, 1, J>(o, o.first_row + r);
+}
+
+template <class Reader, class Dot>
+PENSTOCK_INLINE void int8_products(const Int8Operands& given, std::int64_t rows,
+                                   std::int64_t columns) {
+  Int8Operands o = given;
+  std::int64_t j = 0;
+  const auto next = [&](std::int64_t count) {
+    o.w += count * o.w_stride;
+    o.y += count;
+    j += count;
+  };
+  while (rows == 1 && j + Reader::kAlone <= columns) {
+    int8_tile<Reader, Dot, 1, Reader::kAlone>(o, o.first_row);
+    next(Reader::kAlone);
+  }
+  while (j + kDotColumns <= columns) {
+    int8_columns<Reader, Dot, kDotColumns>(o, rows);
+    next(kDotColumns);
+  }
+  while (j < columns) {
+    int8_columns<Reader, Dot, 1>(o, rows);
+    next(1);
+  }
+}
+
+// Clones cannot be templates' (g++ 12).
+#define PENSTOCK_INT8_TYPE(name, target, ...)                                            \
+  target void int8_##name(const Int8Operands& o, std::int64_t rows, std::int64_t cols) { \
+    int8_products<__VA_ARGS__>(o, rows, cols);                                           \
+  }
+PENSTOCK_INT8_TYPE(q8_0, PENSTOCK_PER_CPU, Int8Q80<WidenPortably, DotPortably>, DotPortably)
+PENSTOCK_INT8_TYPE(q4_k, PENSTOCK_PER_CPU, Int8Q4K<WidenPortably, DotPortably>, DotPortably)
+PENSTOCK_INT8_TYPE(q6_k, PENSTOCK_PER_CPU, Int8Q6K<WidenPortably, DotPortably>, DotPortably)
+#if defined(PENSTOCK_HAS_CLONES)
+#define PENSTOCK_AVX512 __attribute__((target("arch=x86-64-v4")))
+PENSTOCK_INT8_TYPE(q8_0_vnni, PENSTOCK_AVX512, Int8Q80<WidenByAvx512, DotByVnni>, DotByVnni)
+PENSTOCK_INT8_TYPE(q4_k_vnni, PENSTOCK_AVX512, Int8Q4K<WidenByAvx512, DotByVnni>, DotByVnni)
+PENSTOCK_INT8_TYPE(q6_k_vnni, PENSTOCK_AVX512, Int8Q6K<WidenByAvx512, DotByVnni>, DotByVnni)
+#undef PENSTOCK_AVX512
+#endif
+#undef PENSTOCK_INT8_TYPE
+
+struct OfType {
+  Int8Products portable, vnni;  // vnni: null where there are no clones
+};
+
+std::optional<OfType> products_of(RowType type) {
+#if !defined(PENSTOCK_HAS_CLONES)
+  constexpr Int8Products int8_q8_0_vnni = nullptr, int8_q4_k_vnni = nullptr,
+                         int8_q6_k_vnni = nullptr;
+#endif
+  switch (type) {
+    case RowType::q8_0:
+      return OfType{int8_q8_0, int8_q8_0_vnni};
+    case RowType::q4_k:
+      return OfType{int8_q4_k, int8_q4_k_vnni};
+    case RowType::q6_k:
+      return OfType{int8_q6_k, int8_q6_k_vnni};
+    default:
+      return std::nullopt;
+  }
+}
+
+bool has_vnni() {
+#if defined(PENSTOCK_HAS_CLONES)
+  return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
+/// 32 numbers.  @return their scale
+PENSTOCK_INLINE float round_part(const float* x, std::int8_t* codes) {
+  const Vec16 halves[2] = {load(x), load(x + kLanes)};
+  const auto size = [](const Vec16& v) {
+    return std::bit_cast<Vec16>(std::bit_cast<UInt16>(v) & 0x7fffffffu);
+  };
+  const float most = largest(larger(size(halves[0]), size(halves[1])));
+  const float nothing = sum(halves[0] * 0.0f + halves[1] * 0.0f);  // or NaN
+  const bool finite = nothing == 0;
+  const float inverse = finite && most > 0 ? 127.0f / most : 0.0f;
+  for (int half = 0; half < 2; ++half) {
+    // The low bits now hold the nearest integer.
+    const Vec16 shifted = (finite ? halves[half] * inverse : Vec16{}) + 12582912.0f;
+    const Int16 whole = std::bit_cast<Int16>(shifted) - 0x4b400000;
+    using Shorts = std::int16_t __attribute__((vector_size(32)));
+    const auto bytes =
+        __builtin_convertvector(__builtin_convertvector(whole, Shorts), SignedByte16);
+    std::memcpy(codes + half * kLanes, &bytes, sizeof(bytes));
+  }
+  return most / 127.0f + nothing;
+}
+
+/// A row of whole parts; what lies behind it is zero.
+PENSTOCK_PER_CPU void round_row(const float* x, std::int64_t depth, std::int8_t* codes,
+                                std::int32_t* fours, float* scales) {
+  const UInt16 ones = UInt16{} + 0x01010101u;
+  for (std::int64_t first = 0; first < depth; first += 64) {
+    float* const group = scales + first / kGroup * (kGroup / 16) + first % kGroup / kPart;
+    const int parts = first + kPart < depth ? 2 : 1;
+    for (int part = 0; part < parts; ++part)
+      group[part] = round_part(x + first + part * kPart, codes + first + part * kPart);
+    const Int16 sums = DotPortably::dot(
+        Int16{}, ones, bytes_at<UInt16>(reinterpret_cast<const std::byte*>(codes + first)));
+    std::memcpy(fours + first / 4, &sums, sizeof(sums));
+    for (int part = 0; part < parts; ++part) {
+      std::int32_t total = 0;
+      for (int four = 0; four < 8; ++four) total += fours[first / 4 + 8 * part + four];
+      group[8 + part] = -group[part] * static_cast<float>(total);
+    }
+  }
+}
+
+}  // namespace
+
+Int8Rows::Int8Rows(std::int64_t rows, std::int64_t depth)
+    : rows_(rows),
+      depth_(depth),
+      padded_((depth + kGroup - 1) / kGroup * kGroup),
+      codes_(static_cast<std::size_t>(rows * padded_)),
+      fours_(static_cast<std::size_t>(rows * padded_ / 4)),
+      scales_(static_cast<std::size_t>(rows * padded_ / 16)) {}
+
+void Int8Rows::set(std::int64_t row, const float* x) {
+  PENSTOCK_ASSERT(depth_ % kPart == 0);
+  round_row(x, depth_, codes_.data() + row * padded_, fours_.data() + row * padded_ / 4,
+            scales_.data() + row * padded_ / 16);
+}
+
+std::vector<Int8Products> int8_products(RowType type) {
+  const auto found = products_of(type);
+  if (!found) return {};
+  return has_vnni() ? std::vector{found->vnni, found->portable} : std::vector{found->portable};
+}
+
+bool rounds_x(const StoredRows& rows) {
+  return rows.activations == Activations::int8 && products_of(rows.type);
+}
+
+void dot_int8_rows(RowType type, const Int8Operands& operands, std::int64_t rows,
+                   std::int64_t columns) {
+  static const bool vnni = has_vnni();
+  const auto found = products_of(type);
+  PENSTOCK_ASSERT(found, row_type_name(type));
+  (vnni ? found->vnni : found->portable)(operands, rows, columns);
+}
+
+}  // namespace penstock::ops::cpu
