@@ -164,7 +164,7 @@ CLI::Option* add_text_options(CLI::App& command, EvalTextOptions& text) {
   command
       .add_flag("--int8", text.int8,
                 "with --text, windows of at most 16 tokens: round activations to 8 bits as "
-                "`penstock generate` does with weights in Q8_0, Q4_K or Q6_K")
+                "`penstock generate` does with weights in Q4_K or Q6_K")
       ->needs(file);
   return file;
 }

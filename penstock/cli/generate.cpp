@@ -209,7 +209,7 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_flag("--fold", arguments->fold, "fold each router into one matrix and bias first");
   command->add_flag("--exact", arguments->exact,
-                    "also with weights in Q8_0, Q4_K or Q6_K multiply activations as they are, and "
+                    "also with weights in Q4_K or Q6_K multiply activations as they are, and "
                     "not rounded to 8 bits");
   command->add_option("--threads", arguments->threads, "0: the physical cores")
       ->check(whole_number(0, kMostThreads));

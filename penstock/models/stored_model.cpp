@@ -113,8 +113,7 @@ std::shared_ptr<LanguageModel> open_model(const ModelSource& source) {
 }
 
 std::shared_ptr<LanguageModel> open_model(std::shared_ptr<const ModelSource> source,
-                                          const ModelConfig& config,
-                                          ops::Activations activations) {
+                                          const ModelConfig& config, ops::Activations activations) {
   if (merges(config.resolved())) return load_model(*source, config);
   struct Opened {
     std::shared_ptr<const ModelSource> source;

@@ -28,8 +28,8 @@ std::string_view row_type_name(RowType type);
 /// Bytes of a row of that many numbers. REQUIRES: whole blocks (asserted).
 std::int64_t row_bytes(RowType type, std::int64_t depth);
 
-/// How products of few rows see x: as it is, or, where w is of blocks whose codes are integers,
-/// rounded to 8-bit integers in groups of 32 numbers with a scale each, which is faster.
+/// How products of few rows see x: as it is, or, where w is Q4_K or Q6_K, rounded to 8-bit integers
+/// in groups of 32 numbers with a scale each, which is faster.
 enum class Activations { f32, int8 };
 
 /// Rows of one type, one after another. Whose memory it is keeps it alive.
@@ -58,8 +58,8 @@ at::Tensor expand(const StoredMatrix& matrix, std::int64_t first, std::int64_t c
 
 /// y = x · wᵀ + b.  @param x [.., depth] f32, dense or not;  @param b [rows] f32
 /// For at most 16 rows of x with the bits of ops::linear on the expanded matrix, or with
-/// Activations::int8 on x rounded: a row's result does not depend on the others. For more, groups of the matrix's rows are expanded one after
-/// another, at most 1 Mi numbers at a time.
+/// Activations::int8 on x rounded: a row's result does not depend on the others. For more, groups
+/// of the matrix's rows are expanded one after another, at most 1 Mi numbers at a time.
 at::Tensor linear(const at::Tensor& x, const StoredMatrix& w,
                   const std::optional<at::Tensor>& b = std::nullopt);
 
@@ -112,7 +112,8 @@ struct PlanTensors {
 };
 
 /// ops::expert_ffn of stored experts. For at most 16 tokens with the bits of that on the expanded
-/// ones, but for Activations::int8; for more, a few experts are expanded at a time.  @param hidden [T, d] f32.  @return [T, d]
+/// ones, but for Activations::int8; for more, a few experts are expanded at a time.  @param hidden
+/// [T, d] f32.  @return [T, d]
 at::Tensor expert_ffn(const at::Tensor& hidden, const PlanTensors& plan,
                       const StoredExperts& experts, Activation activation);
 

@@ -51,8 +51,8 @@ void check_memory(const ConfigNode& node, int here) {
 void check_layout(const Recipe& recipe, int most, bool has_model) {
   const int processes = processes_of(recipe);
   PENSTOCK_CHECK(processes <= most, "[parallel] divides this run over ", processes,
-                 " processes, and the study has ", most, "; start it with --processes ", processes,
-                 " or a multiple of it");
+                 " processes, and the study has ", most, "; start the study in ", processes,
+                 " processes or a multiple of that");
   if (has_model) layout_of(recipe, processes);
 }
 

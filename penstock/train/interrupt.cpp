@@ -13,7 +13,7 @@ namespace {
 // A signal may arrive in any thread.
 std::atomic<int> received = 0;
 std::atomic<std::int64_t> first_time = 0;  // nanoseconds
-std::atomic<int> alive = 0;  // guards
+std::atomic<int> alive = 0;                // guards
 // What the first signal writes, and where.
 std::atomic<const std::string*> line = nullptr;
 std::atomic<int> descriptor = -1;

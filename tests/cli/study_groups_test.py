@@ -127,7 +127,7 @@ def check_groups(shell):
 
 def check_refusals(shell):
     for how in ((), ("--jobs", "2"), ("--processes", "1")):
-        shell.mistake(1, ("2 processes", "the study has 1", "--processes 2"), "study", "study.toml", "--out", "new", *how)
+        shell.mistake(1, ("2 processes", "the study has 1", "in 2 processes"), "study", "study.toml", "--out", "new", *how)
     shell.mistake(1, ("4 processes", "the study has 2"), "study", "study.toml", "--out", "new", "--processes", "2",
                   "--set", "parallel.data=4")
     shell.mistake(1, ("parallel.tensor",), "study", "study.toml", "--out", "new", "--processes", "3",

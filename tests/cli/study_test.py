@@ -184,7 +184,7 @@ def check_reports(shell):
     other = json.loads(shell.ok("eval", run, "--data", "corpus", "--memory", "0", "--json"))
     shell.expect("options come first", other["loss"] != scores["loss"])
     for axis in ("data", "tensor", "pipeline", "expert"):
-        shell.mistake(1, ("2 processes", "the study has 1", "--processes 2"), "study", "first.toml", "--out", "new",
+        shell.mistake(1, ("2 processes", "the study has 1", "in 2 processes"), "study", "first.toml", "--out", "new",
                       "--set", f"parallel.{axis}=2")
     shell.mistake(1, ("finetune.sst2.set", "batc"), "study", "first.toml", "--set", "finetune.sst2.set.batc=2")
     shell.mistake(1, ("finetune.sst2.data", "nowhere"), "study", "first.toml", "--out", "new", "--set", "finetune.sst2.data=nowhere")

@@ -96,8 +96,7 @@ PENSTOCK_INLINE void inner_columns(const ExpertRows& p, const Used& u, std::int6
   float in[2][kStripe * kColumns];
   for (std::int64_t a = u.begin; a < u.end; a += kStripe) {
     const std::int64_t rows = std::min(kStripe, u.end - a);
-    for (std::int64_t i = 0; i < p.inputs; ++i)
-      u.in[i].multiply(p.x, a, rows, first, count, in[i]);
+    for (std::int64_t i = 0; i < p.inputs; ++i) u.in[i].multiply(p.x, a, rows, first, count, in[i]);
     for (std::int64_t r = 0; r < rows; ++r) {
       const float* first_in = in[0] + r * kColumns;
       const float* second_in = in[1] + r * kColumns;

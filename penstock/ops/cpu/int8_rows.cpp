@@ -10,63 +10,53 @@
 namespace penstock::ops::cpu {
 namespace {
 
-constexpr std::int64_t kGroup = 256, kPart = 32;  // of scales() and of one scale
+constexpr std::int64_t kGroup = 256, kPart = 32;  // numbers of a block, and of one scale
 
-/// Where the parts of a row of x lie.
-struct RowParts {
-  const std::int8_t* codes;
-  const std::int32_t* fours;
-  const float* scales;
-};
+PENSTOCK_INLINE UInt16 lanes_at(const void* from) {
+  return bytes_at<UInt16>(static_cast<const std::byte*>(from));
+}
 
-/// y[r, j] = x_r · w_j for R rows and J columns.
+/// y[r, j] = x_r · w_j for R rows from `first` on and J columns.
 template <class Reader, class Dot, int R, int J>
-PENSTOCK_INLINE void int8_tile(const Int8Operands& o, std::int64_t first_row) {
+PENSTOCK_INLINE void int8_tile(const Int8Operands& o, std::int64_t first) {
   Vec16 sums[R * J]{};
-  RowParts x[R];
-  for (int r = 0; r < R; ++r)
-    x[r] = {o.x.codes(first_row + r, 0), o.x.fours(first_row + r, 0), o.x.scales(first_row + r, 0)};
   const std::byte* w = o.w;
   const std::int64_t ahead = bytes_ahead(J, o.w_stride);
-  for (std::int64_t i = 0; i < o.x.depth(); i += Reader::kNumbers, w += Reader::kBytes) {
-    const bool one = i + Reader::kNumbers > o.x.depth();
-    const std::int64_t scales = i / kGroup * (kGroup / 16) + i % kGroup / kPart;
+  for (std::int64_t i = 0; i < o.x.depth(); i += kGroup, w += Reader::kBytes) {
     Reader blocks[J];
-    typename Reader::Row rows[R * J];
+    Vec16 parts[R * J];
 #pragma GCC unroll 8
     for (int j = 0; j < J; ++j) {
-      blocks[j].begin(w + j * o.w_stride, one);
+      blocks[j].begin(w + j * o.w_stride);
 #pragma GCC unroll 8
       for (std::int64_t line = 0; line < Reader::kBytes; line += 64)
         __builtin_prefetch(w + j * o.w_stride + ahead + line);
 #pragma GCC unroll 2
       for (int r = 0; r < R; ++r)
-        rows[r * J + j] = blocks[j].begin_row(x[r].scales + scales, sums[r * J + j]);
+        parts[r * J + j] = blocks[j].parts(o.x.scales(first + r, i), sums[r * J + j]);
     }
 #pragma GCC unroll 4
-    for (int c = 0; c < Reader::kChunks; ++c) {
+    for (int c = 0; c < 4; ++c) {
       UInt16 codes[J];
 #pragma GCC unroll 8
       for (int j = 0; j < J; ++j) codes[j] = blocks[j].codes(c);
 #pragma GCC unroll 2
       for (int r = 0; r < R; ++r) {
-        const std::int64_t at = i + 64 * c;
-        const auto numbers = bytes_at<UInt16>(reinterpret_cast<const std::byte*>(x[r].codes + at));
+        const auto x = lanes_at(o.x.codes(first + r, i + 64 * c));
         Int16 begin{};
         if constexpr (Reader::kOffset >= 0)
           begin = std::bit_cast<Int16>(
-              -(bytes_at<UInt16>(reinterpret_cast<const std::byte*>(x[r].fours + at / 4))
-                << Reader::kOffset));
+              -(lanes_at(o.x.fours(first + r, i + 64 * c)) << Reader::kOffset));
 #pragma GCC unroll 8
         for (int j = 0; j < J; ++j)
-          sums[r * J + j] += __builtin_convertvector(Dot::dot(begin, codes[j], numbers), Vec16) *
-                             Reader::factor(rows[r * J + j], c);
+          sums[r * J + j] += __builtin_convertvector(Dot::dot(begin, codes[j], x), Vec16) *
+                             Reader::factor(parts[r * J + j], c);
       }
     }
   }
   for (int r = 0; r < R; ++r)
     for (int j = 0; j < J; ++j)
-      o.y[(first_row - o.first_row + r) * o.y_stride + j] = sum(sums[r * J + j]);
+      o.y[(first - o.first_row + r) * o.y_stride + j] = sum(sums[r * J + j]);
 }
 
 template <class Reader, class Dot, int J>
@@ -77,40 +67,25 @@ PENSTOCK_INLINE void int8_columns(const Int8Operands& o, std::int64_t rows) {
 }
 
 template <class Reader, class Dot>
-PENSTOCK_INLINE void int8_products(const Int8Operands& given, std::int64_t rows,
-                                   std::int64_t columns) {
-  Int8Operands o = given;
-  std::int64_t j = 0;
+PENSTOCK_INLINE void int8_matrix(Int8Operands o, std::int64_t rows, std::int64_t columns) {
   const auto next = [&](std::int64_t count) {
     o.w += count * o.w_stride;
     o.y += count;
-    j += count;
+    columns -= count;
   };
-  while (rows == 1 && j + Reader::kAlone <= columns) {
-    int8_tile<Reader, Dot, 1, Reader::kAlone>(o, o.first_row);
-    next(Reader::kAlone);
-  }
-  while (j + kDotColumns <= columns) {
-    int8_columns<Reader, Dot, kDotColumns>(o, rows);
-    next(kDotColumns);
-  }
-  while (j < columns) {
-    int8_columns<Reader, Dot, 1>(o, rows);
-    next(1);
-  }
+  for (; columns >= kDotColumns; next(kDotColumns)) int8_columns<Reader, Dot, kDotColumns>(o, rows);
+  for (; columns > 0; next(1)) int8_columns<Reader, Dot, 1>(o, rows);
 }
 
 // Clones cannot be templates' (g++ 12).
 #define PENSTOCK_INT8_TYPE(name, target, ...)                                            \
   target void int8_##name(const Int8Operands& o, std::int64_t rows, std::int64_t cols) { \
-    int8_products<__VA_ARGS__>(o, rows, cols);                                           \
+    int8_matrix<__VA_ARGS__>(o, rows, cols);                                             \
   }
-PENSTOCK_INT8_TYPE(q8_0, PENSTOCK_PER_CPU, Int8Q80<WidenPortably, DotPortably>, DotPortably)
 PENSTOCK_INT8_TYPE(q4_k, PENSTOCK_PER_CPU, Int8Q4K<WidenPortably, DotPortably>, DotPortably)
 PENSTOCK_INT8_TYPE(q6_k, PENSTOCK_PER_CPU, Int8Q6K<WidenPortably, DotPortably>, DotPortably)
 #if defined(PENSTOCK_HAS_CLONES)
 #define PENSTOCK_AVX512 __attribute__((target("arch=x86-64-v4")))
-PENSTOCK_INT8_TYPE(q8_0_vnni, PENSTOCK_AVX512, Int8Q80<WidenByAvx512, DotByVnni>, DotByVnni)
 PENSTOCK_INT8_TYPE(q4_k_vnni, PENSTOCK_AVX512, Int8Q4K<WidenByAvx512, DotByVnni>, DotByVnni)
 PENSTOCK_INT8_TYPE(q6_k_vnni, PENSTOCK_AVX512, Int8Q6K<WidenByAvx512, DotByVnni>, DotByVnni)
 #undef PENSTOCK_AVX512
@@ -123,12 +98,9 @@ struct OfType {
 
 std::optional<OfType> products_of(RowType type) {
 #if !defined(PENSTOCK_HAS_CLONES)
-  constexpr Int8Products int8_q8_0_vnni = nullptr, int8_q4_k_vnni = nullptr,
-                         int8_q6_k_vnni = nullptr;
+  constexpr Int8Products int8_q4_k_vnni = nullptr, int8_q6_k_vnni = nullptr;
 #endif
   switch (type) {
-    case RowType::q8_0:
-      return OfType{int8_q8_0, int8_q8_0_vnni};
     case RowType::q4_k:
       return OfType{int8_q4_k, int8_q4_k_vnni};
     case RowType::q6_k:
@@ -168,22 +140,20 @@ PENSTOCK_INLINE float round_part(const float* x, std::int8_t* codes) {
   return most / 127.0f + nothing;
 }
 
-/// A row of whole parts; what lies behind it is zero.
 PENSTOCK_PER_CPU void round_row(const float* x, std::int64_t depth, std::int8_t* codes,
                                 std::int32_t* fours, float* scales) {
   const UInt16 ones = UInt16{} + 0x01010101u;
-  for (std::int64_t first = 0; first < depth; first += 64) {
-    float* const group = scales + first / kGroup * (kGroup / 16) + first % kGroup / kPart;
-    const int parts = first + kPart < depth ? 2 : 1;
-    for (int part = 0; part < parts; ++part)
-      group[part] = round_part(x + first + part * kPart, codes + first + part * kPart);
-    const Int16 sums = DotPortably::dot(
-        Int16{}, ones, bytes_at<UInt16>(reinterpret_cast<const std::byte*>(codes + first)));
-    std::memcpy(fours + first / 4, &sums, sizeof(sums));
-    for (int part = 0; part < parts; ++part) {
+  for (std::int64_t first = 0; first < depth; first += kGroup, scales += 16) {
+    for (std::int64_t part = 0; part < 8; ++part)
+      scales[part] = round_part(x + first + part * kPart, codes + first + part * kPart);
+    for (std::int64_t at = first; at < first + kGroup; at += 64) {
+      const Int16 sums = DotPortably::dot(Int16{}, ones, lanes_at(codes + at));
+      std::memcpy(fours + at / 4, &sums, sizeof(sums));
+    }
+    for (std::int64_t part = 0; part < 8; ++part) {
       std::int32_t total = 0;
       for (int four = 0; four < 8; ++four) total += fours[first / 4 + 8 * part + four];
-      group[8 + part] = -group[part] * static_cast<float>(total);
+      scales[8 + part] = -scales[part] * static_cast<float>(total);
     }
   }
 }
@@ -193,15 +163,15 @@ PENSTOCK_PER_CPU void round_row(const float* x, std::int64_t depth, std::int8_t*
 Int8Rows::Int8Rows(std::int64_t rows, std::int64_t depth)
     : rows_(rows),
       depth_(depth),
-      padded_((depth + kGroup - 1) / kGroup * kGroup),
-      codes_(static_cast<std::size_t>(rows * padded_)),
-      fours_(static_cast<std::size_t>(rows * padded_ / 4)),
-      scales_(static_cast<std::size_t>(rows * padded_ / 16)) {}
+      codes_(static_cast<std::size_t>(rows * depth)),
+      fours_(static_cast<std::size_t>(rows * depth / 4)),
+      scales_(static_cast<std::size_t>(rows * depth / 16)) {
+  PENSTOCK_ASSERT(depth % kGroup == 0);
+}
 
 void Int8Rows::set(std::int64_t row, const float* x) {
-  PENSTOCK_ASSERT(depth_ % kPart == 0);
-  round_row(x, depth_, codes_.data() + row * padded_, fours_.data() + row * padded_ / 4,
-            scales_.data() + row * padded_ / 16);
+  round_row(x, depth_, codes_.data() + row * depth_, fours_.data() + row * depth_ / 4,
+            scales_.data() + row * depth_ / 16);
 }
 
 std::vector<Int8Products> int8_products(RowType type) {

@@ -16,7 +16,7 @@ namespace penstock::ops::cpu {
 /// number that is not finite has a scale that is not, so that its products are not either.
 class Int8Rows {
  public:
-  /// No rows; others have a depth of whole groups of 32 (asserted).
+  /// No rows; others have a depth of whole groups of 256 (asserted).
   Int8Rows() = default;
   Int8Rows(std::int64_t rows, std::int64_t depth);
   /// Sets a row. Threads may set different ones at once.
@@ -24,21 +24,22 @@ class Int8Rows {
 
   std::int64_t rows() const { return rows_; }
   std::int64_t depth() const { return depth_; }
-  /// Of a row, from the group of 256 numbers on that `first` begins. Behind the row all is zero.
+  /// Of a row, from number `first` on.
   const std::int8_t* codes(std::int64_t row, std::int64_t first) const {
-    return codes_.data() + row * padded_ + first;
+    return codes_.data() + row * depth_ + first;
   }
   /// Sums of four codes each.
   const std::int32_t* fours(std::int64_t row, std::int64_t first) const {
-    return fours_.data() + (row * padded_ + first) / 4;
+    return fours_.data() + (row * depth_ + first) / 4;
   }
-  /// Of 256 numbers: eight scales; behind them eight times −scale · Σ codes.
+  /// Of the 256 numbers that `first` begins: eight scales; behind them eight times −scale · Σ
+  /// codes.
   const float* scales(std::int64_t row, std::int64_t first) const {
-    return scales_.data() + (row * padded_ + first) / 16;
+    return scales_.data() + (row * depth_ + first) / 16;
   }
 
  private:
-  std::int64_t rows_ = 0, depth_ = 0, padded_ = 0;  // padded: whole groups of 256
+  std::int64_t rows_ = 0, depth_ = 0;
   std::vector<std::int8_t> codes_;
   std::vector<std::int32_t> fours_;
   std::vector<float> scales_;
@@ -58,7 +59,7 @@ struct Int8Operands {
 using Int8Products = void (*)(const Int8Operands& operands, std::int64_t rows,
                               std::int64_t columns);
 /// Those of that type which this processor can run, the fastest first; all give the same bits.
-/// Types without integer codes have none.
+/// Types other than Q4_K and Q6_K have none.
 std::vector<Int8Products> int8_products(RowType type);
 /// Whether those rows are to be multiplied so.
 bool rounds_x(const StoredRows& rows);

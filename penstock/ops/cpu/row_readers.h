@@ -136,9 +136,9 @@ PENSTOCK_INLINE Vec16 q4_k_scales(const std::byte* at) {
   const auto a = bytes_at<std::uint32_t>(at + 4), b = bytes_at<std::uint32_t>(at + 8),
              c = bytes_at<std::uint32_t>(at + 12);
   // Four of six bits at a time: the high two of the later parts lie above those of the earlier.
-  const std::uint32_t six[4] = {
-      a & 0x3f3f3f3fu, (c & 0x0f0f0f0fu) | ((a >> 6) & 0x03030303u) << 4, b & 0x3f3f3f3fu,
-      ((c >> 4) & 0x0f0f0f0fu) | ((b >> 6) & 0x03030303u) << 4};
+  const std::uint32_t six[4] = {a & 0x3f3f3f3fu, (c & 0x0f0f0f0fu) | ((a >> 6) & 0x03030303u) << 4,
+                                b & 0x3f3f3f3fu,
+                                ((c >> 4) & 0x0f0f0f0fu) | ((b >> 6) & 0x03030303u) << 4};
   const Vec16 whole =
       __builtin_convertvector(Widen::plain(reinterpret_cast<const std::byte*>(six)), Vec16);
   return whole * choose(lanes_between(0, 0, 8), Widen::half(at), Widen::half(at + 2));
