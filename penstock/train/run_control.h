@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdio>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
@@ -17,6 +19,9 @@ struct TrainControl {
   FileSystem* files = nullptr;    ///< what is written goes through it; null: the system's files
   dist::ProcessGroup group = {};  ///< the processes of the run; of a training only
   int processes_here = 1;         ///< that share this machine, of it and of runs beside it
+  /// Gets each line of metrics.jsonl once it is there, of rank 0. False stops the run as a signal
+  /// does: saved, and to be continued.
+  std::function<bool(const nlohmann::ordered_json& line)> logged = {};
 };
 
 /// A loss or a gradient was not finite. The last good step is saved; the message names the layer.

@@ -176,17 +176,22 @@ class RunLoop {
     if (task_.step() == 0 && plan_.measure_first && log_->last_step() != 0) measure_the_beginning();
     if (!unmeasured_.is_null()) complete(Json(unmeasured_));
     while (task_.step() < plan_.steps) {
-      if (interrupt_->signal() != 0) return stopped(interrupt_->signal());
+      if (told_to_stop()) return stopped(interrupt_->signal());
       one_step(monitor);
       writer_.done();  // throws what it failed with
     }
+    if (unwanted_) return stopped(interrupt_->signal());
     finish();
     return RunOutcome::finished;
   }
 
+  bool told_to_stop() const { return unwanted_ || interrupt_->signal() != 0; }
+
+  /// @param signal  0: TrainControl::logged said so
   RunOutcome stopped(int signal, const std::string& unfinished = "") {
     save(std::nullopt, Training::waits);
-    progress_.finish(fmt::format("stopped by signal {} after step {}{}{}", signal, task_.step(),
+    const std::string by = signal != 0 ? fmt::format(" by signal {}", signal) : " as asked";
+    progress_.finish(fmt::format("stopped{} after step {}{}{}", by, task_.step(),
                                  task_.step() > 0 ? "; checkpoint saved" : "", unfinished));
     return RunOutcome::interrupted;
   }
@@ -267,6 +272,7 @@ class RunLoop {
     line["seconds"] = seconds();
     log_->append(line);
     if (events_) write_metrics_event(*events_, line);
+    if (control_.logged && !control_.logged(line)) unwanted_ = true;
   }
 
   /// Whether a checkpoint may come before the end.
@@ -384,6 +390,7 @@ class RunLoop {
   double earlier_seconds_ = 0, best_loss_ = INFINITY;
   double saving_seconds_ = 0;  // that training waited for checkpoints since the last step
   bool wrote_ = false;         // a checkpoint, since processor_ looked
+  bool unwanted_ = false;      // control_.logged said that the run is to stop
   double smoothed_loss_ = 0, smoothed_accuracy_ = 0;
   std::string shown_;        // what the last measurement found
   CheckpointWriter writer_;  // last: its thread uses the others

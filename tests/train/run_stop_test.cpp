@@ -8,6 +8,9 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <vector>
 
 #include "tests/train/run_fixture.h"
 
@@ -45,6 +48,26 @@ class SignalInEvaluation {
  private:
   at::CallbackHandle callback_;
 };
+
+TEST_F(TrainRun, WhoeverHearsTheLogSeesEachLineOnceAndMayStopTheRun) {
+  std::vector<std::int64_t> heard;
+  const auto run_until = [&](std::int64_t last) {
+    return train_run(recipe_, path("heard"),
+                     {.quiet = true, .logged = [&](const nlohmann::ordered_json& line) {
+                        heard.push_back(line.at("step"));
+                        return line.at("step") < last;
+                      }});
+  };
+  EXPECT_EQ(run_until(6), RunOutcome::interrupted);
+  EXPECT_EQ(latest_step("heard"), 6);
+  EXPECT_EQ(run_until(kRunSteps), RunOutcome::interrupted);  // before what follows the last step
+  EXPECT_FALSE(std::filesystem::exists(path("heard/finished.json")));
+  EXPECT_EQ(run_until(kRunSteps + 1), RunOutcome::finished);
+  std::vector<std::int64_t> all(kRunSteps);
+  std::iota(all.begin(), all.end(), 1);
+  EXPECT_EQ(heard, all);
+  expect_end_of_an_undisturbed_run("heard");
+}
 
 TEST_F(TrainRun, ASignalInTheValidationAtTheBeginningEndsIt) {
   validate_every(4);
