@@ -14,7 +14,6 @@
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/tokenizer_argument.h"
-#include "penstock/data/vocabulary.h"
 #include "penstock/eval/text.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/models/model_directory.h"
@@ -22,22 +21,6 @@
 
 namespace penstock {
 namespace {
-
-/// The sums over the scored tokens, in the tokens' bytes.
-LossTotals totals_of(std::span<const TokenSequence> windows,
-                     std::span<const std::vector<double>> scores, const Tokenizer& tokenizer) {
-  const auto bytes = tokenizer.token_bytes();
-  LossTotals out;
-  for (std::size_t w = 0; w < windows.size(); ++w)
-    for (std::size_t i = 0; i < scores[w].size(); ++i) {
-      const auto id = static_cast<std::size_t>(
-          windows[w].ids[static_cast<std::size_t>(windows[w].first_scored) + i]);
-      out.nats -= scores[w][i];
-      out.tokens += 1;
-      if (id < bytes.size()) out.bytes += bytes[id];
-    }
-  return out;
-}
 
 /// A JSON object a line for each scored token.
 std::string per_token_lines(std::span<const TokenSequence> windows,
@@ -91,25 +74,17 @@ void run_eval_text(const EvalTextOptions& options) {
                  ": the model names no context length; give --sequence-length");
   note_beyond_context(config, length);
 
-  const auto vocabulary = tokenizer->vocabulary();
-  const TokenId bos = vocabulary && vocabulary->add_bos ? vocabulary->bos : -1;
-  const std::vector<TokenId> ids = tokenizer->encode(text);
-  PENSTOCK_CHECK(ids.size() + (bos >= 0 ? 1 : 0) > 1, options.text, ": has ", ids.size(),
-                 ids.size() == 1 ? " token" : " tokens",
-                 " and a token is scored after another; give more text");
-  const auto windows = text_windows(ids, bos, length, protocol);
   ProgressLine progress(options.json ? nullptr : stderr);
-  const auto scores = score_sequences(
-      *model, windows,
-      {.most_tokens = 1,  // a window a pass, so that its length alone says what it takes
-       .progress = [&](double done, const LossTotals& sofar) {
-         if (progress.due())
-           progress.show(fmt::format("{:3.0f}%  loss {:.4f}", 100 * done, sofar.loss()));
-       }});
+  const auto [windows, scores, totals] =
+      score_text(*model, *tokenizer, text,
+                 {.name = options.text,
+                  .length = length,
+                  .protocol = protocol,
+                  .progress = [&](double done, const LossTotals& sofar) {
+                    if (progress.due())
+                      progress.show(fmt::format("{:3.0f}%  loss {:.4f}", 100 * done, sofar.loss()));
+                  }});
   progress.finish();
-  LossTotals totals = totals_of(windows, scores, *tokenizer);
-  if (tokenizer->drops_first_space() && bos >= 0 && windows.front().first_scored == 1)
-    totals.bytes -= 1;
   if (!std::isfinite(totals.nats)) check_finite(*open_model_source(directory));
   PENSTOCK_CHECK(std::isfinite(totals.nats), directory, ": the loss on ", options.text,
                  " is not finite though every weight is: the model's activations overflow");

@@ -144,24 +144,9 @@ nlohmann::ordered_json method_json(const std::string& name, const Method& method
           {"traits", to_json(write_config(router.traits))}};
 }
 
-void print_json() {
-  nlohmann::ordered_json methods = nlohmann::ordered_json::object();
-  for (const auto& [name, method] : method_registry().entries())
-    methods[name] = method_json(name, method);
-  const nlohmann::ordered_json out = {{"methods", methods},
-                                      {"scorers", parts_json(scorer_registry())},
-                                      {"selectors", parts_json(selector_registry())},
-                                      {"balancers", parts_json(balancer_registry())},
-                                      {"traits",
-                                       {{"scorers", trait_help<Scorer>()},
-                                        {"selectors", trait_help<Selector>()},
-                                        {"balancers", trait_help<Balancer>()}}}};
-  fmt::print("{}\n", out.dump(2));
-}
-
 void print_routers(const RoutersOptions& options) {
   if (!options.name.empty()) return print_one(options.name);
-  if (options.json) return print_json();
+  if (options.json) return fmt::print("{}\n", routers_json().dump(2));
   if (options.markdown) return print_markdown();
   fmt::print("methods (model.router.method)\n");
   for (const auto& [name, method] : method_registry().entries())
@@ -173,6 +158,20 @@ void print_routers(const RoutersOptions& options) {
 }
 
 }  // namespace
+
+nlohmann::ordered_json routers_json() {
+  nlohmann::ordered_json methods = nlohmann::ordered_json::object();
+  for (const auto& [name, method] : method_registry().entries())
+    methods[name] = method_json(name, method);
+  return {{"methods", methods},
+          {"scorers", parts_json(scorer_registry())},
+          {"selectors", parts_json(selector_registry())},
+          {"balancers", parts_json(balancer_registry())},
+          {"traits",
+           {{"scorers", trait_help<Scorer>()},
+            {"selectors", trait_help<Selector>()},
+            {"balancers", trait_help<Balancer>()}}}};
+}
 
 void add_routers_command(CLI::App& app) {
   auto options = std::make_shared<RoutersOptions>();

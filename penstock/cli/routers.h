@@ -2,8 +2,12 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace penstock {
+
+/// All methods with the options of their parts, and all parts with what they say of themselves.
+nlohmann::ordered_json routers_json();
 
 /// Adds `penstock routers`: methods and parts, listed.
 void add_routers_command(CLI::App& app);

@@ -3,9 +3,26 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
+#include "penstock/data/vocabulary.h"
 
 namespace penstock {
 namespace {
+
+/// The sums over the scored tokens, in the tokens' bytes.
+LossTotals totals_of(std::span<const TokenSequence> windows,
+                     std::span<const std::vector<double>> scores, const Tokenizer& tokenizer) {
+  const auto bytes = tokenizer.token_bytes();
+  LossTotals out;
+  for (std::size_t w = 0; w < windows.size(); ++w)
+    for (std::size_t i = 0; i < scores[w].size(); ++i) {
+      const auto id = static_cast<std::size_t>(
+          windows[w].ids[static_cast<std::size_t>(windows[w].first_scored) + i]);
+      out.nats -= scores[w][i];
+      out.tokens += 1;
+      if (id < bytes.size()) out.bytes += bytes[id];
+    }
+  return out;
+}
 
 TokenSequence window_of(std::span<const TokenId> tokens, std::int64_t first_scored) {
   return {.ids = {tokens.begin(), tokens.end()}, .first_scored = first_scored};
@@ -47,6 +64,22 @@ std::vector<TokenSequence> text_windows(std::span<const TokenId> ids, TokenId bo
     windows.push_back(window_of(std::span(tokens).subspan(begin, size), 1));
   }
   return windows;
+}
+
+ScoredText score_text(LanguageModel& model, const Tokenizer& tokenizer, std::string_view text,
+                      const TextToScore& how) {
+  const auto vocabulary = tokenizer.vocabulary();
+  const TokenId bos = vocabulary && vocabulary->add_bos ? vocabulary->bos : -1;
+  const std::vector<TokenId> ids = tokenizer.encode(text);
+  PENSTOCK_CHECK(ids.size() + (bos >= 0 ? 1 : 0) > 1, how.name, ": has ", ids.size(),
+                 ids.size() == 1 ? " token" : " tokens",
+                 " and a token is scored after another; give more text");
+  ScoredText out{.windows = text_windows(ids, bos, how.length, how.protocol)};
+  out.scores = score_sequences(model, out.windows, {.most_tokens = 1, .progress = how.progress});
+  out.totals = totals_of(out.windows, out.scores, tokenizer);
+  if (tokenizer.drops_first_space() && bos >= 0 && out.windows.front().first_scored == 1)
+    out.totals.bytes -= 1;
+  return out;
 }
 
 }  // namespace penstock

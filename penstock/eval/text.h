@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "penstock/data/tokenizer.h"
@@ -30,5 +32,25 @@ TextProtocol parse_text_protocol(const std::string& name);
 /// text is too short to score a token.
 std::vector<TokenSequence> text_windows(std::span<const TokenId> ids, TokenId bos,
                                         std::int64_t length, TextProtocol protocol);
+
+struct TextToScore {
+  std::string name;         ///< of the text, for errors
+  std::int64_t length = 0;  ///< tokens of a window, above 0
+  TextProtocol protocol = TextProtocol::kWindows;
+  std::function<void(double done, const LossTotals& sofar)> progress;  ///< may be null
+};
+
+/// The windows of a text and what was found of them.
+struct ScoredText {
+  std::vector<TokenSequence> windows;
+  std::vector<std::vector<double>> scores;  ///< ln p of each window's scored tokens
+  LossTotals totals;
+};
+
+/// Scores a text by windows, each in a pass of its own, so that their length alone says what a pass
+/// takes. It begins with the vocabulary's first of a document where there is one.
+/// Throws Error where the text is too short to score a token. The sum need not be finite.
+ScoredText score_text(LanguageModel& model, const Tokenizer& tokenizer, std::string_view text,
+                      const TextToScore& how);
 
 }  // namespace penstock
