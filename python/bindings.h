@@ -1,0 +1,16 @@
+// What each file of the module `penstock._core` adds to it.
+#pragma once
+
+#include "python/values.h"
+
+namespace penstock::python {
+
+void add_errors(py::module_& module);
+void add_routing(py::module_& module);
+void add_layers(py::module_& module);
+void add_parts(py::module_& module);
+void add_models(py::module_& module);
+void add_training(py::module_& module);
+void add_conversion(py::module_& module);
+
+}  // namespace penstock::python

@@ -1,0 +1,68 @@
+// An MoE from a dense model, and a model for other programs.
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/file_system.h"
+#include "penstock/cli/model_argument.h"
+#include "penstock/cli/one_process.h"
+#include "penstock/cli/output_path.h"
+#include "penstock/convert/export_model.h"
+#include "penstock/convert/upcycle.h"
+#include "python/bindings.h"
+
+namespace penstock::python {
+namespace {
+
+/// @param given  members of UpcycleOptions;  @param router  of model.router, over the method's
+std::string upcycle_model(const std::string& dense, const std::string& out, const py::dict& given,
+                          const py::dict& router, std::uint64_t seed) {
+  check_one_process("upcycle");
+  check_can_make(out);
+  ConfigNode node = to_config(given, "");
+  if (node.empty()) node = ConfigNode(ConfigNode::Table{});
+  if (!node.find("start")) node.set("start", ConfigNode(std::string("parent")));
+  auto options = read_config<UpcycleOptions>(node, "options");
+  options.seed = seed;
+  options.router_options = to_config(router, "router");
+  const py::gil_scoped_release released;
+  options = completed(options);
+  const auto parent = open_model_source(model_argument(dense).path);
+  upcycle(*parent, options, real_file_system(), out);
+  return out;
+}
+
+py::object export_to(const std::string& model, const std::string& out, const std::string& format,
+                     const std::string& architecture, const std::string& dtype,
+                     const std::string& sample, std::int64_t check_tokens, bool with_tokenizer,
+                     bool fit_bias) {
+  PENSTOCK_CHECK(format == "hf" || format == "gguf", "format: '", format,
+                 "' is neither hf nor gguf");
+  check_is_new(out);
+  check_can_make(out);
+  ExportOptions options{
+      .out = out,
+      .format = format == "gguf" ? ExportFormat::kGguf : ExportFormat::kHuggingFace,
+      .architecture = architecture,
+      .with_tokenizer = with_tokenizer,
+      .fit_bias = fit_bias,
+      .sample = sample,
+      .check_tokens = check_tokens};
+  if (!dtype.empty()) options.dtype = parse_export_dtype(dtype);
+  const Certificate certificate = [&] {
+    const py::gil_scoped_release released;
+    options.model = model_argument(model).path;
+    return export_model(options);
+  }();
+  return to_python(to_json(certificate));
+}
+
+}  // namespace
+
+void add_conversion(py::module_& module) {
+  module.def("upcycle", &upcycle_model, py::arg("dense"), py::arg("out"), py::arg("options"),
+             py::arg("router"), py::arg("seed"));
+  module.def("export", &export_to, py::arg("model"), py::arg("out"), py::arg("format"),
+             py::arg("architecture"), py::arg("dtype"), py::arg("sample"), py::arg("check_tokens"),
+             py::arg("with_tokenizer"), py::arg("fit_bias"));
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,237 @@
+// Scorers and balancers that are written in Python: put into the registries at run time, so that
+// recipes and layers take them by name. They are slow (Python runs for each layer and micro-batch)
+// and exist where their script has run alone.
+#include <algorithm>
+
+#include "penstock/routers/router.h"
+#include "python/bindings.h"
+
+namespace penstock::python {
+namespace {
+
+/// What a part's name stands for. A notebook's cell that runs again puts a new class in its place.
+struct Registered {
+  Kept factory;
+  ConfigNode defaults, traits;
+};
+
+std::map<std::string, std::shared_ptr<Registered>>& own_parts() {
+  static auto* const parts = new std::map<std::string, std::shared_ptr<Registered>>();
+  return *parts;
+}
+
+/// A module for the inner names of "a.b.weight".
+class Branch : public torch::nn::Module {};
+
+/// Registers `tensor` under a name with dots.
+void adopt(torch::nn::Module& into, const std::string& name, const at::Tensor& tensor,
+           bool parameter) {
+  if (const auto dot = name.find('.'); dot != std::string::npos) {
+    const std::string first = name.substr(0, dot);
+    const auto children = into.named_children();
+    const auto* const known = children.find(first);
+    const auto branch = known ? *known
+                              : std::shared_ptr<torch::nn::Module>(
+                                    into.register_module(first, std::make_shared<Branch>()));
+    adopt(*branch, name.substr(dot + 1), tensor, parameter);
+  } else if (parameter) {
+    into.register_parameter(name, tensor, tensor.requires_grad());
+  } else {
+    into.register_buffer(name, tensor);
+  }
+}
+
+/// A torch.nn.Module's parameters and buffers become those of the C++ module: the same tensors.
+void adopt_all(torch::nn::Module& into, const py::object& part) {
+  if (py::hasattr(part, "named_parameters"))
+    for (const py::handle& item : part.attr("named_parameters")()) {
+      const auto pair = py::cast<std::pair<std::string, at::Tensor>>(item);
+      adopt(into, pair.first, pair.second, /*parameter=*/true);
+    }
+  if (py::hasattr(part, "named_buffers"))
+    for (const py::handle& item : part.attr("named_buffers")()) {
+      const auto pair = py::cast<std::pair<std::string, at::Tensor>>(item);
+      adopt(into, pair.first, pair.second, /*parameter=*/false);
+    }
+}
+
+at::Tensor tensor_or_none(const py::handle& value) {
+  return value.is_none() ? at::Tensor() : py::cast<at::Tensor>(value);
+}
+
+class PythonScorer : public Scorer {
+ public:
+  explicit PythonScorer(const py::object& part) : part_(keep(part)) { adopt_all(*this, part); }
+
+  Scores score(const at::Tensor& hidden, const RoutingContext& context) override {
+    const py::gil_scoped_acquire gil;
+    return {.logits = py::cast<at::Tensor>(part_->attr("score")(hidden, context))};
+  }
+  void initialize(double std, const InitialDraws& draws) override {
+    const at::NoGradGuard no_grad;
+    for (const auto& item : named_parameters())
+      if (item.value().dim() > 1)
+        draws.normal(item.key(), item.value(), std);
+      else
+        item.value().zero_();
+  }
+  std::int64_t products_per_token() const override {
+    std::int64_t out = 0;
+    for (const at::Tensor& parameter : parameters()) out += parameter.numel();
+    return out;
+  }
+
+ private:
+  Kept part_;
+};
+
+class PythonBalancer : public Balancer {
+ public:
+  PythonBalancer(const py::object& part, bool biases) : part_(keep(part)), biases_(biases) {
+    adopt_all(*this, part);
+  }
+
+  BalancerOutput balance(const Scores& scores, const Plan& plan,
+                         const RoutingContext& context) override {
+    const py::gil_scoped_acquire gil;
+    const py::object said = part_->attr("balance")(scores, plan, context);
+    if (!py::isinstance<py::tuple>(said)) return {.loss = tensor_or_none(said)};
+    const auto [loss, statistics] = py::cast<std::pair<py::object, RoutingStatistics>>(said);
+    return {.loss = tensor_or_none(loss), .statistics = statistics};
+  }
+  at::Tensor choice_bias(std::int64_t layer) const override {
+    if (!biases_) return {};
+    const py::gil_scoped_acquire gil;
+    return tensor_or_none(part_->attr("choice_bias")(layer));
+  }
+  void after_step(const StepStatistics& statistics) override {
+    const py::gil_scoped_acquire gil;
+    if (py::hasattr(*part_, "after_step")) part_->attr("after_step")(statistics);
+  }
+  std::map<std::string, double> state() const override {
+    const py::gil_scoped_acquire gil;
+    if (!py::hasattr(*part_, "state")) return {};
+    return py::cast<std::map<std::string, double>>(part_->attr("state")());
+  }
+
+ private:
+  Kept part_;
+  bool biases_;
+};
+
+std::shared_ptr<Scorer> wrapped(const py::object& part, const ScorerTraits&) {
+  return std::make_shared<PythonScorer>(part);
+}
+std::shared_ptr<Balancer> wrapped(const py::object& part, const BalancerTraits& traits) {
+  return std::make_shared<PythonBalancer>(part, traits.biases_choice);
+}
+
+const char* type_word(const ConfigNode& value) {
+  if (std::holds_alternative<bool>(value.value())) return "bool";
+  if (std::holds_alternative<std::int64_t>(value.value())) return "int";
+  if (std::holds_alternative<double>(value.value())) return "float";
+  return std::holds_alternative<std::string>(value.value()) ? "string" : "table";
+}
+
+/// A value as its default's type has it: whole numbers do for a number.
+ConfigNode as_default(const std::string& key, const ConfigNode& given, const ConfigNode& value) {
+  if (given.value().index() == value.value().index()) return given;
+  if (const auto* const whole = std::get_if<std::int64_t>(&given.value());
+      whole && std::holds_alternative<double>(value.value()))
+    return ConfigNode(static_cast<double>(*whole), given.origin());
+  fail(given.origin().empty() ? "" : given.origin() + ": ", key, ": expected ", value.type_name(),
+       ", got ", given.type_name());
+}
+
+/// The options of a part with the defaults filled in.
+ConfigNode completed(const std::string& part, const ConfigNode& defaults, const ConfigNode& given) {
+  ConfigNode out = defaults;
+  std::vector<std::string> known;
+  for (const auto& [key, value] : defaults.table()) known.push_back(key);
+  for (const auto& [key, value] : given.table()) {
+    const ConfigNode* const usual = defaults.find(key);
+    const std::string nearest = nearest_name(key, known);
+    PENSTOCK_CHECK(usual, value.origin().empty() ? "" : value.origin() + ": ", "model.router.",
+                   part, ".", key, ": unknown key",
+                   nearest.empty() ? "" : "; did you mean '" + nearest + "'?");
+    out.set(key, as_default("model.router." + part + "." + key, value, *usual));
+  }
+  return out;
+}
+
+template <class Part>
+PartEntry<Part> entry(const std::string& name, const std::string& summary,
+                      const std::string& source, const std::shared_ptr<Registered>& registered) {
+  PartEntry<Part> out{.summary = summary, .source = source};
+  out.traits = read_config<typename Part::Traits>(registered->traits, name + " traits");
+  for (const auto& [key, value] : registered->defaults.table()) {
+    ConfigNode holder;
+    holder.set("v", value);
+    const std::string line = to_toml(holder);  // "v = 0.5\n"
+    out.fields.push_back(
+        {.path = key, .type = type_word(value), .default_value = line.substr(4, line.size() - 5)});
+  }
+  const auto traits = out.traits;
+  out.make = [registered, traits](const RouterShape& shape, const ConfigNode& options) {
+    const py::gil_scoped_acquire gil;
+    return wrapped((*registered->factory)(shape, **py::dict(to_python(options))), traits);
+  };
+  out.complete = [name, registered](const ConfigNode& options) {
+    return completed(name, registered->defaults, options);
+  };
+  out.traits_under = [traits](const ConfigNode&) { return traits; };
+  return out;
+}
+
+bool known_name(const std::string& name) {
+  return scorer_registry().contains(name) || selector_registry().contains(name) ||
+         balancer_registry().contains(name) || method_registry().contains(name);
+}
+
+template <class Part>
+void register_part(Registry<PartEntry<Part>>& registry, const std::string& name,
+                   const py::object& factory, const py::dict& options, const py::dict& traits,
+                   const std::string& summary, const std::string& source) {
+  Registered part{keep(factory), ConfigNode(ConfigNode::Table{}), ConfigNode(ConfigNode::Table{})};
+  part.defaults.merge(to_config(options, ""));
+  part.traits.merge(to_config(traits, ""));
+  if (const auto known = own_parts().find(name); known != own_parts().end()) {
+    const Registered& before = *known->second;
+    PENSTOCK_CHECK(registry.contains(name) && to_toml(before.defaults) == to_toml(part.defaults) &&
+                       to_toml(before.traits) == to_toml(part.traits),
+                   "'", name,
+                   "' is registered with other options or traits; these stay for as long "
+                   "as Python runs: choose another name, or start it again");
+    known->second->factory = part.factory;
+    return;
+  }
+  PENSTOCK_CHECK(!known_name(name), "'", name,
+                 "' is the name of a part or method of Penstock; "
+                 "choose another");
+  const auto registered = std::make_shared<Registered>(std::move(part));
+  registry.add(name, entry<Part>(name, summary, source, registered));
+  own_parts().emplace(name, registered);
+}
+
+}  // namespace
+
+void add_parts(py::module_& module) {
+  module.def(
+      "register_scorer",
+      [](const std::string& name, const py::object& factory, const py::dict& options,
+         const py::dict& traits, const std::string& summary, const std::string& source) {
+        register_part(scorer_registry(), name, factory, options, traits, summary, source);
+      },
+      py::arg("name"), py::arg("factory"), py::arg("options"), py::arg("traits"),
+      py::arg("summary"), py::arg("source"));
+  module.def(
+      "register_balancer",
+      [](const std::string& name, const py::object& factory, const py::dict& options,
+         const py::dict& traits, const std::string& summary, const std::string& source) {
+        register_part(balancer_registry(), name, factory, options, traits, summary, source);
+      },
+      py::arg("name"), py::arg("factory"), py::arg("options"), py::arg("traits"),
+      py::arg("summary"), py::arg("source"));
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,140 @@
+// Runs and studies, which Python starts, hears and stops.
+#include <exception>
+#include <mutex>
+
+#include "penstock/cli/one_process.h"
+#include "penstock/cli/output_path.h"
+#include "penstock/io/toml.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/report/pages.h"
+#include "penstock/report/report.h"
+#include "penstock/study/study_runner.h"
+#include "penstock/study/text_samples.h"
+#include "penstock/train/recipe.h"
+#include "penstock/train/run.h"
+#include "python/bindings.h"
+
+namespace penstock::python {
+namespace {
+
+/// The recipe of a file, or of Python's dicts, with `set` laid over it.
+ConfigNode recipe_of(const py::object& recipe, const py::dict& set) {
+  ConfigNode node = py::isinstance<py::dict>(recipe) ? to_config(recipe, "")
+                                                     : read_toml(py::cast<std::string>(recipe));
+  for (const auto& [key, value] : set) {
+    const auto name = py::cast<std::string>(key);
+    node.set(name, to_config(value, "set " + name));
+  }
+  return node;
+}
+
+/// What the run's hook for its log does: calls back, and keeps what that raised.
+class Callback {
+ public:
+  explicit Callback(const py::object& on_step) : on_step_(on_step) {}
+
+  /// False: the run is to stop.
+  bool hear(const nlohmann::ordered_json& line) {
+    const py::gil_scoped_acquire gil;
+    try {
+      on_step_(to_python(line));
+      return true;
+    } catch (const py::error_already_set& error) {
+      asked_ = error.matches(PyExc_StopIteration);
+      if (!asked_) raised_ = std::current_exception();
+    } catch (...) {
+      raised_ = std::current_exception();
+    }
+    return false;
+  }
+  void throw_raised() {
+    if (raised_) std::rethrow_exception(std::exchange(raised_, nullptr));
+  }
+  bool asked() const { return asked_; }
+
+ private:
+  const py::object& on_step_;
+  bool asked_ = false;
+  std::exception_ptr raised_;
+};
+
+[[noreturn]] void throw_interrupted(const std::string& message) {
+  PyErr_SetString(PyExc_KeyboardInterrupt, message.c_str());
+  throw py::error_already_set();
+}
+
+/// True where the run is finished, false where the callback ended it.
+bool train(const py::object& recipe, const std::string& out, const py::dict& set,
+           const py::object& on_step, bool resume, bool progress, bool force) {
+  check_one_process("train");
+  const ConfigNode node = recipe_of(recipe, set);
+  check_can_make(out);
+  Callback callback(on_step);
+  TrainControl control{.resume = resume, .quiet = !progress, .force = force};
+  if (!on_step.is_none())
+    control.logged = [&](const nlohmann::ordered_json& line) { return callback.hear(line); };
+  RunOutcome outcome = RunOutcome::interrupted;
+  {
+    const py::gil_scoped_release released;
+    static std::once_flag once;
+    std::call_once(once, ops::keep_freed_memory);
+    outcome = train_run(node, out, control);
+    if (outcome == RunOutcome::finished && read_recipe(node).run.report) {
+      study::write_text_samples(out);
+      report::write_run_report(out);
+    }
+  }
+  callback.throw_raised();
+  if (outcome == RunOutcome::interrupted && !callback.asked())
+    throw_interrupted(out +
+                      ": interrupted; the last complete step is saved, and resume=True goes on");
+  return outcome == RunOutcome::finished;
+}
+
+/// The study's results; trains, measures and writes pages as `penstock study` does.
+py::object run_study(const std::string& path, const std::string& out, const py::dict& set,
+                     const std::string& scale, const std::string& kept_rows, bool report_only,
+                     bool retry_diverged, bool progress, bool force) {
+  check_one_process("study");
+  std::vector<std::string> overrides;
+  for (const auto& [key, value] : set) {
+    ConfigNode holder;
+    holder.set("v", to_config(value, ""));
+    const std::string line = to_toml(holder);  // "v = 0.5\n"
+    overrides.push_back(py::cast<std::string>(key) + "=" + line.substr(4, line.size() - 5));
+  }
+  const auto config = study::read_study(path, overrides, scale);
+  const std::string name = config.scale.empty() ? config.name : config.name + "-" + config.scale;
+  std::FILE* const stream = progress ? stderr : nullptr;
+  const study::StudyOptions how{.output = out.empty() ? "studies/" + name : out,
+                                .kept_rows = kept_rows,
+                                .command = "penstock.study",
+                                .report_only = report_only,
+                                .retry_diverged = retry_diverged,
+                                .progress = stream};
+  check_can_make(how.output);
+  check_can_write(how.kept_rows);
+  study::StudyHooks hooks = study::training_hooks(stream, force);
+  hooks.write_pages = report::write_study_pages;
+  hooks.write_run_page = [](const std::string& directory) { report::write_report(directory); };
+  const study::StudyOutcome outcome = [&] {
+    const py::gil_scoped_release released;
+    return study::run_study(config, how, hooks);
+  }();
+  if (outcome.interrupted)
+    throw_interrupted(how.output + ": interrupted; the state is saved, and the same call goes on");
+  return py::make_tuple(how.output, to_python(study::to_json(outcome.results)),
+                        report::results_text(outcome.results));
+}
+
+}  // namespace
+
+void add_training(py::module_& module) {
+  module.def("train", &train, py::arg("recipe"), py::arg("out"), py::arg("set"), py::arg("on_step"),
+             py::arg("resume"), py::arg("progress"), py::arg("force"));
+  module.def("run_study", &run_study, py::arg("path"), py::arg("out"), py::arg("set"),
+             py::arg("scale"), py::arg("kept_rows"), py::arg("report_only"),
+             py::arg("retry_diverged"), py::arg("progress"), py::arg("force"));
+}
+
+}  // namespace penstock::python
