@@ -516,8 +516,10 @@ class Parts(Fixture):
         self.assertTrue(any("inner.weight" in name for name in mine), sorted(mine))
         for name, tensor in mine.items():
             self.assertTrue(torch.equal(theirs[name], tensor), name)
-        model = run.load()
-        self.assertEqual(model.logits([1, 2, 3]).shape, (3, 256))
+        self.assertEqual(run.load().logits([1, 2, 3]).shape, (3, 256))
+        elsewhere = subprocess.run([PROGRAM, "eval", "parts", "--data", "corpus"], capture_output=True, text=True)
+        self.assertEqual(elsewhere.returncode, 1)
+        self.assertRegex(elsewhere.stderr, "unknown (scorer|balancer) 'test-")
 
     def test_the_formula_of_a_part_of_python(self):
         layer = penstock.MoeLayer(d_model=8, experts=4, scorer="test-tanh", balancers=["test-variance"],
@@ -556,6 +558,35 @@ class Parts(Fixture):
         with self.assertRaisesRegex(KeyError, "broken"):
             penstock.train("recipe.toml", out="broken", progress=False,
                            set={"model.router.method": "topk", "model.router.balancers": ["test-broken"]})
+
+
+class Examples(Fixture):
+    def run_example(self, name, *arguments):
+        done = subprocess.run([sys.executable, os.path.join(SOURCE, "examples", "python", name), *arguments],
+                              capture_output=True, text=True, timeout=300,
+                              env={**os.environ, "PYTHONPATH": os.path.join(BUILD, "python")})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_an_moe_in_a_gpt(self):
+        lines = self.run_example("moe_gpt.py", "text.txt", "--steps", "40").splitlines()
+        first, last = (float(re.search(r"loss ([\d.]+)", line)[1]) for line in (lines[0], lines[-1]))
+        self.assertLess(last, first - 1)
+        for method in ("hash", "smoe-dropout"):
+            self.run_example("moe_gpt.py", "text.txt", "--steps", "2", "--method", method)
+
+    def test_a_balancer_of_ones_own(self):
+        said = self.run_example("own_balancer.py", "corpus", "own", "--steps", "2")
+        self.assertEqual([line.split()[0] for line in said.splitlines()], ["none", "load-balance", "recent-load"])
+        self.assertIn("recent_load_worst", penstock.Run("own/recent-load").metrics()[-1])
+
+    def test_the_rows_of_a_study(self):
+        with open("study.toml", "w", encoding="utf-8") as file:
+            file.write('name = "small"\nbase = "recipe.toml"\nseeds = [1, 2]\n[variants.remoe]\n')
+        study = penstock.study("study.toml", out="rows", set={"train.steps": 2}, progress=False)
+        said = self.run_example("study_table.py", "rows/results.json")
+        mean = sum(row["validation"]["loss"] for row in study.rows) / 2
+        self.assertRegex(said, f"remoe +2 +{mean:.4f}" if "validation loss" in said else "remoe")
 
 
 class Stubs(unittest.TestCase):
