@@ -3,6 +3,8 @@
 The C++ layer owns the tensors. Here they are hung into a tree of torch modules under the same names: the same
 tensors, not copies, so that optimizers, state dicts and gradients are torch's own business.
 """
+from typing import Any, Dict, List, Optional, Tuple
+
 import torch
 
 from . import _core
@@ -109,8 +111,10 @@ class MoeLayer(torch.nn.Module):
         loss.backward(); optimizer.step(); moe.after_step()
     """
 
-    def __init__(self, d_model, experts, d_ffn=None, method="topk", k=1, *, scorer=None, selector=None,
-                 balancers=None, options=None, **more):
+    def __init__(self, d_model: int, experts: int, d_ffn: Optional[int] = None, method: str = "topk", k: float = 1, *,
+                 scorer: Optional[str] = None, selector: Optional[str] = None,
+                 balancers: Optional[List[str]] = None, options: Optional[Dict[str, Dict[str, Any]]] = None,
+                 **more: Any):
         family = _Family(self._without_parts(_options(d_model, experts, d_ffn, 1, method, k, scorer, selector,
                                                       balancers, options, more)))
         self._become(family, 0)
@@ -146,17 +150,19 @@ class MoeLayer(torch.nn.Module):
         self.train(training)
 
     @property
-    def options(self):
+    def options(self) -> Dict[str, Any]:
         """Every option with its value, as nested dicts."""
         return dict(self._family.options)
 
     @property
-    def layer(self):
+    def layer(self) -> int:
         """Its number among the layers that were made together."""
         return self._number
 
-    def forward(self, x, *, step=0, total_steps=0, token_ids=None, k=0, sequence_length=0, logit_shift=0.0,
-                generator=None, dropout_seed=None):
+    def forward(self, x: torch.Tensor, *, step: int = 0, total_steps: int = 0,
+                token_ids: Optional[torch.Tensor] = None, k: int = 0, sequence_length: int = 0,
+                logit_shift: float = 0.0, generator: Optional[torch.Generator] = None,
+                dropout_seed: Optional[int] = None) -> Tuple[torch.Tensor, _core.Routing]:
         """Returns (y, routing): y of x's shape, and what the router decided (`Routing`).
 
         Args:
@@ -174,7 +180,7 @@ class MoeLayer(torch.nn.Module):
                                   sequence_length=sequence_length, logit_shift=logit_shift, token_ids=token_ids,
                                   generator=generator, dropout_seed=dropout_seed if self.training else None)
 
-    def after_step(self):
+    def after_step(self) -> None:
         """After each optimizer step: moves lambda and the like, once for all layers that share them."""
         self._core.after_step()
 
@@ -191,8 +197,10 @@ def _restore(kind, family, number):
     return kind._of(family, number)
 
 
-def make_moe_layers(layers, d_model, experts, d_ffn=None, method="topk", k=1, *, scorer=None, selector=None,
-                    balancers=None, options=None, **more):
+def make_moe_layers(layers: int, d_model: int, experts: int, d_ffn: Optional[int] = None, method: str = "topk",
+                    k: float = 1, *, scorer: Optional[str] = None, selector: Optional[str] = None,
+                    balancers: Optional[List[str]] = None, options: Optional[Dict[str, Dict[str, Any]]] = None,
+                    **more: Any) -> List[MoeLayer]:
     """The `layers` MoE layers of one model, with one set of balancers (one lambda) and what scorers share.
 
     The arguments are `MoeLayer`'s. Calling `after_step` of one of them is enough."""

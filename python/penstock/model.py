@@ -1,12 +1,16 @@
 """Trained models: logits, text, losses, routing."""
 import os
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 import torch
 
 from . import _core
 
+Path = Union[str, "os.PathLike[str]"]
+Ids = Union[torch.Tensor, Sequence[int]]
 
-def load(path, *, tokenizer=None, fold=False, as_trained=False):
+
+def load(path: Path, *, tokenizer: Optional[Path] = None, fold: bool = False, as_trained: bool = False) -> "Model":
     """The model at `path`: a directory, a llama2.c or GGUF file, or a run directory (its best checkpoint).
 
     Its weights stay in the file, so that it takes the memory of the file; it is for measuring and generating. To
@@ -27,17 +31,17 @@ class Model:
         self._loaded = loaded
 
     @property
-    def path(self):
+    def path(self) -> str:
         """Of the model or checkpoint that was opened."""
         return self._loaded.path
 
     @property
-    def step(self):
+    def step(self) -> Optional[int]:
         """Of a checkpoint; None for a model from elsewhere."""
         return self._loaded.step
 
     @property
-    def config(self):
+    def config(self) -> Dict[str, Any]:
         """The model's config, as nested dicts."""
         return self._loaded.config
 
@@ -51,21 +55,21 @@ class Model:
         return (f"<penstock.Model {self.path!r}{step}: {total:,} parameters, {active:,} active, "
                 f"d_model={config['d_model']}, layers={config['layers']}{experts}>")
 
-    def encode(self, text):
+    def encode(self, text: str) -> List[int]:
         """The ids of a text, with the beginning of a document where the model's texts have one."""
         return self._loaded.encode(text)
 
-    def decode(self, ids):
+    def decode(self, ids: Ids) -> str:
         """The text of ids."""
         return self._loaded.decode(_ids(ids))
 
-    def logits(self, ids, *, k=0):
+    def logits(self, ids: Union[Ids, Sequence[Sequence[int]]], *, k: int = 0) -> torch.Tensor:
         """Logits of what follows each id, without gradient: ids [T] or [B, T] -> [T, V] or [B, T, V].
 
         `k`: experts per token in place of the model's own number."""
         return self._loaded.logits(torch.as_tensor(ids), k)
 
-    def trace(self, text_or_ids):
+    def trace(self, text_or_ids: Union[str, Ids]) -> Dict[str, torch.Tensor]:
         """What every router sees and decides, token by token, as a dict of tensors (`penstock trace`).
 
         layers.N.router_input [T, d], layers.N.logits [T, E], layers.N.gates [T, E] for each layer N with experts,
@@ -73,8 +77,10 @@ class Model:
         ids = self.encode(text_or_ids) if isinstance(text_or_ids, str) else _ids(text_or_ids)
         return self._loaded.trace(ids)
 
-    def generate(self, prompt="", *, max_tokens=256, samples=1, temperature=0.0, top_k=0, top_p=1.0, seed=0,
-                 stop=(), on_text=None):
+    def generate(self, prompt: Union[str, Ids, Sequence[str], Sequence[Ids]] = "", *, max_tokens: int = 256,
+                 samples: int = 1, temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0,
+                 stop: Union[str, Sequence[str]] = (), on_text: Optional[Callable[[int, int, str], Any]] = None
+                 ) -> Union[_core.Completion, List[_core.Completion]]:
         """Continues a prompt (a text, or ids), or a list of prompts: a `Completion`, or a list of them.
 
         With `samples` above 1 a list, too. `on_text(prompt, sample, piece)` hears each piece of text as it comes."""
@@ -85,8 +91,9 @@ class Model:
         found = self._loaded.generate(prompts, options, on_text)
         return found if several or samples > 1 else found[0]
 
-    def eval(self, data=None, *, text=None, split="validation", sequence_length=None, max_tokens=None,
-             protocol="windows"):
+    def eval(self, data: Optional[Path] = None, *, text: Optional[str] = None, split: str = "validation",
+             sequence_length: Optional[int] = None, max_tokens: Optional[int] = None,
+             protocol: str = "windows") -> Dict[str, Any]:
         """Loss, perplexity and bits per byte, as a dict, on a corpus directory (`data`) or on a text.
 
         A corpus is measured as the run that the model is of was measured at its end, but for what is given. Of a

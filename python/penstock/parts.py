@@ -1,10 +1,12 @@
 """The registry of routers: what there is, and parts of one's own written in Python."""
+from typing import Any, Callable, Dict, Optional
+
 import torch
 
 from . import _core
 
 
-def routers():
+def routers() -> Dict[str, Any]:
     """Methods, scorers, selectors and balancers with their options, as `penstock routers --json` prints them."""
     return _core.routers()
 
@@ -14,7 +16,7 @@ class Scorer(torch.nn.Module):
 
     Matrices are drawn by the model's seed, N(0, std^2), and vectors begin as zeros."""
 
-    def score(self, hidden, context):
+    def score(self, hidden: torch.Tensor, context: _core.Context) -> torch.Tensor:
         """Logits [T, E] of rows [T, d]."""
         raise NotImplementedError
 
@@ -25,11 +27,11 @@ class Balancer(torch.nn.Module):
     Its buffers are saved with the model; change them in place. It may also have
     `choice_bias(layer)` -> [E], with the trait biases_choice, and `state()` -> {name: number}."""
 
-    def balance(self, scores, plan, context):
+    def balance(self, scores: _core.Scores, plan: _core.Plan, context: _core.Context) -> Any:
         """A scalar to add to the loss, or None; or that and a dict of tensors to log."""
         raise NotImplementedError
 
-    def after_step(self, statistics):
+    def after_step(self, statistics: _core.StepStatistics) -> None:
         """Called once after every optimizer step."""
 
 
@@ -41,7 +43,8 @@ def _registrar(register, name, options, summary, source, traits):
     return decorate
 
 
-def register_scorer(name, *, options=None, summary=None, source="Python", **traits):
+def register_scorer(name: str, *, options: Optional[Dict[str, Any]] = None, summary: Optional[str] = None,
+                    source: str = "Python", **traits: Any) -> Callable[[Any], Any]:
     """Class decorator: recipes and layers of this process then know the scorer by that name.
 
     Args:
@@ -52,6 +55,7 @@ def register_scorer(name, *, options=None, summary=None, source="Python", **trai
     return _registrar(_core.register_scorer, name, options, summary, source, traits)
 
 
-def register_balancer(name, *, options=None, summary=None, source="Python", **traits):
+def register_balancer(name: str, *, options: Optional[Dict[str, Any]] = None, summary: Optional[str] = None,
+                      source: str = "Python", **traits: Any) -> Callable[[Any], Any]:
     """The same for a balancer (`routers()["traits"]["balancers"]`)."""
     return _registrar(_core.register_balancer, name, options, summary, source, traits)

@@ -2,9 +2,10 @@
 import json
 import os
 import sys
+from typing import Any, Callable, Dict, List, Optional, Union
 
 from . import _core
-from .model import load
+from .model import Model, Path, load
 
 
 def _progress(progress):
@@ -14,26 +15,26 @@ def _progress(progress):
 class Run:
     """A run directory."""
 
-    def __init__(self, path):
+    def __init__(self, path: Path):
         self.path = os.fspath(path)
 
     @property
-    def finished(self):
+    def finished(self) -> bool:
         """Whether it has come to its end."""
         return os.path.exists(os.path.join(self.path, "finished.json"))
 
     @property
-    def result(self):
+    def result(self) -> Dict[str, Any]:
         """What finished.json says: final losses, tokens, times."""
         with open(os.path.join(self.path, "finished.json"), encoding="utf-8") as file:
             return json.load(file)
 
-    def metrics(self):
+    def metrics(self) -> List[Dict[str, Any]]:
         """The lines of metrics.jsonl, a dict each."""
         with open(os.path.join(self.path, "metrics.jsonl"), encoding="utf-8") as file:
             return [json.loads(line) for line in file]
 
-    def load(self, **options):
+    def load(self, **options: Any) -> Model:
         """The best checkpoint's model; options as `penstock.load` takes them."""
         return load(self.path, **options)
 
@@ -45,7 +46,9 @@ class Run:
         return f"<penstock.Run {self.path!r}: {'finished' if self.finished else 'unfinished'}, {last}>"
 
 
-def train(recipe, out=None, *, set=None, on_step=None, resume=False, progress=None, force=False):
+def train(recipe: Union[Path, Dict[str, Any]], out: Optional[Path] = None, *, set: Optional[Dict[str, Any]] = None,
+          on_step: Optional[Callable[[Dict[str, Any]], Any]] = None, resume: bool = False,
+          progress: Optional[bool] = None, force: bool = False) -> Run:
     """Trains a model, in this process, and returns its `Run`.
 
     Args:
@@ -79,7 +82,7 @@ class Study:
         self.path, self.results, self.text = path, results, text
 
     @property
-    def rows(self):
+    def rows(self) -> List[Dict[str, Any]]:
         """One dict for each finished run."""
         return self.results["rows"]
 
@@ -87,8 +90,9 @@ class Study:
         return self.text
 
 
-def study(path, out=None, *, set=None, scale="", results="", report_only=False, retry_diverged=False,
-          progress=None, force=False):
+def study(path: Path, out: Optional[Path] = None, *, set: Optional[Dict[str, Any]] = None, scale: str = "",
+          results: Path = "", report_only: bool = False, retry_diverged: bool = False,
+          progress: Optional[bool] = None, force: bool = False) -> Study:
     """Trains the variants and seeds of a study file that are not finished yet, measures them, and returns a `Study`.
 
     The arguments are the options of `penstock study`. Runs are trained one after another."""
@@ -96,7 +100,8 @@ def study(path, out=None, *, set=None, scale="", results="", report_only=False, 
                                   os.fspath(results), report_only, retry_diverged, _progress(progress), force))
 
 
-def upcycle(dense, out, *, method="router-upcycling", router=None, seed=1, **options):
+def upcycle(dense: Path, out: Path, *, method: str = "router-upcycling", router: Optional[Dict[str, Any]] = None,
+            seed: int = 1, **options: Any) -> str:
     """Makes an MoE of the dense model (a directory or a run), and returns its path.
 
     Args:
@@ -107,8 +112,8 @@ def upcycle(dense, out, *, method="router-upcycling", router=None, seed=1, **opt
     return _core.upcycle(os.fspath(dense), os.fspath(out), {"method": method, **options}, router or {}, seed)
 
 
-def export(model, out, *, format, architecture="", dtype="", sample="", check_tokens=256, tokenizer=True,
-           fit_bias=False):
+def export(model: Path, out: Path, *, format: str, architecture: str = "", dtype: str = "", sample: Path = "",
+           check_tokens: int = 256, tokenizer: bool = True, fit_bias: bool = False) -> Dict[str, Any]:
     """Writes the model for other programs and returns the certificate, a dict.
 
     Args:

@@ -242,6 +242,15 @@ class Layers(unittest.TestCase):
         net(torch.randn(4, 2))
         self.assertIsNone(net.routing.loss)
 
+    def test_dropout_is_drawn_in_training_alone(self):
+        layer = penstock.MoeLayer(d_model=8, experts=4, method="topk", dropout=0.5, activation="relu", init_std=0.5,
+                                  output_std=0.5)
+        x = torch.randn(20, 8)
+        self.assertFalse(torch.equal(layer(x)[0], layer(x)[0]))
+        self.assertTrue(torch.equal(layer(x, dropout_seed=3)[0], layer(x, dropout_seed=3)[0]))
+        layer.eval()
+        self.assertTrue(torch.equal(layer(x)[0], layer(x, dropout_seed=3)[0]))
+
     def test_mistakes(self):
         for options, words in (({"method": "remo"}, "did you mean 'remoe'"),
                                ({"granularty": 2}, "did you mean 'granularity'"),
@@ -603,7 +612,7 @@ class Stubs(unittest.TestCase):
             if isinstance(node, ast.ClassDef) and not issubclass(thing, BaseException):
                 members = {item.name for item in node.body if isinstance(item, ast.FunctionDef)} | {
                     item.target.id for item in node.body if isinstance(item, ast.AnnAssign)}
-                self.assertEqual(members - {"__repr__"},
+                self.assertEqual(members,
                                  {member for member in vars(thing) if not member.startswith("_")}, name)
             elif isinstance(node, ast.FunctionDef):
                 self.assertEqual([argument.arg for argument in node.args.args],
@@ -615,6 +624,8 @@ class Stubs(unittest.TestCase):
             if name.startswith("__"):
                 continue
             self.assertTrue((thing.__doc__ or "").strip(), name)
+            if callable(thing) and thing.__module__ != "penstock._core" and not isinstance(thing, type):
+                self.assertIn("return", thing.__annotations__, name)
             if isinstance(thing, type) and thing.__module__ not in ("penstock", "penstock._core"):
                 for member, value in vars(thing).items():
                     if not member.startswith("_") and (callable(value) or isinstance(value, property)) \
