@@ -403,6 +403,27 @@ class Runs(Fixture):
         run = penstock.train("recipe.toml", out="interrupted", progress=False, resume=True)
         self.assertEqual(run.result["validation"]["loss"], penstock.Run("run").result["validation"]["loss"])
 
+    def test_a_signal_from_outside_saves(self):
+        script = """if True:
+            import sys
+            sys.path.insert(0, sys.argv[1])
+            import penstock
+            try:
+                penstock.train("recipe.toml", out="outside", progress=False, set={"train.steps": 100000},
+                               on_step=lambda line: print(line["step"], flush=True))
+            except KeyboardInterrupt:
+                print("interrupted")
+            """
+        last = before = ""
+        with subprocess.Popen([sys.executable, "-c", script, os.path.join(BUILD, "python")], text=True,
+                              stdout=subprocess.PIPE) as process:
+            for line in process.stdout:
+                if line == "3\n":
+                    process.send_signal(signal.SIGINT)
+                before, last = last, line
+        self.assertEqual((last, process.returncode), ("interrupted\n", 0))
+        self.assertTrue(os.path.isdir(f"outside/checkpoints/step-{before.strip()}"), before)
+
     def test_ctrl_c_ends_other_work(self):
         script = """if True:
             import os, signal, sys
