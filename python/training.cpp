@@ -1,4 +1,6 @@
 // Runs and studies, which Python starts, hears and stops.
+#include <ATen/Parallel.h>
+
 #include <exception>
 #include <mutex>
 
@@ -58,6 +60,18 @@ class Callback {
   std::exception_ptr raised_;
 };
 
+/// A run has threads of its recipe; whoever trains a model beside it has those of before.
+class ThreadsOfBefore {
+ public:
+  ThreadsOfBefore() : threads_(at::get_num_threads()) {}
+  ~ThreadsOfBefore() { at::set_num_threads(threads_); }
+  ThreadsOfBefore(const ThreadsOfBefore&) = delete;
+  ThreadsOfBefore& operator=(const ThreadsOfBefore&) = delete;
+
+ private:
+  int threads_;
+};
+
 [[noreturn]] void throw_interrupted(const std::string& message) {
   PyErr_SetString(PyExc_KeyboardInterrupt, message.c_str());
   throw py::error_already_set();
@@ -76,6 +90,7 @@ bool train(const py::object& recipe, const std::string& out, const py::dict& set
   RunOutcome outcome = RunOutcome::interrupted;
   {
     const py::gil_scoped_release released;
+    const ThreadsOfBefore threads;
     static std::once_flag once;
     std::call_once(once, ops::keep_freed_memory);
     outcome = train_run(node, out, control);
@@ -119,6 +134,7 @@ py::object run_study(const std::string& path, const std::string& out, const py::
   hooks.write_run_page = [](const std::string& directory) { report::write_report(directory); };
   const study::StudyOutcome outcome = [&] {
     const py::gil_scoped_release released;
+    const ThreadsOfBefore threads;
     return study::run_study(config, how, hooks);
   }();
   if (outcome.interrupted)

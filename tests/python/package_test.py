@@ -342,7 +342,9 @@ class Models(Fixture):
 class Runs(Fixture):
     def test_a_run_is_the_programs(self):
         lines = []
+        penstock.set_threads(2)
         run = penstock.train("recipe.toml", out="mine", on_step=lines.append, progress=False)
+        self.assertEqual(torch.get_num_threads(), 2)  # though the recipe says 1
         run_program("train", "recipe.toml", "--out", "theirs", "--quiet")
         self.assertEqual([line["step"] for line in lines], list(range(0, 7)))
         self.assertEqual(lines, run.metrics())
