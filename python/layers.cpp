@@ -80,7 +80,11 @@ void add_layers(py::module_& module) {
       .def("buffers", [](const MoeLayer& layer) { return listed(layer.named_buffers()); });
   module.def(
       "make_moe_layers",
-      [](const py::dict& options) { return make_moe_layers(options_of(to_config(options, ""))); },
+      [](const py::dict& options) {
+        const MoeOptions checked = options_of(to_config(options, ""));
+        const py::gil_scoped_release released;
+        return make_moe_layers(checked);
+      },
       py::arg("options"));
   module.def(
       "complete_layer_options",

@@ -76,6 +76,7 @@ at::Tensor logits(const Loaded& loaded, const at::Tensor& ids, std::int64_t k) {
 }
 
 std::vector<TokenId> ids_of_text(const Loaded& loaded, const std::string& text) {
+  const py::gil_scoped_release released;
   const Tokenizer& tokenizer = loaded.text();
   const auto vocabulary = tokenizer.vocabulary();
   std::vector<TokenId> out;

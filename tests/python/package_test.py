@@ -7,6 +7,7 @@ Exits 77 (skipped) where the package is not built."""
 import ast
 import contextlib
 import copy
+import gc
 import io
 import json
 import os
@@ -19,6 +20,7 @@ import tempfile
 import threading
 import time
 import unittest
+import weakref
 
 BUILD, SOURCE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 sys.path[:0] = [os.path.join(BUILD, "python"), os.path.join(SOURCE, "tests", "cli")]
@@ -250,6 +252,27 @@ class Layers(unittest.TestCase):
         self.assertTrue(torch.equal(layer(x, dropout_seed=3)[0], layer(x, dropout_seed=3)[0]))
         layer.eval()
         self.assertTrue(torch.equal(layer(x)[0], layer(x, dropout_seed=3)[0]))
+
+    def test_nothing_stays_of_a_layer_that_is_let_go(self):
+        layer = penstock.MoeLayer(d_model=8, experts=4, method="remoe", scorer="test-tanh")
+        y, routing = layer(torch.randn(3, 8))
+        (y.sum() + routing.loss).backward()
+        left = [weakref.ref(thing) for thing in (layer, layer.experts.down, layer.router.scorer.inner.weight)]
+        del layer, y, routing
+        gc.collect()
+        self.assertEqual([reference() for reference in left], [None] * 3)
+
+    def test_the_pages_parts_of_python_work(self):
+        with open(os.path.join(SOURCE, "docs", "python.md"), encoding="utf-8") as file:
+            blocks = re.findall(r"```python\n(.*?)```", file.read(), re.S)
+        names = {"penstock": penstock}
+        part = next(block for block in blocks if "class Spread" in block)
+        exec(part, names)
+        x, task_loss = torch.randn(5, 64), 0
+        step = next(block for block in blocks if "moe.after_step()" in block)
+        names.update(x=x, task_loss=task_loss, optimizer=torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1))
+        exec(step.replace('method="remoe"', 'balancers=["spread"]'), names)
+        self.assertEqual(list(names["routing"].loss_terms), ["spread"])
 
     def test_mistakes(self):
         for options, words in (({"method": "remo"}, "did you mean 'remoe'"),
@@ -545,7 +568,8 @@ class Parts(Fixture):
         penstock.train("recipe.toml", resume=True, **again)
         mine, theirs = (read_tensors(f"{path}/checkpoints/step-6/model.safetensors")
                         for path in ("parts", "parts-again"))
-        self.assertTrue(any("inner.weight" in name for name in mine), sorted(mine))
+        for part in ("inner.weight", "pulls"):
+            self.assertTrue(any(part in name for name in mine), sorted(mine))
         for name, tensor in mine.items():
             self.assertTrue(torch.equal(theirs[name], tensor), name)
         self.assertEqual(run.load().logits([1, 2, 3]).shape, (3, 256))
