@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/ops/pointwise.h"
 #include "penstock/ops/slice.h"
 #include "penstock/routers/routing.h"
 
@@ -103,7 +104,10 @@ void MoeLayer::initialize(const InitialDraws& draws) {
 at::Tensor MoeLayer::shared(const at::Tensor& inner, const at::Tensor& alike) {
   const at::Tensor y = shared_expert_->outer(inner);
   if (!shared_expert_gate_) return y;
-  return shared_by_ranks(shared_expert_gate_->forward(alike).sigmoid(), rows_.ranks()) * y;
+  const at::Tensor gate =
+      ops::pointwise_alike(shared_expert_gate_->forward(alike),
+                           [](const at::Tensor& z) { return z.sigmoid(); });  // [T, 1]
+  return shared_by_ranks(gate, rows_.ranks()) * y;
 }
 
 void MoeLayer::set_homes(RoutingContext& context) const {

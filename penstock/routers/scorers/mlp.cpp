@@ -3,6 +3,7 @@
 #include <torch/utils.h>
 
 #include "penstock/ops/ops.h"
+#include "penstock/ops/pointwise.h"
 #include "penstock/routers/router.h"
 
 namespace penstock::mlp {
@@ -60,13 +61,13 @@ class Mlp : public Scorer {
   at::Tensor act(const at::Tensor& x) const {
     switch (activation_) {
       case Activation::gelu:
-        return at::gelu(x);
+        return ops::pointwise_alike(x, [](const at::Tensor& z) { return at::gelu(z); });
       case Activation::relu:
         return at::relu(x);
       case Activation::tanh:
         break;
     }
-    return at::tanh(x);
+    return ops::pointwise_alike(x, [](const at::Tensor& z) { return at::tanh(z); });
   }
   static std::optional<at::Tensor> optional(const at::Tensor& bias) {
     return bias.defined() ? std::optional(bias) : std::nullopt;

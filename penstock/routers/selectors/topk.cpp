@@ -5,6 +5,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/pointwise.h"
 #include "penstock/ops/top_mask.h"
 #include "penstock/routers/k_schedule.h"
 #include "penstock/routers/router.h"
@@ -56,7 +57,7 @@ class TopK : public Selector {
     const bool sigmoid = config_.softmax == Softmax::none;
     if (!sigmoid && !scores.choice_bias.defined())
       return make_plan(scores.logits, ops::route_topk(scores.logits, k, config_.over_kept()));
-    at::Tensor gates = sigmoid ? scores.logits.sigmoid() : scores.logits.softmax(1);  // [T, E]
+    at::Tensor gates = sigmoid ? sigmoid_of(scores.logits) : scores.logits.softmax(1);  // [T, E]
     const at::Tensor kept = ops::top_mask(
         scores.choice_bias.defined() ? gates.detach() + scores.choice_bias.to(gates.options())
                                      : scores.logits.detach(),
@@ -72,6 +73,10 @@ class TopK : public Selector {
   }
 
  private:
+  static at::Tensor sigmoid_of(const at::Tensor& logits) {
+    return ops::pointwise_alike(logits, [](const at::Tensor& x) { return x.sigmoid(); });
+  }
+
   RouterShape shape_;
   Config config_;
 };
