@@ -56,44 +56,6 @@ bool write_group(Session& session, std::span<Completion> group, const Job& job,
   return true;
 }
 
-void check_options(const GenerateOptions& options) {
-  check(options.sampling);
-  PENSTOCK_CHECK(options.max_tokens > 0 && options.samples > 0,
-                 "nothing to generate: ", options.max_tokens, " tokens, ", options.samples,
-                 " texts of each prompt");
-  PENSTOCK_CHECK(options.samples == 1 || options.sampling.temperature > 0, options.samples,
-                 " texts of a prompt would all be the same at temperature 0; give a temperature");
-  for (const auto& word : options.stop)
-    PENSTOCK_CHECK(!word.empty(), "a stop string is empty: it would end every text at once");
-}
-
-/// Without prompts yet.
-Job make_job(const ModelConfig& config, const Tokenizer& tokenizer, const GenerateOptions& options,
-             const GenerationListener& listener) {
-  check_options(options);
-  if (options.draft) check_draft(config, tokenizer, options);
-  PENSTOCK_CHECK(tokenizer.vocab_size() <= config.vocab, "the tokenizer has ",
-                 tokenizer.vocab_size(), " ids, the model knows ", config.vocab,
-                 ": they do not belong together");
-  Job job{.tokenizer = tokenizer, .options = options, .listener = listener};
-  if (!config.has_memory()) job.context = config.context;
-  const auto vocabulary = tokenizer.vocabulary();
-  job.spaced = vocabulary && vocabulary->add_space_prefix &&
-               (vocabulary->kind == Vocabulary::Kind::kSentencePieceBpe ||
-                vocabulary->kind == Vocabulary::Kind::kSentencePieceUnigram);
-  for (const TokenId id : {tokenizer.end_of_document(), vocabulary ? vocabulary->eos : -1})
-    if (id >= 0) job.ends.push_back(id);
-  return job;
-}
-
-void add_prompt(Job& job, std::vector<TokenId> tokens, bool begins_document) {
-  PENSTOCK_CHECK(job.context == 0 || std::ssize(tokens) <= job.context, "prompt ",
-                 job.prompts.size() + 1, " is ", tokens.size(),
-                 " tokens long; the model's context is ", job.context, ": shorten it");
-  job.prompts.push_back(std::move(tokens));
-  job.drops_first_space.push_back(job.spaced && begins_document);
-}
-
 /// Writes a group's texts; false where the listener wants no more.
 bool write_texts(const std::shared_ptr<LanguageModel>& model, std::span<Completion> group,
                  const Job& job, GenerationSpeed& speed) {

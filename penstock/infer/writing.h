@@ -27,6 +27,15 @@ struct Job {
   bool interrupted() const { return listener.interrupted && listener.interrupted(); }
 };
 
+/// A job without prompts yet. What it refers to outlives it.
+/// Throws Error for impossible options, a draft that check_draft() refuses and a tokenizer with
+/// more ids than the model.
+Job make_job(const ModelConfig& config, const Tokenizer& tokenizer, const GenerateOptions& options,
+             const GenerationListener& listener);
+/// Throws Error where the job's context has no room for the prompt.
+/// @param begins_document  whether its texts begin one
+void add_prompt(Job& job, std::vector<TokenId> tokens, bool begins_document);
+
 /// A text that is being written.
 class Writing {
  public:

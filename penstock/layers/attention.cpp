@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/cached_attention.h"
@@ -66,12 +67,24 @@ at::Tensor Attention::forward(const at::Tensor& x, const at::Tensor& rotation,
 }
 
 at::Tensor Attention::extend(const at::Tensor& x, const AttentionCache& cache,
-                             const CachedRows& where) {
+                             std::span<const CachedRows> where) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
-  const at::Tensor heads =
-      ops::cached_attention(projected(x, x.size(1)), cache.keys, cache.values, where.rows,
-                            where.lengths, scale, where.rotation, config_.rope_adjacent);
-  return rows_.leave(o_proj_->forward(heads));
+  const at::Tensor qkv = projected(x, x.size(-2));
+  const at::Tensor rows = qkv.view({-1, qkv.size(-1)});
+  std::vector<at::Tensor> heads;
+  std::int64_t first = 0;
+  for (const CachedRows& group : where) {
+    const at::Tensor own = rows.narrow(0, first, group.positions());
+    heads.push_back(ops::cached_attention(own.view({-1, group.count, own.size(-1)}), cache.keys,
+                                          cache.values, group.rows, group.lengths, scale,
+                                          group.rotation, config_.rope_adjacent));
+    heads.back() = heads.back().view({group.positions(), -1});
+    first += group.positions();
+  }
+  const at::Tensor all = heads.size() == 1 ? heads[0] : at::cat(heads);
+  auto shape = qkv.sizes().vec();
+  shape.back() = all.size(-1);
+  return rows_.leave(o_proj_->forward(all.view(shape)));
 }
 
 }  // namespace penstock

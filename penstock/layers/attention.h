@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "penstock/layers/norm.h"
 #include "penstock/layers/projection.h"
@@ -29,11 +30,13 @@ struct AttentionCache {
   at::Tensor keys, values;  ///< [B, C, G, hd]; keys are turned
 };
 
-/// Which sequences of a cache go on, and where.
+/// Which sequences of a cache go on, where, and by how many positions each.
 struct CachedRows {
   at::Tensor rows;      ///< [R] i64, of the B
   at::Tensor lengths;   ///< [R] i64, positions that each holds
   at::Tensor rotation;  ///< [C, hd]
+  std::int64_t count = 1;
+  std::int64_t positions() const { return rows.size(0) * count; }
 };
 
 /// Norms of queries and keys over their whole width, and the cut, are OLMoE's (arXiv:2409.02060);
@@ -54,9 +57,12 @@ class Attention : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x, const at::Tensor& rotation,
                      const std::optional<at::Tensor>& start);
 
-  /// The same for n positions that follow what the cache holds, which takes them in. No gradient.
-  /// @param x [R, n, d].  @return [R, n, d].  REQUIRES: ranks do not divide the rows.
-  at::Tensor extend(const at::Tensor& x, const AttentionCache& cache, const CachedRows& where);
+  /// The same for positions that follow what the cache holds, which takes them in. No gradient.
+  /// @param where  sequences by how many positions they go on, one such group after another
+  /// @param x [.., d], the positions in that order.  @return of x's shape
+  /// REQUIRES: ranks do not divide the rows; no sequence is in two groups.
+  at::Tensor extend(const at::Tensor& x, const AttentionCache& cache,
+                    std::span<const CachedRows> where);
 
  private:
   /// What rotation and attention read of rows of sequences of that length: [B, T, (H+2G)·hd].

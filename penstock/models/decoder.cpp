@@ -174,14 +174,33 @@ ModelOutput Decoder::extend(const at::Tensor& tokens, DecoderCache& cache,
                             const RoutingTap& routing_tap) {
   PENSTOCK_CHECK(tokens.dim() == 2 && tokens.size(0) == std::ssize(rows), "[decoder] tokens ",
                  tokens.sizes(), " must be [R, n] for R = ", rows.size(), " sequences");
-  const torch::NoGradGuard no_grad;
   const CachedRows where = cache.at(rows, tokens.size(1));
+  ModelOutput out = run_cached(tokens, cache, {&where, 1}, context, routing_tap);
+  cache.advance(rows, tokens.size(1));
+  return out;
+}
+
+ModelOutput Decoder::extend_parts(const at::Tensor& tokens, DecoderCache& cache,
+                                  std::span<const CachePart> parts, const RoutingContext& context,
+                                  const RoutingTap& routing_tap) {
+  const std::vector<CachedRows> where = cache.at(parts);
+  std::int64_t count = 0;
+  for (const CachedRows& group : where) count += group.positions();
+  PENSTOCK_CHECK(tokens.dim() == 1 && tokens.size(0) == count && count > 0, "[decoder] tokens ",
+                 tokens.sizes(), " must be the ", count, " of the parts");
+  ModelOutput out = run_cached(tokens.unsqueeze(0), cache, where, context, routing_tap);
+  for (const CachePart& part : parts) cache.advance({&part.row, 1}, part.count);
+  return out;
+}
+
+ModelOutput Decoder::run_cached(const at::Tensor& tokens, const DecoderCache& cache,
+                                std::span<const CachedRows> where, const RoutingContext& context,
+                                const RoutingTap& routing_tap) {
+  const torch::NoGradGuard no_grad;
   const Attend attend = [&](std::int64_t layer, Attention& attention, const at::Tensor& normed) {
     return attention.extend(normed, cache.layer(layer), where);
   };
-  ModelOutput out = run({.tokens = tokens}, context, attend, routing_tap, {});
-  cache.advance(rows, tokens.size(1));
-  return out;
+  return run({.tokens = tokens}, context, attend, routing_tap, {});
 }
 
 at::Tensor Decoder::loss(const at::Tensor& hidden, const at::Tensor& targets) const {

@@ -55,6 +55,9 @@ class Decoder : public LanguageModel, public ops::ReadsStored {
   ModelOutput extend(const at::Tensor& tokens, DecoderCache& cache,
                      std::span<const std::int64_t> rows, const RoutingContext& context,
                      const RoutingTap& routing_tap = {}) override;
+  ModelOutput extend_parts(const at::Tensor& tokens, DecoderCache& cache,
+                           std::span<const CachePart> parts, const RoutingContext& context,
+                           const RoutingTap& routing_tap = {}) override;
   at::Tensor loss(const at::Tensor& hidden, const at::Tensor& targets) const override;
   at::Tensor losses(const at::Tensor& hidden, const at::Tensor& targets) const override;
 
@@ -74,6 +77,10 @@ class Decoder : public LanguageModel, public ops::ReadsStored {
   /// All that the two ways through the layers share.
   ModelOutput run(const ModelInput& input, const RoutingContext& context, const Attend& attend,
                   const RoutingTap& routing_tap, const HiddenTap& hidden_tap);
+  /// run() with what the cache holds of those sequences.
+  ModelOutput run_cached(const at::Tensor& tokens, const DecoderCache& cache,
+                         std::span<const CachedRows> where, const RoutingContext& context,
+                         const RoutingTap& routing_tap);
   at::Tensor embedded(const at::Tensor& tokens) const;
   /// Whether that layer is of the pass.
   bool passes(const ModelInput& input, std::int64_t layer) const;

@@ -41,7 +41,8 @@ void DecoderCache::cut(std::int64_t row, std::int64_t length) {
 CachedRows DecoderCache::at(std::span<const std::int64_t> rows, std::int64_t count) const {
   CachedRows out{.rows = torch::empty({std::ssize(rows)}, torch::kLong),
                  .lengths = torch::empty({std::ssize(rows)}, torch::kLong),
-                 .rotation = rotation_};
+                 .rotation = rotation_,
+                 .count = count};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     PENSTOCK_CHECK(rows[i] >= 0 && rows[i] < sequences(), "[decoder] sequence ", rows[i],
                    " of a cache of ", sequences());
@@ -51,6 +52,33 @@ CachedRows DecoderCache::at(std::span<const std::int64_t> rows, std::int64_t cou
     out.lengths.data_ptr<std::int64_t>()[i] = length(rows[i]);
   }
   return out;
+}
+
+std::vector<CachedRows> DecoderCache::at(std::span<const CachePart> parts) const {
+  std::vector<bool> named(lengths_.size());
+  std::vector<CachedRows> out;
+  for (std::size_t first = 0; first < parts.size();) {
+    const std::int64_t count = parts[first].count;
+    PENSTOCK_CHECK(count > 0, "[decoder] a part of ", count, " tokens");
+    std::vector<std::int64_t> rows;
+    for (; first < parts.size() && parts[first].count == count; ++first)
+      rows.push_back(parts[first].row);
+    out.push_back(at(rows, count));
+    for (const std::int64_t row : rows) {
+      PENSTOCK_CHECK(!named[static_cast<std::size_t>(row)], "[decoder] sequence ", row,
+                     " is named twice");
+      named[static_cast<std::size_t>(row)] = true;
+    }
+  }
+  return out;
+}
+
+void DecoderCache::copy(std::int64_t from, std::int64_t to, std::int64_t length) {
+  PENSTOCK_ASSERT(from != to && length <= this->length(from));
+  for (const AttentionCache& layer : layers_)
+    for (const at::Tensor& all : {layer.keys, layer.values})
+      all[to].narrow(0, 0, length).copy_(all[from].narrow(0, 0, length));
+  lengths_.at(static_cast<std::size_t>(to)) = length;
 }
 
 void DecoderCache::advance(std::span<const std::int64_t> rows, std::int64_t count) {

@@ -10,6 +10,11 @@
 
 namespace penstock {
 
+/// So many further tokens of one of a cache's sequences.
+struct CachePart {
+  std::int64_t row, count;
+};
+
 /// Room for B sequences of up to C tokens in every layer, set aside at once; memory is taken as
 /// positions are written. Grouped heads are kept once: L · 2 · B · C · G · hd numbers.
 /// Sequences have lengths of their own, and begin and end apart from each other.
@@ -30,6 +35,12 @@ class DecoderCache {
   /// What attention needs to take in `count` more tokens of each of these rows.
   /// Throws Error for rows that there are not, and where there is no room.
   CachedRows at(std::span<const std::int64_t> rows, std::int64_t count) const;
+  /// The same for parts of any lengths, neighbours of one length together, in their order.
+  /// Throws Error for a row that is named twice as well.
+  std::vector<CachedRows> at(std::span<const CachePart> parts) const;
+  /// The sequence `to` becomes the first `length` tokens of `from`, whose keys and values are
+  /// copied. REQUIRES: it has as many.
+  void copy(std::int64_t from, std::int64_t to, std::int64_t length);
   /// Counts what was written.
   void advance(std::span<const std::int64_t> rows, std::int64_t count);
   const AttentionCache& layer(std::int64_t index) const {

@@ -22,6 +22,13 @@ ModelOutput LanguageModel::extend(const at::Tensor&, DecoderCache&, std::span<co
   return {};
 }
 
+ModelOutput LanguageModel::extend_parts(const at::Tensor&, DecoderCache&,
+                                        std::span<const CachePart>, const RoutingContext&,
+                                        const RoutingTap&) {
+  PENSTOCK_ASSERT(false, "this model keeps no cache");
+  return {};
+}
+
 void LanguageModel::recompute_experts(bool recompute) {
   for (MoeLayer* const layer : moe_layers_) layer->experts().recompute = recompute;
 }

@@ -82,6 +82,11 @@ class LanguageModel : public torch::nn::Module {
   virtual ModelOutput extend(const at::Tensor& tokens, DecoderCache& cache,
                              std::span<const std::int64_t> rows, const RoutingContext& context,
                              const RoutingTap& routing_tap = {});
+  /// The same for sequences that go on by numbers of tokens of their own, in one pass.
+  /// @param tokens [T] i64, those of the parts one after another.  @return hidden [T, d]
+  virtual ModelOutput extend_parts(const at::Tensor& tokens, DecoderCache& cache,
+                                   std::span<const CachePart> parts, const RoutingContext& context,
+                                   const RoutingTap& routing_tap = {});
 
   /// Of the whole model.
   const ModelConfig& config() const { return config_; }

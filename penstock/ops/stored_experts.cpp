@@ -8,6 +8,7 @@
 #include "penstock/ops/cpu/dot_rows.h"
 #include "penstock/ops/cpu/expert_rows.h"
 #include "penstock/ops/implementation.h"
+#include "penstock/ops/rows_alone.h"
 #include "penstock/ops/stored_matrix.h"
 
 namespace penstock::ops {
@@ -109,7 +110,7 @@ const Implementations<Ffn>& list() {
       "stored_expert_ffn",
       {{"rows",
         [](const at::Tensor& hidden, const PlanTensors&, const StoredExperts&, Activation) {
-          return std::string(hidden.size(0) > cpu::kFewRows ? "more than 16 tokens" : "");
+          return std::string(takes_few_rows(hidden.size(0)) ? "" : "more than 16 tokens");
         },
         few_tokens},
        {"expand", nullptr, expert_groups}},

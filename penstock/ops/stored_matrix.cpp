@@ -12,6 +12,7 @@
 #include "penstock/ops/cpu/linear_rows.h"
 #include "penstock/ops/cpu/parallel.h"
 #include "penstock/ops/implementation.h"
+#include "penstock/ops/rows_alone.h"
 
 namespace penstock::ops {
 namespace {
@@ -52,7 +53,7 @@ using Linear = at::Tensor(const at::Tensor&, const StoredMatrix&, const at::Tens
 
 std::string declines_rows(const at::Tensor& x, const StoredMatrix&, const at::Tensor&) {
   if (x.size(0) == 0) return "no rows";
-  return x.size(0) > cpu::kFewRows ? "more than 16 rows" : "";
+  return takes_few_rows(x.size(0)) ? "" : "more than 16 rows";
 }
 
 const Implementations<Linear>& linear_list() {

@@ -12,6 +12,7 @@
 #include "penstock/ops/cpu/attention_heads.h"
 #include "penstock/ops/cpu/dot_rows.h"
 #include "penstock/ops/cpu/parallel.h"
+#include "penstock/ops/rows_alone.h"
 
 namespace penstock::ops::cpu {
 namespace {
@@ -169,6 +170,7 @@ std::string declines_cache(const CachedAttention& p) {
 std::string declines_prompt_attention(const CachedAttention& p) {
   if (const std::string reason = declines_cache(p); !reason.empty()) return reason;
   if (p.fresh() < kShortestPrompt) return "fewer than 16 positions";
+  if (rows_alone()) return "each position by itself";
   for (std::int64_t r = 0; r < p.count(); ++r)
     if (p.length(r) > 0) return "a sequence goes on";
   return {};
@@ -198,6 +200,7 @@ at::Tensor prompt_attention(const CachedAttention& p) {
 
 std::string declines_block_attention(const CachedAttention& p) {
   if (const std::string reason = declines_cache(p); !reason.empty()) return reason;
+  if (rows_alone()) return "each position by itself";
   return p.fresh() <= kFewRows ? "at most 16 positions" : "";
 }
 

@@ -17,6 +17,7 @@
 #include "penstock/ops/cpu/parallel.h"
 #include "penstock/ops/cpu/rows.h"
 #include "penstock/ops/expert_ffn.h"
+#include "penstock/ops/rows_alone.h"
 
 namespace penstock::ops::cpu {
 namespace {
@@ -183,7 +184,7 @@ std::string declines_expert_rows(const ExpertProblem& problem, bool keep) {
   if (const std::string reason = declines({problem.hidden}); !reason.empty()) return reason;
   if (keep || problem.gradient) return "a gradient is wanted";
   if (problem.dropout > 0) return "with dropout";
-  if (problem.tokens() > kFewRows) return "more than 16 tokens";
+  if (!takes_few_rows(problem.tokens())) return "more than 16 tokens";
   return problem.width() == 0 || problem.inner() == 0 ? "d or f is 0" : "";
 }
 

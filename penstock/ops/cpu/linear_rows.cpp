@@ -11,6 +11,7 @@
 #include "penstock/ops/cpu/int8_rows.h"
 #include "penstock/ops/cpu/parallel.h"
 #include "penstock/ops/linear.h"
+#include "penstock/ops/rows_alone.h"
 
 namespace penstock::ops::cpu {
 namespace {
@@ -103,7 +104,7 @@ at::Tensor few_rows_linear(const at::Tensor& x_in, const StoredMatrix& w, const 
 std::string declines_linear_rows(const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) {
   if (const std::string reason = declines({x, w, b}); !reason.empty()) return reason;
   if (x.size(0) == 0) return "no rows";
-  return x.size(0) > kFewRows ? "more than 16 rows" : "";
+  return takes_few_rows(x.size(0)) ? "" : "more than 16 rows";
 }
 
 at::Tensor linear_rows(const at::Tensor& x, const at::Tensor& w_in, const at::Tensor& b) {

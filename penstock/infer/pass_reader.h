@@ -1,0 +1,68 @@
+// Reading tokens of several sequences in one pass, each sequence at a place of its own that lasts
+// from its prompt to its end. Which tokens when is batcher.h's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "penstock/data/tokenizer.h"
+#include "penstock/layers/routing_tap.h"
+#include "penstock/models/language_model.h"
+
+namespace penstock {
+
+/// Tokens that follow what a place has read.
+struct PassPart {
+  std::int64_t place = 0;
+  std::span<const TokenId> tokens;
+  bool asks = false;  ///< what follows the last of them
+};
+
+class PassReader {
+ public:
+  virtual ~PassReader() = default;
+  /// Sequences that can have a place at a time.
+  virtual std::int64_t places() const = 0;
+  /// Whether a prompt may be read in several parts.
+  virtual bool divides_prompts() const = 0;
+
+  struct Begun {
+    std::int64_t place = 0;
+    std::int64_t reused = 0;  ///< tokens of the prompt that are read already
+  };
+  /// A place for a sequence of up to `most` tokens that begins with this prompt; nothing where it
+  /// has to wait.  @param seed  of routers that draw outside training too
+  virtual std::optional<Begun> begin(std::span<const TokenId> prompt, std::int64_t most,
+                                     std::uint64_t seed) = 0;
+  /// Reads the parts, each of a place of its own.  @return [those that ask, V] f32 on the CPU
+  /// @param tap  sees the rows of all parts one after another; may be null
+  virtual at::Tensor read(std::span<const PassPart> parts, const RoutingTap& tap) = 0;
+  /// The place is free again.
+  virtual void end(std::int64_t place) = 0;
+  /// Tokens that are kept for prompts to come.
+  virtual std::int64_t kept_tokens() const { return 0; }
+};
+
+struct PassReaderOptions {
+  std::int64_t places = 16;      ///< sequences at a time
+  std::int64_t kept = 16;        ///< sequences besides whose tokens are kept
+  std::int64_t capacity = 4096;  ///< most tokens of a sequence
+};
+
+/// Of a decoder whose tokens leave each other alone (rows_stand_alone): one that reads all parts in
+/// one pass and keeps what was read; each token's logits are those of reading its sequence token by
+/// token, bit for bit, whatever else the pass reads (ops/rows_alone.h says where). Of any other
+/// model: one place, whose sequences are read as make_session() does.
+/// Throws Error for a router that is not causal.
+std::unique_ptr<PassReader> make_pass_reader(std::shared_ptr<LanguageModel> model,
+                                             const PassReaderOptions& options);
+
+/// Why a model's texts are written one at a time, or "".
+std::string one_at_a_time(const LanguageModel& model);
+
+}  // namespace penstock

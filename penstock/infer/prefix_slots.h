@@ -1,0 +1,57 @@
+// Which sequences a cache holds, for prompts that begin as one of them: the bookkeeping alone. The
+// keys and values are decoder_cache.h's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "penstock/data/tokenizer.h"
+
+namespace penstock {
+
+/// A fixed number of slots. One that is in use grows; one that is not keeps its tokens until
+/// another text needs the room, the longest unused first.
+class PrefixSlots {
+ public:
+  explicit PrefixSlots(std::int64_t slots);
+
+  struct Taken {
+    std::int64_t slot = 0;
+    std::int64_t reused = 0;  ///< tokens of the prompt that need not be read again
+    std::int64_t from = 0;    ///< slot that has them; `slot` itself where nothing is to be copied
+  };
+  /// A slot for a sequence that begins with this prompt, with the longest beginning of it that any
+  /// slot has read, but for its last token. A slot whose tokens all are the prompt's beginning goes
+  /// on itself; elsewhere they are copied. Nothing where all slots are in use, and where it is
+  /// worth waiting: a sequence in use is yet to read more of the same beginning. REQUIRES: the
+  /// prompt has a token.
+  std::optional<Taken> take(std::span<const TokenId> prompt);
+  /// These were read behind what the slot has. REQUIRES: it is in use.
+  void add(std::int64_t slot, std::span<const TokenId> tokens);
+  /// The slot is no longer in use; what it has read is kept.
+  void release(std::int64_t slot);
+
+  std::int64_t in_use() const;
+  /// That are kept of slots not in use.
+  std::int64_t kept_tokens() const;
+  std::span<const TokenId> tokens(std::int64_t slot) const { return at(slot).tokens; }
+
+ private:
+  struct Slot {
+    std::vector<TokenId> tokens;   // that were read
+    std::vector<TokenId> planned;  // the prompt, while it is not yet read
+    bool used = false;
+    std::uint64_t last_use = 0;
+  };
+  Slot& at(std::int64_t slot) { return slots_.at(static_cast<std::size_t>(slot)); }
+  const Slot& at(std::int64_t slot) const { return slots_.at(static_cast<std::size_t>(slot)); }
+  /// The slot not in use that is given up first, but for `source`; −1: none.
+  std::int64_t oldest_besides(std::int64_t source) const;
+
+  std::vector<Slot> slots_;
+  std::uint64_t clock_ = 0;
+};
+
+}  // namespace penstock
