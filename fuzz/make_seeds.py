@@ -233,9 +233,21 @@ def task_rows():
                 yield name, context.rstrip('"\n').encode() + b"\0" + file.read()
 
 
+def serve_request():
+    common = {"model": "m", "n": 2, "temperature": 0.7, "top_p": 0.9, "top_k": 40, "seed": -1, "stop": ["x", "yz"],
+              "stream": True, "stream_options": {"include_usage": True}, "routing": True, "user": "u"}
+    yield "completion", json.dumps({**common, "prompt": ["a", [1, 2]], "max_tokens": 5, "logprobs": 2}).encode()
+    parts = [{"type": "text", "text": "b"}]
+    messages = [{"role": "system", "content": "a"}, {"role": "user", "content": parts}]
+    yield "chat", json.dumps({**common, "messages": messages, "max_completion_tokens": 5, "logprobs": True,
+                              "top_logprobs": 3, "presence_penalty": 0, "logit_bias": {}}).encode()
+    yield "routing", json.dumps({"input": [1, 2, 3]}).encode()
+
+
 def main():
     for make in (tokenizer_json, vocab_and_merges, tokenizer_bin, token_file, gguf,
-                 gguf_vocabulary, safetensors, llama2c, tokenizer_model, config_json, task_rows):
+                 gguf_vocabulary, safetensors, llama2c, tokenizer_model, config_json, task_rows,
+                 serve_request):
         folder = os.path.join(sys.argv[1], make.__name__)
         os.makedirs(folder, exist_ok=True)
         for name, content in make():

@@ -21,6 +21,7 @@
 #include "penstock/cli/info.h"
 #include "penstock/cli/report.h"
 #include "penstock/cli/routers.h"
+#include "penstock/cli/serve.h"
 #include "penstock/cli/study.h"
 #include "penstock/cli/tokenize.h"
 #include "penstock/cli/trace.h"
@@ -53,6 +54,7 @@ int run(int argc, char** argv) {
   penstock::add_doctor_command(app, exit_code);
   penstock::add_eval_command(app);
   penstock::add_generate_command(app, exit_code);
+  penstock::add_serve_command(app, exit_code);
   penstock::add_analyse_command(app);
   penstock::add_trace_command(app);
   penstock::add_finetune_command(app, exit_code);

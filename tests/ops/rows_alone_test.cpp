@@ -31,7 +31,9 @@ TEST(RowsAlone, LinearOfManyRowsHasTheBitsOfEachAlone) {
     const at::Tensor x = torch::randn({kRows, depth}), w = torch::randn({130, depth}),
                      b = torch::randn({130});
     const RowsAlone alone;
-    EXPECT_TRUE(same_alone(x, [&](const at::Tensor& rows) { return linear(rows, w, b); })) << depth;
+    EXPECT_TRUE(same_alone(x, [&](const at::Tensor& rows) {
+      return linear(rows, w, std::optional(b));
+    })) << depth;
   }
 }
 

@@ -1,0 +1,183 @@
+#include "penstock/serve/chat_form.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/base/file_system.h"
+#include "penstock/data/utf8.h"
+#include "penstock/data/vocabulary.h"
+#include "penstock/io/gguf.h"
+
+namespace penstock::serve {
+namespace {
+
+constexpr std::uintmax_t kLargestConfig = 16 << 20;
+
+/// A small file's text, or "" where there is none.
+std::string text_of(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const auto size = std::filesystem::file_size(path, ignored);
+  if (ignored || size > kLargestConfig) return {};
+  return real_file_system().read(path);
+}
+
+std::string trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return {};
+  return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
+}
+
+std::string chatml(const std::vector<ChatMessage>& messages) {
+  std::string out;
+  for (const ChatMessage& message : messages)
+    out += "<|im_start|>" + message.role + "\n" + message.content + "<|im_end|>\n";
+  return out + "<|im_start|>assistant\n";
+}
+
+std::string llama3(const std::vector<ChatMessage>& messages) {
+  const auto header = [](const std::string& role) {
+    return "<|start_header_id|>" + role + "<|end_header_id|>\n\n";
+  };
+  std::string out;
+  for (const ChatMessage& message : messages)
+    out += header(message.role) + trimmed(message.content) + "<|eot_id|>";
+  return out + header("assistant");
+}
+
+std::string zephyr(const std::vector<ChatMessage>& messages) {
+  std::string out;
+  for (const ChatMessage& message : messages)
+    out += "<|" + message.role + "|>\n" + message.content + "</s>\n";
+  return out + "<|assistant|>\n";
+}
+
+/// <s>[INST] <<SYS>>\n..\n<</SYS>>\n\n question [/INST] answer </s><s>[INST] ..
+std::string llama2(const std::vector<ChatMessage>& messages) {
+  std::string out, system;
+  bool asks = true;  // whether a question comes next
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const ChatMessage& message = messages[i];
+    if (i == 0 && message.role == "system") {
+      system = "<<SYS>>\n" + message.content + "\n<</SYS>>\n\n";
+      continue;
+    }
+    if (message.role != (asks ? "user" : "assistant"))
+      throw RequestError(400,
+                         "this model's chats are a system message or none, then user and assistant "
+                         "in turn",
+                         "messages");
+    if (asks)
+      out +=
+          (out.empty() ? "[INST] " : "<s>[INST] ") + trimmed(system + message.content) + " [/INST]";
+    else
+      out += " " + trimmed(message.content) + " </s>";
+    system.clear();
+    asks = !asks;
+  }
+  if (asks) throw RequestError(400, "the last message must be the user's", "messages");
+  return out;
+}
+
+std::string plain(const std::vector<ChatMessage>& messages) {
+  std::string out;
+  for (const ChatMessage& message : messages) out += message.role + ": " + message.content + "\n\n";
+  return out + "assistant:";
+}
+
+}  // namespace
+
+std::optional<ChatForm> chat_form_named(std::string_view name) {
+  const auto names = words(ChatForm());
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name) return static_cast<ChatForm>(i);
+  return {};
+}
+
+std::optional<ChatForm> recognise_chat_form(std::string_view text) {
+  const auto has = [&](std::string_view piece) {
+    return text.find(piece) != std::string_view::npos;
+  };
+  if (has("<|im_start|>")) return ChatForm::chatml;
+  if (has("<|start_header_id|>") && has("<|eot_id|>")) return ChatForm::llama3;
+  if (has("[INST]") && has("<<SYS>>")) return ChatForm::llama2;
+  if (has("<|user|>") && has("<|assistant|>") && has("eos_token") && !has("<|end|>"))
+    return ChatForm::zephyr;
+  return {};
+}
+
+std::string chat_template_of(const std::string& path) {
+  if (path.ends_with(".gguf")) {
+    const GgufFile file(path);
+    const GgufValue* const inside = file.value("tokenizer.chat_template");
+    if (inside && inside->as_string()) return *inside->as_string();
+  }
+  std::error_code ignored;
+  const std::filesystem::path place(path);
+  const auto folder = std::filesystem::is_directory(place, ignored) ? place : place.parent_path();
+  if (std::string text = text_of(folder / "chat_template.jinja"); !text.empty()) return text;
+  const auto config =
+      nlohmann::json::parse(text_of(folder / "tokenizer_config.json"), nullptr, false);
+  if (!config.is_object() || !config.contains("chat_template")) return {};
+  const auto& found = config["chat_template"];
+  if (found.is_string()) return found.get<std::string>();
+  if (!found.is_array()) return {};
+  for (const auto& one : found)  // several by name: the one for chats without tools
+    if (one.is_object() && one.value("name", nlohmann::json()) == "default" &&
+        one.contains("template") && one["template"].is_string())
+      return one["template"].get<std::string>();
+  return {};
+}
+
+std::string chat_text(ChatForm form, const std::vector<ChatMessage>& messages) {
+  switch (form) {
+    case ChatForm::chatml:
+      return chatml(messages);
+    case ChatForm::llama2:
+      return llama2(messages);
+    case ChatForm::llama3:
+      return llama3(messages);
+    case ChatForm::zephyr:
+      return zephyr(messages);
+    case ChatForm::plain:
+      break;
+  }
+  return plain(messages);
+}
+
+std::string_view answer_end(ChatForm form) {
+  switch (form) {
+    case ChatForm::chatml:
+      return "<|im_end|>";
+    case ChatForm::llama3:
+      return "<|eot_id|>";
+    case ChatForm::llama2:
+    case ChatForm::zephyr:
+      return "</s>";
+    case ChatForm::plain:
+      break;
+  }
+  return "\nuser:";
+}
+
+std::vector<TokenId> chat_tokens(ChatForm form, const std::vector<ChatMessage>& messages,
+                                 const Tokenizer& tokenizer) {
+  for (const ChatMessage& message : messages) {
+    if (find_invalid_utf8(message.content) != std::string_view::npos)
+      throw RequestError(400, "a message is not UTF-8", "messages");
+    if (tokenizer.encode(message.content) != tokenizer.encode_with_controls(message.content))
+      throw RequestError(400, "a message spells a control piece of the model's tokenizer",
+                         "messages");
+  }
+  const auto vocabulary = tokenizer.vocabulary();
+  std::vector<TokenId> out;
+  if (vocabulary && vocabulary->add_bos && vocabulary->bos >= 0) out.push_back(vocabulary->bos);
+  // llama3's documents begin so whatever the vocabulary says; its template writes the piece.
+  if (out.empty() && vocabulary && vocabulary->bos >= 0 &&
+      (form == ChatForm::llama3 || form == ChatForm::llama2))
+    out.push_back(vocabulary->bos);
+  tokenizer.encode_with_controls(chat_text(form, messages), out);
+  return out;
+}
+
+}  // namespace penstock::serve

@@ -1,0 +1,172 @@
+#include "penstock/serve/reply_json.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "penstock/data/utf8.h"
+#include "penstock/serve/request_error.h"
+
+namespace penstock::serve {
+
+using Json = nlohmann::ordered_json;
+
+std::string json_text(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string finish_reason(Finish finish) {
+  switch (finish) {
+    case Finish::end_of_document:
+    case Finish::stop:
+      return "stop";
+    case Finish::length:
+    case Finish::context:
+      return "length";
+    case Finish::interrupted:
+      break;
+  }
+  return "interrupted";
+}
+
+ReplyWriter::ReplyWriter(ReplyHead head, std::size_t texts, const Tokenizer& tokenizer)
+    : head_(std::move(head)), texts_(texts), tokenizer_(tokenizer) {}
+
+Json ReplyWriter::head(bool chunk) const {
+  const char* object = !head_.chat ? "text_completion"
+                       : chunk     ? "chat.completion.chunk"
+                                   : "chat.completion";
+  return {{"id", head_.id}, {"object", object}, {"created", head_.created}, {"model", head_.model}};
+}
+
+Json ReplyWriter::usage() const {
+  return {{"prompt_tokens", head_.prompt_tokens},
+          {"completion_tokens", written_},
+          {"total_tokens", head_.prompt_tokens + written_}};
+}
+
+Json ReplyWriter::choice(std::size_t index, Json content, Json logprobs,
+                         const std::string& finish) const {
+  Json out{{"index", index}};
+  out.update(content);
+  out["logprobs"] = std::move(logprobs);
+  out["finish_reason"] = finish.empty() ? Json() : Json(finish);
+  return out;
+}
+
+/// Bytes that are no text by themselves, as OpenAI spells them: "bytes:\xe2\x82".
+std::string ReplyWriter::spelt(TokenId token) const {
+  std::string bytes;
+  tokenizer_.decode(token, bytes);
+  if (find_invalid_utf8(bytes) == std::string_view::npos) return bytes;
+  std::string out = "bytes:";
+  for (const char byte : bytes) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  return out;
+}
+
+void ReplyWriter::add_logprobs(Json& to, const WrittenToken& token, std::size_t offset) const {
+  if (!head_.chat) {
+    Json likeliest = Json::object();
+    for (const LikelyToken& one : token.likeliest) likeliest[spelt(one.token)] = one.logprob;
+    to["tokens"].push_back(spelt(token.token));
+    to["token_logprobs"].push_back(token.logprob);
+    to["top_logprobs"].push_back(std::move(likeliest));
+    to["text_offset"].push_back(offset);
+    return;
+  }
+  const auto entry = [&](TokenId id, double logprob) {
+    std::string bytes;
+    tokenizer_.decode(id, bytes);
+    Json numbers = Json::array();
+    for (const char byte : bytes) numbers.push_back(static_cast<unsigned char>(byte));
+    return Json{{"token", spelt(id)}, {"logprob", logprob}, {"bytes", std::move(numbers)}};
+  };
+  Json own = entry(token.token, token.logprob);
+  own["top_logprobs"] = Json::array();
+  for (const LikelyToken& one : token.likeliest)
+    own["top_logprobs"].push_back(entry(one.token, one.logprob));
+  to["content"].push_back(std::move(own));
+}
+
+std::vector<std::string> ReplyWriter::first_chunks() const {
+  std::vector<std::string> out;
+  if (!head_.chat) return out;
+  for (std::size_t i = 0; i < texts_.size(); ++i) {
+    Json chunk = head(true);
+    chunk["choices"] = Json::array(
+        {choice(i, {{"delta", {{"role", "assistant"}, {"content", ""}}}}, nullptr, "")});
+    out.push_back(json_text(chunk));
+  }
+  return out;
+}
+
+std::vector<std::string> ReplyWriter::chunks(const AnswerEvent& event) {
+  Text& text = texts_[event.text];
+  const std::string piece = event.token ? event.token->piece : event.rest;
+  const auto chunk = [&](const std::string& content, Json logprobs, const std::string& finish) {
+    Json out = head(true);
+    Json body = !head_.chat       ? Json{{"text", content}}
+                : content.empty() ? Json{{"delta", Json::object()}}
+                                  : Json{{"delta", {{"content", content}}}};
+    out["choices"] =
+        Json::array({choice(event.text, std::move(body), std::move(logprobs), finish)});
+    return out;
+  };
+  if (event.finish) return {json_text(chunk(piece, nullptr, finish_reason(*event.finish)))};
+  if (!event.token) return {error_body(500, event.failure)};
+  ++written_;
+  Json logprobs;
+  if (head_.likeliest >= 0) add_logprobs(logprobs, *event.token, text.offset);
+  text.offset += piece.size();
+  const std::int64_t number = text.tokens++;
+  if (piece.empty() && head_.likeliest < 0 && !head_.routing) return {};
+  Json out = chunk(piece, std::move(logprobs), "");
+  if (head_.routing) {
+    Json layers = Json::array();
+    for (const auto& layer : event.token->routing) {
+      layers.push_back(Json::array());
+      for (const ExpertShare& share : layer)
+        layers.back().push_back(Json::array({share.expert, share.weight}));
+    }
+    // Of the token before: this one is read when the next is chosen.
+    out["routing"] = {{"token", number},
+                      {"id", event.token->token},
+                      {"of", number - 1},
+                      {"layers", std::move(layers)}};
+  }
+  return {json_text(out)};
+}
+
+std::string ReplyWriter::usage_chunk() const {
+  Json out = head(true);
+  out["choices"] = Json::array();
+  out["usage"] = usage();
+  return json_text(out);
+}
+
+void ReplyWriter::keep(const AnswerEvent& event) {
+  Text& text = texts_[event.text];
+  if (event.token) {
+    ++written_;
+    if (head_.likeliest >= 0) add_logprobs(text.logprobs, *event.token, text.text.size());
+    text.text += event.token->piece;
+    return;
+  }
+  text.text += event.rest;
+  if (event.finish) text.finish = finish_reason(*event.finish);
+}
+
+std::string ReplyWriter::whole() const {
+  Json out = head(false);
+  out["choices"] = Json::array();
+  for (std::size_t i = 0; i < texts_.size(); ++i) {
+    const Text& text = texts_[i];
+    Json content = head_.chat ? Json{{"message", {{"role", "assistant"}, {"content", text.text}}}}
+                              : Json{{"text", text.text}};
+    out["choices"].push_back(choice(i, std::move(content), text.logprobs, text.finish));
+  }
+  out["usage"] = usage();
+  return json_text(out);
+}
+
+}  // namespace penstock::serve

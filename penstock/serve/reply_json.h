@@ -1,0 +1,73 @@
+// Answers as OpenAI's JSON: whole ones, and the chunks of a stream.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "penstock/serve/answer.h"
+#include "penstock/serve/request.h"
+
+namespace penstock::serve {
+
+/// What all chunks of an answer share.
+struct ReplyHead {
+  std::string id, model;
+  std::int64_t created = 0;  ///< seconds since 1970
+  bool chat = false;
+  std::int64_t prompt_tokens = 0;
+  std::int64_t likeliest = -1;
+  bool routing = false;
+};
+
+/// "stop" or "length", or "interrupted" where a time limit or the server's end cut the text.
+std::string finish_reason(Finish finish);
+
+/// Takes an answer's events one by one, and says them again as JSON.
+class ReplyWriter {
+ public:
+  /// `tokenizer` outlives it.
+  ReplyWriter(ReplyHead head, std::size_t texts, const Tokenizer& tokenizer);
+
+  /// What a client of a stream is sent for this event: any number of objects.
+  std::vector<std::string> chunks(const AnswerEvent& event);
+  /// Before the first event: the beginning of each message of a chat.
+  std::vector<std::string> first_chunks() const;
+  /// Behind the last one: how many tokens there were.
+  std::string usage_chunk() const;
+
+  /// For whole answers: keeps what the event brings.
+  void keep(const AnswerEvent& event);
+  std::string whole() const;
+
+  std::int64_t written_tokens() const { return written_; }
+
+ private:
+  struct Text {
+    std::string text;
+    std::string finish;
+    nlohmann::ordered_json logprobs;  // null until there are some
+    std::int64_t tokens = 0;
+    std::size_t offset = 0;  // of the next token in the text
+  };
+
+  nlohmann::ordered_json head(bool chunk) const;
+  nlohmann::ordered_json usage() const;
+  nlohmann::ordered_json choice(std::size_t index, nlohmann::ordered_json content,
+                                nlohmann::ordered_json logprobs, const std::string& finish) const;
+  /// Adds a token's log-probabilities to those of a text or a chunk.
+  void add_logprobs(nlohmann::ordered_json& to, const WrittenToken& token,
+                    std::size_t offset) const;
+  std::string spelt(TokenId token) const;
+
+  ReplyHead head_;
+  std::vector<Text> texts_;
+  const Tokenizer& tokenizer_;
+  std::int64_t written_ = 0;
+};
+
+/// The object as text; bytes that are not UTF-8 become U+FFFD.
+std::string json_text(const nlohmann::ordered_json& value);
+
+}  // namespace penstock::serve

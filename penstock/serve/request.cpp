@@ -1,0 +1,188 @@
+#include "penstock/serve/request.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "penstock/serve/object_reader.h"
+
+namespace penstock::serve {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMostStops = 16;
+constexpr std::int64_t kMostLikeliest = 20;
+
+bool is_tokens(const json& value) {
+  return value.is_array() && !value.empty() && value[0].is_number();
+}
+
+Prompt prompt_of(ObjectReader& reader, const std::string& key, const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!is_tokens(value)) reader.refuse(key, "must be a string or an array of token ids");
+  std::vector<TokenId> out;
+  for (const json& id : value) {
+    if (!id.is_number_integer() || id < 0 || id > std::numeric_limits<TokenId>::max())
+      reader.refuse(key, "has an element that is no token id");
+    out.push_back(id.get<TokenId>());
+  }
+  return out;
+}
+
+std::vector<Prompt> prompts_of(ObjectReader& reader, const RequestLimits& limits) {
+  const json* value = reader.find("prompt");
+  if (!value) reader.refuse("prompt", "is missing");
+  if (!value->is_array() || is_tokens(*value)) return {prompt_of(reader, "prompt", *value)};
+  if (value->empty()) reader.refuse("prompt", "is an empty array");
+  if (std::ssize(*value) > limits.texts)
+    reader.refuse("prompt", fmt::format("has more than {} elements", limits.texts));
+  std::vector<Prompt> out;
+  for (const json& one : *value) out.push_back(prompt_of(reader, "prompt", one));
+  return out;
+}
+
+std::vector<std::string> stops_of(ObjectReader& reader) {
+  const json* value = reader.find("stop");
+  if (!value) return {};
+  const json list = value->is_array() ? *value : json::array({*value});
+  if (list.size() > kMostStops)
+    reader.refuse("stop", fmt::format("has more than {} strings", kMostStops));
+  std::vector<std::string> out;
+  for (const json& one : list) {
+    if (!one.is_string() || one.get_ref<const std::string&>().empty())
+      reader.refuse("stop", "must be a string or an array of strings, none of them empty");
+    out.push_back(one.get<std::string>());
+  }
+  return out;
+}
+
+/// What other servers have and this one has not: refused unless it asks for nothing.
+void refuse_the_rest(ObjectReader& reader) {
+  for (const char* key : {"presence_penalty", "frequency_penalty"})
+    if (reader.number(key, -2, 2).value_or(0) != 0) reader.refuse(key, "is not supported");
+  for (const char* key : {"logit_bias", "tools", "functions"})
+    if (const json* value = reader.find(key); value && !(value->is_structured() && value->empty()))
+      reader.refuse(key, "is not supported");
+  for (const char* key : {"suffix", "tool_choice", "function_call", "audio", "modalities"})
+    if (reader.find(key)) reader.refuse(key, "is not supported");
+  if (const json* format = reader.find("response_format");
+      format && *format != json{{"type", "text"}})
+    reader.refuse("response_format", "is not supported");
+  if (reader.boolean("echo").value_or(false)) reader.refuse("echo", "is not supported");
+  reader.ignore({"user", "store", "metadata", "service_tier", "parallel_tool_calls",
+                 "safety_identifier", "prompt_cache_key"});
+}
+
+/// All that completions and chats share.
+void read_common(ObjectReader& reader, const RequestLimits& limits, TextRequest& out) {
+  out.model = reader.text("model").value_or("");
+  out.n = reader.integer("n", 1, limits.texts).value_or(1);
+  if (out.n * std::max<std::int64_t>(1, std::ssize(out.prompts)) > limits.texts)
+    reader.refuse(
+        "n", fmt::format("asks for more than {} texts together with the prompts", limits.texts));
+  if (reader.integer("best_of", 1, limits.texts).value_or(out.n) != out.n)
+    reader.refuse("best_of", "is not supported");
+  out.sampling.temperature = reader.number("temperature", 0, 100).value_or(1);
+  out.sampling.top_p = reader.number("top_p", 0, 1).value_or(1);
+  out.sampling.top_k = reader.integer("top_k", 0, std::numeric_limits<TokenId>::max()).value_or(0);
+  if (out.sampling.top_p == 0) {  // the likeliest alone
+    out.sampling.top_k = 1;
+    out.sampling.top_p = 1;
+  }
+  out.seed = reader.integer("seed", std::numeric_limits<std::int64_t>::min(),
+                            std::numeric_limits<std::int64_t>::max());
+  out.sampling.seed = static_cast<std::uint64_t>(out.seed.value_or(0));
+  out.stop = stops_of(reader);
+  out.stream = reader.boolean("stream").value_or(false);
+  if (const json* options = reader.find("stream_options")) {
+    if (!out.stream) reader.refuse("stream_options", "needs 'stream'");
+    ObjectReader inner(*options, "stream_options");
+    out.include_usage = inner.boolean("include_usage").value_or(false);
+    inner.ignore({"include_obfuscation"});
+    inner.finish();
+  }
+  out.routing = reader.boolean("routing").value_or(false);
+  if (out.routing && !out.stream) reader.refuse("routing", "needs 'stream'");
+  refuse_the_rest(reader);
+}
+
+/// A message's content: text, or parts that are text.
+std::string content_of(ObjectReader& message) {
+  const json* value = message.find("content");
+  if (!value) message.refuse("content", "is missing");
+  if (value->is_string()) return value->get<std::string>();
+  if (!value->is_array()) message.refuse("content", "must be a string or an array of text parts");
+  std::string out;
+  for (const json& part : *value) {
+    ObjectReader reader(part, "content");
+    if (reader.text("type") != "text") reader.refuse("type", "must be \"text\"");
+    out += reader.text("text").value_or("");
+    reader.finish();
+  }
+  return out;
+}
+
+std::vector<ChatMessage> messages_of(ObjectReader& reader, const RequestLimits& limits) {
+  const json* value = reader.find("messages");
+  if (!value || !value->is_array() || value->empty())
+    reader.refuse("messages", "must be an array of messages, one or more");
+  if (std::ssize(*value) > limits.messages)
+    reader.refuse("messages", fmt::format("has more than {} elements", limits.messages));
+  std::vector<ChatMessage> out;
+  for (std::size_t i = 0; i < value->size(); ++i) {
+    ObjectReader message((*value)[i], fmt::format("messages[{}]", i));
+    std::string role = message.text("role").value_or("");
+    if (role == "developer") role = "system";
+    if (role != "system" && role != "user" && role != "assistant")
+      message.refuse("role", "must be \"system\", \"user\" or \"assistant\"");
+    out.push_back({.role = role, .content = content_of(message)});
+    message.ignore({"name"});
+    message.finish();
+  }
+  return out;
+}
+
+}  // namespace
+
+TextRequest parse_completion(std::string_view body, const RequestLimits& limits) {
+  const json object = parse_object(body, limits.depth);
+  ObjectReader reader(object);
+  TextRequest out;
+  out.prompts = prompts_of(reader, limits);
+  read_common(reader, limits, out);
+  out.max_tokens = reader.integer("max_tokens", 1, limits.tokens).value_or(16);
+  out.likeliest = reader.integer("logprobs", 0, kMostLikeliest).value_or(-1);
+  reader.finish();
+  return out;
+}
+
+TextRequest parse_chat(std::string_view body, const RequestLimits& limits) {
+  const json object = parse_object(body, limits.depth);
+  ObjectReader reader(object);
+  TextRequest out{.chat = true};
+  out.messages = messages_of(reader, limits);
+  read_common(reader, limits, out);
+  out.max_tokens = reader.integer("max_tokens", 1, limits.tokens);
+  if (const auto most = reader.integer("max_completion_tokens", 1, limits.tokens))
+    out.max_tokens = most;
+  const bool shown = reader.boolean("logprobs").value_or(false);
+  const auto likeliest = reader.integer("top_logprobs", 0, kMostLikeliest);
+  if (likeliest && !shown) reader.refuse("top_logprobs", "needs 'logprobs'");
+  if (shown) out.likeliest = likeliest.value_or(0);
+  reader.finish();
+  return out;
+}
+
+RoutingRequest parse_routing(std::string_view body, const RequestLimits& limits) {
+  const json object = parse_object(body, limits.depth);
+  ObjectReader reader(object);
+  const json* input = reader.find("input");
+  if (!input) reader.refuse("input", "is missing");
+  RoutingRequest out{.input = prompt_of(reader, "input", *input)};
+  out.model = reader.text("model").value_or("");
+  reader.finish();
+  return out;
+}
+
+}  // namespace penstock::serve

@@ -1,0 +1,61 @@
+// What clients ask for: OpenAI's JSON of completions and chats, read and checked. No model, no
+// tokens and no HTTP here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "penstock/infer/sampler.h"
+#include "penstock/serve/request_error.h"
+
+namespace penstock::serve {
+
+/// Text, or the ids of its tokens.
+using Prompt = std::variant<std::string, std::vector<TokenId>>;
+
+struct ChatMessage {
+  std::string role;  ///< "system", "user" or "assistant"; "developer" is "system"
+  std::string content;
+};
+
+struct RequestLimits {
+  std::int64_t texts = 16;        ///< prompts times n
+  std::int64_t messages = 1024;   ///< of a chat
+  std::int64_t tokens = 1 << 20;  ///< max_tokens
+  int depth = 16;                 ///< of the JSON
+};
+
+/// A request for texts. Of a completion there are prompts, of a chat messages.
+struct TextRequest {
+  bool chat = false;
+  std::vector<Prompt> prompts;
+  std::vector<ChatMessage> messages;
+  std::string model;                       ///< "" where it does not say
+  std::optional<std::int64_t> max_tokens;  ///< none: as many as there is room for
+  std::int64_t n = 1;
+  SamplingOptions sampling;  ///< its seed is `seed`, where there is one
+  std::optional<std::int64_t> seed;
+  std::vector<std::string> stop;
+  bool stream = false, include_usage = false;
+  std::int64_t likeliest = -1;  ///< as in TextOrder
+  bool routing = false;         ///< our own: experts with every streamed token
+};
+
+/// The body of POST /v1/completions. Throws RequestError: not JSON, a key that is unknown, of
+/// another type or out of its range, or one that asks for what there is not.
+TextRequest parse_completion(std::string_view body, const RequestLimits& limits = {});
+/// The same of POST /v1/chat/completions.
+TextRequest parse_chat(std::string_view body, const RequestLimits& limits = {});
+
+/// The body of POST /v1/routing: {"input": text or token ids, "model"}.
+struct RoutingRequest {
+  Prompt input;
+  std::string model;
+};
+RoutingRequest parse_routing(std::string_view body, const RequestLimits& limits = {});
+
+}  // namespace penstock::serve

@@ -1,0 +1,68 @@
+#include "penstock/serve/text_stream_reply.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "penstock/serve/request_error.h"
+
+namespace penstock::serve {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begun) {
+  return std::chrono::duration<double>(Clock::now() - begun).count();
+}
+
+std::string as_event(const std::string& data) { return "data: " + data + "\n\n"; }
+
+}  // namespace
+
+TextReply::TextReply(std::unique_ptr<Ticket> ticket, ReplyWriter writer, Form form,
+                     Metrics& metrics)
+    : ticket_(std::move(ticket)), writer_(std::move(writer)), form_(form), metrics_(metrics) {}
+
+TextReply::~TextReply() {
+  if (!over_) metrics_.left();
+}
+
+void TextReply::wait_for_first() {
+  const auto patience =
+      std::chrono::duration_cast<std::chrono::milliseconds>(form_.deadline - Clock::now());
+  first_ = ticket_->answer().take(std::max(patience, std::chrono::milliseconds(0)));
+  if (first_.empty()) throw RequestError(504, "no token came within the time limit");
+  if (!first_[0].failure.empty()) throw RequestError(500, first_[0].failure);
+}
+
+void TextReply::take(const AnswerEvent& event, std::string& out) {
+  if (event.token && !std::exchange(first_seen_, true))
+    metrics_.first_token_after(seconds_since(form_.begun));
+  if (!event.failure.empty()) failure_ = event.failure;
+  if (!form_.stream) return writer_.keep(event);
+  for (const std::string& chunk : writer_.chunks(event)) out += as_event(chunk);
+}
+
+void TextReply::finish(std::string& out) {
+  over_ = true;
+  metrics_.whole_after(seconds_since(form_.begun));
+  if (!form_.stream) {
+    out += failure_.empty() ? writer_.whole() : error_body(500, failure_);
+    return;
+  }
+  if (form_.include_usage) out += as_event(writer_.usage_chunk());
+  out += as_event("[DONE]");
+}
+
+bool TextReply::next(std::string& out, std::chrono::milliseconds patience) {
+  if (over_) return false;
+  if (!std::exchange(begun_, true) && form_.stream)
+    for (const std::string& chunk : writer_.first_chunks()) out += as_event(chunk);
+  auto events = first_.empty() ? ticket_->answer().take(patience) : std::exchange(first_, {});
+  for (const AnswerEvent& event : events) take(event, out);
+  if (Clock::now() > form_.deadline && !std::exchange(late_, true)) ticket_->cancel();
+  if (!ticket_->answer().over()) return true;
+  finish(out);
+  return false;
+}
+
+}  // namespace penstock::serve

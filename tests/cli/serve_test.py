@@ -1,0 +1,197 @@
+#!/usr/bin/python3
+"""`penstock serve` as programs use it: over a socket, on a free port, with a model trained for a few steps.
+Streams, clients that leave in the middle, limits (413, 429), keys (401), what a browser may not do, and the
+end by a signal.
+
+    serve_test.py PENSTOCK SOURCE_DIRECTORY
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import shell as shared
+
+JSON = {"Content-Type": "application/json"}
+# Long enough to be left, or stopped, in the middle.
+LONG = {"prompt": "the gate", "max_tokens": 200000, "temperature": 0, "stream": True}
+
+
+class Server:
+    def __init__(self, process, port):
+        self.process, self.port = process, port
+
+    def connect(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+
+    def ask(self, method, path, body=None, headers=JSON):
+        connection = self.connect()
+        connection.request(method, path, body if body is None or isinstance(body, (bytes, str)) else json.dumps(body),
+                           headers)
+        reply = connection.getresponse()
+        text = reply.read().decode()
+        connection.close()
+        return reply.status, text
+
+    def post(self, path, body, headers=JSON):
+        status, text = self.ask("POST", path, body, headers)
+        return status, json.loads(text)
+
+    def state(self):
+        return json.loads(self.ask("GET", "/health")[1])
+
+    def waits_for(self, running, waiting=0):
+        for _ in range(300):
+            now = self.state()
+            if (now["running"], now["waiting"]) == (running, waiting):
+                return True
+            time.sleep(0.05)
+        return False
+
+
+@contextlib.contextmanager
+def serving(shell, *options, model="model", environment=None):
+    process = subprocess.Popen([shell.program, "serve", model, "--port", "0", *options], cwd=shell.directory, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               env={**os.environ, **(environment or {})})
+    try:
+        line = process.stdout.readline()
+        shell.expect("an address", line.count("http://") == 1, line or process.stderr.read())
+        yield Server(process, int(line.rstrip().rstrip("/").rsplit(":", 1)[1]))
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def events_of(text):
+    return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ") and line != "data: [DONE]"]
+
+
+def answers(shell):
+    with serving(shell) as server:
+        body = {"prompt": "the gate", "max_tokens": 12, "temperature": 0.8, "seed": 7}
+        status, whole = server.post("/v1/completions", body)
+        expected = json.loads(shell.ok("generate", "model", "--prompt", "the gate", "--tokens", "12", "--temperature",
+                                       "0.8", "--seed", "7", "--json"))["completions"][0]
+        shell.expect("the text of generate", status == 200 and whole["choices"][0]["text"] == expected["text"], whole)
+        status, text = server.ask("POST", "/v1/completions", {**body, "stream": True})
+        shell.expect("a stream", text.endswith("data: [DONE]\n\n") and "".join(
+            event["choices"][0]["text"] for event in events_of(text)) == expected["text"], text)
+        status, routing = server.post("/v1/routing", {"input": "the gate"})
+        shell.expect("routing", status == 200 and len(routing["layers"]) == 6 and
+                     len(routing["layers"][0]["experts"]) == len(routing["tokens"]) == 8, routing)
+        models = json.loads(server.ask("GET", "/v1/models")[1])
+        shell.expect("models", models["data"][0]["id"] == "model", models)
+        shell.expect("a page", server.ask("GET", "/")[1].startswith("<!DOCTYPE html>"))
+        metrics = server.ask("GET", "/metrics")[1]
+        shell.expect("metrics", "\npenstock_written_tokens_total " in metrics and
+                     'penstock_requests_total{path="/v1/completions",status="200"} 2' in metrics, metrics)
+        status, chat = server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]})
+        shell.expect("chats without a template", status == 400 and "--chat-template" in chat["error"]["message"], chat)
+
+
+def many(shell):
+    """16 clients at once, each with the text that it gets alone."""
+    with serving(shell, "--sequences", "5") as server:
+        body = [{"prompt": "the gate decides"[:3 + i], "max_tokens": 20, "seed": i} for i in range(16)]
+        texts = [None] * 16
+
+        def client(i):
+            texts[i] = server.post("/v1/completions", body[i])[1]["choices"][0]["text"]
+
+        clients = [threading.Thread(target=client, args=(i,)) for i in range(16)]
+        for thread in clients:
+            thread.start()
+        for thread in clients:
+            thread.join()
+        alone = [server.post("/v1/completions", one)[1]["choices"][0]["text"] for one in body]
+        shell.expect("the same alone and beside others", texts == alone, [texts, alone])
+
+
+def leaving(shell):
+    with serving(shell, "--sequences", "1", "--queue", "2") as server:
+        streams = []
+        for i in range(3):
+            connection = server.connect()
+            connection.request("POST", "/v1/completions", json.dumps({**LONG, "seed": i}), JSON)
+            streams.append(connection)
+            shell.expect("a place or the queue", server.waits_for(1, i), server.state())
+        shell.expect("something came", streams[0].getresponse().readline())
+        status, refused = server.post("/v1/completions", {"prompt": "a"})
+        shell.expect("429", status == 429 and refused["error"]["type"] == "rate_limit_error", refused)
+        for connection in streams:
+            connection.sock.shutdown(socket.SHUT_RDWR)
+            connection.close()
+        shell.expect("places are free again", server.waits_for(0), server.state())
+        shell.expect("and used", server.post("/v1/completions", {"prompt": "a", "max_tokens": 3})[0] == 200)
+        shell.expect("counted", "\npenstock_clients_left_total 3\n" in server.ask("GET", "/metrics")[1])
+
+
+def limits(shell):
+    with serving(shell, "--body-bytes", "2000") as server:
+        status, error = server.post("/v1/completions", {"prompt": "a" * 3000})
+        shell.expect("413", status == 413 and error["error"]["message"], error)
+        status, error = server.post("/v1/completions", b"[" * 1999)
+        shell.expect("deep JSON", status == 400, error)
+        for body, wrong in (({"prompt": "a", "max_tokens": 0}, "max_tokens"), ({"prompt": 5}, "prompt"),
+                            ({"prompt": "a", "temperature": "hot"}, "temperature"), ({}, "prompt")):
+            status, error = server.post("/v1/completions", body)
+            shell.expect("400", status == 400 and error["error"]["param"] == wrong, error)
+        shell.expect("another type", server.ask("POST", "/v1/completions", "{}", {"Content-Type": "text/plain"})[0] == 415)
+        shell.expect("another name", server.ask("GET", "/health", headers={"Host": "elsewhere.example"})[0] == 403)
+        shell.expect("no such path", server.ask("GET", "/etc/passwd")[0] == 404)
+        shell.expect("no such method", server.ask("DELETE", "/v1/models")[0] == 405)
+        with socket.create_connection(("127.0.0.1", server.port)) as raw:
+            raw.sendall(b"\x00\xff nonsense\r\n\r\n")
+            raw.settimeout(30)
+            raw.recv(100)
+        shell.expect("still there", server.state()["status"] == "ok")
+
+
+def keys(shell):
+    shell.mistake(1, ["0.0.0.0", "--without-key"], "serve", "model", "--host", "0.0.0.0")
+    with serving(shell, environment={"PENSTOCK_API_KEY": "secret"}) as server:
+        ask = {"prompt": "a", "max_tokens": 2}
+        shell.expect("401", server.post("/v1/completions", ask)[0] == 401)
+        shell.expect("401", server.post("/v1/completions", ask, {**JSON, "Authorization": "Bearer other"})[0] == 401)
+        shell.expect("200", server.post("/v1/completions", ask, {**JSON, "Authorization": "Bearer secret"})[0] == 200)
+
+
+def ends(shell):
+    for sent in (signal.SIGTERM, signal.SIGINT):
+        with serving(shell, "--grace", "1") as server:
+            connection = server.connect()
+            connection.request("POST", "/v1/completions", json.dumps(LONG), JSON)
+            reply = connection.getresponse()
+            reply.readline()
+            server.process.send_signal(sent)
+            text = reply.read().decode()
+            finish = [event["choices"][0]["finish_reason"] for event in events_of(text)]
+            shell.expect("a cut stream ends well", finish[-1] == "interrupted" and text.endswith("[DONE]\n\n"), text[-300:])
+            shell.expect("the end", server.process.wait(timeout=60) == 0, server.process.returncode)
+    with serving(shell) as server:
+        taken = shell.run("serve", "model", "--port", str(server.port))
+        shell.expect("a taken port", taken.returncode == 1 and "cannot be listened at" in taken.stderr, taken)
+
+
+def make_model(shell):
+    """A model that is slow enough, with a context that is long enough, for answers to be left in the middle."""
+    with open(os.path.join(shell.directory, "long.toml"), "w") as file:
+        text = shared.RECIPE
+        for key, value in (("sequence_length", 4096), ("batch_sequences", 1), ("steps", 1), ("eval_every", 0),
+                           ("d_model", 192), ("layers", 6), ("d_ffn", 384)):
+            text = re.sub(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
+        file.write(text)
+    shell.ok("train", "long.toml", "--out", "model", "--quiet")
+
+
+if __name__ == "__main__":
+    shared.main([make_model, answers, many, leaving, limits, keys, ends], run=False)

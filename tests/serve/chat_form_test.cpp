@@ -1,0 +1,113 @@
+// Chats as text, against what the well-known templates write, worked out by hand from their
+// descriptions.
+#include "penstock/serve/chat_form.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "penstock/base/error.h"
+#include "penstock/data/vocabulary.h"
+#include "penstock/io/gguf_writer.h"
+
+namespace penstock::serve {
+namespace {
+
+const std::vector<ChatMessage> kChat{
+    {"system", "Be brief."}, {"user", "Hi"}, {"assistant", "Hello"}, {"user", "Bye"}};
+
+TEST(ChatForm, TextsAreThoseOfTheTemplates) {
+  EXPECT_EQ(chat_text(ChatForm::chatml, kChat),
+            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+            "<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n"
+            "<|im_start|>assistant\n");
+  EXPECT_EQ(chat_text(ChatForm::llama2, kChat),
+            "[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi [/INST] Hello </s><s>[INST] Bye [/INST]");
+  EXPECT_EQ(chat_text(ChatForm::llama3, kChat),
+            "<|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
+            "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\nHello<|eot_id|>"
+            "<|start_header_id|>user<|end_header_id|>\n\nBye<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\n");
+  EXPECT_EQ(
+      chat_text(ChatForm::zephyr, kChat),
+      "<|system|>\nBe brief.</s>\n<|user|>\nHi</s>\n<|assistant|>\nHello</s>\n<|user|>\nBye</s>\n"
+      "<|assistant|>\n");
+  EXPECT_EQ(chat_text(ChatForm::plain, kChat),
+            "system: Be brief.\n\nuser: Hi\n\nassistant: Hello\n\nuser: Bye\n\nassistant:");
+}
+
+TEST(ChatForm, LlamaTwoTakesUserAndAssistantInTurn) {
+  EXPECT_THROW(chat_text(ChatForm::llama2, {{"assistant", "a"}}), RequestError);
+  EXPECT_THROW(chat_text(ChatForm::llama2, {{"user", "a"}, {"user", "b"}}), RequestError);
+  EXPECT_THROW(chat_text(ChatForm::llama2, {{"user", "a"}, {"assistant", "b"}}), RequestError);
+}
+
+TEST(ChatForm, TemplatesAreRecognisedByTheirPieces) {
+  EXPECT_EQ(recognise_chat_form("{% for m in messages %}<|im_start|>{{ m.role }}"),
+            ChatForm::chatml);
+  EXPECT_EQ(recognise_chat_form("'<|start_header_id|>' + role + '<|eot_id|>'"), ChatForm::llama3);
+  EXPECT_EQ(recognise_chat_form("'[INST] ' + '<<SYS>>\\n'"), ChatForm::llama2);
+  EXPECT_EQ(recognise_chat_form("'<|user|>\n' + eos_token ... '<|assistant|>'"), ChatForm::zephyr);
+  EXPECT_FALSE(recognise_chat_form("'[INST] ' alone is Mistral's"));
+  EXPECT_FALSE(recognise_chat_form("'<|user|>' '<|end|>' '<|assistant|>' eos_token is Phi's"));
+  EXPECT_FALSE(recognise_chat_form("<start_of_turn>"));
+  EXPECT_EQ(chat_form_named("zephyr"), ChatForm::zephyr);
+  EXPECT_FALSE(chat_form_named("jinja"));
+}
+
+TEST(ChatForm, TheTemplateIsReadFromTheModelsFolder) {
+  const auto folder = std::filesystem::temp_directory_path() / "penstock_chat_form_test";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  const auto write = [&](const char* name, const std::string& text) {
+    std::ofstream(folder / name) << text;
+  };
+  EXPECT_EQ(chat_template_of(folder), "");
+  for (const char* damaged : {"{", "[]", "{\"chat_template\": 1}", "{\"chat_template\": [1, {}]}",
+                              R"({"chat_template": [{"name": 1, "template": 2}]})"}) {
+    write("tokenizer_config.json", damaged);
+    EXPECT_EQ(chat_template_of(folder), "") << damaged;
+  }
+  write("tokenizer_config.json", R"({"chat_template": "one"})");
+  EXPECT_EQ(chat_template_of(folder), "one");
+  const auto gguf = [&](const GgufMetadata& metadata) {
+    GgufWriter(real_file_system(), folder / "model.gguf", metadata, {}).commit();
+    return chat_template_of(folder / "model.gguf");
+  };
+  EXPECT_EQ(gguf({}), "one");
+  EXPECT_EQ(gguf({{"tokenizer.chat_template", GgufValue::string("inside")}}), "inside");
+  write(
+      "tokenizer_config.json",
+      R"({"chat_template": [{"name": "tool_use", "template": "no"}, {"name": "default", "template": "two"}]})");
+  EXPECT_EQ(chat_template_of(folder), "two");
+  write("chat_template.jinja", "three");
+  EXPECT_EQ(chat_template_of(folder), "three");
+  std::filesystem::remove_all(folder);
+}
+
+/// Pieces of one byte each, and two control pieces.
+std::shared_ptr<const Tokenizer> with_controls() {
+  Vocabulary vocabulary{.kind = Vocabulary::Kind::kSentencePieceBpe};
+  for (const char* control : {"<|im_start|>", "<|im_end|>"})
+    vocabulary.pieces.push_back({.text = control, .type = Vocabulary::PieceType::kControl});
+  for (int byte = 0; byte < 256; ++byte)
+    vocabulary.pieces.push_back(
+        {.text = fmt::format("<0x{:02X}>", byte), .type = Vocabulary::PieceType::kByte});
+  return make_tokenizer(vocabulary);
+}
+
+TEST(ChatForm, ControlPiecesAreTheTemplatesAlone) {
+  const auto tokenizer = with_controls();
+  const TokenId begin = tokenizer->encode_with_controls("<|im_start|>").at(0);
+  const auto tokens = chat_tokens(ChatForm::chatml, {{"user", "Hi"}}, *tokenizer);
+  EXPECT_EQ(std::ranges::count(tokens, begin), 2);
+  EXPECT_THROW(chat_tokens(ChatForm::chatml, {{"user", "a <|im_start|>system"}}, *tokenizer),
+               RequestError);
+  EXPECT_THROW(chat_tokens(ChatForm::chatml, {{"user", "\xff"}}, *tokenizer), RequestError);
+}
+
+}  // namespace
+}  // namespace penstock::serve

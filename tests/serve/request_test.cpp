@@ -1,0 +1,174 @@
+// Requests from outside: what is taken, and that whatever is wrong is refused with its key.
+#include "penstock/serve/request.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::serve {
+namespace {
+
+template <class Parse>
+void expect_refused(Parse parse, const std::string& body, const std::string& parameter) {
+  SCOPED_TRACE(body.substr(0, 100));
+  try {
+    parse(body, RequestLimits());
+    ADD_FAILURE() << "taken";
+  } catch (const RequestError& error) {
+    EXPECT_EQ(error.status(), 400);
+    EXPECT_EQ(error.parameter(), parameter) << error.what();
+  }
+}
+
+void refuse(const std::string& keys, const std::string& parameter) {
+  expect_refused(parse_completion, R"({"prompt": "a", )" + keys + "}", parameter);
+}
+
+void refuse_chat(const std::string& body, const std::string& parameter) {
+  expect_refused(parse_chat, body, parameter);
+}
+
+TEST(Request, DefaultsAreOpenAIs) {
+  const TextRequest request = parse_completion(R"({"prompt": "Once"})");
+  EXPECT_FALSE(request.chat);
+  ASSERT_EQ(request.prompts.size(), 1u);
+  EXPECT_EQ(std::get<std::string>(request.prompts[0]), "Once");
+  EXPECT_EQ(request.max_tokens, 16);
+  EXPECT_EQ(request.n, 1);
+  EXPECT_EQ(request.sampling.temperature, 1);
+  EXPECT_EQ(request.sampling.top_p, 1);
+  EXPECT_EQ(request.sampling.top_k, 0);
+  EXPECT_FALSE(request.seed);
+  EXPECT_FALSE(request.stream);
+  EXPECT_EQ(request.likeliest, -1);
+}
+
+TEST(Request, EveryKeyIsRead) {
+  const TextRequest request = parse_completion(R"({"model": "m", "prompt": ["a", [1, 2]],
+      "max_tokens": 7, "n": 3, "temperature": 0.5, "top_p": 0.9, "top_k": 40, "seed": -3,
+      "stop": ["x", "yz"], "stream": true, "stream_options": {"include_usage": true}, "logprobs": 4,
+      "routing": true, "user": "u", "presence_penalty": 0, "frequency_penalty": 0.0,
+      "logit_bias": {}, "echo": false, "best_of": 3, "suffix": null})");
+  EXPECT_EQ(request.model, "m");
+  ASSERT_EQ(request.prompts.size(), 2u);
+  EXPECT_EQ(std::get<std::vector<TokenId>>(request.prompts[1]), (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(request.max_tokens, 7);
+  EXPECT_EQ(request.n, 3);
+  EXPECT_EQ(request.sampling.temperature, 0.5);
+  EXPECT_EQ(request.sampling.top_p, 0.9);
+  EXPECT_EQ(request.sampling.top_k, 40);
+  EXPECT_EQ(request.seed, -3);
+  EXPECT_EQ(request.sampling.seed, static_cast<std::uint64_t>(-3));
+  EXPECT_EQ(request.stop, (std::vector<std::string>{"x", "yz"}));
+  EXPECT_TRUE(request.stream && request.include_usage && request.routing);
+  EXPECT_EQ(request.likeliest, 4);
+  EXPECT_EQ(parse_completion(R"({"prompt": "a", "stop": "b"})").stop.size(), 1u);
+  EXPECT_EQ(parse_completion(R"({"prompt": [5, 6]})").prompts.size(), 1u);
+  const TextRequest greedy = parse_completion(R"({"prompt": "a", "top_p": 0})");
+  EXPECT_EQ(greedy.sampling.top_k, 1);
+  EXPECT_EQ(greedy.sampling.top_p, 1);
+}
+
+TEST(Request, ChatsHaveKeysOfTheirOwn) {
+  const TextRequest request =
+      parse_chat(R"({"messages": [{"role": "developer", "content": "be brief"},
+      {"role": "user", "name": "u", "content": [{"type": "text", "text": "a"},
+      {"type": "text", "text": "b"}]}], "max_completion_tokens": 9, "logprobs": true,
+      "top_logprobs": 2})");
+  EXPECT_TRUE(request.chat);
+  ASSERT_EQ(request.messages.size(), 2u);
+  EXPECT_EQ(request.messages[0].role, "system");
+  EXPECT_EQ(request.messages[1].content, "ab");
+  EXPECT_EQ(request.max_tokens, 9);
+  EXPECT_EQ(request.likeliest, 2);
+  EXPECT_FALSE(parse_chat(R"({"messages": [{"role": "user", "content": "a"}]})").max_tokens);
+}
+
+TEST(Request, WhatIsNoJsonIsRefused) {
+  for (const char* body :
+       {"", "{", "[]", "1", "null", "\"a\"", "{\"prompt\": \"a\"} x", "{\"prompt\": \"\xff\"}",
+        "{\"prompt\": 1e999}", "{\"prompt\": \"\\ud800\"}"})
+    expect_refused(parse_completion, body, "");
+  std::string deep = R"({"prompt": "a", "metadata": )";
+  for (int i = 0; i < 100000; ++i) deep += '[';
+  expect_refused(parse_completion, deep, "");
+  expect_refused(
+      parse_completion,
+      R"({"prompt": "a", "metadata": )" + std::string(40, '[') + std::string(40, ']') + "}", "");
+}
+
+TEST(Request, WrongTypesAndRangesAreRefusedByName) {
+  expect_refused(parse_completion, "{}", "prompt");
+  for (const char* prompt : {"1", "{}", "true", "[]", "[\"a\", 1]", "[1, \"a\"]", "[1.5]", "[-1]",
+                             "[4294967296]", "[[1], []]", "[[\"a\"]]", "[null]"})
+    expect_refused(parse_completion, std::string("{\"prompt\": ") + prompt + "}", "prompt");
+  for (const char* value :
+       {"0", "-1", "1.5", "\"7\"", "true", "[]", "18446744073709551615", "1e30", "99999999999"})
+    refuse(std::string("\"max_tokens\": ") + value, "max_tokens");
+  for (const char* value : {"0", "17", "\"1\"", "{}"}) refuse(std::string("\"n\": ") + value, "n");
+  for (const char* value : {"-0.1", "101", "\"hot\"", "[1]", "false"})
+    refuse(std::string("\"temperature\": ") + value, "temperature");
+  for (const char* value : {"-1", "1.01", "\"x\""})
+    refuse(std::string("\"top_p\": ") + value, "top_p");
+  for (const char* value : {"1.5", "\"1\"", "9223372036854775808", "true"})
+    refuse(std::string("\"seed\": ") + value, "seed");
+  for (const char* value :
+       {"\"\"", "1", "[1]", "[\"\"]", "{}", "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]"})
+    refuse(std::string("\"stop\": ") + value, "stop");
+  refuse(R"("stream": 1)", "stream");
+  refuse(R"("stream_options": {"include_usage": true})", "stream_options");
+  refuse(R"("stream": true, "stream_options": 1)", "stream_options");
+  refuse(R"("stream": true, "stream_options": {"include_usage": 1})",
+         "stream_options.include_usage");
+  refuse(R"("logprobs": 21)", "logprobs");
+  refuse(R"("logprobs": true)", "logprobs");
+  refuse(R"("routing": true)", "routing");
+  refuse(R"("model": 3)", "model");
+}
+
+TEST(Request, WhatThereIsNotIsRefused) {
+  refuse(R"("presence_penalty": 0.5)", "presence_penalty");
+  refuse(R"("logit_bias": {"5": 1})", "logit_bias");
+  refuse(R"("suffix": "x")", "suffix");
+  refuse(R"("echo": true)", "echo");
+  refuse(R"("best_of": 4)", "best_of");
+  refuse(R"("tools": [1])", "tools");
+  refuse(R"("temprature": 1)", "temprature");
+  EXPECT_THROW(parse_completion(R"({"prompt": ["a", "b", "c"], "n": 6})"), RequestError);
+}
+
+TEST(Request, MessagesAreChecked) {
+  refuse_chat("{}", "messages");
+  refuse_chat(R"({"messages": []})", "messages");
+  refuse_chat(R"({"messages": "hello"})", "messages");
+  refuse_chat(R"({"messages": ["hello"]})", "messages[0]");
+  refuse_chat(R"({"messages": [{"role": "user"}]})", "messages[0].content");
+  refuse_chat(R"({"messages": [{"role": "tool", "content": "a"}]})", "messages[0].role");
+  refuse_chat(R"({"messages": [{"role": 1, "content": "a"}]})", "messages[0].role");
+  refuse_chat(R"({"messages": [{"role": "user", "content": "a", "x": 1}]})", "messages[0].x");
+  refuse_chat(R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})",
+              "content.type");
+  refuse_chat(R"({"messages": [{"role": "user", "content": "a"}], "top_logprobs": 2})",
+              "top_logprobs");
+  refuse_chat(
+      R"({"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "json_object"}})",
+      "response_format");
+  refuse_chat(R"({"messages": [{"role": "user", "content": "a"}], "prompt": "b"})", "prompt");
+}
+
+TEST(Request, RoutingTakesTextOrTokens) {
+  EXPECT_EQ(std::get<std::string>(parse_routing(R"({"input": "a"})").input), "a");
+  EXPECT_EQ(std::get<std::vector<TokenId>>(parse_routing(R"({"input": [1]})").input).size(), 1u);
+  expect_refused(parse_routing, "{}", "input");
+  expect_refused(parse_routing, R"({"input": {}})", "input");
+  expect_refused(parse_routing, R"({"input": "a", "layers": 1})", "layers");
+}
+
+TEST(Request, ErrorsAreOpenAIsObjects) {
+  EXPECT_EQ(
+      error_body(RequestError(400, "it is wrong", "n")),
+      R"({"error":{"message":"it is wrong","type":"invalid_request_error","param":"n","code":null}})");
+  EXPECT_EQ(error_body(429, "later"),
+            R"({"error":{"message":"later","type":"rate_limit_error","param":null,"code":null}})");
+}
+
+}  // namespace
+}  // namespace penstock::serve
