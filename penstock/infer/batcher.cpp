@@ -52,6 +52,7 @@ std::vector<LikelyToken> log_probabilities(std::span<const float> logits, TokenI
   for (const float logit : logits) sum += std::exp(logit - most);
   const double total = most + std::log(sum);
   std::vector<LikelyToken> out{{token, logits[static_cast<std::size_t>(token)] - total}};
+  if (count == 0) return out;
   std::vector<TokenId> order(logits.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<TokenId>(i);
   const auto shown = std::min(order.size(), static_cast<std::size_t>(count));

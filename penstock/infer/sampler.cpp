@@ -42,7 +42,11 @@ void check(const SamplingOptions& options) {
                  " cannot be; give more than 0 and at most 1");
 }
 
-std::vector<Candidate> candidates(std::span<const float> logits, const SamplingOptions& options) {
+namespace {
+
+/// All among which candidates() are, in no order; the probabilities are those before the cut by
+/// top-p.
+std::vector<Candidate> weighted(std::span<const float> logits, const SamplingOptions& options) {
   const std::size_t best = highest(logits);
   if (options.temperature == 0) return {{static_cast<TokenId>(best), 1}};
   std::vector<Candidate> list;
@@ -61,8 +65,32 @@ std::vector<Candidate> candidates(std::span<const float> logits, const SamplingO
     const double least = (1 - options.top_p) / static_cast<double>(list.size());
     std::erase_if(list, [&](const Candidate& c) { return c.probability < least; });
   }
+  return list;
+}
+
+/// The draw of a list whose probabilities sum to 1: the token at which their sum, the likeliest
+/// first, goes beyond it. Sorts no more of the list than that takes.
+TokenId drawn(std::vector<Candidate>& list, double draw) {
+  double sum = 0;
+  auto from = list.begin();
+  for (std::ptrdiff_t count = 64; from != list.end(); count *= 4) {
+    const auto to = from + std::min(count, list.end() - from);
+    std::ranges::nth_element(from, to - 1, list.end(), likelier);
+    std::ranges::sort(from, to, likelier);
+    for (; from != to; ++from) {
+      sum += from->probability;
+      if (draw < sum) return from->token;
+    }
+  }
+  return list.back().token;  // the sum fell short of 1 by rounding
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(std::span<const float> logits, const SamplingOptions& options) {
+  std::vector<Candidate> list = weighted(logits, options);
   std::ranges::sort(list, likelier);
-  if (options.top_p == 1) return list;
+  if (options.top_p == 1 || options.temperature == 0) return list;
   double sum = 0;
   std::size_t kept = 0;
   while (kept < list.size() && sum < options.top_p) sum += list[kept++].probability;
@@ -73,14 +101,10 @@ std::vector<Candidate> candidates(std::span<const float> logits, const SamplingO
 
 TokenId sample(std::span<const float> logits, const SamplingOptions& options, std::uint64_t stream,
                std::uint64_t index) {
-  const std::vector<Candidate> list = candidates(logits, options);
+  std::vector<Candidate> list =
+      options.top_p < 1 ? candidates(logits, options) : weighted(logits, options);
   const double draw = static_cast<double>(random_bits(options.seed, stream, index) >> 11) * 0x1p-53;
-  double sum = 0;
-  for (const Candidate& candidate : list) {
-    sum += candidate.probability;
-    if (draw < sum) return candidate.token;
-  }
-  return list.back().token;  // the sum fell short of 1 by rounding
+  return drawn(list, draw);
 }
 
 }  // namespace penstock

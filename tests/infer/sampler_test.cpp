@@ -86,6 +86,26 @@ TEST(Sampler, DrawsHaveTheirFrequenciesAndRepeat) {
   EXPECT_NE(text(3, 1), text(3, 2));
 }
 
+TEST(Sampler, DrawsWalkThroughTheCandidatesInOrder) {
+  std::vector<float> logits(3000);
+  for (std::size_t i = 0; i < logits.size(); ++i)  // many equals
+    logits[i] = static_cast<float>(random_below(random_bits(9, 0, i), 40)) / 8;
+  for (const double temperature : {0.0, 0.3, 2.0})
+    for (const double top_p : {1.0, 0.9})
+      for (const std::int64_t top_k : {0, 5, 700}) {
+        const SamplingOptions options{
+            .temperature = temperature, .top_k = top_k, .top_p = top_p, .seed = 6};
+        const std::vector<Candidate> list = candidates(logits, options);
+        for (std::uint64_t i = 0; i < 200; ++i) {
+          const double draw = static_cast<double>(random_bits(6, 2, i) >> 11) * 0x1p-53;
+          double sum = 0;
+          std::size_t at = 0;
+          while (at + 1 < list.size() && draw >= (sum += list[at].probability)) ++at;
+          EXPECT_EQ(sample(logits, options, 2, i), list[at].token);
+        }
+      }
+}
+
 TEST(Sampler, WhatCannotBeIsAnError) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
