@@ -1,0 +1,163 @@
+#!/usr/bin/python3
+"""Throughput and latency of `penstock serve` with one client and with several.
+
+    bench/serve_clients.py MODEL [--penstock build/release/bin/penstock] [--clients 1 4 16] [--requests 4]
+                           [--prompt-tokens 128] [--tokens 64] [--shared 0] [--rounds 3] [--threads 0] [--json]
+
+Starts a server on a free port. A round has each number of clients in turn; each client asks for --requests
+streamed completions, one after another, of random token ids (the first --shared of them the same in all
+prompts), at temperature 1, of up to --tokens tokens.
+tokens/s are written tokens over the wall clock of a cell, "first" is the time to the first token, "gap" that
+between tokens of a stream; percentiles are over all rounds. This script takes its share
+of the processor.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import random
+import selectors
+import socket
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+class Cell:
+    """What clients of one cell measured."""
+
+    def __init__(self):
+        self.first, self.gaps, self.tokens, self.seconds = [], [], 0, 0.0
+
+
+class Client:
+    """A client's requests, one after another, over raw sockets: parsing takes little of the processor."""
+
+    def __init__(self, port, number, arguments, shared):
+        self.port, self.arguments, self.shared, self.number = port, arguments, shared, number
+        self.draw, self.request, self.socket = random.Random(number), -1, None
+
+    def begin(self):
+        """Sends the next request. False where there is none."""
+        self.request += 1
+        if self.request == self.arguments.requests:
+            return False
+        a = self.arguments
+        own = [self.draw.randrange(a.vocabulary) for _ in range(a.prompt_tokens - len(self.shared))]
+        body = json.dumps({"prompt": self.shared + own, "max_tokens": a.tokens, "temperature": 1,
+                           "seed": 1000 * self.number + self.request, "stream": True,
+                           "stream_options": {"include_usage": True}})
+        self.socket = socket.create_connection(("127.0.0.1", self.port))
+        self.begun, self.last, self.seen = time.perf_counter(), None, b""
+        self.socket.sendall((f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                             f"Content-Length: {len(body)}\r\n\r\n{body}").encode())
+        return True
+
+    def take(self, cell):
+        """Reads what came. True once the answer is whole."""
+        part = self.socket.recv(1 << 16)
+        now = time.perf_counter()
+        self.seen += part
+        if b'"finish_reason":null' in part:
+            if self.last is None:
+                cell.first.append(now - self.begun)
+            else:
+                cell.gaps.append(now - self.last)
+            self.last = now
+        if part and not self.seen.endswith(b"0\r\n\r\n"):
+            return False
+        if b"data: [DONE]" not in self.seen:
+            sys.exit(f"an answer was cut: {self.seen[-300:].decode(errors='replace')}")
+        cell.tokens += int(self.seen.rsplit(b'"completion_tokens":', 1)[1].split(b",")[0])
+        self.socket.close()
+        return True
+
+
+def run_cell(port, clients, arguments, cell, offset):
+    shared = [random.Random(7).randrange(arguments.vocabulary) for _ in range(arguments.shared)]
+    begun = time.perf_counter()
+    with selectors.DefaultSelector() as selector:
+        for number in range(offset, offset + clients):
+            client = Client(port, number, arguments, shared)
+            client.begin()
+            selector.register(client.socket, selectors.EVENT_READ, client)
+        while selector.get_map():
+            for key, _ in selector.select():
+                client = key.data
+                if client.take(cell):
+                    selector.unregister(key.fileobj)
+                    if client.begin():
+                        selector.register(client.socket, selectors.EVENT_READ, client)
+    cell.seconds += time.perf_counter() - begun
+
+
+def measure(arguments, port):
+    cells = {clients: Cell() for clients in arguments.clients}
+    run_cell(port, 1, arguments, Cell(), 10 ** 6)  # to warm up
+    offset = 0
+    for _ in range(arguments.rounds):
+        for clients, cell in cells.items():
+            run_cell(port, clients, arguments, cell, offset)
+            offset += clients
+    return [{"clients": clients, "tokens": cell.tokens, "tokens_per_second": cell.tokens / cell.seconds,
+             **{f"{what}_p{share}_ms": 1000 * percentile(values, share / 100)
+                for what, values in (("first", cell.first), ("gap", cell.gaps)) for share in (50, 95, 99)}}
+            for clients, cell in cells.items()]
+
+
+def metric(port, name):
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.request("GET", "/metrics")
+    for line in connection.getresponse().read().decode().splitlines():
+        if line.startswith(name + " "):
+            return int(line.split()[1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--penstock", default=os.path.join(ROOT, "build/release/bin/penstock"))
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 16])
+    parser.add_argument("--requests", type=int, default=4)
+    parser.add_argument("--prompt-tokens", type=int, default=128)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--shared", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--vocabulary", type=int, default=256, help="ids of the prompts are below it")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    server = subprocess.Popen([arguments.penstock, "serve", arguments.model, "--port", "0", "--threads",
+                               str(arguments.threads)], stdout=subprocess.PIPE, text=True)
+    try:
+        line = server.stdout.readline()
+        if "http://" not in line:
+            sys.exit("the server did not start")
+        port = int(line.rstrip().rstrip("/").rsplit(":", 1)[1])
+        rows = measure(arguments, port)
+        reused = metric(port, "penstock_reused_tokens_total")
+        read = metric(port, "penstock_prompt_tokens_total")
+    finally:
+        server.terminate()
+        server.wait()
+    if arguments.json:
+        print(json.dumps({"rows": rows, "reused_tokens": reused, "read_prompt_tokens": read}))
+        return
+    print("clients   tokens/s   first p50   p95   p99 ms   gap p50   p95   p99 ms")
+    for row in rows:
+        print(f"{row['clients']:7} {row['tokens_per_second']:10.1f} {row['first_p50_ms']:11.0f} "
+              f"{row['first_p95_ms']:5.0f} {row['first_p99_ms']:8.0f} {row['gap_p50_ms']:9.1f} "
+              f"{row['gap_p95_ms']:5.1f} {row['gap_p99_ms']:8.1f}")
+    print(f"prompts: {read} tokens read, {reused} reused")
+
+
+if __name__ == "__main__":
+    main()
