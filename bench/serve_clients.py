@@ -101,7 +101,8 @@ def run_cell(port, clients, arguments, cell, offset):
 
 def measure(arguments, port):
     cells = {clients: Cell() for clients in arguments.clients}
-    run_cell(port, 1, arguments, Cell(), 10 ** 6)  # to warm up
+    # To warm up: every place of the cache is written to, for memory that is new costs time.
+    run_cell(port, max(arguments.clients), arguments, Cell(), 10 ** 6)
     offset = 0
     for _ in range(arguments.rounds):
         for clients, cell in cells.items():
