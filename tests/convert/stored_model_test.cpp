@@ -5,6 +5,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/convert/export_model.h"
+#include "penstock/infer/pass_reader.h"
 #include "penstock/infer/session.h"
 #include "penstock/ops/dispatch.h"
 #include "tests/base/temp_directory.h"
@@ -22,6 +23,22 @@ at::Tensor said(const std::shared_ptr<LanguageModel>& model) {
   for (TokenId token = 11; token < 19; ++token)
     out.push_back(session->next(std::vector<std::int64_t>{0}, std::vector<TokenId>{token})[0]);
   return torch::stack(out);
+}
+
+/// What follows 60 tokens, read in one pass beside another sequence; and one by one.
+std::pair<at::Tensor, at::Tensor> after_many(const std::shared_ptr<LanguageModel>& model) {
+  std::vector<TokenId> tokens;
+  for (TokenId i = 0; i < 60; ++i) tokens.push_back((i * 37 + 5) % 80);
+  const auto reader = make_pass_reader(model, {.places = 2, .kept = 0, .capacity = 64});
+  const std::vector<TokenId> other{3, 1, 4};
+  const PassPart parts[] = {
+      {.place = reader->begin(other, 64, 0).value().place, .tokens = other},
+      {.place = reader->begin(tokens, 64, 0).value().place, .tokens = tokens, .asks = true}};
+  const auto session = make_session(model, {.capacity = 64});
+  at::Tensor last = session->begin(0, std::span(tokens).first(1));
+  for (std::size_t i = 1; i < tokens.size(); ++i)
+    last = session->next(std::vector<std::int64_t>{0}, std::span(tokens).subspan(i, 1))[0];
+  return {reader->read(parts, {})[0], last};
 }
 
 at::Tensor losses(LanguageModel& model) {
@@ -46,6 +63,8 @@ void expect_same(const std::string& path) {
   ops::reset_dispatch_counts();
   EXPECT_TRUE(said(stored).equal(said(numbers))) << path;
   EXPECT_GT(ops::dispatch_counts().at("stored_linear/rows"), 0) << path;
+  const auto [together, alone] = after_many(stored);
+  EXPECT_TRUE(together.equal(alone)) << path;
   const at::Tensor expected = losses(*numbers);
   EXPECT_NEAR(mean_loss(*stored), expected.mean().item<double>(), 1e-5) << path;
   EXPECT_LT((losses(*stored) - expected).abs().max().item<double>(), 1e-4) << path;
