@@ -14,6 +14,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -182,6 +183,12 @@ def ends(shell):
         shell.expect("a taken port", taken.returncode == 1 and "cannot be listened at" in taken.stderr, taken)
 
 
+def can_serve(shell):
+    if "libcpp-httplib-dev" in shell.run("serve", "nothing").stderr:
+        print("missing package: libcpp-httplib-dev (when the program was built)")
+        sys.exit(77)
+
+
 def make_model(shell):
     """A model that is slow enough, with a context that is long enough, for answers to be left in the middle."""
     with open(os.path.join(shell.directory, "long.toml"), "w") as file:
@@ -194,4 +201,4 @@ def make_model(shell):
 
 
 if __name__ == "__main__":
-    shared.main([make_model, answers, many, leaving, limits, keys, ends], run=False)
+    shared.main([can_serve, make_model, answers, many, leaving, limits, keys, ends], run=False)
