@@ -36,7 +36,7 @@ struct Server {
   explicit Server(ServiceOptions options = usual(), ApiOptions api_options = chats())
       : service(model, bytes(), options), api(service, api_options) {}
   static ServiceOptions usual() {
-    return {.batcher = {.reader = {.places = 4, .kept = 2, .capacity = 256}}, .queue = 8};
+    return {.batcher = {.reader = {.places = 4, .kept = 2, .capacity = 60000}}, .queue = 8};
   }
   static ApiOptions chats() { return {.model = "tiny", .chat_form = ChatForm::plain}; }
 
@@ -193,7 +193,7 @@ TEST(Api, MistakesAreErrorObjects) {
   refused("/v1/completions", "{", 400);
   refused("/v1/completions", R"({"prompt": "a", "model": "another"})", 404);
   refused("/v1/completions", R"({"prompt": [99999]})", 400);
-  refused("/v1/completions", json{{"prompt", std::string(300, 'a')}}.dump(), 400);
+  refused("/v1/completions", json{{"prompt", std::string(60001, 'a')}}.dump(), 400);
   refused("/v1/nothing", "{}", 404);
   refused("/v1/routing", json{{"input", std::string(3000, 'a')}}.dump(), 400);
   EXPECT_EQ(refused("/v1/chat/completions", R"({"messages": [{"role": "user", "content": "a"}]})",
@@ -240,9 +240,9 @@ TEST(Api, AServerOfThisMachineIsAskedByItsNamesAlone) {
   EXPECT_EQ(status(""), 403);
 }
 
-/// A stream that goes on for long.
+/// A stream that goes on for seconds, which is longer than any test lets it.
 const std::string kLong =
-    R"({"prompt": "x", "max_tokens": 250, "temperature": 0, "stream": true, "seed": )";
+    R"({"prompt": "x", "max_tokens": 50000, "temperature": 0, "stream": true, "seed": )";
 
 TEST(Api, ClientsThatLeaveFreeTheirPlaces) {
   Server server;
