@@ -72,6 +72,9 @@ void run_eval_text(const EvalTextOptions& options) {
   const std::int64_t length = options.length > 0 ? options.length : config.context;
   PENSTOCK_CHECK(length > 0, directory,
                  ": the model names no context length; give --sequence-length");
+  PENSTOCK_CHECK(!options.int8 || (length <= 16 && !options.fold),
+                 "--int8 rounds in windows of at ",
+                 "most 16 tokens, without --fold; give --sequence-length 16");
   note_beyond_context(config, length);
 
   ProgressLine progress(options.json ? nullptr : stderr);

@@ -174,7 +174,7 @@ class Launch {
       const bool asked =
           asked_ || (WIFSIGNALED(child.status) && WTERMSIG(child.status) == handed_on_);
       if (child.died() && !dead_ && !halted_ && !asked) dead_ = static_cast<int>(rank);
-      if (child.failed() && !ending_) ending_ = Clock::now();
+      if (child.failed() && !asked && !ending_) ending_ = Clock::now();
     }
   }
 
@@ -229,7 +229,7 @@ int launch_processes(int processes, const LaunchedWork& work) {
   if (const auto rank = launch.stuck())
     fail(named(*rank), " did not answer ", work.when(), " and was ended; ", resume);
   if (launch.ended_before_it_began()) {
-    std::fprintf(stderr, "interrupted before the run began\n");
+    std::fprintf(stderr, "interrupted; %s\n", resume.c_str());
     return 130;
   }
   if (launch.interrupted()) {

@@ -27,6 +27,7 @@ struct ServeArguments {
   serve::HttpOptions http;
   serve::ServiceOptions service;
   std::int64_t threads = 0, timeout = 600, grace = 10;
+  bool exact = false;
   bool open = false;  // to other machines, without a key
 };
 
@@ -96,12 +97,13 @@ int run_serve(ServeArguments arguments) {
   const std::string key = key_of(arguments);
   check_host(arguments, key);
   ops::set_threads(static_cast<int>(arguments.threads));
-  const auto [path, tokenizer, model] =
-      with_model(arguments.model, [&](const ModelArgument& chosen) {
-        const std::shared_ptr<const ModelSource> source = open_model_source(chosen.path);
-        return std::tuple(chosen.path, source->tokenizer(),
-                          load_for_inference(source, Weights::in_place));
-      });
+  const auto [path, tokenizer,
+              model] = with_model(arguments.model, [&](const ModelArgument& chosen) {
+    const std::shared_ptr<const ModelSource> source = open_model_source(chosen.path);
+    return std::tuple(
+        chosen.path, source->tokenizer(),
+        load_for_inference(source, arguments.exact ? Weights::in_place : Weights::in_place_int8));
+  });
   serve::ApiOptions api_options{.model = arguments.name, .api_key = key};
   if (api_options.model.empty())
     api_options.model = std::filesystem::path(arguments.model).lexically_normal().stem().string();
@@ -191,6 +193,7 @@ void add_serve_command(CLI::App& app, int& exit_code) {
                       "form of chats: chatml, llama2, llama3, zephyr or plain; by default the one "
                       "that the model's template is");
   add_limits(*command, *arguments);
+  command->add_flag("--exact", arguments->exact, "as `penstock generate --exact`");
   command->add_option("--threads", arguments->threads, "0: the physical cores")
       ->check(whole_number(0, kMostThreads));
   command->footer(

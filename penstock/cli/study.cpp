@@ -199,7 +199,7 @@ int launch(const StudyArguments& options) {
   dist::check_transport(options.processes);
   const GivenStudy given = given_study(options);
   check_can_make(given.how.output);
-  const auto hooks = study::training_hooks(nullptr, options.force, {.most = options.processes});
+  const auto hooks = study::training_hooks(nullptr, options.force);
   for (const auto& variant : given.config.variants)
     hooks.resolve(study::with_seed(variant, given.config.seeds[0]));
   return launch_processes(
@@ -208,11 +208,12 @@ int launch(const StudyArguments& options) {
        .goes_on = [] { return std::string("the same command goes on with what is missing"); }});
 }
 
-int run(const StudyArguments& options) {
+int run(StudyArguments options) {
   const dist::Identity identity = dist::identity_from(dist::process_environment());
   PENSTOCK_CHECK(options.processes == 0 || identity.size == 1, "--processes beside ",
                  identity.source,
                  ": this is one of several processes already; leave one of the two away");
+  if (identity.launched) options.processes = identity.size;  // for the command to go on with
   if (identity.size > 1)
     return exit_code_of_rank(identity, [&] { return run_as_rank(options, identity); });
   return options.processes > 1 ? launch(options) : run_in_one_process(options);

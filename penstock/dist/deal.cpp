@@ -1,7 +1,5 @@
 #include "penstock/dist/deal.h"
 
-#include <string>
-
 namespace penstock::dist {
 namespace {
 
@@ -10,7 +8,7 @@ constexpr std::chrono::seconds kConnect{120};
 
 }  // namespace
 
-Deal::Deal(const ProcessGroup& group, std::int64_t count) : count_(count) {
+Deal::Deal(const ProcessGroup& group, std::int64_t count) : count_(count), keeper_(group.name(0)) {
   if (group.size() == 1) return;
   if (group.rank() == 0) server_.emplace(group.address(), 0);
   const std::string address = group.broadcast_bytes(group.address());
@@ -19,7 +17,16 @@ Deal::Deal(const ProcessGroup& group, std::int64_t count) : count_(count) {
 }
 
 std::optional<std::int64_t> Deal::next() {
-  const std::int64_t number = table_ ? table_->add(kTaken, 1) - 1 : taken_++;
+  std::int64_t number = taken_;
+  if (!table_) {
+    ++taken_;
+  } else {
+    try {
+      number = table_->add(kTaken, 1) - 1;
+    } catch (const Error&) {
+      throw LostRank(keeper_ + ", which says what comes next, is gone");
+    }
+  }
   return number < count_ ? std::optional(number) : std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "penstock/dist/group.h"
 #include "penstock/dist/key_server.h"
@@ -16,13 +17,15 @@ class Deal {
  public:
   /// Every rank of the group calls it.
   Deal(const ProcessGroup& group, std::int64_t count);
-  /// The next number, or nothing where all are given out. Any rank, at any time.
+  /// The next number, or nothing where all are given out. Any rank, at any time. Throws LostRank
+  /// where rank 0 is gone.
   std::optional<std::int64_t> next();
   /// Nothing is given out any more.
   void close();
 
  private:
   std::int64_t count_ = 0, taken_ = 0;  // taken: with one process
+  std::string keeper_;
   std::optional<KeyServer> server_;
   std::unique_ptr<KeyClient> table_;
 };

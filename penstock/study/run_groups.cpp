@@ -8,6 +8,7 @@
 #include <set>
 
 #include "penstock/base/error.h"
+#include "penstock/base/memory.h"
 #include "penstock/dist/deal.h"
 #include "penstock/train/interrupt.h"
 
@@ -44,26 +45,40 @@ std::string ranks_of(const dist::ProcessGroup& group) {
 
 RunGroups::RunGroups(const StudyConfig& study, const StudyOptions& options, bool force,
                      const dist::ProcessGroup& world, int here)
-    : study_(study), options_(options), force_(force), world_(world), here_(here) {}
+    : study_(study),
+      options_(options),
+      force_(force),
+      world_(world),
+      here_(here),
+      memory_(available_memory_bytes() / here) {
+  world_.barrier("memory");  // before any takes some
+}
 
 bool RunGroups::train(const std::vector<RunToTrain>& runs) {
+  for (const RunToTrain& run : runs)
+    PENSTOCK_CHECK(run.processes <= world_.size(), named(run.key), ": [parallel] takes ",
+                   run.processes, " processes, and the study has ", world_.size());
+  training_ = true;
   world_.broadcast_bytes(to_text(runs));
   const Ended ended = train_on_all(runs);
-  PENSTOCK_CHECK(ended.failure.empty() || ended.interrupted, ended.failure,
-                 "; the same command goes on with what is missing");
+  training_ = false;
+  PENSTOCK_CHECK(ended.failure.empty() || ended.interrupted,
+                 "a run failed, as said above; the same command goes on with what is missing");
   return !ended.interrupted;
 }
 
 bool RunGroups::follow() {
+  const InterruptGuard interrupt;  // rank 0 has the signal too, and says what comes of it
   bool interrupted = false;
   while (true) {
     const auto runs = runs_from(world_.broadcast_bytes(""));
-    if (runs.empty()) return !interrupted;
+    if (runs.empty()) return !interrupted && interrupt.signal() == 0;
     interrupted = train_on_all(runs).interrupted;
   }
 }
 
 void RunGroups::release() noexcept {
+  if (training_) return;  // it failed in the middle, and they lose it
   try {
     world_.broadcast_bytes(to_text({}));
   } catch (const std::exception&) {  // they ended before
@@ -95,7 +110,7 @@ RunGroups::Ended RunGroups::train_in_groups(const std::vector<RunToTrain>& runs)
     if (!ended.failure.empty()) deal.close();
     dismiss(group);
   } else if (mine < groups) {
-    train_as_ordered({.group = group, .most = size, .here = here_}, force_);
+    train_as_ordered({.group = group, .most = size, .here = here_, .memory = memory_}, force_);
   }
   for (const std::string& text : world_.gather(json{ended.interrupted, ended.failure}.dump())) {
     const json other = json::parse(text);
@@ -115,8 +130,10 @@ RunGroups::Ended RunGroups::lead(const dist::ProcessGroup& group,
       if (!run_alone(group, run)) return {.interrupted = true};
     } catch (const dist::LostRank&) {
       throw;
-    } catch (const Error& error) {
-      return {.failure = concat("the run of ", named(run), " failed: ", error.what())};
+    } catch (const std::exception& error) {
+      const std::string failure = concat("the run of ", named(run), " failed: ", error.what());
+      fmt::print(stderr, "{}\n", failure);  // others may go on for hours
+      return {.failure = failure};
     }
     say(named(run) + ": done");
   }
@@ -127,8 +144,8 @@ bool RunGroups::run_alone(const dist::ProcessGroup& group, const RunKey& run) {
   StudyOptions alone = options_;
   alone.only = run;
   alone.progress = nullptr;
-  const StudyHooks hooks =
-      training_hooks(nullptr, force_, {.group = group, .most = world_.size(), .here = here_});
+  const StudyHooks hooks = training_hooks(
+      nullptr, force_, {.group = group, .most = world_.size(), .here = here_, .memory = memory_});
   return !run_study(study_, alone, hooks).interrupted;
 }
 

@@ -53,6 +53,8 @@ class RunGroups {
   bool force_;
   dist::ProcessGroup world_;
   int here_;
+  double memory_;          // bytes for each rank
+  bool training_ = false;  // all ranks are, of rank 0
 };
 
 /// A rank waits for groups that are still training, for as long as that takes: what world_ is to be

@@ -32,8 +32,9 @@ struct StudyHooks {
   std::function<ModelConfig(const ConfigNode& resolved)> model;
   /// The processes that train such a recipe together; null: one.
   std::function<int(const ConfigNode& recipe)> processes;
-  /// Throws Error where memory is too small for that training; may be null.
-  std::function<void(const ConfigNode& recipe)> check_memory;
+  /// Throws Error where processes are too few or memory is too small for that training; may be
+  /// null.
+  std::function<void(const ConfigNode& recipe)> check_fits;
   /// Hash of the corpus the recipe names; "" where that cannot be told.
   std::function<std::string(const ConfigNode& resolved)> corpus_hash;
   /// Useful training FLOPs of one step at the nominal number of active experts.
@@ -70,6 +71,8 @@ struct RunRanks {
   dist::ProcessGroup group = {};  ///< this process leads it; the others train_as_ordered()
   int most = 1;                   ///< processes that a run may take
   int here = 1;                   ///< processes that share this machine
+  /// Bytes of memory for each of them, from before any took some; 0: of what is free.
+  double memory = 0;
 };
 
 /// The hooks that train and measure for real, without pages; `progress` may be null. With `force`

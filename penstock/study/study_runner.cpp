@@ -64,8 +64,8 @@ class Session {
   }
 
   bool run_missing() {
-    check_memory();
     if (options_.only) return run_only(*options_.only);
+    check_fits();
     if (hooks_.train_side_by_side && !run_side_by_side()) return false;
     for (const std::int64_t seed : study_.seeds) {
       for (const int turn : {0, 1, 2}) {
@@ -169,9 +169,11 @@ class Session {
   }
 
   /// Takes up a run that finished or diverged; false where it is neither.
-  bool take_ended(const Variant& variant, std::int64_t seed, const PlannedRun& planned) {
+  /// @param retried  in this sitting, where that was asked for
+  bool take_ended(const Variant& variant, std::int64_t seed, const PlannedRun& planned,
+                  bool retried = false) {
     if (take_finished(variant, seed, planned)) return true;
-    if (options_.retry_diverged) return false;
+    if (options_.retry_diverged && !retried) return false;
     const auto reason = divergence(variant, seed, planned);
     if (reason) note_diverged(variant, seed, planned.hash, *reason);
     return reason.has_value();
@@ -260,14 +262,14 @@ class Session {
 
   /// What memory is too small for should not show after hours of training the variants before it.
   /// A variant that begins with another's model is as large as that will be, and told of then.
-  void check_memory() const {
-    if (!hooks_.check_memory) return;
+  void check_fits() const {
+    if (!hooks_.check_fits) return;
     for (const auto& variant : study_.variants) {
       const bool missing = !std::ranges::all_of(
           study_.seeds, [&](std::int64_t seed) { return !is_missing(variant, seed); });
       if (!missing || !variant.from.empty()) continue;
       try {
-        hooks_.check_memory(with_seed(variant, study_.seeds[0]));
+        hooks_.check_fits(with_seed(variant, study_.seeds[0]));
       } catch (const Error& error) {
         fail("variant ", variant.name, ": ", error.what());
       }
@@ -284,6 +286,8 @@ class Session {
     const auto variant = std::ranges::find(study_.variants, key.first, &Variant::name);
     PENSTOCK_CHECK(variant != study_.variants.end(), "no variant of this study is called ",
                    key.first);
+    PENSTOCK_CHECK(std::ranges::count(study_.seeds, key.second) > 0, "this study has no seed ",
+                   key.second);
     return !is_missing(*variant, key.second) || !may_run(*variant, key.second) ||
            (hooks_.train_side_by_side ? hooks_.train_side_by_side({to_train(*variant, key.second)})
                                       : run(*variant, key.second));
@@ -308,7 +312,7 @@ class Session {
       const bool complete = hooks_.train_side_by_side(asked);
       for (const auto& [key, variant] : runs)
         if (const auto planned = plans_.plan(*variant, key.second))
-          take_ended(*variant, key.second, *planned);
+          take_ended(*variant, key.second, *planned, /*retried=*/true);
       publish();
       if (!complete) return false;
     }

@@ -13,6 +13,7 @@
 #include "penstock/study/run_folder.h"
 #include "penstock/study/start_model.h"
 #include "penstock/study/study_hooks.h"
+#include "penstock/train/agreement.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/parallel_settings.h"
 #include "penstock/train/recipe.h"
@@ -37,23 +38,23 @@ double ngram_bits_per_byte(const ConfigNode& resolved, int order) {
   return ngram_baseline(corpus, order, measured_split(corpus)).bits_per_byte();
 }
 
-void check_memory(const ConfigNode& node, int here) {
+void check_memory(const ConfigNode& node, const RunRanks& ranks) {
   const Recipe recipe = read_recipe(node);
   if (recipe.run.device != "cpu" || recipe.data.corpus.empty()) return;  // train_run() says of it
   const int processes = processes_of(recipe);
   naming_origins(node, [&] {
     check_training_memory(with_vocabulary(recipe, Corpus::open(recipe.data.corpus)),
-                          available_memory_bytes() / here,
-                          {.all = processes, .here = std::min(processes, here)});
+                          ranks.memory > 0 ? ranks.memory : available_memory_bytes() / ranks.here,
+                          {.all = processes, .here = std::min(processes, ranks.here)});
   });
 }
 
-void check_layout(const Recipe& recipe, int most, bool has_model) {
+void check_layout(const Recipe& recipe, int most) {
   const int processes = processes_of(recipe);
   PENSTOCK_CHECK(processes <= most, "[parallel] divides this run over ", processes,
                  " processes, and the study has ", most, "; start the study in ", processes,
                  " processes or a multiple of that");
-  if (has_model) layout_of(recipe, processes);
+  layout_of(recipe, processes);
 }
 
 TrainControl control_of(const RunRanks& ranks, bool force, std::FILE* progress) {
@@ -61,7 +62,8 @@ TrainControl control_of(const RunRanks& ranks, bool force, std::FILE* progress) 
           .quiet = !progress,
           .force = force,
           .progress = progress,
-          .processes_here = ranks.here};
+          .processes_here = ranks.here,
+          .memory = ranks.memory};
 }
 
 /// What the first rank of a group says to the others: a run to train, or that there is none.
@@ -93,9 +95,8 @@ void train_as_ordered(const RunRanks& ranks, bool force) {
     try {
       train_on(ranks.group, parse_toml(order.at(kRecipe).get<std::string>(), "the study's recipe"),
                order.at(kDirectory).get<std::string>(), control_of(ranks, force, nullptr));
-    } catch (const dist::LostRank&) {
-      throw;
-    } catch (const Error&) {  // the first rank has it too
+    } catch (const ReportedByRankZero&) {  // who has it
+    } catch (const DivergedError&) {
     }
   }
 }
@@ -108,18 +109,14 @@ StudyHooks training_hooks(std::FILE* progress, bool force, const RunRanks& ranks
   const TrainControl control = control_of(ranks, force, progress);
   TrainControl alone = control;  // what is measured is one process's
   alone.processes_here = 1;
-  return {.resolve =
-              [ranks](const ConfigNode& node) {
-                const Recipe recipe = read_recipe(node);
-                const bool whole = node.find("model") != nullptr;  // not where it begins with one
-                naming_origins(node, [&] { check_layout(recipe, ranks.most, whole); });
-                return write_config(recipe);
-              },
+  alone.memory = 0;
+  return {.resolve = [](const ConfigNode& node) { return write_config(read_recipe(node)); },
           .model = [](const ConfigNode& resolved) { return read_recipe(resolved).model; },
           .processes = [](const ConfigNode& node) { return processes_of(read_recipe(node)); },
-          .check_memory =
+          .check_fits =
               [force, ranks](const ConfigNode& recipe) {
-                if (!force) check_memory(recipe, ranks.here);
+                naming_origins(recipe, [&] { check_layout(read_recipe(recipe), ranks.most); });
+                if (!force) check_memory(recipe, ranks);
               },
           .corpus_hash =
               [](const ConfigNode& resolved) {

@@ -90,7 +90,8 @@ class TrainTask : public RunTask {
       : threads_(ops::set_threads(threads_of_process(recipe, control.processes_here))),
         processes_here_(control.processes_here),
         peak_flops_(ops::measure_peak_flops(threads_, 0.2, recipe.train.precision)),
-        available_(available_memory_bytes() / processes_here_),
+        available_(control.memory > 0 ? control.memory
+                                      : available_memory_bytes() / processes_here_),
         trainer_(make_trainer(recipe, control, mesh, available_)),
         leader_(control.group),
         group_(control.group) {

@@ -19,6 +19,9 @@ struct TrainControl {
   FileSystem* files = nullptr;    ///< what is written goes through it; null: the system's files
   dist::ProcessGroup group = {};  ///< the processes of the run; of a training only
   int processes_here = 1;         ///< that share this machine, of it and of runs beside it
+  /// Bytes of memory that this process may take, where that was settled before; 0: an even share of
+  /// what is free.
+  double memory = 0;
   /// Gets each line of metrics.jsonl once it is there, of rank 0. False stops the run as a signal
   /// does: saved, and to be continued.
   std::function<bool(const nlohmann::ordered_json& line)> logged = {};

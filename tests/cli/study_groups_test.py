@@ -121,8 +121,33 @@ def check_groups(shell):
     shell.expect("nothing twice", again.returncode == 0 and "begun" not in again.stderr, again.stderr)
     report = json.loads(shell.ok("study", "study.toml", "--out", "of-4", "--processes", "4", "--json", "--report-only"))
     shell.expect("a report of all", len(report["rows"]) == 10)
+    alone = json.loads(shell.ok("study", "study.toml", "--out", "of-4", "--json"))
+    shell.expect("finished runs need no ranks", alone["rows"] == report["rows"])
     shell.ok("study", "study.toml", "--out", "only", "--processes", "2", "--only", "data:2")
     shell.expect("one run alone", ranks_in(shell, "only") == {"data": 2}, ranks_in(shell, "only"))
+    shell.mistake(1, ("no seed 7",), "study", "study.toml", "--out", "only", "--processes", "2", "--only", "data:7")
+    retried = shell.run("study", "study.toml", "--out", "of-4", "--processes", "2", "--retry-diverged")
+    begun = [line for line in retried.stderr.splitlines() if "begun" in line]
+    shell.expect("diverged runs again when asked, once", retried.returncode == 0 and len(begun) == 2 and
+                 all("steep" in line for line in begun), retried.stderr)
+
+
+def check_failing_run(shell):
+    """The others go on with what they have, and the reason is told at once."""
+    data = glob.glob(os.path.join(shell.directory, "of-4/runs/data-seed-1-*"))[0]
+    blocked = os.path.join(shell.directory, "blocked/runs", os.path.basename(data))
+    os.makedirs(os.path.dirname(blocked))
+    with open(blocked, "w"):
+        pass
+    done = shell.run("study", "study.toml", "--out", "blocked", "--processes", "4")
+    lines = done.stderr.splitlines()
+    told = [i for i, line in enumerate(lines) if line.startswith("the run of data, seed 1 failed: ")]
+    shell.expect("a run that fails", done.returncode == 1 and len(told) == 1 and
+                 "the same command goes on" in lines[-1], done.stderr)
+    os.remove(blocked)
+    again = shell.run("study", "study.toml", "--out", "blocked", "--processes", "4")
+    shell.expect("it goes on", again.returncode == 0, again.stderr)
+    expect_same(shell, "after a failure", "blocked", "alone")
 
 
 def check_refusals(shell):
@@ -165,10 +190,14 @@ def check_ends(shell):
                  "the same command goes on with what is missing" in errors, errors)
     shell.expect("none outlives it", not alive(pids.values()))
     study = start(shell, "broken")
-    time.sleep(1.5)
+    first = ""
+    while study.poll() is None and ": begun" not in first:
+        first = study.stderr.readline()
+    time.sleep(0.5)
     study.send_signal(signal.SIGINT)
     _, errors = study.communicate(timeout=60)
-    shell.expect("interrupted", study.returncode == 130, f"{study.returncode} {errors}")
+    shell.expect("interrupted", study.returncode == 130 and "the state is saved. Continue with: penstock study "
+                 "study.toml --out broken --processes 4" in errors, f"{study.returncode} {errors}")
     done = shell.run("study", "study.toml", "--out", "broken", "--processes", "4")
     shell.expect("it goes on", done.returncode == 0, done.stderr)
     expect_same(shell, "after a kill and an interrupt", "broken", "long")
@@ -179,6 +208,7 @@ def main(program):
         write(shell, 8)
         check_refusals(shell)
         check_groups(shell)
+        check_failing_run(shell)
         check_ends(shell)
         sys.exit(1 if shell.failures else 0)
 

@@ -49,7 +49,7 @@ TEST_F(StudyRunner, MemoryIsCheckedForEveryVariantBeforeAnyIsTrained) {
   FakeTrainer trainer;
   StudyHooks hooks = trainer.hooks();
   std::vector<std::string> checked;
-  hooks.check_memory = [&](const ConfigNode& recipe) {
+  hooks.check_fits = [&](const ConfigNode& recipe) {
     checked.push_back(
         std::get<std::string>(recipe.find("model")->find("router")->find("method")->value()));
     if (checked.back() == "remoe") fail("training takes 9 GiB");
