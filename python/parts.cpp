@@ -1,6 +1,8 @@
 // Scorers and balancers that are written in Python: put into the registries at run time, so that
 // recipes and layers take them by name. They are slow (Python runs for each layer and micro-batch)
 // and exist where their script has run alone.
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <algorithm>
 
 #include "penstock/routers/router.h"
@@ -59,13 +61,37 @@ at::Tensor tensor_or_none(const py::handle& value) {
   return value.is_none() ? at::Tensor() : py::cast<at::Tensor>(value);
 }
 
+std::string kind_of(const py::handle& value) {
+  return py::cast<std::string>(py::type::of(value).attr("__name__"));
+}
+
+/// What a part's function gave, where that has to be a tensor.
+at::Tensor said_tensor(const py::object& part, const char* function, const py::handle& said) {
+  PENSTOCK_CHECK(THPVariable_Check(said.ptr()), kind_of(part), ".", function,
+                 "() must return a tensor, and returned: ", kind_of(said));
+  return py::cast<at::Tensor>(said);
+}
+
+/// A balancer's loss: none, a number, or a tensor of one.
+at::Tensor said_loss(const py::object& part, const py::handle& said) {
+  if (said.is_none()) return {};
+  if (py::isinstance<py::float_>(said) || py::isinstance<py::int_>(said))
+    return at::full({}, py::cast<double>(said), at::kFloat);
+  const at::Tensor loss = said_tensor(part, "balance", said);
+  PENSTOCK_CHECK(loss.numel() == 1 && loss.is_floating_point(), kind_of(part),
+                 ".balance() must return a loss of one number, and returned ", loss.scalar_type(),
+                 " ", loss.sizes());
+  return loss;
+}
+
 class PythonScorer : public Scorer {
  public:
   explicit PythonScorer(const py::object& part) : part_(keep(part)) { adopt_all(*this, part); }
 
   Scores score(const at::Tensor& hidden, const RoutingContext& context) override {
     const py::gil_scoped_acquire gil;
-    return {.logits = py::cast<at::Tensor>(part_->attr("score")(hidden, context))};
+    const py::object said = part_->attr("score")(hidden, context);
+    return {.logits = said_tensor(*part_, "score", said)};
   }
   void initialize(double std, const InitialDraws& draws) override {
     const at::NoGradGuard no_grad;
@@ -95,9 +121,9 @@ class PythonBalancer : public Balancer {
                          const RoutingContext& context) override {
     const py::gil_scoped_acquire gil;
     const py::object said = part_->attr("balance")(scores, plan, context);
-    if (!py::isinstance<py::tuple>(said)) return {.loss = tensor_or_none(said)};
+    if (!py::isinstance<py::tuple>(said)) return {.loss = said_loss(*part_, said)};
     const auto [loss, statistics] = py::cast<std::pair<py::object, RoutingStatistics>>(said);
-    return {.loss = tensor_or_none(loss), .statistics = statistics};
+    return {.loss = said_loss(*part_, loss), .statistics = statistics};
   }
   at::Tensor choice_bias(std::int64_t layer) const override {
     if (!biases_) return {};

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <thread>
 #include <tuple>
@@ -73,12 +74,19 @@ std::vector<std::string> own_names(const std::string& host) {
 void run_server(serve::Service& service, serve::HttpServer& server,
                 const ServeArguments& arguments) {
   const InterruptGuard guard;
-  std::thread answering([&] { server.run(); });
+  std::promise<void> ended;
+  std::thread answering([&] {
+    server.run();
+    ended.set_value();
+  });
   while (guard.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   fmt::print(stderr, "stopping: answers under way have {} s to end\n", arguments.grace);
   service.stop(std::chrono::seconds(arguments.grace));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // streams send their last words
   server.stop();
+  // Connections on which nobody asks would be waited for as long as they may be idle.
+  if (ended.get_future().wait_for(std::chrono::seconds(1)) != std::future_status::ready)
+    std::_Exit(0);
   answering.join();
 }
 

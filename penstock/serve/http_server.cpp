@@ -72,7 +72,8 @@ HttpServer::HttpServer(Api& api, const HttpOptions& options) : state_(std::make_
   server.set_keep_alive_timeout(5);
   server.set_keep_alive_max_count(1000);
   const auto handle = [&api](const httplib::Request& request, httplib::Response& response) {
-    send(response, api.answer({.method = request.method,
+    // Of what HEAD gets the library sends the head alone.
+    send(response, api.answer({.method = request.method == "HEAD" ? "GET" : request.method,
                                .path = request.path,
                                .body = request.body,
                                .authorization = request.get_header_value("Authorization"),

@@ -22,8 +22,8 @@ std::optional<nlohmann::json> read_kept_object(const std::string& run_directory,
   if (!in) return std::nullopt;
   nlohmann::json object = nlohmann::json::parse(in, nullptr, false);
   PENSTOCK_CHECK(object.is_object(), path,
-                 ": is not a JSON object, so it was damaged; delete it, and the study's run "
-                 "goes on from its last checkpoint");
+                 ": is not a JSON object, so it was damaged; delete it and resume the run, or "
+                 "carry the study out again");
   return object;
 }
 

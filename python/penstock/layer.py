@@ -89,6 +89,10 @@ def _options(d_model, experts, d_ffn, layers, method, k, scorer, selector, balan
     return _core.complete_layer_options({**given, "router": router})
 
 
+_TREES = ("_modules", "_parameters", "_buffers")
+_OF_CORE = {"_family", "_number", "_core", "_parts", "_hung"}
+
+
 class MoeLayer(torch.nn.Module):
     """A Mixture-of-Experts feed-forward layer: a router and its experts.
 
@@ -115,6 +119,8 @@ class MoeLayer(torch.nn.Module):
                  scorer: Optional[str] = None, selector: Optional[str] = None,
                  balancers: Optional[List[str]] = None, options: Optional[Dict[str, Dict[str, Any]]] = None,
                  **more: Any):
+        if "layers" in more:
+            raise TypeError("MoeLayer is one layer; make_moe_layers() makes those of one model")
         family = _Family(self._without_parts(_options(d_model, experts, d_ffn, 1, method, k, scorer, selector,
                                                       balancers, options, more)))
         self._become(family, 0)
@@ -137,17 +143,20 @@ class MoeLayer(torch.nn.Module):
             _hang(self, name, tensor, parameter=True)
         for name, tensor in self._core.buffers():
             _hang(self, name, tensor, parameter=False)
+        self._hung = {name for kind in _TREES for name in self.__dict__[kind]}
 
     def __reduce_ex__(self, protocol):
-        mine = set(torch.nn.Module().__dict__) | {"_family", "_number", "_core", "_parts"}
-        state = {key: value for key, value in self.__dict__.items() if key not in mine}
-        state["training"] = self.training
+        state = {key: value for key, value in self.__dict__.items() if key not in _OF_CORE}
+        for kind in _TREES:  # what was added to it goes with it; the layer's own comes with the family
+            state[kind] = {name: value for name, value in state[kind].items() if name not in self._hung}
         return _restore, (type(self), self._family, self._number), state
 
     def __setstate__(self, state):
-        training = state.pop("training")
+        for kind in _TREES:
+            self.__dict__[kind].update(state.pop(kind))
         self.__dict__.update(state)
-        self.train(training)
+        for name in self._hung & set(self._modules):
+            self._modules[name].train(self.training)
 
     @property
     def options(self) -> Dict[str, Any]:

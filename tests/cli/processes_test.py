@@ -409,7 +409,7 @@ def test_refusals(trial):
     finish(trial, run, 2)
     refused(["holds a run of another recipe", "train.lr"], "--set", "train.lr=0.5", run=run)
     ranks = {**os.environ, "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29999"}
-    for asked in (("study", "x.toml"), ("finetune", "x", "--data", "y", "--task", "sst2", "--out", "z"),
+    for asked in (("finetune", "x", "--data", "y", "--task", "sst2", "--out", "z"),
                     ("upcycle", "x", "--out", "z")):
         done = subprocess.run([trial.program, *asked], env=ranks, capture_output=True, text=True, timeout=60)
         if done.returncode != 1 or f"penstock {asked[0]} is for one process" not in done.stderr:

@@ -22,6 +22,8 @@ import time
 import unittest
 import weakref
 
+# A shell has its background jobs ignore it, and a process inherits that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 BUILD, SOURCE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 sys.path[:0] = [os.path.join(BUILD, "python"), os.path.join(SOURCE, "tests", "cli")]
 if "OMP_WAIT_POLICY" not in os.environ:
@@ -195,6 +197,29 @@ class Layers(unittest.TestCase):
         other[1].after_step()
         self.assertEqual(model[0].state_dict()["balancer_0.lambda"], torch.tensor(1e-8))
         self.assertNotEqual(other[0].state_dict()["balancer_0.lambda"], torch.tensor(1e-8))
+
+    def test_what_was_added_to_a_layer_goes_with_its_copies(self):
+        class WithMore(penstock.MoeLayer):
+            def __init__(self):
+                super().__init__(d_model=8, experts=4)
+                self.extra = torch.nn.Linear(2, 2)
+                self.scale = torch.nn.Parameter(torch.ones(3))
+
+        layer, calls = WithMore(), []
+        layer.register_forward_hook(lambda *_: calls.append(1))
+        other = copy.deepcopy(layer)
+        self.assertEqual([name for name, _ in other.named_parameters()], [name for name, _ in layer.named_parameters()])
+        self.assertTrue(torch.equal(other.extra.weight, layer.extra.weight))
+        self.assertIsNot(other.extra.weight, layer.extra.weight)
+        self.assertIsNot(other.router.scorer.weight, layer.router.scorer.weight)
+        x = torch.randn(3, 8)
+        self.assertTrue(torch.equal(other(x)[0], layer.eval()(x)[0]))
+        self.assertEqual(len(calls), 2)
+        with torch.no_grad():
+            other.router.scorer.weight.zero_()
+        self.assertEqual(dict(other._core.parameters())["router.scorer.weight"].abs().max(), 0)
+        with self.assertRaisesRegex(TypeError, "make_moe_layers"):
+            penstock.MoeLayer(d_model=8, experts=4, layers=2)
 
     def test_conversions_reach_the_layer(self):
         layer = penstock.MoeLayer(d_model=8, experts=4, method="remoe")
