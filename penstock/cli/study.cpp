@@ -123,7 +123,7 @@ GivenStudy given_study(const StudyArguments& options) {
                          .retry_diverged = options.retry_diverged,
                          .only = only_run(options.only),
                          .progress = options.quiet ? nullptr : stderr}};
-  const auto& [config, how] = out;
+  const study::StudyConfig& config = out.config;
   out.how.output =
       !options.out.empty()
           ? options.out

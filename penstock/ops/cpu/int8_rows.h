@@ -1,7 +1,8 @@
-// Rows of activations rounded to 8-bit integers, and their products with rows of GGUF's blocks,
-// whose codes are integers too: a product of four pairs is one instruction where the processor has
-// it (AVX512-VNNI). Sums of codes are exact and scales multiply them in one order, so a result
-// depends neither on the rows beside it nor on whether that instruction is there.
+// Rows of activations rounded to 8-bit integers, and their products with rows of Q4_K and Q6_K,
+// whose codes are integers too: four products are one instruction where the processor has it
+// (AVX512-VNNI). Sums of codes are exact and scales multiply them in one order, so a result depends
+// neither on the rows beside it nor on whether that instruction is there. Q8_0 has no such
+// products: they were slower than those with f32.
 #pragma once
 
 #include <cstddef>
