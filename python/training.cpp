@@ -119,9 +119,8 @@ py::object run_study(const std::string& path, const std::string& out, const py::
     overrides.push_back(py::cast<std::string>(key) + "=" + line.substr(4, line.size() - 5));
   }
   const auto config = study::read_study(path, overrides, scale);
-  const std::string name = config.scale.empty() ? config.name : config.name + "-" + config.scale;
   std::FILE* const stream = progress ? stderr : nullptr;
-  const study::StudyOptions how{.output = out.empty() ? "studies/" + name : out,
+  const study::StudyOptions how{.output = out.empty() ? study::default_output(config) : out,
                                 .kept_rows = kept_rows,
                                 .command = "penstock.study",
                                 .report_only = report_only,

@@ -123,11 +123,7 @@ GivenStudy given_study(const StudyArguments& options) {
                          .retry_diverged = options.retry_diverged,
                          .only = only_run(options.only),
                          .progress = options.quiet ? nullptr : stderr}};
-  const study::StudyConfig& config = out.config;
-  out.how.output =
-      !options.out.empty()
-          ? options.out
-          : "studies/" + (config.scale.empty() ? config.name : config.name + "-" + config.scale);
+  out.how.output = options.out.empty() ? study::default_output(out.config) : options.out;
   return out;
 }
 

@@ -362,6 +362,10 @@ class Session {
 
 }  // namespace
 
+std::string default_output(const StudyConfig& study) {
+  return "studies/" + (study.scale.empty() ? study.name : study.name + "-" + study.scale);
+}
+
 StudyOutcome run_study(const StudyConfig& study, const StudyOptions& options,
                        const StudyHooks& hooks) {
   Session session(study, options, hooks);

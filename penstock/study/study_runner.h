@@ -21,6 +21,9 @@ struct StudyOptions {
   std::FILE* progress = nullptr;  ///< one line per run; null for silence
 };
 
+/// The output folder unless another is named: studies/ and the study's name, with its scale.
+std::string default_output(const StudyConfig& study);
+
 struct StudyOutcome {
   StudyResults results;
   int left_out = 0;  ///< runs that need one that diverged
