@@ -11,7 +11,8 @@ namespace penstock {
 /// What a rank ends with when it lost another one, whose end the launcher reports.
 inline constexpr int kLostRankCode = 4;
 
-/// The ranks that this one is started with; rank 0 says which are missing, unless it is quiet.
+/// The ranks that this one is started with. Which are missing is said, unless it is quiet. A rank
+/// counts as lost that was silent for GroupOptions::silence, or PENSTOCK_SILENT_SECONDS.
 /// @param timeout  for a rank that is late in an operation
 dist::ProcessGroup join_ranks(const dist::Identity& identity, std::chrono::seconds timeout,
                               bool quiet);

@@ -3,37 +3,53 @@
 #include <algorithm>
 
 namespace penstock::dist {
+namespace {
 
-Arrivals::Arrivals(KeyClient& table, int size, const GroupOptions& options)
-    : table_(table), size_(size), options_(options) {
-  const auto now = std::chrono::steady_clock::now();
+using Clock = std::chrono::steady_clock;
+/// How long the table is asked before the heartbeat is.
+constexpr std::chrono::milliseconds kAskFor{500};
+
+}  // namespace
+
+Notices::Notices(const GroupOptions& options) : options_(options) {
+  const auto now = Clock::now();
   end_ = now + options.start_timeout;
-  notice_ = now + options.waiting_after;
+  due_ = now + options.waiting_after;
 }
+
+Notices::Time Notices::next() const { return options_.waiting ? std::min(end_, due_) : end_; }
+
+void Notices::tell(const std::function<std::string()>& missing) {
+  const auto now = Clock::now();
+  if (!options_.waiting || now < due_ || now >= end_) return;
+  due_ += options_.waiting_every;
+  const std::string text = missing();
+  const auto left = std::chrono::duration_cast<std::chrono::seconds>(end_ - now);
+  if (!text.empty()) options_.waiting(concat(text, "; waiting up to ", left.count(), " s more"));
+}
+
+Arrivals::Arrivals(const GroupTable& table, int size, Notices notices, bool tells)
+    : table_(table), size_(size), notices_(notices), tells_(tells) {}
 
 std::string Arrivals::key_of(int rank) { return concat("host/", rank); }
 
 std::optional<std::string> Arrivals::wait(int rank) {
   while (true) {
-    const Time until = options_.waiting ? std::min(end_, notice_) : end_;
-    const auto left =
-        std::chrono::ceil<KeyClient::Milliseconds>(until - std::chrono::steady_clock::now());
-    auto said = table_.wait(key_of(rank), std::max(left, KeyClient::Milliseconds(0)));
-    if (said || until == end_) return said;
-    notice_ += options_.waiting_every;
-    tell();
+    const auto until = tells_ ? notices_.next() : notices_.end();
+    const auto left = std::chrono::ceil<KeyClient::Milliseconds>(until - Clock::now());
+    const auto said =
+        table_.client()->wait(key_of(rank), std::clamp(left, KeyClient::Milliseconds(0), kAskFor));
+    if (said || Clock::now() >= notices_.end()) return said;
+    table_.check();
+    if (tells_) notices_.tell([&] { return missing(); });
   }
 }
 
-void Arrivals::tell() const {
-  std::string missing;
+std::string Arrivals::missing() const {
+  std::string ranks;
   for (int rank = 0; rank < size_; ++rank)
-    if (!table_.get(key_of(rank))) missing += concat(missing.empty() ? "" : ", ", rank);
-  const auto left =
-      std::chrono::duration_cast<std::chrono::seconds>(end_ - std::chrono::steady_clock::now());
-  if (!missing.empty())
-    options_.waiting(concat("of ", size_, " ranks these have not arrived yet: ", missing,
-                            "; waiting up to ", left.count(), " s more"));
+    if (!table_.client()->get(key_of(rank))) ranks += concat(ranks.empty() ? "" : ", ", rank);
+  return ranks.empty() ? "" : concat("of ", size_, " ranks these have not arrived yet: ", ranks);
 }
 
 }  // namespace penstock::dist

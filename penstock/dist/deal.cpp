@@ -1,5 +1,7 @@
 #include "penstock/dist/deal.h"
 
+#include "penstock/dist/group_table.h"
+
 namespace penstock::dist {
 namespace {
 
@@ -13,7 +15,8 @@ Deal::Deal(const ProcessGroup& group, std::int64_t count) : count_(count), keepe
   if (group.rank() == 0) server_.emplace(group.address(), 0);
   const std::string address = group.broadcast_bytes(group.address());
   const std::string port = group.broadcast_bytes(server_ ? std::to_string(server_->port()) : "");
-  table_ = std::make_unique<KeyClient>(address, std::stoi(port), kConnect);
+  table_ = std::make_unique<KeyClient>(address, std::stoi(port), kConnect,
+                                       group.table()->client_options());
 }
 
 std::optional<std::int64_t> Deal::next() {

@@ -3,7 +3,6 @@
 // address could disturb a run: Gloo neither encrypts nor asks who is there.
 #include "penstock/base/error.h"
 #include "penstock/dist/pieces.h"
-#include "penstock/dist/sockets.h"
 #include "penstock/dist/transport.h"
 
 #ifdef PENSTOCK_HAVE_GLOO
@@ -12,8 +11,11 @@
 #include <net/if.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <future>
 #include <string>
+#include <thread>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 namespace penstock::dist {
@@ -25,43 +27,29 @@ using Keys = std::vector<std::string>;
 /// Messages of one tag from one rank to another keep their order.
 constexpr int kMessage = 0, kExchange = 1;
 
-/// While it lives, threads that this one starts do not interrupt a thread that computes when they
-/// wake up. Gloo's thread that reads sockets would otherwise interrupt one that is sending, which
-/// holds a lock that this thread then spins for until its time slice is over.
-class StartsPatientThreads {
- public:
-  StartsPatientThreads() : before_(::sched_getscheduler(0)) {
-    if (before_ == SCHED_OTHER) set(SCHED_BATCH);
-  }
-  StartsPatientThreads(const StartsPatientThreads&) = delete;
-  StartsPatientThreads& operator=(const StartsPatientThreads&) = delete;
-  ~StartsPatientThreads() {
-    if (before_ == SCHED_OTHER) set(SCHED_OTHER);
-  }
-
- private:
-  /// Where a system does not allow it, threads are as they were.
-  static void set(int policy) {
-    const sched_param none{};
-    ::sched_setscheduler(0, policy, &none);
-  }
-  int before_;
-};
+/// Threads that this one starts do not interrupt a thread that computes when they wake up. Gloo's
+/// thread that reads sockets would otherwise interrupt one that is sending, which holds a lock that
+/// this thread then spins for until its time slice is over. Where a system does not allow it,
+/// threads are as they were.
+void start_patient_threads() {
+  const sched_param none{};
+  if (::sched_getscheduler(0) == SCHED_OTHER) ::sched_setscheduler(0, SCHED_BATCH, &none);
+}
 
 /// The table of ranks as c10d asks for one.
 class Table : public c10d::Store {
  public:
-  Table(std::shared_ptr<KeyClient> client, std::chrono::milliseconds timeout)
-      : Store(timeout), client_(std::move(client)) {}
+  Table(std::shared_ptr<KeyClient> client, std::chrono::milliseconds timeout,
+        std::shared_ptr<GroupTable> world)
+      : Store(timeout), client_(std::move(client)), world_(std::move(world)) {}
 
   using c10d::Store::set;
   void set(const std::string& key, const Bytes& value) override {
     client_->set(key, std::string(value.begin(), value.end()));
   }
   Bytes get(const std::string& key) override {
-    const auto value = client_->wait(key, timeout_);
-    if (!value) fail("no rank set ", key, " in time");
-    return Bytes(value->begin(), value->end());
+    const std::string value = wait_for(key, timeout_);
+    return Bytes(value.begin(), value.end());
   }
   std::int64_t add(const std::string& key, std::int64_t value) override {
     return client_->add(key, value);
@@ -75,12 +63,22 @@ class Table : public c10d::Store {
   std::int64_t getNumKeys() override { return client_->size(); }
   void wait(const Keys& keys) override { wait(keys, timeout_); }
   void wait(const Keys& keys, const std::chrono::milliseconds& timeout) override {
-    for (const auto& key : keys)
-      if (!client_->wait(key, timeout)) fail("no rank set ", key, " in time");
+    for (const auto& key : keys) wait_for(key, timeout);
   }
 
  private:
+  std::string wait_for(const std::string& key, std::chrono::milliseconds timeout) {
+    constexpr std::chrono::milliseconds kTurn{500};
+    const auto end = std::chrono::steady_clock::now() + timeout;
+    do {
+      if (const auto value = client_->wait(key, std::min(kTurn, timeout))) return *value;
+      world_->check();
+    } while (std::chrono::steady_clock::now() < end);
+    fail("no rank set ", key, " in time");
+  }
+
   std::shared_ptr<KeyClient> client_;
+  std::shared_ptr<GroupTable> world_;
 };
 
 /// The card that GLOO_SOCKET_IFNAME names, or the one on the way to rank 0; the loopback where rank
@@ -96,19 +94,41 @@ std::shared_ptr<gloo::transport::Device> device_for(const KeyClient& table) {
   return c10d::ProcessGroupGloo::createDeviceForInterface(named);
 }
 
+using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
+
+/// By a thread of its own, which is left to itself where a rank is lost meanwhile: Gloo waits for a
+/// connection of that rank as long as for one that is late in an operation.
+Group connected(std::function<Group()> connect, const std::shared_ptr<GroupTable>& world) {
+  const auto made = std::make_shared<std::promise<Group>>();
+  std::future<Group> out = made->get_future();
+  std::thread([made, connect = std::move(connect), world] {
+    start_patient_threads();
+    try {
+      Group group;
+      // Gloo asks the system for nothing of the kind, and without it a machine that vanishes is
+      // waited for.
+      world->links().watch([&] { group = connect(); });
+      made->set_value(std::move(group));
+    } catch (...) {
+      made->set_exception(std::current_exception());
+    }
+  }).detach();
+  while (out.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready) world->check();
+  return out.get();
+}
+
 class Gloo : public Transport {
  public:
-  Gloo(std::shared_ptr<KeyClient> table, int rank, int size, std::chrono::milliseconds timeout) {
-    const StartsPatientThreads patient;
-    const std::set<int> before = connections();
-    const auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-    options->devices = {device_for(*table)};
-    options->threads = 1;
-    const auto store = c10::make_intrusive<Table>(std::move(table), timeout);
-    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
-    // Gloo asks for nothing of the kind, and without it a machine that vanishes is waited for.
-    for (const int descriptor : connections())
-      if (!before.contains(descriptor)) watch_machine(descriptor);
+  Gloo(std::shared_ptr<KeyClient> table, int rank, int size, std::chrono::milliseconds timeout,
+       const std::shared_ptr<GroupTable>& world) {
+    const auto connect = [=] {
+      const auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+      options->devices = {device_for(*table)};
+      options->threads = 1;
+      const auto store = c10::make_intrusive<Table>(table, timeout, world);
+      return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+    };
+    group_ = connected(connect, world);
   }
 
   void all_reduce(at::Tensor values, Reduction reduction) override {
@@ -180,7 +200,7 @@ class Gloo : public Transport {
     return out;
   }
 
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  Group group_;
 };
 
 }  // namespace
@@ -188,8 +208,9 @@ class Gloo : public Transport {
 bool has_transport() { return true; }
 
 std::shared_ptr<Transport> make_transport(std::shared_ptr<KeyClient> table, int rank, int size,
-                                          std::chrono::milliseconds timeout) {
-  return std::make_shared<Gloo>(std::move(table), rank, size, timeout);
+                                          std::chrono::milliseconds timeout,
+                                          const std::shared_ptr<GroupTable>& world) {
+  return std::make_shared<Gloo>(std::move(table), rank, size, timeout, world);
 }
 
 }  // namespace penstock::dist
@@ -201,7 +222,8 @@ namespace penstock::dist {
 bool has_transport() { return false; }
 
 std::shared_ptr<Transport> make_transport(std::shared_ptr<KeyClient>, int, int,
-                                          std::chrono::milliseconds) {
+                                          std::chrono::milliseconds,
+                                          const std::shared_ptr<GroupTable>&) {
   PENSTOCK_ASSERT(has_transport());
   return nullptr;
 }

@@ -12,6 +12,7 @@
 #include "penstock/base/checksum.h"
 #include "penstock/base/file_system.h"
 #include "penstock/dist/arrivals.h"
+#include "penstock/dist/group_table.h"
 #include "penstock/dist/key_server.h"
 #include "penstock/dist/pieces.h"
 #include "penstock/dist/shared_memory.h"
@@ -74,6 +75,7 @@ struct ProcessGroup::State {
   std::string address;  // of this machine, on the way to rank 0
   GroupOptions options;
   std::int64_t capacity = 256;  // of a rank's text in gather()
+  std::shared_ptr<GroupTable> table;
   std::shared_ptr<Transport> transport;
 };
 
@@ -89,11 +91,12 @@ void ProcessGroup::connect(const std::shared_ptr<KeyClient>& table) {
   state_->address = table->local_address();
   try {
     state_->transport = with_shared_memory(
-        make_transport(table, state_->rank, state_->size, state_->options.timeout), state_->rank,
-        state_->size);
+        make_transport(table, state_->rank, state_->size, state_->options.timeout, state_->table),
+        state_->rank, state_->size);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
+    state_->table->check();
     throw LostRank(concat(name(), ": the ranks cannot be connected: ", error.what()));
   }
 }
@@ -106,15 +109,31 @@ ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& op
   state.rank = identity.rank;
   state.size = identity.size;
   state.options = options;
-  std::optional<KeyServer> server;  // only until all are connected
-  if (identity.hosts_store) server.emplace(identity.address, identity.port);
-  const auto table =
-      std::make_shared<KeyClient>(identity.address, identity.port, options.start_timeout);
-  PENSTOCK_CHECK(table->add(concat("arrived/", identity.rank), 1) == 1, "rank ", identity.rank,
+  Notices notices(options);
+  const auto rank_zero_is_missing = [&] {
+    notices.tell([&] {
+      return concat("rank 0 has not arrived yet at ", identity.address, ":", identity.port);
+    });
+  };
+  // One of those that wait for rank 0 says so.
+  state.table = std::make_shared<GroupTable>(
+      identity, options, identity.rank == 1 ? rank_zero_is_missing : std::function<void()>());
+  KeyClient& client = *state.table->client();
+  PENSTOCK_CHECK(client.add(concat("arrived/", identity.rank), 1) == 1, "rank ", identity.rank,
                  " is there twice: another process has the same ", identity.source, ", or a job ",
                  "before this one still holds MASTER_PORT = ", identity.port);
-  table->set(Arrivals::key_of(state.rank), concat(state.size, " ", host_name()));
-  Arrivals arrivals(*table, state.size, options);
+  state.table->begin_heartbeat();
+  client.set(Arrivals::key_of(state.rank), concat(state.size, " ", host_name()));
+  Arrivals arrivals(*state.table, state.size, notices, /*tells=*/state.rank == 0);
+  out.learn_names(arrivals, identity);
+  out.connect(state.table->client());
+  out.barrier("start");
+  *state.seconds = 0;
+  return out;
+}
+
+void ProcessGroup::learn_names(Arrivals& arrivals, const Identity& identity) {
+  State& state = *state_;
   std::string missing;
   state.names.clear();
   for (int rank = 0; rank < state.size; ++rank) {
@@ -128,11 +147,8 @@ ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& op
                    "); give all of them the same number");
   }
   PENSTOCK_CHECK(missing.empty(), "of ", state.size, " ranks these did not arrive in ",
-                 options.start_timeout.count(), " s: ", missing, "; were they started?");
-  out.connect(table);
-  out.barrier("start");
-  *state.seconds = 0;
-  return out;
+                 state.options.start_timeout.count(), " s: ", missing, "; were they started?");
+  state.table->set_names(state.names);
 }
 
 ProcessGroup ProcessGroup::split(const std::string& axis, int color,
@@ -144,6 +160,7 @@ ProcessGroup ProcessGroup::split(const std::string& axis, int color,
   state.options = state_->options;
   state.options.timeout = timeout.value_or(state.options.timeout);
   state.seconds = state_->seconds;
+  state.table = state_->table;
   state.names.clear();
   for (int other = 0; other < size(); ++other) {
     if (colors[other].item<std::int64_t>() != color) continue;
@@ -156,8 +173,9 @@ ProcessGroup ProcessGroup::split(const std::string& axis, int color,
   const std::string address = broadcast_bytes(state_->address);
   const std::string port = broadcast_bytes(server ? std::to_string(server->port()) : "");
   if (state.size > 1)
-    out.connect(std::make_shared<KeyClient>(address, std::stoi(port), state.options.start_timeout,
-                                            concat(axis, "/", color, "/")));
+    out.connect(
+        std::make_shared<KeyClient>(address, std::stoi(port), state.options.start_timeout,
+                                    state.table->client_options(concat(axis, "/", color, "/"))));
   barrier("split " + axis);
   return out;
 }
@@ -166,6 +184,7 @@ int ProcessGroup::rank() const { return state_->rank; }
 int ProcessGroup::size() const { return state_->size; }
 double ProcessGroup::seconds() const { return *state_->seconds; }
 double ProcessGroup::own_seconds() const { return state_->own_seconds; }
+const std::shared_ptr<GroupTable>& ProcessGroup::table() const { return state_->table; }
 
 const std::string& ProcessGroup::address() const { return state_->address; }
 
@@ -178,6 +197,7 @@ void ProcessGroup::operate(const char* what, const at::Tensor& values, const Act
                            bool alike) const {
   PENSTOCK_ASSERT(values.is_contiguous() && values.device().is_cpu(), what);
   if (state_->lost) throw LostRank(concat(name(), " has lost another rank before ", what));
+  if (state_->table->lost()) lose(what, "");
   PENSTOCK_ASSERT(!state_->under_way, what, " while rows are under way");
   const auto start = Clock::now();
   try {
@@ -186,12 +206,18 @@ void ProcessGroup::operate(const char* what, const at::Tensor& values, const Act
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    state_->lost = true;
-    throw LostRank(concat(name(), " lost another rank in ", what, ": ", first_line(error.what())));
+    lose(what, first_line(error.what()));
   }
   const double taken = std::chrono::duration<double>(Clock::now() - start).count();
   *state_->seconds += taken;
   state_->own_seconds += taken;
+}
+
+void ProcessGroup::lose(const char* what, const std::string& reason) const {
+  state_->lost = true;
+  if (const auto who = state_->table->lost())
+    throw LostRank(concat(name(), " lost ", *who, ", in ", what));
+  throw LostRank(concat(name(), " lost another rank in ", what, ": ", reason));
 }
 
 void ProcessGroup::check_alike(const char* what, const at::Tensor& values) const {

@@ -19,6 +19,8 @@
 
 namespace penstock::dist {
 
+class Arrivals;
+class GroupTable;
 class KeyClient;
 
 /// The connection to another rank is gone, or it did not come in time. The group cannot be used any
@@ -45,7 +47,11 @@ using Pieces = std::vector<at::Tensor>;
 struct GroupOptions {
   std::chrono::seconds start_timeout{120};  ///< for all ranks to arrive
   std::chrono::seconds timeout{1800};       ///< for a rank that is late in an operation
-  /// Told while ranks are waited for at the start, and how long until the first time and between.
+  /// After which a rank that says nothing counts as lost, also between operations: it is stopped,
+  /// or its machine is. 0: never.
+  std::chrono::seconds silence{25};
+  /// Told while ranks are waited for at the start, on rank 0 and, where that one is missing, on
+  /// rank 1; and how long until the first time and between.
   std::function<void(const std::string& missing)> waiting = nullptr;
   std::chrono::milliseconds waiting_after{5000}, waiting_every{30000};
   /// Compares kinds, types and shapes of all ranks before each operation, which takes another one:
@@ -76,6 +82,8 @@ class ProcessGroup {
   double seconds() const;
   /// The same of this group alone.
   double own_seconds() const;
+  /// Where ranks of all groups say that they are there; null with one process.
+  const std::shared_ptr<GroupTable>& table() const;
   /// The ranks that say the same color, in their order here; this group goes on beside it. Every
   /// rank calls it. @param axis  what the groups differ in, for errors
   /// @param timeout  for a rank that is late in an operation of theirs; of this group without it
@@ -131,6 +139,8 @@ class ProcessGroup {
  private:
   struct State;
   void connect(const std::shared_ptr<KeyClient>& table);
+  void learn_names(Arrivals& arrivals, const Identity& identity);
+  [[noreturn]] void lose(const char* what, const std::string& reason) const;
   /// @param alike  all ranks call it: it is compared where that is asked for
   template <class Action>
   void operate(const char* what, const at::Tensor& values, const Action& action,

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@ constexpr auto kPause = std::chrono::milliseconds(5);
 int connect_to(const addrinfo* addresses) {
   for (const addrinfo* at = addresses; at; at = at->ai_next) {
     const int out = ::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (out >= 0) take_turns(out);  // a machine that answers nothing is not waited for by minutes
     if (out >= 0 && ::connect(out, at->ai_addr, at->ai_addrlen) == 0) return out;
     if (out >= 0) ::close(out);
   }
@@ -28,13 +30,15 @@ int connect_to(const addrinfo* addresses) {
 
 }  // namespace
 
-KeyClient::KeyClient(const std::string& address, int port, Milliseconds timeout, std::string prefix)
-    : server_(concat(address, ":", port)), prefix_(std::move(prefix)) {
+KeyClient::KeyClient(const std::string& address, int port, Milliseconds timeout,
+                     KeyClientOptions options)
+    : server_(concat(address, ":", port)), options_(std::move(options)) {
   const Addresses addresses = resolve_address(address, port);
   const auto end = Clock::now() + timeout;
   while ((descriptor_ = connect_to(addresses.get())) < 0) {
     PENSTOCK_CHECK(Clock::now() < end, "rank 0 cannot be reached at ", server_, " (", last_error(),
                    "): is it started, and is the port open between the machines?");
+    if (options_.connecting) options_.connecting();
     std::this_thread::sleep_for(10 * kPause);
   }
   const int yes = 1;
@@ -49,20 +53,29 @@ KeyClient::~KeyClient() { ::close(descriptor_); }
 
 std::optional<std::string> KeyClient::ask(char operation, const std::string& key,
                                           const std::string& value) {
-  const std::string full = prefix_ + key;
+  const std::string full = options_.prefix + key;
   PENSTOCK_ASSERT(full.size() <= kLongest && value.size() <= kLongest);
   const std::scoped_lock lock(mutex_);
   const std::string request =
       operation + length_bytes(full.size()) + length_bytes(value.size()) + full + value;
-  char header[1 + sizeof(std::uint32_t)];
-  const bool answered = send_all(descriptor_, request) &&
-                        receive_all(descriptor_, header, sizeof header) &&
-                        length_from(header + 1) <= kLongest;
-  std::string out(answered ? length_from(header + 1) : 0, '\0');
-  PENSTOCK_CHECK(answered && receive_all(descriptor_, out.data(), out.size()),
-                 "the table of ranks at ", server_,
+  char header[kReplyHeader];
+  Received received = Received::hung_up;
+  std::string out;
+  if (send_all(descriptor_, request)) received = receive(header, sizeof header);
+  if (received == Received::all && length_from(header + 1) <= kLongest) {
+    out.resize(length_from(header + 1));
+    received = receive(out.data(), out.size());
+  }
+  if (received == Received::nothing)
+    throw SilentTable(concat("the table of ranks at ", server_, " has not answered for ",
+                             options_.patience.count(), " s: is rank 0 stopped?"));
+  PENSTOCK_CHECK(received == Received::all && header[0] != kEnds, "the table of ranks at ", server_,
                  " hung up: has rank 0 ended, or does another program listen there?");
   return header[0] == '+' ? std::optional(out) : std::nullopt;
+}
+
+Received KeyClient::receive(char* bytes, std::size_t count) const {
+  return receive_all(descriptor_, bytes, count, options_.patience.count());
 }
 
 void KeyClient::set(const std::string& key, const std::string& value) { ask('s', key, value); }
@@ -85,6 +98,26 @@ std::int64_t KeyClient::add(const std::string& key, std::int64_t value) {
 bool KeyClient::remove(const std::string& key) { return ask('d', key, "").has_value(); }
 
 std::int64_t KeyClient::size() { return std::stoll(ask('n', "", "").value()); }
+
+SilentRank KeyClient::beat(int rank) {
+  const std::string said = ask(kBeat, std::to_string(rank), "").value();
+  const std::size_t space = said.find(' ');
+  SilentRank out{.rank = std::stoi(said)};
+  if (space != std::string::npos) out.since = Milliseconds(std::stoll(said.substr(space + 1)));
+  return out;
+}
+
+void KeyClient::end(int rank) { ask(kEnd, std::to_string(rank), ""); }
+
+KeyClient::Heard KeyClient::listen(Milliseconds timeout, int wake) {
+  pollfd watched[] = {{wake, POLLIN, 0}, {descriptor_, POLLIN, 0}};
+  ::poll(watched, 2, static_cast<int>(timeout.count()));
+  if (watched[0].revents != 0) return Heard::woken;
+  if (watched[1].revents == 0) return Heard::nothing;
+  char operation = 0;
+  const auto count = ::recv(descriptor_, &operation, 1, MSG_DONTWAIT | MSG_PEEK);
+  return count == 1 && operation == kEnds ? Heard::ended : Heard::hung_up;
+}
 
 std::string KeyClient::local_address() const {
   sockaddr_storage mine{};

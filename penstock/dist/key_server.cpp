@@ -16,8 +16,13 @@
 namespace penstock::dist {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 /// Operation, length of the key, length of the value.
 constexpr std::size_t kHeader = 1 + 2 * sizeof(std::uint32_t);
+/// How often the thread looks at the clock, and a gap after which this process must have been
+/// stopped.
+constexpr auto kLook = std::chrono::milliseconds(1000), kHalted = 5 * kLook;
 
 /// A listening socket on the first of the addresses that is this machine's.
 int listen_on(const std::string& address, int port) {
@@ -60,24 +65,35 @@ KeyServer::~KeyServer() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(wake_, &one, sizeof one);
   thread_.join();
-  for (const Connection& connection : connections_) ::close(connection.descriptor);
+  for (const Connection& connection : connections_) {
+    send_all(connection.descriptor, kEnds + length_bytes(0));
+    ::close(connection.descriptor);
+  }
   ::close(listener_);
   ::close(wake_);
 }
 
 void KeyServer::serve() {
+  auto looked = Clock::now();
   while (true) {
     std::vector<pollfd> watched = {{wake_, POLLIN, 0}, {listener_, POLLIN, 0}};
     for (const Connection& connection : connections_)
       watched.push_back({connection.descriptor, POLLIN, 0});
-    if (::poll(watched.data(), watched.size(), -1) < 0) continue;
+    const int ready = ::poll(watched.data(), watched.size(), static_cast<int>(kLook.count()));
+    const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - looked);
+    looked += since;
+    if (since > kHalted) beats_.skip(since);
+    if (ready < 0) continue;
     if (watched[0].revents != 0) return;
     std::vector<Connection> kept;
     for (std::size_t i = 0; i < connections_.size(); ++i) {
-      if (watched[i + 2].revents == 0 || receive(connections_[i]))
+      const int descriptor = connections_[i].descriptor;
+      if (watched[i + 2].revents == 0 || receive(connections_[i])) {
         kept.push_back(std::move(connections_[i]));
-      else
-        ::close(connections_[i].descriptor);
+      } else {
+        beats_.hung_up(descriptor);
+        ::close(descriptor);
+      }
     }
     connections_ = std::move(kept);
     if (watched[1].revents != 0) accept_one();
@@ -116,12 +132,27 @@ bool KeyServer::answer_all(Connection& connection) {
                       value = length_from(text.data() + 1 + sizeof(std::uint32_t));
     if (key > kLongest || value > kLongest) return false;
     if (text.size() < kHeader + key + value) return true;
-    const std::string reply =
-        answer(text[0], text.substr(kHeader, key), text.substr(kHeader + key, value));
+    const char operation = text[0];
+    const std::string name = text.substr(kHeader, key);
+    const std::string reply = operation == kBeat || operation == kEnd
+                                  ? answer_rank(operation, name, connection.descriptor)
+                                  : answer(operation, name, text.substr(kHeader + key, value));
     if (!send_all(connection.descriptor, reply)) return false;
     text.erase(0, kHeader + key + value);
   }
   return true;
+}
+
+std::string KeyServer::answer_rank(char operation, const std::string& key, int connection) {
+  const int rank = static_cast<int>(std::strtol(key.c_str(), nullptr, 10));
+  if (operation == kEnd) {
+    beats_.ended(rank);
+    return found("");
+  }
+  beats_.heard(rank, connection, Clock::now());
+  const SilentRank silent = beats_.most_silent(Clock::now());
+  return found(silent.since ? concat(silent.rank, " ", silent.since->count())
+                            : std::to_string(silent.rank));
 }
 
 std::string KeyServer::answer(char operation, const std::string& key, const std::string& value) {

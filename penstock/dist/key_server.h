@@ -1,15 +1,21 @@
-// Where ranks find each other before they are connected: a table of keys and values, kept by one
-// process and asked by all over TCP. For a few small values at the start; no training data.
+// Where ranks find each other before they are connected, and later say that they are still there: a
+// table of keys and values, kept by one process and asked by all over TCP. For a few small values;
+// no training data.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/dist/beats.h"
+#include "penstock/dist/sockets.h"
 
 namespace penstock::dist {
 
@@ -36,20 +42,37 @@ class KeyServer {
   bool receive(Connection& connection);
   bool answer_all(Connection& connection);
   std::string answer(char operation, const std::string& key, const std::string& value);
+  /// Of a rank that says that it is there, or that it ends.
+  std::string answer_rank(char operation, const std::string& key, int connection);
 
   int listener_ = -1, wake_ = -1, port_ = 0;
   std::vector<Connection> connections_;
   std::map<std::string, std::string> values_;
+  Beats beats_;
   std::thread thread_;  // last: it uses the others
+};
+
+/// The process that keeps the table does not answer, though the connection stands.
+class SilentTable : public Error {
+ public:
+  using Error::Error;
+};
+
+struct KeyClientOptions {
+  std::string prefix = "";           ///< of all its keys: clients of another prefix do not see them
+  std::chrono::seconds patience{0};  ///< with a table that does not answer; 0: without end
+  /// Called again and again until it is connected.
+  std::function<void()> connecting = nullptr;
 };
 
 /// One rank's view of the table. Thread-safe.
 class KeyClient {
  public:
   using Milliseconds = std::chrono::milliseconds;
-  /// Connects, and tries again until then. Throws Error that names the address.
-  /// @param prefix  of all its keys: clients of another prefix do not see them
-  KeyClient(const std::string& address, int port, Milliseconds timeout, std::string prefix = "");
+  /// Connects, and tries again until then. Throws Error that names the address. All operations
+  /// throw SilentTable once their patience is over.
+  KeyClient(const std::string& address, int port, Milliseconds timeout,
+            KeyClientOptions options = {});
   ~KeyClient();
   KeyClient(const KeyClient&) = delete;
   KeyClient& operator=(const KeyClient&) = delete;
@@ -62,14 +85,24 @@ class KeyClient {
   std::int64_t add(const std::string& key, std::int64_t value);
   bool remove(const std::string& key);
   std::int64_t size();
+  /// Says that this rank is there, and returns which has been silent for longest.
+  SilentRank beat(int rank);
+  /// Says that this rank ends.
+  void end(int rank);
+  enum class Heard { nothing, woken, ended, hung_up };
+  /// Waits until the time is over, `wake` can be read, or the table ends: by its process's own
+  /// will, or without a word.
+  Heard listen(Milliseconds timeout, int wake);
   /// This machine's address on the way to the server.
   std::string local_address() const;
 
  private:
   std::optional<std::string> ask(char operation, const std::string& key, const std::string& value);
+  Received receive(char* bytes, std::size_t count) const;
 
   std::mutex mutex_;
-  std::string server_, prefix_;
+  std::string server_;
+  KeyClientOptions options_;
   int descriptor_ = -1;
 };
 

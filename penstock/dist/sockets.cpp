@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include <cerrno>
 #include <cstring>
@@ -33,15 +34,28 @@ bool send_all(int descriptor, const std::string& bytes) {
   return true;
 }
 
-bool receive_all(int descriptor, char* bytes, std::size_t count) {
+void take_turns(int descriptor) {
+  const timeval second{.tv_sec = 1, .tv_usec = 0}, patience{.tv_sec = 5, .tv_usec = 0};
+  ::setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second);
+  ::setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+}
+
+Received receive_all(int descriptor, char* bytes, std::size_t count, std::int64_t turns) {
+  std::int64_t silent = 0;
   while (count > 0) {
     const auto now = ::recv(descriptor, bytes, count, 0);
     if (now < 0 && errno == EINTR) continue;
-    if (now <= 0) return false;
+    if (now < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      // Turns are counted, and no clock is read: a process that was stopped heard nobody.
+      if (++silent == turns) return Received::nothing;
+      continue;
+    }
+    if (now <= 0) return Received::hung_up;
+    silent = 0;
     bytes += now;
     count -= static_cast<std::size_t>(now);
   }
-  return true;
+  return Received::all;
 }
 
 std::set<int> connections() {

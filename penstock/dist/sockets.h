@@ -15,6 +15,10 @@ namespace penstock::dist {
 /// What a client says first; another program that connects is turned away.
 inline constexpr char kGreeting[] = "penstock ranks 1\n";
 inline constexpr std::size_t kGreetingBytes = sizeof kGreeting - 1;
+/// A rank is there; a rank ends; and what the table says unasked where its process ends it.
+inline constexpr char kBeat = 'b', kEnd = 'e', kEnds = '!';
+/// Of a reply: its kind, and the length of what follows.
+inline constexpr std::size_t kReplyHeader = 1 + sizeof(std::uint32_t);
 /// A key or a value is never longer.
 inline constexpr std::uint32_t kLongest = 1 << 20;
 
@@ -24,8 +28,14 @@ Addresses resolve_address(const std::string& address, int port);
 
 /// Whether all of it was sent.
 bool send_all(int descriptor, const std::string& bytes);
-/// Whether so many bytes came.
-bool receive_all(int descriptor, char* bytes, std::size_t count);
+enum class Received { all, hung_up, nothing };
+/// Has receive_all() look up after each second without a byte, and gives a connection that cannot
+/// be sent to up after a few seconds.
+void take_turns(int descriptor);
+/// Waits for so many bytes.
+/// @param turns  seconds in a row without a byte, while this process runs, after which it gives up
+///   with `nothing`; 0: never. REQUIRES: take_turns() otherwise.
+Received receive_all(int descriptor, char* bytes, std::size_t count, std::int64_t turns);
 
 /// After so long without an answer from the other machine a watched connection is given up.
 inline constexpr std::chrono::seconds kMachineLost{25};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "penstock/dist/group.h"
+#include "penstock/dist/group_table.h"
 #include "penstock/dist/key_server.h"
 
 namespace penstock::dist {
@@ -41,8 +42,10 @@ bool has_transport();
 void check_transport(int processes);
 
 /// Connects all ranks, which ask the table where the others listen.
+/// @param world  learns the connections; nobody is waited for where it has lost a rank
 /// REQUIRES: has_transport().
 std::shared_ptr<Transport> make_transport(std::shared_ptr<KeyClient> table, int rank, int size,
-                                          std::chrono::milliseconds timeout);
+                                          std::chrono::milliseconds timeout,
+                                          const std::shared_ptr<GroupTable>& world);
 
 }  // namespace penstock::dist

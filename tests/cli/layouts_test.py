@@ -5,10 +5,13 @@ no step is lost or doubled, and it ends where one process does.
   layouts_test.py PROGRAM [SOURCE] [KILLS] [SEED]
 """
 
+import array
+import json
 import os
 import random
 import shutil
 import signal
+import struct
 import sys
 import tempfile
 import time
@@ -51,6 +54,40 @@ def same_losses(run, reference):
                 fail("under layouts", key, "is", mine[key], "and not", other[key], "at", mine["step"])
 
 
+def weights(run):
+    """Of the run's last checkpoint, whichever files it is in: by name, the numbers (f32)."""
+    folder = os.path.join(run, "checkpoints", "step-%d" % single.STEPS)
+    out = {}
+    for name in sorted(os.listdir(folder)):
+        if not name.startswith("model") or not name.endswith(".safetensors"):
+            continue
+        with open(os.path.join(folder, name), "rb") as file:
+            length, = struct.unpack("<Q", file.read(8))
+            header, data = json.loads(file.read(length)), file.read()
+        for tensor, about in header.items():
+            if tensor == "__metadata__":
+                continue
+            if about["dtype"] != "F32" or tensor in out:
+                fail(name, "has", tensor, about)
+            begin, end = about["data_offsets"]
+            out[tensor] = array.array("f", data[begin:end])
+    return out
+
+
+def same_weights(run, reference):
+    """To 1e-5 of each tensor's largest number. @return the largest difference there is, so measured"""
+    ours, theirs, most = weights(run), weights(reference), 0.0
+    if set(ours) != set(theirs) or not ours:
+        fail(run, "has other tensors than", reference)
+    for name, numbers in theirs.items():
+        largest = max(map(abs, numbers))
+        apart = max(abs(a - b) for a, b in zip(ours[name], numbers)) / max(largest, 1e-30)
+        if len(ours[name]) != len(numbers) or not apart <= 1e-5:
+            fail(name, "ends", apart, "apart from that of one process")
+        most = max(most, apart)
+    return most
+
+
 def end_early(trial, run, processes, layout, rng):
     """Kills one rank, or in every fourth case stops the run by SIGTERM.
     @return whether a rank was killed before the run's end, and the others' seconds to end."""
@@ -80,7 +117,7 @@ def end_early(trial, run, processes, layout, rng):
 
 
 def test_kills(trial, reference, kills, rng):
-    run, done, runs, longest, left = trial.new_run(), 0, 0, 0.0, []
+    run, done, runs, longest, left, apart = trial.new_run(), 0, 0, 0.0, [], 0.0
     while done < kills:
         left = left or rng.sample(LAYOUTS, len(LAYOUTS))
         processes, layout = left.pop()
@@ -89,13 +126,29 @@ def test_kills(trial, reference, kills, rng):
         longest = max(longest, seconds)
         if os.path.exists(os.path.join(run, "finished.json")):
             same_losses(run, reference)
+            apart = max(apart, same_weights(run, reference))
             run, runs = trial.new_run(), runs + 1
     finish(trial, run, 1, *TREE)
     same_losses(run, reference)
+    apart = max(apart, same_weights(run, reference))
     if longest > 30:
         fail("the others took", longest, "s to end")
     print(f"{done} kills over {len(LAYOUTS)} layouts in {runs + 1} runs; all ended within "
-          f"{longest:.1f} s; the losses of one process")
+          f"{longest:.1f} s; the losses of one process; its weights but for {apart:.1e}")
+
+
+def test_same_layout(trial, rng):
+    """Killed and resumed under one layout, it ends with the bits of a run that nobody killed."""
+    for processes, layout in rng.sample(LAYOUTS[1:], 3):
+        whole, run = trial.new_run(), trial.new_run()
+        finish(trial, whole, processes, *settings(layout))
+        while not end_early(trial, run, processes, layout, rng)[0]:
+            if os.path.exists(os.path.join(run, "finished.json")):
+                run = trial.new_run()
+        finish(trial, run, processes, *settings(layout))
+        if single.hashes(run, single.STEPS) != single.hashes(whole, single.STEPS):
+            fail("killed under", layout, "a run ends with other bits than one that was not")
+    print("under one layout a killed run ends with the same bits")
 
 
 def test_divided_rows(trial, reference):
@@ -129,6 +182,7 @@ def main():
         reference = trial.new_run()
         finish(trial, reference, 1, *TREE)
         test_divided_rows(trial, reference)
+        test_same_layout(trial, random.Random(seed + 1))
         test_kills(trial, reference, kills, random.Random(seed))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

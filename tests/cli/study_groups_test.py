@@ -9,6 +9,7 @@ command.
 import glob
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -203,6 +204,25 @@ def check_ends(shell):
     expect_same(shell, "after a kill and an interrupt", "broken", "long")
 
 
+def check_stopped(shell):
+    """A rank that is stopped, without a launcher to notice, ends the ranks of all groups."""
+    write(shell, 4000)
+    port = str(random.SystemRandom().randrange(21000, 29000))
+    ranks = [subprocess.Popen([shell.program, "study", "study.toml", "--out", "stopped"], cwd=shell.directory,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={
+                                  **os.environ, "RANK": str(rank), "WORLD_SIZE": "4", "LOCAL_RANK": str(rank),
+                                  "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+                                  "PENSTOCK_SILENT_SECONDS": "3"}) for rank in range(4)]
+    wait_for_checkpoint(shell, "stopped")
+    ranks[3].send_signal(signal.SIGSTOP)
+    for number, rank in enumerate(ranks[:3]):
+        _, errors = rank.communicate(timeout=60)
+        shell.expect(f"rank {number} names the one that is stopped", rank.returncode == 1 and "lost rank 3 on " in
+                     errors and "has not been heard of for" in errors, f"{rank.returncode} {errors}")
+    ranks[3].kill()
+    ranks[3].communicate()
+
+
 def main(program):
     with tiny(program, run=False) as shell:
         write(shell, 8)
@@ -210,6 +230,7 @@ def main(program):
         check_groups(shell)
         check_failing_run(shell)
         check_ends(shell)
+        check_stopped(shell)
         sys.exit(1 if shell.failures else 0)
 
 

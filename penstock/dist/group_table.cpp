@@ -1,0 +1,51 @@
+#include "penstock/dist/group_table.h"
+
+namespace penstock::dist {
+
+GroupTable::GroupTable(const Identity& identity, const GroupOptions& options,
+                       const std::function<void()>& connecting)
+    : identity_(identity), silence_(options.silence) {
+  if (identity.hosts_store) server_.emplace(identity.address, identity.port);
+  KeyClientOptions client = client_options();
+  client.connecting = connecting;
+  client_ = std::make_shared<KeyClient>(identity.address, identity.port, options.start_timeout,
+                                        std::move(client));
+}
+
+KeyClientOptions GroupTable::client_options(std::string prefix) const {
+  // The launcher's table stands still where a user stops the launcher, which harms no rank.
+  return {.prefix = std::move(prefix),
+          .patience = identity_.launched ? std::chrono::seconds(0) : silence_};
+}
+
+void GroupTable::begin_heartbeat() {
+  if (silence_.count() == 0) return;
+  auto own =
+      std::make_shared<KeyClient>(identity_.address, identity_.port, silence_, client_options());
+  heartbeat_.emplace(std::move(own), identity_.rank,
+                     HeartbeatOptions{.silence = silence_,
+                                      .needs_table = !identity_.launched,
+                                      .lost = [this] { links_.cut(); }});
+}
+
+void GroupTable::set_names(std::vector<std::string> names) { names_ = std::move(names); }
+
+std::string GroupTable::name(const Lost& lost) const {
+  const int rank = lost.rank.value_or(0);  // who keeps the table
+  const auto at = static_cast<std::size_t>(rank);
+  return at < names_.size() ? names_[at] : concat("rank ", rank);
+}
+
+std::optional<std::string> GroupTable::lost() const {
+  const auto found = heartbeat_ ? heartbeat_->lost() : std::nullopt;
+  if (!found) return std::nullopt;
+  if (!found->silent) return name(*found) + ", which ended without a word";
+  return concat(name(*found), ", which has not been heard of for ", found->silent->count(), " s");
+}
+
+void GroupTable::check() const {
+  if (const auto who = lost())
+    throw LostRank(concat(name({.rank = identity_.rank, .silent = {}}), " lost ", *who));
+}
+
+}  // namespace penstock::dist

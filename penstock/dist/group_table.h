@@ -1,0 +1,50 @@
+// What the ranks of a run have in common while any of their groups lives: the table of ranks, the
+// heartbeat of this one, and who was lost.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "penstock/dist/group.h"
+#include "penstock/dist/heartbeat.h"
+#include "penstock/dist/identity.h"
+#include "penstock/dist/key_server.h"
+#include "penstock/dist/links.h"
+
+namespace penstock::dist {
+
+class GroupTable {
+ public:
+  /// Listens where this rank is to, and connects. Throws Error that names the address.
+  /// @param connecting  called again and again until it is connected; may be null
+  GroupTable(const Identity& identity, const GroupOptions& options,
+             const std::function<void()>& connecting);
+
+  const std::shared_ptr<KeyClient>& client() const { return client_; }
+  Links& links() { return links_; }
+  /// From now on this rank says that it is there.
+  void begin_heartbeat();
+  /// For messages. @param names  of all ranks
+  void set_names(std::vector<std::string> names);
+  /// "rank 2 on host7, which has not been heard of for 25 s"; nothing while none is lost.
+  std::optional<std::string> lost() const;
+  /// Throws LostRank where one is.
+  void check() const;
+  /// The client of another table, which is as patient as this one.
+  KeyClientOptions client_options(std::string prefix = "") const;
+
+ private:
+  std::string name(const Lost& lost) const;
+
+  Identity identity_;
+  std::chrono::seconds silence_;
+  std::optional<KeyServer> server_;
+  std::shared_ptr<KeyClient> client_;
+  std::vector<std::string> names_;
+  Links links_;
+  std::optional<Heartbeat> heartbeat_;  // last: it uses the others
+};
+
+}  // namespace penstock::dist

@@ -1,0 +1,29 @@
+// The TCP connections by which the groups of a process exchange, for whoever has to end an exchange
+// that waits for a rank which will not answer.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+
+namespace penstock::dist {
+
+/// Thread-safe.
+class Links {
+ public:
+  /// What the process is connected by after connect() and was not before are links from then on.
+  /// The system is told to give a link up where the other machine is lost.
+  void watch(const std::function<void()>& connect);
+  /// Ends all links, and those that are being made: who waits for bytes of one gets an error.
+  void cut();
+
+ private:
+  std::mutex mutex_;
+  /// By descriptor: the number of the socket, by which one is known that was closed since.
+  std::map<int, unsigned long> links_;
+  std::optional<std::set<int>> before_;  ///< while links are being made: what was there before
+};
+
+}  // namespace penstock::dist

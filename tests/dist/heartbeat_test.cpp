@@ -1,0 +1,232 @@
+// Who is still there: what the table knows of ranks, what a rank says and hears, and the links that
+// it cuts where another is lost. Whole processes that are stopped are in
+// tests/cli/processes_test.py.
+#include "penstock/dist/heartbeat.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <optional>
+#include <thread>
+
+#include "penstock/dist/links.h"
+
+namespace penstock::dist {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+TEST(Beats, NameTheRankThatIsGoneOrElseTheMostSilent) {
+  Beats beats;
+  const auto begun = Clock::now();
+  beats.heard(0, 10, begun);
+  beats.heard(1, 11, begun + 2s);
+  beats.heard(2, 12, begun + 1s);
+  beats.heard(0, 10, begun + 5s);
+  const auto silent = beats.most_silent(begun + 6s);
+  EXPECT_EQ(silent.rank, 2);
+  EXPECT_EQ(silent.since, 5000ms);
+  beats.ended(2);
+  EXPECT_EQ(beats.most_silent(begun + 6s).rank, 1);
+  beats.hung_up(10);
+  EXPECT_EQ(beats.most_silent(begun + 6s).rank, 0);
+  EXPECT_EQ(beats.most_silent(begun + 6s).since, std::nullopt);
+  beats.heard(0, 13, begun + 6s);  // it has connected again
+  EXPECT_EQ(beats.most_silent(begun + 6s).rank, 1);
+}
+
+TEST(Beats, DoNotCountWhileNobodyCouldBeHeard) {
+  Beats beats;
+  const auto begun = Clock::now();
+  beats.heard(3, 10, begun);
+  beats.skip(60s);
+  EXPECT_EQ(beats.most_silent(begun + 61s).since, 1000ms);
+  EXPECT_EQ(beats.most_silent(begun + 1s).since, 0ms);
+}
+
+/// A rank of the table at that port, and whether its thread said that one is lost.
+struct Rank {
+  explicit Rank(int port, HeartbeatOptions options = {.silence = 300ms}, int rank = 0) {
+    options.lost = [this] { ++told; };
+    auto table = std::make_shared<KeyClient>(
+        "127.0.0.1", port, 1000ms, KeyClientOptions{.patience = options.needs_table ? 1s : 0s});
+    heartbeat.emplace(std::move(table), rank, std::move(options));
+  }
+  std::optional<Lost> lost_within(std::chrono::milliseconds time) const {
+    const auto end = Clock::now() + time;
+    while (!heartbeat->lost() && Clock::now() < end) std::this_thread::sleep_for(5ms);
+    return heartbeat->lost();
+  }
+  std::atomic<int> told = 0;
+  std::optional<Heartbeat> heartbeat;
+};
+
+TEST(Heartbeat, MissesARankThatFallsSilent) {
+  const KeyServer server("127.0.0.1", 0);
+  KeyClient other("127.0.0.1", server.port(), 1s);
+  const Rank mine(server.port());
+  const auto begun = Clock::now();
+  while (Clock::now() < begun + 600ms) {
+    other.beat(7);
+    std::this_thread::sleep_for(20ms);
+  }
+  EXPECT_FALSE(mine.heartbeat->lost()) << "it was there";
+  const auto lost = mine.lost_within(10s);
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->rank, 7);
+  EXPECT_TRUE(lost->silent);
+  while (mine.told < 2) std::this_thread::sleep_for(5ms);  // again and again
+}
+
+TEST(Heartbeat, MissesARankThatEndsWithoutAWord) {
+  const KeyServer server("127.0.0.1", 0);
+  const Rank mine(server.port(), {.silence = 60s});
+  {
+    KeyClient other("127.0.0.1", server.port(), 1s);
+    other.beat(4);
+  }
+  const auto lost = mine.lost_within(10s);
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->rank, 4);
+  EXPECT_EQ(lost->silent, std::nullopt);
+}
+
+TEST(Heartbeat, DoesNotMissOneThatSaysItsEnd) {
+  const KeyServer server("127.0.0.1", 0);
+  const Rank mine(server.port());
+  { const Rank other(server.port(), {.silence = 300ms}, 1); }
+  EXPECT_FALSE(mine.lost_within(900ms));
+  EXPECT_EQ(mine.told, 0);
+}
+
+TEST(Heartbeat, DoesNotMissATableThatIsEnded) {
+  std::optional<KeyServer> server(std::in_place, "127.0.0.1", 0);
+  const Rank mine(server->port());
+  std::this_thread::sleep_for(50ms);
+  server.reset();
+  EXPECT_FALSE(mine.lost_within(900ms));
+}
+
+/// A socket that lets programs connect and answers none, as that of a process that is stopped.
+class Mute {
+ public:
+  Mute() : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{.sin_family = AF_INET};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(::listen(listener_, 8), 0);
+    socklen_t size = sizeof address;
+    ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
+    port = ntohs(address.sin_port);
+  }
+  ~Mute() { die(); }
+  /// The system ends its connections.
+  void die() {
+    if (listener_ >= 0) ::close(listener_);
+    listener_ = -1;
+  }
+  int port = 0;
+
+ private:
+  int listener_;
+};
+
+TEST(Heartbeat, MissesATableThatDoesNotAnswerOrIsGone) {
+  Mute stopped;
+  const Rank mine(stopped.port, {.silence = 1000ms});
+  const auto lost = mine.lost_within(10s);
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->rank, std::nullopt);
+  EXPECT_EQ(lost->silent, 1s);
+
+  Mute killed;
+  const Rank second(killed.port, {.silence = 1000ms});
+  killed.die();
+  const auto gone = second.lost_within(10s);
+  ASSERT_TRUE(gone);
+  EXPECT_EQ(gone->rank, std::nullopt);
+  EXPECT_EQ(gone->silent, std::nullopt);
+}
+
+TEST(Heartbeat, GoesOnWithoutATableThatItDoesNotNeed) {
+  Mute launcher;
+  const Rank mine(launcher.port, {.silence = 300ms, .needs_table = false});
+  EXPECT_FALSE(mine.lost_within(700ms));
+  launcher.die();
+  EXPECT_FALSE(mine.lost_within(300ms));
+}
+
+TEST(KeyClient, IsAsPatientAsItIsTold) {
+  Mute stopped;
+  KeyClient client("127.0.0.1", stopped.port, 1s, {.patience = 1s});
+  EXPECT_THROW(client.get("a"), SilentTable);
+}
+
+/// Two ends of a connection on this machine.
+struct Ends {
+  Ends() {
+    sockaddr_in address{.sin_family = AF_INET};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(::listen(listener, 1), 0);
+    socklen_t size = sizeof address;
+    ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+    one = ::socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT_EQ(::connect(one, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    other = ::accept(listener, nullptr, nullptr);
+    ::close(listener);
+  }
+  ~Ends() {
+    ::close(one);
+    ::close(other);
+  }
+  /// Whether a byte still passes.
+  bool passes() const {
+    char byte = 'x';
+    return ::send(one, &byte, 1, MSG_NOSIGNAL) == 1 && ::recv(other, &byte, 1, 0) == 1;
+  }
+  int one = -1, other = -1;
+};
+
+TEST(Links, AreCutAndNothingElse) {
+  const Ends before;
+  std::optional<Ends> links;
+  Links watched;
+  watched.watch([&] { links.emplace(); });
+  const Ends after;
+  EXPECT_TRUE(links->passes());
+  watched.cut();
+  EXPECT_FALSE(links->passes());
+  EXPECT_TRUE(before.passes());
+  EXPECT_TRUE(after.passes());
+}
+
+TEST(Links, AreForgottenOnceTheyAreClosed) {
+  Links watched;
+  std::optional<Ends> links;
+  watched.watch([&] { links.emplace(); });
+  const std::pair numbers{links->one, links->other};
+  links.reset();
+  const Ends others;  // of the same descriptors, mostly
+  EXPECT_EQ(std::minmax(others.one, others.other), std::minmax(numbers.first, numbers.second));
+  watched.cut();
+  EXPECT_TRUE(others.passes());
+}
+
+TEST(Links, AreCutWhileTheyAreMade) {
+  Links watched;
+  watched.watch([&] {
+    const Ends half;
+    EXPECT_TRUE(half.passes());
+    watched.cut();
+    EXPECT_FALSE(half.passes());
+  });
+}
+
+}  // namespace
+}  // namespace penstock::dist
