@@ -140,8 +140,11 @@ class Launch {
     if (!ending_) ending_ = Clock::now();
   }
   void end() {
-    for (std::size_t rank = 0; rank < children_.size(); ++rank)
-      if (children_[rank].running && !stuck_ && handed_on_ == 0) stuck_ = static_cast<int>(rank);
+    for (std::size_t rank = 0; rank < children_.size(); ++rank) {
+      const Child& child = children_[rank];
+      auto& reason = child.stopped ? halted_ : stuck_;
+      if (child.running && !stuck_ && !halted_ && handed_on_ == 0) reason = static_cast<int>(rank);
+    }
     send(SIGKILL);
   }
   std::size_t running() const {
@@ -224,8 +227,8 @@ int launch_processes(int processes, const LaunchedWork& work) {
     fail(named(*rank), " ", end_of(children[static_cast<std::size_t>(*rank)].status), " ",
          work.when(), "; the other processes were ended too; ", resume);
   if (const auto rank = launch.halted())
-    fail(named(*rank), " was stopped by a signal ", work.when(), " and was ended after ",
-         kStoppedFor.count(), " s; the other processes were ended too; ", resume);
+    fail(named(*rank), " was stopped by a signal ", work.when(),
+         " and was ended; the other processes were ended too; ", resume);
   if (const auto rank = launch.stuck())
     fail(named(*rank), " did not answer ", work.when(), " and was ended; ", resume);
   if (launch.ended_before_it_began()) {

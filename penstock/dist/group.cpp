@@ -96,7 +96,7 @@ void ProcessGroup::connect(const std::shared_ptr<KeyClient>& table) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    state_->table->check();
+    if (state_->table->lost_after_all()) state_->table->check();
     throw LostRank(concat(name(), ": the ranks cannot be connected: ", error.what()));
   }
 }
@@ -215,7 +215,7 @@ void ProcessGroup::operate(const char* what, const at::Tensor& values, const Act
 
 void ProcessGroup::lose(const char* what, const std::string& reason) const {
   state_->lost = true;
-  if (const auto who = state_->table->lost())
+  if (const auto who = state_->table->lost_after_all())
     throw LostRank(concat(name(), " lost ", *who, ", in ", what));
   throw LostRank(concat(name(), " lost another rank in ", what, ": ", reason));
 }

@@ -1,5 +1,7 @@
 #include "penstock/dist/group_table.h"
 
+#include <thread>
+
 namespace penstock::dist {
 
 GroupTable::GroupTable(const Identity& identity, const GroupOptions& options,
@@ -41,6 +43,14 @@ std::optional<std::string> GroupTable::lost() const {
   if (!found) return std::nullopt;
   if (!found->silent) return name(*found) + ", which ended without a word";
   return concat(name(*found), ", which has not been heard of for ", found->silent->count(), " s");
+}
+
+std::optional<std::string> GroupTable::lost_after_all() const {
+  constexpr std::chrono::milliseconds kTwoBeats{2000}, kPause{10};
+  const auto end = std::chrono::steady_clock::now() + kTwoBeats;
+  while (heartbeat_ && !heartbeat_->lost() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(kPause);
+  return lost();
 }
 
 void GroupTable::check() const {

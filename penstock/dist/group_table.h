@@ -30,6 +30,9 @@ class GroupTable {
   void set_names(std::vector<std::string> names);
   /// "rank 2 on host7, which has not been heard of for 25 s"; nothing while none is lost.
   std::optional<std::string> lost() const;
+  /// The same where an exchange has ended: this rank may hear of who is lost a moment later, since
+  /// another that heard it first ended its own connections.
+  std::optional<std::string> lost_after_all() const;
   /// Throws LostRank where one is.
   void check() const;
   /// The client of another table, which is as patient as this one.

@@ -1,16 +1,44 @@
 #include "penstock/models/model_place.h"
 
 #include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
 
 #include "penstock/base/error.h"
 
 namespace penstock {
 namespace {
 
-void check_part(const char* key, int parts, const char* what, std::int64_t size) {
+struct Divided {
+  std::string what;  ///< the key, or keys, that it follows from
+  std::int64_t size;
+};
+
+/// One number of ranks divides all of these.
+void check_axis(const char* key, int parts, const std::vector<Divided>& all) {
   if (parts == 1) return;
-  PENSTOCK_CHECK(size % parts == 0, key, " = ", parts, " does not divide ", what, " = ", size,
-                 "; the nearest value that does is ", nearest_divisor(size, parts));
+  std::int64_t common = 0;
+  for (const Divided& one : all) common = std::gcd(common, one.size);
+  for (const auto& [what, size] : all)
+    PENSTOCK_CHECK(size % parts == 0, key, " = ", parts, " does not divide ", what, " = ", size,
+                   "; the nearest value that does is ", nearest_divisor(common, parts));
+}
+
+/// What each rank of parallel.tensor has an even part of.
+std::vector<Divided> divided_by_tensor(const ModelConfig& config, bool whole_experts) {
+  std::vector<Divided> out = {{"model.heads", config.heads}, {"model.kv_heads", config.kv_heads}};
+  if (config.moe_layers() < config.layers)
+    out.push_back({config.moe.dense_width > 0 ? "model.moe.dense_width" : "model.d_ffn",
+                   config.dense_width()});
+  if (config.moe_layers() == 0) return out;
+  if (!whole_experts)
+    out.push_back(
+        {config.moe.granularity > 1 ? "model.d_ffn / model.moe.granularity" : "model.d_ffn",
+         config.expert_width()});
+  if (config.moe.shared_width > 0)
+    out.push_back({"model.moe.shared_width", config.moe.shared_width});
+  return out;
 }
 
 }  // namespace
@@ -59,28 +87,15 @@ ModelPlace place_in(const ModelConfig& config, const dist::Mesh& mesh, int chunk
 }
 
 void check_divides(const ModelConfig& config, const dist::Layout& layout) {
-  check_part("parallel.tensor", layout.tensor, "model.heads", config.heads);
-  check_part("parallel.tensor", layout.tensor, "model.kv_heads", config.kv_heads);
-  if (config.moe_layers() < config.layers)
-    check_part("parallel.tensor", layout.tensor,
-               config.moe.dense_width > 0 ? "model.moe.dense_width" : "model.d_ffn",
-               config.dense_width());
-  if (config.moe_layers() > 0) {
-    if (!layout.whole_experts)
-      check_part("parallel.tensor", layout.tensor,
-                 config.moe.granularity > 1 ? "model.d_ffn / model.moe.granularity" : "model.d_ffn",
-                 config.expert_width());
-    if (config.moe.shared_width > 0)
-      check_part("parallel.tensor", layout.tensor, "model.moe.shared_width",
-                 config.moe.shared_width);
-    check_part("parallel.expert", layout.expert,
-               config.moe.granularity > 1 ? "model.moe.experts x model.moe.granularity"
-                                          : "model.moe.experts",
-               config.total_experts());
-  } else {
+  check_axis("parallel.tensor", layout.tensor, divided_by_tensor(config, layout.whole_experts));
+  if (config.moe_layers() > 0)
+    check_axis("parallel.expert", layout.expert,
+               {{config.moe.granularity > 1 ? "model.moe.experts x model.moe.granularity"
+                                            : "model.moe.experts",
+                 config.total_experts()}});
+  else
     PENSTOCK_CHECK(layout.expert == 1, "parallel.expert = ", layout.expert,
                    ": this model has no experts; set it to 1");
-  }
   PENSTOCK_CHECK(layout.tensor == 1 || config.norm_of_qk() != QkNorm::whole,
                  "parallel.tensor = ", layout.tensor,
                  ": model.qk_norm is a norm over all heads together, which ranks with some of them "

@@ -77,6 +77,8 @@ class Selector {
   virtual at::Tensor rows(const at::Tensor& hidden, const RoutingContext& context);
   /// Tokens of a sequence that rows() pools into one row: 1 where it does not.
   virtual std::int64_t segment_length() const;
+  /// Throws Error that names the key where it cannot choose in sequences of that length.
+  virtual void check_sequence_length(std::int64_t /*length*/) const {}
   /// Whether, outside training, a token gets every expert that it asks for, whatever others ask.
   virtual bool refuses_none() const;
   /// Active experts per token aimed at in this step.

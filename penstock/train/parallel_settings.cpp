@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include "penstock/base/error.h"
 #include "penstock/base/threads.h"
 #include "penstock/models/model_place.h"
+#include "penstock/models/tensor_shapes.h"
 #include "penstock/train/objective.h"
 
 namespace penstock {
@@ -52,7 +54,8 @@ std::int64_t ranks_of(std::initializer_list<std::int64_t> axes) {
 }
 
 /// The layout whose product the processes are.
-dist::Layout divided(const ParallelConfig& parallel, int processes) {
+dist::Layout divided(const Recipe& recipe, int processes) {
+  const ParallelConfig& parallel = recipe.parallel;
   dist::Layout out{.tensor = static_cast<int>(parallel.tensor),
                    .pipeline = static_cast<int>(parallel.pipeline),
                    .expert = static_cast<int>(parallel.expert),
@@ -78,11 +81,11 @@ dist::Layout divided(const ParallelConfig& parallel, int processes) {
     check_whole_experts(out);
     return out;
   }
-  PENSTOCK_CHECK(out.data % out.expert == 0, "parallel.expert = ", out.expert,
-                 " does not divide the ", out.data,
-                 " data-parallel ranks; the nearest value that does is ",
-                 nearest_divisor(out.data, out.expert), ", or start ",
-                 (out.data / out.expert + 1) * out.expert * others, " processes");
+  PENSTOCK_CHECK(
+      out.data % out.expert == 0, "parallel.expert = ", out.expert, " does not divide the ",
+      out.data, " data-parallel ranks; the nearest value that does is ",
+      nearest_divisor(std::gcd<std::int64_t>(out.data, recipe.model.total_experts()), out.expert),
+      ", or start ", (out.data / out.expert + 1) * out.expert * others, " processes");
   return out;
 }
 
@@ -200,7 +203,9 @@ void check_local_steps(const Recipe& recipe) {
 dist::Layout layout_of(const Recipe& recipe, int processes) {
   check_local_steps(recipe);
   check_sequence(recipe);
-  const dist::Layout out = divided(recipe.parallel, processes);
+  if (recipe.model.moe_layers() > 0)
+    selector_of(recipe.model)->check_sequence_length(recipe.train.sequence_length);
+  const dist::Layout out = divided(recipe, processes);
   if (processes == 1) return out;
   if (recipe.model.vocab > 0) check_divides(recipe.model.resolved(), out);
   check_parts(recipe, out);

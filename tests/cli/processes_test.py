@@ -313,9 +313,8 @@ def test_signals(trial, reference):
 
 
 def test_stuck_rank(trial):
-    """A rank that does not answer: the others wait parallel.timeout, the launcher 20 s for a stopped one, or the
-    user interrupts twice."""
-    for timeout, signals, code, parts in ((2, 0, 1, ["did not answer after step", "--resume"]),
+    """A rank that is stopped: the others wait parallel.timeout, the launcher 20 s, or the user interrupts twice."""
+    for timeout, signals, code, parts in ((2, 0, 1, ["rank 1 on ", "was stopped by a signal after step", "--resume"]),
                                           (600, 0, 1, ["rank 1 on ", "was stopped by a signal after step", "--resume"]),
                                           (600, 2, 130, ["interrupted before all", "--resume"])):
         run = trial.new_run()

@@ -28,6 +28,15 @@ void expect_said(const std::string& text, const std::vector<std::string>& parts)
   for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
+TEST(ParallelSettings, RefuseSequencesThatASelectorCannotDivide) {
+  const auto lory = [](const std::string& length) {
+    return refusal({"model.router.method=lory", "model.router.lory.segment_length=16", length}, 1);
+  };
+  EXPECT_EQ(lory("train.sequence_length=64"), "accepted");
+  EXPECT_EQ(lory("train.sequence_length=40"),
+            "model.router.lory.segment_length = 16 must divide the sequence length, 40");
+}
+
 TEST(ParallelSettings, NeedAMicroBatchForEachProcess) {
   EXPECT_EQ(refusal({}, 1), "accepted");
   EXPECT_EQ(refusal({"train.micro_batch=2"}, 4), "accepted");
@@ -113,6 +122,14 @@ TEST(ParallelSettings, RefuseWhatDoesNotDivideWithWhatDoes) {
                "or with experts on processes of their own 4", "but 3 processes train"});
   expect_said(refusal({"train.micro_batch=1", "train.batch_sequences=6", "parallel.expert=2"}, 4),
               {"6 are not a multiple of 4"});
+  // The nearest value fits all that it divides: here 3 ranks of 6 and 4 experts, 8 of 4 heads and
+  // 18 neurons.
+  expect_said(refusal({"train.micro_batch=1", "train.batch_sequences=6", "parallel.expert=4"}, 6),
+              {"does not divide the 6 data-parallel ranks", "the nearest value that does is 2"});
+  expect_said(refusal({"train.micro_batch=1", "model.vocab=256", "model.heads=8",
+                       "model.d_model=32", "model.d_ffn=18", "parallel.tensor=4"},
+                      4),
+              {"model.d_ffn = 18; the nearest value that does is 2"});
   expect_said(refusal_of({"parallel.context=2"}), {"parallel.context"});
   const auto chunks = [](std::vector<std::string> overrides) {
     for (const char* more : {"parallel.pipeline=2", "parallel.pipeline_chunks=2"})

@@ -24,9 +24,7 @@ class Lory : public Selector {
 
   at::Tensor rows(const at::Tensor& hidden, const RoutingContext& context) override {
     const std::int64_t length = config_.segment_length;
-    PENSTOCK_CHECK(context.sequence_length > 0 && context.sequence_length % length == 0,
-                   "model.router.lory.segment_length = ", length,
-                   " must divide the sequence length, ", context.sequence_length);
+    check_sequence_length(context.sequence_length);
     PENSTOCK_CHECK(hidden.size(0) % context.sequence_length == 0, "[lory] ", hidden.size(0),
                    " tokens are not whole sequences of ", context.sequence_length);
     return hidden.reshape({hidden.size(0) / length, length, hidden.size(1)})
@@ -44,6 +42,11 @@ class Lory : public Selector {
     return make_merge_plan(used.reshape({segments, experts}), segments * length, length);
   }
   std::int64_t segment_length() const override { return config_.segment_length; }
+  void check_sequence_length(std::int64_t length) const override {
+    PENSTOCK_CHECK(length > 0 && length % config_.segment_length == 0,
+                   "model.router.lory.segment_length = ", config_.segment_length,
+                   " must divide the sequence length, ", length);
+  }
   double nominal_k(const RoutingContext&) const override { return k_; }
 
  private:
