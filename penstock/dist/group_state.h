@@ -1,0 +1,31 @@
+// What the copies of a ProcessGroup share. For the files that make it up: group.cpp (operations)
+// and joining.cpp (how it comes about).
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "penstock/dist/group.h"
+#include "penstock/dist/group_table.h"
+#include "penstock/dist/transport.h"
+
+namespace penstock::dist {
+
+struct ProcessGroup::State {
+  int rank = 0, size = 1;
+  bool lost = false;
+  bool under_way = false;  // a start_all_to_all() that nobody has waited for
+  std::vector<std::string> names = {concat("rank 0 on ", host_name())};
+  // Of groups that different threads may use.
+  std::shared_ptr<std::atomic<double>> seconds = std::make_shared<std::atomic<double>>(0.0);
+  std::atomic<double> own_seconds = 0;
+  std::string address;  // of this machine, on the way to rank 0
+  GroupOptions options;
+  std::int64_t capacity = 256;  // of a rank's text in gather()
+  std::shared_ptr<GroupTable> table;
+  std::shared_ptr<Transport> transport;
+};
+
+}  // namespace penstock::dist

@@ -1,0 +1,111 @@
+// How a ProcessGroup comes about: ranks arrive and are connected, and groups are divided.
+#include <exception>
+#include <optional>
+
+#include "penstock/dist/arrivals.h"
+#include "penstock/dist/group_state.h"
+#include "penstock/dist/key_server.h"
+#include "penstock/dist/shared_memory.h"
+
+namespace penstock::dist {
+
+void check_transport(int processes) {
+  PENSTOCK_CHECK(processes == 1 || has_transport(), processes,
+                 " processes: this build trains in one process, since Gloo's headers were missing; "
+                 "install libgloo-dev (scripts/setup does) and build again");
+}
+
+void ProcessGroup::connect(const std::shared_ptr<KeyClient>& table) {
+  state_->address = table->local_address();
+  try {
+    state_->transport = with_shared_memory(
+        make_transport(table, state_->rank, state_->size, state_->options.timeout, state_->table),
+        state_->rank, state_->size);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (state_->table->lost_after_all()) state_->table->check();
+    throw LostRank(concat(name(), ": the ranks cannot be connected: ", error.what()));
+  }
+}
+
+ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& options) {
+  ProcessGroup out;
+  if (identity.size == 1) return out;
+  check_transport(identity.size);
+  State& state = *out.state_;
+  state.rank = identity.rank;
+  state.size = identity.size;
+  state.options = options;
+  Notices notices(options);
+  const auto rank_zero_is_missing = [&] {
+    notices.tell([&] {
+      return concat("rank 0 has not arrived yet at ", identity.address, ":", identity.port);
+    });
+  };
+  // One of those that wait for rank 0 says so.
+  state.table = std::make_shared<GroupTable>(
+      identity, options, identity.rank == 1 ? rank_zero_is_missing : std::function<void()>());
+  KeyClient& client = *state.table->client();
+  PENSTOCK_CHECK(client.add(concat("arrived/", identity.rank), 1) == 1, "rank ", identity.rank,
+                 " is there twice: another process has the same ", identity.source, ", or a job ",
+                 "before this one still holds MASTER_PORT = ", identity.port);
+  state.table->begin_heartbeat();
+  client.set(Arrivals::key_of(state.rank), concat(state.size, " ", host_name()));
+  Arrivals arrivals(*state.table, state.size, notices, /*tells=*/state.rank == 0);
+  out.learn_names(arrivals, identity);
+  out.connect(state.table->client());
+  out.barrier("start");
+  *state.seconds = 0;
+  return out;
+}
+
+void ProcessGroup::learn_names(Arrivals& arrivals, const Identity& identity) {
+  State& state = *state_;
+  std::string missing;
+  state.names.clear();
+  for (int rank = 0; rank < state.size; ++rank) {
+    const auto said = arrivals.wait(rank);
+    const std::string host = said ? said->substr(said->find(' ') + 1) : "an unknown machine";
+    state.names.push_back(concat("rank ", rank, " on ", host));
+    if (!said) missing += concat(missing.empty() ? "" : ", ", rank);
+    PENSTOCK_CHECK(!said || said->starts_with(concat(state.size, " ")), state.names.back(),
+                   " counts ", said->substr(0, said->find(' ')), " ranks, rank ", state.rank,
+                   " counts ", state.size, " (", identity.source,
+                   "); give all of them the same number");
+  }
+  PENSTOCK_CHECK(missing.empty(), "of ", state.size, " ranks these did not arrive in ",
+                 state.options.start_timeout.count(), " s: ", missing, "; were they started?");
+  state.table->set_names(state.names);
+}
+
+ProcessGroup ProcessGroup::split(const std::string& axis, int color,
+                                 std::optional<std::chrono::seconds> timeout) const {
+  if (size() == 1) return *this;
+  const at::Tensor colors = all_gather(at::full({1}, color, at::kLong));
+  ProcessGroup out;
+  State& state = *out.state_;
+  state.options = state_->options;
+  state.options.timeout = timeout.value_or(state.options.timeout);
+  state.seconds = state_->seconds;
+  state.table = state_->table;
+  state.names.clear();
+  for (int other = 0; other < size(); ++other) {
+    if (colors[other].item<std::int64_t>() != color) continue;
+    if (other == rank()) state.rank = static_cast<int>(state.names.size());
+    state.names.push_back(name(other));
+  }
+  state.size = static_cast<int>(state.names.size());
+  std::optional<KeyServer> server;  // only until all are connected
+  if (rank() == 0) server.emplace(state_->address, 0);
+  const std::string address = broadcast_bytes(state_->address);
+  const std::string port = broadcast_bytes(server ? std::to_string(server->port()) : "");
+  if (state.size > 1)
+    out.connect(
+        std::make_shared<KeyClient>(address, std::stoi(port), state.options.start_timeout,
+                                    state.table->client_options(concat(axis, "/", color, "/"))));
+  barrier("split " + axis);
+  return out;
+}
+
+}  // namespace penstock::dist
