@@ -8,33 +8,40 @@ include(CMakePackageConfigHelpers)
 set(installed penstock_operators penstock_parts)
 set_target_properties(penstock_operators PROPERTIES EXPORT_NAME operators)
 set_target_properties(penstock_parts PROPERTIES EXPORT_NAME core)
-foreach(target penstock penstock_program)
+if(TARGET penstock)
+  list(APPEND installed penstock)
+endif()
+set(libraries ${installed})
+foreach(target penstock_sentencepiece penstock_commands)
   if(TARGET ${target})
-    list(APPEND installed ${target})
+    list(APPEND libraries ${target})
   endif()
 endforeach()
-foreach(target IN LISTS installed)
-  set_target_properties(${target} PROPERTIES
-    INSTALL_RPATH "$ORIGIN;$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" INSTALL_RPATH_USE_LINK_PATH ON)
-endforeach()
+set_target_properties(${libraries} PROPERTIES
+  INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
 install(TARGETS ${installed} EXPORT penstock
-        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+        NAMELINK_COMPONENT development
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 # Loaded at run time: SentencePiece by libpenstock from its own folder, the commands by the program.
-foreach(target penstock_sentencepiece penstock_commands)
-  if(TARGET ${target})
-    set_target_properties(${target} PROPERTIES
-      INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
-    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  endif()
-endforeach()
+if(TARGET penstock_sentencepiece)
+  install(TARGETS penstock_sentencepiece
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+endif()
+if(TARGET penstock_program)
+  install(TARGETS penstock_commands
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_SKIP)
+  set_target_properties(penstock_program PROPERTIES
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  install(TARGETS penstock_program
+          RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+endif()
 
 foreach(folder base ops dist routers optim experts layers data io ${penstock_upper_folders})
   if(TARGET penstock_${folder})
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/penstock/${folder}
-            DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock
+            DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock COMPONENT development
             FILES_MATCHING PATTERN "*.h" PATTERN "cpu" EXCLUDE PATTERN "reference" EXCLUDE
             PATTERN "assets" EXCLUDE)
   endif()
@@ -46,7 +53,8 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/penstock-config.cmake.
                               INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/generated/penstock-config-version.cmake
                                  COMPATIBILITY SameMinorVersion)
-install(EXPORT penstock NAMESPACE penstock:: FILE penstock-targets.cmake DESTINATION ${package})
+install(EXPORT penstock NAMESPACE penstock:: FILE penstock-targets.cmake DESTINATION ${package}
+        COMPONENT development)
 install(FILES ${CMAKE_BINARY_DIR}/generated/penstock-config.cmake
               ${CMAKE_BINARY_DIR}/generated/penstock-config-version.cmake
-        DESTINATION ${package})
+        DESTINATION ${package} COMPONENT development)

@@ -69,7 +69,8 @@ function(penstock_library name)
       target_sources(${name} PRIVATE $<TARGET_OBJECTS:penstock_${folder}>)
     endif()
   endforeach()
-  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
+                        SOVERSION ${PENSTOCK_SOVERSION})
   target_compile_features(${name} PUBLIC cxx_std_20)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                             $<INSTALL_INTERFACE:include>)

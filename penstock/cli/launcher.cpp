@@ -41,7 +41,7 @@ int run(int argc, char** argv) {
   bound_spinning();
   // Found by the executable's RUNPATH. Global, as if it had been linked: so libtorch's and the
   // operators' libraries see each other's symbols.
-  void* commands = ::dlopen("libpenstock_cli.so", RTLD_LAZY | RTLD_GLOBAL);
+  void* commands = ::dlopen(PENSTOCK_COMMANDS, RTLD_LAZY | RTLD_GLOBAL);
   void* entry = commands ? ::dlsym(commands, "penstock_main") : nullptr;
   if (!entry) {
     std::fprintf(stderr, "penstock: the program's library cannot be loaded; install it anew (%s)\n",
