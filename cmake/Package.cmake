@@ -36,6 +36,18 @@ if(TARGET penstock_program)
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   install(TARGETS penstock_program
           RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+  # The program writes its manual pages and completions itself, when it is installed.
+  set(manual ${CMAKE_BINARY_DIR}/manual)
+  install(CODE "
+    file(REMOVE_RECURSE \"${manual}\")
+    execute_process(COMMAND \"$<TARGET_FILE:penstock_program>\" manual \"${manual}\" COMMAND_ERROR_IS_FATAL ANY)
+    file(GLOB pages \"${manual}/man/*/*\")
+    execute_process(COMMAND gzip -9n \${pages} COMMAND_ERROR_IS_FATAL ANY)" COMPONENT program)
+  install(DIRECTORY ${manual}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
+  set(completions ${manual}/completions)
+  install(FILES ${completions}/penstock DESTINATION share/bash-completion/completions COMPONENT program)
+  install(FILES ${completions}/_penstock DESTINATION share/zsh/vendor-completions COMPONENT program)
+  install(FILES ${completions}/penstock.fish DESTINATION share/fish/vendor_completions.d COMPONENT program)
 endif()
 
 foreach(folder base ops dist routers optim experts layers data io ${penstock_upper_folders})

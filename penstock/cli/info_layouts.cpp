@@ -29,7 +29,7 @@ void print_json(const LayoutPlan& plan, const LayoutQuestion& question) {
 }
 
 /// With a unit in which it is no zero.
-std::string size_text(double bytes) {
+std::string decimal_size(double bytes) {
   if (bytes >= 1e9) return fmt::format("{:.1f} GB", bytes / 1e9);
   if (bytes >= 1e6) return fmt::format("{:.1f} MB", bytes / 1e6);
   return fmt::format("{:.1f} KB", bytes / 1e3);
@@ -41,7 +41,7 @@ void print_row(const PlannedLayout& planned) {
   fmt::print("{:>6} {:>7} {:>9} {:>9} {:>7} {:>7} {:>5} {:>9.3g} s {:>14.1f} % {:>12} {:>9.1f} %\n",
              p.data, p.tensor, p.sequence ? "yes" : "", p.pipeline, p.pipeline_chunks, p.expert,
              p.zero, rank.step_seconds, 100 * rank.communication(),
-             size_text(static_cast<double>(rank.memory_bytes())), 100 * rank.efficiency());
+             decimal_size(static_cast<double>(rank.memory_bytes())), 100 * rank.efficiency());
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ void print_layouts(const Recipe& recipe, const LayoutQuestion& question,
              "memory", "efficiency");
   for (const PlannedLayout& planned : plan.fastest) print_row(planned);
   if (plan.fitting > 0) return;
-  fmt::print("none fits {}; this one takes the least memory:\n", size_text(question.memory));
+  fmt::print("none fits {}; this one takes the least memory:\n", decimal_size(question.memory));
   print_row(*plan.least);
 }
 

@@ -19,6 +19,7 @@
 #include "penstock/cli/generate.h"
 #include "penstock/cli/handoff.h"
 #include "penstock/cli/info.h"
+#include "penstock/cli/manual.h"
 #include "penstock/cli/report.h"
 #include "penstock/cli/routers.h"
 #include "penstock/cli/serve.h"
@@ -66,6 +67,7 @@ int run(int argc, char** argv) {
   penstock::add_bench_command(app);
   penstock::add_routers_command(app);
   penstock::add_tokenize_command(app);
+  penstock::add_manual_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
