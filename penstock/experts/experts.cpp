@@ -4,17 +4,30 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "penstock/base/error.h"
 #include "penstock/experts/blend.h"
 #include "penstock/experts/token_exchange.h"
 #include "penstock/ops/ops.h"
+#include "penstock/ops/precision.h"
 
 namespace penstock {
 namespace {
 
 std::optional<at::Tensor> where_defined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+/// x_s · w_sᵀ of each segment: [S, len, in] and [S, out, in] to [S, len, out].
+at::Tensor segment_products(const at::Tensor& x, const at::Tensor& w) {
+  if (ops::product_precision() == ops::ProductPrecision::fp32) return x.bmm(w.transpose(1, 2));
+  // By the operator that knows of precisions. Its operands are taken apart at once, so that their
+  // gradients are put together once.
+  const auto rows = x.unbind(0), weights = w.unbind(0);
+  std::vector<at::Tensor> out;
+  for (std::size_t s = 0; s < rows.size(); ++s) out.push_back(ops::linear(rows[s], weights[s]));
+  return at::stack(out);
 }
 
 }  // namespace
@@ -102,11 +115,11 @@ at::Tensor Experts::merged(const at::Tensor& hidden, const Plan& plan,
   const std::int64_t segments = plan.merge_weights.size(0), width = hidden.size(1);
   const Blend blend(plan.merge_weights, group_);
   const at::Tensor rows = hidden.reshape({segments, plan.segment_length, width});
-  at::Tensor in = rows.bmm(blend.of(gate_up_).transpose(1, 2));  // [S, len, m·f]
+  at::Tensor in = segment_products(rows, blend.of(gate_up_));  // [S, len, m·f]
   if (form_.bias) in = in + blend.of(in_bias_).unsqueeze(1);
   at::Tensor inner = activate(form_, in);  // [S, len, f]
   if (dropout_seed) inner = ops::dropout(inner, form_.dropout, *dropout_seed);
-  at::Tensor y = inner.bmm(blend.of(down_).transpose(1, 2));
+  at::Tensor y = segment_products(inner, blend.of(down_));
   if (form_.bias) y = y + blend.of(out_bias_).unsqueeze(1);
   return y.reshape({plan.tokens, width});  // [T, d]
 }

@@ -37,8 +37,18 @@ std::optional<ops::RowType> row_type(GgmlType type) {
       return ops::RowType::bf16;
     case GgmlType::kQ8_0:
       return ops::RowType::q8_0;
+    case GgmlType::kQ4_0:
+      return ops::RowType::q4_0;
+    case GgmlType::kQ4_1:
+      return ops::RowType::q4_1;
+    case GgmlType::kQ5_0:
+      return ops::RowType::q5_0;
+    case GgmlType::kQ5_1:
+      return ops::RowType::q5_1;
     case GgmlType::kQ4_K:
       return ops::RowType::q4_k;
+    case GgmlType::kQ5_K:
+      return ops::RowType::q5_k;
     case GgmlType::kQ6_K:
       return ops::RowType::q6_k;
     default:

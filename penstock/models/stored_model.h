@@ -12,8 +12,9 @@
 namespace penstock {
 
 /// The source's model, which keeps the source open, in evaluation mode. Its matrices in F32, F16,
-/// BF16, Q8_0, Q4_K and Q6_K are read where they lie, so that it takes the memory of its file,
-/// which processes share; the rest (norms, biases, routers, other types) is copied as f32. Passes
+/// BF16 and GGUF's types that are read at all (ops::RowType) are read where they lie, so that it
+/// takes the memory of its file, which processes share; the rest (norms, biases, routers) is copied
+/// as f32. Passes
 /// without gradients alone; the parameters of those matrices hold NaN.
 /// What it says: with few tokens the bits of load_model()'s; with many, sums in another order.
 /// Throws Error naming the file, and the tensor, that is wrong; of what is copied, also where it is

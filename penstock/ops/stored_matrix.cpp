@@ -77,8 +77,18 @@ RowBlock row_block(RowType type) {
       return {1, 2};
     case RowType::q8_0:
       return {32, 34};
+    case RowType::q4_0:
+      return {32, 18};
+    case RowType::q4_1:
+      return {32, 20};
+    case RowType::q5_0:
+      return {32, 22};
+    case RowType::q5_1:
+      return {32, 24};
     case RowType::q4_k:
       return {256, 144};
+    case RowType::q5_k:
+      return {256, 176};
     case RowType::q6_k:
       return {256, 210};
   }
@@ -95,8 +105,18 @@ std::string_view row_type_name(RowType type) {
       return "BF16";
     case RowType::q8_0:
       return "Q8_0";
+    case RowType::q4_0:
+      return "Q4_0";
+    case RowType::q4_1:
+      return "Q4_1";
+    case RowType::q5_0:
+      return "Q5_0";
+    case RowType::q5_1:
+      return "Q5_1";
     case RowType::q4_k:
       return "Q4_K";
+    case RowType::q5_k:
+      return "Q5_K";
     case RowType::q6_k:
       return "Q6_K";
   }

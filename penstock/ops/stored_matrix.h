@@ -17,7 +17,7 @@
 namespace penstock::ops {
 
 /// Plain numbers, and GGUF's blocks of numbers that share scales.
-enum class RowType { f32, f16, bf16, q8_0, q4_k, q6_k };
+enum class RowType { f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k };
 
 /// Numbers of a block, and its bytes: {256, 144} of Q4_K, {1, 2} of bf16.
 struct RowBlock {

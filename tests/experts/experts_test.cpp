@@ -7,6 +7,8 @@
 #include <torch/utils.h>
 
 #include "penstock/base/error.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/ops/precision.h"
 
 namespace penstock {
 namespace {
@@ -43,6 +45,55 @@ TEST(Experts, SumsWeightedExpertsPerToken) {
     EXPECT_LT((y[t] - expected).abs().max().item<double>(), 1e-12) << t;
   }
   EXPECT_EQ(y[2].abs().max().item<double>(), 0);
+}
+
+TEST(Experts, MergingInBf16RoundsTheOperandsOfItsProducts) {
+  constexpr std::int64_t tokens = 64, width = 32, inner = 48;
+  torch::manual_seed(9);
+  ops::emulate_bf16(!ops::processor_has_bf16());
+  Experts experts(kExperts, width, inner);
+  experts.initialize(0.2, 0.2, InitialDraws(3));
+  const at::Tensor hidden = torch::randn({tokens, width}).requires_grad_();
+  const at::Tensor blend = torch::rand({4, kExperts}).softmax(1).requires_grad_();
+  const at::Tensor upstream = torch::randn({tokens, width});
+  const std::vector<at::Tensor> inputs{hidden, blend, experts.gate_up(), experts.down()};
+  const auto outcome = [&](ops::ProductPrecision precision) {
+    for (const at::Tensor& input : inputs) input.mutable_grad() = at::Tensor();
+    const ops::PrecisionScope scope(precision);
+    const at::Tensor y = experts.forward(hidden, make_merge_plan(blend, tokens, 16));
+    y.backward(upstream);
+    std::vector<at::Tensor> out{y.detach()};
+    for (const at::Tensor& input : inputs) out.push_back(input.grad().clone());
+    return out;
+  };
+  const auto error = [](const at::Tensor& found, const at::Tensor& expected) {
+    return ((found - expected).norm() / expected.norm()).item<double>();
+  };
+  const auto exact = outcome(ops::ProductPrecision::fp32);
+  ops::reset_dispatch_counts();
+  const auto rounded = outcome(ops::ProductPrecision::bf16);
+  EXPECT_EQ(ops::dispatch_counts()["linear/bf16"], 8);  // two products of four segments
+  EXPECT_EQ(ops::dispatch_counts()["linear.backward/bf16"], 8);
+  // Operands keep 8 bits: each product is off by 2^-9·sqrt(2) or so of its size.
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    EXPECT_LT(error(rounded[i], exact[i]), 0.015) << i;
+    EXPECT_GT(error(rounded[i], exact[i]), 1e-4) << i;
+  }
+  // The forward pass by its description, in f64 but for what is rounded.
+  const torch::NoGradGuard no_grad;
+  const auto round = [](const at::Tensor& x) {
+    return x.to(at::kFloat).to(at::kBFloat16).to(at::kDouble);
+  };
+  const auto blended = [&](const at::Tensor& w) {
+    return torch::einsum("se,eoi->soi", {blend, w});
+  };
+  const at::Tensor in = round(hidden.view({4, 16, width}))
+                            .bmm(round(blended(experts.gate_up())).transpose(1, 2)),
+                   g = in.narrow(2, 0, inner), u = in.narrow(2, inner, inner);
+  const at::Tensor y =
+      round(g * g.sigmoid() * u).bmm(round(blended(experts.down())).transpose(1, 2));
+  EXPECT_LT(error(rounded[0].to(at::kDouble), y.view({tokens, width})), 1e-3);
+  ops::emulate_bf16(false);
 }
 
 TEST(Experts, MergingBlendsTheWeightsPerSegment) {

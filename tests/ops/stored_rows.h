@@ -46,6 +46,29 @@ inline double q4_k(const std::uint8_t* block, int i) {
   return static_cast<float>(product - off);  // the one rounding
 }
 
+/// Of the formats of 32 numbers in 4 or 5 bits: `before` bytes of f16 (a scale, and a minimum),
+/// the codes' fifth bits where there are any, the other four.
+inline int small_code(const std::uint8_t* block, int i, int before, bool five) {
+  const std::uint8_t* const codes = block + before + (five ? 4 : 0);
+  const int low = i < 16 ? codes[i] & 15 : codes[i - 16] >> 4;
+  return five ? low + 16 * (block[before + i / 8] >> (i % 8) & 1) : low;
+}
+
+inline double with_minimum(const std::uint8_t* block, int code) {
+  return static_cast<float>(half_value(half_at(block)) * code + half_value(half_at(block + 2)));
+}
+
+inline double q5_k(const std::uint8_t* block, int i) {
+  const int part = i / 32;
+  const int code = (block[48 + i / 64 * 32 + i % 32] >> (part % 2 * 4) & 15) +
+                   16 * (block[16 + i % 32] >> part & 1);
+  const std::uint8_t* s = block + 4;
+  const int scale = part < 4 ? s[part] & 63 : (s[part + 4] & 15) | (s[part - 4] >> 6) << 4;
+  const int minimum = part < 4 ? s[part + 4] & 63 : s[part + 4] >> 4 | (s[part] >> 6) << 4;
+  return static_cast<float>(half_value(half_at(block)) * scale * code -
+                            half_value(half_at(block + 2)) * minimum);
+}
+
 inline double q6_k(const std::uint8_t* block, int i) {
   const int half = i / 128, row = i / 32 % 4, column = i % 32;
   const int low = block[64 * half + row % 2 * 32 + column] >> (row / 2 * 4) & 15;
@@ -74,8 +97,18 @@ inline double number(ops::RowType type, const std::uint8_t* row, std::int64_t i)
     }
     case ops::RowType::q8_0:
       return half_value(half_at(block)) * static_cast<std::int8_t>(block[2 + within]);
+    case ops::RowType::q4_0:
+      return half_value(half_at(block)) * (small_code(block, within, 2, false) - 8);
+    case ops::RowType::q4_1:
+      return with_minimum(block, small_code(block, within, 4, false));
+    case ops::RowType::q5_0:
+      return half_value(half_at(block)) * (small_code(block, within, 2, true) - 16);
+    case ops::RowType::q5_1:
+      return with_minimum(block, small_code(block, within, 4, true));
     case ops::RowType::q4_k:
       return q4_k(block, within);
+    case ops::RowType::q5_k:
+      return q5_k(block, within);
     case ops::RowType::q6_k:
       return q6_k(block, within);
   }
@@ -99,9 +132,14 @@ inline void tame(ops::RowType type, std::uint8_t* row, std::int64_t depth) {
         clear(at + 1, 0xbf);
         break;  // below 2, subnormal at times
       case ops::RowType::q8_0:
+      case ops::RowType::q4_0:
+      case ops::RowType::q5_0:
         clear(at + 1, 0x87);
         break;  // subnormal at times
+      case ops::RowType::q4_1:
+      case ops::RowType::q5_1:
       case ops::RowType::q4_k:
+      case ops::RowType::q5_k:
         clear(at + 1, 0x87);
         clear(at + 3, 0x87);
         break;
@@ -114,9 +152,10 @@ inline void tame(ops::RowType type, std::uint8_t* row, std::int64_t depth) {
 
 }  // namespace stored_detail
 
-inline const std::vector<ops::RowType> kRowTypes{ops::RowType::f32,  ops::RowType::f16,
-                                                 ops::RowType::bf16, ops::RowType::q8_0,
-                                                 ops::RowType::q4_k, ops::RowType::q6_k};
+inline const std::vector<ops::RowType> kRowTypes{
+    ops::RowType::f32,  ops::RowType::f16,  ops::RowType::bf16, ops::RowType::q8_0,
+    ops::RowType::q4_0, ops::RowType::q4_1, ops::RowType::q5_0, ops::RowType::q5_1,
+    ops::RowType::q4_k, ops::RowType::q5_k, ops::RowType::q6_k};
 
 /// REQUIRES: depth is whole blocks. The bytes begin at an odd address.
 inline RandomRows random_rows(ops::RowType type, std::int64_t rows, std::int64_t depth,

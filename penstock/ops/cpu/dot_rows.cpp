@@ -34,13 +34,23 @@ PENSTOCK_ROW_TYPE(f32, PENSTOCK_PER_CPU, ReadF32)
 PENSTOCK_ROW_TYPE(f16, PENSTOCK_PER_CPU, ReadF16)
 PENSTOCK_ROW_TYPE(bf16, PENSTOCK_PER_CPU, ReadBf16)
 PENSTOCK_ROW_TYPE(q8_0, PENSTOCK_PER_CPU, ReadQ80<WidenPortably>)
+PENSTOCK_ROW_TYPE(q4_0, PENSTOCK_PER_CPU, ReadQ40<WidenPortably>)
+PENSTOCK_ROW_TYPE(q4_1, PENSTOCK_PER_CPU, ReadQ41<WidenPortably>)
+PENSTOCK_ROW_TYPE(q5_0, PENSTOCK_PER_CPU, ReadQ50<WidenPortably>)
+PENSTOCK_ROW_TYPE(q5_1, PENSTOCK_PER_CPU, ReadQ51<WidenPortably>)
 PENSTOCK_ROW_TYPE(q4_k, PENSTOCK_PER_CPU, ReadQ4K<WidenPortably>)
+PENSTOCK_ROW_TYPE(q5_k, PENSTOCK_PER_CPU, ReadQ5K<WidenPortably>)
 PENSTOCK_ROW_TYPE(q6_k, PENSTOCK_PER_CPU, ReadQ6K<WidenPortably>)
 // Where there are no clones, f32 is summed without fused instructions, and so are these.
 #if defined(PENSTOCK_HAS_CLONES)
 #define PENSTOCK_AVX512 __attribute__((target("arch=x86-64-v4")))
 PENSTOCK_ROW_TYPE(q8_0_avx512, PENSTOCK_AVX512, ReadQ80<WidenByAvx512>)
+PENSTOCK_ROW_TYPE(q4_0_avx512, PENSTOCK_AVX512, ReadQ40<WidenByAvx512>)
+PENSTOCK_ROW_TYPE(q4_1_avx512, PENSTOCK_AVX512, ReadQ41<WidenByAvx512>)
+PENSTOCK_ROW_TYPE(q5_0_avx512, PENSTOCK_AVX512, ReadQ50<WidenByAvx512>)
+PENSTOCK_ROW_TYPE(q5_1_avx512, PENSTOCK_AVX512, ReadQ51<WidenByAvx512>)
 PENSTOCK_ROW_TYPE(q4_k_avx512, PENSTOCK_AVX512, ReadQ4K<WidenByAvx512>)
+PENSTOCK_ROW_TYPE(q5_k_avx512, PENSTOCK_AVX512, ReadQ5K<WidenByAvx512>)
 PENSTOCK_ROW_TYPE(q6_k_avx512, PENSTOCK_AVX512, ReadQ6K<WidenByAvx512>)
 #undef PENSTOCK_AVX512
 #endif
@@ -56,8 +66,18 @@ RowFunctions functions_of(RowType type) {
   if (__builtin_cpu_supports("x86-64-v4")) switch (type) {
       case RowType::q8_0:
         return {dot_q8_0_avx512, expand_q8_0_avx512};
+      case RowType::q4_0:
+        return {dot_q4_0_avx512, expand_q4_0_avx512};
+      case RowType::q4_1:
+        return {dot_q4_1_avx512, expand_q4_1_avx512};
+      case RowType::q5_0:
+        return {dot_q5_0_avx512, expand_q5_0_avx512};
+      case RowType::q5_1:
+        return {dot_q5_1_avx512, expand_q5_1_avx512};
       case RowType::q4_k:
         return {dot_q4_k_avx512, expand_q4_k_avx512};
+      case RowType::q5_k:
+        return {dot_q5_k_avx512, expand_q5_k_avx512};
       case RowType::q6_k:
         return {dot_q6_k_avx512, expand_q6_k_avx512};
       default:
@@ -73,8 +93,18 @@ RowFunctions functions_of(RowType type) {
       return {dot_bf16, expand_bf16};
     case RowType::q8_0:
       return {dot_q8_0, expand_q8_0};
+    case RowType::q4_0:
+      return {dot_q4_0, expand_q4_0};
+    case RowType::q4_1:
+      return {dot_q4_1, expand_q4_1};
+    case RowType::q5_0:
+      return {dot_q5_0, expand_q5_0};
+    case RowType::q5_1:
+      return {dot_q5_1, expand_q5_1};
     case RowType::q4_k:
       return {dot_q4_k, expand_q4_k};
+    case RowType::q5_k:
+      return {dot_q5_k, expand_q5_k};
     case RowType::q6_k:
       return {dot_q6_k, expand_q6_k};
   }

@@ -1,7 +1,7 @@
 // Readers of rows as files have them: each gives the numbers of a block sixteen at a time, as f32,
 // with the bits that the type's description says. What is done with them is elsewhere. Where the
-// formats are from: io/q8_0.h and io/k_blocks.h, whose code is the tests' oracle.
-// Used inside PENSTOCK_PER_CPU functions only.
+// formats are from: io/q8_0.h, io/small_blocks.h and io/k_blocks.h, whose code is the tests'
+// oracle. Used inside PENSTOCK_PER_CPU functions only.
 #pragma once
 
 #include <bit>
@@ -129,8 +129,94 @@ struct ReadQ80 {
   }
 };
 
-/// Q4_K begins with two f16 that multiply what eight parts of 32 numbers have of 6 bits each, a
-/// scale and a minimum.  @return the parts' scales; behind them the minima
+/// Sixteen codes of 4 bits, the low ones of these bytes (0) or the high ones (1).
+template <class Widen>
+PENSTOCK_INLINE Int16 nibbles(const std::byte* codes, int high) {
+  const Int16 pair = Widen::plain(codes);
+  return high == 0 ? pair & 15 : pair >> 4;
+}
+
+/// Bit 16·v + i of 32, as 16 in lane i where it is set: the fifth of a code.
+PENSTOCK_INLINE Int16 fifth_bits(std::uint32_t bits, int v) {
+  constexpr Int16 kLane{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const Int16 all = static_cast<std::int32_t>((bits >> 16 * v) & 0xffffu) - Int16{};
+  return ((all >> kLane) & 1) << 4;
+}
+
+/// An f16 scale, and 32 codes of 4 bits less 8: the first half in the low bits.
+template <class Widen>
+struct ReadQ40 {
+  static constexpr std::int64_t kNumbers = 32, kBytes = 18;
+  static constexpr int kParts = 1, kVectors = 2, kAlone = 4;
+  const std::byte* codes;
+  Vec16 scale;
+  PENSTOCK_INLINE void begin(const std::byte* at) {
+    scale = Widen::half(at);
+    codes = at + 2;
+  }
+  PENSTOCK_INLINE Vec16 lanes(int, int v) const {
+    return __builtin_convertvector(nibbles<Widen>(codes, v) - 8, Vec16) * scale;
+  }
+};
+
+/// An f16 scale, an f16 minimum, and the codes.
+template <class Widen>
+struct ReadQ41 {
+  static constexpr std::int64_t kNumbers = 32, kBytes = 20;
+  static constexpr int kParts = 1, kVectors = 2, kAlone = 4;
+  const std::byte* codes;
+  Vec16 scale, minimum;
+  PENSTOCK_INLINE void begin(const std::byte* at) {
+    scale = Widen::half(at);
+    minimum = Widen::half(at + 2);
+    codes = at + 4;
+  }
+  PENSTOCK_INLINE Vec16 lanes(int, int v) const {
+    return __builtin_convertvector(nibbles<Widen>(codes, v), Vec16) * scale + minimum;
+  }
+};
+
+/// An f16 scale, a bit for each code, and the codes' other 4 bits; less 16.
+template <class Widen>
+struct ReadQ50 {
+  static constexpr std::int64_t kNumbers = 32, kBytes = 22;
+  static constexpr int kParts = 1, kVectors = 2, kAlone = 4;
+  const std::byte* codes;
+  std::uint32_t high;
+  Vec16 scale;
+  PENSTOCK_INLINE void begin(const std::byte* at) {
+    scale = Widen::half(at);
+    high = bytes_at<std::uint32_t>(at + 2);
+    codes = at + 6;
+  }
+  PENSTOCK_INLINE Vec16 lanes(int, int v) const {
+    const Int16 code = nibbles<Widen>(codes, v) | fifth_bits(high, v);
+    return __builtin_convertvector(code - 16, Vec16) * scale;
+  }
+};
+
+/// The same with a minimum behind the scale, and nothing less.
+template <class Widen>
+struct ReadQ51 {
+  static constexpr std::int64_t kNumbers = 32, kBytes = 24;
+  static constexpr int kParts = 1, kVectors = 2, kAlone = 4;
+  const std::byte* codes;
+  std::uint32_t high;
+  Vec16 scale, minimum;
+  PENSTOCK_INLINE void begin(const std::byte* at) {
+    scale = Widen::half(at);
+    minimum = Widen::half(at + 2);
+    high = bytes_at<std::uint32_t>(at + 4);
+    codes = at + 8;
+  }
+  PENSTOCK_INLINE Vec16 lanes(int, int v) const {
+    const Int16 code = nibbles<Widen>(codes, v) | fifth_bits(high, v);
+    return __builtin_convertvector(code, Vec16) * scale + minimum;
+  }
+};
+
+/// Q4_K, and Q5_K like it, begins with two f16 that multiply what eight parts of 32 numbers have of
+/// 6 bits each, a scale and a minimum.  @return the parts' scales; behind them the minima
 template <class Widen>
 PENSTOCK_INLINE Vec16 q4_k_scales(const std::byte* at) {
   const auto a = bytes_at<std::uint32_t>(at + 4), b = bytes_at<std::uint32_t>(at + 8),
@@ -160,6 +246,25 @@ struct ReadQ4K {
     const Vec16 code = __builtin_convertvector(v < 2 ? pair & 15 : pair >> 4, Vec16);
     const int p = 2 * part + v / 2;
     return code * scales[p] - scales[8 + p];
+  }
+};
+
+/// As Q4_K, with 32 bytes between scales and codes, of which bit p is the fifth of part p's codes.
+template <class Widen>
+struct ReadQ5K {
+  static constexpr std::int64_t kNumbers = 256, kBytes = 176;
+  static constexpr int kParts = 4, kVectors = 4, kAlone = 4;
+  const std::byte* high;
+  float scales[16];  // of the eight parts; behind them the minima
+  PENSTOCK_INLINE void begin(const std::byte* at) {
+    store(scales, q4_k_scales<Widen>(at));
+    high = at + 16;
+  }
+  PENSTOCK_INLINE Vec16 lanes(int part, int v) const {
+    const int p = 2 * part + v / 2, column = 16 * (v % 2);
+    const Int16 low = nibbles<Widen>(high + 32 + 32 * part + column, v / 2);
+    const Int16 fifth = ((Widen::plain(high + column) >> p) & 1) << 4;
+    return __builtin_convertvector(low | fifth, Vec16) * scales[p] - scales[8 + p];
   }
 };
 
