@@ -244,10 +244,17 @@ def serve_request():
     yield "routing", json.dumps({"input": [1, 2, 3]}).encode()
 
 
+def serve_http():
+    head = b"POST /v1/completions?a=b HTTP/1.1\r\nHost: localhost:8080\r\nConnection: close, x\r\n"
+    yield "length", head + b"Content-Length: 5\r\nExpect: 100-continue\r\n\r\nabcde"
+    yield "chunks", head + b"Transfer-Encoding: chunked\r\n\r\n4;a=b\r\nabcd\r\n0A\r\n0123456789\r\n0\r\nT: x\r\n\r\n"
+    yield "proxy", b"GET http://localhost/health HTTP/1.0\r\nAuthorization: Bearer key\r\n\r\n"
+
+
 def main():
     for make in (tokenizer_json, vocab_and_merges, tokenizer_bin, token_file, gguf,
                  gguf_vocabulary, safetensors, llama2c, tokenizer_model, config_json, task_rows,
-                 serve_request):
+                 serve_request, serve_http):
         folder = os.path.join(sys.argv[1], make.__name__)
         os.makedirs(folder, exist_ok=True)
         for name, content in make():

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <memory>
 #include <thread>
 #include <tuple>
@@ -17,6 +16,7 @@
 #include "penstock/infer/pass_reader.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/serve/api.h"
 #include "penstock/serve/http_server.h"
 #include "penstock/train/interrupt.h"
 
@@ -74,20 +74,10 @@ std::vector<std::string> own_names(const std::string& host) {
 void run_server(serve::Service& service, serve::HttpServer& server,
                 const ServeArguments& arguments) {
   const InterruptGuard guard;
-  std::promise<void> ended;
-  std::thread answering([&] {
-    server.run();
-    ended.set_value();
-  });
   while (guard.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   fmt::print(stderr, "stopping: answers under way have {} s to end\n", arguments.grace);
   service.stop(std::chrono::seconds(arguments.grace));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // streams send their last words
   server.stop();
-  // Connections on which nobody asks would be waited for as long as they may be idle.
-  if (ended.get_future().wait_for(std::chrono::seconds(1)) != std::future_status::ready)
-    std::_Exit(0);
-  answering.join();
 }
 
 void check_host(const ServeArguments& arguments, const std::string& key) {
@@ -100,8 +90,6 @@ void check_host(const ServeArguments& arguments, const std::string& key) {
 }
 
 int run_serve(ServeArguments arguments) {
-  PENSTOCK_CHECK(serve::can_serve_http(),
-                 "this build cannot serve: install libcpp-httplib-dev and build again");
   const std::string key = key_of(arguments);
   check_host(arguments, key);
   ops::set_threads(static_cast<int>(arguments.threads));
@@ -156,7 +144,7 @@ void add_limits(CLI::App& command, ServeArguments& arguments) {
       .add_option("--queue", arguments.service.queue, "texts that may wait; more are refused (429)")
       ->check(whole_number(1, 100000))
       ->capture_default_str();
-  command.add_option("--body-bytes", arguments.http.body_bytes, "most of a request (413)")
+  command.add_option("--body-bytes", arguments.http.limits.body_bytes, "most of a request (413)")
       ->check(whole_number(1, 1 << 30))
       ->capture_default_str();
   command.add_option("--connections", arguments.http.connections, "that are served at a time")

@@ -22,11 +22,6 @@ std::vector<AnswerEvent> Answer::take(std::chrono::milliseconds patience) {
   return out;
 }
 
-bool Answer::wait(std::chrono::milliseconds patience) {
-  std::unique_lock lock(mutex_);
-  return came_.wait_for(lock, patience, [&] { return !events_.empty() || open_ == 0; });
-}
-
 bool Answer::over() const {
   const std::scoped_lock lock(mutex_);
   return open_ == 0 && events_.empty();

@@ -29,8 +29,6 @@ class Answer {
   void add(AnswerEvent event);
   /// What has come, after waiting up to `patience` where that is nothing.
   std::vector<AnswerEvent> take(std::chrono::milliseconds patience);
-  /// Waits for something to come, and leaves it there. @return whether it did
-  bool wait(std::chrono::milliseconds patience);
   /// All texts have ended, and all has been taken.
   bool over() const;
 

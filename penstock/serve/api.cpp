@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <random>
 #include <utility>
@@ -36,9 +37,23 @@ bool same_secret(const std::string& a, const std::string& b) {
   return difference == 0;
 }
 
-std::string without_port(const std::string& host) {
+std::string_view without_port(std::string_view host) {
   const std::size_t colon = host.rfind(':');
-  return colon == std::string::npos || host.ends_with(']') ? host : host.substr(0, colon);
+  return colon == std::string_view::npos || host.ends_with(']') ? host : host.substr(0, colon);
+}
+
+/// Whether a Content-Type says JSON, with parameters or without.
+bool is_json(std::string_view type) {
+  type = type.substr(0, type.find(';'));
+  while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
+  return same_word(type, "application/json");
+}
+
+/// Whether an Authorization header has that key; the word before it has no case.
+bool has_key(const std::string& authorization, const std::string& key) {
+  constexpr std::string_view kScheme = "Bearer ";
+  return same_word(authorization.substr(0, kScheme.size()), kScheme) &&
+         same_secret(authorization.substr(kScheme.size()), key);
 }
 
 std::string new_id(const char* prefix) {
@@ -51,12 +66,32 @@ std::uint64_t random_seed() {
   return (static_cast<std::uint64_t>(device()) << 32) | device();
 }
 
-/// Paths that are counted by name.
-std::string known_path(const std::string& path) {
-  for (const char* known : {"/", "/health", "/metrics", "/v1/models", "/v1/completions",
-                            "/v1/chat/completions", "/v1/routing"})
-    if (path == known) return path;
-  return "other";
+/// How each path is asked.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kPaths = {
+    {{"/", "GET"},
+     {"/health", "GET"},
+     {"/metrics", "GET"},
+     {"/v1/models", "GET"},
+     {"/v1/completions", "POST"},
+     {"/v1/chat/completions", "POST"},
+     {"/v1/routing", "POST"}}};
+
+/// The method of that path; "" where there is nothing.
+std::string_view method_of(std::string_view path) {
+  const auto* const found = std::ranges::find(kPaths, path, &decltype(kPaths)::value_type::first);
+  return found == kPaths.end() ? std::string_view() : found->second;
+}
+
+/// A path as it is counted.
+std::string counted_path(const std::string& path) {
+  return method_of(path).empty() ? "other" : path;
+}
+
+Reply another_method(const std::string& path) {
+  const std::string allowed(method_of(path));
+  return {.status = 405,
+          .body = error_body(405, fmt::format("{} is asked by {}", path, allowed)),
+          .headers = {{"Allow", allowed == "GET" ? "GET, HEAD" : allowed}}};
 }
 
 }  // namespace
@@ -77,16 +112,21 @@ Reply Api::answer(const ApiRequest& request) {
   } catch (const std::exception& error) {
     reply = {.status = 500, .body = error_body(500, error.what())};
   }
-  metrics_.answered(known_path(request.path), reply.status);
+  // What is not sent as it comes has its status at its end, and is counted then.
+  if (!reply.stream || reply.as_it_comes)
+    metrics_.answered(counted_path(request.path), reply.status);
   return reply;
 }
 
 void Api::check_caller(const ApiRequest& request) const {
   const auto& hosts = options_.hosts;
-  if (!hosts.empty() && std::ranges::find(hosts, without_port(request.host)) == hosts.end())
+  const auto asked = [&](const std::string& name) {
+    return same_word(name, without_port(request.host));
+  };
+  if (!hosts.empty() && std::ranges::none_of(hosts, asked))
     throw RequestError(403, "the server is not asked by this name: '" + request.host + "'");
   if (request.path == "/" || request.path == "/health" || options_.api_key.empty()) return;
-  if (!same_secret(request.authorization, "Bearer " + options_.api_key))
+  if (!has_key(request.authorization, options_.api_key))
     throw RequestError(401, "the key is missing or wrong: send 'Authorization: Bearer KEY'");
 }
 
@@ -99,13 +139,10 @@ void Api::check_model(const std::string& name) const {
 Reply Api::routed(const ApiRequest& request) {
   check_caller(request);
   const auto& [method, path, body, authorization, content_type, host] = request;
-  if (known_path(path) == "other") throw RequestError(404, "there is nothing at " + path);
-  const bool writes =
-      path == "/v1/completions" || path == "/v1/chat/completions" || path == "/v1/routing";
-  if (method != (writes ? "POST" : "GET"))
-    throw RequestError(405, fmt::format("{} is asked by {}", path, writes ? "POST" : "GET"));
+  if (method_of(path).empty()) throw RequestError(404, "there is nothing at " + path);
+  if (method != method_of(path)) return another_method(path);
   // A page of another place can have a browser send other types without asking first.
-  if (writes && !content_type.starts_with("application/json"))
+  if (method == "POST" && !is_json(content_type))
     throw RequestError(415, "the body must be of the type application/json");
   if (path == "/") return {.type = "text/html; charset=utf-8", .body = std::string(page)};
   if (path == "/health") return health();
@@ -120,7 +157,7 @@ Reply Api::routed(const ApiRequest& request) {
 std::vector<std::vector<TokenId>> Api::prompts_of(const TextRequest& request) const {
   const Tokenizer& tokenizer = service_.tokenizer();
   if (request.chat) {
-    if (!options_.chat_form) throw RequestError(400, options_.no_chat);
+    if (!options_.chat_form) throw RequestError(400, options_.no_chat, "messages");
     return {chat_tokens(*options_.chat_form, request.messages, tokenizer)};
   }
   std::vector<std::vector<TokenId>> out;
@@ -166,6 +203,22 @@ std::vector<TextOrder> Api::orders_of(const TextRequest& request, ReplyHead& hea
   return out;
 }
 
+std::unique_ptr<Ticket> Api::submitted(const TextRequest& request, ReplyHead& head,
+                                       std::size_t& texts) {
+  // Whatever is wrong with tokens is wrong with the prompt.
+  const char* const key = request.chat ? "messages" : "prompt";
+  try {
+    std::vector<TextOrder> orders = orders_of(request, head);
+    texts = orders.size();
+    return service_.submit(std::move(orders));
+  } catch (const RequestError& error) {
+    if (error.status() != 400 || !error.parameter().empty()) throw;
+    throw RequestError(400, error.what(), key);
+  } catch (const Error& error) {
+    throw RequestError(400, error.what(), key);
+  }
+}
+
 Reply Api::texts(TextRequest request) {
   const auto begun = Clock::now();
   check_model(request.model);
@@ -176,18 +229,18 @@ Reply Api::texts(TextRequest request) {
                  .chat = request.chat,
                  .likeliest = request.likeliest,
                  .routing = request.routing};
-  std::vector<TextOrder> orders = orders_of(request, head);
-  const std::size_t count = orders.size();
-  auto reply = std::make_unique<TextReply>(service_.submit(std::move(orders)),
-                                           ReplyWriter(head, count, service_.tokenizer()),
-                                           TextReply::Form{.stream = request.stream,
-                                                           .include_usage = request.include_usage,
-                                                           .begun = begun,
-                                                           .deadline = begun + options_.timeout},
-                                           metrics_);
-  if (!request.stream) reply->wait_for_first();
+  const TextReply::Form form{.path = request.chat ? "/v1/chat/completions" : "/v1/completions",
+                             .stream = request.stream,
+                             .include_usage = request.include_usage,
+                             .begun = begun,
+                             .deadline = begun + options_.timeout};
+  std::size_t texts = 0;
+  std::unique_ptr<Ticket> ticket = submitted(request, head, texts);
+  auto reply = std::make_unique<TextReply>(
+      std::move(ticket), ReplyWriter(head, texts, service_.tokenizer()), form, metrics_);
   return {.type = request.stream ? "text/event-stream" : "application/json",
-          .stream = std::move(reply)};
+          .stream = std::move(reply),
+          .as_it_comes = request.stream};
 }
 
 Reply Api::routing(const RoutingRequest& request) {
@@ -203,7 +256,11 @@ Reply Api::routing(const RoutingRequest& request) {
                        "input");
   std::map<std::string, at::Tensor> trace;
   service_.with_model([&](LanguageModel& model) {
-    trace = analysis::trace_routing(model, {ids.begin(), ids.end()});
+    try {
+      trace = analysis::trace_routing(model, {ids.begin(), ids.end()});
+    } catch (const Error& error) {
+      throw RequestError(400, error.what(), "input");
+    }
   });
   Json out{{"object", "routing"}, {"model", options_.model}};
   out["tokens"] = Json::array();

@@ -9,6 +9,7 @@
 
 #include "penstock/serve/chat_form.h"
 #include "penstock/serve/metrics.h"
+#include "penstock/serve/reply.h"
 #include "penstock/serve/reply_json.h"
 #include "penstock/serve/request.h"
 #include "penstock/serve/service.h"
@@ -28,39 +29,20 @@ struct ApiOptions {
   RequestLimits limits;
 };
 
-struct ApiRequest {
-  std::string method, path, body;
-  std::string authorization, content_type, host;  ///< of the headers
-};
-
-/// An answer that comes bit by bit. Going before it is over cancels what is under way.
-class ReplyStream {
- public:
-  virtual ~ReplyStream() = default;
-  /// What comes within `patience`, perhaps nothing.  @return false once nothing follows
-  virtual bool next(std::string& out, std::chrono::milliseconds patience) = 0;
-};
-
-struct Reply {
-  int status = 200;
-  std::string type = "application/json";
-  std::string body;
-  std::unique_ptr<ReplyStream> stream;  ///< in place of the body, or null
-};
-
-class Api {
+class Api : public Responder {
  public:
   /// `service` outlives it.
   Api(Service& service, ApiOptions options);
-  /// Never throws but for memory: errors are answers. Waits for what it needs. Any thread.
-  Reply answer(const ApiRequest& request);
-  Metrics& metrics() { return metrics_; }
+  Reply answer(const ApiRequest& request) override;
+  void refused(int status) override { metrics_.answered("other", status); }
 
  private:
   Reply routed(const ApiRequest& request);
   void check_caller(const ApiRequest& request) const;
   void check_model(const std::string& name) const;
   Reply texts(TextRequest request);
+  std::unique_ptr<Ticket> submitted(const TextRequest& request, ReplyHead& head,
+                                    std::size_t& texts);
   std::vector<TextOrder> orders_of(const TextRequest& request, ReplyHead& head) const;
   TextOrder order_of(const TextRequest& request, std::vector<TokenId> prompt,
                      bool begins_document) const;

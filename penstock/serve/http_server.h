@@ -1,42 +1,49 @@
-// The api over HTTP/1.1, by cpp-httplib where the library was built with it.
+// Clients by HTTP/1.1, each connection in a thread. One connection is http_connection.h's.
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <vector>
 
-#include "penstock/serve/api.h"
+#include "penstock/serve/http_connection.h"
 
 namespace penstock::serve {
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
-  int port = 8080;                    ///< 0: any that is free
-  std::int64_t body_bytes = 1 << 20;  ///< most of a request's body
-  std::int64_t connections = 128;     ///< that are served at a time; more wait
-  std::chrono::seconds io_timeout{
-      10};  ///< of reading a request, and of a client that reads nothing
+  int port = 8080;                 ///< 0: any that is free
+  std::int64_t connections = 128;  ///< that are served at a time; more wait
+  ConnectionLimits limits;
 };
 
-/// Whether the library was built with what HttpServer needs.
-bool can_serve_http();
 /// Whether only this machine reaches that host.
 bool is_loopback(const std::string& host);
 
 class HttpServer {
  public:
-  /// `api` outlives it.  Throws Error where !can_serve_http(), and where the port is taken.
-  HttpServer(Api& api, const HttpOptions& options);
+  /// `responder` outlives it.  Throws Error where the host is not this machine or the port is
+  /// taken.
+  HttpServer(Responder& responder, const HttpOptions& options);
+  /// As stop().
   ~HttpServer();
-  int port() const;
-  /// Answers until stop(), by threads of its own. Returns when all have ended.
-  void run();
-  /// Takes no more connections, and ends those there are. Any thread.
+  int port() const { return listener_.port(); }
+  /// Takes no more connections and requests; answers under way are sent. Waits for their end.
   void stop();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  void run();
+  /// One thread more, where none waits for the next client.
+  void grow();
+
+  Responder& responder_;
+  HttpOptions options_;
+  StopFlag stop_;
+  Listener listener_;
+  std::mutex mutex_;
+  std::int64_t waiting_ = 0;  // threads that wait for a client
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace penstock::serve

@@ -108,14 +108,14 @@ void read_common(ObjectReader& reader, const RequestLimits& limits, TextRequest&
 }
 
 /// A message's content: text, or parts that are text.
-std::string content_of(ObjectReader& message) {
+std::string content_of(ObjectReader& message, const std::string& name) {
   const json* value = message.find("content");
   if (!value) message.refuse("content", "is missing");
   if (value->is_string()) return value->get<std::string>();
   if (!value->is_array()) message.refuse("content", "must be a string or an array of text parts");
   std::string out;
-  for (const json& part : *value) {
-    ObjectReader reader(part, "content");
+  for (std::size_t i = 0; i < value->size(); ++i) {
+    ObjectReader reader((*value)[i], fmt::format("{}.content[{}]", name, i));
     if (reader.text("type") != "text") reader.refuse("type", "must be \"text\"");
     out += reader.text("text").value_or("");
     reader.finish();
@@ -131,12 +131,13 @@ std::vector<ChatMessage> messages_of(ObjectReader& reader, const RequestLimits& 
     reader.refuse("messages", fmt::format("has more than {} elements", limits.messages));
   std::vector<ChatMessage> out;
   for (std::size_t i = 0; i < value->size(); ++i) {
-    ObjectReader message((*value)[i], fmt::format("messages[{}]", i));
+    const std::string name = fmt::format("messages[{}]", i);
+    ObjectReader message((*value)[i], name);
     std::string role = message.text("role").value_or("");
     if (role == "developer") role = "system";
     if (role != "system" && role != "user" && role != "assistant")
       message.refuse("role", "must be \"system\", \"user\" or \"assistant\"");
-    out.push_back({.role = role, .content = content_of(message)});
+    out.push_back({.role = role, .content = content_of(message, name)});
     message.ignore({"name"});
     message.finish();
   }

@@ -26,14 +26,6 @@ TextReply::~TextReply() {
   if (!over_) metrics_.left();
 }
 
-void TextReply::wait_for_first() {
-  const auto patience =
-      std::chrono::duration_cast<std::chrono::milliseconds>(form_.deadline - Clock::now());
-  first_ = ticket_->answer().take(std::max(patience, std::chrono::milliseconds(0)));
-  if (first_.empty()) throw RequestError(504, "no token came within the time limit");
-  if (!first_[0].failure.empty()) throw RequestError(500, first_[0].failure);
-}
-
 void TextReply::take(const AnswerEvent& event, std::string& out) {
   if (event.token && !std::exchange(first_seen_, true))
     metrics_.first_token_after(seconds_since(form_.begun));
@@ -42,13 +34,20 @@ void TextReply::take(const AnswerEvent& event, std::string& out) {
   for (const std::string& chunk : writer_.chunks(event)) out += as_event(chunk);
 }
 
+void TextReply::finish_whole(std::string& out) {
+  if (!failure_.empty())
+    out = error_body(status_ = 500, failure_);
+  else if (late_ && !first_seen_)
+    out = error_body(status_ = 504, "no token came within the time limit");
+  else
+    out = writer_.whole();
+  metrics_.answered(form_.path, status_);
+}
+
 void TextReply::finish(std::string& out) {
   over_ = true;
   metrics_.whole_after(seconds_since(form_.begun));
-  if (!form_.stream) {
-    out += failure_.empty() ? writer_.whole() : error_body(500, failure_);
-    return;
-  }
+  if (!form_.stream) return finish_whole(out);
   if (form_.include_usage) out += as_event(writer_.usage_chunk());
   out += as_event("[DONE]");
 }
@@ -57,8 +56,7 @@ bool TextReply::next(std::string& out, std::chrono::milliseconds patience) {
   if (over_) return false;
   if (!std::exchange(begun_, true) && form_.stream)
     for (const std::string& chunk : writer_.first_chunks()) out += as_event(chunk);
-  auto events = first_.empty() ? ticket_->answer().take(patience) : std::exchange(first_, {});
-  for (const AnswerEvent& event : events) take(event, out);
+  for (const AnswerEvent& event : ticket_->answer().take(patience)) take(event, out);
   if (Clock::now() > form_.deadline && !std::exchange(late_, true)) ticket_->cancel();
   if (!ticket_->answer().over()) return true;
   finish(out);

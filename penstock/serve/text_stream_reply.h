@@ -14,6 +14,7 @@ namespace penstock::serve {
 class TextReply : public ReplyStream {
  public:
   struct Form {
+    std::string path;  ///< that was asked, as it is counted
     bool stream = false, include_usage = false;
     std::chrono::steady_clock::time_point begun, deadline;
   };
@@ -21,20 +22,20 @@ class TextReply : public ReplyStream {
   TextReply(std::unique_ptr<Ticket> ticket, ReplyWriter writer, Form form, Metrics& metrics);
   ~TextReply() override;
   bool next(std::string& out, std::chrono::milliseconds patience) override;
-  /// Waits for the first event of an answer that is not a stream.
-  /// Throws RequestError: 500 where it failed, 504 where the time was over before.
-  void wait_for_first();
+  /// 500 where the model failed, 504 where the time was over before a token came.
+  int status() const override { return status_; }
 
  private:
   void take(const AnswerEvent& event, std::string& out);
   void finish(std::string& out);
+  void finish_whole(std::string& out);
 
   std::unique_ptr<Ticket> ticket_;
   ReplyWriter writer_;
   Form form_;
   Metrics& metrics_;
-  std::vector<AnswerEvent> first_;
   std::string failure_;
+  int status_ = 200;
   bool begun_ = false, first_seen_ = false, late_ = false, over_ = false;
 };
 

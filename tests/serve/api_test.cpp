@@ -59,13 +59,15 @@ std::string all_of(Reply& reply) {
   std::string out;
   while (reply.stream->next(out, 100ms)) {
   }
+  if (!reply.as_it_comes) reply.status = reply.stream->status();
   return out;
 }
 
 json answer(Server& server, const std::string& path, const std::string& body, int status = 200) {
   Reply reply = server.ask(path, body);
-  EXPECT_EQ(reply.status, status) << reply.body;
-  return json::parse(all_of(reply));
+  const std::string text = all_of(reply);
+  EXPECT_EQ(reply.status, status) << text;
+  return json::parse(text);
 }
 
 /// The objects of a stream, which ends as it must.
@@ -190,16 +192,20 @@ TEST(Api, MistakesAreErrorObjects) {
     EXPECT_FALSE(got["error"]["message"].get<std::string>().empty());
     return got["error"];
   };
+  const std::string long_text(60001, 'a');
   refused("/v1/completions", "{", 400);
-  refused("/v1/completions", R"({"prompt": "a", "model": "another"})", 404);
-  refused("/v1/completions", R"({"prompt": [99999]})", 400);
-  refused("/v1/completions", json{{"prompt", std::string(60001, 'a')}}.dump(), 400);
+  EXPECT_EQ(refused("/v1/completions", R"({"prompt": "a", "model": "another"})", 404)["param"],
+            "model");
+  EXPECT_EQ(refused("/v1/completions", R"({"prompt": [99999]})", 400)["param"], "prompt");
+  EXPECT_EQ(refused("/v1/completions", json{{"prompt", long_text}}.dump(), 400)["param"], "prompt");
+  EXPECT_EQ(refused("/v1/routing", R"({"input": [99999]})", 400)["param"], "input");
   refused("/v1/nothing", "{}", 404);
-  refused("/v1/routing", json{{"input", std::string(3000, 'a')}}.dump(), 400);
-  EXPECT_EQ(refused("/v1/chat/completions", R"({"messages": [{"role": "user", "content": "a"}]})",
-                    400)["message"],
-            "no template");
-  EXPECT_EQ(server.get("/v1/completions").status, 405);
+  EXPECT_EQ(refused("/v1/routing", json{{"input", std::string(3000, 'a')}}.dump(), 400)["param"],
+            "input");
+  const json chat =
+      refused("/v1/chat/completions", R"({"messages": [{"role": "user", "content": "a"}]})", 400);
+  EXPECT_EQ(chat["message"], "no template");
+  EXPECT_EQ(chat["param"], "messages");
   EXPECT_EQ(server.api.answer({.method = "POST", .path = "/v1/completions", .body = "{}"}).status,
             415);
   EXPECT_EQ(server.get("/").body, page);
@@ -208,6 +214,38 @@ TEST(Api, MistakesAreErrorObjects) {
   EXPECT_NE(metrics.find("penstock_requests_total{path=\"other\",status=\"404\"} 1"),
             std::string::npos)
       << metrics;
+}
+
+TEST(Api, OtherMethodsAreToldWhichThereIs) {
+  Server server;
+  const auto allowed = [&](const std::string& method, const std::string& path) {
+    const Reply reply = server.api.answer({.method = method, .path = path});
+    EXPECT_EQ(reply.status, 405);
+    return reply.headers.at(0);
+  };
+  using Header = std::pair<std::string, std::string>;
+  EXPECT_EQ(allowed("GET", "/v1/completions"), Header("Allow", "POST"));
+  EXPECT_EQ(allowed("BREW", "/health"), Header("Allow", "GET, HEAD"));
+  EXPECT_EQ(server.api.answer({.method = "BREW", .path = "/coffee"}).status, 404);
+}
+
+TEST(Api, WordsOfHeadersHaveNoCase) {
+  ApiOptions options = Server::chats();
+  options.hosts = {"localhost"};
+  options.api_key = "Secret";
+  Server server(Server::usual(), options);
+  const auto status = [&](const std::string& type, const std::string& key = "bearer Secret") {
+    Reply reply = server.api.answer({.method = "POST",
+                                     .path = "/v1/routing",
+                                     .body = R"({"input": "a"})",
+                                     .authorization = key,
+                                     .content_type = type,
+                                     .host = "LocalHost:1"});
+    return reply.status;
+  };
+  EXPECT_EQ(status("Application/JSON ; charset=utf-8"), 200);
+  EXPECT_EQ(status("application/jsonx"), 415);
+  EXPECT_EQ(status("application/json", "Bearer secret"), 401);
 }
 
 TEST(Api, AKeyIsAskedFor) {

@@ -145,7 +145,7 @@ TEST(Request, MessagesAreChecked) {
   refuse_chat(R"({"messages": [{"role": 1, "content": "a"}]})", "messages[0].role");
   refuse_chat(R"({"messages": [{"role": "user", "content": "a", "x": 1}]})", "messages[0].x");
   refuse_chat(R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})",
-              "content.type");
+              "messages[0].content[0].type");
   refuse_chat(R"({"messages": [{"role": "user", "content": "a"}], "top_logprobs": 2})",
               "top_logprobs");
   refuse_chat(

@@ -1,0 +1,172 @@
+#include "penstock/serve/http_connection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace penstock::serve {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// How long an answer is waited for before the connection looks whether its client is still there.
+constexpr milliseconds kLook{100};
+/// Between two probes of a client that sends no more.
+constexpr milliseconds kProbe{1000};
+/// For a client to see why it was refused.
+constexpr milliseconds kLinger{2000};
+
+const std::string kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+
+/// The client left: there is nobody to answer.
+struct Gone {};
+
+std::string as_chunk(std::string_view text) {
+  return fmt::format("{:x}\r\n{}\r\n", text.size(), text);
+}
+
+}  // namespace
+
+void HttpConnection::serve() {
+  try {
+    for (;;) {
+      ApiRequest request;
+      try {
+        if (read_request(request) == Next::end) return;
+      } catch (const RequestError& error) {
+        return refuse(error);
+      }
+      if (!send(responder_.answer(request)) || !head_.keeps_alive) return;
+    }
+  } catch (const Gone&) {
+  }
+}
+
+void HttpConnection::read_more(Deadline deadline) {
+  switch (socket_.read(received_, deadline, true)) {
+    case ClientSocket::Read::some:
+      return;
+    case ClientSocket::Read::late:
+      throw RequestError(408,
+                         fmt::format("the request was not whole within {:.3g} s",
+                                     std::chrono::duration<double>(limits_.request_time).count()));
+    case ClientSocket::Read::stopped:
+      throw RequestError(503, "the server stops");
+    case ClientSocket::Read::end:
+      throw Gone();
+  }
+}
+
+RequestHead HttpConnection::read_head(Deadline deadline) {
+  std::optional<std::size_t> size;
+  while (!(size = head_size(received_, limits_.head))) read_more(deadline);
+  RequestHead out = parse_head(std::string_view(received_).substr(0, *size), limits_.head);
+  received_.erase(0, *size);
+  return out;
+}
+
+void HttpConnection::read_body(const RequestHead& head, Deadline deadline, std::string& body) {
+  if (head.content_length > limits_.body_bytes)
+    throw RequestError(413, fmt::format("the body has {} bytes, more than {}", head.content_length,
+                                        limits_.body_bytes));
+  if (head.expects_continue && received_.empty() && (head.chunked || head.content_length > 0))
+    write(kContinue);
+  if (head.chunked) {
+    ChunkedBody chunks(limits_.body_bytes);
+    for (;;) {
+      received_.erase(0, chunks.take(received_));
+      if (chunks.over()) break;
+      read_more(deadline);
+    }
+    body = std::move(chunks.body());
+    return;
+  }
+  const auto length = static_cast<std::size_t>(head.content_length);
+  while (received_.size() < length) read_more(deadline);
+  body = received_.substr(0, length);
+  received_.erase(0, length);
+}
+
+HttpConnection::Next HttpConnection::read_request(ApiRequest& request) {
+  if (received_.empty() &&
+      socket_.read(received_, Clock::now() + limits_.idle_time, true) != ClientSocket::Read::some)
+    return Next::end;
+  head_ = {};
+  const Deadline deadline = Clock::now() + limits_.request_time;
+  head_ = read_head(deadline);
+  read_body(head_, deadline, request.body);
+  // Of what HEAD asks for, GET's answer is sent without its body.
+  request.method = head_.method == "HEAD" ? "GET" : head_.method;
+  request.path = head_.path;
+  request.authorization = head_.header("Authorization");
+  request.content_type = head_.header("Content-Type");
+  request.host = head_.header("Host");
+  return Next::request;
+}
+
+Headers HttpConnection::headers_of(const Reply& reply) const {
+  Headers out = {{"Content-Type", reply.type},
+                 {"Connection", head_.keeps_alive ? "keep-alive" : "close"},
+                 {"X-Content-Type-Options", "nosniff"}};
+  out.insert(out.end(), reply.headers.begin(), reply.headers.end());
+  return out;
+}
+
+bool HttpConnection::send(Reply reply) {
+  if (!reply.stream) return send_whole(reply);
+  return reply.as_it_comes && !head_.http_1_0 ? send_stream(std::move(reply))
+                                              : wait_and_send(std::move(reply));
+}
+
+bool HttpConnection::send_whole(const Reply& reply) {
+  Headers headers = headers_of(reply);
+  headers.emplace_back("Content-Length", std::to_string(reply.body.size()));
+  const std::string head = response_head(reply.status, headers);
+  return write(head_.method == "HEAD" ? head : head + reply.body);
+}
+
+bool HttpConnection::still_there(const std::string& probe) {
+  const Peer peer = socket_.peer();
+  if (peer != Peer::half_closed) return peer == Peer::there;
+  // Whether it only sends no more, or is gone, shows once something is sent to it: the system of
+  // one that is gone answers that there is nobody.
+  const auto now = Clock::now();
+  if (now < next_probe_ || head_.http_1_0) return true;
+  next_probe_ = now + kProbe;
+  return write(probe);
+}
+
+bool HttpConnection::wait_and_send(Reply reply) {
+  next_probe_ = {};
+  while (reply.stream->next(reply.body, kLook))
+    if (!still_there(kContinue)) return false;
+  reply.status = reply.stream->status();
+  return send_whole(reply);
+}
+
+bool HttpConnection::send_stream(Reply reply) {
+  Headers headers = headers_of(reply);
+  headers.emplace_back("Cache-Control", "no-store");
+  headers.emplace_back("Transfer-Encoding", "chunked");
+  if (!write(response_head(reply.status, headers))) return false;
+  if (head_.method == "HEAD") return true;
+  next_probe_ = {};
+  for (bool more = true; more;) {
+    std::string text;
+    more = reply.stream->next(text, kLook);
+    if (!still_there(as_chunk(":\n\n"))) return false;  // a comment among events
+    if (!text.empty() && !write(as_chunk(text))) return false;
+  }
+  return write("0\r\n\r\n");
+}
+
+void HttpConnection::refuse(const RequestError& error) {
+  responder_.refused(error.status());
+  head_.keeps_alive = false;
+  send_whole({.status = error.status(), .body = error_body(error)});
+  socket_.linger(kLinger);
+}
+
+}  // namespace penstock::serve

@@ -1,0 +1,130 @@
+// Requests as text: what is taken, and what is refused with which status. A request that comes
+// byte by byte is read as one that comes whole.
+#include "penstock/serve/http_message.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::serve {
+namespace {
+
+constexpr std::string_view kHost = "Host: a\r\n";
+
+RequestHead parse(const std::string& line, const std::string& headers = "") {
+  return parse_head(line + "\r\n" + std::string(kHost) + headers + "\r\n");
+}
+
+template <class Do>
+int status_of(Do work) {
+  try {
+    work();
+  } catch (const RequestError& error) {
+    EXPECT_STRNE(error.what(), "");
+    return error.status();
+  }
+  return 200;
+}
+
+TEST(HttpMessage, AHeadIsReadToItsParts) {
+  const RequestHead head =
+      parse("POST /v1/completions?x=1 HTTP/1.1",
+            "content-LENGTH: 12\r\nAuthorization:\t Bearer a b \r\nExpect: 100-Continue\r\n");
+  EXPECT_EQ(head.method, "POST");
+  EXPECT_EQ(head.path, "/v1/completions");
+  EXPECT_EQ(head.content_length, 12);
+  EXPECT_EQ(head.header("authorization"), "Bearer a b");
+  EXPECT_TRUE(head.keeps_alive && head.expects_continue && !head.chunked && !head.http_1_0);
+  EXPECT_EQ(parse("GET http://a:80/health HTTP/1.1").path, "/health");
+  EXPECT_EQ(parse("GET http://a HTTP/1.1").path, "/");
+  EXPECT_EQ(parse("OPTIONS * HTTP/1.1").path, "*");
+}
+
+TEST(HttpMessage, ConnectionsGoOnAsTheVersionSays) {
+  EXPECT_FALSE(parse("GET / HTTP/1.1", "Connection: x, Close\r\n").keeps_alive);
+  EXPECT_FALSE(parse("GET / HTTP/1.0").keeps_alive);
+  EXPECT_TRUE(parse("GET / HTTP/1.0", "connection: Keep-Alive\r\n").keeps_alive);
+  EXPECT_FALSE(parse("GET / HTTP/1.0", "Expect: 100-continue\r\n").expects_continue);
+}
+
+TEST(HttpMessage, WhatIsNoHttpIsRefused) {
+  for (const char* line :
+       {"GET", "GET /", "GET  HTTP/1.1", "GET / HTTP/1.1 ", " GET / HTTP/1.1", "G@T / HTTP/1.1",
+        "GET a HTTP/1.1", "GET /a b HTTP/1.1", "GET /\x01 HTTP/1.1", "GET / FTP/1.1"})
+    EXPECT_EQ(status_of([&] { parse(line); }), 400) << line;
+  for (const char* line : {"GET / HTTP/2.0", "GET / HTTP/1.2", "GET / HTTP/"})
+    EXPECT_EQ(status_of([&] { parse(line); }), 505) << line;
+  for (const char* header :
+       {"NoColon\r\n", "A : b\r\n", " folded: x\r\n", ": x\r\n", "A: b\x01\r\n", "Host: b\r\n"})
+    EXPECT_EQ(status_of([&] { parse("GET / HTTP/1.1", header); }), 400) << header;
+  EXPECT_EQ(status_of([&] { parse_head("GET / HTTP/1.1\r\n\r\n"); }), 400);
+  EXPECT_EQ(status_of([&] { parse_head("GET / HTTP/1.0\r\n\r\n"); }), 200);
+}
+
+TEST(HttpMessage, LengthsThatCanBeReadInTwoWaysAreRefused) {
+  for (const char* headers :
+       {"Content-Length: x\r\n", "Content-Length: -1\r\n", "Content-Length: +1\r\n",
+        "Content-Length: 1.0\r\n", "Content-Length: 0x10\r\n", "Content-Length: \r\n",
+        "Content-Length: 5, 5\r\n", "Content-Length: 5\r\nContent-Length: 5\r\n",
+        "Content-Length: 99999999999999999999\r\n",
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"})
+    EXPECT_EQ(status_of([&] { parse("POST / HTTP/1.1", headers); }), 400) << headers;
+  EXPECT_EQ(status_of([&] { parse("POST / HTTP/1.1", "Transfer-Encoding: gzip\r\n"); }), 501);
+  EXPECT_TRUE(parse("POST / HTTP/1.1", "Transfer-Encoding: Chunked\r\n").chunked);
+}
+
+TEST(HttpMessage, HeadsHaveTheirLimits) {
+  const HeadLimits limits{.bytes = 200, .line = 50, .headers = 3};
+  EXPECT_EQ(head_size("GET / HTTP/1.1\r\nHost: a\r\n", limits), std::nullopt);
+  EXPECT_EQ(head_size("GET / HTTP/1.1\r\n\r\nmore", limits), 18u);
+  EXPECT_EQ(status_of([&] { head_size(std::string(51, 'a'), limits); }), 414);
+  EXPECT_EQ(status_of([&] { head_size("GET / HTTP/1.1\r\nA: " + std::string(200, 'a'), limits); }),
+            431);
+  EXPECT_EQ(status_of([&] { head_size("GET / HTTP/1.1\n", limits); }), 400);
+  EXPECT_EQ(status_of([&] {
+              parse_head("GET / HTTP/1.1\r\nHost: a\r\nB: 1\r\nC: 1\r\nD: 1\r\n\r\n", limits);
+            }),
+            431);
+}
+
+std::string unchunked(std::string_view text, std::size_t step, std::size_t* rest = nullptr) {
+  ChunkedBody body(100);
+  std::string received;
+  std::size_t at = 0;
+  while (!body.over() && at < text.size()) {
+    received += text.substr(at, step);
+    at += step;
+    received.erase(0, body.take(received));
+  }
+  EXPECT_TRUE(body.over());
+  if (rest) *rest = received.size();
+  return body.body();
+}
+
+TEST(HttpMessage, ChunksComeInAnyPieces) {
+  const std::string text = "4;x=y\r\nabcd\r\n00A\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\nGET";
+  for (std::size_t step = 1; step <= text.size(); ++step)
+    EXPECT_EQ(unchunked(text, step), "abcd0123456789") << step;
+  std::size_t rest = 0;
+  unchunked(text, text.size(), &rest);
+  EXPECT_EQ(rest, 3u);  // what follows is another request's
+}
+
+TEST(HttpMessage, WrongChunksAreRefused) {
+  const auto status = [](const std::string& text) {
+    return status_of([&] { ChunkedBody(100).take(text); });
+  };
+  for (const char* text : {"x\r\n", "\r\n", "-1\r\n", "4\nabcd", "4\r\nabcde\r\n", "0x4\r\n",
+                           "ffffffffffffffffffff\r\n"})
+    EXPECT_EQ(status(text), 400) << text;
+  EXPECT_EQ(status("65\r\n"), 413);
+  EXPECT_EQ(status("fffffffffffffff\r\n"), 413);
+  EXPECT_EQ(status("64\r\n" + std::string(100, 'a') + "\r\n1\r\n"), 413);
+  EXPECT_EQ(status(std::string(300, '1')), 400);
+}
+
+TEST(HttpMessage, AnswersBeginWithTheirStatus) {
+  EXPECT_EQ(response_head(405, {{"Allow", "GET"}}),
+            "HTTP/1.1 405 Method Not Allowed\r\nAllow: GET\r\n\r\n");
+}
+
+}  // namespace
+}  // namespace penstock::serve

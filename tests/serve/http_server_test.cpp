@@ -1,0 +1,226 @@
+// Clients over sockets, among them slow, wrong and leaving ones, and a responder that only waits.
+#include "penstock/serve/http_server.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+namespace penstock::serve {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Says back what it is asked; /wait and /stream go on until `go_on` is taken back or the client
+/// has left.
+class Echo : public Responder {
+ public:
+  std::atomic<bool> go_on = true;
+  std::atomic<int> under_way = 0, refusals = 0;
+
+  Reply answer(const ApiRequest& request) override {
+    if (request.path == "/wait" || request.path == "/stream")
+      return {.type = "text/event-stream",
+              .stream = std::make_unique<Waiting>(*this),
+              .as_it_comes = request.path == "/stream"};
+    return {.body = request.method + " " + request.path + " " + request.body};
+  }
+  void refused(int) override { ++refusals; }
+  bool settles(int count) {
+    for (int i = 0; i < 300 && under_way != count; ++i) std::this_thread::sleep_for(10ms);
+    return under_way == count;
+  }
+
+ private:
+  struct Waiting : ReplyStream {
+    explicit Waiting(Echo& echo) : echo(echo) { ++echo.under_way; }
+    ~Waiting() override { --echo.under_way; }
+    bool next(std::string& out, std::chrono::milliseconds) override {
+      std::this_thread::sleep_for(5ms);
+      if (echo.go_on) return true;
+      out += "done";
+      return false;
+    }
+    int status() const override { return 504; }
+    Echo& echo;
+  };
+};
+
+HttpOptions quick() {
+  return {.port = 0,
+          .connections = 4,
+          .limits = {.body_bytes = 1000, .request_time = 300ms, .idle_time = 2000ms}};
+}
+
+struct Client {
+  int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+
+  explicit Client(const HttpServer& server) {
+    sockaddr_in to{.sin_family = AF_INET,
+                   .sin_port = htons(static_cast<std::uint16_t>(server.port()))};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  }
+  ~Client() { leave(); }
+  void leave() {
+    if (socket >= 0) ::close(socket);
+    socket = -1;
+  }
+  void send(std::string_view text) const {
+    EXPECT_EQ(::send(socket, text.data(), text.size(), MSG_NOSIGNAL), std::ssize(text));
+  }
+  void end_of_sending() const { ::shutdown(socket, SHUT_WR); }
+  /// All until the server closes, or until that text has come.
+  std::string read(std::string_view until = "\x01none") const {
+    std::string out;
+    char bytes[4096];
+    for (ssize_t n;
+         out.find(until) == std::string::npos && (n = ::recv(socket, bytes, sizeof(bytes), 0)) > 0;)
+      out.append(bytes, static_cast<std::size_t>(n));
+    return out;
+  }
+};
+
+std::string get(const std::string& path) { return "GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n"; }
+
+struct HttpServerTest : ::testing::Test {
+  Echo echo;
+  HttpServer server{echo, quick()};
+
+  std::string answer(std::string_view request) {
+    const Client client(server);
+    client.send(request);
+    return client.read("}");
+  }
+};
+
+TEST_F(HttpServerTest, AConnectionTakesManyRequests) {
+  const Client client(server);
+  client.send(
+      get("/a") + "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nxyz" +
+      "POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nuv\r\n0\r\n\r\n"
+      "HEAD /d HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  const std::string all = client.read();
+  for (const char* part : {"\r\n\r\nGET /a ", "\r\n\r\nPOST /b xyz", "\r\n\r\nPOST /c uv",
+                           "Content-Length: 7\r\n\r\n"})
+    EXPECT_NE(all.find(part), std::string::npos) << part << all;
+  EXPECT_TRUE(all.ends_with("\r\n\r\n"));  // HEAD has no body
+  EXPECT_NE(all.find("Connection: close"), std::string::npos);
+}
+
+TEST_F(HttpServerTest, WhatIsTooLongIsRefusedBeforeItIsRead) {
+  const std::string post = "POST / HTTP/1.1\r\nHost: a\r\n";
+  EXPECT_TRUE(answer(post + "Content-Length: 1000000000\r\n\r\n").starts_with("HTTP/1.1 413 "));
+  EXPECT_TRUE(
+      answer(post + "Transfer-Encoding: chunked\r\n\r\nfffff\r\n").starts_with("HTTP/1.1 413 "));
+  EXPECT_TRUE(answer(post + "A: " + std::string(20000, 'a')).starts_with("HTTP/1.1 431 "));
+  EXPECT_TRUE(answer("GET /" + std::string(10000, 'a')).starts_with("HTTP/1.1 414 "));
+  EXPECT_TRUE(
+      answer(post + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n").starts_with("HTTP/1.1 400 "));
+  EXPECT_EQ(echo.refusals, 5);
+}
+
+TEST_F(HttpServerTest, ARefusalIsSeenBehindABodyThatWasSent) {
+  const Client client(server);
+  std::string body(300'000, 'a');
+  client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 300000\r\n\r\n");
+  ::send(client.socket, body.data(), body.size(), MSG_NOSIGNAL);
+  const std::string seen = client.read();
+  EXPECT_TRUE(seen.starts_with("HTTP/1.1 413 ")) << seen;
+  EXPECT_TRUE(seen.ends_with("}")) << seen;
+}
+
+TEST_F(HttpServerTest, ABodyIsWaitedForOnlyWhereItIsTaken) {
+  const Client client(server);
+  client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+  EXPECT_EQ(client.read("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  client.send("ok");
+  EXPECT_NE(client.read("POST / ok").find("POST / ok"), std::string::npos);
+}
+
+TEST_F(HttpServerTest, ASlowRequestIsCutOffHoweverOftenAByteComes) {
+  const Client client(server);
+  const auto begun = std::chrono::steady_clock::now();
+  std::thread sending([&] {
+    for (const char c : std::string("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n") +
+                            std::string(900, 'a')) {
+      if (::send(client.socket, &c, 1, MSG_NOSIGNAL) != 1) break;
+      std::this_thread::sleep_for(5ms);
+    }
+  });
+  const std::string seen = client.read("}");
+  EXPECT_TRUE(seen.starts_with("HTTP/1.1 408 ")) << seen;
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 4s);  // all of it would take five
+  ::shutdown(client.socket, SHUT_RDWR);
+  sending.join();
+}
+
+TEST_F(HttpServerTest, AClientThatOnlyStopsSendingGetsItsAnswer) {
+  for (const char* path : {"/wait", "/stream"}) {
+    echo.go_on = true;
+    const Client client(server);
+    client.send(get(path));
+    client.end_of_sending();
+    EXPECT_TRUE(echo.settles(1));
+    std::this_thread::sleep_for(300ms);  // looked at some times by now
+    EXPECT_EQ(echo.under_way, 1) << path;
+    echo.go_on = false;
+    EXPECT_NE(client.read("done").find("done"), std::string::npos) << path;
+  }
+}
+
+TEST_F(HttpServerTest, AClientThatLeavesIsNoticedWhileItsAnswerIsWaitedFor) {
+  for (const char* path : {"/wait", "/stream"}) {
+    Client client(server);
+    client.send(get(path));
+    EXPECT_TRUE(echo.settles(1)) << path;
+    client.leave();
+    EXPECT_TRUE(echo.settles(0)) << path;
+  }
+}
+
+TEST_F(HttpServerTest, AnAnswerThatIsWaitedForHasItsStatus) {
+  echo.go_on = false;
+  const Client client(server);
+  client.send(get("/wait"));
+  const std::string seen = client.read("done");
+  EXPECT_TRUE(seen.starts_with("HTTP/1.1 504 ")) << seen;
+  EXPECT_NE(seen.find("Content-Length: 4\r\n"), std::string::npos) << seen;
+}
+
+TEST_F(HttpServerTest, MoreClientsThanThreadsAreServedInTurn) {
+  std::vector<std::thread> clients;
+  std::atomic<int> answered = 0;
+  for (int i = 0; i < 20; ++i)
+    clients.emplace_back([&] {
+      const Client client(server);
+      client.send("GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+      answered += client.read().ends_with("GET /a ");
+    });
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(answered, 20);
+}
+
+TEST_F(HttpServerTest, StoppingSendsWhatIsUnderWayAndEndsWhatIsIdle) {
+  const Client idle(server), waiting(server);
+  waiting.send(get("/wait"));
+  EXPECT_TRUE(echo.settles(1));
+  std::thread stopping([&] { server.stop(); });
+  EXPECT_EQ(idle.read(), "");
+  echo.go_on = false;
+  EXPECT_NE(waiting.read("done").find("done"), std::string::npos);
+  stopping.join();
+}
+
+TEST(HttpServer, APortIsTakenOnce) {
+  Echo echo;
+  const HttpServer server(echo, quick());
+  EXPECT_ANY_THROW(HttpServer(echo, {.port = server.port()}));
+  EXPECT_ANY_THROW(HttpServer(echo, {.host = "no such host.invalid", .port = 0}));
+}
+
+}  // namespace
+}  // namespace penstock::serve
