@@ -8,35 +8,24 @@ namespace {
 
 using namespace penstock;
 
-/// What the bytes are, read `step` at a time: the head's size, and the body or the status.
+/// What the bytes are, read `step` at a time: method, path and body, or the status.
 std::string read_in_steps(std::string_view bytes, std::size_t step) {
-  std::string received, out;
+  constexpr std::int64_t kMost = 1000;
+  serve::RequestReader reader({}, kMost);
+  std::string received;
   try {
-    std::optional<std::size_t> size;
-    std::size_t at = 0;
-    while (!(size = serve::head_size(received)) && at < bytes.size()) {
+    for (std::size_t at = 0; !reader.over() && at < bytes.size(); at += step) {
       received += bytes.substr(at, step);
-      at += step;
+      received.erase(0, reader.take(received));
     }
-    if (!size) return "more";
-    const serve::RequestHead head = serve::parse_head(std::string_view(received).substr(0, *size));
-    if (head.method.empty() || head.content_length < 0) __builtin_trap();
-    received.erase(0, *size);
-    out = std::to_string(*size);
-    if (!head.chunked) return out;
-    serve::ChunkedBody body(1000);
-    while (!body.over()) {
-      received.erase(0, body.take(received));
-      if (body.body().size() > 1000) __builtin_trap();
-      if (body.over() || at >= bytes.size()) break;
-      received += bytes.substr(at, step);
-      at += step;
-    }
-    return out + " " + body.body();
   } catch (const serve::RequestError& error) {
     if (error.status() < 400 || error.status() > 505) __builtin_trap();
-    return out + " refused";
+    return "refused";
   }
+  if (!reader.over()) return "more";
+  const serve::RequestHead& head = reader.head();
+  if (head.method.empty() || std::ssize(reader.body()) > kMost) __builtin_trap();
+  return head.method + " " + head.path + " " + reader.body();
 }
 
 }  // namespace

@@ -59,44 +59,24 @@ void HttpConnection::read_more(Deadline deadline) {
   }
 }
 
-RequestHead HttpConnection::read_head(Deadline deadline) {
-  std::optional<std::size_t> size;
-  while (!(size = head_size(received_, limits_.head))) read_more(deadline);
-  RequestHead out = parse_head(std::string_view(received_).substr(0, *size), limits_.head);
-  received_.erase(0, *size);
-  return out;
-}
-
-void HttpConnection::read_body(const RequestHead& head, Deadline deadline, std::string& body) {
-  if (head.content_length > limits_.body_bytes)
-    throw RequestError(413, fmt::format("the body has {} bytes, more than {}", head.content_length,
-                                        limits_.body_bytes));
-  if (head.expects_continue && received_.empty() && (head.chunked || head.content_length > 0))
-    write(kContinue);
-  if (head.chunked) {
-    ChunkedBody chunks(limits_.body_bytes);
-    for (;;) {
-      received_.erase(0, chunks.take(received_));
-      if (chunks.over()) break;
-      read_more(deadline);
-    }
-    body = std::move(chunks.body());
-    return;
-  }
-  const auto length = static_cast<std::size_t>(head.content_length);
-  while (received_.size() < length) read_more(deadline);
-  body = received_.substr(0, length);
-  received_.erase(0, length);
-}
-
 HttpConnection::Next HttpConnection::read_request(ApiRequest& request) {
   if (received_.empty() &&
       socket_.read(received_, Clock::now() + limits_.idle_time, true) != ClientSocket::Read::some)
     return Next::end;
   head_ = {};
   const Deadline deadline = Clock::now() + limits_.request_time;
-  head_ = read_head(deadline);
-  read_body(head_, deadline, request.body);
+  RequestReader reader(limits_.head, limits_.body_bytes);
+  bool told = false;
+  while (received_.erase(0, reader.take(received_)), !reader.over()) {
+    if (reader.has_head() && !told) {
+      head_ = reader.head();
+      if (head_.expects_continue && received_.empty()) write(kContinue);
+      told = true;
+    }
+    read_more(deadline);
+  }
+  head_ = reader.head();
+  request.body = std::move(reader.body());
   // Of what HEAD asks for, GET's answer is sent without its body.
   request.method = head_.method == "HEAD" ? "GET" : head_.method;
   request.path = head_.path;

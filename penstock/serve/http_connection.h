@@ -34,8 +34,6 @@ class HttpConnection {
   enum class Next { request, end };
   /// Waits for the begin of a request, then reads its head and body.
   Next read_request(ApiRequest& request);
-  RequestHead read_head(Deadline deadline);
-  void read_body(const RequestHead& head, Deadline deadline, std::string& body);
   /// Reads more, or throws: RequestError 408, Gone.
   void read_more(Deadline deadline);
 

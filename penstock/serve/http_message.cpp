@@ -3,62 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/status.hpp>
+#include <boost/beast/http/string_body.hpp>
 #include <charconv>
-#include <limits>
 
 namespace penstock::serve {
 namespace {
 
-constexpr std::size_t kMostOfChunkLine = 256;
-constexpr std::int64_t kMostOfTrailers = 8192;
+namespace http = boost::beast::http;
 
 [[noreturn]] void malformed(const std::string& what) { throw RequestError(400, what); }
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
-/// Characters of methods and of names of headers.
-bool is_token(std::string_view text) {
-  constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
-  return !text.empty() && std::ranges::all_of(text, [&](char c) {
-    return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z') ||
-           kMarks.find(c) != std::string_view::npos;
-  });
-}
-
-std::string_view without_blanks(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
-/// Whether a list of words with commas between has that one.
-bool lists(std::string_view list, std::string_view word) {
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    if (same_word(without_blanks(list.substr(0, comma)), word)) return true;
-    list.remove_prefix(std::min(list.size(), comma + 1));
-  }
-  return false;
-}
-
-template <class Number>
-bool whole(std::string_view text, Number& out, int base = 10) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out, base);
+bool whole(std::string_view text, std::int64_t& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
   return error == std::errc() && end == text.data() + text.size() && text.front() != '-';
 }
 
-void take_request_line(std::string_view line, RequestHead& out) {
-  const std::size_t first = line.find(' '), second = line.rfind(' ');
-  if (first == std::string_view::npos || first == second)
-    malformed("the first line must be 'METHOD /path HTTP/1.1'");
-  out.method = line.substr(0, first);
-  if (!is_token(out.method)) malformed("the method is no word");
-  const std::string_view version = line.substr(second + 1);
-  std::string_view target = line.substr(first + 1, second - first - 1);
-  if (!version.starts_with("HTTP/")) malformed("the first line does not end in HTTP/1.1");
-  if (version != "HTTP/1.1" && version != "HTTP/1.0")
-    throw RequestError(505, "the server speaks HTTP/1.1");
-  out.http_1_0 = version == "HTTP/1.0";
+/// The path of a request's target, without a query.
+std::string path_of(std::string_view target) {
   if (target.starts_with("http://")) {  // as proxies are asked
     target.remove_prefix(7);
     target.remove_prefix(std::min(target.find('/'), target.size()));
@@ -67,18 +34,7 @@ void take_request_line(std::string_view line, RequestHead& out) {
   const bool printable = std::ranges::all_of(target, [](char c) { return c > ' ' && c < 127; });
   if (!printable || !(target.starts_with('/') || target == "*"))
     malformed("the target must be a path");
-  out.path = target.substr(0, target.find('?'));
-}
-
-void take_header(std::string_view line, RequestHead& out) {
-  const std::size_t colon = line.find(':');
-  if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
-    malformed("a header must be 'Name: value' on one line");
-  const std::string_view value = without_blanks(line.substr(colon + 1));
-  const bool clean = std::ranges::none_of(
-      value, [](char c) { return (c >= 0 && c < ' ' && c != '\t') || c == 127; });
-  if (!clean) malformed("a header's value has a control character");
-  out.headers.emplace_back(line.substr(0, colon), value);
+  return std::string(target.substr(0, target.find('?')));
 }
 
 /// How many headers have that name.
@@ -104,48 +60,7 @@ void take_framing(RequestHead& out) {
       throw RequestError(501, "the only transfer coding is chunked");
     out.chunked = true;
   }
-  const std::string connection = out.header("Connection");
-  out.keeps_alive = out.http_1_0 ? lists(connection, "keep-alive") : !lists(connection, "close");
   out.expects_continue = !out.http_1_0 && same_word(out.header("Expect"), "100-continue");
-}
-
-const char* phrase(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 400:
-      return "Bad Request";
-    case 401:
-      return "Unauthorized";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 408:
-      return "Request Timeout";
-    case 413:
-      return "Content Too Large";
-    case 414:
-      return "URI Too Long";
-    case 415:
-      return "Unsupported Media Type";
-    case 429:
-      return "Too Many Requests";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 501:
-      return "Not Implemented";
-    case 503:
-      return "Service Unavailable";
-    case 504:
-      return "Gateway Timeout";
-    case 505:
-      return "HTTP Version Not Supported";
-    default:
-      return status < 500 ? "Refused" : "Internal Server Error";
-  }
 }
 
 }  // namespace
@@ -160,86 +75,71 @@ std::string RequestHead::header(std::string_view name) const {
   return {};
 }
 
-std::optional<std::size_t> head_size(std::string_view received, const HeadLimits& limits) {
-  bool first = true;
-  for (std::size_t at = 0; at < received.size();) {
-    const std::size_t end = received.find('\n', at);
-    const std::size_t reach = std::min(end, received.size());
-    if (first && reach > limits.line)
-      throw RequestError(414, fmt::format("the first line has more than {} bytes", limits.line));
-    if (reach > limits.bytes)
-      throw RequestError(431, fmt::format("the headers have more than {} bytes", limits.bytes));
-    if (end == std::string_view::npos) return std::nullopt;
-    if (end == at || received[end - 1] != '\r') malformed("a line does not end in CR LF");
-    if (end == at + 1) return end + 1;
-    at = end + 1;
-    first = false;
+struct RequestReader::Parser : http::request_parser<http::string_body> {};
+
+RequestReader::RequestReader(const HeadLimits& limits, std::int64_t body_bytes)
+    : parser_(std::make_unique<Parser>()), limits_(limits), body_bytes_(body_bytes) {
+  parser_->header_limit(static_cast<std::uint32_t>(limits.bytes));
+  parser_->body_limit(static_cast<std::uint64_t>(body_bytes));
+}
+RequestReader::~RequestReader() = default;
+RequestReader::RequestReader(RequestReader&&) noexcept = default;
+
+bool RequestReader::over() const { return parser_->is_done(); }
+std::string& RequestReader::body() { return parser_->get().body(); }
+
+std::size_t RequestReader::take(std::string_view received) {
+  std::size_t taken = 0;
+  while (!parser_->is_done() && taken < received.size()) {
+    const std::string_view rest = received.substr(taken);
+    check_first_line(rest);
+    boost::system::error_code error;
+    const std::size_t used = parser_->put(boost::asio::buffer(rest.data(), rest.size()), error);
+    taken += used;
+    begun_ |= used > 0;
+    if (error == http::error::need_more) break;
+    if (error) refuse(error);
+    if (!head_ && parser_->is_header_done()) head_ = parsed_head();
   }
-  return std::nullopt;
+  // What is left is part of a line: of the head, which has its limit, or between chunks.
+  if (!parser_->is_done() && received.size() - taken > limits_.bytes)
+    malformed("a line of the request is too long");
+  return taken;
 }
 
-RequestHead parse_head(std::string_view head, const HeadLimits& limits) {
-  RequestHead out;
-  bool first = true;
-  for (std::size_t end; (end = head.find("\r\n")) != std::string_view::npos && end > 0;
-       head.remove_prefix(end + 2), first = false) {
-    const std::string_view line = head.substr(0, end);
-    if (out.headers.size() == limits.headers)
-      throw RequestError(431, fmt::format("there are more than {} headers", limits.headers));
-    if (first)
-      take_request_line(line, out);
-    else
-      take_header(line, out);
+void RequestReader::check_first_line(std::string_view received) const {
+  if (!begun_ && std::min(received.find('\n'), received.size()) > limits_.line)
+    throw RequestError(414, fmt::format("the first line has more than {} bytes", limits_.line));
+}
+
+void RequestReader::refuse(const boost::system::error_code& error) const {
+  if (error == http::error::header_limit)
+    throw RequestError(431, fmt::format("the headers have more than {} bytes", limits_.bytes));
+  if (error == http::error::body_limit)
+    throw RequestError(413, fmt::format("the body has more than {} bytes", body_bytes_));
+  if (error == http::error::bad_version) throw RequestError(505, "the server speaks HTTP/1.1");
+  malformed("the request is not HTTP: " + error.message());
+}
+
+RequestHead RequestReader::parsed_head() const {
+  const auto& request = parser_->get();
+  RequestHead out{.method = std::string(request.method_string()),
+                  .path = path_of({request.target().data(), request.target().size()}),
+                  .http_1_0 = request.version() == 10,
+                  .keeps_alive = request.keep_alive()};
+  for (const auto& field : request) {
+    if (out.headers.size() == limits_.headers)
+      throw RequestError(431, fmt::format("there are more than {} headers", limits_.headers));
+    out.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
   }
-  if (first) malformed("the request is empty");
   take_framing(out);
   return out;
 }
 
-void ChunkedBody::begin_chunk(std::string_view line) {
-  const std::string_view size = without_blanks(line.substr(0, line.find(';')));
-  if (size.empty() || size.size() > 15 || !whole(size, left_, 16))
-    malformed("the size of a chunk is no number");
-  if (left_ > most_ - std::ssize(body_))
-    throw RequestError(413, fmt::format("the body has more than {} bytes", most_));
-  state_ = left_ > 0 ? State::data : State::trailer;
-}
-
-std::size_t ChunkedBody::take(std::string_view received) {
-  std::size_t taken = 0;
-  while (state_ != State::over && taken < received.size()) {
-    const std::string_view rest = received.substr(taken);
-    if (state_ == State::data) {
-      const std::size_t count = std::min(rest.size(), static_cast<std::size_t>(left_));
-      body_ += rest.substr(0, count);
-      taken += count;
-      left_ -= static_cast<std::int64_t>(count);
-      if (left_ == 0) state_ = State::data_end;
-      continue;
-    }
-    const std::size_t end = rest.find('\n');
-    if (std::min(end, rest.size()) > kMostOfChunkLine)
-      malformed("a line of the chunks is too long");
-    if (end == std::string_view::npos) break;
-    if (end == 0 || rest[end - 1] != '\r') malformed("a line of the chunks does not end in CR LF");
-    const std::string_view line = rest.substr(0, end - 1);
-    taken += end + 1;
-    if (state_ == State::size) {
-      begin_chunk(line);
-    } else if (state_ == State::data_end) {
-      if (!line.empty()) malformed("a chunk is longer than it says");
-      state_ = State::size;
-    } else if (line.empty()) {
-      state_ = State::over;
-    } else if ((trailers_ += std::ssize(line)) > kMostOfTrailers) {
-      throw RequestError(431, "the headers behind the body are too long");
-    }
-  }
-  return taken;
-}
-
 std::string response_head(int status, const Headers& headers) {
-  std::string out = fmt::format("HTTP/1.1 {} {}\r\n", status, phrase(status));
+  std::string out =
+      fmt::format("HTTP/1.1 {} {}\r\n", status,
+                  std::string(http::obsolete_reason(static_cast<http::status>(status))));
   for (const auto& [name, value] : headers) out += fmt::format("{}: {}\r\n", name, value);
   return out + "\r\n";
 }

@@ -1,8 +1,9 @@
-// HTTP/1.1 as text: the head of a request, bodies in chunks, the head of an answer. Strict, without
+// HTTP/1.1 as text: requests, read by Boost.Beast and checked, and the head of an answer. Without
 // sockets: http_connection.h reads and writes.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,10 @@
 #include <vector>
 
 #include "penstock/serve/request_error.h"
+
+namespace boost::system {
+class error_code;
+}
 
 namespace penstock::serve {
 
@@ -40,35 +45,37 @@ struct RequestHead {
   std::string header(std::string_view name) const;
 };
 
-/// Bytes of the head, with its empty line; nothing while that has not come.
-/// Throws RequestError: 414 and 431 for what is longer than its limit, 400 for a line that does not
-/// end in CR LF.
-std::optional<std::size_t> head_size(std::string_view received, const HeadLimits& limits = {});
-
-/// Throws RequestError: 400 for what is not HTTP, for several or no Host, a Content-Length that is
-/// no number or comes twice or beside chunks; 431 for too many headers; 501 for another transfer
-/// coding; 505 for another version.
-RequestHead parse_head(std::string_view head, const HeadLimits& limits = {});
-
-/// Takes a body in chunks as it comes.
-class ChunkedBody {
+/// Reads one request as its bytes come.
+class RequestReader {
  public:
-  explicit ChunkedBody(std::int64_t most) : most_(most) {}
+  /// @param body_bytes  the longest body
+  RequestReader(const HeadLimits& limits, std::int64_t body_bytes);
+  ~RequestReader();
+  RequestReader(RequestReader&&) noexcept;
+
   /// Takes from the begin of `received` what it can.  @return how many bytes that were
-  /// Throws RequestError: 400 for what are no chunks, 413 for a body longer than `most`.
+  /// Throws RequestError: 400 for what is not HTTP, for several or no Host, a Content-Length that
+  /// is no number or comes twice or beside chunks; 413 for a longer body; 414 and 431 for a longer
+  /// head; 501 for another transfer coding; 505 for another version.
   std::size_t take(std::string_view received);
-  bool over() const { return state_ == State::over; }
-  std::string& body() { return body_; }
+  bool has_head() const { return head_.has_value(); }
+  bool over() const;
+  /// REQUIRES: has_head().
+  const RequestHead& head() const { return *head_; }
+  /// REQUIRES: over().
+  std::string& body();
 
  private:
-  enum class State { size, data, data_end, trailer, over };
-  void begin_chunk(std::string_view line);
+  void check_first_line(std::string_view received) const;
+  [[noreturn]] void refuse(const boost::system::error_code& error) const;
+  RequestHead parsed_head() const;
 
-  std::int64_t most_;
-  std::int64_t left_ = 0;      // of the chunk
-  std::int64_t trailers_ = 0;  // bytes of them
-  State state_ = State::size;
-  std::string body_;
+  struct Parser;
+  std::unique_ptr<Parser> parser_;
+  HeadLimits limits_;
+  std::int64_t body_bytes_;
+  bool begun_ = false;  // the first line is taken
+  std::optional<RequestHead> head_;
 };
 
 /// "HTTP/1.1 200 OK" and those headers, with the empty line.
