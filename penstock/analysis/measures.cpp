@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "penstock/analysis/domain_routing.h"
 #include "penstock/analysis/gating.h"
 #include "penstock/analysis/similarity.h"
 #include "penstock/base/error.h"
@@ -23,24 +24,6 @@ ExpertSimilarity similarity_of(MoeLayer& layer, std::int64_t experts, const at::
   return {.output_cosine = off_diagonal_mean(output_cosines(outputs)),
           .output_cka = off_diagonal_mean(linear_cka(outputs)),
           .weight_cosine = off_diagonal_mean(row_cosines(parameter_rows(layer.experts())))};
-}
-
-/// Of each domain that was read, by name; none where nothing is assigned.
-std::vector<DomainRouting> domain_routing(const Evaluation& evaluation) {
-  std::vector<DomainRouting> out;
-  for (const auto& [name, routing] : evaluation.routing_by_domain) {
-    if (routing.tokens == 0 || routing.assignments.empty()) continue;
-    DomainRouting& domain = out.emplace_back();
-    domain.name = name;
-    domain.tokens = routing.tokens;
-    domain.loss = evaluation.by_domain.at(name).loss();
-    domain.load = routing.assignments;
-    for (auto& layer : domain.load) {
-      for (double& value : layer) value /= static_cast<double>(routing.tokens);
-      domain.active.push_back(std::accumulate(layer.begin(), layer.end(), 0.0));
-    }
-  }
-  return out;
 }
 
 /// What is counted by token.

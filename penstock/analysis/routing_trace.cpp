@@ -30,12 +30,14 @@ std::vector<std::int64_t> numbers_of_moe_layers(const ModelConfig& config) {
 }  // namespace
 
 std::map<std::string, at::Tensor> trace_routing(LanguageModel& model,
-                                                const std::vector<std::int64_t>& tokens) {
+                                                const std::vector<std::int64_t>& tokens,
+                                                const RoutingChoice& choice) {
   const ModelConfig& config = model.config();
   PENSTOCK_CHECK(config.moe_layers() > 0,
                  "a dense model has no routers to trace; upcycle it, or take an MoE");
   check_tokens(config, tokens);
-  const bool scored = !scorer_registry().at(resolve(config.router).scorer).traits.no_logits;
+  check_choice(config, choice);
+  const bool scored = scores_tokens(config);
   const std::vector<std::int64_t> numbers = numbers_of_moe_layers(config);
   std::map<std::string, at::Tensor> out;
   const at::Tensor ids = torch::tensor(tokens, torch::kInt64);
@@ -54,7 +56,8 @@ std::map<std::string, at::Tensor> trace_routing(LanguageModel& model,
   };
   const EvaluationMode measuring(model);
   const at::Device device = model.parameters().front().device();
-  model.forward({.tokens = ids.unsqueeze(0).to(device), .memory_length = 0}, {}, tap);
+  model.forward({.tokens = ids.unsqueeze(0).to(device), .memory_length = 0}, context_of(choice),
+                tap);
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "penstock/models/language_model.h"
+#include "penstock/models/routing_choice.h"
 
 namespace penstock::analysis {
 
@@ -17,9 +18,11 @@ namespace penstock::analysis {
 ///   layers.N.logits [T, E]: the scorer's, where tokens are scored
 ///   layers.N.gates [T, E]: the weight of each expert's output, 0 where the token does not pass it
 /// and `tokens` [T] i64. All else has the model's type.
-/// Throws Error for a dense model, for one that blends experts by segments, for no tokens, an id
-/// outside the vocabulary, and more tokens than the model's context.
+/// Throws Error for a choice that the model does not take, for a dense model, for one that blends
+/// experts by segments, for no tokens, an id outside the vocabulary, and more tokens than the
+/// model's context.
 std::map<std::string, at::Tensor> trace_routing(LanguageModel& model,
-                                                const std::vector<std::int64_t>& tokens);
+                                                const std::vector<std::int64_t>& tokens,
+                                                const RoutingChoice& choice = {});
 
 }  // namespace penstock::analysis

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "penstock/analysis/domain_routing.h"
 #include "penstock/analysis/measures.h"
 #include "penstock/base/error.h"
 #include "penstock/eval/perplexity.h"
@@ -12,7 +13,7 @@
 namespace penstock::analysis {
 namespace {
 
-constexpr std::int64_t kBatchTokens = 4096;  // of a forward pass
+constexpr std::int64_t kPassTokens = 4096;  // of a forward pass
 
 std::vector<std::int64_t> numbers(const at::Tensor& values) {
   const at::Tensor v = values.to(at::kCPU, at::kLong).contiguous();
@@ -77,29 +78,30 @@ void TokenCounter::scored(const Batch& batch, std::span<const double> nats) {
   out_.tokens += static_cast<std::int64_t>(places);
 }
 
-TokenExperts count_token_experts(LanguageModel& model, const Corpus& corpus,
-                                 const TokenExpertsOptions& options) {
+CorpusExperts count_token_experts(LanguageModel& model, const Corpus& corpus,
+                                  const TokenExpertsOptions& options) {
   const ModelConfig& config = model.config();
   const Refusals refused = refusals(config);
   PENSTOCK_CHECK(refused.load.empty(), refused.load);
   const std::int64_t length =
       options.sequence_length > 0 ? options.sequence_length : config.context;
   TokenCounter counter(config);
-  evaluate(model, corpus,
-           {.split = options.split,
-            .sequence_length = length,
-            .batch_sequences = std::max<std::int64_t>(1, kBatchTokens / length),
-            .max_tokens = options.max_tokens,
-            .memory_length = config.has_memory() ? 0 : -1,
-            .routing_tap = [&](std::int64_t layer,
-                               const RoutingResult& result) { counter.routed(layer, result.plan); },
-            .batch_tap = [&](const Batch& batch,
-                             std::span<const double> nats) { counter.scored(batch, nats); },
-            .progress =
-                [&](double done, const LossTotals&) {
-                  if (options.progress) options.progress(done);
-                }});
-  return counter.counted();
+  const Evaluation evaluation = evaluate(
+      model, corpus,
+      {.split = options.split,
+       .sequence_length = length,
+       .batch_sequences = std::max<std::int64_t>(1, kPassTokens / length),
+       .max_tokens = options.max_tokens,
+       .memory_length = config.has_memory() ? 0 : -1,
+       .routing_tap = [&](std::int64_t layer,
+                          const RoutingResult& result) { counter.routed(layer, result.plan); },
+       .batch_tap = [&](const Batch& batch,
+                        std::span<const double> nats) { counter.scored(batch, nats); },
+       .progress =
+           [&](double done, const LossTotals&) {
+             if (options.progress) options.progress(done);
+           }});
+  return {.tokens = counter.counted(), .domains = domain_routing(evaluation)};
 }
 
 }  // namespace penstock::analysis

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/analysis/domains.h"
 #include "penstock/data/batches.h"
 #include "penstock/models/language_model.h"
 
@@ -70,10 +71,16 @@ struct TokenExpertsOptions {
   std::function<void(double)> progress;
 };
 
+/// What one pass over a corpus says of a model's routing.
+struct CorpusExperts {
+  TokenExperts tokens;
+  std::vector<DomainRouting> domains;
+};
+
 /// One pass over windows of the split in evaluation mode, without memory between them.
 /// Throws Error for a dense model and one that blends experts.
-TokenExperts count_token_experts(LanguageModel& model, const Corpus& corpus,
-                                 const TokenExpertsOptions& options);
+CorpusExperts count_token_experts(LanguageModel& model, const Corpus& corpus,
+                                  const TokenExpertsOptions& options);
 
 /// A token of a list, with its text and what it is listed for.
 struct ListedToken {

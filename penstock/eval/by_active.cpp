@@ -23,14 +23,6 @@ double active_at(LanguageModel& model, const Corpus& corpus, EvaluateOptions& op
 
 }  // namespace
 
-std::string why_no_shift(const ModelConfig& config) {
-  if (config.moe_layers() == 0) return "a dense model has no experts to switch on";
-  const ResolvedRouter router = resolve(config.router);
-  if (router.traits.gates == GateForm::relu) return "";
-  return "selector '" + router.selector +
-         "' does not switch experts on by the sign of their logits";
-}
-
 std::vector<double> parse_active_values(const std::string& text) {
   std::vector<double> out;
   const char *at = text.data(), *const end = text.data() + text.size();

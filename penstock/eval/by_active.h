@@ -13,10 +13,6 @@
 
 namespace penstock {
 
-/// Why no shift of this model's logits sets its experts per token, without a full stop; "" where
-/// one does.
-std::string why_no_shift(const ModelConfig& config);
-
 /// "0.5,1,2" as numbers. Throws Error for anything but positive numbers with commas between, and
 /// for one that comes twice.
 std::vector<double> parse_active_values(const std::string& text);

@@ -27,29 +27,6 @@ void try_selector(const ModelConfig& config, std::int64_t k) {
 
 }  // namespace
 
-std::string why_no_k(const ModelConfig& config) {
-  if (config.moe_layers() == 0) return "the model is dense, it has no experts to choose from";
-  const ResolvedRouter router = resolve(config.router);
-  const SelectorTraits& traits = selector_registry().at(router.selector).traits;
-  if (traits.takes_highest) return "";
-  const std::string selector = "selector '" + router.selector + "' ";
-  if (traits.merges) return selector + "blends the weights of all experts";
-  if (traits.variable_active)
-    return selector + "takes the experts that the logits switch on, however many they are";
-  if (traits.ignores_logits) return selector + "does not choose by logits";
-  return selector + "does not let a token ask for the experts of its k highest logits";
-}
-
-bool takes_k(const ModelConfig& config, std::int64_t k) {
-  if (!why_no_k(config).empty() || k < 1 || k > config.total_experts()) return false;
-  try {
-    try_selector(config, k);
-  } catch (const Error&) {
-    return false;
-  }
-  return true;
-}
-
 std::vector<std::int64_t> parse_k_values(const std::string& text) {
   std::vector<std::int64_t> out;
   const char *at = text.data(), *const end = text.data() + text.size();

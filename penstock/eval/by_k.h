@@ -10,15 +10,9 @@
 
 #include "penstock/eval/k_figures.h"
 #include "penstock/eval/perplexity.h"
+#include "penstock/models/routing_choice.h"
 
 namespace penstock {
-
-/// Why this model's experts per token cannot be set, without a full stop; "" where they can, that
-/// is, where a token asks for the experts of its k highest logits.
-std::string why_no_k(const ModelConfig& config);
-
-/// Whether the model's selector takes that k, from 1 to E.
-bool takes_k(const ModelConfig& config, std::int64_t k);
 
 /// "1,2,4" as numbers. Throws Error for anything but whole numbers with commas between, and for one
 /// that comes twice.

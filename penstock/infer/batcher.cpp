@@ -83,7 +83,8 @@ Batcher::Batcher(std::shared_ptr<LanguageModel> model, const Tokenizer& tokenize
       tokenizer_(tokenizer),
       options_(options),
       capacity_(capacity_of(model_->config(), options)),
-      reader_(make_pass_reader(model_, reader_options(options.reader, capacity_))) {
+      reader_(make_pass_reader(model_, reader_options(options.reader, capacity_))),
+      scored_(scores_tokens(model_->config())) {
   PENSTOCK_CHECK(options.prompt_tokens > 0, "a step reads one token of prompts or more");
 }
 
@@ -96,6 +97,7 @@ Batcher::Id Batcher::add(TextOrder order) {
                    " of the prompt is not "
                    "in the vocabulary of ",
                    tokenizer_.vocab_size());
+  check_choice(model_->config(), order.choice);
   auto text =
       std::make_unique<Text>(next_id_, std::move(order), model_->config(), tokenizer_, capacity_);
   waiting_.push_back(std::move(text));
@@ -108,7 +110,7 @@ void Batcher::admit() {
     const std::int64_t length = std::ssize(text.prompt());
     const std::int64_t most = length + text.writing.left();
     const auto begun = reader_->begin(
-        text.prompt(), most,
+        text.prompt(), most, text.order.choice,
         mix64(text.order.options.sampling.seed + static_cast<std::uint64_t>(text.order.sample)));
     if (!begun) {
       ++it;  // those behind it may have something in common with what is read
@@ -146,18 +148,31 @@ std::vector<std::pair<Batcher::Text*, PassPart>> Batcher::plan() {
 
 void Batcher::step() {
   admit();
-  const auto parts = plan();
-  if (parts.empty()) return;
+  auto parts = plan();
+  const auto choice = [](const auto& part) { return part.first->order.choice; };
+  std::ranges::stable_sort(parts, {}, choice);
+  for (auto rest = std::span(std::as_const(parts)); !rest.empty();) {
+    const auto other = std::ranges::find_if(
+        rest, [&](const auto& part) { return choice(part) != choice(rest.front()); });
+    const auto count = static_cast<std::size_t>(other - rest.begin());
+    read(rest.first(count));
+    rest = rest.subspan(count);
+  }
+}
+
+void Batcher::read(std::span<const std::pair<Text*, PassPart>> parts) {
   std::vector<PassPart> read;
-  std::vector<std::int64_t> watched;  // rows whose experts are asked for
+  std::vector<RoutingOfRows::Row> watched;  // whose experts are asked for
   std::int64_t rows = 0;
   for (const auto& [text, part] : parts) {
     read.push_back(part);
     rows += std::ssize(part.tokens);
-    if (part.asks && text->order.routing) watched.push_back(rows - 1);
+    const RoutingShown shown = text->order.routing;
+    if (part.asks && shown != RoutingShown::none)
+      watched.push_back({.row = rows - 1, .logits = shown == RoutingShown::logits});
   }
-  RoutingOfRows routing(std::move(watched));
-  const at::Tensor logits = reader_->read(read, routing.tap());
+  RoutingOfRows routing(std::move(watched), scored_);
+  const at::Tensor logits = reader_->read(read, parts.front().first->order.choice, routing.tap());
   std::vector<TokenRouting> experts = routing.take();
   ++counts_.steps;
   std::int64_t asking = 0;
@@ -169,7 +184,7 @@ void Batcher::step() {
     }
     if (!part.asks) continue;
     TokenRouting own;
-    if (text->order.routing) own = std::move(experts[shown++]);
+    if (text->order.routing != RoutingShown::none) own = std::move(experts[shown++]);
     if (!take(*text, row_of(logits, asking++, text->job), std::move(own))) end(text);
   }
 }

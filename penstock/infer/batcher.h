@@ -42,7 +42,8 @@ struct TextOrder {
   std::int64_t sample = 0;         ///< draw i comes from (seed, sample, i)
   std::vector<TokenId> ends = {};  ///< ids that end it besides those that end documents
   std::int64_t likeliest = -1;     ///< of each token; −1: no log-probabilities either
-  bool routing = false;
+  RoutingShown routing = RoutingShown::none;
+  RoutingChoice choice = {};                       ///< in place of the model's own
   std::function<void(const WrittenToken&)> token;  ///< may be null
   /// The text with what ended it; `rest` is text that had waited. Called once, unless the batcher
   /// goes before. May be null.
@@ -73,7 +74,8 @@ class Batcher {
           const BatcherOptions& options);
   ~Batcher();
 
-  /// Throws Error for impossible options and a prompt for which there is no room.
+  /// Throws Error for impossible options, a routing that the model does not take, and a prompt for
+  /// which there is no room.
   Id add(TextOrder order);
   /// Ends the text as it is (Finish::interrupted); an id that has ended is none.
   void cancel(Id id);
@@ -81,7 +83,8 @@ class Batcher {
   void cancel_all();
   /// Ends all texts by failed().
   void fail_all(const std::string& why);
-  /// One pass, after those that wait got the places that are free. Nothing where there is no text.
+  /// One pass for each routing that is asked for, after those that wait got the places that are
+  /// free. Nothing where there is no text.
   void step();
 
   std::int64_t waiting() const { return std::ssize(waiting_); }
@@ -99,6 +102,8 @@ class Batcher {
   void admit();
   /// What a step reads, by text.
   std::vector<std::pair<Text*, PassPart>> plan();
+  /// Reads these in one pass, whose texts have the same routing.
+  void read(std::span<const std::pair<Text*, PassPart>> parts);
   /// Chooses the token that follows; false where the text has ended.
   bool take(Text& text, std::span<const float> logits, TokenRouting routing);
   void end(Text* text);
@@ -110,6 +115,7 @@ class Batcher {
   std::unique_ptr<PassReader> reader_;
   Texts waiting_, running_;
   BatcherCounts counts_;
+  bool scored_;  // the model's logits say anything
   Id next_id_ = 1;
 };
 

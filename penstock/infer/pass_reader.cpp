@@ -29,9 +29,9 @@ class CacheReader : public PassReader {
   bool divides_prompts() const override { return true; }
 
   std::optional<Begun> begin(std::span<const TokenId> prompt, std::int64_t,
-                             std::uint64_t) override {
+                             const RoutingChoice& choice, std::uint64_t) override {
     if (slots_.in_use() >= places_) return std::nullopt;
-    const auto taken = slots_.take(prompt);
+    const auto taken = slots_.take(prompt, choice);
     if (!taken) return std::nullopt;
     const c10::InferenceMode inference;
     if (taken->from == taken->slot)
@@ -41,7 +41,8 @@ class CacheReader : public PassReader {
     return Begun{.place = taken->slot, .reused = taken->reused};
   }
 
-  at::Tensor read(std::span<const PassPart> parts, const RoutingTap& tap) override {
+  at::Tensor read(std::span<const PassPart> parts, const RoutingChoice& choice,
+                  const RoutingTap& tap) override {
     const c10::InferenceMode inference;  // spares the bookkeeping of views as well
     const ops::RowsAlone alone;
     std::vector<CachePart> where;
@@ -52,7 +53,8 @@ class CacheReader : public PassReader {
       if (part.asks) asking.push_back(std::ssize(tokens) - 1);
     }
     const at::Tensor ids = torch::tensor(tokens, torch::kLong).to(device_);
-    const at::Tensor hidden = model_->extend_parts(ids, cache_, where, {}, tap).hidden;
+    const at::Tensor hidden =
+        model_->extend_parts(ids, cache_, where, context_of(choice), tap).hidden;
     for (const PassPart& part : parts) slots_.add(part.place, part.tokens);
     if (asking.empty()) return {};
     const at::Tensor rows = hidden.index_select(0, torch::tensor(asking, torch::kLong).to(device_));
@@ -79,14 +81,16 @@ class SessionReader : public PassReader {
   bool divides_prompts() const override { return false; }
 
   std::optional<Begun> begin(std::span<const TokenId>, std::int64_t most,
-                             std::uint64_t seed) override {
+                             const RoutingChoice& choice, std::uint64_t seed) override {
     if (session_) return std::nullopt;
-    session_ = make_session(model_, {.sequences = 1, .capacity = most, .seed = seed});
+    session_ =
+        make_session(model_, {.sequences = 1, .capacity = most, .seed = seed, .choice = choice});
     begun_ = false;
     return Begun{};
   }
 
-  at::Tensor read(std::span<const PassPart> parts, const RoutingTap&) override {
+  at::Tensor read(std::span<const PassPart> parts, const RoutingChoice&,
+                  const RoutingTap&) override {
     PENSTOCK_ASSERT(parts.size() == 1 && session_ && parts[0].asks);
     const std::int64_t row = 0;
     if (std::exchange(begun_, true)) return session_->next({&row, 1}, parts[0].tokens);

@@ -13,6 +13,7 @@
 #include "penstock/data/tokenizer.h"
 #include "penstock/layers/routing_tap.h"
 #include "penstock/models/language_model.h"
+#include "penstock/models/routing_choice.h"
 
 namespace penstock {
 
@@ -36,12 +37,16 @@ class PassReader {
     std::int64_t reused = 0;  ///< tokens of the prompt that are read already
   };
   /// A place for a sequence of up to `most` tokens that begins with this prompt; nothing where it
-  /// has to wait.  @param seed  of routers that draw outside training too
+  /// has to wait.
+  /// @param choice  with which all of it will be read: what was read with another is not reused
+  /// @param seed  of routers that draw outside training too
   virtual std::optional<Begun> begin(std::span<const TokenId> prompt, std::int64_t most,
-                                     std::uint64_t seed) = 0;
-  /// Reads the parts, each of a place of its own.  @return [those that ask, V] f32 on the CPU
+                                     const RoutingChoice& choice, std::uint64_t seed) = 0;
+  /// Reads the parts, each of a place of its own that began with that choice.
   /// @param tap  sees the rows of all parts one after another; may be null
-  virtual at::Tensor read(std::span<const PassPart> parts, const RoutingTap& tap) = 0;
+  /// @return [those that ask, V] f32 on the CPU
+  virtual at::Tensor read(std::span<const PassPart> parts, const RoutingChoice& choice,
+                          const RoutingTap& tap) = 0;
   /// The place is free again.
   virtual void end(std::int64_t place) = 0;
   /// Tokens that are kept for prompts to come.

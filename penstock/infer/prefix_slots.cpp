@@ -28,12 +28,14 @@ std::int64_t PrefixSlots::oldest_besides(std::int64_t source) const {
   return best;
 }
 
-std::optional<PrefixSlots::Taken> PrefixSlots::take(std::span<const TokenId> prompt) {
+std::optional<PrefixSlots::Taken> PrefixSlots::take(std::span<const TokenId> prompt,
+                                                    const RoutingChoice& choice) {
   PENSTOCK_ASSERT(!prompt.empty());
   // The last one is read in any case: what follows it is asked for.
   const auto beginning = prompt.first(prompt.size() - 1);
   std::int64_t source = -1, reused = 0, expected = 0;
   for (std::int64_t i = 0; i < std::ssize(slots_); ++i) {
+    if (at(i).choice != choice) continue;
     const std::int64_t have = common(beginning, at(i).tokens);
     // Of equals one that is not in use, which may go on itself.
     if (have > reused || (have == reused && have > 0 && at(source).used && !at(i).used)) {
@@ -50,6 +52,7 @@ std::optional<PrefixSlots::Taken> PrefixSlots::take(std::span<const TokenId> pro
   if (source >= 0) at(source).last_use = ++clock_;
   Slot& taken = at(slot);
   taken.used = true;
+  taken.choice = choice;
   taken.tokens.assign(prompt.begin(), prompt.begin() + reused);
   taken.planned.assign(prompt.begin(), prompt.end());
   return Taken{.slot = slot, .reused = reused, .from = source < 0 ? slot : source};

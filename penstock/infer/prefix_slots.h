@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "penstock/data/tokenizer.h"
+#include "penstock/models/routing_choice.h"
 
 namespace penstock {
 
@@ -27,7 +28,8 @@ class PrefixSlots {
   /// on itself; elsewhere they are copied. Nothing where all slots are in use, and where it is
   /// worth waiting: a sequence in use is yet to read more of the same beginning. REQUIRES: the
   /// prompt has a token.
-  std::optional<Taken> take(std::span<const TokenId> prompt);
+  /// @param choice  what was read with another is of no use
+  std::optional<Taken> take(std::span<const TokenId> prompt, const RoutingChoice& choice = {});
   /// These were read behind what the slot has. REQUIRES: it is in use.
   void add(std::int64_t slot, std::span<const TokenId> tokens);
   /// The slot is no longer in use; what it has read is kept.
@@ -43,6 +45,7 @@ class PrefixSlots {
     std::vector<TokenId> tokens;   // that were read
     std::vector<TokenId> planned;  // the prompt, while it is not yet read
     bool used = false;
+    RoutingChoice choice;
     std::uint64_t last_use = 0;
   };
   Slot& at(std::int64_t slot) { return slots_.at(static_cast<std::size_t>(slot)); }

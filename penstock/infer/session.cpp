@@ -27,9 +27,9 @@ at::Tensor on_cpu(const at::Tensor& logits) {
   return logits.to(torch::kCPU, torch::kFloat).contiguous();
 }
 
-RoutingContext context_of(std::uint64_t seed) {
-  RoutingContext context;
-  context.generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+RoutingContext context_for(const SessionOptions& options) {
+  RoutingContext context = context_of(options.choice);
+  context.generator = at::make_generator<at::CPUGeneratorImpl>(options.seed);
   return context;
 }
 
@@ -39,7 +39,7 @@ class CacheSession : public RewindableSession {
       : model_(std::move(model)),
         cache_(model_->config(), options.sequences, options.capacity,
                model_->parameters().front().options()),
-        context_(context_of(options.seed)),
+        context_(context_for(options)),
         device_(device_of(*model_)) {}
 
   at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens) override {
@@ -84,7 +84,7 @@ class MemorySession : public Session {
   MemorySession(std::shared_ptr<LanguageModel> model, const SessionOptions& options)
       : model_(std::move(model)),
         memories_(static_cast<std::size_t>(options.sequences)),
-        context_(context_of(options.seed)),
+        context_(context_for(options)),
         device_(device_of(*model_)) {}
 
   at::Tensor begin(std::int64_t row, std::span<const TokenId> tokens) override {

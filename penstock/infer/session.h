@@ -10,6 +10,7 @@
 
 #include "penstock/data/tokenizer.h"
 #include "penstock/models/language_model.h"
+#include "penstock/models/routing_choice.h"
 
 namespace penstock {
 
@@ -40,6 +41,7 @@ struct SessionOptions {
   std::int64_t sequences = 1;
   std::int64_t capacity = 1;  ///< most tokens of one sequence
   std::uint64_t seed = 0;     ///< of routers that draw outside training too
+  RoutingChoice choice = {};  ///< in place of the model's own
 };
 
 /// A decoder's session keeps keys and values and reads each token once; what it says equals the

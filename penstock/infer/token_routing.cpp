@@ -6,17 +6,29 @@
 
 namespace penstock {
 
-RoutingOfRows::RoutingOfRows(std::vector<std::int64_t> rows)
-    : rows_(std::move(rows)), routing_(rows_.size()) {}
+RoutingOfRows::RoutingOfRows(std::vector<Row> rows, bool scored)
+    : rows_(std::move(rows)), scored_(scored), routing_(rows_.size()) {}
 
 RoutingTap RoutingOfRows::tap() {
   if (rows_.empty()) return {};
-  return [this](std::int64_t, const RoutingResult& result) { add(result.plan); };
+  return [this](std::int64_t, const RoutingResult& result) {
+    for (TokenRouting& layers : routing_) layers.emplace_back();
+    if (result.plan.merges()) return;
+    add_experts(result.plan);
+    const at::Tensor& logits = result.scores.logits;
+    if (scored_ && logits.defined() && logits.size(0) == result.plan.tokens) add_logits(logits);
+  };
 }
 
-void RoutingOfRows::add(const Plan& plan) {
-  for (TokenRouting& layers : routing_) layers.emplace_back();
-  if (plan.merges()) return;
+void RoutingOfRows::add_logits(const at::Tensor& logits) {
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    if (!rows_[i].logits) continue;
+    const at::Tensor row = logits[rows_[i].row].to(at::kCPU, at::kFloat).contiguous();
+    routing_[i].back().logits.assign(row.data_ptr<float>(), row.data_ptr<float>() + row.numel());
+  }
+}
+
+void RoutingOfRows::add_experts(const Plan& plan) {
   const auto on_cpu = [](const at::Tensor& x, at::ScalarType type) {
     return x.to(at::kCPU, type).contiguous();
   };
@@ -27,9 +39,10 @@ void RoutingOfRows::add(const Plan& plan) {
   const auto* first = offsets.data_ptr<std::int64_t>();
   const auto* assignments = by_token.data_ptr<std::int64_t>();
   for (std::size_t i = 0; i < rows_.size(); ++i)
-    for (std::int64_t n = first[rows_[i]]; n < first[rows_[i] + 1]; ++n)
-      routing_[i].back().push_back({.expert = expert.data_ptr<std::int64_t>()[assignments[n]],
-                                    .weight = weight.data_ptr<float>()[assignments[n]]});
+    for (std::int64_t n = first[rows_[i].row]; n < first[rows_[i].row + 1]; ++n)
+      routing_[i].back().experts.push_back(
+          {.expert = expert.data_ptr<std::int64_t>()[assignments[n]],
+           .weight = weight.data_ptr<float>()[assignments[n]]});
 }
 
 }  // namespace penstock

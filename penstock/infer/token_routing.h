@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "penstock/layers/routing_tap.h"
+#include "penstock/models/routing_choice.h"
 
 namespace penstock {
 
@@ -13,23 +14,37 @@ struct ExpertShare {
   float weight = 0;
 };
 
-/// [layers with experts][experts of the token, in their order]
-using TokenRouting = std::vector<std::vector<ExpertShare>>;
+/// What a layer's router decided for a token.
+struct LayerRouting {
+  std::vector<ExpertShare> experts;  ///< in their order
+  std::vector<float> logits;         ///< [E], the scorer's; empty unless asked for
+};
+
+/// [layers with experts]
+using TokenRouting = std::vector<LayerRouting>;
 
 /// Collects the experts of some rows of a pass.
 class RoutingOfRows {
  public:
-  /// @param rows  of the pass, ascending
-  explicit RoutingOfRows(std::vector<std::int64_t> rows);
+  /// A row of the pass, of which logits are wanted or not.
+  struct Row {
+    std::int64_t row = 0;
+    bool logits = false;
+  };
+  /// @param rows  ascending
+  /// @param scored  whether the model's logits say anything (scores_tokens())
+  RoutingOfRows(std::vector<Row> rows, bool scored);
   /// What watches the pass. Of a router that blends experts by segments nothing is collected.
   RoutingTap tap();
   /// Of each of the rows.
   std::vector<TokenRouting> take() { return std::move(routing_); }
 
  private:
-  void add(const Plan& plan);
+  void add_experts(const Plan& plan);
+  void add_logits(const at::Tensor& logits);
 
-  std::vector<std::int64_t> rows_;
+  std::vector<Row> rows_;
+  bool scored_;
   std::vector<TokenRouting> routing_;
 };
 

@@ -8,7 +8,6 @@
 #include <random>
 #include <utility>
 
-#include "penstock/analysis/routing_trace.h"
 #include "penstock/base/error.h"
 #include "penstock/serve/page.h"
 #include "penstock/serve/request_error.h"
@@ -19,8 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
-
-constexpr std::int64_t kTokensWithoutLimit = 4096;  // of a chat with a model that has no context
 
 std::int64_t unix_seconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(
@@ -76,28 +73,44 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kPaths = 
      {"/v1/chat/completions", "POST"},
      {"/v1/routing", "POST"}}};
 
-/// The method of that path; "" where there is nothing.
-std::string_view method_of(std::string_view path) {
-  const auto* const found = std::ranges::find(kPaths, path, &decltype(kPaths)::value_type::first);
-  return found == kPaths.end() ? std::string_view() : found->second;
-}
-
-/// A path as it is counted.
-std::string counted_path(const std::string& path) {
-  return method_of(path).empty() ? "other" : path;
-}
-
-Reply another_method(const std::string& path) {
-  const std::string allowed(method_of(path));
+Reply another_method(const std::string& path, std::string_view allowed) {
+  const std::string methods = allowed == "GET" ? "GET, HEAD" : std::string(allowed);
   return {.status = 405,
           .body = error_body(405, fmt::format("{} is asked by {}", path, allowed)),
-          .headers = {{"Allow", allowed == "GET" ? "GET, HEAD" : allowed}}};
+          .headers = {{"Allow", methods}}};
+}
+
+/// The request's texts under way.
+std::unique_ptr<Ticket> submitted(const ServedModel& model, const TextRequest& request,
+                                  ReplyHead& head, std::size_t& texts) {
+  // Whatever is wrong with tokens is wrong with the prompt.
+  const char* const key = request.chat ? "messages" : "prompt";
+  try {
+    std::vector<TextOrder> orders = text_orders(model, request, head);
+    texts = orders.size();
+    return model.service->submit(std::move(orders));
+  } catch (const RequestError& error) {
+    if (error.status() != 400 || !error.parameter().empty()) throw;
+    throw RequestError(400, error.what(), key);
+  } catch (const Error& error) {
+    throw RequestError(400, error.what(), key);
+  }
 }
 
 }  // namespace
 
-Api::Api(Service& service, ApiOptions options)
-    : service_(service), options_(std::move(options)), started_(unix_seconds()) {}
+Api::Api(std::vector<ServedModel> models, ApiOptions options)
+    : models_(std::move(models)), options_(std::move(options)), started_(unix_seconds()) {}
+
+std::string_view Api::method_of(const std::string& path) const {
+  if (options_.places.contains(path)) return "GET";
+  const auto* const found = std::ranges::find(kPaths, path, &decltype(kPaths)::value_type::first);
+  return found == kPaths.end() ? std::string_view() : found->second;
+}
+
+std::string Api::counted_path(const std::string& path) const {
+  return method_of(path).empty() ? "other" : path;
+}
 
 Reply Api::answer(const ApiRequest& request) {
   Reply reply;
@@ -130,101 +143,49 @@ void Api::check_caller(const ApiRequest& request) const {
     throw RequestError(401, "the key is missing or wrong: send 'Authorization: Bearer KEY'");
 }
 
-void Api::check_model(const std::string& name) const {
-  if (!name.empty() && name != options_.model)
-    throw RequestError(404, fmt::format("there is no model '{}', only '{}'", name, options_.model),
-                       "model");
+const ServedModel& Api::named(const std::string& model) const {
+  if (model.empty() && !models_.empty()) return models_.front();
+  const auto found = std::ranges::find(models_, model, &ServedModel::name);
+  if (found != models_.end()) return *found;
+  std::string names;
+  for (const ServedModel& one : models_)
+    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", one.name);
+  throw RequestError(
+      404,
+      fmt::format("there is no model '{}', only {}", model, names.empty() ? "a report" : names),
+      "model");
 }
 
 Reply Api::routed(const ApiRequest& request) {
   check_caller(request);
   const auto& [method, path, body, authorization, content_type, host] = request;
   if (method_of(path).empty()) throw RequestError(404, "there is nothing at " + path);
-  if (method != method_of(path)) return another_method(path);
+  if (method != method_of(path)) return another_method(path, method_of(path));
   // A page of another place can have a browser send other types without asking first.
   if (method == "POST" && !is_json(content_type))
     throw RequestError(415, "the body must be of the type application/json");
+  if (const auto place = options_.places.find(path); place != options_.places.end())
+    return place->second();
   if (path == "/") return {.type = "text/html; charset=utf-8", .body = std::string(page)};
   if (path == "/health") return health();
   if (path == "/metrics")
-    return {.type = "text/plain; version=0.0.4", .body = metrics_.text(service_.state())};
+    return {.type = "text/plain; version=0.0.4", .body = metrics_.text(state())};
   if (path == "/v1/models") return models();
-  if (path == "/v1/routing") return routing(parse_routing(body, options_.limits));
+  if (path == "/v1/routing") {
+    const RoutingRequest asked = parse_routing(body, options_.limits);
+    return {.body = routing_answer(named(asked.model), asked, options_.routing_tokens)};
+  }
   return texts(path == "/v1/completions" ? parse_completion(body, options_.limits)
                                          : parse_chat(body, options_.limits));
 }
 
-std::vector<std::vector<TokenId>> Api::prompts_of(const TextRequest& request) const {
-  const Tokenizer& tokenizer = service_.tokenizer();
-  if (request.chat) {
-    if (!options_.chat_form) throw RequestError(400, options_.no_chat, "messages");
-    return {chat_tokens(*options_.chat_form, request.messages, tokenizer)};
-  }
-  std::vector<std::vector<TokenId>> out;
-  for (const Prompt& prompt : request.prompts) {
-    const auto* text = std::get_if<std::string>(&prompt);
-    out.push_back(text ? prompt_tokens(tokenizer, *text) : std::get<std::vector<TokenId>>(prompt));
-  }
-  return out;
-}
-
-TextOrder Api::order_of(const TextRequest& request, std::vector<TokenId> prompt,
-                        bool begins_document) const {
-  const std::int64_t room =
-      service_.capacity() > 0
-          ? std::max<std::int64_t>(1, service_.capacity() + 1 - std::ssize(prompt))
-          : kTokensWithoutLimit;
-  TextOrder order{.prompt = std::move(prompt),
-                  .begins_document = begins_document,
-                  .options = {.max_tokens = request.max_tokens.value_or(room),
-                              .sampling = request.sampling,
-                              .stop = request.stop},
-                  .likeliest = request.likeliest,
-                  .routing = request.routing};
-  if (!request.chat) return order;
-  const std::string_view end = answer_end(*options_.chat_form);
-  const auto ids = service_.tokenizer().encode_with_controls(end);
-  if (ids.size() == 1)
-    order.ends = ids;
-  else
-    order.options.stop.emplace_back(end);
-  return order;
-}
-
-std::vector<TextOrder> Api::orders_of(const TextRequest& request, ReplyHead& head) const {
-  std::vector<TextOrder> out;
-  const auto prompts = prompts_of(request);
-  for (std::size_t p = 0; p < prompts.size(); ++p) {
-    head.prompt_tokens += std::ssize(prompts[p]);
-    const auto* text = request.chat ? nullptr : std::get_if<std::string>(&request.prompts[p]);
-    TextOrder order = order_of(request, prompts[p], request.chat || (text && text->empty()));
-    for (order.sample = 0; order.sample < request.n; ++order.sample) out.push_back(order);
-  }
-  return out;
-}
-
-std::unique_ptr<Ticket> Api::submitted(const TextRequest& request, ReplyHead& head,
-                                       std::size_t& texts) {
-  // Whatever is wrong with tokens is wrong with the prompt.
-  const char* const key = request.chat ? "messages" : "prompt";
-  try {
-    std::vector<TextOrder> orders = orders_of(request, head);
-    texts = orders.size();
-    return service_.submit(std::move(orders));
-  } catch (const RequestError& error) {
-    if (error.status() != 400 || !error.parameter().empty()) throw;
-    throw RequestError(400, error.what(), key);
-  } catch (const Error& error) {
-    throw RequestError(400, error.what(), key);
-  }
-}
-
 Reply Api::texts(TextRequest request) {
   const auto begun = Clock::now();
-  check_model(request.model);
+  const ServedModel& model = named(request.model);
+  check_choice(model, request.choice);
   if (!request.seed) request.sampling.seed = random_seed();
   ReplyHead head{.id = new_id(request.chat ? "chatcmpl" : "cmpl"),
-                 .model = options_.model,
+                 .model = model.name,
                  .created = unix_seconds(),
                  .chat = request.chat,
                  .likeliest = request.likeliest,
@@ -235,71 +196,34 @@ Reply Api::texts(TextRequest request) {
                              .begun = begun,
                              .deadline = begun + options_.timeout};
   std::size_t texts = 0;
-  std::unique_ptr<Ticket> ticket = submitted(request, head, texts);
+  std::unique_ptr<Ticket> ticket = submitted(model, request, head, texts);
   auto reply = std::make_unique<TextReply>(
-      std::move(ticket), ReplyWriter(head, texts, service_.tokenizer()), form, metrics_);
+      std::move(ticket), ReplyWriter(head, texts, model.service->tokenizer()), form, metrics_);
   return {.type = request.stream ? "text/event-stream" : "application/json",
           .stream = std::move(reply),
           .as_it_comes = request.stream};
 }
 
-Reply Api::routing(const RoutingRequest& request) {
-  check_model(request.model);
-  const Tokenizer& tokenizer = service_.tokenizer();
-  const auto* text = std::get_if<std::string>(&request.input);
-  const std::vector<TokenId> ids =
-      text ? prompt_tokens(tokenizer, *text) : std::get<std::vector<TokenId>>(request.input);
-  if (std::ssize(ids) > options_.routing_tokens)
-    throw RequestError(400,
-                       fmt::format("{} tokens are more than the {} that can be asked for at once",
-                                   ids.size(), options_.routing_tokens),
-                       "input");
-  std::map<std::string, at::Tensor> trace;
-  service_.with_model([&](LanguageModel& model) {
-    try {
-      trace = analysis::trace_routing(model, {ids.begin(), ids.end()});
-    } catch (const Error& error) {
-      throw RequestError(400, error.what(), "input");
-    }
-  });
-  Json out{{"object", "routing"}, {"model", options_.model}};
-  out["tokens"] = Json::array();
-  for (const TokenId id : ids)
-    out["tokens"].push_back({{"id", id}, {"text", tokenizer.decode({&id, 1})}});
-  out["layers"] = Json::array();
-  for (std::int64_t layer = 0; layer < service_.config().layers; ++layer) {
-    const auto found = trace.find(fmt::format("layers.{}.gates", layer));
-    if (found == trace.end()) continue;
-    const at::Tensor gates = found->second.to(at::kFloat).contiguous();  // [T, E]
-    const float* gate = gates.data_ptr<float>();
-    Json tokens = Json::array();
-    for (std::size_t t = 0; t < ids.size(); ++t) {
-      tokens.push_back(Json::array());
-      for (std::int64_t e = 0; e < gates.size(1); ++e, ++gate)
-        if (*gate != 0) tokens.back().push_back(Json::array({e, *gate}));
-    }
-    out["layers"].push_back({{"layer", layer}, {"experts", std::move(tokens)}});
-  }
+Reply Api::models() const {
+  Json list = Json::array();
+  for (const ServedModel& model : models_) list.push_back(model_json(model, started_));
+  Json out{{"object", "list"}, {"data", std::move(list)}};
+  // Our own: what the page can show besides.
+  out["places"] = Json::array();
+  for (const auto& [path, reply] : options_.places) out["places"].push_back(path);
   return {.body = json_text(out)};
 }
 
-Reply Api::models() const {
-  const ModelConfig& config = service_.config();
-  Json model{{"id", options_.model}, {"object", "model"}, {"created", started_}};
-  model["owned_by"] = "penstock";
-  model["context"] = service_.capacity();
-  model["layers_with_experts"] = config.moe_layers();
-  model["experts"] = config.moe_layers() > 0 ? config.total_experts() : 0;
-  model["chat"] = options_.chat_form
-                      ? Json(words(ChatForm())[static_cast<std::size_t>(*options_.chat_form)])
-                      : Json();
-  return {.body = json_text({{"object", "list"}, {"data", Json::array({std::move(model)})}})};
+ServiceState Api::state() {
+  ServiceState out;
+  for (const ServedModel& model : models_) out += model.service->state();
+  return out;
 }
 
 Reply Api::health() {
-  const ServiceState state = service_.state();
-  return {.body = json_text(
-              {{"status", "ok"}, {"running", state.running}, {"waiting", state.waiting}})};
+  const ServiceState now = state();
+  return {.body =
+              json_text({{"status", "ok"}, {"running", now.running}, {"waiting", now.waiting}})};
 }
 
 }  // namespace penstock::serve

@@ -15,6 +15,12 @@ std::string json_text(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+Json shares_json(const std::vector<ExpertShare>& shares) {
+  Json out = Json::array();
+  for (const ExpertShare& share : shares) out.push_back(Json::array({share.expert, share.weight}));
+  return out;
+}
+
 std::string finish_reason(Finish finish) {
   switch (finish) {
     case Finish::end_of_document:
@@ -100,6 +106,19 @@ std::vector<std::string> ReplyWriter::first_chunks() const {
   return out;
 }
 
+Json ReplyWriter::routing_json(const WrittenToken& token, std::int64_t number) const {
+  Json layers = Json::array(), logits = Json::array();
+  for (const LayerRouting& layer : token.routing) {
+    layers.push_back(shares_json(layer.experts));
+    logits.push_back(layer.logits);
+  }
+  // Of the token before: this one is read when the next is chosen.
+  Json out{{"token", number}, {"id", token.token}, {"of", number - 1}};
+  out["layers"] = std::move(layers);
+  if (head_.routing == RoutingShown::logits) out["logits"] = std::move(logits);
+  return out;
+}
+
 std::vector<std::string> ReplyWriter::chunks(const AnswerEvent& event) {
   Text& text = texts_[event.text];
   const std::string piece = event.token ? event.token->piece : event.rest;
@@ -119,21 +138,10 @@ std::vector<std::string> ReplyWriter::chunks(const AnswerEvent& event) {
   if (head_.likeliest >= 0) add_logprobs(logprobs, *event.token, text.offset);
   text.offset += piece.size();
   const std::int64_t number = text.tokens++;
-  if (piece.empty() && head_.likeliest < 0 && !head_.routing) return {};
+  const bool routed = head_.routing != RoutingShown::none;
+  if (piece.empty() && head_.likeliest < 0 && !routed) return {};
   Json out = chunk(piece, std::move(logprobs), "");
-  if (head_.routing) {
-    Json layers = Json::array();
-    for (const auto& layer : event.token->routing) {
-      layers.push_back(Json::array());
-      for (const ExpertShare& share : layer)
-        layers.back().push_back(Json::array({share.expert, share.weight}));
-    }
-    // Of the token before: this one is read when the next is chosen.
-    out["routing"] = {{"token", number},
-                      {"id", event.token->token},
-                      {"of", number - 1},
-                      {"layers", std::move(layers)}};
-  }
+  if (routed) out["routing"] = routing_json(*event.token, number);
   return {json_text(out)};
 }
 

@@ -18,7 +18,7 @@ struct ReplyHead {
   bool chat = false;
   std::int64_t prompt_tokens = 0;
   std::int64_t likeliest = -1;
-  bool routing = false;
+  RoutingShown routing = RoutingShown::none;
 };
 
 /// "stop" or "length", or "interrupted" where a time limit or the server's end cut the text.
@@ -54,6 +54,7 @@ class ReplyWriter {
 
   nlohmann::ordered_json head(bool chunk) const;
   nlohmann::ordered_json usage() const;
+  nlohmann::ordered_json routing_json(const WrittenToken& token, std::int64_t number) const;
   nlohmann::ordered_json choice(std::size_t index, nlohmann::ordered_json content,
                                 nlohmann::ordered_json logprobs, const std::string& finish) const;
   /// Adds a token's log-probabilities to those of a text or a chunk.
@@ -66,6 +67,9 @@ class ReplyWriter {
   const Tokenizer& tokenizer_;
   std::int64_t written_ = 0;
 };
+
+/// [[expert, gate], ...] of a layer.
+nlohmann::ordered_json shares_json(const std::vector<ExpertShare>& shares);
 
 /// The object as text; bytes that are not UTF-8 become U+FFFD.
 std::string json_text(const nlohmann::ordered_json& value);

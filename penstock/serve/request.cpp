@@ -13,6 +13,7 @@ using nlohmann::json;
 
 constexpr std::size_t kMostStops = 16;
 constexpr std::int64_t kMostLikeliest = 20;
+constexpr std::int64_t kMostExperts = 65536;
 
 bool is_tokens(const json& value) {
   return value.is_array() && !value.empty() && value[0].is_number();
@@ -74,6 +75,20 @@ void refuse_the_rest(ObjectReader& reader) {
                  "safety_identifier", "prompt_cache_key"});
 }
 
+/// How much of the routing is to be shown: true, or "logits".
+RoutingShown shown_of(ObjectReader& reader, RoutingShown usual) {
+  const json* value = reader.find("routing");
+  if (!value) return usual;
+  if (*value == "logits") return RoutingShown::logits;
+  if (!value->is_boolean()) reader.refuse("routing", "must be true, false or \"logits\"");
+  return value->get<bool>() ? RoutingShown::experts : RoutingShown::none;
+}
+
+RoutingChoice choice_of(ObjectReader& reader) {
+  return {.k = reader.integer("experts_per_token", 1, kMostExperts).value_or(0),
+          .logit_shift = reader.number("logit_shift", -1e6, 1e6).value_or(0)};
+}
+
 /// All that completions and chats share.
 void read_common(ObjectReader& reader, const RequestLimits& limits, TextRequest& out) {
   out.model = reader.text("model").value_or("");
@@ -102,8 +117,9 @@ void read_common(ObjectReader& reader, const RequestLimits& limits, TextRequest&
     inner.ignore({"include_obfuscation"});
     inner.finish();
   }
-  out.routing = reader.boolean("routing").value_or(false);
-  if (out.routing && !out.stream) reader.refuse("routing", "needs 'stream'");
+  out.routing = shown_of(reader, RoutingShown::none);
+  if (out.routing != RoutingShown::none && !out.stream) reader.refuse("routing", "needs 'stream'");
+  out.choice = choice_of(reader);
   refuse_the_rest(reader);
 }
 
@@ -182,6 +198,8 @@ RoutingRequest parse_routing(std::string_view body, const RequestLimits& limits)
   if (!input) reader.refuse("input", "is missing");
   RoutingRequest out{.input = prompt_of(reader, "input", *input)};
   out.model = reader.text("model").value_or("");
+  out.routing = shown_of(reader, RoutingShown::experts);
+  out.choice = choice_of(reader);
   reader.finish();
   return out;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "penstock/infer/sampler.h"
+#include "penstock/models/routing_choice.h"
 #include "penstock/serve/request_error.h"
 
 namespace penstock::serve {
@@ -42,7 +43,9 @@ struct TextRequest {
   std::vector<std::string> stop;
   bool stream = false, include_usage = false;
   std::int64_t likeliest = -1;  ///< as in TextOrder
-  bool routing = false;         ///< our own: experts with every streamed token
+  // Our own:
+  RoutingShown routing = RoutingShown::none;  ///< with every streamed token
+  RoutingChoice choice;                       ///< "experts_per_token" and "logit_shift"
 };
 
 /// The body of POST /v1/completions. Throws RequestError: not JSON, a key that is unknown, of
@@ -51,10 +54,13 @@ TextRequest parse_completion(std::string_view body, const RequestLimits& limits 
 /// The same of POST /v1/chat/completions.
 TextRequest parse_chat(std::string_view body, const RequestLimits& limits = {});
 
-/// The body of POST /v1/routing: {"input": text or token ids, "model"}.
+/// The body of POST /v1/routing: {"input": text or token ids, "model", "routing": "logits",
+/// "experts_per_token", "logit_shift"}.
 struct RoutingRequest {
   Prompt input;
   std::string model;
+  RoutingShown routing = RoutingShown::experts;
+  RoutingChoice choice;
 };
 RoutingRequest parse_routing(std::string_view body, const RequestLimits& limits = {});
 

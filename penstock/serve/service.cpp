@@ -12,6 +12,17 @@ RequestError stops() { return RequestError(503, "the server stops"); }
 
 }  // namespace
 
+ServiceState& ServiceState::operator+=(const ServiceState& other) {
+  running += other.running;
+  waiting += other.waiting;
+  kept_tokens += other.kept_tokens;
+  counts.steps += other.counts.steps;
+  counts.prompt_tokens += other.counts.prompt_tokens;
+  counts.reused_tokens += other.counts.reused_tokens;
+  counts.written_tokens += other.counts.written_tokens;
+  return *this;
+}
+
 Service::Service(std::shared_ptr<LanguageModel> model, std::shared_ptr<const Tokenizer> tokenizer,
                  const ServiceOptions& options)
     : model_(std::move(model)),
@@ -116,7 +127,6 @@ ServiceState Service::state() {
     out = {.running = batcher_.running(),
            .waiting = batcher_.waiting(),
            .kept_tokens = batcher_.kept_tokens(),
-           .capacity = capacity_,
            .counts = batcher_.counts()};
   });
   return out;

@@ -23,8 +23,9 @@ struct ServiceOptions {
 };
 
 struct ServiceState {
-  std::int64_t running = 0, waiting = 0, kept_tokens = 0, capacity = 0;
+  std::int64_t running = 0, waiting = 0, kept_tokens = 0;
   BatcherCounts counts;
+  ServiceState& operator+=(const ServiceState& other);
 };
 
 /// What is under way of a request's texts; they are cancelled when it goes.

@@ -36,7 +36,8 @@ double sum(const std::vector<double>& values) {
 
 TEST_F(TokenExpertsTest, HashSendsEachTokenToTheExpertOfItsNumber) {
   const auto counted = count_token_experts(*model("hash"), corpus_,
-                                           {.split = Split::kValidation, .sequence_length = 16});
+                                           {.split = Split::kValidation, .sequence_length = 16})
+                           .tokens;
   EXPECT_GT(counted.tokens, 100);
   EXPECT_EQ(sum(counted.count), static_cast<double>(counted.tokens));
   EXPECT_EQ(counted.active, counted.count);  // one expert at each place, in both layers
@@ -49,7 +50,8 @@ TEST_F(TokenExpertsTest, HashSendsEachTokenToTheExpertOfItsNumber) {
 TEST_F(TokenExpertsTest, AddsUpToTheEvaluationsLoad) {
   const auto relu = model("remoe");
   const auto counted =
-      count_token_experts(*relu, corpus_, {.split = Split::kValidation, .sequence_length = 16});
+      count_token_experts(*relu, corpus_, {.split = Split::kValidation, .sequence_length = 16})
+          .tokens;
   const Evaluation evaluation =
       evaluate(*relu, corpus_, {.split = Split::kValidation, .sequence_length = 16});
   ASSERT_EQ(counted.tokens, evaluation.total.tokens);
@@ -77,7 +79,8 @@ TEST_F(TokenExpertsTest, RefusesWhatAssignsNothing) {
 
 TEST_F(TokenExpertsTest, ListsGoBySharesOfTheTokenAndOfTheExpert) {
   const auto counted = count_token_experts(*model("hash"), corpus_,
-                                           {.split = Split::kValidation, .sequence_length = 16});
+                                           {.split = Split::kValidation, .sequence_length = 16})
+                           .tokens;
   // With hashing by the id each token's share is 1, and an expert's tokens are its ids mod 4.
   const auto surest = surest_tokens(counted, corpus_.tokenizer(), 1, 1, 3);
   const auto commonest = commonest_tokens(counted, corpus_.tokenizer(), 1, 1, 300);

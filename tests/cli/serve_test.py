@@ -58,8 +58,8 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(shell, *options, model="model", environment=None):
-    process = subprocess.Popen([shell.program, "serve", model, "--port", "0", *options], cwd=shell.directory, text=True,
+def serving(shell, *options, model="model", environment=None, command="serve"):
+    process = subprocess.Popen([shell.program, command, model, "--port", "0", *options], cwd=shell.directory, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                env={**os.environ, **(environment or {})})
     try:

@@ -41,7 +41,7 @@ void expect_same_bits(const ModelConfig& config, const std::vector<std::size_t>&
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     texts.push_back(random_tokens(20 + 30 * i, i));
     expected.push_back(one_by_one(model, texts[i]));
-    places.push_back(reader->begin(texts[i], kMost, 0).value().place);
+    places.push_back(reader->begin(texts[i], kMost, {}, 0).value().place);
   }
   for (bool more = true; more;) {
     std::vector<PassPart> parts;
@@ -57,7 +57,7 @@ void expect_same_bits(const ModelConfig& config, const std::vector<std::size_t>&
     }
     more = !parts.empty();
     if (!more) break;
-    const at::Tensor logits = reader->read(parts, {});
+    const at::Tensor logits = reader->read(parts, {}, {});
     ASSERT_EQ(logits.size(0), std::ssize(asked));
     for (std::size_t n = 0; n < asked.size(); ++n)
       EXPECT_TRUE(logits[static_cast<std::int64_t>(n)].equal(
@@ -91,14 +91,14 @@ TEST(PassReader, ABeginningThatWasCopiedHasTheBitsOfReadingIt) {
   const auto tail = random_tokens(9, 2);
   second.insert(second.end(), tail.begin(), tail.end());
   for (const auto& text : {first, second}) {
-    const auto begun = reader->begin(text, kMost, 0).value();
+    const auto begun = reader->begin(text, kMost, {}, 0).value();
     EXPECT_EQ(begun.reused, text == first ? 0 : 45);
     const PassPart part{.place = begun.place,
                         .tokens = std::span(text).subspan(static_cast<std::size_t>(begun.reused)),
                         .asks = true};
-    EXPECT_TRUE(reader->read({&part, 1}, {})[0].equal(one_by_one(model, text)[-1]));
+    EXPECT_TRUE(reader->read({&part, 1}, {}, {})[0].equal(one_by_one(model, text)[-1]));
   }
-  EXPECT_FALSE(reader->begin(first, kMost, 0).has_value());  // both places are taken
+  EXPECT_FALSE(reader->begin(first, kMost, {}, 0).has_value());  // both places are taken
 }
 
 TEST(PassReader, AsksOnlyWhereWanted) {
@@ -106,11 +106,11 @@ TEST(PassReader, AsksOnlyWhereWanted) {
   model->eval();
   const auto reader = make_pass_reader(model, {.places = 1, .kept = 0, .capacity = 8});
   const auto text = random_tokens(9, 1);
-  const std::int64_t place = reader->begin(std::span(text).first(4), 8, 0).value().place;
+  const std::int64_t place = reader->begin(std::span(text).first(4), 8, {}, 0).value().place;
   const PassPart silent{.place = place, .tokens = std::span(text).first(4)};
-  EXPECT_FALSE(reader->read({&silent, 1}, {}).defined());
+  EXPECT_FALSE(reader->read({&silent, 1}, {}, {}).defined());
   const PassPart beyond{.place = place, .tokens = std::span(text).last(5), .asks = true};
-  EXPECT_THROW(reader->read({&beyond, 1}, {}), Error);
+  EXPECT_THROW(reader->read({&beyond, 1}, {}, {}), Error);
 }
 
 }  // namespace

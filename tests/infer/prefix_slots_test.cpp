@@ -54,6 +54,15 @@ TEST(PrefixSlots, ARunningTextLendsItsBeginning) {
   EXPECT_FALSE(slots.take(Tokens{5}).has_value());
 }
 
+TEST(PrefixSlots, WhatWasReadWithAnotherRoutingIsOfNoUse) {
+  PrefixSlots slots(3);
+  const auto first = slots.take(Tokens{1, 2, 3}, {.k = 2}).value();
+  slots.add(first.slot, Tokens{1, 2, 3});
+  slots.release(first.slot);
+  EXPECT_EQ(slots.take(Tokens{1, 2, 3, 4}).value().reused, 0);
+  EXPECT_EQ(slots.take(Tokens{1, 2, 3, 4}, {.k = 2}).value().reused, 3);
+}
+
 TEST(PrefixSlots, TheLastTokenIsAlwaysRead) {
   PrefixSlots slots(2);
   slots.release(read(slots, {1, 2, 3}).slot);

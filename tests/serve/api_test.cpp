@@ -29,16 +29,22 @@ std::shared_ptr<LanguageModel> tiny_model(const std::string& method = "topk") {
 
 /// A service and its api; what a client gets of it.
 struct Server {
-  std::shared_ptr<LanguageModel> model = tiny_model();
-  Service service;
+  std::shared_ptr<LanguageModel> model = tiny_model(), beside = tiny_model("remoe");
+  std::shared_ptr<Service> of_model, of_beside;
+  Service& service;
   Api api;
 
-  explicit Server(ServiceOptions options = usual(), ApiOptions api_options = chats())
-      : service(model, bytes(), options), api(service, api_options) {}
+  explicit Server(ServiceOptions options = usual(), ApiOptions api_options = {},
+                  std::optional<ChatForm> form = ChatForm::plain)
+      : of_model(std::make_shared<Service>(model, bytes(), options)),
+        of_beside(std::make_shared<Service>(beside, bytes(), options)),
+        service(*of_model),
+        api({{.name = "tiny", .service = of_model, .chat_form = form, .no_chat = "no template"},
+             {.name = "other", .service = of_beside, .no_chat = "no template"}},
+            std::move(api_options)) {}
   static ServiceOptions usual() {
     return {.batcher = {.reader = {.places = 4, .kept = 2, .capacity = 60000}}, .queue = 8};
   }
-  static ApiOptions chats() { return {.model = "tiny", .chat_form = ChatForm::plain}; }
 
   Reply ask(const std::string& path, const std::string& body) {
     return api.answer(
@@ -164,6 +170,75 @@ TEST(Api, RoutingComesWithStreamedTokensAndByItself) {
     }
 }
 
+TEST(Api, AnotherModelIsAskedByItsName) {
+  Server server;
+  const json got =
+      answer(server, "/v1/completions",
+             R"({"prompt": "the gate", "max_tokens": 9, "seed": 7, "model": "other"})");
+  EXPECT_EQ(got["model"], "other");
+  const GenerateOptions options{.max_tokens = 9, .sampling = {.temperature = 1, .seed = 7}};
+  EXPECT_EQ(got["choices"][0]["text"],
+            generate(server.beside, *bytes(), {"the gate"}, options).completions[0].text);
+  const json models = json::parse(server.get("/v1/models").body)["data"];
+  ASSERT_EQ(models.size(), 2u);
+  EXPECT_EQ(models[0]["id"], "tiny");
+  EXPECT_TRUE(models[0]["takes_experts_per_token"] && !models[0]["takes_logit_shift"]);
+  EXPECT_TRUE(!models[1]["takes_experts_per_token"] && models[1]["takes_logit_shift"]);
+}
+
+TEST(Api, ExpertsPerTokenAndTheShiftChangeTheRouting) {
+  Server server;
+  const auto experts = [&](const std::string& keys) {
+    const json got = answer(server, "/v1/routing", R"({"input": "abcdefgh", )" + keys + "}");
+    std::size_t sum = 0;
+    for (const json& layer : got["layers"])
+      for (const json& token : layer["experts"]) sum += token.size();
+    return sum;
+  };
+  EXPECT_EQ(experts(R"("experts_per_token": 1)"), 16u);
+  EXPECT_EQ(experts(R"("experts_per_token": 3)"), 48u);
+  EXPECT_EQ(experts(R"("model": "other", "logit_shift": 1000)"), 64u);
+  EXPECT_EQ(experts(R"("model": "other", "logit_shift": -1000)"), 0u);
+  const auto refused = [&](const std::string& path, const std::string& own,
+                           const std::string& key) {
+    EXPECT_EQ(answer(server, path, "{" + own + "}", 400)["error"]["param"], key) << own;
+  };
+  for (const std::string keys :
+       {R"("experts_per_token": 5)", R"("model": "other", "experts_per_token": 1)"}) {
+    refused("/v1/completions", R"("prompt": "a", )" + keys, "experts_per_token");
+    refused("/v1/routing", R"("input": "a", )" + keys, "experts_per_token");
+  }
+  refused("/v1/chat/completions",
+          R"("messages": [{"role": "user", "content": "a"}], "logit_shift": 1)", "logit_shift");
+}
+
+TEST(Api, LogitsComeWhereTheyAreAskedFor) {
+  Server server;
+  Reply reply = server.ask(
+      "/v1/completions",
+      R"({"prompt": "abc", "max_tokens": 2, "temperature": 0, "stream": true, "routing": "logits"})");
+  const auto got = events(all_of(reply));
+  const json traced = answer(server, "/v1/routing", R"({"input": "abc", "routing": "logits"})");
+  const json plain = answer(server, "/v1/routing", R"({"input": "abc"})");
+  EXPECT_FALSE(plain["layers"][0].contains("logits"));
+  for (std::size_t layer = 0; layer < 2; ++layer) {
+    const json& streamed = got[0]["routing"]["logits"][layer];
+    const json& expected = traced["layers"][layer]["logits"][2];
+    ASSERT_EQ(streamed.size(), 4u);
+    for (std::size_t e = 0; e < 4; ++e)
+      EXPECT_NEAR(streamed[e].get<double>(), expected[e].get<double>(), 1e-4);
+  }
+}
+
+TEST(Api, OtherPlacesAreWhatTheyAreGivenAs) {
+  ApiOptions options;
+  options.places["/v1/corpus"] = [] { return Reply{.body = "{}"}; };
+  Server server(Server::usual(), options);
+  EXPECT_EQ(server.get("/v1/corpus").body, "{}");
+  EXPECT_EQ(server.ask("/v1/corpus", "{}").status, 405);
+  EXPECT_EQ(Server().get("/v1/corpus").status, 404);
+}
+
 TEST(Api, ChatsAreTextsOfTheirForm) {
   Server server;
   const std::string messages = R"({"messages": [{"role": "user", "content": "hi"}], "seed": 4,
@@ -186,7 +261,7 @@ TEST(Api, ChatsAreTextsOfTheirForm) {
 }
 
 TEST(Api, MistakesAreErrorObjects) {
-  Server server(Server::usual(), {.model = "tiny", .no_chat = "no template"});
+  Server server(Server::usual(), {}, std::nullopt);
   const auto refused = [&](const std::string& path, const std::string& body, int status) {
     const json got = answer(server, path, body, status);
     EXPECT_FALSE(got["error"]["message"].get<std::string>().empty());
@@ -230,7 +305,7 @@ TEST(Api, OtherMethodsAreToldWhichThereIs) {
 }
 
 TEST(Api, WordsOfHeadersHaveNoCase) {
-  ApiOptions options = Server::chats();
+  ApiOptions options;
   options.hosts = {"localhost"};
   options.api_key = "Secret";
   Server server(Server::usual(), options);
@@ -249,7 +324,7 @@ TEST(Api, WordsOfHeadersHaveNoCase) {
 }
 
 TEST(Api, AKeyIsAskedFor) {
-  ApiOptions options = Server::chats();
+  ApiOptions options;
   options.api_key = "secret";
   Server server(Server::usual(), options);
   const auto status = [&](const std::string& authorization, const std::string& path) {
@@ -265,7 +340,7 @@ TEST(Api, AKeyIsAskedFor) {
 }
 
 TEST(Api, AServerOfThisMachineIsAskedByItsNamesAlone) {
-  ApiOptions options = Server::chats();
+  ApiOptions options;
   options.hosts = {"localhost", "[::1]"};
   Server server(Server::usual(), options);
   const auto status = [&](const std::string& host) {
@@ -311,7 +386,7 @@ TEST(Api, TooManyWaitingTextsAreRefused) {
 }
 
 TEST(Api, TimeLimitsCutAnswers) {
-  ApiOptions options = Server::chats();
+  ApiOptions options;
   options.timeout = 1ms;
   Server server(Server::usual(), options);
   Reply reply = server.ask("/v1/completions", kLong + "1}");

@@ -58,7 +58,8 @@ TEST(Request, EveryKeyIsRead) {
   EXPECT_EQ(request.seed, -3);
   EXPECT_EQ(request.sampling.seed, static_cast<std::uint64_t>(-3));
   EXPECT_EQ(request.stop, (std::vector<std::string>{"x", "yz"}));
-  EXPECT_TRUE(request.stream && request.include_usage && request.routing);
+  EXPECT_TRUE(request.stream && request.include_usage);
+  EXPECT_EQ(request.routing, RoutingShown::experts);
   EXPECT_EQ(request.likeliest, 4);
   EXPECT_EQ(parse_completion(R"({"prompt": "a", "stop": "b"})").stop.size(), 1u);
   EXPECT_EQ(parse_completion(R"({"prompt": [5, 6]})").prompts.size(), 1u);
@@ -121,6 +122,11 @@ TEST(Request, WrongTypesAndRangesAreRefusedByName) {
   refuse(R"("logprobs": 21)", "logprobs");
   refuse(R"("logprobs": true)", "logprobs");
   refuse(R"("routing": true)", "routing");
+  refuse(R"("stream": true, "routing": "all")", "routing");
+  for (const char* value : {"0", "-1", "1.5", "\"2\"", "100000"})
+    refuse(std::string("\"experts_per_token\": ") + value, "experts_per_token");
+  for (const char* value : {"\"0\"", "1e7", "[0]"})
+    refuse(std::string("\"logit_shift\": ") + value, "logit_shift");
   refuse(R"("model": 3)", "model");
 }
 
@@ -152,6 +158,21 @@ TEST(Request, MessagesAreChecked) {
       R"({"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "json_object"}})",
       "response_format");
   refuse_chat(R"({"messages": [{"role": "user", "content": "a"}], "prompt": "b"})", "prompt");
+}
+
+TEST(Request, RoutingIsChosenInEveryKind) {
+  const std::string keys = R"("routing": "logits", "experts_per_token": 3, "logit_shift": -0.5})";
+  const RoutingChoice wanted{.k = 3, .logit_shift = -0.5};
+  const auto completion = parse_completion(R"({"prompt": "a", "stream": true, )" + keys);
+  EXPECT_EQ(completion.routing, RoutingShown::logits);
+  EXPECT_EQ(completion.choice, wanted);
+  const auto chat =
+      parse_chat(R"({"messages": [{"role": "user", "content": "a"}], "stream": true, )" + keys);
+  EXPECT_EQ(chat.choice, wanted);
+  const auto routing = parse_routing(R"({"input": "a", )" + keys);
+  EXPECT_EQ(routing.routing, RoutingShown::logits);
+  EXPECT_EQ(routing.choice, wanted);
+  EXPECT_EQ(parse_routing(R"({"input": "a"})").routing, RoutingShown::experts);
 }
 
 TEST(Request, RoutingTakesTextOrTokens) {

@@ -164,7 +164,8 @@ Report measured_report(const FinishedRun& run, std::int64_t layer, std::FILE* pr
                                             if (line.due())
                                               line.show(fmt::format("experts by token {:3.0f}%",
                                                                     100 * done));
-                                          }}),
+                                          }})
+           .tokens,
        corpus.tokenizer());
   line.finish();
   return out;

@@ -1,0 +1,142 @@
+#include "penstock/cli/serving.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "penstock/analysis/token_experts.h"
+#include "penstock/base/error.h"
+#include "penstock/base/progress.h"
+#include "penstock/cli/model_argument.h"
+#include "penstock/infer/pass_reader.h"
+#include "penstock/models/fold_routers.h"
+#include "penstock/models/same_tokenizer.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/serve/corpus_json.h"
+#include "penstock/study/run_folder.h"
+#include "penstock/train/interrupt.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::int64_t kCorpusTokens = 65536;  // of the pass over a corpus, at most
+constexpr std::int64_t kCorpusWindow = 1024;
+
+/// The form of chats, and why there is none.
+void choose_chat_form(const std::string& wanted, const std::string& path,
+                      serve::ServedModel& model) {
+  constexpr const char* kForms = "chatml, llama2, llama3, zephyr or plain";
+  if (!wanted.empty()) {
+    model.chat_form = serve::chat_form_named(wanted);
+    PENSTOCK_CHECK(model.chat_form, "there is no chat template '", wanted,
+                   "'; give --chat-template ", kForms);
+    return;
+  }
+  const std::string text = serve::chat_template_of(path);
+  if (!text.empty()) model.chat_form = serve::recognise_chat_form(text);
+  model.no_chat = fmt::format(
+      "{}: start the server with --chat-template NAME, one of {}, or ask /v1/completions",
+      text.empty() ? "the model comes without a chat template"
+                   : "the model's chat template is none of the known ones",
+      kForms);
+}
+
+std::string name_of(const std::string& path) {
+  const auto normal = std::filesystem::path(path).lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).stem().string();
+}
+
+/// A model that was read.
+struct Loaded {
+  std::string path;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::shared_ptr<LanguageModel> model;
+};
+
+Loaded load(const std::string& path, Weights weights) {
+  return with_model(path, [&](const ModelArgument& chosen) {
+    const std::shared_ptr<const ModelSource> source = open_model_source(chosen.path);
+    return Loaded{chosen.path, source->tokenizer(), load_for_inference(source, weights)};
+  });
+}
+
+std::string counted_corpus(const Loaded& loaded, const std::string& path) {
+  const Corpus corpus = Corpus::open(path);
+  check_same_tokenizer(*loaded.tokenizer, corpus);
+  const Split split = study::measured_split(corpus);
+  const std::int64_t context = loaded.model->config().context;
+  ProgressLine line(stderr);
+  const auto counted = analysis::count_token_experts(
+      *loaded.model, corpus,
+      {.split = split,
+       .max_tokens = kCorpusTokens,
+       .sequence_length = context > 0 ? std::min(context, kCorpusWindow) : kCorpusWindow,
+       .progress = [&](double done) {
+         if (line.due()) line.show(fmt::format("reading the corpus {:3.0f}%", 100 * done));
+       }});
+  line.finish();
+  return serve::corpus_json(counted, corpus.tokenizer(), name_of(path),
+                            std::string(split_name(split)));
+}
+
+void add(const ServingArguments& arguments, const Loaded& loaded, const std::string& name,
+         ServedModels& out) {
+  for (const serve::ServedModel& one : out.models)
+    PENSTOCK_CHECK(one.name != name, "two models are called '", name,
+                   "': give --name for the first, or rename a folder");
+  serve::ServedModel& model = out.models.emplace_back();
+  model.name = name;
+  model.service =
+      std::make_shared<serve::Service>(loaded.model, loaded.tokenizer, arguments.service);
+  choose_chat_form(arguments.chat_template, loaded.path, model);
+  const std::string alone = one_at_a_time(*loaded.model);
+  if (!alone.empty()) fmt::print(stderr, "{} writes one text at a time: {}\n", name, alone);
+}
+
+}  // namespace
+
+ServedModels load_served(const ServingArguments& arguments) {
+  const Weights weights = arguments.exact ? Weights::in_place : Weights::in_place_int8;
+  ServedModels out;
+  const Loaded first = load(arguments.model, weights);
+  const std::string name = arguments.name.empty() ? name_of(arguments.model) : arguments.name;
+  if (!arguments.data.empty())
+    out.places["/v1/corpus"] = [text = counted_corpus(first, arguments.data)] {
+      return serve::Reply{.body = text};
+    };
+  add(arguments, first, name, out);
+  if (arguments.folded) {
+    Loaded folded = load(arguments.model, Weights::as_f32);
+    folded.model = fold_routers(*folded.model);
+    add(arguments, folded, name + "-folded", out);
+  }
+  for (const std::string& path : arguments.beside)
+    add(arguments, load(path, weights), name_of(path), out);
+  return out;
+}
+
+std::vector<std::string> own_names(const std::string& host) {
+  return {"localhost", "127.0.0.1", "[::1]", host};
+}
+
+std::string address_of(const serve::HttpServer& server, const std::string& host) {
+  const bool six = host.find(':') != std::string::npos;
+  return fmt::format("http://{}{}{}:{}/", six ? "[" : "", host, six ? "]" : "", server.port());
+}
+
+void serve_until_signal(const std::vector<serve::ServedModel>& models, serve::HttpServer& server,
+                        std::int64_t grace) {
+  const InterruptGuard guard;
+  while (guard.signal() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  if (!models.empty()) fmt::print(stderr, "stopping: answers under way have {} s to end\n", grace);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(grace);
+  for (const serve::ServedModel& model : models)
+    model.service->stop(std::max(std::chrono::milliseconds(0),
+                                 std::chrono::duration_cast<std::chrono::milliseconds>(
+                                     end - std::chrono::steady_clock::now())));
+  server.stop();
+}
+
+}  // namespace penstock

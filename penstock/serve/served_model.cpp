@@ -1,0 +1,96 @@
+#include "penstock/serve/served_model.h"
+
+#include "penstock/base/error.h"
+#include "penstock/serve/request_error.h"
+
+namespace penstock::serve {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kTokensWithoutLimit = 4096;  // of a chat with a model that has no context
+
+std::vector<std::vector<TokenId>> prompts_of(const ServedModel& model, const TextRequest& request) {
+  const Tokenizer& tokenizer = model.service->tokenizer();
+  if (request.chat) {
+    if (!model.chat_form) throw RequestError(400, model.no_chat, "messages");
+    return {chat_tokens(*model.chat_form, request.messages, tokenizer)};
+  }
+  std::vector<std::vector<TokenId>> out;
+  for (const Prompt& prompt : request.prompts) {
+    const auto* text = std::get_if<std::string>(&prompt);
+    out.push_back(text ? prompt_tokens(tokenizer, *text) : std::get<std::vector<TokenId>>(prompt));
+  }
+  return out;
+}
+
+TextOrder order_of(const ServedModel& model, const TextRequest& request,
+                   std::vector<TokenId> prompt, bool begins_document) {
+  const std::int64_t capacity = model.service->capacity();
+  const std::int64_t room = capacity > 0
+                                ? std::max<std::int64_t>(1, capacity + 1 - std::ssize(prompt))
+                                : kTokensWithoutLimit;
+  TextOrder order{.prompt = std::move(prompt),
+                  .begins_document = begins_document,
+                  .options = {.max_tokens = request.max_tokens.value_or(room),
+                              .sampling = request.sampling,
+                              .stop = request.stop},
+                  .likeliest = request.likeliest,
+                  .routing = request.routing,
+                  .choice = request.choice};
+  if (!request.chat) return order;
+  const std::string_view end = answer_end(*model.chat_form);
+  const auto ids = model.service->tokenizer().encode_with_controls(end);
+  if (ids.size() == 1)
+    order.ends = ids;
+  else
+    order.options.stop.emplace_back(end);
+  return order;
+}
+
+}  // namespace
+
+std::vector<TextOrder> text_orders(const ServedModel& model, const TextRequest& request,
+                                   ReplyHead& head) {
+  std::vector<TextOrder> out;
+  const auto prompts = prompts_of(model, request);
+  for (std::size_t p = 0; p < prompts.size(); ++p) {
+    head.prompt_tokens += std::ssize(prompts[p]);
+    const auto* text = request.chat ? nullptr : std::get_if<std::string>(&request.prompts[p]);
+    TextOrder order = order_of(model, request, prompts[p], request.chat || (text && text->empty()));
+    for (order.sample = 0; order.sample < request.n; ++order.sample) out.push_back(order);
+  }
+  return out;
+}
+
+void check_choice(const ServedModel& model, const RoutingChoice& choice) {
+  const auto check = [&](const RoutingChoice& one, const char* key) {
+    try {
+      penstock::check_choice(model.service->config(), one);
+    } catch (const Error& error) {
+      throw RequestError(400, error.what(), key);
+    }
+  };
+  check({.k = choice.k}, "experts_per_token");
+  check({.logit_shift = choice.logit_shift}, "logit_shift");
+}
+
+Json model_json(const ServedModel& model, std::int64_t created) {
+  const ModelConfig& config = model.service->config();
+  const bool moe = config.moe_layers() > 0;
+  Json out{{"id", model.name}, {"object", "model"}, {"created", created}};
+  out["owned_by"] = "penstock";
+  out["context"] = model.service->capacity();
+  out["layers_with_experts"] = config.moe_layers();
+  out["experts"] = moe ? config.total_experts() : 0;
+  out["experts_per_token"] = moe ? Json(config.active_experts()) : Json();
+  out["takes_experts_per_token"] = why_no_k(config).empty();
+  out["takes_logit_shift"] = why_no_shift(config).empty();
+  out["has_logits"] = scores_tokens(config);
+  out["chat"] = model.chat_form
+                    ? Json(words(ChatForm())[static_cast<std::size_t>(*model.chat_form)])
+                    : Json();
+  return out;
+}
+
+}  // namespace penstock::serve
