@@ -1,0 +1,11 @@
+# cmake -DPAGE=page.html -DOUTPUT=whole.html -P AssemblePage.cmake
+# Writes PAGE with each line "@include NAME" replaced by the file NAME beside it.
+get_filename_component(folder "${PAGE}" DIRECTORY)
+file(READ "${PAGE}" text)
+string(REGEX MATCHALL "@include [a-z.]+" includes "${text}")
+foreach(include IN LISTS includes)
+  string(REPLACE "@include " "" name "${include}")
+  file(READ "${folder}/${name}" part)
+  string(REPLACE "${include}\n" "${part}" text "${text}")
+endforeach()
+file(WRITE "${OUTPUT}" "${text}")

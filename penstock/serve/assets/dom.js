@@ -1,0 +1,42 @@
+// Elements and what they are made of.
+const byId = id => document.getElementById(id);
+
+/** An element with attributes (and properties `on...`) and children: elements or text. */
+function make(tag, attributes = {}, ...children) {
+  const out = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) out.addEventListener(name.slice(2), value);
+    else out.setAttribute(name, value === true ? "" : value);
+  }
+  out.append(...children);
+  return out;
+}
+
+/** A table of rows whose first cells are headings. */
+function makeTable(columns, rows) {
+  return make("table", {},
+    make("thead", {}, make("tr", {}, ...columns.map(name => make("th", {scope: "col"}, name)))),
+    make("tbody", {}, ...rows.map(([head, ...cells]) =>
+      make("tr", {}, make("th", {scope: "row"}, head), ...cells))));
+}
+
+// Neighbours in number lie far apart on the wheel.
+const hue = expert => Math.round(expert * 137.508) % 360;
+const backOf = expert => `hsl(${hue(expert)} 70% var(--light))`;
+const barOf = expert => `hsl(${hue(expert)} 65% var(--bar))`;
+
+/** Text that can be read aloud and seen: spaces and line breaks have names. */
+function spelt(text) {
+  if (text === "") return "part of a character";
+  if (/^ +$/.test(text)) return text.length === 1 ? "space" : `${text.length} spaces`;
+  if (/^\n+$/.test(text)) return text.length === 1 ? "line break" : `${text.length} line breaks`;
+  return text;
+}
+
+function fillSelect(select, names) {
+  if (select.options.length === names.length) return;
+  const before = select.value;
+  select.replaceChildren(...names.map((name, i) => new Option(name, i)));
+  if (before !== "" && Number(before) < names.length) select.value = before;
+}

@@ -1,0 +1,28 @@
+// How the tokens of a text are spread over the experts of a layer, while they come.
+function countLoad(tokens, layer, experts) {
+  const counts = new Array(experts).fill(0);
+  let read = 0;
+  for (const token of tokens) {
+    if (!token.layers || !token.layers[layer]) continue;
+    ++read;
+    for (const [expert] of token.layers[layer]) ++counts[expert];
+  }
+  return {counts, read};
+}
+
+/** Draws into the list; bars that are there are changed, not made again. */
+function showLoad(list, tokens, layer, experts) {
+  const {counts, read} = countLoad(tokens, layer, experts);
+  while (list.children.length > experts) list.lastChild.remove();
+  while (list.children.length < experts) {
+    const bar = make("span", {class: "bar", "aria-hidden": "true"});
+    bar.style.background = barOf(list.children.length);
+    list.append(make("li", {}, make("span"), bar));
+  }
+  const most = Math.max(1, ...counts);
+  counts.forEach((count, expert) => {
+    const [text, bar] = list.children[expert].children;
+    text.textContent = `${expert}: ${count}` + (read ? ` (${Math.round(100 * count / read)} %)` : "");
+    bar.style.width = `${100 * count / most}%`;
+  });
+}

@@ -1,0 +1,69 @@
+// The page put together: the form, one or two panes, the corpus.
+let panes = [], stopper = null;
+
+const shown = () => panes.filter(pane => !pane.element.hidden);
+
+function compareChanged() {
+  const both = byId("compare").checked;
+  panes[1].element.hidden = panes[1].choice.hidden = !both;
+  panes[0].legend.textContent = both ? "First" : "Model";
+  panes[1].legend.textContent = "Second";
+}
+
+function showLayers() {
+  const layers = Math.max(...shown().map(pane => pane.model.layers_with_experts));
+  fillSelect(byId("layer"), Array.from({length: layers}, (_, i) => String(i + 1)));
+}
+
+async function write() {
+  const request = {prompt: byId("prompt").value, max_tokens: Number(byId("tokens").value),
+    temperature: Number(byId("temperature").value), top_p: Number(byId("top-p").value), seed: Number(byId("seed").value)};
+  stopper = new AbortController();
+  byId("difference").textContent = "";
+  byId("go").disabled = true;
+  byId("stop").disabled = false;
+  showLayers();
+  await Promise.all(shown().map(pane => pane.write(request, stopper.signal)));
+  byId("difference").textContent = markDifference(shown());
+  byId("go").disabled = false;
+  byId("stop").disabled = true;
+}
+
+function begin(models) {
+  byId("model-name").textContent = models[0].id;
+  panes = ["a", "b"].map(letter => new Pane(letter, models));
+  if (models.length > 1) panes[1].select.value = 1;
+  panes[1].modelChanged();
+  byId("choices").replaceChildren(...panes.map(pane => pane.choice));
+  byId("panes").replaceChildren(...panes.map(pane => pane.element));
+  compareChanged();
+  showLayers();
+  if (!models[0].layers_with_experts) panes[0].said.textContent = "This model is dense: there are no experts to show.";
+}
+
+async function load() {
+  let models;
+  try {
+    models = await get("/v1/models");
+  } catch (error) {
+    byId("model-name").textContent = error.status === 401 ? "a key is needed" : "the server does not answer";
+    return;
+  }
+  begin(models.data);
+  for (const place of models.places) {
+    if (place === "/v1/corpus") showCorpus(await get(place));
+    if (place === "/report") byId("report-link").hidden = false;
+    if (place === "/runs") byId("runs-link").hidden = false;
+  }
+}
+
+byId("form").addEventListener("submit", event => {
+  event.preventDefault();
+  if (panes.length) write();
+});
+byId("stop").addEventListener("click", () => stopper && stopper.abort());
+byId("compare").addEventListener("change", compareChanged);
+byId("layer").addEventListener("change", () => panes.forEach(pane => pane.redraw()));
+byId("numbers").addEventListener("change", () => panes.forEach(pane => pane.redraw()));
+byId("key").addEventListener("change", load);
+load();

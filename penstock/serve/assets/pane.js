@@ -1,0 +1,170 @@
+// A text of one model with one routing: what is asked for, its tokens, its load.
+class Pane {
+  constructor(letter, models, changed) {
+    this.letter = letter;
+    this.models = models;
+    this.tokens = [];
+    this.layers = 0;
+    this.changed = changed;
+    this.makeChoice();
+    this.makeOutput();
+  }
+
+  get model() { return this.models[Number(this.select.value)] || this.models[0]; }
+
+  makeChoice() {
+    this.select = make("select", {onchange: () => this.modelChanged()},
+      ...this.models.map((model, i) => new Option(model.id, i)));
+    this.k = make("input", {type: "number", min: 1, step: 1, placeholder: "own"});
+    this.shift = make("input", {type: "number", step: 0.1, placeholder: "0"});
+    this.kNote = make("span", {class: "faint"});
+    this.legend = make("legend", {}, "Model");
+    this.choice = make("fieldset", {}, this.legend, make("div", {class: "row"}, make("label", {}, "Model ", this.select),
+      make("label", {}, "Experts per token ", this.k), make("label", {}, "Logit shift ", this.shift), this.kNote));
+    this.modelChanged();
+  }
+
+  modelChanged() {
+    const {experts, experts_per_token: own, takes_experts_per_token: takesK, takes_logit_shift: takesShift} = this.model;
+    this.k.disabled = !takesK;
+    this.k.max = experts;
+    this.shift.disabled = !takesShift;
+    this.kNote.textContent = !experts ? "dense: no experts" : takesK ? `own: ${own} of ${experts}`
+      : takesShift ? "the shift sets how many of " + experts + " are switched on" : `${experts} experts, chosen otherwise`;
+  }
+
+  makeOutput() {
+    this.heading = make("h3", {id: `pane-${this.letter}`}, "Text");
+    this.said = make("p", {class: "said", role: "status"});
+    this.text = make("div", {class: "text", role: "listbox", "aria-labelledby": `pane-${this.letter}`,
+      "aria-orientation": "horizontal", tabindex: 0, onkeydown: event => this.moved(event),
+      onfocus: event => event.target === this.text && this.tokens.length && this.choose(this.tokens[0])});
+    this.load = make("ol", {class: "load"});
+    this.element = make("section", {"aria-labelledby": `pane-${this.letter}`}, this.heading, this.said, this.text,
+      make("h4", {class: "faint"}, "Load over the experts of this layer"), this.load);
+  }
+
+  /** What every request of this pane says of model and routing. */
+  routing() {
+    const out = {model: this.model.id, routing: "logits"};
+    if (!this.k.disabled && this.k.value) out.experts_per_token = Number(this.k.value);
+    if (!this.shift.disabled && this.shift.value) out.logit_shift = Number(this.shift.value);
+    return out;
+  }
+
+  clear() {
+    const {experts_per_token: k, logit_shift: shift} = this.routing();
+    this.heading.textContent = this.model.id + (k ? `, k = ${k}` : "") + (shift ? `, shift ${shift}` : "");
+    this.tokens = [];
+    this.text.replaceChildren();
+    this.text.tabIndex = 0;
+    this.redraw();
+  }
+
+  /** Tokens of the prompt, with the routing of a pass over it; as plain text where there is none. */
+  async readPrompt(prompt, signal) {
+    const plain = () => this.add({id: "–", text: prompt, ofPrompt: true, layers: null});
+    if (!prompt) return;
+    if (!this.model.layers_with_experts) return plain();
+    try {
+      const got = await (await post("/v1/routing", {...this.routing(), input: prompt}, signal)).json();
+      got.tokens.forEach(({id, text}, at) => this.add({id, text, ofPrompt: true,
+        layers: got.layers.map(layer => layer.experts[at]), logits: got.layers.map(layer => (layer.logits || [])[at])}));
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      plain();
+    }
+    this.redraw();
+  }
+
+  async write(request, signal) {
+    this.clear();
+    this.said.textContent = "writing …";
+    try {
+      await this.readPrompt(request.prompt, signal);
+      await stream("/v1/completions", {...request, ...this.routing()}, signal, event => this.take(event));
+    } catch (error) {
+      this.said.textContent = error.name === "AbortError" ? `stopped after ${this.written} tokens` : `error: ${error.message}`;
+    }
+  }
+
+  get written() { return this.tokens.filter(token => !token.ofPrompt).length; }
+
+  take(event) {
+    const choice = event.choices[0];
+    if (!choice) return;
+    if (event.routing) {
+      const {id, layers, logits} = event.routing, before = this.tokens.at(-1);
+      if (before && !before.layers && !before.ofPrompt) Object.assign(before, {layers, logits});
+      if (before) this.colour(before);
+      this.add({id, text: choice.text, layers: null});
+      showLoad(this.load, this.tokens, this.layer, this.model.experts);
+    } else if (choice.text) {
+      this.add({id: "–", text: choice.text, layers: null});
+    }
+    if (choice.finish_reason) this.said.textContent = `${this.written} tokens; ended by: ${choice.finish_reason}`;
+  }
+
+  add(token) {
+    token.element = make("span", {class: "token" + (token.ofPrompt ? " of-prompt" : ""), role: "option", tabindex: -1,
+      "aria-selected": "false", onmouseenter: () => showDetail(token), onclick: () => this.choose(token)}, token.text);
+    this.tokens.push(token);
+    this.text.append(token.element);
+    this.colour(token);
+  }
+
+  get layer() { return Number(byId("layer").value) || 0; }
+
+  /** The expert of the largest gate in the chosen layer; none: null. */
+  firstExpert(token) {
+    const experts = token.layers && token.layers[this.layer];
+    return experts && experts.length ? experts.reduce((a, b) => b[1] > a[1] ? b : a)[0] : null;
+  }
+
+  colour(token) {
+    const expert = this.firstExpert(token), {element} = token;
+    element.style.background = expert === null ? "" : backOf(expert);
+    element.setAttribute("aria-label", spelt(token.text) + (expert === null ? "" : `, expert ${expert}`));
+    element.dataset.expert = expert === null ? "" : expert;
+  }
+
+  redraw() {
+    this.text.classList.toggle("numbers", byId("numbers").checked);
+    this.tokens.forEach(token => this.colour(token));
+    showLoad(this.load, this.tokens, this.layer, this.model.experts);
+  }
+
+  choose(token) {
+    for (const {element} of this.tokens) {
+      element.tabIndex = -1;
+      element.setAttribute("aria-selected", "false");
+    }
+    this.text.tabIndex = -1;
+    token.element.tabIndex = 0;
+    token.element.setAttribute("aria-selected", "true");
+    token.element.focus();
+    showDetail(token);
+  }
+
+  moved(event) {
+    const at = this.tokens.findIndex(token => token.element === document.activeElement);
+    const to = {ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0,
+      End: this.tokens.length - 1}[event.key];
+    if (at < 0 || to === undefined || !this.tokens[to]) return;
+    event.preventDefault();
+    this.choose(this.tokens[to]);
+  }
+}
+
+/** Where two texts part: marks what follows, and says it. */
+function markDifference([a, b]) {
+  if (!b || !b.written || !a.written) return "";
+  const own = pane => pane.tokens.filter(token => !token.ofPrompt);
+  const [left, right] = [own(a), own(b)];
+  const length = Math.min(left.length, right.length);
+  let at = 0;
+  while (at < length && left[at].id === right[at].id) ++at;
+  for (const token of [...left.slice(at), ...right.slice(at)]) token.element.classList.add("differs");
+  return at === length && left.length === right.length ? "Both wrote the same tokens."
+    : `The texts part at written token ${at + 1}; what differs is underlined.`;
+}

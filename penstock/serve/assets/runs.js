@@ -1,0 +1,68 @@
+// The runs of a directory, drawn anew while they go on.
+const kPause = 2000;
+let shownRuns = null;
+const hidden = new Set();
+
+const curveNames = runs => [...new Set(runs.flatMap(run => Object.keys(run.curves)))].sort();
+
+function fillCurves(names) {
+  const select = byId("curve");
+  if (select.options.length === names.length) return;
+  const before = select.value;
+  select.replaceChildren(...names.map(name => new Option(name.replaceAll("_", " "), name)));
+  select.value = [before, "validation_loss", "loss"].find(name => names.includes(name)) || names[0];
+}
+
+function runRow(run, at, name) {
+  const curve = run.curves[name], key = make("span", {class: "key", "aria-hidden": "true"});
+  key.style.background = barOf(at);
+  const box = make("input", {type: "checkbox", "aria-label": `${run.name} in the chart`, checked: !hidden.has(run.name), onchange: event => {
+    if (event.target.checked) hidden.delete(run.name);
+    else hidden.add(run.name);
+    drawChart();
+  }});
+  const last = curve ? curve.values.at(-1) : null;
+  return [run.name, make("td", {}, box, " ", key),
+    make("td", {class: "number"}, run.planned_steps ? `${run.steps} of ${run.planned_steps}` : String(run.steps)),
+    make("td", {class: "number"}, last === null ? "–" : last.toPrecision(5)),
+    make("td", {}, run.finished ? "finished" : "under way, or interrupted")];
+}
+
+function drawChart() {
+  const name = byId("curve").value;
+  const lines = shownRuns.runs.map((run, at) => ({...run.curves[name], colour: barOf(at), run: run.name}))
+    .filter(line => line.steps && !hidden.has(line.run));
+  byId("chart").replaceChildren(drawCurves(lines, `${name.replaceAll("_", " ")} of ${lines.length} runs over steps; ` +
+    "the table below has the last values"));
+}
+
+function show(state) {
+  shownRuns = state;
+  byId("title").textContent = state.title;
+  byId("report-link").hidden = !state.report;
+  const ended = state.runs.filter(run => run.finished).length;
+  const said = state.runs.length ? `${ended} of ${state.runs.length} runs that have begun are finished` : "no run has begun yet";
+  if (byId("said").textContent !== said) byId("said").textContent = said;
+  if (!state.runs.length) return;
+  fillCurves(curveNames(state.runs));
+  drawChart();
+  if (byId("table").contains(document.activeElement) && document.activeElement !== byId("table")) return;
+  byId("table").replaceChildren(makeTable(["Run", "Chart", "Steps", "Last value", "State"],
+    state.runs.map((run, at) => runRow(run, at, byId("curve").value))));
+}
+
+async function follow() {
+  try {
+    const reply = await fetch("/v1/runs");
+    const state = await reply.json();
+    show(state);
+    if (state.finished) return;
+  } catch {
+    byId("said").textContent = "the server does not answer; it may have ended with its study";
+  }
+  setTimeout(follow, kPause);
+}
+
+byId("curve").addEventListener("change", () => show(shownRuns));
+fetch("/v1/models").then(async reply => { byId("model-link").hidden = !(await reply.json()).data.length; });
+follow();
