@@ -28,6 +28,7 @@
 #include "penstock/cli/trace.h"
 #include "penstock/cli/train.h"
 #include "penstock/cli/upcycle.h"
+#include "penstock/cli/view.h"
 #include "penstock/ops/dispatch.h"
 
 namespace {
@@ -56,6 +57,7 @@ int run(int argc, char** argv) {
   penstock::add_eval_command(app);
   penstock::add_generate_command(app, exit_code);
   penstock::add_serve_command(app, exit_code);
+  penstock::add_view_command(app, exit_code);
   penstock::add_analyse_command(app);
   penstock::add_trace_command(app);
   penstock::add_finetune_command(app, exit_code);

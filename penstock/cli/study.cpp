@@ -19,6 +19,8 @@
 #include "penstock/cli/launch_processes.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/ranks.h"
+#include "penstock/cli/results_places.h"
+#include "penstock/cli/serving.h"
 #include "penstock/cli/study_jobs.h"
 #include "penstock/dist/transport.h"
 #include "penstock/report/report.h"
@@ -37,6 +39,7 @@ struct StudyArguments {
   bool json = false, quiet = false, force = false;
   int jobs = 1, processes = 0;
   std::string only;  // VARIANT:SEED
+  std::string port;  // of --serve; "" where it is not given
 };
 
 std::string command_line(const StudyArguments& options) {
@@ -135,10 +138,39 @@ study::StudyHooks hooks_of(const StudyArguments& options, const GivenStudy& give
   return hooks;
 }
 
+/// The study's curves in a browser while it is carried out.
+struct LivePage {
+  serve::Api api;
+  serve::HttpServer server;
+
+  LivePage(const std::string& output, const serve::HttpOptions& http)
+      : api({}, {.hosts = own_names(http.host), .places = places_of(output)}), server(api, http) {
+    fmt::print(stderr, "curves at {}\n", address_of(server, http.host));
+  }
+
+ private:
+  static std::map<std::string, std::function<serve::Reply()>> places_of(const std::string& output) {
+    auto out = results_places(output);
+    out["/"] = out.at("/runs");
+    return out;
+  }
+};
+
+std::unique_ptr<LivePage> live_page(const StudyArguments& options, const std::string& output) {
+  if (options.port.empty()) return nullptr;
+  int port = 0;
+  const char* const end = options.port.data() + options.port.size();
+  const auto [read, error] = std::from_chars(options.port.data(), end, port);
+  PENSTOCK_CHECK(error == std::errc() && read == end && port >= 0 && port < 65536, "--serve ",
+                 options.port, ": is no port from 0 to 65535");
+  return std::make_unique<LivePage>(output, serve::HttpOptions{.port = port});
+}
+
 /// Carries the study out, and says what came of it; the exit code.
 int finish(const StudyArguments& options, const GivenStudy& given, const study::StudyHooks& hooks) {
   check_can_make(given.how.output);
   check_can_write(given.how.kept_rows);
+  const auto page = live_page(options, given.how.output);
   const auto outcome = study::run_study(given.config, given.how, hooks);
   if (given.how.only) return outcome.interrupted ? 130 : 0;
   if (options.json)
@@ -251,6 +283,12 @@ void add_study_command(CLI::App& app, int& exit_code) {
       ->excludes(jobs);
   command->add_option("--only", options->only,
                       "VARIANT:SEED: train that run alone; no measurement, no report");
+  command
+      ->add_option("--serve", options->port,
+                   "draw the curves in a browser while the study goes on, at that port of this "
+                   "machine; 0: any that is free")
+      ->expected(0, 1)
+      ->default_str("8080");
   command->add_flag("--wide", options->wide,
                     "print every column, also in a terminal that is narrower");
   command->add_flag("--json", options->json, "print results.json's object instead of the table");

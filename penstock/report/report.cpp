@@ -68,27 +68,37 @@ void write_study_pages(const StudyResults& results, const std::string& output) {
   write_page(report_page(results), output);
 }
 
-void write_run_report(const std::string& run_directory) {
+namespace {
+
+std::string run_report(const std::string& run_directory) {
   RunRow row = read_run(run_directory);
   const std::string name = plain_setting(row.settings, "name");
   if (!name.empty()) row.label = name;
   const std::string command = "penstock train " + shell_quoted(run_directory + "/config.toml") +
                               " --out " + shell_quoted(run_directory + "-again");
-  write_page(run_page(row, command, read_text_samples(run_directory)), run_directory);
+  return run_page(row, command, read_text_samples(run_directory));
 }
 
-std::string write_report(const std::string& directory) {
+}  // namespace
+
+void write_run_report(const std::string& run_directory) {
+  write_page(run_report(run_directory), run_directory);
+}
+
+std::string report_of(const std::string& directory) {
   const fs::path folder(directory);
   if (fs::exists(folder / "results.json")) {
     const auto results = read_results((folder / "results.json").string());
     PENSTOCK_CHECK(!results.empty(), directory, ": no run of this study has finished yet");
-    return write_page(report_page(results), folder);
+    return report_page(results);
   }
   PENSTOCK_CHECK(fs::exists(folder / "metrics.jsonl"), directory,
                  ": holds neither results.json (a study) nor metrics.jsonl (a run)");
-  if (is_finetuning(directory)) return write_page(finetune_page(directory), folder);
-  write_run_report(directory);
-  return (folder / "report.html").string();
+  return is_finetuning(directory) ? finetune_page(directory) : run_report(directory);
+}
+
+std::string write_report(const std::string& directory) {
+  return write_page(report_of(directory), directory);
 }
 
 }  // namespace penstock::report

@@ -32,8 +32,10 @@ std::vector<study::Section> study_sections(const study::StudyResults& results,
 /// results.txt and report.html in a study's output folder.
 void write_study_pages(const study::StudyResults& results, const std::string& output);
 
-/// Writes report.html into the directory of a run (finished or not), of a fine-tuning or of a study
-/// (which holds results.json). Returns the page's path. Throws Error when the directory is neither.
+/// The page of the directory of a run (finished or not), of a fine-tuning or of a study (which
+/// holds results.json). Throws Error when the directory is neither.
+std::string report_of(const std::string& directory);
+/// Writes it into the directory, as report.html. Returns its path.
 std::string write_report(const std::string& directory);
 /// The same, for the directory of a run.
 void write_run_report(const std::string& run_directory);

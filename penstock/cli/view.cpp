@@ -1,0 +1,75 @@
+#include "penstock/cli/view.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "penstock/base/error.h"
+#include "penstock/cli/results_places.h"
+#include "penstock/cli/serving.h"
+#include "penstock/ops/dispatch.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ViewArguments {
+  ServingArguments serving;
+  bool without_model = false;
+};
+
+/// The run's models; none of a study, where they are not wanted, and where they cannot be served,
+/// which is said.
+ServedModels models_of(const ViewArguments& arguments) {
+  const fs::path directory(arguments.serving.model);
+  if (arguments.without_model || !fs::exists(directory / "checkpoints")) return {};
+  try {
+    return load_served(arguments.serving);
+  } catch (const Error& error) {
+    fmt::print(stderr, "without the model: {}\n", error.what());
+    return {};
+  }
+}
+
+int run_view(ViewArguments arguments) {
+  ServingArguments& serving = arguments.serving;
+  const fs::path directory(serving.model);
+  PENSTOCK_CHECK(fs::exists(directory / "metrics.jsonl") ||
+                     fs::exists(directory / "results.json") || fs::is_directory(directory / "runs"),
+                 serving.model, ": is neither a run nor a study; `penstock serve` takes models");
+  ops::set_threads(static_cast<int>(serving.threads));
+  ServedModels served = models_of(arguments);
+  served.places.merge(results_places(serving.model));
+  if (served.models.empty()) served.places["/"] = served.places.at("/runs");
+  serve::Api api(served.models,
+                 {.hosts = own_names(serving.http.host), .places = std::move(served.places)});
+  serve::HttpServer server(api, serving.http);
+  fmt::print("{} at {}\n", serving.model, address_of(server, serving.http.host));
+  std::fflush(stdout);
+  serve_until_signal(served.models, server, serving.grace);
+  return 0;
+}
+
+}  // namespace
+
+void add_view_command(CLI::App& app, int& exit_code) {
+  auto arguments = std::make_shared<ViewArguments>();
+  CLI::App* command = app.add_subcommand(
+      "view", "Show a run or a study in a browser: curves, report and, of a run, its model");
+  command->add_option("DIR", arguments->serving.model, "directory of a run or of a study")
+      ->required();
+  add_port_options(*command, arguments->serving);
+  command->add_flag("--without-model", arguments->without_model, "curves and report alone");
+  add_model_options(*command, arguments->serving);
+  command->footer(
+      "Examples:\n"
+      "  penstock view studies/demo\n"
+      "  penstock view runs/remoe --data corpora/system --port 0\n"
+      "Also of a run or a study that goes on: its curves are drawn anew every two seconds. Only "
+      "this machine reaches it.");
+  command->callback([arguments, &exit_code] { exit_code = run_view(*arguments); });
+}
+
+}  // namespace penstock

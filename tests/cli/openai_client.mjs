@@ -1,0 +1,39 @@
+// A chat and its stream through OpenAI's own client for Node: node openai_client.mjs URL_OF_V1
+import {createRequire} from "node:module";
+
+const OpenAI = createRequire(import.meta.url)("openai").default;
+const client = new OpenAI({baseURL: process.argv[2], apiKey: "any", maxRetries: 0});
+
+function expect(what, holds, detail) {
+  if (holds) return;
+  console.log(`FAILED: ${what} ${JSON.stringify(detail)}`);
+  process.exitCode = 1;
+}
+
+const models = (await client.models.list()).data;
+expect("models", models.length === 1 && models[0].object === "model", models);
+const ask = {model: models[0].id, messages: [{role: "user", content: "the gate"}], max_tokens: 12, seed: 5};
+const whole = await client.chat.completions.create(ask);
+expect("a chat", whole.choices[0].message.role === "assistant" && whole.usage.completion_tokens > 0, whole);
+let text = "", finish = null, usage = null;
+for await (const chunk of await client.chat.completions.create({...ask, stream: true, stream_options: {include_usage: true}})) {
+  text += chunk.choices[0]?.delta?.content ?? "";
+  finish = chunk.choices[0]?.finish_reason ?? finish;
+  usage = chunk.usage ?? usage;
+}
+expect("the stream says the same", text === whole.choices[0].message.content, [text, whole]);
+expect("its end", finish === whole.choices[0].finish_reason, finish);
+expect("its usage", usage?.total_tokens === whole.usage.total_tokens, usage);
+const completion = await client.completions.create({model: models[0].id, prompt: "the gate", max_tokens: 5, logprobs: 2});
+expect("a completion", completion.choices[0].logprobs.tokens.length === completion.usage.completion_tokens, completion);
+const stream = await client.chat.completions.create({...ask, max_tokens: 100000, stream: true});
+for await (const chunk of stream) {
+  if (chunk.choices[0]?.delta?.content !== undefined) stream.controller.abort();
+}
+try {
+  await client.chat.completions.create({...ask, model: "another"});
+  expect("an error", false);
+} catch (error) {
+  expect("an error", error.status === 404 && error.param === "model", error);
+}
+console.log(process.exitCode ? "failed" : "passed");

@@ -1,0 +1,166 @@
+// Opens the pages of `penstock serve` and `penstock view` in headless Chromium, uses them as a person does, by mouse and by
+// keyboard, and has axe look for what keeps people out. Prints what is wrong; the exit code says whether anything is.
+//
+//     node page_check.js CHROMIUM SERVED_URL VIEWED_URL SCREENSHOT_FOLDER
+//
+// Needs puppeteer-core and axe-core, found by NODE_PATH.
+"use strict";
+const fs = require("fs");
+const path = require("path");
+const puppeteer = require("puppeteer-core");
+const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+const [chromium, served, viewed, folder] = process.argv.slice(2);
+let failures = 0;
+
+function expect(what, holds, detail = "") {
+  if (holds) return;
+  ++failures;
+  console.log(`FAILED: ${what} ${typeof detail === "string" ? detail : JSON.stringify(detail)}`);
+}
+
+async function open(browser, url, {dark = false, phone = false} = {}) {
+  const page = await browser.newPage();
+  page.on("console", message => expect("no console errors", message.type() !== "error", message.text()));
+  page.on("pageerror", error => expect("no errors of the page", false, String(error)));
+  page.on("requestfailed", request => expect("no request fails", false, request.url()));
+  page.on("request", request => expect("no other host", /^(data:|http:\/\/127\.0\.0\.1)/.test(request.url()), request.url()));
+  await page.emulateMediaFeatures([{name: "prefers-color-scheme", value: dark ? "dark" : "light"}]);
+  await page.setViewport(phone ? {width: 390, height: 844, deviceScaleFactor: 2, isMobile: true, hasTouch: true}
+    : {width: 1280, height: 900});
+  await page.goto(url, {waitUntil: "networkidle0"});
+  return page;
+}
+
+async function look(page, name) {
+  await page.screenshot({path: path.join(folder, `${name}.png`), fullPage: true});
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  expect(`${name}: fits the width`, wide <= 0, `${wide} pixels too wide`);
+  // In the page's own world a policy forbids scripts from elsewhere; DevTools may add one.
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => window.axe.run(document, {resultTypes: ["violations"]}));
+  for (const {id, help, nodes} of found.violations)
+    expect(`${name}: axe`, false, `${id}: ${help}: ${nodes.slice(0, 3).map(node => node.html.slice(0, 200)).join(" | ")}`);
+}
+
+const ended = count => page => page.waitForFunction(wanted => {
+  const said = [...document.querySelectorAll("#panes > section:not([hidden]) .said")].map(one => one.textContent);
+  return said.length === wanted && said.every(text => text.includes("ended by"));
+}, {timeout: 60000}, count);
+
+async function set(page, selector, value) {
+  await page.$eval(selector, (field, text) => { field.value = text; field.dispatchEvent(new Event("change")); }, value);
+}
+
+async function writes(browser) {
+  const page = await open(browser, served);
+  await page.waitForFunction(() => !document.getElementById("model-name").textContent.includes("…"));
+  await page.click("#prompt", {clickCount: 3});
+  await page.type("#prompt", "the gate decides");
+  await set(page, "#tokens", "24");
+  await page.click("#go");
+  await ended(1)(page);
+  const tokens = await page.$$eval(".token:not(.of-prompt)", all => all.length);
+  expect("written tokens", tokens === 24, tokens);
+  const colours = await page.$$eval(".token", all => new Set(all.map(one => one.style.background)).size);
+  expect("tokens in colours of several experts", colours > 2, colours);
+  expect("load over experts", (await page.$$eval(".load li", all => all.map(one => one.innerText))).some(text => !/: 0/.test(text)));
+  await page.hover(".token");
+  const rows = () => page.$$eval("#detail-table tbody tr", all => all.map(row => row.innerText));
+  const layers = await page.$eval("#layer", select => select.options.length);
+  expect("hovering shows every layer", (await rows()).length === layers, await rows());
+  expect("with gates and logits", /\d: -?\d+\.\d\d/.test((await rows())[0]), await rows());
+  await page.click("#numbers");
+  await look(page, "written");
+  return page;
+}
+
+/** With the keyboard alone: from the layer's list to a token, along the text, and back out. */
+async function byKeyboard(page) {
+  await page.focus("#numbers");
+  await page.keyboard.press("Tab");
+  const focused = () => page.evaluate(() => document.activeElement.className + "|" + document.activeElement.getAttribute("aria-label"));
+  expect("Tab reaches the tokens", (await focused()).startsWith("token"), await focused());
+  const before = await page.$eval("#about", one => one.textContent);
+  await page.keyboard.press("End");
+  expect("End reaches the last token", await page.evaluate(() => document.activeElement === document.querySelector(".text").lastChild));
+  await page.keyboard.press("ArrowLeft");
+  const after = await page.$eval("#about", one => one.textContent);
+  expect("another token is described", after !== before && after.startsWith("Written"), after);
+  expect("one token is chosen", (await page.$$(".token[aria-selected=true]")).length === 1);
+  const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
+  expect("the focus can be seen", outline === "solid", outline);
+}
+
+async function compares(page) {
+  await page.click("#compare");
+  const second = "#choices fieldset:nth-child(2)";
+  const names = await page.$$eval(`${second} option`, all => all.map(one => one.textContent));
+  expect("the folded model is there", names.some(name => name.endsWith("-folded")), names);
+  await page.select(`${second} select`, String(names.findIndex(name => name.endsWith("-folded"))));
+  await page.click("#go");
+  await ended(2)(page);
+  const said = () => page.$eval("#difference", one => one.textContent);
+  expect("the folded model writes the same", (await said()) === "Both wrote the same tokens.", await said());
+  await page.select(`${second} select`, "0");
+  await set(page, `${second} input[type=number]`, "1");
+  await page.click("#go");
+  await ended(2)(page);
+  expect("one expert per token writes another text", (await said()).startsWith("The texts part"), await said());
+  expect("what differs is marked", (await page.$$(".token.differs")).length > 0);
+  await look(page, "compared");
+}
+
+async function corpus(page) {
+  expect("experts of tokens", (await page.$$("#token-experts tbody tr")).length > 5);
+  await page.type("#token-filter", "t");
+  const texts = await page.$$eval("#token-experts tbody th", all => all.map(one => one.textContent));
+  expect("the filter", texts.length > 0 && texts.every(text => text.includes("t")), texts);
+  expect("tokens of experts", (await page.$$("#expert-tokens tbody tr")).length > 1);
+  expect("domains", (await page.$$("#domains tbody tr")).length > 0);
+  await look(page, "corpus");
+}
+
+async function onAPhone(browser) {
+  const page = await open(browser, served, {dark: true, phone: true});
+  await page.waitForFunction(() => !document.getElementById("model-name").textContent.includes("…"));
+  await set(page, "#tokens", "12");
+  await page.tap("#go");
+  await ended(1)(page);
+  await page.tap(".token");
+  await look(page, "phone-dark");
+  await page.close();
+}
+
+async function curves(browser) {
+  for (const dark of [false, true]) {
+    const page = await open(browser, new URL("/runs", viewed).href, {dark, phone: dark});
+    await page.waitForSelector("#chart path");
+    expect("a row for each run", (await page.$$("#table tbody tr")).length > 0);
+    await look(page, dark ? "curves-phone-dark" : "curves");
+    await page.close();
+  }
+  const report = await open(browser, new URL("/report", viewed).href);
+  expect("the report", (await report.title()).length > 0);
+  await report.screenshot({path: path.join(folder, "report.png")});
+  await report.close();
+}
+
+(async () => {
+  const browser = await puppeteer.launch({executablePath: chromium, headless: true, args: ["--no-sandbox", "--disable-gpu"]});
+  try {
+    const page = await writes(browser);
+    await byKeyboard(page);
+    await compares(page);
+    await corpus(page);
+    await page.close();
+    await onAPhone(browser);
+    await curves(browser);
+  } catch (error) {
+    expect("the page can be used", false, String(error.stack));
+  } finally {
+    await browser.close();
+  }
+  console.log(failures ? `${failures} failures` : "passed");
+  process.exit(failures ? 1 : 0);
+})();
