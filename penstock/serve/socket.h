@@ -49,7 +49,7 @@ enum class Peer {
 /// A connection with a client. One thread at a time.
 class ClientSocket {
  public:
-  /// Neither outlives `stop`.
+  /// `stop` outlives it.
   ClientSocket(Descriptor descriptor, const StopFlag& stop);
 
   enum class Read { some, end, late, stopped };

@@ -374,7 +374,7 @@ TEST(Batcher, TextsOfOneStepMayHaveTheirOwnRouting) {
     std::vector<Heard> heard(3);
     for (int i = 0; i < 3; ++i) {
       // The same prompt: what was read of it with another routing is of no use.
-      wanted.push_back(order(letters(40, 8), 12, 1));
+      wanted.push_back(order(letters(40, 8), 30, 1));
       if (relu)
         wanted.back().choice.logit_shift = 0.8 * i;
       else
