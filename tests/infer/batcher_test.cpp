@@ -359,8 +359,10 @@ std::vector<TokenId> by_whole_passes(LanguageModel& model, const TextOrder& want
     const at::Tensor logits = model.logits(hidden)[-1].contiguous();
     const std::span<const float> all(logits.data_ptr<float>(),
                                      static_cast<std::size_t>(logits.numel()));
-    out.push_back(sample(all, wanted.options.sampling, 0, out.size()));
-    tokens.push_back(out.back());
+    const TokenId token = sample(all, wanted.options.sampling, 0, out.size());
+    if (token == bytes().end_of_document()) break;
+    out.push_back(token);
+    tokens.push_back(token);
   }
   return out;
 }
