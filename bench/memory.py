@@ -23,6 +23,7 @@ TINY = ["model.d_model=16", "model.layers=1", "model.heads=2", "model.kv_heads=2
         "train.batch_sequences=1", "train.sequence_length=16"]
 LONG = ["train.sequence_length=8192", "train.batch_sequences=1"]
 BF16 = "train.precision=bf16"
+REMOE = "model.router.method=remoe"
 XL = "recipes/hyperrouter/desk-base.toml"
 CASES = {
     "the program": ("recipes/demo/dense.toml", TINY),
@@ -33,7 +34,13 @@ CASES = {
     "bench e64k8": ("recipes/bench/e64k8.toml", []),
     "the same, recompute_experts": ("recipes/bench/e64k8.toml", ["train.recompute_experts=true"]),
     "the same, recompute_experts, bf16": ("recipes/bench/e64k8.toml", ["train.recompute_experts=true", BF16]),
-    "the same, remoe": ("recipes/bench/e64k8.toml", ["model.router.method=remoe"]),
+    "the same, remoe": ("recipes/bench/e64k8.toml", [REMOE]),
+    "the same, remoe, budget of 1000 MiB": ("recipes/bench/e64k8.toml", [REMOE, 'train.memory_budget="1000 MiB"']),
+    "the same, remoe, budget of 800 MiB": ("recipes/bench/e64k8.toml", [REMOE, 'train.memory_budget="800 MiB"']),
+    "the same, remoe, budget of 520 MiB": ("recipes/bench/e64k8.toml", [REMOE, 'train.memory_budget="520 MiB"']),
+    "bench dense, budget of 400 MiB": ("recipes/bench/dense.toml", ['train.memory_budget="400 MiB"']),
+    "bench dense, budget of 320 MiB": ("recipes/bench/dense.toml", ['train.memory_budget="320 MiB"']),
+    "bench dense, budget of 260 MiB": ("recipes/bench/dense.toml", ['train.memory_budget="260 MiB"']),
     "bench dense, bf16": ("recipes/bench/dense.toml", [BF16]),
     "bench dense, 4 micro-batches": ("recipes/bench/dense.toml", ["train.micro_batch=4"]),
     "bench dense, T=8192": ("recipes/bench/dense.toml", LONG),

@@ -6,6 +6,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
 #include "penstock/layers/moe.h"
+#include "penstock/train/memory_check.h"
 
 namespace penstock::bench {
 
@@ -38,7 +39,7 @@ std::shared_ptr<LanguageModel> build_model(const Recipe& recipe) {
   check_bench(recipe);
   auto model = make_model(recipe.model, static_cast<std::uint64_t>(recipe.train.seed));
   model->train();
-  model->recompute_experts(recipe.train.recompute_experts);
+  model->recompute(recomputation_of(recipe));
   return model;
 }
 

@@ -12,6 +12,7 @@
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/info_layouts.h"
+#include "penstock/cli/info_recomputed.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/whole_number.h"
 #include "penstock/finetune/run.h"
@@ -45,18 +46,22 @@ struct Figures {
   double flops = 0;            // per sequence, published formula
   double flops_per_token = 0;  // useful, training
   TrainingMemory memory;
+  RecomputeChoice recomputation;
 };
 
 Figures figures_of(const Recipe& recipe) {
   const ModelConfig& model = recipe.model;
   const std::int64_t length = recipe.train.sequence_length, rows = recipe.train.micro_batch;
   const double step = nominal_training_flops(model, rows, length);
+  const CountedTraining training = count_training(recipe, processes_of(recipe));
+  check_memory_budget(recipe, training.recomputation);
   return {.census = count_parameters(model),
           // The published formula knows neither relative positions nor memory.
           .flops = model.has_memory() ? step / static_cast<double>(rows)
                                       : published_flops_per_sequence(model, length),
           .flops_per_token = step / static_cast<double>(rows * length),
-          .memory = memory_of_training(recipe, processes_of(recipe))};
+          .memory = training.memory,
+          .recomputation = training.recomputation};
 }
 
 nlohmann::ordered_json parts_json(const PartsCensus& parts) {
@@ -85,6 +90,7 @@ nlohmann::ordered_json figures_json(const Recipe& recipe) {
           {"useful_training_flops_per_token", figures.flops_per_token},
           {"sequence_length", recipe.train.sequence_length},
           {"training_memory_bytes", figures.memory.total()},
+          {"recomputed", recomputed_json(figures.recomputation)},
           {"checkpoint_copy_bytes", checkpoint_copy_bytes(recipe)},
           {"model",
            {{"architecture", word(model.architecture)},
@@ -128,6 +134,8 @@ void print_figures(const Recipe& recipe, const MachineSpeeds& speeds) {
       "activations about {:.0f} (micro-batch {})\n",
       size(memory.total()), unit, size(memory.parameter_bytes), size(memory.gradient_bytes),
       size(memory.optimizer_bytes), size(memory.activation_bytes), recipe.train.micro_batch);
+  if (const RecomputeChoice& again = figures.recomputation; again.again > 0)
+    fmt::print("recomputed    {}\n", recomputation_text(again));
   if (const std::int64_t copy = checkpoint_copy_bytes(recipe); copy > 0)
     fmt::print("checkpoints   {:.0f} {} more to write them while training goes on\n", size(copy),
                unit);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "penstock/models/activations.h"
 #include "penstock/models/model_config.h"
 #include "penstock/ops/precision.h"
 
@@ -63,6 +64,11 @@ struct MemoryWork {
   double distances = 0;  ///< distances that are projected
 };
 
+/// Passes that a training step makes over its tokens: one, or as many as the routing method asks.
+double forward_passes(const ModelConfig& config);
+/// Rows of logits per token; of a router that scores segments, fewer than one.
+double rows_per_token(const ModelConfig& config);
+
 /// Useful FLOPs of a training step: linear layers (active experts only), the router, the head and
 /// unmasked attention products (three with relative positions), times 3; times 2 for projections of
 /// memory and distances, whose inputs have no gradient. Nothing for recomputation, norms or the
@@ -98,40 +104,9 @@ struct TrainingMemory {
   }
 };
 
-/// Bytes of activations: what all layers keep of a micro-batch for its backward pass, and what is
-/// there once, the gradients within a layer, the rows at both ends and the head's logits.
-struct Activations {
-  double layers = 0, besides = 0;
-};
-/// A micro-batch of one rank, and how it is computed.
-struct TrainingPass {
-  std::int64_t micro_batch = 1, sequence_length = 1;
-  bool recompute_experts = false;
-  ops::ProductPrecision precision = ops::ProductPrecision::fp32;
-  int tensors = 1;            ///< ranks that hold each layer's heads and neurons between them
-  bool divided_rows = false;  ///< these hold the rows between products between them, too
-  int expert_ranks = 1;       ///< ranks that hold the neurons of a layer's experts between them
-};
-/// See training_memory().
-Activations activations(const ModelConfig& config, const TrainingPass& pass);
-
-/// Memory of a training step with T = micro_batch·sequence_length tokens. Activations, in floats:
-///   T·[Σ_layers kept + the most that one layer keeps + 3d] + chunk
-///   kept  = 2d of residuals + 2d of what enters products + 2·(heads + kv)·head_dim +
-///           feed-forward, for the backward pass; the second term is the gradients that the
-///           backward pass holds while it is in a layer
-///   feed-forward = 3f, or E + a·(2f + 7) in an MoE layer: logits, what went into the activation,
-///                  weight and three indices of each of a assignments per token, and 3 widths of
-///                  a shared expert; 3f and an expert's weights per segment where a router blends
-///   chunk = logits that the head holds at once: T·V, but at most ops::kLogitsBytes (or one row)
-/// of one pass; a method that makes two holds both. a is k, and max(k, E/2) where the active
-/// experts vary: half the logits are positive at the start. With recompute_experts 2f falls away.
-/// With products in bf16 what enters them is half as wide where nothing else reads it, and once
-/// more beside where a router or attention does; 3f is 2.5f. Weights are packed for them, 2 bytes a
-/// number, of which the most that is there at a time counts: the experts of a layer, with
-/// recompute_experts their input matrices twice, or the head's matrix twice.
-/// Not counted: the program itself, and what else operators need in passing. docs/performance.md
-/// compares it with measured peaks.
+/// Memory of a training step: 16 bytes a parameter, and activations().
+TrainingMemory training_memory(const ModelConfig& config, const TrainingPass& pass);
+/// The same of one process; with recompute_experts every layer's experts are recomputed.
 TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_batch,
                                std::int64_t sequence_length, bool recompute_experts = false,
                                ops::ProductPrecision precision = ops::ProductPrecision::fp32);

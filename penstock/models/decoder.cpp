@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/models/layer_again.h"
 #include "penstock/models/pass_draws.h"
 #include "penstock/ops/ops.h"
 
@@ -71,6 +72,23 @@ Residual DecoderLayer::forward(Residual x, const Attend& attend, const RoutingCo
   return x;
 }
 
+Residual DecoderLayer::forward_again(Residual x, const Attend& attend,
+                                     const RoutingContext& context,
+                                     const std::vector<at::Tensor>& parameters,
+                                     std::optional<RoutingResult>& routing) {
+  const auto layer = [this, attend](const std::vector<at::Tensor>& inputs,
+                                    const RoutingContext& own,
+                                    std::optional<RoutingResult>& routed) {
+    const bool pending = inputs.size() > 1;
+    Residual out = forward({inputs[0], pending ? inputs[1] : at::Tensor()}, attend, own, routed);
+    return std::vector<at::Tensor>{out.stream, out.delta};
+  };
+  std::vector<at::Tensor> inputs{x.stream};
+  if (x.delta.defined()) inputs.push_back(x.delta);
+  const auto out = layer_again(layer, inputs, context, parameters, routing);
+  return {out[0], out[1]};
+}
+
 Decoder::Decoder(const ModelConfig& unresolved, const ModelPlace& place)
     : LanguageModel(unresolved, place) {
   const ModelConfig& config = this->config();
@@ -120,6 +138,14 @@ bool Decoder::passes(const ModelInput& input, std::int64_t layer) const {
   return range.size() == 0 ? place().part.holds(layer) : range.first <= layer && layer < range.last;
 }
 
+Residual Decoder::through(std::int64_t index, Residual x, const Attend& attend,
+                          const RoutingContext& context, std::optional<RoutingResult>& routing) {
+  DecoderLayer& own = layer(index);
+  if (!recomputes_layer(of_layer(recomputed(), index)) || !at::GradMode::is_enabled())
+    return own.forward(std::move(x), attend, context, routing);
+  return own.forward_again(std::move(x), attend, context, parameters_read_by(own), routing);
+}
+
 ModelOutput Decoder::run(const ModelInput& input, const RoutingContext& context,
                          const Attend& attend, const RoutingTap& routing_tap,
                          const HiddenTap& hidden_tap) {
@@ -138,7 +164,7 @@ ModelOutput Decoder::run(const ModelInput& input, const RoutingContext& context,
     if (!passes(input, i)) continue;
     if (input.watch) input.watch(PassDirection::forward, i);
     std::optional<RoutingResult> routing;
-    x = layer(i).forward(std::move(x), attend, draws.of_layer(complete, i), routing);
+    x = through(i, std::move(x), attend, draws.of_layer(complete, i), routing);
     watch_backward(input.watch, i, x.delta);
     if (hidden_tap)
       hidden_tap(i, rows.enter(x.sum()).view({-1, input.tokens.size(1), config().d_model}));
@@ -163,8 +189,9 @@ ModelOutput Decoder::forward(const ModelInput& input, const RoutingContext& cont
   const at::Tensor rotation =
       ops::rotation_table(input.tokens.size(1), config().head_dim, config().rope_base,
                           like.options().requires_grad(false));
-  const Attend attend = [&](std::int64_t, Attention& attention, const at::Tensor& normed) {
-    return attention.forward(normed, rotation, input.starts);
+  const Attend attend = [rotation, starts = input.starts](std::int64_t, Attention& attention,
+                                                          const at::Tensor& normed) {
+    return attention.forward(normed, rotation, starts);
   };
   return run(input, context, attend, routing_tap, hidden_tap);
 }

@@ -17,7 +17,8 @@
 
 namespace penstock {
 
-/// A layer's attention of normed rows [B, T, d]: over themselves, or with a cache.
+/// A layer's attention of normed rows [B, T, d]: over themselves, or with a cache. A copy may be
+/// called in the backward pass, after the input of the pass has gone.
 using Attend = std::function<at::Tensor(std::int64_t layer, Attention&, const at::Tensor& normed)>;
 
 /// h += Attention(Norm(h));  h += FFN or MoE(Norm(h)).
@@ -29,6 +30,11 @@ class DecoderLayer : public torch::nn::Module {
   void initialize(const ModelConfig& config, const InitialDraws& draws);
   Residual forward(Residual x, const Attend& attend, const RoutingContext& context,
                    std::optional<RoutingResult>& routing);
+  /// forward(), of which the input alone is kept for the backward pass (layers/recomputed.h).
+  /// @param parameters  all that the layer's gradients go to
+  Residual forward_again(Residual x, const Attend& attend, const RoutingContext& context,
+                         const std::vector<at::Tensor>& parameters,
+                         std::optional<RoutingResult>& routing);
   /// Null for a dense layer.
   MoeLayer* moe() { return moe_.get(); }
 
@@ -82,6 +88,9 @@ class Decoder : public LanguageModel, public ops::ReadsStored {
                          std::span<const CachedRows> where, const RoutingContext& context,
                          const RoutingTap& routing_tap);
   at::Tensor embedded(const at::Tensor& tokens) const;
+  /// Through one layer, computed again in the backward pass where that was asked for.
+  Residual through(std::int64_t index, Residual x, const Attend& attend,
+                   const RoutingContext& context, std::optional<RoutingResult>& routing);
   /// Whether that layer is of the pass.
   bool passes(const ModelInput& input, std::int64_t layer) const;
 

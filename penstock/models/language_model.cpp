@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "penstock/base/error.h"
@@ -29,8 +30,27 @@ ModelOutput LanguageModel::extend_parts(const at::Tensor&, DecoderCache&,
   return {};
 }
 
-void LanguageModel::recompute_experts(bool recompute) {
-  for (MoeLayer* const layer : moe_layers_) layer->experts().recompute = recompute;
+void LanguageModel::recompute(Recomputation what) {
+  PENSTOCK_ASSERT(what.empty() || std::ssize(what) == config_.layers);
+  recomputed_ = std::move(what);
+  auto held = moe_layers_.begin();
+  for (std::int64_t i = 0; i < config_.layers; ++i)
+    if (config_.is_moe(i) && place_.part.holds(i))
+      (*held++)->experts().recompute = recomputes_experts(of_layer(recomputed_, i));
+}
+
+std::vector<at::Tensor> LanguageModel::parameters_read_by(const torch::nn::Module& layer) const {
+  std::vector<at::Tensor> out = layer.parameters();
+  if (!moe_layers_.empty() && resolve(config_.router).traits.shared_by_layers)
+    for (const at::Tensor& parameter : moe_layers_.front()->router().parameters())
+      out.push_back(parameter);
+  std::vector<at::Tensor> trained;
+  for (const at::Tensor& parameter : out)
+    if (parameter.requires_grad() && std::ranges::none_of(trained, [&](const at::Tensor& other) {
+          return other.is_same(parameter);
+        }))
+      trained.push_back(parameter);
+  return trained;
 }
 
 void LanguageModel::take_moe_layers(std::vector<MoeLayer*> layers) {

@@ -17,6 +17,7 @@
 #include "penstock/models/decoder_cache.h"
 #include "penstock/models/model_config.h"
 #include "penstock/models/model_place.h"
+#include "penstock/models/recomputation.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {
@@ -104,9 +105,10 @@ class LanguageModel : public torch::nn::Module {
   const ModelProducts& products() const { return products_; }
   /// The layers with experts that it holds, in their order; empty for a dense model.
   const std::vector<MoeLayer*>& moe_layers() const { return moe_layers_; }
-  /// Lets all experts keep, or recompute in the backward pass, what their activations need
-  /// (Experts::recompute).
-  void recompute_experts(bool recompute);
+  /// What training passes compute again in the backward pass; nothing unless it is said. The bits
+  /// are the same. REQUIRES: empty, or of all layers of the whole model.
+  void recompute(Recomputation what);
+  const Recomputation& recomputed() const { return recomputed_; }
   /// Balancers shared by the layers; empty for a dense model.
   const std::vector<std::shared_ptr<Balancer>>& balancers() const { return balancers_; }
 
@@ -117,6 +119,9 @@ class LanguageModel : public torch::nn::Module {
   void take_moe_layers(std::vector<MoeLayer*> layers);
   /// Has `watch` told of that layer's backward pass when the gradient of its output is complete.
   static void watch_backward(const LayerWatch& watch, std::int64_t layer, const at::Tensor& output);
+  /// What gradients go to from that layer beside its input: its parameters, and those that the
+  /// routers of several layers share.
+  std::vector<at::Tensor> parameters_read_by(const torch::nn::Module& layer) const;
 
  private:
   ModelConfig config_;
@@ -124,6 +129,7 @@ class LanguageModel : public torch::nn::Module {
   ModelProducts products_;
   std::vector<std::shared_ptr<Balancer>> balancers_;
   std::vector<MoeLayer*> moe_layers_;
+  Recomputation recomputed_;
 };
 
 /// The model that `config.architecture` names, or the part of it that belongs to a place. Its

@@ -8,6 +8,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
+#include "penstock/models/layer_again.h"
 #include "penstock/models/pass_draws.h"
 #include "penstock/ops/ops.h"
 
@@ -124,6 +125,19 @@ at::Tensor TransformerXlLayer::forward(const at::Tensor& x, const at::Tensor& me
   return ffn_norm_->forward(normed + seeds.apply(y, layer_site(index_, kFeedForward)));
 }
 
+at::Tensor TransformerXlLayer::forward_again(
+    const at::Tensor& x, const at::Tensor& memory, const at::Tensor& distances,
+    const PositionBiases& shared, const DropoutSeeds& seeds, const RoutingContext& context,
+    const std::vector<at::Tensor>& parameters, std::optional<RoutingResult>& routing) {
+  const auto layer = [this, memory, distances, shared, seeds](
+                         const std::vector<at::Tensor>& inputs, const RoutingContext& own,
+                         std::optional<RoutingResult>& routed) {
+    return std::vector<at::Tensor>{
+        forward(inputs[0], memory, distances, shared, seeds, own, routed)};
+  };
+  return layer_again(layer, {x}, context, parameters, routing)[0];
+}
+
 TransformerXl::TransformerXl(const ModelConfig& unresolved, const ModelPlace& place)
     : LanguageModel(unresolved, place) {
   const ModelConfig& config = this->config();
@@ -165,6 +179,19 @@ std::int64_t TransformerXl::memory_length(const ModelInput& input) const {
   return input.memory_length >= 0 ? input.memory_length : config().xl.memory;
 }
 
+at::Tensor TransformerXl::through(std::int64_t index, const at::Tensor& x, const at::Tensor& memory,
+                                  const at::Tensor& distances, const DropoutSeeds& seeds,
+                                  const RoutingContext& context,
+                                  std::optional<RoutingResult>& routing) {
+  TransformerXlLayer& layer = *layers_[static_cast<std::size_t>(index)];
+  if (!recomputes_layer(of_layer(recomputed(), index)) || !at::GradMode::is_enabled())
+    return layer.forward(x, memory, distances, biases_, seeds, context, routing);
+  std::vector<at::Tensor> parameters = parameters_read_by(layer);
+  for (const at::Tensor& bias : {biases_.content, biases_.position})
+    if (bias.defined()) parameters.push_back(bias);
+  return layer.forward_again(x, memory, distances, biases_, seeds, context, parameters, routing);
+}
+
 ModelOutput TransformerXl::forward(const ModelInput& input, const RoutingContext& context,
                                    const RoutingTap& routing_tap, const HiddenTap& hidden_tap) {
   const ModelConfig& c = config();
@@ -197,8 +224,7 @@ ModelOutput TransformerXl::forward(const ModelInput& input, const RoutingContext
     if (length > 0) out.memory.push_back(carry(memory, x, length));
     if (input.watch) input.watch(PassDirection::forward, i);
     std::optional<RoutingResult> routing;
-    x = layers_[static_cast<std::size_t>(i)]->forward(x, memory, distances, biases_, seeds,
-                                                      draws.of_layer(complete, i), routing);
+    x = through(i, x, memory, distances, seeds, draws.of_layer(complete, i), routing);
     watch_backward(input.watch, i, x);
     if (hidden_tap) hidden_tap(i, x);
     if (!routing) continue;

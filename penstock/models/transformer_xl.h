@@ -43,6 +43,13 @@ class TransformerXlLayer : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x, const at::Tensor& memory, const at::Tensor& distances,
                      const PositionBiases& shared, const DropoutSeeds& seeds,
                      const RoutingContext& context, std::optional<RoutingResult>& routing);
+  /// forward(), of which the input alone is kept for the backward pass (layers/recomputed.h).
+  /// @param parameters  all that the layer's gradients go to, `shared` included
+  at::Tensor forward_again(const at::Tensor& x, const at::Tensor& memory,
+                           const at::Tensor& distances, const PositionBiases& shared,
+                           const DropoutSeeds& seeds, const RoutingContext& context,
+                           const std::vector<at::Tensor>& parameters,
+                           std::optional<RoutingResult>& routing);
   /// Null for a dense layer.
   MoeLayer* moe() { return moe_.get(); }
 
@@ -74,6 +81,10 @@ class TransformerXl : public LanguageModel {
 
  private:
   std::int64_t memory_length(const ModelInput& input) const;
+  /// Through one layer, computed again in the backward pass where that was asked for.
+  at::Tensor through(std::int64_t index, const at::Tensor& x, const at::Tensor& memory,
+                     const at::Tensor& distances, const DropoutSeeds& seeds,
+                     const RoutingContext& context, std::optional<RoutingResult>& routing);
 
   at::Tensor embed_tokens_;  // [V, d]
   PositionBiases biases_;    // undefined where layers have their own

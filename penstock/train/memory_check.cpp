@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/train/parallel_settings.h"
@@ -17,6 +19,18 @@ bool fits(const Recipe& recipe, double available, const RunProcesses& processes)
   return bytes_of_process(recipe, processes) <= available;
 }
 
+/// A budget for what is counted as the training's own, where computing layers again meets it; "":
+/// it does not.
+std::string budget_that_fits(Recipe recipe, double available, const RunProcesses& processes) {
+  const double besides = bytes_of_process(recipe, processes) -
+                         static_cast<double>(memory_of_training(recipe, processes.all).total());
+  const double left = std::floor((available - besides) / kMebibyte);
+  if (left < 1) return "";
+  recipe.train.memory_budget = fmt::format("{:.0f} MiB", left);
+  const bool fits = count_training(recipe, processes.all).recomputation.fits;
+  return fits ? recipe.train.memory_budget : "";
+}
+
 /// What to change so that the activations fit, beginning with what changes a run least.
 std::string remedy(Recipe recipe, double available, const RunProcesses& processes) {
   TrainConfig& train = recipe.train;
@@ -25,6 +39,8 @@ std::string remedy(Recipe recipe, double available, const RunProcesses& processe
     if (fits(recipe, available, processes)) return "set train.recompute_experts = true";
     train.recompute_experts = false;
   }
+  if (const std::string budget = budget_that_fits(recipe, available, processes); !budget.empty())
+    return concat("set train.memory_budget = \"", budget, "\"");
   const std::int64_t micro_batch = train.micro_batch;
   for (std::int64_t rows = micro_batch - 1; rows > 0; --rows) {
     if (train.batch_sequences % rows != 0) continue;
@@ -59,15 +75,37 @@ std::string memory_text(const TrainingMemory& memory) {
                      part(memory.optimizer_bytes), part(memory.activation_bytes));
 }
 
-TrainingMemory memory_of_training(const Recipe& recipe, int processes) {
+CountedTraining count_training(const Recipe& recipe, const dist::Layout& layout) {
   const TrainConfig& train = recipe.train;
-  if (processes > 1) return estimate_rank(recipe, layout_of(recipe, processes)).memory;
-  if (train.gradient_sum == GradientOrder::tree) return estimate_rank(recipe, {}).memory;
-  TrainingMemory out = training_memory(recipe.model, train.micro_batch, train.sequence_length,
-                                       train.recompute_experts, train.precision);
+  if (layout.ranks() > 1 || train.gradient_sum == GradientOrder::tree) {
+    const RankEstimate rank = estimate_rank(recipe, layout);
+    return {rank.memory, rank.recomputation};
+  }
+  const TrainingPass pass{.micro_batch = train.micro_batch,
+                          .sequence_length = train.sequence_length,
+                          .precision = train.precision};
+  CountedTraining out{training_memory(recipe.model, pass)};
   // Outer steps keep weights and momentum of their own.
-  if (recipe.parallel.local_steps > 1) out.optimizer_bytes += 2 * out.parameter_bytes;
+  if (recipe.parallel.local_steps > 1) out.memory.optimizer_bytes += 2 * out.memory.parameter_bytes;
+  out.memory.activation_bytes = 0;
+  out.recomputation = choose_recomputation(recipe, ActivationCount(recipe.model, pass),
+                                           {.others = static_cast<double>(out.memory.total())});
+  out.memory.activation_bytes = std::llround(out.recomputation.activation_bytes);
   return out;
+}
+
+CountedTraining count_training(const Recipe& recipe, int processes) {
+  return count_training(recipe, processes > 1 ? layout_of(recipe, processes) : dist::Layout());
+}
+
+TrainingMemory memory_of_training(const Recipe& recipe, int processes) {
+  return count_training(recipe, processes).memory;
+}
+
+Recomputation recomputation_of(const Recipe& recipe, const dist::Layout& layout) {
+  RecomputeChoice choice = count_training(recipe, layout).recomputation;
+  check_memory_budget(recipe, choice);
+  return std::move(choice.layers);
 }
 
 double bytes_of_process(const Recipe& recipe, const RunProcesses& processes) {

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <string>
 
+#include "penstock/dist/mesh.h"
 #include "penstock/models/census.h"
 #include "penstock/train/recipe.h"
+#include "penstock/train/recompute_choice.h"
 
 namespace penstock {
 
@@ -14,6 +16,20 @@ namespace penstock {
 std::string memory_text(const TrainingMemory& memory);
 /// "21.3 GiB", "512 MiB".
 std::string size_text(double bytes);
+
+struct CountedTraining {
+  TrainingMemory memory;
+  RecomputeChoice recomputation;
+};
+/// Memory of one of so many processes, and what is computed again so that it fits into the recipe's
+/// budget. REQUIRES: as memory_of_training().
+CountedTraining count_training(const Recipe& recipe, int processes = 1);
+/// The same of a rank of that layout.
+CountedTraining count_training(const Recipe& recipe, const dist::Layout& layout);
+
+/// What training computes again in the backward pass, the same on all ranks. Throws Error where the
+/// recipe's budget cannot be met.
+Recomputation recomputation_of(const Recipe& recipe, const dist::Layout& layout = {});
 
 /// training_memory() of one of so many processes, with the copies of the gradients that a sum in a
 /// tree holds, without what the recipe's [parallel] divides. REQUIRES: layout_of() takes them.

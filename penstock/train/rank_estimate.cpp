@@ -207,17 +207,25 @@ RankEstimator::Optimizer RankEstimator::largest_optimizer(const ParallelConfig& 
   return out;
 }
 
-std::int64_t RankEstimator::activation_bytes(const dist::Layout& layout, const Shape& shape) const {
+RecomputeChoice RankEstimator::recomputation(const dist::Layout& layout, const Shape& shape,
+                                             double others) const {
   const TrainConfig& train = recipe_.train;
-  const auto [layers, besides] =
-      activations(config_, {train.micro_batch, train.sequence_length, train.recompute_experts,
-                            train.precision, layout.tensor, layout.sequence,
-                            layout.expert * (layout.whole_experts ? 1 : layout.tensor)});
+  const ActivationCount count(
+      config_, {.micro_batch = train.micro_batch,
+                .sequence_length = train.sequence_length,
+                .precision = train.precision,
+                .tensors = layout.tensor,
+                .divided_rows = layout.sequence,
+                .expert_ranks = layout.expert * (layout.whole_experts ? 1 : layout.tensor)});
   const double pieces = layout.pipeline * shape.chunks;
   const double of_piece = std::ceil(static_cast<double>(config_.layers) / pieces);
   const auto held = static_cast<double>(
       passes_held(static_cast<std::size_t>(shape.own), 0, layout.pipeline, shape.chunks));
-  return std::llround(layers * of_piece / static_cast<double>(config_.layers) * held + besides);
+  const double of_stage = of_piece / static_cast<double>(config_.layers) * held;
+  // A stage's share is counted as that of any: its layers have to be alike.
+  return choose_recomputation(
+      recipe_, count,
+      {.others = others, .share_of_layers = of_stage, .alike = layout.pipeline > 1});
 }
 
 double RankEstimator::part_seconds(const dist::Layout& layout, int chunks, double flops) const {
@@ -318,7 +326,8 @@ RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist:
   RankEstimate out{.ranks = layout.ranks(),
                    .memory = optimizer.memory,
                    .exchange_bytes = optimizer.exchange + optimizer.carriers};
-  out.memory.activation_bytes = activation_bytes(layout, shape);
+  out.recomputation = recomputation(layout, shape, static_cast<double>(out.memory.total()));
+  out.memory.activation_bytes = std::llround(out.recomputation.activation_bytes);
   const Optimizer first = optimizer_of(parallel, layout, 0, shape, speeds);
   out.checkpoint_bytes = checkpoint_bytes(parallel, layout, shape, first);
   out.evaluation_bytes = evaluation_bytes(parallel, layout, first);

@@ -14,6 +14,7 @@
 #include "penstock/models/tensor_shapes.h"
 #include "penstock/train/machine_speeds.h"
 #include "penstock/train/recipe.h"
+#include "penstock/train/recompute_choice.h"
 
 namespace penstock {
 
@@ -21,6 +22,7 @@ namespace penstock {
 struct RankEstimate {
   int ranks = 1;
   TrainingMemory memory;
+  RecomputeChoice recomputation;
   std::int64_t exchange_bytes = 0;  ///< buffers of what is sent and received at a time
   /// Besides, what it gets of others to write its even share of a checkpoint, at the most; where
   /// ranks train apart rank 0 alone, which writes all.
@@ -87,7 +89,9 @@ class RankEstimator {
                          const Shape& shape, const MachineSpeeds& speeds) const;
   Optimizer largest_optimizer(const ParallelConfig& parallel, const dist::Layout& layout,
                               const Shape& shape, const MachineSpeeds& speeds) const;
-  std::int64_t activation_bytes(const dist::Layout& layout, const Shape& shape) const;
+  /// @param others  bytes of weights, gradients and moments
+  RecomputeChoice recomputation(const dist::Layout& layout, const Shape& shape,
+                                double others) const;
   std::int64_t checkpoint_bytes(const ParallelConfig& parallel, const dist::Layout& layout,
                                 const Shape& shape, const Optimizer& first) const;
   std::int64_t evaluation_bytes(const ParallelConfig& parallel, const dist::Layout& layout,

@@ -165,6 +165,7 @@ Recipe result_settings(Recipe recipe) {
   recipe.train.keep_last = defaults.keep_last;
   recipe.train.keep_best = defaults.keep_best;
   recipe.train.recompute_experts = defaults.recompute_experts;
+  recipe.train.memory_budget = defaults.memory_budget;
   // As before these keys were completed: an evaluation of the usual kind goes without saying.
   TrainConfig& train = recipe.train;
   if (train.eval_sequence_length == train.sequence_length)

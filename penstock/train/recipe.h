@@ -71,6 +71,7 @@ struct TrainConfig {
   std::int64_t checkpoint_every = 0, keep_last = 2;
   bool keep_best = true;
   bool recompute_experts = false;
+  std::string memory_budget;
   std::int64_t eval_every = 0, eval_tokens = 65536;
   std::int64_t final_eval_tokens = 0;
   std::int64_t eval_sequence_length = 0, eval_streams = -1, eval_memory = -1, eval_k = 0;
@@ -95,8 +96,8 @@ struct TrainConfig {
       {.help = "of the operands in training's products of linear layers, attention, experts and "
                "head, whose sums are f32: fp32, or bf16, rounded to nearest. Weights, gradients, "
                "moments, softmax, norms, routers, losses and evaluation are fp32 in both, and so "
-               "are relative attention and merged experts. bf16 needs a processor with "
-               "AMX or AVX512-BF16, or run.emulate_bf16"});
+               "is relative attention. bf16 needs a processor with AMX or AVX512-BF16, or "
+               "run.emulate_bf16"});
     optimizer.visit(v);
     v("gradient_sum", gradient_sum,
       {.help = "order in which the gradients of a step's micro-batches are added: in-turn (one "
@@ -110,6 +111,10 @@ struct TrainConfig {
     v("recompute_experts", recompute_experts,
       {.help = "compute what the experts' activation needs again in the backward pass instead of "
                "keeping it: less memory, the same bits, two ninths more work in the experts"});
+    v("memory_budget", memory_budget,
+      {.help = "most memory that training may take as `penstock info` counts it, of each process: "
+               "\"700 MiB\", \"12 GiB\". What layers and experts compute again in the backward "
+               "pass is chosen to fit, with the fewest FLOPs; the same bits. \"\": no limit"});
     v("eval_every", eval_every,
       {.help = "steps between validations; 0: only at the end", .min = 0});
     v("eval_tokens", eval_tokens,
@@ -244,8 +249,8 @@ struct Recipe {
 
 /// The recipe with every key at its default on which no bit of a result depends: name, description,
 /// [run], [parallel] but for what says how ranks train apart, train.checkpoint_every, keep_last,
-/// keep_best, recompute_experts and the place of the initial model. (Its content, and validations
-/// during training, are part of a result.)
+/// keep_best, recompute_experts, memory_budget and the place of the initial model. (Its content,
+/// and validations during training, are part of a result.)
 Recipe result_settings(Recipe recipe);
 
 /// Whether a recipe may say of that key another thing than the model of train.init_from does: it is

@@ -132,6 +132,10 @@ class TrainTask : public RunTask {
 
   std::vector<std::string> notes() const override {
     std::vector<std::string> out = recipe().notes;
+    if (const std::string& budget = recipe().train.memory_budget; !budget.empty())
+      out.push_back(
+          concat("train.memory_budget = \"", budget, "\": computed again in the backward pass: ",
+                 recomputation_text(count_training(recipe(), group_.size()).recomputation)));
     const int cores = physical_cores(), threads = threads_ * processes_here_;
     const char* of_cores = cores == 1 ? "core" : "cores";
     if (processes_here_ > 1 && threads > cores)

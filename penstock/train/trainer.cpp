@@ -17,6 +17,7 @@
 #include "penstock/train/agreement.h"
 #include "penstock/train/evaluation_settings.h"
 #include "penstock/train/language_work.h"
+#include "penstock/train/memory_check.h"
 #include "penstock/train/moment_names.h"
 #include "penstock/train/outer_optimizer.h"
 #include "penstock/train/product_precision.h"
@@ -49,7 +50,7 @@ std::shared_ptr<LanguageModel> build_model(const Recipe& recipe, const dist::Mes
   const at::Device device(recipe.run.device);
   if (!device.is_cpu()) model->to(device);
   model->train();
-  model->recompute_experts(recipe.train.recompute_experts);
+  model->recompute(recomputation_of(recipe, mesh.layout));
   return model;
 }
 

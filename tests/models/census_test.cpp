@@ -280,13 +280,31 @@ TEST(TrainingMemory, ActivationsByHand) {
   // Recomputing keeps no 2·8.
   EXPECT_EQ(activations(remoe, true), bytes(3 * (28 + 4 + 21) + 12, 60));
   EXPECT_EQ(activations(tiny("dense", 0), true), activations(tiny("dense", 0)));
-  // Every second layer: the MoE layer keeps the most.
+  // Every second layer: while the backward pass is in the last one, which is dense, all is kept.
   topk.moe.every = 2;
-  EXPECT_EQ(activations(topk), bytes(28 + 24 + 2 * (28 + 27) + 12, 60));
+  EXPECT_EQ(activations(topk), bytes(28 + 27 + 2 * (28 + 24) + 12, 60));
   // Lory blends 3·4·8 weights for each segment of 256 tokens.
   const ModelConfig lory = tiny("lory", 4);
   EXPECT_EQ(training_memory(lory, 2, 256).activation_bytes,
             4 * (512 * (3 * (28 + 24) + 12) + 3 * 2 * 96 + 512 * 10));
+}
+
+TEST(TrainingMemory, LayersComputedAgainByHand) {
+  using enum Recomputed;
+  const auto of = [](const char* method, const Recomputation& recomputed) {
+    const ModelConfig config = tiny(method, std::string(method) == "dense" ? 0 : 4);
+    const TrainingPass pass{.micro_batch = 2, .sequence_length = 3, .recomputed = recomputed};
+    return training_memory(config, pass).activation_bytes;
+  };
+  const auto bytes = [](std::int64_t per_token) { return 4 * (6 * per_token + 60); };
+  // A layer's input is 8; what is computed again is there beside the gradients within the layer.
+  EXPECT_EQ(of("dense", {layer, layer}), bytes(8 + 8 + 2 * (28 + 24) + 12));
+  // The first layer's is there when the second's, 28 + 24 and as much of gradients, has gone.
+  EXPECT_EQ(of("dense", {layer, nothing}), bytes(8 + 2 * (28 + 24) + 12));
+  EXPECT_EQ(of("dense", {nothing, layer}), bytes(28 + 24 + 8 + 2 * (28 + 24) + 12));
+  EXPECT_EQ(of("topk", {layer, layer}), bytes(8 + 8 + 2 * (28 + 27) + 12));
+  EXPECT_EQ(of("topk", {layer_and_experts, layer_and_experts}), bytes(8 + 8 + 2 * (28 + 11) + 12));
+  EXPECT_EQ(of("topk", {experts, nothing}), bytes(28 + 11 + 2 * (28 + 27) + 12));
 }
 
 TEST(TrainingMemory, ProductsInBf16ByHand) {

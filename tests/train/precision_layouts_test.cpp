@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <cmath>
+
+#include "penstock/base/error.h"
 #include "penstock/dist/transport.h"
 #include "penstock/models/tensor_files.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/train/memory_check.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/base/test_names.h"
@@ -21,6 +25,7 @@ struct Case {
   std::int64_t zero = 0;
   bool recompute = false;
   bool same_bits = false;
+  bool layers = false;  // all computed again
 };
 
 class PrecisionLayouts : public ::testing::TestWithParam<Case> {
@@ -42,6 +47,11 @@ class PrecisionLayouts : public ::testing::TestWithParam<Case> {
     Recipe out = read_recipe(node);
     out.train.precision = precision;
     out.run.emulate_bf16 = precision == ops::ProductPrecision::bf16;
+    if (!GetParam().layers) return out;
+    Recipe counted = with_vocabulary(out, *corpus_);
+    counted.train.memory_budget = "1";
+    const double least = count_training(counted, GetParam().layout).recomputation.least_bytes;
+    out.train.memory_budget = concat(std::ceil(least));
     return out;
   }
 
@@ -56,6 +66,7 @@ class PrecisionLayouts : public ::testing::TestWithParam<Case> {
   TensorMap alone(ops::ProductPrecision precision) const {
     Recipe one = recipe(precision);
     one.parallel.zero = 0;
+    one.train.memory_budget = "";
     Trainer trainer(one, *corpus_);
     return course(trainer);
   }
@@ -64,6 +75,8 @@ class PrecisionLayouts : public ::testing::TestWithParam<Case> {
     const dist::Layout& layout = GetParam().layout;
     testing::on_ranks(layout.ranks(), [&](const dist::ProcessGroup& world) {
       Trainer trainer(recipe(precision), *corpus_, dist::make_mesh(world, layout));
+      for (const Recomputed what : trainer.model().recomputed())
+        EXPECT_EQ(recomputes_layer(what), GetParam().layers);
       TensorMap mine = course(trainer);
       if (world.rank() == 0) out = std::move(mine);
     });
@@ -104,7 +117,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"expert2", {.data = 2, .expert = 2}},
                       Case{"expert2_zero3_recompute", {.data = 2, .expert = 2}, 3, true},
                       Case{"pipeline2", {.pipeline = 2}},
-                      Case{"pipeline2_recompute", {.pipeline = 2}, 0, true}),
+                      Case{"pipeline2_recompute", {.pipeline = 2}, 0, true},
+                      Case{"zero3_layers", {.data = 2}, 3, false, true, true},
+                      Case{"expert2_layers", {.data = 2, .expert = 2}, 0, false, false, true},
+                      Case{"tensor2_layers", {.tensor = 2}, 0, false, false, true},
+                      Case{"pipeline2_layers", {.pipeline = 2}, 0, false, false, true}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -1,36 +1,140 @@
-// train.recompute_experts changes memory and nothing else: weights after some steps are the same
-// bits for every method that routes tokens to experts, stochastic parts and balancers included.
+// train.recompute_experts and train.memory_budget change memory and nothing else: losses and
+// weights after some steps are the same bits for every method, stochastic parts and balancers
+// included.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "penstock/base/error.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/routers/router.h"
+#include "penstock/train/memory_check.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
+#include "tests/ops/allocated_bytes.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {
 namespace {
 
-TEST(Recompute, EveryMethodTrainsToTheSameBits) {
-  ops::set_threads(2);
-  testing::TempDirectory directory;
-  const Corpus corpus = testing::small_corpus(directory.path());
+class Recompute : public ::testing::Test {
+ protected:
+  void SetUp() override { ops::set_threads(2); }
+  void TearDown() override { ops::emulate_bf16(false); }
+
+  /// Trains both and compares all that they log and save.
+  void expect_same_bits(const Recipe& kept, const Recipe& again, const std::string& what) {
+    SCOPED_TRACE(what);
+    Trainer a(kept, corpus_), b(again, corpus_);
+    for (int i = 0; i < 4; ++i) {
+      const StepOutcome first = a.advance(), second = b.advance();
+      ASSERT_EQ(first.failure, "");
+      EXPECT_EQ(first.report.total_loss, second.report.total_loss);
+      EXPECT_EQ(first.report.sparsity, second.report.sparsity);
+      EXPECT_EQ(first.report.load, second.report.load);
+      EXPECT_EQ(first.report.auxiliary_losses, second.report.auxiliary_losses);
+    }
+    const auto expected = a.model_tensors();
+    for (const auto& [name, tensor] : b.model_tensors())
+      EXPECT_TRUE(tensor.equal(expected.at(name))) << name;
+  }
+
+  testing::TempDirectory directory_;
+  Corpus corpus_ = testing::small_corpus(directory_.path());
+};
+
+/// With so little memory that all layers are computed again.
+Recipe least(Recipe recipe, const Corpus& corpus) {
+  const Recipe counted = with_vocabulary(recipe, corpus);
+  Recipe asked = counted;
+  asked.train.memory_budget = "1";
+  const RecomputeChoice choice = count_training(asked).recomputation;
+  recipe.train.memory_budget = concat(std::ceil(choice.least_bytes));
+  asked.train.memory_budget = recipe.train.memory_budget;
+  for (const Recomputed what : recomputation_of(asked)) EXPECT_TRUE(recomputes_layer(what));
+  return recipe;
+}
+
+TEST_F(Recompute, ExpertsOfEveryMethodTrainToTheSameBits) {
   int routed = 0;
   for (const std::string& method : method_registry().names()) {
     if (method == "dense" || method == "lory") continue;  // no plan of assignments
     ++routed;
-    Recipe kept = testing::small_recipe(method, 8, 32), again = kept;
+    const Recipe kept = testing::small_recipe(method, 8, 32);
+    Recipe again = kept;
     again.train.recompute_experts = true;
-    Trainer a(kept, corpus), b(again, corpus);
-    for (int i = 0; i < 4; ++i) {
-      const StepOutcome first = a.advance(), second = b.advance();
-      EXPECT_EQ(first.report.total_loss, second.report.total_loss) << method;
-    }
-    const auto expected = a.model_tensors();
-    for (const auto& [name, tensor] : b.model_tensors())
-      EXPECT_TRUE(tensor.equal(expected.at(name))) << method << " " << name;
+    expect_same_bits(kept, again, method);
   }
   EXPECT_GE(routed, 4);
+}
+
+TEST_F(Recompute, LayersOfEveryMethodTrainToTheSameBits) {
+  for (const std::string& method : method_registry().names()) {
+    Recipe kept = testing::small_recipe(method, 8, 32);
+    kept.train.micro_batch = 4;
+    expect_same_bits(kept, least(kept, corpus_), method);
+  }
+}
+
+TEST_F(Recompute, LayersInBf16TrainToTheSameBits) {
+  for (const char* method : {"dense", "remoe", "topk"}) {
+    Recipe kept = testing::small_recipe(method, 8, 32);
+    kept.train.precision = ops::ProductPrecision::bf16;
+    kept.run.emulate_bf16 = !ops::processor_has_bf16();
+    expect_same_bits(kept, least(kept, corpus_), method);
+  }
+}
+
+TEST_F(Recompute, TransformerXlDrawsTheSameDropoutAgain) {
+  ConfigNode node = testing::small_recipe_node("hyperrouter", 8, 32, "unused");
+  node.set("model.architecture", ConfigNode(std::string("transformer-xl")));
+  node.set("model.transformer_xl.dropout", ConfigNode(0.2));
+  node.set("model.transformer_xl.memory", ConfigNode(std::int64_t{16}));
+  // One trained network for all layers: its gradients come of each of them.
+  node.set("model.router.hypernetwork.share", ConfigNode(true));
+  node.set("model.router.hypernetwork.train_network", ConfigNode(true));
+  node.set("model.router.hypernetwork.dropout", ConfigNode(0.2));
+  const Recipe kept = read_recipe(node);
+  expect_same_bits(kept, least(kept, corpus_), "transformer-xl");
+}
+
+TEST_F(Recompute, SomeLayersTakeLessMemoryAndAllTheLeast) {
+  ConfigNode node = testing::small_recipe_node("remoe", 8, 128, "unused");
+  node.set("model.layers", ConfigNode(std::int64_t{6}));
+  node.set("model.moe.experts", ConfigNode(std::int64_t{16}));
+  const Recipe kept = with_vocabulary(read_recipe(node), corpus_);
+  const auto peak = [&](const std::string& budget) {
+    Recipe recipe = kept;
+    recipe.train.memory_budget = budget;
+    Trainer trainer(recipe, corpus_);
+    const testing::AllocatedBytes allocated;
+    trainer.advance();
+    return static_cast<double>(allocated.peak());
+  };
+  Recipe asked = kept;
+  asked.train.memory_budget = "1";
+  const double all = static_cast<double>(memory_of_training(kept).total()),
+               few = count_training(asked).recomputation.least_bytes;
+  const double of_all = peak(""), of_some = peak(concat((all + few) / 2)),
+               of_least = peak(concat(std::ceil(few)));
+  EXPECT_LT(of_some, 0.85 * of_all);
+  EXPECT_LT(of_least, 0.85 * of_some);
+}
+
+TEST_F(Recompute, ABudgetThatCannotBeMetIsRefused) {
+  Recipe recipe = testing::small_recipe("topk", 8, 32);
+  recipe.train.memory_budget = "10 KiB";
+  try {
+    Trainer trainer(recipe, corpus_);
+    FAIL() << "10 KiB were enough";
+  } catch (const Error& error) {
+    const std::string said = error.what();
+    EXPECT_NE(said.find("train.memory_budget = \"10 KiB\""), std::string::npos) << said;
+    EXPECT_NE(said.find("give at least \""), std::string::npos) << said;
+    recipe.train.memory_budget = said.substr(said.find("give at least \"") + 15);
+    recipe.train.memory_budget.resize(recipe.train.memory_budget.find('"'));
+    EXPECT_NO_THROW(Trainer(recipe, corpus_));
+  }
 }
 
 }  // namespace

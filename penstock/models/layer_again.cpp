@@ -1,0 +1,62 @@
+#include "penstock/models/layer_again.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <memory>
+#include <utility>
+
+#include "penstock/layers/recomputed.h"
+#include "penstock/models/pass_draws.h"
+
+namespace penstock {
+namespace {
+
+/// What others may look at, without the graph that it was made by.
+RoutingResult without_gradient(RoutingResult routing) {
+  const auto detach = [](at::Tensor& tensor) {
+    if (tensor.defined()) tensor = tensor.detach();
+  };
+  Plan& plan = routing.plan;
+  Scores& scores = routing.scores;
+  for (at::Tensor* const tensor :
+       {&routing.hidden, &plan.weight, &plan.mean_probability, &plan.logsumexp, &plan.gate_sums,
+        &plan.merge_weights, &scores.logits, &scores.clean_logits, &scores.noise_scale,
+        &scores.penalty, &routing.loss})
+    detach(*tensor);
+  for (auto& [name, term] : routing.loss_terms) detach(term);
+  return routing;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> layer_again(const LayerPass& layer, const std::vector<at::Tensor>& inputs,
+                                    RoutingContext context,
+                                    const std::vector<at::Tensor>& parameters,
+                                    std::optional<RoutingResult>& routing) {
+  const bool draws = context.training && !context.generator;
+  if (draws)
+    context.generator =
+        at::detail::createCPUGenerator(next_bits(at::detail::getDefaultCPUGenerator()));
+  const auto first = std::make_shared<std::optional<RoutingResult>>();
+  const Piece piece = [layer, context,
+                       seen = std::weak_ptr(first)](const std::vector<at::Tensor>& given) {
+    RoutingContext again = context;
+    if (again.generator) again.generator = again.generator->clone();
+    std::optional<RoutingResult> routed;
+    std::vector<at::Tensor> out = layer(given, again, routed);
+    if (routed && routed->loss.defined()) out.push_back(routed->loss);
+    if (const auto wanted = seen.lock()) *wanted = std::move(routed);  // of the forward pass alone
+    return out;
+  };
+  std::vector<at::Tensor> out = recomputed(piece, inputs, parameters);
+  routing = std::move(*first);
+  if (!routing) return out;
+  routing = without_gradient(std::move(*routing));
+  if (routing->loss.defined()) {
+    routing->loss = out.back();
+    out.pop_back();
+  }
+  return out;
+}
+
+}  // namespace penstock
