@@ -22,6 +22,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/models/census.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/ops/freed_memory.h"
 
 namespace penstock {
 namespace {
@@ -167,6 +168,7 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   const EndOnSignal guard("interrupted; what was not finished is removed",
                           {temporary_path(arguments.out)});
   ops::set_threads(static_cast<int>(arguments.threads));
+  ops::give_back_freed_memory();
   check_can_make(arguments.out);
   const UpcycleOptions options = options_of(arguments);
   check_options_matter(command, options);

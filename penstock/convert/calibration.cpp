@@ -20,7 +20,7 @@ namespace {
 
 /// Windows [n, L] of one pass: few where they are long, so that memory is bounded.
 std::int64_t rows_of_pass(const at::Tensor& windows) {
-  constexpr std::int64_t kMostTokens = 4096, kMostRows = 8;
+  constexpr std::int64_t kMostTokens = 1024, kMostRows = 8;
   return std::clamp<std::int64_t>(kMostTokens / windows.size(1), 1, kMostRows);
 }
 
@@ -55,14 +55,18 @@ class KeySum {
     const std::string stem = "model.layers." + std::to_string(layer) + ".";
     const auto numbers = [&](const char* name) { return dense.tensor(stem + name).to(at::kFloat); };
     gain_ = numbers("input_layernorm.weight");
-    weight_ = numbers("self_attn.k_proj.weight");
+    const std::string name = stem + "self_attn.k_proj.weight";
+    if (const auto stored = dense.stored(name))
+      stored_ = {.depth = config_.d_model, .pieces = {*stored}};
+    else
+      weight_ = numbers("self_attn.k_proj.weight");
     if (config_.qkv_bias && options.bias) bias_ = numbers("self_attn.k_proj.bias");
     sum_ = at::zeros({config_.kv_heads, config_.head_dim}, at::kDouble);
   }
 
   /// @param input [B, T, d], the residual stream that the layer is given
   void add(const at::Tensor& input) {
-    at::Tensor keys = ops::linear(ops::rms_norm(input, gain_, config_.norm_eps), weight_,
+    at::Tensor keys = ops::linear(ops::rms_norm(input, gain_, config_.norm_eps), weight_, stored_,
                                   bias_.defined() ? std::optional(bias_) : std::nullopt)
                           .view({input.size(0), input.size(1), config_.kv_heads, config_.head_dim})
                           .transpose(1, 2);  // [B, G, T, hd]
@@ -82,7 +86,8 @@ class KeySum {
   const ModelConfig& config_;
   KeyOptions options_;
   at::Tensor gain_, weight_, bias_;
-  at::Tensor sum_;  // [G, hd] f64
+  ops::StoredMatrix stored_;  // in place of the weight, where the file can be read so
+  at::Tensor sum_;            // [G, hd] f64
   std::int64_t tokens_ = 0;
 };
 

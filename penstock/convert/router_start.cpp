@@ -58,12 +58,33 @@ std::vector<RouterTensors> random_starts(const ModelConfig& config, std::uint64_
   return out;
 }
 
+/// The query projection of a layer as its routers read it.
+at::Tensor query_weight(const ModelSource& parent, const UpcycleOptions& options,
+                        std::int64_t layer) {
+  const at::Tensor weight = parent.tensor(attention(layer, "q_proj.weight")).to(at::kFloat);
+  if (!options.correct_gain) return weight;
+  const std::string stem = "model.layers." + std::to_string(layer) + ".";
+  return with_corrected_gain(weight, parent.tensor(stem + "input_layernorm.weight"),
+                             parent.tensor(stem + "post_attention_layernorm.weight"));
+}
+
+/// Rows of each group's heads, one head after another.  @param by_head [H, ..]
+at::Tensor of_groups(const at::Tensor& by_head, const std::vector<HeadGroup>& groups) {
+  std::vector<at::Tensor> out;
+  for (const HeadGroup& group : groups)
+    out.push_back(by_head.index_select(0, torch::tensor(group, at::kLong)).flatten(0, 1));
+  return at::stack(out);
+}
+
 /// Router Upcycling's routers of E' experts, and what they were made by.
 class HeadRouters {
  public:
-  HeadRouters(const ModelSource& parent, const UpcycleOptions& options, UpcycleReport& report)
+  /// @param queries  whether they hold their query maps, which are as large as the layer's
+  HeadRouters(const ModelSource& parent, const UpcycleOptions& options, bool queries,
+              UpcycleReport& report)
       : parent_(parent),
         options_(options),
+        holds_queries_(queries),
         report_(report),
         routers_(options.routers > 0 ? options.routers : options.experts),
         keys_(options.keys > 0 ? options.keys : std::max(routers_, options.experts)) {}
@@ -86,7 +107,9 @@ class HeadRouters {
     const at::Tensor bias = options_.query_bias && parent_.config().qkv_bias
                                 ? parent_.tensor(attention(layer, "q_proj.bias")).to(at::kFloat)
                                 : at::Tensor();
-    RouterTensors tensors = mixture_of_heads(groups, query_weight(layer), bias, keys);
+    RouterTensors tensors =
+        mixture_of_heads(groups, query_weight(parent_, options_, layer), bias, keys);
+    if (!holds_queries_) tensors.erase("queries");
     const auto draws = InitialDraws(options_.seed).of(concat("ties_", layer));
     report_.tied.push_back(break_ties(tensors.at("keys"), draws));
     report_.similarity.push_back(key_similarity(keys));
@@ -94,16 +117,9 @@ class HeadRouters {
     return tensors;
   }
 
-  at::Tensor query_weight(std::int64_t layer) const {
-    const at::Tensor weight = parent_.tensor(attention(layer, "q_proj.weight")).to(at::kFloat);
-    if (!options_.correct_gain) return weight;
-    const std::string stem = "model.layers." + std::to_string(layer) + ".";
-    return with_corrected_gain(weight, parent_.tensor(stem + "input_layernorm.weight"),
-                               parent_.tensor(stem + "post_attention_layernorm.weight"));
-  }
-
   const ModelSource& parent_;
   const UpcycleOptions& options_;
+  bool holds_queries_;
   UpcycleReport& report_;
   std::int64_t routers_, keys_;
 };
@@ -151,18 +167,20 @@ void match_logit_scale(std::vector<RouterTensors>& random, const std::vector<Rou
 RouterTensors mixture_of_heads(const HeadGroups& groups, const at::Tensor& query_weight,
                                const at::Tensor& query_bias, const at::Tensor& keys) {
   const std::int64_t heads = keys.size(0), width = keys.size(1), d = query_weight.size(1);
-  const auto gather = [&](const at::Tensor& by_head, const std::vector<HeadGroup>& wanted) {
-    std::vector<at::Tensor> out;
-    for (const HeadGroup& group : wanted)
-      out.push_back(by_head.index_select(0, torch::tensor(group, at::kLong)).flatten(0, 1));
-    return at::stack(out);
-  };
   RouterTensors out;
-  out["queries"] = gather(query_weight.reshape({heads, width, d}), groups.queries);  // [m, d', d]
-  out["keys"] = gather(keys.to(at::kFloat), groups.keys);                            // [keys, d']
+  out["queries"] =
+      of_groups(query_weight.reshape({heads, width, d}), groups.queries);  // [m, d', d]
+  out["keys"] = of_groups(keys.to(at::kFloat), groups.keys);               // [keys, d']
   if (query_bias.defined())
-    out["query_bias"] = gather(query_bias.reshape({heads, width}), groups.queries);  // [m, d']
+    out["query_bias"] = of_groups(query_bias.reshape({heads, width}), groups.queries);  // [m, d']
   return out;
+}
+
+at::Tensor query_maps(const ModelSource& parent, const UpcycleOptions& options,
+                      const HeadGroups& groups, std::int64_t layer) {
+  const at::Tensor weight = query_weight(parent, options, layer);
+  const std::int64_t heads = parent.config().heads * groups.parts;
+  return of_groups(weight.reshape({heads, -1, weight.size(1)}), groups.queries);
 }
 
 at::Tensor with_corrected_gain(const at::Tensor& query_weight, const at::Tensor& attention_gain,
@@ -240,7 +258,10 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
         {.tokens = options.calibration_tokens, .length = options.calibration_window});
     report.calibration_tokens = windows.numel();
     report.calibration_window = windows.size(1);
-    if (of_heads) heads = HeadRouters(parent, options, report).make(windows);
+    // Where nothing measures or changes them, they are made when they are written.
+    const bool measured = !takes_heads || options.collapsed || options.start_entropy > 0 ||
+                          options.match_lr || weighed;
+    if (of_heads) heads = HeadRouters(parent, options, measured, report).make(windows);
     // Controls are matched to what Router Upcycling starts from, and that is scaled.
     if (options.start_entropy > 0 && (options.match_logits || options.match_lr))
       heads_to_entropy(heads, parent, windows,  // the groups repeat the rows of the first

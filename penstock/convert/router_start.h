@@ -22,6 +22,10 @@ using RouterTensors = std::map<std::string, at::Tensor>;
 RouterTensors mixture_of_heads(const HeadGroups& groups, const at::Tensor& query_weight,
                                const at::Tensor& query_bias, const at::Tensor& keys);
 
+/// `queries` alone, of a layer of the parent and the groups that it was given.
+at::Tensor query_maps(const ModelSource& parent, const UpcycleOptions& options,
+                      const HeadGroups& groups, std::int64_t layer);
+
 /// The query projection as it computes from the experts' input what it did from attention's:
 ///   W_Q · diag(g_attention / g_experts),
 /// since RMS norms give both, x = g ⊙ n(h), and W_Q was trained on the former's. The two residual
@@ -46,7 +50,8 @@ RouterTensors collapsed_mixture(const RouterTensors& mixture);
 /// An estimate for a linear control with the learning rate of Router Upcycling.
 double effective_lr_scale(const RouterTensors& mixture);
 
-/// All layers' routers for a config; fills in the report what it decided.
+/// All layers' routers for a config; fills in the report what it decided. Of Router Upcycling's
+/// `queries` are missing where nothing but the file wants them: query_maps() makes them.
 /// Draws are functions of options.seed and the layer. With granularity, rows of the first E'
 /// experts are repeated over the G virtual groups, so that whole sets of shards are chosen at
 /// first. Throws Error for scorers that have no row per expert to repeat, and where calibration

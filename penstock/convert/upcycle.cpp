@@ -70,8 +70,7 @@ class Upcycler {
   /// Type and making of one tensor of the result.
   LazyTensor source_of(const std::string& name) {
     if (name.starts_with("penstock.balancer_")) return balancers_->tensor(name);
-    if (const at::Tensor router = router_tensor(name); router.defined())
-      return {.type = at::kFloat, .make = [router] { return router; }};
+    if (const auto router = router_parameter(name)) return router_tensor(*router);
     const bool expert = expert_of(name) >= 0;
     const bool shared = name.find(".mlp.shared_expert.") != std::string::npos;
     if (shared && !options_.shared_copy)
@@ -85,18 +84,29 @@ class Upcycler {
             }};
   }
 
-  at::Tensor router_tensor(const std::string& name) const {
+  struct RouterParameter {
+    std::int64_t layer;
+    std::string name;  // in the scorer
+  };
+  static std::optional<RouterParameter> router_parameter(const std::string& name) {
     constexpr std::string_view layers = "model.layers.", scorer = ".mlp.router.scorer.";
     if (!name.starts_with(layers)) return {};
-    std::string parameter;
-    if (name.ends_with(".mlp.gate.weight"))
-      parameter = "weight";
-    else if (const auto at = name.find(scorer); at != std::string::npos)
-      parameter = name.substr(at + scorer.size());
-    else
-      return {};
-    const auto& tensors = routers_.at(router_of_.at(std::stoll(name.substr(layers.size()))));
-    return tensors.at(parameter);
+    const auto layer = [&] { return std::stoll(name.substr(layers.size())); };
+    if (name.ends_with(".mlp.gate.weight")) return RouterParameter{layer(), "weight"};
+    if (const auto at = name.find(scorer); at != std::string::npos)
+      return RouterParameter{layer(), name.substr(at + scorer.size())};
+    return {};
+  }
+
+  LazyTensor router_tensor(const RouterParameter& parameter) const {
+    const std::size_t index = router_of_.at(parameter.layer);
+    const RouterTensors& tensors = routers_.at(index);
+    if (const auto found = tensors.find(parameter.name); found != tensors.end())
+      return {.type = at::kFloat, .make = [tensor = found->second] { return tensor; }};
+    PENSTOCK_ASSERT(parameter.name == "queries");
+    return {.type = at::kFloat, .make = [this, index, layer = parameter.layer] {
+              return query_maps(parent_, options_, report_.groups.at(index), layer);
+            }};
   }
 
   at::Tensor made_expert(const std::string& name, const at::Tensor& parent) const {

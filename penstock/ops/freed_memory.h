@@ -1,0 +1,12 @@
+// What becomes of memory that a program frees; keep_freed_memory() (dispatch.h) is its counterpart.
+#pragma once
+
+namespace penstock::ops {
+
+/// Lets the C library give blocks of a MiB and more back to the system when they are freed: for a
+/// command that makes large tensors one after another and is judged by the most memory that it
+/// takes, not by its speed. Undoes keep_freed_memory() for what comes. Nothing elsewhere than under
+/// glibc.
+void give_back_freed_memory();
+
+}  // namespace penstock::ops
