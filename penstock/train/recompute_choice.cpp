@@ -114,8 +114,9 @@ RecomputeChoice choose_recomputation(const Recipe& recipe, const ActivationCount
 
 void check_memory_budget(const Recipe& recipe, const RecomputeChoice& choice) {
   const bool small = choice.least_bytes < 10 * 0x1p20;
-  const std::string least = fmt::format(
-      "{:.0f} {}", std::ceil(choice.least_bytes / (small ? 0x1p10 : 0x1p20)), small ? "KiB" : "MiB");
+  const std::string least =
+      fmt::format("{:.0f} {}", std::ceil(choice.least_bytes / (small ? 0x1p10 : 0x1p20)),
+                  small ? "KiB" : "MiB");
   PENSTOCK_CHECK(choice.fits, "train.memory_budget = \"", recipe.train.memory_budget,
                  "\": training takes ", least,
                  " with all layers computed again in the backward pass; give at least \"", least,

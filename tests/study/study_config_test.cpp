@@ -317,9 +317,8 @@ TEST(ConfigHash, ComparesPartsWithWhatTheMethodGivesThem) {
 
 TEST(ConfigHash, CountsWhatAResultDependsOn) {
   const auto with = [](const std::string& line) { return hash_of(kRouted + ("[train]\n" + line)); };
-  for (const char* line :
-       {"recompute_experts = true", "memory_budget = \"2 GiB\"", "checkpoint_every = 7",
-        "keep_last = 5", "keep_best = false"})
+  for (const char* line : {"recompute_experts = true", "memory_budget = \"2 GiB\"",
+                           "checkpoint_every = 7", "keep_last = 5", "keep_best = false"})
     EXPECT_EQ(with(line), hash_of(kRouted)) << line;
   for (const char* line : {"seed = 1", "steps = 2", "eval_every = 3", "final_eval_tokens = 4"})
     EXPECT_NE(with(line), hash_of(kRouted)) << line;
