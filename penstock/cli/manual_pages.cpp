@@ -201,7 +201,7 @@ std::string recipe_page(const CommandTree& tree, const std::string& date) {
           "A recipe is a TOML file that says what is trained, on what and how. Every key has a "
           "default; an unknown one is an error that names the nearest. On a command line, "
           "--set KEY=VALUE changes a key for one run. `penstock train --template METHOD` prints "
-          "a recipe with every key, and `penstock init` makes one that fits the time there is.");
+          "a recipe with every key.");
   std::string table = "-";
   for (const auto& field : describe_config<Recipe>()) {
     if (field.type == "table" && field.path.ends_with("<part>")) continue;
