@@ -19,7 +19,7 @@ namespace {
 using Shape = std::vector<std::int64_t>;
 
 /// A tensor of a file, and which part of it.
-struct Place {
+struct TensorPlace {
   std::string stored;
   Shape whole;             ///< of the stored tensor
   std::int64_t begin = 0;  ///< first element of the part, which is without gaps
@@ -36,8 +36,8 @@ constexpr std::array<FusedPart, 3> kFusedParts = {
      {"down_proj.weight", "down_proj", false, false}}};
 
 /// The place among all experts' of "..experts.5.up_proj.weight", or none.
-std::optional<Place> fused_place(const std::string& name, const Shape& shape,
-                                 std::int64_t experts) {
+std::optional<TensorPlace> fused_place(const std::string& name, const Shape& shape,
+                                       std::int64_t experts) {
   static const std::string kExperts = ".experts.";
   const auto at = name.find(kExperts);
   if (at == std::string::npos) return {};
@@ -48,22 +48,23 @@ std::optional<Place> fused_place(const std::string& name, const Shape& shape,
   if (part == kFusedParts.end()) return {};
   const std::int64_t expert = std::stoll(rest.substr(0, dot));
   const std::int64_t rows = shape[0] * (part->half ? 2 : 1), size = shape[0] * shape[1];
-  return Place{stem + std::string(part->fused),
-               {experts, rows, shape[1]},
-               expert * rows * shape[1] + (part->second ? size : 0)};
+  return TensorPlace{stem + std::string(part->fused),
+                     {experts, rows, shape[1]},
+                     expert * rows * shape[1] + (part->second ? size : 0)};
 }
 
 /// Every place where a tensor of Penstock's name may lie; its own name first, and once: under the
 /// names of every class, mixed too, and among all experts' in one.
-std::vector<Place> places_of(const std::string& name, const Shape& shape, std::int64_t experts) {
-  std::vector<Place> out = {{name, shape}};
+std::vector<TensorPlace> places_of(const std::string& name, const Shape& shape,
+                                   std::int64_t experts) {
+  std::vector<TensorPlace> out = {{name, shape}};
   if (name.find(".mlp.") == std::string::npos || experts == 0) return out;
   if (auto fused = fused_place(name, shape, experts)) out.push_back(std::move(*fused));
   for (const Architecture& architecture : architectures())
     for (const auto& [ours, theirs] : architecture.hf.renamed)
       for (std::size_t i = 0, count = out.size(); i < count; ++i)
         if (const auto at = out[i].stored.find(ours); at != std::string::npos) {
-          Place other = out[i];
+          TensorPlace other = out[i];
           other.stored.replace(at, ours.size(), theirs);
           out.push_back(std::move(other));
         }
@@ -101,12 +102,12 @@ void check_plausible(const ModelConfig& config, const SafetensorsModel& files,
 }
 
 /// The one place that the files have.
-Place found_place(const std::string& name, std::vector<Place> places, const SafetensorsModel& files,
-                  const std::string& origin) {
+TensorPlace found_place(const std::string& name, std::vector<TensorPlace> places,
+                        const SafetensorsModel& files, const std::string& origin) {
   std::string others;
   for (std::size_t i = 1; i < places.size(); ++i)
     others += (i > 1 ? ", '" : "") + std::string(i > 1 ? "" : "'") + places[i].stored + "'";
-  std::erase_if(places, [&](const Place& place) { return !files.find(place.stored); });
+  std::erase_if(places, [&](const TensorPlace& place) { return !files.find(place.stored); });
   PENSTOCK_CHECK(!places.empty(), origin, ": tensor '", name, "' is missing",
                  others.empty() ? "" : ", also under ", others);
   PENSTOCK_CHECK(places.size() == 1, origin, ": tensors '", places.front().stored, "' and '",
@@ -139,7 +140,7 @@ std::map<std::string, TensorView> find_tensors(const ModelConfig& config,
   std::set<std::string> used;
   const std::int64_t experts = config.moe_layers() > 0 ? config.total_experts() : 0;
   for (const auto& [name, shape] : tensor_shapes(config)) {
-    const Place place = found_place(name, places_of(name, shape, experts), files, origin);
+    const TensorPlace place = found_place(name, places_of(name, shape, experts), files, origin);
     TensorView view = *files.find(place.stored);
     if (used.insert(place.stored).second) check_stored(view, place.whole, origin);
     const std::size_t width = dtype_bytes(view.dtype);

@@ -32,13 +32,13 @@ std::pair<at::Tensor, at::Tensor> after_many(const std::shared_ptr<LanguageModel
   const auto reader = make_pass_reader(model, {.places = 2, .kept = 0, .capacity = 64});
   const std::vector<TokenId> other{3, 1, 4};
   const PassPart parts[] = {
-      {.place = reader->begin(other, 64, 0).value().place, .tokens = other},
-      {.place = reader->begin(tokens, 64, 0).value().place, .tokens = tokens, .asks = true}};
+      {.place = reader->begin(other, 64, {}, 0).value().place, .tokens = other},
+      {.place = reader->begin(tokens, 64, {}, 0).value().place, .tokens = tokens, .asks = true}};
   const auto session = make_session(model, {.capacity = 64});
   at::Tensor last = session->begin(0, std::span(tokens).first(1));
   for (std::size_t i = 1; i < tokens.size(); ++i)
     last = session->next(std::vector<std::int64_t>{0}, std::span(tokens).subspan(i, 1))[0];
-  return {reader->read(parts, {})[0], last};
+  return {reader->read(parts, {}, {})[0], last};
 }
 
 at::Tensor losses(LanguageModel& model) {
