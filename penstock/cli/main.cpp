@@ -1,5 +1,7 @@
 // The program: subcommands, and the only place that catches. Exit codes: 0 done, 1 an error, 2
 // wrong usage, 130 interrupted (state saved). launcher.cpp loads it.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -19,7 +21,9 @@
 #include "penstock/cli/generate.h"
 #include "penstock/cli/handoff.h"
 #include "penstock/cli/info.h"
+#include "penstock/cli/init.h"
 #include "penstock/cli/manual.h"
+#include "penstock/cli/overview.h"
 #include "penstock/cli/report.h"
 #include "penstock/cli/routers.h"
 #include "penstock/cli/serve.h"
@@ -42,6 +46,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", PENSTOCK_VERSION);
   app.footer(
       "Start here:\n"
+      "  penstock init\n"
       "  penstock data prepare --system --out corpus\n"
       "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe\n"
       "  penstock eval runs/remoe --data corpus\n"
@@ -50,6 +55,7 @@ int run(int argc, char** argv) {
       "  penstock study recipes/demo/study.toml --set data.corpus=corpus\n"
       "Every subcommand has --help with examples.");
   int exit_code = 0;
+  penstock::add_init_command(app);
   penstock::add_data_command(app);
   penstock::add_train_command(app, exit_code);
   penstock::add_upcycle_command(app);
@@ -71,6 +77,10 @@ int run(int argc, char** argv) {
   penstock::add_tokenize_command(app);
   penstock::add_manual_command(app);
   try {
+    if (argc == 1 && ::isatty(STDIN_FILENO) && ::isatty(STDOUT_FILENO)) {
+      std::fputs(penstock::overview(".").c_str(), stdout);
+      return 0;
+    }
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
     // A word that no command knows is not made one by asking for its help.

@@ -218,20 +218,29 @@ std::string router_recipe(const RouterConfig& router) {
   return std::move(out).take();
 }
 
-std::string recipe_template(const std::string& method) {
+namespace {
+
+/// What a template says where nobody says it better.
+std::vector<std::string> about_template(const std::string& method) {
+  const Method& entry = method_registry().at(method);
+  return {
+      concat("A recipe for method ", method, ": ", entry.summary, "."),
+      concat("Source: ", entry.source, "."),
+      "Train it with `penstock train FILE --set data.corpus=CORPUS --out RUN`. What it comes to: "
+      "`penstock info FILE`.",
+      "Keys with a value are those that most people change first. A key behind '#' stands at "
+      "its default; take the '#' away to change it."};
+}
+
+}  // namespace
+
+std::string recipe_template(const std::string& method, const KeyValues& values,
+                            const std::vector<std::string>& about) {
   method_named(method, "template");
   const RouterConfig router = example_router(method);
   const ResolvedRouter parts = resolve(router);
-  const Method& entry = method_registry().at(method);
   Writer out;
-  out.comment(concat("A recipe for method ", method, ": ", entry.summary, "."));
-  out.comment(concat("Source: ", entry.source, "."));
-  out.comment(
-      "Train it with `penstock train FILE --set data.corpus=CORPUS --out RUN`. What it comes to: "
-      "`penstock info FILE`.");
-  out.comment(
-      "Keys with a value are those that most people change first. A key behind '#' stands at its "
-      "default; take the '#' away to change it.");
+  for (const auto& sentence : about.empty() ? about_template(method) : about) out.comment(sentence);
   for (const auto& field : describe_config<Recipe>()) {
     const std::string& path = field.path;
     if (path == "model.router.<part>") {
@@ -240,12 +249,23 @@ std::string recipe_template(const std::string& method) {
       });
       continue;
     }
-    const std::string chosen = chosen_value(path, router, parts),
+    const auto given = values.find(path);
+    const std::string chosen = given != values.end() ? value_text(ConfigNode(given->second))
+                                                     : chosen_value(path, router, parts),
                       value = chosen.empty() ? field.default_value : chosen;
     const bool of_experts = path.starts_with("model.moe.") || path == "model.router.k";
-    if (!value.empty())
-      out.key(field, value, kFirst.contains(path) && !(parts.dense() && of_experts));
+    const bool first = kFirst.contains(path) && !(parts.dense() && of_experts);
+    if (!value.empty()) out.key(field, value, first || given != values.end());
   }
+  return std::move(out).take();
+}
+
+std::string short_recipe(const KeyValues& values, const std::vector<std::string>& about) {
+  Writer out;
+  for (const auto& sentence : about) out.comment(sentence);
+  for (const auto& field : describe_config<Recipe>())
+    if (const auto given = values.find(field.path); given != values.end())
+      out.key(field, value_text(ConfigNode(given->second)), true);
   return std::move(out).take();
 }
 

@@ -41,7 +41,7 @@ add_test(NAME faulty_network
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
 set_tests_properties(processes layouts faulty_network PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)
 # One subcommand each: NAME_test.py is the test NAME_command.
-foreach(command analyse bench compare_llama_cpp eval eval_tasks export finetune manual openai_client page report serve study study_groups study_scales tokenize tutorials upcycle view)
+foreach(command analyse bench compare_llama_cpp eval eval_tasks export finetune init manual openai_client page report serve study study_groups study_scales tokenize tutorials upcycle view)
   add_test(NAME ${command}_command
            COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/${command}_test.py
                    $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})

@@ -62,6 +62,25 @@ TEST(RouterRecipe, HasAKThatItsRouterLearnsWith) {
   EXPECT_EQ(example_router("hash").k, 1);
 }
 
+TEST(RecipeTemplate, TakesValuesInPlaceOfItsOwn) {
+  const KeyValues values = {{"model.d_model", std::int64_t{96}},
+                            {"model.heads", std::int64_t{3}},
+                            {"train.warmup_steps", std::int64_t{7}},
+                            {"data.corpus", std::string("a/b")}};
+  for (const auto& method : {"remoe", "dense"}) {
+    const std::string text = recipe_template(method, values, {"What it is for."});
+    const Recipe recipe = pasted(text);
+    EXPECT_TRUE(text.starts_with("# What it is for.\n")) << text.substr(0, 80);
+    EXPECT_EQ(recipe.model.d_model, 96);
+    EXPECT_EQ(recipe.train.optimizer.warmup_steps, 7);
+    EXPECT_EQ(recipe.data.corpus, "a/b");
+    EXPECT_EQ(recipe.model.router.method, method);
+  }
+  const std::string text = short_recipe(values, {"Short."});
+  EXPECT_EQ(pasted(text).model.heads, 3);
+  EXPECT_EQ(text.find("layers"), std::string::npos) << text;
+}
+
 TEST(RecipeTemplate, IsReadForEveryMethodWithAndWithoutItsCommentedKeys) {
   const std::regex commented("(^|\n)#([a-z_0-9]+ = )");
   for (const auto& method : method_registry().names()) {

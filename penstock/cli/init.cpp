@@ -1,0 +1,158 @@
+#include "penstock/cli/init.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+#include "penstock/cli/ask.h"
+#include "penstock/cli/init_files.h"
+#include "penstock/cli/output_path.h"
+#include "penstock/data/corpus.h"
+#include "penstock/routers/named.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPurposes[] = {"train", "upcycle", "compare"};
+
+struct InitOptions {
+  std::string purpose, data, time, method = "remoe", model, out;
+};
+
+/// Seconds of "90s", "30m", "2h", "1d"; nothing for other words.
+std::optional<double> seconds_of(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(end, text.data() + text.size());
+  const double seconds = unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 86400;
+  const bool known = unit == "s" || unit == "m" || unit == "h" || unit == "d";
+  if (error != std::errc() || !known || !(value > 0) || value * seconds > 1e9) return {};
+  return value * seconds;
+}
+
+std::string wrong_time(const std::string& text) {
+  return seconds_of(text) ? "" : "'" + text + "' is no time; write 90s, 30m, 2h or 1d";
+}
+
+std::string wrong_purpose(const std::string& text) {
+  for (const char* purpose : kPurposes)
+    if (text == purpose) return "";
+  return "'" + text + "' is none of train, upcycle, compare";
+}
+
+std::string wrong_place(const std::string& path) {
+  if (path == "system" || fs::exists(path)) return "";
+  return path + " is not there; name a file, a folder or a corpus, or write system";
+}
+
+std::string wrong_model(const std::string& path) {
+  return !path.empty() && fs::exists(path) ? "" : "'" + path + "' is not there";
+}
+
+/// Asks for what no option says, or takes what is usual where nobody can be asked.
+void complete(InitOptions& options) {
+  const auto settle = [](std::string& value, const char* question, const std::string& usual,
+                         const auto& wrong) {
+    if (value.empty() && can_ask()) value = ask(question, usual, wrong);
+    if (value.empty()) value = usual;
+    const std::string complaint = wrong(value);
+    PENSTOCK_CHECK(complaint.empty(), complaint);
+  };
+  settle(options.purpose,
+         "What for? train a model from text, upcycle a dense checkpoint, or compare routers:",
+         "train", wrong_purpose);
+  if (options.purpose == "upcycle") {
+    PENSTOCK_CHECK(!options.model.empty() || can_ask(),
+                   "options.model: name the dense model that is to become an MoE");
+    settle(options.model, "Which dense model (folder, file or run)?", "", wrong_model);
+  }
+  settle(options.data,
+         "What text? a file, a folder, a corpus, or system for this machine's own:", "system",
+         wrong_place);
+  settle(options.time, "How long may training take? 90s, 30m, 2h, 1d:", "30m", wrong_time);
+  if (options.out.empty())
+    options.out = options.purpose == "compare" ? "study.toml" : "recipe.toml";
+}
+
+/// The corpus that the text is, or is to become.
+StartingData data_of(const std::string& place) {
+  StartingData out{.corpus = place};
+  if (fs::exists(fs::path(place) / kManifestFile)) {
+    const Corpus corpus = Corpus::open(place);
+    out.vocab = corpus.vocab_size();
+    out.tokens = corpus.count(Split::kTrain).tokens;
+    return out;
+  }
+  const fs::path name = fs::path(place).filename().empty()
+                            ? fs::path(place).parent_path().filename()
+                            : fs::path(place).filename();
+  out.corpus = "corpora/" + (place == "system" ? "system" : name.stem().string());
+  out.exists = fs::exists(fs::path(out.corpus) / kManifestFile);
+  out.source = place == "system" ? "--system" : place;
+  if (out.exists) {
+    const StartingData made = data_of(out.corpus);
+    out.vocab = made.vocab;
+    out.tokens = made.tokens;
+  } else if (fs::is_regular_file(place)) {
+    out.tokens = static_cast<std::int64_t>(fs::file_size(place));  // bytes, the usual tokenizer
+  }
+  return out;
+}
+
+void init(InitOptions options) {
+  complete(options);
+  method_named(options.method, "options.method");
+  StartingFiles files = starting_files({.purpose = options.purpose,
+                                        .method = options.method,
+                                        .model = options.model,
+                                        .out = options.out,
+                                        .seconds = *seconds_of(options.time),
+                                        .data = data_of(options.data)});
+  for (const auto& [path, text] : files.texts) {
+    PENSTOCK_CHECK(!fs::exists(path), path, ": is there already; name another options.out");
+    check_can_write(path);
+  }
+  for (const auto& [path, text] : files.texts)
+    write_file_atomically(real_file_system(), path, text);
+  fmt::print("{}", files.summary);
+}
+
+}  // namespace
+
+void add_init_command(CLI::App& app) {
+  auto options = std::make_shared<InitOptions>();
+  CLI::App* command = app.add_subcommand(
+      "init", "Make a recipe that fits the time there is, and say what it costs");
+  command
+      ->add_option("--for", options->purpose,
+                   "train a model from text, upcycle a dense checkpoint, or compare routers")
+      ->type_name("{train | upcycle | compare}");
+  command->add_option("--data", options->data,
+                      "text: a file, a folder, a corpus, or system for this machine's own");
+  command->add_option("--time", options->time, "how long training may take: 90s, 30m, 2h, 1d");
+  command->add_option("--method", options->method, "router, as `penstock routers` lists them")
+      ->capture_default_str();
+  command->add_option("--model", options->model, "of upcycling: the dense model");
+  command->add_option("--out", options->out,
+                      "file to write; default recipe.toml, of a comparison study.toml");
+  command->footer(
+      "Asks on a terminal for what no option says; elsewhere takes train, system and 30m.\n"
+      "The size is the largest that sees 20 tokens per active parameter in that time, by a few\n"
+      "steps that are trained now; nothing else is trained.\n"
+      "Examples:\n"
+      "  penstock init\n"
+      "  penstock init --data text.txt --time 1h --out mine.toml\n"
+      "  penstock init --for compare --data corpora/system --time 2h\n"
+      "  penstock init --for upcycle --model models/dense --data text.txt --time 1h");
+  command->callback([options] { init(*options); });
+}
+
+}  // namespace penstock

@@ -1,0 +1,188 @@
+#include "penstock/cli/init_files.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "penstock/base/memory.h"
+#include "penstock/base/progress.h"
+#include "penstock/base/shell_quoted.h"
+#include "penstock/bench/starting_point.h"
+#include "penstock/bench/step_bench.h"
+#include "penstock/cli/model_argument.h"
+#include "penstock/models/census.h"
+#include "penstock/train/memory_check.h"
+#include "penstock/train/recipe_template.h"
+
+namespace penstock {
+namespace {
+
+/// The routers that a comparison has beside the one that is asked for.
+constexpr const char* kBaselines[] = {"dense", "topk"};
+constexpr std::int64_t kSeeds = 2;
+constexpr std::int64_t kUpcycledExperts = 8;
+
+/// Seconds of a step on this machine, random tokens; routers that settle at k are held there.
+bench::StepBench measured(const Recipe& recipe) {
+  const ResolvedRouter parts = resolve(recipe.model.router);
+  const bool held = !parts.dense() && parts.traits.variable_active && parts.traits.has_k;
+  return bench::measure_step(
+      recipe,
+      {.steps = 3, .warm_up = 1, .active_experts = held ? recipe.model.active_experts() : 0});
+}
+
+/// Of the dense model at `path`, as the command in the summary would make it.
+Recipe upcycled_recipe(const std::string& path) {
+  Recipe out;
+  out.model = open_model_source(model_argument(path).path)->config();
+  out.model.router = {.method = "vanilla", .k = 2};
+  out.model.moe.experts = kUpcycledExperts;
+  out.train.sequence_length =
+      std::min<std::int64_t>(out.model.context > 0 ? out.model.context : 256, 512);
+  out.train.batch_sequences = out.train.micro_batch = 8;
+  return out;
+}
+
+/// What the recipe costs, in lines for people.
+std::string cost_text(const Recipe& recipe, std::int64_t runs, std::int64_t steps, double seconds) {
+  const ParameterCensus census = count_parameters(recipe.model);
+  const double memory = bytes_of_process(recipe, {});
+  const double usable = usable_memory_bytes();
+  const auto tokens = recipe.train.batch_sequences * recipe.train.sequence_length;
+  return fmt::format(
+      "model       {} layers, d={}, {}\n"
+      "parameters  {}, of these {} active for a token\n"
+      "memory      {} to train; this machine has {}{}\n"
+      "time        {}{} steps of {} tokens at {:.3g} s: {} (measured on this machine just now)\n",
+      recipe.model.layers, recipe.model.d_model,
+      recipe.model.moe_layers() > 0
+          ? fmt::format("{} experts in each layer, {:g} for a token", recipe.model.total_experts(),
+                        recipe.model.active_experts())
+          : std::string("no experts"),
+      grouped(census.total), grouped(census.active), size_text(memory), size_text(usable),
+      memory > usable ? ": it does not fit" : "", runs > 1 ? fmt::format("{} runs of ", runs) : "",
+      grouped(steps), grouped(tokens), seconds,
+      duration_text(static_cast<double>(runs * steps) * seconds));
+}
+
+/// The command that makes the corpus, where it is not there.
+std::string corpus_command(const StartingData& data) {
+  if (data.exists) return "";
+  const std::string source = data.source == "--system" ? data.source : shell_quoted(data.source);
+  return fmt::format("  penstock data prepare {} --out {}\n", source, shell_quoted(data.corpus));
+}
+
+KeyValues training_values(const StartingQuestion& question, const Recipe& recipe,
+                          std::int64_t steps) {
+  const std::int64_t quarter = std::max<std::int64_t>(1, steps / 4);
+  return {{"data.corpus", question.data.corpus},
+          {"train.steps", steps},
+          {"train.warmup_steps", std::max<std::int64_t>(1, steps / 20)},
+          {"train.batch_sequences", recipe.train.batch_sequences},
+          {"train.sequence_length", recipe.train.sequence_length},
+          {"train.lr", recipe.train.optimizer.lr},
+          {"train.eval_every", quarter},
+          {"train.checkpoint_every", quarter},
+          {"train.seed", std::int64_t{1}}};
+}
+
+std::string stem(const std::string& path) { return std::filesystem::path(path).stem().string(); }
+
+StartingFiles upcycling(const StartingQuestion& question) {
+  const Recipe recipe = upcycled_recipe(question.model);
+  const bool fits = bytes_of_process(recipe, {}) < usable_memory_bytes();
+  const bench::StartingWish wish{.seconds = question.seconds,
+                                 .corpus_tokens = question.data.tokens};
+  const double seconds = fits ? measured(recipe).seconds : 0;
+  const std::int64_t steps = fits ? bench::steps_for(wish, recipe, seconds) : 1000;
+  const std::string moe = "models/" + stem(question.out);
+  KeyValues values = training_values(question, recipe, steps);
+  values["name"] = stem(question.out);
+  values["train.init_from"] = moe;
+  values["train.lr"] = 1e-4;
+  const std::string run = "runs/" + stem(question.out);
+  StartingFiles out;
+  out.texts[question.out] = short_recipe(
+      values, {concat("An MoE made of ", question.model, ", trained on. Made by `penstock init`."),
+               "Other keys stand at their defaults: `penstock train --keys`."});
+  out.summary =
+      cost_text(recipe, 1, steps, seconds) +
+      (fits ? "" : "            not measured, for want of memory; take fewer experts\n") +
+      fmt::format(
+          "{} is written. Next:\n{}  penstock upcycle {} --method vanilla --experts {} --out {}\n"
+          "  penstock train {}\n  penstock generate {} --prompt 'The '\n",
+          question.out, corpus_command(question.data), shell_quoted(question.model),
+          kUpcycledExperts, shell_quoted(moe), shell_quoted(question.out), shell_quoted(run));
+  return out;
+}
+
+/// A study over the routers, whose base is the recipe.
+std::string study_text(const std::string& name, const std::string& base,
+                       const std::vector<std::string>& methods) {
+  std::string out = fmt::format(
+      "# Routers compared on the same tokens. Made by `penstock init`; docs/studies.md has every "
+      "key.\n"
+      "name = \"{}\"\ntitle = \"Routers compared\"\nbase = \"{}\"\n"
+      "seeds = [1, 2]  # more seeds tell differences from chance\n",
+      name, base);
+  for (const auto& method : methods)
+    out += fmt::format("\n[variants.{}]\nset = {{\"model.router.method\" = \"{}\"{}}}\n", method,
+                       method,
+                       RouterConfig{.method = method}.dense() ? ", \"model.moe.experts\" = 0" : "");
+  return out;
+}
+
+}  // namespace
+
+StartingFiles starting_files(const StartingQuestion& question) {
+  if (question.purpose == "upcycle") return upcycling(question);
+  const bool comparing = question.purpose == "compare";
+  std::vector<std::string> methods;
+  if (comparing)
+    for (const char* method : kBaselines)
+      if (method != question.method) methods.push_back(method);
+  methods.push_back(question.method);
+  const auto runs = comparing ? static_cast<std::int64_t>(methods.size()) * kSeeds : 1;
+  const bench::StartingWish wish{.method = question.method,
+                                 .seconds = question.seconds,
+                                 .runs = runs,
+                                 .vocab = question.data.vocab,
+                                 .corpus_tokens = question.data.tokens};
+  const auto tiny = measured(bench::recipe_of_size(bench::model_sizes().front(), wish));
+  const bench::ModelSize& size = bench::size_for(wish, tiny.useful_flops_per_second);
+  const Recipe recipe = bench::recipe_of_size(size, wish);
+  const double seconds = measured(recipe).seconds;
+  const std::int64_t steps = bench::steps_for(wish, recipe, seconds);
+
+  KeyValues values = training_values(question, recipe, steps);
+  values["name"] = stem(question.out);
+  values["model.d_model"] = size.d_model;
+  values["model.layers"] = size.layers;
+  values["model.heads"] = size.heads;
+  values["model.d_ffn"] = size.d_ffn;
+  const std::string text =
+      recipe_template(question.method, values,
+                      {concat("A ", size.name, " model with router ", question.method,
+                              ", made by `penstock init`."),
+                       "A key behind '#' stands at its default; take the '#' away to change it."});
+  StartingFiles out;
+  std::string next = "  penstock train " + shell_quoted(question.out) + "\n";
+  if (comparing) {
+    const std::string base = stem(question.out) + "-base.toml";
+    const auto beside = std::filesystem::path(question.out).parent_path() / base;
+    out.texts[beside.string()] = text;
+    out.texts[question.out] = study_text(stem(question.out), base, methods);
+    next = "  penstock study " + shell_quoted(question.out) + "\n";
+  } else {
+    out.texts[question.out] = text;
+    const std::string run = shell_quoted("runs/" + stem(question.out));
+    next += "  penstock generate " + run + " --prompt 'The '\n  penstock serve " + run + "\n";
+  }
+  out.summary =
+      cost_text(recipe, runs, steps, seconds) +
+      fmt::format("{} is written. Next:\n{}{}", question.out, corpus_command(question.data), next);
+  return out;
+}
+
+}  // namespace penstock

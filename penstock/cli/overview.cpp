@@ -1,0 +1,126 @@
+#include "penstock/cli/overview.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/base/shell_quoted.h"
+#include "penstock/data/corpus.h"
+#include "penstock/io/toml.h"
+#include "penstock/train/chosen_checkpoint.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kDepth = 2;
+constexpr std::size_t kMostShown = 6, kMostEntries = 2000;
+
+/// Paths by what they are.
+struct Found {
+  std::map<std::string, std::vector<std::string>> kinds;
+  std::size_t entries = 0;
+
+  const std::string* first(const std::string& kind) const {
+    const auto at = kinds.find(kind);
+    return at == kinds.end() ? nullptr : &at->second.front();
+  }
+};
+
+/// "recipe", "study", or "" for another TOML file.
+std::string kind_of_toml(const fs::path& path) {
+  try {
+    const ConfigNode node = read_toml(path.string());
+    if (node.find("variants")) return "study";
+    return node.find("train") || node.find("model") ? "recipe" : "";
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+std::string kind_of_folder(const fs::path& path) {
+  if (fs::exists(path / kManifestFile) && fs::exists(path / kTokensFile)) return "corpus";
+  if (fs::exists(path / "results.json") && fs::is_directory(path / "runs")) return "finished study";
+  if (fs::exists(path / "checkpoints")) return "run";
+  return fs::exists(path / "config.json") ? "model" : "";
+}
+
+void look(const fs::path& folder, const fs::path& shown, int depth, Found& found) {
+  std::error_code unreadable;
+  std::vector<fs::path> names;
+  for (const auto& entry : fs::directory_iterator(folder, unreadable))
+    if (++found.entries <= kMostEntries) names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  for (const auto& name : names) {
+    if (name.string().starts_with('.')) continue;
+    const fs::path path = folder / name, as_shown = shown / name;
+    const bool directory = fs::is_directory(path, unreadable);
+    std::string kind;
+    if (directory)
+      kind = kind_of_folder(path);
+    else if (name.extension() == ".toml")
+      kind = kind_of_toml(path);
+    else if (name.extension() == ".gguf")
+      kind = "model";
+    if (!kind.empty())
+      found.kinds[kind].push_back(as_shown.string());
+    else if (directory && depth < kDepth)
+      look(path, as_shown, depth + 1, found);
+  }
+}
+
+std::string list_of(const Found& found, const char* kind, const char* title) {
+  const auto at = found.kinds.find(kind);
+  if (at == found.kinds.end()) return "";
+  std::string out;
+  for (std::size_t i = 0; i < std::min(at->second.size(), kMostShown); ++i)
+    out += (out.empty() ? "" : ", ") + at->second[i];
+  if (at->second.size() > kMostShown)
+    out += fmt::format(" and {} more", at->second.size() - kMostShown);
+  return fmt::format("  {:<17} {}\n", title, out);
+}
+
+std::string next_commands(const Found& found) {
+  std::string out;
+  const auto add = [&](const std::string& command, const char* what) {
+    out += fmt::format("  {:<50} {}\n", command, what);
+  };
+  const std::string *run = found.first("run"), *model = found.first("model"),
+                    *corpus = found.first("corpus"), *recipe = found.first("recipe"),
+                    *study = found.first("study"), *usable = run ? run : model;
+  if (usable) {
+    add("penstock generate " + shell_quoted(*usable) + " --prompt 'The '", "write text with it");
+    add("penstock serve " + shell_quoted(*usable), "chat with it in a browser");
+    if (corpus)
+      add("penstock eval " + shell_quoted(*usable) + " --data " + shell_quoted(*corpus),
+          "measure it");
+  }
+  if (recipe) add("penstock train " + shell_quoted(*recipe), "train");
+  if (study) add("penstock study " + shell_quoted(*study), "train and compare");
+  if (!corpus)
+    add("penstock data prepare --system --out corpora/system", "a corpus of this machine's text");
+  add("penstock init", "a recipe that fits the time you have");
+  add("penstock --help", "every command");
+  return out;
+}
+
+}  // namespace
+
+std::string overview(const std::string& folder) {
+  Found found;
+  look(folder, "", 0, found);
+  std::string out = list_of(found, "recipe", "recipes") + list_of(found, "study", "studies") +
+                    list_of(found, "finished study", "finished studies") +
+                    list_of(found, "corpus", "corpora") + list_of(found, "run", "runs") +
+                    list_of(found, "model", "models");
+  out = out.empty() ? "Nothing of Penstock's is in this folder yet.\n" : "In this folder:\n" + out;
+  return "Penstock " PENSTOCK_VERSION ": Mixture-of-Experts language models with any router.\n\n" +
+         out + "\nWhat one can do next:\n" + next_commands(found);
+}
+
+}  // namespace penstock

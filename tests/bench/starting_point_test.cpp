@@ -1,0 +1,43 @@
+// The size and the steps that are chosen for a time, against numbers worked out by hand.
+#include "penstock/bench/starting_point.h"
+
+#include <gtest/gtest.h>
+
+#include "penstock/routers/router.h"
+
+namespace penstock::bench {
+namespace {
+
+TEST(StartingPoint, ChoosesALargerModelForMoreTime) {
+  // d=128, 4 layers, f=512: 4·(4·128² + 3·128·512) = 1.05 M parameters of dense layers, 21 M tokens
+  // of 6 · 1.05 M FLOPs and some for attention and head: about 160 TFLOP.
+  StartingWish wish{.method = "topk", .seconds = 100};
+  EXPECT_EQ(size_for(wish, 1e9).name, "tiny");    // 0.1 TFLOP: none is worth while
+  EXPECT_EQ(size_for(wish, 2e12).name, "tiny");   // 200 TFLOP
+  EXPECT_EQ(size_for(wish, 4e13).name, "small");  // 4000: small takes 16 times tiny
+  wish.seconds *= 1e6;
+  EXPECT_EQ(size_for(wish, 4e13).name, "larger");
+  wish.runs = 1000000;
+  EXPECT_EQ(size_for(wish, 4e13).name, "small");
+}
+
+TEST(StartingPoint, StepsFillTheTimeAndReadACorpusFourTimesAtMost) {
+  StartingWish wish{.method = "remoe", .seconds = 1000, .runs = 2};
+  const Recipe recipe = recipe_of_size(model_sizes().front(), wish);
+  EXPECT_EQ(steps_for(wish, recipe, 0.5), 1000);
+  wish.corpus_tokens = 2048 * 10;
+  EXPECT_EQ(steps_for(wish, recipe, 0.5), 40);
+  EXPECT_EQ(steps_for(wish, recipe, 1e9), 10);
+}
+
+TEST(StartingPoint, HasARecipeForEveryMethod) {
+  for (const auto& method : method_registry().names())
+    for (const ModelSize& size : model_sizes()) {
+      const Recipe recipe = recipe_of_size(size, {.method = method, .vocab = 300});
+      EXPECT_EQ(recipe.model.vocab, 300);
+      EXPECT_EQ(recipe.model.moe_layers(), method == "dense" ? 0 : size.layers) << method;
+    }
+}
+
+}  // namespace
+}  // namespace penstock::bench

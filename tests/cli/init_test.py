@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+"""`penstock init`, whose files must be recipes that train, and `penstock` alone on a terminal.
+
+    init_test.py PENSTOCK SOURCE_DIRECTORY
+"""
+
+import os
+import pty
+import subprocess
+import sys
+
+from shell import tiny
+
+SHORT = ("--set", "train.steps=2", "--set", "train.warmup_steps=1", "--quiet")
+
+
+def on_terminal(shell, answers, *arguments):
+    """What the program prints with a terminal for input and output, and its exit code."""
+    own, its = pty.openpty()
+    process = subprocess.Popen([shell.program, *arguments], cwd=shell.directory, stdin=its, stdout=its, stderr=its)
+    os.close(its)
+    os.write(own, answers.encode())
+    out = b""
+    while True:
+        try:
+            read = os.read(own, 4096)
+        except OSError:
+            read = b""
+        if not read:
+            break
+        out += read
+    os.close(own)
+    return out.decode(), process.wait(timeout=60)
+
+
+def check_training(shell):
+    said = shell.ok("init", "--data", "corpus", "--time", "2s", "--out", "mine.toml")
+    for part in ("parameters ", "memory ", "measured on this machine just now", "penstock train mine.toml"):
+        shell.expect("init says " + part, part in said, said)
+    text = open(os.path.join(shell.directory, "mine.toml")).read()
+    shell.expect("the recipe is commented", "# peak" in text or text.count("\n#") > 50, text[:200])
+    shell.ok("train", "mine.toml", *SHORT)
+    shell.expect("it trained", os.path.exists(os.path.join(shell.directory, "runs/mine/finished.json")))
+    shell.mistake(1, ("mine.toml: is there already", "--out"), "init", "--data", "corpus", "--out", "mine.toml")
+
+
+def check_comparing(shell):
+    shell.ok("init", "--for", "compare", "--data", "corpus", "--time", "2s", "--method", "smoe", "--out", "all.toml")
+    shell.ok("study", "all.toml", *SHORT)
+    study = open(os.path.join(shell.directory, "all.toml")).read()
+    shell.expect("three variants", study.count("[variants.") == 3 and "smoe" in study, study)
+
+
+def check_upcycling(shell):
+    shell.ok("init", "--method", "dense", "--data", "corpus", "--time", "2s", "--out", "dense.toml")
+    shell.ok("train", "dense.toml", *SHORT)
+    said = shell.ok("init", "--for", "upcycle", "--model", "runs/dense", "--data", "corpus", "--time", "2s", "--out",
+                    "up.toml")
+    command = next(line.split()[1:] for line in said.splitlines() if line.startswith("  penstock upcycle"))
+    shell.ok(*command)
+    shell.ok("train", "up.toml", *SHORT)
+
+
+def check_text(shell):
+    """A text that is no corpus yet: the command that makes one comes first."""
+    said = shell.ok("init", "--data", "text.txt", "--time", "2s", "--out", "of-text.toml")
+    shell.expect("data prepare", "  penstock data prepare text.txt --out corpora/text\n" in said, said)
+    shell.expect("its corpus", 'corpus = "corpora/text"' in
+                 open(os.path.join(shell.directory, "of-text.toml")).read())
+
+
+def check_mistakes(shell):
+    for parts, arguments in ((("'soon' is no time", "90s"), ("--time", "soon")),
+                             (("'war'", "train, upcycle, compare"), ("--for", "war")),
+                             (("nowhere is not there",), ("--data", "nowhere")),
+                             (("--model",), ("--for", "upcycle", "--data", "corpus")),
+                             (("'nonsense'",), ("--method", "nonsense", "--data", "corpus"))):
+        shell.mistake(1, parts, "init", "--out", "x.toml", *arguments)
+    shell.mistake(1, ("no folder",), "init", "--data", "corpus", "--time", "2s", "--out", "no/x.toml")
+    shell.expect("nothing was written", not os.path.exists(os.path.join(shell.directory, "x.toml")))
+
+
+def check_terminal(shell):
+    said, code = on_terminal(shell, "war\ntrain\ncorpus\n2s\n", "init", "--out", "asked.toml")
+    shell.expect("questions", code == 0 and "'war' is none of" in said and "asked.toml is written" in said, said)
+    said, code = on_terminal(shell, "")
+    for part in ("recipes", "asked.toml", "corpora", "corpus", "runs/mine", "penstock init"):
+        shell.expect("an overview with " + part, code == 0 and part in said, said)
+    help_text = shell.run().stderr + shell.run().stdout
+    shell.expect("elsewhere the help", "Usage: penstock" in help_text or "--help" in help_text, help_text[:300])
+
+
+def main(program):
+    with tiny(program, run=False) as shell:
+        with open(os.path.join(shell.directory, "text.txt"), "w") as file:
+            file.write("one two three\n" * 2000)
+        for check in (check_training, check_comparing, check_upcycling, check_text, check_mistakes, check_terminal):
+            check(shell)
+        sys.exit(1 if shell.failures else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
