@@ -97,13 +97,16 @@ std::size_t RequestReader::take(std::string_view received) {
     const std::size_t used = parser_->put(boost::asio::buffer(rest.data(), rest.size()), error);
     taken += used;
     begun_ |= used > 0;
+    if (!head_) head_bytes_ += used;
     if (error == http::error::need_more) break;
     if (error) refuse(error);
     if (!head_ && parser_->is_header_done()) head_ = parsed_head();
   }
-  // What is left is part of a line: of the head, which has its limit, or between chunks.
-  if (!parser_->is_done() && received.size() - taken > limits_.bytes)
-    malformed("a line of the request is too long");
+  // What is left is part of a line, of the head or between chunks. Beast waits for more of a head
+  // whose limit it has reached between two lines.
+  const std::size_t left = received.size() - taken;
+  if (!head_ && head_bytes_ + left > limits_.bytes) refuse(http::error::header_limit);
+  if (!parser_->is_done() && left > limits_.bytes) malformed("a line of the request is too long");
   return taken;
 }
 

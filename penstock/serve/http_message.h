@@ -74,7 +74,8 @@ class RequestReader {
   std::unique_ptr<Parser> parser_;
   HeadLimits limits_;
   std::int64_t body_bytes_;
-  bool begun_ = false;  // the first line is taken
+  bool begun_ = false;          // the first line is taken
+  std::size_t head_bytes_ = 0;  // of the head that are taken
   std::optional<RequestHead> head_;
 };
 

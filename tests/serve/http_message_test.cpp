@@ -91,6 +91,10 @@ TEST(HttpMessage, HeadsHaveTheirLimits) {
   EXPECT_EQ(status(std::string(51, 'a')), 414);
   EXPECT_EQ(status("GET /" + std::string(60, 'a') + " HTTP/1.1\r\n"), 414);
   EXPECT_EQ(status("GET / HTTP/1.1\r\nA: " + std::string(200, 'a')), 431);
+  std::string many = "GET / HTTP/1.1\r\n";
+  for (int i = 0; i < 5000; ++i) many += "a: b\r\n";
+  for (const std::size_t step : {1000, 14480, 16384, 65536})  // some end in a line within the limit
+    EXPECT_EQ(status_of([&] { read(many, {}, 100, step); }), 431) << step;
   EXPECT_EQ(status("GET / HTTP/1.1\r\nHost: a\r\nB: 1\r\nC: 1\r\nD: 1\r\n\r\n"), 431);
 }
 
