@@ -101,14 +101,15 @@ TEST(Linear, RandomShapes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Odd, LinearShapes,
-                         ::testing::Values(std::array{1, 1, 1, 1}, std::array{7, 13, 5, 0},
-                                           std::array{33, 64, 17, 1}, std::array{0, 8, 4, 1},
-                                           std::array{5, 0, 3, 1}, std::array{200, 129, 65, 1},
-                                           std::array{512, 256, 8, 0},
-                                           // Several panels, depths and rows of blocks, none whole.
-                                           std::array{1100, 300, 520, 1},
-                                           std::array{2100, 512, 512, 0}));
+INSTANTIATE_TEST_SUITE_P(
+    Odd, LinearShapes,
+    ::testing::Values(std::array{1, 1, 1, 1}, std::array{7, 13, 5, 0}, std::array{33, 64, 17, 1},
+                      std::array{0, 8, 4, 1}, std::array{5, 0, 3, 1}, std::array{200, 129, 65, 1},
+                      std::array{512, 256, 8, 0},
+                      // Several panels, depths and rows of blocks, none whole.
+                      std::array{1100, 300, 520, 1}, std::array{2100, 512, 512, 0},
+                      // Gradients of wide and of tall weights.
+                      std::array{700, 1100, 40, 0}, std::array{300, 90, 1300, 1}));
 
 TEST(Linear, ComparisonSeesOneWrongElement) {
   torch::manual_seed(2);

@@ -37,9 +37,8 @@ class BlockProducts {
                               .columns = columns,
                               .depth = depth,
                               .a_stride = shape.a_stride,
-                              .b_stride = shape.b_stride > 0 ? shape.b_stride : columns,
+                              .b_stride = columns,
                               .c_stride = shape.c_stride,
-                              .transpose_a = shape.transpose_a,
                               .accumulate = (i >> 3) != 0});
     }
   }
@@ -68,12 +67,10 @@ void blocked_product(const BlockedShape& shape, const float* a, const float* b, 
   const BlockProducts products(shape, block);
   const auto run = [&](std::int64_t row, std::int64_t column) {
     const std::int64_t width = std::min(kColumns, shape.columns - column);
-    const float* panel = shape.b_stride > 0 ? b + column : b + column * shape.depth;
-    const std::int64_t b_stride = shape.b_stride > 0 ? shape.b_stride : width;
     for (std::int64_t k = 0; k < shape.depth; k += kDepth)
-      products.at(row, column, k, shape.accumulate || k > 0)(
-          a + (shape.transpose_a ? k * shape.a_stride + row : row * shape.a_stride + k),
-          panel + k * b_stride, c + row * shape.c_stride + column);
+      products.at(row, column, k, shape.accumulate || k > 0)(a + row * shape.a_stride + k,
+                                                             b + column * shape.depth + k * width,
+                                                             c + row * shape.c_stride + column);
   };
   // Neighbouring tasks share rows, which then are still in cache.
   cpu::parallel_ranges(row_blocks * column_blocks, 1, [&](std::int64_t begin, std::int64_t end) {

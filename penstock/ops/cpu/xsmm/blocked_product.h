@@ -1,5 +1,5 @@
-// A matrix product cut into blocks that stay in cache, each a small product of libxsmm's. Operands
-// are read where they lie. Every cut depends on the shape alone and every element of c is one
+// A matrix product cut into blocks that stay in cache, each a small product of libxsmm's. The left
+// operand is read where it lies. Every cut depends on the shape alone and every element of c is one
 // task's sum in order of depth, so results do not depend on the number of threads.
 #pragma once
 
@@ -10,14 +10,11 @@ namespace penstock::ops::xsmm {
 /// Columns of b (and of c) that a task takes at once.
 inline constexpr std::int64_t kColumns = 256;
 
-/// c [rows, columns] (+)= a·b, row-major.
+/// c [rows, columns] (+)= a·b, row-major, b in panels of kColumns columns, each [depth, width].
 struct BlockedShape {
   std::int64_t rows, columns, depth;
-  std::int64_t a_stride;
-  std::int64_t b_stride;  ///< 0: b is stored in panels of kColumns columns, each [depth, width]
-  std::int64_t c_stride;
-  bool transpose_a = false;  ///< a is stored [depth, rows]
-  bool accumulate = false;   ///< c += instead of c =
+  std::int64_t a_stride, c_stride;
+  bool accumulate = false;  ///< c += instead of c =
 };
 
 /// Runs the product on the threads of OpenMP.

@@ -1,14 +1,18 @@
 // The linear operator on CPU in fp32 through blocked products of libxsmm's kernels. Faster than a
-// general library where rows are many: only the weights of the forward product are copied.
+// general library where rows are many: weights are copied into panels, rows are read in place.
 #include "penstock/ops/linear.h"
 
 #include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/cpu/column_sums.h"
 #include "penstock/ops/cpu/parallel.h"
 #include "penstock/ops/cpu/rows.h"
 #include "penstock/ops/cpu/xsmm/blocked_product.h"
+#include "penstock/ops/cpu/xsmm/outer_product.h"
 #include "penstock/ops/cpu/xsmm/product.h"
 
 namespace penstock::ops::xsmm {
@@ -47,6 +51,23 @@ at::Tensor transposed_panels(const at::Tensor& w) {
   return result;
 }
 
+/// W [out, in] in panels as blocked_product takes them: as it lies, the rows of a panel would share
+/// few sets of the cache where W is as wide as a power of two.
+at::Tensor row_panels(const at::Tensor& w) {
+  const std::int64_t out = w.size(0), in = w.size(1);
+  at::Tensor result = at::empty({out, in}, w.options().requires_grad(false));
+  const float* from = w.data_ptr<float>();
+  float* to = result.data_ptr<float>();
+  cpu::parallel_ranges(out, 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t column = 0; column < in; column += kColumns) {
+      const std::int64_t width = std::min(kColumns, in - column);
+      for (std::int64_t i = begin; i < end; ++i)
+        std::memcpy(to + column * out + i * width, from + i * in + column, width * sizeof(float));
+    }
+  });
+  return result;
+}
+
 }  // namespace
 
 std::string declines_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor&) {
@@ -62,7 +83,6 @@ at::Tensor linear(const at::Tensor& x_in, const at::Tensor& w_in, const at::Tens
                    .columns = out,
                    .depth = in,
                    .a_stride = in,
-                   .b_stride = 0,
                    .c_stride = out,
                    .accumulate = b.defined()},
                   x.data_ptr<float>(), w.data_ptr<float>(), y.data_ptr<float>());
@@ -81,28 +101,12 @@ LinearGradient linear_backward(const at::Tensor& dy_in, const at::Tensor& x_in,
   const std::int64_t rows = dy.size(0), out = w_in.size(0), in = w_in.size(1);
   at::Tensor dx, dw, db;
   if (wanted.x) {
-    const at::Tensor w = w_in.contiguous();
+    const at::Tensor w = row_panels(w_in.contiguous());
     dx = at::empty({rows, in}, dy.options());
-    blocked_product({.rows = rows,
-                     .columns = in,
-                     .depth = out,
-                     .a_stride = out,
-                     .b_stride = in,
-                     .c_stride = in},
+    blocked_product({.rows = rows, .columns = in, .depth = out, .a_stride = out, .c_stride = in},
                     dy.data_ptr<float>(), w.data_ptr<float>(), dx.data_ptr<float>());
   }
-  if (wanted.w) {
-    const at::Tensor x = x_in.contiguous();
-    dw = at::empty({out, in}, dy.options());
-    blocked_product({.rows = out,
-                     .columns = in,
-                     .depth = rows,
-                     .a_stride = out,
-                     .b_stride = in,
-                     .c_stride = in,
-                     .transpose_a = true},
-                    dy.data_ptr<float>(), x.data_ptr<float>(), dw.data_ptr<float>());
-  }
+  if (wanted.w) dw = outer_product(dy, x_in.contiguous());
   if (wanted.b) db = cpu::column_sums(dy);
   return {dx, dw, db};
 }
