@@ -108,7 +108,7 @@ class MoeLayer(torch.nn.Module):
             shared_width, shared_gate, shared_output_std, as in C++ (penstock/layers/moe.h).
 
     Weights are drawn by torch's default generator (`torch.manual_seed`). A layer by itself has balancers of its own;
-    `make_moe_layers` makes those of one model, which share them.
+    `make_moe_layers` makes those of one model, which share them::
 
         y, routing = moe(x)                   # x [..., d_model]
         loss = task_loss + routing.loss       # None outside training, and where a method has none
