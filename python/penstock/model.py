@@ -4,7 +4,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 import torch
 
-from . import _core
+from . import _core, notebook
 
 Path = Union[str, "os.PathLike[str]"]
 Ids = Union[torch.Tensor, Sequence[int]]
@@ -55,6 +55,15 @@ class Model:
         return (f"<penstock.Model {self.path!r}{step}: {total:,} parameters, {active:,} active, "
                 f"d_model={config['d_model']}, layers={config['layers']}{experts}>")
 
+    def _repr_html_(self):
+        config, (total, active) = self.config, self._loaded.parameters
+        entries = {"checkpoint of step": self.step, "parameters": f"{total:,}", "active parameters": f"{active:,}",
+                   "width": config["d_model"], "layers": config["layers"]}
+        if self._loaded.moe_layers:
+            entries.update({"layers with experts": self._loaded.moe_layers, "experts": config["moe"]["experts"],
+                            "method": config["router"]["method"], "experts per token": f"{config['router']['k']:g}"})
+        return notebook.table(f"penstock.Model {self.path}", entries)
+
     def encode(self, text: str) -> List[int]:
         """The ids of a text, with the beginning of a document where the model's texts have one."""
         return self._loaded.encode(text)
@@ -76,6 +85,29 @@ class Model:
         and tokens [T]."""
         ids = self.encode(text_or_ids) if isinstance(text_or_ids, str) else _ids(text_or_ids)
         return self._loaded.trace(ids)
+
+    def plot_routing(self, text_or_ids: Union[str, Ids], *, layer: Optional[int] = None, ax: Any = None) -> Any:
+        """Draws the gates of one layer, a column for each token and a row for each expert; returns matplotlib's axes.
+
+        Args:
+            layer: the first with experts unless given.
+            ax: axes to draw into; those of a new figure unless given.
+
+        Raises ImportError where matplotlib is missing."""
+        trace = self.trace(text_or_ids)
+        layers = sorted(int(name.split(".")[1]) for name in trace if name.endswith(".gates"))
+        layer = layers[0] if layer is None and layers else layer
+        if layer not in layers:
+            raise _core.Error(f"layer {layer} has no experts; layers that have: {layers}")
+        gates, pieces = trace[f"layers.{layer}.gates"], [self.decode([i]) for i in trace["tokens"].tolist()]
+        ax = notebook.axes(ax, width=max(4.0, 0.25 * len(pieces) + 2), height=0.3 * gates.shape[1] + 1.5)
+        image = ax.imshow(gates.T.numpy(), aspect="auto", cmap="viridis", vmin=0)
+        ax.set_yticks(range(gates.shape[1]))
+        ax.set_xticks(range(len(pieces)))
+        ax.set_xticklabels([repr(piece)[1:-1] for piece in pieces], rotation=90, parse_math=False)
+        ax.set(ylabel="expert", title=f"gates of layer {layer}")
+        ax.figure.colorbar(image, ax=ax)
+        return ax
 
     def generate(self, prompt: Union[str, Ids, Sequence[str], Sequence[Ids]] = "", *, max_tokens: int = 256,
                  samples: int = 1, temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0,

@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Any, Callable, Dict, List, Optional, Union
 
-from . import _core
+from . import _core, notebook
 from .model import Model, Path, load
 
 
@@ -25,7 +25,7 @@ class Run:
 
     @property
     def result(self) -> Dict[str, Any]:
-        """What finished.json says: final losses, tokens, times."""
+        """The content of finished.json, with final losses, tokens and times."""
         with open(os.path.join(self.path, "finished.json"), encoding="utf-8") as file:
             return json.load(file)
 
@@ -39,11 +39,52 @@ class Run:
         """The best checkpoint's model; options as `penstock.load` takes them."""
         return load(self.path, **options)
 
+    def plot(self, key: str = "loss", *, ax: Any = None) -> Any:
+        """Draws a number of metrics.jsonl over steps, and the validations' of that name; returns matplotlib's axes.
+
+        Args:
+            key: "loss", "active_experts", "lambda" or any other that is a number.
+            ax: axes to draw into, so that several runs share one; those of a new figure unless given.
+
+        Raises ImportError where matplotlib is missing."""
+        lines = self.metrics()
+        steps = [(line["step"], line[key]) for line in lines if isinstance(line.get(key), (int, float))]
+        validations = [(line["step"], line["validation"][key]) for line in lines
+                       if isinstance(line.get("validation", {}).get(key), (int, float))]
+        if not steps and not validations:
+            raise _core.Error(f"no line of {os.path.join(self.path, 'metrics.jsonl')} has a number {key!r}")
+        ax, name = notebook.axes(ax), os.path.basename(os.path.normpath(self.path))
+        drawn = ax.plot(*zip(*steps), label=name)[0].get_color() if steps else None
+        if validations:
+            ax.plot(*zip(*validations), "o--", color=drawn, label=f"{name}, validation")
+        ax.set(xlabel="step", ylabel=key)
+        ax.legend()
+        return ax
+
+    def _last(self):
+        """The last line with a loss; None before."""
+        if not os.path.exists(os.path.join(self.path, "metrics.jsonl")):
+            return None
+        return next((line for line in reversed(self.metrics()) if "loss" in line), None)
+
+    def _repr_html_(self):
+        line = self._last() or {}
+        validation = self.result.get("validation", {}) if self.finished else {}
+
+        def number(value, form):
+            return None if value is None else format(value, form)
+
+        return notebook.table(f"penstock.Run {self.path}", {
+            "state": "finished" if self.finished else "unfinished" if line else "not begun",
+            "step": line.get("step"), "loss": number(line.get("loss"), ".4f"),
+            "experts per token": number(line.get("active_experts"), ".2f"),
+            "validation loss": number(validation.get("loss"), ".4f")})
+
     def __repr__(self):
         if not os.path.exists(os.path.join(self.path, "metrics.jsonl")):
             return f"<penstock.Run {self.path!r}: not begun>"
-        lines = [line for line in self.metrics() if "loss" in line]
-        last = f"step {lines[-1]['step']}, loss {lines[-1]['loss']:.4f}" if lines else "no step yet"
+        line = self._last()
+        last = f"step {line['step']}, loss {line['loss']:.4f}" if line else "no step yet"
         return f"<penstock.Run {self.path!r}: {'finished' if self.finished else 'unfinished'}, {last}>"
 
 
@@ -86,6 +127,26 @@ class Study:
     def rows(self) -> List[Dict[str, Any]]:
         """One dict for each finished run."""
         return self.results["rows"]
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draws the validation loss of each run by variant, and each variant's mean; returns matplotlib's axes.
+
+        Raises ImportError where matplotlib is missing."""
+        losses: Dict[str, List[float]] = {}
+        for row in self.rows:
+            if row.get("validation"):
+                losses.setdefault(row["variant"], []).append(row["validation"]["loss"])
+        ax = notebook.axes(ax)
+        for place, of_variant in enumerate(losses.values()):
+            ax.plot([place] * len(of_variant), of_variant, "o", color="C0", alpha=0.6)
+            ax.plot([place - 0.2, place + 0.2], [sum(of_variant) / len(of_variant)] * 2, color="C1")
+        ax.set_xticks(range(len(losses)))
+        ax.set_xticklabels(losses, parse_math=False)
+        ax.set(ylabel="validation loss", title="each run, and the mean of a variant")
+        return ax
+
+    def _repr_html_(self):
+        return notebook.preformatted(self.text)
 
     def __repr__(self):
         return self.text

@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 import weakref
 
 # A shell has its background jobs ignore it, and a process inherits that.
@@ -668,6 +669,71 @@ class Examples(Fixture):
         said = self.run_example("study_table.py", "rows/results.json")
         mean = sum(row["validation"]["loss"] for row in study.rows) / 2
         self.assertRegex(said, f"remoe +2 +{mean:.4f}" if "validation loss" in said else "remoe")
+
+
+class Notebook(Fixture):
+    def drawing(self):
+        """Skips where matplotlib is missing."""
+        try:
+            import matplotlib
+        except ImportError:
+            self.skipTest("missing package: python3-matplotlib")
+        matplotlib.use("Agg")
+
+    def small_study(self):
+        rows = [{"variant": "a<b", "seed": 1, "validation": {"loss": 2.0}}, {"variant": "a<b", "seed": 2, "validation": {"loss": 3.0}},
+                {"variant": "diverged", "seed": 1, "validation": None}, {"variant": "c", "seed": 1, "validation": {"loss": 1.0}}]
+        return penstock.Study("study", {"rows": rows}, "a<b  2.5")
+
+    def test_html(self):
+        run = penstock.Run("run")
+        self.assertIn("finished", run._repr_html_())
+        self.assertIn(f"{run.result['validation']['loss']:.4f}", run._repr_html_())
+        self.assertIn("not begun", penstock.Run("a<b")._repr_html_())
+        self.assertIn("penstock.Run a&lt;b", penstock.Run("a<b")._repr_html_())
+        shown = run.load()._repr_html_()
+        for part in ("remoe", "step-6", "<th style='text-align:left'>experts</th><td style='text-align:left'>4</td>"):
+            self.assertIn(part, shown)
+        self.assertIn("a&lt;b  2.5", self.small_study()._repr_html_())
+
+    def test_without_matplotlib(self):
+        with unittest.mock.patch.dict(sys.modules, {"matplotlib": None}):
+            for plot in (penstock.Run("run").plot, self.small_study().plot,
+                         lambda: penstock.load("run").plot_routing("line")):
+                with self.assertRaisesRegex(ImportError, "python3-matplotlib"):
+                    plot()
+        with self.assertRaisesRegex(penstock.Error, "no line .* has a number 'nothing'"):
+            penstock.Run("run").plot("nothing")
+        with self.assertRaisesRegex(penstock.Error, r"layer 7 has no experts; layers that have: \[0, 1\]"):
+            penstock.load("run").plot_routing("line", layer=7)
+
+    def test_a_run_is_drawn(self):
+        self.drawing()
+        run = penstock.Run("run")
+        training, validation = run.plot().lines
+        lines = run.metrics()
+        self.assertEqual(list(training.get_ydata()), [line["loss"] for line in lines if "loss" in line])
+        self.assertEqual(list(validation.get_xdata()), [0, 3, 6])
+        axes = run.plot("lambda")
+        self.assertEqual((len(axes.lines), axes.get_ylabel()), (1, "lambda"))
+        self.assertIs(run.plot(ax=axes), axes)
+        self.assertEqual(len(axes.lines), 3)
+
+    def test_a_study_is_drawn(self):
+        self.drawing()
+        axes = self.small_study().plot()
+        self.assertEqual([list(line.get_ydata()) for line in axes.lines], [[2.0, 3.0], [2.5, 2.5], [1.0], [1.0, 1.0]])
+        self.assertEqual([label.get_text() for label in axes.get_xticklabels()], ["a<b", "c"])
+
+    def test_routing_is_drawn(self):
+        self.drawing()
+        model = penstock.load("run")
+        axes = model.plot_routing("$a$\n", layer=1)
+        gates = model.trace("$a$\n")["layers.1.gates"]
+        self.assertTrue((torch.as_tensor(axes.images[0].get_array()) == gates.T).all())
+        self.assertEqual([label.get_text() for label in axes.get_xticklabels()], ["$", "a", "$", "\\n"])
+        axes.figure.savefig("routing.png")
+        self.assertEqual(model.plot_routing("a").get_title(), "gates of layer 0")
 
 
 class Stubs(unittest.TestCase):
