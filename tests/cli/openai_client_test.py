@@ -3,7 +3,7 @@
 
     openai_client_test.py PENSTOCK SOURCE_DIRECTORY
 
-Skips (77) where node or npm's `openai` is missing: NODE_PATH, or build/node_modules (npm install --prefix build openai).
+Skips (77) where node or npm's `openai` is missing: NODE_PATH, or build/node_modules (scripts/page-modules).
 """
 
 import os

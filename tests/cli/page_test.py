@@ -5,7 +5,7 @@ hardly trained, its folded form beside it, a corpus, and a finished run.
     page_test.py PENSTOCK SOURCE_DIRECTORY [SCREENSHOT_FOLDER]
 
 Skips (77) where node, Chromium, puppeteer-core or axe-core is missing. The last two are npm's:
-NODE_PATH, or build/node_modules (npm install --prefix build puppeteer-core axe-core).
+NODE_PATH, or build/node_modules (scripts/page-modules).
 """
 
 import os
@@ -21,13 +21,13 @@ from serve_test import serving
 def node_environment(source, *modules):
     """With NODE_PATH; skips where node or a module of npm's is missing."""
     if not shutil.which("node"):
-        print("missing program: node")
+        print("missing package: nodejs")
         sys.exit(77)
     places = [os.environ.get("NODE_PATH", ""), os.path.join(source, "build/node_modules")]
     environment = {**os.environ, "NODE_PATH": os.pathsep.join(place for place in places if place)}
     for module in modules:
         if subprocess.run(["node", "-e", f"require.resolve({module!r})"], env=environment, capture_output=True).returncode:
-            print(f"missing module: {module} (npm install --prefix build {' '.join(modules)})")
+            print(f"missing module: {module} (scripts/page-modules)")
             sys.exit(77)
     return environment
 
@@ -44,7 +44,7 @@ def main():
     program, source = sys.argv[1], os.path.abspath(sys.argv[2])
     environment = node_environment(source, "puppeteer-core", "axe-core")
     if not shutil.which("chromium"):
-        print("missing program: chromium")
+        print("missing package: chromium")
         sys.exit(77)
     with tempfile.TemporaryDirectory() as own, shared.tiny(program, run=False) as shell:
         folder = os.path.abspath(sys.argv[3]) if len(sys.argv) > 3 else own
