@@ -10,15 +10,12 @@ from torch.nn import functional as F
 
 import penstock
 
-WIDTH, HEADS, LAYERS, CONTEXT = 128, 4, 3, 64
-
 
 class Block(nn.Module):
-    def __init__(self, moe):
+    def __init__(self, width, heads, moe):
         super().__init__()
-        self.norm_1, self.norm_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.attention = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
-        self.moe = moe
+        self.norm_1, self.norm_2, self.moe = nn.LayerNorm(width), nn.LayerNorm(width), moe
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
 
     def forward(self, x, mask, **context):
         rows = self.norm_1(x)
@@ -28,13 +25,12 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    def __init__(self, **moe):
+    def __init__(self, moe_layers, width, heads, context):
         super().__init__()
-        self.token, self.place = nn.Embedding(256, WIDTH), nn.Embedding(CONTEXT, WIDTH)
-        # Made together, the layers share one lambda, or whatever else the method's balancers keep.
-        self.blocks = nn.ModuleList(Block(m) for m in penstock.make_moe_layers(LAYERS, d_model=WIDTH, **moe))
-        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 256)
-        self.register_buffer("mask", torch.full((CONTEXT, CONTEXT), float("-inf")).triu(1))
+        self.token, self.place = nn.Embedding(256, width), nn.Embedding(context, width)
+        self.blocks = nn.ModuleList(Block(width, heads, moe) for moe in moe_layers)
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 256)
+        self.register_buffer("mask", torch.full((context, context), float("-inf")).triu(1))
 
     def forward(self, ids, **context):
         x, routings = self.token(ids) + self.place.weight, []
@@ -44,31 +40,31 @@ class Gpt(nn.Module):
         return self.head(self.norm(x)), routings
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("text")
-    parser.add_argument("--method", default="remoe", choices=sorted(penstock.routers()["methods"]))
-    parser.add_argument("--steps", type=int, default=300)
-    arguments = parser.parse_args()
-    with open(arguments.text, "rb") as file:
-        data = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8).long()
-    torch.manual_seed(1)
-    model = Gpt(experts=8, d_ffn=256, method=arguments.method)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    for step in range(arguments.steps):
-        starts = torch.randint(len(data) - CONTEXT, (16, 1))
-        rows = data[starts + torch.arange(CONTEXT + 1)]
-        logits, routings = model(rows[:, :-1], step=step, total_steps=arguments.steps)
+def train(model, data, steps, batch=16):
+    """Yields the loss and the layers' routings of each step."""
+    places, optimizer = torch.arange(len(model.mask) + 1), torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for step in range(steps):
+        rows = data[torch.randint(len(data) - len(places), (batch, 1)) + places]
+        logits, routings = model(rows[:, :-1], step=step, total_steps=steps)
         loss = F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten())
-        auxiliary = sum(r.loss for r in routings if r.loss is not None)
         optimizer.zero_grad()
-        (loss + auxiliary).backward()
+        (loss + sum(r.loss for r in routings if r.loss is not None)).backward()
         optimizer.step()
         model.blocks[0].moe.after_step()  # of all layers
-        if step % 50 == 0 or step == arguments.steps - 1:
-            active = sum(len(r.plan.token) / r.plan.tokens for r in routings if not r.plan.merges) / LAYERS
-            print(f"step {step:4d}  loss {loss.item():.4f}  experts per token {active:.2f}")
+        yield loss.item(), routings
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("text", type=argparse.FileType("rb"))
+    parser.add_argument("--method", default="remoe", choices=sorted(penstock.routers()["methods"]))
+    parser.add_argument("--steps", type=int, default=300)
+    arguments = parser.parse_args()
+    text = torch.frombuffer(bytearray(arguments.text.read()), dtype=torch.uint8).long()
+    torch.manual_seed(1)
+    # Made together, the layers share one lambda, or whatever else the method's balancers keep.
+    moe_layers = penstock.make_moe_layers(3, d_model=128, experts=8, d_ffn=256, method=arguments.method)
+    for number, (last, of_layers) in enumerate(train(Gpt(moe_layers, 128, 4, 64), text, arguments.steps)):
+        if number % 50 == 0 or number == arguments.steps - 1:
+            active = [len(r.plan.token) / r.plan.tokens for r in of_layers if not r.plan.merges]
+            print(f"step {number:4d}  loss {last:.4f}  experts per token {sum(active) / max(1, len(active)):.2f}")
