@@ -1,6 +1,7 @@
 // The vocabulary that a GGUF file carries, and after four bytes 0xff a text to tokenize.
 #include "fuzz/input.h"
 #include "fuzz/memory_file.h"
+#include "penstock/data/tokenizers/from_vocabulary.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/models/gguf_tokenizer.h"
 

@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/data/tokenizer.h"
+#include "penstock/data/tokenizers/from_vocabulary.h"
 #include "penstock/data/vocabulary.h"
 
 namespace penstock::fuzz {

@@ -1,5 +1,5 @@
 // A tokenizer.bin of llama2.c, and after four bytes 0xff a text to tokenize.
-#include "penstock/data/tokenizer_bin.h"
+#include "penstock/data/tokenizers/tokenizer_bin.h"
 
 #include "fuzz/input.h"
 

@@ -1,5 +1,5 @@
 // A tokenizer.json, and after a NUL byte a text to tokenize.
-#include "penstock/data/tokenizer_json.h"
+#include "penstock/data/tokenizers/tokenizer_json.h"
 
 #include "fuzz/input.h"
 

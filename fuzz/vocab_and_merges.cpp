@@ -1,6 +1,6 @@
 // A vocab.json, a merges.txt, a tokenizer_config.json and a text, with NUL bytes between them.
 #include "fuzz/input.h"
-#include "penstock/data/tokenizer_json.h"
+#include "penstock/data/tokenizers/tokenizer_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace penstock;

@@ -7,6 +7,7 @@
 #include "penstock/cli/output_path.h"
 #include "penstock/convert/export_model.h"
 #include "penstock/convert/upcycle.h"
+#include "penstock/models/open_model.h"
 #include "python/bindings.h"
 
 namespace penstock::python {

@@ -12,9 +12,9 @@
 #include "penstock/eval/sequences.h"
 #include "penstock/eval/text.h"
 #include "penstock/infer/generate.h"
-#include "penstock/models/census.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/models/model_directory.h"
+#include "penstock/models/parameter_count.h"
 #include "penstock/models/same_tokenizer.h"
 #include "penstock/models/stored_model.h"
 #include "penstock/train/evaluation_settings.h"
@@ -232,8 +232,8 @@ void add_models(py::module_& module) {
           [](const Loaded& loaded) { return to_python(write_config(loaded.model->config())); })
       .def_property_readonly("parameters",
                              [](const Loaded& loaded) {
-                               const auto census = count_parameters(loaded.model->config());
-                               return py::make_tuple(census.total, census.active);
+                               const auto counts = count_parameters(loaded.model->config());
+                               return py::make_tuple(counts.total, counts.active);
                              })
       .def_property_readonly(
           "moe_layers", [](const Loaded& loaded) { return loaded.model->config().moe_layers(); })

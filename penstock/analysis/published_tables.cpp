@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "penstock/base/error.h"
-#include "penstock/models/census.h"
 #include "penstock/models/evaluation_flops.h"
+#include "penstock/models/parameter_count.h"
 
 namespace penstock::analysis {
 namespace {
@@ -82,8 +82,8 @@ PublishedTable parameters_table() {
                            .useful = thousands,
                            .remark = remark});
   };
-  const PartsCensus frozen = count_parameters(published_small("smoe-dropout")).by_part,
-                    generated = count_parameters(published_small("hyperrouter")).by_part;
+  const PartCounts frozen = count_parameters(published_small("smoe-dropout")).by_part,
+                   generated = count_parameters(published_small("hyperrouter")).by_part;
   const char* const backbone = "six parameters apart: rounded, or a misprint";
   add("SMoE-Dropout", "Router", 16.448, frozen.router, "");
   add("SMoE-Dropout", "Transformer", 19505.350, frozen.backbone, backbone);

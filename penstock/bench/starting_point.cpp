@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "penstock/models/census.h"
+#include "penstock/models/flops.h"
+#include "penstock/models/parameter_count.h"
 #include "penstock/train/recipe_template.h"
 
 namespace penstock::bench {
@@ -45,8 +46,8 @@ const ModelSize& size_for(const StartingWish& wish, double flops) {
     const double per_token =
         nominal_training_flops(model, kSequences, kLength) / (kSequences * kLength);
     const double tokens = wish.seconds / static_cast<double>(wish.runs) * flops / per_token;
-    const ParameterCensus census = count_parameters(model);
-    if (tokens >= kTokensPerParameter * static_cast<double>(census.active - census.embedding))
+    const ParameterCounts counts = count_parameters(model);
+    if (tokens >= kTokensPerParameter * static_cast<double>(counts.active - counts.embedding))
       chosen = &size;
   }
   return *chosen;

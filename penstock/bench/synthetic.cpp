@@ -6,6 +6,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
 #include "penstock/layers/moe.h"
+#include "penstock/models/make_model.h"
 #include "penstock/train/memory_check.h"
 
 namespace penstock::bench {

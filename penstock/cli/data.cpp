@@ -18,6 +18,7 @@
 #include "penstock/cli/tokenizer_argument.h"
 #include "penstock/data/prepare.h"
 #include "penstock/data/protocols.h"
+#include "penstock/data/tokenizers/from_spec.h"
 
 namespace penstock {
 namespace {

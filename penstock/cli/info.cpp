@@ -18,10 +18,12 @@
 #include "penstock/finetune/run.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/census.h"
+#include "penstock/models/flops.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/model_source.h"
 #include "penstock/study/study_config.h"
+#include "penstock/models/parameter_count.h"
+#include "penstock/models/training_memory.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/parallel_settings.h"
 #include "penstock/train/rank_estimate.h"
@@ -42,7 +44,7 @@ double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 <<
 
 /// What a recipe or model comes to.
 struct Figures {
-  ParameterCensus census;
+  ParameterCounts counts;
   double flops = 0;            // per sequence, published formula
   double flops_per_token = 0;  // useful, training
   TrainingMemory memory;
@@ -55,7 +57,7 @@ Figures figures_of(const Recipe& recipe) {
   const double step = nominal_training_flops(model, rows, length);
   const CountedTraining training = count_training(recipe, processes_of(recipe));
   check_memory_budget(recipe, training.recomputation);
-  return {.census = count_parameters(model),
+  return {.counts = count_parameters(model),
           // The published formula knows neither relative positions nor memory.
           .flops = model.has_memory() ? step / static_cast<double>(rows)
                                       : published_flops_per_sequence(model, length),
@@ -64,7 +66,7 @@ Figures figures_of(const Recipe& recipe) {
           .recomputation = training.recomputation};
 }
 
-nlohmann::ordered_json parts_json(const PartsCensus& parts) {
+nlohmann::ordered_json parts_json(const PartCounts& parts) {
   return {{"backbone", parts.backbone},
           {"router", parts.router},
           {"router_embedding", parts.router_embedding},
@@ -81,11 +83,11 @@ nlohmann::ordered_json parallel_json(const Recipe& recipe, const MachineSpeeds& 
 nlohmann::ordered_json figures_json(const Recipe& recipe) {
   const ModelConfig& model = recipe.model;
   const Figures figures = figures_of(recipe);
-  return {{"total_parameters", figures.census.total},
-          {"active_parameters", figures.census.active},
-          {"embedding_parameters", figures.census.embedding},
-          {"router_parameters", figures.census.router},
-          {"parameters_by_part", parts_json(figures.census.by_part)},
+  return {{"total_parameters", figures.counts.total},
+          {"active_parameters", figures.counts.active},
+          {"embedding_parameters", figures.counts.embedding},
+          {"router_parameters", figures.counts.router},
+          {"parameters_by_part", parts_json(figures.counts.by_part)},
           {"flops_per_sequence", figures.flops},
           {"useful_training_flops_per_token", figures.flops_per_token},
           {"sequence_length", recipe.train.sequence_length},
@@ -113,10 +115,10 @@ void print_figures(const Recipe& recipe, const MachineSpeeds& speeds) {
                model.moe_layers(), model.total_experts(), model.expert_width(),
                model.active_experts(), model.router.method);
   fmt::print("parameters    {} total, {} active, of these {} embedding and {} router\n",
-             grouped(figures.census.total), grouped(figures.census.active),
-             grouped(figures.census.embedding), grouped(figures.census.router));
-  const PartsCensus& parts = figures.census.by_part;
-  if (parts.router != figures.census.router || parts.hypernetwork > 0)  // frozen or generated
+             grouped(figures.counts.total), grouped(figures.counts.active),
+             grouped(figures.counts.embedding), grouped(figures.counts.router));
+  const PartCounts& parts = figures.counts.by_part;
+  if (parts.router != figures.counts.router || parts.hypernetwork > 0)  // frozen or generated
     fmt::print("              {} backbone, {} router, {} router embedding, {} hypernetwork\n",
                grouped(parts.backbone), grouped(parts.router), grouped(parts.router_embedding),
                grouped(parts.hypernetwork));
@@ -279,8 +281,8 @@ void print_study(const InfoOptions& options) {
     const Recipe recipe = countable_recipe(variant.recipe);
     const Figures figures = figures_of(recipe);
     fmt::print("{:<24} {:<14} {:>15} {:>15} {:>12.2f} {:>5.0f} MiB {:>8}\n", variant.name,
-               recipe.model.router.method, grouped(figures.census.total),
-               grouped(figures.census.active), figures.flops_per_token / 1e6,
+               recipe.model.router.method, grouped(figures.counts.total),
+               grouped(figures.counts.active), figures.flops_per_token / 1e6,
                mebibytes(figures.memory.total()),
                variant.match_compute.empty() ? grouped(recipe.train.steps) : "matched");
   }

@@ -11,7 +11,8 @@
 #include "penstock/bench/starting_point.h"
 #include "penstock/bench/step_bench.h"
 #include "penstock/cli/model_argument.h"
-#include "penstock/models/census.h"
+#include "penstock/models/open_model.h"
+#include "penstock/models/parameter_count.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/recipe_template.h"
 
@@ -46,7 +47,7 @@ Recipe upcycled_recipe(const std::string& path) {
 
 /// What the recipe costs, in lines for people.
 std::string cost_text(const Recipe& recipe, std::int64_t runs, std::int64_t steps, double seconds) {
-  const ParameterCensus census = count_parameters(recipe.model);
+  const ParameterCounts counts = count_parameters(recipe.model);
   const double memory = bytes_of_process(recipe, {});
   const double usable = usable_memory_bytes();
   const auto tokens = recipe.train.batch_sequences * recipe.train.sequence_length;
@@ -60,7 +61,7 @@ std::string cost_text(const Recipe& recipe, std::int64_t runs, std::int64_t step
           ? fmt::format("{} experts in each layer, {:g} for a token", recipe.model.total_experts(),
                         recipe.model.active_experts())
           : std::string("no experts"),
-      grouped(census.total), grouped(census.active), size_text(memory), size_text(usable),
+      grouped(counts.total), grouped(counts.active), size_text(memory), size_text(usable),
       memory > usable ? ": it does not fit" : "", runs > 1 ? fmt::format("{} runs of ", runs) : "",
       grouped(steps), grouped(tokens), seconds,
       duration_text(static_cast<double>(runs * steps) * seconds));

@@ -12,6 +12,7 @@
 #include "penstock/cli/model_argument.h"
 #include "penstock/infer/pass_reader.h"
 #include "penstock/models/fold_routers.h"
+#include "penstock/models/open_model.h"
 #include "penstock/models/same_tokenizer.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/serve/corpus_json.h"

@@ -5,11 +5,13 @@
 
 #include "penstock/base/error.h"
 #include "penstock/cli/model_argument.h"
-#include "penstock/data/tokenizer_files.h"
-#include "penstock/data/vocabulary.h"
+#include "penstock/data/tokenizers/from_files.h"
+#include "penstock/data/tokenizers/from_vocabulary.h"
+#include "penstock/data/tokenizers/tokenizer_files.h"
 #include "penstock/models/gguf_source.h"
 #include "penstock/models/gguf_tokenizer.h"
 #include "penstock/models/model_source.h"
+#include "penstock/models/open_model.h"
 
 namespace penstock {
 namespace {

@@ -20,7 +20,8 @@
 #include "penstock/cli/whole_number.h"
 #include "penstock/convert/upcycle.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/census.h"
+#include "penstock/models/open_model.h"
+#include "penstock/models/parameter_count.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/freed_memory.h"
 
@@ -177,7 +178,7 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   check_calibration_is_read(command, options, parent->config());
   const UpcycleReport report = upcycle(*parent, options, real_file_system(), arguments.out);
   const ModelConfig& config = report.config;
-  const ParameterCensus census = count_parameters(config);
+  const ParameterCounts counts = count_parameters(config);
   if (!report.groups.empty()) {
     fmt::print("keys: means over {} tokens of {}{}\n", grouped(report.calibration_tokens),
                options.calibration,
@@ -188,8 +189,8 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   fmt::print("{}: {} layers of {} experts (f={}), k={:g}, method {}, scorer {}\n", arguments.out,
              config.moe_layers(), config.total_experts(), config.expert_width(),
              config.active_experts(), config.router.method, resolve(config.router).scorer);
-  fmt::print("parameters: {} total, {} active, {} of routers; {} MiB\n", grouped(census.total),
-             grouped(census.active), grouped(census.router), report.bytes >> 20);
+  fmt::print("parameters: {} total, {} active, {} of routers; {} MiB\n", grouped(counts.total),
+             grouped(counts.active), grouped(counts.router), report.bytes >> 20);
   if (options.granularity > 1)
     fmt::print("shards: {} of each feed-forward, results scaled by a = {:g} ({})\n",
                options.granularity, report.shard_scale, word(options.scale));

@@ -8,7 +8,7 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/convert/own_class.h"
-#include "penstock/data/hugging_face_files.h"
+#include "penstock/data/tokenizers/hugging_face_files.h"
 #include "penstock/io/safetensors_stream.h"
 
 namespace penstock {

@@ -9,6 +9,7 @@
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
+#include "penstock/data/tokenizers/from_files.h"
 
 namespace penstock {
 

@@ -21,7 +21,8 @@
 #include "penstock/data/stage_progress.h"
 #include "penstock/data/text_boundary.h"
 #include "penstock/data/token_file_writer.h"
-#include "penstock/data/tokenizer_files.h"
+#include "penstock/data/tokenizers/from_spec.h"
+#include "penstock/data/tokenizers/tokenizer_files.h"
 
 namespace penstock {
 namespace {

@@ -1,6 +1,5 @@
-// Tokenizers: text to token ids and back. Kinds: bytes, BPE or unigram trained through
-// SentencePiece, those of published protocols, bytes by frequency and words, and those that come
-// with models from elsewhere. Their files: docs/formats.md.
+// Tokenizers: text to token ids and back. The kinds, and what makes one from a kind's name, a
+// vocabulary or files, are in tokenizers/; the files' formats in docs/formats.md.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "penstock/data/token_id.h"
+
 namespace penstock {
 
-using TokenId = std::int32_t;
 struct Vocabulary;
 
 /// A mapping between UTF-8 text and token ids. Immutable and thread-safe.
@@ -52,40 +52,5 @@ class Tokenizer {
   /// Writes files() into an existing directory, each atomically.
   void save(const std::string& directory) const;
 };
-
-/// Restores the tokenizer whose files are in the directory, or that the file is.
-/// Throws Error where there are none or they are damaged.
-std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path);
-
-/// What make_tokenizer makes.
-inline constexpr const char* kTokenizerKinds =
-    "bytes, bpe:N or unigram:N (N: the vocabulary's size), byte-vocabulary, "
-    "byte-vocabulary-no-newlines or words";
-
-/// Whether `spec` begins as one of kTokenizerKinds, whatever it says of the size.
-bool is_tokenizer_kind(const std::string& spec);
-
-/// Makes the tokenizer that `spec` names, one of kTokenizerKinds. All but the first learn from
-/// `texts` (bpe and unigram from at most about 10 MB of them, evenly spread); the same texts give
-/// the same tokenizer. Throws Error for an unknown spec, and for a vocabulary that is too large or
-/// small for the text.
-std::shared_ptr<const Tokenizer> make_tokenizer(const std::string& spec,
-                                                std::span<const std::string_view> texts,
-                                                bool end_of_document = true);
-
-/// What preparing a corpus must know of a tokenizer before the texts are read.
-struct TokenizerTraits {
-  /// Has an id to end documents with, if asked to.
-  bool ends_documents = true;
-  /// Every id stands for one byte, so that text may be cut anywhere.
-  bool bytes = false;
-  /// Text is to be cut between lines alone.
-  bool lines = false;
-  /// The vocabulary is that of all splits, as the published code has it.
-  bool all_splits = false;
-};
-
-/// Throws Error unless make_tokenizer knows the spec.
-TokenizerTraits tokenizer_traits(const std::string& spec);
 
 }  // namespace penstock

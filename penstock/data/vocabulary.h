@@ -3,13 +3,12 @@
 // is the formats' business.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "penstock/data/text/added_tokens.h"
-#include "penstock/data/tokenizer.h"
+#include "penstock/data/token_id.h"
 
 namespace penstock {
 
@@ -67,13 +66,6 @@ struct Vocabulary {
 
   bool operator==(const Vocabulary&) const = default;
 };
-
-/// Makes the tokenizer that the vocabulary describes: its ids are those of the tokenizer that gave
-/// it, but for what no vocabulary tells: U+2581 in text is the space that it stands for in pieces
-/// where `add_space_prefix` holds, and text otherwise. Pieces of the user are found in text before
-/// anything else. kSentencePieceUnigram takes SentencePiece's library. Throws Error where the
-/// description contradicts itself.
-std::shared_ptr<const Tokenizer> make_tokenizer(const Vocabulary& vocabulary);
 
 /// The piece as it is sought in text: as it stands, unless `vocabulary.added` knows more.
 AddedToken added_token(const Vocabulary& vocabulary, TokenId id);

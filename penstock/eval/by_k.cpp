@@ -8,7 +8,7 @@
 #include <chrono>
 
 #include "penstock/base/error.h"
-#include "penstock/models/census.h"
+#include "penstock/models/flops.h"
 #include "penstock/models/tensor_shapes.h"
 #include "penstock/ops/machine.h"
 

@@ -7,6 +7,7 @@
 #include "penstock/finetune/k_points.h"
 #include "penstock/finetune/pretrained.h"
 #include "penstock/models/model_directory.h"
+#include "penstock/models/training_memory.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/objective.h"
 

@@ -13,7 +13,7 @@
 #include "penstock/finetune/score.h"
 #include "penstock/finetune/splits.h"
 #include "penstock/finetune/texts.h"
-#include "penstock/models/census.h"
+#include "penstock/models/training_memory.h"
 
 namespace penstock {
 

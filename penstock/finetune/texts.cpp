@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "penstock/base/error.h"
+#include "penstock/data/tokenizers/from_files.h"
 #include "penstock/finetune/words.h"
 
 namespace penstock {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "penstock/models/census.h"
+#include "penstock/models/flops.h"
 #include "penstock/models/tensor_shapes.h"
 #include "penstock/ops/ops.h"
 

@@ -1,5 +1,5 @@
 // An estimate of what training's backward pass keeps and holds, in closed form, for any choice of
-// layers that are computed again. Weights, gradients and moments are counted in census.h.
+// layers that are computed again. Weights, gradients and moments are counted in training_memory.h.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "penstock/models/evaluation_flops.h"
 
-#include "penstock/models/census.h"
+#include "penstock/models/flops.h"
 
 namespace penstock {
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/models/make_model.h"
 #include "penstock/routers/plain_router.h"
 
 namespace penstock {

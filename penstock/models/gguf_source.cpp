@@ -11,6 +11,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/mapped_file.h"
+#include "penstock/data/tokenizers/from_vocabulary.h"
 #include "penstock/io/safetensors.h"
 #include "penstock/models/gguf_layout.h"
 #include "penstock/models/gguf_tokenizer.h"

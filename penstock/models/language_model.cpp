@@ -6,9 +6,6 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/models/decoder.h"
-#include "penstock/models/tensor_slices.h"
-#include "penstock/models/transformer_xl.h"
 
 namespace penstock {
 
@@ -70,22 +67,6 @@ void LanguageModel::watch_backward(const LayerWatch& watch, std::int64_t layer,
   if (!watch || !output.requires_grad()) return;
   output.register_hook(
       [watch, layer](const at::Tensor&) { watch(PassDirection::backward, layer); });
-}
-
-std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, const ModelPlace& place) {
-  if (config.transformer_xl()) return std::make_shared<TransformerXl>(config, place);
-  return std::make_shared<Decoder>(config, place);
-}
-
-std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::uint64_t seed,
-                                          const ModelPlace& place) {
-  auto model = make_model(config, place);
-  const auto slices = model_slices(model->config(), place.part);
-  model->initialize(InitialDraws(seed).within([&](const std::string& name) {
-    const auto found = slices.find(name);
-    return found == slices.end() ? nullptr : &found->second;
-  }));
-  return model;
 }
 
 }  // namespace penstock

@@ -13,8 +13,8 @@
 
 #include "penstock/layers/moe.h"
 #include "penstock/layers/routing_tap.h"
-#include "penstock/models/census.h"
 #include "penstock/models/decoder_cache.h"
+#include "penstock/models/flops.h"
 #include "penstock/models/model_config.h"
 #include "penstock/models/model_place.h"
 #include "penstock/models/recomputation.h"
@@ -131,12 +131,5 @@ class LanguageModel : public torch::nn::Module {
   std::vector<MoeLayer*> moe_layers_;
   Recomputation recomputed_;
 };
-
-/// The model that `config.architecture` names, or the part of it that belongs to a place. Its
-/// weights are as memory is, to be read or drawn. REQUIRES: check_divides().
-std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, const ModelPlace& place = {});
-/// The same with weights drawn by the seed: those of the whole model, whatever the place.
-std::shared_ptr<LanguageModel> make_model(const ModelConfig& config, std::uint64_t seed,
-                                          const ModelPlace& place = {});
 
 }  // namespace penstock

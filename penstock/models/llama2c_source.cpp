@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/data/tokenizers/from_files.h"
 
 namespace penstock {
 namespace {

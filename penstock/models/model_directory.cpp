@@ -4,13 +4,12 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
 #include "penstock/io/config_json.h"
 #include "penstock/models/architectures.h"
-#include "penstock/models/hf_config.h"
+#include "penstock/models/make_model.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/routers/written_out.h"
 
@@ -68,17 +67,6 @@ std::string config_json_text(const ModelConfig& config) {
   whole.router = written_out(c.router);
   out["penstock"] = {{"format", 1}, {"model", to_json(write_config(whole))}};
   return out.dump(2) + "\n";
-}
-
-ModelConfig read_model_config(const std::string& model) {
-  if (is_model_file(model) && !std::filesystem::is_directory(model))
-    return open_model_source(model)->config();
-  const std::string path = model + "/config.json";
-  const nlohmann::json config = read_json(path);
-  if (!config.is_object() || !config.contains("penstock")) return hf_model_config(config, path);
-  PENSTOCK_CHECK(config["penstock"].is_object() && config["penstock"].contains("model"), path,
-                 ": its \"penstock\" table has no model");
-  return read_config<ModelConfig>(from_json(config["penstock"]["model"], path), "model").resolved();
 }
 
 std::shared_ptr<LanguageModel> load_model(const std::string& path) {

@@ -7,6 +7,7 @@
 
 #include "penstock/models/language_model.h"
 #include "penstock/models/model_source.h"
+#include "penstock/models/open_model.h"
 
 namespace penstock {
 
@@ -15,11 +16,6 @@ namespace penstock {
 /// or "qwen2" for a dense decoder that those classes compute alike, and "penstock" for any other
 /// model.
 std::string config_json_text(const ModelConfig& config);
-
-/// What a model is, by its directory's config.json, where Penstock's own table counts before
-/// Hugging Face's keys, or by its file's header (see open_model_source). Of a directory, reads no
-/// tensors.
-ModelConfig read_model_config(const std::string& model);
 
 /// Builds the model that a source (see open_model_source) describes and reads its weights, in
 /// evaluation mode. Throws Error naming the file, and the tensor, that is wrong or not finite.

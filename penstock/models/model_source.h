@@ -1,5 +1,5 @@
-// Checkpoints of any format, opened lazily, each behind the same names: what a model is made of,
-// whoever wrote it. Building a model of it is in model_directory.h.
+// A checkpoint of any format, behind the same names: what a model is made of, whoever wrote it.
+// Opening one is in open_model.h, building a model of it in model_directory.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -49,16 +49,5 @@ class ModelSource {
   ModelConfig config_;
   std::string origin_;
 };
-
-/// Opens a checkpoint: a directory with config.json and safetensors files, Penstock's own or
-/// Hugging Face's (models/hf_config.h says which), a llama2.c `.bin` file or a GGUF file.
-/// @param ignored  where not empty, tensors whose names begin so are no part of the model, and may
-///                 be there
-/// Throws Error naming the file, and the key or tensor, that is missing, unknown or wrong.
-std::unique_ptr<ModelSource> open_model_source(const std::string& path,
-                                               const std::string& ignored = {});
-
-/// Whether a file of that name, which need not exist, is taken for a checkpoint in one file.
-bool is_model_file(const std::string& path);
 
 }  // namespace penstock

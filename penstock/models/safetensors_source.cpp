@@ -1,6 +1,7 @@
 #include "penstock/models/safetensors_source.h"
 
 #include "penstock/base/error.h"
+#include "penstock/data/tokenizers/from_files.h"
 #include "penstock/models/tensor_places.h"
 
 namespace penstock {

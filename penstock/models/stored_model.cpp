@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/models/make_model.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/models/tensor_shapes.h"

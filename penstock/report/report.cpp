@@ -14,6 +14,7 @@
 #include "penstock/report/sections.h"
 #include "penstock/study/config_hash.h"
 #include "penstock/study/measurement.h"
+#include "penstock/study/results_file.h"
 #include "penstock/study/run_reader.h"
 
 namespace penstock::report {

@@ -2,48 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
-
 #include "penstock/analysis/published_tables.h"
 #include "penstock/study/config_hash.h"
 #include "penstock/study/measurement.h"
+#include "penstock/study/settings_table.h"
 
 namespace penstock::study {
 namespace {
 
-using Settings = std::map<std::string, std::string>;
-
-/// Decoupled or coupled decay has a name of its own; without decay both are Adam.
-std::string optimizer(const Settings& settings, const std::string& prefix) {
-  const std::string decay = plain_setting(settings, prefix + "weight_decay");
-  const bool none = decay.empty() || std::stod(decay) == 0;
-  return none || plain_setting(settings, prefix + "decay") == "coupled" ? "Adam" : "AdamW";
-}
-
-/// As people write it: "0.0001" for the file's "1e-04".
-std::string shown_setting(const Settings& settings, const std::string& key) {
-  const std::string text = plain_setting(settings, key);
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  return is_number ? fmt::format("{:g}", number) : text;
-}
-
-const std::vector<ShownSetting> kShownSettings = {
-    {"layers", "layers", "model.layers"},
-    {"d_model", "width", "model.d_model"},
-    {"d_ffn", "FFN width", "model.d_ffn"},
-    {"experts", "experts", "model.moe.experts"},
-    {"sequence_length", "input length", "train.sequence_length"},
-    {"batch_sequences", "batch size", "train.batch_sequences"},
-    {"lr", "lr", "train.lr"},
-    {"steps", "iterations", "train.steps"},
-};
-
 Table recipe_settings(const StudyConfig& study,
                       const std::function<ConfigNode(const ConfigNode&)>& resolve) {
-  SettingsTable out("Settings", "corpus", kShownSettings);
+  SettingsTable out("Settings", "corpus", recipe_columns());
   const auto& published = study.comparison.published;
   for (const auto& variant : study.variants) {
     const auto settings = flatten(resolve(variant.recipe));
@@ -68,34 +37,6 @@ Table closed_form(const std::string& name) {
 }
 
 }  // namespace
-
-SettingsTable::SettingsTable(const std::string& title, const std::string& data,
-                             std::vector<ShownSetting> columns)
-    : columns_(std::move(columns)), table_{.title = title, .columns = {"", data}} {
-  for (const auto& column : columns_) table_.columns.emplace_back(column.title);
-  table_.columns.emplace_back("optimizer");
-}
-
-void SettingsTable::add(const std::string& label, const std::string& data, const Settings& settings,
-                        const std::string& prefix, const std::map<std::string, double>& published) {
-  TableRow row{.cells = {label, data}}, paper{.cells = {"paper", "–"}, .beneath = true};
-  bool any = false;
-  for (const auto& column : columns_) {
-    row.cells.emplace_back(shown_setting(settings, column.key));
-    const auto number = published.find(column.name);
-    any |= number != published.end();
-    paper.cells.emplace_back(
-        number_or_dash(number == published.end() ? std::nullopt : std::optional(number->second)));
-  }
-  row.cells.emplace_back(optimizer(settings, prefix));
-  paper.cells.emplace_back("–");
-  table_.rows.push_back(std::move(row));
-  if (any) table_.rows.push_back(std::move(paper));
-}
-
-bool is_shown_setting(const std::string& name) {
-  return std::ranges::find(kShownSettings, name, &ShownSetting::name) != kShownSettings.end();
-}
 
 std::vector<Table> closed_tables(const StudyConfig& study,
                                  const std::function<ConfigNode(const ConfigNode&)>& resolve) {

@@ -1,9 +1,8 @@
-// A study's results: rows, the figures of the table, and the two files they are kept in. No running
-// and no HTML.
+// A study's results: rows, and the figures of the table. No files (results_file.h), no running and
+// no HTML.
 #pragma once
 
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -72,6 +71,14 @@ std::vector<VariantSummary> summarize(std::span<const RunRow> rows);
 
 /// A figure of a run, where it has it.
 using Figure = std::function<std::optional<double>(const RunRow& row)>;
+/// A figure of a summary that is a spread over its rows, and its name in results.json.
+struct SummaryFigure {
+  const char* name;
+  Spread VariantSummary::*spread;
+  Figure of;
+};
+const std::vector<SummaryFigure>& summary_figures();
+
 /// Of what the variant's rows have.
 Spread spread_of(const VariantSummary& variant, const Figure& figure);
 /// Where stage II begins.
@@ -96,27 +103,5 @@ std::vector<PairedComparison> compare_pairs(std::span<const VariantSummary> vari
 /// Those that people are shown: every pair of a few variants, of many each minus the reference.
 std::vector<PairedComparison> shown_pairs(std::span<const VariantSummary> variants,
                                           const Comparison& comparison);
-
-/// The layout of results.json: format and version, the fields, {"summary", "paired",
-/// "compute_ratio"} and what measurements add.
-nlohmann::json to_json(const StudyResults& results);
-/// Reads what to_json wrote (summary and pairs are worked out again). Throws Error naming `where`.
-StudyResults results_from_json(const nlohmann::json& object, const std::string& where);
-
-/// results.json, complete or not at all.
-void write_results(const StudyResults& results, const std::string& path);
-/// What write_results wrote. Throws Error naming the path where it is missing or something else.
-StudyResults read_results(const std::string& path);
-
-/// What is kept between sittings, by variant, seed and config hash.
-struct KeptRuns {
-  std::vector<RunRow> rows;
-  std::vector<DivergedRun> diverged;
-};
-/// A missing file holds none.
-KeptRuns read_kept_runs(const std::string& path);
-/// Adds finished rows and diverged runs to the file, replacing equal keys; others stay. Written
-/// aside, renamed.
-void merge_kept_runs(const std::string& path, const KeptRuns& runs);
 
 }  // namespace penstock::study

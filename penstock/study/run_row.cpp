@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "penstock/routers/logged_states.h"
-#include "penstock/study/measurement.h"
 #include "penstock/study/statistics.h"
 
 namespace penstock::study {
+
 bool steered(const std::map<std::string, Curve>& curves) {
   return std::ranges::any_of(curves,
                              [](const auto& curve) { return steers_sparsity(curve.first); });
@@ -43,23 +43,6 @@ std::optional<double> Evaluation::active_experts() const {
   if (active_by_layer.empty()) return std::nullopt;
   return std::accumulate(active_by_layer.begin(), active_by_layer.end(), 0.0) /
          static_cast<double>(active_by_layer.size());
-}
-
-nlohmann::json to_json(const RunRow& row) {
-  nlohmann::json out = write_json(row);
-  out.update(row.measured);
-  return out;
-}
-
-RunRow row_from_json(const nlohmann::json& object, const std::string& where) {
-  auto row = read_json<RunRow>(object, where);
-  PENSTOCK_CHECK(!row.variant.empty(), where, ": a row has no variant");
-  if (row.label.empty()) row.label = row.variant;
-  for (const auto& [name, curve] : row.curves)
-    PENSTOCK_CHECK(curve.steps.size() == curve.values.size(), where, ": curve '", name,
-                   "' has unequal numbers of steps and values");
-  for (const auto& one : plain_measurements()) row.measured.update(one->read_row(object, where));
-  return row;
 }
 
 }  // namespace penstock::study

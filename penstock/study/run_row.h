@@ -212,9 +212,4 @@ inline const std::string kAuxiliaryLosses = "auxiliary_losses/";
 /// The part that adds that loss; nothing where a curve of that name is none of an auxiliary loss.
 std::optional<std::string> auxiliary_loss(const std::string& curve);
 
-/// A row of results.json, with what was measured besides.
-nlohmann::json to_json(const RunRow& row);
-/// Throws Error naming `where` for a missing key or a wrong type.
-RunRow row_from_json(const nlohmann::json& object, const std::string& where);
-
 }  // namespace penstock::study

@@ -11,6 +11,7 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/study/closed_tables.h"
+#include "penstock/study/results_file.h"
 #include "penstock/study/run_folder.h"
 #include "penstock/study/run_plan.h"
 #include "penstock/study/run_reader.h"

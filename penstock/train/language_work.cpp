@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "penstock/models/batch_tensors.h"
-#include "penstock/models/census.h"
+#include "penstock/models/flops.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {

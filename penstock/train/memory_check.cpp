@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/models/parameter_count.h"
+#include "penstock/models/training_memory.h"
 #include "penstock/train/parallel_settings.h"
 #include "penstock/train/rank_estimate.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
+#include "penstock/models/flops.h"
 
 namespace penstock {
 namespace {

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "penstock/models/flops.h"
 #include "penstock/models/tensor_slices.h"
+#include "penstock/models/training_memory.h"
 #include "penstock/train/objective.h"
 #include "penstock/train/pipeline_schedule.h"
 #include "penstock/train/rank_traffic.h"

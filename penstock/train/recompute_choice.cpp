@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/models/census.h"
+#include "penstock/models/flops.h"
 
 namespace penstock {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "penstock/base/progress.h"
 #include "penstock/base/threads.h"
-#include "penstock/models/census.h"
+#include "penstock/models/parameter_count.h"
 #include "penstock/ops/machine.h"
 #include "penstock/routers/router.h"
 #include "penstock/train/rank_spread.h"
@@ -205,11 +205,11 @@ nlohmann::ordered_json finished_record(const Recipe& recipe,
     tokens += static_cast<double>(recipe.train.batch_sequences * recipe.train.sequence_length);
     if (line.contains("sparsity")) sparsity.push_back(line["sparsity"].get<double>());
   }
-  const ParameterCensus census = count_parameters(recipe.model);
+  const ParameterCounts counts = count_parameters(recipe.model);
   nlohmann::ordered_json out = {
       {"steps", recipe.train.steps},
-      {"total_parameters", census.total},
-      {"active_parameters", census.active},
+      {"total_parameters", counts.total},
+      {"active_parameters", counts.active},
       {"flops", flops},
       {"flops_per_token", tokens > 0 ? flops / tokens : 0},
       {"tokens_per_second", median(speed)},

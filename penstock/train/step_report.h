@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/models/census.h"
+#include "penstock/models/flops.h"
 #include "penstock/routers/step_statistics.h"
 
 namespace penstock {

@@ -9,6 +9,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
 #include "penstock/layers/moe.h"
+#include "penstock/models/make_model.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/same_tokenizer.h"
 #include "penstock/models/tensor_names.h"

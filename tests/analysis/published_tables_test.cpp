@@ -7,8 +7,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/census.h"
 #include "penstock/models/evaluation_flops.h"
+#include "penstock/models/parameter_count.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock::analysis {

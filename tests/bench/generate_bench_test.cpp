@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/models/make_model.h"
 #include "tests/bench/support.h"
 
 namespace penstock::bench {

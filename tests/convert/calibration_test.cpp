@@ -7,6 +7,7 @@
 
 #include "penstock/convert/sample_windows.h"
 #include "penstock/data/prepare.h"
+#include "penstock/models/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/tiny_parent.h"
 

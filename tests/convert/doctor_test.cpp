@@ -13,6 +13,7 @@
 #include "penstock/base/error.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/convert/upcycle.h"
+#include "penstock/models/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/tiny_parent.h"
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/convert/export_model.h"
+#include "penstock/models/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
 

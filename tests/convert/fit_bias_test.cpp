@@ -5,6 +5,7 @@
 #include "penstock/convert/export_hugging_face.h"
 #include "penstock/convert/export_model.h"
 #include "penstock/convert/portable_source.h"
+#include "penstock/models/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
 

@@ -9,6 +9,7 @@
 
 #include "penstock/convert/export_model.h"
 #include "penstock/io/gguf_writer.h"
+#include "penstock/models/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
 

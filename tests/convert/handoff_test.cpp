@@ -13,6 +13,7 @@
 #include "penstock/convert/export_model.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/io/config_json.h"
+#include "penstock/models/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
 

@@ -7,8 +7,9 @@
 #include <string>
 
 #include "penstock/base/atomic_files.h"
-#include "penstock/data/bytes_tokenizer.h"
+#include "penstock/data/tokenizers/bytes_tokenizer.h"
 #include "penstock/models/decoder.h"
+#include "penstock/models/make_model.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_files.h"
 #include "penstock/models/tensor_names.h"

@@ -7,6 +7,7 @@
 #include "penstock/convert/export_model.h"
 #include "penstock/infer/pass_reader.h"
 #include "penstock/infer/session.h"
+#include "penstock/models/open_model.h"
 #include "penstock/ops/dispatch.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"

@@ -4,6 +4,7 @@
 
 #include "penstock/convert/doctor.h"
 #include "penstock/convert/upcycle.h"
+#include "penstock/models/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/tiny_parent.h"
 #include "tests/models/checkpoints.h"

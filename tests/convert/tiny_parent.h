@@ -10,6 +10,8 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/convert/calibration.h"
 #include "penstock/data/tokenizer.h"
+#include "penstock/data/tokenizers/from_spec.h"
+#include "penstock/models/make_model.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_files.h"
 #include "penstock/models/tensor_names.h"

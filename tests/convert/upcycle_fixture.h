@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "penstock/convert/upcycle.h"
+#include "penstock/models/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/tiny_parent.h"
 

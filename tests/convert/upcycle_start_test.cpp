@@ -10,6 +10,7 @@
 #include "penstock/convert/sample_windows.h"
 #include "penstock/convert/upcycle.h"
 #include "penstock/io/config_json.h"
+#include "penstock/models/open_model.h"
 #include "tests/convert/upcycle_fixture.h"
 
 namespace penstock {

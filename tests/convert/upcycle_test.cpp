@@ -12,9 +12,11 @@
 #include "penstock/convert/export_model.h"
 #include "penstock/convert/router_start.h"
 #include "penstock/convert/sample_windows.h"
+#include "penstock/data/tokenizers/from_files.h"
 #include "penstock/io/config_json.h"
 #include "penstock/layers/moe.h"
 #include "penstock/models/fold_routers.h"
+#include "penstock/models/open_model.h"
 #include "penstock/optim/adamw.h"
 #include "tests/convert/upcycle_fixture.h"
 

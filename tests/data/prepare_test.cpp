@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "penstock/data/tokenizers/from_spec.h"
 #include "support.h"
 #include "tests/data/sentencepiece_usable.h"
 

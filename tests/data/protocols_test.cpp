@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/data/text_files.h"
+#include "penstock/data/tokenizers/from_files.h"
+#include "penstock/data/tokenizers/from_spec.h"
 #include "support.h"
 
 namespace penstock {

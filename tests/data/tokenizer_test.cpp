@@ -4,7 +4,9 @@
 #include <set>
 #include <vector>
 
-#include "penstock/data/sentencepiece_tokenizer.h"
+#include "penstock/data/tokenizers/from_files.h"
+#include "penstock/data/tokenizers/from_spec.h"
+#include "penstock/data/tokenizers/sentencepiece_tokenizer.h"
 #include "support.h"
 #include "tests/data/sentencepiece_usable.h"
 

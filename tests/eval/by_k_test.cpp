@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/models/make_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"
 

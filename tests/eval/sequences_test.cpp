@@ -10,6 +10,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/eval/passes.h"
+#include "penstock/models/make_model.h"
 #include "penstock/routers/as_trained.h"
 #include "tests/base/temp_directory.h"
 #include "tests/models/tiny_decoder.h"

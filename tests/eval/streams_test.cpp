@@ -4,6 +4,7 @@
 #include <torch/utils.h>
 
 #include "penstock/eval/perplexity.h"
+#include "penstock/models/make_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"
 

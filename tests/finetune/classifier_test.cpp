@@ -11,6 +11,7 @@
 #include "penstock/finetune/k_points.h"
 #include "penstock/finetune/pretrained.h"
 #include "penstock/finetune/score.h"
+#include "penstock/models/make_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/finetune/small_task.h"
 

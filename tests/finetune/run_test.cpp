@@ -11,6 +11,7 @@
 #include "penstock/finetune/learned.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"
+#include "penstock/models/training_memory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/precision.h"
 #include "penstock/train/checkpoints.h"

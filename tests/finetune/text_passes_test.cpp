@@ -6,6 +6,7 @@
 
 #include "penstock/base/random.h"
 #include "penstock/finetune/score.h"
+#include "penstock/models/make_model.h"
 #include "tests/finetune/small_task.h"
 
 namespace penstock {

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "penstock/base/error.h"
+#include "penstock/data/tokenizers/from_spec.h"
 #include "penstock/eval/passes.h"
 #include "penstock/finetune/score.h"
 #include "penstock/finetune/text_order.h"

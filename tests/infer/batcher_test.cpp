@@ -10,7 +10,9 @@
 
 #include "penstock/analysis/probe.h"
 #include "penstock/base/error.h"
+#include "penstock/data/tokenizers/from_spec.h"
 #include "penstock/infer/session.h"
+#include "penstock/models/make_model.h"
 #include "tests/infer/support.h"
 
 namespace penstock::batcher_test {

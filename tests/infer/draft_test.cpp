@@ -6,6 +6,8 @@
 #include <torch/utils.h>
 
 #include "penstock/base/error.h"
+#include "penstock/data/tokenizers/from_spec.h"
+#include "penstock/models/make_model.h"
 #include "tests/infer/support.h"
 
 namespace penstock {

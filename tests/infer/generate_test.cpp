@@ -9,7 +9,9 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
+#include "penstock/data/tokenizers/from_spec.h"
 #include "penstock/data/vocabulary.h"
+#include "penstock/models/make_model.h"
 #include "penstock/ops/dispatch.h"
 #include "tests/infer/support.h"
 

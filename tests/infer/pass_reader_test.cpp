@@ -8,6 +8,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/infer/session.h"
+#include "penstock/models/make_model.h"
 #include "tests/infer/support.h"
 
 namespace penstock::pass_reader_test {

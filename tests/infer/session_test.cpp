@@ -8,6 +8,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/fold_routers.h"
+#include "penstock/models/make_model.h"
 #include "penstock/ops/dispatch.h"
 #include "tests/infer/support.h"
 

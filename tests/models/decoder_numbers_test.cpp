@@ -3,8 +3,10 @@
 #include <torch/types.h>
 
 #include "penstock/base/error.h"
-#include "penstock/models/census.h"
 #include "penstock/models/decoder.h"
+#include "penstock/models/flops.h"
+#include "penstock/models/make_model.h"
+#include "penstock/models/parameter_count.h"
 #include "tests/models/script_numbers.h"
 
 namespace penstock {
@@ -75,7 +77,7 @@ TEST(DecoderNumbers, NormedHeadsAndADenseFirstLayerAgreeWithTheScript) {
   expect_numbers_of_script("heads", normed_heads_dense_first());
 }
 
-TEST(DecoderNumbers, TheCensusCountsThem) {
+TEST(DecoderNumbers, TheCountsAreTheirs) {
   for (const ModelConfig& config : {gated(), normed_and_cut(), normed_heads_dense_first()}) {
     std::int64_t parameters = 0;
     for (const auto& parameter : make_model(config, 1)->parameters())

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "penstock/base/error.h"
+#include "penstock/models/make_model.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/ops/ops.h"
 

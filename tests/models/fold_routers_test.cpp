@@ -7,6 +7,7 @@
 #include <torch/utils.h>
 
 #include "penstock/base/error.h"
+#include "penstock/models/make_model.h"
 #include "penstock/models/tensor_names.h"
 
 namespace penstock {

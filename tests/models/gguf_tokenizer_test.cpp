@@ -5,8 +5,9 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
-#include "penstock/data/bytes_tokenizer.h"
 #include "penstock/data/text/byte_pieces.h"
+#include "penstock/data/tokenizers/bytes_tokenizer.h"
+#include "penstock/data/tokenizers/from_vocabulary.h"
 #include "penstock/io/gguf_writer.h"
 #include "penstock/models/gguf_layout.h"
 #include "tests/base/temp_directory.h"

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "penstock/models/decoder.h"
+#include "penstock/models/make_model.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_names.h"
 #include "tests/models/checkpoints.h"

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "penstock/models/language_model.h"
+#include "penstock/models/make_model.h"
 #include "penstock/models/tensor_names.h"
 
 namespace penstock::testing {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "penstock/models/make_model.h"
 #include "penstock/models/tensor_names.h"
 
 namespace penstock {

@@ -6,6 +6,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/language_model.h"
+#include "penstock/models/make_model.h"
 #include "tests/models/tiny_decoder.h"
 
 namespace penstock {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "penstock/models/language_model.h"
+#include "penstock/models/make_model.h"
 
 namespace penstock::testing {
 

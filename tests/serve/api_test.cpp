@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "penstock/data/tokenizers/from_spec.h"
 #include "penstock/infer/generate.h"
+#include "penstock/models/make_model.h"
 #include "penstock/serve/page.h"
 #include "tests/infer/support.h"
 

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "penstock/base/error.h"
+#include "penstock/data/tokenizers/from_vocabulary.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/io/gguf_writer.h"
 

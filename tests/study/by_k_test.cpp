@@ -10,6 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
 #include "penstock/study/by_k_summary.h"
+#include "penstock/study/results_file.h"
 
 namespace penstock::study {
 namespace {

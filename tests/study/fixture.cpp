@@ -10,6 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
 #include "penstock/report/report.h"
+#include "penstock/study/results_file.h"
 #include "penstock/study/run_folder.h"
 #include "penstock/train/run.h"
 

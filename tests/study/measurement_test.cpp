@@ -8,6 +8,7 @@
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
 #include "penstock/study/json_field.h"
+#include "penstock/study/results_file.h"
 #include "penstock/study/run_folder.h"
 
 namespace penstock::study {

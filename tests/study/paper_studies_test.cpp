@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "penstock/models/census.h"
+#include "penstock/models/parameter_count.h"
 #include "penstock/study/config_hash.h"
 #include "penstock/study/study_config.h"
 #include "penstock/train/recipe.h"

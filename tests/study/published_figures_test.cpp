@@ -6,6 +6,7 @@
 #include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
+#include "penstock/study/results_file.h"
 #include "penstock/study/study_config.h"
 
 namespace penstock::study {

@@ -10,6 +10,7 @@
 #include "penstock/report/sections.h"
 #include "penstock/study/by_k_summary.h"
 #include "penstock/study/closed_tables.h"
+#include "penstock/study/results_file.h"
 
 namespace penstock::study {
 namespace {

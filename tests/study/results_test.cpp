@@ -10,7 +10,9 @@
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
 #include "penstock/study/measured_k.h"
+#include "penstock/study/results_file.h"
 #include "penstock/study/run_reader.h"
+#include "penstock/study/run_row_json.h"
 
 namespace penstock::study {
 namespace {

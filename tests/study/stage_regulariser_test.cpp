@@ -6,6 +6,7 @@
 #include "penstock/report/report.h"
 #include "penstock/report/sections.h"
 #include "penstock/study/run_reader.h"
+#include "penstock/study/run_row_json.h"
 #include "penstock/study/stages.h"
 
 namespace penstock::study {

@@ -10,6 +10,7 @@
 #include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
+#include "penstock/study/results_file.h"
 #include "penstock/study/run_plan.h"
 
 namespace penstock::study {

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <fstream>
 
+#include "penstock/data/tokenizers/from_spec.h"
 #include "penstock/io/toml.h"
+#include "penstock/models/make_model.h"
 #include "penstock/tasks/evaluate.h"
 #include "tests/base/temp_directory.h"
 #include "tests/tasks/support.h"

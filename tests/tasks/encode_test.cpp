@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "penstock/data/tokenizers/from_spec.h"
+#include "penstock/data/tokenizers/from_vocabulary.h"
 #include "penstock/data/vocabulary.h"
 #include "tests/tasks/support.h"
 

@@ -5,7 +5,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "penstock/data/bytes_tokenizer.h"
+#include "penstock/data/tokenizers/bytes_tokenizer.h"
+#include "penstock/models/make_model.h"
 #include "tests/models/tiny_decoder.h"
 #include "tests/tasks/support.h"
 

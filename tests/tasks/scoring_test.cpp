@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "penstock/eval/passes.h"
+#include "penstock/models/make_model.h"
 #include "penstock/tasks/bundles.h"
 #include "penstock/tasks/compare.h"
 #include "penstock/tasks/evaluate.h"

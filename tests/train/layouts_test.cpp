@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "penstock/dist/transport.h"
+#include "penstock/models/make_model.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/models/tensor_slices.h"
 #include "penstock/train/language_work.h"

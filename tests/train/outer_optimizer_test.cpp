@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "penstock/dist/transport.h"
+#include "penstock/models/make_model.h"
 #include "penstock/models/tensor_names.h"
 #include "penstock/train/language_work.h"
 #include "penstock/train/shared_optimizer.h"

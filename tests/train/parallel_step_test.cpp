@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "penstock/models/make_model.h"
 #include "penstock/train/agreement.h"
 #include "penstock/train/language_work.h"
 #include "penstock/train/shared_optimizer.h"

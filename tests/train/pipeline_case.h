@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/models/make_model.h"
 #include "penstock/train/gradient_tree.h"
 #include "penstock/train/language_work.h"
 #include "penstock/train/model_exchange.h"

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "penstock/base/error.h"
+#include "penstock/models/training_memory.h"
 #include "penstock/train/parameter_units.h"
 #include "penstock/train/sharing_bytes.h"
 #include "tests/train/recipe_text.h"

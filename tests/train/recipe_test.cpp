@@ -5,7 +5,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/census.h"
+#include "penstock/models/flops.h"
+#include "penstock/models/parameter_count.h"
 #include "tests/train/recipe_text.h"
 
 namespace penstock {

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "penstock/base/error.h"
-#include "penstock/models/census.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {

@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include "penstock/models/language_model.h"
+#include "penstock/models/make_model.h"
 #include "penstock/train/shared_optimizer.h"
 #include "tests/dist/ranks.h"
 #include "tests/train/small_run.h"

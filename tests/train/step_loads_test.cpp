@@ -9,6 +9,7 @@
 
 #include "penstock/base/random.h"
 #include "penstock/dist/transport.h"
+#include "penstock/models/make_model.h"
 #include "penstock/train/accumulate.h"
 #include "penstock/train/language_work.h"
 #include "tests/dist/ranks.h"

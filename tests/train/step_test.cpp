@@ -10,6 +10,7 @@
 
 #include "penstock/base/random.h"
 #include "penstock/models/batch_tensors.h"
+#include "penstock/models/make_model.h"
 #include "penstock/train/language_work.h"
 #include "tests/train/gradients.h"
 #include "tests/train/small_run.h"

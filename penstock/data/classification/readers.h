@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "penstock/data/classification.h"
+#include "penstock/data/classification/labelled_texts.h"
 
 namespace penstock {
 

@@ -15,12 +15,12 @@
 
 #include "penstock/base/error.h"
 #include "penstock/data/sentencepiece/functions.h"
-#include "penstock/data/sentencepiece_tokenizer.h"
 #include "penstock/data/text/added_tokens.h"
 #include "penstock/data/text/byte_pieces.h"
 #include "penstock/data/text/special_pieces.h"
 #include "penstock/data/text/unicode.h"
-#include "penstock/data/tokenizer_json.h"
+#include "penstock/data/tokenizers/sentencepiece_tokenizer.h"
+#include "penstock/data/tokenizers/tokenizer_files.h"
 #include "penstock/data/vocabulary.h"
 
 namespace penstock {

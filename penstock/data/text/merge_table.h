@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "penstock/data/tokenizer.h"
+#include "penstock/data/token_id.h"
 
 namespace penstock {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/data/bytes_tokenizer.h"
+#include "penstock/data/text/printable_bytes.h"
 
 namespace penstock {
 namespace {

@@ -11,11 +11,11 @@
 #include "penstock/finetune/config.h"
 #include "penstock/finetune/run.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/study/closed_tables.h"
 #include "penstock/study/config_hash.h"
 #include "penstock/study/measurement.h"
 #include "penstock/study/results.h"
 #include "penstock/study/run_folder.h"
+#include "penstock/study/settings_table.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock::study::finetuning {

@@ -2,10 +2,12 @@
 // from the rules as the tokenizers library and llama.cpp state them.
 #include "penstock/data/text/pre_tokenizers.h"
 
-#include "penstock/data/bytes_tokenizer.h"
-#include "penstock/data/hugging_face_files.h"
+#include "penstock/data/text/printable_bytes.h"
 #include "penstock/data/text/steps.h"
-#include "penstock/data/tokenizer_json.h"
+#include "penstock/data/tokenizers/from_vocabulary.h"
+#include "penstock/data/tokenizers/hugging_face_files.h"
+#include "penstock/data/tokenizers/tokenizer_files.h"
+#include "penstock/data/tokenizers/tokenizer_json.h"
 #include "penstock/data/vocabulary.h"
 #include "tests/data/tokenizers/vectors.h"
 

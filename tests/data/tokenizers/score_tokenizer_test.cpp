@@ -1,11 +1,14 @@
-#include "penstock/data/score_tokenizer.h"
+#include "penstock/data/tokenizers/score_tokenizer.h"
 
 #include <cstring>
 
-#include "penstock/data/hugging_face_files.h"
-#include "penstock/data/merge_scores.h"
-#include "penstock/data/tokenizer_bin.h"
-#include "penstock/data/tokenizer_json.h"
+#include "penstock/data/tokenizers/from_files.h"
+#include "penstock/data/tokenizers/from_spec.h"
+#include "penstock/data/tokenizers/from_vocabulary.h"
+#include "penstock/data/tokenizers/hugging_face_files.h"
+#include "penstock/data/tokenizers/merge_scores.h"
+#include "penstock/data/tokenizers/tokenizer_bin.h"
+#include "penstock/data/tokenizers/tokenizer_json.h"
 #include "tests/data/sentencepiece_usable.h"
 #include "tests/data/tokenizers/vectors.h"
 

@@ -1,10 +1,13 @@
-#include "penstock/data/tokenizer_json.h"
+#include "penstock/data/tokenizers/tokenizer_json.h"
 
 #include <archive.h>
 #include <archive_entry.h>
 
-#include "penstock/data/bytes_tokenizer.h"
-#include "penstock/data/hugging_face_files.h"
+#include "penstock/data/tokenizers/from_files.h"
+#include "penstock/data/tokenizers/from_spec.h"
+#include "penstock/data/tokenizers/from_vocabulary.h"
+#include "penstock/data/tokenizers/hugging_face_files.h"
+#include "penstock/data/tokenizers/tokenizer_files.h"
 #include "penstock/data/vocabulary.h"
 #include "tests/data/tokenizers/vectors.h"
 

@@ -1,0 +1,23 @@
+// The tokenizer without a vocabulary to learn: one id per byte, 256 in all.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "penstock/data/tokenizer.h"
+
+namespace penstock {
+
+/// Id = byte. With `end_of_document`, id 0 ends a document and text must not hold NUL bytes;
+/// without, there is no such id.
+std::shared_ptr<const Tokenizer> make_bytes_tokenizer(bool end_of_document);
+
+/// From a vocabulary of the kind kBytes in which each id is its byte.
+std::shared_ptr<const Tokenizer> make_bytes_tokenizer(const Vocabulary& vocabulary);
+
+/// From a tokenizer.json; `name` stands for the file in errors.
+std::shared_ptr<const Tokenizer> load_bytes_tokenizer(const nlohmann::json& json,
+                                                      const std::string& name);
+
+}  // namespace penstock

@@ -1,0 +1,21 @@
+// The names of the files that tokenizers leave in a folder.
+#pragma once
+
+#include <array>
+
+namespace penstock {
+
+inline constexpr const char* kBytesFile = "tokenizer.json";
+inline constexpr const char* kTokenizerConfigFile = "tokenizer_config.json";
+inline constexpr const char* kSentencePieceFile = "tokenizer.model";
+inline constexpr const char* kVocabFile = "vocab.json";
+inline constexpr const char* kMergesFile = "merges.txt";
+inline constexpr const char* kTokenizerBinFile = "tokenizer.bin";
+
+/// Each is a tokenizer by itself (vocab.json with merges.txt beside it): in a folder, the first.
+inline constexpr std::array<const char*, 4> kTokenizerFiles = {kBytesFile, kSentencePieceFile,
+                                                               kVocabFile, kTokenizerBinFile};
+/// Belong to those.
+inline constexpr std::array<const char*, 2> kFilesBeside = {kMergesFile, kTokenizerConfigFile};
+
+}  // namespace penstock

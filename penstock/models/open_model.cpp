@@ -1,0 +1,39 @@
+#include "penstock/models/open_model.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/io/config_json.h"
+#include "penstock/models/gguf_source.h"
+#include "penstock/models/hf_config.h"
+#include "penstock/models/llama2c_source.h"
+#include "penstock/models/safetensors_source.h"
+
+namespace penstock {
+
+bool is_model_file(const std::string& path) { return path.ends_with(".bin") || is_gguf(path); }
+
+std::unique_ptr<ModelSource> open_model_source(const std::string& path,
+                                               const std::string& ignored) {
+  if (std::filesystem::is_directory(path))
+    return std::make_unique<SafetensorsSource>(read_model_config(path), path, ignored);
+  PENSTOCK_CHECK(is_model_file(path), path,
+                 ": no model; give a directory with config.json and safetensors files, or a "
+                 "llama2.c checkpoint (.bin) or a GGUF file (.gguf)");
+  if (is_gguf(path)) return std::make_unique<GgufSource>(path);
+  return std::make_unique<Llama2cSource>(path);
+}
+
+ModelConfig read_model_config(const std::string& model) {
+  if (is_model_file(model) && !std::filesystem::is_directory(model))
+    return open_model_source(model)->config();
+  const std::string path = model + "/config.json";
+  const nlohmann::json config = read_json(path);
+  if (!config.is_object() || !config.contains("penstock")) return hf_model_config(config, path);
+  PENSTOCK_CHECK(config["penstock"].is_object() && config["penstock"].contains("model"), path,
+                 ": its \"penstock\" table has no model");
+  return read_config<ModelConfig>(from_json(config["penstock"]["model"], path), "model").resolved();
+}
+
+}  // namespace penstock

@@ -1,0 +1,29 @@
+// What a training step holds in memory, in closed form, without building the model.
+#pragma once
+
+#include <cstdint>
+
+#include "penstock/models/activations.h"
+#include "penstock/models/model_config.h"
+#include "penstock/ops/precision.h"
+
+namespace penstock {
+
+/// Bytes that training holds: weights, gradients, AdamW's two moments, and an estimate of
+/// what the backward pass of one micro-batch needs.
+struct TrainingMemory {
+  std::int64_t parameter_bytes = 0, gradient_bytes = 0, optimizer_bytes = 0, activation_bytes = 0;
+  /// All four together.
+  std::int64_t total() const {
+    return parameter_bytes + gradient_bytes + optimizer_bytes + activation_bytes;
+  }
+};
+
+/// Memory of a training step: 16 bytes a parameter, and activations().
+TrainingMemory training_memory(const ModelConfig& config, const TrainingPass& pass);
+/// The same of one process; with recompute_experts every layer's experts are recomputed.
+TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_batch,
+                               std::int64_t sequence_length, bool recompute_experts = false,
+                               ops::ProductPrecision precision = ops::ProductPrecision::fp32);
+
+}  // namespace penstock
