@@ -2,13 +2,13 @@
 """Times a training step of Penstock and of its stock-PyTorch twin in alternation and prints the ratio.
 
     bench/compare_torch.py [--penstock build/release/bin/penstock] [--pairs 5] [--rows dense e8k1 ...]
-                           [--core-type SKYLAKEX] [--no-default] [--threads N] [--json]
+                           [--core-type SKYLAKEX] [--no-default] [--precision bf16] [--threads N] [--json]
 
 A row is recipes/bench/ROW.toml through `penstock bench step`; the twin is bench/torch_peer.py with the
 same shape. One round runs Penstock, the twin with OpenBLAS told the core type (it misjudges recent
 processors), and the twin in its default settings, one after the other, so that a clock that drifts
 touches all. Ratios are taken within a round; medians over rounds are printed. `remoe-e8` holds ReLU
-routing at one active expert and is compared with the twin's top-1.
+routing at one active expert and is compared with the twin's top-1. With --precision bf16 Penstock trains in bf16 and the twin under autocast.
 """
 
 import argparse
@@ -39,15 +39,17 @@ def run_json(command, environment=None):
 def penstock_step(arguments, row):
     threads = ["--set", f"run.threads={arguments.threads}"] if arguments.threads else []
     return run_json([arguments.penstock, "bench", "step", os.path.join(ROOT, "recipes/bench", row + ".toml"),
-                     "--steps", str(arguments.steps), "--json", *threads, *ROWS[row][0]])
+                     "--set", f"train.precision={arguments.precision}", "--steps", str(arguments.steps), "--json",
+                     *threads, *ROWS[row][0]])
 
 
 def peer_step(arguments, row, core_type):
     environment = {key: value for key, value in os.environ.items() if key != "OPENBLAS_CORETYPE"}
     if core_type:
         environment["OPENBLAS_CORETYPE"] = core_type
-    threads = ["--threads", str(arguments.threads)] if arguments.threads else []
-    return run_json(["/usr/bin/python3", os.path.join(HERE, "torch_peer.py"), *threads, *ROWS[row][1],
+    options = ["--threads", str(arguments.threads)] if arguments.threads else []
+    options += ["--bf16"] if arguments.precision == "bf16" else []
+    return run_json(["/usr/bin/python3", os.path.join(HERE, "torch_peer.py"), *options, *ROWS[row][1],
                      "--steps", str(arguments.peer_steps)], environment)
 
 
@@ -83,7 +85,7 @@ def measure_row(arguments, row):
 
     first = rounds[0]
     result = {
-        "row": row, "pairs": arguments.pairs, "threads": first["penstock"]["threads"],
+        "row": row, "pairs": arguments.pairs, "precision": arguments.precision, "threads": first["penstock"]["threads"],
         "tokens_per_second": middle("penstock", "tokens_per_second"),
         "share_of_peak": middle("penstock", "share_of_peak"),
         "peak_flops": middle("penstock", "peak_flops"),
@@ -126,6 +128,7 @@ def main():
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--core-type", default="SKYLAKEX", help="what OpenBLAS is told")
     parser.add_argument("--no-default", action="store_true", help="leave out the twin in default settings")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="of both")
     parser.add_argument("--threads", type=int, default=0, help="0: the physical cores, and the twin's choice")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

@@ -110,7 +110,7 @@ class Experts(nn.Module):
         for index, expert in enumerate(self.experts):
             slot, token = torch.where(hits[index])
             if token.numel():
-                out.index_add_(0, token, expert(rows[token]) * weights[token, slot, None])
+                out.index_add_(0, token, (expert(rows[token]) * weights[token, slot, None]).to(out.dtype))
         return out.view_as(x)
 
 
@@ -173,8 +173,10 @@ def start_ranks(count):
 def add_gradients(args, model, parallel, rows):
     """Of one micro-batch of this process."""
     ids = torch.randint(args.vocab, (rows, args.length + 1))
-    logits = parallel(ids[:, :-1])
-    loss = F.cross_entropy(logits.reshape(-1, args.vocab), ids[:, 1:].reshape(-1))
+    # As PyTorch's documentation has it: the forward pass alone.
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.bf16):
+        logits = parallel(ids[:, :-1])
+    loss = F.cross_entropy(logits.float().reshape(-1, args.vocab), ids[:, 1:].reshape(-1))
     for block in model.blocks:
         loss = loss + getattr(block.ffn, "balance", 0.0)
     (loss / (args.micro_batches // args.processes)).backward()
@@ -213,6 +215,7 @@ def main():
                               processes=1, micro_batches=1,
                               threads=len(os.sched_getaffinity(0))).items():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
+    parser.add_argument("--bf16", action="store_true", help="the forward pass under autocast")
     args = parser.parse_args()
     if args.processes > 1 and "RANK" not in os.environ:
         sys.exit(start_ranks(args.processes))
@@ -229,7 +232,7 @@ def main():
         "parameters": sum(p.numel() for p in model.parameters()),
         "loss": round(loss.item(), 4), "torch": torch.__version__, "threads": args.threads,
         "blas": loaded_blas(),
-        "experts": args.experts, "k": args.k, "ffn": args.ffn, "processes": args.processes,
+        "precision": "bf16" if args.bf16 else "fp32", "experts": args.experts, "k": args.k, "ffn": args.ffn, "processes": args.processes,
         "openblas_coretype": os.environ.get("OPENBLAS_CORETYPE", ""),
     }))
 
