@@ -10,6 +10,7 @@
 #include "penstock/ops/dispatch.h"
 #include "penstock/report/pages.h"
 #include "penstock/report/report.h"
+#include "penstock/study/results_file.h"
 #include "penstock/study/study_runner.h"
 #include "penstock/study/text_samples.h"
 #include "penstock/train/recipe.h"

@@ -24,6 +24,7 @@
 #include "penstock/cli/study_jobs.h"
 #include "penstock/dist/transport.h"
 #include "penstock/report/report.h"
+#include "penstock/study/results_file.h"
 #include "penstock/study/run_groups.h"
 #include "penstock/study/run_plan.h"
 #include "penstock/study/study_runner.h"
