@@ -144,17 +144,12 @@ LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options)
                                ? options.tokens
                                : recipe.train.micro_batch * recipe.train.sequence_length,
                  .steps = options.steps,
-                 .clock = options.cpu_time ? "processor" : "wall",
+                 .clock = options.clock(),
                  .d_model = recipe.model.d_model,
                  .d_ffn = moe ? recipe.model.expert_width() : recipe.model.d_ffn,
                  .experts = moe ? recipe.model.total_experts() : 0};
   out.machine.threads = ops::set_threads(static_cast<int>(recipe.run.threads));
-  std::optional<ops::ProcessorTime> processor_time;
-  if (options.cpu_time) {
-    PENSTOCK_CHECK(out.machine.threads == 1, "options.cpu_time measures one thread, not ",
-                   out.machine.threads, "; set run.threads = 1");
-    processor_time.emplace();
-  }
+  const auto clock = options.read_clock(out.machine.threads);
   std::vector<double> forward, backward, optimizer, rates;
   std::vector<ProfiledStep> profiles;
   {
@@ -180,9 +175,7 @@ LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options)
     }
     out.machine.peak_flops = (out.machine.peak_flops + peak()) / 2;
   }
-  out.machine.memory_bandwidth = options.memory_bandwidth > 0
-                                     ? options.memory_bandwidth
-                                     : ops::measure_memory_bandwidth(out.machine.threads);
+  out.machine.memory_bandwidth = options.bandwidth(out.machine.threads);
   out.forward_seconds = median(forward);
   out.backward_seconds = median(backward);
   out.optimizer_seconds = median(optimizer);

@@ -6,19 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "penstock/bench/bench_options.h"
 #include "penstock/bench/operator_table.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock::bench {
 
-struct LayerBenchOptions {
-  std::int64_t tokens = 0;      ///< rows of the layer's input; 0: the recipe's micro-batch
-  std::int64_t steps = 10;      ///< timed
-  std::int64_t warm_up = 3;     ///< before them
-  double active_experts = 0;    ///< mean to hold ReLU routing at; 0: as the router routes
-  double memory_bandwidth = 0;  ///< known already; 0: measured
-  bool cpu_time = false;        ///< processor time in place of wall time; one thread only
-  bool stock = false;  ///< also time stock tensor operations outside the operators, at a small cost
+struct LayerBenchOptions : BenchOptions {
+  std::int64_t tokens = 0;  ///< rows of the layer's input; 0: the recipe's micro-batch
 };
 
 struct LayerBench {

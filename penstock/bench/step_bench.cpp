@@ -33,7 +33,7 @@ struct TimedStep {
 /// Model, optimizer and tokens of a recipe; one step after the other.
 class StepRunner {
  public:
-  StepRunner(const Recipe& recipe, const StepBenchOptions& options)
+  StepRunner(const Recipe& recipe, const BenchOptions& options)
       : recipe_(recipe),
         model_(build_model(recipe)),
         engine_(*model_, recipe.train.optimizer, router_lr_scale(recipe, *model_)),
@@ -86,76 +86,89 @@ class StepRunner {
   std::optional<ops::StockProfile> stock_;
 };
 
+/// What the timed steps gave.
+class Readings {
+ public:
+  /// What is kept of each step has its memory before the steps: small blocks that outlive a step
+  /// would lie between the tensors that it frees, and the next would find no room of their size.
+  explicit Readings(std::size_t steps) : profiles_(steps) {
+    for (std::vector<double>* each : {&seconds_, &forward_, &backward_, &optimizer_, &rates_})
+      each->reserve(steps);
+  }
+
+  /// Of a step like that one.
+  void take_room_for(const TimedStep& step) { profiles_.assign(profiles_.size(), step.profile); }
+
+  /// The next step, and its part of the means.
+  void add(const TimedStep& step, StepBench& out) {
+    const auto& report = step.outcome.report;
+    const auto steps = static_cast<double>(profiles_.size());
+    const std::size_t index = seconds_.size();
+    seconds_.push_back(step.profile.seconds);
+    forward_.push_back(report.forward_seconds);
+    backward_.push_back(report.backward_seconds);
+    optimizer_.push_back(step.outcome.update_seconds);
+    rates_.push_back(report.flops / step.profile.seconds);
+    out.flops += report.flops / steps;
+    out.active_experts += report.active_experts / steps;
+    out.load = report.load;
+    profiles_[index] = step.profile;
+  }
+
+  /// The medians, and the table of operators.
+  void tell(StepBench& out) {
+    out.seconds = median(seconds_);
+    out.forward_seconds = median(forward_);
+    out.backward_seconds = median(backward_);
+    out.optimizer_seconds = median(optimizer_);
+    out.useful_flops_per_second = median(rates_);
+    out.tokens_per_second = static_cast<double>(out.tokens) / out.seconds;
+    out.table = make_table(std::move(profiles_));
+  }
+
+ private:
+  std::vector<double> seconds_, forward_, backward_, optimizer_, rates_;
+  std::vector<ProfiledStep> profiles_;
+};
+
 }  // namespace
 
-StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options) {
+StepBench measure_step(const Recipe& recipe, const BenchOptions& options) {
   PENSTOCK_CHECK(options.steps > 0, "options.steps must be at least 1");
   if (options.active_experts > 0) check_active_experts(recipe, options.active_experts);
   StepBench out{.recipe = recipe.name,
                 .tokens = recipe.train.batch_sequences * recipe.train.sequence_length,
                 .steps = options.steps,
-                .clock = options.cpu_time ? "processor" : "wall",
+                .clock = options.clock(),
                 .precision = recipe.train.precision};
   prepare_products(recipe);
   out.machine.threads = ops::set_threads(static_cast<int>(recipe.run.threads));
   ops::restart_peak_memory();
-  std::optional<ops::ProcessorTime> processor_time;
-  if (options.cpu_time) {
-    PENSTOCK_CHECK(out.machine.threads == 1, "options.cpu_time measures one thread, not ",
-                   out.machine.threads, "; set run.threads = 1");
-    processor_time.emplace();
-  }
-  std::vector<double> seconds, forward, backward, optimizer, rates;
-  std::vector<ProfiledStep> profiles;
+  const auto clock = options.read_clock(out.machine.threads);
+  Readings readings(static_cast<std::size_t>(options.steps));
   {
     StepRunner runner(recipe, options);
-    // What is kept of each step has its memory before the steps: small blocks that outlive a step
-    // would lie between the tensors that it frees, and the next would find no room of their size.
-    const auto count = static_cast<std::size_t>(options.steps);
-    for (std::vector<double>* each : {&seconds, &forward, &backward, &optimizer, &rates})
-      each->reserve(count);
     for (std::int64_t i = 0; i < options.warm_up; ++i) {
       const TimedStep step = runner.run();
-      if (i == 0) {
-        profiles.resize(count, step.profile);
-        out.load = step.outcome.report.load;
-      }
+      if (i > 0) continue;
+      readings.take_room_for(step);
+      out.load = step.outcome.report.load;
     }
-    profiles.resize(count);
     const auto peak = [&] {
       return ops::measure_peak_flops(out.machine.threads, 0.2, out.precision);
     };
     out.peak_before = peak();
     const std::int64_t preempted = preemptions();
     const auto start = std::chrono::steady_clock::now();
-    for (ProfiledStep& profile : profiles) {
-      const TimedStep step = runner.run();
-      seconds.push_back(step.profile.seconds);
-      forward.push_back(step.outcome.report.forward_seconds);
-      backward.push_back(step.outcome.report.backward_seconds);
-      optimizer.push_back(step.outcome.update_seconds);
-      rates.push_back(step.outcome.report.flops / step.profile.seconds);
-      out.flops += step.outcome.report.flops / static_cast<double>(options.steps);
-      out.active_experts += step.outcome.report.active_experts / static_cast<double>(options.steps);
-      out.load = step.outcome.report.load;
-      profile = step.profile;
-    }
+    for (std::int64_t i = 0; i < options.steps; ++i) readings.add(runner.run(), out);
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
     out.preempted_per_second = static_cast<double>(preemptions() - preempted) / passed.count();
     out.peak_after = peak();
   }
   out.machine.peak_flops = (out.peak_before + out.peak_after) / 2;
   out.peak_bytes = ops::peak_resident_bytes();  // before the bandwidth's arrays
-  out.machine.memory_bandwidth = options.memory_bandwidth > 0
-                                     ? options.memory_bandwidth
-                                     : ops::measure_memory_bandwidth(out.machine.threads);
-  out.seconds = median(seconds);
-  out.forward_seconds = median(forward);
-  out.backward_seconds = median(backward);
-  out.optimizer_seconds = median(optimizer);
-  out.useful_flops_per_second = median(rates);
-  out.tokens_per_second = static_cast<double>(out.tokens) / out.seconds;
-  out.table = make_table(std::move(profiles));
+  out.machine.memory_bandwidth = options.bandwidth(out.machine.threads);
+  readings.tell(out);
   return out;
 }
 

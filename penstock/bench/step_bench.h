@@ -6,19 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "penstock/bench/bench_options.h"
 #include "penstock/bench/operator_table.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock::bench {
-
-struct StepBenchOptions {
-  std::int64_t steps = 10;      ///< timed
-  std::int64_t warm_up = 3;     ///< before them
-  double active_experts = 0;    ///< mean to hold ReLU routing at; 0: as the router routes
-  double memory_bandwidth = 0;  ///< known already; 0: measured
-  bool cpu_time = false;        ///< processor time in place of wall time; one thread only
-  bool stock = false;  ///< also time stock tensor operations outside the operators, at a small cost
-};
 
 struct StepBench {
   std::string recipe;
@@ -46,7 +38,7 @@ struct StepBench {
 
 /// Measures with the threads of the recipe's run.threads. Throws Error for a recipe that needs a
 /// corpus to be complete, and where a loss is not finite.
-StepBench measure_step(const Recipe& recipe, const StepBenchOptions& options);
+StepBench measure_step(const Recipe& recipe, const BenchOptions& options);
 
 /// Everything measured, as `penstock bench step --json` prints it; times in seconds.
 nlohmann::ordered_json to_json(const StepBench& step);

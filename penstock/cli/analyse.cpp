@@ -13,6 +13,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/analysis_text.h"
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/output_path.h"
@@ -275,10 +276,9 @@ void add_analyse_command(CLI::App& app) {
                     "of a run, step 0 and the best checkpoint alone");
   command->add_option("--tables", options->tables,
                       "HyperRouter's A3 (FLOPs) or A4 (parameters), with the paper's own cells");
-  command->add_option("--threads", options->threads, "0: the physical cores")
-      ->check(whole_number(0, kMostThreads));
+  add_threads(*command, options->threads);
   command->add_option("--html", options->html, "write a page with charts to this file");
-  command->add_flag("--json", options->json, "one JSON object; of --tables an array");
+  add_json(*command, options->json, "one JSON object; of --tables an array");
   command->footer(
       "Examples:\n"
       "  penstock analyse runs/hyperrouter --data enwik8 --html routing.html\n"

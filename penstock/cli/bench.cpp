@@ -11,6 +11,7 @@
 #include "penstock/bench/layer_bench.h"
 #include "penstock/bench/machine_bench.h"
 #include "penstock/bench/step_bench.h"
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/whole_number.h"
 #include "penstock/io/toml.h"
@@ -44,9 +45,19 @@ void print_result(const Result& result, bool json) {
 
 void add_recipe(CLI::App& command, BenchRecipe& recipe) {
   command.add_option("RECIPE", recipe.path, "recipe (TOML)")->required();
-  command.add_option("--set", recipe.overrides, "override a key: --set run.threads=1")
-      ->expected(1)
-      ->take_all();
+  add_overrides(command, recipe.overrides, "override a key: --set run.threads=1");
+}
+
+/// `timed`: what is measured, in the plural.
+void add_timing(CLI::App& command, bench::BenchOptions& options, const std::string& timed) {
+  command.add_option("--steps", options.steps, "timed " + timed)->capture_default_str();
+  command.add_option("--warm-up", options.warm_up, timed + " before them")->capture_default_str();
+  command.add_option("--active-experts", options.active_experts,
+                     "hold ReLU routing at this mean number of experts per token");
+  command.add_flag("--cpu-time", options.cpu_time,
+                   "processor time in place of wall time: for one thread on a busy machine");
+  command.add_flag("--stock", options.stock,
+                   "also time stock tensor operations outside the operators, at a small cost");
 }
 
 void add_machine(CLI::App& bench) {
@@ -57,9 +68,8 @@ void add_machine(CLI::App& bench) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = bench.add_subcommand(
       "machine", "Multiply-add peak, memory bandwidth and the best matrix product");
-  command->add_option("--threads", options->threads, "0: the physical cores")
-      ->check(whole_number(0, kMostThreads));
-  command->add_flag("--json", options->json, "one JSON object");
+  add_threads(*command, options->threads);
+  add_json(*command, options->json);
   command->footer("Examples:\n  penstock bench machine\n  penstock bench machine --json");
   command->callback([options] {
     print_result(bench::measure_machine(ops::set_threads(options->threads)), options->json);
@@ -69,23 +79,15 @@ void add_machine(CLI::App& bench) {
 void add_step(CLI::App& bench) {
   struct Options {
     BenchRecipe recipe;
-    bench::StepBenchOptions bench;
+    bench::BenchOptions bench;
     bool json = false;
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command =
       bench.add_subcommand("step", "A whole training step of a recipe's model, on random tokens");
   add_recipe(*command, options->recipe);
-  command->add_option("--steps", options->bench.steps, "timed steps")->capture_default_str();
-  command->add_option("--warm-up", options->bench.warm_up, "steps before them")
-      ->capture_default_str();
-  command->add_option("--active-experts", options->bench.active_experts,
-                      "hold ReLU routing at this mean number of experts per token");
-  command->add_flag("--cpu-time", options->bench.cpu_time,
-                    "processor time in place of wall time: for one thread on a busy machine");
-  command->add_flag("--stock", options->bench.stock,
-                    "also time stock tensor operations outside the operators, at a small cost");
-  command->add_flag("--json", options->json, "one JSON object");
+  add_timing(*command, options->bench, "steps");
+  add_json(*command, options->json);
   command->footer(
       "Examples:\n"
       "  penstock bench step recipes/bench/e8k1.toml\n"
@@ -150,16 +152,8 @@ void add_layer(CLI::App& bench) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->excludes(sweep_experts);
-  command->add_option("--steps", options->bench.steps, "timed passes")->capture_default_str();
-  command->add_option("--warm-up", options->bench.warm_up, "passes before them")
-      ->capture_default_str();
-  command->add_option("--active-experts", options->bench.active_experts,
-                      "hold ReLU routing at this mean number of experts per token");
-  command->add_flag("--cpu-time", options->bench.cpu_time,
-                    "processor time in place of wall time: for one thread on a busy machine");
-  command->add_flag("--stock", options->bench.stock,
-                    "also time stock tensor operations outside the operators, at a small cost");
-  command->add_flag("--json", options->json, "one JSON object");
+  add_timing(*command, options->bench, "passes");
+  add_json(*command, options->json);
   command->footer(
       "Examples:\n"
       "  penstock bench layer recipes/bench/e64k8.toml\n"
@@ -193,11 +187,10 @@ void add_generate(CLI::App& bench) {
   count("--tokens", options->bench.tokens, "tokens generated after it");
   count("--batch", options->bench.batch, "sequences side by side");
   count("--repetitions", options->bench.repetitions, "of which the median is told");
-  command->add_option("--threads", options->threads, "0: the physical cores")
-      ->check(whole_number(0, kMostThreads));
+  add_threads(*command, options->threads);
   command->add_flag("--fold", options->fold, "fold each router into one matrix and bias first");
   command->add_flag("--exact", options->exact, "as `penstock generate --exact`");
-  command->add_flag("--json", options->json, "one JSON object");
+  add_json(*command, options->json);
   command->footer(
       "Examples:\n"
       "  penstock bench generate runs/moe\n"

@@ -13,6 +13,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/end_on_signal.h"
 #include "penstock/data/fetch.h"
 #include "penstock/tasks/data_sets.h"
@@ -153,7 +154,7 @@ void add_data_fetch_command(CLI::App& data) {
   command->add_option("--url", fetch.url, "another address of the same file");
   command->add_option("--sha256", fetch.sha256,
                       "compare with this sum instead of the published one; none: with nothing");
-  command->add_flag("--json", options->json, "print the result as one JSON object");
+  add_json(*command, options->json, "print the result as one JSON object");
   command->footer(kFetchExamples);
   command->callback([options] { run_fetch(*options); });
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/whole_number.h"
@@ -109,9 +110,8 @@ void add_doctor_command(CLI::App& app, int& exit_code) {
   command->add_option("--tokens", arguments->options.tokens, "at most so many of its tokens")
       ->capture_default_str()
       ->check(whole_number(2));
-  command->add_option("--threads", arguments->threads, "0: the physical cores")
-      ->check(whole_number(0, kMostThreads));
-  command->add_flag("--json", arguments->json, "one JSON object");
+  add_threads(*command, arguments->threads);
+  add_json(*command, arguments->json);
   command->footer(
       "Examples:\n"
       "  penstock doctor moe --dense qwen --text text.txt\n"

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/eval_corpus.h"
 #include "penstock/cli/eval_requests.h"
 #include "penstock/cli/eval_tasks.h"
@@ -241,8 +242,7 @@ void add_eval_command(CLI::App& app) {
           ->excludes(model);
   CLI::Option* data = command->add_option("--data", a.corpus.data, "corpus directory");
   add_reading_options(*command, a);
-  command->add_option("--threads", a.threads, "0: the physical cores")
-      ->check(whole_number(0, kMostThreads));
+  add_threads(*command, a.threads);
   command->add_option("--tokenizer", a.tokenizer,
                       fmt::format("in place of the model's own: {}", kTokenizerPlaces));
   command->add_flag("--fold", a.fold,
@@ -251,7 +251,7 @@ void add_eval_command(CLI::App& app) {
       "--as-trained", a.as_trained,
       "of a corpus or text: experts that have thresholds choose among all tokens of a "
       "pass instead, as in training and in papers; the loss is then not causal");
-  command->add_flag("--json", a.json, "one JSON object");
+  add_json(*command, a.json);
   CLI::Option* text = add_text_options(*command, a.text);
   add_task_options(*command, a);
   text->excludes(data)->excludes(ngram);

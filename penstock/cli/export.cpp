@@ -8,6 +8,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/output_path.h"
@@ -108,9 +109,8 @@ void add_export_command(CLI::App& app) {
   command
       ->add_option("--shard-size", arguments->shard_gigabytes, "largest weight file of hf, in GB")
       ->check(positive_number());
-  command->add_option("--threads", arguments->threads, "0: the physical cores")
-      ->check(whole_number(0, kMostThreads));
-  command->add_flag("--json", arguments->json, "the certificate as one JSON object");
+  add_threads(*command, arguments->threads);
+  add_json(*command, arguments->json, "the certificate as one JSON object");
   command->footer(
       "Examples:\n"
       "  penstock export runs/topk --format gguf --out topk.gguf\n"

@@ -13,6 +13,7 @@
 #include "penstock/base/file_system.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/one_process.h"
@@ -125,9 +126,7 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"auto", "sst2", "sst5", "imdb", "banking77"}))
       ->capture_default_str();
   auto* out = command->add_option("--out", options->out, "run directory");
-  command->add_option("--set", options->overrides, "override a key: --set epochs=1")
-      ->expected(1)
-      ->take_all();
+  add_overrides(*command, options->overrides, "override a key: --set epochs=1");
   command
       ->add_option("--k", options->k,
                    "experts per token in the test, as 1,2,4; default: powers of two and all")
@@ -136,12 +135,11 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
   auto* test_only = command->add_option(
       "--test-only", options->test_only,
       "test the best checkpoint of this run directory again, and train nothing");
-  command->add_option("--threads", options->threads, "0: the physical cores")
-      ->check(whole_number(0, kMostThreads));
+  add_threads(*command, options->threads);
   command->add_flag("--resume", options->resume, "continue the run in the directory, or start it");
   command->add_flag("--quiet", options->quiet, "no progress");
   command->add_flag("--force", options->force, "train also where memory seems too small for it");
-  command->add_flag("--json", options->json, "the result as one JSON object");
+  add_json(*command, options->json, "the result as one JSON object");
   command->add_flag("--keys", options->keys, "list every key of --set with its default");
   command->footer(
       "Examples:\n"

@@ -13,6 +13,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/whole_number.h"
 #include "penstock/infer/draft.h"
@@ -158,62 +159,76 @@ int run_generate(const GenerateArguments& arguments) {
   return interrupted ? 130 : 0;
 }
 
+/// The model, and what it goes on from.
+void add_prompts(CLI::App& command, GenerateArguments& arguments) {
+  command
+      .add_option("MODEL", arguments.model,
+                  "model of any format, or run directory (its best checkpoint)")
+      ->required();
+  command
+      .add_option("--prompt", arguments.prompts,
+                  "text to continue; may be given several times; without one, a new document")
+      ->expected(1)
+      ->take_all();
+  command
+      .add_option("--prompt-file", arguments.prompt_files,
+                  "the same from a file, - for standard input; a last newline is left out")
+      ->expected(1)
+      ->take_all();
+}
+
+/// How tokens are chosen, and where a text ends.
+void add_choice(CLI::App& command, GenerateOptions& options) {
+  command.add_option("--tokens,--max-tokens", options.max_tokens, "most tokens of a text")
+      ->check(whole_number(1))
+      ->capture_default_str();
+  command
+      .add_option("--temperature", options.sampling.temperature,
+                  "0: the likeliest token each time; 1: as the model says")
+      ->capture_default_str();
+  command.add_option("--top-k", options.sampling.top_k, "choose among so many tokens; 0: all")
+      ->check(whole_number(0))
+      ->capture_default_str();
+  command
+      .add_option("--top-p", options.sampling.top_p,
+                  "choose among the fewest likeliest tokens that reach this together")
+      ->capture_default_str();
+  command.add_option("--seed", options.sampling.seed, "of the random choices")
+      ->check(whole_number(0))
+      ->capture_default_str();
+  command.add_option("--batch", options.samples, "texts of each prompt, drawn apart")
+      ->check(whole_number(1, 4096))
+      ->capture_default_str();
+  command.add_option("--stop", options.stop, "end before this text; may be given several times")
+      ->expected(1)
+      ->take_all();
+}
+
+/// How the same text is computed.
+void add_computation(CLI::App& command, GenerateArguments& arguments) {
+  command.add_option("--draft", arguments.draft,
+                     "a smaller model of the same tokenizer that proposes tokens: the same text, "
+                     "sooner");
+  command
+      .add_option("--draft-tokens", arguments.options.draft_tokens, "that it proposes at a time")
+      ->check(whole_number(1, kFewTokens - 1))
+      ->capture_default_str();
+  command.add_flag("--fold", arguments.fold, "fold each router into one matrix and bias first");
+  command.add_flag("--exact", arguments.exact,
+                   "also with weights in Q4_K or Q6_K multiply activations as they are, and "
+                   "not rounded to 8 bits");
+  add_threads(command, arguments.threads);
+}
+
 }  // namespace
 
 void add_generate_command(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<GenerateArguments>();
-  GenerateOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand("generate", "Continue a prompt with a model's text");
-  command
-      ->add_option("MODEL", arguments->model,
-                   "model of any format, or run directory (its best checkpoint)")
-      ->required();
-  command
-      ->add_option("--prompt", arguments->prompts,
-                   "text to continue; may be given several times; without one, a new document")
-      ->expected(1)
-      ->take_all();
-  command
-      ->add_option("--prompt-file", arguments->prompt_files,
-                   "the same from a file, - for standard input; a last newline is left out")
-      ->expected(1)
-      ->take_all();
-  command->add_option("--tokens,--max-tokens", options.max_tokens, "most tokens of a text")
-      ->check(whole_number(1))
-      ->capture_default_str();
-  command
-      ->add_option("--temperature", options.sampling.temperature,
-                   "0: the likeliest token each time; 1: as the model says")
-      ->capture_default_str();
-  command->add_option("--top-k", options.sampling.top_k, "choose among so many tokens; 0: all")
-      ->check(whole_number(0))
-      ->capture_default_str();
-  command
-      ->add_option("--top-p", options.sampling.top_p,
-                   "choose among the fewest likeliest tokens that reach this together")
-      ->capture_default_str();
-  command->add_option("--seed", options.sampling.seed, "of the random choices")
-      ->check(whole_number(0))
-      ->capture_default_str();
-  command->add_option("--batch", options.samples, "texts of each prompt, drawn apart")
-      ->check(whole_number(1, 4096))
-      ->capture_default_str();
-  command->add_option("--stop", options.stop, "end before this text; may be given several times")
-      ->expected(1)
-      ->take_all();
-  command->add_option("--draft", arguments->draft,
-                      "a smaller model of the same tokenizer that proposes tokens: the same text, "
-                      "sooner");
-  command->add_option("--draft-tokens", options.draft_tokens, "that it proposes at a time")
-      ->check(whole_number(1, kFewTokens - 1))
-      ->capture_default_str();
-  command->add_flag("--fold", arguments->fold, "fold each router into one matrix and bias first");
-  command->add_flag("--exact", arguments->exact,
-                    "also with weights in Q4_K or Q6_K multiply activations as they are, and "
-                    "not rounded to 8 bits");
-  command->add_option("--threads", arguments->threads, "0: the physical cores")
-      ->check(whole_number(0, kMostThreads));
-  command->add_flag("--json", arguments->json, "one JSON object, with the tokens, at the end");
+  add_prompts(*command, *arguments);
+  add_choice(*command, arguments->options);
+  add_computation(*command, *arguments);
+  add_json(*command, arguments->json, "one JSON object, with the tokens, at the end");
   command->footer(
       "Examples:\n"
       "  penstock generate runs/remoe --prompt 'Once upon a time'\n"

@@ -9,6 +9,7 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/one_process.h"
@@ -97,9 +98,8 @@ void add_handoff_command(CLI::App& app) {
                    "tokens of it, half to fit on and half to measure on")
       ->capture_default_str()
       ->check(whole_number(2));
-  command->add_option("--threads", arguments->threads, "0: the physical cores")
-      ->check(whole_number(0, kMostThreads));
-  command->add_flag("--json", arguments->json, "the report as one JSON object");
+  add_threads(*command, arguments->threads);
+  add_json(*command, arguments->json, "the report as one JSON object");
   command->footer(
       "Examples:\n"
       "  penstock handoff runs/remoe --calibration corpus --k 1 --out handed\n"

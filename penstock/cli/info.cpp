@@ -11,6 +11,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/info_layouts.h"
 #include "penstock/cli/info_recomputed.h"
 #include "penstock/cli/model_argument.h"
@@ -342,6 +343,53 @@ void print_info(const InfoOptions& options) {
   if (assumed) print_assumed_vocabulary();
 }
 
+CLI::Option* add_number(CLI::App& command, const char* name, double& value, const char* help) {
+  auto* const option = command.add_option(name, value, help)->check(positive_number());
+  return value > 0 ? option->capture_default_str() : option;
+}
+
+/// What the estimate of a step of several processes is made of.
+void add_speeds(CLI::App& command, MachineSpeeds& speeds) {
+  add_number(command, "--flops", speeds.flops,
+             "useful FLOP/s of one process, for the estimate of several processes' step");
+  add_number(command, "--bandwidth", speeds.bandwidth,
+             "bytes/s that one process sends to another machine");
+  add_number(command, "--latency", speeds.latency, "seconds of a message");
+  add_number(command, "--node-bandwidth", speeds.node_bandwidth,
+             "bytes/s that one process sends to another of its machine; default --bandwidth");
+  add_number(
+      command, "--memory-bandwidth", speeds.memory_bandwidth,
+      "bytes/s of memory that one process reads and writes; default: such work is not counted");
+  add_number(
+      command, "--exchange-cost", speeds.exchange_cost,
+      "seconds that a byte sent and received takes of a core that would compute; default: the "
+      "exchange has cores of its own");
+  command
+      .add_option("--rank-load", speeds.rank_load,
+                  "rows that the experts of the busiest rank compute, over the mean of all ranks: "
+                  "rank_load.max of metrics.jsonl")
+      ->check(CLI::Range(1.0, 1e6))
+      ->check(positive_number())  // NaN is in every range
+      ->capture_default_str();
+  command
+      .add_option("--node-ranks", speeds.node_ranks,
+                  "processes of one machine, whose ranks are consecutive")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+}
+
+void add_layouts(CLI::App& command, LayoutQuestion& layouts) {
+  command
+      .add_option("--ranks", layouts.ranks,
+                  "the fastest layouts of so many processes, by the estimate, in the place of the "
+                  "recipe's [parallel]")
+      ->check(CLI::Range(1, 1 << 16));
+  add_number(command, "--memory", layouts.memory, "of --ranks: bytes that each process has");
+  command.add_option("--layouts", layouts.shown, "of --ranks: how many are shown")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void add_info_command(CLI::App& app) {
@@ -353,48 +401,11 @@ void add_info_command(CLI::App& app) {
           "RECIPE", options->target,
           "recipe or study (TOML), model (directory, llama2.c .bin or .gguf) or run directory")
       ->required();
-  command->add_option("--set", options->overrides, "override a key: --set model.moe.experts=16")
-      ->expected(1)
-      ->take_all();
+  add_overrides(*command, options->overrides, "override a key: --set model.moe.experts=16");
   command->add_option("--scale", options->scale, "of a study: paper, desk; default desk");
-  command->add_flag("--json", options->json, "one JSON object");
-  const auto number = [&](const char* name, double& value, const char* help) {
-    auto* const option = command->add_option(name, value, help)->check(positive_number());
-    if (value > 0) option->capture_default_str();
-  };
-  number("--flops", options->speeds.flops,
-         "useful FLOP/s of one process, for the estimate of several processes' step");
-  number("--bandwidth", options->speeds.bandwidth,
-         "bytes/s that one process sends to another machine");
-  number("--latency", options->speeds.latency, "seconds of a message");
-  number("--node-bandwidth", options->speeds.node_bandwidth,
-         "bytes/s that one process sends to another of its machine; default --bandwidth");
-  number("--memory-bandwidth", options->speeds.memory_bandwidth,
-         "bytes/s of memory that one process reads and writes; default: such work is not counted");
-  number("--exchange-cost", options->speeds.exchange_cost,
-         "seconds that a byte sent and received takes of a core that would compute; default: the "
-         "exchange has cores of its own");
-  command
-      ->add_option("--rank-load", options->speeds.rank_load,
-                   "rows that the experts of the busiest rank compute, over the mean of all ranks: "
-                   "rank_load.max of metrics.jsonl")
-      ->check(CLI::Range(1.0, 1e6))
-      ->check(positive_number())  // NaN is in every range
-      ->capture_default_str();
-  command
-      ->add_option("--node-ranks", options->speeds.node_ranks,
-                   "processes of one machine, whose ranks are consecutive")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
-  command
-      ->add_option("--ranks", options->layouts.ranks,
-                   "the fastest layouts of so many processes, by the estimate, in the place of the "
-                   "recipe's [parallel]")
-      ->check(CLI::Range(1, 1 << 16));
-  number("--memory", options->layouts.memory, "of --ranks: bytes that each process has");
-  command->add_option("--layouts", options->layouts.shown, "of --ranks: how many are shown")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  add_json(*command, options->json);
+  add_speeds(*command, options->speeds);
+  add_layouts(*command, options->layouts);
   command->footer(
       "Examples:\n"
       "  penstock info recipes/remoe/remoe-182m.toml\n"

@@ -37,24 +37,18 @@
 
 namespace {
 
-int run(int argc, char** argv) {
-  penstock::ops::keep_freed_memory();
-  CLI::App app(
-      "Train, evaluate, fine-tune and compare Mixture-of-Experts language models with any router.",
-      "penstock");
-  app.require_subcommand(1);
-  app.set_version_flag("--version", PENSTOCK_VERSION);
-  app.footer(
-      "Start here:\n"
-      "  penstock init\n"
-      "  penstock data prepare --system --out corpus\n"
-      "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe\n"
-      "  penstock eval runs/remoe --data corpus\n"
-      "  penstock generate runs/remoe --prompt 'The '\n"
-      "  penstock finetune runs/remoe --data sst2 --out runs/sst2\n"
-      "  penstock study recipes/demo/study.toml --set data.corpus=corpus\n"
-      "Every subcommand has --help with examples.");
-  int exit_code = 0;
+constexpr const char* kStart =
+    "Start here:\n"
+    "  penstock init\n"
+    "  penstock data prepare --system --out corpus\n"
+    "  penstock train recipes/demo/remoe.toml --set data.corpus=corpus --out runs/remoe\n"
+    "  penstock eval runs/remoe --data corpus\n"
+    "  penstock generate runs/remoe --prompt 'The '\n"
+    "  penstock finetune runs/remoe --data sst2 --out runs/sst2\n"
+    "  penstock study recipes/demo/study.toml --set data.corpus=corpus\n"
+    "Every subcommand has --help with examples.";
+
+void add_commands(CLI::App& app, int& exit_code) {
   penstock::add_init_command(app);
   penstock::add_data_command(app);
   penstock::add_train_command(app, exit_code);
@@ -76,24 +70,49 @@ int run(int argc, char** argv) {
   penstock::add_routers_command(app);
   penstock::add_tokenize_command(app);
   penstock::add_manual_command(app);
+}
+
+/// Of what CLI11 throws in place of a command: help, the version, wrong usage.
+int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::CallForHelp*>(&error) == nullptr) return app.exit(error) == 0 ? 0 : 2;
+  // A word that no command knows is not made one by asking for its help.
+  for (const auto& word : app.remaining(true)) {
+    if (word.starts_with('-')) continue;
+    std::fprintf(stderr, "'%s' is no command; run with --help alone for those there are\n",
+                 word.c_str());
+    return 2;
+  }
+  return app.exit(error);
+}
+
+/// Of an exception that is no Error: memory that is not there, or a bug.
+void tell_unexpected(const std::exception& error) {
+  // libtorch adds a stack trace from the second line on.
+  const std::string what = error.what();
+  const std::string line = what.substr(0, what.find('\n'));
+  const bool memory = what.find("alloc_cpu") != std::string::npos;
+  std::fprintf(stderr, "penstock: %s: %s\n", memory ? "not enough memory" : "internal error",
+               line.c_str());
+}
+
+int run(int argc, char** argv) {
+  penstock::ops::keep_freed_memory();
+  CLI::App app(
+      "Train, evaluate, fine-tune and compare Mixture-of-Experts language models with any router.",
+      "penstock");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", PENSTOCK_VERSION);
+  app.footer(kStart);
+  int exit_code = 0;
+  add_commands(app, exit_code);
   try {
     if (argc == 1 && ::isatty(STDIN_FILENO) && ::isatty(STDOUT_FILENO)) {
       std::fputs(penstock::overview(".").c_str(), stdout);
       return 0;
     }
     app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    // A word that no command knows is not made one by asking for its help.
-    for (const auto& word : app.remaining(true)) {
-      if (word.starts_with('-')) continue;
-      std::fprintf(stderr, "'%s' is no command; run with --help alone for those there are\n",
-                   word.c_str());
-      return 2;
-    }
-    return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : 2;
+    return end_of_parsing(app, error);
   } catch (const penstock::Error& error) {
     const std::string text = penstock::error_text(
         error.what(), app, std::span<const char* const>(argv, static_cast<std::size_t>(argc)));
@@ -105,13 +124,7 @@ int run(int argc, char** argv) {
                  "takes\n");
     return 1;
   } catch (const std::exception& error) {
-    if (std::ferror(stdout)) return 1;  // with_output_checked() says so
-    // libtorch adds a stack trace from the second line on.
-    const std::string what = error.what();
-    const std::string line = what.substr(0, what.find('\n'));
-    const bool memory = what.find("alloc_cpu") != std::string::npos;
-    std::fprintf(stderr, "penstock: %s: %s\n", memory ? "not enough memory" : "internal error",
-                 line.c_str());
+    if (!std::ferror(stdout)) tell_unexpected(error);  // else with_output_checked() says so
     return 1;
   }
   return exit_code;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "penstock/cli/common_options.h"
 #include "penstock/io/config_json.h"
 #include "penstock/models/model_config.h"
 #include "penstock/routers/router.h"
@@ -177,7 +178,7 @@ void add_routers_command(CLI::App& app) {
   auto options = std::make_shared<RoutersOptions>();
   CLI::App* command = app.add_subcommand("routers", "Methods, scorers, selectors and balancers");
   command->add_option("NAME", options->name, "one in full, as a recipe (TOML) that trains with it");
-  command->add_flag("--json", options->json, "one JSON object");
+  add_json(*command, options->json);
   command->add_flag("--markdown", options->markdown,
                     "the table of methods, as the README shows it");
   command->footer(

@@ -1,4 +1,5 @@
 // The options that serving commands share.
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/serving.h"
 #include "penstock/cli/whole_number.h"
 
@@ -11,8 +12,7 @@ void add_port_options(CLI::App& command, ServingArguments& arguments) {
   command.add_option("--connections", arguments.http.connections, "that are served at a time")
       ->check(whole_number(1, 10000))
       ->capture_default_str();
-  command.add_option("--threads", arguments.threads, "0: the physical cores")
-      ->check(whole_number(0, kMostThreads));
+  add_threads(command, arguments.threads);
 }
 
 void add_model_options(CLI::App& command, ServingArguments& arguments) {

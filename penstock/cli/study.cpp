@@ -16,6 +16,7 @@
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/base/threads.h"
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/launch_processes.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/ranks.h"
@@ -248,94 +249,109 @@ int run(StudyArguments options) {
   return options.processes > 1 ? launch(options) : run_in_one_process(options);
 }
 
+constexpr const char* kStudyExamples =
+    "Examples:\n"
+    "  penstock study recipes/demo/study.toml --set data.corpus=corpus\n"
+    "  penstock study long.toml --results long-rows.json    a long study, in parts\n"
+    "  penstock study recipes/demo/study.toml --report-only\n"
+    "  penstock study long.toml --jobs 4                     four runs at a time\n"
+    "  penstock study table1.toml --scale paper             the published settings\n"
+    "  penstock study big.toml --set parallel.tensor=2 --processes 4   two runs at a time, of "
+    "two\n"
+    "Finished runs are not repeated and interrupted ones resume, so the same command continues.\n"
+    "A run whose loss is not finite is recorded as diverged, and the others go on. It is "
+    "trained\n"
+    "again when its settings change, or with --retry-diverged.\n"
+    "Exit status: 0 when every run finished, diverged or needs one that diverged; 130 after\n"
+    "Ctrl-C; 1 for an error.\n";
+
+constexpr const char* kStudyFile =
+    "A study file:\n"
+    "  name = \"demo\"                        base = \"remoe.toml\"     seeds = [1, 2, 3]\n"
+    "  [set]                                for every variant\n"
+    "  train.steps = 400\n"
+    "  [variants.topk]\n"
+    "  label = \"top-1\"\n"
+    "  recipe = \"topk.toml\"                 instead of base\n"
+    "  set = {\"model.router.k\" = 1}         for this variant\n"
+    "  match_compute = \"remoe\"              as many steps as that variant's FLOPs allow\n"
+    "  published = {k1 = 1.48, k2 = 1.30}   numbers of a paper, shown beneath\n"
+    "and, before the tables:\n"
+    "  eval_k = [1, 2, 4, 8, 16]            measure finished runs by experts per token\n"
+    "  eval_checkpoint = \"best\"             instead of \"final\"\n"
+    "  reference = \"topk\"                   differences are from this variant, by pairs of "
+    "seeds\n"
+    "  measure = \"perplexity\"               instead of \"bits_per_byte\"\n"
+    "  baseline = {name = \"5-gram\", ngram = 5}   counted; no order unless all beat it\n"
+    "  report = [\"entropy\", \"samples\"]      of the runs' routers; also \"token-experts\",\n"
+    "                                       \"flips\", \"throughput\"; \"settings\", \"A3\" and\n"
+    "                                       \"A4\" train nothing\n"
+    "  like = \"table1.toml\"                 the variants, scales and runs of that study\n"
+    "  [finetune.sst2]                      fine-tune every finished run: data, task, set\n"
+    "  [scale.desk]                         laid over the study: set, seeds, only, eval_k,\n"
+    "  set = {\"train.steps\" = 400}          claim, baseline, and [scale.desk.variants.NAME] "
+    "set\n"
+    "                                       = {...}";
+
+/// What is studied, and where it lies.
+void add_study(CLI::App& command, StudyArguments& options) {
+  command.add_option("STUDY", options.study, "study (TOML)")->required();
+  command.add_option("--out", options.out,
+                     "output directory; default studies/<the study's name>[-<scale>]");
+  command.add_option("--scale", options.scale,
+                     "one of the study's scales, such as paper or desk; default desk");
+  command.add_option("--results", options.results,
+                     "file that keeps finished rows between sittings; made if absent");
+  add_overrides(command, options.overrides,
+                "override a key of every recipe: --set train.steps=100, or of a fine-tuning: "
+                "--set finetune.sst2.data=DIR");
+}
+
+/// What of it is trained, and in how many places at once.
+void add_training(CLI::App& command, StudyArguments& options) {
+  command.add_flag("--report-only", options.report_only,
+                   "train nothing; report what is finished (and measure it)");
+  command.add_flag("--retry-diverged", options.retry_diverged,
+                   "train again, from their last good step, runs whose loss was not finite");
+  auto* jobs =
+      command
+          .add_option("--jobs", options.jobs,
+                      "train so many runs side by side, which divide the cores (run.threads)")
+          ->check(CLI::Range(1, 4096));
+  command
+      .add_option("--processes", options.processes,
+                  "train in so many processes on this machine: each run in as many as its "
+                  "[parallel] names, and such groups side by side (docs/cluster.md)")
+      ->check(CLI::Range(1, 4096))
+      ->excludes(jobs);
+  command.add_option("--only", options.only,
+                     "VARIANT:SEED: train that run alone; no measurement, no report");
+  command.add_flag("--force", options.force, "train also where memory seems too small for it");
+}
+
+void add_display(CLI::App& command, StudyArguments& options) {
+  command
+      .add_option("--serve", options.port,
+                  "draw the curves in a browser while the study goes on, at that port of this "
+                  "machine; 0: any that is free")
+      ->expected(0, 1)
+      ->default_str("8080");
+  command.add_flag("--wide", options.wide,
+                   "print every column, also in a terminal that is narrower");
+  add_json(command, options.json, "print results.json's object instead of the table");
+  command.add_flag("--quiet", options.quiet, "no progress");
+}
+
 }  // namespace
 
 void add_study_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<StudyArguments>();
   CLI::App* command =
       app.add_subcommand("study", "Train variants over several seeds and compare them");
-  command->add_option("STUDY", options->study, "study (TOML)")->required();
-  command->add_option("--out", options->out,
-                      "output directory; default studies/<the study's name>[-<scale>]");
-  command->add_option("--scale", options->scale,
-                      "one of the study's scales, such as paper or desk; default desk");
-  command->add_option("--results", options->results,
-                      "file that keeps finished rows between sittings; made if absent");
-  command
-      ->add_option("--set", options->overrides,
-                   "override a key of every recipe: --set train.steps=100, or of a fine-tuning: "
-                   "--set finetune.sst2.data=DIR")
-      ->expected(1)
-      ->take_all();
-  command->add_flag("--report-only", options->report_only,
-                    "train nothing; report what is finished (and measure it)");
-  command->add_flag("--retry-diverged", options->retry_diverged,
-                    "train again, from their last good step, runs whose loss was not finite");
-  auto* jobs =
-      command
-          ->add_option("--jobs", options->jobs,
-                       "train so many runs side by side, which divide the cores (run.threads)")
-          ->check(CLI::Range(1, 4096));
-  command
-      ->add_option("--processes", options->processes,
-                   "train in so many processes on this machine: each run in as many as its "
-                   "[parallel] names, and such groups side by side (docs/cluster.md)")
-      ->check(CLI::Range(1, 4096))
-      ->excludes(jobs);
-  command->add_option("--only", options->only,
-                      "VARIANT:SEED: train that run alone; no measurement, no report");
-  command
-      ->add_option("--serve", options->port,
-                   "draw the curves in a browser while the study goes on, at that port of this "
-                   "machine; 0: any that is free")
-      ->expected(0, 1)
-      ->default_str("8080");
-  command->add_flag("--wide", options->wide,
-                    "print every column, also in a terminal that is narrower");
-  command->add_flag("--json", options->json, "print results.json's object instead of the table");
-  command->add_flag("--quiet", options->quiet, "no progress");
-  command->add_flag("--force", options->force, "train also where memory seems too small for it");
-  command->footer(
-      "Examples:\n"
-      "  penstock study recipes/demo/study.toml --set data.corpus=corpus\n"
-      "  penstock study long.toml --results long-rows.json    a long study, in parts\n"
-      "  penstock study recipes/demo/study.toml --report-only\n"
-      "  penstock study long.toml --jobs 4                     four runs at a time\n"
-      "  penstock study table1.toml --scale paper             the published settings\n"
-      "  penstock study big.toml --set parallel.tensor=2 --processes 4   two runs at a time, of "
-      "two\n"
-      "Finished runs are not repeated and interrupted ones resume, so the same command continues.\n"
-      "A run whose loss is not finite is recorded as diverged, and the others go on. It is "
-      "trained\n"
-      "again when its settings change, or with --retry-diverged.\n"
-      "Exit status: 0 when every run finished, diverged or needs one that diverged; 130 after\n"
-      "Ctrl-C; 1 for an error.\n"
-      "A study file:\n"
-      "  name = \"demo\"                        base = \"remoe.toml\"     seeds = [1, 2, 3]\n"
-      "  [set]                                for every variant\n"
-      "  train.steps = 400\n"
-      "  [variants.topk]\n"
-      "  label = \"top-1\"\n"
-      "  recipe = \"topk.toml\"                 instead of base\n"
-      "  set = {\"model.router.k\" = 1}         for this variant\n"
-      "  match_compute = \"remoe\"              as many steps as that variant's FLOPs allow\n"
-      "  published = {k1 = 1.48, k2 = 1.30}   numbers of a paper, shown beneath\n"
-      "and, before the tables:\n"
-      "  eval_k = [1, 2, 4, 8, 16]            measure finished runs by experts per token\n"
-      "  eval_checkpoint = \"best\"             instead of \"final\"\n"
-      "  reference = \"topk\"                   differences are from this variant, by pairs of "
-      "seeds\n"
-      "  measure = \"perplexity\"               instead of \"bits_per_byte\"\n"
-      "  baseline = {name = \"5-gram\", ngram = 5}   counted; no order unless all beat it\n"
-      "  report = [\"entropy\", \"samples\"]      of the runs' routers; also \"token-experts\",\n"
-      "                                       \"flips\", \"throughput\"; \"settings\", \"A3\" and\n"
-      "                                       \"A4\" train nothing\n"
-      "  like = \"table1.toml\"                 the variants, scales and runs of that study\n"
-      "  [finetune.sst2]                      fine-tune every finished run: data, task, set\n"
-      "  [scale.desk]                         laid over the study: set, seeds, only, eval_k,\n"
-      "  set = {\"train.steps\" = 400}          claim, baseline, and [scale.desk.variants.NAME] "
-      "set\n"
-      "                                       = {...}");
+  add_study(*command, *options);
+  add_training(*command, *options);
+  add_display(*command, *options);
+  command->footer(std::string(kStudyExamples) + kStudyFile);
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }
 

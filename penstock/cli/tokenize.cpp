@@ -11,6 +11,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/tokenizer_argument.h"
 
 namespace penstock {
@@ -88,7 +89,7 @@ void add_tokenize_command(CLI::App& app) {
                         "text that spells a special token (\"</s>\") is text like any other");
   command->add_flag("--decode", options->decode, "the input is ids; print their text")
       ->excludes(plain);
-  command->add_flag("--json", options->json, "one JSON object");
+  add_json(*command, options->json);
   command->footer(
       "Examples:\n"
       "  penstock tokenize runs/remoe --text \"the gate decides\"\n"

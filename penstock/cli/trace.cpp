@@ -11,11 +11,11 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/model_argument.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/token_ids.h"
-#include "penstock/cli/whole_number.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_files.h"
@@ -83,8 +83,7 @@ void add_trace_command(CLI::App& app) {
   command->add_option("--out", options->out, "the file to write (.safetensors)")
       ->required()
       ->transform(output_path());
-  command->add_option("--threads", options->threads, "0: the physical cores")
-      ->check(whole_number(0, kMostThreads));
+  add_threads(*command, options->threads);
   command->footer(
       "Examples:\n"
       "  penstock trace moe --text 'Once upon a time' --out trace.safetensors\n"

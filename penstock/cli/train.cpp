@@ -11,6 +11,7 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/shell_quoted.h"
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/launch_processes.h"
 #include "penstock/cli/output_path.h"
 #include "penstock/cli/ranks.h"
@@ -105,9 +106,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* command = app.add_subcommand("train", "Train a model from a recipe");
   auto* recipe = command->add_option("RECIPE", options->recipe, "recipe (TOML)");
-  command->add_option("--set", options->overrides, "override a key: --set train.steps=100")
-      ->expected(1)
-      ->take_all();
+  add_overrides(*command, options->overrides, "override a key: --set train.steps=100");
   command->add_option("--out", options->out,
                       "run directory; default runs/<recipe's file name>; with --template a file");
   command->add_flag("--resume", options->resume, "continue the run in the directory, or start it");

@@ -12,6 +12,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
+#include "penstock/cli/common_options.h"
 #include "penstock/cli/end_on_signal.h"
 #include "penstock/cli/field_options.h"
 #include "penstock/cli/model_argument.h"
@@ -226,12 +227,8 @@ void add_upcycle_command(CLI::App& app) {
   command->add_option("--seed", arguments->seed, "of random routers and noise")
       ->capture_default_str()
       ->check(whole_number(0));
-  command
-      ->add_option("--set", arguments->overrides, "--set model.router.load-balance.coefficient=0")
-      ->expected(1)
-      ->take_all();
-  command->add_option("--threads", arguments->threads, "0: the physical cores")
-      ->check(whole_number(0, kMostThreads));
+  add_overrides(*command, arguments->overrides, "--set model.router.load-balance.coefficient=0");
+  add_threads(*command, arguments->threads);
   command->footer(
       "Examples:\n"
       "  penstock upcycle qwen --method router-upcycling --calibration corpus --out moe\n"

@@ -127,8 +127,7 @@ TEST(StepBench, JsonHasTheKeysThatScriptsRelyOn) {
 }
 
 TEST(StepBench, ProcessorTimeIsForOneThread) {
-  StepBenchOptions options{
-      .steps = 2, .warm_up = 1, .memory_bandwidth = kBandwidth, .cpu_time = true};
+  BenchOptions options{.steps = 2, .warm_up = 1, .memory_bandwidth = kBandwidth, .cpu_time = true};
   const StepBench step = measure_step(bench_recipe("topk"), options);
   EXPECT_EQ(step.clock, "processor");
   EXPECT_GT(step.table.operator_seconds(), 0);
