@@ -42,6 +42,17 @@ struct FinetuneConfig {
 
   template <class V>
   void visit(V& v) {
+    visit_training(v);
+    visit_texts(v);
+    visit_routing(v);
+  }
+
+  bool authors() const { return protocol == FinetuneProtocol::authors; }
+
+ private:
+  /// Steps, optimizer and head.
+  template <class V>
+  void visit_training(V& v) {
     v("protocol", protocol,
       {.help =
            "clean: the model's tokenizer, selection apart from test, texts independent; "
@@ -65,6 +76,10 @@ struct FinetuneConfig {
     optimizer.visit(v);
     v("dropout", dropout, {.help = "between the head's two layers", .min = 0, .max = 0.99});
     v("init_std", init_std, {.help = "standard deviation of the head's matrices", .min = 0});
+  }
+  /// Which texts train, select and test, and when they are looked at.
+  template <class V>
+  void visit_texts(V& v) {
     v("length_pool", length_pool,
       {.help = "batches drawn together and sorted by length, so that texts of a length share a "
                "pass; 1: batches of texts at random",
@@ -83,6 +98,10 @@ struct FinetuneConfig {
                "else a tenth of the run",
        .min = -1});
     v("keep_last", keep_last, {.help = "newest checkpoints kept beside the best", .min = 1});
+  }
+  /// Experts per token, what the router learns, and what is carried on or left out.
+  template <class V>
+  void visit_routing(V& v) {
     v("train_k", train_k,
       {.help = "experts per token (granularity applied) in training, without a schedule; 0: all, "
                "or as many as the "
@@ -108,8 +127,6 @@ struct FinetuneConfig {
       {.help = "at most so many test texts, drawn by the seed; 0: all", .min = 0});
     v("seed", seed, {.help = "of the head, the order, held-out texts and dropout", .min = 0});
   }
-
-  bool authors() const { return protocol == FinetuneProtocol::authors; }
 };
 
 /// Reads the keys and fills what the protocol decides. Throws Error naming a key that is unknown,

@@ -24,6 +24,83 @@ std::string at_origin(const ConfigNode& node) {
   return node.origin().empty() ? "" : node.origin() + ": ";
 }
 
+/// A method without a router has nothing to set.
+void check_sets_nothing(const RouterConfig& config, const ResolvedRouter& router) {
+  PENSTOCK_CHECK(router.balancers.empty(), "model.router.balancers: method '", config.method,
+                 "' has no router to balance; choose another method, or a scorer and a selector");
+  for (const auto& [name, node] : config.parts)
+    if (!sets_nothing(node))
+      fail(at_origin(node), "model.router.", name, ": method '", config.method,
+           "' has no parts to set options of");
+}
+
+void check_parts(const RouterConfig& config, const ResolvedRouter& router) {
+  PENSTOCK_CHECK(!router.scorer.empty() && !router.selector.empty(), "model.router: method '",
+                 config.method, "' has no ", router.scorer.empty() ? "scorer" : "selector",
+                 "; name one");
+  check_part_name(router.scorer, "scorer", "model.router.scorer");
+  check_part_name(router.selector, "selector", "model.router.selector");
+  for (const auto& balancer : router.balancers)
+    check_part_name(balancer, "balancer", "model.router.balancers");
+  const std::string reason = compatible(router.scorer, router.selector, router.balancers);
+  PENSTOCK_CHECK(reason.empty(), "model.router: ", reason);
+}
+
+/// Every table of options is one of a part in use.
+void check_option_tables(const RouterConfig& config, const ResolvedRouter& router) {
+  std::set<std::string> used{router.scorer, router.selector};
+  used.insert(router.balancers.begin(), router.balancers.end());
+  for (const auto& [name, node] : config.parts) {
+    if (used.contains(name) || (known_part(name) && sets_nothing(node))) continue;
+    std::string list;
+    for (const auto& part : used) list += (list.empty() ? "" : ", ") + part;
+    const std::string nearest = nearest_name(name, {used.begin(), used.end()});
+    fail(at_origin(node), "model.router.", name, ": ",
+         known_part(name) ? "this part is not in use" : "unknown key",
+         !known_part(name) && !nearest.empty() ? "; did you mean '" + nearest + "'?" : "",
+         " (parts in use: ", list, ")");
+  }
+}
+
+/// Each part's options: its defaults, over them the method's, over these the config's.
+void complete_options(const RouterConfig& config, const Method& method, ResolvedRouter& router) {
+  const auto complete = [&](const auto& registry, const std::string& part) {
+    ConfigNode options{ConfigNode::Table{}};
+    if (const auto it = method.options.find(part); it != method.options.end())
+      options.merge(it->second);
+    if (const auto it = config.parts.find(part); it != config.parts.end())
+      options.merge(it->second);
+    router.options[part] = registry.at(part).complete(options);
+  };
+  complete(scorer_registry(), router.scorer);
+  complete(selector_registry(), router.selector);
+  for (const auto& balancer : router.balancers) complete(balancer_registry(), balancer);
+}
+
+/// The traits of all parts together, under their options.
+RouterTraits traits_of(const ResolvedRouter& router) {
+  const auto under_options = [&](const auto& registry, const std::string& part) {
+    return registry.at(part).traits_under(router.options.at(part));
+  };
+  const SelectorTraits selects = under_options(selector_registry(), router.selector);
+  std::vector<BalancerTraits> balancing;
+  for (const auto& balancer : router.balancers) {
+    balancing.push_back(under_options(balancer_registry(), balancer));
+    PENSTOCK_CHECK(
+        !balancing.back().by_sequence || !selects.drops, "model.router.", balancer,
+        ".scope = \"sequence\": selector '", router.selector,
+        "' counts what its experts are asked for over a micro-batch; take another scope");
+  }
+  const RouterTraits traits =
+      combined(under_options(scorer_registry(), router.scorer), selects, balancing);
+  for (std::size_t i = 0; i < balancing.size(); ++i)
+    PENSTOCK_CHECK(!balancing[i].needs_matrix || traits.foldable, "model.router.",
+                   router.balancers[i], ".start = \"target\": scorer '", router.scorer,
+                   "' is not one matrix, so how far its first logits spread is not known; take "
+                   "\"dense\"");
+  return traits;
+}
+
 }  // namespace
 
 bool RouterConfig::dense() const {
@@ -38,69 +115,13 @@ ResolvedRouter resolve(const RouterConfig& config) {
   router.selector = config.selector.empty() ? method.selector : config.selector;
   router.balancers = config.balancers.value_or(method.balancers);
   if (router.scorer.empty() && router.selector.empty()) {
-    PENSTOCK_CHECK(router.balancers.empty(), "model.router.balancers: method '", config.method,
-                   "' has no router to balance; choose another method, or a scorer and a selector");
-    for (const auto& [name, node] : config.parts)
-      if (!sets_nothing(node))
-        fail(at_origin(node), "model.router.", name, ": method '", config.method,
-             "' has no parts to set options of");
+    check_sets_nothing(config, router);
     return router;
   }
-  PENSTOCK_CHECK(!router.scorer.empty() && !router.selector.empty(), "model.router: method '",
-                 config.method, "' has no ", router.scorer.empty() ? "scorer" : "selector",
-                 "; name one");
-
-  check_part_name(router.scorer, "scorer", "model.router.scorer");
-  check_part_name(router.selector, "selector", "model.router.selector");
-  for (const auto& balancer : router.balancers)
-    check_part_name(balancer, "balancer", "model.router.balancers");
-  const std::string reason = compatible(router.scorer, router.selector, router.balancers);
-  PENSTOCK_CHECK(reason.empty(), "model.router: ", reason);
-
-  std::set<std::string> used{router.scorer, router.selector};
-  used.insert(router.balancers.begin(), router.balancers.end());
-  for (const auto& [name, node] : config.parts) {
-    if (used.contains(name) || (known_part(name) && sets_nothing(node))) continue;
-    std::string list;
-    for (const auto& part : used) list += (list.empty() ? "" : ", ") + part;
-    const std::string nearest = nearest_name(name, {used.begin(), used.end()});
-    fail(at_origin(node), "model.router.", name, ": ",
-         known_part(name) ? "this part is not in use" : "unknown key",
-         !known_part(name) && !nearest.empty() ? "; did you mean '" + nearest + "'?" : "",
-         " (parts in use: ", list, ")");
-  }
-  const auto options_of = [&](const std::string& part) {
-    ConfigNode options{ConfigNode::Table{}};
-    if (const auto it = method.options.find(part); it != method.options.end())
-      options.merge(it->second);
-    if (const auto it = config.parts.find(part); it != config.parts.end())
-      options.merge(it->second);
-    return options;
-  };
-  const auto complete = [&](const auto& registry, const std::string& part) {
-    router.options[part] = registry.at(part).complete(options_of(part));
-  };
-  complete(scorer_registry(), router.scorer);
-  complete(selector_registry(), router.selector);
-  for (const auto& balancer : router.balancers) complete(balancer_registry(), balancer);
-  const auto traits_of = [&](const auto& registry, const std::string& part) {
-    return registry.at(part).traits_under(router.options.at(part));
-  };
-  const SelectorTraits selects = traits_of(selector_registry(), router.selector);
-  std::vector<BalancerTraits> balancing;
-  for (const auto& balancer : router.balancers) {
-    balancing.push_back(traits_of(balancer_registry(), balancer));
-    PENSTOCK_CHECK(
-        !balancing.back().by_sequence || !selects.drops, "model.router.", balancer,
-        ".scope = \"sequence\": selector '", router.selector,
-        "' counts what its experts are asked for over a micro-batch; take another scope");
-  }
-  router.traits = combined(traits_of(scorer_registry(), router.scorer), selects, balancing);
-  for (std::size_t i = 0; i < balancing.size(); ++i)
-    PENSTOCK_CHECK(!balancing[i].needs_matrix || router.traits.foldable, "model.router.",
-                   router.balancers[i], ".start = \"target\": scorer '", router.scorer,
-                   "' is not one matrix, so how far its first logits spread is not known; take "
-                   "\"dense\"");
+  check_parts(config, router);
+  check_option_tables(config, router);
+  complete_options(config, method, router);
+  router.traits = traits_of(router);
   return router;
 }
 

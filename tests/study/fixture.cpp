@@ -103,60 +103,48 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
-void write_fake_run(const std::string& directory, const FakeRun& run) {
-  const double target = 1 - 1.0 / static_cast<double>(run.experts);
-  const Maker make{run, target};
-  std::ostringstream metrics;
-  double lambda = 1e-8;
-  metrics << json{{"step", 0}, {"validation", make.evaluation(make.loss_at(0))}, {"seconds", 0.25}}
-          << "\n";
-  for (std::int64_t step = 1; step <= run.steps; ++step) {
-    const auto x = static_cast<double>(step);
-    const double noise = uniform(run.seed, 1, step);
-    const double speed = run.method == "dense" ? 9000 : 6500;
-    json line = {{"step", step},
-                 {"loss", make.loss_at(x) + 0.12 * (noise - 0.5)},
-                 {"tokens_per_second", speed + 300 * noise},
-                 {"share_of_peak", (speed + 300 * noise) / 20000},
-                 {"seconds", 0.5 * x},
-                 {"learning_rate", 1e-3 * std::min(1.0, x / 20)},
-                 {"grad_norm", 0.4 + 2 / x},
-                 {"peak_bytes", run.method == "dense" ? 6.1e8 : 1.15e9}};
-    double active = 1;
-    if (run.method == "remoe") {
-      line["sparsity"] = run.settles ? remoe_sparsity(x, target, noise) : 0.5;
-      for (std::int64_t l = 0; l < run.layers; ++l)
-        line["sparsity_by_layer"].push_back(line["sparsity"].get<double>() -
-                                            0.001 * static_cast<double>(l) * noise);
-      line["auxiliary_losses"]["adaptive-l1"] = 1e-4 * x;
-      line["l_reg"] = 4 / x;
-      active = static_cast<double>(run.experts) * (1 - line["sparsity"].get<double>());
-      lambda = line["sparsity"] < target && step < 110
-                   ? lambda * 1.2
-                   : lambda * std::pow(1.2, noise < 0.49 ? -1 : 1);
-      line["lambda"] = lambda;
-    } else if (run.method == "topk") {
-      line["sparsity"] = target;
-      line["auxiliary_losses"]["load-balance"] = 0.01 + 0.001 * noise;
-    }
-    if (run.method != "dense")
-      for (std::int64_t l = 0; l < run.layers; ++l) line["load"].push_back(make.load(l, 9));
-    line["flops"] = 100 * active;
-    if (run.method != "dense") line["active_experts"] = active;
-    if (step % std::max<std::int64_t>(1, run.steps / 10) == 0)
-      line["validation"] = make.evaluation(make.loss_at(x) + 0.03);
-    metrics << line.dump() << "\n";
+namespace {
+
+/// A line of metrics.jsonl; `lambda` is the step's before it and after it.
+json step_line(const FakeRun& run, const Maker& make, std::int64_t step, double& lambda) {
+  const auto x = static_cast<double>(step);
+  const double noise = uniform(run.seed, 1, step);
+  const double speed = run.method == "dense" ? 9000 : 6500;
+  json line = {{"step", step},
+               {"loss", make.loss_at(x) + 0.12 * (noise - 0.5)},
+               {"tokens_per_second", speed + 300 * noise},
+               {"share_of_peak", (speed + 300 * noise) / 20000},
+               {"seconds", 0.5 * x},
+               {"learning_rate", 1e-3 * std::min(1.0, x / 20)},
+               {"grad_norm", 0.4 + 2 / x},
+               {"peak_bytes", run.method == "dense" ? 6.1e8 : 1.15e9}};
+  double active = 1;
+  if (run.method == "remoe") {
+    line["sparsity"] = run.settles ? remoe_sparsity(x, make.target, noise) : 0.5;
+    for (std::int64_t l = 0; l < run.layers; ++l)
+      line["sparsity_by_layer"].push_back(line["sparsity"].get<double>() -
+                                          0.001 * static_cast<double>(l) * noise);
+    line["auxiliary_losses"]["adaptive-l1"] = 1e-4 * x;
+    line["l_reg"] = 4 / x;
+    active = static_cast<double>(run.experts) * (1 - line["sparsity"].get<double>());
+    lambda = line["sparsity"] < make.target && step < 110
+                 ? lambda * 1.2
+                 : lambda * std::pow(1.2, noise < 0.49 ? -1 : 1);
+    line["lambda"] = lambda;
+  } else if (run.method == "topk") {
+    line["sparsity"] = make.target;
+    line["auxiliary_losses"]["load-balance"] = 0.01 + 0.001 * noise;
   }
-  write_text(directory + "/metrics.jsonl", metrics.str());
-  if (!fs::exists(directory + "/config.toml"))
-    write_text(directory + "/config.toml",
-               "name = \"" + run.method +
-                   "\"\n[data]\ncorpus = \"corpora/system\"\n[model]\n"
-                   "d_model = 256\nlayers = 4\n[model.router]\nmethod = \"" +
-                   run.method + "\"\n[train]\nseed = " + std::to_string(run.seed) +
-                   "\nsteps = " + std::to_string(run.steps) +
-                   "\nbatch_sequences = 8\nsequence_length = 256\nclip = 1.0\n");
-  if (!run.finished) return;
+  if (run.method != "dense")
+    for (std::int64_t l = 0; l < run.layers; ++l) line["load"].push_back(make.load(l, 9));
+  line["flops"] = 100 * active;
+  if (run.method != "dense") line["active_experts"] = active;
+  if (step % std::max<std::int64_t>(1, run.steps / 10) == 0)
+    line["validation"] = make.evaluation(make.loss_at(x) + 0.03);
+  return line;
+}
+
+json finished_json(const FakeRun& run, const Maker& make) {
   json finished = {{"steps", run.steps},
                    {"total_parameters", run.method == "dense" ? 4.9e6 : 3.1e7},
                    {"active_parameters", 4.9e6},
@@ -170,11 +158,35 @@ void write_fake_run(const std::string& directory, const FakeRun& run) {
                    {"peak_flops", 4.52e11},
                    {"machine", "a processor, 2 cores"}};
   finished["causal"] = run.causal;
-  if (run.method == "remoe") finished["target_sparsity"] = target;
+  if (run.method == "remoe") finished["target_sparsity"] = make.target;
   for (const auto& finding : run.warnings)
     finished["warnings"].push_back(
         {{"step", 3}, {"name", "clipping"}, {"finding", finding}, {"remedy", "do less"}});
-  write_text(directory + "/finished.json", finished.dump());
+  return finished;
+}
+
+}  // namespace
+
+void write_fake_run(const std::string& directory, const FakeRun& run) {
+  const double target = 1 - 1.0 / static_cast<double>(run.experts);
+  const Maker make{run, target};
+  std::ostringstream metrics;
+  double lambda = 1e-8;
+  metrics << json{{"step", 0}, {"validation", make.evaluation(make.loss_at(0))}, {"seconds", 0.25}}
+          << "\n";
+  for (std::int64_t step = 1; step <= run.steps; ++step)
+    metrics << step_line(run, make, step, lambda).dump() << "\n";
+  write_text(directory + "/metrics.jsonl", metrics.str());
+  if (!fs::exists(directory + "/config.toml"))
+    write_text(directory + "/config.toml",
+               "name = \"" + run.method +
+                   "\"\n[data]\ncorpus = \"corpora/system\"\n[model]\n"
+                   "d_model = 256\nlayers = 4\n[model.router]\nmethod = \"" +
+                   run.method + "\"\n[train]\nseed = " + std::to_string(run.seed) +
+                   "\nsteps = " + std::to_string(run.steps) +
+                   "\nbatch_sequences = 8\nsequence_length = 256\nclip = 1.0\n");
+  if (!run.finished) return;
+  write_text(directory + "/finished.json", finished_json(run, make).dump());
 }
 
 /// Of a recipe that begins with a model: "continued".

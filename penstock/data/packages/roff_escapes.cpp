@@ -72,65 +72,25 @@ class Escapes {
   /// False where the rest of the line is a comment.
   bool escape(char c) {
     if (c == '"' || c == '#') return false;
-    switch (c) {
-      case '-':
-        out_ += '-';
-        break;
-      case 'e':
-      case '\\':
-        out_ += '\\';
-        break;
-      case '\'':
-      case '`':
-      case '.':
-        out_ += c;
-        break;
-      case ' ':
-      case '~':
-      case '0':
-      case 't':
-        out_ += ' ';
-        break;
-      case '(':
-        append_named(take(2), out_);
-        break;
-      case '[':
-        append_named(to(']'), out_);
-        break;
-      case 'f':
-      case '*':
-      case 'n':
-      case 'F':
-      case 'm':
-      case 'M':
-      case 'k':
-        name();
-        break;
-      case 's':
-        size();
-        break;
-      case 'h':
-      case 'v':
-      case 'w':
-      case 'l':
-      case 'L':
-      case 'D':
-      case 'o':
-      case 'N':
-      case 'b':
-      case 'A':
-      case 'B':
-      case 'C':
-      case 'H':
-      case 'S':
-      case 'X':
-      case 'Z':
-      case 'x':
-        quoted();
-        break;
-      default:
-        break;  // \& \| \^ \% \: \/ \, \c and the like print nothing
-    }
+    constexpr std::string_view kThemselves = "-'`.", kSpaces = " ~0t", kNamed = "f*nFmMk",
+                               kQuoted = "hvwlLDoNbABCHSXZx";
+    if (kThemselves.find(c) != kThemselves.npos)
+      out_ += c;
+    else if (c == 'e' || c == '\\')
+      out_ += '\\';
+    else if (kSpaces.find(c) != kSpaces.npos)
+      out_ += ' ';
+    else if (c == '(')
+      append_named(take(2), out_);
+    else if (c == '[')
+      append_named(to(']'), out_);
+    else if (kNamed.find(c) != kNamed.npos)
+      name();
+    else if (c == 's')
+      size();
+    else if (kQuoted.find(c) != kQuoted.npos)
+      quoted();
+    // \& \| \^ \% \: \/ \, \c and the like print nothing.
     return true;
   }
 
