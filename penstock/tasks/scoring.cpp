@@ -10,7 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/eval/passes.h"
 #include "penstock/eval/sequences.h"
-#include "penstock/models/decoder.h"
+#include "penstock/models/decoder_cache.h"
 #include "penstock/models/evaluation_mode.h"
 #include "penstock/tasks/bundles.h"
 
@@ -102,8 +102,7 @@ class Scorer {
   }
 
   void read_batch(std::span<const std::size_t> batch, std::int64_t rows, std::int64_t capacity) {
-    auto& decoder = dynamic_cast<Decoder&>(model_);
-    DecoderCache cache(model_.config(), rows, capacity, decoder.head().options());
+    DecoderCache cache(model_.config(), rows, capacity, model_.parameters().front().options());
     std::vector<std::int64_t> first_row;
     std::int64_t next_row = 0;
     for (const std::size_t b : batch) {
@@ -118,10 +117,10 @@ class Scorer {
         branches.push_back({&bundle.branches[r].tokens, &bundle.branches[r].targets, bundle.item,
                             first_row[i] + static_cast<std::int64_t>(r), bundle.beginning.size()});
     }
-    extend(decoder, cache, beginnings);
+    extend(cache, beginnings);
     for (std::size_t i = 0; i < batch.size(); ++i)
       copy_beginning(cache, first_row[i], std::ssize(bundles_[batch[i]].branches));
-    extend(decoder, cache, branches);
+    extend(cache, branches);
   }
 
   /// Tokens that a row of the cache is to take in.
@@ -133,7 +132,7 @@ class Scorer {
     std::size_t held;  ///< positions before them
   };
 
-  void extend(Decoder& decoder, DecoderCache& cache, const std::vector<Piece>& pieces) {
+  void extend(DecoderCache& cache, const std::vector<Piece>& pieces) {
     std::vector<std::size_t> lengths, all(pieces.size());
     for (const Piece& piece : pieces) lengths.push_back(piece.tokens->size());
     std::iota(all.begin(), all.end(), std::size_t{0});
@@ -149,7 +148,7 @@ class Scorer {
         tokens.push_back(piece.tokens);
         rows.push_back(piece.row);
       }
-      const ModelOutput output = decoder.extend(tensor_of(tokens), cache, rows, context_);
+      const ModelOutput output = model_.extend(tensor_of(tokens), cache, rows, context_);
       take_scores(output.hidden, targets);
       tell(std::ssize(rows) * length);
     }
@@ -240,7 +239,7 @@ class Scorer {
 
 bool can_share_prefixes(const LanguageModel& model) {
   const ModelConfig& config = model.config();
-  if (!dynamic_cast<const Decoder*>(&model) || reads_across_texts(config)) return false;
+  if (!model.caches() || reads_across_texts(config)) return false;
   return config.moe_layers() == 0 || !resolve(config.router).traits.merges;
 }
 

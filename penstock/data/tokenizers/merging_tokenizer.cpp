@@ -8,6 +8,7 @@
 #include "penstock/data/text/merge_table.h"
 #include "penstock/data/text/printable_bytes.h"
 #include "penstock/data/tokenizers/hugging_face_files.h"
+#include "penstock/data/tokenizers/piece_tokenizer.h"
 
 namespace penstock {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 using PieceType = Vocabulary::PieceType;
 using IdsByText = std::unordered_map<std::string, TokenId>;
 
-class MergingTokenizer : public Tokenizer {
+class MergingTokenizer : public PieceTokenizer {
  public:
   explicit MergingTokenizer(MergingParts parts) : parts_(std::move(parts)) {
     ids_.reserve(parts_.vocabulary.pieces.size());
@@ -32,20 +33,6 @@ class MergingTokenizer : public Tokenizer {
   std::int64_t vocab_size() const override { return std::ssize(parts_.vocabulary.pieces); }
   TokenId end_of_document() const override { return parts_.vocabulary.eos; }
 
-  using Tokenizer::decode;
-  using Tokenizer::encode;
-  void encode(std::string_view text, std::vector<TokenId>& ids) const override {
-    encode_with(added_text_, text, ids);
-  }
-  void encode_with_controls(std::string_view text, std::vector<TokenId>& ids) const override {
-    encode_with(added_, text, ids);
-  }
-
-  void decode(TokenId id, std::string& text) const override {
-    PENSTOCK_CHECK(id >= 0 && id < vocab_size(), "token id ", id, " is outside the vocabulary of ",
-                   vocab_size());
-    text += texts_[static_cast<std::size_t>(id)];
-  }
   bool drops_first_space() const override { return parts_.drops_first_space; }
 
   std::map<std::string, std::string> files() const override {
@@ -62,11 +49,6 @@ class MergingTokenizer : public Tokenizer {
   }
 
  private:
-  /// Tokens sought in text as it stands, and in normalised text.
-  struct Added {
-    AddedTokens raw, normalised;
-  };
-
   void read_merges() {
     auto& merges = parts_.vocabulary.merges;
     table_.reserve(merges.size());
@@ -133,8 +115,7 @@ class MergingTokenizer : public Tokenizer {
       texts_[static_cast<std::size_t>(token.id)] = token.control ? "" : token.content;
       if (token.normalized) token.content = normalised(token.content);
       if (token.content.empty()) continue;
-      (token.normalized ? added_.normalised : added_.raw).add(token);
-      if (!token.control) (token.normalized ? added_text_.normalised : added_text_.raw).add(token);
+      seek(token);
     }
     if (parts_.vocabulary.unknown >= 0)
       texts_[static_cast<std::size_t>(parts_.vocabulary.unknown)].clear();
@@ -154,7 +135,8 @@ class MergingTokenizer : public Tokenizer {
     return pieces.front();
   }
 
-  void encode_with(const Added& added, std::string_view text, std::vector<TokenId>& ids) const {
+  void encode_with(const Added& added, std::string_view text,
+                   std::vector<TokenId>& ids) const override {
     bool begins = true;
     for (const auto& raw : added.raw.cut(text)) {
       if (raw.id >= 0) {
@@ -229,8 +211,6 @@ class MergingTokenizer : public Tokenizer {
   MergeTable table_;
   std::array<TokenId, 256> byte_ids_;
   bool has_all_bytes_ = false;
-  std::vector<std::string> texts_;  // [id]
-  Added added_, added_text_;
 };
 
 }  // namespace

@@ -5,11 +5,11 @@
 #include <unordered_map>
 
 #include "penstock/base/error.h"
-#include "penstock/data/text/added_tokens.h"
 #include "penstock/data/text/byte_pieces.h"
 #include "penstock/data/text/merge_table.h"
 #include "penstock/data/tokenizers/hugging_face_files.h"
 #include "penstock/data/tokenizers/merge_scores.h"
+#include "penstock/data/tokenizers/piece_tokenizer.h"
 #include "penstock/data/tokenizers/sentencepiece_model.h"
 #include "penstock/data/tokenizers/tokenizer_files.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 using PieceType = Vocabulary::PieceType;
 
-class ScoreTokenizer : public Tokenizer {
+class ScoreTokenizer : public PieceTokenizer {
  public:
   ScoreTokenizer(const Vocabulary& vocabulary, ScoreOptions options)
       : vocabulary_(vocabulary), options_(std::move(options)) {
@@ -38,18 +38,6 @@ class ScoreTokenizer : public Tokenizer {
   std::int64_t vocab_size() const override { return std::ssize(texts_); }
   TokenId end_of_document() const override { return vocabulary_.eos; }
 
-  void encode(std::string_view text, std::vector<TokenId>& ids) const override {
-    encode_with(added_text_, text, ids);
-  }
-  void encode_with_controls(std::string_view text, std::vector<TokenId>& ids) const override {
-    encode_with(added_, text, ids);
-  }
-
-  void decode(TokenId id, std::string& text) const override {
-    PENSTOCK_CHECK(id >= 0 && id < vocab_size(), "token id ", id, " is outside the vocabulary of ",
-                   vocab_size());
-    text += texts_[static_cast<std::size_t>(id)];
-  }
   bool drops_first_space() const override { return vocabulary_.add_space_prefix; }
 
   std::map<std::string, std::string> files() const override {
@@ -62,11 +50,6 @@ class ScoreTokenizer : public Tokenizer {
   std::optional<Vocabulary> vocabulary() const override { return vocabulary_; }
 
  private:
-  /// Tokens sought in text as it stands, and in normalised text: with its space before it.
-  struct Added {
-    AddedTokens raw, normalised;
-  };
-
   /// A control or user-defined piece that is sought in text.
   void add_sought(TokenId id) {
     AddedToken token = added_token(vocabulary_, id);
@@ -79,8 +62,7 @@ class ScoreTokenizer : public Tokenizer {
       token.normalized = true;
       token.content = replaced(token.content, kSpaceMark, " ");
     }
-    (token.normalized ? added_.normalised : added_.raw).add(token);
-    if (!token.control) (token.normalized ? added_text_.normalised : added_text_.raw).add(token);
+    seek(token);
   }
 
   void read_piece(TokenId id) {
@@ -142,7 +124,9 @@ class ScoreTokenizer : public Tokenizer {
     });
   }
 
-  void encode_with(const Added& added, std::string_view text, std::vector<TokenId>& ids) const {
+  /// Normalised text has its space before it.
+  void encode_with(const Added& added, std::string_view text,
+                   std::vector<TokenId>& ids) const override {
     for (const auto& part : added.raw.cut(text))
       part.id >= 0 ? ids.push_back(part.id) : encode_between(added.normalised, part.text, ids);
   }
@@ -193,10 +177,8 @@ class ScoreTokenizer : public Tokenizer {
   ScoreOptions options_;
   std::unordered_map<std::string, TokenId> symbols_;
   std::vector<std::string> extra_;  // [id - vocab_size]
-  std::vector<std::string> texts_;  // [id]
   std::array<TokenId, 256> byte_ids_;
   MergeTable table_;
-  Added added_, added_text_;
   bool has_user_defined_ = false;
 };
 

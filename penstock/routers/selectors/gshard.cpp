@@ -5,8 +5,7 @@
 #include "penstock/ops/ops.h"
 #include "penstock/ops/top_mask.h"
 #include "penstock/routers/draws.h"
-#include "penstock/routers/router.h"
-#include "penstock/routers/selectors/capacity.h"
+#include "penstock/routers/selectors/capacity_selector.h"
 
 namespace penstock::gshard {
 
@@ -30,9 +29,9 @@ struct Config {
 /// 2, or 1 for the first expert alone (g₁ = 1). A later token's first choice can so push out an
 /// earlier one's second: not causal, as published. Balance losses count first choices, before any
 /// refusal; HyperRouter's code counts both, and has room per expert for ⌈1.2·T⌉, which cannot bind.
-class GShard : public Selector {
+class GShard : public CapacitySelector<Config> {
  public:
-  GShard(const RouterShape& shape, const Config& config) : shape_(shape), config_(config) {
+  GShard(const RouterShape& shape, const Config& config) : CapacitySelector(shape, config) {
     PENSTOCK_CHECK((shape.k == 1 || shape.k == 2) && shape.k <= static_cast<double>(shape.experts),
                    "model.router.k gives ", shape.k, " of ", shape.experts,
                    " active experts; selector 'gshard' takes 1 or 2");
@@ -42,16 +41,14 @@ class GShard : public Selector {
     const at::Tensor& logits = scores.logits;  // [T, E]
     const double k = nominal_k(context);
     PENSTOCK_CHECK(k <= 2, "[gshard] k = ", k, "; this selector takes 1 or 2");
-    const std::int64_t tokens = logits.size(0), experts = logits.size(1);
-    const std::int64_t room = expert_capacity(
-        context.training ? config_.capacity : config_.eval_capacity, k, tokens, experts);
+    const std::int64_t room = places(logits, context);
     const at::Tensor first = ops::top_mask(logits.detach(), 1);
     const at::Tensor both = ops::top_mask(logits.detach(), static_cast<std::int64_t>(k));
     const at::Tensor gates = softmax_among(logits, both);
     at::Tensor second = both.logical_and(first.logical_not());
     if (k == 2 && (context.training || config_.random_eval))
-      second =
-          second.logical_and((2 * gates.detach()).gt(draw_uniform({tokens, 1}, gates, context)));
+      second = second.logical_and(
+          (2 * gates.detach()).gt(draw_uniform({logits.size(0), 1}, gates, context)));
     const at::Tensor demand = first.sum(0);  // [E]
     const at::Tensor kept =
         within_capacity(first, room).logical_or(within_capacity(second, room, demand));
@@ -61,16 +58,6 @@ class GShard : public Selector {
     plan.overflow = total(counts) - plan.assignments();
     return plan;
   }
-  double nominal_k(const RoutingContext& context) const override {
-    return context.k > 0 ? static_cast<double>(context.k) : shape_.k;
-  }
-  bool refuses_none() const override {
-    return never_full(config_.eval_capacity, shape_.k, shape_.experts);
-  }
-
- private:
-  RouterShape shape_;
-  Config config_;
 };
 
 static const RegisterSelector<GShard, Config> registered{

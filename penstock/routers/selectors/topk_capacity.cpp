@@ -7,8 +7,7 @@
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
 #include "penstock/ops/top_mask.h"
-#include "penstock/routers/router.h"
-#include "penstock/routers/selectors/capacity.h"
+#include "penstock/routers/selectors/capacity_selector.h"
 
 namespace penstock::topk_capacity {
 
@@ -40,9 +39,9 @@ struct Config {
 /// A token refused by all its experts gets output 0. T counts the micro-batch's tokens.
 /// Balance losses count what was asked, as Switch's f does (Eq. 5); HyperRouter's code counts what
 /// was kept, and its capacity is per expert ⌈1.2·T⌉, which cannot bind.
-class TopKCapacity : public Selector {
+class TopKCapacity : public CapacitySelector<Config> {
  public:
-  TopKCapacity(const RouterShape& shape, const Config& config) : shape_(shape), config_(config) {
+  TopKCapacity(const RouterShape& shape, const Config& config) : CapacitySelector(shape, config) {
     PENSTOCK_CHECK(shape.k == std::floor(shape.k) && shape.k >= 1 &&
                        shape.k <= static_cast<double>(shape.experts),
                    "model.router.k gives ", shape.k,
@@ -52,11 +51,9 @@ class TopKCapacity : public Selector {
 
   Plan select(const Scores& scores, const RoutingContext& context) override {
     const at::Tensor& logits = scores.logits;  // [T, E]
-    const double k = nominal_k(context);
-    const at::Tensor asked = ops::top_mask(logits.detach(), static_cast<std::int64_t>(k));
-    const at::Tensor kept = within_capacity(
-        asked, expert_capacity(context.training ? config_.capacity : config_.eval_capacity, k,
-                               logits.size(0), logits.size(1)));
+    const at::Tensor asked =
+        ops::top_mask(logits.detach(), static_cast<std::int64_t>(nominal_k(context)));
+    const at::Tensor kept = within_capacity(asked, places(logits, context));
     const at::Tensor gates =
         config_.over_asked() ? softmax_among(logits, asked) : logits.softmax(1);
     Plan plan = make_plan(gates, kept);
@@ -64,16 +61,6 @@ class TopKCapacity : public Selector {
     plan.overflow = total(plan.demand) - plan.assignments();
     return plan;
   }
-  double nominal_k(const RoutingContext& context) const override {
-    return context.k > 0 ? static_cast<double>(context.k) : shape_.k;
-  }
-  bool refuses_none() const override {
-    return never_full(config_.eval_capacity, shape_.k, shape_.experts);
-  }
-
- private:
-  RouterShape shape_;
-  Config config_;
 };
 
 static const RegisterSelector<TopKCapacity, Config> registered{

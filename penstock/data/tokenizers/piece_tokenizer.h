@@ -1,0 +1,51 @@
+// What tokenizers share that seek some pieces in text as they stand, whatever becomes of the rest.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/data/text/added_tokens.h"
+#include "penstock/data/tokenizer.h"
+
+namespace penstock {
+
+class PieceTokenizer : public Tokenizer {
+ public:
+  using Tokenizer::decode;
+  using Tokenizer::encode;
+  void encode(std::string_view text, std::vector<TokenId>& ids) const override {
+    encode_with(added_text_, text, ids);
+  }
+  void encode_with_controls(std::string_view text, std::vector<TokenId>& ids) const override {
+    encode_with(added_, text, ids);
+  }
+  void decode(TokenId id, std::string& text) const override {
+    PENSTOCK_CHECK(id >= 0 && id < vocab_size(), "token id ", id, " is outside the vocabulary of ",
+                   vocab_size());
+    text += texts_[static_cast<std::size_t>(id)];
+  }
+
+ protected:
+  /// Tokens sought in text as it stands, and in normalised text.
+  struct Added {
+    AddedTokens raw, normalised;
+  };
+
+  virtual void encode_with(const Added& added, std::string_view text,
+                           std::vector<TokenId>& ids) const = 0;
+  /// Has the token sought in text from now on; a control only in text of one's own.
+  void seek(const AddedToken& token) {
+    for (Added* added : {&added_, &added_text_})
+      if (added == &added_ || !token.control)
+        (token.normalized ? added->normalised : added->raw).add(token);
+  }
+
+  std::vector<std::string> texts_;  // [id], what it is decoded to
+
+ private:
+  Added added_, added_text_;
+};
+
+}  // namespace penstock
