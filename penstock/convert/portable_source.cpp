@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::string_view kHead = "lm_head.weight", kEmbeddings = "model.embed_tokens.weight";
 
-/// Rows of heads whose pairs (2i, 2i+1) turn, as rows whose pairs (i, i + hd/2) do, or back.
+/// Rows of heads whose pairs (2i, 2i+1) are rotated, as rows whose pairs (i, i + hd/2) are, or
+/// back.
 /// @param rows [H·hd, ..]
 at::Tensor reordered(const at::Tensor& rows, std::int64_t head_dim, bool to_adjacent) {
   const std::int64_t half = head_dim / 2;
@@ -85,7 +86,7 @@ at::Tensor PortableSource::made_up(const std::string& name) const {
                                              : some_gate(wanted);
 }
 
-at::Tensor PortableSource::turned(const std::string& name, const at::Tensor& tensor) const {
+at::Tensor PortableSource::reordered(const std::string& name, const at::Tensor& tensor) const {
   if (config().rope_adjacent == from_.config().rope_adjacent || !of_queries_or_keys(name))
     return tensor;
   return reordered(tensor, config().head_dim, config().rope_adjacent);
@@ -102,7 +103,7 @@ at::Tensor PortableSource::tensor(const std::string& name) const {
   if (no_gate && name.ends_with("shared_expert_gate.weight")) return made_up(name);
   if (no_gate && name.ends_with("down_proj.weight"))
     return doubled(finite_tensor(from_, name), name);
-  return turned(name, finite_tensor(from_, name));
+  return reordered(name, finite_tensor(from_, name));
 }
 
 }  // namespace penstock

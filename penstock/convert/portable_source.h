@@ -34,7 +34,7 @@ class PortableSource : public ModelSource {
 
  private:
   at::Tensor made_up(const std::string& name) const;
-  at::Tensor turned(const std::string& name, const at::Tensor& tensor) const;
+  at::Tensor reordered(const std::string& name, const at::Tensor& tensor) const;
 
   const ModelSource& from_;
   std::map<std::string, std::vector<std::int64_t>> shapes_;

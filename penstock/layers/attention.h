@@ -27,7 +27,7 @@ struct AttentionConfig {
 
 /// What one layer holds of sequences that are read bit by bit, B of them of up to C positions.
 struct AttentionCache {
-  at::Tensor keys, values;  ///< [B, C, G, hd]; keys are turned
+  at::Tensor keys, values;  ///< [B, C, G, hd]; keys are rotated
 };
 
 /// Which sequences of a cache go on, where, and by how many positions each.

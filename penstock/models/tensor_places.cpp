@@ -77,11 +77,12 @@ bool is_float(Dtype dtype) {
 }
 
 void check_stored(const TensorView& view, const Shape& wanted, const std::string& origin) {
-  Shape turned = wanted;
-  if (turned.size() >= 2) std::swap(turned[turned.size() - 1], turned[turned.size() - 2]);
+  Shape transposed = wanted;
+  if (transposed.size() >= 2)
+    std::swap(transposed[transposed.size() - 1], transposed[transposed.size() - 2]);
   PENSTOCK_CHECK(view.shape == wanted, origin, ": tensor '", view.name, "' has shape ",
                  fmt::format("{}", view.shape), ", the config asks for ", fmt::format("{}", wanted),
-                 view.shape == turned ? ": it is stored transposed" : "");
+                 view.shape == transposed ? ": it is stored transposed" : "");
   PENSTOCK_CHECK(is_float(view.dtype), origin, ": tensor '", view.name, "' is of type ",
                  dtype_name(view.dtype), "; weights are F32, F16, BF16 or F64");
 }

@@ -11,7 +11,7 @@
 namespace penstock::ops {
 
 /// Takes n more positions of R sequences from a packed projection, as causal_attention has it, puts
-/// their keys (turned) and values behind those that the cache holds, and attends over all of them.
+/// their keys (rotated) and values behind those that the cache holds, and attends over all of them.
 ///   y_{r,t} = Σ_{s ≤ lengths[r] + t} softmax_s(q_t·k_s · scale) v_s
 /// @param qkv [R, n, (H+2G)·hd] f32|f64: H query heads, G key heads, G value heads
 /// @param keys, values [B, C, G, hd], written at positions lengths[r] .. lengths[r] + n − 1

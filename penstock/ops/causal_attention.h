@@ -18,7 +18,7 @@ struct AttentionOptions {
   at::Tensor rotation;
   bool rope_adjacent = false;
   at::Tensor start;
-  /// bf16: what enters each product is rounded after it was turned, weights and the gradients of
+  /// bf16: what enters each product is rounded after it was rotated, weights and the gradients of
   /// scores too; softmax and sums are f32.
   ProductPrecision precision = ProductPrecision::fp32;
 

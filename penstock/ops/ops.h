@@ -34,7 +34,7 @@ std::tuple<at::Tensor, at::Tensor> add_rms_norm(const at::Tensor& x, const at::T
 /// head h reads key/value head h / (H/G).
 ///   y_t = Σ_{s ≤ t} softmax_s(q_t·k_s · scale) v_s,   s ≥ start[b, t] where given
 /// @param qkv [B, T, (H+2G)·hd] f32|f64: H query heads, G key heads, G value heads
-/// @param rotation [T, hd]: see rotation_table; queries and keys are turned by it.  nullopt: not
+/// @param rotation [T, hd]: see rotation_table; queries and keys are rotated by it.  nullopt: not
 /// @param rope_adjacent turns the pairs (2i, 2i+1), else (i, i + hd/2) as Hugging Face's Llama does
 /// @param start [B, T] i64: first position that row t may read (document borders), or nullopt
 /// @return [B, T, H·hd].  Gradient: qkv.

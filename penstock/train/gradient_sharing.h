@@ -1,5 +1,5 @@
 // How the processes of a run share the gradients of a step and the optimizer's state, as a value.
-// The sums are gradient_exchange's.
+// The sums are model_exchange's.
 #pragma once
 
 #include <cstdint>

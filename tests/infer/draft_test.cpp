@@ -158,8 +158,8 @@ TEST(Draft, AnotherTokenizerIsRefused) {
   EXPECT_THROW(check_same_ids(*draft_bytes(), *other), Error);
   EXPECT_NO_THROW(check_same_ids(*other, *make_tokenizer("byte-vocabulary", texts)));
   // As many ids, in another order.
-  const std::vector<std::string_view> turned{"ccc ccc ccc bb bb a"};
-  const auto third = make_tokenizer("byte-vocabulary", turned);
+  const std::vector<std::string_view> reordered{"ccc ccc ccc bb bb a"};
+  const auto third = make_tokenizer("byte-vocabulary", reordered);
   ASSERT_EQ(third->vocab_size(), other->vocab_size());
   EXPECT_THROW(check_same_ids(*other, *third), Error);
 }

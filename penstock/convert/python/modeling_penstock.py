@@ -28,7 +28,7 @@ class RmsNorm(nn.Module):
 
 
 def rotated(x, positions, theta, adjacent):
-    """x [B, H, T, hd], positions [B, T]: pairs (2i, 2i + 1) if adjacent, else (i, i + hd/2), turned."""
+    """x [B, H, T, hd], positions [B, T]: pairs (2i, 2i + 1) if adjacent, else (i, i + hd/2), rotated."""
     width = x.shape[-1]
     exact = torch.promote_types(x.dtype, torch.float32)
     frequency = theta ** (-torch.arange(0, width, 2, device=x.device, dtype=torch.float64) / width)
@@ -37,11 +37,11 @@ def rotated(x, positions, theta, adjacent):
     wide = x.to(exact)
     if adjacent:
         first, second = wide[..., 0::2], wide[..., 1::2]
-        turned = torch.stack([first * cos - second * sin, second * cos + first * sin], -1).flatten(-2)
+        rotated = torch.stack([first * cos - second * sin, second * cos + first * sin], -1).flatten(-2)
     else:
         first, second = wide[..., :width // 2], wide[..., width // 2:]
-        turned = torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
-    return turned.to(x.dtype)
+        rotated = torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+    return rotated.to(x.dtype)
 
 
 class Attention(nn.Module):

@@ -9,7 +9,7 @@ namespace penstock::ops::reference {
 namespace {
 
 /// Turns the pairs of x [n, heads, hd], at positions `first` and on, by the table's angles.
-at::Tensor turned(const CachedAttention& p, const at::Tensor& x, std::int64_t first) {
+at::Tensor rotated(const CachedAttention& p, const at::Tensor& x, std::int64_t first) {
   if (!p.rotation.defined()) return x;
   const std::int64_t half = p.head_dim() / 2;
   const at::Tensor angles = p.rotation.narrow(0, first, x.size(0)).unsqueeze(1);  // [n, 1, hd]
@@ -32,12 +32,12 @@ at::Tensor cached_attention(const CachedAttention& p) {
     const std::int64_t held = p.length(r), all = held + n;
     const at::Tensor heads = p.qkv[r].reshape({n, h + 2 * g, hd});
     const at::Tensor keys = p.keys[p.row(r)], values = p.values[p.row(r)];  // [C, G, hd]
-    keys.narrow(0, held, n).copy_(turned(p, heads.narrow(1, h, g), held));
+    keys.narrow(0, held, n).copy_(rotated(p, heads.narrow(1, h, g), held));
     values.narrow(0, held, n).copy_(heads.narrow(1, h + g, g));
     const auto read = [&](const at::Tensor& cache) {  // [H, all, hd]
       return cache.narrow(0, 0, all).repeat_interleave(h / g, 1).transpose(0, 1);
     };
-    const at::Tensor q = turned(p, heads.narrow(1, 0, h), held).transpose(0, 1);  // [H, n, hd]
+    const at::Tensor q = rotated(p, heads.narrow(1, 0, h), held).transpose(0, 1);  // [H, n, hd]
     const at::Tensor position = at::arange(all, p.rows.options().device(y.device()));
     const at::Tensor later = position.unsqueeze(0) > position.narrow(0, held, n).unsqueeze(1);
     const at::Tensor scores =

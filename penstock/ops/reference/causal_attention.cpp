@@ -39,12 +39,12 @@ struct Heads {
 Heads split(const at::Tensor& qkv, const AttentionOptions& options) {
   const std::int64_t h = options.heads, g = options.kv_heads;
   const auto heads = qkv.reshape({qkv.size(0), qkv.size(1), h + 2 * g, options.head_dim(qkv)});
-  const auto turned = rotate(heads.narrow(2, 0, h + g), options, false).transpose(1, 2);
+  const auto rotated = rotate(heads.narrow(2, 0, h + g), options, false).transpose(1, 2);
   const auto spread = [&](const at::Tensor& x) {
     return factor(x, options).repeat_interleave(h / g, 1);
   };
-  return {.q = factor(turned.narrow(1, 0, h), options),
-          .k = spread(turned.narrow(1, h, g)),
+  return {.q = factor(rotated.narrow(1, 0, h), options),
+          .k = spread(rotated.narrow(1, h, g)),
           .v = spread(heads.narrow(2, h + g, g).transpose(1, 2))};
 }
 
@@ -98,8 +98,8 @@ at::Tensor causal_attention_backward(const at::Tensor& grad, const at::Tensor& q
   const auto dq = at::matmul(slopes, heads.k) * options.scale;
   const auto dk = summed(at::matmul(slopes.transpose(-1, -2), heads.q)) * options.scale;
   const auto dv = summed(at::matmul(factor(weights, options).transpose(-1, -2), rows));
-  const auto turned = rotate(at::cat({dq, dk}, 1).transpose(1, 2), options, true);
-  return at::cat({turned, dv.transpose(1, 2)}, 2).reshape(qkv.sizes());
+  const auto rotated = rotate(at::cat({dq, dk}, 1).transpose(1, 2), options, true);
+  return at::cat({rotated, dv.transpose(1, 2)}, 2).reshape(qkv.sizes());
 }
 
 }  // namespace penstock::ops::reference

@@ -17,8 +17,8 @@ struct Heads {
   explicit Heads(const RelativeProblem& p) {
     const std::int64_t heads = p.heads(), width = heads * p.head_dim();
     const at::Tensor q = by_head(p.q, heads);
-    near = q + p.u.unsqueeze(1);
-    far = q + p.v.unsqueeze(1);
+    content = q + p.u.unsqueeze(1);
+    position = q + p.v.unsqueeze(1);
     keys = by_head(p.kv.narrow(2, 0, width), heads);
     values = by_head(p.kv.narrow(2, width, width), heads);
     positions = p.r.view({p.keys(), heads, -1}).transpose(0, 1);
@@ -28,15 +28,15 @@ struct Heads {
     hidden = apart.lt(0);
     distance = apart.clamp_min(0).expand({p.batch(), heads, p.length(), p.keys()});
   }
-  at::Tensor near, far;     // q + u and q + v [B, H, T, hd]
-  at::Tensor keys, values;  // [B, H, K, hd]
-  at::Tensor positions;     // [H, K, hd]
-  at::Tensor distance;      // [B, H, T, K] i64, 0 where hidden
-  at::Tensor hidden;        // [T, K]: columns that a row may not read
+  at::Tensor content, position;  // q + u and q + v [B, H, T, hd]
+  at::Tensor keys, values;       // [B, H, K, hd]
+  at::Tensor positions;          // [H, K, hd]
+  at::Tensor distance;           // [B, H, T, K] i64, 0 where hidden
+  at::Tensor hidden;             // [T, K]: columns that a row may not read
 
   at::Tensor scores(double scale) const {
-    const at::Tensor by_distance = at::matmul(far, positions.transpose(1, 2));
-    return ((at::matmul(near, keys.transpose(2, 3)) + by_distance.gather(3, distance)) * scale)
+    const at::Tensor by_distance = at::matmul(position, positions.transpose(1, 2));
+    return ((at::matmul(content, keys.transpose(2, 3)) + by_distance.gather(3, distance)) * scale)
         .masked_fill(hidden, -INFINITY);
   }
 };
@@ -57,14 +57,15 @@ RelativeGradient relative_attention_backward(const at::Tensor& grad, const Relat
   const at::Tensor dp = at::matmul(dy, heads.values.transpose(2, 3));
   const at::Tensor ds = p * (dp - (dp * p).sum(3, true)) * problem.scale;  // [B, H, T, K]
   const at::Tensor by_distance = at::zeros_like(ds).scatter_add_(3, heads.distance, ds);
-  const at::Tensor d_near = at::matmul(ds, heads.keys);
-  const at::Tensor d_far = at::matmul(by_distance, heads.positions);
-  const at::Tensor d_keys = at::matmul(ds.transpose(2, 3), heads.near);
+  const at::Tensor d_content = at::matmul(ds, heads.keys);
+  const at::Tensor d_position = at::matmul(by_distance, heads.positions);
+  const at::Tensor d_keys = at::matmul(ds.transpose(2, 3), heads.content);
   const at::Tensor d_values = at::matmul(p.transpose(2, 3), dy);
-  const at::Tensor d_r = at::matmul(by_distance.transpose(2, 3), heads.far).sum(0);  // [H, K, hd]
-  return {join(d_near + d_far), at::cat({join(d_keys), join(d_values)}, 2),
-          d_r.transpose(0, 1).flatten(1), d_near.sum(at::IntArrayRef({0, 2})),
-          d_far.sum(at::IntArrayRef({0, 2}))};
+  const at::Tensor d_r =
+      at::matmul(by_distance.transpose(2, 3), heads.position).sum(0);  // [H, K, hd]
+  return {join(d_content + d_position), at::cat({join(d_keys), join(d_values)}, 2),
+          d_r.transpose(0, 1).flatten(1), d_content.sum(at::IntArrayRef({0, 2})),
+          d_position.sum(at::IntArrayRef({0, 2}))};
 }
 
 }  // namespace penstock::ops::reference
