@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """`penstock train` started by what clusters start programs with: Open MPI's and MPICH's mpirun, a
-real Slurm of two nodes on this host, and by hand in two network namespaces, as on two machines.
-Each ends with the bits of one process, and is skipped where it is not installed or not possible.
+real Slurm of two nodes on this host, the script for ssh of docs/cluster.md with a server of this test's
+own, and, in two network namespaces as on two machines, by hand and by the command of the Kubernetes Job
+in docs/cluster.md. Each ends with the bits of one process, and is skipped where it is not installed or
+not possible.
 
-  launchers_test.py PROGRAM open_mpi | mpich | slurm | two_hosts
+  launchers_test.py PROGRAM SOURCE open_mpi | mpich | slurm | ssh | two_hosts | kubernetes
 """
 
 import glob
@@ -20,6 +22,9 @@ import kill_resume_test as single
 import processes_test as processes
 from kill_resume_test import fail
 from namespaces import Absent, Namespaces, contain, need_root, skip, tool
+
+
+SOURCE = os.path.abspath(sys.argv[2])
 
 
 def free_port():
@@ -166,6 +171,126 @@ def test_slurm(trial, reference):
         slurm.close()
 
 
+def block_of_docs(before, path="docs/cluster.md"):
+    """The first block of code behind these words."""
+    with open(os.path.join(SOURCE, path), encoding="utf-8") as file:
+        found = re.search(re.escape(before) + r".*?```\n(.*?)```", file.read(), re.S)
+    if not found:
+        fail(path, "has no block behind:", before)
+    return found[1]
+
+
+def given_recipe(trial, folder):
+    """The folder as the docs have it: my.toml in it."""
+    os.makedirs(folder)
+    shutil.copy(trial.recipe, os.path.join(folder, "my.toml"))
+
+
+class SshServer:
+    """sshd with a key of its own, whose sessions begin in a folder and find the program."""
+
+    def __init__(self, folder, program):
+        server, keygen = tool("sshd", "openssh-server"), tool("ssh-keygen", "openssh-client")
+        self.client = tool("ssh", "openssh-client")
+        need_root()
+        os.makedirs("/run/sshd", exist_ok=True)  # where it separates privileges
+        key, port = os.path.join(folder, "key"), free_port()
+        subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+        session = os.path.join(folder, "session")
+        self.write(session, f"""#!/bin/sh
+cd {folder} && PATH={os.path.dirname(program)}:$PATH exec sh -c "$SSH_ORIGINAL_COMMAND"
+""", 0o755)
+        self.write(os.path.join(folder, "sshd_config"), f"""ListenAddress 127.0.0.1:{port}
+HostKey {key}
+AuthorizedKeysFile {key}.pub
+ForceCommand {session}
+PermitRootLogin yes
+StrictModes no
+UsePAM no
+PidFile none
+""")
+        # `ssh HOST` of a script reaches this server, whatever the host.
+        self.tools = os.path.join(folder, "bin")
+        os.makedirs(self.tools)
+        self.write(os.path.join(self.tools, "ssh"), f"""#!/bin/sh
+exec {self.client} -F {folder}/ssh_config "$@"
+""", 0o755)
+        self.write(os.path.join(folder, "ssh_config"), f"""Host *
+  Port {port}
+  User root
+  IdentityFile {key}
+  IdentitiesOnly yes
+  StrictHostKeyChecking no
+  UserKnownHostsFile /dev/null
+  LogLevel ERROR
+""")
+        self.process = subprocess.Popen([server, "-D", "-e", "-f", os.path.join(folder, "sshd_config")],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        single.wait_for(lambda: self.listens(port), self.process, 20)
+
+    @staticmethod
+    def write(path, text, mode=0o644):
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT, mode), "w") as file:
+            file.write(text)
+
+    @staticmethod
+    def listens(port):
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait(timeout=20)
+
+
+def test_ssh(trial, reference):
+    folder = os.path.join(trial.folder, "ssh")
+    given_recipe(trial, os.path.join(folder, "my"))
+    server = SshServer(folder, trial.program)
+    try:
+        with open(os.path.join(folder, "hosts"), "w") as file:
+            file.write("127.0.0.1\nlocalhost\n")
+        script = block_of_docs("Plain ssh, to the hosts of a file").replace("29500", str(free_port()))
+        done = subprocess.run(["sh", "-ec", script], cwd=folder, text=True, capture_output=True, timeout=300,
+                              env={**os.environ, "PATH": server.tools + ":" + os.environ["PATH"]})
+        if done.returncode != 0:
+            fail("the script for ssh ended with", done.returncode, done.stderr[-2000:])
+        expect_end(os.path.join(folder, "my", "runs", "my"), 2, reference)
+    finally:
+        server.close()
+
+
+def test_kubernetes(trial, reference):
+    """Two pods as two hosts: the container's command and variables, and what the cluster adds to them, an index and
+    the pods' names."""
+    job = block_of_docs("Kubernetes, as a Job with an index")
+    command = re.search(r"command: \[sh, -c, \"(.*)\"\]", job)
+    variables = dict(re.findall(r"- \{name: (\w+), value: \"?([^\"}]+)\"?\}", job))
+    if not command or not {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= set(variables):
+        fail("the Job of the docs has no command or lacks variables:", job)
+    hosts = Namespaces()
+    try:
+        folder = os.path.join(trial.folder, "pods")
+        given_recipe(trial, folder)
+        with open(os.path.join(folder, "hosts"), "w") as file:
+            file.write(f"127.0.0.1 localhost\n{hosts.addresses[0]} {variables['MASTER_ADDR']}\n")
+        run = os.path.join(folder, "runs", "my")
+        inside = command[1].replace("/runs/my", run)
+        environment = {**os.environ, **variables, "WORLD_SIZE": "2",
+                       "PATH": os.path.dirname(trial.program) + ":" + os.environ["PATH"]}
+        pods = [subprocess.Popen([*hosts.inside(index), "sh", "-c",
+                                  f"mount --bind {folder}/hosts /etc/hosts && exec sh -c '{inside}'"],
+                                 cwd=folder, env={**environment, "JOB_COMPLETION_INDEX": str(index)}, text=True,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for index in range(2)]
+        for pod in pods:
+            _, errors = pod.communicate(timeout=300)
+            if pod.returncode != 0:
+                fail("a pod ended with", pod.returncode, errors[-2000:])
+        expect_end(run, 2, reference)
+    finally:
+        hosts.close()
+
+
 def test_two_hosts(trial, reference):
     hosts = Namespaces()
     try:
@@ -185,12 +310,13 @@ def test_two_hosts(trial, reference):
         hosts.close()
 
 
-TESTS = {"open_mpi": test_open_mpi, "mpich": test_mpich, "slurm": test_slurm, "two_hosts": test_two_hosts}
+TESTS = {"open_mpi": test_open_mpi, "mpich": test_mpich, "slurm": test_slurm, "ssh": test_ssh,
+         "two_hosts": test_two_hosts, "kubernetes": test_kubernetes}
 
 
 def main():
     contain()
-    program, name = os.path.abspath(sys.argv[1]), sys.argv[2]
+    program, name = os.path.abspath(sys.argv[1]), sys.argv[3]
     folder = tempfile.mkdtemp(prefix="penstock-launchers-")
     try:
         trial = single.Trial(program, folder, next(iter(single.MODELS.values())))

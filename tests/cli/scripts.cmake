@@ -27,10 +27,10 @@ set_tests_properties(kill_resume commands damage dead_ends fetch foreign_models 
 add_test(NAME processes
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/processes_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
-foreach(launcher open_mpi mpich slurm two_hosts)
+foreach(launcher open_mpi mpich slurm ssh two_hosts kubernetes)
   add_test(NAME launchers_${launcher}
            COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/launchers_test.py
-                   $<TARGET_FILE:penstock_program> ${launcher})
+                   $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR} ${launcher})
   set_tests_properties(launchers_${launcher} PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 endforeach()
 add_test(NAME layouts
