@@ -37,7 +37,7 @@ std::string why_no_shift(const ModelConfig& config) {
   const ResolvedRouter router = resolve(config.router);
   if (router.traits.gates == GateForm::relu) return "";
   return "selector '" + router.selector +
-         "' does not switch experts on by the sign of their logits";
+         "' does not switch experts on by the sign of their logits alone";
 }
 
 void check_choice(const ModelConfig& config, const RoutingChoice& choice) {

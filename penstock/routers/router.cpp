@@ -83,7 +83,7 @@ RoutingResult Router::route(const at::Tensor& hidden, const RoutingContext& cont
                  ": its tokens do not ask for the experts of their k highest logits");
   PENSTOCK_CHECK(context.logit_shift == 0 || traits_.gates == GateForm::relu,
                  "this router's logits cannot be shifted by ", context.logit_shift,
-                 ": their signs do not switch experts on");
+                 ": their signs alone do not switch experts on");
   // Logits decide, and a rounding of theirs would change who computes a token.
   const ops::PrecisionScope exact(ops::ProductPrecision::fp32);
   RoutingResult result{.hidden = hidden};

@@ -10,7 +10,6 @@
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
-#include "tests/routers/parts.h"
 
 namespace penstock::testing {
 namespace {
@@ -63,13 +62,15 @@ at::Tensor weights_of(Combination& parts, const Input& input, std::uint64_t seed
 }  // namespace
 
 Combination::Combination(const std::string& scorer, const std::string& selector,
-                         const std::vector<std::string>& balancers, const Case& size)
-    : size_(size) {
+                         const std::vector<std::string>& balancers, const Case& size,
+                         const Options& selector_options)
+    : size_(size), selector_options_(selector_options) {
   RouterConfig config{.scorer = scorer, .selector = selector, .balancers = balancers, .k = size.k};
   const auto options = visible_options();
   for (const auto& name : {std::vector<std::string>{scorer, selector}, balancers})
     for (const auto& part : name)
       if (options.contains(part)) config.parts[part] = options.at(part);
+  if (!selector_options.empty()) config.parts[selector].merge(node(selector_options));
   resolved_ = resolve(config);
   const RouterShape shape{.d_model = size.width, .experts = size.experts, .k = size.k, .layers = 2};
   balancers_ = make_balancers(resolved_, shape);
@@ -81,6 +82,10 @@ Combination::Combination(const std::string& scorer, const std::string& selector,
   experts_->to(at::kDouble);
   router_->scorer().initialize(0.7, draws);
   experts_->initialize(0.7, 0.7, draws);
+}
+
+Combination Combination::made_anew() const {
+  return {resolved_.scorer, resolved_.selector, resolved_.balancers, size_, selector_options_};
 }
 
 Output Combination::run(const Input& input, std::uint64_t seed, bool training) {
@@ -343,8 +348,7 @@ std::string gradients_agree(Combination& parts, const RouterTraits& traits) {
 std::string survives_saving(Combination& parts) {
   for (const auto& balancer : parts.balancers())
     balancer->after_step(uneven_step(parts.size().experts));
-  Combination other(parts.resolved().scorer, parts.resolved().selector, parts.resolved().balancers,
-                    parts.size());
+  Combination other = parts.made_anew();
   other.router().scorer().initialize(0.3, InitialDraws(77));
   other.experts().initialize(0.3, 0.3, InitialDraws(78));
   for (std::size_t i = 0; i < parts.modules().size(); ++i) {

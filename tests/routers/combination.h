@@ -12,6 +12,7 @@
 
 #include "penstock/experts/experts.h"
 #include "penstock/routers/router.h"
+#include "tests/routers/parts.h"
 
 namespace penstock::testing {
 
@@ -36,9 +37,13 @@ struct Output {
 /// Router, balancers and experts of one layer.
 class Combination {
  public:
+  /// @param selector_options  of the selector, beside those that every combination has here
   Combination(const std::string& scorer, const std::string& selector,
-              const std::vector<std::string>& balancers, const Case& size = {});
+              const std::vector<std::string>& balancers, const Case& size = {},
+              const Options& selector_options = {});
 
+  /// Of the same parts, options and initial draws.
+  Combination made_anew() const;
   Output run(const Input& input, std::uint64_t seed = 7, bool training = true);
   Input random_input(std::uint64_t seed) const;
 
@@ -53,6 +58,7 @@ class Combination {
 
  private:
   Case size_;
+  Options selector_options_;
   ResolvedRouter resolved_;
   std::vector<std::shared_ptr<Balancer>> balancers_;
   std::shared_ptr<Router> router_;

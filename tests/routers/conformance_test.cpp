@@ -26,9 +26,9 @@ std::vector<Names> balancer_sets() {
 }
 
 void expect_conforming(const std::string& scorer, const std::string& selector,
-                       const Names& balancers) {
+                       const Names& balancers, const Options& selector_options = {}) {
   const auto fresh = [&](const Case& size = {}) {
-    return Combination(scorer, selector, balancers, size);
+    return Combination(scorer, selector, balancers, size, selector_options);
   };
   const RouterTraits traits = fresh().traits();
   for (const std::uint64_t seed : {1, 2, 3}) {
@@ -88,6 +88,17 @@ TEST(Conformance, FullProduct) {
               product);
   RecordProperty("tested", static_cast<int>(tested));
   RecordProperty("refused", static_cast<int>(refused));
+}
+
+/// What an option makes of a selector keeps every property, too.
+TEST(Conformance, CappedRelu) {
+  for (const Names& balancers : balancer_sets()) {
+    if (!compatible("linear", "relu", balancers).empty()) continue;
+    std::string list;
+    for (const auto& balancer : balancers) list += " + " + balancer;
+    SCOPED_TRACE("linear x relu" + list);
+    expect_conforming("linear", "relu", balancers, {{"most", std::int64_t{2}}});
+  }
 }
 
 /// Where a scorer's logits can be scaled, those of inference are scaled exactly; else nothing
@@ -153,6 +164,17 @@ TEST(Conformance, OptionsMakeUnitGates) {
   EXPECT_FALSE(unit("topk", "topk", "softmax", std::string("before")));
   EXPECT_TRUE(unit("switch", "topk-capacity", "softmax", std::string("after")));
   EXPECT_FALSE(unit("switch", "topk-capacity", "softmax", std::string("before")));
+}
+
+/// Under a cap other experts' logits decide as well, so that no reader of gates takes them for a
+/// plain ReLU's.
+TEST(Conformance, ACapIsNoFormOfGates) {
+  const auto gates = [](std::int64_t most) {
+    return resolve({.method = "remoe", .k = 1, .parts = {{"relu", node({{"most", most}})}}})
+        .traits.gates;
+  };
+  EXPECT_EQ(gates(0), GateForm::relu);
+  EXPECT_EQ(gates(2), GateForm::other);
 }
 
 /// Every boolean trait that the checks read, told wrongly, must be noticed.

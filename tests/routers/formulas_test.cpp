@@ -108,6 +108,30 @@ TEST(Relu, KeepsNaNInThePlan) {
   EXPECT_TRUE(plan.weight.isnan().any().item<bool>());
 }
 
+TEST(Relu, TakesAtMostSoManyOfTheHighest) {
+  const Plan plan = plan_of(*selector("relu", kTwo, {{"most", std::int64_t{2}}}), logits());
+  expect_near(dense_weights(plan),
+              {{1.0, 0.5, 0, 0}, {0, 0.4, 0.9, 0}, {0, 0, 0.8, 0.6}, {2.0, 0, 0, 0}});
+  const RouterShape halves{.d_model = 4, .experts = 4, .k = 2, .granularity = 2};
+  EXPECT_TRUE(
+      dense_weights(plan_of(*selector("relu", halves, {{"most", std::int64_t{1}}}), logits()))
+          .equal(dense_weights(plan)));
+}
+
+TEST(Relu, KeepsNaNInACappedPlan) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto part = selector("relu", kTwo, {{"most", std::int64_t{2}}});
+  const Plan plan = plan_of(*part, matrix({{nan, nan, nan, nan}, {nan, -1, 1, -1}}));
+  EXPECT_TRUE(plan.weight.isnan().any().item<bool>());
+}
+
+TEST(Relu, RefusesAnImpossibleCap) {
+  const RouterShape four{.d_model = 4, .experts = 4, .k = 2};
+  EXPECT_THROW(selector("relu", four, {{"most", std::int64_t{5}}}), Error);
+  EXPECT_THROW(selector("relu", four, {{"most", std::int64_t{1}}}), Error);
+  EXPECT_NO_THROW(selector("relu", four, {{"most", std::int64_t{4}}}));
+}
+
 TEST(ExpertChoice, EveryExpertTakesItsBestTokens) {
   expect_near(dense_weights(plan_of(*selector("expert-choice", kTwo), logits())),
               {{0.42948105406904, 0.260493427058572, 0, 0},

@@ -53,6 +53,13 @@ def relu(z):
     return dense([{e: x for e, x in enumerate(row) if x > 0} for row in z])
 
 
+def capped_relu(most):
+    """The same over the largest few logits of a token."""
+    def weights(z):
+        return dense([{e: row[e] for e in best(row, most) if row[e] > 0} for row in z])
+    return weights
+
+
 def expert_choice(k):
     """S = softmax over experts; each expert's k·T/E best tokens of S transposed (Eq. 1-2)."""
     def weights(z):
@@ -227,8 +234,13 @@ SELECTORS = [("topk", k, options(softmax=form), topk(k, form))
     ("sparsemixer-v2", 1, options(jitter=0.6), sparsemixer(1, 0.6)),
     ("sparsemixer-v2", 2, options(jitter=0.4), sparsemixer(2, 0.4)),
     ("sparsemixer-v2", 4, options(jitter=0.4), sparsemixer(4, 0.4)),
+    ("relu", 1, options(most=1), capped_relu(1)),
+    ("relu", 2, options(most=2), capped_relu(2)),
+    ("relu", 1, options(most=3), capped_relu(3)),
+    ("relu", 2, options(most=4), relu),
 ]
 TOP1, TOP2, AFTER2, RELU1, RELU2 = (SELECTORS[i] for i in (0, 1, 5, 9, 10))
+CAPPED2 = SELECTORS[-3]
 OTHERS = (3, 0, 1, 4)  # another rank's counts, and its tokens
 ON_TWO_RANKS = f"{{{', '.join(map(str, OTHERS))}, {T}}}"
 BALANCERS = [  # name, options, coefficient, rank, others, the selector, formula at coefficient 1
@@ -238,6 +250,7 @@ BALANCERS = [  # name, options, coefficient, rank, others, the selector, formula
     ("load-balance", options(coefficient=0.5), 0.5, 0, "{}", RELU1, load_balance()),
     ("load-balance", options(coefficient=0.5, scope="global"), 0.5, 0, ON_TWO_RANKS, TOP2,
      load_balance(OTHERS, T)),
+    ("load-balance", options(coefficient=0.5), 0.5, 0, "{}", CAPPED2, load_balance()),
     ("load-balance", options(coefficient=0.5, scope="device", devices=2), 0.5, 0, "{}", TOP2,
      by_device(2)),
     ("load-balance", options(coefficient=0.5, scope="device", devices=1), 0.5, 0, "{}", RELU1,
@@ -254,6 +267,7 @@ BALANCERS = [  # name, options, coefficient, rank, others, the selector, formula
     ("importance", options(coefficient=0.3), 0.3, 0, "{}", RELU1, importance),
     ("adaptive-l1", options(initial=0.5), 0.5, 0, "{}", RELU1, adaptive_l1(1)),
     ("adaptive-l1", options(initial=0.5), 0.5, 0, "{}", RELU2, adaptive_l1(1)),
+    ("adaptive-l1", options(initial=0.5), 0.5, 0, "{}", CAPPED2, adaptive_l1(1)),
     ("adaptive-l1", options(initial=0.5, f_power=2), 0.5, 0, "{}", RELU2, adaptive_l1(2)),
     ("adaptive-l1", options(initial=0.5, load_balanced=False), 0.5, 0, "{}", RELU1, adaptive_l1(0)),
     ("adaptive-l1", options(initial=0.5, layers="mean"), 0.5, 0, "{}", RELU1, adaptive_l1(1, 5)),

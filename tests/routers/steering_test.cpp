@@ -374,6 +374,16 @@ TEST(Threshold, ShiftsTheGatesOfRelu) {
                   .equal(matrix({{1.5, 0.0}, {0.0, 0.5}})));
 }
 
+/// The bias counts in a capped choice and in its gates: 0.5 + 0.5, 0.75 - 0.25 and 0.25 + 1.
+TEST(Threshold, ShiftsTheChoiceOfACappedRelu) {
+  const auto relu =
+      selector("relu", {.d_model = 2, .experts = 3, .k = 1}, {{"most", std::int64_t{2}}});
+  const Scores scores{.logits = matrix({{0.5, 0.75, 0.25}, {-1.0, 0.125, -1.5}}),
+                      .choice_bias = torch::tensor({0.5, -0.25, 1.0})};
+  EXPECT_TRUE(
+      dense_weights(relu->select(scores, {})).equal(matrix({{1.0, 0.0, 1.25}, {0.0, 0.0, 0.0}})));
+}
+
 TEST(Threshold, OnlyRoutersOfSignsTakeAShift) {
   const ResolvedRouter router = resolve({.method = "topk", .k = 1});
   const RouterShape shape{.d_model = 2, .experts = 4, .k = 1};
