@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "penstock/base/error.h"
+#include "penstock/base/random.h"
 
 namespace penstock {
 namespace {
@@ -28,6 +29,25 @@ std::int64_t stepped(const KSchedule& schedule, std::int64_t k, const RoutingCon
   return part < parts - 1 ? schedule.values[part] : k;
 }
 
+constexpr std::uint64_t kDrawStream = 0x6b;  // "k"
+
+std::int64_t drawn(const KSchedule& schedule, std::int64_t step) {
+  const std::uint64_t bits = random_bits(static_cast<std::uint64_t>(schedule.seed), kDrawStream,
+                                         static_cast<std::uint64_t>(step));
+  return schedule.values[random_below(bits, schedule.values.size())];
+}
+
+/// linear and cosine. REQUIRES: length > 0.
+std::int64_t grown(const KSchedule& schedule, std::int64_t k, std::int64_t at_step,
+                   std::int64_t length) {
+  const auto step = static_cast<double>(std::min(at_step, length));
+  const auto change = static_cast<double>(k - schedule.start);
+  if (schedule.kind == KCourse::linear)
+    return schedule.start + round_half_even(change * step / static_cast<double>(length));
+  const double angle = std::numbers::pi * step / (2 * static_cast<double>(length));
+  return round_half_even(static_cast<double>(k) - change * std::cos(angle));
+}
+
 }  // namespace
 
 void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
@@ -41,16 +61,21 @@ void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
   };
   if (schedule.kind == KCourse::linear || schedule.kind == KCourse::cosine)
     check_value("start", schedule.start);
-  if (schedule.kind != KCourse::steps) {
-    PENSTOCK_CHECK(schedule.values.empty() && schedule.at.empty(),
-                   "model.router.topk.schedule.kind = \"", word(schedule.kind),
-                   "\" takes neither values nor at, which belong to \"steps\"");
+  const bool drawn = schedule.kind == KCourse::drawn;
+  PENSTOCK_CHECK(schedule.kind == KCourse::steps || schedule.at.empty(),
+                 "model.router.topk.schedule.kind = \"", word(schedule.kind),
+                 "\" takes no at, which belongs to \"steps\"");
+  if (schedule.kind != KCourse::steps && !drawn) {
+    PENSTOCK_CHECK(schedule.values.empty(), "model.router.topk.schedule.kind = \"",
+                   word(schedule.kind),
+                   "\" takes no values, which belong to \"steps\" and \"drawn\"");
     return;
   }
   for (const std::int64_t value : schedule.values) check_value("values", value);
-  PENSTOCK_CHECK(!schedule.values.empty(),
-                 "model.router.topk.schedule.kind = \"steps\" needs values; give for example "
-                 "model.router.topk.schedule.values = [2]");
+  PENSTOCK_CHECK(!schedule.values.empty(), "model.router.topk.schedule.kind = \"",
+                 word(schedule.kind),
+                 "\" needs values; give for example model.router.topk.schedule.values = ",
+                 drawn ? "[1, 2, 4]" : "[2]");
   PENSTOCK_CHECK(schedule.at.empty() || schedule.at.size() == schedule.values.size(),
                  "model.router.topk.schedule.at has ", schedule.at.size(), " entries; the ",
                  schedule.values.size(), " values need as many");
@@ -67,18 +92,12 @@ std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,
   std::int64_t k = nominal;
   if (schedule.kind == KCourse::steps) {
     k = stepped(schedule, nominal, context);
+  } else if (schedule.kind == KCourse::drawn) {
+    k = drawn(schedule, context.step);
   } else {
     const std::int64_t length = schedule.over > 0 ? schedule.over : context.total_steps;
-    const auto step = static_cast<double>(std::min(context.step, length));
-    const auto change = static_cast<double>(nominal - schedule.start);
-    if (length <= 0) {
-      k = nominal;  // a run of unknown length has arrived
-    } else if (schedule.kind == KCourse::linear) {
-      k = schedule.start + round_half_even(change * step / static_cast<double>(length));
-    } else {
-      const double angle = std::numbers::pi * step / (2 * static_cast<double>(length));
-      k = round_half_even(static_cast<double>(nominal) - change * std::cos(angle));
-    }
+    // A run of unknown length has arrived.
+    if (length > 0) k = grown(schedule, nominal, context.step, length);
   }
   return k * shape.granularity;
 }

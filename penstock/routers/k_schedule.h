@@ -10,17 +10,19 @@
 
 namespace penstock {
 
-enum class KCourse { constant, steps, linear, cosine };
-constexpr std::array<std::string_view, 4> words(KCourse) {
-  return {"constant", "steps", "linear", "cosine"};
+enum class KCourse { constant, steps, linear, cosine, drawn };
+constexpr std::array<std::string_view, 5> words(KCourse) {
+  return {"constant", "steps", "linear", "cosine", "drawn"};
 }
 
-/// A schedule of k that ends at the router's nominal k, as a recipe says it. Values are before
-/// granularity.
+/// How k goes over a run, as a recipe says it; all but `drawn` end at the router's nominal k.
+/// Values are before granularity.
 ///   steps:   values[i] until step at[i], then k; without `at`, equal parts of the run
 ///   linear:  start + round((k − start)·step/T)
 ///   cosine:  round(k + (start − k)·cos(π·step/2T))
-/// with T = `over` or the run's steps, and halves rounded to even. Outside training k holds.
+///   drawn:   one of `values` at each step, by the seed and the step alone: the same in all layers
+///            and parts of a step; a value that stands twice is drawn twice as often
+/// with T = `over` or the run's steps, and halves rounded to even. Outside training k is nominal.
 /// Source: SMoE-Dropout (arXiv:2303.01610) and HyperRouter (arXiv:2312.07035), authors' code.
 struct KSchedule {
   KCourse kind = KCourse::constant;
@@ -28,15 +30,18 @@ struct KSchedule {
   std::int64_t over = 0;
   std::vector<std::int64_t> values;
   std::vector<std::int64_t> at;
+  std::int64_t seed = 0;
 
   template <class V>
   void visit(V& v) {
     v("kind", kind, {.help = "schedule of k"});
     v("start", start, {.help = "linear, cosine: k at step 0", .min = 1});
     v("over", over, {.help = "linear, cosine: length; 0 takes the run", .min = 0, .unit = "steps"});
-    v("values", values, {.help = "steps: the values before the final k", .min = 1});
+    v("values", values,
+      {.help = "steps: the values before the final k; drawn: those that are drawn from", .min = 1});
     v("at", at,
       {.help = "steps: where each value ends; empty cuts the run into equal parts", .min = 1});
+    v("seed", seed, {.help = "drawn: seed of the draws", .min = 0});
   }
 };
 

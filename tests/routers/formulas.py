@@ -73,3 +73,21 @@ def switches(course, total):
 
 print("linear 8 to 16:", switches(linear, 400_000))
 print("cosine 8 to 16 over 1000:", switches(cosine, 1000))
+
+
+# k drawn at each step: SplitMix64's finaliser over seed, stream 0x6b and step, then multiply-shift.
+def mix64(x):
+    mask = 2 ** 64 - 1
+    x = (x + 0x9e3779b97f4a7c15) & mask
+    x = ((x ^ (x >> 30)) * 0xbf58476d1ce4e5b9) & mask
+    x = ((x ^ (x >> 27)) * 0x94d049bb133111eb) & mask
+    return x ^ (x >> 31)
+
+
+def drawn(seed, step, values):
+    bits = mix64((mix64(mix64(seed) ^ 0x6b) + step) % 2 ** 64)
+    return values[bits * len(values) >> 64]
+
+
+for seed in (0, 7):
+    print(f"drawn of 1, 2, 4, 8, 16, seed {seed}:", [drawn(seed, s, [1, 2, 4, 8, 16]) for s in range(16)])

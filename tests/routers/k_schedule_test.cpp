@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
 
@@ -72,11 +74,53 @@ TEST(KSchedule, HoldsTheFinalValueAfterItsLengthAndOutsideTraining) {
   EXPECT_EQ(scheduled_k(linear, kSixteen, {.step = 0, .total_steps = 1000, .training = false}), 16);
 }
 
+Steps drawn_over(const KSchedule& schedule, const RouterShape& shape, std::int64_t steps) {
+  Steps out;
+  for (std::int64_t step = 0; step < steps; ++step)
+    out.push_back(k_at(schedule, shape, step, steps));
+  return out;
+}
+
+TEST(KSchedule, DrawsOneOfItsValuesAtEachStep) {  // from formulas.py
+  KSchedule schedule{.kind = KCourse::drawn, .values = {1, 2, 4, 8, 16}};
+  EXPECT_EQ(drawn_over(schedule, kSixteen, 16),
+            (Steps{1, 16, 16, 16, 2, 2, 8, 4, 1, 16, 4, 16, 1, 2, 8, 1}));
+  schedule.seed = 7;
+  EXPECT_EQ(drawn_over(schedule, kSixteen, 16),
+            (Steps{1, 16, 4, 2, 16, 16, 2, 1, 16, 2, 1, 2, 8, 16, 1, 2}));
+}
+
+TEST(KSchedule, ADrawKnowsOfSeedAndStepAlone) {
+  const KSchedule schedule{.kind = KCourse::drawn, .values = {1, 2, 4, 8, 16}, .seed = 3};
+  RouterShape last = kSixteen;
+  last.layer = 3;
+  last.layers = 4;
+  EXPECT_EQ(drawn_over(schedule, last, 40), drawn_over(schedule, kSixteen, 40));
+  EXPECT_EQ(scheduled_k(schedule, kSixteen, {.step = 5, .total_steps = 40, .training = true}),
+            scheduled_k(schedule, kSixteen,
+                        {.step = 5, .total_steps = 0, .training = true, .rank = 1, .layer = 2}));
+}
+
+TEST(KSchedule, DrawsEachValueAsOftenAsItStands) {
+  const KSchedule schedule{.kind = KCourse::drawn, .values = {2, 16, 16, 16}};
+  const Steps all = drawn_over(schedule, kSixteen, 4000);
+  // Four standard deviations of a binomial count: 4·sqrt(4000 · 0.25 · 0.75).
+  EXPECT_NEAR(static_cast<double>(std::ranges::count(all, 2)), 1000, 110);
+  EXPECT_EQ(std::ranges::count(all, 2) + std::ranges::count(all, 16), 4000);
+}
+
+TEST(KSchedule, NothingIsDrawnOutsideTrainingOrWhereKIsAskedFor) {
+  const KSchedule schedule{.kind = KCourse::drawn, .values = {1, 2}};
+  EXPECT_EQ(scheduled_k(schedule, kSixteen, {.step = 0, .total_steps = 9}), 16);
+  EXPECT_EQ(scheduled_k(schedule, kSixteen, {.step = 0, .training = true, .k = 5}), 5);
+}
+
 TEST(KSchedule, GranularityMultipliesEveryValue) {
   const RouterShape fine{.d_model = 4, .experts = 32, .k = 4, .granularity = 4};
   const KSchedule near_dense{.kind = KCourse::steps, .values = {6}, .at = {100}};
   EXPECT_EQ(k_at(near_dense, fine, 0, 1000), 24);
   EXPECT_EQ(k_at(near_dense, fine, 100, 1000), 4);
+  EXPECT_EQ(k_at({.kind = KCourse::drawn, .values = {6}}, fine, 3, 1000), 24);
 }
 
 TEST(KSchedule, AFractionalKBeforeGranularityIsFineWithoutASchedule) {
@@ -93,7 +137,9 @@ TEST(KSchedule, RefusesContradictions) {
         KSchedule{.kind = KCourse::steps, .values = {4, 2}, .at = {5}},
         KSchedule{.kind = KCourse::steps, .values = {4, 2}, .at = {5, 3}},
         KSchedule{.kind = KCourse::linear, .start = 9},
-        KSchedule{.kind = KCourse::constant, .values = {2}}})
+        KSchedule{.kind = KCourse::constant, .values = {2}}, KSchedule{.kind = KCourse::drawn},
+        KSchedule{.kind = KCourse::drawn, .values = {9}},
+        KSchedule{.kind = KCourse::drawn, .values = {4}, .at = {5}}})
     EXPECT_THROW(check_schedule(wrong, eight), Error);
   EXPECT_NO_THROW(check_schedule({.kind = KCourse::steps, .values = {4, 2}, .at = {5, 30}}, eight));
 }
