@@ -85,6 +85,51 @@ TEST(Hypernetwork, HyperfanInGivesLogitsTheVarianceOfTheToken) {
     }
 }
 
+TEST(Hypernetwork, ALinearOneIsAFrozenMatrixOfItsEmbedding) {
+  const auto scorer =
+      hypernetwork(kPaper, {{"form", std::string("linear")}, {"embedding", std::int64_t{64}}});
+  const ScorerParameters parts = scorer->parameters_by_part();
+  EXPECT_EQ(parts.router, 16448 / 4);
+  EXPECT_EQ(parts.embedding, 64);
+  EXPECT_EQ(parts.network, 64 * 16448 / 4);
+  EXPECT_EQ(trained(*scorer), 64);
+  // All routers lie in a subspace of as many dimensions as the embedding has.
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> routers;
+  at::Tensor embedding = scorer->named_parameters()["embedding"];
+  for (int i = 0; i < 80; ++i) {
+    embedding.normal_();
+    const FoldedScorer router = scorer->fold();
+    routers.push_back(at::cat({router.weight.flatten(), router.bias}).to(at::kDouble));
+  }
+  EXPECT_EQ(at::linalg_matrix_rank(torch::stack(routers), 1e-5).item<std::int64_t>(), 64);
+}
+
+TEST(Hypernetwork, LogitsOfALinearOneHaveTheVarianceAskedFor) {
+  double authors = 0, logits = 0;
+  const int draws = 30;
+  const Options linear{{"form", std::string("linear")}, {"embedding", std::int64_t{64}}};
+  Options unit = linear;
+  unit["init"] = std::string("hyperfan-in");
+  const auto plain = hypernetwork(kPaper, linear), unit_variance = hypernetwork(kPaper, unit);
+  const torch::NoGradGuard no_grad;
+  for (int seed = 0; seed < draws; ++seed) {
+    plain->initialize(0.02, InitialDraws(seed));
+    unit_variance->initialize(0.02, InitialDraws(seed));
+    authors += plain->fold().weight.square().mean().item<double>() / draws;
+    torch::manual_seed(seed);
+    logits +=
+        unit_variance->score(torch::randn({64, 256}), {}).logits.square().mean().item<double>() /
+        draws;
+  }
+  EXPECT_NEAR(std::sqrt(authors), 0.02 * 8, 0.05 * 0.16);  // sqrt(64) terms of N(0, 0.02²)
+  EXPECT_NEAR(logits, 1, 0.15);
+}
+
+TEST(Hypernetwork, ALinearOneHasNoHiddenUnitsToDrop) {
+  EXPECT_THROW(hypernetwork(kSmall, {{"form", std::string("linear")}, {"dropout", 0.5}}), Error);
+}
+
 TEST(Hypernetwork, InferenceFollowsEveryChangeOfAParameter) {
   torch::NoGradGuard no_grad;
   const at::Tensor hidden = torch::randn({3, 6}, at::kDouble);

@@ -46,6 +46,14 @@ def hyper(bias):
     return logits
 
 
+def subspace(bias):
+    """A router that is a frozen matrix times its embedding."""
+    def logits(h, p):
+        router = (p["embedding"] @ p["network.w2"].T).reshape(E, D + bias)
+        return F.linear(h, router[:, :D], router[:, D] if bias else None)
+    return logits
+
+
 def mixture(pool, keys=E):
     """One score after another: S_i^j = Q^j·K_i / sqrt(d'), pooled over j, best key of the expert."""
     def logits(h, p):
@@ -124,6 +132,12 @@ CASES = [  # scorer, options as C++, parameters, frozen ones, formula
      {"embedding": values(4, E, M), **network(D + 1)}, "network", hyper(True)),
     ("hypernetwork", f'{{"train_network", true}}, {{"embedding", {SMALL}',
      {"embedding": values(4, 1, M), **network(E * (D + 1))}, (), hyper(True)),
+    ("hypernetwork", f'{{"form", std::string("linear")}}, {{"embedding", std::int64_t{{{M}}}}}',
+     {"embedding": values(4, 1, M), "network.w2": values(7, E * (D + 1), M)}, "network",
+     subspace(True)),
+    ("hypernetwork", f'{{"form", std::string("linear")}}, {{"generate", std::string("rows")}}, '
+     f'{{"bias", false}}, {{"embedding", std::int64_t{{{M}}}}}',
+     {"embedding": values(4, E, M), "network.w2": values(7, D, M)}, "network", subspace(False)),
 ]
 
 

@@ -16,10 +16,14 @@ namespace penstock::hypernetwork {
 enum class Generate { whole, rows };
 constexpr std::array<std::string_view, 2> words(Generate) { return {"whole", "rows"}; }
 
+enum class Form { relu, linear };
+constexpr std::array<std::string_view, 2> words(Form) { return {"relu", "linear"}; }
+
 enum class Start { authors, hyperfan_in };
 constexpr std::array<std::string_view, 2> words(Start) { return {"authors", "hyperfan-in"}; }
 
 struct Config {
+  Form form = Form::relu;
   std::int64_t embedding = 256;
   std::int64_t hidden = 256;
   bool bias = true;
@@ -32,8 +36,12 @@ struct Config {
 
   template <class V>
   void visit(V& v) {
+    v("form", form,
+      {.help = "relu: a network of two layers; linear: one matrix, so that the router stays in a "
+               "random subspace of the embedding's width"});
     v("embedding", embedding, {.help = "width of the trained embedding", .min = 1, .max = 65536});
-    v("hidden", hidden, {.help = "width of the network's hidden layer", .min = 1, .max = 65536});
+    v("hidden", hidden,
+      {.help = "relu: width of the network's hidden layer", .min = 1, .max = 65536});
     v("bias", bias, {.help = "generate a bias of the router too"});
     v("generate", generate,
       {.help = "whole: the router from one embedding; rows: each expert's row from one of its own, "
@@ -44,49 +52,60 @@ struct Config {
     v("share", share, {.help = "one network for all layers, which keep embeddings of their own"});
     v("train_network", train_network, {.help = "train the network too; the paper freezes it"});
     v("dropout", dropout,
-      {.help = "share of the network's hidden units dropped when training", .min = 0, .max = 0.99});
+      {.help = "relu: share of the network's hidden units dropped when training",
+       .min = 0,
+       .max = 0.99});
     v("l2", l2,
       {.help = "factor of the loss Σ W² + Σ b² of the generated router",
        .min = 0,
        .coefficient = true});
   }
   void refine(ScorerTraits& traits) const { traits.shared_by_layers = share; }
+  /// What one output of the network is a sum over, h.
+  std::int64_t units() const { return form == Form::relu ? hidden : embedding; }
 };
 
-/// Φ(e) = relu(e · W₁ᵀ + b₁) · W₂ᵀ + b₂.
-/// Parameters w1 [h, m], b1 [h], w2 [out, h], b2 [out]; frozen unless the config says otherwise.
+/// relu: Φ(e) = relu(e · W₁ᵀ + b₁) · W₂ᵀ + b₂.  linear: Φ(e) = e · W₂ᵀ, whose units are e itself.
+/// Parameters w1 [h, m], b1 [h], w2 [out, h], b2 [out]; of a linear one only w2 [out, m]. Frozen
+/// unless the config says otherwise.
 class Network : public torch::nn::Module {
  public:
   Network(const Config& config, std::int64_t out) {
     const bool trained = config.train_network;
-    w1_ = register_parameter("w1", at::empty({config.hidden, config.embedding}), trained);
-    b1_ = register_parameter("b1", at::empty({config.hidden}), trained);
-    w2_ = register_parameter("w2", at::empty({out, config.hidden}), trained);
-    b2_ = register_parameter("b2", at::empty({out}), trained);
+    if (config.form == Form::relu) {
+      w1_ = register_parameter("w1", at::empty({config.hidden, config.embedding}), trained);
+      b1_ = register_parameter("b1", at::empty({config.hidden}), trained);
+      b2_ = register_parameter("b2", at::empty({out}), trained);
+    }
+    w2_ = register_parameter("w2", at::empty({out, config.units()}), trained);
   }
 
-  /// relu(e · W₁ᵀ + b₁), [n, m] to [n, h].
-  at::Tensor hidden(const at::Tensor& embedding) const {
-    return at::relu(ops::linear(embedding, w1_, b1_));
+  /// [n, m] to [n, h].
+  at::Tensor units(const at::Tensor& embedding) const {
+    return w1_.defined() ? at::relu(ops::linear(embedding, w1_, b1_)) : embedding;
   }
   /// [n, h] to [n, out].
-  at::Tensor output(const at::Tensor& hidden) const { return ops::linear(hidden, w2_, b2_); }
+  at::Tensor output(const at::Tensor& units) const {
+    return ops::linear(units, w2_, b2_.defined() ? std::optional(b2_) : std::nullopt);
+  }
 
   void initialize(double std1, double std2, const InitialDraws& draws) {
-    draws.normal("w1", w1_, std1);
     draws.normal("w2", w2_, std2);
+    if (!w1_.defined()) return;
+    draws.normal("w1", w1_, std1);
     b1_.zero_();
     b2_.zero_();
   }
   void scale_output(double factor) {
     w2_.mul_(factor);
-    b2_.mul_(factor);
+    if (b2_.defined()) b2_.mul_(factor);
   }
   /// Rows of W₂ that make the entries of one expert's row and bias: [E, d + bias, h].
   at::Tensor rows(std::int64_t entries) const { return w2_.view({-1, entries, w2_.size(1)}); }
 
  private:
-  at::Tensor w1_, b1_, w2_, b2_;
+  at::Tensor w1_, b1_, b2_;  // undefined where linear
+  at::Tensor w2_;
 };
 
 /// logits = hidden · Wᵀ + b,  [W b] = Φ(e) as [E, d + 1], its last column the bias.
@@ -100,7 +119,10 @@ class Network : public torch::nn::Module {
 /// init "hyperfan-in" (Chang et al., ICLR 2020, Eq. for fan-in with a generated bias): the first
 /// layer N(0, 2/m); entries of W₂ N(0, 1/((1 + B)·d·h)) for weights and N(0, 1/(2h)) for biases,
 /// B = 1 with a bias and else 0, so that logits of tokens with unit variance have unit variance.
-/// The router's softmax counts as linear.
+/// The router's softmax counts as linear. For form "linear" h = m, and there is no first layer.
+///
+/// Form "linear" is the control without HyperRouter's network: [W b] = P·e with P frozen, a random
+/// subspace of dimension m in which the router is trained.
 ///
 /// The paper leaves open what "coordinate-wise" generation is; "rows" generates one expert's
 /// weights at a time. Gradient: hidden, e, and the network where trained. Source: HyperRouter,
@@ -109,6 +131,9 @@ class Hypernetwork : public Scorer {
  public:
   Hypernetwork(const RouterShape& shape, const Config& config)
       : config_(config), experts_(shape.experts), width_(shape.d_model) {
+    PENSTOCK_CHECK(config.form == Form::relu || config.dropout == 0,
+                   "model.router.hypernetwork.dropout drops hidden units, of which form = "
+                   "\"linear\" has none; leave one of the two out");
     const bool rows = config.generate == Generate::rows;
     embedding_ =
         register_parameter("embedding", at::empty({rows ? experts_ : 1, config.embedding}));
@@ -138,7 +163,7 @@ class Hypernetwork : public Scorer {
     torch::NoGradGuard no_grad;
     draws.normal("embedding", embedding_, 1);
     if (shares_) return;
-    const auto h = static_cast<double>(config_.hidden), d = static_cast<double>(width_);
+    const auto h = static_cast<double>(config_.units()), d = static_cast<double>(width_);
     if (config_.init == Start::authors) {
       network_->initialize(std, std, draws.of("network"));
       return;
@@ -177,7 +202,7 @@ class Hypernetwork : public Scorer {
   std::int64_t entries() const { return width_ + (config_.bias ? 1 : 0); }
 
   FoldedScorer generate(const RoutingContext& context) const {
-    at::Tensor units = network_->hidden(embedding_);  // [1 or E, h]
+    at::Tensor units = network_->units(embedding_);  // [1 or E, h]
     if (context.training && config_.dropout > 0) {
       const double keep = 1 - config_.dropout;
       units =
