@@ -167,12 +167,20 @@ void add_data_command(CLI::App& app) {
                       "as meta.pile_set_name");
   command->add_option("--document-separator", prepare.read.separator,
                       "what divides a text file into documents: blank-lines, or literal text");
-  command->add_option("--seed", prepare.seed, "chooses held-out documents and the system's files")
+  command
+      ->add_option("--seed", prepare.seed,
+                   "chooses held-out documents, the system's files and --most-bytes")
       ->capture_default_str();
   command->add_flag(
       "--dedup,!--no-dedup", options->dedup,
       "remove near-duplicate paragraphs before the split (default: only with --system)");
   command->add_flag("--no-eod", options->no_eod, "no end-of-document token after each document");
+  command
+      ->add_option("--most-bytes", prepare.most_bytes,
+                   "take at most so many bytes of text, whole documents drawn by the seed, each "
+                   "domain in its proportion, before the split; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_flag("--system", prepare.system,
                     "use the text this Debian machine has, several domains");
   command->add_flag("--more", prepare.more,
@@ -185,6 +193,7 @@ void add_data_command(CLI::App& app) {
       "Examples:\n"
       "  penstock data prepare --system --out corpus\n"
       "  penstock data prepare --system --more --tokenizer bpe:4096 --out large\n"
+      "  penstock data prepare --system --most-bytes 14000000 --out one-pass\n"
       "  penstock data prepare input.txt --split contiguous:0.9,0.1,0 --out shakespeare\n"
       "  penstock data prepare train.txt.gz --validation valid.txt.gz --test test.txt.gz "
       "--tokenizer "

@@ -16,6 +16,7 @@
 #include "penstock/data/assign_splits.h"
 #include "penstock/data/dedup.h"
 #include "penstock/data/gather_text.h"
+#include "penstock/data/most_bytes.h"
 #include "penstock/data/prepare_notes.h"
 #include "penstock/data/protocols.h"
 #include "penstock/data/stage_progress.h"
@@ -67,6 +68,8 @@ class Preparation {
                    "options.packages says where options.more finds its text; give both");
     PENSTOCK_CHECK(!options.system || options.inputs.empty(),
                    "options.system gathers its own text and takes no inputs beside it");
+    PENSTOCK_CHECK(options.most_bytes >= 0, "options.most_bytes = ", options.most_bytes,
+                   " must be a number of bytes, or 0 for all of the text");
     check_target();
   }
 
@@ -76,6 +79,9 @@ class Preparation {
       assign_splits_by_name(documents_, result_.notes);
     if (options_.dedup.value_or(options_.system)) remove_duplicates();
     if (options_.system) limit();
+    if (options_.most_bytes > 0)
+      std::ranges::move(keep_most_bytes(documents_, options_.most_bytes, options_.seed),
+                        std::back_inserter(result_.notes));
     PENSTOCK_CHECK(!documents_.empty(), "the inputs hold no text");
     divide();
     if (result_.deduplicated) measure_overlap();

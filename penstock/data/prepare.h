@@ -39,6 +39,9 @@ struct PrepareOptions {
   std::optional<bool> dedup = {};
   /// End each document with the tokenizer's end-of-document id, if it has one.
   bool end_of_document = true;
+  /// Take at most so many bytes of text, whole documents drawn by the seed, each domain in its
+  /// proportion (most_bytes.h); 0: all.
+  std::int64_t most_bytes = 0;
   std::string out;
   /// Called once everything is computed, before the first byte of the corpus is written.
   std::function<void()> before_writing = {};

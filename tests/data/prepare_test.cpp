@@ -87,6 +87,29 @@ TEST_F(Prepare, EverySplitGetsDocumentsOfEveryDomain) {
   EXPECT_EQ(corpus.count(Split::kTrain).tokens, corpus.count(Split::kTrain).bytes + 12);
 }
 
+TEST_F(Prepare, TakesNoMoreTextThanAskedForOfEachDomain) {
+  auto o = options();
+  o.inputs = {{.path = many()}};
+  o.split = "0.6,0.2,0.2";
+  prepare_corpus(o);
+  const auto bytes_of_all = [&](const Corpus& corpus) {
+    std::int64_t sum = 0;
+    for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest})
+      sum += corpus.count(split).bytes;
+    return sum;
+  };
+  const std::int64_t all = bytes_of_all(Corpus::open(o.out));
+  o.most_bytes = all / 2;
+  const PrepareResult half = prepare_corpus(o);
+  const Corpus corpus = Corpus::open(o.out);
+  EXPECT_LE(bytes_of_all(corpus), all / 2);
+  EXPECT_EQ(corpus.domains(), (std::vector<std::string>{"even", "odd"}));
+  EXPECT_GT(corpus.count(Split::kTrain).documents, 0);
+  EXPECT_NE(half.notes.front().find("bytes of text are taken"), std::string::npos);
+  o.most_bytes = -1;
+  expect_says(error_of([&] { prepare_corpus(o); }), {"options.most_bytes", "-1"});
+}
+
 TEST_F(Prepare, HeldOutFilesGoWhereTheyAreSent) {
   auto o = options();
   o.inputs = {
