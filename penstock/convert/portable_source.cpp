@@ -16,7 +16,7 @@ constexpr std::string_view kHead = "lm_head.weight", kEmbeddings = "model.embed_
 /// Rows of heads whose pairs (2i, 2i+1) are rotated, as rows whose pairs (i, i + hd/2) are, or
 /// back.
 /// @param rows [H·hd, ..]
-at::Tensor reordered(const at::Tensor& rows, std::int64_t head_dim, bool to_adjacent) {
+at::Tensor reordered_rows(const at::Tensor& rows, std::int64_t head_dim, bool to_adjacent) {
   const std::int64_t half = head_dim / 2;
   const auto first =
       to_adjacent ? std::pair{std::int64_t{2}, half} : std::pair{half, std::int64_t{2}};
@@ -89,7 +89,7 @@ at::Tensor PortableSource::made_up(const std::string& name) const {
 at::Tensor PortableSource::reordered(const std::string& name, const at::Tensor& tensor) const {
   if (config().rope_adjacent == from_.config().rope_adjacent || !of_queries_or_keys(name))
     return tensor;
-  return reordered(tensor, config().head_dim, config().rope_adjacent);
+  return reordered_rows(tensor, config().head_dim, config().rope_adjacent);
 }
 
 at::Tensor PortableSource::tensor(const std::string& name) const {

@@ -18,11 +18,13 @@ using testing::bench_recipe;
 using testing::kBandwidth;
 
 LayerBench layer_of(const Recipe& recipe, std::int64_t tokens = 0, double active = 0) {
-  return measure_layer(recipe, {.tokens = tokens,
-                                .steps = 3,
-                                .warm_up = 1,
-                                .active_experts = active,
-                                .memory_bandwidth = kBandwidth});
+  LayerBenchOptions options;
+  options.tokens = tokens;
+  options.steps = 3;
+  options.warm_up = 1;
+  options.active_experts = active;
+  options.memory_bandwidth = kBandwidth;
+  return measure_layer(recipe, options);
 }
 
 TEST(LayerBench, CountsTheLayersOwnFlops) {
