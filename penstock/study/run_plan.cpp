@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <set>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
@@ -25,11 +27,35 @@ ConfigNode with_seed(const Variant& variant, std::int64_t seed) {
   return recipe;
 }
 
-std::int64_t matched_steps(double target_flops, double flops_per_step) {
+namespace {
+
+std::int64_t steps_of(const ConfigNode& recipe) {
+  return std::get<std::int64_t>(recipe.find("train")->find("steps")->value());
+}
+
+ConfigNode with_steps(ConfigNode recipe, std::int64_t steps) {
+  recipe.set("train.steps", ConfigNode(steps, "match_compute"));
+  return recipe;
+}
+
+}  // namespace
+
+std::int64_t matched_steps(double target_flops, std::int64_t begin,
+                           const std::function<double(std::int64_t)>& flops_per_step) {
   PENSTOCK_CHECK(target_flops > 0,
                  "match_compute: the named variant's metrics.jsonl states no FLOPs");
-  PENSTOCK_ASSERT(flops_per_step > 0);
-  return std::max<std::int64_t>(1, std::llround(target_flops / flops_per_step));
+  std::set<std::int64_t> met;
+  std::int64_t steps = begin, closest = begin;
+  double least = std::numeric_limits<double>::infinity();
+  while (met.insert(steps).second) {
+    const double each = flops_per_step(steps);
+    PENSTOCK_ASSERT(each > 0);
+    const double off = std::abs(static_cast<double>(steps) * each - target_flops);
+    if (off < least) closest = steps;
+    least = std::min(least, off);
+    steps = std::max<std::int64_t>(1, std::llround(target_flops / each));
+  }
+  return closest;
 }
 
 RunPlans::Beginning RunPlans::beginning(const Variant& variant, std::int64_t seed) const {
@@ -51,10 +77,10 @@ std::optional<PlannedRun> RunPlans::plan(const Variant& variant, std::int64_t se
   if (!variant.match_compute.empty()) {
     const auto other = rows_.find({variant.match_compute, seed});
     if (other == rows_.end()) return std::nullopt;
-    recipe.set("train.steps",
-               ConfigNode(matched_steps(other->second.total_flops, hooks_.flops_per_step(recipe)),
-                          "match_compute"));
-    recipe = hooks_.resolve(recipe);
+    recipe = hooks_.resolve(with_steps(
+        recipe, matched_steps(other->second.total_flops, steps_of(recipe), [&](std::int64_t steps) {
+          return hooks_.flops_per_step(hooks_.resolve(with_steps(recipe, steps)));
+        })));
   }
   PlannedRun planned{.recipe = std::move(recipe)};
   planned.hash = config_hash(planned.recipe, hooks_.corpus_hash(planned.recipe));

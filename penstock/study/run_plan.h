@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,8 +26,12 @@ struct PlannedRun {
 /// The variant's recipe for that seed, without [model] where it begins with a model.
 ConfigNode with_seed(const Variant& variant, std::int64_t seed);
 
-/// The steps at which a variant has spent `target_flops`: target ÷ per step, to the nearest, ≥ 1.
-std::int64_t matched_steps(double target_flops, double flops_per_step);
+/// The steps N at which a variant has spent `target_flops`: N = target ÷ flops_per_step(N), to the
+/// nearest, ≥ 1, where flops_per_step(N) is the mean of a step in a run of N steps, which a
+/// schedule makes depend on N. N is iterated from `begin` until it stays; where it would go round,
+/// the closest of those met.
+std::int64_t matched_steps(double target_flops, std::int64_t begin,
+                           const std::function<double(std::int64_t)>& flops_per_step);
 
 class RunPlans {
  public:

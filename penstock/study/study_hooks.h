@@ -37,7 +37,8 @@ struct StudyHooks {
   std::function<void(const ConfigNode& recipe)> check_fits;
   /// Hash of the corpus the recipe names; "" where that cannot be told.
   std::function<std::string(const ConfigNode& resolved)> corpus_hash;
-  /// Useful training FLOPs of one step at the nominal number of active experts.
+  /// Useful training FLOPs of one step, the mean over the recipe's `train.steps`, at the number of
+  /// active experts that is nominal or that a schedule gives each.
   std::function<double(const ConfigNode& resolved)> flops_per_step;
   /// Bits per byte of an n-gram model counted on the recipe's corpus, of the measured split
   /// (run_folder.h); 0 where the corpus is not there.

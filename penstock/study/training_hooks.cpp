@@ -9,7 +9,6 @@
 #include "penstock/eval/ngram.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/content_hash.h"
-#include "penstock/models/flops.h"
 #include "penstock/study/run_folder.h"
 #include "penstock/study/start_model.h"
 #include "penstock/study/study_hooks.h"
@@ -19,16 +18,16 @@
 #include "penstock/train/recipe.h"
 #include "penstock/train/run.h"
 #include "penstock/train/run_text.h"
+#include "penstock/train/scheduled_flops.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock::study {
 namespace {
 
-double nominal_flops_per_step(const ConfigNode& resolved) {
+double flops_per_step(const ConfigNode& resolved) {
   Recipe recipe = read_recipe(resolved);
   if (recipe.model.vocab == 0) recipe.model.vocab = Corpus::open(recipe.data.corpus).vocab_size();
-  return nominal_training_flops(recipe.model, recipe.train.batch_sequences,
-                                recipe.train.sequence_length);
+  return mean_flops_per_step(recipe);
 }
 
 double ngram_bits_per_byte(const ConfigNode& resolved, int order) {
@@ -124,7 +123,7 @@ StudyHooks training_hooks(std::FILE* progress, bool force, const RunRanks& ranks
                 return data.corpus.empty() ? std::string()
                                            : open_text(data, /*verify=*/false).content_hash();
               },
-          .flops_per_step = nominal_flops_per_step,
+          .flops_per_step = flops_per_step,
           .ngram_baseline = ngram_bits_per_byte,
           .begin =
               [progress](const std::string& model, const ConfigNode& upcycle,

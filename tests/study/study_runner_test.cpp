@@ -82,11 +82,41 @@ TEST_F(StudyRunner, MatchesTheFlopsThatWereReallySpent) {
 }
 
 TEST_F(StudyRunner, MatchedStepsRoundToTheNearest) {
-  EXPECT_EQ(matched_steps(1000, 100), 10);
-  EXPECT_EQ(matched_steps(1049, 100), 10);
-  EXPECT_EQ(matched_steps(1051, 100), 11);
-  EXPECT_EQ(matched_steps(1, 100), 1);
-  EXPECT_THROW(matched_steps(0, 100), Error);
+  const auto hundred = [](std::int64_t) { return 100.0; };
+  EXPECT_EQ(matched_steps(1000, 300, hundred), 10);
+  EXPECT_EQ(matched_steps(1049, 300, hundred), 10);
+  EXPECT_EQ(matched_steps(1051, 300, hundred), 11);
+  EXPECT_EQ(matched_steps(1, 300, hundred), 1);
+  EXPECT_THROW(matched_steps(0, 300, hundred), Error);
+}
+
+/// 100 steps of 600 and all others of 100, as with a near-dense start: N·(100 + 50000/N) = 130000.
+TEST_F(StudyRunner, MatchedStepsFollowAScheduleOfTheRunsLength) {
+  const auto near_dense = [](std::int64_t steps) {
+    const std::int64_t first = std::min<std::int64_t>(steps, 100);
+    return static_cast<double>(first * 600 + (steps - first) * 100) / static_cast<double>(steps);
+  };
+  EXPECT_EQ(matched_steps(130000, 300, near_dense), 800);
+  EXPECT_EQ(matched_steps(130000, 5, near_dense), 800);
+  // From 10 it goes to 100 and back, whose runs spend 90 and 9000; 900 is asked for.
+  const auto round = [](std::int64_t steps) { return steps < 50 ? 9.0 : 90.0; };
+  EXPECT_EQ(matched_steps(900, 10, round), 10);
+}
+
+TEST_F(StudyRunner, AMatchedRunHasTheStepsThatItsOwnScheduleAllows) {
+  FakeTrainer trainer;
+  StudyHooks hooks = trainer.hooks();
+  std::int64_t asked_last = 0;
+  hooks.flops_per_step = [&](const ConfigNode& recipe) {
+    asked_last = std::get<std::int64_t>(recipe.find("train")->find("steps")->value());
+    return 100.0 + 20000.0 / static_cast<double>(asked_last);
+  };
+  const auto rows = run_study(read_study(file), options, hooks).results.rows;
+  const RunRow &matched = rows[6], &remoe = rows[9];
+  ASSERT_EQ(matched.variant, "topk-matched");
+  // Rounded once more on the way: each N whose own mean gives N again will do.
+  EXPECT_NEAR(static_cast<double>(matched.steps), (remoe.total_flops - 20000) / 100, 1);
+  EXPECT_EQ(asked_last, rows[8].steps);
 }
 
 TEST_F(StudyRunner, DoesNotRepeatFinishedRuns) {
