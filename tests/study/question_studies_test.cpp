@@ -1,0 +1,120 @@
+// The three studies that take the papers' methods apart: that variants which are read against each
+// other differ in what they are to differ in, and in nothing else.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "penstock/convert/upcycle_options.h"
+#include "penstock/study/config_hash.h"
+#include "penstock/study/study_config.h"
+#include "penstock/train/recipe.h"
+
+namespace penstock::study {
+namespace {
+
+StudyConfig study_of(const std::string& name) {
+  return read_study(std::string(PENSTOCK_SOURCE_DIR) + "/recipes/studies/" + name + ".toml", {},
+                    "");
+}
+
+const Variant& variant_of(const StudyConfig& study, const std::string& name) {
+  const auto found = std::ranges::find(study.variants, name, &Variant::name);
+  EXPECT_NE(found, study.variants.end()) << name;
+  return *found;
+}
+
+const ConfigNode& option(const ResolvedRouter& router, const char* part, const char* key) {
+  return *router.options.at(part).find(key);
+}
+
+TEST(QuestionStudies, EveryVariantIsATrainableRecipe) {
+  const std::map<std::string, std::size_t> variants{
+      {"question1-routers", 20}, {"question2-upcycling", 14}, {"question3-relu", 8}};
+  for (const auto& [name, count] : variants) {
+    SCOPED_TRACE(name);
+    const StudyConfig study = study_of(name);
+    EXPECT_EQ(study.name, name);
+    EXPECT_EQ(study.variants.size(), count);
+    EXPECT_EQ(study.seeds, (std::vector<std::int64_t>{1, 2, 3}));
+    for (const Variant& variant : study.variants) {
+      SCOPED_TRACE(variant.name);
+      const Recipe recipe = read_recipe(variant.recipe);
+      EXPECT_EQ(recipe.notes, std::vector<std::string>());
+      EXPECT_EQ(recipe.run.threads, 1);
+    }
+  }
+}
+
+/// Equal steps but for what is matched by FLOPs, and first logits of one size.
+TEST(QuestionStudies, Question1CrossesRoutersAndCourses) {
+  const StudyConfig study = study_of("question1-routers");
+  for (const std::string router : {"trained", "random", "generated", "subspace"})
+    for (const std::string course : {"k2", "k2-16", "k8-16", "drawn", "k2-longer"}) {
+      SCOPED_TRACE(router + "-" + course);
+      const Variant& variant = variant_of(study, router + "-" + course);
+      const Recipe recipe = read_recipe(variant.recipe);
+      const ResolvedRouter parts = resolve(recipe.model.router);
+      EXPECT_EQ(variant.match_compute, course == "k2-longer" ? router + "-k2-16" : "");
+      EXPECT_EQ(parts.traits.trainable, router != "random");
+      EXPECT_EQ(parts.scorer == "hypernetwork", router == "generated" || router == "subspace");
+      EXPECT_EQ(std::get<bool>(option(parts, parts.scorer.c_str(), "bias").value()), false);
+      if (parts.scorer == "hypernetwork")
+        EXPECT_EQ(std::get<std::string>(option(parts, "hypernetwork", "init").value()),
+                  "hyperfan-in");
+      else  // 128 features of unit variance
+        EXPECT_NEAR(recipe.model.router.init_std * recipe.model.router.init_std * 128, 1, 1e-3);
+    }
+}
+
+TEST(QuestionStudies, Question2IsABalancedFractionOfItsDesign) {
+  std::vector<std::vector<int>> runs;  // directions, size, learning rate, gates, experts
+  for (const Variant& variant : study_of("question2-upcycling").variants) {
+    if (variant.upcycle.empty()) continue;
+    const auto options = read_config<UpcycleOptions>(variant.upcycle, "upcycle");
+    const double even = std::log(static_cast<double>(8 * options.granularity));
+    const double share = options.start_entropy / even;
+    EXPECT_TRUE(std::abs(share - 0.96) < 0.005 || std::abs(share - 0.48) < 0.005) << variant.name;
+    EXPECT_EQ(options.collapsed, options.method == "router-upcycling");
+    runs.push_back({options.method == "vanilla",
+                    share<0.7, options.match_lr, options.renormalise, options.noise> 0 ? 1
+                    : options.granularity > 1                                          ? 2
+                                                                                       : 0});
+  }
+  ASSERT_EQ(runs.size(), 12u);
+  for (std::size_t a = 0; a < 5; ++a)
+    for (std::size_t b = 0; b < a; ++b) {
+      std::map<std::pair<int, int>, int> together;
+      for (const auto& run : runs) ++together[{run[a], run[b]}];
+      EXPECT_EQ(together.size(), a == 4 ? 6u : 4u);
+      for (const auto& [pair, count] : together) EXPECT_EQ(count, a == 4 ? 2 : 3) << a << " " << b;
+    }
+}
+
+TEST(QuestionStudies, Question3VariesGatesCapAndController) {
+  const StudyConfig study = study_of("question3-relu");
+  std::set<std::string> others;
+  for (const Variant& variant : study.variants) {
+    const Recipe recipe = read_recipe(variant.recipe);
+    EXPECT_EQ(recipe.model.active_experts(), 2) << variant.name;
+    EXPECT_EQ(recipe.model.total_experts(), 16) << variant.name;
+    ConfigNode rest = variant.recipe;
+    ConfigNode::Table model = rest.find("model")->table();
+    model.erase("router");
+    rest.set("model", ConfigNode(ConfigNode::Value(std::move(model))));
+    others.insert(config_hash(rest, ""));
+  }
+  EXPECT_EQ(others.size(), 1u);  // nothing but routers differs
+  const auto parts = [&](const char* name) {
+    return resolve(read_recipe(variant_of(study, name).recipe).model.router);
+  };
+  EXPECT_EQ(parts("relu-topk").balancers, parts("softmax").balancers);
+  EXPECT_EQ(parts("relu-most").balancers, parts("remoe-held").balancers);
+  EXPECT_EQ(std::get<std::int64_t>(option(parts("relu-topk"), "relu", "most").value()), 2);
+  EXPECT_EQ(std::get<std::int64_t>(option(parts("relu-most"), "relu", "most").value()), 4);
+}
+
+}  // namespace
+}  // namespace penstock::study
