@@ -1,0 +1,318 @@
+// A run's checkpoint measured at several mean numbers of experts per token, by a shift of the
+// logits (eval_active): the quality that one trained model gives for more or less compute, beside
+// the same of models whose tokens ask for k experts. How it is measured is eval/by_active.h's
+// matter.
+#include "penstock/eval/by_active.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "penstock/base/error.h"
+#include "penstock/base/progress.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/ops/dispatch.h"
+#include "penstock/study/by_k_summary.h"
+#include "penstock/study/measurement.h"
+#include "penstock/study/run_folder.h"
+#include "penstock/train/evaluation_settings.h"
+
+namespace penstock::study::by_active {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFile = "by_active.json";
+
+struct Point {
+  double active = 0, reached = 0, shift = 0;
+  double loss = 0, perplexity = 0, bits_per_byte = 0;
+  double flops_per_token = 0, tokens_per_second = 0;
+  template <class V>
+  void visit(V& v) {
+    v("active_experts", active, Presence::required);
+    v("reached", reached, Presence::required);
+    v("shift", shift, Presence::required);
+    v("loss", loss, Presence::required);
+    v("perplexity", perplexity, Presence::required);
+    v("bits_per_byte", bits_per_byte, Presence::required);
+    v("flops_per_token", flops_per_token, Presence::required);
+    v("tokens_per_second", tokens_per_second);
+  }
+  double quality(Quality measure) const {
+    return measure == Quality::perplexity ? perplexity : bits_per_byte;
+  }
+};
+
+struct Report {
+  RunCheckpoint checkpoint = RunCheckpoint::final;
+  std::int64_t step = 0;
+  std::string split;
+  double trained = 0;  // experts per token that training aimed at
+  std::vector<Point> points;
+  template <class V>
+  void visit(V& v) {
+    v("checkpoint", checkpoint);
+    v("step", step);
+    v("split", split);
+    v("trained", trained);
+    v("points", points, Presence::required);
+  }
+  const Point* at(double active) const {
+    const auto it = std::ranges::find(points, active, &Point::active);
+    return it == points.end() ? nullptr : &*it;
+  }
+};
+
+std::optional<Report> report_of(const RunRow& row) {
+  const auto it = row.measured.find("by_active");
+  if (it == row.measured.end()) return std::nullopt;
+  return read_json<Report>(*it, row.variant + ": by_active");
+}
+
+/// Evaluates the checkpoint at each mean number as the recipe's last evaluation does.
+Report measured_run(const FinishedRun& run, std::span<const double> values, std::FILE* progress) {
+  const Recipe recipe = read_recipe(run.recipe);
+  ops::set_threads(static_cast<int>(recipe.run.threads));
+  const CheckpointInfo info = find_checkpoint(run.directory, run.checkpoint);
+  const auto model = load_model(info.directory.string());
+  model->to(at::Device(recipe.run.device));
+  const Corpus corpus = Corpus::open(recipe.data.corpus);
+  const Split split = measured_split(corpus);
+  Report out{.checkpoint = run.checkpoint,
+             .step = info.step,
+             .split = std::string(split_name(split)),
+             .trained = model->config().active_experts()};
+  ProgressLine line(progress);
+  for (const ActiveFigures& one :
+       evaluate_by_active(*model, corpus, final_evaluation(recipe, split), values,
+                          [&](double active, double done, const LossTotals&totals) {
+                            if (line.due())
+                              line.show(fmt::format("{} experts  {:3.0f}%  bits per byte {:.4f}",
+                                                    active, 100 * done, totals.bits_per_byte()));
+                          }))
+    out.points.push_back({.active = one.wanted,
+                          .reached = one.reached,
+                          .shift = one.shift,
+                          .loss = one.figures.loss,
+                          .perplexity = one.figures.perplexity,
+                          .bits_per_byte = one.figures.bits_per_byte,
+                          .flops_per_token = one.figures.flops_per_token,
+                          .tokens_per_second = one.figures.tokens_per_second});
+  line.finish();
+  return out;
+}
+
+/// What a run has at that mean number, where it has it.
+template <class F>
+Figure figure_at(double active, F value) {
+  return [=](const RunRow& row) -> std::optional<double> {
+    const auto report = report_of(row);
+    const Point* const point = report ? report->at(active) : nullptr;
+    return point ? std::optional(value(*point)) : std::nullopt;
+  };
+}
+
+Figure quality_figure(double active, Quality measure) {
+  return figure_at(active, [measure](const Point& point) { return point.quality(measure); });
+}
+
+std::set<double> own_values(const VariantSummary& variant) {
+  std::set<double> out;
+  for (const RunRow* row : variant.rows)
+    if (const auto report = report_of(*row))
+      for (const Point& point : report->points) out.insert(point.active);
+  return out;
+}
+
+std::set<double> all_values(Variants variants) {
+  std::set<double> out;
+  for (const auto& variant : variants) out.merge(own_values(variant));
+  return out;
+}
+
+/// Rows of variants that were measured so, by mean number of experts.
+Table table_of(Variants variants, const std::string& title, const std::string& first,
+               const std::function<Cell(const VariantSummary&, double active)>& cell) {
+  Table out{.title = title, .columns = {first}};
+  const std::set<double> values = all_values(variants);
+  for (const double active : values) out.columns.emplace_back(fmt::format("{:g}", active));
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    if (own_values(variants[i]).empty()) continue;
+    TableRow& row = out.rows.emplace_back();
+    row = {.cells = {variants[i].label}, .variant = i};
+    for (const double active : values) row.cells.push_back(cell(variants[i], active));
+  }
+  return out;
+}
+
+/// One line of a chart over some cost.
+struct Curve {
+  json line;
+  Curve(const std::string& label, std::size_t variant)
+      : line({{"variant", variant}, {"label", label}, {"trained", json::array()}}) {
+    for (const char* key : {"steps", "values", "low", "high"}) line[key] = json::array();
+  }
+  void add(double x, double mean, double low, double high) {
+    line["steps"].push_back(x);
+    line["values"].push_back(mean);
+    line["low"].push_back(low);
+    line["high"].push_back(high);
+  }
+};
+
+/// A variant's curve over experts, or over FLOPs.
+json curve_of(const VariantSummary& variant, std::size_t colour, Quality measure, bool over_flops) {
+  Curve out(variant.label, colour);
+  double trained = 0;
+  for (const RunRow* row : variant.rows)
+    if (const auto report = report_of(*row)) trained = report->trained;
+  for (const double active : own_values(variant)) {
+    std::vector<double> values;
+    for (const RunRow* row : variant.rows)
+      if (const auto value = quality_figure(active, measure)(*row)) values.push_back(*value);
+    const auto [low, high] = std::ranges::minmax(values);
+    const double megaflops =
+        spread_of(variant, figure_at(active, [](const Point& p) { return p.flops_per_token; }))
+            .mean /
+        1e6;
+    const double x = over_flops ? megaflops : active;
+    out.add(x, spread(values).mean, low, high);
+    if (active == trained) out.line["trained"].push_back(x);
+  }
+  return std::move(out.line);
+}
+
+/// A curve by k, over FLOPs.
+json curve_of(const KSeries& series) {
+  Curve out(series.label + ", by k", series.variant);
+  for (const KSpread& point : series.points) {
+    out.add(point.megaflops, point.mean, point.low, point.high);
+    if (point.k > 0 && static_cast<double>(point.k) == series.trained_k)
+      out.line["trained"].push_back(point.megaflops);
+  }
+  return std::move(out.line);
+}
+
+Chart chart_of(Variants variants, const Comparison& comparison, bool over_flops) {
+  json lines = json::array();
+  for (std::size_t i = 0; i < variants.size(); ++i)
+    if (!own_values(variants[i]).empty())
+      lines.push_back(curve_of(variants[i], i, comparison.measure, over_flops));
+  if (over_flops)
+    for (const KSeries& series : k_series(variants, comparison)) lines.push_back(curve_of(series));
+  json drawn = {
+      {"id", over_flops ? "by-active-flops" : "by-active"},
+      {"series", lines},
+      {"y_title", measure_title(comparison)},
+      {"points", true},
+      {"x_title", over_flops ? "MFLOP per token, forward" : "mean experts per token (logarithmic)"},
+      {"x_name", over_flops ? "MFLOP " : "experts "}};
+  if (!over_flops) {
+    const auto values = all_values(variants);
+    drawn.update({{"x_log", true},
+                  {"x_ticks", values},
+                  {"x_min", 0.93 * *values.begin()},
+                  {"x_max", *values.rbegin() / 0.93}});
+  }
+  return {.title = over_flops ? "Quality for compute at inference" : "Quality by active experts",
+          .caption = over_flops ? "Useful FLOPs of a forward pass per token. Models whose tokens "
+                                  "ask for k experts stand beside, where they were measured by k."
+                                : "Lower is better. A ring marks what training aimed at.",
+          .drawn = std::move(drawn)};
+}
+
+class ByActive : public Measurement {
+ public:
+  void read_keys(FieldReader& keys, KeysOf part) override {
+    if (part == KeysOf::command_line) return;
+    std::optional<std::vector<double>> asked;
+    keys("eval_active", asked,
+         {.help = "mean experts per token that finished runs with ReLU gates are measured with, by "
+                  "a shift of the logits",
+          .min = 0});
+    if (asked) asked_ = std::move(*asked);
+  }
+  void settle(std::span<const std::string>, const std::string& path) override {
+    PENSTOCK_CHECK(std::set(asked_.begin(), asked_.end()).size() == asked_.size(), path,
+                   ": eval_active has the same number twice");
+    PENSTOCK_CHECK(std::ranges::find(asked_, 0) == asked_.end(), path,
+                   ": eval_active has a 0: no shift leaves a mean of no experts");
+  }
+
+  std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {
+    std::vector<double> lacking;
+    const auto have = report_of(row);
+    if (why_no_shift(run.model).empty())
+      for (const double active : asked_)
+        if (active <= static_cast<double>(run.model.total_experts()) &&
+            (!have || have->checkpoint != run.checkpoint || !have->at(active)))
+          lacking.push_back(active);
+    if (lacking.empty()) return {};
+    return {
+        {.what = fmt::format("measuring the {} checkpoint by active experts", word(run.checkpoint)),
+         .asked = lacking}};
+  }
+  std::optional<json> measure(const FinishedRun& run, const Work& work,
+                              const TrainControl& control) const override {
+    return write_json(measured_run(run, work.asked.get<std::vector<double>>(), control.progress));
+  }
+  void keep(const FinishedRun& run, const Work&, const json& result, RunRow& row) const override {
+    auto more = read_json<Report>(result, "by active");
+    const auto have = report_of(row);
+    if (have && have->checkpoint == more.checkpoint && have->step == more.step &&
+        have->split == more.split)
+      for (const Point& point : have->points)
+        if (!more.at(point.active)) more.points.push_back(point);
+    std::ranges::sort(more.points, {}, &Point::active);
+    const json whole = write_json(more);
+    write_kept_object(whole, run.directory, kFile);
+    row.measured["by_active"] = whole;
+  }
+  json read_row(const json& row, const std::string& where) const override {
+    const auto it = row.find("by_active");
+    if (it == row.end()) return json::object();
+    return {{"by_active", write_json(read_json<Report>(*it, where + ": by_active"))}};
+  }
+  json read_folder(const std::string& run_directory) const override {
+    const auto object = read_kept_object(run_directory, kFile);
+    return object ? read_row({{"by_active", *object}}, run_directory + "/" + kFile)
+                  : json::object();
+  }
+
+  std::vector<Section> sections(std::span<const RunRow> rows,
+                                const Comparison& comparison) const override {
+    const auto variants = summarize(rows);
+    if (all_values(variants).empty()) return {};
+    const auto quality = [&](const VariantSummary& variant, double active) {
+      return spread_cell(spread_of(variant, quality_figure(active, comparison.measure)),
+                         [&](double value) { return quality_text(value, comparison.measure); });
+    };
+    const auto flops = [](const VariantSummary& variant, double active) {
+      return spread_cell(
+          spread_of(
+              variant,
+              figure_at(active, [](const Point& point) { return point.flops_per_token / 1e6; })),
+          fixed(3));
+    };
+    return {
+        {.title = "By active experts",
+         .charts = {chart_of(variants, comparison, false), chart_of(variants, comparison, true)},
+         .tables = {table_of(variants,
+                             measure_title(comparison) + " with a mean of so many experts",
+                             one_run(variants) ? "" : "variant", quality),
+                    table_of(variants, "", "MFLOP per token, forward", flops)},
+         .note = "One number is added to every logit of every layer, so that tokens have that "
+                 "mean number of experts over layers; the model is not trained on. Mean ± "
+                 "standard deviation over seeds."}};
+  }
+
+ private:
+  std::vector<double> asked_;
+};
+
+const RegisterMeasurement<ByActive> registered("by_active");
+
+}  // namespace
+}  // namespace penstock::study::by_active
