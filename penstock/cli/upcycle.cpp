@@ -100,8 +100,8 @@ void check_calibration_is_read(const CLI::App& command, const UpcycleOptions& op
                                const ModelConfig& parent) {
   const ModelConfig config = upcycled_config(parent, options);
   const ResolvedRouter router = resolve(config.router);
-  if (router.traits.of_heads || options.match_logits || options.match_lr ||
-      options.start_entropy > 0 || measures_gate_sums(config, options))
+  if (router_directions(config, options) != RouterDirections::random || options.match_logits ||
+      options.match_lr || options.start_entropy > 0 || measures_gate_sums(config, options))
     return;
   for (const char* name : {"--calibration", "--calibration-tokens", "--calibration-window",
                            "--key-rope", "--key-bias"})
@@ -195,6 +195,12 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   if (options.granularity > 1)
     fmt::print("shards: {} of each feed-forward, results scaled by a = {:g} ({})\n",
                options.granularity, report.shard_scale, word(options.scale));
+  for (std::size_t l = 0; l < report.cluster_sizes.size(); ++l) {
+    const auto [least, most] = report.cluster_sizes[l].aminmax();
+    fmt::print("layer {}: the router's rows are means of {} to {} of {} inputs\n", l,
+               least.item<std::int64_t>(), most.item<std::int64_t>(),
+               report.cluster_sizes[l].sum().item<std::int64_t>());
+  }
   for (std::size_t l = 0; l < report.logit_scales.size(); ++l)
     fmt::print("layer {}: logits times {:.4g}; entropy {:.3f} to {:.3f} nats\n", l,
                report.logit_scales[l].factor, report.logit_scales[l].entropy_before,

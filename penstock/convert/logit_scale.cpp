@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/convert/calibration.h"
+#include "penstock/convert/sample_windows.h"
 #include "penstock/layers/moe.h"
 #include "penstock/models/tensor_shapes.h"
 
@@ -17,13 +18,6 @@ namespace {
 
 constexpr std::int64_t kMostTokens = 8192;
 constexpr double kTolerance = 1e-6;  // nats
-
-/// About kMostTokens of the windows, spread over all of them.
-at::Tensor some_windows(const at::Tensor& windows) {
-  const std::int64_t most = std::max<std::int64_t>(1, kMostTokens / windows.size(1));
-  const std::int64_t step = (windows.size(0) + most - 1) / most;
-  return windows.slice(0, 0, windows.size(0), step);
-}
 
 /// A scorer's parameters and buffers by name.
 RouterTensors tensors_of(const Scorer& scorer) {
@@ -38,7 +32,7 @@ std::vector<at::Tensor> logits_over(
     const ModelSource& parent, const at::Tensor& windows, std::size_t layers,
     const std::function<at::Tensor(std::size_t layer, const at::Tensor& inputs)>& score) {
   std::vector<std::vector<at::Tensor>> parts(layers);
-  visit_feed_forward_inputs(parent, some_windows(windows),
+  visit_feed_forward_inputs(parent, some_windows(windows, kMostTokens),
                             [&](std::int64_t layer, const at::Tensor& inputs) {
                               const auto at = static_cast<std::size_t>(layer);
                               parts[at].push_back(score(at, inputs));

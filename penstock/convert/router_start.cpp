@@ -8,9 +8,11 @@
 #include <set>
 
 #include "penstock/base/error.h"
+#include "penstock/base/random.h"
 #include "penstock/convert/calibration.h"
 #include "penstock/convert/logit_scale.h"
 #include "penstock/convert/sample_windows.h"
+#include "penstock/convert/spherical_means.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_shapes.h"
 #include "penstock/ops/initial_draws.h"
@@ -20,6 +22,8 @@ namespace {
 
 constexpr double kRouterStd = 0.02;  // of the published baselines
 constexpr double kTieNoise = 0.1;
+constexpr std::int64_t kMeansTokens = 4096;         // whose inputs are held, of every layer
+constexpr std::uint64_t kMeansStream = 0x6d65616e;  // of draws for spherical means
 
 std::string attention(std::int64_t layer, const char* tail) {
   return "model.layers." + std::to_string(layer) + ".self_attn." + tail;
@@ -42,13 +46,17 @@ void repeat_over_groups(RouterTensors& tensors, const ModelConfig& config, bool 
   }
 }
 
+double random_std(const ModelConfig& config) {
+  return config.router.init_std > 0 ? config.router.init_std : kRouterStd;
+}
+
 std::vector<RouterTensors> random_starts(const ModelConfig& config, std::uint64_t seed) {
   const torch::NoGradGuard no_grad;
-  const double std = config.router.init_std > 0 ? config.router.init_std : kRouterStd;
   const auto scorers = scorers_of(config);
   std::vector<RouterTensors> out;
   for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
-    scorers[layer]->initialize(std, InitialDraws(seed).of(concat("router_start_", layer)));
+    scorers[layer]->initialize(random_std(config),
+                               InitialDraws(seed).of(concat("router_start_", layer)));
     RouterTensors& tensors = out.emplace_back();
     for (const auto& item : scorers[layer]->named_parameters())
       tensors[item.key()] = item.value().detach();
@@ -142,13 +150,46 @@ class Deviation {
   double count_ = 0, sum_ = 0, squares_ = 0;
 };
 
+/// Gives each layer's one matrix these rows of E' experts, for all virtual groups.
+void set_rows(std::vector<RouterTensors>& routers, const std::vector<at::Tensor>& rows,
+              std::int64_t groups) {
+  for (std::size_t layer = 0; layer < routers.size(); ++layer)
+    routers[layer].at("weight") = rows[layer].to(at::kFloat).repeat({groups, 1});
+}
+
+/// The spherical means of each layer's inputs, as long as random rows are, [E', d] each.
+std::vector<at::Tensor> mean_rows(const ModelSource& parent, const ModelConfig& config,
+                                  const at::Tensor& windows, const UpcycleOptions& options,
+                                  UpcycleReport& report) {
+  std::vector<std::vector<at::Tensor>> inputs(static_cast<std::size_t>(parent.config().layers));
+  visit_feed_forward_inputs(parent, some_windows(windows, kMeansTokens),
+                            [&](std::int64_t layer, const at::Tensor& rows) {
+                              inputs[static_cast<std::size_t>(layer)].push_back(rows);
+                            });
+  const double length = random_std(config) * std::sqrt(static_cast<double>(config.d_model));
+  std::vector<at::Tensor> out;
+  for (std::size_t layer = 0; layer < inputs.size(); ++layer) {
+    const SphericalMeans means = spherical_means(at::cat(inputs[layer]), options.experts,
+                                                 random_bits(options.seed, kMeansStream, layer));
+    inputs[layer].clear();
+    report.cluster_sizes.push_back(means.sizes);
+    out.push_back(means.centres * length);
+  }
+  return out;
+}
+
+std::vector<RouterTensors> all_collapsed(const std::vector<RouterTensors>& heads) {
+  std::vector<RouterTensors> out;
+  for (const RouterTensors& layer : heads) out.push_back(collapsed_mixture(layer));
+  return out;
+}
+
 /// Scales random linear routers so that a layer's logits over the calibration tokens, all experts'
 /// together, have the standard deviation of Router Upcycling's.
 void match_logit_scale(std::vector<RouterTensors>& random, const std::vector<RouterTensors>& heads,
                        const ModelSource& parent, const at::Tensor& windows,
                        UpcycleReport& report) {
-  std::vector<RouterTensors> collapsed;
-  for (const RouterTensors& layer : heads) collapsed.push_back(collapsed_mixture(layer));
+  const std::vector<RouterTensors> collapsed = all_collapsed(heads);
   std::vector<Deviation> wanted(random.size()), found(random.size());
   visit_feed_forward_inputs(parent, windows, [&](std::int64_t at, const at::Tensor& inputs) {
     const auto layer = static_cast<std::size_t>(at);
@@ -160,6 +201,65 @@ void match_logit_scale(std::vector<RouterTensors>& random, const std::vector<Rou
     weight = weight * (wanted[layer].value() / std::max(found[layer].value(), 1e-30));
     report.logit_sd.push_back(wanted[layer].value());
   }
+}
+
+bool matches(const UpcycleOptions& options) { return options.match_logits || options.match_lr; }
+
+/// Whether the calibration text is read; where gates are only weighed, if there is one.
+bool reads_text(RouterDirections directions, bool weighed, const UpcycleOptions& options) {
+  return directions != RouterDirections::random || matches(options) || options.start_entropy > 0 ||
+         (weighed && !options.calibration.empty());
+}
+
+void check_starts(const ResolvedRouter& router, RouterDirections directions, bool weighed,
+                  const UpcycleOptions& options) {
+  const bool text = !options.calibration.empty();
+  PENSTOCK_CHECK(
+      text || (directions != RouterDirections::heads && !matches(options)),
+      "Router Upcycling makes keys of what the dense model's attention sees over a text: "
+      "give options.calibration, a corpus or a text file");
+  PENSTOCK_CHECK(text || directions != RouterDirections::kmeans,
+                 "options.directions kmeans are means over a text: give options.calibration, a "
+                 "corpus or a text file");
+  PENSTOCK_CHECK(
+      text || options.start_entropy == 0,
+      "options.start_entropy is measured over a text: give options.calibration, a corpus "
+      "or a text file");
+  PENSTOCK_CHECK(
+      text || !weighed || router.traits.gates != GateForm::relu,
+      "options.start parent makes the gates of selector '", router.selector,
+      "' sum to one in the mean over a text: give options.calibration, a corpus or a text "
+      "file; or options.start published");
+  PENSTOCK_CHECK(!options.match_logits || (router.traits.one_matrix && router.traits.trainable),
+                 "options.match_logits scales one random matrix that is trained; scorer '",
+                 router.scorer, "' is another");
+}
+
+/// Windows of the calibration text, which the report names.
+at::Tensor text_windows(const ModelSource& parent, const UpcycleOptions& options,
+                        UpcycleReport& report) {
+  const std::int64_t context = parent.config().context;
+  PENSTOCK_CHECK(context <= 0 || options.calibration_window <= context, "calibration windows of ",
+                 options.calibration_window, " tokens exceed the model's context of ", context,
+                 "; take shorter ones");
+  const at::Tensor out =
+      sample_windows(options.calibration, parent,
+                     {.tokens = options.calibration_tokens, .length = options.calibration_window});
+  report.calibration_tokens = out.numel();
+  report.calibration_window = out.size(1);
+  return out;
+}
+
+double mean_lr_scale(const std::vector<RouterTensors>& heads) {
+  double sum = 0;
+  for (const RouterTensors& layer : heads) sum += effective_lr_scale(layer);
+  return sum / static_cast<double>(heads.size());
+}
+
+std::vector<at::Tensor> weights_of(const std::vector<RouterTensors>& routers) {
+  std::vector<at::Tensor> out;
+  for (const RouterTensors& layer : routers) out.push_back(layer.at("weight"));
+  return out;
 }
 
 }  // namespace
@@ -228,59 +328,32 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
   const torch::NoGradGuard no_grad;
   const ResolvedRouter router = resolve(config.router);
   const bool weighed = measures_gate_sums(config, options);
-  const bool takes_heads = router.traits.of_heads;
-  const bool of_heads = takes_heads || options.match_logits || options.match_lr;
-  PENSTOCK_CHECK(
-      !of_heads || !options.calibration.empty(),
-      "Router Upcycling makes keys of what the dense model's attention sees over a text: "
-      "give options.calibration, a corpus or a text file");
-  PENSTOCK_CHECK(
-      options.start_entropy == 0 || !options.calibration.empty(),
-      "options.start_entropy is measured over a text: give options.calibration, a corpus "
-      "or a text file");
-  PENSTOCK_CHECK(
-      !weighed || router.traits.gates != GateForm::relu || !options.calibration.empty(),
-      "options.start parent makes the gates of selector '", router.selector,
-      "' sum to one in the mean over a text: give options.calibration, a corpus or a text "
-      "file; or options.start published");
-  PENSTOCK_CHECK(!options.match_logits || (router.traits.one_matrix && router.traits.trainable),
-                 "options.match_logits scales one random matrix that is trained; scorer '",
-                 router.scorer, "' is another");
+  const RouterDirections directions = router_directions(config, options);
+  const bool of_heads = directions == RouterDirections::heads || matches(options);
+  const bool are_heads = router.traits.of_heads && directions == RouterDirections::heads;
+  check_starts(router, directions, weighed, options);
   std::vector<RouterTensors> heads;
   at::Tensor windows;
-  if (of_heads || options.start_entropy > 0 || (weighed && !options.calibration.empty())) {
-    const std::int64_t context = parent.config().context;
-    PENSTOCK_CHECK(context <= 0 || options.calibration_window <= context, "calibration windows of ",
-                   options.calibration_window, " tokens exceed the model's context of ", context,
-                   "; take shorter ones");
-    windows = sample_windows(
-        options.calibration, parent,
-        {.tokens = options.calibration_tokens, .length = options.calibration_window});
-    report.calibration_tokens = windows.numel();
-    report.calibration_window = windows.size(1);
+  if (reads_text(directions, weighed, options)) windows = text_windows(parent, options, report);
+  if (of_heads) {
     // Where nothing measures or changes them, they are made when they are written.
-    const bool measured = !takes_heads || options.collapsed || options.start_entropy > 0 ||
-                          options.match_lr || weighed;
-    if (of_heads) heads = HeadRouters(parent, options, measured, report).make(windows);
+    const bool measured =
+        !are_heads || options.collapsed || options.start_entropy > 0 || options.match_lr || weighed;
+    heads = HeadRouters(parent, options, measured, report).make(windows);
     // Controls are matched to what Router Upcycling starts from, and that is scaled.
-    if (options.start_entropy > 0 && (options.match_logits || options.match_lr))
+    if (options.start_entropy > 0 && matches(options))
       heads_to_entropy(heads, parent, windows,  // the groups repeat the rows of the first
                        options.start_entropy - std::log(static_cast<double>(options.granularity)));
   }
-  if (options.match_lr) {
-    double sum = 0;
-    for (const RouterTensors& layer : heads) sum += effective_lr_scale(layer);
-    report.lr_scale = sum / static_cast<double>(heads.size());
-  }
-  std::vector<RouterTensors> out;
-  if (takes_heads) {
-    out = std::move(heads);
-    if (options.collapsed)
-      for (RouterTensors& layer : out) layer = collapsed_mixture(layer);
-  } else {
-    out = random_starts(config, options.seed);
-  }
-  for (RouterTensors& layer : out) repeat_over_groups(layer, config, /*whole=*/!takes_heads);
+  if (options.match_lr) report.lr_scale = mean_lr_scale(heads);
+  std::vector<RouterTensors> out =
+      are_heads ? std::move(heads) : random_starts(config, options.seed);
+  if (are_heads && options.collapsed) out = all_collapsed(out);
+  for (RouterTensors& layer : out) repeat_over_groups(layer, config, /*whole=*/!are_heads);
+  if (!are_heads && directions == RouterDirections::heads)
+    set_rows(out, weights_of(all_collapsed(heads)), options.granularity);
+  if (directions == RouterDirections::kmeans)
+    set_rows(out, mean_rows(parent, config, windows, options, report), options.granularity);
   // After the rows that stay are settled, for their logits are those to match.
   if (options.match_logits)
     match_logit_scale(out, heads, parent, windows, report);

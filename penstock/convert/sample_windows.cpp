@@ -93,4 +93,10 @@ at::Tensor sample_windows(const std::string& text, const ModelSource& model,
   return out;
 }
 
+at::Tensor some_windows(const at::Tensor& windows, std::int64_t tokens) {
+  const std::int64_t most = std::max<std::int64_t>(1, tokens / windows.size(1));
+  const std::int64_t step = (windows.size(0) + most - 1) / most;
+  return windows.slice(0, 0, windows.size(0), step);
+}
+
 }  // namespace penstock

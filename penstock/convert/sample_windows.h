@@ -26,4 +26,8 @@ struct SampleOptions {
 at::Tensor sample_windows(const std::string& text, const ModelSource& model,
                           const SampleOptions& options);
 
+/// About so many tokens of these windows [n, L], whole windows spread over all of them; one at
+/// least.
+at::Tensor some_windows(const at::Tensor& windows, std::int64_t tokens);
+
 }  // namespace penstock

@@ -28,7 +28,9 @@ struct UpcycleReport {
   std::vector<HeadGroups> groups;      ///< per layer; empty where no heads were grouped
   std::vector<at::Tensor> similarity;  ///< per layer [H, H] f64
   std::vector<std::int64_t> tied;      ///< per layer, keys equal to another's, told apart by noise
-  std::vector<double> logit_sd;        ///< per layer, where logits were matched
+  /// Per layer [E] i64, calibration tokens nearest to each expert's row, where rows are means.
+  std::vector<at::Tensor> cluster_sizes;
+  std::vector<double> logit_sd;          ///< per layer, where logits were matched
   std::vector<LogitScale> logit_scales;  ///< per layer, where options.start_entropy asked for it
   /// Per layer, what a token's gates summed to in the mean before they were scaled, if they were;
   /// where measures_gate_sums() and there was a text.
@@ -47,6 +49,9 @@ UpcycleOptions completed(UpcycleOptions options);
 /// The config of the result. Throws Error for options that the method, the scorer or the parent do
 /// not take.
 ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& options);
+
+/// Where the rows of the routers' matrices are to point, as the options and the scorer say.
+RouterDirections router_directions(const ModelConfig& config, const UpcycleOptions& options);
 
 /// Whether the start is to be the parent's and gates need not sum to one, so that it is not quite.
 bool measures_gate_sums(const ModelConfig& config, const UpcycleOptions& options);

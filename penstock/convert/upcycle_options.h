@@ -32,6 +32,16 @@ constexpr double kParentEntropy = 0.87;
 enum class RouterPool { sum, max };
 constexpr std::array<std::string_view, 2> words(RouterPool) { return {"sum", "max"}; }
 
+/// Where the rows of a router's one matrix point when training begins.
+enum class RouterDirections {
+  heads,   ///< as the matrix that Router Upcycling's routers fold into
+  random,  ///< as the scorer draws them
+  kmeans,  ///< to the spherical means of the feed-forwards' inputs over the calibration text
+};
+constexpr std::array<std::string_view, 3> words(RouterDirections) {
+  return {"heads", "random", "kmeans"};
+}
+
 /// Of an upcycled model's tensors, but for the routers.
 enum class UpcycleDtype { f32, f16, bf16 };
 constexpr std::array<std::string_view, 3> words(UpcycleDtype) { return {"f32", "f16", "bf16"}; }
@@ -65,6 +75,7 @@ struct UpcycleOptions {
   bool correct_gain = false;
 
   // Controls.
+  std::optional<RouterDirections> directions;
   bool match_logits = false;
   double lr_scale = 1;
   bool match_lr = false;  ///< lr_scale by the estimate of effective_lr_scale
@@ -144,6 +155,10 @@ struct UpcycleOptions {
       {.help = "scale each router's logits so that its softmax over the experts has this mean "
                "entropy in nats over the calibration text; 0: as start says",
        .min = 0});
+    v("directions", directions,
+      {.help = "of the rows of a router that is one matrix: heads, as Router Upcycling's fold; "
+               "random; kmeans, means of the feed-forwards' inputs over the calibration text; not "
+               "given: heads for routers made of attention heads, else random"});
     v("match_logits", match_logits,
       {.help = "a random linear router, scaled to the logits that Router Upcycling would have"});
     v("lr_scale", lr_scale,

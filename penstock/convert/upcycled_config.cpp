@@ -86,7 +86,29 @@ std::string scorer_under(const UpcycleOptions& options, const Method& method) {
   return method_registry().at(options.scorer, "options.scorer").scorer;
 }
 
-bool matches(const UpcycleOptions& options) { return options.match_logits || options.match_lr; }
+/// Whether mixtures of attention heads are made beside the routers, or for them.
+bool makes_heads(const UpcycleOptions& options) {
+  return options.match_logits || options.match_lr || options.directions == RouterDirections::heads;
+}
+
+/// Throws Error for directions that the scorer's parameters do not take.
+void check_directions(const UpcycleOptions& options, const ResolvedRouter& router) {
+  if (!options.directions) return;
+  const bool heads = *options.directions == RouterDirections::heads;
+  if (router.traits.of_heads) {
+    PENSTOCK_CHECK(heads || options.collapsed, "options.directions ", word(*options.directions),
+                   ": query maps and keys are made of attention heads; give options.router_form "
+                   "collapsed, or a scorer that is one matrix");
+    return;
+  }
+  if (*options.directions == RouterDirections::random) return;
+  PENSTOCK_CHECK(router.traits.one_matrix && router.traits.trainable, "options.directions ",
+                 word(*options.directions), " are the rows of one matrix that is trained; scorer '",
+                 router.scorer, "' is another");
+  PENSTOCK_CHECK(!heads || std::max(options.routers, options.keys) <= options.experts,
+                 "options.directions heads: one matrix has a row for each of ", options.experts,
+                 " experts; options.routers and options.keys must not be more");
+}
 
 }  // namespace
 
@@ -101,8 +123,8 @@ UpcycleOptions completed(UpcycleOptions options) {
   if (options.start == UpcycleStart::published) return options;
   const double active = options.k * static_cast<double>(options.granularity);
   options.renormalise = options.renormalise || (renormalises(method.selector) && active > 1);
-  const bool of_heads =
-      scorer_registry().at(scorer_under(options, method)).traits.of_heads || matches(options);
+  const bool of_heads = scorer_registry().at(scorer_under(options, method)).traits.of_heads ||
+                        makes_heads(options) || options.directions == RouterDirections::kmeans;
   // An entropy is a softmax's.
   const bool softmax = selector.gates != GateForm::relu;
   if (options.start_entropy == 0 && of_heads && softmax) {
@@ -139,7 +161,7 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
                    scorer, "' has none");
     const bool plain = options.routers == 0 && options.keys == 0 && !options.correct_gain &&
                        options.grouping == KeyGrouping::distinct;
-    PENSTOCK_CHECK(plain || matches(options),
+    PENSTOCK_CHECK(plain || makes_heads(options),
                    "options.routers, options.keys, options.grouping and options.norm_gain are for "
                    "Router Upcycling; scorer '",
                    scorer, "' has none");
@@ -157,18 +179,25 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
       "options.renormalise with one expert per token makes every gate 1, of which the router "
       "learns nothing; leave it out, or give options.k 2");
   const ResolvedRouter resolved = resolve(config.router);
+  check_directions(options, resolved);
   PENSTOCK_CHECK(options.lr_scale == 1 || resolved.traits.trainable, "options.lr_scale: scorer '",
                  resolved.scorer, "' has nothing to train");
   if (resolved.traits.gates != GateForm::relu) return config;
   PENSTOCK_CHECK(options.start_entropy == 0, "options.start_entropy: selector '", resolved.selector,
                  "' weighs experts by their logits, without a softmax that has an entropy; leave "
                  "it out");
-  PENSTOCK_CHECK(options.start == UpcycleStart::published || !matches(options),
-                 "options.match_logits and options.lr_scale match: options.start parent scales the "
-                 "logits under "
-                 "selector '",
-                 resolved.selector, "' by itself; give options.start published");
+  PENSTOCK_CHECK(
+      options.start == UpcycleStart::published || !(options.match_logits || options.match_lr),
+      "options.match_logits and options.lr_scale match: options.start parent scales the "
+      "logits under "
+      "selector '",
+      resolved.selector, "' by itself; give options.start published");
   return config;
+}
+
+RouterDirections router_directions(const ModelConfig& config, const UpcycleOptions& options) {
+  const bool of_heads = resolve(config.router).traits.of_heads;
+  return options.directions.value_or(of_heads ? RouterDirections::heads : RouterDirections::random);
 }
 
 bool measures_gate_sums(const ModelConfig& config, const UpcycleOptions& options) {

@@ -50,6 +50,10 @@ std::string upcycling_json(const ModelSource& parent, const UpcycleOptions& opti
         {"window", report.calibration_window}, {"keys_after_rope", options.keys_after_rope},
         {"key_bias", options.key_bias},        {"query_bias", options.query_bias},
         {"grouping", word(options.grouping)},  {"correct_gain", options.correct_gain}};
+  if (options.directions) out["directions"] = word(*options.directions);
+  for (const at::Tensor& sizes : report.cluster_sizes)
+    out["cluster_sizes"].push_back(std::vector<std::int64_t>(
+        sizes.data_ptr<std::int64_t>(), sizes.data_ptr<std::int64_t>() + sizes.numel()));
   if (!report.logit_sd.empty()) out["matched_logit_sd"] = report.logit_sd;
   if (!report.logit_scales.empty()) {
     out["start_entropy"] = options.start_entropy;
