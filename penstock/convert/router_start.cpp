@@ -97,8 +97,8 @@ class HeadRouters {
         routers_(options.routers > 0 ? options.routers : options.experts),
         keys_(options.keys > 0 ? options.keys : std::max(routers_, options.experts)) {}
 
-  std::vector<RouterTensors> make(const at::Tensor& windows) {
-    const auto means = mean_keys(
+  std::vector<RouterTensors> make(const at::Tensor& windows, const KeyCache& keys) {
+    const auto means = keys.keys_of(
         parent_, windows, {.after_rope = options_.keys_after_rope, .bias = options_.key_bias});
     std::vector<RouterTensors> out;
     for (std::int64_t layer = 0; layer < parent_.config().layers; ++layer)
@@ -324,7 +324,8 @@ double effective_lr_scale(const RouterTensors& mixture) {
 }
 
 std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelConfig& config,
-                                         const UpcycleOptions& options, UpcycleReport& report) {
+                                         const UpcycleOptions& options, UpcycleReport& report,
+                                         const KeyCache& keys) {
   const torch::NoGradGuard no_grad;
   const ResolvedRouter router = resolve(config.router);
   const bool weighed = measures_gate_sums(config, options);
@@ -339,7 +340,7 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
     // Where nothing measures or changes them, they are made when they are written.
     const bool measured =
         !are_heads || options.collapsed || options.start_entropy > 0 || options.match_lr || weighed;
-    heads = HeadRouters(parent, options, measured, report).make(windows);
+    heads = HeadRouters(parent, options, measured, report).make(windows, keys);
     // Controls are matched to what Router Upcycling starts from, and that is scaled.
     if (options.start_entropy > 0 && matches(options))
       heads_to_entropy(heads, parent, windows,  // the groups repeat the rows of the first

@@ -57,6 +57,7 @@ double effective_lr_scale(const RouterTensors& mixture);
 /// first. Throws Error for scorers that have no row per expert to repeat, and where calibration
 /// text is missing.
 std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelConfig& config,
-                                         const UpcycleOptions& options, UpcycleReport& report);
+                                         const UpcycleOptions& options, UpcycleReport& report,
+                                         const KeyCache& keys = {});
 
 }  // namespace penstock

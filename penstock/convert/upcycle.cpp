@@ -43,11 +43,12 @@ at::Tensor normal(std::uint64_t seed, const std::string& name, at::IntArrayRef s
 /// Makes each tensor of the result.
 class Upcycler {
  public:
-  Upcycler(const ModelSource& parent, const UpcycleOptions& options, UpcycleReport& report)
+  Upcycler(const ModelSource& parent, const UpcycleOptions& options, UpcycleReport& report,
+           const KeyCache& keys)
       : parent_(parent), options_(options), report_(report) {
     report_.config = upcycled_config(parent.config(), options);
     report_.lr_scale = options.lr_scale;
-    routers_ = router_starts(parent, report_.config, options, report_);
+    routers_ = router_starts(parent, report_.config, options, report_, keys);
     report_.config.router.lr_scale = report_.lr_scale;
     report_.shard_scale = options.scale == ShardScale::none ? 1 : shard_scale(report_.config);
     balancers_.emplace(report_.config);
@@ -143,12 +144,12 @@ class Upcycler {
 }  // namespace
 
 UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& given, FileSystem& fs,
-                      const std::string& out) {
+                      const std::string& out, const KeyCache& keys) {
   const torch::NoGradGuard no_grad;
   const UpcycleOptions options = completed(given);
   PENSTOCK_CHECK(!fs.exists(out), out, ": exists already; name another place, or remove it");
   UpcycleReport report;
-  Upcycler upcycler(parent, options, report);
+  Upcycler upcycler(parent, options, report, keys);
   const auto note = [&](const WrittenModel& written) {
     report.bytes = written.bytes;
     report.without_tokenizer = written.without_tokenizer;

@@ -11,6 +11,7 @@
 
 #include "penstock/base/file_system.h"
 #include "penstock/convert/head_groups.h"
+#include "penstock/convert/key_cache.h"
 #include "penstock/convert/upcycle_options.h"
 #include "penstock/models/model_source.h"
 
@@ -63,7 +64,8 @@ bool measures_gate_sums(const ModelConfig& config, const UpcycleOptions& options
 /// otherwise one tensor at a time.
 /// Throws Error where `out` exists, and for everything that upcycled_config refuses.
 /// Source: Sparse Upcycling, arXiv:2212.05055; routers see router_start.h.
+/// @param keys  where mean keys are kept
 UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& options, FileSystem& fs,
-                      const std::string& out);
+                      const std::string& out, const KeyCache& keys = {});
 
 }  // namespace penstock

@@ -48,15 +48,16 @@ void check_upcycle(const ConfigNode& upcycle, const std::string& below) {
 }
 
 void begin_with(const std::string& model, const ConfigNode& upcycle, const ConfigNode& resolved,
-                const std::string& directory, std::FILE* progress) {
+                const std::string& directory, const fs::path& key_folder, std::FILE* progress) {
   if (upcycle.empty()) return copy_model(model_of(model), directory);
   const Recipe recipe = read_recipe(resolved);
   ops::set_threads(static_cast<int>(recipe.run.threads));
   UpcycleOptions options = read_config<UpcycleOptions>(upcycle, "upcycle");
   options.seed = static_cast<std::uint64_t>(recipe.train.seed);
   if (options.calibration.empty()) options.calibration = recipe.data.corpus;
-  const UpcycleReport report = penstock::upcycle(*open_model_source(model_of(model)), options,
-                                                 real_file_system(), directory);
+  const UpcycleReport report =
+      penstock::upcycle(*open_model_source(model_of(model)), options, real_file_system(), directory,
+                        KeyCache(real_file_system(), key_folder.string()));
   if (progress && report.lr_scale != 1)
     fmt::print(progress, "  learning rate of the routers x {:.4g}\n", report.lr_scale);
 }

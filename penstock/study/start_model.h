@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <filesystem>
 #include <string>
 
 #include "penstock/base/config_node.h"
@@ -15,7 +16,9 @@ void check_upcycle(const ConfigNode& upcycle, const std::string& below);
 /// model), or with a non-empty `upcycle` the MoE that penstock/convert makes of it: the keys are
 /// those of `penstock upcycle`, calibration text is the recipe's corpus unless they name one, and
 /// draws are seeded with the recipe's seed. Throws Error for what upcycling refuses.
+/// @param key_folder  keeps the mean keys of models and texts for those that begin with the same
 void begin_with(const std::string& model, const ConfigNode& upcycle, const ConfigNode& resolved,
-                const std::string& directory, std::FILE* progress);
+                const std::string& directory, const std::filesystem::path& key_folder,
+                std::FILE* progress);
 
 }  // namespace penstock::study

@@ -128,7 +128,11 @@ StudyHooks training_hooks(std::FILE* progress, bool force, const RunRanks& ranks
           .begin =
               [progress](const std::string& model, const ConfigNode& upcycle,
                          const ConfigNode& resolved, const std::string& directory) {
-                begin_with(model, upcycle, resolved, directory, progress);
+                // OUT/runs/RUN/start: the runs of a study have one folder of keys beside them.
+                const std::filesystem::path runs =
+                    std::filesystem::path(directory).parent_path().parent_path();
+                begin_with(model, upcycle, resolved, directory, runs.parent_path() / "mean-keys",
+                           progress);
               },
           .model_hash = model_content_hash,
           .train =

@@ -1,0 +1,66 @@
+#include "penstock/convert/key_cache.h"
+
+#include <fmt/format.h>
+#include <torch/types.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/checksum.h"
+#include "penstock/base/error.h"
+#include "penstock/models/fingerprint.h"
+#include "penstock/models/tensor_files.h"
+
+namespace penstock {
+namespace {
+
+std::string name_of(std::size_t layer) { return "layer." + std::to_string(layer); }
+
+std::string identity(const ModelSource& dense, const at::Tensor& windows,
+                     const KeyOptions& options) {
+  const at::Tensor ids = windows.contiguous();
+  Xxh64 sum;
+  sum.update({static_cast<const std::byte*>(ids.data_ptr()), ids.nbytes()});
+  return fmt::format("{}-{:016x}-{}x{}{}{}", fingerprint(dense), sum.value(), ids.size(0),
+                     ids.size(1), options.after_rope ? "-post" : "",
+                     options.bias ? "" : "-without-bias");
+}
+
+/// The keys of a file, where it holds those of such a model.
+std::optional<std::vector<at::Tensor>> kept_keys(const std::string& path,
+                                                 const ModelConfig& config) {
+  if (!std::filesystem::exists(path)) return {};
+  TensorMap tensors;
+  try {
+    tensors = load_tensors(path);
+  } catch (const Error&) {
+    return {};
+  }
+  std::vector<at::Tensor> out;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    const auto it = tensors.find(name_of(static_cast<std::size_t>(layer)));
+    if (it == tensors.end() || it->second.scalar_type() != at::kFloat ||
+        it->second.sizes() != at::IntArrayRef{config.heads, config.head_dim})
+      return {};
+    out.push_back(it->second);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> KeyCache::keys_of(const ModelSource& dense, const at::Tensor& windows,
+                                          const KeyOptions& options) const {
+  if (!fs_) return mean_keys(dense, windows, options);
+  const std::string path = directory_ + "/" + identity(dense, windows, options) + ".safetensors";
+  if (auto kept = kept_keys(path, dense.config())) return *kept;
+  const std::vector<at::Tensor> keys = mean_keys(dense, windows, options);
+  TensorMap tensors;
+  for (std::size_t layer = 0; layer < keys.size(); ++layer) tensors[name_of(layer)] = keys[layer];
+  create_directories(*fs_, directory_);
+  save_tensors(*fs_, path, tensors);
+  return keys;
+}
+
+}  // namespace penstock

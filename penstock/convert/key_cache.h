@@ -1,0 +1,33 @@
+// Mean keys kept between upcyclings: a study's variants that begin with the same model and text
+// need the same, each of which costs a pass over the text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "penstock/base/file_system.h"
+#include "penstock/convert/calibration.h"
+
+namespace penstock {
+
+/// A folder of mean keys by what they are of: the model's content (fingerprint.h), the windows'
+/// ids, which say text, number and length, and the KeyOptions. Processes may share it.
+class KeyCache {
+ public:
+  /// Nothing is kept.
+  KeyCache() = default;
+  /// @param directory  made when the first keys are written
+  KeyCache(FileSystem& fs, std::string directory) : fs_(&fs), directory_(std::move(directory)) {}
+
+  /// mean_keys() of these arguments, bit for bit: read where they are kept, and kept where they are
+  /// not. A file that cannot be read or does not fit is written anew.
+  /// Throws Error as mean_keys() does, and where a file cannot be written.
+  std::vector<at::Tensor> keys_of(const ModelSource& dense, const at::Tensor& windows,
+                                  const KeyOptions& options) const;
+
+ private:
+  FileSystem* fs_ = nullptr;
+  std::string directory_;
+};
+
+}  // namespace penstock
