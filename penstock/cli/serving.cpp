@@ -28,11 +28,11 @@ constexpr std::int64_t kCorpusWindow = 1024;
 /// The form of chats, and why there is none.
 void choose_chat_form(const std::string& wanted, const std::string& path,
                       serve::ServedModel& model) {
-  constexpr const char* kForms = "chatml, llama2, llama3, zephyr or plain";
+  const std::string forms = serve::chat_form_names();
   if (!wanted.empty()) {
     model.chat_form = serve::chat_form_named(wanted);
     PENSTOCK_CHECK(model.chat_form, "there is no chat template '", wanted,
-                   "'; give --chat-template ", kForms);
+                   "'; give --chat-template ", forms);
     return;
   }
   const std::string text = serve::chat_template_of(path);
@@ -41,7 +41,7 @@ void choose_chat_form(const std::string& wanted, const std::string& path,
       "{}: start the server with --chat-template NAME, one of {}, or ask /v1/completions",
       text.empty() ? "the model comes without a chat template"
                    : "the model's chat template is none of the known ones",
-      kForms);
+      forms);
 }
 
 std::string name_of(const std::string& path) {

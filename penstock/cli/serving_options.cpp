@@ -2,6 +2,7 @@
 #include "penstock/cli/common_options.h"
 #include "penstock/cli/serving.h"
 #include "penstock/cli/whole_number.h"
+#include "penstock/serve/chat_form.h"
 
 namespace penstock {
 
@@ -30,8 +31,8 @@ void add_model_options(CLI::App& command, ServingArguments& arguments) {
   command.add_option("--data", arguments.data,
                      "corpus whose tokens and domains /v1/corpus and the page show by expert");
   command.add_option("--chat-template", arguments.chat_template,
-                     "form of chats: chatml, llama2, llama3, zephyr or plain; by default the one "
-                     "that the model's template is");
+                     "form of chats: " + serve::chat_form_names() +
+                         "; by default the one that the model's template is");
   BatcherOptions& batcher = arguments.service.batcher;
   command.add_option("--sequences", batcher.reader.places, "texts that are written at a time")
       ->check(whole_number(1, 1024))

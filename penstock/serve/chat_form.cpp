@@ -1,7 +1,11 @@
 #include "penstock/serve/chat_form.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
@@ -52,30 +56,71 @@ std::string zephyr(const std::vector<ChatMessage>& messages) {
   return out + "<|assistant|>\n";
 }
 
-/// <s>[INST] <<SYS>>\n..\n<</SYS>>\n\n question [/INST] answer </s><s>[INST] ..
-std::string llama2(const std::vector<ChatMessage>& messages) {
-  std::string out, system;
-  bool asks = true;  // whether a question comes next
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    const ChatMessage& message = messages[i];
-    if (i == 0 && message.role == "system") {
-      system = "<<SYS>>\n" + message.content + "\n<</SYS>>\n\n";
-      continue;
-    }
-    if (message.role != (asks ? "user" : "assistant"))
+std::string tulu(const std::vector<ChatMessage>& messages) {
+  std::string out;
+  for (const ChatMessage& message : messages)
+    out += "<|" + message.role + "|>\n" + message.content +
+           (message.role == "assistant" ? "<|endoftext|>\n" : "\n");
+  return out + "<|assistant|>\n";
+}
+
+constexpr std::string_view kDeepseekEnd = "<｜end▁of▁sentence｜>";
+
+std::string deepseek(const std::vector<ChatMessage>& messages) {
+  std::string out;
+  for (const ChatMessage& message : messages) {
+    if (message.role == "assistant")
+      out += "Assistant: " + message.content + std::string(kDeepseekEnd);
+    else
+      out += (message.role == "user" ? "User: " : "") + message.content + "\n\n";
+  }
+  return out + "Assistant:";
+}
+
+/// A system message or "", and what follows it: questions and answers in turn, a question last.
+struct Turns {
+  std::string system;
+  std::span<const ChatMessage> said;
+};
+
+Turns turns_of(const std::vector<ChatMessage>& messages) {
+  Turns out{.system = {}, .said = messages};
+  if (!messages.empty() && messages[0].role == "system")
+    out = {.system = messages[0].content, .said = out.said.subspan(1)};
+  for (std::size_t i = 0; i < out.said.size(); ++i)
+    if (out.said[i].role != (i % 2 == 0 ? "user" : "assistant"))
       throw RequestError(400,
                          "this model's chats are a system message or none, then user and assistant "
                          "in turn",
                          "messages");
-    if (asks)
-      out +=
-          (out.empty() ? "[INST] " : "<s>[INST] ") + trimmed(system + message.content) + " [/INST]";
+  if (out.said.size() % 2 == 0)
+    throw RequestError(400, "the last message must be the user's", "messages");
+  return out;
+}
+
+/// <s>[INST] <<SYS>>\n..\n<</SYS>>\n\n question [/INST] answer </s><s>[INST] ..
+std::string llama2(const std::vector<ChatMessage>& messages) {
+  const auto [system, said] = turns_of(messages);
+  std::string first = system.empty() ? "" : "<<SYS>>\n" + system + "\n<</SYS>>\n\n", out;
+  for (const ChatMessage& message : said) {
+    if (message.role == "assistant")
+      out += " " + trimmed(message.content) + " </s><s>";
     else
-      out += " " + trimmed(message.content) + " </s>";
-    system.clear();
-    asks = !asks;
+      out += "[INST] " + trimmed(std::exchange(first, {}) + message.content) + " [/INST]";
   }
-  if (asks) throw RequestError(400, "the last message must be the user's", "messages");
+  return out;
+}
+
+/// <s>[INST] system\n\nquestion [/INST]answer</s>[INST] ..
+std::string mistral(const std::vector<ChatMessage>& messages) {
+  const auto [system, said] = turns_of(messages);
+  std::string first = system.empty() ? "" : system + "\n\n", out;
+  for (const ChatMessage& message : said) {
+    if (message.role == "assistant")
+      out += message.content + "</s>";
+    else
+      out += "[INST] " + std::exchange(first, {}) + message.content + " [/INST]";
+  }
   return out;
 }
 
@@ -85,7 +130,17 @@ std::string plain(const std::vector<ChatMessage>& messages) {
   return out + "assistant:";
 }
 
+bool writes_beginning(ChatForm form) {
+  return form == ChatForm::llama2 || form == ChatForm::llama3 || form == ChatForm::mistral ||
+         form == ChatForm::tulu || form == ChatForm::deepseek;
+}
+
 }  // namespace
+
+std::string chat_form_names() {
+  const auto names = words(ChatForm());
+  return fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
+}
 
 std::optional<ChatForm> chat_form_named(std::string_view name) {
   const auto names = words(ChatForm());
@@ -101,8 +156,14 @@ std::optional<ChatForm> recognise_chat_form(std::string_view text) {
   if (has("<|im_start|>")) return ChatForm::chatml;
   if (has("<|start_header_id|>") && has("<|eot_id|>")) return ChatForm::llama3;
   if (has("[INST]") && has("<<SYS>>")) return ChatForm::llama2;
+  // Mistral's later templates have other spaces, or a piece for the system.
+  if (has("'[INST] '") && has("' [/INST]'") && has("{{ message['content'] + eos_token}}"))
+    return ChatForm::mistral;
+  if (has("'User: '") && has("'Assistant: ' + message['content'] + eos_token"))
+    return ChatForm::deepseek;
   if (has("<|user|>") && has("<|assistant|>") && has("eos_token") && !has("<|end|>"))
-    return ChatForm::zephyr;
+    return has("message['content'] + '\\n'") || has("message['content'] + '\n'") ? ChatForm::tulu
+                                                                                 : ChatForm::zephyr;
   return {};
 }
 
@@ -137,8 +198,14 @@ std::string chat_text(ChatForm form, const std::vector<ChatMessage>& messages) {
       return llama2(messages);
     case ChatForm::llama3:
       return llama3(messages);
+    case ChatForm::mistral:
+      return mistral(messages);
     case ChatForm::zephyr:
       return zephyr(messages);
+    case ChatForm::tulu:
+      return tulu(messages);
+    case ChatForm::deepseek:
+      return deepseek(messages);
     case ChatForm::plain:
       break;
   }
@@ -152,8 +219,13 @@ std::string_view answer_end(ChatForm form) {
     case ChatForm::llama3:
       return "<|eot_id|>";
     case ChatForm::llama2:
+    case ChatForm::mistral:
     case ChatForm::zephyr:
       return "</s>";
+    case ChatForm::tulu:
+      return "<|endoftext|>";
+    case ChatForm::deepseek:
+      return kDeepseekEnd;
     case ChatForm::plain:
       break;
   }
@@ -172,9 +244,8 @@ std::vector<TokenId> chat_tokens(ChatForm form, const std::vector<ChatMessage>& 
   const auto vocabulary = tokenizer.vocabulary();
   std::vector<TokenId> out;
   if (vocabulary && vocabulary->add_bos && vocabulary->bos >= 0) out.push_back(vocabulary->bos);
-  // llama3's documents begin so whatever the vocabulary says; its template writes the piece.
-  if (out.empty() && vocabulary && vocabulary->bos >= 0 &&
-      (form == ChatForm::llama3 || form == ChatForm::llama2))
+  // Some begin so whatever the vocabulary says: their templates write the piece.
+  if (out.empty() && vocabulary && vocabulary->bos >= 0 && writes_beginning(form))
     out.push_back(vocabulary->bos);
   tokenizer.encode_with_controls(chat_text(form, messages), out);
   return out;

@@ -13,10 +13,12 @@
 
 namespace penstock::serve {
 
-enum class ChatForm { chatml, llama2, llama3, zephyr, plain };
-constexpr std::array<std::string_view, 5> words(ChatForm) {
-  return {"chatml", "llama2", "llama3", "zephyr", "plain"};
+enum class ChatForm { chatml, llama2, llama3, mistral, zephyr, tulu, deepseek, plain };
+constexpr std::array<std::string_view, 8> words(ChatForm) {
+  return {"chatml", "llama2", "llama3", "mistral", "zephyr", "tulu", "deepseek", "plain"};
 }
+/// "chatml, llama2, .. or plain".
+std::string chat_form_names();
 std::optional<ChatForm> chat_form_named(std::string_view name);
 
 /// The form whose pieces the template has; nothing where it is none of them, or may be another.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -36,14 +37,28 @@ TEST(ChatForm, TextsAreThoseOfTheTemplates) {
       chat_text(ChatForm::zephyr, kChat),
       "<|system|>\nBe brief.</s>\n<|user|>\nHi</s>\n<|assistant|>\nHello</s>\n<|user|>\nBye</s>\n"
       "<|assistant|>\n");
+  EXPECT_EQ(chat_text(ChatForm::mistral, kChat),
+            "[INST] Be brief.\n\nHi [/INST]Hello</s>[INST] Bye [/INST]");
+  EXPECT_EQ(chat_text(ChatForm::mistral, {{"user", "Hi"}}), "[INST] Hi [/INST]");
+  EXPECT_EQ(
+      chat_text(ChatForm::tulu, kChat),
+      "<|system|>\nBe brief.\n<|user|>\nHi\n<|assistant|>\nHello<|endoftext|>\n<|user|>\nBye\n"
+      "<|assistant|>\n");
+  EXPECT_EQ(
+      chat_text(ChatForm::deepseek, kChat),
+      "Be brief.\n\nUser: Hi\n\nAssistant: Hello<｜end▁of▁sentence｜>User: Bye\n\nAssistant:");
   EXPECT_EQ(chat_text(ChatForm::plain, kChat),
             "system: Be brief.\n\nuser: Hi\n\nassistant: Hello\n\nuser: Bye\n\nassistant:");
 }
 
-TEST(ChatForm, LlamaTwoTakesUserAndAssistantInTurn) {
-  EXPECT_THROW(chat_text(ChatForm::llama2, {{"assistant", "a"}}), RequestError);
-  EXPECT_THROW(chat_text(ChatForm::llama2, {{"user", "a"}, {"user", "b"}}), RequestError);
-  EXPECT_THROW(chat_text(ChatForm::llama2, {{"user", "a"}, {"assistant", "b"}}), RequestError);
+TEST(ChatForm, SomeTakeUserAndAssistantInTurn) {
+  for (const ChatForm form : {ChatForm::llama2, ChatForm::mistral}) {
+    EXPECT_THROW(chat_text(form, {{"assistant", "a"}}), RequestError);
+    EXPECT_THROW(chat_text(form, {{"user", "a"}, {"user", "b"}}), RequestError);
+    EXPECT_THROW(chat_text(form, {{"user", "a"}, {"assistant", "b"}}), RequestError);
+    EXPECT_THROW(chat_text(form, {{"system", "a"}}), RequestError);
+    EXPECT_THROW(chat_text(form, {{"user", "a"}, {"system", "b"}}), RequestError);
+  }
 }
 
 TEST(ChatForm, TemplatesAreRecognisedByTheirPieces) {
@@ -52,7 +67,18 @@ TEST(ChatForm, TemplatesAreRecognisedByTheirPieces) {
   EXPECT_EQ(recognise_chat_form("'<|start_header_id|>' + role + '<|eot_id|>'"), ChatForm::llama3);
   EXPECT_EQ(recognise_chat_form("'[INST] ' + '<<SYS>>\\n'"), ChatForm::llama2);
   EXPECT_EQ(recognise_chat_form("'<|user|>\n' + eos_token ... '<|assistant|>'"), ChatForm::zephyr);
-  EXPECT_FALSE(recognise_chat_form("'[INST] ' alone is Mistral's"));
+  const std::string question = "'[INST] ' + message['content'] + ' [/INST]'";
+  EXPECT_EQ(recognise_chat_form(question + "{{ message['content'] + eos_token}}"),
+            ChatForm::mistral);
+  EXPECT_FALSE(recognise_chat_form(question + "{{ message['content'] + eos_token + ' ' }}"));
+  EXPECT_FALSE(recognise_chat_form("'[INST] ' alone may be any of Mistral's"));
+  for (const char* line : {"'\\n'", "'\n'"})
+    EXPECT_EQ(recognise_chat_form("'<|user|>' + message['content'] + " + std::string(line) +
+                                  "'<|assistant|>' + message['content'] + eos_token"),
+              ChatForm::tulu);
+  EXPECT_EQ(recognise_chat_form("'User: ' + message['content'] + '\\n\\n' "
+                                "'Assistant: ' + message['content'] + eos_token"),
+            ChatForm::deepseek);
   EXPECT_FALSE(recognise_chat_form("'<|user|>' '<|end|>' '<|assistant|>' eos_token is Phi's"));
   EXPECT_FALSE(recognise_chat_form("<start_of_turn>"));
   EXPECT_EQ(chat_form_named("zephyr"), ChatForm::zephyr);
