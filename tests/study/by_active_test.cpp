@@ -12,6 +12,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/report/report.h"
+#include "penstock/study/results_file.h"
 #include "penstock/study/run_folder.h"
 #include "penstock/train/evaluation_settings.h"
 #include "tests/base/temp_directory.h"
