@@ -29,6 +29,7 @@ constexpr const char* kExamples =
     "      --k 1,2,4,8,16 --plot by-k.html\n"
     "  penstock eval runs/hyperrouter --data enwik8 --fold\n"
     "  penstock eval runs/remoe --data corpus --active-experts 0.5,1,2\n"
+    "  penstock eval runs/topk --data corpus --oracle-routing\n"
     "  penstock eval --ngram 5 --data enwik8 --split test\n"
     "  penstock eval runs/remoe --text notes.txt --sequence-length 512 --per-token scores.jsonl\n"
     "  penstock eval model --tasks remoe --task-data zero_shot --items items.jsonl\n"
@@ -147,6 +148,9 @@ void add_reading_options(CLI::App& command, EvalArguments& a) {
   command.add_option("--active-experts", a.corpus.active,
                      "measure with each of these mean numbers of experts per token and layer, by a "
                      "shift of the logits: --active-experts 0.5,1,2");
+  command.add_flag("--oracle-routing", a.corpus.oracle,
+                   "also: the loss if each token had the experts that predict its target best, "
+                   "layer by layer from the last");
   command.add_option("--plot", a.corpus.plot,
                      "with --k: a page that draws quality against k and FLOPs (.html)");
   command.add_flag("--isolate-documents", a.corpus.wish.isolate_documents,
@@ -218,7 +222,7 @@ void add_task_options(CLI::App& command, EvalArguments& a) {
   for (CLI::Option* option : {names, files, requests})
     for (const char* other :
          {"--data", "--text", "--ngram", "--split", "--max-tokens", "--streams", "--memory",
-          "--plot", "--isolate-documents", "--active-experts", "--as-trained"})
+          "--plot", "--isolate-documents", "--active-experts", "--as-trained", "--oracle-routing"})
       option->excludes(command.get_option(other));
 }
 
@@ -257,10 +261,12 @@ void add_eval_command(CLI::App& app) {
   text->excludes(data)->excludes(ngram);
   for (const char* of_models :
        {"--max-tokens", "--sequence-length", "--streams", "--memory", "--k", "--active-experts",
-        "--plot", "--fold", "--as-trained", "--isolate-documents", "--threads", "--tokenizer"})
+        "--plot", "--fold", "--as-trained", "--isolate-documents", "--oracle-routing", "--threads",
+        "--tokenizer"})
     ngram->excludes(command->get_option(of_models));
-  for (const char* of_corpora : {"--split", "--max-tokens", "--streams", "--memory", "--k",
-                                 "--active-experts", "--plot", "--isolate-documents"})
+  for (const char* of_corpora :
+       {"--split", "--max-tokens", "--streams", "--memory", "--k", "--active-experts",
+        "--oracle-routing", "--plot", "--isolate-documents"})
     text->excludes(command->get_option(of_corpora));
   command->footer(kExamples);
   command->callback([arguments, command] { run_eval(*command, *arguments); });

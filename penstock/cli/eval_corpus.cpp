@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
@@ -17,6 +18,7 @@
 #include "penstock/cli/tokenizer_argument.h"
 #include "penstock/eval/by_active.h"
 #include "penstock/eval/ngram.h"
+#include "penstock/eval/oracle.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/same_tokenizer.h"
@@ -65,6 +67,20 @@ void print_by_active(std::span<const ActiveFigures> points) {
              grouped(kShiftTokens));
 }
 
+void print_oracle(const OracleRouting& oracle) {
+  fmt::print("\n{:>7} {:>8} {:>8} {:>10}\n", "layer", "loss", "gap", "changed");
+  for (const OracleLayer& layer : oracle.layers)
+    fmt::print("{:>7} {:>8.4f} {:>8.4f} {:>8.1f} %{}\n", layer.layer, layer.total.loss(),
+               oracle.own.loss() - layer.total.loss(), 100 * layer.changed,
+               layer.exact ? "" : "  at least");
+  fmt::print(
+      "oracle routing: the best of {} choices of {} experts for each token, in this layer and "
+      "those "
+      "behind it,\non {} tokens whose loss is {:.4f}; it knows the next token, and no router "
+      "does\n",
+      oracle.choices, oracle.k, grouped(oracle.own.tokens), oracle.own.loss());
+}
+
 /// What `--plot` was given, checked before anything is measured.
 void check_plot(const EvalCorpusOptions& options) {
   if (options.plot.empty()) return;
@@ -88,6 +104,7 @@ Opened open_model(const EvalCorpusOptions& options, std::span<const std::int64_t
     const std::shared_ptr<const ModelSource> source = open_model_source(argument.path);
     if (!values.empty()) check_k_values(source->config(), values);
     if (!active.empty()) check_active_values(source->config(), active);
+    if (options.oracle) check_oracle(source->config());
     Opened out{.argument = argument, .run = run_settings(argument.path)};
     // First: what is wrong with it is said before what it lacks.
     out.model = load_for_evaluation(source, options.as_trained,
@@ -106,12 +123,13 @@ std::string what_text(const EvaluateOptions& how) {
 }
 
 void print_json(const ByK& measured, std::span<const ActiveFigures> by_active,
-                const EvalCorpusOptions& options, const ModelArgument& model,
-                const ModelConfig& config, const EvaluateOptions& how) {
+                const std::optional<OracleRouting>& oracle, const EvalCorpusOptions& options,
+                const ModelArgument& model, const ModelConfig& config, const EvaluateOptions& how) {
   auto out = to_json(measured.own);
   for (const KFigures& point : measured.figures) out["by_k"].push_back(to_json(point));
   for (const ActiveFigures& point : by_active) out["by_active_experts"].push_back(to_json(point));
   if (!by_active.empty()) out["shift_tokens"] = kShiftTokens;
+  if (oracle) out["oracle_routing"] = to_json(*oracle);
   out["model"] = model.path;
   out["folded"] = options.fold;
   out["step"] = model.step ? nlohmann::ordered_json(*model.step) : nlohmann::ordered_json();
@@ -178,6 +196,11 @@ void run_eval_corpus(const EvalCorpusOptions& options) {
       *model, corpus, how, active, [&](double experts, double done, const LossTotals& sofar) {
         show(fmt::format("{} experts  ", experts), done, sofar);
       });
+  std::optional<OracleRouting> oracle;
+  if (options.oracle)
+    oracle = oracle_routing(*model, corpus, how, [&](double done) {
+      if (progress.due()) progress.show(fmt::format("oracle  {:3.0f}%", 100 * done));
+    });
   progress.finish();
   if (!std::isfinite(measured.own.total.nats)) check_finite(*open_model_source(argument.path));
   PENSTOCK_CHECK(std::isfinite(measured.own.total.nats), argument.path, ": the loss on ",
@@ -188,13 +211,14 @@ void run_eval_corpus(const EvalCorpusOptions& options) {
     write_file_atomically(real_file_system(), options.plot,
                           report::by_k_page(argument.path, options.data + ", " + what,
                                             measured.figures, config.active_experts()));
-  if (options.json) return print_json(measured, by_active, options, argument, config, how);
+  if (options.json) return print_json(measured, by_active, oracle, options, argument, config, how);
   fmt::print("{}{}{}, {}\n", argument.path,
              argument.step ? fmt::format(" (step {})", *argument.step) : "",
              options.fold ? ", routers folded" : "", what);
   print_by_domain(measured.own);
   if (!measured.figures.empty()) print_by_k(measured.figures, config.active_experts());
   if (!by_active.empty()) print_by_active(by_active);
+  if (oracle) print_oracle(*oracle);
   if (!options.plot.empty()) fmt::print("plot: {}\n", options.plot);
   print_choice_note(config);
 }

@@ -15,6 +15,7 @@ struct EvalCorpusOptions {
   bool has_k = false;  ///< an empty one is a mistake
   std::string active;  ///< "0.5,1,2"
   bool has_active = false;
+  bool oracle = false;  ///< also ask the oracle of the experts
   bool json = false, fold = false, as_trained = false;
 };
 

@@ -185,6 +185,23 @@ def check_eval_by_active_experts(shell):
                   "--active-experts", "1")
 
 
+def check_oracle_routing(shell):
+    """The best experts of each token, as a bound."""
+    shell.ok("train", "recipe.toml", "--out", "told", "--quiet", "--set", "model.router.method=topk")
+    evaluate = ("eval", "told", "--data", "corpus", "--max-tokens", "256")
+    own = json.loads(shell.ok(*evaluate, "--json"))
+    told = json.loads(shell.ok(*evaluate, "--json", "--oracle-routing"))
+    oracle = told.pop("oracle_routing")
+    shell.expect("--oracle-routing", told == own, told)
+    shell.expect("--oracle-routing", oracle["k"] == 1 and oracle["choices"] == 4, oracle)
+    shell.expect("--oracle-routing", abs(oracle["own_loss"] - own["loss"]) < 1e-6, oracle)
+    gaps = [layer["gap"] for layer in oracle["layers"]]
+    shell.expect("--oracle-routing", gaps == sorted(gaps) and 0 < gaps[-1] == oracle["gap"], oracle)
+    shell.expect("--oracle-routing", [layer["exact"] for layer in oracle["layers"]] == [True, False], oracle)
+    shell.expect("--oracle-routing", "it knows the next token" in shell.ok(*evaluate, "--oracle-routing"))
+    shell.mistake(1, ["--oracle-routing", "'relu'"], "eval", "run", "--data", "corpus", "--oracle-routing")
+
+
 def plant_nan(path, tensor):
     """Writes a NaN into the middle of a float32 tensor of a .safetensors file."""
     with open(path, "r+b") as file:
@@ -207,4 +224,4 @@ def check_nan_weights(shell):
 
 if __name__ == "__main__":
     main([check_eval, check_eval_text, check_causality, check_eval_repeats_the_run, check_eval_by_k,
-          check_eval_by_active_experts, check_nan_weights])
+          check_eval_by_active_experts, check_oracle_routing, check_nan_weights])
