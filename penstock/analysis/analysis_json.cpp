@@ -12,12 +12,27 @@ using Json = nlohmann::ordered_json;
 
 Json step_json(const std::optional<std::int64_t>& step) { return step ? Json(*step) : Json(); }
 
+Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+Json moments_json(const Moments& moments) {
+  return {{"mean", moments.mean()}, {"sd", moments.sd()}, {"rows", moments.count()}};
+}
+
+Json gradient_json(const RouterGradient& gradient) {
+  Json out = {{"gate_sum", moments_json(gradient.gate_sum)},
+              {"log_gate_sum", moments_json(gradient.log_gate_sum)},
+              {"logits", gradient.logits},
+              {"along_gate_sum", number(gradient.along_gate_sum)},
+              {"matrix", Json()}};
+  if (const auto& matrix = gradient.matrix)
+    out["matrix"] = {
+        {"norm", matrix->weight_norm}, {"size", matrix->size}, {"direction", matrix->direction}};
+  return out;
+}
+
 Json layer_json(std::size_t index, const LayerMeasures& layer) {
   Json out = {{"layer", index}};
-  if (layer.entropy)
-    out["entropy"] = {{"mean", layer.entropy->mean()},
-                      {"sd", layer.entropy->sd()},
-                      {"rows", layer.entropy->count()}};
+  if (layer.entropy) out["entropy"] = moments_json(*layer.entropy);
   if (layer.load)
     out["load"] = {{"share", layer.load->share},
                    {"variation", layer.load->variation},
@@ -26,6 +41,7 @@ Json layer_json(std::size_t index, const LayerMeasures& layer) {
   out["similarity"] = {{"output_cosine", layer.similarity.output_cosine},
                        {"output_cka", layer.similarity.output_cka},
                        {"weight_cosine", layer.similarity.weight_cosine}};
+  if (layer.gradient) out["gradient"] = gradient_json(*layer.gradient);
   return out;
 }
 
@@ -60,8 +76,6 @@ Json moments_json(const ActiveMoments& moments) {
   if (moments.places > 0) out["mean"] = moments.mean, out["sd"] = moments.sd;
   return out;
 }
-
-Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
 Json correlation_json(const ActiveCorrelation& c) {
   return {{"frequency", number(c.frequency)},
@@ -206,9 +220,9 @@ Json to_json(const Analysis& analysis) {
   out["refused"] = Json::object();
   const Refusals& refused = analysis.refused;
   const std::pair<const char*, std::string> parts[] = {
-      {"entropy", refused.entropy}, {"load", refused.load},
-      {"samples", refused.samples}, {"jacobian", refused.jacobian},
-      {"flips", analysis.no_flips}, {"domains", analysis.one_domain}};
+      {"entropy", refused.entropy},    {"load", refused.load},         {"samples", refused.samples},
+      {"jacobian", refused.jacobian},  {"gradient", refused.gradient}, {"flips", analysis.no_flips},
+      {"domains", analysis.one_domain}};
   for (const auto& [part, reason] : parts)
     if (!reason.empty()) out["refused"][part] = reason;
   return out;

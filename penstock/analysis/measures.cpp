@@ -52,6 +52,7 @@ Refusals refusals(const ModelConfig& config) {
     out.load = concat("selector '", router.selector,
                       "' blends all experts for every segment: nothing is assigned");
   out.jacobian = declines_gating(router);
+  out.gradient = declines_router_gradient(config);
   return out;
 }
 
@@ -111,6 +112,15 @@ ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureO
     const FoldedScorer folded = layers[l]->router().scorer().fold();
     layer.router = folded.weight.detach().to(at::kCPU, at::kDouble);
     if (folded.bias.defined()) layer.router_bias = folded.bias.detach().to(at::kCPU, at::kDouble);
+  }
+  if (options.gradient_tokens > 0 && refused.gradient.empty()) {
+    const auto gradients = router_gradients(model, corpus,
+                                            {.split = options.split,
+                                             .tokens = options.gradient_tokens,
+                                             .sequence_length = length,
+                                             .step = options.step,
+                                             .total_steps = options.total_steps});
+    for (std::size_t l = 0; l < layers.size(); ++l) out.layers[l].gradient = gradients[l];
   }
   return out;
 }

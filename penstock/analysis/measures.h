@@ -12,6 +12,7 @@
 #include "penstock/analysis/expert_load.h"
 #include "penstock/analysis/frequency.h"
 #include "penstock/analysis/probe.h"
+#include "penstock/analysis/router_gradient.h"
 #include "penstock/data/corpus.h"
 #include "penstock/models/language_model.h"
 
@@ -25,6 +26,8 @@ struct MeasureOptions {
   std::int64_t memory_length = -1;   ///< of Transformer-XL; -1: the model's
   std::int64_t probe_tokens = 256;   ///< of similarity
   bool by_token = false;             ///< also count experts by token and by frequency
+  std::int64_t gradient_tokens = 0;  ///< of the routers' gradients; 0: these are left out
+  std::int64_t step = 0, total_steps = 0;  ///< of training, for the routers' gradients
   std::function<void(double)> progress;
 };
 
@@ -37,13 +40,14 @@ struct LayerMeasures {
   std::optional<Moments> entropy;  ///< over the split's tokens, nats
   std::optional<ExpertLoad> load;
   ExpertSimilarity similarity;
+  std::optional<RouterGradient> gradient;
   /// The folded router, [E, d] and [E], f64; undefined where it does not fold or has no bias.
   at::Tensor router, router_bias;
 };
 
 /// Why a part is not defined for a model's router; "" where it is.
 struct Refusals {
-  std::string entropy, load, samples, jacobian;
+  std::string entropy, load, samples, jacobian, gradient;
 };
 
 struct ModelMeasures {
@@ -61,7 +65,8 @@ struct ModelMeasures {
 Refusals refusals(const ModelConfig& config);
 
 /// One pass over the split, as `penstock eval` reads it with the same length, streams and memory,
-/// and the probe. Evaluation mode.
+/// and the probe, in evaluation mode;
+/// and, where asked for, the routers' gradients.
 ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureOptions& options);
 
 }  // namespace penstock::analysis

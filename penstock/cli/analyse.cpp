@@ -44,6 +44,7 @@ using Checkpoints = std::vector<std::pair<std::int64_t, std::string>>;
 
 constexpr std::size_t kListedTokens = 8;    // of an expert
 constexpr std::int64_t kFlipTokens = 4096;  // about so many
+constexpr std::int64_t kGradientTokens = 2048;
 
 /// Whole checkpoints of a run, by step.
 Checkpoints checkpoints_of(const std::string& run) {
@@ -141,6 +142,9 @@ class Analyst {
                                   .streams = said_.eval_streams > 0 ? said_.eval_streams : -1,
                                   .memory_length = said_.eval_memory,
                                   .by_token = chosen,
+                                  .gradient_tokens = kGradientTokens,
+                                  .step = step.value_or(0),
+                                  .total_steps = step ? said_.steps : 0,
                                   .progress = [&](double done) {
                                     if (progress_.due())
                                       progress_.show(fmt::format("{}  {:3.0f}%", name, 100 * done));
@@ -245,7 +249,8 @@ void add_analyse_command(CLI::App& app) {
   auto options = std::make_shared<AnalyseOptions>();
   CLI::App* command = app.add_subcommand(
       "analyse",
-      "Router entropy, load, flips, experts by token and domain, similarity, Jacobian ranks");
+      "Router entropy, load, flips, experts by token and domain, similarity, gradients of routers, "
+      "Jacobian ranks");
   command->add_option(
       "MODEL", options->model,
       "model (directory, llama2.c .bin or .gguf), or run directory (step 0 and every kept "

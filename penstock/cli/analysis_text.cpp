@@ -177,10 +177,10 @@ std::string samples_text(const Analysis& a) {
   return out + aligned(rows);
 }
 
-/// Flips, experts by token and by domain; folded tables are the page's and --json's alone.
-std::string routing_text(const Analysis& a) {
+/// Sections without what is the page's and --json's alone: folded tables and maps.
+std::string sections_text(std::vector<study::Section> sections) {
   std::string out;
-  for (study::Section& section : report::routing_sections(a)) {
+  for (study::Section& section : sections) {
     std::erase_if(section.tables, [](const study::Table& table) { return table.folded; });
     section.maps.clear();  // --json has the numbers
     out += "\n" + section.title + "\n";
@@ -200,8 +200,9 @@ std::string analysis_text(const Analysis& a) {
                   grouped(here.measures.tokens), here.measures.loss, a.config.router.method,
                   a.config.total_experts(), a.config.active_experts(),
                   a.snapshots.size() > 1 ? "; * is the checkpoint that the rest is of" : "");
-  return out + entropy_text(a) + load_text(a) + routing_text(a) + similarity_text(a) +
-         jacobian_text(a) + samples_text(a);
+  return out + entropy_text(a) + load_text(a) + sections_text(report::routing_sections(a)) +
+         similarity_text(a) + sections_text({report::gradient_section(a)}) + jacobian_text(a) +
+         samples_text(a);
 }
 
 std::string published_text(const analysis::PublishedTable& table) {

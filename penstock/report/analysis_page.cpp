@@ -25,27 +25,6 @@ using analysis::LayerMeasures;
 using analysis::Snapshot;
 using nlohmann::json;
 
-std::string step_text(const std::optional<std::int64_t>& step) {
-  return step ? fmt::format("step {}", *step) : "this model";
-}
-
-/// One line a layer over the snapshots.
-json over_steps(const Analysis& a, const char* id, const char* y_title,
-                const std::function<double(std::size_t layer, std::size_t snapshot)>& value) {
-  json series = json::array(), steps = json::array();
-  for (const Snapshot& snapshot : a.snapshots) steps.push_back(snapshot.step.value_or(0));
-  for (std::size_t l = 0; l < a.here().measures.layers.size(); ++l) {
-    json values = json::array();
-    for (std::size_t i = 0; i < a.snapshots.size(); ++i) values.push_back(value(l, i));
-    series.push_back({{"variant", l},
-                      {"label", fmt::format("layer {}", l)},
-                      {"steps", steps},
-                      {"values", values}});
-  }
-  return {{"id", id},   {"series", series}, {"x_title", "step"},      {"y_title", y_title},
-          {"x_min", 0}, {"points", true},   {"lines", json::array()}, {"x_max", steps.back()}};
-}
-
 Section entropy_section(const Analysis& a) {
   if (!a.refused.entropy.empty()) return refusal("Router entropy", a.refused.entropy);
   const auto experts = a.config.total_experts();
@@ -233,6 +212,7 @@ std::string analysis_page(const Analysis& a) {
   std::vector<Section> sections{entropy_section(a), samples_section(a), expert_load_section(a)};
   for (Section& section : routing_sections(a)) sections.push_back(std::move(section));
   sections.push_back(similarity_section(a));
+  sections.push_back(gradient_section(a));
   sections.push_back(jacobian_section(a));
   std::vector<Chart> charts;
   for (const Section& section : sections) {

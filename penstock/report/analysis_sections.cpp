@@ -289,6 +289,26 @@ Section domains_section(const Analysis& a) {
 
 }  // namespace
 
+std::string step_text(const std::optional<std::int64_t>& step) {
+  return step ? fmt::format("step {}", *step) : "this model";
+}
+
+json over_steps(const Analysis& a, const char* id, const char* y_title,
+                const std::function<double(std::size_t layer, std::size_t snapshot)>& value) {
+  json series = json::array(), steps = json::array();
+  for (const analysis::Snapshot& snapshot : a.snapshots) steps.push_back(snapshot.step.value_or(0));
+  for (std::size_t l = 0; l < a.here().measures.layers.size(); ++l) {
+    json values = json::array();
+    for (std::size_t i = 0; i < a.snapshots.size(); ++i) values.push_back(value(l, i));
+    series.push_back({{"variant", l},
+                      {"label", fmt::format("layer {}", l)},
+                      {"steps", steps},
+                      {"values", values}});
+  }
+  return {{"id", id},   {"series", series}, {"x_title", "step"},      {"y_title", y_title},
+          {"x_min", 0}, {"points", true},   {"lines", json::array()}, {"x_max", steps.back()}};
+}
+
 Section refusal(const std::string& title, const std::string& reason) {
   return {.title = title, .remarks = {{"Not measured: " + reason + "."}}};
 }

@@ -2,6 +2,9 @@
 // terminal.
 #pragma once
 
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +16,17 @@ namespace penstock::report {
 /// Flips between checkpoints; active experts by frequency and surprisal; each expert's tokens, of
 /// the middle layer unfolded; load and active experts by domain. Where one says nothing, why.
 std::vector<study::Section> routing_sections(const analysis::Analysis& a);
+
+/// Gates' sums and the routers' gradient by layer and checkpoint, beside the experts' similarity.
+study::Section gradient_section(const analysis::Analysis& a);
+
+/// "step 200", or "this model".
+std::string step_text(const std::optional<std::int64_t>& step);
+
+/// One line a layer over the snapshots.
+nlohmann::json over_steps(
+    const analysis::Analysis& a, const char* id, const char* y_title,
+    const std::function<double(std::size_t layer, std::size_t snapshot)>& value);
 
 /// A section that says why there is nothing else in it.
 study::Section refusal(const std::string& title, const std::string& reason);
