@@ -35,6 +35,35 @@ struct TokenCounts {
   TokenCounter tokens;
 };
 
+/// Each layer's load, the experts' similarity on the probe, and the router as a plain matrix.
+void measure_layers(LanguageModel& model, const Evaluation& evaluation, bool loads,
+                    ModelMeasures& out) {
+  const std::vector<MoeLayer*>& layers = model.moe_layers();
+  const bool folds = resolve(model.config().router).traits.foldable;
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    LayerMeasures& layer = out.layers[l];
+    if (loads)
+      layer.load = expert_load(evaluation.routing.assignments.at(l), evaluation.routing.tokens);
+    layer.similarity =
+        similarity_of(*layers[l], model.config().total_experts(), out.probe.layers[l].hidden);
+    if (!folds) continue;
+    const FoldedScorer folded = layers[l]->router().scorer().fold();
+    layer.router = folded.weight.detach().to(at::kCPU, at::kDouble);
+    if (folded.bias.defined()) layer.router_bias = folded.bias.detach().to(at::kCPU, at::kDouble);
+  }
+}
+
+void measure_gradients(LanguageModel& model, const Corpus& corpus, const MeasureOptions& options,
+                       std::int64_t length, ModelMeasures& out) {
+  const auto gradients = router_gradients(model, corpus,
+                                          {.split = options.split,
+                                           .tokens = options.gradient_tokens,
+                                           .sequence_length = length,
+                                           .step = options.step,
+                                           .total_steps = options.total_steps});
+  for (std::size_t l = 0; l < out.layers.size(); ++l) out.layers[l].gradient = gradients[l];
+}
+
 }  // namespace
 
 Refusals refusals(const ModelConfig& config) {
@@ -100,28 +129,9 @@ ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureO
   out.probe =
       probe(model, corpus,
             {.split = options.split, .tokens = options.probe_tokens, .sequence_length = length});
-  const std::vector<MoeLayer*>& layers = model.moe_layers();
-  const ResolvedRouter router = resolve(config.router);
-  for (std::size_t l = 0; l < layers.size(); ++l) {
-    LayerMeasures& layer = out.layers[l];
-    if (refused.load.empty())
-      layer.load = expert_load(evaluation.routing.assignments.at(l), evaluation.routing.tokens);
-    layer.similarity =
-        similarity_of(*layers[l], config.total_experts(), out.probe.layers[l].hidden);
-    if (!router.traits.foldable) continue;
-    const FoldedScorer folded = layers[l]->router().scorer().fold();
-    layer.router = folded.weight.detach().to(at::kCPU, at::kDouble);
-    if (folded.bias.defined()) layer.router_bias = folded.bias.detach().to(at::kCPU, at::kDouble);
-  }
-  if (options.gradient_tokens > 0 && refused.gradient.empty()) {
-    const auto gradients = router_gradients(model, corpus,
-                                            {.split = options.split,
-                                             .tokens = options.gradient_tokens,
-                                             .sequence_length = length,
-                                             .step = options.step,
-                                             .total_steps = options.total_steps});
-    for (std::size_t l = 0; l < layers.size(); ++l) out.layers[l].gradient = gradients[l];
-  }
+  measure_layers(model, evaluation, refused.load.empty(), out);
+  if (options.gradient_tokens > 0 && refused.gradient.empty())
+    measure_gradients(model, corpus, options, length, out);
   return out;
 }
 
