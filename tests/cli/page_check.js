@@ -24,7 +24,7 @@ async function open(browser, url, {dark = false, phone = false} = {}) {
   const page = await browser.newPage();
   page.on("console", message => expect("no console errors", message.type() !== "error", message.text()));
   page.on("pageerror", error => expect("no errors of the page", false, String(error)));
-  page.on("requestfailed", request => expect("no request fails", false, request.url()));
+  page.on("requestfailed", request => expect("no request fails", false, `${request.url()} ${request.failure()?.errorText}`));
   page.on("request", request => expect("no other host", /^(data:|http:\/\/127\.0\.0\.1)/.test(request.url()), request.url()));
   await page.emulateMediaFeatures([{name: "prefers-color-scheme", value: dark ? "dark" : "light"}]);
   await page.setViewport(phone ? {width: 390, height: 844, deviceScaleFactor: 2, isMobile: true, hasTouch: true}
@@ -74,6 +74,12 @@ async function writes(browser) {
   await page.click("#numbers");
   await look(page, "written");
   return page;
+}
+
+/** Not before its streams have ended: a page that goes breaks them off. */
+async function close(page) {
+  await page.waitForNetworkIdle({idleTime: 200});
+  await page.close();
 }
 
 /** With the keyboard alone: from the layer's list to a token, along the text, and back out. */
@@ -130,7 +136,7 @@ async function onAPhone(browser) {
   await ended(1)(page);
   await page.tap(".token");
   await look(page, "phone-dark");
-  await page.close();
+  await close(page);
 }
 
 async function curves(browser) {
@@ -157,8 +163,8 @@ async function curves(browser) {
       await corpus(page);
       await curves(browser);
     }
-    await page.close();
     await onAPhone(browser);
+    await close(page);
   } catch (error) {
     expect("the page can be used", false, String(error.stack));
   } finally {
