@@ -26,9 +26,10 @@ expect("its end", finish === whole.choices[0].finish_reason, finish);
 expect("its usage", usage?.total_tokens === whole.usage.total_tokens, usage);
 const completion = await client.completions.create({model: models[0].id, prompt: "the gate", max_tokens: 5, logprobs: 2});
 expect("a completion", completion.choices[0].logprobs.tokens.length === completion.usage.completion_tokens, completion);
-const stream = await client.chat.completions.create({...ask, max_tokens: 100000, stream: true});
-for await (const chunk of stream) {
-  if (chunk.choices[0]?.delta?.content !== undefined) stream.controller.abort();
+// Left while more is to come: on a stream whose end has arrived already, Node 20's fetch never comes back from an abort.
+const left = await client.completions.create({model: models[0].id, prompt: "the gate", max_tokens: 100000, temperature: 0, stream: true});
+for await (const chunk of left) {
+  if (chunk.choices.length) break;
 }
 try {
   await client.chat.completions.create({...ask, model: "another"});
