@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/socket.h>
 #include <torch/types.h>
+#include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <filesystem>
 #include <latch>
 #include <numeric>
@@ -206,6 +210,18 @@ TEST_F(TwoRanks, HaveThreadsThatInterruptNobody) {
     for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
       patient += ::sched_getscheduler(std::stoi(task.path().filename())) == SCHED_BATCH ? 1 : 0;
     EXPECT_GT(patient, 0);
+  });
+}
+
+/// Gloo writes to connections that the other side, or Links::cut, may just have ended.
+TEST_F(TwoRanks, AreNotEndedByASignalOfABrokenConnection) {
+  on_ranks(2, [](const ProcessGroup&) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
+    ::close(ends[1]);
+    EXPECT_EQ(::write(ends[0], "x", 1), -1);
+    EXPECT_EQ(errno, EPIPE);
+    ::close(ends[0]);
   });
 }
 
