@@ -29,8 +29,8 @@ class Beats {
   void hung_up(int connection);
   /// The process that keeps the table was stopped for so long and could hear nobody.
   void skip(std::chrono::milliseconds halted);
-  /// The rank that is gone, or else the one heard of least recently. REQUIRES: some rank was heard.
-  SilentRank most_silent(Time now) const;
+  /// The rank that is gone, or else the one heard of least recently; nothing while none was heard.
+  std::optional<SilentRank> most_silent(Time now) const;
 
  private:
   struct Beat {

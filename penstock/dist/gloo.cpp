@@ -15,6 +15,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <future>
+#include <list>
+#include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -106,6 +109,45 @@ std::shared_ptr<gloo::transport::Device> device_for(const KeyClient& table) {
 }
 
 using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
+using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
+
+/// The messages that threads of this rank wait for. Gloo tells who waits to receive where a
+/// connection ends, but not who waits to send: its `tx_` queue is left out.
+class Waits {
+ public:
+  /// Throws where one fails or is given up.
+  void wait(const Works& works) {
+    const auto place = add(works);
+    bool all = true;
+    try {
+      for (const auto& work : works) all = all && work->wait();
+    } catch (...) {
+      remove(place);
+      throw;
+    }
+    remove(place);
+    if (!all) throw std::runtime_error("a message was given up");
+  }
+  void give_up() {
+    const std::scoped_lock lock(mutex_);
+    for (const Works* works : waiting_)
+      for (const auto& work : *works) work->abort();
+  }
+
+ private:
+  using Place = std::list<const Works*>::iterator;
+  Place add(const Works& works) {
+    const std::scoped_lock lock(mutex_);
+    return waiting_.insert(waiting_.end(), &works);
+  }
+  void remove(Place place) {
+    const std::scoped_lock lock(mutex_);
+    waiting_.erase(place);
+  }
+
+  std::mutex mutex_;
+  std::list<const Works*> waiting_;
+};
 
 /// By a thread of its own, which is left to itself where a rank is lost meanwhile: Gloo waits for a
 /// connection of that rank as long as for one that is late in an operation.
@@ -141,20 +183,15 @@ class Gloo : public Transport {
     };
     survive_broken_connections();
     group_ = connected(connect, world);
+    given_up_ = world->links().on_cut([waits = waits_] { waits->give_up(); });
   }
 
-  void all_reduce(at::Tensor values, Reduction reduction) override {
-    std::vector<at::Tensor> tensors = {std::move(values)};
-    c10d::AllreduceOptions options;
-    options.reduceOp = reduction == Reduction::sum ? c10d::ReduceOp::SUM : c10d::ReduceOp::MAX;
-    group_->allreduce(tensors, options)->wait();
-  }
   /// With all others at once. Gloo's own operations of this kind use a link in one direction after
   /// the other: over 1 Gbit/s they take nearly twice as long.
   std::function<void()> start_all_to_all(std::vector<Pieces> received,
                                          std::vector<Pieces> sent) override {
     const int rank = group_->getRank(), size = group_->getSize();
-    std::vector<c10::intrusive_ptr<c10d::Work>> pending;
+    Works pending;
     std::vector<at::Tensor> arriving(received.size());
     for (int step = 1; step < size; ++step) {
       const int from = (rank + size - step) % size;
@@ -170,8 +207,8 @@ class Gloo : public Transport {
     }
     const auto own = static_cast<std::size_t>(rank);
     copy(sent[own], received[own]);
-    return [pending, arriving, received] {  // which hold the tensors
-      for (const auto& work : pending) work->wait();
+    return [waits = waits_, pending, arriving, received] {  // which hold the tensors
+      waits->wait(pending);
       for (std::size_t from = 0; from < received.size(); ++from)
         if (received[from].size() > 1 && arriving[from].defined())
           divide(begin_of(arriving[from]), received[from]);
@@ -182,19 +219,15 @@ class Gloo : public Transport {
     start_all_to_all(std::move(received),
                      std::vector<Pieces>(static_cast<std::size_t>(group_->getSize()), once))();
   }
-  void broadcast(at::Tensor values, int root) override {
-    std::vector<at::Tensor> tensors = {std::move(values)};
-    c10d::BroadcastOptions options;
-    options.rootRank = root;
-    group_->broadcast(tensors, options)->wait();
-  }
   std::function<void()> start_send(at::Tensor values, int to) override {
     std::vector<at::Tensor> tensors = {std::move(values)};
-    return [sent = group_->send(tensors, to, kMessage)] { sent->wait(); };  // it holds the tensor
+    return [waits = waits_, sent = Works{group_->send(tensors, to, kMessage)}] {  // with the tensor
+      waits->wait(sent);
+    };
   }
   void receive(at::Tensor values, int from) override {
     std::vector<at::Tensor> tensors = {std::move(values)};
-    group_->recv(tensors, from, kMessage)->wait();
+    waits_->wait({group_->recv(tensors, from, kMessage)});
   }
 
  private:
@@ -213,6 +246,8 @@ class Gloo : public Transport {
   }
 
   Group group_;
+  std::shared_ptr<Waits> waits_ = std::make_shared<Waits>();
+  std::shared_ptr<void> given_up_;
 };
 
 }  // namespace

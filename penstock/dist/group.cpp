@@ -11,6 +11,7 @@
 
 #include "penstock/base/checksum.h"
 #include "penstock/base/file_system.h"
+#include "penstock/dist/collectives.h"
 #include "penstock/dist/group_state.h"
 #include "penstock/dist/group_table.h"
 #include "penstock/dist/pieces.h"
@@ -124,7 +125,9 @@ void ProcessGroup::check_alike(const char* what, const at::Tensor& values) const
 void ProcessGroup::all_reduce(const at::Tensor& values, Reduction reduction) const {
   if (size() == 1 || values.numel() == 0) return;
   const char* what = reduction == Reduction::sum ? "all_reduce (sum)" : "all_reduce (max)";
-  operate(what, values, [&](Transport& transport) { transport.all_reduce(values, reduction); });
+  operate(what, values, [&](Transport& transport) {
+    dist::all_reduce(transport, values, reduction, {.rank = rank(), .size = size()});
+  });
 }
 
 at::Tensor ProcessGroup::all_to_all(const at::Tensor& rows,
@@ -222,8 +225,9 @@ at::Tensor ProcessGroup::reduce_scatter(const at::Tensor& rows,
 
 void ProcessGroup::broadcast(const at::Tensor& values, int root) const {
   if (size() == 1 || values.numel() == 0) return;
-  operate("broadcast", values,
-          [&](Transport& transport) { transport.broadcast(as_bytes(values), root); });
+  operate("broadcast", values, [&](Transport& transport) {
+    dist::broadcast(transport, as_bytes(values), root, {.rank = rank(), .size = size()});
+  });
 }
 
 void ProcessGroup::send(const at::Tensor& values, int to) const { start_send(values, to)(); }

@@ -90,7 +90,7 @@ class ProcessGroup {
   ProcessGroup split(const std::string& axis, int color,
                      std::optional<std::chrono::seconds> timeout = std::nullopt) const;
 
-  /// In place, f32|f64|i32|i64; the same bits on all ranks.
+  /// In place, f32|f64|i32|i64, in rank order; the same bits on all ranks.
   void all_reduce(const at::Tensor& values, Reduction reduction) const;
   /// Rows for every rank, in rank order, for rows from every rank, in rank order.
   /// @param rows         [Σ send_counts, ...]

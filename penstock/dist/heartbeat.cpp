@@ -44,6 +44,9 @@ void Heartbeat::run() {
     do beat();
     while (!lost() && next());
     if (!lost()) return;
+  } catch (const TableEnded& end) {
+    if (end.silent()) judge(*end.silent());
+    if (!lost()) return;
   } catch (const SilentTable&) {
     lose({.rank = std::nullopt, .silent = std::chrono::ceil<Seconds>(options_.silence)});
   } catch (const Error&) {  // it hung up in the middle of an answer
@@ -60,11 +63,10 @@ void Heartbeat::run() {
 bool Heartbeat::next() {
   switch (table_->listen(period_, wake_)) {
     case KeyClient::Heard::nothing:
+    case KeyClient::Heard::ended:  // the next beat reads its last word
       return true;
     case KeyClient::Heard::woken:
       say_end();
-      return false;
-    case KeyClient::Heard::ended:
       return false;
     case KeyClient::Heard::hung_up:
       if (options_.needs_table) lose({.rank = std::nullopt, .silent = std::nullopt});
@@ -73,8 +75,9 @@ bool Heartbeat::next() {
   return false;
 }
 
-void Heartbeat::beat() {
-  const SilentRank silent = table_->beat(rank_);
+void Heartbeat::beat() { judge(table_->beat(rank_)); }
+
+void Heartbeat::judge(const SilentRank& silent) {
   if (silent.rank == rank_) return;
   if (!silent.since)
     lose({.rank = silent.rank, .silent = std::nullopt});

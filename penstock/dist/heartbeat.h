@@ -46,6 +46,7 @@ class Heartbeat {
   /// Waits for the time of the next beat. @return whether there is one
   bool next();
   void beat();
+  void judge(const SilentRank& silent);
   void lose(const Lost& lost);
   void say_end() noexcept;
 

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cinttypes>
+#include <cstdio>
 #include <thread>
 
 #include "penstock/base/error.h"
@@ -26,6 +28,17 @@ int connect_to(const addrinfo* addresses) {
     if (out >= 0) ::close(out);
   }
   return -1;
+}
+
+/// "3 1500": rank 3, for 1500 ms; "3": it is gone.
+std::optional<SilentRank> silent_from(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  SilentRank out;
+  std::int64_t since = 0;
+  const int read = std::sscanf(text.c_str(), "%d %" SCNd64, &out.rank, &since);
+  PENSTOCK_CHECK(read >= 1, "the table of ranks answers '", text, "' in place of a rank");
+  if (read == 2) out.since = KeyClient::Milliseconds(since);
+  return out;
 }
 
 }  // namespace
@@ -59,9 +72,9 @@ std::optional<std::string> KeyClient::ask(char operation, const std::string& key
   const std::string request =
       operation + length_bytes(full.size()) + length_bytes(value.size()) + full + value;
   char header[kReplyHeader];
-  Received received = Received::hung_up;
   std::string out;
-  if (send_all(descriptor_, request)) received = receive(header, sizeof header);
+  send_all(descriptor_, request);  // where it fails, the last word of the table may still be read
+  Received received = receive(header, sizeof header);
   if (received == Received::all && length_from(header + 1) <= kLongest) {
     out.resize(length_from(header + 1));
     received = receive(out.data(), out.size());
@@ -69,8 +82,11 @@ std::optional<std::string> KeyClient::ask(char operation, const std::string& key
   if (received == Received::nothing)
     throw SilentTable(concat("the table of ranks at ", server_, " has not answered for ",
                              options_.patience.count(), " s: is rank 0 stopped?"));
-  PENSTOCK_CHECK(received == Received::all && header[0] != kEnds, "the table of ranks at ", server_,
+  PENSTOCK_CHECK(received == Received::all, "the table of ranks at ", server_,
                  " hung up: has rank 0 ended, or does another program listen there?");
+  if (header[0] == kEnds)
+    throw TableEnded(concat("the table of ranks at ", server_, " is closed: rank 0 has ended"),
+                     silent_from(out));
   return header[0] == '+' ? std::optional(out) : std::nullopt;
 }
 
@@ -100,11 +116,7 @@ bool KeyClient::remove(const std::string& key) { return ask('d', key, "").has_va
 std::int64_t KeyClient::size() { return std::stoll(ask('n', "", "").value()); }
 
 SilentRank KeyClient::beat(int rank) {
-  const std::string said = ask(kBeat, std::to_string(rank), "").value();
-  const std::size_t space = said.find(' ');
-  SilentRank out{.rank = std::stoi(said)};
-  if (space != std::string::npos) out.since = Milliseconds(std::stoll(said.substr(space + 1)));
-  return out;
+  return silent_from(ask(kBeat, std::to_string(rank), "").value()).value();
 }
 
 void KeyClient::end(int rank) { ask(kEnd, std::to_string(rank), ""); }

@@ -50,8 +50,18 @@ int port_of(int listener) {
   return ntohs(bound.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port);
 }
 
-std::string found(const std::string& value) { return "+" + length_bytes(value.size()) + value; }
-std::string absent() { return "-" + length_bytes(0); }
+std::string reply(char kind, const std::string& value) {
+  return kind + length_bytes(value.size()) + value;
+}
+std::string found(const std::string& value) { return reply('+', value); }
+std::string absent() { return reply('-', ""); }
+
+/// As KeyClient reads it.
+std::string text_of(const std::optional<SilentRank>& silent) {
+  if (!silent) return "";
+  return silent->since ? concat(silent->rank, " ", silent->since->count())
+                       : std::to_string(silent->rank);
+}
 
 }  // namespace
 
@@ -65,8 +75,10 @@ KeyServer::~KeyServer() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(wake_, &one, sizeof one);
   thread_.join();
+  // Ranks that have not heard yet who is lost would wait for it for ever.
+  const std::string last_word = reply(kEnds, text_of(beats_.most_silent(Clock::now())));
   for (const Connection& connection : connections_) {
-    send_all(connection.descriptor, kEnds + length_bytes(0));
+    send_all(connection.descriptor, last_word);
     ::close(connection.descriptor);
   }
   ::close(listener_);
@@ -134,10 +146,10 @@ bool KeyServer::answer_all(Connection& connection) {
     if (text.size() < kHeader + key + value) return true;
     const char operation = text[0];
     const std::string name = text.substr(kHeader, key);
-    const std::string reply = operation == kBeat || operation == kEnd
+    const std::string said = operation == kBeat || operation == kEnd
                                   ? answer_rank(operation, name, connection.descriptor)
                                   : answer(operation, name, text.substr(kHeader + key, value));
-    if (!send_all(connection.descriptor, reply)) return false;
+    if (!send_all(connection.descriptor, said)) return false;
     text.erase(0, kHeader + key + value);
   }
   return true;
@@ -150,9 +162,7 @@ std::string KeyServer::answer_rank(char operation, const std::string& key, int c
     return found("");
   }
   beats_.heard(rank, connection, Clock::now());
-  const SilentRank silent = beats_.most_silent(Clock::now());
-  return found(silent.since ? concat(silent.rank, " ", silent.since->count())
-                            : std::to_string(silent.rank));
+  return found(text_of(beats_.most_silent(Clock::now())));
 }
 
 std::string KeyServer::answer(char operation, const std::string& key, const std::string& value) {

@@ -58,6 +58,18 @@ class SilentTable : public Error {
   using Error::Error;
 };
 
+/// The process that kept the table has ended orderly.
+class TableEnded : public Error {
+ public:
+  TableEnded(const std::string& message, std::optional<SilentRank> silent)
+      : Error(message), silent_(silent) {}
+  /// Who had been silent for longest by then.
+  const std::optional<SilentRank>& silent() const { return silent_; }
+
+ private:
+  std::optional<SilentRank> silent_;
+};
+
 struct KeyClientOptions {
   std::string prefix = "";           ///< of all its keys: clients of another prefix do not see them
   std::chrono::seconds patience{0};  ///< with a table that does not answer; 0: without end
@@ -70,7 +82,7 @@ class KeyClient {
  public:
   using Milliseconds = std::chrono::milliseconds;
   /// Connects, and tries again until then. Throws Error that names the address. All operations
-  /// throw SilentTable once their patience is over.
+  /// throw SilentTable once their patience is over, and TableEnded.
   KeyClient(const std::string& address, int port, Milliseconds timeout,
             KeyClientOptions options = {});
   ~KeyClient();

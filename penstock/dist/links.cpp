@@ -39,7 +39,26 @@ void Links::watch(const std::function<void()>& connect) {
   }
 }
 
+std::shared_ptr<void> Links::on_cut(std::function<void()> action) {
+  const auto out = std::make_shared<Action>(std::move(action));
+  const std::scoped_lock lock(mutex_);
+  actions_.push_back(out);
+  return out;
+}
+
+std::list<std::shared_ptr<Links::Action>> Links::actions() {
+  const std::scoped_lock lock(mutex_);
+  std::list<std::shared_ptr<Action>> out;
+  actions_.remove_if([&](const std::weak_ptr<Action>& action) {
+    auto held = action.lock();
+    if (held) out.push_back(std::move(held));
+    return !action.lock();
+  });
+  return out;
+}
+
 void Links::cut() {
+  for (const auto& action : actions()) (*action)();
   const std::scoped_lock lock(mutex_);
   for (const auto& [descriptor, number] : links_)
     if (socket_number(descriptor) == number) ::shutdown(descriptor, SHUT_RDWR);

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -18,12 +20,18 @@ class Links {
   void watch(const std::function<void()>& connect);
   /// Ends all links, and those that are being made: who waits for bytes of one gets an error.
   void cut();
+  /// Has every cut call `action` too, as long as what is returned lives.
+  std::shared_ptr<void> on_cut(std::function<void()> action);
 
  private:
+  using Action = std::function<void()>;
+  std::list<std::shared_ptr<Action>> actions();
+
   std::mutex mutex_;
   /// By descriptor: the number of the socket, by which one is known that was closed since.
   std::map<int, unsigned long> links_;
   std::optional<std::set<int>> before_;  ///< while links are being made: what was there before
+  std::list<std::weak_ptr<Action>> actions_;
 };
 
 }  // namespace penstock::dist

@@ -123,9 +123,6 @@ class SharedMemory : public Transport {
     return true;
   }
 
-  void all_reduce(at::Tensor values, Reduction reduction) override {
-    carrier_->all_reduce(std::move(values), reduction);
-  }
   std::function<void()> start_all_to_all(std::vector<Pieces> received,
                                          std::vector<Pieces> sent) override {
     const auto me = static_cast<std::size_t>(rank_);
@@ -171,9 +168,6 @@ class SharedMemory : public Transport {
         divide(mapped(rank, theirs[rank][1]) + kHead, received[rank]);
     }
     turn_ = 1 - turn_;
-  }
-  void broadcast(at::Tensor values, int root) override {
-    carrier_->broadcast(std::move(values), root);
   }
   std::function<void()> start_send(at::Tensor values, int to) override {
     return carrier_->start_send(std::move(values), to);

@@ -16,13 +16,11 @@
 
 namespace penstock::dist {
 
-/// Operations on contiguous tensors, of equal sizes on all ranks and with at least one element;
-/// what is moved in pieces is tensors of bytes, may be nothing, and need not be cut alike on both
-/// sides. Each throws an exception where a rank is gone or late.
+/// Moves bytes, in contiguous tensors of them. What is moved in pieces may be nothing, and need not
+/// be cut alike on both sides. Each operation throws an exception where a rank is gone or late.
 class Transport {
  public:
   virtual ~Transport() = default;
-  virtual void all_reduce(at::Tensor values, Reduction reduction) = 0;
   /// Goes on beside what follows; what it returns waits until `received` is filled, and holds the
   /// tensors. One at a time, and no all_gather until then.
   /// @param received, sent  by rank
@@ -30,8 +28,8 @@ class Transport {
                                                  std::vector<Pieces> sent) = 0;
   /// @param received  by rank; this rank's may be the very memory of `sent`
   virtual void all_gather(std::vector<Pieces> received, Pieces sent) = 0;
-  virtual void broadcast(at::Tensor values, int root) = 0;
-  /// Goes on beside what follows; what it returns waits until the tensor has left.
+  /// Goes on beside what follows; what it returns waits until the tensor has left. Messages of one
+  /// rank to another keep their order, and have a byte at least.
   virtual std::function<void()> start_send(at::Tensor values, int to) = 0;
   virtual void receive(at::Tensor values, int from) = 0;
 };

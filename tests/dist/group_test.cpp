@@ -47,14 +47,16 @@ class Group : public ::testing::TestWithParam<int> {
 TEST_P(Group, ReducesSumsAndMaxima) {
   const int size = GetParam();
   on_ranks(size, [&](const ProcessGroup& group) {
-    for (const auto type : {at::kFloat, at::kDouble, at::kInt, at::kLong}) {
-      at::Tensor values = torch::full({3}, group.rank() + 1, type);
-      group.all_reduce(values, Reduction::sum);
-      EXPECT_TRUE(values.eq(size * (size + 1) / 2).all().item<bool>());
-      values.fill_(group.rank());
-      group.all_reduce(values, Reduction::max);
-      EXPECT_TRUE(values.eq(size - 1).all().item<bool>());
-    }
+    for (const auto type : {at::kFloat, at::kDouble, at::kInt, at::kLong})
+      for (const std::int64_t length : {3, 12345}) {
+        const at::Tensor places = torch::arange(length, type);
+        at::Tensor values = places * (group.rank() + 1);
+        group.all_reduce(values, Reduction::sum);
+        EXPECT_TRUE(torch::equal(values, places * (size * (size + 1) / 2)));
+        values = (places + group.rank()).remainder_(size);
+        group.all_reduce(values.view({3, -1}), Reduction::max);
+        EXPECT_TRUE(values.eq(size - 1).all().item<bool>());
+      }
   });
 }
 
@@ -172,10 +174,12 @@ TEST_P(Group, GathersAndBroadcasts) {
     const at::Tensor all = group.all_gather(torch::full({2}, group.rank() == 1, at::kBool));
     ASSERT_EQ(all.sizes(), (std::vector<std::int64_t>{size, 2}));
     for (int rank = 0; rank < size; ++rank) EXPECT_EQ(all[rank][1].item<bool>(), rank == 1);
+    for (int root = 0; root < size; ++root) {
+      at::Tensor values = torch::full({5}, group.rank(), at::kHalf);
+      group.broadcast(values, root);
+      EXPECT_TRUE(values.eq(root).all().item<bool>());
+    }
     const int root = size - 1;
-    at::Tensor values = torch::full({5}, group.rank(), at::kHalf);
-    group.broadcast(values, root);
-    EXPECT_TRUE(values.eq(root).all().item<bool>());
     for (const std::size_t length : {std::size_t{0}, std::size_t{3}, std::size_t{5000}}) {
       const std::string mine(length * static_cast<std::size_t>(group.rank()), 'x');
       const auto texts = group.gather(mine);
@@ -193,7 +197,7 @@ TEST_P(Group, GathersAndBroadcasts) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, Group, ::testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Sizes, Group, ::testing::Values(1, 2, 3, 4, 7));
 
 class TwoRanks : public ::testing::Test {
  protected:

@@ -23,20 +23,21 @@ using Clock = std::chrono::steady_clock;
 TEST(Beats, NameTheRankThatIsGoneOrElseTheMostSilent) {
   Beats beats;
   const auto begun = Clock::now();
+  EXPECT_FALSE(beats.most_silent(begun));
   beats.heard(0, 10, begun);
   beats.heard(1, 11, begun + 2s);
   beats.heard(2, 12, begun + 1s);
   beats.heard(0, 10, begun + 5s);
-  const auto silent = beats.most_silent(begun + 6s);
+  const auto silent = beats.most_silent(begun + 6s).value();
   EXPECT_EQ(silent.rank, 2);
   EXPECT_EQ(silent.since, 5000ms);
   beats.ended(2);
-  EXPECT_EQ(beats.most_silent(begun + 6s).rank, 1);
+  EXPECT_EQ(beats.most_silent(begun + 6s)->rank, 1);
   beats.hung_up(10);
-  EXPECT_EQ(beats.most_silent(begun + 6s).rank, 0);
-  EXPECT_EQ(beats.most_silent(begun + 6s).since, std::nullopt);
+  EXPECT_EQ(beats.most_silent(begun + 6s)->rank, 0);
+  EXPECT_EQ(beats.most_silent(begun + 6s)->since, std::nullopt);
   beats.heard(0, 13, begun + 6s);  // it has connected again
-  EXPECT_EQ(beats.most_silent(begun + 6s).rank, 1);
+  EXPECT_EQ(beats.most_silent(begun + 6s)->rank, 1);
 }
 
 TEST(Beats, DoNotCountWhileNobodyCouldBeHeard) {
@@ -44,8 +45,8 @@ TEST(Beats, DoNotCountWhileNobodyCouldBeHeard) {
   const auto begun = Clock::now();
   beats.heard(3, 10, begun);
   beats.skip(60s);
-  EXPECT_EQ(beats.most_silent(begun + 61s).since, 1000ms);
-  EXPECT_EQ(beats.most_silent(begun + 1s).since, 0ms);
+  EXPECT_EQ(beats.most_silent(begun + 61s)->since, 1000ms);
+  EXPECT_EQ(beats.most_silent(begun + 1s)->since, 0ms);
 }
 
 /// A rank of the table at that port, and whether its thread said that one is lost.
@@ -109,6 +110,25 @@ TEST(Heartbeat, DoesNotMissATableThatIsEnded) {
   std::this_thread::sleep_for(50ms);
   server.reset();
   EXPECT_FALSE(mine.lost_within(900ms));
+}
+
+/// Whoever keeps the table has heard of the loss first and ends before the others ask again.
+TEST(Heartbeat, IsToldWhoIsLostByATableThatEnds) {
+  std::optional<KeyServer> server(std::in_place, "127.0.0.1", 0);
+  const Rank waits(server->port(), {.silence = 60s}), asks(server->port(), {.silence = 250ms}, 1);
+  std::this_thread::sleep_for(20ms);
+  {
+    KeyClient other("127.0.0.1", server->port(), 1s);
+    other.beat(4);
+  }
+  std::this_thread::sleep_for(20ms);
+  server.reset();
+  for (const Rank* rank : {&waits, &asks}) {
+    const auto lost = rank->lost_within(900ms);
+    ASSERT_TRUE(lost);
+    EXPECT_EQ(lost->rank, 4);
+    EXPECT_EQ(lost->silent, std::nullopt);
+  }
 }
 
 /// A socket that lets programs connect and answers none, as that of a process that is stopped.
@@ -204,6 +224,18 @@ TEST(Links, AreCutAndNothingElse) {
   EXPECT_FALSE(links->passes());
   EXPECT_TRUE(before.passes());
   EXPECT_TRUE(after.passes());
+}
+
+TEST(Links, TellWhoeverWaitsThatTheyAreCut) {
+  Links links;
+  int told = 0;
+  auto waits = links.on_cut([&] { ++told; });
+  links.cut();
+  links.cut();
+  EXPECT_EQ(told, 2);
+  waits.reset();
+  links.cut();
+  EXPECT_EQ(told, 2);
 }
 
 TEST(Links, AreForgottenOnceTheyAreClosed) {

@@ -29,12 +29,10 @@ class Carrier : public Transport {
   void all_gather(std::vector<Pieces> received, Pieces sent) override {
     exchange(received, std::vector<Pieces>(kRanks, sent));
   }
-  void all_reduce(at::Tensor, Reduction) override { fail("not expected"); }
   std::function<void()> start_all_to_all(std::vector<Pieces> received,
                                          std::vector<Pieces> sent) override {
     return [this, received, sent] { exchange(received, sent); };
   }
-  void broadcast(at::Tensor, int) override { fail("not expected"); }
   std::function<void()> start_send(at::Tensor, int) override { fail("not expected"); }
   void receive(at::Tensor, int) override { fail("not expected"); }
 

@@ -1,0 +1,69 @@
+#include "penstock/dist/collectives.h"
+
+#include <torch/types.h>
+
+#include <functional>
+#include <vector>
+
+#include "penstock/dist/pieces.h"
+
+namespace penstock::dist {
+namespace {
+
+/// Up to here the time of a message is mostly that of its way, and one exchange is better than two.
+constexpr std::int64_t kSmallBytes = 16 << 10;
+
+std::vector<Pieces> one_by_one(const std::vector<at::Tensor>& parts) {
+  std::vector<Pieces> out;
+  for (const at::Tensor& part : parts) out.push_back(as_bytes(Pieces{part}));
+  return out;
+}
+
+/// Of [N, n], over N.
+at::Tensor reduced(const at::Tensor& of_ranks, Reduction reduction) {
+  at::Tensor out = of_ranks[0].clone();
+  for (std::int64_t rank = 1; rank < of_ranks.size(0); ++rank)
+    if (reduction == Reduction::sum)
+      out.add_(of_ranks[rank]);
+    else
+      at::maximum_out(out, out, of_ranks[rank]);
+  return out;
+}
+
+void reduce_parts(Transport& transport, const at::Tensor& flat, Reduction reduction,
+                  RankPlace place) {
+  const std::vector<at::Tensor> parts = at::tensor_split(flat, place.size);
+  const at::Tensor& mine = parts[static_cast<std::size_t>(place.rank)];
+  const at::Tensor of_ranks = at::empty({place.size, mine.numel()}, flat.options());
+  transport.start_all_to_all(one_by_one(of_ranks.unbind()), one_by_one(parts))();
+  mine.copy_(reduced(of_ranks, reduction));
+  transport.all_gather(one_by_one(parts), as_bytes(Pieces{mine}));
+}
+
+}  // namespace
+
+void all_reduce(Transport& transport, const at::Tensor& values, Reduction reduction,
+                RankPlace place) {
+  const at::Tensor flat = values.view({-1});
+  if (static_cast<std::int64_t>(flat.nbytes()) > kSmallBytes)
+    return reduce_parts(transport, flat, reduction, place);
+  const at::Tensor of_ranks = at::empty({place.size, flat.numel()}, flat.options());
+  transport.all_gather(one_by_one(of_ranks.unbind()), as_bytes(Pieces{flat}));
+  flat.copy_(reduced(of_ranks, reduction));
+}
+
+void broadcast(Transport& transport, const at::Tensor& bytes, int root, RankPlace place) {
+  // Counted from the root: a rank has it from the one without its highest bit, and hands it on to
+  // those with one bit more above.
+  const int own = (place.rank - root + place.size) % place.size;
+  const auto rank_of = [&](int number) { return (number + root) % place.size; };
+  int bit = 1;
+  while (bit <= own) bit *= 2;
+  if (own > 0) transport.receive(bytes, rank_of(own - bit / 2));
+  std::vector<std::function<void()>> sent;
+  for (; own + bit < place.size; bit *= 2)
+    sent.push_back(transport.start_send(bytes, rank_of(own + bit)));
+  for (const auto& wait : sent) wait();
+}
+
+}  // namespace penstock::dist
