@@ -6,64 +6,10 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/base/random.h"
+#include "penstock/eval/pair_table.h"
 
 namespace penstock {
 namespace {
-
-/// (context id, token) -> a number, none of them 0. Open addressing: std::unordered_map takes three
-/// times as long.
-class PairTable {
- public:
-  std::uint32_t find(std::uint32_t context, std::uint32_t token) const {
-    return cells_[place(key(context, token))].value;
-  }
-  /// A new pair's value is 0. The reference lives until the next call.
-  std::uint32_t& at(std::uint32_t context, std::uint32_t token) {
-    if (10 * used_ >= 6 * cells_.size()) grow();
-    Cell& cell = cells_[place(key(context, token))];
-    if (cell.key == kFree) {
-      cell.key = key(context, token);
-      ++used_;
-    }
-    return cell.value;
-  }
-  template <class Visit>
-  void for_each(Visit visit) const {
-    for (const Cell& cell : cells_)
-      if (cell.key != kFree) visit(static_cast<std::uint32_t>(cell.key >> 32), cell.value);
-  }
-
- private:
-  static constexpr std::uint64_t kFree = ~0ULL;  // ids and tokens stay below 2³² − 1
-  struct Cell {
-    std::uint64_t key = kFree;
-    std::uint32_t value = 0;
-  };
-  static std::uint64_t key(std::uint32_t context, std::uint32_t token) {
-    return static_cast<std::uint64_t>(context) << 32 | token;
-  }
-  std::size_t place(std::uint64_t key) const {
-    std::size_t i = mix64(key) & (cells_.size() - 1);
-    while (cells_[i].key != key && cells_[i].key != kFree) i = (i + 1) & (cells_.size() - 1);
-    return i;
-  }
-  void grow() {
-    std::vector<Cell> old(2 * cells_.size());
-    old.swap(cells_);
-    for (const Cell& cell : old)
-      if (cell.key != kFree) cells_[place(cell.key)] = cell;
-  }
-
-  std::vector<Cell> cells_ = std::vector<Cell>(64);
-  std::size_t used_ = 0;
-};
-
-/// What follows one context: Σ c(hw), and how many tokens have a count of 1, of 2, of more.
-struct Followers {
-  std::uint64_t total = 0;
-  std::array<std::uint32_t, 3> seen{};
-};
 
 std::size_t discount_index(std::uint32_t count) { return std::min<std::size_t>(count, 3) - 1; }
 
@@ -100,6 +46,11 @@ std::vector<std::uint32_t> read_split(const Corpus& corpus, Split split) {
 
 /// One order: the contexts of its length, numbered as they are seen.
 struct NgramModel::Order {
+  /// What follows one context: Σ c(hw), and how many tokens have a count of 1, of 2, of more.
+  struct Followers {
+    std::uint64_t total = 0;
+    std::array<std::uint32_t, 3> seen{};
+  };
   PairTable longer;              // (context, the token before it) -> 1 + number of that context
   PairTable count;               // (context, the token after it) -> c
   std::vector<Followers> after;  // by context
@@ -156,7 +107,7 @@ double NgramModel::probability(std::span<const std::uint32_t> before, std::uint3
   std::uint32_t context = 0;
   for (std::size_t m = 0;; ++m) {
     const Order& order = orders_[m];
-    const Followers& followers = order.after[context];
+    const Order::Followers& followers = order.after[context];
     const auto total = static_cast<double>(followers.total);
     double kept_back = 0;
     for (std::size_t i = 0; i < 3; ++i) kept_back += order.discount[i] * followers.seen[i];
