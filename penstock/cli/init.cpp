@@ -107,8 +107,14 @@ StartingData data_of(const std::string& place) {
   return out;
 }
 
+void check_free(const std::string& path) {
+  PENSTOCK_CHECK(!fs::exists(path), path, ": is there already; name another options.out");
+  check_can_write(path);
+}
+
 void init(InitOptions options) {
   complete(options);
+  check_free(options.out);  // before the measurement, which takes seconds
   method_named(options.method, "options.method");
   StartingFiles files = starting_files({.purpose = options.purpose,
                                         .method = options.method,
@@ -116,10 +122,7 @@ void init(InitOptions options) {
                                         .out = options.out,
                                         .seconds = *seconds_of(options.time),
                                         .data = data_of(options.data)});
-  for (const auto& [path, text] : files.texts) {
-    PENSTOCK_CHECK(!fs::exists(path), path, ": is there already; name another options.out");
-    check_can_write(path);
-  }
+  for (const auto& [path, text] : files.texts) check_free(path);
   for (const auto& [path, text] : files.texts)
     write_file_atomically(real_file_system(), path, text);
   fmt::print("{}", files.summary);
