@@ -11,9 +11,9 @@ struct RankPlace {
   int rank = 0, size = 1;
 };
 
-/// In place, in rank order, so that all ranks get the same bits. Small tensors: all ranks get all of
-/// them and reduce. Others: each rank reduces a part, and all get the parts, which is 2 (N - 1) / N
-/// times the tensor sent by each of N ranks.
+/// In place, in rank order, so that all ranks get the same bits. Small tensors: all ranks get all
+/// of them and reduce. Others: each rank reduces a part, and all get the parts, which is 2 (N - 1)
+/// / N times the tensor sent by each of N ranks.
 /// @param values  contiguous, f32|f64|i32|i64
 void all_reduce(Transport& transport, const at::Tensor& values, Reduction reduction,
                 RankPlace place);

@@ -147,8 +147,8 @@ bool KeyServer::answer_all(Connection& connection) {
     const char operation = text[0];
     const std::string name = text.substr(kHeader, key);
     const std::string said = operation == kBeat || operation == kEnd
-                                  ? answer_rank(operation, name, connection.descriptor)
-                                  : answer(operation, name, text.substr(kHeader + key, value));
+                                 ? answer_rank(operation, name, connection.descriptor)
+                                 : answer(operation, name, text.substr(kHeader + key, value));
     if (!send_all(connection.descriptor, said)) return false;
     text.erase(0, kHeader + key + value);
   }
