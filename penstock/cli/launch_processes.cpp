@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -216,6 +217,12 @@ LaunchedWork launched_run(const std::string& run_directory) {
                            : "the run goes on from its last checkpoint with --resume, with any "
                              "number of processes";
               }};
+}
+
+void check_each_can_read(const std::string& path, int processes, const std::string& what) {
+  PENSTOCK_CHECK(std::filesystem::exists(path), path, ": cannot be opened; check the path");
+  PENSTOCK_CHECK(std::filesystem::is_regular_file(path), path, " is no file, and each of the ",
+                 processes, " processes reads the ", what, "; write it to a file");
 }
 
 int launch_processes(int processes, const LaunchedWork& work) {

@@ -15,6 +15,10 @@ struct LaunchedWork {
 /// Of a training: by its metrics.jsonl and its checkpoints.
 LaunchedWork launched_run(const std::string& run_directory);
 
+/// Throws Error unless each of so many processes can read the file by itself.
+/// @param what  "recipe"
+void check_each_can_read(const std::string& path, int processes, const std::string& what);
+
 /// Runs the command line of this process without `--processes` in so many processes and returns
 /// their exit code. They end with this process, however it ends; where one dies, the others end
 /// within half a minute, and one line on stderr names its rank, host and how far the work was.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -223,9 +222,7 @@ int run_as_rank(const StudyArguments& options, const dist::Identity& identity) {
 
 /// Checks what it can before it starts the processes: a mistake is said once.
 int launch(const StudyArguments& options) {
-  PENSTOCK_CHECK(std::filesystem::is_regular_file(options.study), options.study,
-                 " is no file, and each of the ", options.processes,
-                 " processes reads the study; write it to a file");
+  check_each_can_read(options.study, options.processes, "study");
   dist::check_transport(options.processes);
   const GivenStudy given = given_study(options);
   check_can_make(given.how.output);

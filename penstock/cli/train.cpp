@@ -58,9 +58,7 @@ void write_template(const TrainOptions& options) {
 
 /// Checks what it can before it starts the processes: a mistake is said once.
 int launch(const TrainOptions& options, const ConfigNode& node, const std::string& out) {
-  PENSTOCK_CHECK(std::filesystem::is_regular_file(options.recipe), options.recipe,
-                 " is no file, and each of the ", options.processes,
-                 " processes reads the recipe; write it to a file");
+  check_each_can_read(options.recipe, options.processes, "recipe");
   dist::check_transport(options.processes);
   layout_of(read_recipe(node), options.processes);
   check_can_make(out);

@@ -156,6 +156,7 @@ def check_refusals(shell):
         shell.mistake(1, ("2 processes", "the study has 1", "in 2 processes"), "study", "study.toml", "--out", "new", *how)
     shell.mistake(1, ("4 processes", "the study has 2"), "study", "study.toml", "--out", "new", "--processes", "2",
                   "--set", "parallel.data=4")
+    shell.mistake(1, ("nowhere.toml", "check the path"), "study", "nowhere.toml", "--out", "new", "--processes", "2")
     shell.mistake(1, ("parallel.tensor",), "study", "study.toml", "--out", "new", "--processes", "3",
                   "--set", "parallel.tensor=3", "--set", "parallel.data=0")
     done = shell.run("study", "study.toml", "--out", "new", "--processes", "2", "--jobs", "2")
