@@ -111,8 +111,8 @@ std::shared_ptr<gloo::transport::Device> device_for(const KeyClient& table) {
 using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
 using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
-/// The messages that threads of this rank wait for. Gloo tells who waits to receive where a
-/// connection ends, but not who waits to send: its `tx_` queue is left out.
+/// The messages that threads of this rank wait for. Where a connection ends, Gloo tells neither who
+/// waits to send (its `tx_` queue is left out) nor who waits for a message that has partly arrived.
 class Waits {
  public:
   /// Throws where one fails or is given up.
