@@ -1,5 +1,5 @@
-// Sums, maxima and broadcasts out of a transport's exchanges and messages. A transport's own would
-// do, but for Gloo's: a rank that waits in one cannot be told that another is lost.
+// Sums, maxima and broadcasts, made of a transport's exchanges and messages. Gloo has such
+// operations too, but a rank that waits in one of them cannot be told that another rank is lost.
 #pragma once
 
 #include "penstock/dist/transport.h"

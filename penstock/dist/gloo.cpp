@@ -43,7 +43,7 @@ void start_patient_threads() {
 /// Gloo writes to sockets without asking the system to keep SIGPIPE from it, which ends a process
 /// that has nothing to say about it. A connection breaks where a rank is lost, and where
 /// Links::cut ends it: the write has to fail, and the rank names the lost one. The whole process
-/// ignores the signal from then on, as Python's do; who has a handler of his own keeps it.
+/// ignores the signal from then on, as Python's do; a program's own handler stays.
 void survive_broken_connections() {
   struct sigaction now = {};
   if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)

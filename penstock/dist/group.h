@@ -67,7 +67,8 @@ class ProcessGroup {
   /// This process alone.
   ProcessGroup();
   /// Waits for all ranks and connects them. Throws Error that names the ranks that did not arrive,
-  /// and where this build lacks what carries the bytes.
+  /// and where this build lacks what carries the bytes. With several ranks the process ignores
+  /// SIGPIPE from then on, unless it has a handler of its own.
   static ProcessGroup join(const Identity& identity, const GroupOptions& options = {});
 
   int rank() const;
