@@ -204,13 +204,18 @@ int run_as_rank(const StudyArguments& options, const dist::Identity& identity) {
   const auto world = join_ranks(identity, study::kWaitForGroups, options.quiet);
   const GivenStudy given = on_all_ranks(world, [&] { return given_study(options); });
   study::RunGroups groups(given.config, given.how, options.force, world, identity.local_size);
-  if (identity.rank > 0) return groups.follow() ? 0 : 130;
+  if (identity.rank > 0) {
+    const bool finished = groups.follow();
+    world.leave();
+    return finished ? 0 : 130;
+  }
   study::StudyHooks hooks =
       hooks_of(options, given, {.most = identity.size, .here = identity.local_size});
   hooks.train_side_by_side = [&](const auto& runs) { return groups.train(runs); };
   try {
     const int code = finish(options, given, hooks);
     groups.release();
+    world.leave();
     return code;
   } catch (const dist::LostRank&) {
     throw;

@@ -80,12 +80,14 @@ int train_here(const TrainOptions& options, const ConfigNode& node, const std::s
   const bool first = identity.rank == 0;
   const std::chrono::seconds timeout(read_config<Recipe>(node).parallel.timeout);
   if (first) check_can_make(out);
+  const auto group = join_ranks(identity, timeout, options.quiet);
   const RunOutcome outcome = train_run(node, out,
                                        {.resume = options.resume,
                                         .quiet = options.quiet,
                                         .force = options.force,
-                                        .group = join_ranks(identity, timeout, options.quiet),
+                                        .group = group,
                                         .processes_here = identity.local_size});
+  group.leave();
   if (first && outcome == RunOutcome::finished && read_recipe(node).run.report) {
     study::write_text_samples(out);
     report::write_run_report(out);

@@ -1,8 +1,27 @@
 #include "penstock/dist/beats.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "penstock/base/error.h"
 
 namespace penstock::dist {
+
+using std::chrono::milliseconds;
+
+std::string text_of(const SilentRank& silent) {
+  return concat(silent.rank, " ", static_cast<int>(silent.state), " ", silent.since.count());
+}
+
+std::optional<SilentRank> silent_from(const std::string& text) {
+  int rank = 0, state = 0;
+  std::int64_t since = 0;
+  const int read = std::sscanf(text.c_str(), "%d %d %" SCNd64, &rank, &state, &since);
+  if (read != 3 || state < 0 || state > static_cast<int>(RankState::failed)) return std::nullopt;
+  return SilentRank{
+      .rank = rank, .state = static_cast<RankState>(state), .since = milliseconds(since)};
+}
 
 void Beats::heard(int rank, int connection, Time now) {
   ranks_[rank] = {.at = now, .connection = connection};
@@ -11,24 +30,24 @@ void Beats::heard(int rank, int connection, Time now) {
 void Beats::ended(int rank) { ranks_.erase(rank); }
 
 void Beats::hung_up(int connection) {
-  for (auto& [rank, beat] : ranks_)
-    if (beat.connection == connection) beat.connection = -1;
+  for (const auto& [rank, beat] : ranks_)
+    if (beat.connection == connection) lose({.rank = rank, .state = RankState::gone});
 }
 
-void Beats::skip(std::chrono::milliseconds halted) {
+void Beats::lose(const SilentRank& lost) {
+  if (!lost_) lost_ = lost;
+}
+
+void Beats::skip(milliseconds halted) {
   for (auto& [rank, beat] : ranks_) beat.at += halted;
 }
 
 std::optional<SilentRank> Beats::most_silent(Time now) const {
-  if (ranks_.empty()) return std::nullopt;
-  const auto before = [](const auto& a, const auto& b) {
-    const bool a_gone = a.second.connection < 0, b_gone = b.second.connection < 0;
-    return a_gone != b_gone ? a_gone : a.second.at < b.second.at;
-  };
+  if (lost_ || ranks_.empty()) return lost_;
+  const auto before = [](const auto& a, const auto& b) { return a.second.at < b.second.at; };
   const auto& [rank, beat] = *std::ranges::min_element(ranks_, before);
-  if (beat.connection < 0) return SilentRank{.rank = rank};
-  const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(now - beat.at);
-  return SilentRank{.rank = rank, .since = std::max(since, std::chrono::milliseconds(0))};
+  const auto since = std::chrono::duration_cast<milliseconds>(now - beat.at);
+  return SilentRank{.rank = rank, .since = std::max(since, milliseconds(0))};
 }
 
 }  // namespace penstock::dist

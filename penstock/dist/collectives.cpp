@@ -1,7 +1,9 @@
 #include "penstock/dist/collectives.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -10,8 +12,12 @@
 namespace penstock::dist {
 namespace {
 
-/// Up to here the time of a message is mostly that of its way, and one exchange is better than two.
+/// What a rank sends in one exchange up to here takes mostly the time of its way, and one exchange
+/// is better than two.
 constexpr std::int64_t kSmallBytes = 16 << 10;
+/// Of a tensor that is reduced at a time: as much again is needed for what the others sent, and for
+/// what is sent. A message of it is long enough to take its time by its bytes.
+constexpr std::int64_t kPassBytes = 32 << 20;
 
 std::vector<Pieces> one_by_one(const std::vector<at::Tensor>& parts) {
   std::vector<Pieces> out;
@@ -44,9 +50,14 @@ void reduce_parts(Transport& transport, const at::Tensor& flat, Reduction reduct
 
 void all_reduce(Transport& transport, const at::Tensor& values, Reduction reduction,
                 RankPlace place) {
+  const at::NoGradGuard guard;
   const at::Tensor flat = values.view({-1});
-  if (static_cast<std::int64_t>(flat.nbytes()) > kSmallBytes)
-    return reduce_parts(transport, flat, reduction, place);
+  if (static_cast<std::int64_t>(flat.nbytes()) * (place.size - 1) > kSmallBytes) {
+    for (const at::Tensor& pass :
+         flat.split(kPassBytes / static_cast<std::int64_t>(flat.element_size())))
+      reduce_parts(transport, pass, reduction, place);
+    return;
+  }
   const at::Tensor of_ranks = at::empty({place.size, flat.numel()}, flat.options());
   transport.all_gather(one_by_one(of_ranks.unbind()), as_bytes(Pieces{flat}));
   flat.copy_(reduced(of_ranks, reduction));

@@ -131,11 +131,18 @@ class Waits {
   void give_up() {
     const std::scoped_lock lock(mutex_);
     for (const Works* works : waiting_)
-      for (const auto& work : *works) work->abort();
+      for (const auto& work : *works) give_up(*work);
   }
 
  private:
   using Place = std::list<const Works*>::iterator;
+  /// Whatever one message says to it, the others have to be given up too.
+  static void give_up(c10d::Work& work) {
+    try {
+      work.abort();
+    } catch (const std::exception&) {
+    }
+  }
   Place add(const Works& works) {
     const std::scoped_lock lock(mutex_);
     return waiting_.insert(waiting_.end(), &works);
@@ -166,7 +173,11 @@ Group connected(std::function<Group()> connect, const std::shared_ptr<GroupTable
       made->set_exception(std::current_exception());
     }
   }).detach();
-  while (out.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready) world->check();
+  while (out.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready) {
+    if (!world->lost()) continue;
+    world->end();  // the thread holds it
+    world->check();
+  }
   return out.get();
 }
 

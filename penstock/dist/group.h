@@ -70,6 +70,10 @@ class ProcessGroup {
   /// and where this build lacks what carries the bytes. With several ranks the process ignores
   /// SIGPIPE from then on, unless it has a handler of its own.
   static ProcessGroup join(const Identity& identity, const GroupOptions& options = {});
+  /// This rank is done with this group, with the one that it was made from and with those that were
+  /// made from it. One that ends otherwise has failed: all others lose it, within seconds and in
+  /// whatever they wait for.
+  void leave() const;
 
   int rank() const;
   int size() const;
@@ -139,6 +143,7 @@ class ProcessGroup {
 
  private:
   struct State;
+  void meet(const Identity& identity, const GroupOptions& options);
   void connect(const std::shared_ptr<KeyClient>& table);
   void learn_names(Arrivals& arrivals, const Identity& identity);
   [[noreturn]] void lose(const char* what, const std::string& reason) const;

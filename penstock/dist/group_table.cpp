@@ -14,6 +14,17 @@ GroupTable::GroupTable(const Identity& identity, const GroupOptions& options,
                                         std::move(client));
 }
 
+GroupTable::~GroupTable() { end(); }
+
+void GroupTable::leave() {
+  if (heartbeat_) heartbeat_->leave();
+}
+
+void GroupTable::end() {
+  if (heartbeat_) heartbeat_->stop();
+  server_.reset();
+}
+
 KeyClientOptions GroupTable::client_options(std::string prefix) const {
   // The launcher's table stands still where a user stops the launcher, which harms no rank.
   return {.prefix = std::move(prefix),
@@ -41,8 +52,13 @@ std::string GroupTable::name(const Lost& lost) const {
 std::optional<std::string> GroupTable::lost() const {
   const auto found = heartbeat_ ? heartbeat_->lost() : std::nullopt;
   if (!found) return std::nullopt;
-  if (!found->silent) return name(*found) + ", which ended without a word";
-  return concat(name(*found), ", which has not been heard of for ", found->silent->count(), " s");
+  const bool self = found->rank == identity_.rank;
+  if (found->how == RankState::given_up && self)
+    return concat("the others, which had not heard of it for ", found->silent.count(), " s");
+  if (self) return "the others, which lost its connection to the table of ranks";
+  if (found->how == RankState::failed) return name(*found) + ", which failed";
+  if (found->how == RankState::gone) return name(*found) + ", which ended without a word";
+  return concat(name(*found), ", which has not been heard of for ", found->silent.count(), " s");
 }
 
 std::optional<std::string> GroupTable::lost_after_all() const {
@@ -55,7 +71,16 @@ std::optional<std::string> GroupTable::lost_after_all() const {
 
 void GroupTable::check() const {
   if (const auto who = lost())
-    throw LostRank(concat(name({.rank = identity_.rank, .silent = {}}), " lost ", *who));
+    throw LostRank(concat(name({.rank = identity_.rank}), " lost ", *who));
+}
+
+void GroupTable::naming_the_lost(const std::function<void()>& action) const {
+  try {
+    action();
+  } catch (const LostTable&) {
+    if (lost_after_all()) check();
+    throw;
+  }
 }
 
 }  // namespace penstock::dist

@@ -21,20 +21,30 @@ class GroupTable {
   /// @param connecting  called again and again until it is connected; may be null
   GroupTable(const Identity& identity, const GroupOptions& options,
              const std::function<void()>& connecting);
+  ~GroupTable();
+  GroupTable(const GroupTable&) = delete;
+  GroupTable& operator=(const GroupTable&) = delete;
 
   const std::shared_ptr<KeyClient>& client() const { return client_; }
   Links& links() { return links_; }
   /// From now on this rank says that it is there.
   void begin_heartbeat();
+  /// This rank is done with all groups, and others do not miss it.
+  void leave();
+  /// Without leave() before, this rank has failed. No other thread need let go of the table.
+  void end();
   /// For messages. @param names  of all ranks
   void set_names(std::vector<std::string> names);
-  /// "rank 2 on host7, which has not been heard of for 25 s"; nothing while none is lost.
+  /// "rank 2 on host7, which has not been heard of for 25 s"; nothing while none is lost. Behind
+  /// "rank 1 on host7 lost".
   std::optional<std::string> lost() const;
   /// The same where an exchange has ended: this rank may hear of who is lost a moment later, since
   /// another that heard it first ended its own connections.
   std::optional<std::string> lost_after_all() const;
   /// Throws LostRank where one is.
   void check() const;
+  /// Does it. Where a table cannot be asked any more since a rank is lost, throws LostRank.
+  void naming_the_lost(const std::function<void()>& action) const;
   /// The client of another table, which is as patient as this one.
   KeyClientOptions client_options(std::string prefix = "") const;
 

@@ -28,10 +28,20 @@ Heartbeat::Heartbeat(std::shared_ptr<KeyClient> table, int rank, HeartbeatOption
       thread_([this] { run(); }) {}
 
 Heartbeat::~Heartbeat() {
+  stop();
+  ::close(wake_);
+}
+
+void Heartbeat::leave() {
+  done_ = true;
+  stop();
+}
+
+void Heartbeat::stop() {
+  if (!thread_.joinable()) return;
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(wake_, &one, sizeof one);
   thread_.join();
-  ::close(wake_);
 }
 
 std::optional<Lost> Heartbeat::lost() const {
@@ -40,24 +50,22 @@ std::optional<Lost> Heartbeat::lost() const {
 }
 
 void Heartbeat::run() {
+  listen_for_a_loss();
+  if (lost()) end_exchanges();
+  say_end();
+}
+
+void Heartbeat::listen_for_a_loss() {
   try {
-    do beat();
+    do judge(table_->beat(rank_));
     while (!lost() && next());
-    if (!lost()) return;
   } catch (const TableEnded& end) {
     if (end.silent()) judge(*end.silent());
-    if (!lost()) return;
   } catch (const SilentTable&) {
-    lose({.rank = std::nullopt, .silent = std::chrono::ceil<Seconds>(options_.silence)});
-  } catch (const Error&) {  // it hung up in the middle of an answer
-    if (!options_.needs_table) return;
-    lose({.rank = std::nullopt, .silent = std::nullopt});
+    lose({.how = RankState::given_up, .silent = std::chrono::ceil<Seconds>(options_.silence)});
+  } catch (const std::exception&) {  // it hung up in the middle of an answer, or answers nonsense
+    if (options_.needs_table) lose({});
   }
-  // An exchange may begin after the loss: links are made in several steps.
-  pollfd watched{wake_, POLLIN, 0};
-  do options_.lost();
-  while (::poll(&watched, 1, static_cast<int>(period_.count())) <= 0);
-  if (const auto found = lost(); found && found->rank) say_end();
 }
 
 bool Heartbeat::next() {
@@ -66,23 +74,26 @@ bool Heartbeat::next() {
     case KeyClient::Heard::ended:  // the next beat reads its last word
       return true;
     case KeyClient::Heard::woken:
-      say_end();
       return false;
     case KeyClient::Heard::hung_up:
-      if (options_.needs_table) lose({.rank = std::nullopt, .silent = std::nullopt});
+      if (options_.needs_table) lose({});
       return false;
   }
   return false;
 }
 
-void Heartbeat::beat() { judge(table_->beat(rank_)); }
-
 void Heartbeat::judge(const SilentRank& silent) {
-  if (silent.rank == rank_) return;
-  if (!silent.since)
-    lose({.rank = silent.rank, .silent = std::nullopt});
-  else if (*silent.since > options_.silence)
-    lose({.rank = silent.rank, .silent = std::chrono::duration_cast<Seconds>(*silent.since)});
+  if (!silent.lost() && silent.since <= options_.silence) return;
+  const RankState how = silent.lost() ? silent.state : RankState::given_up;
+  lose({.rank = silent.rank,
+        .how = how,
+        .silent = std::chrono::duration_cast<Seconds>(silent.since)});
+  if (silent.lost()) return;
+  // All have to give up the same one, and so does the lost one, should it go on.
+  try {
+    table_->lose({.rank = silent.rank, .state = how, .since = silent.since});
+  } catch (const std::exception&) {  // the others lose whoever keeps the table
+  }
 }
 
 void Heartbeat::lose(const Lost& lost) {
@@ -90,9 +101,27 @@ void Heartbeat::lose(const Lost& lost) {
   lost_ = lost;
 }
 
+void Heartbeat::end_exchanges() {
+  pollfd watched{wake_, POLLIN, 0};
+  const auto woken = [&] { return ::poll(&watched, 1, static_cast<int>(period_.count())) > 0; };
+  // What a rank sent before its end still arrives; only what it left half done has to be ended.
+  if (lost()->how != RankState::given_up && woken()) return;
+  do {
+    try {
+      options_.lost();
+    } catch (const std::exception&) {  // an exchange may begin after the loss, so it comes again
+    }
+  } while (!woken());
+}
+
 void Heartbeat::say_end() noexcept {
+  const auto lost = this->lost();
+  if (lost && !lost->rank) return;
   try {
-    table_->end(rank_);
+    if (done_ || lost)
+      table_->end(rank_);
+    else
+      table_->lose({.rank = rank_, .state = RankState::failed});
   } catch (const std::exception&) {  // whoever kept the table is gone
   }
 }

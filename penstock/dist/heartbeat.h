@@ -1,8 +1,9 @@
 // A thread that tells the table of ranks, once a second, that this rank is there, and hears which
-// one is not. Operations of a group notice a connection that ends; a rank that is stopped, or hangs
-// outside an operation, keeps its connections, and only its silence tells.
+// one is lost. Operations of a group notice a connection that ends, mostly; a rank that is stopped,
+// or hangs outside an operation, keeps its connections, and only its silence tells.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <mutex>
@@ -16,8 +17,8 @@ namespace penstock::dist {
 /// A rank that does not answer any more.
 struct Lost {
   std::optional<int> rank;  ///< nothing: whoever keeps the table
-  /// How long it has been silent; nothing where its connection ended without its saying so.
-  std::optional<std::chrono::seconds> silent;
+  RankState how = RankState::gone;
+  std::chrono::seconds silent{0};  ///< for so long, where it was given up
 };
 
 struct HeartbeatOptions {
@@ -28,8 +29,8 @@ struct HeartbeatOptions {
   std::function<void()> lost;
 };
 
-/// Begins with its construction and ends, orderly, with its destruction: a rank that ends so is not
-/// missed by others. Costs a message a second.
+/// Begins with its construction. A rank whose heartbeat ends without leave() has failed: it says
+/// so, and the others lose it. Costs a message a second.
 class Heartbeat {
  public:
   /// @param table  connected for this alone, with a patience of `silence` where it is needed
@@ -38,16 +39,22 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  /// The first that was lost. Thread-safe.
+  /// This rank is done, and is not missed by others. Ends the thread.
+  void leave();
+  /// Ends the thread. Without leave() before, this rank has failed, unless it lost another.
+  void stop();
+  /// The first that was lost, which may be this rank: the others have given it up. Thread-safe.
   std::optional<Lost> lost() const;
 
  private:
   void run();
+  void listen_for_a_loss();
   /// Waits for the time of the next beat. @return whether there is one
   bool next();
-  void beat();
   void judge(const SilentRank& silent);
   void lose(const Lost& lost);
+  /// Until the heartbeat is stopped.
+  void end_exchanges();
   void say_end() noexcept;
 
   std::shared_ptr<KeyClient> table_;
@@ -55,6 +62,7 @@ class Heartbeat {
   HeartbeatOptions options_;
   std::chrono::milliseconds period_;
   int wake_;
+  std::atomic<bool> done_ = false;
   mutable std::mutex mutex_;
   std::optional<Lost> lost_;
   std::thread thread_;  // last: it uses the others

@@ -33,7 +33,22 @@ ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& op
   ProcessGroup out;
   if (identity.size == 1) return out;
   check_transport(identity.size);
-  State& state = *out.state_;
+  try {
+    out.meet(identity, options);
+  } catch (...) {
+    // A thread that still connects may hold the table for as long as a rank may be late.
+    if (out.state_->table) out.state_->table->end();
+    throw;
+  }
+  return out;
+}
+
+void ProcessGroup::leave() const {
+  if (state_->table) state_->table->leave();
+}
+
+void ProcessGroup::meet(const Identity& identity, const GroupOptions& options) {
+  State& state = *state_;
   state.rank = identity.rank;
   state.size = identity.size;
   state.options = options;
@@ -46,18 +61,19 @@ ProcessGroup ProcessGroup::join(const Identity& identity, const GroupOptions& op
   // One of those that wait for rank 0 says so.
   state.table = std::make_shared<GroupTable>(
       identity, options, identity.rank == 1 ? rank_zero_is_missing : std::function<void()>());
-  KeyClient& client = *state.table->client();
-  PENSTOCK_CHECK(client.add(concat("arrived/", identity.rank), 1) == 1, "rank ", identity.rank,
-                 " is there twice: another process has the same ", identity.source, ", or a job ",
-                 "before this one still holds MASTER_PORT = ", identity.port);
-  state.table->begin_heartbeat();
-  client.set(Arrivals::key_of(state.rank), concat(state.size, " ", host_name()));
-  Arrivals arrivals(*state.table, state.size, notices, /*tells=*/state.rank == 0);
-  out.learn_names(arrivals, identity);
-  out.connect(state.table->client());
-  out.barrier("start");
+  state.table->naming_the_lost([&] {
+    KeyClient& client = *state.table->client();
+    PENSTOCK_CHECK(client.add(concat("arrived/", identity.rank), 1) == 1, "rank ", identity.rank,
+                   " is there twice: another process has the same ", identity.source, ", or a job ",
+                   "before this one still holds MASTER_PORT = ", identity.port);
+    state.table->begin_heartbeat();
+    client.set(Arrivals::key_of(state.rank), concat(state.size, " ", host_name()));
+    Arrivals arrivals(*state.table, state.size, notices, /*tells=*/state.rank == 0);
+    learn_names(arrivals, identity);
+    connect(state.table->client());
+  });
+  barrier("start");
   *state.seconds = 0;
-  return out;
 }
 
 void ProcessGroup::learn_names(Arrivals& arrivals, const Identity& identity) {
@@ -101,9 +117,11 @@ ProcessGroup ProcessGroup::split(const std::string& axis, int color,
   const std::string address = broadcast_bytes(state_->address);
   const std::string port = broadcast_bytes(server ? std::to_string(server->port()) : "");
   if (state.size > 1)
-    out.connect(
-        std::make_shared<KeyClient>(address, std::stoi(port), state.options.start_timeout,
-                                    state.table->client_options(concat(axis, "/", color, "/"))));
+    state.table->naming_the_lost([&] {
+      out.connect(
+          std::make_shared<KeyClient>(address, std::stoi(port), state.options.start_timeout,
+                                      state.table->client_options(concat(axis, "/", color, "/"))));
+    });
   barrier("split " + axis);
   return out;
 }

@@ -6,8 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cinttypes>
-#include <cstdio>
 #include <thread>
 
 #include "penstock/base/error.h"
@@ -28,17 +26,6 @@ int connect_to(const addrinfo* addresses) {
     if (out >= 0) ::close(out);
   }
   return -1;
-}
-
-/// "3 1500": rank 3, for 1500 ms; "3": it is gone.
-std::optional<SilentRank> silent_from(const std::string& text) {
-  if (text.empty()) return std::nullopt;
-  SilentRank out;
-  std::int64_t since = 0;
-  const int read = std::sscanf(text.c_str(), "%d %" SCNd64, &out.rank, &since);
-  PENSTOCK_CHECK(read >= 1, "the table of ranks answers '", text, "' in place of a rank");
-  if (read == 2) out.since = KeyClient::Milliseconds(since);
-  return out;
 }
 
 }  // namespace
@@ -82,8 +69,9 @@ std::optional<std::string> KeyClient::ask(char operation, const std::string& key
   if (received == Received::nothing)
     throw SilentTable(concat("the table of ranks at ", server_, " has not answered for ",
                              options_.patience.count(), " s: is rank 0 stopped?"));
-  PENSTOCK_CHECK(received == Received::all, "the table of ranks at ", server_,
-                 " hung up: has rank 0 ended, or does another program listen there?");
+  if (received != Received::all)
+    throw LostTable(concat("the table of ranks at ", server_,
+                           " hung up: has rank 0 ended, or does another program listen there?"));
   if (header[0] == kEnds)
     throw TableEnded(concat("the table of ranks at ", server_, " is closed: rank 0 has ended"),
                      silent_from(out));
@@ -116,10 +104,16 @@ bool KeyClient::remove(const std::string& key) { return ask('d', key, "").has_va
 std::int64_t KeyClient::size() { return std::stoll(ask('n', "", "").value()); }
 
 SilentRank KeyClient::beat(int rank) {
-  return silent_from(ask(kBeat, std::to_string(rank), "").value()).value();
+  const auto answer = ask(kBeat, std::to_string(rank), "");
+  const auto silent = silent_from(answer.value_or(""));
+  PENSTOCK_CHECK(silent, "the table of ranks at ", server_, " answers '", answer.value_or(""),
+                 "' in place of a rank");
+  return *silent;
 }
 
 void KeyClient::end(int rank) { ask(kEnd, std::to_string(rank), ""); }
+
+void KeyClient::lose(const SilentRank& lost) { ask(kLost, text_of(lost), ""); }
 
 KeyClient::Heard KeyClient::listen(Milliseconds timeout, int wake) {
   pollfd watched[] = {{wake, POLLIN, 0}, {descriptor_, POLLIN, 0}};

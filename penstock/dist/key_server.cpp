@@ -56,11 +56,9 @@ std::string reply(char kind, const std::string& value) {
 std::string found(const std::string& value) { return reply('+', value); }
 std::string absent() { return reply('-', ""); }
 
-/// As KeyClient reads it.
+/// As KeyClient reads it; "" where no rank was heard.
 std::string text_of(const std::optional<SilentRank>& silent) {
-  if (!silent) return "";
-  return silent->since ? concat(silent->rank, " ", silent->since->count())
-                       : std::to_string(silent->rank);
+  return silent ? text_of(*silent) : "";
 }
 
 }  // namespace
@@ -146,7 +144,7 @@ bool KeyServer::answer_all(Connection& connection) {
     if (text.size() < kHeader + key + value) return true;
     const char operation = text[0];
     const std::string name = text.substr(kHeader, key);
-    const std::string said = operation == kBeat || operation == kEnd
+    const std::string said = operation == kBeat || operation == kEnd || operation == kLost
                                  ? answer_rank(operation, name, connection.descriptor)
                                  : answer(operation, name, text.substr(kHeader + key, value));
     if (!send_all(connection.descriptor, said)) return false;
@@ -155,8 +153,13 @@ bool KeyServer::answer_all(Connection& connection) {
   return true;
 }
 
-std::string KeyServer::answer_rank(char operation, const std::string& key, int connection) {
-  const int rank = static_cast<int>(std::strtol(key.c_str(), nullptr, 10));
+std::string KeyServer::answer_rank(char operation, const std::string& said, int connection) {
+  if (operation == kLost) {
+    const auto lost = silent_from(said);
+    if (lost && lost->lost()) beats_.lose(*lost);
+    return found("");
+  }
+  const int rank = static_cast<int>(std::strtol(said.c_str(), nullptr, 10));
   if (operation == kEnd) {
     beats_.ended(rank);
     return found("");

@@ -42,8 +42,8 @@ class KeyServer {
   bool receive(Connection& connection);
   bool answer_all(Connection& connection);
   std::string answer(char operation, const std::string& key, const std::string& value);
-  /// Of a rank that says that it is there, or that it ends.
-  std::string answer_rank(char operation, const std::string& key, int connection);
+  /// Of a rank that says that it is there, that it ends, or that one is lost.
+  std::string answer_rank(char operation, const std::string& said, int connection);
 
   int listener_ = -1, wake_ = -1, port_ = 0;
   std::vector<Connection> connections_;
@@ -52,17 +52,23 @@ class KeyServer {
   std::thread thread_;  // last: it uses the others
 };
 
-/// The process that keeps the table does not answer, though the connection stands.
-class SilentTable : public Error {
+/// The table cannot be asked any more.
+class LostTable : public Error {
  public:
   using Error::Error;
 };
 
+/// The process that keeps the table does not answer, though the connection stands.
+class SilentTable : public LostTable {
+ public:
+  using LostTable::LostTable;
+};
+
 /// The process that kept the table has ended orderly.
-class TableEnded : public Error {
+class TableEnded : public LostTable {
  public:
   TableEnded(const std::string& message, std::optional<SilentRank> silent)
-      : Error(message), silent_(silent) {}
+      : LostTable(message), silent_(silent) {}
   /// Who had been silent for longest by then.
   const std::optional<SilentRank>& silent() const { return silent_; }
 
@@ -82,7 +88,7 @@ class KeyClient {
  public:
   using Milliseconds = std::chrono::milliseconds;
   /// Connects, and tries again until then. Throws Error that names the address. All operations
-  /// throw SilentTable once their patience is over, and TableEnded.
+  /// throw LostTable: SilentTable once their patience is over, TableEnded, or where it hung up.
   KeyClient(const std::string& address, int port, Milliseconds timeout,
             KeyClientOptions options = {});
   ~KeyClient();
@@ -97,10 +103,12 @@ class KeyClient {
   std::int64_t add(const std::string& key, std::int64_t value);
   bool remove(const std::string& key);
   std::int64_t size();
-  /// Says that this rank is there, and returns which has been silent for longest.
+  /// Says that this rank is there, and returns which is lost or has been silent for longest.
   SilentRank beat(int rank);
   /// Says that this rank ends.
   void end(int rank);
+  /// Says that a rank is lost, to all.
+  void lose(const SilentRank& lost);
   enum class Heard { nothing, woken, ended, hung_up };
   /// Waits until the time is over, `wake` can be read, or the table ends: by its process's own
   /// will, or without a word.

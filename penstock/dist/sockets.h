@@ -15,8 +15,9 @@ namespace penstock::dist {
 /// What a client says first; another program that connects is turned away.
 inline constexpr char kGreeting[] = "penstock ranks 1\n";
 inline constexpr std::size_t kGreetingBytes = sizeof kGreeting - 1;
-/// A rank is there; a rank ends; and what the table says unasked where its process ends it.
-inline constexpr char kBeat = 'b', kEnd = 'e', kEnds = '!';
+/// A rank is there; a rank ends; a rank is lost; and what the table says unasked where its process
+/// ends it.
+inline constexpr char kBeat = 'b', kEnd = 'e', kLost = 'l', kEnds = '!';
 /// Of a reply: its kind, and the length of what follows.
 inline constexpr std::size_t kReplyHeader = 1 + sizeof(std::uint32_t);
 /// A key or a value is never longer.

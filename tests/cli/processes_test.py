@@ -355,7 +355,8 @@ def start_by_hand(trial, run, *of_second, ranks=(0, 1), **variables):
 
 
 def test_silent_rank(trial):
-    """One that is stopped, with no launcher to notice: the other names it and ends."""
+    """One that is stopped, with no launcher to notice: the other names it and ends, and so does that
+    one when it is continued."""
     for stopped in (1, 0):
         run = trial.new_run()
         ranks = start_by_hand(trial, run, PENSTOCK_SILENT_SECONDS="3")
@@ -363,8 +364,11 @@ def test_silent_rank(trial):
         ranks[stopped].send_signal(signal.SIGSTOP)
         left, begun = ranks[1 - stopped], time.monotonic()
         _, errors = left.communicate(timeout=60)
-        ranks[stopped].kill()
-        ranks[stopped].communicate()
+        ranks[stopped].send_signal(signal.SIGCONT)
+        _, late = ranks[stopped].communicate(timeout=60)
+        if ranks[stopped].returncode != 1 or f"penstock: rank {stopped} on " not in late or \
+                ("lost the others, which had not heard of it for" if stopped else "lost rank 1 on ") not in late:
+            fail("rank", stopped, "was continued and ended with", ranks[stopped].returncode, late)
         said = errors.splitlines()[-1]
         if left.returncode != 1 or f"lost rank {stopped} on " not in said or \
                 "has not been heard of for" not in said or time.monotonic() - begun > 20:

@@ -206,7 +206,8 @@ def check_ends(shell):
 
 
 def check_stopped(shell):
-    """A rank that is stopped, without a launcher to notice, ends the ranks of all groups."""
+    """A rank that is stopped, without a launcher to notice, ends the ranks of all groups, and ends when it
+    is continued."""
     write(shell, 4000)
     port = str(random.SystemRandom().randrange(21000, 29000))
     ranks = [subprocess.Popen([shell.program, "study", "study.toml", "--out", "stopped"], cwd=shell.directory,
@@ -220,8 +221,10 @@ def check_stopped(shell):
         _, errors = rank.communicate(timeout=60)
         shell.expect(f"rank {number} names the one that is stopped", rank.returncode == 1 and "lost rank 3 on " in
                      errors and "has not been heard of for" in errors, f"{rank.returncode} {errors}")
-    ranks[3].kill()
-    ranks[3].communicate()
+    ranks[3].send_signal(signal.SIGCONT)
+    _, errors = ranks[3].communicate(timeout=60)
+    shell.expect("the one that was stopped knows it", ranks[3].returncode == 1 and "rank 3 on " in errors and
+                 "lost the others, which had not heard of it for" in errors, f"{ranks[3].returncode} {errors}")
 
 
 def main(program):

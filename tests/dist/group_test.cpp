@@ -15,6 +15,7 @@
 #include <numeric>
 #include <string>
 
+#include "penstock/dist/group_table.h"
 #include "tests/dist/ranks.h"
 
 namespace penstock {
@@ -280,6 +281,51 @@ TEST_F(TwoRanks, NoticeThatTheOtherLeft) {
   EXPECT_NE(message_of(failures[0]).find("lost another rank in all_reduce (sum)"),
             std::string::npos)
       << message_of(failures[0]);
+}
+
+/// Gloo tells no thread that waits to send that the other side is gone.
+TEST_F(TwoRanks, NameTheOneThatFailsAndWaitForNothingOfIt) {
+  for (const bool sends : {true, false}) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto failures = failures_on_ranks(2,
+                                            [&](const ProcessGroup& group) {
+                                              const at::Tensor values = torch::zeros({16 << 20});
+                                              if (group.rank() == 1) fail("out of room");
+                                              if (sends)
+                                                group.send(values, 1);
+                                              else
+                                                group.receive(values, 1);
+                                            },
+                                            {.timeout = std::chrono::seconds(600)});
+    EXPECT_EQ(message_of(failures[1]), "out of room");
+    EXPECT_THROW(std::rethrow_exception(failures[0]), dist::LostRank);
+    const std::string host = dist::host_name();
+    EXPECT_EQ(message_of(failures[0]), "rank 0 on " + host + " lost rank 1 on " + host +
+                                           ", which failed, in " + (sends ? "send" : "receive"));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  }
+}
+
+/// Wherever the bytes of a large message are when the links are cut.
+TEST_F(TwoRanks, EndAMessageThatIsCutInTheMiddle) {
+  for (const int milliseconds : {1, 10}) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto failures = failures_on_ranks(
+        2,
+        [&](const ProcessGroup& group) {
+          const at::Tensor values = torch::zeros({64 << 20});
+          if (group.rank() == 0) return group.receive(values, 1);
+          const std::jthread cuts([&](const std::stop_token& ended) {
+            for (; !ended.stop_requested(); group.table()->links().cut())
+              std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+          });
+          group.send(values, 0);
+          fail("the message had left");
+        },
+        {.timeout = std::chrono::seconds(600)});
+    for (const auto& failure : failures) EXPECT_TRUE(failure);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  }
 }
 
 TEST_F(TwoRanks, DoNotWaitForEverForOneThatIsLate) {

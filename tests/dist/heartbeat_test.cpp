@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-TEST(Beats, NameTheRankThatIsGoneOrElseTheMostSilent) {
+TEST(Beats, NameTheMostSilentRank) {
   Beats beats;
   const auto begun = Clock::now();
   EXPECT_FALSE(beats.most_silent(begun));
@@ -31,13 +31,35 @@ TEST(Beats, NameTheRankThatIsGoneOrElseTheMostSilent) {
   const auto silent = beats.most_silent(begun + 6s).value();
   EXPECT_EQ(silent.rank, 2);
   EXPECT_EQ(silent.since, 5000ms);
+  EXPECT_FALSE(silent.lost());
   beats.ended(2);
   EXPECT_EQ(beats.most_silent(begun + 6s)->rank, 1);
+}
+
+TEST(Beats, NameTheFirstThatWasLostEverAfter) {
+  Beats beats;
+  const auto begun = Clock::now();
+  for (const int rank : {0, 1, 2}) beats.heard(rank, 10 + rank, begun);
+  beats.ended(1);
+  beats.hung_up(11);
+  EXPECT_FALSE(beats.most_silent(begun)->lost()) << "it said so before";
+  beats.hung_up(12);
   beats.hung_up(10);
-  EXPECT_EQ(beats.most_silent(begun + 6s)->rank, 0);
-  EXPECT_EQ(beats.most_silent(begun + 6s)->since, std::nullopt);
-  beats.heard(0, 13, begun + 6s);  // it has connected again
-  EXPECT_EQ(beats.most_silent(begun + 6s)->rank, 1);
+  beats.lose({.rank = 0, .state = RankState::failed});
+  beats.heard(2, 13, begun + 1s);
+  EXPECT_EQ(beats.most_silent(begun + 6s)->rank, 2);
+  EXPECT_EQ(beats.most_silent(begun + 6s)->state, RankState::gone);
+}
+
+TEST(Beats, ArePassedOnAsText) {
+  const SilentRank given_up{.rank = 3, .state = RankState::given_up, .since = 26001ms};
+  EXPECT_EQ(text_of(given_up), "3 1 26001");
+  const auto read = silent_from("3 1 26001").value();
+  EXPECT_EQ(read.rank, 3);
+  EXPECT_EQ(read.state, RankState::given_up);
+  EXPECT_EQ(read.since, 26001ms);
+  for (const char* text : {"", "3", "3 1", "3 4 0", "3 -1 0", "x 1 0"})
+    EXPECT_FALSE(silent_from(text)) << text;
 }
 
 TEST(Beats, DoNotCountWhileNobodyCouldBeHeard) {
@@ -79,7 +101,7 @@ TEST(Heartbeat, MissesARankThatFallsSilent) {
   const auto lost = mine.lost_within(10s);
   ASSERT_TRUE(lost);
   EXPECT_EQ(lost->rank, 7);
-  EXPECT_TRUE(lost->silent);
+  EXPECT_EQ(lost->how, RankState::given_up);
   while (mine.told < 2) std::this_thread::sleep_for(5ms);  // again and again
 }
 
@@ -93,15 +115,69 @@ TEST(Heartbeat, MissesARankThatEndsWithoutAWord) {
   const auto lost = mine.lost_within(10s);
   ASSERT_TRUE(lost);
   EXPECT_EQ(lost->rank, 4);
-  EXPECT_EQ(lost->silent, std::nullopt);
+  EXPECT_EQ(lost->how, RankState::gone);
 }
 
 TEST(Heartbeat, DoesNotMissOneThatSaysItsEnd) {
   const KeyServer server("127.0.0.1", 0);
   const Rank mine(server.port());
-  { const Rank other(server.port(), {.silence = 300ms}, 1); }
+  {
+    Rank other(server.port(), {.silence = 300ms}, 1);
+    other.heartbeat->leave();
+  }
   EXPECT_FALSE(mine.lost_within(900ms));
   EXPECT_EQ(mine.told, 0);
+}
+
+TEST(Heartbeat, LosesOneThatFails) {
+  const KeyServer server("127.0.0.1", 0);
+  const Rank mine(server.port());
+  { const Rank other(server.port(), {.silence = 300ms}, 1); }
+  const auto lost = mine.lost_within(10s);
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->rank, 1);
+  EXPECT_EQ(lost->how, RankState::failed);
+  while (mine.told == 0) std::this_thread::sleep_for(5ms);
+}
+
+/// The first that was lost is the one to name, not those that end since they lost it.
+TEST(Heartbeat, IsNoFailureWhereAnotherWasLostBefore) {
+  const KeyServer server("127.0.0.1", 0);
+  const Rank mine(server.port(), {.silence = 60s});
+  { const Rank failed(server.port(), {.silence = 60s}, 2); }
+  {
+    const Rank other(server.port(), {.silence = 300ms}, 1);
+    ASSERT_TRUE(other.lost_within(10s));
+  }
+  const auto lost = mine.lost_within(10s);
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->rank, 2);
+}
+
+/// It was stopped, and goes on when all others have given it up: whatever it waits for has to end.
+TEST(Heartbeat, HearsThatTheOthersHaveGivenThisRankUp) {
+  const KeyServer server("127.0.0.1", 0);
+  const Rank mine(server.port());
+  KeyClient other("127.0.0.1", server.port(), 1s);
+  other.lose({.rank = 0, .state = RankState::given_up, .since = 26s});
+  const auto lost = mine.lost_within(10s);
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->rank, 0);
+  EXPECT_EQ(lost->how, RankState::given_up);
+  EXPECT_EQ(lost->silent, 26s);
+  while (mine.told == 0) std::this_thread::sleep_for(5ms);
+}
+
+TEST(Heartbeat, TellsTheOthersWhomItGivesUp) {
+  const KeyServer server("127.0.0.1", 0);
+  KeyClient stopped("127.0.0.1", server.port(), 1s);
+  stopped.beat(3);
+  const Rank hasty(server.port(), {.silence = 100ms}, 1);
+  ASSERT_TRUE(hasty.lost_within(10s));
+  const auto until = Clock::now() + 10s;
+  while (!stopped.beat(3).lost() && Clock::now() < until) std::this_thread::sleep_for(5ms);
+  EXPECT_EQ(stopped.beat(3).rank, 3);
+  EXPECT_EQ(stopped.beat(3).state, RankState::given_up);
 }
 
 TEST(Heartbeat, DoesNotMissATableThatIsEnded) {
@@ -127,7 +203,7 @@ TEST(Heartbeat, IsToldWhoIsLostByATableThatEnds) {
     const auto lost = rank->lost_within(900ms);
     ASSERT_TRUE(lost);
     EXPECT_EQ(lost->rank, 4);
-    EXPECT_EQ(lost->silent, std::nullopt);
+    EXPECT_EQ(lost->how, RankState::gone);
   }
 }
 
@@ -161,6 +237,7 @@ TEST(Heartbeat, MissesATableThatDoesNotAnswerOrIsGone) {
   const auto lost = mine.lost_within(10s);
   ASSERT_TRUE(lost);
   EXPECT_EQ(lost->rank, std::nullopt);
+  EXPECT_EQ(lost->how, RankState::given_up);
   EXPECT_EQ(lost->silent, 1s);
 
   Mute killed;
@@ -169,7 +246,7 @@ TEST(Heartbeat, MissesATableThatDoesNotAnswerOrIsGone) {
   const auto gone = second.lost_within(10s);
   ASSERT_TRUE(gone);
   EXPECT_EQ(gone->rank, std::nullopt);
-  EXPECT_EQ(gone->silent, std::nullopt);
+  EXPECT_EQ(gone->how, RankState::gone);
 }
 
 TEST(Heartbeat, GoesOnWithoutATableThatItDoesNotNeed) {

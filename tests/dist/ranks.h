@@ -22,8 +22,10 @@ inline std::vector<std::exception_ptr> failures_on_ranks(
   for (int rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        action(dist::ProcessGroup::join(
-            {.rank = rank, .size = size, .address = "127.0.0.1", .port = table.port()}, options));
+        const auto group = dist::ProcessGroup::join(
+            {.rank = rank, .size = size, .address = "127.0.0.1", .port = table.port()}, options);
+        action(group);
+        group.leave();
       } catch (...) {
         failures[static_cast<std::size_t>(rank)] = std::current_exception();
       }
