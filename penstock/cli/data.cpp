@@ -120,6 +120,89 @@ void run_prepare(const DataArguments& options, const CLI::App& command) {
   }
 }
 
+/// Of the text: what it is, how it becomes tokens, and what is held out.
+void add_text_options(CLI::App& command, DataArguments& options) {
+  PrepareOptions& prepare = options.prepare;
+  command.add_option("INPUT", options.inputs,
+                     "text, .jsonl, their .gz/.zst/.xz/.bz2, .zip or .tar, or folders of these");
+  command
+      .add_option("--out", prepare.out, "directory of the corpus; an earlier corpus is replaced")
+      ->required();
+  command
+      .add_option("--tokenizer", prepare.tokenizer,
+                  fmt::format("made of the text: {}; or one that exists: {}", kTokenizerKinds,
+                              kTokenizerPlaces))
+      ->capture_default_str();
+  std::string names = "tokenizer and split as papers have them:";
+  for (const auto& entry : protocols())
+    names += fmt::format(" {} ({});", entry.name, entry.summary);
+  names.back() = '.';
+  command.add_option("--protocol", prepare.protocol, names);
+  command.add_option(
+      "--split", options.split,
+      "shares of train, validation and test by whole documents, or contiguous:A,B,C to "
+      "cut each domain's text in order (bytes:A,B,C: at exactly these bytes); a domain of too few "
+      "documents, such as a single file, is "
+      "cut as well (default: " +
+          prepare.split + ")");
+  command
+      .add_option("--validation", options.validation, "PATH or NAME=PATH held out for validation")
+      ->allow_extra_args(false);
+  command.add_option("--test", options.test, "PATH or NAME=PATH held out for test")
+      ->allow_extra_args(false);
+}
+
+/// Of what a file holds, and of how much is taken of it.
+void add_reading_options(CLI::App& command, DataArguments& options) {
+  PrepareOptions& prepare = options.prepare;
+  command.add_option("--domain", options.domains, "NAME=PATH: an input with this domain label")
+      ->allow_extra_args(false);
+  command.add_option("--field", prepare.read.field, "JSONL field that holds the text")
+      ->capture_default_str();
+  command.add_option("--domain-field", prepare.read.domain_field,
+                     "JSONL field that names each document's domain, with dots below others, such "
+                     "as meta.pile_set_name");
+  command.add_option("--document-separator", prepare.read.separator,
+                     "what divides a text file into documents: blank-lines, or literal text");
+  command
+      .add_option("--seed", prepare.seed,
+                  "chooses held-out documents, the system's files and --most-bytes")
+      ->capture_default_str();
+  command.add_flag(
+      "--dedup,!--no-dedup", options.dedup,
+      "remove near-duplicate paragraphs before the split (default: only with --system)");
+  command.add_flag("--no-eod", options.no_eod, "no end-of-document token after each document");
+  command
+      .add_option("--most-bytes", prepare.most_bytes,
+                  "take at most so many bytes of text, whole documents drawn by the seed, each "
+                  "domain in its proportion, before the split; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command.add_flag("--system", prepare.system,
+                   "use the text this Debian machine has, several domains");
+  command.add_flag("--more", prepare.more,
+                   "with --system: also the text of Debian's manuals, dictionaries and sources, "
+                   "several hundred MB, downloaded through apt (about 560 MB)");
+  command.add_option("--packages", prepare.packages,
+                     "with --more: a folder of .deb files to take in place of downloads");
+  command.add_flag("--json", options.json, "print the result as one JSON object");
+}
+
+constexpr const char* kPrepareExamples =
+    "Examples:\n"
+    "  penstock data prepare --system --out corpus\n"
+    "  penstock data prepare --system --more --tokenizer bpe:4096 --out large\n"
+    "  penstock data prepare --system --most-bytes 14000000 --out one-pass\n"
+    "  penstock data prepare input.txt --split contiguous:0.9,0.1,0 --out shakespeare\n"
+    "  penstock data prepare train.txt.gz --validation valid.txt.gz --test test.txt.gz "
+    "--tokenizer "
+    "bpe:4096 --out wikitext\n"
+    "  penstock data prepare notes.txt --tokenizer models/Qwen2.5-0.5B --out notes\n"
+    "  penstock data prepare enwik8.zip --protocol enwik8 --out enwik8\n"
+    "  penstock data prepare wikitext-103-v1.zip --protocol wikitext --out wikitext-103\n"
+    "  penstock data prepare --domain web=c4.jsonl.zst --domain code=src/ --out mixed\n"
+    "  penstock data prepare pile/*.jsonl.zst --domain-field meta.pile_set_name --out pile";
+
 }  // namespace
 
 void add_data_command(CLI::App& app) {
@@ -130,79 +213,9 @@ void add_data_command(CLI::App& app) {
       "prepare",
       "Tokenize text files and folders into a corpus with train, validation and test splits");
   const auto options = std::make_shared<DataArguments>();
-  PrepareOptions& prepare = options->prepare;
-  command->add_option("INPUT", options->inputs,
-                      "text, .jsonl, their .gz/.zst/.xz/.bz2, .zip or .tar, or folders of these");
-  command
-      ->add_option("--out", prepare.out, "directory of the corpus; an earlier corpus is replaced")
-      ->required();
-  command
-      ->add_option("--tokenizer", prepare.tokenizer,
-                   fmt::format("made of the text: {}; or one that exists: {}", kTokenizerKinds,
-                               kTokenizerPlaces))
-      ->capture_default_str();
-  std::string names = "tokenizer and split as papers have them:";
-  for (const auto& entry : protocols())
-    names += fmt::format(" {} ({});", entry.name, entry.summary);
-  names.back() = '.';
-  command->add_option("--protocol", prepare.protocol, names);
-  command->add_option(
-      "--split", options->split,
-      "shares of train, validation and test by whole documents, or contiguous:A,B,C to "
-      "cut each domain's text in order (bytes:A,B,C: at exactly these bytes); a domain of too few "
-      "documents, such as a single file, is "
-      "cut as well (default: " +
-          prepare.split + ")");
-  command
-      ->add_option("--validation", options->validation, "PATH or NAME=PATH held out for validation")
-      ->allow_extra_args(false);
-  command->add_option("--test", options->test, "PATH or NAME=PATH held out for test")
-      ->allow_extra_args(false);
-  command->add_option("--domain", options->domains, "NAME=PATH: an input with this domain label")
-      ->allow_extra_args(false);
-  command->add_option("--field", prepare.read.field, "JSONL field that holds the text")
-      ->capture_default_str();
-  command->add_option("--domain-field", prepare.read.domain_field,
-                      "JSONL field that names each document's domain, with dots below others, such "
-                      "as meta.pile_set_name");
-  command->add_option("--document-separator", prepare.read.separator,
-                      "what divides a text file into documents: blank-lines, or literal text");
-  command
-      ->add_option("--seed", prepare.seed,
-                   "chooses held-out documents, the system's files and --most-bytes")
-      ->capture_default_str();
-  command->add_flag(
-      "--dedup,!--no-dedup", options->dedup,
-      "remove near-duplicate paragraphs before the split (default: only with --system)");
-  command->add_flag("--no-eod", options->no_eod, "no end-of-document token after each document");
-  command
-      ->add_option("--most-bytes", prepare.most_bytes,
-                   "take at most so many bytes of text, whole documents drawn by the seed, each "
-                   "domain in its proportion, before the split; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_flag("--system", prepare.system,
-                    "use the text this Debian machine has, several domains");
-  command->add_flag("--more", prepare.more,
-                    "with --system: also the text of Debian's manuals, dictionaries and sources, "
-                    "several hundred MB, downloaded through apt (about 560 MB)");
-  command->add_option("--packages", prepare.packages,
-                      "with --more: a folder of .deb files to take in place of downloads");
-  command->add_flag("--json", options->json, "print the result as one JSON object");
-  command->footer(
-      "Examples:\n"
-      "  penstock data prepare --system --out corpus\n"
-      "  penstock data prepare --system --more --tokenizer bpe:4096 --out large\n"
-      "  penstock data prepare --system --most-bytes 14000000 --out one-pass\n"
-      "  penstock data prepare input.txt --split contiguous:0.9,0.1,0 --out shakespeare\n"
-      "  penstock data prepare train.txt.gz --validation valid.txt.gz --test test.txt.gz "
-      "--tokenizer "
-      "bpe:4096 --out wikitext\n"
-      "  penstock data prepare notes.txt --tokenizer models/Qwen2.5-0.5B --out notes\n"
-      "  penstock data prepare enwik8.zip --protocol enwik8 --out enwik8\n"
-      "  penstock data prepare wikitext-103-v1.zip --protocol wikitext --out wikitext-103\n"
-      "  penstock data prepare --domain web=c4.jsonl.zst --domain code=src/ --out mixed\n"
-      "  penstock data prepare pile/*.jsonl.zst --domain-field meta.pile_set_name --out pile");
+  add_text_options(*command, *options);
+  add_reading_options(*command, *options);
+  command->footer(kPrepareExamples);
   command->callback([options, command] { run_prepare(*options, *command); });
 }
 

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <memory>
 #include <nlohmann/json.hpp>
-#include <tuple>
+#include <optional>
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
@@ -36,6 +37,87 @@ std::string per_token_lines(std::span<const TokenSequence> windows,
   return out;
 }
 
+/// What scores a text, in windows of `length` tokens.
+struct ModelToScore {
+  std::string directory;
+  std::optional<std::int64_t> step;
+  std::shared_ptr<LanguageModel> model;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::int64_t length = 0;
+};
+
+ModelToScore load_to_score(const EvalTextOptions& options) {
+  const Weights weights = options.fold   ? Weights::as_f32
+                          : options.int8 ? Weights::in_place_int8
+                                         : Weights::in_place;
+  ModelToScore out = with_model(options.model, [&](const ModelArgument& chosen) {
+    const std::shared_ptr<const ModelSource> source = open_model_source(chosen.path);
+    return ModelToScore{.directory = chosen.path,
+                        .step = chosen.step,
+                        .model = load_for_evaluation(source, options.as_trained, weights),
+                        .tokenizer = model_tokenizer(*source, options.tokenizer)};
+  });
+  if (options.fold) out.model = fold_routers(*out.model);
+  const ModelConfig& config = out.model->config();
+  out.length = options.length > 0 ? options.length : config.context;
+  PENSTOCK_CHECK(out.length > 0, out.directory,
+                 ": the model names no context length; give --sequence-length");
+  PENSTOCK_CHECK(!options.int8 || (out.length <= 16 && !options.fold),
+                 "--int8 rounds in windows of at ",
+                 "most 16 tokens, without --fold; give --sequence-length 16");
+  note_beyond_context(config, out.length);
+  return out;
+}
+
+ScoredText score(const ModelToScore& model, const std::string& text, TextProtocol protocol,
+                 const EvalTextOptions& options) {
+  ProgressLine progress(options.json ? nullptr : stderr);
+  ScoredText out =
+      score_text(*model.model, *model.tokenizer, text,
+                 {.name = options.text,
+                  .length = model.length,
+                  .protocol = protocol,
+                  .progress = [&](double done, const LossTotals& sofar) {
+                    if (progress.due())
+                      progress.show(fmt::format("{:3.0f}%  loss {:.4f}", 100 * done, sofar.loss()));
+                  }});
+  progress.finish();
+  if (!std::isfinite(out.totals.nats)) check_finite(*open_model_source(model.directory));
+  PENSTOCK_CHECK(std::isfinite(out.totals.nats), model.directory, ": the loss on ", options.text,
+                 " is not finite though every weight is: the model's activations overflow");
+  return out;
+}
+
+void print(const ModelToScore& model, const ScoredText& text, const EvalTextOptions& options) {
+  const LossTotals& totals = text.totals;
+  fmt::print("{}{}, {}: {} windows of {} tokens, protocol {}\n", model.directory,
+             options.fold ? ", routers folded" : "", options.text, text.windows.size(),
+             model.length, options.protocol);
+  fmt::print("loss {:.4f}, perplexity {:.4f}, bits per byte {:.4f}, {} tokens scored\n",
+             totals.loss(), totals.perplexity(), totals.bits_per_byte(), grouped(totals.tokens));
+  print_choice_note(model.model->config());
+}
+
+nlohmann::ordered_json json_of(const ModelToScore& model, const ScoredText& text,
+                               const EvalTextOptions& options) {
+  const LossTotals& totals = text.totals;
+  const ModelConfig& config = model.model->config();
+  return {{"loss", totals.loss()},
+          {"perplexity", totals.perplexity()},
+          {"bits_per_byte", totals.bits_per_byte()},
+          {"tokens", totals.tokens},
+          {"log_probability_sum", -totals.nats},
+          {"model", model.directory},
+          {"folded", options.fold},
+          {"step", model.step ? nlohmann::ordered_json(*model.step) : nlohmann::ordered_json()},
+          {"text", options.text},
+          {"protocol", options.protocol},
+          {"windows", text.windows.size()},
+          {"sequence_length", model.length},
+          {"causal", config.causal()},
+          {"by_thresholds", config.by_thresholds()}};
+}
+
 }  // namespace
 
 void print_choice_note(const ModelConfig& config) {
@@ -57,67 +139,15 @@ void run_eval_text(const EvalTextOptions& options) {
       check_overwrites_no_input(options.per_token, read);
   check_can_write(options.per_token);
   const EndOnSignal guard("interrupted; nothing was written", {temporary_path(options.per_token)});
-  const auto [argument, tokenizer, loaded] =
-      with_model(options.model, [&](const ModelArgument& chosen) {
-        const std::shared_ptr<const ModelSource> source = open_model_source(chosen.path);
-        return std::tuple(chosen, model_tokenizer(*source, options.tokenizer),
-                          load_for_evaluation(source, options.as_trained,
-                                              options.fold   ? Weights::as_f32
-                                              : options.int8 ? Weights::in_place_int8
-                                                             : Weights::in_place));
-      });
-  const auto& [directory, step] = argument;
-  const auto model = options.fold ? fold_routers(*loaded) : loaded;
-  const ModelConfig& config = model->config();
-  const std::int64_t length = options.length > 0 ? options.length : config.context;
-  PENSTOCK_CHECK(length > 0, directory,
-                 ": the model names no context length; give --sequence-length");
-  PENSTOCK_CHECK(!options.int8 || (length <= 16 && !options.fold),
-                 "--int8 rounds in windows of at ",
-                 "most 16 tokens, without --fold; give --sequence-length 16");
-  note_beyond_context(config, length);
-
-  ProgressLine progress(options.json ? nullptr : stderr);
-  const auto [windows, scores, totals] =
-      score_text(*model, *tokenizer, text,
-                 {.name = options.text,
-                  .length = length,
-                  .protocol = protocol,
-                  .progress = [&](double done, const LossTotals& sofar) {
-                    if (progress.due())
-                      progress.show(fmt::format("{:3.0f}%  loss {:.4f}", 100 * done, sofar.loss()));
-                  }});
-  progress.finish();
-  if (!std::isfinite(totals.nats)) check_finite(*open_model_source(directory));
-  PENSTOCK_CHECK(std::isfinite(totals.nats), directory, ": the loss on ", options.text,
-                 " is not finite though every weight is: the model's activations overflow");
+  const ModelToScore model = load_to_score(options);
+  const ScoredText found = score(model, text, protocol, options);
   if (!options.per_token.empty())
-    write_file_atomically(real_file_system(), options.per_token, per_token_lines(windows, scores));
-  if (!options.json) {
-    fmt::print("{}{}, {}: {} windows of {} tokens, protocol {}\n", directory,
-               options.fold ? ", routers folded" : "", options.text, windows.size(), length,
-               options.protocol);
-    fmt::print("loss {:.4f}, perplexity {:.4f}, bits per byte {:.4f}, {} tokens scored\n",
-               totals.loss(), totals.perplexity(), totals.bits_per_byte(), grouped(totals.tokens));
-    print_choice_note(config);
-    return;
-  }
-  const nlohmann::ordered_json out = {
-      {"loss", totals.loss()},
-      {"perplexity", totals.perplexity()},
-      {"bits_per_byte", totals.bits_per_byte()},
-      {"tokens", totals.tokens},
-      {"log_probability_sum", -totals.nats},
-      {"model", directory},
-      {"folded", options.fold},
-      {"step", step ? nlohmann::ordered_json(*step) : nlohmann::ordered_json()},
-      {"text", options.text},
-      {"protocol", options.protocol},
-      {"windows", windows.size()},
-      {"sequence_length", length},
-      {"causal", config.causal()},
-      {"by_thresholds", config.by_thresholds()}};
-  fmt::print("{}\n", out.dump(2));
+    write_file_atomically(real_file_system(), options.per_token,
+                          per_token_lines(found.windows, found.scores));
+  if (options.json)
+    fmt::print("{}\n", json_of(model, found, options).dump(2));
+  else
+    print(model, found, options);
 }
 
 }  // namespace penstock

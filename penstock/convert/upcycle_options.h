@@ -85,6 +85,17 @@ struct UpcycleOptions {
 
   template <class V>
   void visit(V& v) {
+    visit_method(v);
+    visit_router_upcycling(v);
+    visit_experts(v);
+    visit_controls(v);
+    v("dtype", dtype, {.help = "of all but the routers, which are f32; not given: the parent's"});
+    v("router", router_options, {.help = "laid over the result's [model.router]"});
+  }
+
+ private:
+  template <class V>
+  void visit_method(V& v) {
     v("method", method,
       {.help = "vanilla, switch, locmoe, mlp, router-upcycling, remoe; any of `penstock routers`"});
     v("scorer", scorer,
@@ -101,6 +112,9 @@ struct UpcycleOptions {
                "has them"});
     v("renormalise", renormalise,
       {.help = "gates of a token's experts sum to one, when published too"});
+  }
+  template <class V>
+  void visit_router_upcycling(V& v) {
     v("routers", routers, {.help = "Router Upcycling: m; 0: as experts", .min = 0});
     v("keys", keys,
       {.help = "Router Upcycling: keys of all experts; 0: the larger of routers and experts",
@@ -135,6 +149,9 @@ struct UpcycleOptions {
                "keep: as they are",
        .words = {"keep", "correct"},
        .option = "norm_gain"});
+  }
+  template <class V>
+  void visit_experts(V& v) {
     v("granularity", granularity,
       {.help = "G: each feed-forward in G shards, chosen together at first",
        .min = 1,
@@ -151,6 +168,9 @@ struct UpcycleOptions {
       {.help = "width of a shared expert that starts at 0; 0: none", .min = 0, .option = "-"});
     v("shared_copy", shared_copy,
       {.help = "a shared expert that is the feed-forward itself", .option = "-"});
+  }
+  template <class V>
+  void visit_controls(V& v) {
     v("start_entropy", start_entropy,
       {.help = "scale each router's logits so that its softmax over the experts has this mean "
                "entropy in nats over the calibration text; 0: as start says",
@@ -165,8 +185,6 @@ struct UpcycleOptions {
       {.help = "factor of the routers' learning rate", .min = 0, .option = "-"});
     v("match_lr", match_lr,
       {.help = "the factor by which Router Upcycling's one matrix moves faster", .option = "-"});
-    v("dtype", dtype, {.help = "of all but the routers, which are f32; not given: the parent's"});
-    v("router", router_options, {.help = "laid over the result's [model.router]"});
   }
 };
 

@@ -64,6 +64,50 @@ void differentiate(const Shape& shape, const Products& products, const Block& bl
     products.gradients(block, block.on_diagonal(key, shape.rows), work);
 }
 
+/// What the forward pass left and what comes back, of one call.
+struct BackwardInputs {
+  BackwardInputs(const Shape& of, const at::Tensor& grad, const at::Tensor& y,
+                 const at::Tensor& logsumexp)
+      : shape(of),
+        dy(grad.data_ptr<float>()),
+        out(y.data_ptr<float>()),
+        lse(logsumexp.data_ptr<float>()),
+        rows{.stride = shape.heads * shape.hd, .heads = shape.group, .hd = shape.hd} {}
+
+  /// A block's grads, D and logsumexp, for the heads that read this one of keys and values.
+  void read(std::int64_t b, std::int64_t kv, const Block& block, BackwardWork& work) const {
+    const std::int64_t begin = begin_of(b, kv, block.first), count = block.positions();
+    pack(dy + begin, block, work.grads);
+    // The outputs pass through where the queries' gradients will be.
+    pack(out + begin, block, work.d_queries);
+    row_dots(work.grads, work.d_queries, block.rows, shape.hd, work.weights, work.inner);
+    std::fill(work.logsumexp + count * shape.group, work.logsumexp + block.rows, 0.0f);
+    for (std::int64_t g = 0; g < shape.group; ++g)
+      for (std::int64_t p = 0; p < count; ++p)
+        work.logsumexp[p * shape.group + g] =
+            kLog2E * lse[(b * shape.heads + kv * shape.group + g) * shape.length + block.first + p];
+  }
+  void prefetch_next(std::int64_t b, std::int64_t kv, const Block& block) const {
+    const std::int64_t next = std::min(block.positions(), shape.length - block.last);
+    const std::int64_t ahead = begin_of(b, kv, block.first) + block.positions() * rows.stride;
+    prefetch_rows(rows, dy + ahead, next, false);
+    prefetch_rows(rows, out + ahead, next, false);
+  }
+
+ private:
+  std::int64_t begin_of(std::int64_t b, std::int64_t kv, std::int64_t position) const {
+    return ((b * shape.length + position) * shape.heads + kv * shape.group) * shape.hd;
+  }
+  void pack(const float* from, const Block& block, float* to) const {
+    pack_rows(rows, from, block.first, block.positions(), 1.0f, to);
+    std::fill(to + block.positions() * shape.group * shape.hd, to + block.rows * shape.hd, 0.0f);
+  }
+
+  const Shape& shape;
+  const float *dy, *out, *lse;
+  HeadRows rows;
+};
+
 /// `Products` has a Work, and:
 ///   take_heads: makes of keys and values what its products read
 ///   take_rows: makes of a block's queries and grads what they read
@@ -81,10 +125,7 @@ at::Tensor backward_pass(const at::Tensor& grad_in, const at::Tensor& qkv_in,
   const PackedHeads from(shape, qkv, options), to(shape, d_qkv, options);
   const RowStarts starts(shape, options);
   const float scale = static_cast<float>(options.scale);
-  const float* const dy = grad.data_ptr<float>();
-  const float* const out = y.data_ptr<float>();
-  const float* const lse = logsumexp.data_ptr<float>();
-  const HeadRows output{.stride = shape.heads * shape.hd, .heads = shape.group, .hd = shape.hd};
+  const BackwardInputs inputs(shape, grad, y, logsumexp);
   const Products products(shape);
   using Work = typename Products::Work;
   const Scratch scratch(Work::size(shape));
@@ -101,26 +142,10 @@ at::Tensor backward_pass(const at::Tensor& grad_in, const at::Tensor& qkv_in,
         const Block block(shape, first, starts.of(b));
         work.limits.set(block, starts.of(b));
         from.pack_queries(b, kv, block, work.queries);
-        const std::int64_t h = kv * shape.group;
-        const std::int64_t at = ((b * shape.length + first) * shape.heads + h) * shape.hd;
-        const std::int64_t rows = block.positions() * shape.group;
-        pack_rows(output, dy + at, first, block.positions(), 1.0f, work.grads);
-        std::fill(work.grads + rows * shape.hd, work.grads + block.rows * shape.hd, 0.0f);
+        inputs.read(b, kv, block, work);
         products.take_rows(block, work);
-        // The outputs pass through where the queries' gradients will be.
-        pack_rows(output, out + at, first, block.positions(), 1.0f, work.d_queries);
-        std::fill(work.d_queries + rows * shape.hd, work.d_queries + block.rows * shape.hd, 0.0f);
-        row_dots(work.grads, work.d_queries, block.rows, shape.hd, work.weights, work.inner);
-        std::fill(work.logsumexp + rows, work.logsumexp + block.rows, 0.0f);
-        for (std::int64_t g = 0; g < shape.group; ++g)
-          for (std::int64_t p = 0; p < block.positions(); ++p)
-            work.logsumexp[p * shape.group + g] =
-                kLog2E * lse[(b * shape.heads + h + g) * shape.length + first + p];
-        const std::int64_t next = std::min(block.positions(), shape.length - block.last);
-        const std::int64_t ahead = at + block.positions() * output.stride;
         from.prefetch_next(b, kv, block);
-        prefetch_rows(output, dy + ahead, next, false);
-        prefetch_rows(output, out + ahead, next, false);
+        inputs.prefetch_next(b, kv, block);
         to.prefetch_write(b, kv, block);
         differentiate(shape, products, block, work);
         to.unpack_queries(b, kv, block, kLn2, work.d_queries);  // the keys hold scale · log2 e
