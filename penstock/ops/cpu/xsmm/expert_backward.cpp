@@ -4,11 +4,9 @@
 // panels; tokens then add them in expert and panel order. What forward did not keep is computed
 // again, block by block.
 #include <ATen/ATen.h>
-#include <omp.h>
 
 #include "penstock/ops/cpu/dropout_tile.h"
-#include "penstock/ops/cpu/expert_combine.h"
-#include "penstock/ops/cpu/parallel.h"
+#include "penstock/ops/cpu/expert_passes.h"
 #include "penstock/ops/cpu/xsmm/expert_inputs.h"
 #include "penstock/ops/expert_ffn.h"
 
@@ -192,14 +190,7 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
   const Operands in(problem);
   const ExpertProducts products(in, !kept.defined(), true);
   const at::Tensor dy = d_output.contiguous();
-  const auto options = problem.hidden.options().requires_grad(false);
-  const auto like = [&](const at::Tensor& tensor) {
-    return tensor.defined() ? at::empty(tensor.sizes(), options) : at::Tensor();
-  };
-  const ExpertGradient result{like(problem.hidden), like(problem.weight), like(problem.w_in),
-                              like(problem.w_out),  like(problem.b_in),   like(problem.b_out)};
-  float* d_hidden = result.hidden.data_ptr<float>();
-  float* d_weight = result.weight.data_ptr<float>();
+  const ExpertGradient result = cpu::empty_gradient(problem);
   Backward backward{.in = in,
                     .products = products,
                     .activation = problem.activation,
@@ -210,30 +201,7 @@ ExpertGradient expert_ffn_backward(const at::Tensor& d_output, const ExpertProbl
                           .w_out = result.w_out.data_ptr<float>(),
                           .b_in = data_or_null(result.b_in),
                           .b_out = data_or_null(result.b_out)}};
-  const at::Tensor scratch = at::empty({omp_get_max_threads(), backward.scratch_floats()}, options);
-  float* scratch_data = scratch.data_ptr<float>();
-  const std::vector<std::int32_t> expert = cpu::experts_of(in);
-  cpu::TokenSums sums(in, /*all=*/true);
-  sums.clear_idle(d_hidden);
-  for (const cpu::Group& group : cpu::groups(in)) {
-    const std::vector<Task> tasks = backward_tasks(in, group);
-    const cpu::Partials partials(tasks, in, group);
-    const at::Tensor rows = at::empty({partials.rows(), in.width}, options);
-    const at::Tensor gates = at::empty({partials.rows()}, options);
-    float *row_data = rows.data_ptr<float>(), *gate_data = gates.data_ptr<float>();
-    backward.row_gradients = row_data;
-    backward.row_gates = gate_data;
-    cpu::parallel_tasks(std::ssize(tasks), [&](std::int64_t i, int thread) {
-      backward.run(tasks[static_cast<std::size_t>(i)],
-                   scratch_data + thread * backward.scratch_floats());
-    });
-    sums.add(
-        group,
-        [&](std::int64_t a, bool add, float* out) {
-          d_weight[a] = partials.add(a, expert[a], {row_data, gate_data}, add, out);
-        },
-        d_hidden);
-  }
+  cpu::backward_groups(backward, result.hidden, result.weight);
   return result;
 }
 

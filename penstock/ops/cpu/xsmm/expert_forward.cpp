@@ -3,11 +3,9 @@
 // lie. A token with one expert gets its row written at once; the others sum their rows in expert
 // order.
 #include <ATen/ATen.h>
-#include <omp.h>
 
 #include "penstock/ops/cpu/dropout_tile.h"
-#include "penstock/ops/cpu/expert_combine.h"
-#include "penstock/ops/cpu/parallel.h"
+#include "penstock/ops/cpu/expert_passes.h"
 #include "penstock/ops/cpu/xsmm/expert_inputs.h"
 #include "penstock/ops/expert_ffn.h"
 
@@ -85,35 +83,14 @@ ExpertOutput expert_ffn(const ExpertProblem& problem, bool keep) {
   const auto options = problem.hidden.options().requires_grad(false);
   ExpertOutput result{at::empty({in.tokens, in.width}, options), at::Tensor()};
   if (keep) result.kept = at::empty({in.kept_floats}, options);
-  cpu::TokenSums sums(in);
-  const std::vector<cpu::Group> parts = cpu::groups(in);
-  const at::Tensor rows = sums.any() ? at::empty({cpu::largest_group(in, parts), in.width}, options)
-                                     : at::empty({0}, options);
   Forward forward{.in = in,
                   .products = products,
                   .activation = problem.activation,
                   .dropout = {problem.drop()},
                   .kept = keep ? result.kept.data_ptr<float>() : nullptr,
                   .output = result.output.data_ptr<float>(),
-                  .rows = rows.data_ptr<float>()};
-  const at::Tensor scratch = at::empty({omp_get_max_threads(), forward.scratch_floats()}, options);
-  float* scratch_data = scratch.data_ptr<float>();
-  sums.clear_idle(forward.output);
-  for (const cpu::Group& group : parts) {
-    forward.first_row = in.offsets[group.first];
-    const std::vector<Task> tasks = forward_tasks(in, group);
-    cpu::parallel_tasks(std::ssize(tasks), [&](std::int64_t i, int thread) {
-      forward.run(tasks[static_cast<std::size_t>(i)],
-                  scratch_data + thread * forward.scratch_floats());
-    });
-    sums.add(
-        group,
-        [&](std::int64_t a, bool add, float* out) {
-          cpu::scaled_row(in.width, in.weight[a], forward.rows + (a - forward.first_row) * in.width,
-                          add, out);
-        },
-        forward.output);
-  }
+                  .rows = nullptr};
+  cpu::forward_groups(forward);
   return result;
 }
 

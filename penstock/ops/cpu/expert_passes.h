@@ -1,0 +1,104 @@
+// The order of an expert feed-forward's passes, whatever the products: group after group of
+// experts, a group's tasks side by side, and then the sums of their rows into their tokens.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <vector>
+
+#include "penstock/ops/cpu/expert_combine.h"
+#include "penstock/ops/cpu/expert_rows.h"
+#include "penstock/ops/cpu/parallel.h"
+#include "penstock/ops/expert_ffn.h"
+
+namespace penstock::ops::cpu {
+
+/// Runs tasks of a pass, which says how much scratch memory each thread needs.
+template <class Pass>
+class TaskRunner {
+ public:
+  explicit TaskRunner(const Pass& pass)
+      : pass_(pass),
+        floats_(pass.scratch_floats()),
+        scratch_(at::empty({omp_get_max_threads(), floats_}, at::kFloat)),
+        data_(scratch_.template data_ptr<float>()) {}
+  template <class Task>
+  void run(const std::vector<Task>& tasks) const {
+    parallel_tasks(std::ssize(tasks), [&](std::int64_t i, int thread) {
+      pass_.run(tasks[static_cast<std::size_t>(i)], data_ + thread * floats_);
+    });
+  }
+
+ private:
+  const Pass& pass_;
+  std::int64_t floats_;
+  at::Tensor scratch_;
+  float* data_;
+};
+
+/// `Forward` has its operands `in`, for which there is forward_tasks(in, group), and run(), which
+/// writes a token's only row to `output`, weighted, and others to `rows`, from `first_row` on.
+template <class Forward>
+void forward_groups(Forward& forward) {
+  const auto& in = forward.in;
+  TokenSums sums(in);
+  const std::vector<Group> parts = groups(in);
+  const at::Tensor rows =
+      at::empty({sums.any() ? largest_group(in, parts) : 0, in.width}, at::kFloat);
+  forward.rows = rows.data_ptr<float>();
+  const TaskRunner tasks(forward);
+  sums.clear_idle(forward.output);
+  for (const Group& group : parts) {
+    forward.first_row = in.offsets[group.first];
+    tasks.run(forward_tasks(in, group));
+    sums.add(
+        group,
+        [&](std::int64_t a, bool add, float* out) {
+          scaled_row(in.width, in.weight[a], forward.rows + (a - forward.first_row) * in.width, add,
+                     out);
+        },
+        forward.output);
+  }
+}
+
+/// `Backward` has its operands `in`, for which there is backward_tasks(in, group), and run(), which
+/// writes partial sums of rows and gates to `row_gradients` and `row_gates`, and the gradients of
+/// weights and biases where they belong.
+/// @param d_hidden, d_weight  filled
+template <class Backward>
+void backward_groups(Backward& backward, const at::Tensor& d_hidden, const at::Tensor& d_weight) {
+  const auto& in = backward.in;
+  float* to_hidden = d_hidden.data_ptr<float>();
+  float* to_weight = d_weight.data_ptr<float>();
+  const std::vector<std::int32_t> expert = experts_of(in);
+  const TaskRunner runner(backward);
+  TokenSums sums(in, /*all=*/true);
+  sums.clear_idle(to_hidden);
+  for (const Group& group : groups(in)) {
+    const auto tasks = backward_tasks(in, group);
+    const Partials partials(tasks, in, group);
+    const at::Tensor rows = at::empty({partials.rows(), in.width}, at::kFloat);
+    const at::Tensor gates = at::empty({partials.rows()}, at::kFloat);
+    backward.row_gradients = rows.data_ptr<float>();
+    backward.row_gates = gates.data_ptr<float>();
+    runner.run(tasks);
+    const Partials::Sums found{backward.row_gradients, backward.row_gates};
+    sums.add(
+        group,
+        [&](std::int64_t a, bool add, float* out) {
+          to_weight[a] = partials.add(a, expert[a], found, add, out);
+        },
+        to_hidden);
+  }
+}
+
+/// f32, of the problem's shapes, to be filled.
+inline ExpertGradient empty_gradient(const ExpertProblem& problem) {
+  const auto like = [](const at::Tensor& tensor) {
+    return tensor.defined() ? at::empty(tensor.sizes(), at::kFloat) : at::Tensor();
+  };
+  return {like(problem.hidden), like(problem.weight), like(problem.w_in),
+          like(problem.w_out),  like(problem.b_in),   like(problem.b_out)};
+}
+
+}  // namespace penstock::ops::cpu
