@@ -8,7 +8,7 @@
 #include "penstock/infer/text_stream.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/model_directory.h"
-#include "penstock/ops/dispatch.h"
+#include "penstock/study/opened_checkpoint.h"
 #include "penstock/study/run_folder.h"
 #include "penstock/train/recipe.h"
 
@@ -41,23 +41,22 @@ std::vector<std::vector<TokenId>> held_out_passages(const Corpus& corpus, Split 
 }  // namespace
 
 void write_text_samples(const std::string& run_directory) {
-  const Recipe recipe =
-      read_recipe(read_toml((std::filesystem::path(run_directory) / "config.toml").string()));
-  ops::set_threads(static_cast<int>(recipe.run.threads));
-  const CheckpointInfo info = find_checkpoint(run_directory, RunCheckpoint::final);
-  const Corpus corpus = Corpus::open(recipe.data.corpus);
-  const Split split = measured_split(corpus);
-  TextSamples out{.split = std::string(split_name(split))};
-  auto model = load_model(info.directory.string());
+  const auto opened =
+      open_checkpoint(read_toml((std::filesystem::path(run_directory) / "config.toml").string()),
+                      run_directory, RunCheckpoint::final);
+  const Recipe& recipe = opened.recipe;
+  const Corpus& corpus = opened.corpus;
+  TextSamples out{.split = opened.split_text()};
+  auto model = load_model(opened.info.directory.string());
   if (!model->config().causal()) {
     out.refused = kNotCausal;
-  } else if (corpus.count(split).tokens > 1) {
+  } else if (corpus.count(opened.split).tokens > 1) {
     // Half the length that the model was trained with, or can read, is left to what it writes.
     std::int64_t reach = recipe.train.sequence_length;
     if (const std::int64_t context = model->config().context; context > 0)
       reach = std::min(reach, context);
     const std::int64_t length = std::clamp<std::int64_t>(reach / 2, 1, kPromptTokens);
-    const auto passages = held_out_passages(corpus, split, length);
+    const auto passages = held_out_passages(corpus, opened.split, length);
     const Generation generation = generate_from_tokens(
         std::move(model), corpus.tokenizer(), passages,
         {.max_tokens = kNewTokens,

@@ -11,10 +11,9 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/ops/dispatch.h"
 #include "penstock/study/by_k_summary.h"
 #include "penstock/study/measurement.h"
+#include "penstock/study/opened_checkpoint.h"
 #include "penstock/study/run_folder.h"
 #include "penstock/train/evaluation_settings.h"
 
@@ -73,21 +72,16 @@ std::optional<Report> report_of(const RunRow& row) {
 
 /// Evaluates the checkpoint at each mean number as the recipe's last evaluation does.
 Report measured_run(const FinishedRun& run, std::span<const double> values, std::FILE* progress) {
-  const Recipe recipe = read_recipe(run.recipe);
-  ops::set_threads(static_cast<int>(recipe.run.threads));
-  const CheckpointInfo info = find_checkpoint(run.directory, run.checkpoint);
-  const auto model = load_model(info.directory.string());
-  model->to(at::Device(recipe.run.device));
-  const Corpus corpus = Corpus::open(recipe.data.corpus);
-  const Split split = measured_split(corpus);
+  const auto opened = open_checkpoint(run.recipe, run.directory, run.checkpoint);
+  const auto model = opened.model();
   Report out{.checkpoint = run.checkpoint,
-             .step = info.step,
-             .split = std::string(split_name(split)),
+             .step = opened.info.step,
+             .split = opened.split_text(),
              .trained = model->config().active_experts()};
   ProgressLine line(progress);
   for (const ActiveFigures& one :
-       evaluate_by_active(*model, corpus, final_evaluation(recipe, split), values,
-                          [&](double active, double done, const LossTotals&totals) {
+       evaluate_by_active(*model, opened.corpus, final_evaluation(opened.recipe, opened.split),
+                          values, [&](double active, double done, const LossTotals&totals) {
                             if (line.due())
                               line.show(fmt::format("{} experts  {:3.0f}%  bits per byte {:.4f}",
                                                     active, 100 * done, totals.bits_per_byte()));

@@ -11,10 +11,9 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/models/fold_routers.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/ops/dispatch.h"
 #include "penstock/study/by_k_summary.h"
 #include "penstock/study/measurement.h"
+#include "penstock/study/opened_checkpoint.h"
 #include "penstock/study/run_folder.h"
 #include "penstock/train/evaluation_settings.h"
 
@@ -43,16 +42,11 @@ bool folds(const ModelConfig& model) {
 /// model's own number.
 MeasuredK measured_run(const FinishedRun& run, std::span<const std::int64_t> values, bool folded,
                        std::FILE* progress) {
-  const Recipe recipe = read_recipe(run.recipe);
-  ops::set_threads(static_cast<int>(recipe.run.threads));
-  const CheckpointInfo info = find_checkpoint(run.directory, run.checkpoint);
-  auto model = load_model(info.directory.string());
+  const auto opened = open_checkpoint(run.recipe, run.directory, run.checkpoint);
+  auto model = opened.model();
   if (folded) model = fold_routers(*model);
-  model->to(at::Device(recipe.run.device));
-  const Corpus corpus = Corpus::open(recipe.data.corpus);
-  const Split split = measured_split(corpus);
   MeasuredK out{
-      .checkpoint = run.checkpoint, .step = info.step, .split = std::string(split_name(split))};
+      .checkpoint = run.checkpoint, .step = opened.info.step, .split = opened.split_text()};
   if (why_no_k(model->config()).empty()) out.trained_k = model->config().active_experts();
   ProgressLine line(progress);
   for (const std::int64_t k : values) {
@@ -62,9 +56,9 @@ MeasuredK measured_run(const FinishedRun& run, std::span<const std::int64_t> val
                               k > 0 ? fmt::format("k={}  ", k) : "", 100 * done,
                               totals.bits_per_byte()));
     };
-    EvaluateOptions options = final_evaluation(recipe, split);
+    EvaluateOptions options = final_evaluation(opened.recipe, opened.split);
     options.progress = show;
-    out.points.push_back(evaluate_at_k(*model, corpus, options, k).figures);
+    out.points.push_back(evaluate_at_k(*model, opened.corpus, options, k).figures);
   }
   line.finish();
   return out;

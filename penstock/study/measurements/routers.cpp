@@ -9,8 +9,8 @@
 #include "penstock/analysis/analysis.h"
 #include "penstock/base/progress.h"
 #include "penstock/models/model_directory.h"
-#include "penstock/ops/dispatch.h"
 #include "penstock/study/measurement.h"
+#include "penstock/study/opened_checkpoint.h"
 #include "penstock/study/results.h"
 #include "penstock/study/run_folder.h"
 #include "penstock/train/recipe.h"
@@ -76,21 +76,18 @@ std::optional<RouterReport> report_of(const RunRow& row) {
 /// Of the measured split, read as the run's last evaluation reads it. A dense model, and routers
 /// without logits, give a report that says why it is empty.
 RouterReport measured_routers(const FinishedRun& run, std::FILE* progress) {
-  Recipe recipe = read_recipe(run.recipe);
-  ops::set_threads(static_cast<int>(recipe.run.threads));
-  const CheckpointInfo info = find_checkpoint(run.directory, run.checkpoint);
-  const Corpus corpus = Corpus::open(recipe.data.corpus);
-  const Split split = measured_split(corpus);
-  RouterReport out{
-      .checkpoint = run.checkpoint, .step = info.step, .split = std::string(split_name(split))};
+  const auto opened = open_checkpoint(run.recipe, run.directory, run.checkpoint);
+  const CheckpointInfo& info = opened.info;
+  RouterReport out{.checkpoint = run.checkpoint, .step = info.step, .split = opened.split_text()};
+  Recipe recipe = opened.recipe;
   recipe.model = read_model_config(info.directory.string());  // with the corpus's vocabulary
   out.refused = recipe.model.moe_layers() == 0 ? "a dense model has no routers"
                                                : analysis::refusals(recipe.model).entropy;
   if (!out.refused.empty()) return out;
   ProgressLine line(progress);
   const auto measured = [&](LanguageModel& model, const char* what) {
-    return analysis::measure(model, corpus,
-                             {.split = split,
+    return analysis::measure(model, opened.corpus,
+                             {.split = opened.split,
                               .max_tokens = recipe.train.final_eval_tokens,
                               .sequence_length = recipe.train.eval_sequence_length,
                               .streams = recipe.train.eval_streams,

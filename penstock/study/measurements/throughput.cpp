@@ -7,8 +7,8 @@
 
 #include "penstock/eval/by_k.h"
 #include "penstock/models/model_directory.h"
-#include "penstock/ops/dispatch.h"
 #include "penstock/study/measurement.h"
+#include "penstock/study/opened_checkpoint.h"
 #include "penstock/study/results.h"
 #include "penstock/study/run_folder.h"
 #include "penstock/train/evaluation_settings.h"
@@ -38,13 +38,10 @@ std::optional<Inference> inference_of(const RunRow& row) {
 }
 
 Inference measured_inference(const FinishedRun& run) {
-  const Recipe recipe = read_recipe(run.recipe);
-  ops::set_threads(static_cast<int>(recipe.run.threads));
-  const auto model = load_model(find_checkpoint(run.directory, run.checkpoint).directory.string());
-  model->to(at::Device(recipe.run.device));
-  const Corpus corpus = Corpus::open(recipe.data.corpus);
-  const KFigures figures =
-      evaluate_at_k(*model, corpus, final_evaluation(recipe, measured_split(corpus)), 0).figures;
+  const auto opened = open_checkpoint(run.recipe, run.directory, run.checkpoint);
+  const KFigures figures = evaluate_at_k(*opened.model(), opened.corpus,
+                                         final_evaluation(opened.recipe, opened.split), 0)
+                               .figures;
   return {.checkpoint = run.checkpoint,
           .tokens_per_second = figures.tokens_per_second,
           .flops_per_token = figures.flops_per_token};

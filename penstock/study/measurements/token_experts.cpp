@@ -12,8 +12,8 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/models/model_directory.h"
-#include "penstock/ops/dispatch.h"
 #include "penstock/study/measurement.h"
+#include "penstock/study/opened_checkpoint.h"
 #include "penstock/study/results.h"
 #include "penstock/study/run_folder.h"
 #include "penstock/train/recipe.h"
@@ -140,23 +140,19 @@ std::int64_t told_apart(std::int64_t asked, std::int64_t layers) {
 }
 
 Report measured_report(const FinishedRun& run, std::int64_t layer, std::FILE* progress) {
-  const Recipe recipe = read_recipe(run.recipe);
-  ops::set_threads(static_cast<int>(recipe.run.threads));
-  const CheckpointInfo info = find_checkpoint(run.directory, run.checkpoint);
-  const Corpus corpus = Corpus::open(recipe.data.corpus);
-  const Split split = measured_split(corpus);
-  Report out{
-      .checkpoint = run.checkpoint, .split = std::string(split_name(split)), .asked_layer = layer};
-  const ModelConfig config = read_model_config(info.directory.string());
+  const auto opened = open_checkpoint(run.recipe, run.directory, run.checkpoint);
+  const Recipe& recipe = opened.recipe;
+  Report out{.checkpoint = run.checkpoint, .split = opened.split_text(), .asked_layer = layer};
+  const ModelConfig config = read_model_config(opened.info.directory.string());
   out.refused =
       config.moe_layers() == 0 ? "a dense model has no experts" : analysis::refusals(config).load;
   if (!out.refused.empty()) return out;
   out.layer = told_apart(layer, config.moe_layers());
   ProgressLine line(progress);
-  const auto model = load_model(info.directory.string());
+  const auto model = load_model(opened.info.directory.string());
   fill(out,
-       analysis::count_token_experts(*model, corpus,
-                                     {.split = split,
+       analysis::count_token_experts(*model, opened.corpus,
+                                     {.split = opened.split,
                                       .max_tokens = recipe.train.final_eval_tokens,
                                       .sequence_length = recipe.train.sequence_length,
                                       .progress =
@@ -166,7 +162,7 @@ Report measured_report(const FinishedRun& run, std::int64_t layer, std::FILE* pr
                                                                     100 * done));
                                           }})
            .tokens,
-       corpus.tokenizer());
+       opened.corpus.tokenizer());
   line.finish();
   return out;
 }

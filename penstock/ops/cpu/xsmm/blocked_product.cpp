@@ -11,13 +11,7 @@ namespace penstock::ops::xsmm {
 namespace {
 
 constexpr std::int64_t kDepth = 256;  // of b: kDepth × kColumns floats are an eighth of 2 MB of L2
-
-/// The largest block of rows that still leaves eight tasks, so that a few threads share evenly.
-std::int64_t block_rows(std::int64_t rows, std::int64_t column_blocks) {
-  for (const std::int64_t block : {std::int64_t{256}, std::int64_t{128}})
-    if (rows / block * column_blocks >= 8) return block;
-  return 64;
-}
+constexpr std::int64_t kMostRows = 256;  // of a task
 
 /// The products of full and last blocks: [last rows][last columns][last depth][accumulate].
 class BlockProducts {
@@ -62,7 +56,7 @@ class BlockProducts {
 
 void blocked_product(const BlockedShape& shape, const float* a, const float* b, float* c) {
   const std::int64_t column_blocks = (shape.columns + kColumns - 1) / kColumns;
-  const std::int64_t block = block_rows(shape.rows, column_blocks);
+  const std::int64_t block = block_rows(kMostRows, shape.rows, column_blocks);
   const std::int64_t row_blocks = (shape.rows + block - 1) / block;
   const BlockProducts products(shape, block);
   const auto run = [&](std::int64_t row, std::int64_t column) {

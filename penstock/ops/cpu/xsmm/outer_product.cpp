@@ -26,13 +26,6 @@ constexpr std::int64_t kFewestRowsToCopy = 1024;
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// The largest block of rows that still leaves eight tasks, so that a few threads share evenly.
-std::int64_t block_rows(std::int64_t rows, std::int64_t column_blocks) {
-  for (const std::int64_t block : {kMostRows, std::int64_t{96}})
-    if (rows / block * column_blocks >= 8) return block;
-  return 48;
-}
-
 /// x [depth, columns] in panels [depth, kPanel], the last one filled up with zeros. As it lies, the
 /// rows of a panel would share few sets of the cache where x is as wide as a power of two.
 at::Tensor panels_of(const at::Tensor& x) {
@@ -126,7 +119,7 @@ at::Tensor outer_product(const at::Tensor& a, const at::Tensor& b) {
                      columns = transposed ? a.size(1) : b.size(1);
   at::Tensor c = at::empty({a.size(1), b.size(1)}, a.options());
   const std::int64_t column_blocks = divide_up(columns, kColumns);
-  const std::int64_t block = block_rows(rows, column_blocks);
+  const std::int64_t block = block_rows(kMostRows, rows, column_blocks);
   const BlockProducts products(rows, block, depth, panel);
   const Blocks blocks{.rows = rows,
                       .columns = columns,

@@ -36,4 +36,12 @@ bool supported();
 /// REQUIRES: supported(), sizes > 0.  Thread-safe.
 Product compile(const ProductShape& shape);
 
+/// Rows of a task: `most`, or a half or quarter of it, where more would leave less than eight tasks
+/// for a few threads to share evenly.
+inline std::int64_t block_rows(std::int64_t most, std::int64_t rows, std::int64_t column_blocks) {
+  for (const std::int64_t block : {most, most / 2})
+    if (rows / block * column_blocks >= 8) return block;
+  return most / 4;
+}
+
 }  // namespace penstock::ops::xsmm
