@@ -1,0 +1,32 @@
+// A run's checkpoint beside what its recipe measures it with: every measurement begins so.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "penstock/base/config_node.h"
+#include "penstock/data/corpus.h"
+#include "penstock/models/language_model.h"
+#include "penstock/study/run_checkpoint.h"
+#include "penstock/train/checkpoints.h"
+#include "penstock/train/recipe.h"
+
+namespace penstock::study {
+
+struct OpenedCheckpoint {
+  Recipe recipe;
+  CheckpointInfo info;
+  Corpus corpus;
+  Split split;  ///< that is measured: test, or validation where there is none
+
+  std::string split_text() const { return std::string(split_name(split)); }
+  /// Reads the weights, to the recipe's device.
+  std::shared_ptr<LanguageModel> model() const;
+};
+
+/// Sets the number of threads to the recipe's. Throws Error where no such checkpoint is whole, or
+/// the corpus cannot be read.
+OpenedCheckpoint open_checkpoint(const ConfigNode& recipe, const std::string& run_directory,
+                                 RunCheckpoint which);
+
+}  // namespace penstock::study
