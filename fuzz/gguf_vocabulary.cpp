@@ -3,7 +3,7 @@
 #include "fuzz/memory_file.h"
 #include "penstock/data/tokenizers/from_vocabulary.h"
 #include "penstock/data/vocabulary.h"
-#include "penstock/models/gguf_tokenizer.h"
+#include "penstock/models/formats/gguf_tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace penstock;

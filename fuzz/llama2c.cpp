@@ -2,7 +2,7 @@
 #include <cstdint>
 
 #include "penstock/base/error.h"
-#include "penstock/models/llama2c_layout.h"
+#include "penstock/models/formats/llama2c_layout.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace penstock;

@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/file_system.h"
-#include "penstock/cli/model_argument.h"
-#include "penstock/cli/one_process.h"
-#include "penstock/cli/output_path.h"
+#include "penstock/cli/arguments/model_argument.h"
+#include "penstock/cli/arguments/output_path.h"
+#include "penstock/cli/processes/one_process.h"
 #include "penstock/convert/export_model.h"
 #include "penstock/convert/upcycle.h"
 #include "penstock/models/open_model.h"

@@ -3,9 +3,9 @@
 
 #include "penstock/analysis/routing_trace.h"
 #include "penstock/base/error.h"
-#include "penstock/cli/model_argument.h"
+#include "penstock/cli/arguments/model_argument.h"
+#include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/run_settings.h"
-#include "penstock/cli/tokenizer_argument.h"
 #include "penstock/data/corpus.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/eval/passes.h"

@@ -4,8 +4,8 @@
 #include <exception>
 #include <mutex>
 
-#include "penstock/cli/one_process.h"
-#include "penstock/cli/output_path.h"
+#include "penstock/cli/arguments/output_path.h"
+#include "penstock/cli/processes/one_process.h"
 #include "penstock/io/toml.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/report/pages.h"

@@ -20,7 +20,7 @@
 #include "penstock/ops/machine.h"
 #include "penstock/ops/stock_profile.h"
 #include "penstock/optim/adamw.h"
-#include "penstock/train/product_precision.h"
+#include "penstock/train/step/product_precision.h"
 
 namespace penstock::bench {
 namespace {

@@ -18,8 +18,8 @@
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine.h"
 #include "penstock/ops/stock_profile.h"
-#include "penstock/train/language_work.h"
-#include "penstock/train/product_precision.h"
+#include "penstock/train/step/language_work.h"
+#include "penstock/train/step/product_precision.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock::bench {

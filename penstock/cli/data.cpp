@@ -12,10 +12,10 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
+#include "penstock/cli/arguments/output_path.h"
+#include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/data_fetch.h"
-#include "penstock/cli/end_on_signal.h"
-#include "penstock/cli/output_path.h"
-#include "penstock/cli/tokenizer_argument.h"
+#include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/data/prepare.h"
 #include "penstock/data/protocols.h"
 #include "penstock/data/tokenizers/from_spec.h"

@@ -13,8 +13,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
-#include "penstock/cli/common_options.h"
-#include "penstock/cli/end_on_signal.h"
+#include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/data/fetch.h"
 #include "penstock/tasks/data_sets.h"
 

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
-#include "penstock/cli/common_options.h"
-#include "penstock/cli/end_on_signal.h"
-#include "penstock/cli/model_argument.h"
-#include "penstock/cli/whole_number.h"
+#include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/model_argument.h"
+#include "penstock/cli/arguments/whole_number.h"
+#include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/convert/doctor.h"
 #include "penstock/ops/dispatch.h"
 

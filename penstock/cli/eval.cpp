@@ -6,13 +6,13 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "penstock/cli/common_options.h"
+#include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/tokenizer_argument.h"
+#include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/eval_corpus.h"
 #include "penstock/cli/eval_requests.h"
 #include "penstock/cli/eval_tasks.h"
 #include "penstock/cli/eval_text.h"
-#include "penstock/cli/tokenizer_argument.h"
-#include "penstock/cli/whole_number.h"
 #include "penstock/eval/by_k.h"
 #include "penstock/eval/ngram.h"
 #include "penstock/ops/dispatch.h"

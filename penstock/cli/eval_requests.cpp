@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/cli/end_on_signal.h"
+#include "penstock/cli/arguments/model_argument.h"
+#include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/eval_text.h"
-#include "penstock/cli/model_argument.h"
-#include "penstock/cli/tokenizer_argument.h"
+#include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/eval/by_k.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/models/model_directory.h"

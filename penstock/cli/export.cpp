@@ -8,11 +8,11 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/cli/common_options.h"
-#include "penstock/cli/end_on_signal.h"
-#include "penstock/cli/model_argument.h"
-#include "penstock/cli/output_path.h"
-#include "penstock/cli/whole_number.h"
+#include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/model_argument.h"
+#include "penstock/cli/arguments/output_path.h"
+#include "penstock/cli/arguments/whole_number.h"
+#include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/convert/export_model.h"
 #include "penstock/ops/dispatch.h"
 

@@ -13,9 +13,9 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/cli/common_options.h"
-#include "penstock/cli/model_argument.h"
-#include "penstock/cli/whole_number.h"
+#include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/model_argument.h"
+#include "penstock/cli/arguments/whole_number.h"
 #include "penstock/infer/draft.h"
 #include "penstock/infer/generate.h"
 #include "penstock/models/fold_routers.h"

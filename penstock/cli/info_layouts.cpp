@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "penstock/train/layout_search.h"
+#include "penstock/train/layouts/layout_search.h"
 
 namespace penstock {
 namespace {

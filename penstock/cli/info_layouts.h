@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "penstock/train/rank_estimate.h"
+#include "penstock/train/layouts/rank_estimate.h"
 
 namespace penstock {
 

@@ -10,9 +10,9 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/cli/ask.h"
+#include "penstock/cli/arguments/ask.h"
+#include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/init_files.h"
-#include "penstock/cli/output_path.h"
 #include "penstock/data/corpus.h"
 #include "penstock/routers/named.h"
 

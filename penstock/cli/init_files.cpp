@@ -10,7 +10,7 @@
 #include "penstock/base/shell_quoted.h"
 #include "penstock/bench/starting_point.h"
 #include "penstock/bench/step_bench.h"
-#include "penstock/cli/model_argument.h"
+#include "penstock/cli/arguments/model_argument.h"
 #include "penstock/models/open_model.h"
 #include "penstock/models/parameter_count.h"
 #include "penstock/train/memory_check.h"

@@ -11,7 +11,7 @@
 #include "penstock/base/shell_quoted.h"
 #include "penstock/data/corpus.h"
 #include "penstock/io/toml.h"
-#include "penstock/train/chosen_checkpoint.h"
+#include "penstock/train/checkpoints/chosen_checkpoint.h"
 
 namespace penstock {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "penstock/cli/common_options.h"
+#include "penstock/cli/arguments/common_options.h"
 #include "penstock/io/config_json.h"
 #include "penstock/models/model_config.h"
 #include "penstock/routers/router.h"

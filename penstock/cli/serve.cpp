@@ -7,8 +7,8 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/serving.h"
-#include "penstock/cli/whole_number.h"
 #include "penstock/ops/dispatch.h"
 
 namespace penstock {

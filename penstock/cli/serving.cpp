@@ -9,7 +9,7 @@
 #include "penstock/analysis/token_experts.h"
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
-#include "penstock/cli/model_argument.h"
+#include "penstock/cli/arguments/model_argument.h"
 #include "penstock/infer/pass_reader.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/models/open_model.h"

@@ -15,10 +15,10 @@
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/base/threads.h"
-#include "penstock/cli/common_options.h"
-#include "penstock/cli/launch_processes.h"
-#include "penstock/cli/output_path.h"
-#include "penstock/cli/ranks.h"
+#include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/output_path.h"
+#include "penstock/cli/processes/launch_processes.h"
+#include "penstock/cli/processes/ranks.h"
 #include "penstock/cli/results_places.h"
 #include "penstock/cli/serving.h"
 #include "penstock/cli/study_jobs.h"
@@ -28,7 +28,7 @@
 #include "penstock/study/run_groups.h"
 #include "penstock/study/run_plan.h"
 #include "penstock/study/study_runner.h"
-#include "penstock/train/agreement.h"
+#include "penstock/train/ranks/agreement.h"
 
 namespace penstock {
 namespace {

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "penstock/base/error.h"
-#include "penstock/cli/child_process.h"
+#include "penstock/cli/processes/child_process.h"
 
 namespace penstock {
 namespace {

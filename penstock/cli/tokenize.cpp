@@ -11,8 +11,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
-#include "penstock/cli/common_options.h"
-#include "penstock/cli/tokenizer_argument.h"
+#include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/tokenizer_argument.h"
 
 namespace penstock {
 namespace {

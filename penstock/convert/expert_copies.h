@@ -39,7 +39,7 @@ double shard_scale(const ModelConfig& config);
 /// The tensor of an expert from its feed-forward's, G = config.moe.granularity:
 /// expert e = g·E' + i holds shard g of the inner neurons, rows [g·f/G, (g+1)·f/G) of gate and up
 /// and those columns of down, scaled.  At G = 1 the parent's tensor itself, bit for bit.
-/// @param name    the expert's tensor, by models/tensor_names.h
+/// @param name    the expert's tensor, by models/formats/tensor_names.h
 /// @param parent  [f, d] or [d, f]
 at::Tensor expert_tensor(const std::string& name, const at::Tensor& parent,
                          const ModelConfig& config, ShardScale scale);

@@ -6,7 +6,7 @@
 #include "penstock/base/error.h"
 #include "penstock/convert/gguf_types.h"
 #include "penstock/io/gguf_writer.h"
-#include "penstock/models/gguf_layout.h"
+#include "penstock/models/formats/gguf_layout.h"
 
 namespace penstock {
 namespace {

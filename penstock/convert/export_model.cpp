@@ -14,7 +14,7 @@
 #include "penstock/convert/portable_source.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/data/vocabulary.h"
-#include "penstock/models/gguf_tokenizer.h"
+#include "penstock/models/formats/gguf_tokenizer.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/stored_model.h"
 

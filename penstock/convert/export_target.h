@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/models/architectures.h"
+#include "penstock/models/formats/architectures.h"
 #include "penstock/models/model_config.h"
 
 namespace penstock {
@@ -52,7 +52,7 @@ const std::vector<std::string>& export_architectures();
 /// @param architecture  one of export_architectures(), or empty: the first that fits, and of
 ///                      Hugging Face's format Penstock's own class where none does
 /// Throws NotPortableError where none fits, or the given one does not, with every reason. What the
-/// files need (models/architectures.h says what each has):
+/// files need (models/formats/architectures.h says what each has):
 ///   llama, qwen2      dense models; q, k and v biases for qwen2 alone (zeros where there are none)
 ///   mixtral           gates that sum to one, no biases, no shared expert
 ///   qwen2moe          a shared expert with a gate (one that gives 0 where there is none; a gate of

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "penstock/base/file_system.h"
-#include "penstock/models/lazy_tensors.h"
+#include "penstock/models/formats/lazy_tensors.h"
 #include "penstock/models/model_source.h"
 #include "penstock/routers/router.h"
 

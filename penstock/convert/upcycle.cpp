@@ -10,7 +10,7 @@
 #include "penstock/convert/model_writer.h"
 #include "penstock/convert/router_start.h"
 #include "penstock/convert/upcycling_json.h"
-#include "penstock/models/lazy_tensors.h"
+#include "penstock/models/formats/lazy_tensors.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/models/tensor_shapes.h"
 #include "penstock/ops/initial_draws.h"

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "penstock/finetune/head.h"
+#include "penstock/models/formats/tensor_files.h"
 #include "penstock/models/language_model.h"
-#include "penstock/models/tensor_files.h"
 
 namespace penstock {
 

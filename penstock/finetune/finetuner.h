@@ -9,7 +9,7 @@
 #include "penstock/finetune/classifier.h"
 #include "penstock/finetune/config.h"
 #include "penstock/finetune/text_order.h"
-#include "penstock/train/step.h"
+#include "penstock/train/step/step.h"
 
 namespace penstock {
 

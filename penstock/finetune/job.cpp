@@ -9,7 +9,7 @@
 #include "penstock/models/model_directory.h"
 #include "penstock/models/training_memory.h"
 #include "penstock/train/memory_check.h"
-#include "penstock/train/objective.h"
+#include "penstock/train/step/objective.h"
 
 namespace penstock {
 namespace {

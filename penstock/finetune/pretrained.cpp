@@ -10,9 +10,9 @@
 #include "penstock/base/random.h"
 #include "penstock/eval/passes.h"
 #include "penstock/io/config_json.h"
+#include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
 #include "penstock/models/model_directory.h"
-#include "penstock/models/tensor_names.h"
 #include "penstock/ops/initial_draws.h"
 
 namespace penstock {

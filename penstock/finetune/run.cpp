@@ -11,8 +11,8 @@
 #include "penstock/io/toml.h"
 #include "penstock/models/training_memory.h"
 #include "penstock/ops/machine.h"
-#include "penstock/train/product_precision.h"
 #include "penstock/train/run_loop.h"
+#include "penstock/train/step/product_precision.h"
 
 namespace penstock {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "penstock/finetune/job.h"
-#include "penstock/train/checkpoints.h"
+#include "penstock/train/checkpoints/checkpoints.h"
 
 namespace penstock {
 

@@ -8,9 +8,9 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/config_json.h"
-#include "penstock/models/architectures.h"
+#include "penstock/models/formats/architectures.h"
+#include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
-#include "penstock/models/tensor_names.h"
 #include "penstock/routers/written_out.h"
 
 namespace penstock {

@@ -18,8 +18,9 @@
 namespace penstock {
 
 /// A checkpoint: what it describes, and its tensors under Penstock's own file names
-/// (models/tensor_names.h), whatever they are called in the file. Opening reads headers alone and
-/// checks them: every tensor that the config asks for is there in its shape, and no other.
+/// (models/formats/tensor_names.h), whatever they are called in the file. Opening reads headers
+/// alone and checks them: every tensor that the config asks for is there in its shape, and no
+/// other.
 class ModelSource {
  public:
   virtual ~ModelSource() = default;

@@ -5,10 +5,10 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/config_json.h"
-#include "penstock/models/gguf_source.h"
-#include "penstock/models/hf_config.h"
-#include "penstock/models/llama2c_source.h"
-#include "penstock/models/safetensors_source.h"
+#include "penstock/models/formats/gguf_source.h"
+#include "penstock/models/formats/hf_config.h"
+#include "penstock/models/formats/llama2c_source.h"
+#include "penstock/models/formats/safetensors_source.h"
 
 namespace penstock {
 

@@ -10,7 +10,7 @@
 namespace penstock {
 
 /// Opens a checkpoint: a directory with config.json and safetensors files, Penstock's own or
-/// Hugging Face's (models/hf_config.h says which), a llama2.c `.bin` file or a GGUF file.
+/// Hugging Face's (models/formats/hf_config.h says which), a llama2.c `.bin` file or a GGUF file.
 /// @param ignored  where not empty, tensors whose names begin so are no part of the model, and may
 ///                 be there
 /// Throws Error naming the file, and the key or tensor, that is missing, unknown or wrong.

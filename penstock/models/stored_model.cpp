@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
 #include "penstock/models/model_directory.h"
-#include "penstock/models/tensor_names.h"
 #include "penstock/models/tensor_shapes.h"
 #include "penstock/routers/router.h"
 

@@ -8,7 +8,7 @@
 #include "penstock/data/corpus.h"
 #include "penstock/models/language_model.h"
 #include "penstock/study/run_checkpoint.h"
-#include "penstock/train/checkpoints.h"
+#include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock::study {

@@ -5,7 +5,7 @@
 namespace penstock::study {
 namespace {
 
-/// What the trainer writes of one figure (train/rank_spread.h).
+/// What the trainer writes of one figure (train/layouts/rank_spread.h).
 struct LoggedSpread {
   double mean = 0, max = 0;
   std::int64_t rank = 0;

@@ -8,7 +8,7 @@
 
 #include "penstock/data/corpus.h"
 #include "penstock/study/run_checkpoint.h"
-#include "penstock/train/checkpoints.h"
+#include "penstock/train/checkpoints/checkpoints.h"
 
 namespace penstock::study {
 

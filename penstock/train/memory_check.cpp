@@ -9,8 +9,8 @@
 #include "penstock/base/error.h"
 #include "penstock/models/parameter_count.h"
 #include "penstock/models/training_memory.h"
-#include "penstock/train/parallel_settings.h"
-#include "penstock/train/rank_estimate.h"
+#include "penstock/train/layouts/parallel_settings.h"
+#include "penstock/train/layouts/rank_estimate.h"
 
 namespace penstock {
 namespace {

@@ -8,7 +8,7 @@
 #include "penstock/models/content_hash.h"
 #include "penstock/models/model_directory.h"
 #include "penstock/routers/coefficients.h"
-#include "penstock/train/chosen_checkpoint.h"
+#include "penstock/train/checkpoints/chosen_checkpoint.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/unread_settings.h"
 

@@ -16,8 +16,8 @@
 #include "penstock/train/memory_check.h"
 #include "penstock/train/metrics_events.h"
 #include "penstock/train/metrics_log.h"
-#include "penstock/train/product_precision.h"
-#include "penstock/train/step_monitor.h"
+#include "penstock/train/step/product_precision.h"
+#include "penstock/train/step/step_monitor.h"
 #include "penstock/train/tensorboard.h"
 
 namespace penstock {

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "penstock/train/checkpoint_writer.h"
-#include "penstock/train/checkpoints.h"
-#include "penstock/train/objective_watch.h"
+#include "penstock/train/checkpoints/checkpoint_writer.h"
+#include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/run_control.h"
 #include "penstock/train/run_record.h"
-#include "penstock/train/step_place.h"
+#include "penstock/train/step/objective_watch.h"
+#include "penstock/train/step/step_place.h"
 
 namespace penstock {
 

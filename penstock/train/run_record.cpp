@@ -12,7 +12,7 @@
 #include "penstock/models/parameter_count.h"
 #include "penstock/ops/machine.h"
 #include "penstock/routers/router.h"
-#include "penstock/train/rank_spread.h"
+#include "penstock/train/layouts/rank_spread.h"
 
 namespace penstock {
 namespace {

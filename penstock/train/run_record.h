@@ -10,9 +10,9 @@
 
 #include "penstock/base/progress.h"
 #include "penstock/models/language_model.h"
-#include "penstock/train/objective_watch.h"
 #include "penstock/train/recipe.h"
-#include "penstock/train/step_report.h"
+#include "penstock/train/step/objective_watch.h"
+#include "penstock/train/step/step_report.h"
 
 namespace penstock {
 

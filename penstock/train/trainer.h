@@ -13,12 +13,12 @@
 #include "penstock/dist/mesh.h"
 #include "penstock/eval/perplexity.h"
 #include "penstock/models/language_model.h"
-#include "penstock/train/gradient_tree.h"
-#include "penstock/train/model_exchange.h"
+#include "penstock/train/ranks/gradient_tree.h"
+#include "penstock/train/ranks/model_exchange.h"
+#include "penstock/train/ranks/share_exchange.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/run_text.h"
-#include "penstock/train/share_exchange.h"
-#include "penstock/train/step.h"
+#include "penstock/train/step/step.h"
 
 namespace penstock {
 

@@ -9,7 +9,7 @@
 #include "penstock/convert/export_model.h"
 #include "penstock/convert/portable_source.h"
 #include "penstock/io/gguf_writer.h"
-#include "penstock/models/gguf_source.h"
+#include "penstock/models/formats/gguf_source.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
 

@@ -1,6 +1,6 @@
 // What a GGUF file may not say: keys that its own tensors contradict, positions that nothing
 // scales.
-#include "penstock/models/gguf_source.h"
+#include "penstock/models/formats/gguf_source.h"
 
 #include <gtest/gtest.h>
 

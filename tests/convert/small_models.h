@@ -9,10 +9,10 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/data/tokenizers/bytes_tokenizer.h"
 #include "penstock/models/decoder.h"
+#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
 #include "penstock/models/model_directory.h"
-#include "penstock/models/tensor_files.h"
-#include "penstock/models/tensor_names.h"
 
 namespace penstock::testing {
 

@@ -11,10 +11,10 @@
 #include "penstock/convert/calibration.h"
 #include "penstock/data/tokenizer.h"
 #include "penstock/data/tokenizers/from_spec.h"
+#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
 #include "penstock/models/model_directory.h"
-#include "penstock/models/tensor_files.h"
-#include "penstock/models/tensor_names.h"
 
 namespace penstock::testing {
 

@@ -13,8 +13,8 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/io/config_json.h"
+#include "penstock/models/formats/tensor_files.h"
 #include "penstock/models/language_model.h"
-#include "penstock/models/tensor_files.h"
 #include "tests/base/error_of.h"
 #include "tests/base/temp_directory.h"
 

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "penstock/base/error.h"
+#include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
-#include "penstock/models/tensor_names.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {

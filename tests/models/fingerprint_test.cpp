@@ -7,9 +7,9 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/models/decoder.h"
+#include "penstock/models/formats/tensor_files.h"
+#include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/model_directory.h"
-#include "penstock/models/tensor_files.h"
-#include "penstock/models/tensor_names.h"
 #include "tests/base/temp_directory.h"
 
 namespace penstock {

@@ -7,8 +7,8 @@
 #include <torch/utils.h>
 
 #include "penstock/base/error.h"
+#include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
-#include "penstock/models/tensor_names.h"
 
 namespace penstock {
 namespace {

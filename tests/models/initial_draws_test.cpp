@@ -7,10 +7,10 @@
 #include <cmath>
 
 #include "penstock/models/flops.h"
+#include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/language_model.h"
 #include "penstock/models/make_model.h"
 #include "penstock/models/parameter_count.h"
-#include "penstock/models/tensor_names.h"
 #include "penstock/models/tensor_shapes.h"
 #include "tests/models/tiny_decoder.h"
 

@@ -5,7 +5,7 @@
 #include <torch/utils.h>
 
 #include "penstock/models/decoder.h"
-#include "penstock/models/tensor_names.h"
+#include "penstock/models/formats/tensor_names.h"
 
 namespace penstock {
 namespace {

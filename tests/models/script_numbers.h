@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/language_model.h"
 #include "penstock/models/make_model.h"
-#include "penstock/models/tensor_names.h"
 
 namespace penstock::testing {
 

@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "penstock/base/error.h"
-#include "penstock/models/tensor_names.h"
+#include "penstock/models/formats/tensor_names.h"
 #include "tests/models/script_numbers.h"
 
 namespace penstock {

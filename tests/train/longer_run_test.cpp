@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "penstock/base/error.h"
-#include "penstock/train/checkpoints.h"
+#include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/metrics_log.h"
 #include "penstock/train/run.h"
 #include "tests/base/temp_directory.h"

@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "penstock/models/make_model.h"
-#include "penstock/train/agreement.h"
-#include "penstock/train/language_work.h"
-#include "penstock/train/shared_optimizer.h"
+#include "penstock/train/ranks/agreement.h"
+#include "penstock/train/ranks/shared_optimizer.h"
+#include "penstock/train/step/language_work.h"
 #include "penstock/train/trainer.h"
 #include "tests/dist/ranks.h"
 #include "tests/train/drawn_batch.h"

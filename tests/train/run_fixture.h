@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "penstock/train/checkpoints.h"
+#include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/metrics_log.h"
 #include "penstock/train/run.h"
 #include "tests/base/forwarding_file_system.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/train/checkpoints.h"
+#include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/metrics_log.h"
 #include "penstock/train/run.h"
 #include "tests/base/forwarding_file_system.h"

@@ -7,9 +7,9 @@
 #include <deque>
 #include <set>
 
-#include "penstock/train/gradient_tree.h"
-#include "penstock/train/parameter_units.h"
-#include "penstock/train/pipeline_schedule.h"
+#include "penstock/train/ranks/gradient_tree.h"
+#include "penstock/train/ranks/parameter_units.h"
+#include "penstock/train/step/pipeline_schedule.h"
 #include "tests/train/layout_plans.h"
 
 namespace penstock {

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <optional>
 
-#include "penstock/models/tensor_files.h"
-#include "penstock/train/agreement.h"
+#include "penstock/models/formats/tensor_files.h"
+#include "penstock/train/ranks/agreement.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/dist/ranks.h"

@@ -11,8 +11,8 @@
 
 #include "penstock/base/processor_share.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/train/language_work.h"
 #include "penstock/train/run_record.h"
+#include "penstock/train/step/language_work.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"
 

@@ -65,47 +65,49 @@ void differentiate(const Shape& shape, const Products& products, const Block& bl
 }
 
 /// What the forward pass left and what comes back, of one call.
-struct BackwardInputs {
+class BackwardInputs {
+ public:
   BackwardInputs(const Shape& of, const at::Tensor& grad, const at::Tensor& y,
                  const at::Tensor& logsumexp)
-      : shape(of),
-        dy(grad.data_ptr<float>()),
-        out(y.data_ptr<float>()),
-        lse(logsumexp.data_ptr<float>()),
-        rows{.stride = shape.heads * shape.hd, .heads = shape.group, .hd = shape.hd} {}
+      : shape_(of),
+        dy_(grad.data_ptr<float>()),
+        out_(y.data_ptr<float>()),
+        lse_(logsumexp.data_ptr<float>()),
+        rows_{.stride = of.heads * of.hd, .heads = of.group, .hd = of.hd} {}
 
   /// A block's grads, D and logsumexp, for the heads that read this one of keys and values.
   void read(std::int64_t b, std::int64_t kv, const Block& block, BackwardWork& work) const {
     const std::int64_t begin = begin_of(b, kv, block.first), count = block.positions();
-    pack(dy + begin, block, work.grads);
+    pack(dy_ + begin, block, work.grads);
     // The outputs pass through where the queries' gradients will be.
-    pack(out + begin, block, work.d_queries);
-    row_dots(work.grads, work.d_queries, block.rows, shape.hd, work.weights, work.inner);
-    std::fill(work.logsumexp + count * shape.group, work.logsumexp + block.rows, 0.0f);
-    for (std::int64_t g = 0; g < shape.group; ++g)
+    pack(out_ + begin, block, work.d_queries);
+    row_dots(work.grads, work.d_queries, block.rows, shape_.hd, work.weights, work.inner);
+    std::fill(work.logsumexp + count * shape_.group, work.logsumexp + block.rows, 0.0f);
+    for (std::int64_t g = 0; g < shape_.group; ++g)
       for (std::int64_t p = 0; p < count; ++p)
-        work.logsumexp[p * shape.group + g] =
-            kLog2E * lse[(b * shape.heads + kv * shape.group + g) * shape.length + block.first + p];
+        work.logsumexp[p * shape_.group + g] =
+            kLog2E *
+            lse_[(b * shape_.heads + kv * shape_.group + g) * shape_.length + block.first + p];
   }
   void prefetch_next(std::int64_t b, std::int64_t kv, const Block& block) const {
-    const std::int64_t next = std::min(block.positions(), shape.length - block.last);
-    const std::int64_t ahead = begin_of(b, kv, block.first) + block.positions() * rows.stride;
-    prefetch_rows(rows, dy + ahead, next, false);
-    prefetch_rows(rows, out + ahead, next, false);
+    const std::int64_t next = std::min(block.positions(), shape_.length - block.last);
+    const std::int64_t ahead = begin_of(b, kv, block.first) + block.positions() * rows_.stride;
+    prefetch_rows(rows_, dy_ + ahead, next, false);
+    prefetch_rows(rows_, out_ + ahead, next, false);
   }
 
  private:
   std::int64_t begin_of(std::int64_t b, std::int64_t kv, std::int64_t position) const {
-    return ((b * shape.length + position) * shape.heads + kv * shape.group) * shape.hd;
+    return ((b * shape_.length + position) * shape_.heads + kv * shape_.group) * shape_.hd;
   }
   void pack(const float* from, const Block& block, float* to) const {
-    pack_rows(rows, from, block.first, block.positions(), 1.0f, to);
-    std::fill(to + block.positions() * shape.group * shape.hd, to + block.rows * shape.hd, 0.0f);
+    pack_rows(rows_, from, block.first, block.positions(), 1.0f, to);
+    std::fill(to + block.positions() * shape_.group * shape_.hd, to + block.rows * shape_.hd, 0.0f);
   }
 
-  const Shape& shape;
-  const float *dy, *out, *lse;
-  HeadRows rows;
+  const Shape& shape_;
+  const float *dy_, *out_, *lse_;
+  HeadRows rows_;
 };
 
 /// `Products` has a Work, and:

@@ -1,0 +1,31 @@
+// Options that many commands have, said once.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "penstock/cli/arguments/whole_number.h"
+
+namespace penstock {
+
+/// --threads: how many compute; 0 takes the physical cores.
+template <class Count>
+CLI::Option* add_threads(CLI::App& command, Count& threads) {
+  return command.add_option("--threads", threads, "0: the physical cores")
+      ->check(whole_number(0, kMostThreads));
+}
+
+/// --set KEY=VALUE, any number of times.
+inline CLI::Option* add_overrides(CLI::App& command, std::vector<std::string>& overrides,
+                                  const std::string& help) {
+  return command.add_option("--set", overrides, help)->expected(1)->take_all();
+}
+
+/// --json: the result is printed for programs.
+inline CLI::Option* add_json(CLI::App& command, bool& json,
+                             const std::string& help = "one JSON object") {
+  return command.add_flag("--json", json, help);
+}
+
+}  // namespace penstock

@@ -1,0 +1,65 @@
+#include "penstock/cli/arguments/model_argument.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "penstock/base/error.h"
+#include "penstock/models/model_directory.h"
+#include "penstock/models/stored_model.h"
+#include "penstock/routers/as_trained.h"
+#include "penstock/train/checkpoints/checkpoint_manifest.h"
+#include "penstock/train/checkpoints/chosen_checkpoint.h"
+
+namespace penstock {
+namespace {
+
+namespace fs = std::filesystem;
+
+ModelArgument from_run(const std::string& path) {
+  PENSTOCK_CHECK(is_run_directory(path), path,
+                 ": holds neither config.json nor checkpoints; give a model or a run directory");
+  const CheckpointSearch search = chosen_checkpoint(real_file_system(), path);
+  for (const auto& sentence : search.ignored)
+    std::fprintf(stderr, "passed over: %s\n", sentence.c_str());
+  return {.path = search.found->directory.string(), .step = search.found->step};
+}
+
+}  // namespace
+
+void note_removed(const ModelArgument& model) {
+  std::fprintf(stderr,
+               "note: %s was removed while it was read, by the training that goes on there; "
+               "choosing again\n",
+               model.path.c_str());
+}
+
+ModelArgument model_argument(const std::string& path) {
+  if (is_model_file(path) && fs::is_regular_file(path)) return {.path = path};
+  PENSTOCK_CHECK(
+      fs::is_directory(path), path, fs::exists(path) ? ": is no model; " : ": no such folder; ",
+      "give a model directory, a llama2.c checkpoint (.bin), a GGUF file or a run directory");
+  if (!fs::exists(fs::path(path) / "config.json")) return from_run(path);
+  // A checkpoint can tell damage; a model from elsewhere has no manifest.
+  ModelArgument model{.path = path};
+  if (fs::exists(fs::path(path) / kManifestName))
+    model.step = verify_checkpoint(real_file_system(), path, true).step;
+  return model;
+}
+
+std::shared_ptr<LanguageModel> load_for_inference(std::shared_ptr<const ModelSource> source,
+                                                  Weights weights) {
+  return load_for_evaluation(std::move(source), /*as_trained=*/false, weights);
+}
+
+std::shared_ptr<LanguageModel> load_for_evaluation(std::shared_ptr<const ModelSource> source,
+                                                   bool as_trained, Weights weights) {
+  ModelConfig config = source->config();
+  if (as_trained) config.router = penstock::as_trained(config.router);
+  if (weights == Weights::as_f32) return load_model(*source, config);
+  return open_model(
+      std::move(source), config,
+      weights == Weights::in_place_int8 ? ops::Activations::int8 : ops::Activations::f32);
+}
+
+}  // namespace penstock

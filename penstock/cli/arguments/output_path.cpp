@@ -1,0 +1,66 @@
+#include "penstock/cli/arguments/output_path.h"
+
+#include <filesystem>
+
+#include "penstock/base/atomic_files.h"
+#include "penstock/base/error.h"
+
+namespace penstock {
+
+CLI::Validator output_path() {
+  return CLI::Validator(
+      [](std::string& path) {
+        while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+        return path.empty() || path == "/" ? std::string("name what to write") : std::string();
+      },
+      "PATH");
+}
+
+void check_overwrites_no_input(const std::string& path, const std::string& input) {
+  namespace fs = std::filesystem;
+  std::error_code none;  // what is not there is not overwritten
+  PENSTOCK_CHECK(!fs::is_directory(path, none), path, ": is a folder; name a file in it");
+  PENSTOCK_CHECK(input.empty() || !fs::equivalent(path, input, none), path,
+                 ": is what the command reads; name another file");
+  const fs::path folder = fs::path(path).parent_path();
+  PENSTOCK_CHECK(!fs::exists(path, none) || !fs::exists(folder / "config.json", none), path,
+                 ": is a file of a model; name another");
+}
+
+namespace {
+
+/// No folder is to be named "~" because a shell did not replace it.
+void check_no_home_sign(const std::string& path) {
+  PENSTOCK_CHECK(!path.starts_with('~'), path, ": begins with '~'; write ./", path,
+                 " for a file of that name");
+}
+
+/// Makes and removes a temporary file, as writing would.
+void try_to_write(const std::filesystem::path& file, const std::string& path) {
+  try {
+    const AtomicFile trial(real_file_system(), file);
+  } catch (const Error& error) {
+    fail(path, ": cannot be written there (", error.what(), "); name another place");
+  }
+}
+
+}  // namespace
+
+void check_can_write(const std::string& path) {
+  if (path.empty()) return;
+  check_no_home_sign(path);
+  PENSTOCK_CHECK(!std::filesystem::is_directory(path), path, ": is a folder; name a file in it");
+  try_to_write(path, path);
+}
+
+void check_can_make(const std::string& path) {
+  namespace fs = std::filesystem;
+  check_no_home_sign(path);
+  fs::path folder = path;
+  while (!fs::exists(folder)) folder = parent_directory(folder);
+  PENSTOCK_CHECK(fs::is_directory(folder), path, ": ", folder.string(),
+                 " is a file, not a folder; name another place");
+  try_to_write(folder / "penstock-trial", path);
+}
+
+}  // namespace penstock

@@ -1,0 +1,50 @@
+#include "penstock/cli/arguments/token_ids.h"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/error.h"
+#include "penstock/base/file_system.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kMostTokenBytes = std::size_t{64} << 20;
+constexpr std::string_view kWhite = " \t\r\n\v\f";
+
+std::vector<std::int64_t> ids_of_json(const std::string& text, const std::string& path) {
+  const auto array = nlohmann::json::parse(text, nullptr, false);
+  PENSTOCK_CHECK(array.is_array(), path, ": is not a JSON array of token ids");
+  std::vector<std::int64_t> out;
+  for (const auto& item : array) {
+    PENSTOCK_CHECK(item.is_number_integer(), path, ": entry ", out.size(),
+                   " of its array is no token id");
+    out.push_back(item.get<std::int64_t>());
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> read_token_ids(const std::string& path) {
+  const std::string text = real_file_system().read(path, kMostTokenBytes);
+  const auto first = text.find_first_not_of(kWhite);
+  PENSTOCK_CHECK(first != std::string::npos, path, ": holds no token ids");
+  if (text[first] == '[') return ids_of_json(text, path);
+  std::vector<std::int64_t> out;
+  for (auto at = first; at != std::string::npos; at = text.find_first_not_of(kWhite, at)) {
+    const auto end = std::min(text.find_first_of(kWhite, at), text.size());
+    std::int64_t id = 0;
+    const char* const last = text.data() + end;
+    const auto parsed = std::from_chars(text.data() + at, last, id);
+    PENSTOCK_CHECK(parsed.ec == std::errc() && parsed.ptr == last, path, ": '",
+                   text.substr(at, std::min<std::size_t>(end - at, 40)),
+                   "' is no token id; ids are whole numbers with white space between them, or one "
+                   "JSON array");
+    out.push_back(id);
+    at = end;
+  }
+  return out;
+}
+
+}  // namespace penstock

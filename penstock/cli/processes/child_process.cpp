@@ -1,0 +1,61 @@
+#include "penstock/cli/processes/child_process.h"
+
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "penstock/base/error.h"
+
+namespace penstock {
+namespace {
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (std::string& word : words) out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+}  // namespace
+
+WaitedSignals::WaitedSignals() {
+  ::sigemptyset(&set_);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::sigaddset(&set_, signal);
+  ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
+}
+
+WaitedSignals::~WaitedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+int WaitedSignals::next() const {
+  const timespec patience{.tv_sec = 0, .tv_nsec = 200'000'000};
+  const int signal = ::sigtimedwait(&set_, nullptr, &patience);
+  return signal > 0 ? signal : 0;
+}
+
+pid_t start_program(std::vector<std::string> arguments, std::vector<std::string> environment,
+                    const WaitedSignals& signals) {
+  const auto argv = pointers(arguments), envp = pointers(environment);
+  const pid_t parent = ::getpid();
+  const pid_t process = ::fork();
+  PENSTOCK_CHECK(process >= 0, "the system starts no more processes: ", std::strerror(errno));
+  if (process > 0) return process;
+  // From here on only what is safe after a fork of a process with threads. A group of their own: a
+  // terminal's Ctrl-C reaches the parent alone, which hands it on once.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  ::setpgid(0, 0);
+  ::pthread_sigmask(SIG_SETMASK, &signals.before(), nullptr);
+  ::execve("/proc/self/exe", argv.data(), envp.data());
+  ::_exit(127);
+}
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> out;
+  for (char** variable = environ; *variable; ++variable) out.emplace_back(*variable);
+  return out;
+}
+
+}  // namespace penstock

@@ -1,0 +1,82 @@
+#include "penstock/models/formats/gguf_layout.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+namespace penstock {
+namespace {
+
+using NamePair = std::pair<std::string_view, std::string_view>;
+
+constexpr std::array<NamePair, 3> kOfModel = {{{"model.embed_tokens.weight", "token_embd.weight"},
+                                               {"model.norm.weight", "output_norm.weight"},
+                                               {"lm_head.weight", "output.weight"}}};
+
+constexpr std::array<NamePair, 19> kOfLayer = {
+    {{"input_layernorm.weight", "attn_norm.weight"},
+     {"post_attention_layernorm.weight", "ffn_norm.weight"},
+     {"self_attn.q_proj.weight", "attn_q.weight"},
+     {"self_attn.k_proj.weight", "attn_k.weight"},
+     {"self_attn.v_proj.weight", "attn_v.weight"},
+     {"self_attn.o_proj.weight", "attn_output.weight"},
+     {"self_attn.q_proj.bias", "attn_q.bias"},
+     {"self_attn.k_proj.bias", "attn_k.bias"},
+     {"self_attn.v_proj.bias", "attn_v.bias"},
+     {"self_attn.q_norm.weight", "attn_q_norm.weight"},
+     {"self_attn.k_norm.weight", "attn_k_norm.weight"},
+     {"mlp.gate_proj.weight", "ffn_gate.weight"},
+     {"mlp.up_proj.weight", "ffn_up.weight"},
+     {"mlp.down_proj.weight", "ffn_down.weight"},
+     {"mlp.gate.weight", "ffn_gate_inp.weight"},
+     {"mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight"},
+     {"mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight"},
+     {"mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight"},
+     {"mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight"}}};
+
+constexpr std::array<NamePair, 3> kOfExpert = {{{"gate_proj.weight", "ffn_gate_exps.weight"},
+                                                {"up_proj.weight", "ffn_up_exps.weight"},
+                                                {"down_proj.weight", "ffn_down_exps.weight"}}};
+
+constexpr std::string_view kLayerStem = "model.layers.", kExpertStem = "mlp.experts.";
+
+template <std::size_t n>
+std::string_view renamed(const std::array<NamePair, n>& table, std::string_view name) {
+  const auto* const found = std::ranges::find(table, name, &NamePair::first);
+  return found == table.end() ? std::string_view() : found->second;
+}
+
+/// Cuts "12." from the front of `text`; -1 where it does not begin so.
+std::int64_t take_index(std::string_view& text) {
+  std::int64_t index = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+  if (error != std::errc() || end == text.data() + text.size() || *end != '.' || index < 0)
+    return -1;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);
+  return index;
+}
+
+}  // namespace
+
+GgufPlace gguf_place(const std::string& name) {
+  std::string_view rest = name;
+  if (!rest.starts_with(kLayerStem)) return {.tensor = std::string(renamed(kOfModel, rest))};
+  rest.remove_prefix(kLayerStem.size());
+  const std::int64_t layer = take_index(rest);
+  if (layer < 0) return {};
+  const std::string block = "blk." + std::to_string(layer) + ".";
+  if (rest.starts_with(kExpertStem)) {
+    rest.remove_prefix(kExpertStem.size());
+    const std::int64_t expert = take_index(rest);
+    const std::string_view stack = renamed(kOfExpert, rest);
+    if (expert < 0 || stack.empty()) return {};
+    return {.tensor = block + std::string(stack), .expert = expert};
+  }
+  const std::string_view own = renamed(kOfLayer, rest);
+  if (own.empty()) return {};
+  return {.tensor = block + std::string(own)};
+}
+
+}  // namespace penstock

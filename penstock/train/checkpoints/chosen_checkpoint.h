@@ -1,0 +1,39 @@
+// The checkpoint that a run directory stands for, where a model is asked for. The run may still be
+// training, which removes checkpoints under a reader.
+#pragma once
+
+#include <exception>
+#include <filesystem>
+#include <string>
+
+#include "penstock/train/checkpoints/checkpoints.h"
+
+namespace penstock {
+
+/// Whether the folder is a run's: it holds checkpoints and is no model itself.
+bool is_run_directory(const std::string& path);
+
+/// The run's checkpoint of the lowest validation loss, or its newest where none was validated; and
+/// a sentence for each that was passed over as damaged. Throws Error where none is whole.
+CheckpointSearch chosen_checkpoint(FileSystem& fs, const std::string& run_directory);
+
+/// How often a checkpoint is chosen anew.
+inline constexpr int kMostChoices = 10;
+
+/// What `use(model)` returns, where `choose()` names the directory `model.path`. When `use` throws
+/// and the directory is not there any more, training has removed it: `gone(model)` is told, and the
+/// choice is made again, kMostChoices times in all. Any other exception goes on to the caller.
+template <class Choose, class Use, class Gone>
+auto using_what_is_there(Choose choose, Use use, Gone gone) {
+  for (int choice = 1;; ++choice) {
+    const auto model = choose();
+    try {
+      return use(model);
+    } catch (const std::exception&) {
+      if (choice == kMostChoices || std::filesystem::exists(model.path)) throw;
+      gone(model);
+    }
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,374 @@
+#include "penstock/train/layouts/rank_estimate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "penstock/models/flops.h"
+#include "penstock/models/formats/tensor_slices.h"
+#include "penstock/models/training_memory.h"
+#include "penstock/train/layouts/rank_traffic.h"
+#include "penstock/train/layouts/sharing_bytes.h"
+#include "penstock/train/step/objective.h"
+#include "penstock/train/step/pipeline_schedule.h"
+
+namespace penstock {
+namespace {
+
+using rank_traffic::kAddedUp;
+using rank_traffic::kBytes;
+using rank_traffic::kPacked;
+using rank_traffic::kPutInPlace;
+using rank_traffic::seconds_of_memory;
+using rank_traffic::Sent;
+using rank_traffic::share_elsewhere;
+
+std::int64_t elements(const Slice& slice) {
+  const auto shape = slice.part_shape();
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+}  // namespace
+
+/// Numbers of a recipe under a layout that several of the sums below need.
+struct RankEstimator::Shape {
+  std::int64_t parts = 1;  ///< of a step
+  double own = 1;          ///< of these a data rank's, at the most
+  double rows = 1;         ///< numbers of the rows of a micro-batch, T·d
+  double held = 1;         ///< of these between products
+  double layers = 1;       ///< of a stage
+  double moe_layers = 0;   ///< of a stage
+  double passes = 1;
+  int chunks = 1;
+};
+
+/// What a stage's rank holds for the optimizer, and what it sends for it.
+struct RankEstimator::Optimizer {
+  TrainingMemory memory;
+  double shares = 0, share_sums = 0;        ///< numbers of gradients in shares, and of their sums
+  std::int64_t exchange = 0, carriers = 0;  // what arrives; files, or messages
+  Sent gradients{"gradients"}, sums{"summed_gradients"};
+  // Numbers, of all those whose gradients are exchanged, and of these those that come last.
+  double parameters = 0, updated = 0, exchanged = 0, last = 0;
+  std::int64_t to_make_whole = 0;
+
+  /// @param units   layers, and what no layer has, of whose parameters these are
+  /// @param stride  between neighbours that exchange them
+  void add(const std::vector<ParameterSize>& sizes, const SharedSteps& steps, double units,
+           bool rest, int stride, const MachineSpeeds& speeds) {
+    if (sizes.empty()) return;
+    const SharingBytes bytes = sharing_bytes(sizes, steps);
+    memory.parameter_bytes += bytes.parameters;
+    memory.gradient_bytes += bytes.gradients;
+    memory.optimizer_bytes += bytes.optimizer;
+    exchange = std::max(exchange, bytes.exchange);
+    const auto others = static_cast<double>(steps.ranks - 1), more = rest ? 1.0 : 0.0;
+    const double rounds = std::ceil(static_cast<double>(steps.parts) / steps.ranks);
+    const double share = share_elsewhere(steps.ranks, stride, speeds);
+    carriers += share == 0 ? bytes.files : bytes.packed;
+    gradients.add(static_cast<double>(bytes.sent_gradients), share,
+                  others * (units + more) * (steps.zero >= 2 ? rounds : 1), kPacked + kAddedUp);
+    // A rank packs its own once for all others, and puts it in place too.
+    sums.add(static_cast<double>(bytes.sent_sums + bytes.sent_weights), share,
+             others * (units * (steps.zero == 3 ? 2 * rounds * steps.passes : 1) + more),
+             kPutInPlace + (kPacked + kPutInPlace) / std::max(1.0, others));
+    double all = 0;
+    for (const ParameterSize& size : sizes) all += static_cast<double>(size.elements);
+    parameters += all;
+    updated += static_cast<double>(bytes.optimizer) / (2 * kBytes);
+    to_make_whole += bytes.to_make_whole;
+    if (steps.ranks == 1) return;
+    const auto of_no_layer = static_cast<double>(bytes.of_no_layer) / kBytes;
+    exchanged += all;
+    last += of_no_layer + (all - of_no_layer) / units;
+  }
+  /// What ranks of `tensor` have shares of the gradient of: matrices are summed by themselves.
+  /// @param numbers  that this rank sums up;  @param alone  whether by itself
+  void add_shares(double numbers, bool alone) {
+    shares += numbers;
+    share_sums = std::max(1.0, share_sums) + (alone ? 1 : 0);
+    // What is sent, what is received, and the sums.
+    exchange = std::max(exchange, static_cast<std::int64_t>(3 * numbers * kBytes));
+  }
+  /// Of ranks that train apart: that of one process, and of the outer steps what a rank keeps for
+  /// all, their weights and momentum.
+  void add_apart(const std::vector<ParameterSize>& sizes, const SharedSteps& steps, double units,
+                 double local_steps, const MachineSpeeds& speeds) {
+    const auto ranks = static_cast<std::size_t>(steps.ranks);
+    const SharedSteps alone{.parts = (steps.parts + ranks - 1) / ranks, .passes = steps.passes};
+    add(sizes, alone, units, true, 1, speeds);
+    const SharingBytes outer =
+        sharing_bytes(sizes, {.parts = ranks, .ranks = steps.ranks, .zero = 1});
+    memory.optimizer_bytes += outer.optimizer;
+    exchange = outer.exchange;
+    const double share = share_elsewhere(steps.ranks, 1, speeds);
+    carriers = share == 0 ? outer.files : outer.packed;
+    const double messages = (steps.ranks - 1) * (units + 1) / local_steps;
+    gradients.add(static_cast<double>(outer.sent_gradients) / local_steps, share, messages,
+                  kPacked + kAddedUp);
+    sums.add(static_cast<double>(outer.sent_weights) / local_steps, share, messages,
+             kPutInPlace + (kPacked + kPutInPlace) / std::max(1.0, steps.ranks - 1.0));
+    sums.kind = "weights";
+  }
+};
+
+RankEstimator::RankEstimator(const Recipe& recipe)
+    : recipe_(recipe), config_(recipe.model.resolved()), tensors_(model_tensors(config_)) {
+  for (const ModelTensor& tensor : tensors_) {
+    if (tensor.role == TensorRole::balancer) buffers_.insert(tensor.module);
+    if (tensor.experts > 0) of_experts_.insert(tensor.module);
+  }
+  const TrainConfig& train = recipe.train;
+  flops_ = nominal_training_flops(recipe.model, train.batch_sequences, train.sequence_length);
+  const double products = static_cast<double>(train.batch_sequences * train.sequence_length) *
+                          static_cast<double>(config_.d_model * config_.vocab);
+  head_share_ =
+      6 * products * static_cast<double>(training_objective(recipe.model).passes) / flops_;
+}
+
+RankEstimator::Shape RankEstimator::shape_of(const ParallelConfig& parallel,
+                                             const dist::Layout& layout) const {
+  const TrainConfig& train = recipe_.train;
+  const std::int64_t parts = train.batch_sequences / train.micro_batch;
+  const double stages = layout.pipeline;
+  const auto rows =
+      static_cast<double>(train.micro_batch * train.sequence_length * config_.d_model);
+  return {.parts = parts,
+          .own = std::ceil(static_cast<double>(parts) / layout.data),
+          .rows = rows,
+          .held = layout.sequence ? rows / layout.tensor : rows,
+          .layers = std::ceil(static_cast<double>(config_.layers) / stages),
+          .moe_layers = std::ceil(static_cast<double>(config_.moe_layers()) / stages),
+          .passes = static_cast<double>(training_objective(recipe_.model).passes),
+          .chunks = layout.pipeline == 1 ? 1 : static_cast<int>(parallel.pipeline_chunks)};
+}
+
+RankEstimator::Optimizer RankEstimator::optimizer_of(const ParallelConfig& parallel,
+                                                     const dist::Layout& layout, int stage,
+                                                     const Shape& shape,
+                                                     const MachineSpeeds& speeds) const {
+  const int rank = rank_at(layout, {.pipeline = stage});
+  const auto slices =
+      model_slices(tensors_, config_, part_of_rank(config_, layout, rank, shape.chunks));
+  std::vector<ParameterSize> dense, experts;
+  for (const auto& [name, slice] : slices)
+    if (!buffers_.contains(name))
+      (layout.divides_experts() && of_experts_.contains(name) ? experts : dense)
+          .push_back({.name = name, .elements = elements(slice)});
+  SharedSteps steps{.parts = static_cast<std::size_t>(shape.parts),
+                    .ranks = layout.data,
+                    .zero = static_cast<int>(parallel.zero),
+                    .passes = static_cast<int>(shape.passes)};
+  Optimizer out;
+  if (parallel.local_steps > 1) {
+    out.add_apart(dense, steps, shape.layers, static_cast<double>(parallel.local_steps), speeds);
+    return out;
+  }
+  out.add(dense, steps, shape.layers, true, layout.tensor, speeds);
+  for (const std::string& name : parameters_in_shares(tensors_, layout))
+    if (const auto found = slices.find(name); found != slices.end())
+      out.add_shares(
+          static_cast<double>(elements(found->second)) / (parallel.zero > 0 ? layout.data : 1),
+          found->second.shape.size() > 1);
+  steps.ranks = layout.expert_copies();
+  steps.parts = static_cast<std::size_t>(shape.own) * static_cast<std::size_t>(steps.ranks);
+  out.add(experts, steps, shape.moe_layers, false, layout.expert_stride() * layout.expert, speeds);
+  if (parallel.zero > 0) out.sums.kind = "weights";
+  // Of several chunks the gradients of as many parts as there are stages are held apart until the
+  // first chunk is through: those of all chunks but that one.
+  out.memory.gradient_bytes +=
+      out.memory.parameter_bytes * layout.pipeline * (shape.chunks - 1) / shape.chunks;
+  return out;
+}
+
+/// Stages differ; the ranks of the other axes hold as much as each other.
+RankEstimator::Optimizer RankEstimator::largest_optimizer(const ParallelConfig& parallel,
+                                                          const dist::Layout& layout,
+                                                          const Shape& shape,
+                                                          const MachineSpeeds& speeds) const {
+  const auto larger = [](Sent& most, const Sent& one) {
+    if (one.bytes >= most.bytes) most = one;
+  };
+  Optimizer out;
+  for (int stage = 0; stage < layout.pipeline; ++stage) {
+    const Optimizer one = optimizer_of(parallel, layout, stage, shape, speeds);
+    if (one.memory.total() > out.memory.total()) out.memory = one.memory;
+    out.exchange = std::max(out.exchange, one.exchange);
+    out.carriers = std::max(out.carriers, one.carriers);
+    larger(out.gradients, one.gradients);
+    larger(out.sums, one.sums);
+    out.shares = std::max(out.shares, one.shares);
+    out.share_sums = std::max(out.share_sums, one.share_sums);
+    out.updated = std::max(out.updated, one.updated);
+    if (one.exchanged >= out.exchanged) {
+      out.exchanged = one.exchanged;
+      out.last = one.last;
+    }
+    out.parameters = std::max(out.parameters, one.parameters);
+  }
+  return out;
+}
+
+RecomputeChoice RankEstimator::recomputation(const dist::Layout& layout, const Shape& shape,
+                                             double others) const {
+  const TrainConfig& train = recipe_.train;
+  const ActivationCount count(
+      config_, {.micro_batch = train.micro_batch,
+                .sequence_length = train.sequence_length,
+                .precision = train.precision,
+                .tensors = layout.tensor,
+                .divided_rows = layout.sequence,
+                .expert_ranks = layout.expert * (layout.whole_experts ? 1 : layout.tensor)});
+  const double pieces = layout.pipeline * shape.chunks;
+  const double of_piece = std::ceil(static_cast<double>(config_.layers) / pieces);
+  const auto held = static_cast<double>(
+      passes_held(static_cast<std::size_t>(shape.own), 0, layout.pipeline, shape.chunks));
+  const double of_stage = of_piece / static_cast<double>(config_.layers) * held;
+  // A stage's share is counted as that of any: its layers have to be alike.
+  return choose_recomputation(
+      recipe_, count,
+      {.others = others, .share_of_layers = of_stage, .alike = layout.pipeline > 1});
+}
+
+double RankEstimator::part_seconds(const dist::Layout& layout, int chunks, double flops) const {
+  const double layers = static_cast<double>(config_.layers);
+  double most = 0;
+  for (int stage = 0; stage < layout.pipeline; ++stage) {
+    std::int64_t own = 0;
+    for (const IndexRange& piece : layers_of_stage(config_.layers, stage, layout.pipeline, chunks))
+      own += piece.size();
+    const double share = static_cast<double>(own) / layers * (1 - head_share_) / layout.tensor;
+    const double head = layout.sequence ? head_share_ / layout.tensor : head_share_;
+    most = std::max(most, share + (stage + 1 == layout.pipeline ? head : 0));
+  }
+  const TrainConfig& train = recipe_.train;
+  return flops_ / static_cast<double>(train.batch_sequences / train.micro_batch) * most / flops;
+}
+
+/// Of whole tensors.
+double RankEstimator::numbers_of_stage(const dist::Layout& layout, int stage, int chunks) const {
+  const ModelPart part =
+      part_of_rank(config_, layout, rank_at(layout, {.pipeline = stage}), chunks);
+  double out = 0;
+  for (const ModelTensor& tensor : tensors_)
+    if (holds(config_, part, tensor))
+      out += static_cast<double>(tensor.size() * std::max<std::int64_t>(1, tensor.experts));
+  return out;
+}
+
+/// Weights are 4 bytes, moments 8. Ranks get of each other what they divide: of every tensor the
+/// ranks of `tensor`, of moments those of `data` with zero, of weights with zero = 3.
+std::int64_t RankEstimator::checkpoint_bytes(const ParallelConfig& parallel,
+                                             const dist::Layout& layout, const Shape& shape,
+                                             const Optimizer& first) const {
+  const double own = kBytes * first.parameters;
+  if (parallel.local_steps > 1)  // moments of each rank, and the outer momentum
+    return std::llround(2 * own * (layout.data - 1) + own);
+  const bool divides = parallel.zero > 0 && layout.data > 1;
+  const double copies = layout.tensor > 1 || (divides && parallel.zero == 3) ? 3 : divides ? 2 : 0;
+  double most = 0;
+  for (int stage = 0; stage < layout.pipeline && copies > 0; ++stage)
+    most = std::max(most, numbers_of_stage(layout, stage, shape.chunks));
+  return std::llround(copies * kBytes * most / (layout.data * layout.tensor));
+}
+
+std::int64_t RankEstimator::evaluation_bytes(const ParallelConfig& parallel,
+                                             const dist::Layout& layout,
+                                             const Optimizer& first) const {
+  const bool divides = parallel.zero > 0 && layout.data > 1;
+  double out = divides ? static_cast<double>(first.to_make_whole) : 0;
+  if (layout.tensor * layout.pipeline * layout.expert > 1)
+    out += 2 * kBytes * numbers_of_stage({}, 0, 1);
+  return std::llround(out);
+}
+
+/// What a step saves by exchanging beside the computation.
+double RankEstimator::hidden_seconds(const ParallelConfig& parallel, const Shape& shape,
+                                     const Optimizer& optimizer, double part,
+                                     const MachineSpeeds& speeds) const {
+  // A part's gradients are together only once it is through all chunks.
+  const bool beside =
+      parallel.overlap && parallel.local_steps == 1 && (shape.chunks == 1 || parallel.zero >= 2);
+  const bool sums = parallel.zero == 0 || parallel.zero == 3;
+  const double seconds =
+      optimizer.gradients.seconds(speeds) + (sums ? optimizer.sums.seconds(speeds) : 0);
+  if (!beside || seconds == 0) return 0;
+  const double processor = optimizer.gradients.processor_seconds(speeds) +
+                           (sums ? optimizer.sums.processor_seconds(speeds) : 0);
+  const double rounds = parallel.zero >= 2 ? shape.own : 1;
+  const double place = parallel.zero >= 2 ? shape.own - 1.0 / 3 : 2.0 / 3;  // micro-batches
+  const double last = optimizer.last / optimizer.exchanged / rounds;
+  const double first = 1 / (shape.layers * rounds);
+  const double hidden = std::min((1 - last) * seconds, (1 - first) * place * part);
+  return hidden * (1 - std::min(1.0, processor / seconds));
+}
+
+namespace {
+
+/// Rows leave beside the first products of a shared expert, two thirds of it, and come back beside
+/// the last one; their gradients too.
+double hidden_tokens(double tokens, double shared_expert) {
+  return std::min(tokens / 2, shared_expert * 2 / 3) + std::min(tokens / 2, shared_expert / 3);
+}
+
+}  // namespace
+
+/// Of a micro-batch in a stage, at even loads.
+double RankEstimator::expert_flops(const dist::Layout& layout, const Shape& shape) const {
+  const TrainConfig& train = recipe_.train;
+  return 6 * shape.passes * static_cast<double>(train.micro_batch * train.sequence_length) *
+         recipe_.model.active_experts() * shape.moe_layers * ModelProducts(config_).expert /
+         layout.tensor;
+}
+
+RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist::Layout& layout,
+                                     const MachineSpeeds& speeds) const {
+  const Shape shape = shape_of(parallel, layout);
+  const Optimizer optimizer = largest_optimizer(parallel, layout, shape, speeds);
+  RankEstimate out{.ranks = layout.ranks(),
+                   .memory = optimizer.memory,
+                   .exchange_bytes = optimizer.exchange + optimizer.carriers};
+  out.recomputation = recomputation(layout, shape, static_cast<double>(out.memory.total()));
+  out.memory.activation_bytes = std::llround(out.recomputation.activation_bytes);
+  const Optimizer first = optimizer_of(parallel, layout, 0, shape, speeds);
+  out.checkpoint_bytes = checkpoint_bytes(parallel, layout, shape, first);
+  out.evaluation_bytes = evaluation_bytes(parallel, layout, first);
+  const double passes = shape.own * shape.passes, layer_sums = 4 * shape.layers * passes;
+  const Sent tokens = rank_traffic::of_tokens(
+      4 * shape.moe_layers * passes, shape.rows / (layout.whole_experts ? layout.tensor : 1),
+      recipe_.model.active_experts(), layout, speeds);
+  for (const Sent& sent :
+       {optimizer.gradients, optimizer.sums,
+        rank_traffic::of_tensor(layer_sums + optimizer.share_sums,
+                                layer_sums * shape.rows + optimizer.shares, layout, speeds),
+        rank_traffic::of_stages(2 * shape.own * shape.chunks, shape.held * shape.passes, layout,
+                                speeds),
+        tokens}) {
+    if (sent.bytes == 0) continue;
+    out.bytes_per_step.emplace_back(sent.kind, static_cast<std::int64_t>(sent.bytes));
+    out.exchange_seconds += sent.seconds(speeds);
+  }
+  out.useful_seconds = flops_ / layout.ranks() / speeds.flops;
+  double part = part_seconds(layout, shape.chunks, speeds.flops);
+  if (layout.expert > 1)
+    part += (speeds.rank_load - 1) * expert_flops(layout, shape) / speeds.flops;
+  out.compute_seconds = part * (shape.own + (layout.pipeline - 1.0) / shape.chunks);
+  // AdamW reads four numbers and writes three, the norm reads one; a gradient is added to another.
+  out.update_seconds = seconds_of_memory(
+      kBytes * (8 * optimizer.updated + 3 * (shape.own - 1) * optimizer.parameters), speeds);
+  double hidden = hidden_seconds(parallel, shape, optimizer, part, speeds);
+  if (parallel.overlap)
+    hidden +=
+        hidden_tokens(tokens.seconds(speeds), 18 * passes * shape.moe_layers * shape.rows *
+                                                  static_cast<double>(config_.moe.shared_width) /
+                                                  layout.tensor / speeds.flops);
+  out.step_seconds = out.compute_seconds + out.update_seconds + out.exchange_seconds - hidden;
+  return out;
+}
+
+RankEstimate estimate_rank(const Recipe& recipe, const dist::Layout& layout,
+                           const MachineSpeeds& speeds) {
+  return RankEstimator(recipe).estimate(recipe.parallel, layout, speeds);
+}
+
+}  // namespace penstock

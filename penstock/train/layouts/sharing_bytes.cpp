@@ -1,0 +1,150 @@
+#include "penstock/train/layouts/sharing_bytes.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "penstock/models/tensor_shapes.h"
+#include "penstock/train/ranks/gradient_tree.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::int64_t kNumberBytes = 4;  // of a number
+
+std::int64_t whole(const ParameterUnit& unit) {
+  std::int64_t out = 0;
+  for (std::size_t rank = 0; rank < unit.spans.size(); ++rank)
+    out += unit.elements(static_cast<int>(rank));
+  return out;
+}
+
+std::int64_t most(const ParameterUnit& unit) {
+  std::int64_t out = 0;
+  for (std::size_t rank = 0; rank < unit.spans.size(); ++rank)
+    out = std::max(out, unit.elements(static_cast<int>(rank)));
+  return out;
+}
+
+std::int64_t least(const ParameterUnit& unit) {
+  std::int64_t out = unit.elements(0);
+  for (std::size_t rank = 1; rank < unit.spans.size(); ++rank)
+    out = std::min(out, unit.elements(static_cast<int>(rank)));
+  return out;
+}
+
+/// The most that one rank keeps of all units that a predicate takes.
+std::int64_t kept(const std::vector<ParameterUnit>& units, int ranks,
+                  const std::function<bool(const ParameterUnit&)>& taken) {
+  std::int64_t out = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::int64_t of_rank = 0;
+    for (const ParameterUnit& unit : units)
+      if (taken(unit)) of_rank += unit.elements(rank);
+    out = std::max(out, of_rank);
+  }
+  return out;
+}
+
+/// Nodes of all ranks that wait for others, at the most, where each part is exchanged by itself.
+std::int64_t nodes_of_rounds(const SharedSteps& steps) {
+  std::size_t out = 1;
+  const std::size_t rounds = parts_of_rank(steps.parts, steps.ranks - 1, steps.ranks).size();
+  for (std::size_t round = 1; round < rounds; ++round) {
+    std::size_t nodes = 0;
+    for (int rank = 0; rank < steps.ranks; ++rank) {
+      const PartRange range = parts_of_rank(steps.parts, rank, steps.ranks);
+      const PartRange done{range.first, std::min(range.first + round, range.last)};
+      nodes += GradientTree::nodes_within(steps.parts, done).size();
+    }
+    out = std::max(out, nodes);
+  }
+  return static_cast<std::int64_t>(out);
+}
+
+/// Nodes that the busiest rank sends at a time, and in a step.
+std::int64_t nodes_sent(const SharedSteps& steps, bool in_a_step) {
+  std::size_t out = 0;
+  for (int rank = 0; rank < steps.ranks; ++rank) {
+    const PartRange range = parts_of_rank(steps.parts, rank, steps.ranks);
+    const std::size_t rounds = in_a_step ? range.size() : std::min<std::size_t>(1, range.size());
+    out = std::max(
+        out, steps.zero >= 2 ? rounds : GradientTree::nodes_within(steps.parts, range).size());
+  }
+  return static_cast<std::int64_t>(out);
+}
+
+void count_held(const std::vector<ParameterUnit>& units, const SharedSteps& steps,
+                std::int64_t total, SharingBytes& out) {
+  std::int64_t rest = 0, largest = 0;
+  for (const ParameterUnit& unit : units)
+    (unit.layer < 0 ? rest : largest) =
+        unit.layer < 0 ? whole(unit) : std::max(largest, whole(unit));
+  const auto any = [](const ParameterUnit&) { return true; };
+  const auto in_layer = [](const ParameterUnit& unit) { return unit.layer >= 0; };
+  const std::int64_t own = kept(units, steps.ranks, any);
+  out.parameters =
+      kNumberBytes *
+      (steps.zero == 3 ? rest + kept(units, steps.ranks, in_layer) + 2 * largest : total);
+  out.of_no_layer = kNumberBytes * rest;
+  if (steps.zero == 3)
+    out.to_make_whole = kNumberBytes * std::max<std::int64_t>(0, total - rest - 2 * largest);
+  out.optimizer = 2 * kNumberBytes * (steps.zero > 0 ? own : total);
+  const auto copies = static_cast<std::int64_t>(GradientTree::copies(steps.parts, steps.ranks));
+  out.gradients = kNumberBytes * (steps.zero >= 2 ? own * nodes_of_rounds(steps) +
+                                                        std::min(total, rest + 3 * largest)
+                                                  : copies * total);
+}
+
+}  // namespace
+
+std::vector<ParameterSize> parameter_sizes(const ModelConfig& config) {
+  std::vector<ParameterSize> out;
+  std::map<std::string, std::size_t> places;
+  for (const ModelTensor& tensor : model_tensors(config)) {
+    if (tensor.role == TensorRole::balancer) continue;
+    const auto [place, fresh] = places.try_emplace(tensor.module, out.size());
+    if (fresh) out.push_back({.name = tensor.module});
+    out[place->second].elements += tensor.size() * std::max<std::int64_t>(1, tensor.experts);
+  }
+  return out;
+}
+
+SharingBytes sharing_bytes(const std::vector<ParameterSize>& parameters, const SharedSteps& steps) {
+  const auto units = parameter_units(parameters, {}, steps.ranks, steps.ranks);
+  std::int64_t total = 0;
+  for (const ParameterSize& parameter : parameters) total += parameter.elements;
+  SharingBytes out;
+  count_held(units, steps, total, out);
+  const std::int64_t others = steps.ranks - 1, at_a_time = nodes_sent(steps, false);
+  if (others == 0) return out;
+  std::int64_t slots = 0, layer_slots = 0, gathered = 0;
+  for (const ParameterUnit& unit : units) {
+    const std::int64_t spans = whole(unit) - least(unit);  // of others
+    out.sent_gradients += kNumberBytes * spans * nodes_sent(steps, true);
+    // What arrives of others to be added up, and the sum where that is several nodes.
+    const std::int64_t nodes = at_a_time * others;
+    const std::int64_t arrived = kNumberBytes * (nodes + (nodes > 1 ? 1 : 0)) * most(unit);
+    out.exchange = std::max(out.exchange, arrived);
+    // A message is put together, and what arrives taken apart. Without zero the sums are still in
+    // what arrived while they are sent.
+    const std::int64_t whole = kNumberBytes * (1 + others) * most(unit);
+    out.packed = std::max(
+        {out.packed, kNumberBytes * at_a_time * spans, steps.zero == 0 ? whole : whole - arrived});
+    if (unit.layer >= 0) gathered = std::max(gathered, whole);
+    out.files = std::max(out.files, 2 * kNumberBytes * std::max(at_a_time * spans, most(unit)));
+    (unit.layer < 0 ? slots : layer_slots) += kNumberBytes * others * most(unit);
+  }
+  const auto rounds =
+      static_cast<std::int64_t>((steps.parts + static_cast<std::size_t>(steps.ranks) - 1) /
+                                static_cast<std::size_t>(steps.ranks));
+  (steps.zero == 0 ? out.sent_sums : out.sent_weights) =
+      slots + layer_slots * (steps.zero == 3 ? 2 * rounds * steps.passes : 1);
+  if (steps.zero == 3) {  // weights come at the same time, by a connection of their own
+    out.packed += gathered;
+    out.files *= 2;
+  }
+  return out;
+}
+
+}  // namespace penstock

@@ -1,0 +1,171 @@
+#include "penstock/train/ranks/share_exchange.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "penstock/base/error.h"
+
+namespace penstock {
+namespace {
+
+constexpr std::int64_t kNumbersInATurn = 16 << 20;  // of 4 bytes
+
+/// The live tensor, where that rank has all of it.
+at::Tensor own_alias(int rank, const TensorShare& share, int kind, const HeldState& held) {
+  if (share.slices.size() > 1) return {};
+  const SharedSlice& slice = share.slices.front();
+  const auto& ranges = kind == 0 ? slice.weights : slice.moments;
+  if (ranges.size() > 1 || ranges.front().rank != rank) return {};
+  return held.numbers(share.name, kind, ranges.front().begin, ranges.front().end).view(share.shape);
+}
+
+void keep(CheckpointShare& out, const TensorShare& share, int kind, const at::Tensor& whole) {
+  const char* const prefix = kind == 1 ? "m." : "v.";
+  (kind == 0 ? out.model[share.name] : out.optimizer[prefix + share.name]) = whole;
+}
+
+/// One exchange of some tensors.
+class Turn {
+ public:
+  Turn(const dist::ProcessGroup& world, const HeldState& held, CheckpointShare& out)
+      : world_(world),
+        held_(held),
+        out_(out),
+        received_(static_cast<std::size_t>(world.size())),
+        sent_(received_) {}
+
+  void add(const TensorShare& share, int kind) {
+    const bool mine = share.owner == world_.rank();
+    at::Tensor whole = mine ? own_alias(world_.rank(), share, kind, held_) : at::Tensor();
+    const bool complete = whole.defined();
+    if (mine && !complete) whole = at::empty(share.shape, held_.options(share.name));
+    for (const SharedSlice& slice : share.slices)
+      if (!complete) add(share, kind, slice, whole);
+    if (mine) keep(out_, share, kind, whole);
+  }
+
+  void exchange() {
+    world_.start_all_to_all(received_, sent_)();
+    for (const auto& [whole, slice, part] : put_) put(whole, *slice, part);
+  }
+
+ private:
+  struct Put {
+    at::Tensor whole;
+    const Slice* slice;
+    at::Tensor part;
+  };
+
+  void add(const TensorShare& share, int kind, const SharedSlice& slice, const at::Tensor& whole) {
+    at::Tensor flat;  // where the ranges come together
+    if (whole.defined()) {
+      const bool direct = slice.slice.whole();
+      const at::Tensor part = direct ? whole : at::empty(slice.slice.part_shape(), whole.options());
+      if (!direct) put_.push_back({whole, &slice.slice, part});
+      flat = part.view(-1);
+    }
+    for (const HeldRange& range : kind == 0 ? slice.weights : slice.moments) {
+      const bool here = range.rank == world_.rank();
+      if (!here && !whole.defined()) continue;
+      at::Tensor held, place;
+      if (here) held = held_.numbers(share.name, kind, range.begin, range.end);
+      if (whole.defined()) place = flat.slice(0, range.begin, range.end);
+      if (here && whole.defined()) {
+        place.copy_(held);
+      } else if (here) {
+        sent_[static_cast<std::size_t>(share.owner)].push_back(held);
+      } else {
+        received_[static_cast<std::size_t>(range.rank)].push_back(place);
+        out_.received_bytes += static_cast<std::int64_t>(place.nbytes());
+      }
+    }
+  }
+
+  const dist::ProcessGroup& world_;
+  const HeldState& held_;
+  CheckpointShare& out_;
+  std::vector<dist::Pieces> received_, sent_;
+  std::vector<Put> put_;
+};
+
+}  // namespace
+
+HeldState::HeldState(const std::vector<FilePart>& parts, const TensorMap& held,
+                     const std::vector<OptimizerPiece>& pieces) {
+  for (const FilePart& part : parts) parts_.emplace(part.name, part);
+  held_ = held;
+  for (const OptimizerPiece& piece : pieces) pieces_[piece.name].push_back(piece);
+}
+
+at::Tensor HeldState::numbers(const std::string& name, int kind, std::int64_t begin,
+                              std::int64_t end) const {
+  const FilePart& part = parts_.at(name);
+  begin += part.offset;
+  end += part.offset;
+  if (const auto found = pieces_.find(part.module); found != pieces_.end())
+    for (const OptimizerPiece& piece : found->second)
+      if (piece.begin <= begin && end <= piece.end)
+        return (kind == 0   ? piece.weight
+                : kind == 1 ? piece.first_moment
+                            : piece.second_moment)
+            .slice(0, begin - piece.begin, end - piece.begin);
+  PENSTOCK_ASSERT(kind == 0, name);
+  return held_.at(part.module).view(-1).slice(0, begin, end);
+}
+
+at::TensorOptions HeldState::options(const std::string& name) const {
+  return at::device(at::kCPU).dtype(held_.at(parts_.at(name).module).dtype());
+}
+
+void HeldState::load(const TensorMap& model, const TensorMap& moments) const {
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, part] : parts_) {
+    const auto place = held_.at(part.module).view(-1).narrow(0, part.offset, part.numbers());
+    place.view(part.slice.part_shape()).copy_(take(model.at(name), part.slice));
+    const auto found = pieces_.find(part.module);
+    if (found == pieces_.end()) continue;
+    for (const OptimizerPiece& piece : found->second) {
+      const std::int64_t begin = std::max(piece.begin, part.offset),
+                         end = std::min(piece.end, part.offset + part.numbers());
+      if (begin >= end) continue;
+      for (const std::string kind : {"m.", "v."}) {
+        const at::Tensor whole = saved_tensor(moments, kind + name, part.slice.shape);
+        const at::Tensor& moment = kind == "m." ? piece.first_moment : piece.second_moment;
+        moment.slice(0, begin - piece.begin, end - piece.begin)
+            .copy_(take(whole, part.slice)
+                       .reshape({-1})
+                       .slice(0, begin - part.offset, end - part.offset));
+      }
+    }
+  }
+}
+
+CheckpointShare exchange_shares(const dist::ProcessGroup& world,
+                                const std::vector<TensorShare>& shares, const HeldState& held) {
+  const torch::NoGradGuard no_grad;
+  const auto turns = share_turns(shares, kNumbersInATurn);
+  const at::Tensor most = at::full({1}, static_cast<std::int64_t>(turns.size()), at::kLong);
+  world.all_reduce(most, dist::Reduction::max);  // stages differ
+  CheckpointShare out;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(most.item<std::int64_t>()); ++i) {
+    Turn turn(world, held, out);
+    if (i < turns.size())
+      for (const ShareItem& item : turns[i]) turn.add(shares[item.share], item.kind);
+    turn.exchange();
+  }
+  return out;
+}
+
+CheckpointShare own_shares(int rank, const std::vector<TensorShare>& shares,
+                           const HeldState& held) {
+  CheckpointShare out;
+  for (const TensorShare& share : shares)
+    for (int kind = 0; share.owner == rank && kind < (share.trained ? 3 : 1); ++kind)
+      if (const at::Tensor whole = own_alias(rank, share, kind, held); whole.defined())
+        keep(out, share, kind, whole);
+  return out;
+}
+
+}  // namespace penstock

@@ -1,0 +1,390 @@
+#include "penstock/train/ranks/shared_optimizer.h"
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "penstock/base/error.h"
+#include "penstock/train/ranks/tensor_exchange.h"
+
+namespace penstock {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+SharedOptimizer::SharedOptimizer(const torch::nn::Module& trained, const OptimizerConfig& config,
+                                 const LrScale& lr_scale, GradientSharing sharing)
+    : sharing_(std::move(sharing)),
+      parameters_(trained_parameters(trained, config, lr_scale)),
+      units_(parameter_units(sizes_of(parameters_), sharing_.of_experts, sharing_.data.size(),
+                             sharing_.replicas.size())),
+      unit_of_(parameters_.size()),
+      optimizer_(divides() ? updated_spans() : parameters_, config),
+      layers_(layer_weights()) {
+  PENSTOCK_ASSERT(sharing_.tree || sharing_.alone());
+  PENSTOCK_ASSERT(sharing_.world.size() >= sharing_.data.size());
+  for (std::size_t u = 0; u < units_.size(); ++u)
+    for (const std::size_t p : units_[u].parameters) unit_of_[p] = u;
+}
+
+/// This rank's spans of all units, in their order.
+std::vector<Updated> SharedOptimizer::updated_spans() const {
+  std::vector<Updated> out;
+  for (const ParameterUnit& unit : units_)
+    for (const Span& span : own_spans(unit)) {
+      Updated piece = parameters_[unit.parameters[span.parameter]];
+      piece.weight = piece.weight.detach().view(-1).slice(0, span.begin, span.end);
+      if (moves(unit)) piece.weight = piece.weight.clone();
+      out.push_back(std::move(piece));
+    }
+  return out;
+}
+
+std::unique_ptr<LayerWeights> SharedOptimizer::layer_weights() const {
+  std::vector<LayerUnit> out;
+  std::size_t next = 0;
+  for (const ParameterUnit& unit : units_) {
+    LayerUnit layer{.unit = unit, .spans = own_spans(unit)};
+    for (std::size_t i = 0; divides() && i < layer.spans.size(); ++i)
+      layer.own.push_back(optimizer_.updated()[next++].weight);
+    for (const std::size_t p : unit.parameters) layer.weights.push_back(parameters_[p].weight);
+    if (moves(unit)) out.push_back(std::move(layer));
+  }
+  return out.empty() ? nullptr : std::make_unique<LayerWeights>(std::move(out));
+}
+
+void SharedOptimizer::connect() {
+  if (connected_ || sharing_.alone()) return;
+  exchange_ = UnitExchange(sharing_.data.split("gradients", 0));
+  const bool experts = std::ranges::any_of(units_, &ParameterUnit::experts);
+  if (experts) expert_exchange_ = UnitExchange(sharing_.replicas.split("expert gradients", 0));
+  if (layers_)  // a thread of its own, whose operations are in another order
+    layers_->connect(
+        UnitExchange(sharing_.data.split("weights", 0)),
+        experts ? UnitExchange(sharing_.replicas.split("expert weights", 0)) : UnitExchange());
+  if (sharing_.overlap) add_hooks();
+  connected_ = true;
+}
+
+void SharedOptimizer::add_hooks() {
+  std::vector<at::Tensor> weights;
+  for (const Updated& each : parameters_) weights.push_back(each.weight);
+  hooks_ = std::make_unique<GradientHooks>(weights, [this](std::size_t p) { gradient_done(p); });
+}
+
+void SharedOptimizer::begin(std::size_t parts, int passes) {
+  for (Updated& each : parameters_) each.weight.mutable_grad() = at::Tensor();
+  hidden_seconds_ = waited_seconds_ = pass_waits_ = 0;
+  if (!sharing_.tree) return;
+  connect();
+  const auto ranks = static_cast<std::size_t>(sharing_.data.size());
+  const std::size_t rounds = (parts + ranks - 1) / ranks;
+  PENSTOCK_ASSERT(!sharing_.of_experts || parts % ranks == 0);
+  progress_.clear();
+  for (const ParameterUnit& unit : units_) {
+    Progress& progress = progress_.emplace_back();
+    progress.parts =
+        unit.experts ? rounds * static_cast<std::size_t>(sharing_.replicas.size()) : parts;
+    progress.range = parts_of_rank(progress.parts, group(unit).rank(), group(unit).size());
+    progress.own = progress.spans = GradientTree(progress.parts);
+    progress.missing = unit.parameters.size();
+  }
+  seen_.assign(parameters_.size(), false);
+  part_ = next_ = 0;
+  // With zero >= 2 every part of a rank is exchanged, side by side with one of each other.
+  rounds_ = sharing_.zero >= 2 ? rounds : 1;
+  active_ = true;
+  if (layers_) layers_->begin(rounds, passes);
+}
+
+bool SharedOptimizer::due() const {
+  return sharing_.zero >= 2 || part_ + 1 == progress_.front().range.size();
+}
+
+void SharedOptimizer::gradient_done(std::size_t parameter) {
+  const std::size_t u = unit_of_[parameter];
+  // What is of no one layer may get more than one gradient in a pass.
+  if (!active_ || !due() || units_[u].layer < 0 || seen_[parameter]) return;
+  seen_[parameter] = true;
+  --progress_[u].missing;
+  const std::size_t end = first_of_part() + units_.size();
+  while (next_ < end && progress_[next_ % units_.size()].missing == 0)
+    submit(take(units_[next_ % units_.size()]));
+}
+
+GradientTree::Gradients SharedOptimizer::take(const ParameterUnit& unit) {
+  GradientTree::Gradients out;
+  for (const std::size_t p : unit.parameters) {
+    const at::Tensor& weight = parameters_[p].weight;
+    at::Tensor& gradient = weight.mutable_grad();
+    out.push_back(gradient.defined() ? gradient.contiguous() : torch::zeros_like(weight));
+    gradient = at::Tensor();
+  }
+  return out;
+}
+
+void SharedOptimizer::after_part() {
+  if (!sharing_.tree) return;
+  const std::size_t submitted = next_ - first_of_part();
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const ParameterUnit& unit = units_[u];
+    Progress& progress = progress_[u];
+    progress.missing = unit.parameters.size();
+    if (u < submitted) {
+      for (const std::size_t p : unit.parameters)
+        PENSTOCK_ASSERT(!parameters_[p].weight.grad().defined(), parameters_[p].name);
+    } else if (due()) {
+      submit(take(unit));
+    } else {
+      const std::size_t part = progress.range.first + part_;
+      progress.own.add({.range = {part, part + 1}, .gradients = take(unit)});
+    }
+  }
+  seen_.assign(parameters_.size(), false);
+  ++part_;
+}
+
+void SharedOptimizer::after_parts() {
+  // Others may have more parts. They go on to their next layer, whose weights this rank gathers
+  // with them, only while few of their gradients wait for this rank: so these are handed in first.
+  if (active_) hand_in_the_rest(part_ == progress_.front().range.size());
+  if (layers_) layers_->pass_through();
+}
+
+void SharedOptimizer::hand_in_the_rest(bool complete) {
+  while (next_ < rounds_ * units_.size() && !sharing_.alone()) submit({}, complete);
+}
+
+void SharedOptimizer::submit(GradientTree::Gradients gradients, bool complete) {
+  const std::size_t unit = next_ % units_.size(), round = next_ / units_.size();
+  const bool holds = !gradients.empty();
+  ++next_;
+  if (sharing_.alone()) return add_up(unit, round, std::move(gradients), complete);
+  auto job = [this, unit, round, complete, gradients = std::move(gradients)]() mutable {
+    const double before = exchange_.seconds() + expert_exchange_.seconds();
+    add_up(unit, round, std::move(gradients), complete);
+    hidden_seconds_ += exchange_.seconds() + expert_exchange_.seconds() - before;
+  };
+  // Whole gradients are not to pile up; but ranks that wait for each other in a pass wait here for
+  // nobody, and a rank that has none never waits.
+  const bool alone = sharing_.world.size() == sharing_.data.size() && sharing_.expert_ranks == 1;
+  const bool waits = sharing_.zero >= 2 && alone && holds;
+  const auto start = Clock::now();
+  background_.add(std::move(job), waits ? 2 : SIZE_MAX);
+  pass_waits_ += seconds_since(start);
+}
+
+void SharedOptimizer::enter(std::int64_t layer) {
+  const auto start = Clock::now();
+  layers_->enter(layer);
+  pass_waits_ += seconds_since(start);
+}
+
+std::vector<std::vector<PartRange>> SharedOptimizer::nodes_of_ranks(std::size_t unit,
+                                                                    std::size_t round) const {
+  const std::size_t parts = progress_[unit].parts;
+  const int ranks = group(units_[unit]).size();
+  std::vector<std::vector<PartRange>> out;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const PartRange range = parts_of_rank(parts, rank, ranks);
+    const std::size_t part = range.first + round;
+    if (sharing_.zero < 2)
+      out.push_back(GradientTree::nodes_within(parts, range));
+    else if (part < range.last)
+      out.push_back({{part, part + 1}});
+    else
+      out.emplace_back();
+  }
+  return out;
+}
+
+void SharedOptimizer::add_up(std::size_t u, std::size_t round, GradientTree::Gradients gradients,
+                             bool complete) {
+  const ParameterUnit& unit = units_[u];
+  Progress& progress = progress_[u];
+  if (!gradients.empty()) {
+    const std::size_t part =
+        sharing_.zero >= 2 ? progress.range.first + round : progress.range.last - 1;
+    progress.own.add({.range = {part, part + 1}, .gradients = std::move(gradients)});
+  }
+  const bool last = round + 1 == rounds_;
+  if (group(unit).size() == 1) {
+    if (last && complete) progress.sum = std::move(progress.own.take().front().gradients);
+    return;
+  }
+  const at::TensorOptions options =
+      parameters_[unit.parameters.front()].weight.options().requires_grad(false);
+  std::vector<GradientTree::Node> mine = progress.own.take();
+  if (!complete) mine.clear();
+  exchange(unit).sum(unit, nodes_of_ranks(u, round), mine, options, progress.spans);
+  if (!last) return;
+  UnitTensors spans;
+  if (complete)
+    spans = std::move(progress.spans.take().front().gradients);
+  else
+    for (const Span& span : own_spans(unit)) spans.push_back(at::zeros({span.size()}, options));
+  if (sharing_.zero > 0) {
+    progress.sum = std::move(spans);
+    return;
+  }
+  if (mine.empty()) {
+    mine.emplace_back();
+    for (const std::size_t p : unit.parameters)
+      mine.front().gradients.push_back(at::empty(parameters_[p].weight.sizes(), options));
+  }
+  progress.sum = std::move(mine.front().gradients);
+  exchange(unit).gather(unit, spans, progress.sum);
+}
+
+void SharedOptimizer::finish(bool complete) {
+  if (!active_) return;
+  active_ = false;
+  hand_in_the_rest(complete);
+  const auto start = Clock::now();
+  try {
+    background_.wait();
+  } catch (...) {
+    if (complete) throw;  // otherwise what made this step incomplete is what is told
+  }
+  waited_seconds_ = seconds_since(start);
+  if (complete) sum_shares();
+}
+
+/// Once in a step, of what this rank has of the sums over parts: with zero of its spans alone.
+void SharedOptimizer::sum_shares() {
+  if (!sharing_.in_shares) return;
+  std::vector<at::Tensor> vectors;  // which travel together; a matrix by itself, for less memory
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const ParameterUnit& unit = units_[u];
+    for (std::size_t i = 0; i < progress_[u].sum.size(); ++i) {
+      const std::size_t p = unit.parameters[divides() ? own_spans(unit)[i].parameter : i];
+      if (!sharing_.in_shares(parameters_[p].name)) continue;
+      const at::Tensor& sum = progress_[u].sum[i];
+      if (parameters_[p].weight.dim() > 1)
+        sum_tensors(sharing_.tensor, {sum});
+      else
+        vectors.push_back(sum);
+    }
+  }
+  sum_tensors(sharing_.tensor, vectors);
+}
+
+HeldBytes SharedOptimizer::held() const {
+  const auto bytes = [](const at::Tensor& tensor) {
+    return tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
+  };
+  HeldBytes out;
+  for (const Updated& each : parameters_) {
+    out.parameters += static_cast<std::int64_t>(each.weight.storage().nbytes());
+    out.gradients += bytes(each.weight.grad());
+  }
+  std::size_t next = 0;
+  for (const ParameterUnit& unit : units_)
+    for (std::size_t i = 0; divides() && i < own_spans(unit).size(); ++i, ++next)
+      if (moves(unit)) out.parameters += bytes(optimizer_.updated()[next].weight);
+  for (const Progress& progress : progress_) {
+    for (const at::Tensor& sum : progress.sum) out.gradients += bytes(sum);
+    for (const GradientTree* tree : {&progress.own, &progress.spans})
+      for (const GradientTree::Node& node : tree->nodes())
+        for (const at::Tensor& gradient : node.gradients) out.gradients += bytes(gradient);
+  }
+  for (const auto* moments : {&optimizer_.first_moments(), &optimizer_.second_moments()})
+    for (const at::Tensor& moment : *moments) out.optimizer += bytes(moment);
+  return out;
+}
+
+UnitTensors SharedOptimizer::whole_weights(const ParameterUnit& unit) const {
+  UnitTensors out;
+  for (const std::size_t p : unit.parameters) out.push_back(parameters_[p].weight.detach());
+  return out;
+}
+
+void SharedOptimizer::gather_weights() {
+  if (!layers_) return;
+  connect();
+  layers_->gather();
+}
+
+std::map<std::string, at::Tensor> SharedOptimizer::state() {
+  if (!divides()) return optimizer_.state();
+  connect();
+  std::map<std::string, at::Tensor> out;
+  std::size_t next = 0;
+  for (const ParameterUnit& unit : units_) {
+    const std::size_t first = next;
+    next += own_spans(unit).size();
+    for (const std::string prefix : {"m.", "v."}) {
+      const auto& moments =
+          prefix == "m." ? optimizer_.first_moments() : optimizer_.second_moments();
+      const UnitTensors mine(moments.begin() + static_cast<std::ptrdiff_t>(first),
+                             moments.begin() + static_cast<std::ptrdiff_t>(next));
+      UnitTensors whole;
+      for (const std::size_t p : unit.parameters)
+        whole.push_back(torch::zeros_like(parameters_[p].weight));
+      exchange(unit).gather(unit, mine, whole);
+      if (group(unit).rank() > 0) continue;
+      for (std::size_t i = 0; i < whole.size(); ++i)
+        out[prefix + parameters_[unit.parameters[i]].name] = whole[i];
+    }
+  }
+  return out;
+}
+
+std::vector<OptimizerPiece> SharedOptimizer::pieces() const {
+  std::vector<OptimizerPiece> out;
+  const auto add = [&](std::size_t i, std::int64_t begin) {
+    const Updated& each = optimizer_.updated()[i];
+    out.push_back({.name = each.name,
+                   .begin = begin,
+                   .end = begin + each.weight.numel(),
+                   .weight = each.weight.detach().view(-1),
+                   .first_moment = optimizer_.first_moments()[i].view(-1),
+                   .second_moment = optimizer_.second_moments()[i].view(-1)});
+  };
+  if (!divides()) {
+    for (std::size_t i = 0; i < optimizer_.updated().size(); ++i) add(i, 0);
+    return out;
+  }
+  std::size_t next = 0;
+  for (const ParameterUnit& unit : units_)
+    for (const Span& span : own_spans(unit)) add(next++, span.begin);
+  return out;
+}
+
+void SharedOptimizer::restored(std::int64_t steps) {
+  optimizer_.set_steps(steps);
+  if (layers_) layers_->take();
+}
+
+std::map<std::string, at::Tensor> SharedOptimizer::spans_of(
+    const std::map<std::string, at::Tensor>& state) const {
+  std::map<std::string, at::Tensor> out;
+  for (const ParameterUnit& unit : units_)
+    for (const Span& span : own_spans(unit))
+      for (const std::string prefix : {"m.", "v."}) {
+        const Updated& parameter = parameters_[unit.parameters[span.parameter]];
+        const std::string name = prefix + parameter.name;
+        if (!state.contains(name)) continue;
+        const at::Tensor& whole = saved_tensor(state, name, parameter.weight.sizes());
+        out[name] = whole.reshape({-1}).slice(0, span.begin, span.end);
+      }
+  return out;
+}
+
+void SharedOptimizer::load_state(const std::map<std::string, at::Tensor>& state,
+                                 std::int64_t steps) {
+  optimizer_.load_state(divides() ? spans_of(state) : state, steps);
+  if (layers_) layers_->take();
+}
+
+}  // namespace penstock

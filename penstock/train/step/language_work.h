@@ -1,0 +1,46 @@
+// A language model's training step: micro-batches of text, their passes and losses.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "penstock/data/batches.h"
+#include "penstock/train/step/objective.h"
+#include "penstock/train/step/step.h"
+
+namespace penstock {
+
+/// Minimises the training objective (objective.h), averaged over the micro-batches. With two passes
+/// the graphs of both are held until the backward pass, tokens count once, FLOPs twice, and the
+/// first pass's memory is carried on. Memory is not read where a batch begins anew.
+class LanguageWork : public StepWork {
+ public:
+  /// @param micro_batches  all of the step; those that another process computes may be empty
+  /// REQUIRES: model and token_bytes outlive it.
+  LanguageWork(LanguageModel& model, std::vector<Batch> micro_batches,
+               std::span<const std::int32_t> token_bytes);
+
+  LanguageModel& model() override { return model_; }
+  std::size_t parts() const override { return micro_batches_.size(); }
+  PartShare share(std::size_t) const override;
+  int passes() const override { return objective_.passes; }
+  bool pools() const override { return pools_; }
+  StreamForm stream_form(std::size_t part) const override;
+  PartOutcome forward(const PartInput& part, StepReport& report) override;
+  void replay(const PartInput& part, const HiddenTap& tap) override;
+  void finish(double assignments, StepReport& report) override;
+
+ private:
+  struct Passes;
+  Passes run_passes(const PartInput& part) const;
+  void count(const PartInput& part, StepReport& report) const;
+
+  LanguageModel& model_;
+  std::vector<Batch> micro_batches_;
+  std::span<const std::int32_t> token_bytes_;
+  Objective objective_;
+  bool pools_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,363 @@
+// Checkpoints that are written while training goes on: what they hold, who waits for whom, and
+// where a write that fails is said.
+#include "penstock/train/checkpoints/checkpoint_writer.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "penstock/train/metrics_log.h"
+#include "penstock/train/run_loop.h"
+#include "tests/base/forwarding_file_system.h"
+#include "tests/base/temp_directory.h"
+#include "tests/train/run_fixture.h"
+
+namespace penstock {
+namespace {
+
+using testing::ForwardingFileSystem;
+using testing::TempDirectory;
+using testing::TrainRun;
+using namespace std::chrono_literals;
+
+/// Lines of the log, which another thread waits for.
+class Lines {
+ public:
+  int add() {
+    const std::scoped_lock lock(mutex_);
+    changed_.notify_all();
+    return ++count_;
+  }
+  /// Whether there are so many, in the end.
+  bool reach(int count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, 30s, [&] { return count_ >= count; });
+  }
+  /// How many there are after a while in which more could come.
+  int after_a_while() {
+    std::this_thread::sleep_for(50ms);
+    const std::scoped_lock lock(mutex_);
+    return count_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+};
+
+/// Counts the lines of the log, and asks `fits(bytes)` before the weights of step 4 are written.
+ForwardingFileSystem held_up(Lines& lines, const std::function<std::size_t(std::size_t)>& fits,
+                             const std::function<void(int)>& at_line = {}) {
+  return ForwardingFileSystem([&lines, fits, at_line](const FileSystem::Path& path, Bytes bytes) {
+    if (path.filename() == "metrics.jsonl") {
+      const int count = lines.add();
+      if (at_line) at_line(count);
+    }
+    const bool weights = path.filename() == "model.safetensors" &&
+                         path.parent_path().string().find("step-4") != std::string::npos;
+    return weights ? fits(bytes.size()) : bytes.size();
+  });
+}
+
+/// Its model and its optimizer count the steps, in place.
+class CountingTask : public RunTask {
+ public:
+  RunPlan planned{.steps = 10,
+                  .checkpoint_every = 4,
+                  .copy_bytes = 1,
+                  .memory_left = 1,
+                  .checkpoints = {.keep_last = 9},
+                  .tensorboard = false,
+                  .result_file = "finished.json"};
+
+  RunPlan plan() const override { return planned; }
+  std::vector<std::string> notes() const override { return {}; }
+  std::string config_text() const override { return "counts = true\n"; }
+  std::int64_t check_same_run(const std::string&) const override { return 0; }
+  std::int64_t step() const override { return step_; }
+  StepOutcome advance(const StepWatch&) override {
+    ++step_;
+    weight_ += 1;
+    moment_ += 2;
+    return {.seconds = 1};
+  }
+  MachineRecord machine() const override { return {}; }
+  CheckpointContents contents() override {
+    return {.model = {{"w", weight_}},
+            .config_json = "{}",
+            .optimizer = {{"m.w", moment_}},
+            .trainer = nlohmann::json::object()};
+  }
+  void restore(const CheckpointInfo& info, const CheckpointContents& contents) override {
+    step_ = info.step;
+    weight_.copy_(contents.model.at("w"));
+    moment_.copy_(contents.optimizer.at("m.w"));
+  }
+  std::optional<Measured> measure(nlohmann::ordered_json&, const MeasureWatch&) override {
+    return std::nullopt;
+  }
+  nlohmann::ordered_json result(const std::vector<nlohmann::ordered_json>&, CheckpointStore&,
+                                const MeasureWatch&) override {
+    return nlohmann::ordered_json::object();
+  }
+  std::string summary(const nlohmann::ordered_json&) const override { return ""; }
+
+ private:
+  std::int64_t step_ = 0;
+  at::Tensor weight_ = torch::zeros({5}), moment_ = torch::zeros({5});
+};
+
+/// Its model is gathered for each checkpoint, as one tensor of which those of the file are views.
+class GatheringTask : public CountingTask {
+ public:
+  explicit GatheringTask(bool keeps) : keeps_(keeps) {}
+  CheckpointContents contents() override {
+    CheckpointContents out = CountingTask::contents();
+    const at::Tensor whole = torch::full({2, 5}, double(step()));
+    out.model = {{"w.0", whole[0]}, {"w.1", whole[1]}};
+    if (keeps_) kept_ = whole;
+    if (step() == 4) begin_ = static_cast<const std::byte*>(whole.data_ptr());
+    return out;
+  }
+  /// Whether these bytes lie in what was gathered for step 4.
+  bool gathered(Bytes bytes) const {
+    return bytes.data() >= begin_ && bytes.data() < begin_ + 10 * sizeof(float);
+  }
+
+ private:
+  bool keeps_;
+  at::Tensor kept_;
+  std::atomic<const std::byte*> begin_ = nullptr;
+};
+
+class CheckpointsBeside : public ::testing::Test {
+ protected:
+  std::string run_directory() const { return (directory_.path() / "run").string(); }
+  RunOutcome run(CountingTask& task, FileSystem* files = nullptr) const {
+    return run_task(task, run_directory(), {.quiet = true, .files = files});
+  }
+  CheckpointStore store() const { return {real_file_system(), run_directory()}; }
+  bool exists(const std::string& name) const {
+    return std::filesystem::exists(run_directory() + "/" + name);
+  }
+  void expect_counts(std::int64_t step) const {
+    const CheckpointContents found = store().load(step);
+    EXPECT_TRUE(torch::equal(found.model.at("w"), torch::full({5}, double(step)))) << step;
+    EXPECT_TRUE(torch::equal(found.optimizer.at("m.w"), torch::full({5}, 2.0 * step))) << step;
+  }
+  /// The failed run's message, which names step 4 and the full disk.
+  void expect_full_disk(CountingTask& task, FileSystem* files) const {
+    try {
+      run(task, files);
+      FAIL() << "the full disk went unnoticed";
+    } catch (const DiskFullError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("cannot save the checkpoint of step 4 in"), std::string::npos) << text;
+      EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+    }
+    EXPECT_FALSE(exists("finished.json"));
+    EXPECT_TRUE(real_file_system().list(run_directory() + "/checkpoints").empty());
+  }
+
+  TempDirectory directory_;
+  Lines lines_;
+};
+
+TEST_F(CheckpointsBeside, TrainingGoesOnUntilTheNextCheckpointWhichWaits) {
+  auto files = held_up(lines_, [&](std::size_t bytes) {
+    EXPECT_TRUE(lines_.reach(8)) << "training waited for the checkpoint of step 4";
+    EXPECT_EQ(lines_.after_a_while(), 8) << "the checkpoint of step 8 did not wait";
+    EXPECT_FALSE(exists("checkpoints/step-4"));
+    EXPECT_FALSE(exists("checkpoints/step-8"));
+    return bytes;
+  });
+  CountingTask task;
+  EXPECT_EQ(run(task, &files), RunOutcome::finished);
+  for (const std::int64_t step : {4, 8, 10}) expect_counts(step);
+  std::vector<std::int64_t> after_checkpoints;
+  for (const auto& line : read_metrics(real_file_system(), run_directory() + "/metrics.jsonl"))
+    if (line.contains("checkpoint_seconds")) after_checkpoints.push_back(line.at("step"));
+  EXPECT_EQ(after_checkpoints, (std::vector<std::int64_t>{5, 9}));
+}
+
+TEST_F(CheckpointsBeside, TrainingWaitsWhereNoCopyIsWantedOrFits) {
+  for (const std::int64_t copy : {0, 2}) {
+    Lines lines;
+    CountingTask task;
+    task.planned.copy_bytes = copy;  // of 1 that is left
+    auto files = held_up(lines, [&](std::size_t bytes) {
+      EXPECT_EQ(lines.after_a_while(), 4);
+      return bytes;
+    });
+    std::FILE* said = std::tmpfile();
+    EXPECT_EQ(
+        run_task(task, run_directory() + std::to_string(copy), {.progress = said, .files = &files}),
+        RunOutcome::finished);
+    std::string text(static_cast<std::size_t>(std::ftell(said)), ' ');
+    std::rewind(said);
+    EXPECT_EQ(std::fread(text.data(), 1, text.size(), said), text.size());
+    std::fclose(said);
+    EXPECT_EQ(text.find("note: training waits while checkpoints are written: ") != text.npos,
+              copy > 0)
+        << text;
+  }
+}
+
+TEST_F(CheckpointsBeside, WhatWasGatheredForThemAloneIsNotCopied) {
+  for (const bool keeps : {false, true}) {
+    GatheringTask task(keeps);
+    std::atomic<int> written = 0;  // pieces from the gathered tensor
+    ForwardingFileSystem files([&](const FileSystem::Path& path, Bytes bytes) {
+      const bool of_step_4 = path.string().find("step-4") != std::string::npos;
+      written += of_step_4 && task.gathered(bytes) ? 1 : 0;
+      return bytes.size();
+    });
+    EXPECT_EQ(
+        run_task(task, run_directory() + (keeps ? "-kept" : ""), {.quiet = true, .files = &files}),
+        RunOutcome::finished);
+    EXPECT_EQ(written > 0, !keeps);
+  }
+}
+
+TEST_F(CheckpointsBeside, AFailureEndsTheRunAtTheNextCheckpointAtTheLatest) {
+  CountingTask task;
+  task.planned.steps = 1000;
+  auto files = held_up(lines_, [](std::size_t bytes) { return bytes / 2; });
+  expect_full_disk(task, &files);
+  EXPECT_LE(lines_.after_a_while(), 8);
+  CountingTask again;
+  EXPECT_EQ(run(again), RunOutcome::finished);
+  expect_counts(10);
+}
+
+TEST_F(CheckpointsBeside, AFailureAfterTheLastStepIsSaid) {
+  CountingTask task;
+  task.planned.steps = 7;
+  auto files = held_up(lines_, [&](std::size_t) {
+    EXPECT_TRUE(lines_.reach(7));
+    return 0;
+  });
+  expect_full_disk(task, &files);
+}
+
+TEST_F(CheckpointsBeside, AnErrorOfTheSystemIsSaidAsItIs) {
+  CountingTask task;
+  auto files = held_up(lines_, [&](std::size_t) -> std::size_t { fail("the cable is out"); });
+  try {
+    run(task, &files);
+    FAIL() << "the error went unnoticed";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the cable is out");
+  }
+}
+
+TEST_F(CheckpointsBeside, ASignalWaitsForWhatIsBeingWritten) {
+  const auto signal = [](int line) {
+    if (line == 6) ::kill(::getpid(), SIGTERM);
+  };
+  CountingTask task;
+  task.planned.steps = 1000;
+  auto files = held_up(
+      lines_,
+      [&](std::size_t bytes) {
+        EXPECT_TRUE(lines_.reach(6));
+        return bytes;
+      },
+      signal);
+  EXPECT_EQ(run(task, &files), RunOutcome::interrupted);
+  expect_counts(4);
+  expect_counts(task.step());
+  EXPECT_LE(task.step(), 8);
+}
+
+TEST_F(CheckpointsBeside, ASignalAtTheStepThatIsBeingWrittenDoesNotHideItsFailure) {
+  CountingTask task;
+  auto files = held_up(
+      lines_,
+      [](std::size_t) {
+        std::this_thread::sleep_for(50ms);
+        return 0;
+      },
+      [](int line) {
+        if (line == 4) ::raise(SIGTERM);
+      });
+  expect_full_disk(task, &files);
+}
+
+TEST_F(CheckpointsBeside, OnlyWhatOthersReferToIsCopiedIntoMemoryThatIsKept) {
+  std::map<std::size_t, const void*> written;  // the last of each size
+  ForwardingFileSystem files([&](const FileSystem::Path&, Bytes bytes) {
+    written[bytes.size()] = bytes.data();
+    return bytes.size();
+  });
+  constexpr std::size_t kLive = 24, kRow = 12, kGathered = 16;  // bytes
+  CheckpointStore store(files, directory_.path(), {.keep_last = 9});
+  int before = 0;
+  CheckpointWriter writer(store, [&] { ++before; });
+  const at::Tensor live = torch::zeros({2, 3});
+  const void *copy = nullptr, *copy_of_row = nullptr;
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    live.fill_(static_cast<double>(step));
+    DueCheckpoint due{.step = step, .contents = {.model = {{"gathered", torch::ones({4})}}}};
+    const void* gathered = due.contents.model.at("gathered").data_ptr();
+    due.contents.model["live"] = live;
+    due.contents.model["row"] = live[1];
+    if (step == 1) writer.make_room(due.contents);
+    writer.wait();
+    writer.write(std::move(due), Training::goes_on);
+    live.fill_(-1);
+    writer.wait();
+    EXPECT_TRUE(writer.done());
+    EXPECT_EQ(written.at(kGathered), gathered) << step;
+    EXPECT_NE(written.at(kLive), live.data_ptr());
+    EXPECT_NE(written.at(kRow), live[1].data_ptr());
+    EXPECT_TRUE(step == 1 || written.at(kLive) == copy) << step;
+    EXPECT_TRUE(step == 1 || written.at(kRow) == copy_of_row) << step;
+    copy = written.at(kLive);
+    copy_of_row = written.at(kRow);
+    EXPECT_TRUE(torch::equal(store.load(step).model.at("live"),
+                             torch::full({2, 3}, static_cast<double>(step))));
+  }
+  EXPECT_EQ(before, 3);
+  writer.write({.step = 4, .contents = {.model = {{"live", live}}}}, Training::waits);
+  EXPECT_EQ(written.at(kLive), live.data_ptr());
+}
+
+TEST_F(TrainRun, ACheckpointWrittenBesideTrainingHasTheBitsOfItsStep) {
+  set("train.keep_last", 9);
+  Lines lines;
+  auto files = held_up(lines, [&](std::size_t bytes) {
+    EXPECT_TRUE(lines.reach(7));
+    return bytes;
+  });
+  ASSERT_EQ(run("beside", &files), RunOutcome::finished);
+  recipe_.set("run.background_checkpoints", ConfigNode(false));
+  Lines waiting;
+  auto watched = held_up(waiting, [&](std::size_t bytes) {
+    EXPECT_EQ(waiting.after_a_while(), 4);
+    return bytes;
+  });
+  ASSERT_EQ(run("waiting", &watched), RunOutcome::finished);
+  for (const std::int64_t step : {4, 8, 12, 16})
+    for (const char* name : {"model.safetensors", "optimizer.safetensors", "trainer.json"}) {
+      const std::string file = concat("/checkpoints/step-", step, "/", name);
+      EXPECT_EQ(real_file_system().read(path("beside" + file)),
+                real_file_system().read(path("waiting" + file)))
+          << file;
+    }
+}
+
+}  // namespace
+}  // namespace penstock

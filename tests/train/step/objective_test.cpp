@@ -1,0 +1,253 @@
+// The training objective of two passes: its formula against the numbers of objective_numbers.py, a
+// step's gradient against one put together by hand, and what counts once.
+#include "penstock/train/step/objective.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <optional>
+
+#include "penstock/base/error.h"
+#include "penstock/base/random.h"
+#include "penstock/models/batch_tensors.h"
+#include "penstock/models/flops.h"
+#include "penstock/models/make_model.h"
+#include "penstock/models/training_memory.h"
+#include "penstock/train/step/language_work.h"
+#include "penstock/train/trainer.h"
+#include "tests/base/temp_directory.h"
+#include "tests/ops/finite_difference.h"
+#include "tests/train/gradients.h"
+#include "tests/train/small_run.h"
+
+namespace penstock {
+namespace {
+
+at::Tensor rows_of(std::initializer_list<double> values) {
+  return torch::tensor(std::vector<double>(values), torch::kDouble).view({2, 3});
+}
+
+TEST(Disagreement, GivesTheNumbersOfTheScript) {
+  const at::Tensor first = rows_of({0.5, -1.0, 2.0, 0.0, 0.3, -0.3}).requires_grad_(),
+                   second = rows_of({1.5, 0.0, -0.5, 0.1, 0.2, -0.4}).requires_grad_();
+  const at::Tensor value = disagreement(first, second);
+  value.backward();
+  EXPECT_NEAR(value.item<double>(), 0.6024876351297206, 1e-15);
+  EXPECT_LT(
+      testing::relative_error(
+          first.grad(), rows_of({-0.2607027437681929, -0.0581706449681319, 0.3188733887363248,
+                                 -0.0222479448224998, 0.0143645258752105, 0.0078834189472893})),
+      1e-14);
+  EXPECT_LT(
+      testing::relative_error(
+          second.grad(), rows_of({0.2043770846999171, 0.0456026916397617, -0.2499797763396788,
+                                  0.0229435720607601, -0.0148136619883757, -0.0081299100723844})),
+      1e-14);
+}
+
+TEST(Disagreement, GradientByFiniteDifferencesAndNoneWherePassesAgree) {
+  torch::manual_seed(3);
+  const auto report = testing::check_gradients(
+      [](const std::vector<at::Tensor>& in) { return disagreement(in[0], in[1]); },
+      {torch::randn({5, 7}, torch::kDouble), torch::randn({5, 7}, torch::kDouble)});
+  EXPECT_LT(report.error, 1e-8) << report.where;
+  const at::Tensor same = torch::randn({4, 6}, torch::kDouble);
+  EXPECT_EQ(disagreement(same, same).item<double>(), 0);
+  EXPECT_NEAR(disagreement(same, same + 3).item<double>(), 0, 1e-15);  // the same softmax
+}
+
+ModelConfig thor_config(ModelKind architecture) {
+  ModelConfig config;
+  config.architecture = architecture;
+  config.vocab = 256;
+  config.d_model = 16;
+  config.layers = 2;
+  config.heads = 2;
+  config.d_ffn = 24;
+  config.init_std = 0.3;
+  config.moe.experts = 4;
+  config.router.method = "thor";
+  if (architecture == ModelKind::transformer_xl) {
+    config.xl.memory = 12;
+    config.xl.dropout = 0.1;
+  } else {
+    config.context = 12;
+  }
+  return config;
+}
+
+TEST(TrainingObjective, IsTheMethods) {
+  ModelConfig config = thor_config(ModelKind::decoder);
+  EXPECT_EQ(training_objective(config).passes, 2);
+  EXPECT_EQ(training_objective(config).weight, 5);  // of the released code
+  config.router.parts["thor"].set("consistency", ConfigNode(0.5));
+  EXPECT_EQ(training_objective(config).weight, 0.5);
+  config.moe.first_layers = 0;
+  EXPECT_EQ(training_objective(config).passes, 1);
+  for (const auto& [name, method] : method_registry().entries()) {
+    if (name == "thor") continue;
+    ModelConfig other = thor_config(ModelKind::decoder);
+    other.router.method = name;
+    EXPECT_EQ(training_objective(other).passes, 1) << name;
+    EXPECT_EQ(training_objective(other).weight, 0) << name;
+  }
+}
+
+TEST(TrainingObjective, OthersRefuseItsOption) {
+  RouterConfig router{.method = "topk"};
+  router.parts["thor"].set("consistency", ConfigNode(1.0));
+  EXPECT_THROW(resolve(router), Error);
+}
+
+Batch seeded_batch(std::int64_t sequences, std::int64_t length, std::uint64_t seed) {
+  Batch batch{.sequences = sequences, .length = length};
+  for (std::int64_t i = 0; i < sequences * length; ++i) {
+    const auto draw = [&](std::uint64_t stream) {
+      return static_cast<std::int64_t>(
+          random_below(random_bits(seed, stream, static_cast<std::uint64_t>(i)), 256));
+    };
+    batch.inputs.push_back(draw(0));
+    batch.targets.push_back(draw(1));
+    batch.domains.push_back(0);
+  }
+  return batch;
+}
+
+class TwoPasses : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    torch::manual_seed(5);
+    model_ = make_model(thor_config(ModelKind::transformer_xl), 1);
+    model_->to(torch::kDouble);
+    model_->train();
+    context_.training = true;
+    context_.total_steps = 10;
+  }
+  StepReport step(const std::vector<Batch>& batches, std::vector<ModelMemory>& memory) {
+    const std::vector<std::int32_t> bytes(256, 1);
+    LanguageWork work(*model_, batches, bytes);
+    return accumulate(work, context_, 9, memory);
+  }
+  std::shared_ptr<LanguageModel> model_;
+  RoutingContext context_;
+};
+
+TEST_F(TwoPasses, AStepsGradientIsThatOfTheObjectiveByHand) {
+  std::vector<Batch> batches = {seeded_batch(2, 8, 1), seeded_batch(2, 8, 2)};
+  std::vector<ModelMemory> memory;
+  step(batches, memory);
+  testing::gradients(*model_);
+  for (Batch& batch : batches) batch.fresh = false;  // the second step reads what the first left
+  const std::vector<ModelMemory> before = memory;
+  const StepReport report = step(batches, memory);
+  const std::vector<at::Tensor> measured = testing::gradients(*model_);
+
+  at::Tensor objective = torch::zeros({}, torch::kDouble);
+  double cross_entropy = 0, between = 0;
+  for (std::size_t m = 0; m < 2; ++m) {
+    BatchTensors tensors = to_tensors(batches[m], at::kCPU);
+    tensors.input.memory = before[m];
+    context_.generator = at::detail::createCPUGenerator(mix64(9 + m));
+    const ModelOutput one = model_->forward(tensors.input, context_),
+                      two = model_->forward(tensors.input, context_);
+    EXPECT_FALSE(torch::equal(one.hidden, two.hidden));
+    const auto mean_loss = [&](const ModelOutput& output) {
+      return -torch::log_softmax(model_->logits(output.hidden), -1)
+                  .gather(1, tensors.targets.view({-1, 1}))
+                  .mean();
+    };
+    const at::Tensor p = torch::softmax(model_->logits(one.hidden), -1),
+                     q = torch::softmax(model_->logits(two.hidden), -1);
+    const at::Tensor apart = 0.5 * ((p - q) * (p.log() - q.log())).sum() / p.size(0);
+    const at::Tensor losses = mean_loss(one) + mean_loss(two);
+    objective = objective + (losses + 5 * apart) / 2;  // mean of the micro-batches
+    cross_entropy += losses.item<double>() / 4;
+    between += apart.item<double>() / 2;
+    for (std::size_t layer = 0; layer < 2; ++layer)
+      EXPECT_TRUE(torch::equal(memory[m][layer], one.memory[layer])) << layer;
+    EXPECT_FALSE(torch::equal(memory[m][1], two.memory[1]));
+  }
+  objective.backward();
+  const std::vector<at::Tensor> wanted = testing::gradients(*model_);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    EXPECT_LT(testing::relative_error(measured[i], wanted[i]), 1e-11) << i;
+  EXPECT_NEAR(report.loss, cross_entropy, 1e-12);
+  EXPECT_NEAR(*report.consistency, between, 1e-12);
+  EXPECT_NEAR(report.total_loss, objective.item<double>(), 1e-12);
+  EXPECT_GT(between, 1e-3);
+}
+
+TEST_F(TwoPasses, ChunksOfRowsChangeNothing) {
+  const at::Tensor first = torch::randn({7, 16}, torch::kDouble),
+                   second = torch::randn({7, 16}, torch::kDouble);
+  const auto whole = disagreement_backward(*model_, first, second, 0.3, 1 << 20);
+  const auto wanted = testing::gradients(*model_);
+  for (const std::int64_t bytes : {1, 3 * 256 * 8}) {  // one row, three
+    const auto chunked = disagreement_backward(*model_, first, second, 0.3, bytes);
+    EXPECT_NEAR(chunked.value, whole.value, 1e-13);
+    EXPECT_LT(testing::relative_error(chunked.first_gradient, whole.first_gradient), 1e-13);
+    EXPECT_LT(testing::relative_error(chunked.second_gradient, whole.second_gradient), 1e-13);
+    const auto measured = testing::gradients(*model_);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_LT(testing::relative_error(measured[i], wanted[i]), 1e-13) << i;
+  }
+}
+
+TEST(TrainingTwoPasses, CountsTokensOnceFlopsTwiceAndMeansOverPasses) {
+  const ModelConfig thor = thor_config(ModelKind::decoder);
+  ModelConfig hash = thor;  // one expert per token too, no router's products, one pass
+  hash.router.method = "hash";
+  EXPECT_DOUBLE_EQ(nominal_training_flops(thor, 4, 12), 2 * nominal_training_flops(hash, 4, 12));
+  EXPECT_GT(training_memory(thor, 4, 12).activation_bytes,
+            training_memory(hash, 4, 12).activation_bytes * 3 / 2);
+  const auto model = make_model(thor, 1);
+  RoutingContext context;
+  context.training = true;
+  std::vector<ModelMemory> memory;
+  const std::vector<std::int32_t> bytes(256, 1);
+  LanguageWork two(*model, {seeded_batch(2, 12, 1), seeded_batch(2, 12, 2)}, bytes);
+  const StepReport report = accumulate(two, context, 3, memory);
+  EXPECT_EQ(report.tokens, 48);
+  EXPECT_EQ(report.bytes, 48);
+  EXPECT_DOUBLE_EQ(report.flops, nominal_training_flops(thor, 4, 12));
+  EXPECT_EQ(report.active_experts, 1);
+  EXPECT_EQ(report.sparsity, 0.75);
+  for (const auto& layer : report.load) {
+    double sum = 0;
+    for (const double share : layer) sum += share;
+    EXPECT_DOUBLE_EQ(sum, 1);  // quarters: whole passes go to one expert
+  }
+  const auto plain = make_model(hash, 1);
+  LanguageWork single(*plain, {seeded_batch(2, 12, 1)}, bytes);
+  const StepReport one = accumulate(single, context, 3, memory);
+  EXPECT_FALSE(one.consistency);
+  EXPECT_EQ(one.total_loss, one.loss);
+}
+
+TEST(TrainingTwoPasses, ContinuesBitwise) {
+  const testing::TempDirectory directory;
+  const Corpus corpus = testing::small_corpus(directory.path());
+  ConfigNode node = testing::small_recipe_node("thor", 8, 32, "unused");
+  node.set("model.architecture", ConfigNode(std::string("transformer-xl")));
+  node.set("model.transformer_xl.dropout", ConfigNode(0.1));
+  node.set("train.micro_batch", ConfigNode(std::int64_t{4}));
+  const Recipe recipe = read_recipe(node);
+  Trainer straight(recipe, corpus), before(recipe, corpus), after(recipe, corpus);
+  for (int i = 0; i < 5; ++i) straight.advance();
+  for (int i = 0; i < 3; ++i) before.advance();
+  std::map<std::string, at::Tensor> model, optimizer;
+  for (const auto& [name, tensor] : before.model_tensors()) model[name] = tensor.clone();
+  for (const auto& [name, tensor] : before.optimizer_tensors()) optimizer[name] = tensor.clone();
+  after.restore(3, model, optimizer, "test");
+  for (int i = 0; i < 2; ++i) after.advance();
+  const auto wanted = straight.model_tensors(), wanted_state = straight.optimizer_tensors();
+  for (const auto& [name, tensor] : after.model_tensors())
+    EXPECT_TRUE(torch::equal(tensor, wanted.at(name))) << name;
+  for (const auto& [name, tensor] : after.optimizer_tensors())
+    EXPECT_TRUE(torch::equal(tensor, wanted_state.at(name))) << name;
+}
+
+}  // namespace
+}  // namespace penstock
