@@ -44,6 +44,7 @@ std::string properties(const RouterTraits& traits) {
   if (traits.biases_choice) words.push_back("biases the choice of experts");
   if (traits.forward_passes > 1)
     words.push_back(fmt::format("meant for {} passes over a batch", traits.forward_passes));
+  if (traits.distillation > 0) words.push_back("learns from a pass with all experts");
   return words.empty() ? "" : joined(words);
 }
 

@@ -108,6 +108,8 @@ std::vector<std::string> protocol_notes(const FinetuneConfig& config, const Mode
   if (config.auxiliary_losses && model.moe_layers() > 0 &&
       resolve(model.router).traits.forward_passes > 1)
     out.emplace_back("one pass is made over a batch: the consistency loss of two is left out");
+  if (config.auxiliary_losses && training_objective(model).distillation > 0)
+    out.emplace_back("the divergence from a pass with all experts is left out");
   if (const std::string part = part_that_pools(model); config.auxiliary_losses && !part.empty())
     out.push_back(
         concat("the counts of ", part, " are taken pass by pass, although its scope is global"));

@@ -87,6 +87,12 @@ double useful_training_flops(const ModelProducts& products, double tokens, doubl
   return 3 * flops.tokens + 2 * flops.remembered;
 }
 
+double useful_forward_flops(const ModelProducts& products, double tokens, double attended_pairs,
+                            double assignments, const MemoryWork& memory) {
+  const ForwardFlops flops = forward_flops(products, tokens, attended_pairs, assignments, memory);
+  return flops.tokens + flops.remembered;
+}
+
 double causal_pairs(std::int64_t sequences, std::int64_t length) {
   return static_cast<double>(sequences) * static_cast<double>(length) *
          static_cast<double>(length + 1) / 2;
@@ -96,7 +102,10 @@ double nominal_training_flops(const ModelConfig& config, std::int64_t sequences,
                               std::int64_t length) {
   const ModelConfig c = config.resolved();
   const ForwardFlops flops = nominal_flops(c, sequences, length, c.xl.memory, c.active_experts());
-  return forward_passes(c) * (3 * flops.tokens + 2 * flops.remembered);
+  const double trained = forward_passes(c) * (3 * flops.tokens + 2 * flops.remembered);
+  if (c.moe_layers() == 0 || resolve(c.router).traits.distillation == 0) return trained;
+  const auto all = static_cast<double>(c.total_experts());
+  return trained + nominal_forward_flops(c, sequences, length, c.xl.memory, all);
 }
 
 double nominal_forward_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length,

@@ -56,11 +56,16 @@ double rows_per_token(const ModelConfig& config);
 double useful_training_flops(const ModelProducts& products, double tokens, double attended_pairs,
                              double assignments, const MemoryWork& memory = {});
 
+/// Useful FLOPs of a forward pass over the same.
+double useful_forward_flops(const ModelProducts& products, double tokens, double attended_pairs,
+                            double assignments, const MemoryWork& memory = {});
+
 /// Σ over rows of readable positions for `sequences` causal sequences of that length.
 double causal_pairs(std::int64_t sequences, std::int64_t length);
 
 /// Useful training FLOPs of that many sequences at the nominal number of active experts, with the
-/// memory filled; of both passes where the method makes two.
+/// memory filled; of both passes where the method makes two, and of a forward pass with all experts
+/// where it learns from one.
 double nominal_training_flops(const ModelConfig& config, std::int64_t sequences,
                               std::int64_t length);
 

@@ -85,6 +85,7 @@ struct SelectorTraits {
   GateForm gates = GateForm::other;
   std::int64_t forward_passes = 1;
   double disagreement = 0;
+  double distillation = 0;
 
   template <class V>
   void visit(V& v) {
@@ -115,6 +116,8 @@ struct SelectorTraits {
     v("forward_passes", forward_passes,
       {.help = "passes of a training step over a batch, each with draws of its own"});
     v("disagreement", disagreement, {.help = "weight of the disagreement of two passes"});
+    v("distillation", distillation,
+      {.help = "weight of the divergence from a pass with all experts, which has no gradient"});
   }
 };
 

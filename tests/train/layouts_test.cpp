@@ -215,5 +215,18 @@ TEST_P(Layouts, HaveTheNumbersOfOneProcess) {
 INSTANTIATE_TEST_SUITE_P(Methods, Layouts, ::testing::ValuesIn(method_registry().names()),
                          testing::test_name);
 
+/// A pass with all experts before each part's own, wherever a layout has an order for it.
+TEST(DistilledLayouts, HaveTheNumbersOfOneProcess) {
+  if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+  ModelConfig config = config_of("topk");
+  config.router.parts["topk"].set("distil", ConfigNode(0.5));
+  const Course alone = train(config, {}, {});
+  for (const Case& how : {Case{"dp2zero2", {.data = 2}, 2}, Case{"ep2", {.data = 2, .expert = 2}},
+                          Case{"tp2seq", {.tensor = 2, .sequence = true}}}) {
+    SCOPED_TRACE(how.name);
+    expect_near(train_on_ranks(config, how), alone);
+  }
+}
+
 }  // namespace
 }  // namespace penstock

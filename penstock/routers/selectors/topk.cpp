@@ -19,6 +19,7 @@ struct Config {
   Softmax softmax = Softmax::before;
   bool renormalise = false;
   KSchedule schedule;
+  double distil = 0;
 
   template <class V>
   void visit(V& v) {
@@ -26,12 +27,17 @@ struct Config {
       {.help = "before: over all E logits; after: over the k kept ones; none: a sigmoid of each"});
     v("renormalise", renormalise, {.help = "divide the kept weights by their sum"});
     v("schedule", schedule, {.help = "k over the run"});
+    v("distil", distil,
+      {.help = "weight of KL(p_E | p_k) in training: p_E is predicted with all experts, in a pass "
+               "before without gradient, p_k with the step's k; 0: no such pass",
+       .min = 0});
   }
   /// Whether the kept gates sum to one: kept probabilities over their sum are the softmax over the
   /// kept logits.
   bool over_kept() const { return softmax == Softmax::after || renormalise; }
   void refine(SelectorTraits& traits) const {
     traits.unit_gates = over_kept();
+    traits.distillation = distil;
     if (softmax != Softmax::none)
       traits.gates = over_kept() ? GateForm::softmax_over_kept : GateForm::softmax_over_all;
   }

@@ -141,6 +141,19 @@ void check_pooled(const Recipe& recipe, const dist::Layout& layout) {
                  ", or scope to \"sequence\" or \"micro-batch\"");
 }
 
+/// A pass with all experts comes before each part's own, outside the order in which stages pass
+/// parts on and layers are gathered.
+void check_distillation(const Recipe& recipe, const dist::Layout& layout) {
+  if (training_objective(recipe.model).distillation == 0) return;
+  const bool stages = layout.pipeline > 1;
+  PENSTOCK_CHECK(!stages && recipe.parallel.zero < 3, "selector '",
+                 resolve(recipe.model.router).selector,
+                 "' learns from a pass with all experts, for which ",
+                 stages ? "parallel.pipeline" : "parallel.zero", " = ",
+                 stages ? layout.pipeline : recipe.parallel.zero, " has no order; set ",
+                 stages ? "that to 1" : "that to 2", ", or the distillation's weight to 0");
+}
+
 void check_sequence(const Recipe& recipe) {
   const ParallelConfig& parallel = recipe.parallel;
   if (!parallel.sequence) return;
@@ -211,6 +224,7 @@ dist::Layout layout_of(const Recipe& recipe, int processes) {
   check_parts(recipe, out);
   check_chunks(recipe, out);
   check_pooled(recipe, out);
+  check_distillation(recipe, out);
   check_start(recipe, out);
   PENSTOCK_CHECK(recipe.parallel.zero < 3 || out.pipeline == 1,
                  "parallel.zero = 3 gathers layers in the order of a whole model, and parallel.",

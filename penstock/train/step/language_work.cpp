@@ -1,6 +1,7 @@
 #include "penstock/train/step/language_work.h"
 
 #include <torch/types.h>
+#include <torch/utils.h>
 
 #include <utility>
 
@@ -106,15 +107,37 @@ PartOutcome LanguageWork::forward(const PartInput& part, StepReport& report) {
                   .memory = std::move(passes.memory)};
   if (passes.hidden.empty()) return out;
   count(part, report);
-  if (objective_.weight == 0) return out;
-  const DisagreementPass between =
-      disagreement_backward(model_, passes.hidden[0], passes.hidden[1],
-                            part.share.of(objective_.weight), ops::kLogitsBytes);
-  report.consistency = report.consistency.value_or(0) + part.share.of(between.value);
-  out.besides = objective_.weight * between.value;
-  out.roots = std::move(passes.hidden);
-  out.gradients = {between.first_gradient, between.second_gradient};
+  if (objective_.weight + objective_.distillation > 0)
+    compare(part, std::move(passes.hidden), out, report);
   return out;
+}
+
+at::Tensor LanguageWork::all_experts(const PartInput& part) const {
+  const torch::NoGradGuard no_grad;
+  return model_
+      .forward(tensors_of(model_, micro_batches_[part.index], part).input,
+               {.k = model_.config().total_experts()})
+      .hidden;
+}
+
+void LanguageWork::compare(const PartInput& part, std::vector<at::Tensor> hidden, PartOutcome& out,
+                           StepReport& report) const {
+  double value = 0;
+  if (objective_.distillation > 0) {
+    const DivergencePass from =
+        divergence_backward(model_, all_experts(part), hidden[0],
+                            part.share.of(objective_.distillation), ops::kLogitsBytes);
+    value = from.value;
+    out.gradients = {from.gradient};
+  } else {
+    const DisagreementPass between = disagreement_backward(
+        model_, hidden[0], hidden[1], part.share.of(objective_.weight), ops::kLogitsBytes);
+    value = between.value;
+    out.gradients = {between.first_gradient, between.second_gradient};
+  }
+  report.consistency = report.consistency.value_or(0) + part.share.of(value);
+  out.besides = (objective_.weight + objective_.distillation) * value;
+  out.roots = std::move(hidden);
 }
 
 void LanguageWork::replay(const PartInput& part, const HiddenTap& tap) {
@@ -132,6 +155,12 @@ void LanguageWork::finish(double assignments, StepReport& report) {
                             passes * report.attended_pairs, assignments,
                             {.positions = passes * report.remembered.positions,
                              .distances = passes * report.remembered.distances});
+  if (objective_.distillation > 0)
+    report.flops += useful_forward_flops(
+        model_.products(), static_cast<double>(report.tokens), report.attended_pairs,
+        static_cast<double>(report.tokens * model_.config().moe_layers() *
+                            model_.config().total_experts()),
+        report.remembered);
 }
 
 }  // namespace penstock

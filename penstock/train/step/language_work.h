@@ -13,7 +13,8 @@ namespace penstock {
 
 /// Minimises the training objective (objective.h), averaged over the micro-batches. With two passes
 /// the graphs of both are held until the backward pass, tokens count once, FLOPs twice, and the
-/// first pass's memory is carried on. Memory is not read where a batch begins anew.
+/// first pass's memory is carried on. What a pass with all experts routes is no part of the report;
+/// its FLOPs are. Memory is not read where a batch begins anew.
 class LanguageWork : public StepWork {
  public:
   /// @param micro_batches  all of the step; those that another process computes may be empty
@@ -34,6 +35,11 @@ class LanguageWork : public StepWork {
  private:
   struct Passes;
   Passes run_passes(const PartInput& part) const;
+  /// Rows [R, d] of a pass with all experts, without gradient, as outside training.
+  at::Tensor all_experts(const PartInput& part) const;
+  /// Adds what goes between two passes to the outcome, and its value to the report.
+  void compare(const PartInput& part, std::vector<at::Tensor> hidden, PartOutcome& out,
+               StepReport& report) const;
   void count(const PartInput& part, StepReport& report) const;
 
   LanguageModel& model_;

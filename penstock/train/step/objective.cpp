@@ -1,19 +1,75 @@
 #include "penstock/train/step/objective.h"
 
 #include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "penstock/base/error.h"
 
 namespace penstock {
+namespace {
+
+/// Some of the rows of which a mean is taken, and what their share of it comes to.
+class ChunkOf {
+ public:
+  /// @param share  of the mean;  @param scale  of the gradient
+  ChunkOf(IndexRange rows, double share, double scale, double& value)
+      : rows_(rows), share_(share), scale_(scale), value_(value) {}
+
+  /// Those rows as a leaf.
+  at::Tensor of(const at::Tensor& hidden) const {
+    return hidden.detach().narrow(0, rows_.first, rows_.size()).clone().requires_grad_();
+  }
+  /// @param mean  over those rows
+  void backward(const at::Tensor& mean) const {
+    const at::Tensor value = share_ * mean;
+    (scale_ * value).backward();
+    value_ += value.item<double>();
+  }
+  void put(const at::Tensor& from, const at::Tensor& all) const {
+    all.narrow(0, rows_.first, rows_.size()).copy_(from);
+  }
+
+ private:
+  IndexRange rows_;
+  double share_, scale_;
+  double& value_;
+};
+
+/// Has `work` take the rows of `like` chunk by chunk, so that no more than a chunk's logits are
+/// held, and returns the mean; where ranks divide the rows, that of all.
+double by_chunks(const LanguageModel& model, const at::Tensor& like, double scale,
+                 std::int64_t logits_bytes, const std::function<void(const ChunkOf&)>& work) {
+  const RankRows& of_all = model.place().rows;
+  const std::int64_t rows = like.size(0);
+  const std::int64_t row_bytes = model.config().vocab * like.element_size();
+  const std::int64_t chunk = std::clamp<std::int64_t>(logits_bytes / row_bytes, 1, rows);
+  double value = 0;
+  for (std::int64_t begin = 0; begin < rows; begin += chunk) {
+    const std::int64_t count = std::min(chunk, rows - begin);
+    const double share = static_cast<double>(count) / static_cast<double>(rows);
+    work(ChunkOf({begin, begin + count}, share, scale * of_all.share(), value));
+  }
+  return of_all.mean(torch::full({}, value, at::kDouble)).item<double>();
+}
+
+at::Tensor without_gradient(const LanguageModel& model, const at::Tensor& hidden) {
+  const torch::NoGradGuard no_grad;
+  return model.logits(hidden);
+}
+
+}  // namespace
 
 Objective training_objective(const ModelConfig& config) {
   if (config.moe_layers() == 0) return {};
   const ResolvedRouter router = resolve(config.router);
   const auto passes = static_cast<int>(router.traits.forward_passes);
   PENSTOCK_ASSERT(passes == 1 || passes == 2);
-  return {.passes = passes, .weight = passes == 2 ? router.traits.disagreement : 0};
+  return {.passes = passes,
+          .weight = passes == 2 ? router.traits.disagreement : 0,
+          .distillation = passes == 1 ? router.traits.distillation : 0};
 }
 
 std::string part_that_pools(const ModelConfig& config) {
@@ -29,29 +85,34 @@ at::Tensor disagreement(const at::Tensor& first, const at::Tensor& second) {
   return 0.5 * ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(-1).mean();
 }
 
+at::Tensor divergence(const at::Tensor& teacher, const at::Tensor& student) {
+  const at::Tensor log_p = torch::log_softmax(teacher.detach(), -1);
+  return (log_p.exp() * (log_p - torch::log_softmax(student, -1))).sum(-1).mean();
+}
+
 DisagreementPass disagreement_backward(const LanguageModel& model, const at::Tensor& first,
                                        const at::Tensor& second, double scale,
                                        std::int64_t logits_bytes) {
-  const RankRows& of_all = model.place().rows;
-  const std::int64_t rows = first.size(0);
-  const std::int64_t row_bytes = model.config().vocab * first.element_size();
-  const std::int64_t chunk = std::clamp<std::int64_t>(logits_bytes / row_bytes, 1, rows);
   DisagreementPass out{.first_gradient = torch::empty_like(first),
                        .second_gradient = torch::empty_like(second)};
-  for (std::int64_t begin = 0; begin < rows; begin += chunk) {
-    const std::int64_t count = std::min(chunk, rows - begin);
-    const auto part = [&](const at::Tensor& hidden) {
-      return hidden.detach().narrow(0, begin, count).clone().requires_grad_();
-    };
-    const at::Tensor p = part(first), q = part(second);  // [C, d]
-    const double share = static_cast<double>(count) / static_cast<double>(rows);
-    const at::Tensor value = share * disagreement(model.logits(p), model.logits(q));
-    (scale * of_all.share() * value).backward();
-    out.value += value.item<double>();
-    out.first_gradient.narrow(0, begin, count).copy_(p.grad());
-    out.second_gradient.narrow(0, begin, count).copy_(q.grad());
-  }
-  out.value = of_all.mean(torch::full({}, out.value, at::kDouble)).item<double>();
+  out.value = by_chunks(model, first, scale, logits_bytes, [&](const ChunkOf& chunk) {
+    const at::Tensor p = chunk.of(first), q = chunk.of(second);  // [C, d]
+    chunk.backward(disagreement(model.logits(p), model.logits(q)));
+    chunk.put(p.grad(), out.first_gradient);
+    chunk.put(q.grad(), out.second_gradient);
+  });
+  return out;
+}
+
+DivergencePass divergence_backward(const LanguageModel& model, const at::Tensor& teacher,
+                                   const at::Tensor& student, double scale,
+                                   std::int64_t logits_bytes) {
+  DivergencePass out{.gradient = torch::empty_like(student)};
+  out.value = by_chunks(model, student, scale, logits_bytes, [&](const ChunkOf& chunk) {
+    const at::Tensor q = chunk.of(student);  // [C, d]
+    chunk.backward(divergence(without_gradient(model, chunk.of(teacher)), model.logits(q)));
+    chunk.put(q.grad(), out.gradient);
+  });
   return out;
 }
 

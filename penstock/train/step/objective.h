@@ -1,5 +1,6 @@
 // What a training step minimises: the cross-entropy of one pass over a batch or, where the routing
-// method makes two passes (THOR), of both, and their disagreement. Balancers' losses are not here.
+// method makes two passes (THOR), of both, and their disagreement; or of one pass that is also to
+// predict what the model does with all experts. Balancers' losses are not here.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,13 @@
 
 namespace penstock {
 
-/// Σ over passes of (mean-token cross-entropy + auxiliary losses) + weight · disagreement.
+/// Σ over passes of (mean-token cross-entropy + auxiliary losses) + weight · disagreement
+/// + distillation · divergence, the latter from a pass before with all experts, without gradient,
+/// as outside training.
 struct Objective {
-  int passes = 1;
-  double weight = 0;  ///< of the disagreement of two passes
+  int passes = 1;           ///< with gradient
+  double weight = 0;        ///< of the disagreement of two passes
+  double distillation = 0;  ///< weight of the divergence; 0: no such pass. Then passes is 1
 };
 
 /// The objective of a model's routing method, as its selector's traits say it.
@@ -27,6 +31,13 @@ std::string part_that_pools(const ModelConfig& config);
 /// @param first, second  [R, V] f32|f64, R > 0.  @return [].  Gradient: both.
 /// Source: THOR, arXiv:2110.04260, Eq. 5-6, where the released code has ½.
 at::Tensor disagreement(const at::Tensor& first, const at::Tensor& second);
+
+/// Divergence of a prediction q = softmax(student) from p = softmax(teacher), by row:
+///   mean over rows of KL(p‖q) = Σ_v p (log p − log q),
+/// in nats, 0 where p = q.
+/// @param teacher, student  [R, V] f32|f64, R > 0.  @return [].  Gradient: student alone,
+/// (q − p) / R.
+at::Tensor divergence(const at::Tensor& teacher, const at::Tensor& student);
 
 struct DisagreementPass {
   double value = 0;
@@ -43,5 +54,16 @@ struct DisagreementPass {
 DisagreementPass disagreement_backward(const LanguageModel& model, const at::Tensor& first,
                                        const at::Tensor& second, double scale,
                                        std::int64_t logits_bytes);
+
+struct DivergencePass {
+  double value = 0;
+  at::Tensor gradient;  ///< [R, d], scaled, of the student's rows
+};
+
+/// The same for the divergence of the student's predictions from the teacher's; the head has no
+/// gradient through the teacher's.
+DivergencePass divergence_backward(const LanguageModel& model, const at::Tensor& teacher,
+                                   const at::Tensor& student, double scale,
+                                   std::int64_t logits_bytes);
 
 }  // namespace penstock

@@ -170,6 +170,17 @@ TEST(ParallelSettings, RefuseLoadsOfAWholeStepWhereNoPassCanCountThem) {
   expect_said(with("parallel.pipeline=2"), {"parallel.pipeline = 2 has no order; set that to 1"});
 }
 
+TEST(ParallelSettings, RefuseAPassWithAllExpertsWhereNoneHasAnOrder) {
+  const auto with = [](const std::string& key) {
+    return refusal({"train.micro_batch=2", "model.router.topk.distil=0.5", key}, 2);
+  };
+  EXPECT_EQ(with("parallel.zero=2"), "accepted");
+  EXPECT_EQ(with("parallel.tensor=2"), "accepted");
+  expect_said(with("parallel.zero=3"), {"selector 'topk' learns from a pass with all experts",
+                                        "parallel.zero = 3 has no order; set that to 2"});
+  expect_said(with("parallel.pipeline=2"), {"parallel.pipeline = 2 has no order; set that to 1"});
+}
+
 TEST(ParallelSettings, RefuseAStartFromEveryRouterWhereStagesHaveTheirOwn) {
   const auto with = [](const std::string& start, const std::string& key) {
     return refusal({"model.router.method=remoe", "model.router.balancers=[\"threshold\"]",

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Prints the numbers of objective_test.cpp: THOR's disagreement of two rows of logits, in plain PyTorch.
+"""Prints the numbers of objective_test.cpp, in plain PyTorch: THOR's disagreement of two rows of logits, and the
+divergence KL(p|q) of the second from the first, which is held.
 
 The released code of THOR takes symmetric KL between softmax outputs: 1/2 (KL(p|q) + KL(q|p)), each by
 torch's kl_div, summed over the vocabulary and averaged over tokens. The gradient is autograd's of that.
@@ -21,3 +22,7 @@ value = (0.5 * (kl(first, second) + kl(second, first))).mean()
 value.backward()
 torch.set_printoptions(precision=16)
 print(value.item(), first.grad, second.grad, sep='\n')
+second.grad = None
+value = kl(first.detach(), second).mean()
+value.backward()
+print(value.item(), second.grad, sep='\n')

@@ -58,6 +58,21 @@ TEST(Disagreement, GradientByFiniteDifferencesAndNoneWherePassesAgree) {
   EXPECT_NEAR(disagreement(same, same + 3).item<double>(), 0, 1e-15);  // the same softmax
 }
 
+TEST(Divergence, GivesTheNumbersOfTheScript) {
+  const at::Tensor teacher = rows_of({0.5, -1.0, 2.0, 0.0, 0.3, -0.3}).requires_grad_(),
+                   student = rows_of({1.5, 0.0, -0.5, 0.1, 0.2, -0.4}).requires_grad_();
+  const at::Tensor value = divergence(teacher, student);
+  value.backward();
+  EXPECT_NEAR(value.item<double>(), 0.6595547261432653, 1e-15);
+  EXPECT_LT(
+      testing::relative_error(
+          student.grad(), rows_of({0.2804171660862785, 0.0625695271772002, -0.3429866932634788,
+                                   0.0226092191863277, -0.0145977849464937, -0.0080114342398340})),
+      1e-14);
+  EXPECT_FALSE(teacher.grad().defined());
+  EXPECT_NEAR(divergence(teacher, teacher + 3).item<double>(), 0, 1e-15);
+}
+
 ModelConfig thor_config(ModelKind architecture) {
   ModelConfig config;
   config.architecture = architecture;
@@ -224,6 +239,92 @@ TEST(TrainingTwoPasses, CountsTokensOnceFlopsTwiceAndMeansOverPasses) {
   const StepReport one = accumulate(single, context, 3, memory);
   EXPECT_FALSE(one.consistency);
   EXPECT_EQ(one.total_loss, one.loss);
+}
+
+/// Top-1 that learns from all four experts; in fp64, with dropout and a memory.
+class Distilled : public TwoPasses {
+ protected:
+  static ModelConfig config(double weight) {
+    ModelConfig out = thor_config(ModelKind::transformer_xl);
+    out.router.method = "topk";
+    out.router.k = 1;
+    out.router.parts["topk"].set("distil", ConfigNode(weight));
+    return out;
+  }
+  void SetUp() override {
+    TwoPasses::SetUp();
+    model_ = make_model(config(0.7), 1);
+    model_->to(torch::kDouble);
+  }
+};
+
+TEST_F(Distilled, AStepsGradientIsThatOfTheObjectiveByHand) {
+  EXPECT_EQ(training_objective(config(0.7)).distillation, 0.7);
+  EXPECT_EQ(training_objective(config(0.7)).passes, 1);
+  std::vector<Batch> batches = {seeded_batch(2, 8, 1), seeded_batch(2, 8, 2)};
+  std::vector<ModelMemory> memory;
+  step(batches, memory);
+  testing::gradients(*model_);
+  for (Batch& batch : batches) batch.fresh = false;
+  const std::vector<ModelMemory> before = memory;
+  const StepReport report = step(batches, memory);
+  const std::vector<at::Tensor> measured = testing::gradients(*model_);
+
+  at::Tensor objective = torch::zeros({}, torch::kDouble);
+  double cross_entropy = 0, from = 0;
+  for (std::size_t m = 0; m < 2; ++m) {
+    BatchTensors tensors = to_tensors(batches[m], at::kCPU);
+    tensors.input.memory = before[m];
+    context_.generator = at::detail::createCPUGenerator(mix64(9 + m));
+    const ModelOutput student = model_->forward(tensors.input, context_);
+    const ModelOutput teacher = model_->forward(tensors.input, {.k = 4});
+    const at::Tensor p = torch::softmax(model_->logits(teacher.hidden), -1).detach(),
+                     q = torch::softmax(model_->logits(student.hidden), -1);
+    const at::Tensor apart = (p * (p.log() - q.log())).sum() / p.size(0);
+    const at::Tensor loss = -q.log().gather(1, tensors.targets.view({-1, 1})).mean();
+    objective = objective + (loss + student.auxiliary_loss + 0.7 * apart) / 2;
+    cross_entropy += loss.item<double>() / 2;
+    from += apart.item<double>() / 2;
+    EXPECT_TRUE(torch::equal(memory[m][1], student.memory[1]));
+  }
+  objective.backward();
+  const std::vector<at::Tensor> wanted = testing::gradients(*model_);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    EXPECT_LT(testing::relative_error(measured[i], wanted[i]), 1e-11) << i;
+  EXPECT_NEAR(report.loss, cross_entropy, 1e-12);
+  EXPECT_NEAR(*report.consistency, from, 1e-12);
+  EXPECT_NEAR(report.total_loss, objective.item<double>(), 1e-12);
+  EXPECT_GT(from, 1e-3);
+  EXPECT_EQ(report.active_experts, 1);  // the pass with all experts is not counted
+}
+
+TEST_F(Distilled, CostsAForwardPassWithAllExperts) {
+  ModelConfig distilled = config(0.7), plain = config(0);
+  EXPECT_DOUBLE_EQ(nominal_training_flops(distilled, 2, 8),
+                   nominal_training_flops(plain, 2, 8) + nominal_forward_flops(plain, 2, 8, 12, 4));
+  std::vector<Batch> batches = {seeded_batch(2, 8, 1)};
+  std::vector<ModelMemory> memory;
+  const double with = step(batches, memory).flops;
+  model_ = make_model(plain, 1);
+  model_->to(torch::kDouble);
+  memory.clear();
+  const StepReport without = step(batches, memory);
+  EXPECT_FALSE(without.consistency);
+  // Nothing was remembered yet.
+  EXPECT_NEAR(with, without.flops + nominal_forward_flops(plain, 2, 8, 0, 4), 1e-6 * with);
+}
+
+TEST_F(Distilled, ChunksOfRowsChangeNothing) {
+  const at::Tensor teacher = torch::randn({7, 16}, torch::kDouble),
+                   student = torch::randn({7, 16}, torch::kDouble);
+  const auto whole = divergence_backward(*model_, teacher, student, 0.3, 1 << 20);
+  const auto wanted = testing::gradients(*model_);
+  const auto chunked = divergence_backward(*model_, teacher, student, 0.3, 3 * 256 * 8);
+  EXPECT_NEAR(chunked.value, whole.value, 1e-13);
+  EXPECT_LT(testing::relative_error(chunked.gradient, whole.gradient), 1e-13);
+  const auto measured = testing::gradients(*model_);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    EXPECT_LT(testing::relative_error(measured[i], wanted[i]), 1e-13) << i;
 }
 
 TEST(TrainingTwoPasses, ContinuesBitwise) {
