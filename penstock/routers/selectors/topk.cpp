@@ -26,11 +26,11 @@ struct Config {
     v("softmax", softmax,
       {.help = "before: over all E logits; after: over the k kept ones; none: a sigmoid of each"});
     v("renormalise", renormalise, {.help = "divide the kept weights by their sum"});
-    v("schedule", schedule, {.help = "k over the run"});
     v("distil", distil,
       {.help = "weight of KL(p_E | p_k) in training: p_E is predicted with all experts, in a pass "
                "before without gradient, p_k with the step's k; 0: no such pass",
        .min = 0});
+    v("schedule", schedule, {.help = "k over the run"});
   }
   /// Whether the kept gates sum to one: kept probabilities over their sum are the softmax over the
   /// kept logits.
