@@ -26,10 +26,12 @@ std::vector<Names> balancer_sets() {
 }
 
 void expect_conforming(const std::string& scorer, const std::string& selector,
-                       const Names& balancers, const Options& selector_options = {}) {
-  const auto fresh = [&](const Case& size = {}) {
-    return Combination(scorer, selector, balancers, size, selector_options);
+                       const Names& balancers, const Options& selector_options = {},
+                       const Case& size = {}) {
+  const auto fresh_of = [&](const Case& of) {
+    return Combination(scorer, selector, balancers, of, selector_options);
   };
+  const auto fresh = [&] { return fresh_of(size); };
   const RouterTraits traits = fresh().traits();
   for (const std::uint64_t seed : {1, 2, 3}) {
     Combination parts = fresh();
@@ -48,7 +50,7 @@ void expect_conforming(const std::string& scorer, const std::string& selector,
   expect("save and load", [&](Combination& parts) { return survives_saving(parts); });
   expect("reads", [&](Combination& parts) { return reads_no_statistics(parts); });
   expect("losses", [&](Combination& parts) { return losses_agree(parts); });
-  Combination one = fresh({.k = 1});
+  Combination one = fresh_of({.k = 1});
   EXPECT_EQ(accepts_one_busy_expert(one, traits), "");
 }
 
@@ -98,6 +100,19 @@ TEST(Conformance, CappedRelu) {
     for (const auto& balancer : balancers) list += " + " + balancer;
     SCOPED_TRACE("linear x relu" + list);
     expect_conforming("linear", "relu", balancers, {{"most", std::int64_t{2}}});
+  }
+}
+
+/// So few tokens leave some experts idle.
+TEST(Conformance, LeakingRelu) {
+  for (const Names& balancers : balancer_sets()) {
+    if (!compatible("linear", "relu", balancers).empty()) continue;
+    std::string list;
+    for (const auto& balancer : balancers) list += " + " + balancer;
+    SCOPED_TRACE("linear x relu" + list);
+    expect_conforming("linear", "relu", balancers,
+                      {{"leak", 0.5}, {"leak_tokens", std::int64_t{1}}},
+                      {.sequences = 2, .sequence_length = 2, .experts = 64});
   }
 }
 

@@ -132,6 +132,45 @@ TEST(Relu, RefusesAnImpossibleCap) {
   EXPECT_NO_THROW(selector("relu", four, {{"most", std::int64_t{4}}}));
 }
 
+/// Expert 1 has no token: the two nearest ones are computed for it, and change no output.
+TEST(Relu, LetsTheGradientOfAnIdleExpertThrough) {
+  const at::Tensor z = matrix({{1, -3, 0.5}, {0, -1, 2}, {-1, -0.5, -1}, {3, -2, 1}});
+  const at::Tensor leaf = z.clone().requires_grad_();
+  const Options leak = {{"leak", 0.25}, {"leak_tokens", std::int64_t{2}}};
+  const RouterShape three{.d_model = 2, .experts = 3, .k = 1};
+  const auto part = selector("relu", three, leak);
+  const Plan plan = part->select({.logits = leaf}, kTraining);
+  EXPECT_TRUE(dense_weights(plan).equal(z.clamp_min(0)));
+  const at::Tensor factors = matrix({{2, 3, 5}, {7, 11, 13}, {17, 19, 23}, {29, 31, 37}});
+  (plan.weight * factors.index({plan.token, plan.expert})).sum().backward();
+  EXPECT_TRUE(
+      leaf.grad().equal(matrix({{2, 0, 5}, {0, 0.25 * 11, 13}, {0, 0.25 * 19, 0}, {29, 0, 37}})));
+  // Outside training, and where every expert has a token, nothing leaks.
+  EXPECT_EQ(part->select({.logits = z}, {}).assignments(), 5);
+  EXPECT_EQ(part->select({.logits = z.abs()}, kTraining).assignments(), 11);
+  // A cap leaves experts idle that have positive logits.
+  const Options capped = {
+      {"leak", 0.5}, {"leak_tokens", std::int64_t{1}}, {"most", std::int64_t{1}}};
+  const Plan of_cap = selector("relu", three, capped)
+                          ->select({.logits = matrix({{2, 1, -1}, {3, 0.5, -2}})}, kTraining);
+  EXPECT_TRUE(dense_weights(of_cap).equal(matrix({{2, 0, 0}, {3, 0, 0}})));
+  EXPECT_EQ(of_cap.assignments(), 4);
+}
+
+TEST(Relu, OpensAnIdleExpertThatWouldHelp) {
+  for (const double leak : {0.0, 0.5}) {
+    at::Tensor z = matrix({{-0.5}}).requires_grad_();
+    const auto part = selector("relu", {.d_model = 1, .experts = 1, .k = 1}, {{"leak", leak}});
+    for (int step = 0; step < 60; ++step) {
+      const at::Tensor gate = part->select({.logits = z}, kTraining).weight.sum();
+      const at::Tensor loss = (gate - 1).square() + 0 * z.sum();  // also where no gate is open
+      const at::Tensor gradient = torch::autograd::grad({loss}, {z})[0];
+      z = (z - 0.05 * gradient).detach().requires_grad_();
+    }
+    EXPECT_NEAR(z.item<double>(), leak > 0 ? 1 : -0.5, 0.1) << leak;
+  }
+}
+
 TEST(ExpertChoice, EveryExpertTakesItsBestTokens) {
   expect_near(dense_weights(plan_of(*selector("expert-choice", kTwo), logits())),
               {{0.42948105406904, 0.260493427058572, 0, 0},

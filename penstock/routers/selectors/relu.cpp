@@ -2,6 +2,8 @@
 // No softmax.
 #include <torch/types.h>
 
+#include <algorithm>
+
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
 #include "penstock/ops/top_mask.h"
@@ -10,7 +12,8 @@
 namespace penstock::relu {
 
 struct Config {
-  std::int64_t most = 0;
+  std::int64_t most = 0, leak_tokens = 4;
+  double leak = 0;
 
   template <class V>
   void visit(V& v) {
@@ -18,10 +21,18 @@ struct Config {
       {.help = "a token gets the experts of its highest positive logits, at most so many; 0: all "
                "of them",
        .min = 0});
+    v("leak", leak,
+      {.help = "in training an expert without a token is computed for those nearest to it, with "
+               "gates of 0, whose gradient reaches the logits times this; 0: no such tokens",
+       .min = 0,
+       .max = 1});
+    v("leak_tokens", leak_tokens,
+      {.help = "how many tokens of a micro-batch that are, for each such expert", .min = 1});
   }
-  /// Under a cap the logits of other experts decide too, which no form of the gates says.
   void refine(SelectorTraits& traits) const {
+    // Under a cap the logits of other experts decide too, which no form of the gates says.
     if (most > 0) traits.gates = GateForm::other;
+    traits.estimates_gradient = leak > 0;
   }
 };
 
@@ -29,10 +40,16 @@ struct Config {
 /// the bias of the choice and the shift of the context, if any. A token without a positive z gets
 /// no expert. With a cap, assigned where z is among the `most` largest of the token as well, ties
 /// to the lower expert index. Gradient: z, where assigned.
+/// With a leak α, in training: an expert that no token of the micro-batch is assigned gets the
+/// tokens of its highest z, with a weight of 0. Outputs are as without. Gradient: z, times α there;
+/// so the loss says whether the expert would help these tokens, which no closed gate lets through.
 class Relu : public Selector {
  public:
   Relu(const RouterShape& shape, const Config& config)
-      : k_(shape.k), most_(config.most * shape.granularity) {
+      : k_(shape.k),
+        most_(config.most * shape.granularity),
+        leak_(config.leak),
+        leak_tokens_(config.leak_tokens) {
     PENSTOCK_CHECK(most_ <= shape.experts, "model.router.relu.most = ", config.most,
                    " must be at most ", shape.experts / shape.granularity,
                    ", the number of experts");
@@ -46,16 +63,34 @@ class Relu : public Selector {
     at::Tensor logits = scores.logits;
     if (scores.choice_bias.defined()) logits = logits + scores.choice_bias.to(logits.options());
     if (context.logit_shift != 0) logits = logits + context.logit_shift;
-    if (most_ == 0) return make_plan(logits, ops::route_relu(logits));
+    const bool leaks = leak_ > 0 && context.training && logits.size(0) > 0;
+    if (most_ == 0 && !leaks) return make_plan(logits, ops::route_relu(logits));
     const at::Tensor values = logits.detach();
-    return make_plan(logits,
-                     ops::top_mask(values, most_).logical_and_(values.le(0).logical_not_()));
+    at::Tensor taken = values.le(0).logical_not_();
+    if (most_ > 0) taken.logical_and_(ops::top_mask(values, most_));
+    return leaks ? leaking_plan(logits, taken) : make_plan(logits, taken);
   }
   double nominal_k(const RoutingContext&) const override { return k_; }
 
  private:
+  Plan leaking_plan(const at::Tensor& logits, const at::Tensor& taken) const {
+    const at::Tensor idle = taken.any(0).logical_not_();  // [E]
+    if (!idle.any().item<bool>()) return make_plan(logits, taken);
+    const at::Tensor values = logits.detach();
+    const std::int64_t count = std::min(leak_tokens_, values.size(0));
+    const at::Tensor nearest =  // [T, E]
+        ops::top_mask(values.t().contiguous(), count)
+            .t()
+            .logical_and(idle)
+            .logical_and(values.isfinite());
+    const at::Tensor gates = at::where(nearest, leak_ * (logits - values), logits);
+    return make_plan(gates, taken.logical_or(nearest));
+  }
+
   double k_;
   std::int64_t most_;  // granularity applied; 0 for no cap
+  double leak_;
+  std::int64_t leak_tokens_;
 };
 
 static const RegisterSelector<Relu, Config> registered{
