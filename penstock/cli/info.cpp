@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
@@ -16,6 +17,7 @@
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/info_layouts.h"
 #include "penstock/cli/info_recomputed.h"
+#include "penstock/data/corpus.h"
 #include "penstock/finetune/run.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"
@@ -164,16 +166,29 @@ void print_figures(const Recipe& recipe, const MachineSpeeds& speeds) {
   }
 }
 
-/// Of a recipe that takes its corpus's: that of bytes.
+/// Of a recipe that takes its corpus's, which is not there: that of bytes.
 constexpr std::int64_t kAssumedVocabulary = 256;
+
+/// Of the corpus that the recipe names, where it is there.
+std::optional<std::int64_t> corpus_vocabulary(const Recipe& recipe) {
+  std::error_code none;
+  const std::string& corpus = recipe.data.corpus;
+  if (corpus.empty() || !std::filesystem::exists(corpus + "/corpus.json", none))
+    return std::nullopt;
+  return Corpus::open(corpus).vocab_size();
+}
 
 Recipe countable_recipe(const ConfigNode& node) {
   Recipe recipe = read_recipe(node);
-  if (recipe.model.vocab == 0) recipe.model.vocab = kAssumedVocabulary;
+  if (recipe.model.vocab == 0)
+    recipe.model.vocab = corpus_vocabulary(recipe).value_or(kAssumedVocabulary);
   return recipe;
 }
 
-bool takes_vocabulary(const ConfigNode& node) { return read_recipe(node).model.vocab == 0; }
+bool takes_vocabulary(const ConfigNode& node) {
+  const Recipe recipe = read_recipe(node);
+  return recipe.model.vocab == 0 && !corpus_vocabulary(recipe);
+}
 
 /// Says that the count is not of the corpus's vocabulary.
 void print_assumed_vocabulary() {

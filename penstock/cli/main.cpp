@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <span>
 #include <string>
@@ -74,15 +75,17 @@ void add_commands(CLI::App& app, int& exit_code) {
 
 /// Of what CLI11 throws in place of a command: help, the version, wrong usage.
 int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
-  if (dynamic_cast<const CLI::CallForHelp*>(&error) == nullptr) return app.exit(error) == 0 ? 0 : 2;
+  const bool help = dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr;
   // A word that no command knows is not made one by asking for its help.
-  for (const auto& word : app.remaining(true)) {
-    if (word.starts_with('-')) continue;
-    std::fprintf(stderr, "'%s' is no command; run with --help alone for those there are\n",
-                 word.c_str());
-    return 2;
-  }
-  return app.exit(error);
+  if (help || app.get_subcommands().empty())
+    for (const auto& word : app.remaining(true)) {
+      if (word.starts_with('-')) continue;
+      std::fprintf(stderr, "'%s' is no command; run with --help alone for those there are\n",
+                   word.c_str());
+      return 2;
+    }
+  if (help) return app.exit(error);
+  return app.exit(error) == 0 ? 0 : 2;
 }
 
 /// Of an exception that is no Error: memory that is not there, or a bug.
@@ -122,6 +125,10 @@ int run(int argc, char** argv) {
     std::fprintf(stderr,
                  "penstock: not enough memory; `penstock info RECIPE` says how much training "
                  "takes\n");
+    return 1;
+  } catch (const std::filesystem::filesystem_error& error) {
+    std::fprintf(stderr, "penstock: %s: cannot be read or written there: %s\n",
+                 error.path1().c_str(), error.code().message().c_str());
     return 1;
   } catch (const std::exception& error) {
     if (!std::ferror(stdout)) tell_unexpected(error);  // else with_output_checked() says so

@@ -220,7 +220,7 @@ int run_as_rank(const StudyArguments& options, const dist::Identity& identity) {
   } catch (const dist::LostRank&) {
     throw;
   } catch (...) {
-    groups.release();
+    if (groups.release()) world.leave();
     throw;
   }
 }

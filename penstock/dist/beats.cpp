@@ -18,7 +18,7 @@ std::optional<SilentRank> silent_from(const std::string& text) {
   int rank = 0, state = 0;
   std::int64_t since = 0;
   const int read = std::sscanf(text.c_str(), "%d %d %" SCNd64, &rank, &state, &since);
-  if (read != 3 || state < 0 || state > static_cast<int>(RankState::failed)) return std::nullopt;
+  if (read != 3 || state < 0 || state > static_cast<int>(RankState::followed)) return std::nullopt;
   return SilentRank{
       .rank = rank, .state = static_cast<RankState>(state), .since = milliseconds(since)};
 }
@@ -35,7 +35,9 @@ void Beats::hung_up(int connection) {
 }
 
 void Beats::lose(const SilentRank& lost) {
-  if (!lost_) lost_ = lost;
+  // By its own word: the end of its connection, which follows, says nothing more.
+  if (lost.state == RankState::failed || lost.state == RankState::followed) ended(lost.rank);
+  if (!lost_ || lost_->state == RankState::followed) lost_ = lost;
 }
 
 void Beats::skip(milliseconds halted) {

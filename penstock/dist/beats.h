@@ -14,6 +14,7 @@ enum class RankState {
   given_up,  ///< by another rank, since it was silent for too long
   gone,      ///< its connection ended without its saying so
   failed,    ///< by its own word
+  followed,  ///< by its own word it lost another rank, and cannot say which
 };
 
 struct SilentRank {
@@ -40,7 +41,7 @@ class Beats {
   /// The connection is gone, and the rank of it, if any, is lost.
   void hung_up(int connection);
   /// From then on every rank hears of it, the lost one too. The first that is lost stays so: others
-  /// are lost since they lost that one.
+  /// are lost since they lost that one. Only one that `followed` gives way to another.
   void lose(const SilentRank& lost);
   /// The process that keeps the table was stopped for so long and could hear nobody.
   void skip(std::chrono::milliseconds halted);

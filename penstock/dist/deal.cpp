@@ -1,7 +1,5 @@
 #include "penstock/dist/deal.h"
 
-#include "penstock/dist/group_table.h"
-
 namespace penstock::dist {
 namespace {
 
@@ -10,7 +8,8 @@ constexpr std::chrono::seconds kConnect{120};
 
 }  // namespace
 
-Deal::Deal(const ProcessGroup& group, std::int64_t count) : count_(count), keeper_(group.name(0)) {
+Deal::Deal(const ProcessGroup& group, std::int64_t count)
+    : count_(count), keeper_(group.name(0)), ranks_(group.table()) {
   if (group.size() == 1) return;
   if (group.rank() == 0) server_.emplace(group.address(), 0);
   const std::string address = group.broadcast_bytes(group.address());
@@ -20,24 +19,25 @@ Deal::Deal(const ProcessGroup& group, std::int64_t count) : count_(count), keepe
 }
 
 std::optional<std::int64_t> Deal::next() {
-  std::int64_t number = taken_;
-  if (!table_) {
-    ++taken_;
-  } else {
-    try {
-      number = table_->add(kTaken, 1) - 1;
-    } catch (const Error&) {
-      throw LostRank(keeper_ + ", which says what comes next, is gone");
-    }
-  }
+  const std::int64_t number = table_ ? add(1) - 1 : taken_++;
   return number < count_ ? std::optional(number) : std::nullopt;
 }
 
 void Deal::close() {
   if (table_)
-    table_->add(kTaken, count_);
+    add(count_);
   else
     taken_ = count_;
+}
+
+std::int64_t Deal::add(std::int64_t value) {
+  try {
+    return table_->add(kTaken, value);
+  } catch (const LostTable&) {
+    ranks_->lose_another();
+    if (ranks_->lost_after_all()) ranks_->check();
+    throw LostRank(keeper_ + ", which says what comes next, is gone");
+  }
 }
 
 }  // namespace penstock::dist

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "penstock/dist/group.h"
+#include "penstock/dist/group_table.h"
 #include "penstock/dist/key_server.h"
 
 namespace penstock::dist {
@@ -24,8 +25,12 @@ class Deal {
   void close();
 
  private:
+  /// Of the table. Throws LostRank.
+  std::int64_t add(std::int64_t value);
+
   std::int64_t count_ = 0, taken_ = 0;  // taken: with one process
   std::string keeper_;
+  std::shared_ptr<GroupTable> ranks_;
   std::optional<KeyServer> server_;
   std::unique_ptr<KeyClient> table_;
 };

@@ -70,6 +70,8 @@ int ProcessGroup::size() const { return state_->size; }
 double ProcessGroup::seconds() const { return *state_->seconds; }
 double ProcessGroup::own_seconds() const { return state_->own_seconds; }
 const std::shared_ptr<GroupTable>& ProcessGroup::table() const { return state_->table; }
+void ProcessGroup::fail_together() const { state_->failed_together = true; }
+bool ProcessGroup::failed_together() const { return state_->failed_together; }
 
 const std::string& ProcessGroup::address() const { return state_->address; }
 
@@ -100,6 +102,7 @@ void ProcessGroup::operate(const char* what, const at::Tensor& values, const Act
 
 void ProcessGroup::lose(const char* what, const std::string& reason) const {
   state_->lost = true;
+  state_->table->lose_another();
   if (const auto who = state_->table->lost_after_all())
     throw LostRank(concat(name(), " lost ", *who, ", in ", what));
   throw LostRank(concat(name(), " lost another rank in ", what, ": ", reason));

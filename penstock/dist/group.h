@@ -74,6 +74,10 @@ class ProcessGroup {
   /// made from it. One that ends otherwise has failed: all others lose it, within seconds and in
   /// whatever they wait for.
   void leave() const;
+  /// All ranks have settled that what they do together failed, so that none waits for another in
+  /// it.
+  void fail_together() const;
+  bool failed_together() const;
 
   int rank() const;
   int size() const;

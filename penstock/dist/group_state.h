@@ -15,7 +15,7 @@ namespace penstock::dist {
 
 struct ProcessGroup::State {
   int rank = 0, size = 1;
-  bool lost = false;
+  bool lost = false, failed_together = false;
   bool under_way = false;  // a start_all_to_all() that nobody has waited for
   std::vector<std::string> names = {concat("rank 0 on ", host_name())};
   // Of groups that different threads may use.

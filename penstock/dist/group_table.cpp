@@ -20,6 +20,10 @@ void GroupTable::leave() {
   if (heartbeat_) heartbeat_->leave();
 }
 
+void GroupTable::lose_another() {
+  if (heartbeat_) heartbeat_->lost_another();
+}
+
 void GroupTable::end() {
   if (heartbeat_) heartbeat_->stop();
   server_.reset();
@@ -28,13 +32,15 @@ void GroupTable::end() {
 KeyClientOptions GroupTable::client_options(std::string prefix) const {
   // The launcher's table stands still where a user stops the launcher, which harms no rank.
   return {.prefix = std::move(prefix),
-          .patience = identity_.launched ? std::chrono::seconds(0) : silence_};
+          .patience = identity_.launched ? std::chrono::seconds(0) : silence_,
+          .connecting = [this] { check(); }};
 }
 
 void GroupTable::begin_heartbeat() {
   if (silence_.count() == 0) return;
   auto own =
       std::make_shared<KeyClient>(identity_.address, identity_.port, silence_, client_options());
+  own->beat(identity_.rank);  // before others can know of this rank
   heartbeat_.emplace(std::move(own), identity_.rank,
                      HeartbeatOptions{.silence = silence_,
                                       .needs_table = !identity_.launched,
@@ -56,6 +62,7 @@ std::optional<std::string> GroupTable::lost() const {
   if (found->how == RankState::given_up && self)
     return concat("the others, which had not heard of it for ", found->silent.count(), " s");
   if (self) return "the others, which lost its connection to the table of ranks";
+  if (found->how == RankState::followed) return name(*found) + ", which lost another rank";
   if (found->how == RankState::failed) return name(*found) + ", which failed";
   if (found->how == RankState::gone) return name(*found) + ", which ended without a word";
   return concat(name(*found), ", which has not been heard of for ", found->silent.count(), " s");

@@ -43,6 +43,8 @@ class GroupTable {
   std::optional<std::string> lost_after_all() const;
   /// Throws LostRank where one is.
   void check() const;
+  /// An operation of this rank lost another, whichever it was.
+  void lose_another();
   /// Does it. Where a table cannot be asked any more since a rank is lost, throws LostRank.
   void naming_the_lost(const std::function<void()>& action) const;
   /// The client of another table, which is as patient as this one.

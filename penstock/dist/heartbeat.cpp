@@ -63,6 +63,7 @@ void Heartbeat::listen_for_a_loss() {
     if (end.silent()) judge(*end.silent());
   } catch (const SilentTable&) {
     lose({.how = RankState::given_up, .silent = std::chrono::ceil<Seconds>(options_.silence)});
+    table_->leave_word({.state = RankState::given_up, .since = options_.silence});
   } catch (const std::exception&) {  // it hung up in the middle of an answer, or answers nonsense
     if (options_.needs_table) lose({});
   }
@@ -121,7 +122,8 @@ void Heartbeat::say_end() noexcept {
     if (done_ || lost)
       table_->end(rank_);
     else
-      table_->lose({.rank = rank_, .state = RankState::failed});
+      table_->lose(
+          {.rank = rank_, .state = lost_another_ ? RankState::followed : RankState::failed});
   } catch (const std::exception&) {  // whoever kept the table is gone
   }
 }

@@ -43,6 +43,8 @@ class Heartbeat {
   void leave();
   /// Ends the thread. Without leave() before, this rank has failed, unless it lost another.
   void stop();
+  /// An operation lost another rank, whichever it was.
+  void lost_another() { lost_another_ = true; }
   /// The first that was lost, which may be this rank: the others have given it up. Thread-safe.
   std::optional<Lost> lost() const;
 
@@ -62,7 +64,7 @@ class Heartbeat {
   HeartbeatOptions options_;
   std::chrono::milliseconds period_;
   int wake_;
-  std::atomic<bool> done_ = false;
+  std::atomic<bool> done_ = false, lost_another_ = false;
   mutable std::mutex mutex_;
   std::optional<Lost> lost_;
   std::thread thread_;  // last: it uses the others

@@ -90,6 +90,8 @@ void ProcessGroup::learn_names(Arrivals& arrivals, const Identity& identity) {
                    " counts ", state.size, " (", identity.source,
                    "); give all of them the same number");
   }
+  // The others count the time from their own start, and name the missing ones too.
+  if (!missing.empty()) state.table->leave();
   PENSTOCK_CHECK(missing.empty(), "of ", state.size, " ranks these did not arrive in ",
                  state.options.start_timeout.count(), " s: ", missing, "; were they started?");
   state.table->set_names(state.names);

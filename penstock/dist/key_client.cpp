@@ -51,16 +51,21 @@ KeyClient::KeyClient(const std::string& address, int port, Milliseconds timeout,
 
 KeyClient::~KeyClient() { ::close(descriptor_); }
 
-std::optional<std::string> KeyClient::ask(char operation, const std::string& key,
-                                          const std::string& value) {
+std::string KeyClient::request(char operation, const std::string& key,
+                               const std::string& value) const {
   const std::string full = options_.prefix + key;
   PENSTOCK_ASSERT(full.size() <= kLongest && value.size() <= kLongest);
+  return operation + length_bytes(full.size()) + length_bytes(value.size()) + full + value;
+}
+
+std::optional<std::string> KeyClient::ask(char operation, const std::string& key,
+                                          const std::string& value) {
   const std::scoped_lock lock(mutex_);
-  const std::string request =
-      operation + length_bytes(full.size()) + length_bytes(value.size()) + full + value;
   char header[kReplyHeader];
   std::string out;
-  send_all(descriptor_, request);  // where it fails, the last word of the table may still be read
+  send_all(descriptor_,
+           request(operation, key,
+                   value));  // where it fails, the last word of the table may still be read
   Received received = receive(header, sizeof header);
   if (received == Received::all && length_from(header + 1) <= kLongest) {
     out.resize(length_from(header + 1));
@@ -114,6 +119,11 @@ SilentRank KeyClient::beat(int rank) {
 void KeyClient::end(int rank) { ask(kEnd, std::to_string(rank), ""); }
 
 void KeyClient::lose(const SilentRank& lost) { ask(kLost, text_of(lost), ""); }
+
+void KeyClient::leave_word(const SilentRank& lost) noexcept {
+  const std::scoped_lock lock(mutex_);
+  send_all(descriptor_, request(kLost, text_of(lost), ""));
+}
 
 KeyClient::Heard KeyClient::listen(Milliseconds timeout, int wake) {
   pollfd watched[] = {{wake, POLLIN, 0}, {descriptor_, POLLIN, 0}};

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kHeader = 1 + 2 * sizeof(std::uint32_t);
 /// How often the thread looks at the clock, and a gap after which this process must have been
 /// stopped.
-constexpr auto kLook = std::chrono::milliseconds(1000), kHalted = 5 * kLook;
+constexpr auto kLook = std::chrono::milliseconds(1000), kHalted = 2 * kLook;
 
 /// A listening socket on the first of the addresses that is this machine's.
 int listen_on(const std::string& address, int port) {

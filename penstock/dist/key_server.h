@@ -109,6 +109,9 @@ class KeyClient {
   void end(int rank);
   /// Says that a rank is lost, to all.
   void lose(const SilentRank& lost);
+  /// The same to a table that does not answer, which reads it should it go on. Nothing can be asked
+  /// behind it.
+  void leave_word(const SilentRank& lost) noexcept;
   enum class Heard { nothing, woken, ended, hung_up };
   /// Waits until the time is over, `wake` can be read, or the table ends: by its process's own
   /// will, or without a word.
@@ -118,6 +121,7 @@ class KeyClient {
 
  private:
   std::optional<std::string> ask(char operation, const std::string& key, const std::string& value);
+  std::string request(char operation, const std::string& key, const std::string& value) const;
   Received receive(char* bytes, std::size_t count) const;
 
   std::mutex mutex_;

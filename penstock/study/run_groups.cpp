@@ -77,11 +77,13 @@ bool RunGroups::follow() {
   }
 }
 
-void RunGroups::release() noexcept {
-  if (training_) return;  // it failed in the middle, and they lose it
+bool RunGroups::release() noexcept {
+  if (training_) return false;  // it failed in the middle, and they lose it
   try {
     world_.broadcast_bytes(to_text({}));
+    return true;
   } catch (const std::exception&) {  // they ended before
+    return false;
   }
 }
 

@@ -33,7 +33,7 @@ class RunGroups {
   /// runs were interrupted
   bool follow();
   /// Of rank 0, when there is nothing more to train. Ranks that are gone already are none the less.
-  void release() noexcept;
+  bool release() noexcept;
 
  private:
   /// How a group's part of the runs ended.

@@ -159,8 +159,7 @@ class TrainTask : public RunTask {
 
   std::int64_t step() const override { return trainer_.step(); }
   StepOutcome advance(const StepWatch& watch) override {
-    leader_.give(Order::step);
-    return trainer_.advance(watch);
+    return leader_.together(Order::step, [&] { return trainer_.advance(watch); });
   }
 
   MachineRecord machine() const override {
@@ -170,9 +169,10 @@ class TrainTask : public RunTask {
   }
 
   CheckpointContents contents() override {
-    leader_.give(Order::gather);
-    TensorMap model = trainer_.model_tensors();
-    return contents_with(std::move(model), trainer_.optimizer_tensors());
+    return leader_.together(Order::gather, [&] {
+      TensorMap model = trainer_.model_tensors();
+      return contents_with(std::move(model), trainer_.optimizer_tensors());
+    });
   }
 
   Writers writers(const fs::path& checkpoints, FileSystem& files) override {
@@ -230,8 +230,7 @@ class TrainTask : public RunTask {
                                   const MeasureWatch& watch) override {
     if (!has_split(Split::kValidation)) return std::nullopt;
     const TrainConfig& train = recipe().train;
-    leader_.give(Order::gather_whole);
-    trainer_.gather_whole();
+    leader_.together(Order::gather_whole, [&] { trainer_.gather_whole(); });
     const Evaluation validation = trainer_.evaluate(
         Split::kValidation, train.eval_tokens, watching(Split::kValidation, watch), train.eval_k);
     trainer_.let_go_of_whole();
@@ -243,8 +242,7 @@ class TrainTask : public RunTask {
 
   nlohmann::ordered_json result(const std::vector<nlohmann::ordered_json>& lines, CheckpointStore&,
                                 const MeasureWatch& watch) override {
-    leader_.give(Order::gather_whole);
-    trainer_.gather_whole();
+    leader_.together(Order::gather_whole, [&] { trainer_.gather_whole(); });
     const nlohmann::ordered_json validation = final_evaluation(Split::kValidation, watch);
     nlohmann::ordered_json out = finished_record(recipe(), lines, machine());
     out["validation"] = validation;

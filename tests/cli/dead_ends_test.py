@@ -7,6 +7,7 @@ that could not be written, and the lines that say how to go on.
 
 import json
 import os
+import stat
 import signal
 import subprocess
 import sys
@@ -112,6 +113,21 @@ def check_output_paths(shell):
                       ("eval", "run", "--data", "corpus", "--k", "1", "--plot=~/plot.html")):
         remedy = "write $HOME" + arguments[-1].partition("~")[2]
         shell.mistake(1, ["begins with '~'; write ./~/", remedy], *arguments)
+    pipe = os.path.join(shell.directory, "pipe")
+    os.mkfifo(pipe)
+    for arguments in (["eval", "run", "--text", "corpus/tokenizer.json", "--per-token", "pipe"],
+                      ["analyse", "run", "--data", "corpus", "--html", "pipe"]):
+        done = shell.run(*arguments)
+        shell.expect(" ".join(arguments), done.returncode == 1 and done.stderr == "penstock: pipe: is no regular file, "
+                     "and would be replaced by one; name another\n" and stat.S_ISFIFO(os.stat(pipe).st_mode),
+                     done.stderr)
+    name = "n" * 300
+    done = shell.run("data", "prepare", "corpus/tokenizer.json", "--out", name)
+    shell.expect("a name that is too long", done.returncode == 1 and "internal error" not in done.stderr and
+                 done.stderr.endswith("File name too long\n"), done.stderr)
+    done = shell.run("trian", "recipe.toml")
+    shell.expect("no such command", done.returncode == 2 and done.stderr == "'trian' is no command; run with --help "
+                 "alone for those there are\n", done.stderr)
     shell.expect("no folder ~", not os.path.exists(os.path.join(shell.directory, "~")))
     shell.mistake(1, ["write $HOME/nothere.txt"], "data", "prepare", "~/nothere.txt", "--out", "c")
     shell.expect("nothing is left", not [name for name in os.listdir(shell.directory) if "trial" in name])

@@ -51,6 +51,15 @@ TEST(Beats, NameTheFirstThatWasLostEverAfter) {
   EXPECT_EQ(beats.most_silent(begun + 6s)->state, RankState::gone);
 }
 
+TEST(Beats, PreferOneThatIsLostToThoseThatLostIt) {
+  Beats beats;
+  beats.lose({.rank = 1, .state = RankState::followed});
+  EXPECT_EQ(beats.most_silent(Clock::now())->rank, 1);
+  beats.lose({.rank = 2, .state = RankState::given_up});
+  beats.lose({.rank = 3, .state = RankState::followed});
+  EXPECT_EQ(beats.most_silent(Clock::now())->rank, 2);
+}
+
 TEST(Beats, ArePassedOnAsText) {
   const SilentRank given_up{.rank = 3, .state = RankState::given_up, .since = 26001ms};
   EXPECT_EQ(text_of(given_up), "3 1 26001");
@@ -58,7 +67,7 @@ TEST(Beats, ArePassedOnAsText) {
   EXPECT_EQ(read.rank, 3);
   EXPECT_EQ(read.state, RankState::given_up);
   EXPECT_EQ(read.since, 26001ms);
-  for (const char* text : {"", "3", "3 1", "3 4 0", "3 -1 0", "x 1 0"})
+  for (const char* text : {"", "3", "3 1", "3 5 0", "3 -1 0", "x 1 0"})
     EXPECT_FALSE(silent_from(text)) << text;
 }
 
@@ -152,6 +161,20 @@ TEST(Heartbeat, IsNoFailureWhereAnotherWasLostBefore) {
   const auto lost = mine.lost_within(10s);
   ASSERT_TRUE(lost);
   EXPECT_EQ(lost->rank, 2);
+}
+
+/// Gloo has told it before the table did.
+TEST(Heartbeat, DoesNotSayThatItFailedWhereAnOperationLostAnother) {
+  const KeyServer server("127.0.0.1", 0);
+  const Rank mine(server.port());
+  {
+    Rank other(server.port(), {.silence = 300ms}, 1);
+    other.heartbeat->lost_another();
+  }
+  const auto lost = mine.lost_within(10s);
+  ASSERT_TRUE(lost);
+  EXPECT_EQ(lost->rank, 1);
+  EXPECT_EQ(lost->how, RankState::followed);
 }
 
 /// It was stopped, and goes on when all others have given it up: whatever it waits for has to end.

@@ -49,7 +49,12 @@ void try_to_write(const std::filesystem::path& file, const std::string& path) {
 void check_can_write(const std::string& path) {
   if (path.empty()) return;
   check_no_home_sign(path);
-  PENSTOCK_CHECK(!std::filesystem::is_directory(path), path, ": is a folder; name a file in it");
+  std::error_code none;
+  PENSTOCK_CHECK(!std::filesystem::is_directory(path, none), path,
+                 ": is a folder; name a file in it");
+  PENSTOCK_CHECK(
+      !std::filesystem::exists(path, none) || std::filesystem::is_regular_file(path, none), path,
+      ": is no regular file, and would be replaced by one; name another");
   try_to_write(path, path);
 }
 

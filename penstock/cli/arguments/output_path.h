@@ -15,8 +15,9 @@ CLI::Validator output_path();
 void check_overwrites_no_input(const std::string& path, const std::string& input);
 
 /// Throws Error where a file at `path` could not be written, before the work whose result it is to
-/// hold: it is a folder, its folder is missing or may not be written to, or the path begins with a
-/// "~" that no shell has replaced. Tries, and leaves nothing; an empty path is not asked for.
+/// hold: it is a folder, a device or a pipe, its folder is missing or may not be written to, or the
+/// path begins with a "~" that no shell has replaced. Tries, and leaves nothing; an empty path is
+/// not asked for.
 void check_can_write(const std::string& path);
 
 /// The same of a directory that is to be made, with the folders above it that are missing.

@@ -85,6 +85,7 @@ void throw_first_failure(const dist::ProcessGroup& group, const std::vector<std:
                          const std::exception_ptr& thrown) {
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {
     if (failures[rank].empty()) continue;
+    group.fail_together();
     if (group.rank() > 0) throw ReportedByRankZero(failures[rank]);
     if (rank == 0) std::rethrow_exception(thrown);
     fail(group.name(static_cast<int>(rank)), ": ", failures[rank]);

@@ -5,10 +5,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <string>
 
 #include "penstock/dist/group.h"
 #include "penstock/train/run_control.h"
+#include "penstock/train/step/step_place.h"
 
 namespace penstock {
 
@@ -39,6 +41,10 @@ class Leader {
   /// From here on the others wait for orders.
   void begin() { begun_ = true; }
   void give(Order order);
+  /// Gives it, and does this rank's part, in which the others wait for it. What ends that other
+  /// than by agreement ends the run's group: a failure of this rank alone is thrown as FailedRank.
+  template <class Part>
+  auto together(Order order, const Part& part);
   /// With what it is about, which next_text() gets on the other ranks.
   void give(Order order, const std::string& text);
   /// Lets the others go on waiting while rank 0 works alone, once in a while.
@@ -52,6 +58,24 @@ class Leader {
   bool begun_ = false, ended_ = false;
   Clock::time_point last_ = Clock::now();
 };
+
+template <class Part>
+auto Leader::together(Order order, const Part& part) {
+  give(order);
+  try {
+    return part();
+  } catch (const StepStopped&) {  // after which an order comes
+    throw;
+  } catch (const dist::LostRank&) {
+    ended_ = true;
+    throw;
+  } catch (const std::exception& error) {
+    ended_ =
+        true;  // the others have thrown, too, or wait in the middle, where no order reaches them
+    if (group_.size() == 1 || group_.failed_together()) throw;
+    throw dist::FailedRank(group_.name(), error);
+  }
+}
 
 /// The other ranks' side: the next order, and what it is about.
 Order next_order(const dist::ProcessGroup& group);

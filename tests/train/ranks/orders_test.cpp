@@ -1,0 +1,93 @@
+// Rank 0's orders where what it does with the others fails: on all of them, or on rank 0 alone,
+// while the others wait for it in the middle of their part.
+#include "penstock/train/ranks/orders.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <chrono>
+
+#include "penstock/train/ranks/agreement.h"
+#include "tests/dist/ranks.h"
+
+namespace penstock {
+namespace {
+
+using dist::ProcessGroup;
+
+/// What rank 0 and rank 1 threw, where rank 0 does `part` after an order and rank 1 `other`.
+std::vector<std::exception_ptr> failures(const std::function<void(const ProcessGroup&)>& part,
+                                         const std::function<void(const ProcessGroup&)>& other) {
+  return testing::failures_on_ranks(2,
+                                    [&](const ProcessGroup& group) {
+                                      if (group.rank() == 0) {
+                                        Leader leader(group);
+                                        leader.begin();
+                                        leader.together(Order::gather, [&] { part(group); });
+                                        leader.end(RunOutcome::finished);
+                                      } else {
+                                        EXPECT_EQ(next_order(group), Order::gather);
+                                        other(group);
+                                        if (next_order(group) == Order::failed)
+                                          throw ReportedByRankZero("rank 0 failed");
+                                      }
+                                    },
+                                    {.timeout = std::chrono::seconds(600)});
+}
+
+class Orders : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!dist::has_transport()) GTEST_SKIP() << "built without Gloo";
+  }
+  void TearDown() override { EXPECT_LT(Clock::now() - begun_, std::chrono::seconds(30)); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begun_ = Clock::now();
+};
+
+TEST_F(Orders, EndTheGroupWhereRankZeroFailsAlone) {
+  const auto thrown = failures([](const ProcessGroup&) { fail("out of room"); },
+                               [](const ProcessGroup& group) {
+                                 at::Tensor values = torch::zeros({1 << 20});
+                                 group.receive(values, 0);
+                               });
+  EXPECT_THROW(std::rethrow_exception(thrown[0]), dist::FailedRank);
+  EXPECT_THROW(std::rethrow_exception(thrown[1]), dist::LostRank);
+}
+
+TEST_F(Orders, KeepAnAgreedFailureAsItIs) {
+  const auto thrown = failures(
+      [](const ProcessGroup& group) {
+        on_all_ranks(group, [] {
+          fail("no such file");
+          return true;
+        });
+      },
+      [](const ProcessGroup& group) { on_all_ranks(group, [] { return true; }); });
+  try {
+    std::rethrow_exception(thrown[0]);
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "no such file");
+  }
+  EXPECT_THROW(std::rethrow_exception(thrown[1]), ReportedByRankZero);
+}
+
+TEST_F(Orders, TellTheOthersWhereRankZeroFailsBetweenThem) {
+  const auto thrown = testing::failures_on_ranks(2,
+                                                 [](const ProcessGroup& group) {
+                                                   if (group.rank() == 0) {
+                                                     Leader leader(group);
+                                                     leader.begin();
+                                                     fail("no room on the disk");
+                                                   }
+                                                   if (next_order(group) == Order::failed)
+                                                     throw ReportedByRankZero("rank 0 failed");
+                                                 },
+                                                 {.timeout = std::chrono::seconds(600)});
+  EXPECT_THROW(std::rethrow_exception(thrown[1]), ReportedByRankZero);
+}
+
+}  // namespace
+}  // namespace penstock
