@@ -19,10 +19,10 @@ PENSTOCK_PER_CPU void drop_columns(const TileShape& shape, const std::uint32_t* 
 
 }  // namespace
 
-void TileDropout::apply(const TileShape& shape, std::int64_t row, std::int64_t column,
-                        std::int64_t stride, float* x) const {
-  std::uint32_t keys[64];
-  for (std::int64_t r = 0; r < shape.rows; ++r) keys[r] = dropout.row_key(row + r);
+void TileDropout::apply(const TileShape& shape, std::int64_t row, std::int64_t count,
+                        std::int64_t column, std::int64_t stride, float* x) const {
+  std::uint32_t keys[64] = {};
+  for (std::int64_t r = 0; r < count; ++r) keys[r] = dropout.row_key(row + r);
   drop_columns(shape, keys, column, dropout.threshold(), dropout.scale(), stride, x);
 }
 

@@ -11,10 +11,11 @@ namespace penstock::ops::cpu {
 struct TileDropout {
   Dropout dropout;
   bool drops() const { return dropout.p > 0; }
-  /// x ⊙= keep / (1 − p), where the tile's first row is assignment `row` and its first column
-  /// `column` of f.  x [columns, rows] with `stride` from row to row.  REQUIRES: rows ≤ 64.
-  void apply(const TileShape& shape, std::int64_t row, std::int64_t column, std::int64_t stride,
-             float* x) const;
+  /// x ⊙= keep / (1 − p), where the tile's rows are the `count` assignments from `row` on, filled
+  /// up by rows of none, and its first column is `column` of f.  x [columns, rows] with `stride`
+  /// from row to row.  REQUIRES: count ≤ rows ≤ 64.
+  void apply(const TileShape& shape, std::int64_t row, std::int64_t count, std::int64_t column,
+             std::int64_t stride, float* x) const;
 };
 
 }  // namespace penstock::ops::cpu

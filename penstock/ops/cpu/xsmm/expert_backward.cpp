@@ -128,10 +128,11 @@ struct Backward {
     float gates[kBlock] = {};
     std::copy_n(in.weight + block.begin, block.rows, s.weight);
     std::fill_n(s.weight + block.rows, w - block.rows, 0.0f);
-    if (dropout.drops()) dropout.apply({columns, w}, block.begin, j, w, s.p);
+    if (dropout.drops()) dropout.apply({columns, w}, block.begin, block.rows, j, w, s.p);
     cpu::activation_backward(activation, {columns, w}, inputs, s.p, s.weight, kBackwardRows,
                              s.d_in + at, s.h + at, gates);
-    if (dropout.drops()) dropout.apply({columns, w}, block.begin, j, kBackwardRows, s.h + at);
+    if (dropout.drops())
+      dropout.apply({columns, w}, block.begin, block.rows, j, kBackwardRows, s.h + at);
     float* row_gate = row_gates + partial_row(task, block);
     for (std::int64_t r = 0; r < block.rows; ++r) row_gate[r] += gates[r];
     for (std::int64_t i = 0; i < in.inputs; ++i) {

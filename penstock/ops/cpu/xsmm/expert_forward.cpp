@@ -45,7 +45,8 @@ struct Forward {
         float* inputs = kept ? kept + kept_offset(in, blocks[b], p) : tile;
         panel_inputs(in, products, task.expert, p, w, x + b * d * kBlock, inputs);
         cpu::activation_forward(activation, {columns, w}, inputs, h);
-        if (dropout.drops()) dropout.apply({columns, w}, blocks[b].begin, p * kPanel, w, h);
+        if (dropout.drops())
+          dropout.apply({columns, w}, blocks[b].begin, blocks[b].rows, p * kPanel, w, h);
         (*products.at(columns, w).down[p > task.panel_begin])(in.out(task.expert) + p * kPanel, h,
                                                               y + b * d * kBlock);
       }
