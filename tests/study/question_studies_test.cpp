@@ -8,9 +8,11 @@
 #include <set>
 
 #include "penstock/convert/upcycle_options.h"
+#include "penstock/io/toml.h"
 #include "penstock/study/config_hash.h"
 #include "penstock/study/study_config.h"
 #include "penstock/train/recipe.h"
+#include "penstock/train/run_identity.h"
 
 namespace penstock::study {
 namespace {
@@ -32,7 +34,7 @@ const ConfigNode& option(const ResolvedRouter& router, const char* part, const c
 
 TEST(QuestionStudies, EveryVariantIsATrainableRecipe) {
   const std::map<std::string, std::size_t> variants{
-      {"question1-routers", 20}, {"question2-upcycling", 14}, {"question3-relu", 8}};
+      {"question1-routers", 22}, {"question2-upcycling", 14}, {"question3-relu", 8}};
   for (const auto& [name, count] : variants) {
     SCOPED_TRACE(name);
     const StudyConfig study = study_of(name);
@@ -45,6 +47,18 @@ TEST(QuestionStudies, EveryVariantIsATrainableRecipe) {
       EXPECT_EQ(recipe.notes, std::vector<std::string>());
       EXPECT_EQ(recipe.run.threads, 1);
     }
+  }
+}
+
+/// What is distilled differs from what it is read against in that alone.
+TEST(QuestionStudies, Question1DistilsWhereKIsDrawn) {
+  const StudyConfig study = study_of("question1-routers");
+  for (const std::string router : {"trained", "generated"}) {
+    const Recipe with = read_recipe(variant_of(study, router + "-distilled").recipe);
+    Recipe without = read_recipe(variant_of(study, router + "-drawn").recipe);
+    EXPECT_EQ(resolve(with.model.router).traits.distillation, 1);
+    without.model.router.parts["topk"].set("distil", ConfigNode(1.0));
+    EXPECT_EQ(to_toml(written_out(without)), to_toml(written_out(with))) << router;
   }
 }
 
