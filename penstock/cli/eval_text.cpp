@@ -41,8 +41,8 @@ std::string per_token_lines(std::span<const TokenSequence> windows,
 struct ModelToScore {
   std::string directory;
   std::optional<std::int64_t> step;
-  std::shared_ptr<LanguageModel> model;
   std::shared_ptr<const Tokenizer> tokenizer;
+  std::shared_ptr<LanguageModel> model;
   std::int64_t length = 0;
 };
 
@@ -54,8 +54,8 @@ ModelToScore load_to_score(const EvalTextOptions& options) {
     const std::shared_ptr<const ModelSource> source = open_model_source(chosen.path);
     return ModelToScore{.directory = chosen.path,
                         .step = chosen.step,
-                        .model = load_for_evaluation(source, options.as_trained, weights),
-                        .tokenizer = model_tokenizer(*source, options.tokenizer)};
+                        .tokenizer = model_tokenizer(*source, options.tokenizer),
+                        .model = load_for_evaluation(source, options.as_trained, weights)};
   });
   if (options.fold) out.model = fold_routers(*out.model);
   const ModelConfig& config = out.model->config();

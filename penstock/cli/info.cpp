@@ -166,28 +166,24 @@ void print_figures(const Recipe& recipe, const MachineSpeeds& speeds) {
   }
 }
 
-/// Of a recipe that takes its corpus's, which is not there: that of bytes.
+/// Of a recipe that takes its corpus's, and whose corpus is not there: that of bytes.
 constexpr std::int64_t kAssumedVocabulary = 256;
 
-/// Of the corpus that the recipe names, where it is there.
-std::optional<std::int64_t> corpus_vocabulary(const Recipe& recipe) {
+/// A recipe whose vocabulary is settled: its own, or that of its corpus.
+struct CountableRecipe {
+  Recipe recipe;
+  bool assumed = false;  ///< neither is there
+};
+
+CountableRecipe countable(const ConfigNode& node) {
+  CountableRecipe out{.recipe = read_recipe(node)};
+  std::int64_t& vocab = out.recipe.model.vocab;
+  if (vocab > 0) return out;
   std::error_code none;
-  const std::string& corpus = recipe.data.corpus;
-  if (corpus.empty() || !std::filesystem::exists(corpus + "/corpus.json", none))
-    return std::nullopt;
-  return Corpus::open(corpus).vocab_size();
-}
-
-Recipe countable_recipe(const ConfigNode& node) {
-  Recipe recipe = read_recipe(node);
-  if (recipe.model.vocab == 0)
-    recipe.model.vocab = corpus_vocabulary(recipe).value_or(kAssumedVocabulary);
-  return recipe;
-}
-
-bool takes_vocabulary(const ConfigNode& node) {
-  const Recipe recipe = read_recipe(node);
-  return recipe.model.vocab == 0 && !corpus_vocabulary(recipe);
+  const std::string& corpus = out.recipe.data.corpus;
+  out.assumed = corpus.empty() || !std::filesystem::exists(corpus + "/corpus.json", none);
+  vocab = out.assumed ? kAssumedVocabulary : Corpus::open(corpus).vocab_size();
+  return out;
 }
 
 /// Says that the count is not of the corpus's vocabulary.
@@ -272,8 +268,9 @@ void print_study(const InfoOptions& options) {
         variants[variant.name] = {{"from", variant.from}};
         continue;
       }
-      auto& figures = variants[variant.name] = figures_json(countable_recipe(variant.recipe));
-      if (takes_vocabulary(variant.recipe)) figures["assumed_vocabulary"] = kAssumedVocabulary;
+      const CountableRecipe counted = countable(variant.recipe);
+      auto& figures = variants[variant.name] = figures_json(counted.recipe);
+      if (counted.assumed) figures["assumed_vocabulary"] = kAssumedVocabulary;
     }
     const nlohmann::ordered_json out = {{"study", study.name},
                                         {"scale", study.scale},
@@ -288,13 +285,15 @@ void print_study(const InfoOptions& options) {
              study.scale.empty() ? "" : " --scale " + shell_quoted(study.scale));
   fmt::print("{:<24} {:<14} {:>15} {:>15} {:>12} {:>9} {:>8}\n", "variant", "method", "parameters",
              "active", "MFLOP/token", "memory", "steps");
+  bool assumed = false;
   for (const auto& variant : study.variants) {
     if (!variant.from.empty()) {
       fmt::print("{:<24} from {}{}\n", variant.name, variant.from,
                  variant.upcycle.empty() ? "" : ", upcycled");
       continue;
     }
-    const Recipe recipe = countable_recipe(variant.recipe);
+    const auto [recipe, unknown] = countable(variant.recipe);
+    assumed |= unknown;
     const Figures figures = figures_of(recipe);
     fmt::print("{:<24} {:<14} {:>15} {:>15} {:>12.2f} {:>5.0f} MiB {:>8}\n", variant.name,
                recipe.model.router.method, grouped(figures.counts.total),
@@ -302,10 +301,7 @@ void print_study(const InfoOptions& options) {
                mebibytes(figures.memory.total()),
                variant.match_compute.empty() ? grouped(recipe.train.steps) : "matched");
   }
-  if (std::ranges::any_of(study.variants, [](const study::Variant& variant) {
-        return variant.from.empty() && takes_vocabulary(variant.recipe);
-      }))
-    print_assumed_vocabulary();
+  if (assumed) print_assumed_vocabulary();
 }
 
 void print_info(const InfoOptions& options) {
@@ -331,8 +327,9 @@ void print_info(const InfoOptions& options) {
       }
     PENSTOCK_CHECK(options.scale.empty(), options.target, ": --scale is for studies");
     apply_overrides(node, options.overrides);
-    recipe = countable_recipe(node);
-    assumed = takes_vocabulary(node);
+    CountableRecipe counted = countable(node);
+    recipe = std::move(counted.recipe);
+    assumed = counted.assumed;
     if (layouts.ranks > 0) {
       print_layouts(recipe, layouts, options.speeds, options.json);
       if (assumed && !options.json) print_assumed_vocabulary();

@@ -15,8 +15,8 @@ namespace {
 /// What a rank sends in one exchange up to here takes mostly the time of its way, and one exchange
 /// is better than two.
 constexpr std::int64_t kSmallBytes = 16 << 10;
-/// Of a tensor that is reduced at a time: as much again is needed for what the others sent, and for
-/// what is sent. A message of it is long enough to take its time by its bytes.
+/// So much of a tensor is reduced at a time. A reduction needs as much memory again for what others
+/// sent, and again for what is sent. Smaller pieces would cost more messages.
 constexpr std::int64_t kPassBytes = 32 << 20;
 
 std::vector<Pieces> one_by_one(const std::vector<at::Tensor>& parts) {

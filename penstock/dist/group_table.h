@@ -31,7 +31,8 @@ class GroupTable {
   void begin_heartbeat();
   /// This rank is done with all groups, and others do not miss it.
   void leave();
-  /// Without leave() before, this rank has failed. No other thread need let go of the table.
+  /// Stops the heartbeat, and closes the table where this rank keeps it, though another thread may
+  /// still hold this object. Without leave() before, this rank has failed.
   void end();
   /// For messages. @param names  of all ranks
   void set_names(std::vector<std::string> names);
