@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +15,7 @@ namespace penstock {
 namespace {
 
 using testing::logits_of;
+using testing::run_on_logits;
 using testing::small_deepseek;
 using testing::small_dense;
 using testing::small_moe;
@@ -88,10 +88,7 @@ std::string random_export(const TempDirectory& temp, const HuggingFaceCase& item
 
 /// Exit status of the script on a directory.
 int run_script(const TempDirectory& temp, const std::string& directory, const std::string& more) {
-  const std::string command = std::string("/usr/bin/python3 ") + PENSTOCK_SOURCE_DIR +
-                              "/tests/convert/hugging_face_logits.py " + directory + " " +
-                              (temp.path() / "expected.safetensors").string() + " " + more;
-  return std::system(command.c_str()) / 256;
+  return run_on_logits("hugging_face_logits.py", temp, directory, more);
 }
 
 TEST(ExportHuggingFace, AnIndependentScriptComputesOurLogits) {
@@ -106,6 +103,7 @@ TEST(ExportHuggingFace, AnIndependentScriptComputesOurLogits) {
     if (status == 77) GTEST_SKIP() << "python3 has no PyTorch";
     EXPECT_EQ(status, 0) << item.architecture;
     EXPECT_EQ(run_script(temp, out, "--swap gate-up"), 1) << item.architecture;
+    EXPECT_NE(run_on_logits("transformers_logits.py", temp, out, ""), 1) << item.architecture;
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +16,7 @@ namespace penstock {
 namespace {
 
 using testing::logits_of;
+using testing::run_on_logits;
 using testing::small_deepseek;
 using testing::small_dense;
 using testing::small_moe;
@@ -76,10 +76,7 @@ std::vector<OwnCase> own_cases() {
 }
 
 int run_class(const TempDirectory& temp, const std::string& directory, const std::string& more) {
-  const std::string command = std::string("/usr/bin/python3 -B ") + PENSTOCK_SOURCE_DIR +
-                              "/tests/convert/penstock_class.py " + directory + " " +
-                              (temp.path() / "expected.safetensors").string() + " " + more;
-  return std::system(command.c_str()) / 256;
+  return run_on_logits("penstock_class.py", temp, directory, more);
 }
 
 TEST(OwnClass, ComputesOurLogits) {
@@ -98,6 +95,7 @@ TEST(OwnClass, ComputesOurLogits) {
     const int status = run_class(temp, out, "");
     if (status == 77) GTEST_SKIP() << "python3 has no PyTorch";
     EXPECT_EQ(status, 0) << item.what;
+    EXPECT_NE(run_on_logits("transformers_logits.py", temp, out, ""), 1) << item.what;
     if (*item.other_gates == '\0') continue;
     EXPECT_EQ(run_class(temp, out, std::string("--gates ") + item.other_gates), 1) << item.what;
   }

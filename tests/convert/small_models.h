@@ -4,6 +4,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "penstock/base/atomic_files.h"
@@ -13,6 +14,7 @@
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
 #include "penstock/models/model_directory.h"
+#include "tests/base/temp_directory.h"
 
 namespace penstock::testing {
 
@@ -91,6 +93,16 @@ inline at::Tensor logits_of(const std::string& path, const at::Tensor& tokens) {
   const torch::NoGradGuard no_grad;
   const auto model = load_model(path);
   return model->logits(model->forward({.tokens = tokens}, {}).hidden);
+}
+
+/// Exit status of a script of tests/convert on an exported folder and on expected.safetensors in
+/// `temp`.
+inline int run_on_logits(const std::string& script, const TempDirectory& temp,
+                         const std::string& directory, const std::string& more) {
+  const std::string command = std::string("/usr/bin/python3 -B ") + PENSTOCK_SOURCE_DIR +
+                              "/tests/convert/" + script + " " + directory + " " +
+                              (temp.path() / "expected.safetensors").string() + " " + more;
+  return std::system(command.c_str()) / 256;
 }
 
 }  // namespace penstock::testing
