@@ -26,8 +26,10 @@ void make_good(std::string& file) {
   const std::uint64_t tables = sizeof header + (tokens + 7) / 8 * 8;
   if (tokens <= file.size() && tables <= file.size()) {
     header.tables_hash = xxh64(bytes.subspan(tables));
-    header.content_hash =
-        token_file::content_hash(bytes.subspan(sizeof header, tokens), header.tables_hash);
+    Xxh64 hash;
+    hash.update(bytes.subspan(sizeof header, tokens));
+    hash.update(std::as_bytes(std::span(&header.tables_hash, 1)));
+    header.content_hash = hash.value();
   }
   header.header_hash =
       xxh64(std::as_bytes(std::span(&header, 1)).first(offsetof(token_file::Header, header_hash)));

@@ -167,6 +167,7 @@ void add_reading_options(CLI::App& command, DataArguments& options) {
   command
       .add_option("--seed", prepare.seed,
                   "chooses held-out documents, the system's files and --most-bytes")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command.add_flag(
       "--dedup,!--no-dedup", options.dedup,
@@ -176,6 +177,12 @@ void add_reading_options(CLI::App& command, DataArguments& options) {
       .add_option("--most-bytes", prepare.most_bytes,
                   "take at most so many bytes of text, whole documents drawn by the seed, each "
                   "domain in its proportion, before the split; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      .add_option("--shard-tokens", prepare.shard_tokens,
+                  "write the tokens into several files of at most so many each, beside tokens.bin; "
+                  "the corpus is the same; 0: one file")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command.add_flag("--system", prepare.system,
@@ -193,6 +200,8 @@ constexpr const char* kPrepareExamples =
     "  penstock data prepare --system --out corpus\n"
     "  penstock data prepare --system --more --tokenizer bpe:4096 --out large\n"
     "  penstock data prepare --system --most-bytes 14000000 --out one-pass\n"
+    "  penstock data prepare pile/*.jsonl.zst --tokenizer bpe:32768 --shard-tokens 1000000000 "
+    "--out pile\n"
     "  penstock data prepare input.txt --split contiguous:0.9,0.1,0 --out shakespeare\n"
     "  penstock data prepare train.txt.gz --validation valid.txt.gz --test test.txt.gz "
     "--tokenizer "

@@ -21,6 +21,7 @@
 #include "penstock/data/protocols.h"
 #include "penstock/data/stage_progress.h"
 #include "penstock/data/text_boundary.h"
+#include "penstock/data/token_file_format.h"
 #include "penstock/data/token_file_writer.h"
 #include "penstock/data/tokenizers/from_spec.h"
 #include "penstock/data/tokenizers/tokenizer_files.h"
@@ -68,6 +69,8 @@ class Preparation {
                    "options.packages says where options.more finds its text; give both");
     PENSTOCK_CHECK(!options.system || options.inputs.empty(),
                    "options.system gathers its own text and takes no inputs beside it");
+    PENSTOCK_CHECK(options.shard_tokens >= 0, "options.shard_tokens = ", options.shard_tokens,
+                   " is below 0");
     PENSTOCK_CHECK(options.most_bytes >= 0, "options.most_bytes = ", options.most_bytes,
                    " must be a number of bytes, or 0 for all of the text");
     check_target();
@@ -109,10 +112,12 @@ class Preparation {
     std::set<std::string> own = {kTokensFile, kManifestFile};
     own.insert(kTokenizerFiles.begin(), kTokenizerFiles.end());
     own.insert(kFilesBeside.begin(), kFilesBeside.end());
-    for (const auto& entry : files::directory_iterator(target_))
-      PENSTOCK_CHECK(own.contains(entry.path().filename().string()), "'", options_.out,
-                     "' holds more than a corpus (", entry.path().filename().string(),
+    for (const auto& entry : files::directory_iterator(target_)) {
+      const std::string name = entry.path().filename().string();
+      PENSTOCK_CHECK(own.contains(name) || token_file::is_shard_name(kTokensFile, name), "'",
+                     options_.out, "' holds more than a corpus (", name,
                      "), which replacing it would delete; name another options.out");
+    }
   }
 
   void read() {
@@ -303,7 +308,12 @@ class Preparation {
     create_directories(fs, parent_directory(target_));
     AtomicDirectory directory(fs, target_);
     const auto tokens = directory.create(kTokensFile);
-    result_.content_hash = fmt::format("{:016x}", write_token_file(*tokens, tables_, *tokens_));
+    result_.content_hash = fmt::format(
+        "{:016x}", write_token_file(
+                       *tokens, tables_, *tokens_,
+                       {.tokens = static_cast<std::uint64_t>(options_.shard_tokens),
+                        .token_file = kTokensFile,
+                        .open = [&](const std::string& name) { return directory.create(name); }}));
     tokens->close();
     for (const auto& [name, content] : tokenizer_->files()) directory.write(name, content);
     directory.write(kManifestFile, to_json(result_) + "\n");

@@ -42,6 +42,8 @@ struct PrepareOptions {
   /// Take at most so many bytes of text, whole documents drawn by the seed, each domain in its
   /// proportion (most_bytes.h); 0: all.
   std::int64_t most_bytes = 0;
+  /// Tokens of a file, so that a corpus is several (docs/formats.md); 0: one file.
+  std::int64_t shard_tokens = 0;
   std::string out;
   /// Called once everything is computed, before the first byte of the corpus is written.
   std::function<void()> before_writing = {};

@@ -15,10 +15,22 @@ namespace penstock {
 
 static_assert(sizeof(DocumentRecord) == sizeof(token_file::Document));
 
+namespace {
+
+/// Tokens [begin, end) and their bytes.
+struct TokenPart {
+  std::uint64_t begin = 0, end = 0;
+  std::span<const std::byte> bytes;
+};
+
+}  // namespace
+
 struct TokenFile::Mapped {
   std::string path;
   MappedFile file;
   token_file::Header header;
+  std::vector<MappedFile> shards;
+  std::vector<TokenPart> parts;  // all tokens, in order
   std::vector<DocumentRecord> documents;
   std::vector<std::string> domains;
   std::array<Range, kSplits> ranges;
@@ -33,15 +45,24 @@ struct TokenFile::Mapped {
       fail("'", path, "' is not a usable token file: ", what...,
            "; make it again with 'penstock data prepare'");
   }
-  std::span<const std::byte> tokens() const {
-    return file.bytes().subspan(sizeof(header), header.tokens * header.token_width);
-  }
+  bool sharded() const { return header.version == token_file::kShardedVersion; }
   std::size_t tables_offset() const {
-    return sizeof(header) + (header.tokens * header.token_width + 7) / 8 * 8;
+    return sizeof(header) + (sharded() ? 0 : (header.tokens * header.token_width + 7) / 8 * 8);
   }
-  std::span<const std::byte> tables() const { return file.bytes().subspan(tables_offset()); }
+  std::size_t tables_size() const {
+    return header.documents * sizeof(token_file::Document) + header.names_bytes;
+  }
+  std::span<const std::byte> tables() const {
+    return file.bytes().subspan(tables_offset(), tables_size());
+  }
+  /// The numbers of tokens of the shards, as bytes.
+  std::span<const std::byte> shard_table() const {
+    return file.bytes().subspan(tables_offset() + tables_size());
+  }
 
   void check_header();
+  void find_tokens();
+  void map_shard(std::size_t index, std::size_t count);
   void read_documents();
   void read_domains();
 };
@@ -53,8 +74,9 @@ void TokenFile::Mapped::check_header() {
   std::memcpy(&header, file.bytes().data(), sizeof(header));
   check(header.magic == token_file::kMagic, "it does not begin with the format's magic bytes");
   check(header.byte_order == token_file::kByteOrder, "it was written with another byte order");
-  check(header.version == token_file::kVersion, "its format version is ", header.version,
-        " and this program reads version ", token_file::kVersion);
+  check(header.version == token_file::kVersion || sharded(), "its format version is ",
+        header.version, " and this program reads versions ", token_file::kVersion, " and ",
+        token_file::kShardedVersion);
   check(header.header_hash == xxh64(file.bytes().first(offsetof(token_file::Header, header_hash))),
         "its header is damaged (checksum)");
   check(header.token_width == 2 || header.token_width == 4, "tokens of ", header.token_width,
@@ -62,13 +84,41 @@ void TokenFile::Mapped::check_header() {
   check(header.file_bytes == size, "it should have ", header.file_bytes, " bytes and has ", size,
         size < header.file_bytes ? " (truncated?)" : " (something was appended)");
   // With every count bounded by the file's size, the sums below cannot overflow.
-  check(header.tokens <= size && header.documents <= size && header.names_bytes <= size,
+  check((sharded() || header.tokens <= size) && header.documents <= size / sizeof(DocumentRecord) &&
+            header.names_bytes <= size,
         "its counts exceed its size");
-  check(tables_offset() + header.documents * sizeof(token_file::Document) + header.names_bytes ==
-            size,
+  const std::size_t parts_end = tables_offset() + tables_size();
+  check(sharded() ? parts_end < size && (size - parts_end) % sizeof(std::uint64_t) == 0
+                  : parts_end == size,
         "its parts do not add up to its size");
   check(header.vocab_size > 0, "its vocabulary is empty");
   check(header.tables_hash == xxh64(tables()), "its tables are damaged (checksum)");
+}
+
+void TokenFile::Mapped::find_tokens() {
+  if (!sharded()) {
+    parts.push_back(
+        {.end = header.tokens,
+         .bytes = file.bytes().subspan(sizeof(header), header.tokens * header.token_width)});
+    return;
+  }
+  const std::size_t count = shard_table().size() / sizeof(std::uint64_t);
+  for (std::size_t i = 0; i < count; ++i) map_shard(i, count);
+  const std::uint64_t held = parts.back().end;
+  check(held == header.tokens, "its shards hold ", held, " of its ", header.tokens, " tokens");
+}
+
+void TokenFile::Mapped::map_shard(std::size_t index, std::size_t count) {
+  const std::filesystem::path shard = token_file::shard_path(path, index, count);
+  std::uint64_t tokens = 0;
+  std::memcpy(&tokens, shard_table().subspan(index * sizeof(tokens)).data(), sizeof(tokens));
+  shards.emplace_back(shard);
+  const std::span<const std::byte> bytes = shards.back().bytes();
+  check(tokens <= bytes.size() && tokens * header.token_width == bytes.size(), "its shard ",
+        shard.filename().string(), " should have ", tokens, " tokens of ", header.token_width,
+        " bytes and has ", bytes.size(), " bytes");
+  const std::uint64_t begin = parts.empty() ? 0 : parts.back().end;
+  parts.push_back({.begin = begin, .end = begin + tokens, .bytes = bytes});
 }
 
 void TokenFile::Mapped::read_documents() {
@@ -111,6 +161,7 @@ void TokenFile::Mapped::read_domains() {
 TokenFile TokenFile::open(const std::string& path) {
   auto mapped = std::make_shared<Mapped>(path);
   mapped->check_header();
+  mapped->find_tokens();
   mapped->read_documents();
   mapped->read_domains();
   return TokenFile(std::move(mapped));
@@ -122,6 +173,7 @@ std::int64_t TokenFile::tokens() const { return static_cast<std::int64_t>(mapped
 int TokenFile::token_width() const { return static_cast<int>(mapped_->header.token_width); }
 std::span<const DocumentRecord> TokenFile::documents() const { return mapped_->documents; }
 const std::vector<std::string>& TokenFile::domains() const { return mapped_->domains; }
+std::size_t TokenFile::shards() const { return mapped_->shards.size(); }
 std::uint64_t TokenFile::content_hash() const { return mapped_->header.content_hash; }
 
 TokenFile::Range TokenFile::range(Split split) const {
@@ -140,25 +192,35 @@ std::size_t TokenFile::document_at(std::int64_t token) const {
 void TokenFile::read(std::int64_t begin, std::span<std::int64_t> out) const {
   const auto count = static_cast<std::int64_t>(out.size());
   PENSTOCK_ASSERT(begin >= 0 && count <= tokens() && begin <= tokens() - count);
-  const std::byte* from = mapped_->tokens().data() + begin * token_width();
-  const auto widen = [&]<class T>(T) {
+  const auto widen = [&]<class T>(T, const std::byte* from, std::span<std::int64_t> to) {
     std::int64_t largest = 0;
-    for (std::int64_t i = 0; i < count; ++i) {
+    for (std::int64_t& each : to) {
       T token;
-      std::memcpy(&token, from + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
-      out[static_cast<std::size_t>(i)] = token;
+      std::memcpy(&token, from, sizeof(T));
+      from += sizeof(T);
+      each = token;
       largest = std::max<std::int64_t>(largest, token);
     }
     mapped_->check(largest < vocab_size(), "token id ", largest, " near token ", begin,
                    " is outside its vocabulary of ", vocab_size());
   };
-  token_width() == 2 ? widen(std::uint16_t{}) : widen(std::uint32_t{});
+  const auto& parts = mapped_->parts;
+  auto next = static_cast<std::uint64_t>(begin);
+  auto part = std::ranges::upper_bound(parts, next, {}, &TokenPart::end);
+  for (; !out.empty(); ++part) {
+    const auto some = out.first(std::min<std::uint64_t>(out.size(), part->end - next));
+    const std::byte* const from = part->bytes.data() + (next - part->begin) * token_width();
+    token_width() == 2 ? widen(std::uint16_t{}, from, some) : widen(std::uint32_t{}, from, some);
+    out = out.subspan(some.size());
+    next += some.size();
+  }
 }
 
 void TokenFile::verify() const {
-  mapped_->check(
-      token_file::content_hash(mapped_->tokens(), mapped_->header.tables_hash) == content_hash(),
-      "its tokens are damaged (checksum)");
+  Xxh64 hash;
+  for (const TokenPart& part : mapped_->parts) hash.update(part.bytes);
+  hash.update(std::as_bytes(std::span(&mapped_->header.tables_hash, 1)));
+  mapped_->check(hash.value() == content_hash(), "its tokens are damaged (checksum)");
 }
 
 }  // namespace penstock

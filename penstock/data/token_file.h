@@ -1,5 +1,6 @@
-// The token file: all tokens of a corpus, memory-mapped, with its documents and domain names. It
-// does not know what a token means. Layout in docs/formats.md; written by token_file_writer.h.
+// The token file: all tokens of a corpus, memory-mapped, with its documents and domain names; the
+// tokens may lie in shards beside it. It does not know what a token means. Layout in
+// docs/formats.md; written by token_file_writer.h.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +20,11 @@ struct DocumentRecord {
   Split split = Split::kTrain;
 };
 
-/// A token file, opened for reading. Cheap to copy: copies share one mapping. Thread-safe.
+/// A token file, opened for reading. Cheap to copy: copies share the mappings. Thread-safe.
 class TokenFile {
  public:
-  /// Maps the file and checks its header, tables and sizes.
-  /// Throws Error naming the file where it is missing, truncated, damaged or of another format.
+  /// Maps the file and its shards and checks header, tables and sizes.
+  /// Throws Error naming the file where one is missing, truncated, damaged or of another format.
   /// Cost: reads the tables, not the tokens.
   static TokenFile open(const std::string& path);
 
@@ -40,6 +41,8 @@ class TokenFile {
     std::int64_t begin = 0, tokens = 0;
   };
   Range range(Split split) const;
+  /// Files besides that hold the tokens; 0: they lie in this one.
+  std::size_t shards() const;
   /// Index of the document that holds the token. REQUIRES: 0 <= token < tokens(). Cost:
   /// log(documents).
   std::size_t document_at(std::int64_t token) const;

@@ -1,20 +1,25 @@
 // The bytes of a token file, shared by its reader and its writer.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <span>
+#include <fmt/format.h>
 
-#include "penstock/base/checksum.h"
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
 
 namespace penstock::token_file {
 
 inline constexpr std::array<char, 8> kMagic = {'P', 'S', 'T', 'K', 'T', 'O', 'K', '\n'};
 inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kShardedVersion = 2;
 inline constexpr std::uint32_t kByteOrder = 0x01020304;
 
 /// At offset 0. Tokens follow at once, padded with zeros to 8 bytes; then the documents, then the
-/// domain names (u32 length and UTF-8 bytes each), then nothing.
+/// domain names (u32 length and UTF-8 bytes each), then nothing. In kShardedVersion no tokens
+/// follow, and the names are followed by the number of tokens of each shard, u64.
 struct Header {
   std::array<char, 8> magic = kMagic;
   std::uint32_t version = kVersion;
@@ -39,11 +44,24 @@ struct Document {
 };
 static_assert(sizeof(Document) == 32);
 
-inline std::uint64_t content_hash(std::span<const std::byte> tokens, std::uint64_t tables_hash) {
-  Xxh64 hash;
-  hash.update(tokens);
-  hash.update(std::as_bytes(std::span(&tables_hash, 1)));
-  return hash.value();
+/// The file of shard i of n, beside the token file: "tokens-00001-of-00004.bin" of "tokens.bin". It
+/// holds tokens and nothing else.
+inline std::filesystem::path shard_path(const std::filesystem::path& token_file, std::size_t i,
+                                        std::size_t n) {
+  return token_file.parent_path() / fmt::format("{}-{:05}-of-{:05}{}", token_file.stem().string(),
+                                                i + 1, n, token_file.extension().string());
+}
+
+/// Whether a shard of a token file could be called so.
+inline bool is_shard_name(const std::filesystem::path& token_file, const std::string& name) {
+  const std::size_t at = token_file.stem().string().size() + 1, digits = 5;
+  std::size_t i = 0, n = 0;
+  if (name.size() < at + digits) return false;
+  std::from_chars(name.data() + at, name.data() + name.size(), i);
+  const std::size_t of = name.find("-of-", at);
+  if (of == std::string::npos) return false;
+  std::from_chars(name.data() + of + 4, name.data() + name.size(), n);
+  return i >= 1 && i <= n && name == shard_path(token_file.filename(), i - 1, n).string();
 }
 
 }  // namespace penstock::token_file

@@ -70,6 +70,31 @@ TEST_F(Prepare, TheSameInputAndSeedGiveTheSameBytes) {
   EXPECT_NE(Corpus::open(one.out).content_hash(), Corpus::open(other.out).content_hash());
 }
 
+TEST_F(Prepare, ShardsAreTheSameCorpus) {
+  auto one = options("one"), shards = options("shards");
+  one.inputs = shards.inputs = {{.path = many()}};
+  prepare_corpus(one);
+  const std::int64_t tokens = Corpus::open(one.out).file().tokens();
+  shards.shard_tokens = tokens / 3;
+  prepare_corpus(shards);
+  const Corpus whole = Corpus::open(one.out), parts = Corpus::open(shards.out);
+  EXPECT_EQ(parts.content_hash(), whole.content_hash());
+  EXPECT_GE(parts.file().shards(), 3u);
+  std::vector<std::int64_t> found(static_cast<std::size_t>(tokens)), wanted(found);
+  parts.file().read(0, found);
+  whole.file().read(0, wanted);
+  EXPECT_EQ(found, wanted);
+  EXPECT_EQ(read_bytes(shards.out + "/corpus.json"), read_bytes(one.out + "/corpus.json"));
+  prepare_corpus([&] {  // back to one file: no shard stays behind
+    shards.shard_tokens = 0;
+    return shards;
+  }());
+  EXPECT_FALSE(std::filesystem::exists(shards.out + "/tokens-00001-of-00003.bin"));
+  EXPECT_EQ(Corpus::open(shards.out).file().shards(), 0u);
+  shards.shard_tokens = -1;
+  expect_says(error_of([&] { prepare_corpus(shards); }), {"shard_tokens"});
+}
+
 TEST_F(Prepare, EverySplitGetsDocumentsOfEveryDomain) {
   auto o = options();
   o.inputs = {{.path = many()}};

@@ -28,12 +28,18 @@ Contents sample(std::uint32_t vocab_size) {
           .tokens = {1, 2, 3, 4, 5, 6, 7, 8, static_cast<TokenId>(vocab_size - 1)}};
 }
 
-std::string write(const testing::TemporaryFolder& folder, const Contents& contents) {
+/// @param shard  tokens of each; 0: in one file
+std::string write(const testing::TemporaryFolder& folder, const Contents& contents,
+                  std::uint64_t shard = 0) {
   const std::string path = folder / "tokens.bin";
   const auto file = real_file_system().open(path, OpenMode::kTruncate);
   TokenSpool tokens(folder / "", contents.vocab_size);
   tokens.add(contents.tokens);
-  write_token_file(*file, {contents.domains, contents.documents}, tokens);
+  write_token_file(
+      *file, {contents.domains, contents.documents}, tokens,
+      {.tokens = shard, .token_file = "tokens.bin", .open = [&](const std::string& name) {
+         return real_file_system().open(folder / name, OpenMode::kTruncate);
+       }});
   file->close();
   return path;
 }
@@ -113,6 +119,51 @@ TEST(TokenFile, TablesThatContradictThemselvesAreRefused) {
   refused([](auto& c) { std::swap(c.documents[0].split, c.documents[2].split); },
           "impossible split");
   refused([](auto& c) { c.documents.pop_back(); }, "hold 5 of its 9 tokens");
+}
+
+TEST(TokenFile, ShardsHoldTheSameTokens) {
+  for (const std::uint32_t vocab_size : {256u, 65537u})
+    for (const std::uint64_t shard : {1u, 2u, 4u, 9u, 100u}) {
+      const testing::TemporaryFolder one, several;
+      const auto contents = sample(vocab_size);
+      const TokenFile whole = TokenFile::open(write(one, contents));
+      const TokenFile file = TokenFile::open(write(several, contents, shard));
+      EXPECT_EQ(file.shards(), (9 + shard - 1) / shard);
+      EXPECT_EQ(file.content_hash(), whole.content_hash());
+      EXPECT_NO_THROW(file.verify());
+      EXPECT_EQ(file.domains(), contents.domains);
+      for (std::int64_t begin = 0; begin <= 9; ++begin)
+        for (std::int64_t end = begin; end <= 9; ++end) {
+          std::vector<std::int64_t> found(static_cast<std::size_t>(end - begin)), wanted(found);
+          file.read(begin, found);
+          whole.read(begin, wanted);
+          EXPECT_EQ(found, wanted) << begin << " to " << end;
+        }
+    }
+}
+
+TEST(TokenFile, AShardThatIsDamagedOrMissingIsNamed) {
+  const testing::TemporaryFolder folder;
+  const std::string path = write(folder, sample(256), 4),
+                    second = folder / "tokens-00002-of-00003.bin";
+  const std::string bytes = testing::read_bytes(second);
+  ASSERT_EQ(bytes.size(), 8u);
+  const auto says = [&] { return error_of([&] { TokenFile::open(path).verify(); }); };
+  folder.write("tokens-00002-of-00003.bin", bytes.substr(0, 6));
+  expect_says(says(), {"tokens-00002-of-00003.bin", "4 tokens of 2 bytes", "6 bytes"});
+  folder.write("tokens-00002-of-00003.bin", bytes + "more");
+  expect_says(says(), {"tokens-00002-of-00003.bin", "12 bytes"});
+  folder.write("tokens-00002-of-00003.bin", std::string(8, '\1'));
+  expect_says(says(), {"tokens.bin", "its tokens are damaged"});
+  std::filesystem::remove(second);
+  expect_says(says(), {"tokens-00002-of-00003.bin"});
+  folder.write("tokens-00002-of-00003.bin", bytes);
+  EXPECT_NO_THROW(TokenFile::open(path).verify());
+  // A table of shards that does not fit.
+  std::string table = testing::read_bytes(path);
+  table[table.size() - 8] = 2;
+  folder.write("tokens.bin", table);
+  expect_says(says(), {"tokens-00003-of-00003.bin", "2 tokens"});
 }
 
 TEST(TokenFile, IdsOutsideTheVocabularyAreRefusedWhenRead) {

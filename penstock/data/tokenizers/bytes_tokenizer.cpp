@@ -45,8 +45,8 @@ class BytesTokenizer : public Tokenizer {
       const auto nul = text.find('\0');
       PENSTOCK_CHECK(
           nul == std::string_view::npos, "the text holds a NUL byte at offset ", nul,
-          ", which ends a document here; remove it or prepare with `penstock data prepare "
-          "--no-eod`");
+          ", which is the end of a document in this vocabulary; remove it from the text, or make a "
+          "corpus of such text with `penstock data prepare --no-eod`");
     }
     ids.reserve(ids.size() + text.size() + 1);
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
