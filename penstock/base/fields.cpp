@@ -80,13 +80,24 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+/// Edits, but few where the word is the beginning of the other ("batch" of "batch_sequences"), or
+/// both have the same first part.
+std::size_t distance_of(std::string_view word, std::string_view candidate) {
+  const std::size_t edits = edit_distance(word, candidate);
+  const std::string_view part = word.substr(0, word.find('_'));
+  if (word.size() >= 3 && candidate.starts_with(word)) return std::min<std::size_t>(edits, 1);
+  if (part.size() >= 3 && part == candidate.substr(0, candidate.find('_')))
+    return std::min<std::size_t>(edits, 3);
+  return edits;
+}
+
 }  // namespace
 
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
   std::size_t best_distance = word.size() / 2 + 2;
   for (const auto& candidate : candidates) {
-    const std::size_t distance = edit_distance(word, candidate);
+    const std::size_t distance = distance_of(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;

@@ -189,10 +189,31 @@ struct Warning {
   }
 };
 
+void read_result(const std::string& run_directory, RunRow& row) {
+  const std::string path = (fs::path(run_directory) / kFinished).string();
+  try {
+    const json finished = *read_kept_object(run_directory, kFinished);
+    PENSTOCK_CHECK(finished.contains("steps"), path,
+                   ": says no number of steps, so it was damaged");
+    JsonReader reader(finished, path);
+    row.visit_figures(reader);
+    for (const Warning& one : field_of<std::vector<Warning>>(finished, "warnings", path))
+      row.warnings.push_back(concat("step ", one.step, ": ", one.finding, "; ", one.remedy));
+  } catch (const Error& error) {
+    throw DamagedResult(error.what());
+  }
+  row.finished = true;
+}
+
 }  // namespace
 
 bool is_finished(const std::string& run_directory) {
   return fs::exists(fs::path(run_directory) / kFinished);
+}
+
+void put_result_aside(const std::string& run_directory) {
+  const fs::path path = fs::path(run_directory) / kFinished;
+  fs::rename(path, path.string() + ".damaged");
 }
 
 RunRow read_run(const std::string& run_directory) {
@@ -220,13 +241,7 @@ RunRow read_run(const std::string& run_directory) {
   if (metrics.last_validation.is_object())
     row.validation = read_json<Evaluation>(metrics.last_validation, metrics_path + ": validation");
   if (is_finished(run_directory)) {
-    const json finished = *read_kept_object(run_directory, kFinished);
-    const std::string path = (folder / kFinished).string();
-    JsonReader reader(finished, path);
-    row.visit_figures(reader);
-    row.finished = true;
-    for (const Warning& one : field_of<std::vector<Warning>>(finished, "warnings", path))
-      row.warnings.push_back(concat("step ", one.step, ": ", one.finding, "; ", one.remedy));
+    read_result(run_directory, row);
     for (const auto& one : plain_measurements())
       row.measured.update(one->read_folder(run_directory));
   }

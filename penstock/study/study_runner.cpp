@@ -195,10 +195,17 @@ class Session {
   }
 
   bool take_finished(const Variant& variant, std::int64_t seed, const PlannedRun& planned) {
-    if (is_finished(planned.directory)) {
-      take(variant, seed, planned, read_run(planned.directory));
-      return true;
-    }
+    if (is_finished(planned.directory)) try {
+        take(variant, seed, planned, read_run(planned.directory));
+        return true;
+      } catch (const DamagedResult& error) {
+        if (!study_.trains() || options_.report_only) throw;
+        say(concat(error.what(),
+                   "; the run goes on from its last checkpoint, and the file is kept "
+                   "as finished.json.damaged"));
+        put_result_aside(planned.directory);
+        return false;
+      }
     // What was measured is with the run; a kept row brings its own.
     const auto kept = std::ranges::find_if(kept_.rows, [&](const RunRow& row) {
       return row.variant == variant.name && row.seed == seed && row.config_hash == planned.hash;

@@ -62,6 +62,11 @@ TEST(NearestName, CountsExchangedNeighboursAsOneEdit) {
   EXPECT_EQ(nearest_name("step", keys), "steps");
   EXPECT_EQ(nearest_name("granularity", keys), "");
   EXPECT_EQ(nearest_name("", {}), "");
+  const std::vector<std::string> longer = {"batch_sequences", "beta1", "sequence_length"};
+  EXPECT_EQ(nearest_name("batch", longer),
+            "batch_sequences");  // though "beta1" is three edits away
+  EXPECT_EQ(nearest_name("batch_size", longer), "batch_sequences");
+  EXPECT_EQ(nearest_name("bata1", longer), "beta1");
 }
 
 TEST(Fields, RefuseWhatDoesNotFitAndSayWhere) {

@@ -68,6 +68,28 @@ TEST_F(StudyRunner, MemoryIsCheckedForEveryVariantBeforeAnyIsTrained) {
   EXPECT_NO_THROW(run_study(read_study(file), options, hooks));
 }
 
+TEST_F(StudyRunner, ADamagedResultIsPutAsideAndItsRunTakenUpAgain) {
+  FakeTrainer trainer;
+  run(trainer);
+  std::vector<std::filesystem::path> results;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path("out")))
+    if (entry.path().filename() == "finished.json") results.push_back(entry.path());
+  ASSERT_EQ(results.size(), 12u);
+  const std::string whole = read_text(results.front().string());
+  for (const std::string& damaged : {whole.substr(0, whole.size() / 2), std::string("{}")}) {
+    write_text(results.front().string(), damaged);
+    StudyOptions report = options;
+    report.report_only = true;
+    EXPECT_THROW(run(trainer, report), Error);
+    trainer.trained.clear();
+    const StudyOutcome outcome = run(trainer);
+    EXPECT_EQ(trainer.trained.size(), 1u);
+    EXPECT_EQ(outcome.results.rows.size(), 12u);
+    EXPECT_EQ(read_text(results.front().string() + ".damaged"), damaged);
+    EXPECT_EQ(read_text(results.front().string()), whole);
+  }
+}
+
 TEST_F(StudyRunner, MatchesTheFlopsThatWereReallySpent) {
   FakeTrainer trainer;
   const auto rows = run(trainer).results.rows;
