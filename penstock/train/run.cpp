@@ -177,30 +177,32 @@ class TrainTask : public RunTask {
 
   Writers writers(const fs::path& checkpoints, FileSystem& files) override {
     if (!trainer_.divides_checkpoints()) return {};
-    leader_.give(Order::meet);
-    const std::string without = first_rank_without(group_, checkpoints, files);
-    if (!without.empty())
-      return {.note = concat(without, " cannot write to ", fs::absolute(checkpoints).string(),
-                             ": rank 0 gathers the whole model and its moments to save them")};
-    same_files_ = true;
-    const PieceRoom room = agree_on_room(trainer_, group_, memory_left());
-    return {.ranks = group_.size(),
-            .copy_bytes = checkpoint_copy_bytes(recipe()) > 0 ? room.piece : 0,
-            .memory_left = room.left};
+    return leader_.together(Order::meet, [&]() -> Writers {
+      const std::string without = first_rank_without(group_, checkpoints, files);
+      if (!without.empty())
+        return {.note = concat(without, " cannot write to ", fs::absolute(checkpoints).string(),
+                               ": rank 0 gathers the whole model and its moments to save them")};
+      same_files_ = true;
+      const PieceRoom room = agree_on_room(trainer_, group_, memory_left());
+      return {.ranks = group_.size(),
+              .copy_bytes = checkpoint_copy_bytes(recipe()) > 0 ? room.piece : 0,
+              .memory_left = room.left};
+    });
   }
 
   CheckpointContents piece(const PieceOrder& order) override {
-    leader_.give(Order::save, nlohmann::json{{"directory", fs::absolute(order.directory).string()},
-                                             {"step", order.step},
-                                             {"waits", order.training == Training::waits}}
-                                  .dump());
-    CheckpointShare share = trainer_.checkpoint_share();
+    const std::string text = nlohmann::json{{"directory", fs::absolute(order.directory).string()},
+                                            {"step", order.step},
+                                            {"waits", order.training == Training::waits}}
+                                 .dump();
+    CheckpointShare share =
+        leader_.together(Order::save, text, [&] { return trainer_.checkpoint_share(); });
     return contents_with(std::move(share.model), std::move(share.optimizer));
   }
 
   CheckpointContents to_copy() override {
     if (same_files_) {
-      leader_.give(Order::room);
+      leader_.give(Order::room);  // nobody waits for anybody in it
       CheckpointShare share = trainer_.own_share();
       return contents_with(std::move(share.model), std::move(share.optimizer));
     }
@@ -209,9 +211,10 @@ class TrainTask : public RunTask {
   }
 
   void await_pieces(ToldPieces& told) override {
-    leader_.give(Order::saved);
-    check_none_failed(group_, nullptr);
-    const std::vector<std::string> texts = group_.gather("");
+    const std::vector<std::string> texts = leader_.together(Order::saved, [&] {
+      check_none_failed(group_, nullptr);
+      return group_.gather("");
+    });
     for (int rank = 1; rank < group_.size(); ++rank)
       told.put(rank, parse_piece(texts[static_cast<std::size_t>(rank)], group_.name(rank)));
   }
@@ -220,10 +223,13 @@ class TrainTask : public RunTask {
     const std::string where = info.directory.string();
     PENSTOCK_CHECK(contents.trainer.value("corpus_hash", "") == trainer_.text().content_hash(),
                    where, ": was trained on another corpus than ", recipe().data.corpus);
-    leader_.give(Order::restore, same_files_ ? fs::absolute(info.directory).string() : "");
-    if (!same_files_) return trainer_.restore(info.step, contents.model, contents.optimizer, where);
-    check_none_failed(group_, nullptr);  // to open it
-    trainer_.restore_from_files(info.step, contents.model, contents.optimizer, where);
+    const std::string shared = same_files_ ? fs::absolute(info.directory).string() : "";
+    leader_.together(Order::restore, shared, [&] {
+      if (!same_files_)
+        return trainer_.restore(info.step, contents.model, contents.optimizer, where);
+      check_none_failed(group_, nullptr);  // to open it
+      trainer_.restore_from_files(info.step, contents.model, contents.optimizer, where);
+    });
   }
 
   std::optional<Measured> measure(nlohmann::ordered_json& line,

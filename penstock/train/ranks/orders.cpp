@@ -21,11 +21,6 @@ void Leader::give(Order order) {
   last_ = Clock::now();
 }
 
-void Leader::give(Order order, const std::string& text) {
-  give(order);
-  group_.broadcast_bytes(text);
-}
-
 void Leader::keep_waiting() {
   if (Clock::now() - last_ > std::chrono::seconds(1)) give(Order::wait);
 }

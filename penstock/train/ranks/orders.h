@@ -45,8 +45,9 @@ class Leader {
   /// than by agreement ends the run's group: a failure of this rank alone is thrown as FailedRank.
   template <class Part>
   auto together(Order order, const Part& part);
-  /// With what it is about, which next_text() gets on the other ranks.
-  void give(Order order, const std::string& text);
+  /// With what the order is about, which next_text() gets on the other ranks.
+  template <class Part>
+  auto together(Order order, const std::string& text, const Part& part);
   /// Lets the others go on waiting while rank 0 works alone, once in a while.
   void keep_waiting();
   /// Lets the others go.
@@ -58,6 +59,14 @@ class Leader {
   bool begun_ = false, ended_ = false;
   Clock::time_point last_ = Clock::now();
 };
+
+template <class Part>
+auto Leader::together(Order order, const std::string& text, const Part& part) {
+  return together(order, [&] {
+    group_.broadcast_bytes(text);
+    return part();
+  });
+}
 
 template <class Part>
 auto Leader::together(Order order, const Part& part) {
