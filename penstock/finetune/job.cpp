@@ -64,7 +64,10 @@ TrainingMemory finetune_memory(const FinetuneJob& job) {
   if (job.start.k.train > 0)
     model.router.k =
         static_cast<double>(job.start.k.train) / static_cast<double>(model.moe.granularity);
-  return training_memory(model, most_rows, length, false, config.precision);
+  return training_memory(model, {.micro_batch = most_rows,
+                                 .sequence_length = length,
+                                 .precision = config.precision,
+                                 .moment_bytes = moment_bytes(config.optimizer.moments)});
 }
 
 void check_finetune_memory(const FinetuneJob& job, double available) {

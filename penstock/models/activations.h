@@ -23,9 +23,10 @@ struct TrainingPass {
   std::int64_t micro_batch = 1, sequence_length = 1;
   Recomputation recomputed = {};
   ops::ProductPrecision precision = ops::ProductPrecision::fp32;
-  int tensors = 1;            ///< ranks that hold each layer's heads and neurons between them
-  bool divided_rows = false;  ///< these hold the rows between products between them, too
-  int expert_ranks = 1;       ///< ranks that hold the neurons of a layer's experts between them
+  int tensors = 1;                ///< ranks that hold each layer's heads and neurons between them
+  bool divided_rows = false;      ///< these hold the rows between products between them, too
+  int expert_ranks = 1;           ///< ranks that hold the neurons of a layer's experts between them
+  std::int64_t moment_bytes = 4;  ///< of each of AdamW's two, for training_memory()
 };
 
 /// Counts the activations of one pass under several choices.

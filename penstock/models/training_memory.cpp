@@ -11,7 +11,7 @@ TrainingMemory training_memory(const ModelConfig& config, const TrainingPass& pa
   const auto [layers, besides] = activations(config, pass);
   return {.parameter_bytes = 4 * parameters,
           .gradient_bytes = 4 * parameters,
-          .optimizer_bytes = 8 * parameters,
+          .optimizer_bytes = 2 * pass.moment_bytes * parameters,
           .activation_bytes = std::llround(layers + besides)};
 }
 

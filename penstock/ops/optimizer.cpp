@@ -25,7 +25,7 @@ using Sums = std::vector<double>(const std::vector<at::Tensor>&);
 /// Reads weight, gradient and moments, writes weight and moments. By convention no useful FLOPs.
 Cost step_cost(const std::vector<AdamWItem>& items, const AdamWOptions&) {
   double bytes = 0;
-  for (const auto& item : items) bytes += 7 * bytes_of(item.weight);
+  for (const auto& item : items) bytes += 3 * bytes_of(item.weight) + 4 * bytes_of(item.m);
   return {.bytes = bytes};
 }
 
@@ -62,7 +62,10 @@ void step_kernel(at::TensorList weights, at::TensorList grads, at::TensorList m,
                        v[i].sizes() == weights[i].sizes(),
                    "[adamw_step] tensor ", i, ": weight ", weights[i].sizes(), ", gradient ",
                    grads[i].sizes(), " and moments ", m[i].sizes(), ", ", v[i].sizes(), " differ");
-    check_same_kind({weights[i], grads[i], m[i], v[i]}, "adamw_step");
+    if (m[i].scalar_type() == at::kBFloat16 && v[i].scalar_type() == at::kBFloat16)
+      check_same_kind({weights[i], grads[i]}, "adamw_step");
+    else
+      check_same_kind({weights[i], grads[i], m[i], v[i]}, "adamw_step");
     items.push_back({weights[i], grads[i], m[i], v[i], decay[i]});
   }
   step_list().run(items, {.lr = lr,

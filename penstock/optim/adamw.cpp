@@ -37,6 +37,10 @@ std::vector<Updated> trained_parameters(const torch::nn::Module& model,
   return out;
 }
 
+at::ScalarType moment_type(const OptimizerConfig& config, const at::Tensor& weight) {
+  return config.moments == Moments::bf16 ? at::kBFloat16 : weight.scalar_type();
+}
+
 std::string non_finite_text(const std::string& name) {
   return "the gradient is not finite, first in " +
          (name.empty() ? "the global norm (overflow)" : name);
@@ -57,8 +61,9 @@ AdamW::AdamW(const torch::nn::Module& model, const OptimizerConfig& config, cons
 AdamW::AdamW(std::vector<Updated> updated, const OptimizerConfig& config)
     : config_(config), updated_(std::move(updated)) {
   for (std::size_t i = 0; i < updated_.size(); ++i) {
-    m_.push_back(torch::zeros_like(updated_[i].weight));
-    v_.push_back(torch::zeros_like(updated_[i].weight));
+    const at::Tensor& weight = updated_[i].weight;
+    for (auto* moments : {&m_, &v_})
+      moments->push_back(torch::zeros_like(weight, moment_type(config, weight)));
     const double scale = updated_[i].lr_scale;
     auto group = std::ranges::find(groups_, scale, &Group::lr_scale);
     if (group == groups_.end()) group = groups_.insert(group, {.lr_scale = scale});

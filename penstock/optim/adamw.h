@@ -28,6 +28,9 @@ std::vector<Updated> trained_parameters(const torch::nn::Module& model,
                                         const OptimizerConfig& config,
                                         const LrScale& lr_scale = {});
 
+/// The type of a weight's moments.
+at::ScalarType moment_type(const OptimizerConfig& config, const at::Tensor& weight);
+
 /// What an update found and did.
 struct UpdateOutcome {
   double gradient_norm = 0;  ///< global, before clipping
@@ -61,8 +64,10 @@ class AdamW {
   /// Forgets the parameters' gradients, so that the next backward pass starts from none.
   void zero_gradients();
 
+  const OptimizerConfig& config() const { return config_; }
   const std::vector<Updated>& updated() const { return updated_; }
-  /// By updated(), of the same shapes. They alias the optimizer's.
+  /// By updated(), of the same shapes, of the type that the config asks for. They alias the
+  /// optimizer's.
   const std::vector<at::Tensor>& first_moments() const { return m_; }
   const std::vector<at::Tensor>& second_moments() const { return v_; }
   /// Moments by parameter name, "m.<name>" and "v.<name>"; they alias the optimizer's.

@@ -19,6 +19,12 @@ constexpr std::array<std::string_view, 4> words(LrSchedule) {
 enum class Decay { decoupled, coupled };
 constexpr std::array<std::string_view, 2> words(Decay) { return {"decoupled", "coupled"}; }
 
+/// What AdamW's moments are kept in: the weights' own type, or bf16, rounded at random.
+enum class Moments { fp32, bf16 };
+constexpr std::array<std::string_view, 2> words(Moments) { return {"fp32", "bf16"}; }
+/// Of each of the two, beside weights in fp32.
+constexpr std::int64_t moment_bytes(Moments moments) { return moments == Moments::bf16 ? 2 : 4; }
+
 /// A struct that has it as a member lists its keys among its own.
 struct OptimizerConfig {
   double lr = 5e-4, min_lr = -1;
@@ -27,6 +33,7 @@ struct OptimizerConfig {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
   Decay decay = Decay::decoupled;
   double clip = 1.0;
+  Moments moments = Moments::fp32;
 
   template <class V>
   void visit(V& v) {
@@ -43,6 +50,9 @@ struct OptimizerConfig {
     v("beta2", beta2, {.help = "AdamW's second decay", .min = 0, .max = 1});
     v("eps", eps, {.help = "AdamW's epsilon", .min = 0});
     v("clip", clip, {.help = "largest global gradient norm; 0: none", .min = 0});
+    v("moments", moments,
+      {.help = "type of AdamW's two moments; bf16: 4 bytes a parameter less in memory and in "
+               "checkpoints, each rounded up or down at random"});
   }
 
   /// Fills what is open for a run of so many steps. Throws Error where keys contradict each other;

@@ -85,7 +85,8 @@ CountedTraining count_training(const Recipe& recipe, const dist::Layout& layout)
   }
   const TrainingPass pass{.micro_batch = train.micro_batch,
                           .sequence_length = train.sequence_length,
-                          .precision = train.precision};
+                          .precision = train.precision,
+                          .moment_bytes = moment_bytes(train.optimizer.moments)};
   CountedTraining out{training_memory(recipe.model, pass)};
   // Outer steps keep weights and momentum of their own.
   if (recipe.parallel.local_steps > 1) out.memory.optimizer_bytes += 2 * out.memory.parameter_bytes;
@@ -146,9 +147,9 @@ void check_training_memory(const Recipe& recipe, double available, const RunProc
        " (`penstock info` counts), or try it all the same with options.force");
 }
 
-std::int64_t checkpoint_bytes(const ModelConfig& config) {
-  constexpr std::int64_t kBytes = 3 * 4;  // a weight and two moments
-  return kBytes * count_parameters(config.resolved()).total;
+std::int64_t checkpoint_bytes(const Recipe& recipe) {
+  return (4 + 2 * moment_bytes(recipe.train.optimizer.moments)) *
+         count_parameters(recipe.model.resolved()).total;
 }
 
 std::int64_t checkpoint_copy_bytes(const Recipe& recipe) {
@@ -157,7 +158,7 @@ std::int64_t checkpoint_copy_bytes(const Recipe& recipe) {
   const bool on_the_way =
       (train.checkpoint_every > 0 && train.checkpoint_every < train.steps) ||
       (train.keep_best && train.eval_every > 0 && train.eval_every < train.steps);
-  return recipe.run.background_checkpoints && on_the_way ? checkpoint_bytes(recipe.model) : 0;
+  return recipe.run.background_checkpoints && on_the_way ? checkpoint_bytes(recipe) : 0;
 }
 
 std::string why_training_waits(std::int64_t copy, double left) {

@@ -53,7 +53,7 @@ void check_training_memory(const Recipe& recipe, double available,
                            const RunProcesses& processes = {});
 
 /// Bytes of a copy of what a checkpoint holds: weights and AdamW's moments.
-std::int64_t checkpoint_bytes(const ModelConfig& config);
+std::int64_t checkpoint_bytes(const Recipe& recipe);
 /// Bytes that writing checkpoints while training goes on takes of the process that writes them; 0
 /// where the recipe wants none of it, or saves nothing before its end.
 std::int64_t checkpoint_copy_bytes(const Recipe& recipe);

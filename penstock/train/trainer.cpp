@@ -246,15 +246,19 @@ const std::vector<TensorShare>& Trainer::shares() {
 HeldState Trainer::held_state() {
   const ModelConfig& config = model_->config();
   return {file_parts(penstock::model_tensors(config), config, model_->place().part),
-          held_tensors(*model_), engine_.optimizer().pieces()};
+          held_tensors(*model_), engine_.optimizer().pieces(),
+          recipe_.train.optimizer.moments == Moments::bf16 ? std::optional(at::kBFloat16)
+                                                           : std::nullopt};
 }
 
 std::int64_t Trainer::largest_share_bytes() {
-  std::map<int, std::int64_t> numbers;
-  for (const TensorShare& share : shares()) numbers[share.owner] += share.numbers();
+  const std::int64_t of_trained = 4 + 2 * moment_bytes(recipe_.train.optimizer.moments);
+  std::map<int, std::int64_t> bytes;
+  for (const TensorShare& share : shares())
+    bytes[share.owner] += share.trained ? share.numbers() / 3 * of_trained : 4 * share.numbers();
   std::int64_t out = 0;
-  for (const auto& [rank, count] : numbers) out = std::max(out, count);
-  return 4 * out;
+  for (const auto& [rank, count] : bytes) out = std::max(out, count);
+  return out;
 }
 
 CheckpointShare Trainer::checkpoint_share() {

@@ -117,9 +117,105 @@ TEST(AdamW, TakesStridedGradients) {
   EXPECT_TRUE(m[0].allclose(g * 0.5));
 }
 
+/// So many weights and gradients, and moments that both types hold.
+State with_moments(at::ScalarType type, at::ScalarType moments, std::int64_t n) {
+  torch::manual_seed(7);
+  State out;
+  const at::Tensor first = torch::randn({n}).to(at::kBFloat16),
+                   second = torch::rand({n}).to(at::kBFloat16);
+  out.w = {torch::randn({n}).to(type)};
+  out.g = {torch::randn({n}).to(type)};
+  out.m = {first.to(moments)};
+  out.v = {second.to(moments)};
+  out.decay = {0.0};
+  return out;
+}
+
+/// Both neighbours of a value in bf16, in f64: below it in size, and the next one.
+std::pair<at::Tensor, at::Tensor> neighbours(const at::Tensor& f32) {
+  const at::Tensor below = f32.contiguous().view(at::kInt).bitwise_and(-65536);
+  return {below.view(at::kFloat).to(at::kDouble), (below + 65536).view(at::kFloat).to(at::kDouble)};
+}
+
+TEST(AdamW, RoundsMomentsInBf16UpWithTheProbabilityOfTheRest) {
+  constexpr std::int64_t n = 200000;
+  for (const int step : {1, 2, 1000}) {
+    State halves = with_moments(at::kFloat, at::kBFloat16, n),
+          exact = with_moments(at::kFloat, at::kFloat, n);
+    const ops::AdamWOptions options{.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .step = step};
+    ops::adamw_step(halves.w, halves.g, halves.m, halves.v, halves.decay, options);
+    ops::adamw_step(exact.w, exact.g, exact.m, exact.v, exact.decay, options);
+    EXPECT_TRUE(halves.w[0].equal(exact.w[0]));  // the step itself uses what is not yet rounded
+    at::Tensor ups[2];
+    for (const int kind : {0, 1}) {
+      const at::Tensor value = kind == 0 ? exact.m[0] : exact.v[0],
+                       rounded = (kind == 0 ? halves.m[0] : halves.v[0]).to(at::kDouble);
+      const auto [below, above] = neighbours(value);
+      const at::Tensor up = rounded.eq(above);
+      EXPECT_TRUE(rounded.eq(below).logical_or(up).all().item<bool>());
+      const at::Tensor rest = (value.to(at::kDouble) - below) / (above - below);
+      // Draws deviate by sqrt(rest (1 - rest)) each, at most 1/2: five deviations of a mean of n.
+      ups[kind] = up.to(at::kDouble) - rest;
+      EXPECT_LT(ups[kind].mean().abs().item<double>(), 5 * 0.5 / std::sqrt(n)) << step;
+      for (const double low : {0.0, 0.25, 0.5, 0.75}) {  // also within each quarter of the rest
+        const at::Tensor some = rest.ge(low).logical_and(rest.lt(low + 0.25));
+        EXPECT_LT(ups[kind].masked_select(some).mean().abs().item<double>(),
+                  5 * 0.5 / std::sqrt(some.sum().item<double>()))
+            << step << ": " << low;
+      }
+    }
+    // Both draws of an element, and those of neighbouring elements, say nothing of each other.
+    const auto related = [&](const at::Tensor& a, const at::Tensor& b) {
+      return ((a * b).mean() / (a.std() * b.std())).abs().item<double>();
+    };
+    EXPECT_LT(related(ups[0], ups[1]), 5 / std::sqrt(n));
+    EXPECT_LT(related(ups[0].slice(0, 0, n - 1), ups[0].slice(0, 1)), 5 / std::sqrt(n));
+  }
+}
+
+/// Rounded to nearest, v would stand still where (1 - beta2) (g^2 - v) is under half a unit: 0.34.
+TEST(AdamW, ASecondMomentInBf16DoesNotStandStill) {
+  constexpr std::int64_t n = 4000;
+  State state = with_moments(at::kFloat, at::kBFloat16, n);
+  state.m[0].zero_();
+  state.v[0].zero_();
+  state.g[0].fill_(1);
+  for (int t = 1; t <= 3000; ++t)
+    ops::adamw_step(state.w, state.g, state.m, state.v, state.decay, {.lr = 1e-5, .step = t});
+  const double expected = 1 - std::pow(0.999, 3000);  // 0.9503
+  EXPECT_NEAR(state.v[0].to(at::kDouble).mean().item<double>(), expected, 5e-3 * expected);
+  EXPECT_NEAR(state.m[0].to(at::kDouble).mean().item<double>(), 1, 5e-3);
+}
+
+TEST(AdamW, DrawsOfBf16AreTheSameInBothImplementationsAndForAnyThreads) {
+  constexpr std::int64_t n = 40001;
+  const ops::AdamWOptions options{.lr = 0.01, .step = 77};
+  const auto stepped = [&](at::ScalarType type, int threads) {
+    ops::set_threads(threads);
+    State state = with_moments(type, at::kBFloat16, n);
+    ops::adamw_step(state.w, state.g, state.m, state.v, state.decay, options);
+    ops::set_threads(2);
+    return state;
+  };
+  ops::reset_dispatch_counts();
+  const State two = stepped(at::kFloat, 2), one = stepped(at::kFloat, 1);
+  EXPECT_EQ(ops::dispatch_counts()["adamw_step/cpu"], 2);
+  const State exact = stepped(at::kDouble, 2);
+  EXPECT_EQ(ops::dispatch_counts()["adamw_step/reference"], 1);
+  for (const auto member : {&State::m, &State::v}) {
+    EXPECT_TRUE((two.*member)[0].equal((one.*member)[0]));
+    // A last bit of the sum in f32 may lie on the other side of a draw, once in 2^16.
+    const at::Tensor other = (two.*member)[0].ne((exact.*member)[0]);
+    EXPECT_LT(other.sum().item<std::int64_t>(), 20);
+  }
+}
+
 TEST(AdamW, RefusesWhatDoesNotFit) {
   const std::vector<at::Tensor> a = {torch::zeros({3})}, b = {torch::zeros({4})};
   EXPECT_THROW(ops::adamw_step(a, b, a, a, {0.0}, {.lr = 0.1}), Error);
+  const std::vector<at::Tensor> halves = {torch::zeros({3}, at::kBFloat16)};
+  EXPECT_THROW(ops::adamw_step(a, a, halves, a, {0.0}, {.lr = 0.1}), Error);
+  EXPECT_THROW(ops::adamw_step(halves, halves, halves, halves, {0.0}, {.lr = 0.1}), Error);
   EXPECT_THROW(ops::adamw_step(a, {}, a, a, {0.0}, {.lr = 0.1}), Error);
   EXPECT_THROW(ops::adamw_step(a, {at::Tensor()}, a, a, {0.0}, {.lr = 0.1}), Error);
   EXPECT_THROW(ops::adamw_step(a, a, a, a, {0.0}, {.lr = 0.1, .step = 0}), Error);

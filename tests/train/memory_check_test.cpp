@@ -85,7 +85,7 @@ TEST(TrainingMemoryCheck, RankZeroNeedsMoreToEvaluateWhatIsDivided) {
   EXPECT_EQ(bytes_of_process(recipe, first), bytes_of_process(recipe, other));
   recipe.parallel.zero = 0;
   recipe.parallel.tensor = 2;
-  const double weights = static_cast<double>(checkpoint_bytes(recipe.model)) / 3;
+  const double weights = static_cast<double>(checkpoint_bytes(recipe)) / 3;
   const double shared = bytes_of_process(recipe, other);
   EXPECT_NEAR(bytes_of_process(recipe, first), shared + 2 * weights / 2, 1);
   EXPECT_GT(shared, static_cast<double>(memory_of_training(recipe, 2).total()));

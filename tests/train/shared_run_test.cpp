@@ -8,9 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "penstock/data/corpus.h"
 #include "penstock/train/checkpoints/checkpoints.h"
+#include "penstock/train/checkpoints/moment_names.h"
 #include "penstock/train/metrics_log.h"
 #include "penstock/train/run.h"
+#include "penstock/train/trainer.h"
 #include "tests/base/forwarding_file_system.h"
 #include "tests/base/temp_directory.h"
 #include "tests/dist/ranks.h"
@@ -43,6 +46,7 @@ class SharedRun : public ::testing::Test {
     set("train.final_eval_tokens", 256);
     set("run.threads", 1);
     out.set("train.gradient_sum", ConfigNode(std::string("tree")));
+    out.set("train.moments", ConfigNode(moments_));
     return out;
   }
   /// What each rank threw, and what rank 0 said.
@@ -100,6 +104,7 @@ class SharedRun : public ::testing::Test {
   }
 
   testing::TempDirectory directory_;
+  std::string moments_ = "fp32";
 };
 
 TEST_F(SharedRun, WritesPiecesWhileTrainingGoesOnOrWaits) {
@@ -115,6 +120,21 @@ TEST_F(SharedRun, WritesPiecesWhileTrainingGoesOnOrWaits) {
       EXPECT_NO_THROW(store(name).load(step));
     }
     expect_end(name);
+  }
+}
+
+TEST_F(SharedRun, WritesPiecesOfMomentsInBf16) {
+  moments_ = "bf16";
+  EXPECT_EQ(run("halves", real_file_system()).failures, std::vector<std::string>(kRanks));
+  expect_end("halves");
+  const ModelConfig model =
+      with_vocabulary(read_recipe(recipe()), Corpus::open(path("corpus"))).model.resolved();
+  const TensorMap ours = moments_of_files(model, store("halves").load(kSteps).optimizer),
+                  theirs = moments_of_files(model, store("halves-alone").load(kSteps).optimizer);
+  EXPECT_GT(theirs.size(), 20U);
+  for (const auto& [name, value] : theirs) {
+    EXPECT_EQ(ours.at(name).scalar_type(), at::kBFloat16) << name;
+    EXPECT_TRUE(torch::equal(ours.at(name), value)) << name;
   }
 }
 

@@ -108,6 +108,14 @@ TEST_F(TrainerRanks, GoOnWithAnyNumberFromWhatACheckpointHolds) {
     expect_any_number(recipe(architecture), {{2, 0}, {4, 1}, {2, 2}, {4, 3}});
 }
 
+TEST_F(TrainerRanks, GoOnWithMomentsInBf16FromWhatACheckpointHolds) {
+  Recipe halves = recipe("decoder");
+  halves.train.optimizer.moments = Moments::bf16;
+  expect_any_number(halves, {{2, 0}, {4, 1}, {4, 3}});
+  for (const auto& [name, value] : state_of(*trainer(halves)).optimizer)
+    EXPECT_EQ(value.scalar_type(), at::kBFloat16) << name;
+}
+
 /// The shift, its gain and its schedule are in the checkpoint, and λ is a pass's own.
 TEST_F(TrainerRanks, HoldTheNumberOfExpertsAlikeFromWhatACheckpointHolds) {
   Recipe recipe = this->recipe("decoder");

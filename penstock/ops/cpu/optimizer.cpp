@@ -1,10 +1,13 @@
-// AdamW and sums of squares in f32, over pieces of all tensors at once.
+// AdamW (its moments in f32 or bf16) and sums of squares in f32, over pieces of all tensors at
+// once.
 #include "penstock/ops/optimizer.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "penstock/ops/check.h"
 #include "penstock/ops/cpu/parallel.h"
@@ -36,22 +39,57 @@ struct StepConstants {
   float scale;  ///< of the gradient
   float root2;  ///< 1 / sqrt(1 − β2^t)
   float eps;
-  float rate;  ///< lr / (1 − β1^t)
-  float keep;  ///< 1 − lr · decay
+  float rate;         ///< lr / (1 − β1^t)
+  float keep;         ///< 1 − lr · decay
+  std::uint32_t key;  ///< of the step's draws
 };
 
-PENSTOCK_PER_CPU void step_piece(float* w, const float* grad, float* m, float* v, std::int64_t n,
-                                 const StepConstants& constants) {
+using Bf16 = std::uint16_t;  ///< the upper half of an f32
+
+PENSTOCK_INLINE float read(float x) { return x; }
+PENSTOCK_INLINE float read(Bf16 x) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16);
+}
+PENSTOCK_INLINE void write(float& to, float x, std::uint32_t) { to = x; }
+/// The neighbour above with the probability of the part that is cut off.  @param draw  16 bits
+PENSTOCK_INLINE void write(Bf16& to, float x, std::uint32_t draw) {
+  to = static_cast<Bf16>((std::bit_cast<std::uint32_t>(x) + draw) >> 16);
+}
+
+/// AdamWOptions' draw of an element.
+PENSTOCK_INLINE std::uint32_t draw_of(float w, float g, std::uint32_t key) {
+  std::uint32_t x =
+      (std::bit_cast<std::uint32_t>(w) & 0xffff0000u) | (std::bit_cast<std::uint32_t>(g) >> 16);
+  x += key;
+  x = (x ^ (x >> 16)) * 0x21f0aaadu;
+  x = (x ^ (x >> 15)) * 0xd35a2d97u;
+  return x ^ (x >> 15);
+}
+
+template <class Moment>
+PENSTOCK_INLINE void step_elements(float* w, const float* grad, Moment* m, Moment* v,
+                                   std::int64_t n, const StepConstants& constants) {
   const StepConstants c = constants;
 #pragma omp simd
   for (std::int64_t i = 0; i < n; ++i) {
     const float g = grad[i] * c.scale;
-    const float first = c.beta1 * m[i] + c.rest1 * g;
-    const float second = c.beta2 * v[i] + c.rest2 * g * g;
-    m[i] = first;
-    v[i] = second;
+    const float first = c.beta1 * read(m[i]) + c.rest1 * g;
+    const float second = c.beta2 * read(v[i]) + c.rest2 * g * g;
+    const std::uint32_t draw = sizeof(Moment) == 2 ? draw_of(w[i], g, c.key) : 0;
+    write(m[i], first, draw >> 16);
+    write(v[i], second, draw & 0xffffu);
     w[i] = c.keep * w[i] - c.rate * first / (fast_sqrt(second) * c.root2 + c.eps);
   }
+}
+
+PENSTOCK_PER_CPU void step_piece(float* w, const float* grad, float* m, float* v, std::int64_t n,
+                                 const StepConstants& constants) {
+  step_elements(w, grad, m, v, n, constants);
+}
+
+PENSTOCK_PER_CPU void step_bf16_piece(float* w, const float* grad, Bf16* m, Bf16* v, std::int64_t n,
+                                      const StepConstants& constants) {
+  step_elements(w, grad, m, v, n, constants);
 }
 
 PENSTOCK_PER_CPU double square_sum(const float* x, std::int64_t n) {
@@ -68,7 +106,9 @@ PENSTOCK_PER_CPU double square_sum(const float* x, std::int64_t n) {
 
 std::string declines_adamw(const std::vector<AdamWItem>& items, const AdamWOptions&) {
   for (const auto& [weight, grad, m, v, decay] : items) {
-    if (auto reason = declines({weight, grad, m, v}); !reason.empty()) return reason;
+    if (auto reason = declines({weight, grad}); !reason.empty()) return reason;
+    if (m.scalar_type() != at::kBFloat16)
+      if (auto reason = declines({m, v}); !reason.empty()) return reason;
     if (!weight.is_contiguous() || !m.is_contiguous() || !v.is_contiguous())
       return "a weight or moment is not contiguous";
   }
@@ -79,7 +119,9 @@ void adamw_step(const std::vector<AdamWItem>& items, const AdamWOptions& options
   const double t = static_cast<double>(options.step);
   std::vector<at::Tensor> grads;  // keeps contiguous copies alive
   struct Pointers {
-    float *w, *m, *v;
+    float* w;
+    void *m, *v;
+    bool bf16;
     const float* grad;
     StepConstants constants;
   };
@@ -88,8 +130,9 @@ void adamw_step(const std::vector<AdamWItem>& items, const AdamWOptions& options
     grads.push_back(grad.contiguous());
     pointers.push_back(
         {.w = weight.data_ptr<float>(),
-         .m = m.data_ptr<float>(),
-         .v = v.data_ptr<float>(),
+         .m = m.data_ptr(),
+         .v = v.data_ptr(),
+         .bf16 = m.scalar_type() == at::kBFloat16,
          .grad = grads.back().data_ptr<float>(),
          .constants = {.beta1 = static_cast<float>(options.beta1),
                        .rest1 = static_cast<float>(1 - options.beta1),
@@ -99,18 +142,25 @@ void adamw_step(const std::vector<AdamWItem>& items, const AdamWOptions& options
                        .root2 = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, t))),
                        .eps = static_cast<float>(options.eps),
                        .rate = static_cast<float>(options.lr / (1 - std::pow(options.beta1, t))),
-                       .keep = static_cast<float>(1 - options.lr * decay)}});
+                       .keep = static_cast<float>(1 - options.lr * decay),
+                       .key = static_cast<std::uint32_t>(options.step) * 0x9e3779b9u}});
   }
   const auto pieces = cut(items.size(), [&](std::size_t i) { return items[i].weight.numel(); });
-  parallel_ranges(static_cast<std::int64_t>(pieces.size()), 1,
-                  [&](std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t i = begin; i < end; ++i) {
-                      const Piece& piece = pieces[i];
-                      const Pointers& p = pointers[piece.tensor];
-                      step_piece(p.w + piece.begin, p.grad + piece.begin, p.m + piece.begin,
-                                 p.v + piece.begin, piece.end - piece.begin, p.constants);
-                    }
-                  });
+  parallel_ranges(
+      static_cast<std::int64_t>(pieces.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const Piece& piece = pieces[i];
+          const Pointers& p = pointers[piece.tensor];
+          const auto step = [&]<class Moment>(Moment*, const auto& action) {
+            action(p.w + piece.begin, p.grad + piece.begin, static_cast<Moment*>(p.m) + piece.begin,
+                   static_cast<Moment*>(p.v) + piece.begin, piece.end - piece.begin, p.constants);
+          };
+          if (p.bf16)
+            step(static_cast<Bf16*>(nullptr), step_bf16_piece);
+          else
+            step(static_cast<float*>(nullptr), step_piece);
+        }
+      });
 }
 
 std::string declines_square_sums(const std::vector<at::Tensor>& tensors) {

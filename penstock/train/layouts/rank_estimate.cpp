@@ -75,7 +75,7 @@ struct RankEstimator::Optimizer {
     double all = 0;
     for (const ParameterSize& size : sizes) all += static_cast<double>(size.elements);
     parameters += all;
-    updated += static_cast<double>(bytes.optimizer) / (2 * kBytes);
+    updated += static_cast<double>(bytes.optimizer) / static_cast<double>(2 * steps.moment_bytes);
     to_make_whole += bytes.to_make_whole;
     if (steps.ranks == 1) return;
     const auto of_no_layer = static_cast<double>(bytes.of_no_layer) / kBytes;
@@ -95,7 +95,9 @@ struct RankEstimator::Optimizer {
   void add_apart(const std::vector<ParameterSize>& sizes, const SharedSteps& steps, double units,
                  double local_steps, const MachineSpeeds& speeds) {
     const auto ranks = static_cast<std::size_t>(steps.ranks);
-    const SharedSteps alone{.parts = (steps.parts + ranks - 1) / ranks, .passes = steps.passes};
+    const SharedSteps alone{.parts = (steps.parts + ranks - 1) / ranks,
+                            .passes = steps.passes,
+                            .moment_bytes = steps.moment_bytes};
     add(sizes, alone, units, true, 1, speeds);
     const SharingBytes outer =
         sharing_bytes(sizes, {.parts = ranks, .ranks = steps.ranks, .zero = 1});
@@ -158,7 +160,8 @@ RankEstimator::Optimizer RankEstimator::optimizer_of(const ParallelConfig& paral
   SharedSteps steps{.parts = static_cast<std::size_t>(shape.parts),
                     .ranks = layout.data,
                     .zero = static_cast<int>(parallel.zero),
-                    .passes = static_cast<int>(shape.passes)};
+                    .passes = static_cast<int>(shape.passes),
+                    .moment_bytes = moment_bytes(recipe_.train.optimizer.moments)};
   Optimizer out;
   if (parallel.local_steps > 1) {
     out.add_apart(dense, steps, shape.layers, static_cast<double>(parallel.local_steps), speeds);
@@ -256,20 +259,22 @@ double RankEstimator::numbers_of_stage(const dist::Layout& layout, int stage, in
   return out;
 }
 
-/// Weights are 4 bytes, moments 8. Ranks get of each other what they divide: of every tensor the
-/// ranks of `tensor`, of moments those of `data` with zero, of weights with zero = 3.
+/// Weights are 4 bytes, moments 8 or 4. Ranks get of each other what they divide: of every tensor
+/// the ranks of `tensor`, of moments those of `data` with zero, of weights with zero = 3.
 std::int64_t RankEstimator::checkpoint_bytes(const ParallelConfig& parallel,
                                              const dist::Layout& layout, const Shape& shape,
                                              const Optimizer& first) const {
-  const double own = kBytes * first.parameters;
+  const auto moments = static_cast<double>(2 * moment_bytes(recipe_.train.optimizer.moments));
   if (parallel.local_steps > 1)  // moments of each rank, and the outer momentum
-    return std::llround(2 * own * (layout.data - 1) + own);
+    return std::llround(first.parameters * (moments * (layout.data - 1) + kBytes));
   const bool divides = parallel.zero > 0 && layout.data > 1;
-  const double copies = layout.tensor > 1 || (divides && parallel.zero == 3) ? 3 : divides ? 2 : 0;
+  const double bytes = layout.tensor > 1 || (divides && parallel.zero == 3) ? kBytes + moments
+                       : divides                                            ? moments
+                                                                            : 0;
   double most = 0;
-  for (int stage = 0; stage < layout.pipeline && copies > 0; ++stage)
+  for (int stage = 0; stage < layout.pipeline && bytes > 0; ++stage)
     most = std::max(most, numbers_of_stage(layout, stage, shape.chunks));
-  return std::llround(copies * kBytes * most / (layout.data * layout.tensor));
+  return std::llround(bytes * most / (layout.data * layout.tensor));
 }
 
 std::int64_t RankEstimator::evaluation_bytes(const ParallelConfig& parallel,
@@ -353,9 +358,12 @@ RankEstimate RankEstimator::estimate(const ParallelConfig& parallel, const dist:
   if (layout.expert > 1)
     part += (speeds.rank_load - 1) * expert_flops(layout, shape) / speeds.flops;
   out.compute_seconds = part * (shape.own + (layout.pipeline - 1.0) / shape.chunks);
-  // AdamW reads four numbers and writes three, the norm reads one; a gradient is added to another.
-  out.update_seconds = seconds_of_memory(
-      kBytes * (8 * optimizer.updated + 3 * (shape.own - 1) * optimizer.parameters), speeds);
+  // AdamW reads a weight, a gradient and two moments and writes all but the gradient, which the
+  // norm reads too; a gradient is added to another.
+  const auto moment = static_cast<double>(moment_bytes(recipe_.train.optimizer.moments));
+  out.update_seconds = seconds_of_memory((4 * kBytes + 4 * moment) * optimizer.updated +
+                                             3 * kBytes * (shape.own - 1) * optimizer.parameters,
+                                         speeds);
   double hidden = hidden_seconds(parallel, shape, optimizer, part, speeds);
   if (parallel.overlap)
     hidden +=

@@ -89,7 +89,7 @@ void count_held(const std::vector<ParameterUnit>& units, const SharedSteps& step
   out.of_no_layer = kNumberBytes * rest;
   if (steps.zero == 3)
     out.to_make_whole = kNumberBytes * std::max<std::int64_t>(0, total - rest - 2 * largest);
-  out.optimizer = 2 * kNumberBytes * (steps.zero > 0 ? own : total);
+  out.optimizer = 2 * steps.moment_bytes * (steps.zero > 0 ? own : total);
   const auto copies = static_cast<std::int64_t>(GradientTree::copies(steps.parts, steps.ranks));
   out.gradients = kNumberBytes * (steps.zero >= 2 ? own * nodes_of_rounds(steps) +
                                                         std::min(total, rest + 3 * largest)

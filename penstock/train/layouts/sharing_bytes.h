@@ -13,11 +13,12 @@ namespace penstock {
 /// How the steps are shared: by ranks that hold the same model.
 struct SharedSteps {
   std::size_t parts = 1;
-  int ranks = 1, zero = 0;  ///< GradientSharing::zero
-  int passes = 1;           ///< of each part through the layers
+  int ranks = 1, zero = 0;        ///< GradientSharing::zero
+  int passes = 1;                 ///< of each part through the layers
+  std::int64_t moment_bytes = 4;  ///< of each of AdamW's two, per number
 };
 
-/// In fp32, of the rank that has most of each.
+/// In fp32 but for the moments, of the rank that has most of each.
 struct SharingBytes {
   /// Weights; with zero = 3 those that it keeps, and two layers.
   std::int64_t parameters = 0;

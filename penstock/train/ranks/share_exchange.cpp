@@ -40,7 +40,7 @@ class Turn {
     const bool mine = share.owner == world_.rank();
     at::Tensor whole = mine ? own_alias(world_.rank(), share, kind, held_) : at::Tensor();
     const bool complete = whole.defined();
-    if (mine && !complete) whole = at::empty(share.shape, held_.options(share.name));
+    if (mine && !complete) whole = at::empty(share.shape, held_.options(share.name, kind));
     for (const SharedSlice& slice : share.slices)
       if (!complete) add(share, kind, slice, whole);
     if (mine) keep(out_, share, kind, whole);
@@ -93,7 +93,9 @@ class Turn {
 }  // namespace
 
 HeldState::HeldState(const std::vector<FilePart>& parts, const TensorMap& held,
-                     const std::vector<OptimizerPiece>& pieces) {
+                     const std::vector<OptimizerPiece>& pieces,
+                     std::optional<at::ScalarType> moments)
+    : moments_(moments) {
   for (const FilePart& part : parts) parts_.emplace(part.name, part);
   held_ = held;
   for (const OptimizerPiece& piece : pieces) pieces_[piece.name].push_back(piece);
@@ -115,8 +117,9 @@ at::Tensor HeldState::numbers(const std::string& name, int kind, std::int64_t be
   return held_.at(part.module).view(-1).slice(0, begin, end);
 }
 
-at::TensorOptions HeldState::options(const std::string& name) const {
-  return at::device(at::kCPU).dtype(held_.at(parts_.at(name).module).dtype());
+at::TensorOptions HeldState::options(const std::string& name, int kind) const {
+  const at::ScalarType of_weight = held_.at(parts_.at(name).module).scalar_type();
+  return at::device(at::kCPU).dtype(kind == 0 ? of_weight : moments_.value_or(of_weight));
 }
 
 void HeldState::load(const TensorMap& model, const TensorMap& moments) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,13 +28,15 @@ class HeldState {
   /// @param held    parameters and buffers by module name; what is given up between passes (zero =
   ///                3) is never looked at
   /// @param pieces  of the optimizer
+  /// @param moments  their type where it is not that of the weights
   HeldState(const std::vector<FilePart>& parts, const TensorMap& held,
-            const std::vector<OptimizerPiece>& pieces);
+            const std::vector<OptimizerPiece>& pieces,
+            std::optional<at::ScalarType> moments = std::nullopt);
 
   /// Numbers [begin, end) of the slice that this rank holds. REQUIRES: it does.
   /// @param kind  0: the weights, 1 and 2: the moments
   at::Tensor numbers(const std::string& name, int kind, std::int64_t begin, std::int64_t end) const;
-  at::TensorOptions options(const std::string& name) const;
+  at::TensorOptions options(const std::string& name, int kind) const;
   /// Takes this rank's part of whole tensors. Throws Error where a moment is missing or misshaped.
   /// REQUIRES: the weights are there, and all that this rank holds is in `model`, of its shape.
   /// @param moments  under names of files (moment_names.h)
@@ -43,6 +46,7 @@ class HeldState {
   std::map<std::string, FilePart> parts_;
   TensorMap held_;  // flattened
   std::map<std::string, std::vector<OptimizerPiece>> pieces_;
+  std::optional<at::ScalarType> moments_;
 };
 
 /// This rank's tensors. Those that it holds whole alias its state, the others are its own. All

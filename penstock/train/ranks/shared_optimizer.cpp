@@ -330,7 +330,8 @@ std::map<std::string, at::Tensor> SharedOptimizer::state() {
                              moments.begin() + static_cast<std::ptrdiff_t>(next));
       UnitTensors whole;
       for (const std::size_t p : unit.parameters)
-        whole.push_back(torch::zeros_like(parameters_[p].weight));
+        whole.push_back(torch::zeros_like(parameters_[p].weight,
+                                          moment_type(optimizer_.config(), parameters_[p].weight)));
       exchange(unit).gather(unit, mine, whole);
       if (group(unit).rank() > 0) continue;
       for (std::size_t i = 0; i < whole.size(); ++i)
