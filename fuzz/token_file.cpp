@@ -2,6 +2,7 @@
 // by those, malice is not.
 #include "penstock/data/token_file.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "fuzz/input.h"
@@ -17,15 +18,20 @@ void make_good(std::string& file) {
   if (file.size() < sizeof header) return;
   std::memcpy(&header, file.data(), sizeof header);
   header.magic = token_file::kMagic;
-  header.version = token_file::kVersion;
+  const bool sharded = header.version == token_file::kShardedVersion;
+  if (!sharded) header.version = token_file::kVersion;
   header.byte_order = token_file::kByteOrder;
   header.file_bytes = file.size();
   const auto bytes = std::as_bytes(std::span(file));
   // Where the reader looks for the tables, if that is inside the file.
-  const std::uint64_t tokens = header.tokens * header.token_width;
+  const std::uint64_t tokens = sharded ? 0 : header.tokens * header.token_width;
   const std::uint64_t tables = sizeof header + (tokens + 7) / 8 * 8;
   if (tokens <= file.size() && tables <= file.size()) {
-    header.tables_hash = xxh64(bytes.subspan(tables));
+    const std::uint64_t rest = file.size() - tables;
+    // With shards their table follows, which has no checksum. A shard is never found here.
+    const std::uint64_t hashed =
+        header.documents * sizeof(token_file::Document) + header.names_bytes;
+    header.tables_hash = xxh64(bytes.subspan(tables, sharded ? std::min(hashed, rest) : rest));
     Xxh64 hash;
     hash.update(bytes.subspan(sizeof header, tokens));
     hash.update(std::as_bytes(std::span(&header.tables_hash, 1)));

@@ -95,9 +95,9 @@ std::size_t distance_of(std::string_view word, std::string_view candidate) {
 
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
-  std::size_t best_distance = word.size() / 2 + 2;
+  std::pair<std::size_t, std::size_t> best_distance = {word.size() / 2 + 2, 0};
   for (const auto& candidate : candidates) {
-    const std::size_t distance = distance_of(word, candidate);
+    const std::pair distance(distance_of(word, candidate), edit_distance(word, candidate));
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;

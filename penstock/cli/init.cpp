@@ -49,6 +49,8 @@ std::string wrong_purpose(const std::string& text) {
 }
 
 std::string wrong_place(const std::string& path) {
+  if (fs::is_regular_file(path) && fs::file_size(path) == 0)
+    return path + " is empty; name a file with text";
   if (path == "system" || fs::exists(path)) return "";
   return path + " is not there; name a file, a folder or a corpus, or write system";
 }

@@ -301,6 +301,13 @@ class Preparation {
   }
 
   void write() {
+    const auto shards = options_.shard_tokens == 0
+                            ? 0
+                            : tokens_->tokens() / static_cast<std::uint64_t>(options_.shard_tokens);
+    PENSTOCK_CHECK(shards < token_file::kMostShards,
+                   "options.shard_tokens = ", options_.shard_tokens, ": ", tokens_->tokens(),
+                   " tokens would take more than ", token_file::kMostShards,
+                   " files; make it larger");
     if (options_.before_writing) options_.before_writing();
     progress_.say(fmt::format("writing {}", options_.out));
     for (const auto& domain : result_.domains) tables_.domains.push_back(domain.name);

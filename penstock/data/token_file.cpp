@@ -103,6 +103,8 @@ void TokenFile::Mapped::find_tokens() {
     return;
   }
   const std::size_t count = shard_table().size() / sizeof(std::uint64_t);
+  check(count <= token_file::kMostShards, "it names ", count, " shards, more than ",
+        token_file::kMostShards);
   for (std::size_t i = 0; i < count; ++i) map_shard(i, count);
   const std::uint64_t held = parts.back().end;
   check(held == header.tokens, "its shards hold ", held, " of its ", header.tokens, " tokens");

@@ -15,6 +15,7 @@ namespace penstock::token_file {
 inline constexpr std::array<char, 8> kMagic = {'P', 'S', 'T', 'K', 'T', 'O', 'K', '\n'};
 inline constexpr std::uint32_t kVersion = 1;
 inline constexpr std::uint32_t kShardedVersion = 2;
+inline constexpr std::size_t kMostShards = 10000;  // each is mapped; a process has 65,530 mappings
 inline constexpr std::uint32_t kByteOrder = 0x01020304;
 
 /// At offset 0. Tokens follow at once, padded with zeros to 8 bytes; then the documents, then the

@@ -61,7 +61,7 @@ std::string first_line(const std::string& message) { return message.substr(0, me
 
 FailedRank::FailedRank(const std::string& name, const std::exception& error)
     : LostRank(concat(
-          name, " failed in the middle of a pass with other ranks: ", first_line(error.what()))) {}
+          name, " failed in the middle of work with other ranks: ", first_line(error.what()))) {}
 
 ProcessGroup::ProcessGroup() : state_(std::make_shared<State>()) {}
 

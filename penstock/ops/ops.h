@@ -166,12 +166,11 @@ at::Tensor expert_ffn(const at::Tensor& hidden, const at::Tensor& weight, const 
 ///   m ← β1 m + (1−β1) g·c;  v ← β2 v + (1−β2)(g·c)²
 ///   w ← w − lr·(decay·w + (m/(1−β1^t)) / (sqrt(v/(1−β2^t)) + eps)),   c = grad_scale
 /// All lists have equal length; decay per tensor.
-/// @param m, v  of the weights' type, or both bf16: they are then rounded up or down at random
-/// after
-///     the step has used them, up with the probability of the share that is cut off, so that no
-///     moment stands still because its change is below a rounding. The draw is a hash of the step
-///     and of the upper 16 bits of w and g in f32: the same for any division over threads and
-///     ranks, and nearly always for sums in another order.
+/// Moments are of the weights' type, or both bf16. After the step has used them, those in bf16 are
+/// rounded at random to one of their neighbours: to the larger in size with the probability of the
+/// share of a unit that is cut off, so that none stands still because its change is below a
+/// rounding. The draw is a hash of the step and of the upper 16 bits of w and g in f32: the same
+/// for any division over threads and ranks, and nearly always for sums in another order.
 struct AdamWOptions {
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, grad_scale = 1;
   std::int64_t step = 1;  ///< t, from 1

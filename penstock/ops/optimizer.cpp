@@ -62,10 +62,14 @@ void step_kernel(at::TensorList weights, at::TensorList grads, at::TensorList m,
                        v[i].sizes() == weights[i].sizes(),
                    "[adamw_step] tensor ", i, ": weight ", weights[i].sizes(), ", gradient ",
                    grads[i].sizes(), " and moments ", m[i].sizes(), ", ", v[i].sizes(), " differ");
-    if (m[i].scalar_type() == at::kBFloat16 && v[i].scalar_type() == at::kBFloat16)
+    if (m[i].scalar_type() == at::kBFloat16 && v[i].scalar_type() == at::kBFloat16) {
       check_same_kind({weights[i], grads[i]}, "adamw_step");
-    else
+      PENSTOCK_CHECK(m[i].device() == weights[i].device() && v[i].device() == weights[i].device(),
+                     "[adamw_step] tensor ", i, ": weight on ", weights[i].device(),
+                     ", moments on ", m[i].device(), " and ", v[i].device());
+    } else {
       check_same_kind({weights[i], grads[i], m[i], v[i]}, "adamw_step");
+    }
     items.push_back({weights[i], grads[i], m[i], v[i], decay[i]});
   }
   step_list().run(items, {.lr = lr,

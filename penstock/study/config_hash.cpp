@@ -73,8 +73,8 @@ std::string config_hash(const ConfigNode& resolved, const std::string& corpus_ha
 std::string finetuning_hash(const FinetuneConfig& config, const std::string& format,
                             const std::string& checkpoint) {
   std::string text = format + "\n" + checkpoint + "\n";
-  const std::map<std::string, std::string> later = {{"decay", "\"decoupled\""},
-                                                    {"precision", "\"fp32\""}};
+  const std::map<std::string, std::string> later = {
+      {"decay", "\"decoupled\""}, {"precision", "\"fp32\""}, {"moments", "\"fp32\""}};
   for (const auto& [key, value] : flatten(write_config(config))) {
     if (key == "emulate_bf16") continue;  // the same bits
     const auto found = later.find(key);

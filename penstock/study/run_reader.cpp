@@ -191,8 +191,10 @@ struct Warning {
 
 void read_result(const std::string& run_directory, RunRow& row) {
   const std::string path = (fs::path(run_directory) / kFinished).string();
+  std::ifstream file(path);
+  PENSTOCK_CHECK(file, path, ": cannot be opened");  // it may be whole
   try {
-    const json finished = *read_kept_object(run_directory, kFinished);
+    const json finished = read_kept_object(run_directory, kFinished).value_or(json::object());
     PENSTOCK_CHECK(finished.contains("steps"), path,
                    ": says no number of steps, so it was damaged");
     JsonReader reader(finished, path);

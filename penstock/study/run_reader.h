@@ -18,8 +18,8 @@ class DamagedResult : public Error {
 /// Whether that run ended as planned.
 bool is_finished(const std::string& run_directory);
 
-/// Puts a damaged finished.json aside, as finished.json.damaged: the run is then not finished, and
-/// resuming it writes another.
+/// Puts a damaged finished.json aside, as finished.json.damaged, in the place of an earlier one:
+/// the run is then not finished, and resuming it writes another.
 void put_result_aside(const std::string& run_directory);
 
 /// Reads a run. Works on an unfinished one: figures then come from the steps so far. Variant, label

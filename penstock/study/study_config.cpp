@@ -213,6 +213,8 @@ void take_fields(StudyConfig& study, const StudyFields& fields, const Scale& sca
                       .reference = over.reference.empty() ? fields.reference : over.reference,
                       .baseline = over.baseline.wanted() ? over.baseline : fields.baseline};
   PENSTOCK_CHECK(!study.seeds.empty(), study.path, ": seeds is empty; give at least one");
+  PENSTOCK_CHECK(std::ranges::min(study.seeds) >= 0, study.path, ": seeds has ",
+                 std::ranges::min(study.seeds), "; a seed is 0 or more");
   PENSTOCK_CHECK(std::set(study.seeds.begin(), study.seeds.end()).size() == study.seeds.size(),
                  study.path, ": seeds has the same seed twice");
   const Baseline& baseline = study.comparison.baseline;

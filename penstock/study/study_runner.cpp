@@ -198,13 +198,11 @@ class Session {
     if (is_finished(planned.directory)) try {
         take(variant, seed, planned, read_run(planned.directory));
         return true;
-      } catch (const DamagedResult& error) {
+      } catch (const DamagedResult&) {
         if (!study_.trains() || options_.report_only) throw;
-        say(concat(error.what(),
-                   "; the run goes on from its last checkpoint, and the file is kept "
-                   "as finished.json.damaged"));
+        say(concat(planned.directory,
+                   "/finished.json was damaged; it is put aside as finished.json.damaged"));
         put_result_aside(planned.directory);
-        return false;
       }
     // What was measured is with the run; a kept row brings its own.
     const auto kept = std::ranges::find_if(kept_.rows, [&](const RunRow& row) {

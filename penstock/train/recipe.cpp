@@ -1,6 +1,7 @@
 #include "penstock/train/recipe.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
@@ -68,6 +69,15 @@ std::string coefficients_text(const RouterConfig& router) {
   return keys.empty() ? "" : "; of this model's keys only these may change: " + keys;
 }
 
+/// Its config, and the hash of its content. Errors name the key.
+std::pair<ModelConfig, std::string> opened_initial_model(const std::string& path) {
+  try {
+    return {read_model_config(path).resolved(), model_content_hash(path)};
+  } catch (const Error& error) {
+    fail("train.init_from: ", error.what());
+  }
+}
+
 /// The model that training starts from in place of [model], which may change coefficients of its
 /// router's parts and nothing else.
 void take_initial_model(Recipe& recipe, const ConfigNode& node) {
@@ -76,12 +86,12 @@ void take_initial_model(Recipe& recipe, const ConfigNode& node) {
     train.init_hash.clear();
     return;
   }
-  const std::string hash = model_content_hash(train.init_from);
+  const auto [config, hash] = opened_initial_model(train.init_from);
   PENSTOCK_CHECK(train.init_hash.empty() || train.init_hash == hash,
                  "train.init_from = ", train.init_from, " is another model (", hash,
                  ") than train.init_hash = ", train.init_hash, "; put that one back");
   train.init_hash = hash;
-  Recipe given{.model = read_model_config(train.init_from).resolved()};
+  Recipe given{.model = config};
   if (const ConfigNode* model = node.find("model")) {
     ConfigNode merged = written_out(given), over;
     over.set("model", *model);

@@ -95,7 +95,7 @@ struct TrainConfig {
     v("precision", precision,
       {.help = "of the operands in training's products of linear layers, attention, experts and "
                "head, whose sums are f32: fp32, or bf16, rounded to nearest. Weights, gradients, "
-               "moments, softmax, norms, routers, losses and evaluation are fp32 in both, and so "
+               "softmax, norms, routers, losses and evaluation are fp32 in both, and so "
                "is relative attention. bf16 needs a processor with AMX or AVX512-BF16, or "
                "run.emulate_bf16"});
     optimizer.visit(v);

@@ -296,8 +296,14 @@ void Trainer::restore_from_files(std::int64_t step, const std::map<std::string, 
 
 void Trainer::restore_whole(const std::map<std::string, at::Tensor>& model,
                             const std::string& where) {
-  if (!exchange_.divided())
-    return load_file_tensors(*model_, broadcast_tensors(mesh_.world, model), where);
+  if (!exchange_.divided()) {
+    const TensorMap all = broadcast_tensors(mesh_.world, model);
+    on_all_ranks(mesh_.world, [&] {
+      load_file_tensors(*model_, all, where);
+      return true;
+    });
+    return;
+  }
   const torch::NoGradGuard no_grad;
   // What does not fit is said before the others wait for tensors.
   const TensorMap whole = on_all_ranks(mesh_.world, [&] {
@@ -327,7 +333,14 @@ void Trainer::restore(std::int64_t step, const std::map<std::string, at::Tensor>
   all.merge(exchange_.scatter(optimizer, "v."));
   for (const auto& [name, value] : optimizer)
     if (name.starts_with(kOuterState)) all[name] = value;
-  engine_.restore(steps.item<std::int64_t>(), all);
+  const auto load = [&] {
+    engine_.restore(steps.item<std::int64_t>(), all);
+    return true;
+  };
+  if (engine_.apart())
+    load();  // ranks that train apart exchange in it what is theirs, and agree on that
+  else
+    on_all_ranks(mesh_.world, load);
   prefetcher_.reset();
 }
 

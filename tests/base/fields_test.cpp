@@ -67,6 +67,7 @@ TEST(NearestName, CountsExchangedNeighboursAsOneEdit) {
             "batch_sequences");  // though "beta1" is three edits away
   EXPECT_EQ(nearest_name("batch_size", longer), "batch_sequences");
   EXPECT_EQ(nearest_name("bata1", longer), "beta1");
+  EXPECT_EQ(nearest_name("eval_token_count", {"eval_every", "eval_tokens"}), "eval_tokens");
 }
 
 TEST(Fields, RefuseWhatDoesNotFitAndSayWhere) {

@@ -173,7 +173,8 @@ TEST(AdamW, RoundsMomentsInBf16UpWithTheProbabilityOfTheRest) {
   }
 }
 
-/// Rounded to nearest, v would stand still where (1 - beta2) (g^2 - v) is under half a unit: 0.34.
+/// Rounded to nearest, v would stand still where (1 - beta2) (g^2 - v) is under half a unit: at
+/// 1/4.
 TEST(AdamW, ASecondMomentInBf16DoesNotStandStill) {
   constexpr std::int64_t n = 4000;
   State state = with_moments(at::kFloat, at::kBFloat16, n);

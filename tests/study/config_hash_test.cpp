@@ -18,6 +18,10 @@ TEST(FinetuningHash, AKeyThatCameLaterLeavesEarlierHashesAsTheyWere) {
   node.set("precision", ConfigNode(std::string("bf16")));
   const std::string rounded = finetuning_hash(read_finetune_config(node), "sst2", "final");
   EXPECT_NE(rounded, "c372e16bb8143d82");
+  ConfigNode halves;
+  halves.set("seed", ConfigNode(std::int64_t{1}));
+  halves.set("moments", ConfigNode(std::string("bf16")));
+  EXPECT_NE(finetuning_hash(read_finetune_config(halves), "sst2", "final"), "c372e16bb8143d82");
   node.set("emulate_bf16", ConfigNode(true));  // the same bits
   EXPECT_EQ(finetuning_hash(read_finetune_config(node), "sst2", "final"), rounded);
 }

@@ -109,6 +109,8 @@ TEST(StudyConfig, RefusesWhatCannotBeRun) {
   EXPECT_NE(error_of("[variants.a]\n").find("has no recipe"), std::string::npos);
   EXPECT_NE(error_of("base = 'a.toml'\n").find("at least one [variants.NAME]"), std::string::npos);
   EXPECT_NE(error_of("base = 'none.toml'\n[variants.a]\n").find("none.toml"), std::string::npos);
+  EXPECT_NE(error_of("base = 'a.toml'\nseeds = [3, -1]\n[variants.a]\n").find("seeds has -1"),
+            std::string::npos);
   EXPECT_NE(error_of("base = 'a.toml'\nseeds = [1, 1]\n[variants.a]\n").find("same seed twice"),
             std::string::npos);
   EXPECT_NE(error_of("base = 'a.toml'\n[variants.'../x']\n").find("names a folder"),

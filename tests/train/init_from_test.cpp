@@ -189,6 +189,18 @@ TEST_F(InitFrom, AnotherTokenizersCorpusIsRefused) {
   }
 }
 
+TEST_F(InitFrom, WhatIsNoModelIsToldWithItsKey) {
+  ConfigNode node = continued(4);
+  node.set("train.init_from", ConfigNode((folder / "nowhere").string()));
+  try {
+    read_recipe(node);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("train.init_from: ")) << error.what();
+    EXPECT_NE(std::string(error.what()).find("nowhere"), std::string::npos) << error.what();
+  }
+}
+
 TEST_F(InitFrom, ARunStandsForItsBestCheckpoint) {
   // Three checkpoints of one run, of which the middle one is the best.
   CheckpointStore store(real_file_system(), folder / "parent", {.keep_last = 9});

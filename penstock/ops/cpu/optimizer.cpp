@@ -51,7 +51,8 @@ PENSTOCK_INLINE float read(Bf16 x) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16);
 }
 PENSTOCK_INLINE void write(float& to, float x, std::uint32_t) { to = x; }
-/// The neighbour above with the probability of the part that is cut off.  @param draw  16 bits
+/// The neighbour that is larger in size, with the probability of the part that is cut off.  @param
+/// draw  16 bits
 PENSTOCK_INLINE void write(Bf16& to, float x, std::uint32_t draw) {
   to = static_cast<Bf16>((std::bit_cast<std::uint32_t>(x) + draw) >> 16);
 }

@@ -31,7 +31,8 @@ at::Tensor draws(const at::Tensor& weight, const at::Tensor& gradient, std::int6
   return x.bitwise_xor(shifted(x, 15));
 }
 
-/// Each value's neighbour in bf16 above it with the probability of the part that is cut off.
+/// Each value's neighbour in bf16 that is larger in size, with the probability of the part that is
+/// cut off.
 at::Tensor rounded(const at::Tensor& values, const at::Tensor& draw) {
   const at::Tensor upper = shifted(bits_of(values) + draw, 16);
   return upper.to(at::kShort).view(at::kBFloat16);

@@ -142,7 +142,7 @@ TEST_F(Pipeline, LosesARankThatFailsInAPassWithPeers) {
   EXPECT_THROW(std::rethrow_exception(failures[1]), dist::FailedRank);
   const std::string said = ending_of_step([&] { std::rethrow_exception(failures[1]); });
   EXPECT_EQ(said, "rank 1 on " + dist::host_name() +
-                      " failed in the middle of a pass with other ranks: out of room");
+                      " failed in the middle of work with other ranks: out of room");
 }
 
 }  // namespace
