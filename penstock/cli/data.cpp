@@ -14,6 +14,7 @@
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/tokenizer_argument.h"
+#include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/data_fetch.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/data/prepare.h"
@@ -167,7 +168,7 @@ void add_reading_options(CLI::App& command, DataArguments& options) {
   command
       .add_option("--seed", prepare.seed,
                   "chooses held-out documents, the system's files and --most-bytes")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(0))
       ->capture_default_str();
   command.add_flag(
       "--dedup,!--no-dedup", options.dedup,
@@ -177,13 +178,13 @@ void add_reading_options(CLI::App& command, DataArguments& options) {
       .add_option("--most-bytes", prepare.most_bytes,
                   "take at most so many bytes of text, whole documents drawn by the seed, each "
                   "domain in its proportion, before the split; 0: all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(0))
       ->capture_default_str();
   command
       .add_option("--shard-tokens", prepare.shard_tokens,
                   "write the tokens into several files of at most so many each, beside tokens.bin; "
                   "the corpus is the same; 0: one file")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(0))
       ->capture_default_str();
   command.add_flag("--system", prepare.system,
                    "use the text this Debian machine has, several domains");

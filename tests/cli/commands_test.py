@@ -67,6 +67,11 @@ def check_outputs(shell, source):
     about = shell.ok("info", "recipe.toml", "--set", "data.corpus=nowhere")
     shell.expect("a corpus that is not there", "counted with a vocabulary of 256; the corpus decides" in about, about)
     shell.ok("data", "prepare", "text.txt", "--tokenizer", "bpe:300", "--out", "of-pieces")
+    one, shards = (shell.ok("data", "prepare", "text.txt", *more, "--out", "same").split("content ")[-1]
+                   for more in ((), ("--shard-tokens", "5000")))
+    files = os.listdir(os.path.join(shell.directory, "same"))
+    shell.expect("shards are the same corpus", one == shards and
+                 any(name.startswith("tokens-00001-of-") for name in files), (one, shards, files))
     about = shell.ok("info", "recipe.toml", "--set", "data.corpus=of-pieces")
     shell.expect("a corpus of pieces", "V=300" in about and "vocabulary of" not in about, about)
     about = shell.ok("info", "recipe.toml", "--set", "model.router.method=hyperrouter")
@@ -136,6 +141,8 @@ def check_mistakes(shell):
                   "train.lr=0.5")
     shell.mistake(1, ["bad.txt", "UTF-8"], "data", "prepare", "bad.txt", "--out", "bad")
     shell.mistake(1, ["holds more than a corpus"], "data", "prepare", "text.txt", "--out", "mixed")
+    for option in ("--seed", "--most-bytes", "--shard-tokens"):
+        shell.mistake(2, [option + ": must be 0 or more, not -1"], "data", "prepare", "text.txt", option, "-1", "--out", "no")
     shell.mistake(2, ["'info' is no command"], "data", "info", "--help")
     shell.mistake(2, ["'trian' is no command"], "trian", "--help")
     shell.mistake(2, ["--threads: must be 0 or more"], "bench", "machine", "--threads", "-2")
