@@ -34,8 +34,7 @@ void make_good(std::string& file) {
     header.tables_hash = xxh64(bytes.subspan(tables, sharded ? std::min(hashed, rest) : rest));
     Xxh64 hash;
     hash.update(bytes.subspan(sizeof header, tokens));
-    hash.update(std::as_bytes(std::span(&header.tables_hash, 1)));
-    header.content_hash = hash.value();
+    header.content_hash = token_file::content_hash(hash, header.tables_hash);
   }
   header.header_hash =
       xxh64(std::as_bytes(std::span(&header, 1)).first(offsetof(token_file::Header, header_hash)));

@@ -80,15 +80,17 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// Edits, but few where the word is the beginning of the other ("batch" of "batch_sequences"), or
-/// both have the same first part.
-std::size_t distance_of(std::string_view word, std::string_view candidate) {
-  const std::size_t edits = edit_distance(word, candidate);
+/// How far a name is: edits, but few where the word is its beginning ("batch" of
+/// "batch_sequences"), or both have the same first part; and then edits.
+std::pair<std::size_t, std::size_t> distance_of(std::string_view word, std::string_view name) {
+  const std::size_t edits = edit_distance(word, name);
   const std::string_view part = word.substr(0, word.find('_'));
-  if (word.size() >= 3 && candidate.starts_with(word)) return std::min<std::size_t>(edits, 1);
-  if (part.size() >= 3 && part == candidate.substr(0, candidate.find('_')))
-    return std::min<std::size_t>(edits, 3);
-  return edits;
+  std::size_t most = edits;
+  if (word.size() >= 3 && name.starts_with(word))
+    most = 1;
+  else if (part.size() >= 3 && part == name.substr(0, name.find('_')))
+    most = 3;
+  return {std::min(edits, most), edits};
 }
 
 }  // namespace
@@ -97,7 +99,7 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
   std::string best;
   std::pair<std::size_t, std::size_t> best_distance = {word.size() / 2 + 2, 0};
   for (const auto& candidate : candidates) {
-    const std::pair distance(distance_of(word, candidate), edit_distance(word, candidate));
+    const auto distance = distance_of(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;

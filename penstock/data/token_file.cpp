@@ -221,8 +221,8 @@ void TokenFile::read(std::int64_t begin, std::span<std::int64_t> out) const {
 void TokenFile::verify() const {
   Xxh64 hash;
   for (const TokenPart& part : mapped_->parts) hash.update(part.bytes);
-  hash.update(std::as_bytes(std::span(&mapped_->header.tables_hash, 1)));
-  mapped_->check(hash.value() == content_hash(), "its tokens are damaged (checksum)");
+  mapped_->check(token_file::content_hash(hash, mapped_->header.tables_hash) == content_hash(),
+                 "its tokens are damaged (checksum)");
 }
 
 }  // namespace penstock

@@ -8,7 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
+
+#include "penstock/base/checksum.h"
 
 namespace penstock::token_file {
 
@@ -44,6 +47,12 @@ struct Document {
   std::uint32_t domain, split;
 };
 static_assert(sizeof(Document) == 32);
+
+/// @param tokens  what all tokens have gone through, in order; takes the tables too
+inline std::uint64_t content_hash(Xxh64& tokens, std::uint64_t tables_hash) {
+  tokens.update(std::as_bytes(std::span(&tables_hash, 1)));
+  return tokens.value();
+}
 
 /// The file of shard i of n, beside the token file: "tokens-00001-of-00004.bin" of "tokens.bin". It
 /// holds tokens and nothing else.

@@ -84,8 +84,7 @@ std::uint64_t write_token_file(OutputFile& out, const TokenFileTables& tables, T
   header.tables_hash = xxh64(table);
   Xxh64 hash;
   tokens.read([&](Bytes block) { hash.update(block); });
-  hash.update(std::as_bytes(std::span(&header.tables_hash, 1)));
-  header.content_hash = hash.value();
+  header.content_hash = token_file::content_hash(hash, header.tables_hash);
   const auto bytes = std::as_bytes(std::span(&header, 1));
   header.header_hash = xxh64(bytes.first(offsetof(token_file::Header, header_hash)));
   out.write(bytes);

@@ -25,6 +25,9 @@ constexpr std::array<std::string_view, 2> words(Moments) { return {"fp32", "bf16
 /// Of each of the two, beside weights in fp32.
 constexpr std::int64_t moment_bytes(Moments moments) { return moments == Moments::bf16 ? 2 : 4; }
 
+/// In a checkpoint, of a trained number: the weight in fp32 and both moments.
+constexpr std::int64_t saved_bytes(Moments moments) { return 4 + 2 * moment_bytes(moments); }
+
 /// A struct that has it as a member lists its keys among its own.
 struct OptimizerConfig {
   double lr = 5e-4, min_lr = -1;

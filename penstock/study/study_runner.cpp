@@ -195,15 +195,17 @@ class Session {
   }
 
   bool take_finished(const Variant& variant, std::int64_t seed, const PlannedRun& planned) {
-    if (is_finished(planned.directory)) try {
+    try {
+      if (is_finished(planned.directory)) {
         take(variant, seed, planned, read_run(planned.directory));
         return true;
-      } catch (const DamagedResult&) {
-        if (!study_.trains() || options_.report_only) throw;
-        say(concat(planned.directory,
-                   "/finished.json was damaged; it is put aside as finished.json.damaged"));
-        put_result_aside(planned.directory);
       }
+    } catch (const DamagedResult&) {
+      if (!study_.trains() || options_.report_only) throw;
+      say(concat(planned.directory,
+                 "/finished.json was damaged; it is put aside as finished.json.damaged"));
+      put_result_aside(planned.directory);
+    }
     // What was measured is with the run; a kept row brings its own.
     const auto kept = std::ranges::find_if(kept_.rows, [&](const RunRow& row) {
       return row.variant == variant.name && row.seed == seed && row.config_hash == planned.hash;

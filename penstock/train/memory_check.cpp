@@ -148,7 +148,7 @@ void check_training_memory(const Recipe& recipe, double available, const RunProc
 }
 
 std::int64_t checkpoint_bytes(const Recipe& recipe) {
-  return (4 + 2 * moment_bytes(recipe.train.optimizer.moments)) *
+  return saved_bytes(recipe.train.optimizer.moments) *
          count_parameters(recipe.model.resolved()).total;
 }
 

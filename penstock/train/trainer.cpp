@@ -246,13 +246,11 @@ const std::vector<TensorShare>& Trainer::shares() {
 HeldState Trainer::held_state() {
   const ModelConfig& config = model_->config();
   return {file_parts(penstock::model_tensors(config), config, model_->place().part),
-          held_tensors(*model_), engine_.optimizer().pieces(),
-          recipe_.train.optimizer.moments == Moments::bf16 ? std::optional(at::kBFloat16)
-                                                           : std::nullopt};
+          held_tensors(*model_), engine_.optimizer().pieces(), recipe_.train.optimizer};
 }
 
 std::int64_t Trainer::largest_share_bytes() {
-  const std::int64_t of_trained = 4 + 2 * moment_bytes(recipe_.train.optimizer.moments);
+  const std::int64_t of_trained = saved_bytes(recipe_.train.optimizer.moments);
   std::map<int, std::int64_t> bytes;
   for (const TensorShare& share : shares())
     bytes[share.owner] += share.trained ? share.numbers() / 3 * of_trained : 4 * share.numbers();

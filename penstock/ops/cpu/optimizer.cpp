@@ -147,21 +147,22 @@ void adamw_step(const std::vector<AdamWItem>& items, const AdamWOptions& options
                        .key = static_cast<std::uint32_t>(options.step) * 0x9e3779b9u}});
   }
   const auto pieces = cut(items.size(), [&](std::size_t i) { return items[i].weight.numel(); });
-  parallel_ranges(
-      static_cast<std::int64_t>(pieces.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const Piece& piece = pieces[i];
-          const Pointers& p = pointers[piece.tensor];
-          const auto step = [&]<class Moment>(Moment*, const auto& action) {
-            action(p.w + piece.begin, p.grad + piece.begin, static_cast<Moment*>(p.m) + piece.begin,
-                   static_cast<Moment*>(p.v) + piece.begin, piece.end - piece.begin, p.constants);
-          };
-          if (p.bf16)
-            step(static_cast<Bf16*>(nullptr), step_bf16_piece);
-          else
-            step(static_cast<float*>(nullptr), step_piece);
-        }
-      });
+  parallel_ranges(static_cast<std::int64_t>(pieces.size()), 1,
+                  [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t i = begin; i < end; ++i) {
+                      const Piece& piece = pieces[i];
+                      const Pointers& p = pointers[piece.tensor];
+                      float* const w = p.w + piece.begin;
+                      const float* const grad = p.grad + piece.begin;
+                      const std::int64_t n = piece.end - piece.begin;
+                      if (p.bf16)
+                        step_bf16_piece(w, grad, static_cast<Bf16*>(p.m) + piece.begin,
+                                        static_cast<Bf16*>(p.v) + piece.begin, n, p.constants);
+                      else
+                        step_piece(w, grad, static_cast<float*>(p.m) + piece.begin,
+                                   static_cast<float*>(p.v) + piece.begin, n, p.constants);
+                    }
+                  });
 }
 
 std::string declines_square_sums(const std::vector<at::Tensor>& tensors) {

@@ -59,8 +59,8 @@ class RankEstimator {
   ///   - part = F / m · max over stages of (l / L · (1 − h) / tensor + h, of the last one) / flops
   ///       + (rank_load − 1) · 6 · T · k · l · the products of an expert / tensor / flops
   ///   - compute = part · (P + (pipeline − 1) / chunks)
-  ///   - update = ((16 + 4 · bytes of a moment) · parameters updated + 12 · (P − 1) · parameters) /
-  ///   memory_bandwidth
+  ///   - update = ((16 + 4 · moment) · parameters updated + 12 · (P − 1) · parameters)
+  ///       / memory_bandwidth, with `moment` the bytes of one
   ///   - exchange = Σ bytes elsewhere / bandwidth + bytes here / node_bandwidth
   ///       + bytes packed, added up and put in place / memory_bandwidth + messages · latency
   ///   - step = compute + update + exchange − hidden · (1 − processor)

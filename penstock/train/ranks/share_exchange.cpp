@@ -93,9 +93,8 @@ class Turn {
 }  // namespace
 
 HeldState::HeldState(const std::vector<FilePart>& parts, const TensorMap& held,
-                     const std::vector<OptimizerPiece>& pieces,
-                     std::optional<at::ScalarType> moments)
-    : moments_(moments) {
+                     const std::vector<OptimizerPiece>& pieces, const OptimizerConfig& optimizer)
+    : optimizer_(optimizer) {
   for (const FilePart& part : parts) parts_.emplace(part.name, part);
   held_ = held;
   for (const OptimizerPiece& piece : pieces) pieces_[piece.name].push_back(piece);
@@ -118,8 +117,9 @@ at::Tensor HeldState::numbers(const std::string& name, int kind, std::int64_t be
 }
 
 at::TensorOptions HeldState::options(const std::string& name, int kind) const {
-  const at::ScalarType of_weight = held_.at(parts_.at(name).module).scalar_type();
-  return at::device(at::kCPU).dtype(kind == 0 ? of_weight : moments_.value_or(of_weight));
+  const at::Tensor& weight = held_.at(parts_.at(name).module);
+  return at::device(at::kCPU).dtype(kind == 0 ? weight.scalar_type()
+                                              : moment_type(optimizer_, weight));
 }
 
 void HeldState::load(const TensorMap& model, const TensorMap& moments) const {

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "penstock/dist/group.h"
 #include "penstock/models/formats/tensor_files.h"
 #include "penstock/models/formats/tensor_slices.h"
+#include "penstock/optim/optimizer_config.h"
 #include "penstock/train/checkpoints/checkpoint_shares.h"
 #include "penstock/train/ranks/shared_optimizer.h"
 
@@ -28,10 +28,9 @@ class HeldState {
   /// @param held    parameters and buffers by module name; what is given up between passes (zero =
   ///                3) is never looked at
   /// @param pieces  of the optimizer
-  /// @param moments  their type where it is not that of the weights
+  /// @param optimizer  whose moments they are
   HeldState(const std::vector<FilePart>& parts, const TensorMap& held,
-            const std::vector<OptimizerPiece>& pieces,
-            std::optional<at::ScalarType> moments = std::nullopt);
+            const std::vector<OptimizerPiece>& pieces, const OptimizerConfig& optimizer);
 
   /// Numbers [begin, end) of the slice that this rank holds. REQUIRES: it does.
   /// @param kind  0: the weights, 1 and 2: the moments
@@ -46,7 +45,7 @@ class HeldState {
   std::map<std::string, FilePart> parts_;
   TensorMap held_;  // flattened
   std::map<std::string, std::vector<OptimizerPiece>> pieces_;
-  std::optional<at::ScalarType> moments_;
+  OptimizerConfig optimizer_;
 };
 
 /// This rank's tensors. Those that it holds whole alias its state, the others are its own. All
