@@ -15,6 +15,9 @@ namespace {
 
 namespace http = boost::beast::http;
 
+/// The end of a body in chunks; nothing of such a body is shorter.
+constexpr std::string_view kLastChunk = "0\r\n\r\n";
+
 [[noreturn]] void malformed(const std::string& what) { throw RequestError(400, what); }
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
@@ -93,6 +96,10 @@ std::size_t RequestReader::take(std::string_view received) {
   while (!parser_->is_done() && taken < received.size()) {
     const std::string_view rest = received.substr(taken);
     check_first_line(rest);
+    // Beast asserts that it is never given the last chunk's line and one byte more.
+    if (head_ && head_->chunked && rest.size() < kLastChunk.size() &&
+        rest.starts_with(kLastChunk.substr(0, 3)))
+      break;
     boost::system::error_code error;
     const std::size_t used = parser_->put(boost::asio::buffer(rest.data(), rest.size()), error);
     taken += used;

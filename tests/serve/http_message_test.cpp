@@ -108,6 +108,8 @@ TEST(HttpMessage, ChunksComeInAnyPieces) {
     ASSERT_TRUE(reader.over()) << step;
     EXPECT_EQ(reader.body(), "abcd0123456789") << step;
   }
+  for (std::size_t step = 1; step <= 5; ++step)
+    EXPECT_TRUE(read(kChunked + "0\r\n\r\n", {}, 100, step).over()) << step;
   RequestReader reader({}, 100);
   EXPECT_EQ(reader.take(text + "GET"), text.size());  // what follows is another request's
 }
