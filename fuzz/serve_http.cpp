@@ -1,6 +1,7 @@
 // Bytes from a connection, as the server reads them: the head and a body in chunks. What is refused
 // is the client's error. How the bytes are cut into pieces changes at most when a bad request is
-// refused: Beast waits for more of a bad head, and counts a chunk again whose bad line it reads again.
+// refused: Beast waits for more of a bad head, and counts a chunk again whose bad line it reads
+// again.
 #include <cstdint>
 
 #include "penstock/serve/http_message.h"
@@ -34,8 +35,8 @@ std::string read_in_steps(std::string_view bytes, std::size_t step) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const std::string whole = read_in_steps(bytes, size + 1), pieces = read_in_steps(bytes, 1);
-  const bool later = (whole == "refused" && pieces == "more") ||
-                     (whole == "more" && pieces == "refused");
+  const bool later =
+      (whole == "refused" && pieces == "more") || (whole == "more" && pieces == "refused");
   if (pieces != whole && !later && size < 8000) __builtin_trap();
   return 0;
 }
