@@ -1,4 +1,4 @@
-#include "penstock/cli/info_recomputed.h"
+#include "penstock/cli/info/recomputed.h"
 
 namespace penstock {
 

@@ -1,4 +1,4 @@
-#include "penstock/cli/info_layouts.h"
+#include "penstock/cli/info/layouts.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,38 @@
+// The numbers of `penstock info`: parameters, FLOPs and memory of a recipe, as JSON and as text.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/models/parameter_count.h"
+#include "penstock/models/training_memory.h"
+#include "penstock/train/layouts/rank_estimate.h"
+#include "penstock/train/recipe.h"
+#include "penstock/train/recompute_choice.h"
+
+namespace penstock {
+
+/// What a recipe or model comes to.
+struct Figures {
+  ParameterCounts counts;
+  double flops = 0;            // per sequence, published formula
+  double flops_per_token = 0;  // useful, training
+  TrainingMemory memory;
+  RecomputeChoice recomputation;
+};
+
+/// Counts a recipe whose vocabulary is settled. Throws Error where its memory budget cannot be
+/// kept.
+Figures figures_of(const Recipe& recipe);
+
+double mebibytes(std::int64_t bytes);
+
+/// All that is counted, and the model's shape.
+nlohmann::ordered_json figures_json(const Recipe& recipe);
+
+/// What one of several processes holds, sends and waits for; null where there is one.
+nlohmann::ordered_json parallel_json(const Recipe& recipe, const MachineSpeeds& speeds);
+
+/// Prints all of it.
+void print_figures(const Recipe& recipe, const MachineSpeeds& speeds);
+
+}  // namespace penstock

@@ -1,0 +1,68 @@
+#include "penstock/cli/info/study.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "penstock/base/progress.h"
+#include "penstock/base/shell_quoted.h"
+#include "penstock/cli/info/figures.h"
+#include "penstock/cli/info/recipe_of_target.h"
+#include "penstock/study/study_config.h"
+
+namespace penstock {
+namespace {
+
+void print_json(const study::StudyConfig& study) {
+  nlohmann::ordered_json variants = nlohmann::ordered_json::object();
+  for (const auto& variant : study.variants) {
+    if (!variant.from.empty()) {  // the model that it begins with says what it is
+      variants[variant.name] = {{"from", variant.from}};
+      continue;
+    }
+    const CountableRecipe counted = countable(variant.recipe);
+    auto& figures = variants[variant.name] = figures_json(counted.recipe);
+    if (counted.assumed) figures["assumed_vocabulary"] = kAssumedVocabulary;
+  }
+  const nlohmann::ordered_json out = {{"study", study.name},
+                                      {"scale", study.scale},
+                                      {"seeds", study.seeds},
+                                      {"variants", variants}};
+  fmt::print("{}\n", out.dump(2));
+}
+
+void print_table(const study::StudyConfig& study, const std::string& file) {
+  fmt::print("study {}{}: {} variants, {} seeds; run it with: penstock study {}{}\n\n", study.name,
+             study.scale.empty() ? "" : ", scale " + study.scale, study.variants.size(),
+             study.seeds.size(), shell_quoted(file),
+             study.scale.empty() ? "" : " --scale " + shell_quoted(study.scale));
+  fmt::print("{:<24} {:<14} {:>15} {:>15} {:>12} {:>9} {:>8}\n", "variant", "method", "parameters",
+             "active", "MFLOP/token", "memory", "steps");
+  bool assumed = false;
+  for (const auto& variant : study.variants) {
+    if (!variant.from.empty()) {
+      fmt::print("{:<24} from {}{}\n", variant.name, variant.from,
+                 variant.upcycle.empty() ? "" : ", upcycled");
+      continue;
+    }
+    const auto [recipe, unknown] = countable(variant.recipe);
+    assumed |= unknown;
+    const Figures figures = figures_of(recipe);
+    fmt::print("{:<24} {:<14} {:>15} {:>15} {:>12.2f} {:>5.0f} MiB {:>8}\n", variant.name,
+               recipe.model.router.method, grouped(figures.counts.total),
+               grouped(figures.counts.active), figures.flops_per_token / 1e6,
+               mebibytes(figures.memory.total()),
+               variant.match_compute.empty() ? grouped(recipe.train.steps) : "matched");
+  }
+  if (assumed) print_assumed_vocabulary();
+}
+
+}  // namespace
+
+void print_study(const StudyQuestion& question, bool json) {
+  const auto study = study::read_study(question.file, question.overrides, question.scale);
+  if (json) return print_json(study);
+  print_table(study, question.file);
+}
+
+}  // namespace penstock
