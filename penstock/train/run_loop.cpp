@@ -10,7 +10,6 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/file_lock.h"
-#include "penstock/base/processor_share.h"
 #include "penstock/base/progress.h"
 #include "penstock/train/interrupt.h"
 #include "penstock/train/memory_check.h"
@@ -18,6 +17,7 @@
 #include "penstock/train/metrics_log.h"
 #include "penstock/train/step/product_precision.h"
 #include "penstock/train/step/step_monitor.h"
+#include "penstock/train/step_display.h"
 #include "penstock/train/tensorboard.h"
 
 namespace penstock {
@@ -49,6 +49,7 @@ class RunLoop {
         files_(control.files ? *control.files : real_file_system()),
         store_(files_, directory_, plan_.checkpoints),
         progress_(control.quiet ? nullptr : control.progress),
+        display_(progress_, plan_.steps, plan_.smoothing),
         watch_(plan_.settings),
         writer_(store_, [this] { log_->sync(); }) {}
 
@@ -76,7 +77,7 @@ class RunLoop {
     const InterruptGuard interrupt(kStoppingLine, control_.quiet ? nullptr : control_.progress);
     interrupt_ = &interrupt;
     started_ = Clock::now();
-    first_step_ = task_.step();
+    display_.begin(task_.step());
     try {
       return run_steps();
     } catch (const StepStopped& stop) {
@@ -205,8 +206,9 @@ class RunLoop {
     if (saving_seconds_ > 0) line["checkpoint_seconds"] = std::exchange(saving_seconds_, 0);
     warn(line);
     complete(std::move(line));
-    smooth(outcome.report);
-    if (monitor.spoke() || progress_.due()) show(outcome);
+    display_.smooth(task_.step(), outcome.report);
+    if (monitor.spoke() || progress_.due())
+      display_.show(task_.step(), outcome, task_.machine(), std::exchange(wrote_, !writer_.done()));
   }
 
   [[noreturn]] void diverged(const std::string& failure) {
@@ -249,7 +251,7 @@ class RunLoop {
   std::optional<double> measure(Json& line) {
     const std::optional<Measured> found = task_.measure(line, measure_watch());
     if (!found) return std::nullopt;
-    shown_ = found->shown;
+    display_.measured(found->shown);
     return found->loss;
   }
 
@@ -329,29 +331,6 @@ class RunLoop {
     saving_seconds_ += std::chrono::duration<double>(Clock::now() - begun).count();
   }
 
-  /// A mean over the last steps in place of the step's own loss and accuracy.
-  void smooth(StepReport& report) {
-    const double kept = task_.step() == first_step_ + 1 ? 0 : plan_.smoothing;
-    report.loss = smoothed_loss_ = kept * smoothed_loss_ + (1 - kept) * report.loss;
-    report.accuracy = smoothed_accuracy_ = kept * smoothed_accuracy_ + (1 - kept) * report.accuracy;
-  }
-
-  void show(const StepOutcome& outcome) {
-    const MachineRecord machine = task_.machine();
-    const std::int64_t step = task_.step(), done = step - first_step_;
-    const double left = (seconds() - earlier_seconds_) / static_cast<double>(done) *
-                        static_cast<double>(plan_.steps - step);
-    progress_.show(progress_text(step, plan_.steps, outcome, machine, shown_, left,
-                                 busy_field(processor_share(), machine.threads),
-                                 progress_.columns()));
-  }
-
-  /// What other programs leave; nothing while a checkpoint is written, by a thread of this one.
-  std::optional<double> processor_share() {
-    const std::optional<double> share = processor_.look();
-    return std::exchange(wrote_, !writer_.done()) ? std::nullopt : share;
-  }
-
   void finish() {
     progress_.finish();
     save(std::nullopt, Training::waits);
@@ -374,8 +353,8 @@ class RunLoop {
   FileSystem& files_;
   CheckpointStore store_;
   ProgressLine progress_;
+  StepDisplay display_;
   ObjectiveWatch watch_;
-  ProcessorShare processor_;
   Writers writers_;
   std::shared_ptr<ToldPieces> told_;           // of the checkpoint that all ranks are writing
   std::string no_copy_;                        // why training waits for checkpoints
@@ -385,15 +364,13 @@ class RunLoop {
   std::optional<MetricsLog> log_;
   std::unique_ptr<TensorBoardWriter> events_;
   Clock::time_point started_;
-  std::int64_t first_step_ = 0, saved_step_ = 0;
+  std::int64_t saved_step_ = 0;
   std::int64_t longer_than_ = 0;  // steps that the directory's run was begun for, if fewer
   double earlier_seconds_ = 0, best_loss_ = INFINITY;
   double saving_seconds_ = 0;  // that training waited for checkpoints since the last step
-  bool wrote_ = false;         // a checkpoint, since processor_ looked
+  bool wrote_ = false;         // a checkpoint, since a step was shown
   bool unwanted_ = false;      // control_.logged said that the run is to stop
-  double smoothed_loss_ = 0, smoothed_accuracy_ = 0;
-  std::string shown_;        // what the last measurement found
-  CheckpointWriter writer_;  // last: its thread uses the others
+  CheckpointWriter writer_;    // last: its thread uses the others
 };
 
 }  // namespace
