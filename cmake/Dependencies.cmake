@@ -63,6 +63,14 @@ endif()
 if(NOT PENSTOCK_CORE)
   find_package(PkgConfig REQUIRED)
   find_package(fmt REQUIRED)
+  # A libtorch that brings fmt's headers (PyTorch's own) lets them be found first, and their version
+  # is not the library's.
+  set(penstock_fmt fmt::fmt)
+  foreach(directory IN LISTS TORCH_INCLUDE_DIRS)
+    if(EXISTS ${directory}/fmt/format.h)
+      set(penstock_fmt fmt::fmt-header-only)
+    endif()
+  endforeach()
   find_package(nlohmann_json REQUIRED)
   find_package(CLI11 REQUIRED)
   pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
@@ -72,11 +80,11 @@ if(NOT PENSTOCK_CORE)
   pkg_check_modules(LIBCURL REQUIRED IMPORTED_TARGET libcurl)
   pkg_check_modules(LIBCRYPTO REQUIRED IMPORTED_TARGET libcrypto)
   add_library(penstock_data_deps INTERFACE)
-  target_link_libraries(penstock_data_deps INTERFACE penstock_base_deps fmt::fmt nlohmann_json::nlohmann_json
+  target_link_libraries(penstock_data_deps INTERFACE penstock_base_deps ${penstock_fmt} nlohmann_json::nlohmann_json
                         PkgConfig::LIBARCHIVE PkgConfig::LIBCURL PkgConfig::LIBCRYPTO
                         PkgConfig::PCRE2 PkgConfig::UTF8PROC)
   add_library(penstock_io_deps INTERFACE)
-  target_link_libraries(penstock_io_deps INTERFACE penstock_base_deps fmt::fmt nlohmann_json::nlohmann_json)
+  target_link_libraries(penstock_io_deps INTERFACE penstock_base_deps ${penstock_fmt} nlohmann_json::nlohmann_json)
   add_library(penstock_cli_deps INTERFACE)
   target_link_libraries(penstock_cli_deps INTERFACE CLI11::CLI11)
 endif()

@@ -2,6 +2,7 @@
 #include "penstock/cli/data_fetch.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

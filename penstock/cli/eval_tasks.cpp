@@ -1,6 +1,7 @@
 #include "penstock/cli/eval_tasks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <memory>

@@ -1,6 +1,7 @@
 #include "penstock/serve/chat_form.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>

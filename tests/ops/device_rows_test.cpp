@@ -31,14 +31,14 @@ constexpr Row kRows[] = {
     {"cpu_f64", at::kCPU, at::kDouble, 1e-12},
     {"cpu_f32", at::kCPU, at::kFloat, 2e-5},
     {"cuda_f64", at::kCUDA, at::kDouble, 1e-11},
-    {"cuda_f32", at::kCUDA, at::kFloat, 2e-4},
+    {"cuda_f32", at::kCUDA, at::kFloat, 2e-5},
     {"cpu_avx512_bf16", at::kCPU, at::kFloat, 2e-5, ops::ProductPrecision::bf16,
      ops::ProductUnit::avx512},
     {"cpu_amx_bf16", at::kCPU, at::kFloat, 2e-5, ops::ProductPrecision::bf16,
      ops::ProductUnit::amx},
     {"cpu_emulated_bf16", at::kCPU, at::kFloat, 2e-5, ops::ProductPrecision::bf16,
      ops::ProductUnit::emulated_avx512},
-    {"cuda_bf16", at::kCUDA, at::kFloat, 2e-4, ops::ProductPrecision::bf16},
+    {"cuda_bf16", at::kCUDA, at::kFloat, 2e-5, ops::ProductPrecision::bf16},
 };
 
 struct Operator {

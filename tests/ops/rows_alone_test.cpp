@@ -32,7 +32,7 @@ TEST(RowsAlone, LinearOfManyRowsHasTheBitsOfEachAlone) {
                      b = torch::randn({130});
     const RowsAlone alone;
     EXPECT_TRUE(same_alone(x, [&](const at::Tensor& rows) {
-      return linear(rows, w, std::optional(b));
+      return ops::linear(rows, w, std::optional(b));
     })) << depth;
   }
 }
