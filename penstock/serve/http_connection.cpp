@@ -11,7 +11,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// How long an answer is waited for before the connection looks whether its client is still there.
+/// How long a connection waits for an answer or a request before it looks whether its client is
+/// still there, or whether another is to be served.
 constexpr milliseconds kLook{100};
 /// Between two probes of a client that sends no more.
 constexpr milliseconds kProbe{1000};
@@ -59,10 +60,18 @@ void HttpConnection::read_more(Deadline deadline) {
   }
 }
 
+bool HttpConnection::await_request() {
+  const Deadline end = Clock::now() + limits_.idle_time;
+  for (;;) {
+    const Deadline look = std::min(end, Clock::now() + kLook);
+    const ClientSocket::Read read = socket_.read(received_, look, true);
+    if (read != ClientSocket::Read::late) return read == ClientSocket::Read::some;
+    if (look == end || gives_way_()) return false;
+  }
+}
+
 HttpConnection::Next HttpConnection::read_request(ApiRequest& request) {
-  if (received_.empty() &&
-      socket_.read(received_, Clock::now() + limits_.idle_time, true) != ClientSocket::Read::some)
-    return Next::end;
+  if (received_.empty() && !await_request()) return Next::end;
   head_ = {};
   const Deadline deadline = Clock::now() + limits_.request_time;
   RequestReader reader(limits_.head, limits_.body_bytes);

@@ -25,8 +25,15 @@ struct ConnectionLimits {
 
 class HttpConnection {
  public:
-  HttpConnection(ClientSocket socket, Responder& responder, const ConnectionLimits& limits)
-      : socket_(std::move(socket)), responder_(responder), limits_(limits) {}
+  /// Whether a connection without a request is to end, so that another client is served.
+  using GivesWay = std::function<bool()>;
+
+  HttpConnection(ClientSocket socket, Responder& responder, const ConnectionLimits& limits,
+                 GivesWay gives_way)
+      : socket_(std::move(socket)),
+        responder_(responder),
+        limits_(limits),
+        gives_way_(std::move(gives_way)) {}
   /// Answers requests until the connection is to end.
   void serve();
 
@@ -34,6 +41,8 @@ class HttpConnection {
   enum class Next { request, end };
   /// Waits for the begin of a request, then reads its head and body.
   Next read_request(ApiRequest& request);
+  /// Waits for the begin of a request. @return whether one came
+  bool await_request();
   /// Reads more, or throws: RequestError 408, Gone.
   void read_more(Deadline deadline);
 
@@ -52,6 +61,7 @@ class HttpConnection {
   ClientSocket socket_;
   Responder& responder_;
   const ConnectionLimits& limits_;
+  GivesWay gives_way_;
   std::string received_;  // that no request has taken yet
   RequestHead head_;      // of the request that is being answered
   Deadline next_probe_{};

@@ -29,6 +29,12 @@ void HttpServer::grow() {
   }
 }
 
+bool HttpServer::gives_way() {
+  const std::scoped_lock lock(mutex_);
+  if (waiting_ > 0 || giving_way_ || !listener_.pending()) return false;
+  return giving_way_ = true;
+}
+
 void HttpServer::run() {
   while (auto client = listener_.accept(stop_)) {
     {
@@ -37,11 +43,14 @@ void HttpServer::run() {
       if (!stop_.raised()) grow();
     }
     try {
-      HttpConnection(ClientSocket(std::move(*client), stop_), responder_, options_.limits).serve();
+      HttpConnection(ClientSocket(std::move(*client), stop_), responder_, options_.limits, [this] {
+        return gives_way();
+      }).serve();
     } catch (const std::bad_alloc&) {  // the connection goes, the server stays
     }
     const std::scoped_lock lock(mutex_);
     ++waiting_;
+    giving_way_ = false;
   }
 }
 

@@ -14,7 +14,7 @@ namespace penstock::serve {
 struct HttpOptions {
   std::string host = "127.0.0.1";
   int port = 8080;                 ///< 0: any that is free
-  std::int64_t connections = 128;  ///< that are served at a time; more wait
+  std::int64_t connections = 128;  ///< at a time; for one more, one without a request ends
   ConnectionLimits limits;
 };
 
@@ -36,6 +36,8 @@ class HttpServer {
   void run();
   /// One thread more, where none waits for the next client.
   void grow();
+  /// Whether a client waits that no thread is free for. True for one connection at a time.
+  bool gives_way();
 
   Responder& responder_;
   HttpOptions options_;
@@ -43,6 +45,7 @@ class HttpServer {
   Listener listener_;
   std::mutex mutex_;
   std::int64_t waiting_ = 0;  // threads that wait for a client
+  bool giving_way_ = false;   // one of them soon will
   std::vector<std::thread> threads_;
 };
 

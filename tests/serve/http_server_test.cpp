@@ -204,6 +204,26 @@ TEST_F(HttpServerTest, MoreClientsThanThreadsAreServedInTurn) {
   EXPECT_EQ(answered, 20);
 }
 
+TEST(HttpServer, AConnectionWithoutARequestGivesWayToAClientThatHasOne) {
+  Echo echo;
+  HttpOptions options = quick();
+  options.limits.idle_time = 1h;
+  HttpServer server(echo, options);
+  const Client busy(server), silent(server), another(server);
+  busy.send(get("/wait"));
+  EXPECT_TRUE(echo.settles(1));
+  const Client kept(server);
+  kept.send(get("/once"));
+  EXPECT_NE(kept.read("/once").find("200 OK"), std::string::npos);
+  for (int i = 0; i < 3; ++i) {  // for each of which one of those three ends
+    const Client late(server);
+    late.send("GET /late HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    EXPECT_NE(late.read().find("200 OK"), std::string::npos);
+  }
+  echo.go_on = false;
+  EXPECT_NE(busy.read("done").find("done"), std::string::npos);  // it was never ended
+}
+
 TEST_F(HttpServerTest, StoppingSendsWhatIsUnderWayAndEndsWhatIsIdle) {
   const Client idle(server), waiting(server);
   waiting.send(get("/wait"));
