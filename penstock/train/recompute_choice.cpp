@@ -30,22 +30,29 @@ Recomputation of_first(const ModelConfig& config, std::int64_t whole, std::int64
   return out;
 }
 
-/// All that is looked at, nothing first.
-std::vector<Recomputation> choices(const Recipe& recipe, const ModelConfig& config, bool alike) {
-  const std::int64_t layers = config.layers, step = alike ? layers : 1;
+/// More layers are looked at some at a time: a choice costs a count of each layer.
+constexpr std::int64_t kCounts = 128;
+
+/// Calls `look(layers)` with all that is looked at, nothing first.
+template <class Look>
+void each_choice(const Recipe& recipe, const ModelConfig& config, bool alike, const Look& look) {
+  const std::int64_t layers = config.layers,
+                     step = alike ? layers : (layers + kCounts - 1) / kCounts;
+  std::vector<std::int64_t> counts;
+  for (std::int64_t count = 0; count < layers; count += step) counts.push_back(count);
+  counts.push_back(layers);
   const bool moe = config.moe_layers() > 0;
   // Where experts are recomputed anyway, those of all layers.
-  const std::int64_t least = recipe.train.recompute_experts ? layers : 0;
-  std::vector<Recomputation> out;
-  for (std::int64_t whole = 0; whole <= layers; whole += step)
-    for (std::int64_t experts = moe ? std::max(whole, least) : layers; experts <= layers;
-         experts += step)
+  const std::int64_t least = !moe || recipe.train.recompute_experts ? layers : 0;
+  for (const std::int64_t whole : counts)
+    for (const std::int64_t experts : counts) {
+      if (experts < std::max(whole, least)) continue;
       for (const bool within : {false, true}) {
-        if ((within && (!moe || whole == 0)) || (!within && whole > 0 && least > 0 && moe))
+        if (within ? !moe || whole == 0 : whole > 0 && recipe.train.recompute_experts && moe)
           continue;
-        out.push_back(of_first(config, whole, experts, within));
+        look(of_first(config, whole, experts, within));
       }
-  return out;
+    }
 }
 
 std::string text_of_layers(const std::vector<std::int64_t>& layers) {
@@ -95,13 +102,13 @@ RecomputeChoice choose_recomputation(const Recipe& recipe, const ActivationCount
   if (budget > 0) {
     RecomputeChoice smallest = out;
     double fewest = std::numeric_limits<double>::infinity();
-    for (Recomputation& layers : choices(recipe, config, rank.alike)) {
+    each_choice(recipe, config, rank.alike, [&](Recomputation layers) {
       RecomputeChoice one = counted(std::move(layers));
       if (one.activation_bytes < smallest.activation_bytes) smallest = one;
-      if (rank.others + one.activation_bytes > budget || one.again >= fewest) continue;
+      if (rank.others + one.activation_bytes > budget || one.again >= fewest) return;
       fewest = one.again;
       out = std::move(one);
-    }
+    });
     if (std::isinf(fewest)) out = smallest;
     out.fits = !std::isinf(fewest);
     out.least_bytes = rank.others + smallest.activation_bytes;

@@ -33,6 +33,19 @@ TEST(RecomputeChoice, WithoutABudgetIsWhatTheRecipeSays) {
   EXPECT_EQ(choose(recipe, 1e15).layers, Recomputation(6, Recomputed::experts));
 }
 
+TEST(RecomputeChoice, OfManyLayersSomeAreTakenAtATime) {
+  Recipe recipe = six_layers("topk");
+  recipe.model.layers = 300;  // three at a time
+  const RecomputeChoice all = choose(recipe, 1e15);
+  const double least = choose(recipe, 1).least_bytes;
+  const RecomputeChoice smallest = choose(recipe, least);
+  EXPECT_EQ(smallest.layers, Recomputation(300, Recomputed::layer_and_experts));
+  const RecomputeChoice half = choose(recipe, (all.activation_bytes + least) / 2);
+  EXPECT_TRUE(half.fits);
+  EXPECT_GT(half.again, 0);
+  EXPECT_LT(half.again, smallest.again);
+}
+
 TEST(RecomputeChoice, LessMemoryTakesMoreFlops) {
   for (const char* method : {"dense", "topk", "remoe", "lory"}) {
     SCOPED_TRACE(method);
