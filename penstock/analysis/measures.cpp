@@ -16,8 +16,6 @@
 namespace penstock::analysis {
 namespace {
 
-constexpr std::int64_t kBatchTokens = 4096;  // of a forward pass
-
 ExpertSimilarity similarity_of(MoeLayer& layer, std::int64_t experts, const at::Tensor& hidden) {
   torch::NoGradGuard no_grad;
   const at::Tensor outputs = all_outputs(layer.experts(), experts, hidden);
@@ -54,11 +52,11 @@ void measure_layers(LanguageModel& model, const Evaluation& evaluation, bool loa
 }
 
 void measure_gradients(LanguageModel& model, const Corpus& corpus, const MeasureOptions& options,
-                       std::int64_t length, ModelMeasures& out) {
+                       ModelMeasures& out) {
   const auto gradients = router_gradients(model, corpus,
-                                          {.split = options.split,
+                                          {.split = options.reading.split,
                                            .tokens = options.gradient_tokens,
-                                           .sequence_length = length,
+                                           .sequence_length = options.reading.sequence_length,
                                            .step = options.step,
                                            .total_steps = options.total_steps});
   for (std::size_t l = 0; l < out.layers.size(); ++l) out.layers[l].gradient = gradients[l];
@@ -88,37 +86,22 @@ Refusals refusals(const ModelConfig& config) {
 ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureOptions& options) {
   const ModelConfig& config = model.config();
   const Refusals refused = refusals(config);
-  const std::int64_t length =
-      options.sequence_length > 0 ? options.sequence_length : config.context;
   ModelMeasures out;
   out.layers.resize(static_cast<std::size_t>(config.moe_layers()));
   if (refused.entropy.empty())
     for (LayerMeasures& layer : out.layers) layer.entropy.emplace();
   std::optional<TokenCounts> counts;
   if (options.by_token && refused.load.empty()) counts.emplace(config, corpus);
-  const Evaluation evaluation =
-      evaluate(model, corpus,
-               {.split = options.split,
-                .sequence_length = length,
-                .batch_sequences = std::max<std::int64_t>(1, kBatchTokens / length),
-                .max_tokens = options.max_tokens,
-                .streams = config.has_memory() && options.streams >= 0 ? options.streams
-                                                                       : usual_streams(config),
-                .memory_length = config.has_memory() ? options.memory_length : -1,
-                .routing_tap =
-                    [&](std::int64_t index, const RoutingResult& result) {
-                      LayerMeasures& layer = out.layers[static_cast<std::size_t>(index)];
-                      if (layer.entropy) layer.entropy->add(router_entropies(result.scores.logits));
-                      if (counts) counts->tokens.routed(index, result.plan);
-                    },
-                .batch_tap =
-                    [&](const Batch& batch, std::span<const double> nats) {
-                      if (counts) counts->tokens.scored(batch, nats);
-                    },
-                .progress =
-                    [&](double done, const LossTotals&) {
-                      if (options.progress) options.progress(done);
-                    }});
+  EvaluateOptions reading = options.reading;
+  reading.routing_tap = [&](std::int64_t index, const RoutingResult& result) {
+    LayerMeasures& layer = out.layers[static_cast<std::size_t>(index)];
+    if (layer.entropy) layer.entropy->add(router_entropies(result.scores.logits));
+    if (counts) counts->tokens.routed(index, result.plan);
+  };
+  reading.batch_tap = [&](const Batch& batch, std::span<const double> nats) {
+    if (counts) counts->tokens.scored(batch, nats);
+  };
+  const Evaluation evaluation = evaluate(model, corpus, reading);
   out.loss = evaluation.total.loss();
   out.tokens = evaluation.total.tokens;
   if (refused.load.empty()) out.domains = domain_routing(evaluation);
@@ -126,12 +109,13 @@ ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureO
     out.by_token = counts->tokens.counted();
     out.by_frequency = counts->frequency.report();
   }
-  out.probe =
-      probe(model, corpus,
-            {.split = options.split, .tokens = options.probe_tokens, .sequence_length = length});
+  out.probe = probe(model, corpus,
+                    {.split = options.reading.split,
+                     .tokens = options.probe_tokens,
+                     .sequence_length = options.reading.sequence_length});
   measure_layers(model, evaluation, refused.load.empty(), out);
   if (options.gradient_tokens > 0 && refused.gradient.empty())
-    measure_gradients(model, corpus, options, length, out);
+    measure_gradients(model, corpus, options, out);
   return out;
 }
 

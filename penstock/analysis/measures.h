@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,21 +13,17 @@
 #include "penstock/analysis/probe.h"
 #include "penstock/analysis/router_gradient.h"
 #include "penstock/data/corpus.h"
+#include "penstock/eval/perplexity.h"
 #include "penstock/models/language_model.h"
 
 namespace penstock::analysis {
 
 struct MeasureOptions {
-  Split split = Split::kTest;
-  std::int64_t max_tokens = 65536;   ///< of entropy and load; 0: the whole split
-  std::int64_t sequence_length = 0;  ///< 0: the model's context
-  std::int64_t streams = -1;         ///< that Transformer-XL reads the split along; -1: the usual
-  std::int64_t memory_length = -1;   ///< of Transformer-XL; -1: the model's
+  EvaluateOptions reading;           ///< how entropy and load read the split; its taps are replaced
   std::int64_t probe_tokens = 256;   ///< of similarity
   bool by_token = false;             ///< also count experts by token and by frequency
   std::int64_t gradient_tokens = 0;  ///< of the routers' gradients; 0: these are left out
   std::int64_t step = 0, total_steps = 0;  ///< of training, for the routers' gradients
-  std::function<void(double)> progress;
 };
 
 /// Mean off-diagonal similarity of a layer's experts; similarity.h has the formulas.
@@ -64,9 +59,8 @@ struct ModelMeasures {
 /// Throws Error for a model without MoE layers.
 Refusals refusals(const ModelConfig& config);
 
-/// One pass over the split, as `penstock eval` reads it with the same length, streams and memory,
-/// and the probe, in evaluation mode;
-/// and, where asked for, the routers' gradients.
+/// One evaluation of the split, and the probe, in evaluation mode; and, where asked for, the
+/// routers' gradients.
 ModelMeasures measure(LanguageModel& model, const Corpus& corpus, const MeasureOptions& options);
 
 }  // namespace penstock::analysis

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "penstock/analysis/flips.h"
 #include "penstock/base/atomic_files.h"
@@ -26,6 +27,7 @@
 #include "penstock/report/pages.h"
 #include "penstock/train/checkpoints/checkpoint_manifest.h"
 #include "penstock/train/checkpoints/checkpoints.h"
+#include "penstock/train/evaluation_settings.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock {
@@ -65,7 +67,7 @@ class Analyst {
         chosen_(with_model(options.model, read_whole)),
         argument_(chosen_.argument),
         is_run_(argument_.path != options.model),
-        said_(run_settings(argument_.path).value_or(Recipe{}).train),
+        said_(run_settings(argument_.path)),
         corpus_(Corpus::open(options.data)),
         progress_(options.json ? nullptr : stderr) {
     corpus_.file().verify();  // a flipped token would be scored silently
@@ -134,31 +136,30 @@ class Analyst {
 
   void add(LanguageModel& model, std::optional<std::int64_t> step, bool chosen) {
     const std::string name = step ? fmt::format("step {}", *step) : out_.model;
+    EvaluateOptions reading = reading_of(model.config());
+    reading.progress = [&](double done, const LossTotals&) {
+      if (progress_.due()) progress_.show(fmt::format("{}  {:3.0f}%", name, 100 * done));
+    };
     out_.snapshots.push_back(
         {step, analysis::measure(model, corpus_,
-                                 {.split = parse_split(options_.split),
-                                  .max_tokens = options_.tokens,
-                                  .sequence_length = window(),
-                                  .streams = said_.eval_streams > 0 ? said_.eval_streams : -1,
-                                  .memory_length = said_.eval_memory,
+                                 {.reading = std::move(reading),
                                   .by_token = chosen,
                                   .gradient_tokens = kGradientTokens,
                                   .step = step.value_or(0),
-                                  .total_steps = step ? said_.steps : 0,
-                                  .progress = [&](double done) {
-                                    if (progress_.due())
-                                      progress_.show(fmt::format("{}  {:3.0f}%", name, 100 * done));
-                                  }})});
+                                  .total_steps = step && said_ ? said_->train.steps : 0})});
     if (is_run_ && out_.refused.load.empty()) add_flips(model, step.value_or(0));
   }
 
-  std::int64_t window() const {
-    return options_.length > 0 ? options_.length : said_.eval_sequence_length;
+  /// As the run is evaluated, but for what is asked.
+  EvaluateOptions reading_of(const ModelConfig& config) const {
+    EvaluationWish wish{.split = parse_split(options_.split), .max_tokens = options_.tokens};
+    if (options_.length > 0) wish.sequence_length = options_.length;
+    return evaluation_settings(config, said_ ? &*said_ : nullptr, wish);
   }
 
   /// Compares with the snapshot before.
   void add_flips(LanguageModel& model, std::int64_t step) {
-    const std::int64_t length = window() > 0 ? window() : out_.config.context;
+    const std::int64_t length = reading_of(out_.config).sequence_length;
     const at::Tensor active = analysis::active_experts(
         model, corpus_,
         {.split = parse_split(options_.split), .tokens = kFlipTokens, .sequence_length = length});
@@ -200,8 +201,8 @@ class Analyst {
   Chosen chosen_;
   const ModelArgument& argument_;
   bool is_run_;
-  TrainConfig said_;   // how the run is evaluated
-  at::Tensor active_;  // states of the snapshot before, [L, T, E]
+  std::optional<Recipe> said_;  // how the run is evaluated
+  at::Tensor active_;           // states of the snapshot before, [L, T, E]
   std::int64_t active_step_ = 0;
   Corpus corpus_;
   ProgressLine progress_;
@@ -262,7 +263,7 @@ void add_analyse_command(CLI::App& app) {
       ->add_option(
           "--tokens", options->tokens,
           "tokens that entropy and load are of, from evenly spaced windows (transformer-xl: "
-          "from 10 streams' begins); 0: all")
+          "from its streams' begins); 0: all")
       ->capture_default_str()
       ->check(whole_number(0));
   command

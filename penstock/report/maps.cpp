@@ -55,7 +55,7 @@ Matrix mean_active(const VariantSummary& variant, const std::vector<std::string>
   double runs = 0;
   for (const RunRow* row : variant.rows) {
     if (!row->validation || row->validation->active_by_layer.empty()) continue;
-    const Evaluation& e = *row->validation;
+    const study::Evaluation& e = *row->validation;
     sum.resize(e.active_by_layer.size(), std::vector<double>(domains.size() + 1, 0));
     for (std::size_t l = 0; l < std::min(sum.size(), e.active_by_layer.size()); ++l) {
       sum[l][0] += e.active_by_layer[l];
@@ -109,7 +109,7 @@ std::vector<Section> load_sections(Variants variants) {
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const RunRow* row = run_with_load(variants[i]);
     if (!row) continue;
-    const Evaluation& e = *row->validation;
+    const study::Evaluation& e = *row->validation;
     NamedMap map = load_map(variants, i, e.load, max),
              domains = load_map(variants, i, e.load, domain_max);
     map.caption = imbalance_text(variants[i], row->seed);

@@ -142,9 +142,8 @@ TEST_F(RoutingOfText, IsThatOfTheModelsOwnLogits) {
   Recipe recipe = testing::small_recipe("remoe", 4, 16);
   recipe.model.vocab = corpus_.vocab_size();
   const auto model = initial_model(recipe);
-  const ModelMeasures m = measure(
-      *model, corpus_,
-      {.split = Split::kValidation, .max_tokens = 0, .sequence_length = 16, .by_token = true});
+  const ModelMeasures m =
+      measure(*model, corpus_, {.reading = {.sequence_length = 16}, .by_token = true});
   // The same, worked out from windows of 16 with plain tensors.
   const torch::NoGradGuard no_grad;
   model->eval();
@@ -192,8 +191,7 @@ TEST_F(RoutingOfText, DomainsAddUpToTheLoad) {
   Recipe recipe = testing::small_recipe("remoe", 4, 16);
   recipe.model.vocab = corpus_.vocab_size();
   const ModelMeasures m =
-      measure(*initial_model(recipe), corpus_,
-              {.split = Split::kValidation, .max_tokens = 0, .sequence_length = 16});
+      measure(*initial_model(recipe), corpus_, {.reading = {.sequence_length = 16}});
   EXPECT_FALSE(m.by_token);
   ASSERT_EQ(m.domains.size(), 2u);
   EXPECT_EQ(m.domains[0].name, "digits");

@@ -13,6 +13,7 @@
 #include "penstock/study/opened_checkpoint.h"
 #include "penstock/study/results.h"
 #include "penstock/study/run_folder.h"
+#include "penstock/train/evaluation_settings.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/trainer.h"
 
@@ -86,16 +87,11 @@ RouterReport measured_routers(const FinishedRun& run, std::FILE* progress) {
   if (!out.refused.empty()) return out;
   ProgressLine line(progress);
   const auto measured = [&](LanguageModel& model, const char* what) {
-    return analysis::measure(model, opened.corpus,
-                             {.split = opened.split,
-                              .max_tokens = recipe.train.final_eval_tokens,
-                              .sequence_length = recipe.train.eval_sequence_length,
-                              .streams = recipe.train.eval_streams,
-                              .memory_length = recipe.train.eval_memory,
-                              .progress = [&](double done) {
-                                if (line.due())
-                                  line.show(fmt::format("{} {:3.0f}%", what, 100 * done));
-                              }});
+    EvaluateOptions reading = final_evaluation(recipe, opened.split);
+    reading.progress = [&](double done, const LossTotals&) {
+      if (line.due()) line.show(fmt::format("{} {:3.0f}%", what, 100 * done));
+    };
+    return analysis::measure(model, opened.corpus, {.reading = std::move(reading)});
   };
   const auto model = load_model(info.directory.string()), initial = initial_model(recipe);
   initial->eval();
