@@ -16,6 +16,7 @@
 #include "penstock/bench/synthetic.h"
 #include "penstock/layers/feed_forward.h"
 #include "penstock/layers/moe.h"
+#include "penstock/models/flops.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine.h"
 #include "penstock/ops/stock_profile.h"
@@ -123,14 +124,15 @@ class LayerRunner {
   std::int64_t step_ = 0;
 };
 
-/// As useful_training_flops counts: the router and active experts, or the dense layer, times 3.
-double useful_flops(const Recipe& recipe, double tokens, double assignments) {
-  const ModelConfig& model = recipe.model;
-  const auto d = static_cast<double>(model.d_model);
-  if (model.moe_layers() == 0) return 18 * tokens * d * static_cast<double>(model.d_ffn);
-  const bool scores = !resolve(model.router).traits.no_logits;
-  return 18 * assignments * d * static_cast<double>(model.expert_width()) +
-         (scores ? 6 * tokens * d * static_cast<double>(model.total_experts()) : 0);
+/// Of one MoE layer, or the dense one, as useful_training_flops counts: times 3 for forward and
+/// backward.
+double useful_flops(const ModelConfig& model, const ModelProducts& products, double tokens,
+                    double assignments) {
+  const auto layers = static_cast<double>(model.moe_layers());
+  if (layers == 0)
+    return 18 * tokens * static_cast<double>(model.d_model) * static_cast<double>(model.d_ffn);
+  return 6 *
+         (tokens * (products.shared + products.routing) / layers + assignments * products.expert);
 }
 
 }  // namespace
@@ -156,6 +158,7 @@ LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options)
     prepare_products(recipe);
     const ops::PrecisionScope products(recipe.train.precision);
     LayerRunner runner(recipe, out.tokens, options);
+    const ModelProducts products_of_model(recipe.model);
     for (std::int64_t i = 0; i < options.warm_up; ++i) runner.run();
     const auto peak = [&] {
       return ops::measure_peak_flops(out.machine.threads, 0.2, recipe.train.precision);
@@ -166,8 +169,10 @@ LayerBench measure_layer(const Recipe& recipe, const LayerBenchOptions& options)
       forward.push_back(step.forward);
       backward.push_back(step.backward);
       optimizer.push_back(step.optimizer);
-      rates.push_back(useful_flops(recipe, static_cast<double>(out.tokens), step.assignments) /
-                      (step.forward + step.backward));
+      const double flops = useful_flops(recipe.model, products_of_model,
+                                        static_cast<double>(out.tokens), step.assignments);
+      rates.push_back(flops / (step.forward + step.backward));
+      out.useful_flops += flops / static_cast<double>(options.steps);
       out.active_experts +=
           step.assignments / static_cast<double>(out.tokens) / static_cast<double>(options.steps);
       out.load = std::move(step.load);

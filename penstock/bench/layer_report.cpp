@@ -21,6 +21,7 @@ nlohmann::ordered_json sweep_json(const LayerBench& layer) {
           {"backward_seconds", layer.backward_seconds},
           {"optimizer_seconds", layer.optimizer_seconds},
           {"useful_flops_per_second", layer.useful_flops_per_second},
+          {"useful_flops", layer.useful_flops},
           {"share_of_peak", layer.share_of_peak()},
           {"peak_flops", layer.machine.peak_flops},
           {"memory_bandwidth", layer.machine.memory_bandwidth}};

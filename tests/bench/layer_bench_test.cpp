@@ -8,6 +8,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/bench/machine_bench.h"
+#include "penstock/models/flops.h"
 #include "penstock/ops/machine.h"
 #include "tests/bench/support.h"
 
@@ -34,6 +35,25 @@ TEST(LayerBench, CountsTheLayersOwnFlops) {
   EXPECT_EQ(layer_of(bench_recipe("topk", 2)).table.flops(), 32 * 6 * (2 * 3 * 16 * 24 + 16 * 4));
   EXPECT_EQ(layer_of(bench_recipe("topk", 2), 48).table.flops(),
             48 * 6 * (2 * 3 * 16 * 24 + 16 * 4));
+}
+
+TEST(LayerBench, UsefulFlopsAreThoseOfAllThatALayerDoes) {
+  const double expert = 3 * 16 * 24, router = 16 * 4;
+  const auto useful = [](const Recipe& recipe) { return layer_of(recipe).useful_flops; };
+  EXPECT_EQ(useful(bench_recipe("dense")), 32 * 6 * expert);
+  EXPECT_EQ(useful(bench_recipe("topk", 2)), 32 * 6 * (2 * expert + router));
+  Recipe shared = bench_recipe("topk", 2);
+  shared.model.moe.shared_width = 40;
+  EXPECT_EQ(useful(shared), 32 * 6 * (2 * expert + router + 3 * 16 * 40));
+  EXPECT_EQ(useful(bench_recipe("hash")), 32 * 6 * expert);  // no logits
+  // The router and the blend of four experts' weights, once a segment of a sequence of 16.
+  Recipe lory = bench_recipe("lory");
+  ConfigNode options;
+  options.set("segment_length", ConfigNode(std::int64_t{8}));
+  lory.model.router.parts["lory"] = options;
+  const double a_segment = router + 4 * expert, per_token = rows_per_token(lory.model);
+  EXPECT_LT(per_token, 1);
+  EXPECT_EQ(useful(lory), 32 * 6 * (expert + per_token * a_segment));
 }
 
 TEST(LayerBench, ItsRateIsOfForwardAndBackward) {
