@@ -10,8 +10,9 @@ void add_port_options(CLI::App& command, ServingArguments& arguments) {
   command.add_option("--port", arguments.http.port, "0: any that is free")
       ->check(whole_number(0, 65535))
       ->capture_default_str();
-  command.add_option("--connections", arguments.http.connections,
-                     "that are served at a time; for one more, one without a request ends")
+  command
+      .add_option("--connections", arguments.http.connections,
+                  "that are served at a time; for one more, one without a request ends")
       ->check(whole_number(1, 10000))
       ->capture_default_str();
   add_threads(command, arguments.threads);

@@ -24,13 +24,13 @@ struct TokenizeOptions {
 
 /// Whole numbers between white space, commas and brackets: lines of ids, or a JSON list; of a JSON
 /// object its "ids".
-std::vector<TokenId> parse_ids(const std::string& text) {
+/// @param name  of the text, in errors
+std::vector<TokenId> parse_ids(const std::string& text, const std::string& name) {
   if (text.starts_with('{')) {
     const auto json = nlohmann::json::parse(text, nullptr, false);
-    PENSTOCK_CHECK(json.is_object() && json.contains("ids"),
-                   "the input is a JSON object without "
-                   "\"ids\"");
-    return parse_ids(json.at("ids").dump());
+    PENSTOCK_CHECK(json.is_object() && json.contains("ids"), name,
+                   ": is a JSON object without \"ids\", or cut short");
+    return parse_ids(json.at("ids").dump(), name);
   }
   std::vector<TokenId> ids;
   const char *at = text.data(), *end = at + text.size();
@@ -41,7 +41,7 @@ std::vector<TokenId> parse_ids(const std::string& text) {
     }
     TokenId id = 0;
     const auto result = std::from_chars(at, end, id);
-    PENSTOCK_CHECK(result.ec == std::errc(), "'", std::string(at, std::min(end, at + 20)),
+    PENSTOCK_CHECK(result.ec == std::errc(), name, ": '", std::string(at, std::min(end, at + 20)),
                    "' is no token id");
     ids.push_back(id);
     at = result.ptr;
@@ -53,7 +53,8 @@ void run_tokenize(const TokenizeOptions& options, bool has_text) {
   const auto tokenizer = tokenizer_argument(options.tokenizer);
   const std::string input = has_text ? options.text : real_file_system().read(options.input);
   if (options.decode) {
-    const std::string text = tokenizer->decode(parse_ids(input));
+    const std::string text =
+        tokenizer->decode(parse_ids(input, has_text ? "--text" : options.input));
     if (options.json)
       fmt::print("{}\n", nlohmann::ordered_json{{"text", text}}.dump(
                              2, ' ', false, nlohmann::json::error_handler_t::replace));

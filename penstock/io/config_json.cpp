@@ -71,7 +71,9 @@ nlohmann::json read_json(const std::string& path) {
           return true;
         });
   } catch (const nlohmann::json::exception& error) {
-    fail(path, ": not valid JSON (", error.what(), ")");
+    // "[json.exception.parse_error.101] parse error at line 2, ...": the name is the library's.
+    const std::string_view what = error.what();
+    fail(path, ": not valid JSON; ", what.substr(what.find("] ") + 2));
   }
 }
 

@@ -163,7 +163,10 @@ template <class Call>
 std::string trouble_of(Call call) {
   try {
     const auto status = call();
-    return status.ok() ? std::string() : status.ToString();
+    if (status.ok()) return "";
+    std::string text = status.ToString();
+    // A failed check of its own code: "Internal: ./src/file.cc(232) [expression]".
+    return text.starts_with("Internal:") ? "it is cut short, damaged or of another kind" : text;
   } catch (const std::exception& error) {
     return error.what();
   }
