@@ -13,7 +13,7 @@ import tempfile
 import time
 
 import kill_resume_test as single
-import processes_test as processes
+import processes
 from faulty_network import FaultyNetwork
 from kill_resume_test import fail
 from namespaces import Absent, contain, skip

@@ -19,7 +19,7 @@ import tempfile
 import time
 
 import kill_resume_test as single
-import processes_test as processes
+import processes
 from kill_resume_test import fail
 from namespaces import Absent, Namespaces, contain, need_root, skip, tool
 

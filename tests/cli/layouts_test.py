@@ -18,7 +18,7 @@ import time
 
 import kill_resume_test as single
 from kill_resume_test import fail, metrics, wait_for
-from processes_test import TREE, alive, finish, ranks_of, recipe_of, start
+from processes import TREE, alive, finish, ranks_of, recipe_of, start
 
 LAYOUTS = [
     (1, ["gradient_sum=tree"]),

@@ -27,6 +27,9 @@ set_tests_properties(kill_resume commands damage dead_ends fetch foreign_models 
 add_test(NAME processes
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/processes_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
+add_test(NAME processes_outcome
+         COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/processes_outcome_test.py
+                 $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
 foreach(launcher open_mpi mpich slurm ssh two_hosts kubernetes)
   add_test(NAME launchers_${launcher}
            COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/launchers_test.py
@@ -39,7 +42,7 @@ add_test(NAME layouts
 add_test(NAME faulty_network
          COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/tests/cli/faulty_network_test.py
                  $<TARGET_FILE:penstock_program> ${PROJECT_SOURCE_DIR})
-set_tests_properties(processes layouts faulty_network PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)
+set_tests_properties(processes processes_outcome layouts faulty_network PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)
 # One subcommand each: NAME_test.py is the test NAME_command.
 foreach(command analyse bench compare_llama_cpp eval eval_tasks export finetune init manual openai_client page report serve study study_groups study_scales tokenize tutorials upcycle view)
   add_test(NAME ${command}_command

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from processes_test import alive, ranks_of
+from processes import alive, ranks_of
 from shell import tiny
 
 RECIPE = """

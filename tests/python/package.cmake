@@ -2,7 +2,9 @@
 add_executable(python_numbers tests/python/numbers.cpp)
 penstock_compile_options(python_numbers)
 target_link_libraries(python_numbers PRIVATE penstock penstock_torch)
-add_test(NAME python_package
-         COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/python/package_test.py
-                 ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR})
-set_tests_properties(python_package PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)
+foreach(part package layers examples)
+  add_test(NAME python_${part}
+           COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/python/${part}_test.py
+                   ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+  set_tests_properties(python_${part} PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77)
+endforeach()

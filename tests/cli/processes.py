@@ -1,0 +1,112 @@
+"""What the tests of several processes share: a trial of one tiny run, its ranks, and what its end must be."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+import kill_resume_test as single
+from kill_resume_test import fail, metrics
+
+TREE = ["--set", "train.gradient_sum=tree"]
+# Of several processes: written beside what one process writes.
+OF_RANKS = ("ranks", "communication_seconds", "rank_seconds", "rank_load")
+
+
+def recipe_of(trial):
+    """Four micro-batches a step."""
+    with open(trial.recipe) as file:
+        text = file.read()
+    with open(trial.recipe, "w") as file:
+        file.write(text.replace("[train]", "[train]\nmicro_batch = 1"))
+
+
+def command(trial, run, processes, *more):
+    count = ["--processes", str(processes)] if processes > 1 else []
+    return [trial.program, "train", trial.recipe, "--out", run, "--resume", *count, *more]
+
+
+def start(trial, run, processes, *more, **how):
+    # A shell has its background jobs ignore SIGINT, and a process inherits that.
+    how["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(command(trial, run, processes, *more), stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **how)
+
+
+def finish(trial, run, processes, *more):
+    process = start(trial, run, processes, *more)
+    _, errors = process.communicate(timeout=300)
+    if process.returncode != 0:
+        fail("exit code", process.returncode, "of", run, "with", processes, "processes:", errors)
+
+
+def same_end(run, reference, steps=single.STEPS):
+    if single.hashes(run, steps) != single.hashes(reference, steps):
+        fail(run, "ends otherwise than", reference)
+    ours, theirs = metrics(run), metrics(reference)
+    plain = [{k: v for k, v in single.untimed(line).items() if k not in OF_RANKS} for line in ours]
+    if plain != [{k: v for k, v in single.untimed(line).items() if k not in OF_RANKS}
+                 for line in theirs]:
+        fail("metrics of", run, "are not those of", reference)
+    files = []
+    for directory in (run, reference):
+        with open(os.path.join(directory, "finished.json")) as file:
+            files.append(json.load(file))
+    for key in ("validation", "test"):
+        if single.untimed(files[0][key]) != single.untimed(files[1][key]):
+            fail("finished.json:", key)
+
+
+def ranks_of(launcher):
+    """The processes that the launcher started, by rank."""
+    out = {}
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(launcher.pid)], text=True,
+                            stdout=subprocess.PIPE).stdout
+    for pid in listed.split():
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                variables = dict(v.split(b"=", 1) for v in file.read().split(b"\0") if b"=" in v)
+        except OSError:
+            continue
+        if b"PENSTOCK_RANK" in variables:
+            out[int(variables[b"PENSTOCK_RANK"])] = int(pid)
+    return out
+
+
+def alive(pids):
+    def runs(pid):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+        except OSError:
+            return False
+    return [pid for pid in pids if runs(pid)]
+
+
+def start_by_hand(trial, run, *of_second, ranks=(0, 1), **variables):
+    """As torchrun, Kubernetes or a person would start them."""
+    port = str(random.SystemRandom().randrange(21000, 29000))
+    return [start(trial, run, 1, *(of_second if rank else ()), env={
+                **os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
+                "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **variables})
+            for rank in ranks]
+
+
+@contextlib.contextmanager
+def trial_of(program):
+    """A trial whose recipe several processes can train; skips the test where they cannot."""
+    folder = tempfile.mkdtemp(prefix="penstock-processes-")
+    try:
+        trial = single.Trial(os.path.abspath(program), folder, single.MODELS["decoder, remoe"])
+        recipe_of(trial)
+        if "libgloo-dev" in start(trial, trial.new_run(), 2).communicate()[1]:
+            print("built without Gloo: skipped")
+            sys.exit(77)
+        yield trial
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

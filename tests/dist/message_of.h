@@ -1,0 +1,19 @@
+// What a rank's failure says, for the tests of groups.
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace penstock::testing {
+
+/// "nothing" where there was none.
+inline std::string message_of(const std::exception_ptr& failure) {
+  if (!failure) return "nothing";
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+}  // namespace penstock::testing

@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+"""The Python package's MoE layers against what C++ computes (numbers.cpp), bit for bit, and parts written in Python:
+balancers and scorers in layers and in runs.
+
+    layers_test.py BUILD SOURCE [unittest's arguments]
+
+Exits 77 (skipped) where the package is not built."""
+import copy
+import gc
+import io
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+import weakref
+
+from fixture import BUILD, PROGRAM, SOURCE, Fixture, main, read_tensors, stop_at
+import penstock
+import torch
+
+METHODS = [name for name, method in penstock.routers()["methods"].items() if method["selector"]]
+
+
+def layer_options(method):
+    """As numbers.cpp has them."""
+    options = {"d_model": 16, "d_ffn": 24, "experts": 4, "method": method, "k": 2}
+    selector = penstock.routers()["methods"][method]["selector"]
+    if penstock.routers()["methods"][method]["traits"]["merges"]:
+        options["options"] = {selector: {"segment_length": 8}}
+    return options
+
+
+class Layers(unittest.TestCase):
+    def test_the_bits_are_those_of_cpp(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "layers.safetensors")
+            subprocess.run([os.path.join(BUILD, "bin", "python_numbers"), "layers", path], check=True,
+                           env={**os.environ, "OMP_NUM_THREADS": "1"})
+            wanted = read_tensors(path)
+        penstock.set_threads(1)
+        seen = set()
+        for method in METHODS:
+            torch.manual_seed(7)
+            layers = penstock.make_moe_layers(layers=2, **layer_options(method))
+            x = torch.randn(2, 8, 16, requires_grad=True)
+            optimizer = torch.optim.SGD([p for layer in layers for p in layer.parameters()], lr=0.5)
+            got = {}
+            for step in range(2):
+                hidden, loss = x, torch.zeros(())
+                for layer in layers:
+                    y, routing = layer(hidden, step=step, total_steps=10, token_ids=torch.arange(16))
+                    hidden = hidden + y
+                    loss = loss if routing.loss is None else loss + routing.loss
+                optimizer.zero_grad(set_to_none=True)
+                (hidden.square().mean() + loss).backward()
+                optimizer.step()
+                layers[0].after_step()
+                got[f"{method}.y.{step}"] = hidden.detach()
+            got[f"{method}.dx"] = x.grad
+            for number, layer in enumerate(layers):
+                for name, tensor in layer.state_dict().items():
+                    got[f"{method}.{number}.{name}"] = tensor
+            for name, tensor in got.items():
+                self.assertTrue(torch.equal(tensor, wanted[name]), name)
+            seen |= set(got)
+        self.assertEqual(seen, set(wanted))
+        self.assertGreater(len(METHODS), 15)
+
+    def test_gradients_in_f64(self):
+        for method in ("topk", "remoe", "loss-free"):
+            torch.manual_seed(1)
+            layer = penstock.MoeLayer(d_model=6, d_ffn=5, experts=3, method=method, k=2, init_std=0.5,
+                                      output_std=0.5).double()
+            names = [name for name, _ in layer.named_parameters()]
+            values = [p.detach().clone().requires_grad_() for p in layer.parameters()]
+            x = torch.randn(4, 6, dtype=torch.float64, requires_grad=True)
+
+            # The layer's own leaves against differences of the same function, one direction each.
+            def total():
+                y, routing = layer(x)
+                probe = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).reshape(y.shape)
+                return (y * probe).sum() + (0 if routing.loss is None else 100 * routing.loss)
+
+            layer.zero_grad()
+            total().backward()
+            self.assertTrue(torch.autograd.gradcheck(lambda rows: layer(rows)[0], (x,)), method)
+            for name, parameter, value in zip(names, layer.parameters(), values):
+                direction = torch.randn_like(value)
+                with torch.no_grad():
+                    parameter.copy_(value + 1e-6 * direction)
+                    up = total()
+                    parameter.copy_(value - 1e-6 * direction)
+                    down = total()
+                    parameter.copy_(value)
+                measured = ((up - down) / 2e-6).item()
+                self.assertAlmostEqual((parameter.grad * direction).sum().item(), measured,
+                                       delta=1e-5 * max(1.0, abs(measured)), msg=f"{method} {name}")
+
+    def test_every_method_survives_saving_copying_and_state_dicts(self):
+        x, ids = torch.randn(2, 8, 16), torch.arange(16)
+        for method in METHODS:
+            torch.manual_seed(3)
+            model = torch.nn.ModuleList(penstock.make_moe_layers(layers=2, **layer_options(method)))
+            for layer in model:  # balancers move away from their beginning
+                layer(x, token_ids=ids, total_steps=10)
+            model[0].after_step()
+            wanted = model.state_dict()
+            file = io.BytesIO()
+            torch.save(model, file)
+            file.seek(0)
+            more = {"weights_only": False} if "weights_only" in torch.load.__code__.co_varnames else {}
+            torch.manual_seed(4)
+            fresh = torch.nn.ModuleList(penstock.make_moe_layers(layers=2, **layer_options(method)))
+            fresh.load_state_dict(wanted)
+            for other in (torch.load(file, **more), copy.deepcopy(model), fresh):
+                state = other.state_dict()
+                self.assertEqual(list(state), list(wanted), method)
+                for name, tensor in wanted.items():
+                    self.assertTrue(torch.equal(state[name], tensor), f"{method} {name}")
+                model.eval(), other.eval()
+                for mine, theirs in zip(model, other):
+                    self.assertTrue(torch.equal(mine(x, token_ids=ids)[0], theirs(x, token_ids=ids)[0]), method)
+                model.train()
+
+    def test_a_copy_shares_its_balancers_with_its_own_layers_alone(self):
+        model = torch.nn.ModuleList(penstock.make_moe_layers(layers=2, d_model=8, experts=4, method="remoe"))
+        other = copy.deepcopy(model)
+        other[1](torch.randn(4, 8))
+        other[1].after_step()
+        self.assertEqual(model[0].state_dict()["balancer_0.lambda"], torch.tensor(1e-8))
+        self.assertNotEqual(other[0].state_dict()["balancer_0.lambda"], torch.tensor(1e-8))
+
+    def test_what_was_added_to_a_layer_goes_with_its_copies(self):
+        class WithMore(penstock.MoeLayer):
+            def __init__(self):
+                super().__init__(d_model=8, experts=4)
+                self.extra = torch.nn.Linear(2, 2)
+                self.scale = torch.nn.Parameter(torch.ones(3))
+
+        layer, calls = WithMore(), []
+        layer.register_forward_hook(lambda *_: calls.append(1))
+        other = copy.deepcopy(layer)
+        self.assertEqual([name for name, _ in other.named_parameters()], [name for name, _ in layer.named_parameters()])
+        self.assertTrue(torch.equal(other.extra.weight, layer.extra.weight))
+        self.assertIsNot(other.extra.weight, layer.extra.weight)
+        self.assertIsNot(other.router.scorer.weight, layer.router.scorer.weight)
+        x = torch.randn(3, 8)
+        self.assertTrue(torch.equal(other(x)[0], layer.eval()(x)[0]))
+        self.assertEqual(len(calls), 2)
+        with torch.no_grad():
+            other.router.scorer.weight.zero_()
+        self.assertEqual(dict(other._core.parameters())["router.scorer.weight"].abs().max(), 0)
+        with self.assertRaisesRegex(TypeError, "make_moe_layers"):
+            penstock.MoeLayer(d_model=8, experts=4, layers=2)
+
+    def test_conversions_reach_the_layer(self):
+        layer = penstock.MoeLayer(d_model=8, experts=4, method="remoe")
+        weight = layer.router.scorer.weight
+        self.assertIsInstance(weight, torch.nn.Parameter)
+        layer.to(torch.float64)
+        self.assertIs(layer.router.scorer.weight, weight)
+        self.assertEqual(layer(torch.randn(3, 8, dtype=torch.float64))[0].dtype, torch.float64)
+        self.assertEqual(layer.balancer_0._buffers["lambda"].dtype, torch.float32)
+        with torch.no_grad():
+            for parameter in layer.parameters():
+                parameter.zero_()
+        self.assertEqual(layer(torch.randn(3, 8, dtype=torch.float64))[0].abs().max(), 0)
+        weight.requires_grad_(False)
+        self.assertFalse(copy.deepcopy(layer).router.scorer.weight.requires_grad)
+
+    def test_inside_a_stock_model(self):
+        torch.manual_seed(0)
+
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = torch.nn.Linear(2, 16)
+                self.moe = penstock.MoeLayer(d_model=16, experts=4, method="remoe", init_std=0.2, output_std=0.2)
+                self.outer = torch.nn.Linear(16, 2)
+
+            def forward(self, x):
+                hidden = self.inner(x)
+                y, self.routing = self.moe(hidden)
+                return self.outer(hidden + y)
+
+        net = Net()
+        optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+        losses = []
+        for _ in range(150):
+            x = torch.randn(64, 2)
+            loss = torch.nn.functional.cross_entropy(net(x), (x[:, 0] * x[:, 1] > 0).long())
+            optimizer.zero_grad()
+            (loss + net.routing.loss).backward()
+            optimizer.step()
+            net.moe.after_step()
+            losses.append(loss.item())
+        self.assertLess(sum(losses[-10:]), 0.5 * sum(losses[:10]))
+        self.assertEqual(int(net.routing.plan.expert_counts.sum()), len(net.routing.plan.token))
+        self.assertIn("remoe", repr(net))
+        net.eval()
+        net(torch.randn(4, 2))
+        self.assertIsNone(net.routing.loss)
+
+    def test_dropout_is_drawn_in_training_alone(self):
+        layer = penstock.MoeLayer(d_model=8, experts=4, method="topk", dropout=0.5, activation="relu", init_std=0.5,
+                                  output_std=0.5)
+        x = torch.randn(20, 8)
+        self.assertFalse(torch.equal(layer(x)[0], layer(x)[0]))
+        self.assertTrue(torch.equal(layer(x, dropout_seed=3)[0], layer(x, dropout_seed=3)[0]))
+        layer.eval()
+        self.assertTrue(torch.equal(layer(x)[0], layer(x, dropout_seed=3)[0]))
+
+    def test_nothing_stays_of_a_layer_that_is_let_go(self):
+        layer = penstock.MoeLayer(d_model=8, experts=4, method="remoe", scorer="test-tanh")
+        y, routing = layer(torch.randn(3, 8))
+        (y.sum() + routing.loss).backward()
+        left = [weakref.ref(thing) for thing in (layer, layer.experts.down, layer.router.scorer.inner.weight)]
+        del layer, y, routing
+        gc.collect()
+        self.assertEqual([reference() for reference in left], [None] * 3)
+
+    def test_the_pages_parts_of_python_work(self):
+        with open(os.path.join(SOURCE, "docs", "python.md"), encoding="utf-8") as file:
+            blocks = re.findall(r"```python\n(.*?)```", file.read(), re.S)
+        names = {"penstock": penstock}
+        part = next(block for block in blocks if "class Spread" in block)
+        exec(part, names)
+        x, task_loss = torch.randn(5, 64), 0
+        step = next(block for block in blocks if "moe.after_step()" in block)
+        names.update(x=x, task_loss=task_loss, optimizer=torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1))
+        exec(step.replace('method="remoe"', 'balancers=["spread"]'), names)
+        self.assertEqual(list(names["routing"].loss_terms), ["spread"])
+
+    def test_mistakes(self):
+        for options, words in (({"method": "remo"}, "did you mean 'remoe'"),
+                               ({"granularty": 2}, "did you mean 'granularity'"),
+                               ({"method": "dense"}, "has no experts"),
+                               ({"options": {"topk": {"softmaxx": "before"}}}, "softmax"),
+                               ({"experts": 0}, "experts"), ({"experts": "four"}, "experts")):
+            with self.assertRaises(penstock.Error, msg=str(options)) as caught:
+                penstock.MoeLayer(**{"d_model": 8, "experts": 4, **options})
+            self.assertIn(words, str(caught.exception))
+        with self.assertRaisesRegex(penstock.Error, "token"):
+            penstock.MoeLayer(d_model=8, experts=4, method="hash")(torch.randn(2, 8))
+        with self.assertRaises(ValueError):  # what an Error is, too
+            penstock.MoeLayer(d_model=8, experts=4)(torch.randn(2, 7))
+
+
+@penstock.register_balancer("test-variance", options={"coefficient": 0.1, "power": 2}, needs_logits=True,
+                            state=[{"name": "test_pulls", "title": "pulls"}])
+class Variance(penstock.Balancer):
+    """Pulls the logits of experts together."""
+
+    def __init__(self, shape, coefficient, power):
+        super().__init__()
+        self.coefficient, self.power = coefficient, power
+        self.register_buffer("pulls", torch.zeros(shape.layers))
+
+    def balance(self, scores, plan, context):
+        if not context.training:
+            return None
+        self.pulls[context.layer] += 1
+        return self.coefficient * (scores.logits.mean(0) - scores.logits.mean()).abs().pow(self.power).sum()
+
+    def state(self):
+        return {"test_pulls": float(self.pulls.sum())}
+
+
+@penstock.register_scorer("test-tanh")
+class Tanh(penstock.Scorer):
+    """tanh of a matrix, with an offset."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.inner = torch.nn.Linear(shape.d_model, shape.experts)
+
+    def score(self, hidden, context):
+        return torch.tanh(self.inner(hidden))
+
+
+class Parts(Fixture):
+    RECIPE = {"model.router.balancers": ["load-balance", "test-variance"], "model.router.method": "topk",
+              "model.router.scorer": "test-tanh"}
+
+    def test_parts_of_python_train_resume_and_load(self):
+        run = penstock.train("recipe.toml", out="parts", progress=False, set=self.RECIPE)
+        lines = [line for line in run.metrics() if line["step"] > 0]
+        self.assertEqual([line["test_pulls"] for line in lines], [2.0 * step for step in range(1, 7)])
+        again = {"out": "parts-again", "progress": False, "set": self.RECIPE}
+        penstock.train("recipe.toml", on_step=stop_at(3), **again)
+        penstock.train("recipe.toml", resume=True, **again)
+        mine, theirs = (read_tensors(f"{path}/checkpoints/step-6/model.safetensors")
+                        for path in ("parts", "parts-again"))
+        for part in ("inner.weight", "pulls"):
+            self.assertTrue(any(part in name for name in mine), sorted(mine))
+        for name, tensor in mine.items():
+            self.assertTrue(torch.equal(theirs[name], tensor), name)
+        self.assertEqual(run.load().logits([1, 2, 3]).shape, (3, 256))
+        elsewhere = subprocess.run([PROGRAM, "eval", "parts", "--data", "corpus"], capture_output=True, text=True)
+        self.assertEqual(elsewhere.returncode, 1)
+        self.assertRegex(elsewhere.stderr, "unknown (scorer|balancer) 'test-")
+
+    def test_the_formula_of_a_part_of_python(self):
+        layer = penstock.MoeLayer(d_model=8, experts=4, scorer="test-tanh", balancers=["test-variance"],
+                                  options={"test-variance": {"coefficient": 3}})
+        y, routing = layer(torch.randn(10, 8))
+        logits = routing.scores.logits
+        wanted = 3 * (logits.mean(0) - logits.mean()).square().sum()
+        torch.testing.assert_close(routing.loss_terms["test-variance"], wanted)
+        routing.loss.backward()
+        self.assertGreater(layer.router.scorer.inner.weight.grad.abs().sum(), 0)
+        self.assertEqual(penstock.routers()["balancers"]["test-variance"]["summary"],
+                         "Pulls the logits of experts together.")
+
+    def test_mistakes(self):
+        with self.assertRaisesRegex(penstock.Error, "did you mean 'coefficient'"):
+            penstock.MoeLayer(d_model=8, experts=4, balancers=["test-variance"],
+                              options={"test-variance": {"coeficient": 3}})
+        with self.assertRaisesRegex(penstock.Error, "expected a number"):
+            penstock.MoeLayer(d_model=8, experts=4, balancers=["test-variance"],
+                              options={"test-variance": {"coefficient": "much"}})
+        with self.assertRaisesRegex(penstock.Error, "choose another"):
+            penstock.register_balancer("z-loss")(Variance)
+        with self.assertRaisesRegex(penstock.Error, "other options"):
+            penstock.register_balancer("test-variance", options={"coefficient": 1.0})(Variance)
+
+        class Broken(penstock.Balancer):
+            def __init__(self, shape):
+                super().__init__()
+
+            def balance(self, scores, plan, context):
+                raise KeyError("broken")
+
+        penstock.register_balancer("test-broken")(Broken)
+        with self.assertRaisesRegex(KeyError, "broken"):
+            penstock.MoeLayer(d_model=8, experts=4, balancers=["test-broken"])(torch.randn(3, 8))
+        with self.assertRaisesRegex(KeyError, "broken"):
+            penstock.train("recipe.toml", out="broken", progress=False,
+                           set={"model.router.method": "topk", "model.router.balancers": ["test-broken"]})
+
+
+if __name__ == "__main__":
+    main()

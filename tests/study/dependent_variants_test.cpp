@@ -1,0 +1,165 @@
+// Variants that need another's run first: they spend as many FLOPs as it did, or begin with its
+// model.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "penstock/base/error.h"
+#include "penstock/study/run_plan.h"
+#include "penstock/study/study_runner.h"
+#include "study_runner_fixture.h"
+
+namespace penstock::study {
+namespace {
+
+using testing::FakeTrainer;
+using testing::read_text;
+using testing::StudyRunner;
+using testing::write_fake_study;
+using testing::write_text;
+
+TEST_F(StudyRunner, MatchesTheFlopsThatWereReallySpent) {
+  FakeTrainer trainer;
+  const auto rows = run(trainer).results.rows;
+  for (std::size_t seed = 0; seed < 3; ++seed) {
+    const RunRow &matched = rows[6 + seed], &remoe = rows[9 + seed];
+    ASSERT_EQ(matched.variant, "topk-matched");
+    ASSERT_EQ(remoe.variant, "remoe");
+    EXPECT_EQ(matched.seed, remoe.seed);
+    EXPECT_GT(matched.steps, 400);  // about 3 extra experts over the first 85 of 300 steps
+    EXPECT_NEAR(matched.total_flops, remoe.total_flops, 50);  // half of a step's 100
+  }
+}
+
+TEST_F(StudyRunner, MatchedStepsRoundToTheNearest) {
+  const auto hundred = [](std::int64_t) { return 100.0; };
+  EXPECT_EQ(matched_steps(1000, 300, hundred), 10);
+  EXPECT_EQ(matched_steps(1049, 300, hundred), 10);
+  EXPECT_EQ(matched_steps(1051, 300, hundred), 11);
+  EXPECT_EQ(matched_steps(1, 300, hundred), 1);
+  EXPECT_THROW(matched_steps(0, 300, hundred), Error);
+}
+
+/// 100 steps of 600 and all others of 100, as with a near-dense start: N·(100 + 50000/N) = 130000.
+TEST_F(StudyRunner, MatchedStepsFollowAScheduleOfTheRunsLength) {
+  const auto near_dense = [](std::int64_t steps) {
+    const std::int64_t first = std::min<std::int64_t>(steps, 100);
+    return static_cast<double>(first * 600 + (steps - first) * 100) / static_cast<double>(steps);
+  };
+  EXPECT_EQ(matched_steps(130000, 300, near_dense), 800);
+  EXPECT_EQ(matched_steps(130000, 5, near_dense), 800);
+  // From 10 it goes to 100 and back, whose runs spend 90 and 9000; 900 is asked for.
+  const auto round = [](std::int64_t steps) { return steps < 50 ? 9.0 : 90.0; };
+  EXPECT_EQ(matched_steps(900, 10, round), 10);
+}
+
+TEST_F(StudyRunner, AMatchedRunHasTheStepsThatItsOwnScheduleAllows) {
+  FakeTrainer trainer;
+  StudyHooks hooks = trainer.hooks();
+  std::int64_t asked_last = 0;
+  hooks.flops_per_step = [&](const ConfigNode& recipe) {
+    asked_last = std::get<std::int64_t>(recipe.find("train")->find("steps")->value());
+    return 100.0 + 20000.0 / static_cast<double>(asked_last);
+  };
+  const auto rows = run_study(read_study(file), options, hooks).results.rows;
+  const RunRow &matched = rows[6], &remoe = rows[9];
+  ASSERT_EQ(matched.variant, "topk-matched");
+  // Rounded once more on the way: each N whose own mean gives N again will do.
+  EXPECT_NEAR(static_cast<double>(matched.steps), (remoe.total_flops - 20000) / 100, 1);
+  EXPECT_EQ(asked_last, rows[8].steps);
+}
+
+constexpr const char* kBegun =
+    "[upcycle]\nexperts = 8\n"
+    "[variants.continued]\nfrom = \"dense\"\nset = {train.steps = 100}\n"
+    "[variants.vanilla]\nfrom = \"dense\"\nupcycle = {method = \"vanilla\"}\n";
+
+TEST_F(StudyRunner, BeginsWithAnotherVariantsModelOfTheSameSeed) {
+  write_text(file, read_text(file) + kBegun);
+  FakeTrainer first, second, third;
+  run(first);
+  ASSERT_EQ(first.trained.size(), 18u);
+  EXPECT_EQ(first.trained[3], "continued 1 100");
+  EXPECT_EQ(first.trained[4], "continued 1 300");
+  EXPECT_EQ(first.trained[5].substr(0, 7), "topk 1 ");  // the matched one stays last
+  ASSERT_EQ(first.begun.size(), 6u);
+  EXPECT_TRUE(first.begun[0].starts_with("dense-seed-1-")) << first.begun[0];
+  EXPECT_TRUE(first.begun[0].ends_with("|"));
+  EXPECT_TRUE(first.begun[3].starts_with("dense-seed-2-"));
+  EXPECT_TRUE(first.begun[1].ends_with("|vanilla"));
+  const StudyConfig study = read_study(file);
+  EXPECT_EQ(std::get<std::int64_t>(study.variants.back().upcycle.find("experts")->value()), 8);
+  run(second);
+  EXPECT_TRUE(second.trained.empty());
+  EXPECT_TRUE(second.begun.empty());
+  // Another parent, or another way of upcycling, is another run.
+  write_text(folder.path("dense.toml"),
+             read_text(folder.path("dense.toml")) + "sampling = \"random\"\n");
+  run(third);
+  EXPECT_EQ(third.trained.size(), 9u);
+  std::string text = read_text(file);
+  text.replace(text.find("experts = 8"), 11, "experts = 4");
+  write_text(file, text);
+  FakeTrainer fourth;
+  run(fourth);
+  EXPECT_EQ(fourth.trained.size(), 3u);
+}
+
+TEST_F(StudyRunner, CoefficientsOfTheModelThatAVariantBeginsWithAreARunOfTheirOwn) {
+  const std::string set = "set = {\"model.router.z-loss.coefficient\" = 0}\n";
+  write_text(file, read_text(file) + kBegun);
+  FakeTrainer first, second;
+  run(first);
+  write_text(file, read_text(file) + set);
+  run(second);
+  ASSERT_EQ(second.trained.size(), 3U);  // of that variant alone, a run for each seed
+  EXPECT_EQ(second.begun.size(), 3U);
+  int tuned = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path("out/runs"))) {
+    const std::string config = read_text((entry.path() / "config.toml").string());
+    if (config.find("[model.router.z-loss]\ncoefficient = 0") == std::string::npos) continue;
+    EXPECT_TRUE(entry.path().filename().string().starts_with("vanilla-seed-"));
+    EXPECT_NE(config.find("init_from"), std::string::npos);
+    ++tuned;
+  }
+  EXPECT_EQ(tuned, 3);
+}
+
+TEST_F(StudyRunner, AModelMayStandForTheVariantThatOthersBeginWith) {
+  write_text(file, read_text(file) + kBegun +
+                       "[scale.paper]\nfrom = \"models/qwen\"\nseeds = [1]\n[scale.desk]\n");
+  FakeTrainer trainer;
+  const auto study = read_study(file, {}, "paper");
+  EXPECT_EQ(study.variants.size(), 5u);  // without dense
+  run_study(study, options, trainer.hooks());
+  EXPECT_EQ(trainer.begun, (std::vector<std::string>{"qwen|", "qwen|vanilla"}));
+}
+
+TEST_F(StudyRunner, RefusesBeginningsThatCannotBe) {
+  const auto error_of = [&](const std::string& more) {
+    write_fake_study(folder.path());
+    write_text(file, read_text(file) + more);
+    try {
+      read_study(file);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(error_of("[variants.a]\nfrom = \"b\"\n").find("not a variant"), std::string::npos);
+  EXPECT_NE(error_of("[variants.a]\nfrom = \"topk-matched\"\n").find("itself needs"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of("[variants.a]\nfrom = \"dense\"\nmatch_compute = \"topk\"\n").find("match_compute"),
+      std::string::npos);
+  EXPECT_NE(error_of("[variants.a]\nupcycle = {method = \"vanilla\"}\n").find("from = "),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace penstock::study

@@ -1,0 +1,124 @@
+// Runs of a study that diverge: they are recorded, shown, and trained again only when that is asked
+// for.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "penstock/report/report.h"
+#include "penstock/study/results_file.h"
+#include "penstock/study/study_runner.h"
+#include "study_runner_fixture.h"
+
+namespace penstock::study {
+namespace {
+
+using testing::FakeTrainer;
+using testing::read_text;
+using testing::StudyRunner;
+using testing::write_text;
+
+TEST_F(StudyRunner, ARunThatDivergesIsRecordedAndTheOthersGoOn) {
+  FakeTrainer trainer;
+  trainer.diverges = "remoe 2";
+  const StudyOutcome outcome = run(trainer);
+  EXPECT_FALSE(outcome.interrupted);
+  // Its own row is missing, and that of topk-matched, whose steps follow from it.
+  EXPECT_EQ(outcome.results.rows.size(), 10u);
+  ASSERT_EQ(outcome.results.diverged.size(), 1u);
+  const DivergedRun& diverged = outcome.results.diverged[0];
+  EXPECT_EQ(diverged.variant, "remoe");
+  EXPECT_EQ(diverged.seed, 2);
+  EXPECT_NE(diverged.reason.find("the loss is nan"), std::string::npos);
+  // It is told wherever results are.
+  const std::string text = report::results_text(outcome.results);
+  EXPECT_NE(text.find("diverged: " + diverged.label + ", seed 2: "), std::string::npos) << text;
+  EXPECT_NE(text.find("2 + 1 diverged"), std::string::npos) << text;  // seeds of its row
+  const StudyResults read = read_results(folder.path("out/results.json"));
+  ASSERT_EQ(read.diverged.size(), 1u);
+  EXPECT_EQ(read.diverged[0].reason, diverged.reason);
+  EXPECT_NE(read_text(folder.path("out/report.html")).find("diverged: "), std::string::npos);
+}
+
+TEST_F(StudyRunner, ADivergedRunIsTrainedAgainOnlyWhenAskedOrEdited) {
+  FakeTrainer first, second, shown, edited, retried;
+  options.kept_rows = folder.path("rows.json");
+  first.diverges = "remoe 2";
+  EXPECT_EQ(run(first).left_out, 1);  // topk-matched of the same seed
+  StudyOptions elsewhere = options;   // only the kept rows know of it there
+  elsewhere.output = folder.path("elsewhere");
+  for (const StudyOptions& how : {options, elsewhere}) {
+    const StudyOutcome again = run(second, how);
+    EXPECT_TRUE(second.trained.empty());
+    EXPECT_EQ(again.results.rows.size(), 10u);
+    ASSERT_EQ(again.results.diverged.size(), 1u);
+    EXPECT_NE(again.results.diverged[0].reason.find("the loss is nan"), std::string::npos);
+  }
+  options.report_only = true;
+  EXPECT_EQ(run(shown).results.diverged.size(), 1u);
+  options.report_only = false;
+  options.retry_diverged = true;
+  const StudyOutcome whole = run(retried);
+  EXPECT_EQ(retried.trained.size(), 2u);  // it, and the variant that needs it
+  EXPECT_EQ(whole.results.rows.size(), 12u);
+  EXPECT_TRUE(whole.results.diverged.empty());
+  options.retry_diverged = false;
+  EXPECT_TRUE(run(second).results.diverged.empty());
+  // Another config is another run.
+  write_text(folder.path("remoe.toml"),
+             read_text(folder.path("remoe.toml")) + "sampling = \"random\"\n");
+  edited.diverges = "remoe 2";
+  EXPECT_EQ(run(edited).results.diverged.size(), 1u);
+}
+
+TEST_F(StudyRunner, ReportOnlyKeepsDivergencesOfEarlierVersions) {
+  FakeTrainer first, shown, trained;
+  first.diverges = "remoe 2";
+  run(first);
+  // They wrote no diverged.json and no hash.
+  const std::string path = folder.path("out/results.json");
+  auto results = nlohmann::json::parse(read_text(path));
+  ASSERT_EQ(results["diverged"].size(), 1u);
+  results["diverged"][0].erase("config_hash");
+  write_text(path, results.dump());
+  for (const auto& run : std::filesystem::directory_iterator(folder.path("out/runs")))
+    std::filesystem::remove(run.path() / "diverged.json");
+  options.report_only = true;
+  for (int time = 0; time < 2; ++time) {
+    const auto diverged = run(shown).results.diverged;
+    ASSERT_EQ(diverged.size(), 1u) << time;
+    EXPECT_NE(diverged[0].reason.find("the loss is nan"), std::string::npos);
+  }
+  options.report_only = false;
+  EXPECT_TRUE(run(trained).results.diverged.empty());
+  EXPECT_EQ(trained.trained.size(), 2u);  // it, and the variant that needs it
+}
+
+TEST_F(StudyRunner, AStudyOfDivergedRunsAloneIsShown) {
+  FakeTrainer trainer;
+  write_text(folder.path("like.toml"), "like = \"study.toml\"\nonly = [\"remoe\"]\nseeds = [2]\n");
+  file = folder.path("like.toml");
+  trainer.diverges = "remoe 2";
+  const StudyOutcome outcome = run(trainer);
+  EXPECT_TRUE(outcome.results.rows.empty());
+  EXPECT_NE(read_text(folder.path("out/results.txt")).find("0 + 1 diverged"), std::string::npos);
+  EXPECT_NE(read_text(folder.path("out/report.html")).find("diverged: "), std::string::npos);
+}
+
+TEST_F(StudyRunner, ADivergedRunOfAnotherStudysFolderIsNotTrainedAgain) {
+  FakeTrainer first, second;
+  first.diverges = "remoe 2";
+  options.output = folder.path("fake");
+  run(first);
+  write_text(folder.path("like.toml"), "like = \"study.toml\"\nonly = [\"remoe\"]\n");
+  file = folder.path("like.toml");
+  options.output = folder.path("like");
+  const StudyOutcome outcome = run(second);
+  EXPECT_TRUE(second.trained.empty());
+  EXPECT_EQ(outcome.results.rows.size(), 2u);
+  EXPECT_EQ(outcome.results.diverged.size(), 1u);
+}
+
+}  // namespace
+}  // namespace penstock::study
