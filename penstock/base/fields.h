@@ -254,11 +254,11 @@ ConfigNode write_config(C config) {
   return std::move(writer).take();
 }
 
-/// The struct's fields with their defaults.
+/// The struct's fields with their defaults. `prefix` stands before each key: "variants.NAME.".
 template <Configurable C>
-std::vector<FieldDescription> describe_config() {
+std::vector<FieldDescription> describe_config(const std::string& prefix = {}) {
   C config;
-  FieldDescriber describer;
+  FieldDescriber describer(prefix);
   config.visit(describer);
   return describer.descriptions();
 }

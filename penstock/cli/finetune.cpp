@@ -14,6 +14,7 @@
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/field_list.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/whole_number.h"
@@ -35,13 +36,6 @@ struct FinetuneOptions {
   std::int64_t threads = 0;
   bool resume = false, quiet = false, force = false, keys = false, json = false;
 };
-
-void print_finetune_keys() {
-  for (const auto& field : describe_config<FinetuneConfig>())
-    fmt::print("{:<20} {:<7} {:<8} {}{}\n", field.path, field.type,
-               field.default_value.empty() ? "-" : field.default_value, field.help,
-               field.range.empty() ? "" : " (" + field.range + ")");
-}
 
 /// The accuracies by k with the majority class's below.
 void print_test(const nlohmann::ordered_json& result) {
@@ -155,7 +149,7 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
       "docs/finetune.md has "
       "the protocols.");
   command->callback([=, &exit_code] {
-    if (options->keys) return print_finetune_keys();
+    if (options->keys) return print_fields(describe_config<FinetuneConfig>());
     ops::set_threads(static_cast<int>(options->threads));
     if (test_only->count() > 0) {
       for (const auto* other : {model, out})

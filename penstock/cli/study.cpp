@@ -16,6 +16,7 @@
 #include "penstock/base/shell_quoted.h"
 #include "penstock/base/threads.h"
 #include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/field_list.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/processes/launch_processes.h"
 #include "penstock/cli/processes/ranks.h"
@@ -27,6 +28,7 @@
 #include "penstock/study/results_file.h"
 #include "penstock/study/run_groups.h"
 #include "penstock/study/run_plan.h"
+#include "penstock/study/study_fields.h"
 #include "penstock/study/study_runner.h"
 #include "penstock/train/ranks/agreement.h"
 
@@ -37,7 +39,7 @@ struct StudyArguments {
   std::string study, out, results, scale;
   std::vector<std::string> overrides;
   bool report_only = false, retry_diverged = false, wide = false;
-  bool json = false, quiet = false, force = false;
+  bool json = false, quiet = false, force = false, keys = false;
   int jobs = 1, processes = 0;
   std::string only;  // VARIANT:SEED
   std::string port;  // of --serve; "" where it is not given
@@ -295,9 +297,20 @@ constexpr const char* kStudyFile =
     "set\n"
     "                                       = {...}";
 
+std::vector<FieldDescription> keys_of_a_study() {
+  std::vector<FieldDescription> out = describe_config<study::StudyFields>();
+  const auto add = [&](const std::vector<FieldDescription>& more) {
+    out.insert(out.end(), more.begin(), more.end());
+  };
+  add(describe_config<study::VariantFields>("variants.NAME."));
+  add(describe_config<study::ScaleFields>("scale.NAME."));
+  add(describe_config<study::ScaledVariant>("scale.NAME.variants.NAME."));
+  return out;
+}
+
 /// What is studied, and where it lies.
 void add_study(CLI::App& command, StudyArguments& options) {
-  command.add_option("STUDY", options.study, "study (TOML)")->required();
+  command.add_option("STUDY", options.study, "study (TOML)");
   command.add_option("--out", options.out,
                      "output directory; default studies/<the study's name>[-<scale>]");
   command.add_option("--scale", options.scale,
@@ -341,6 +354,8 @@ void add_display(CLI::App& command, StudyArguments& options) {
   command.add_flag("--wide", options.wide,
                    "print every column, also in a terminal that is narrower");
   add_json(command, options.json, "print results.json's object instead of the table");
+  command.add_flag("--keys", options.keys,
+                   "list every key of a study's file with its default, but for measurements'");
   command.add_flag("--quiet", options.quiet, "no progress");
 }
 
@@ -354,7 +369,11 @@ void add_study_command(CLI::App& app, int& exit_code) {
   add_training(*command, *options);
   add_display(*command, *options);
   command->footer(std::string(kStudyExamples) + kStudyFile);
-  command->callback([options, &exit_code] { exit_code = run(*options); });
+  command->callback([options, &exit_code] {
+    if (options->keys) return print_fields(keys_of_a_study());
+    if (options->study.empty()) throw CLI::RequiredError("STUDY");
+    exit_code = run(*options);
+  });
 }
 
 }  // namespace penstock

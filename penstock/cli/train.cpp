@@ -12,6 +12,7 @@
 #include "penstock/base/error.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/arguments/common_options.h"
+#include "penstock/cli/arguments/field_list.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/processes/launch_processes.h"
 #include "penstock/cli/processes/ranks.h"
@@ -33,13 +34,6 @@ struct TrainOptions {
   bool resume = false, quiet = false, force = false, keys = false;
   int processes = 0;
 };
-
-void print_keys() {
-  for (const auto& field : describe_config<Recipe>())
-    fmt::print("{:<28} {:<7} {:<12} {}{}\n", field.path, field.type,
-               field.default_value.empty() ? "-" : field.default_value, field.help,
-               field.range.empty() ? "" : " (" + field.range + ")");
-}
 
 /// To a file, which must not be there yet, or to standard output.
 void write_template(const TrainOptions& options) {
@@ -134,7 +128,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
       "A run directory holds config.toml, metrics.jsonl, TensorBoard events, checkpoints/step-N/,\n"
       "finished.json and report.html. Ctrl-C saves a checkpoint; --resume continues bitwise.");
   command->callback([options, recipe, method, &exit_code] {
-    if (options->keys) return print_keys();
+    if (options->keys) return print_fields(describe_config<Recipe>());
     if (method->count() > 0) return write_template(*options);
     if (recipe->count() == 0) throw CLI::RequiredError("RECIPE");
     ConfigNode node = read_toml(options->recipe);

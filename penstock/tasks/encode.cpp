@@ -108,7 +108,7 @@ std::vector<TokenId> RequestEncoder::encode_prompt(const Item& item, const std::
 }
 
 std::int64_t usual_window(const ModelConfig& config) {
-  return config.context + (config.transformer_xl() ? config.xl.memory : 0);
+  return config.context + (config.has_memory() ? config.xl.memory : 0);
 }
 
 }  // namespace penstock::tasks

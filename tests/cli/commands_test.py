@@ -37,6 +37,10 @@ def check_outputs(shell, source):
     for form in ((), ("--json",)):
         shell.expect("info of a run", shell.ok("info", "run", *form) == shell.ok("info", "run/config.toml", *form))
     shell.expect("info in KiB", " KiB to train: weights " in shell.ok("info", "run"))
+    keys = shell.ok("study", "--keys")
+    for key in ("seeds", "variants.NAME.match_compute", "scale.NAME.variants.NAME.set"):
+        shell.expect("study --keys", f"\n{key} " in keys, keys)
+    shell.mistake(2, ["STUDY"], "study")
     keys = shell.ok("train", "--keys")
     shell.expect("keys", "(0 to 16777216)" in keys and "e+" not in keys, keys)
     lines = [json.loads(line) for line in open(os.path.join(shell.directory, "run/metrics.jsonl"))]

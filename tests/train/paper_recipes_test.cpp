@@ -95,7 +95,7 @@ TEST(PaperRecipes, HyperRouter) {
   for (const auto& [size, layers, steps] :
        {Size{"small", 4, 400000}, Size{"medium", 8, 400000}, Size{"large", 12, 100000}})
     for (const std::string method :
-         {"dense", "dense-dropout", "smoe", "smoe-dropout", "hyperrouter"}) {
+         {"dense", "dense-dropout", "smoe", "smoe-dropout", "hyperrouter", "thor"}) {
       SCOPED_TRACE(method + "-" + size);
       const Recipe recipe = recipe_of("hyperrouter/" + method + "-" + size);
       const ModelConfig& m = recipe.model;
@@ -125,7 +125,11 @@ TEST(PaperRecipes, HyperRouter) {
       // No script of the authors leaves out blocks of neurons, or drops out less elsewhere.
       EXPECT_EQ(m.xl.ffn_block_dropout, 0);
       EXPECT_EQ(m.xl.ffn_dropout, -1);
-      if (!dense) {
+      if (method ==
+          "thor") {  // arXiv:2110.04260: one expert at random, two passes that are to agree
+        EXPECT_EQ(m.router.k, 1);
+        EXPECT_EQ(number(recipe, "thor", "consistency"), 5);
+      } else if (!dense) {
         // SMoE as the scripts behind its published row; the text has no k of it.
         EXPECT_EQ(m.router.k, 16);
         EXPECT_EQ(number(recipe, "topk", "schedule.start"), method == "smoe" ? 8 : 2);
