@@ -63,11 +63,12 @@ endif()
 if(NOT PENSTOCK_CORE)
   find_package(PkgConfig REQUIRED)
   find_package(fmt REQUIRED)
-  # A libtorch that brings fmt's headers (PyTorch's own) lets them be found first, and their version
-  # is not the library's.
+  # PyTorch's libtorch brings fmt's headers. They are found before the system's and do not fit its
+  # library, so fmt is used from headers alone.
   set(penstock_fmt fmt::fmt)
+  get_target_property(fmt_directories fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
   foreach(directory IN LISTS TORCH_INCLUDE_DIRS)
-    if(EXISTS ${directory}/fmt/format.h)
+    if(EXISTS ${directory}/fmt/format.h AND NOT directory IN_LIST fmt_directories)
       set(penstock_fmt fmt::fmt-header-only)
     endif()
   endforeach()

@@ -1,7 +1,7 @@
 // Bytes from a connection, as the server reads them: the head and a body in chunks. What is refused
-// is the client's error. How the bytes are cut into pieces changes at most when a bad request is
-// refused: Beast waits for more of a bad head, and counts a chunk again whose bad line it reads
-// again.
+// is the client's error. How the bytes are cut changes nothing but when a bad request is refused:
+// Beast waits for the end of a bad head, and takes a chunk's size from the limit again each time it
+// reads its bad line again.
 #include <cstdint>
 
 #include "penstock/serve/http_message.h"

@@ -98,7 +98,7 @@ class LayerRunner {
       moe_->initialize(draws);
       return moe_;
     }
-    dense_ = std::make_shared<FeedForward>(model.d_model, model.d_ffn);
+    dense_ = std::make_shared<FeedForward>(model.d_model, model.d_ffn, model.ffn_form());
     dense_->initialize(model.init_std, model.init_std, draws);
     return dense_;
   }
@@ -129,8 +129,7 @@ class LayerRunner {
 double useful_flops(const ModelConfig& model, const ModelProducts& products, double tokens,
                     double assignments) {
   const auto layers = static_cast<double>(model.moe_layers());
-  if (layers == 0)
-    return 18 * tokens * static_cast<double>(model.d_model) * static_cast<double>(model.d_ffn);
+  if (layers == 0) return 6 * tokens * products.dense / static_cast<double>(model.layers);
   return 6 *
          (tokens * (products.shared + products.routing) / layers + assignments * products.expert);
 }

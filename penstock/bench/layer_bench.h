@@ -23,9 +23,10 @@ struct LayerBench {
   // Medians over the steps:
   double forward_seconds = 0, backward_seconds = 0, optimizer_seconds = 0;
   double useful_flops_per_second = 0;  ///< of forward and backward together
-  double useful_flops = 0;             ///< of both, mean over the steps
-  double active_experts = 0;           ///< per token, mean over the steps
-  std::vector<double> load;            ///< [E] assignments per token in the last step
+  // Means over the steps:
+  double useful_flops = 0;    ///< of forward and backward
+  double active_experts = 0;  ///< per token
+  std::vector<double> load;   ///< [E] assignments per token in the last step
   MachineLimits machine;
   OperatorTable table;
 

@@ -12,7 +12,8 @@ void add_port_options(CLI::App& command, ServingArguments& arguments) {
       ->capture_default_str();
   command
       .add_option("--connections", arguments.http.connections,
-                  "that are served at a time; for one more, one without a request ends")
+                  "most at a time; a client beyond them takes the place of one that waits without "
+                  "a request")
       ->check(whole_number(1, 10000))
       ->capture_default_str();
   add_threads(command, arguments.threads);

@@ -302,9 +302,9 @@ std::vector<FieldDescription> keys_of_a_study() {
   const auto add = [&](const std::vector<FieldDescription>& more) {
     out.insert(out.end(), more.begin(), more.end());
   };
-  add(describe_config<study::VariantFields>("variants.NAME."));
-  add(describe_config<study::ScaleFields>("scale.NAME."));
-  add(describe_config<study::ScaledVariant>("scale.NAME.variants.NAME."));
+  add(describe_config<study::VariantFields>("variants.VARIANT."));
+  add(describe_config<study::ScaleFields>("scale.SCALE."));
+  add(describe_config<study::ScaledVariant>("scale.SCALE.variants.VARIANT."));
   return out;
 }
 
@@ -354,8 +354,9 @@ void add_display(CLI::App& command, StudyArguments& options) {
   command.add_flag("--wide", options.wide,
                    "print every column, also in a terminal that is narrower");
   add_json(command, options.json, "print results.json's object instead of the table");
-  command.add_flag("--keys", options.keys,
-                   "list every key of a study's file with its default, but for measurements'");
+  command.add_flag(
+      "--keys", options.keys,
+      "list the keys of a study's file with their defaults, without those of measurements");
   command.add_flag("--quiet", options.quiet, "no progress");
 }
 

@@ -14,6 +14,8 @@ using std::chrono::milliseconds;
 /// How long a connection waits for an answer or a request before it looks whether its client is
 /// still there, or whether another is to be served.
 constexpr milliseconds kLook{100};
+/// In which a new client's first request is waited for, whoever else waits.
+constexpr milliseconds kFirst{1000};
 /// Between two probes of a client that sends no more.
 constexpr milliseconds kProbe{1000};
 /// For a client to see why it was refused.
@@ -40,6 +42,7 @@ void HttpConnection::serve() {
         return refuse(error);
       }
       if (!send(responder_.answer(request)) || !head_.keeps_alive) return;
+      answered_ = true;
     }
   } catch (const Gone&) {
   }
@@ -62,11 +65,12 @@ void HttpConnection::read_more(Deadline deadline) {
 
 bool HttpConnection::await_request() {
   const Deadline end = Clock::now() + limits_.idle_time;
-  for (;;) {
-    const Deadline look = std::min(end, Clock::now() + kLook);
-    const ClientSocket::Read read = socket_.read(received_, look, true);
+  Deadline look = Clock::now() + (answered_ ? kLook : kFirst);
+  for (;; look = Clock::now() + kLook) {
+    const Deadline until = std::min(end, look);
+    const ClientSocket::Read read = socket_.read(received_, until, true);
     if (read != ClientSocket::Read::late) return read == ClientSocket::Read::some;
-    if (look == end || gives_way_()) return false;
+    if (until == end || gives_way_()) return false;
   }
 }
 

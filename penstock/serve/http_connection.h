@@ -25,7 +25,8 @@ struct ConnectionLimits {
 
 class HttpConnection {
  public:
-  /// Whether a connection without a request is to end, so that another client is served.
+  /// Asked by a connection without a request: whether it is to end, so that another client is
+  /// served.
   using GivesWay = std::function<bool()>;
 
   HttpConnection(ClientSocket socket, Responder& responder, const ConnectionLimits& limits,
@@ -62,8 +63,9 @@ class HttpConnection {
   Responder& responder_;
   const ConnectionLimits& limits_;
   GivesWay gives_way_;
-  std::string received_;  // that no request has taken yet
-  RequestHead head_;      // of the request that is being answered
+  std::string received_;   // that no request has taken yet
+  RequestHead head_;       // of the request that is being answered
+  bool answered_ = false;  // a request
   Deadline next_probe_{};
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace http = boost::beast::http;
 
-/// The end of a body in chunks; nothing of such a body is shorter.
+/// The end of a body in chunks.
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 [[noreturn]] void malformed(const std::string& what) { throw RequestError(400, what); }
@@ -96,7 +96,8 @@ std::size_t RequestReader::take(std::string_view received) {
   while (!parser_->is_done() && taken < received.size()) {
     const std::string_view rest = received.substr(taken);
     check_first_line(rest);
-    // Beast asserts that it is never given the last chunk's line and one byte more.
+    // Beast asserts that it never sees the line of the last chunk with one byte more. Data that
+    // begin like that line lose nothing by waiting: at least seven bytes follow.
     if (head_ && head_->chunked && rest.size() < kLastChunk.size() &&
         rest.starts_with(kLastChunk.substr(0, 3)))
       break;

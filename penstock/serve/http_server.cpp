@@ -42,15 +42,16 @@ void HttpServer::run() {
       --waiting_;
       if (!stop_.raised()) grow();
     }
+    bool gave_way = false;
     try {
-      HttpConnection(ClientSocket(std::move(*client), stop_), responder_, options_.limits, [this] {
-        return gives_way();
+      HttpConnection(ClientSocket(std::move(*client), stop_), responder_, options_.limits, [&] {
+        return gave_way = gives_way();
       }).serve();
     } catch (const std::bad_alloc&) {  // the connection goes, the server stays
     }
     const std::scoped_lock lock(mutex_);
     ++waiting_;
-    giving_way_ = false;
+    if (gave_way) giving_way_ = false;
   }
 }
 

@@ -14,7 +14,7 @@ namespace penstock::serve {
 struct HttpOptions {
   std::string host = "127.0.0.1";
   int port = 8080;                 ///< 0: any that is free
-  std::int64_t connections = 128;  ///< at a time; for one more, one without a request ends
+  std::int64_t connections = 128;  ///< most at a time; one more takes the place of an idle one
   ConnectionLimits limits;
 };
 
@@ -36,7 +36,8 @@ class HttpServer {
   void run();
   /// One thread more, where none waits for the next client.
   void grow();
-  /// Whether a client waits that no thread is free for. True for one connection at a time.
+  /// Claims the place of the asking connection for a client that no thread is free for.
+  /// @return whether it is to end; true once until its thread waits again
   bool gives_way();
 
   Responder& responder_;
@@ -45,7 +46,7 @@ class HttpServer {
   Listener listener_;
   std::mutex mutex_;
   std::int64_t waiting_ = 0;  // threads that wait for a client
-  bool giving_way_ = false;   // one of them soon will
+  bool giving_way_ = false;   // a connection was told to end, and its thread will wait soon
   std::vector<std::thread> threads_;
 };
 

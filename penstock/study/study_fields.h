@@ -43,12 +43,12 @@ struct StudyFields {
     v("report", report, {.help = "what is shown besides", .choices = report_words()});
     v("eval_checkpoint", eval_checkpoint, {.help = "which checkpoint is measured"});
     v("reference", reference, {.help = "variant that the others are compared with"});
-    v("measure", measure, {.help = "figure of the tables by k"});
+    v("measure", measure, {.help = "which figure tables by k show"});
     v("published_as", published_as,
       {.help = "what published = {result = ...} of the variants is, shown beside their results"});
     v("baseline", baseline);
     v("set", set, {.help = "laid over every variant's recipe"});
-    v("upcycle", upcycle, {.help = "beneath each variant's upcycle"});
+    v("upcycle", upcycle, {.help = "what each variant's upcycle is laid over"});
     v("variants", variants, {.help = "the lines of the comparison, by name"});
     v("scale", scale, {.help = "scales, by name"});
   }
@@ -89,8 +89,8 @@ struct ScaleFields {
     v("reference", reference, {.help = "instead of the study's"});
     v("baseline", baseline);
     v("set", set, {.help = "laid over every variant's recipe"});
-    v("upcycle", upcycle, {.help = "over the study's"});
-    v("variants", variants, {.help = "more of variants, by name"});
+    v("upcycle", upcycle, {.help = "laid over the study's upcycle"});
+    v("variants", variants, {.help = "what this scale adds to variants, by name"});
   }
 };
 
@@ -100,7 +100,7 @@ struct ScaledVariant {
   template <class V>
   void visit(V& v) {
     v("set", set, {.help = "laid over the recipe last"});
-    v("upcycle", upcycle, {.help = "over the variant's"});
+    v("upcycle", upcycle, {.help = "laid over the variant's upcycle"});
   }
 };
 

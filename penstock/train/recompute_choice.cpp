@@ -30,7 +30,7 @@ Recomputation of_first(const ModelConfig& config, std::int64_t whole, std::int64
   return out;
 }
 
-/// More layers are looked at some at a time: a choice costs a count of each layer.
+/// Of more layers only so many counts are tried: each choice costs a count of every layer.
 constexpr std::int64_t kCounts = 128;
 
 /// Calls `look(layers)` with all that is looked at, nothing first.

@@ -34,7 +34,7 @@ struct RankShare {
 /// Choices: the first m layers whole (they are the last of the backward pass, which by then has let
 /// go of what the others kept), the experts of the next n layers, and nothing of the rest; and each
 /// of these with the experts of the m layers computed again within them. Layers that are to be
-/// alike: all, or none. m and n are multiples of L/128, rounded up.  Cost: O(min(L, 128)²) counts.
+/// alike: all, or none. m and n are multiples of ⌈L/128⌉, or L.  Cost: O(min(L, 128)²) counts.
 RecomputeChoice choose_recomputation(const Recipe& recipe, const ActivationCount& count,
                                      const RankShare& rank);
 

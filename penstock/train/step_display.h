@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "penstock/base/processor_share.h"
 #include "penstock/base/progress.h"

@@ -38,7 +38,7 @@ def check_outputs(shell, source):
         shell.expect("info of a run", shell.ok("info", "run", *form) == shell.ok("info", "run/config.toml", *form))
     shell.expect("info in KiB", " KiB to train: weights " in shell.ok("info", "run"))
     keys = shell.ok("study", "--keys")
-    for key in ("seeds", "variants.NAME.match_compute", "scale.NAME.variants.NAME.set"):
+    for key in ("seeds", "variants.VARIANT.match_compute", "scale.SCALE.variants.VARIANT.set"):
         shell.expect("study --keys", f"\n{key} " in keys, keys)
     shell.mistake(2, ["STUDY"], "study")
     keys = shell.ok("train", "--keys")

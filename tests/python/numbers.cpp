@@ -1,4 +1,4 @@
-// What C++ computes, for the tests of the Python package (package_test.py) to compare with, bit for
+// What C++ computes, for the tests of the Python package (layers_test.py) to compare with, bit for
 // bit.
 //   python_numbers layers OUT           every method: two training steps of its layer
 //   python_numbers logits MODEL OUT     of the ids 0 to 23

@@ -163,10 +163,7 @@ template <class Call>
 std::string trouble_of(Call call) {
   try {
     const auto status = call();
-    if (status.ok()) return "";
-    std::string text = status.ToString();
-    // A failed check of its own code: "Internal: ./src/file.cc(232) [expression]".
-    return text.starts_with("Internal:") ? "it is cut short, damaged or of another kind" : text;
+    return status.ok() ? std::string() : status.ToString();
   } catch (const std::exception& error) {
     return error.what();
   }
@@ -177,7 +174,11 @@ class SentencePieceTokenizer : public Tokenizer {
   SentencePieceTokenizer(std::string model, const std::string& name,
                          const std::map<std::string, std::string>& beside)
       : model_(std::move(model)), beside_(beside) {
-    const auto trouble = trouble_of([&] { return processor_.LoadFromSerializedProto(model_); });
+    auto trouble = trouble_of([&] { return processor_.LoadFromSerializedProto(model_); });
+    // A check of its parser: "Internal: ./src/sentencepiece_processor.cc(232)
+    // [ParseFromArray(...)]".
+    if (trouble.find("ParseFromArray") != trouble.npos)
+      trouble = "it is cut short, damaged or of another kind";
     PENSTOCK_CHECK(trouble.empty(), "'", name, "' is not a usable SentencePiece model: ", trouble);
     PENSTOCK_CHECK(processor_.GetPieceSize() <= kMaxPieces, "'", name, "' has more than ",
                    kMaxPieces, " pieces");
