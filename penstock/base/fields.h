@@ -254,7 +254,7 @@ ConfigNode write_config(C config) {
   return std::move(writer).take();
 }
 
-/// The struct's fields with their defaults. `prefix` stands before each key: "variants.NAME.".
+/// The struct's fields with their defaults. `prefix` stands before each key: "variants.VARIANT.".
 template <Configurable C>
 std::vector<FieldDescription> describe_config(const std::string& prefix = {}) {
   C config;

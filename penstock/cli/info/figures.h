@@ -1,6 +1,7 @@
 // The numbers of `penstock info`: parameters, FLOPs and memory of a recipe, as JSON and as text.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "penstock/models/parameter_count.h"
@@ -24,6 +25,7 @@ struct Figures {
 /// kept.
 Figures figures_of(const Recipe& recipe);
 
+/// Bytes over 2^20.
 double mebibytes(std::int64_t bytes);
 
 /// All that is counted, and the model's shape.
