@@ -1,0 +1,64 @@
+"""Figures of the pages in docs/results/: of each variant every run as a dot, the mean as a bar, and the 95 % interval of
+the mean where there are two runs or more. SVG as text; what is drawn is what the tables beside it say.
+"""
+import math
+import statistics
+from xml.sax.saxutils import escape
+
+STUDENT = {2: 12.7062, 3: 4.3027, 4: 3.1824, 5: 2.7764}  # 97.5 % points for n - 1 degrees of freedom
+ROW, PLOT, RIGHT, TOP, BOTTOM, LETTER = 24, 500, 24, 50, 44, 6.9  # pixels
+
+
+def half_interval(values):
+    """Of the mean, 95 %; 0 of a single value."""
+    if len(values) < 2:
+        return 0
+    return STUDENT[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def steps_between(low, high):
+    """Some five to eight round numbers from low to high."""
+    rough = (high - low) / 8
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
+    first = math.ceil(low / step)
+    return [step * i for i in range(first, math.floor(high / step) + 1)], max(0, -math.floor(math.log10(step)))
+
+
+def dots(title, unit, variants, lines=()):
+    """variants: [(label, [value of each run])], from the top; lines: [(label, value)], dashed from top to bottom."""
+    seen = [value for _, values in variants for value in values] + [value for _, value in lines]
+    reach = [mean + sign * half for _, values in variants for mean, half in
+             [(statistics.mean(values), half_interval(values))] for sign in (-1, 1)]
+    # An interval of two runs may be wider than all runs together; it is cut at the border then.
+    low, high = min(seen), max(seen)
+    margin = 0.35 * (high - low) or 0.01
+    low, high = max(min(seen + reach), low - margin), min(max(seen + reach), high + margin)
+    low, high = low - 0.04 * (high - low), high + 0.04 * (high - low)
+    bottom = TOP + ROW * len(variants)
+    left = 24 + LETTER * max(len(label) for label, _ in variants)
+    width = round(left + PLOT + RIGHT)
+
+    def x(value):
+        return left + PLOT * (min(max(value, low), high) - low) / (high - low)
+
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {bottom + BOTTOM}" role="img" '
+           f'aria-label="{escape(title)}" font-family="sans-serif" font-size="13" fill="#222">',
+           f'<rect width="{width}" height="{bottom + BOTTOM}" fill="#fff"/>',
+           f'<text x="{left:.1f}" y="20" font-weight="bold">{escape(title)}</text>']
+    ticks, digits = steps_between(low, high)
+    for tick in ticks:
+        out.append(f'<path d="M{x(tick):.1f} {TOP}V{bottom}" stroke="#e4e4e4"/>'
+                   f'<text x="{x(tick):.1f}" y="{bottom + 17}" text-anchor="middle">{tick:.{digits}f}</text>')
+    out.append(f'<text x="{left + PLOT / 2:.1f}" y="{bottom + 36}" text-anchor="middle">{escape(unit)}</text>')
+    for label, value in lines:
+        out.append(f'<path d="M{x(value):.1f} {TOP}V{bottom}" stroke="#b3261e" stroke-dasharray="5 4"/>'
+                   f'<text x="{x(value):.1f}" y="{TOP - 5}" text-anchor="middle" fill="#b3261e">{escape(label)}</text>')
+    for i, (label, values) in enumerate(variants):
+        y, mean, half = TOP + ROW * i + ROW / 2, statistics.mean(values), half_interval(values)
+        out.append(f'<text x="{left - 12:.1f}" y="{y + 4.5:.1f}" text-anchor="end">{escape(label)}</text>')
+        if half:
+            out.append(f'<path d="M{x(mean - half):.1f} {y:.1f}H{x(mean + half):.1f}" stroke="#7a9cc6" stroke-width="3"/>')
+        out.append(f'<path d="M{x(mean):.1f} {y - 8:.1f}v16" stroke="#1b4f8f" stroke-width="2"/>')
+        out += [f'<circle cx="{x(value):.1f}" cy="{y:.1f}" r="3.5" fill="#1b4f8f" fill-opacity=".55"/>' for value in values]
+    return "\n".join([*out, "</svg>", ""])
