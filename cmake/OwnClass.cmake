@@ -1,11 +1,11 @@
 # The Python files of Penstock's class for transformers become part of the library, which writes them
 # beside the models that it exports.
 
-set(python ${PROJECT_SOURCE_DIR}/penstock/convert/python)
+set(python ${PROJECT_SOURCE_DIR}/penstock/convert/export/python)
 set(embedded_class ${CMAKE_BINARY_DIR}/generated/own_class_files.cpp)
 add_custom_command(
   OUTPUT ${embedded_class}
-  COMMAND ${CMAKE_COMMAND} -DOUTPUT=${embedded_class} -DHEADER=penstock/convert/own_class.h
+  COMMAND ${CMAKE_COMMAND} -DOUTPUT=${embedded_class} -DHEADER=penstock/convert/export/own_class.h
           -DNAMESPACE=penstock::own_class
           "-DFILES=configuration=${python}/configuration_penstock.py|modeling=${python}/modeling_penstock.py"
           -P ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake

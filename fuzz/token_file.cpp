@@ -1,6 +1,6 @@
 // A tokens.bin, its checksums made good first unless the input's first byte is odd: damage is told
 // by those, malice is not.
-#include "penstock/data/token_file.h"
+#include "penstock/data/corpus/token_file.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "fuzz/input.h"
 #include "fuzz/memory_file.h"
 #include "penstock/base/checksum.h"
-#include "penstock/data/token_file_format.h"
+#include "penstock/data/corpus/token_file_format.h"
 
 namespace {
 

@@ -2,12 +2,13 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/file_system.h"
+#include "penstock/base/named_word.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/processes/one_process.h"
-#include "penstock/convert/export_model.h"
-#include "penstock/convert/upcycle.h"
-#include "penstock/models/open_model.h"
+#include "penstock/convert/export/export_model.h"
+#include "penstock/convert/upcycle/upcycle.h"
+#include "penstock/models/files/open_model.h"
 #include "python/bindings.h"
 
 namespace penstock::python {
@@ -27,7 +28,8 @@ std::string upcycle_model(const std::string& dense, const std::string& out, cons
   const py::gil_scoped_release released;
   options = completed(options);
   const auto parent = open_model_source(model_argument(dense).path);
-  upcycle(*parent, options, real_file_system(), out);
+  upcycle(*parent, options, real_file_system(), out, {},
+          [](std::string_view, double) { check_signals(); });
   return out;
 }
 
@@ -35,23 +37,20 @@ py::object export_to(const std::string& model, const std::string& out, const std
                      const std::string& architecture, const std::string& dtype,
                      const std::string& sample, std::int64_t check_tokens, bool with_tokenizer,
                      bool fit_bias) {
-  PENSTOCK_CHECK(format == "hf" || format == "gguf", "format: '", format,
-                 "' is neither hf nor gguf");
   check_is_new(out);
   check_can_make(out);
-  ExportOptions options{
-      .out = out,
-      .format = format == "gguf" ? ExportFormat::kGguf : ExportFormat::kHuggingFace,
-      .architecture = architecture,
-      .with_tokenizer = with_tokenizer,
-      .fit_bias = fit_bias,
-      .sample = sample,
-      .check_tokens = check_tokens};
-  if (!dtype.empty()) options.dtype = parse_export_dtype(dtype);
+  ExportOptions options{.out = out,
+                        .format = named_word<ExportFormat>(format, "format"),
+                        .architecture = architecture,
+                        .with_tokenizer = with_tokenizer,
+                        .fit_bias = fit_bias,
+                        .sample = sample,
+                        .check_tokens = check_tokens};
+  if (!dtype.empty()) options.dtype = named_word<ExportDtype>(dtype, "dtype");
   const Certificate certificate = [&] {
     const py::gil_scoped_release released;
     options.model = model_argument(model).path;
-    return export_model(options);
+    return export_model(options, [](std::string_view, double) { check_signals(); });
   }();
   return to_python(to_json(certificate));
 }

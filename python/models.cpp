@@ -3,20 +3,21 @@
 
 #include "penstock/analysis/routing_trace.h"
 #include "penstock/base/error.h"
+#include "penstock/base/named_word.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/run_settings.h"
-#include "penstock/data/corpus.h"
+#include "penstock/data/corpus/corpus.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/eval/passes.h"
 #include "penstock/eval/sequences.h"
 #include "penstock/eval/text.h"
 #include "penstock/infer/generate.h"
+#include "penstock/models/counts/parameter_count.h"
+#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/same_tokenizer.h"
+#include "penstock/models/files/stored_model.h"
 #include "penstock/models/fold_routers.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/parameter_count.h"
-#include "penstock/models/same_tokenizer.h"
-#include "penstock/models/stored_model.h"
 #include "penstock/train/evaluation_settings.h"
 #include "python/bindings.h"
 
@@ -133,7 +134,7 @@ py::dict eval_text(const Loaded& loaded, const std::string& text, std::int64_t l
     ScoredText out = score_text(*loaded.model, loaded.text(), text,
                                 {.name = "the text",
                                  .length = length,
-                                 .protocol = parse_text_protocol(protocol),
+                                 .protocol = named_word<TextProtocol>(protocol, "protocol"),
                                  .progress = [](double, const LossTotals&) { check_signals(); }});
     PENSTOCK_CHECK(std::isfinite(out.totals.nats), loaded.argument.path,
                    ": the loss on the text is not finite");

@@ -23,7 +23,7 @@ at::Tensor some_rows(const at::Tensor& rows, std::int64_t count) {
 
 /// k to measure at; 0 for routers whose number of experts varies.
 std::vector<std::int64_t> ks_of(const ModelConfig& config) {
-  if (resolve(config.router).traits.gates == GateForm::relu) return {0};
+  if (config.traits().gates == GateForm::relu) return {0};
   const std::int64_t experts = config.total_experts();
   std::vector<std::int64_t> out{static_cast<std::int64_t>(config.active_experts()), experts};
   for (std::int64_t k = 1; k < experts; k *= 2) out.push_back(k);
@@ -68,7 +68,7 @@ std::vector<std::vector<JacobianSummary>> jacobians(LanguageModel& model, const 
 
 std::vector<std::vector<LayerGrowth>> growth(const Analysis& analysis, std::int64_t tokens) {
   if (analysis.snapshots.size() < 2) return {};
-  const GateForm form = resolve(analysis.config.router).traits.gates;
+  const GateForm form = analysis.config.traits().gates;
   PENSTOCK_ASSERT(form != GateForm::other, "jacobians are refused first");
   const Probe& probe = analysis.here().measures.probe;
   std::vector<std::vector<LayerGrowth>> out;

@@ -7,7 +7,7 @@
 
 #include "penstock/analysis/measures.h"
 #include "penstock/base/error.h"
-#include "penstock/data/batches.h"
+#include "penstock/data/corpus/batches.h"
 #include "penstock/models/batch_tensors.h"
 #include "penstock/models/evaluation_mode.h"
 

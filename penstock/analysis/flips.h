@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "penstock/data/corpus.h"
+#include "penstock/data/corpus/corpus.h"
 #include "penstock/models/language_model.h"
 
 namespace penstock::analysis {

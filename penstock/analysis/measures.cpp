@@ -37,7 +37,7 @@ struct TokenCounts {
 void measure_layers(LanguageModel& model, const Evaluation& evaluation, bool loads,
                     ModelMeasures& out) {
   const std::vector<MoeLayer*>& layers = model.moe_layers();
-  const bool folds = resolve(model.config().router).traits.foldable;
+  const bool folds = model.traits().foldable;
   for (std::size_t l = 0; l < layers.size(); ++l) {
     LayerMeasures& layer = out.layers[l];
     if (loads)

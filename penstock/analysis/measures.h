@@ -12,7 +12,7 @@
 #include "penstock/analysis/frequency.h"
 #include "penstock/analysis/probe.h"
 #include "penstock/analysis/router_gradient.h"
-#include "penstock/data/corpus.h"
+#include "penstock/data/corpus/corpus.h"
 #include "penstock/eval/perplexity.h"
 #include "penstock/models/language_model.h"
 

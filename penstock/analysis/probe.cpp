@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "penstock/data/batches.h"
+#include "penstock/data/corpus/batches.h"
 #include "penstock/models/batch_tensors.h"
 #include "penstock/models/evaluation_mode.h"
 

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "penstock/base/error.h"
-#include "penstock/models/evaluation_flops.h"
-#include "penstock/models/parameter_count.h"
+#include "penstock/models/counts/evaluation_flops.h"
+#include "penstock/models/counts/parameter_count.h"
 
 namespace penstock::analysis {
 namespace {
@@ -44,12 +44,16 @@ PublishedTable flops_table() {
   PublishedTable table{.name = "A3",
                        .title = "FLOPs at inference on enwik8, one batch of 10 x 128 tokens",
                        .unit = "1e10 FLOPs",
-                       .digits = 2};
+                       .digits = 2,
+                       .note =
+                           "Closed form: linear layers but the softmax's, as the authors' code "
+                           "computes them. Useful: without queries of remembered positions, "
+                           "which that code drops and Penstock does not make."};
   for (const Row& row : rows)
     for (const Column& column : columns) {
       const ModelConfig config = published_small(column.method);
       const bool routes = config.moe_layers() > 0;
-      if (row.k < kExperts && !resolve(config.router).traits.has_k) continue;
+      if (row.k < kExperts && !config.traits().has_k) continue;
       const EvaluationWork work{.sequences = 10,
                                 .length = 128,
                                 .memory = 896,

@@ -22,7 +22,8 @@ struct PublishedCell {
 
 struct PublishedTable {
   std::string name, title, unit;
-  int digits = 0;  ///< that the paper prints
+  int digits = 0;         ///< that the paper prints
+  std::string note = {};  ///< what computed and useful numbers count
   std::vector<PublishedCell> cells;
 };
 

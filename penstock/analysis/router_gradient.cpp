@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "penstock/base/error.h"
-#include "penstock/data/batches.h"
+#include "penstock/data/corpus/batches.h"
 #include "penstock/models/batch_tensors.h"
 
 namespace penstock::analysis {

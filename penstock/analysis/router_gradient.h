@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "penstock/analysis/entropy.h"
-#include "penstock/data/corpus.h"
+#include "penstock/data/corpus/corpus.h"
 #include "penstock/models/language_model.h"
 
 namespace penstock::analysis {

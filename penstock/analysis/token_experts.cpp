@@ -13,8 +13,6 @@
 namespace penstock::analysis {
 namespace {
 
-constexpr std::int64_t kPassTokens = 4096;  // of a forward pass
-
 std::vector<std::int64_t> numbers(const at::Tensor& values) {
   const at::Tensor v = values.to(at::kCPU, at::kLong).contiguous();
   return {v.data_ptr<std::int64_t>(), v.data_ptr<std::int64_t>() + v.numel()};
@@ -79,28 +77,18 @@ void TokenCounter::scored(const Batch& batch, std::span<const double> nats) {
 }
 
 CorpusExperts count_token_experts(LanguageModel& model, const Corpus& corpus,
-                                  const TokenExpertsOptions& options) {
+                                  EvaluateOptions reading) {
   const ModelConfig& config = model.config();
   const Refusals refused = refusals(config);
   PENSTOCK_CHECK(refused.load.empty(), refused.load);
-  const std::int64_t length =
-      options.sequence_length > 0 ? options.sequence_length : config.context;
   TokenCounter counter(config);
-  const Evaluation evaluation = evaluate(
-      model, corpus,
-      {.split = options.split,
-       .sequence_length = length,
-       .batch_sequences = std::max<std::int64_t>(1, kPassTokens / length),
-       .max_tokens = options.max_tokens,
-       .memory_length = config.has_memory() ? 0 : -1,
-       .routing_tap = [&](std::int64_t layer,
-                          const RoutingResult& result) { counter.routed(layer, result.plan); },
-       .batch_tap = [&](const Batch& batch,
-                        std::span<const double> nats) { counter.scored(batch, nats); },
-       .progress =
-           [&](double done, const LossTotals&) {
-             if (options.progress) options.progress(done);
-           }});
+  reading.routing_tap = [&](std::int64_t layer, const RoutingResult& result) {
+    counter.routed(layer, result.plan);
+  };
+  reading.batch_tap = [&](const Batch& batch, std::span<const double> nats) {
+    counter.scored(batch, nats);
+  };
+  const Evaluation evaluation = evaluate(model, corpus, reading);
   return {.tokens = counter.counted(), .domains = domain_routing(evaluation)};
 }
 

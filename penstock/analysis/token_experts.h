@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "penstock/analysis/domains.h"
-#include "penstock/data/batches.h"
+#include "penstock/data/corpus/batches.h"
+#include "penstock/eval/perplexity.h"
 #include "penstock/models/language_model.h"
 
 namespace penstock::analysis {
@@ -64,23 +65,16 @@ class TokenCounter {
   TokenExperts out_;
 };
 
-struct TokenExpertsOptions {
-  Split split = Split::kTest;
-  std::int64_t max_tokens = 0;       ///< evenly spaced windows up to this many; 0: the whole split
-  std::int64_t sequence_length = 0;  ///< of a window; 0: the model's context
-  std::function<void(double)> progress;
-};
-
 /// What one pass over a corpus says of a model's routing.
 struct CorpusExperts {
   TokenExperts tokens;
   std::vector<DomainRouting> domains;
 };
 
-/// One pass over windows of the split in evaluation mode, without memory between them.
+/// One pass over a split, read as `reading` says, whose taps are set here.
 /// Throws Error for a dense model and one that blends experts.
 CorpusExperts count_token_experts(LanguageModel& model, const Corpus& corpus,
-                                  const TokenExpertsOptions& options);
+                                  EvaluateOptions reading);
 
 /// A token of a list, with its text and what it is listed for.
 struct ListedToken {

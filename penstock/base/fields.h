@@ -66,6 +66,15 @@ std::string_view word(E value) {
   return words(value)[static_cast<std::size_t>(value)];
 }
 
+/// The value of a word; nullopt for another text.
+template <Worded E>
+std::optional<E> of_word(std::string_view text) {
+  const auto known = words(E());
+  for (std::size_t i = 0; i < known.size(); ++i)
+    if (known[i] == text) return static_cast<E>(i);
+  return std::nullopt;
+}
+
 /// A struct that lists its fields.
 template <class C>
 concept Configurable = requires(C config, FieldProbe probe) {

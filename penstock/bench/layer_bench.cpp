@@ -16,7 +16,7 @@
 #include "penstock/bench/synthetic.h"
 #include "penstock/layers/feed_forward.h"
 #include "penstock/layers/moe.h"
-#include "penstock/models/flops.h"
+#include "penstock/models/counts/flops.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine.h"
 #include "penstock/ops/stock_profile.h"

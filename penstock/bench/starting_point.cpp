@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "penstock/models/flops.h"
-#include "penstock/models/parameter_count.h"
+#include "penstock/models/counts/flops.h"
+#include "penstock/models/counts/parameter_count.h"
 #include "penstock/train/recipe_template.h"
 
 namespace penstock::bench {

@@ -52,7 +52,7 @@ void check_bench(const Recipe& recipe) {
 void check_active_experts(const Recipe& recipe, double active) {
   const auto experts = static_cast<double>(recipe.model.total_experts());
   PENSTOCK_CHECK(
-      recipe.model.moe_layers() > 0 && resolve(recipe.model.router).traits.variable_active,
+      recipe.model.traits().variable_active,
       "options.active_experts holds routing whose number of experts varies, as ReLU's does; "
       "this recipe's is fixed by its model.router.k");
   PENSTOCK_CHECK(active > 0 && active <= experts, "options.active_experts ", active,

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "penstock/data/batches.h"
+#include "penstock/data/corpus/batches.h"
 #include "penstock/models/language_model.h"
 #include "penstock/train/recipe.h"
 

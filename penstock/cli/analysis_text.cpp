@@ -9,6 +9,7 @@
 #include "penstock/base/progress.h"
 #include "penstock/report/analysis_sections.h"
 #include "penstock/report/text.h"
+#include "penstock/study/tables/closed_tables.h"
 
 namespace penstock {
 namespace {
@@ -206,26 +207,7 @@ std::string analysis_text(const Analysis& a) {
 }
 
 std::string published_text(const analysis::PublishedTable& table) {
-  const bool flops = table.name == "A3";
-  Rows rows{{"", "method", "published", "closed form"}};
-  if (flops) rows[0].push_back("useful");
-  rows[0].push_back("");
-  for (const auto& cell : table.cells) {
-    auto& row = rows.emplace_back();
-    row = {cell.row, cell.column, fmt::format("{:.{}f}", cell.published, table.digits),
-           fmt::format("{:.{}f}", cell.computed, table.digits + (flops ? 2 : 0))};
-    if (flops) row.push_back(fmt::format("{:.{}f}", cell.useful, table.digits + 2));
-    row.push_back(cell.agrees ? "agrees" : "differs: " + cell.remark);
-  }
-  std::string out =
-      fmt::format("HyperRouter, Table {}: {} ({})\n", table.name, table.title, table.unit) +
-      aligned(rows);
-  if (flops)
-    out +=
-        "closed form: linear layers but the softmax's, as the authors' code computes them; useful: "
-        "without queries of remembered positions, which that code drops and Penstock does not "
-        "make\n";
-  return out;
+  return report::section_text({.tables = {study::closed_form(table)}});
 }
 
 }  // namespace penstock

@@ -15,8 +15,8 @@
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/io/toml.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/models/fold_routers.h"
-#include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/recipe.h"
 

@@ -17,8 +17,8 @@
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/data_fetch.h"
 #include "penstock/cli/processes/end_on_signal.h"
-#include "penstock/data/prepare.h"
-#include "penstock/data/protocols.h"
+#include "penstock/data/corpus/protocols.h"
+#include "penstock/data/prepare/prepare.h"
 #include "penstock/data/tokenizers/from_spec.h"
 
 namespace penstock {

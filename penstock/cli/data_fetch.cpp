@@ -16,7 +16,7 @@
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/processes/end_on_signal.h"
-#include "penstock/data/fetch.h"
+#include "penstock/data/fetch/fetch.h"
 #include "penstock/tasks/data_sets.h"
 
 namespace penstock {

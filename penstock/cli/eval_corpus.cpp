@@ -19,10 +19,10 @@
 #include "penstock/eval/by_active.h"
 #include "penstock/eval/ngram.h"
 #include "penstock/eval/oracle.h"
+#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/same_tokenizer.h"
+#include "penstock/models/files/stored_model.h"
 #include "penstock/models/fold_routers.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/same_tokenizer.h"
-#include "penstock/models/stored_model.h"
 #include "penstock/report/pages.h"
 
 namespace penstock {

@@ -14,8 +14,8 @@
 #include "penstock/cli/eval_text.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/eval/by_k.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/models/fold_routers.h"
-#include "penstock/models/model_directory.h"
 #include "penstock/tasks/requests.h"
 
 namespace penstock {

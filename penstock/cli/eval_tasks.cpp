@@ -18,9 +18,9 @@
 #include "penstock/cli/eval_text.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/eval/by_k.h"
-#include "penstock/models/fingerprint.h"
+#include "penstock/models/files/fingerprint.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/models/fold_routers.h"
-#include "penstock/models/model_directory.h"
 #include "penstock/tasks/catalogue.h"
 #include "penstock/tasks/compare.h"
 #include "penstock/tasks/evaluate.h"
@@ -272,9 +272,12 @@ void run_eval_tasks(const EvalTasksOptions& options) {
 void list_tasks() {
   for (const char* protocol : {tasks::kLmEval, tasks::kOpenCompass}) {
     fmt::print("protocol {}\n", protocol);
-    for (const tasks::Task& task : tasks::all_tasks(protocol))
+    for (const tasks::Task& task : tasks::all_tasks(protocol)) {
+      std::vector<std::string_view> metrics;
+      for (const tasks::Metric metric : task.metrics) metrics.push_back(word(metric));
       fmt::print("  {:<28} {:<20} {}\n", task.name + "@" + task.version,
-                 fmt::format("{}", fmt::join(task.metrics, ", ")), task.source);
+                 fmt::format("{}", fmt::join(metrics, ", ")), task.source);
+    }
     for (const tasks::Group& group : tasks::all_groups(protocol))
       fmt::print("  {:<28} {}\n", group.name, fmt::format("{}", fmt::join(group.tasks, ", ")));
   }

@@ -10,15 +10,16 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
+#include "penstock/base/named_word.h"
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/tokenizer_argument.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/eval/text.h"
+#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/stored_model.h"
 #include "penstock/models/fold_routers.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/stored_model.h"
 
 namespace penstock {
 namespace {
@@ -131,7 +132,7 @@ void note_beyond_context(const ModelConfig& config, std::int64_t length) {
 }
 
 void run_eval_text(const EvalTextOptions& options) {
-  const TextProtocol protocol = parse_text_protocol(options.protocol);
+  const auto protocol = named_word<TextProtocol>(options.protocol, "protocol");
   const std::string text = real_file_system().read(options.text);
   PENSTOCK_CHECK(!text.empty(), options.text, ": is empty; there is nothing to score");
   if (!options.per_token.empty())

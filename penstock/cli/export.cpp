@@ -12,8 +12,9 @@
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/whole_number.h"
+#include "penstock/cli/arguments/word_option.h"
 #include "penstock/cli/processes/end_on_signal.h"
-#include "penstock/convert/export_model.h"
+#include "penstock/convert/export/export_model.h"
 #include "penstock/ops/dispatch.h"
 
 namespace penstock {
@@ -21,7 +22,7 @@ namespace {
 
 struct ExportArguments {
   ExportOptions options;
-  std::string format, dtype, text, tokenizer = "own";
+  std::string text, tokenizer = "own";
   double shard_gigabytes = 5;
   std::int64_t threads = 0;
   bool json = false;
@@ -55,12 +56,12 @@ void run_export(ExportArguments arguments) {
   EndOnSignal guard("interrupted; what was not finished is removed",
                     {temporary_path(options.out), options.out});
   options.model = model_argument(options.model).path;
-  options.format = arguments.format == "gguf" ? ExportFormat::kGguf : ExportFormat::kHuggingFace;
-  if (!arguments.dtype.empty()) options.dtype = parse_export_dtype(arguments.dtype);
   if (!arguments.text.empty()) options.sample = arguments.text;
   options.with_tokenizer = arguments.tokenizer == "own";
   options.shard_bytes = static_cast<std::uint64_t>(arguments.shard_gigabytes * 1e9);
-  const Certificate certificate = export_model(options);
+  ProgressLine line(stderr);
+  const Certificate certificate = export_model(options, shown_on(line));
+  line.finish();
   guard.disarm();
   if (arguments.json)
     fmt::print("{}\n", to_json(certificate).dump());
@@ -79,18 +80,16 @@ void add_export_command(CLI::App& app) {
       ->add_option("MODEL", options.model,
                    "a model directory, a run, a llama2.c checkpoint (.bin) or a GGUF file")
       ->required();
-  command->add_option("--format", arguments->format, "hf: a Hugging Face directory; gguf: a file")
-      ->required()
-      ->check(CLI::IsMember({"hf", "gguf"}));
+  add_word_option(*command, "--format", options.format,
+                  "hf: a Hugging Face directory; gguf: a file")
+      ->required();
   command
       ->add_option("--architecture", options.architecture,
                    "what to write it as; default: the first that computes the same")
       ->check(CLI::IsMember(export_architectures()));
-  command
-      ->add_option("--dtype", arguments->dtype,
-                   "type of the weights; default: as they are stored. gguf alone: q8_0, q6_k, q4_k "
-                   "(as llama.cpp's Q4_K_M)")
-      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k"}));
+  add_word_option(*command, "--dtype", options.dtype,
+                  "type of the weights; default: as they are stored. gguf alone: q8_0, q6_k, q4_k "
+                  "(as llama.cpp's Q4_K_M)");
   command->add_option("--out", options.out, "directory, or file.gguf; must not exist")
       ->required()
       ->transform(output_path());

@@ -18,6 +18,7 @@
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/whole_number.h"
+#include "penstock/cli/arguments/word_option.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/processes/one_process.h"
 #include "penstock/finetune/learned.h"
@@ -30,7 +31,8 @@ namespace penstock {
 namespace {
 
 struct FinetuneOptions {
-  std::string model, data, task = "auto", out, test_only;
+  std::string model, data, out, test_only;
+  ClassificationFormat task = ClassificationFormat::kAuto;
   std::vector<std::string> overrides;
   std::vector<std::int64_t> k;
   std::int64_t threads = 0;
@@ -93,7 +95,7 @@ void run_finetune(const FinetuneOptions& options, int& exit_code) {
     return;
   }
   std::string command = "penstock finetune " + shell_quoted(options.model) + " --data " +
-                        shell_quoted(options.data) + " --task " + options.task;
+                        shell_quoted(options.data) + " --task " + std::string(word(options.task));
   for (const auto& set : options.overrides) command += " --set " + shell_quoted(set);
   if (!options.k.empty()) command += fmt::format(" --k {}", fmt::join(options.k, ","));
   if (options.threads > 0) command += fmt::format(" --threads {}", options.threads);
@@ -114,11 +116,9 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
                                     "model directory, or run directory (its best checkpoint)");
   auto* data =
       command->add_option("--data", options->data, "data set: its folder, archive or file");
-  command
-      ->add_option("--task", options->task,
-                   "what the data are: sst2, sst5, imdb, banking77 or auto")
-      ->check(CLI::IsMember({"auto", "sst2", "sst5", "imdb", "banking77"}))
-      ->capture_default_str();
+  add_word_option(*command, "--task", options->task,
+                  "what the data are: sst2, sst5, imdb, banking77 or auto")
+      ->default_str("auto");
   auto* out = command->add_option("--out", options->out, "run directory");
   add_overrides(*command, options->overrides, "override a key: --set epochs=1");
   command

@@ -18,8 +18,8 @@
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/infer/draft.h"
 #include "penstock/infer/generate.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/models/fold_routers.h"
-#include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/interrupt.h"
 

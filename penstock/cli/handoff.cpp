@@ -13,6 +13,7 @@
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/arguments/whole_number.h"
+#include "penstock/cli/arguments/word_option.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/processes/one_process.h"
 #include "penstock/convert/handoff.h"
@@ -23,7 +24,7 @@ namespace {
 
 struct HandoffArguments {
   HandoffOptions options;
-  std::string out, gates;
+  std::string out;
   std::int64_t k = 0, threads = 0;
   bool json = false;
 };
@@ -60,9 +61,9 @@ void run_handoff(HandoffArguments arguments) {
   HandoffOptions& options = arguments.options;
   options.model = model_argument(options.model).path;
   options.k = static_cast<double>(arguments.k);
-  if (!arguments.gates.empty())
-    options.gates = arguments.gates == "kept" ? HandoffGates::kept : HandoffGates::all;
-  const HandoffReport report = hand_off(options, real_file_system(), arguments.out);
+  ProgressLine line(stderr);
+  const HandoffReport report = hand_off(options, real_file_system(), arguments.out, shown_on(line));
+  line.finish();
   if (arguments.json)
     fmt::print("{}\n", to_json(report).dump());
   else
@@ -88,11 +89,9 @@ void add_handoff_command(CLI::App& app) {
       ->add_option("--k", arguments->k,
                    "experts per token, before granularity; default: the model's, rounded")
       ->check(whole_number(1));
-  command
-      ->add_option("--gates", arguments->gates,
-                   "kept: a softmax over the k kept logits; all: probabilities over all experts; "
-                   "default: what comes nearer to the model")
-      ->check(CLI::IsMember({"kept", "all"}));
+  add_word_option(*command, "--gates", options.gates,
+                  "kept: a softmax over the k kept logits; all: probabilities over all experts; "
+                  "default: what comes nearer to the model");
   command
       ->add_option("--calibration-tokens", options.calibration_tokens,
                    "tokens of it, half to fit on and half to measure on")

@@ -18,7 +18,7 @@
 #include "penstock/cli/info/study.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/open_model.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/train/layouts/parallel_settings.h"
 
 namespace penstock {

@@ -13,7 +13,7 @@
 #include "penstock/cli/arguments/ask.h"
 #include "penstock/cli/arguments/output_path.h"
 #include "penstock/cli/init_files.h"
-#include "penstock/data/corpus.h"
+#include "penstock/data/corpus/corpus.h"
 #include "penstock/routers/named.h"
 
 namespace penstock {

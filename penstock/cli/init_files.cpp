@@ -11,8 +11,8 @@
 #include "penstock/bench/starting_point.h"
 #include "penstock/bench/step_bench.h"
 #include "penstock/cli/arguments/model_argument.h"
-#include "penstock/models/open_model.h"
-#include "penstock/models/parameter_count.h"
+#include "penstock/models/counts/parameter_count.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/recipe_template.h"
 

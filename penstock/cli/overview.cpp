@@ -9,7 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/shell_quoted.h"
-#include "penstock/data/corpus.h"
+#include "penstock/data/corpus/corpus.h"
 #include "penstock/io/toml.h"
 #include "penstock/train/checkpoints/chosen_checkpoint.h"
 

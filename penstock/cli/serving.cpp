@@ -11,12 +11,13 @@
 #include "penstock/base/progress.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/infer/pass_reader.h"
+#include "penstock/models/files/open_model.h"
+#include "penstock/models/files/same_tokenizer.h"
 #include "penstock/models/fold_routers.h"
-#include "penstock/models/open_model.h"
-#include "penstock/models/same_tokenizer.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/serve/corpus_json.h"
-#include "penstock/study/run_folder.h"
+#include "penstock/study/runs/run_folder.h"
+#include "penstock/train/evaluation_settings.h"
 #include "penstock/train/interrupt.h"
 
 namespace penstock {
@@ -69,14 +70,15 @@ std::string counted_corpus(const Loaded& loaded, const std::string& path) {
   const Split split = study::measured_split(corpus);
   const std::int64_t context = loaded.model->config().context;
   ProgressLine line(stderr);
-  const auto counted = analysis::count_token_experts(
-      *loaded.model, corpus,
+  EvaluateOptions reading = evaluation_settings(
+      loaded.model->config(), nullptr,
       {.split = split,
-       .max_tokens = kCorpusTokens,
        .sequence_length = context > 0 ? std::min(context, kCorpusWindow) : kCorpusWindow,
-       .progress = [&](double done) {
-         if (line.due()) line.show(fmt::format("reading the corpus {:3.0f}%", 100 * done));
-       }});
+       .max_tokens = kCorpusTokens});
+  reading.progress = [&](double done, const LossTotals&) {
+    if (line.due()) line.show(fmt::format("reading the corpus {:3.0f}%", 100 * done));
+  };
+  const auto counted = analysis::count_token_experts(*loaded.model, corpus, reading);
   line.finish();
   return serve::corpus_json(counted, corpus.tokenizer(), name_of(path),
                             std::string(split_name(split)));

@@ -17,8 +17,8 @@
 #include "penstock/cli/arguments/token_ids.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/data/vocabulary.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_files.h"
-#include "penstock/models/model_directory.h"
 #include "penstock/ops/dispatch.h"
 
 namespace penstock {

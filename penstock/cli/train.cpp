@@ -19,7 +19,7 @@
 #include "penstock/dist/transport.h"
 #include "penstock/io/toml.h"
 #include "penstock/report/report.h"
-#include "penstock/study/text_samples.h"
+#include "penstock/study/tables/text_samples.h"
 #include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/recipe_template.h"

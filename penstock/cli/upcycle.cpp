@@ -19,10 +19,10 @@
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/processes/one_process.h"
-#include "penstock/convert/upcycle.h"
+#include "penstock/convert/upcycle/upcycle.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/open_model.h"
-#include "penstock/models/parameter_count.h"
+#include "penstock/models/counts/parameter_count.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/freed_memory.h"
 
@@ -149,7 +149,7 @@ std::string doctor_text(const std::string& calibration) {
 void print_gates(const UpcycleOptions& options, const UpcycleReport& report) {
   if (!measures_gate_sums(report.config, options)) return;
   const auto [least, most] = std::ranges::minmax_element(report.gate_sums);
-  if (resolve(report.config.router).traits.gates == GateForm::relu)
+  if (report.config.traits().gates == GateForm::relu)
     fmt::print(
         "start: near the parent, not as it: a token's gates, which summed to {:.3g} to {:.3g} "
         "in the mean by layer, are scaled to sum to {} in the mean\n",
@@ -177,7 +177,10 @@ void run_upcycle(const CLI::App& command, const UpcycleArguments& arguments) {
   const std::string directory = model_argument(arguments.dense).path;
   const auto parent = open_model_source(directory);
   check_calibration_is_read(command, options, parent->config());
-  const UpcycleReport report = upcycle(*parent, options, real_file_system(), arguments.out);
+  ProgressLine line(stderr);
+  const UpcycleReport report =
+      upcycle(*parent, options, real_file_system(), arguments.out, {}, shown_on(line));
+  line.finish();
   const ModelConfig& config = report.config;
   const ParameterCounts counts = count_parameters(config);
   if (!report.groups.empty()) {

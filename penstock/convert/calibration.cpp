@@ -10,9 +10,9 @@
 #include <string>
 
 #include "penstock/base/error.h"
-#include "penstock/convert/expert_copies.h"
-#include "penstock/models/stored_model.h"
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/convert/upcycle/expert_copies.h"
+#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/files/stored_model.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -22,6 +22,10 @@ namespace {
 std::int64_t rows_of_pass(const at::Tensor& windows) {
   constexpr std::int64_t kMostTokens = 1024, kMostRows = 8;
   return std::clamp<std::int64_t>(kMostTokens / windows.size(1), 1, kMostRows);
+}
+
+double share(std::int64_t row, const at::Tensor& windows) {
+  return static_cast<double>(row) / static_cast<double>(windows.size(0));
 }
 
 /// [.., T, w] rotated by position as causal attention does.
@@ -131,7 +135,7 @@ class TwoCopies : public ModelSource {
 }  // namespace
 
 std::vector<at::Tensor> mean_keys(const ModelSource& dense, const at::Tensor& windows,
-                                  const KeyOptions& options) {
+                                  const KeyOptions& options, const ConversionProgress& progress) {
   const torch::NoGradGuard no_grad;
   const ModelConfig& config = dense.config();
   PENSTOCK_CHECK(!config.has_memory() && config.moe_layers() == 0,
@@ -145,6 +149,7 @@ std::vector<at::Tensor> mean_keys(const ModelSource& dense, const at::Tensor& wi
     sums.emplace_back(dense, layer, options);
   const std::int64_t rows = rows_of_pass(windows);
   for (std::int64_t row = 0; row < windows.size(0); row += rows) {
+    tell(progress, "keys over the text", share(row, windows));
     const at::Tensor tokens = windows.slice(0, row, std::min(row + rows, windows.size(0)));
     sums[0].add(embedded(dense, tokens));
     model->forward({.tokens = tokens}, {}, {}, [&](std::int64_t layer, const at::Tensor& hidden) {
@@ -158,15 +163,18 @@ std::vector<at::Tensor> mean_keys(const ModelSource& dense, const at::Tensor& wi
 
 void visit_feed_forward_inputs(
     const ModelSource& dense, const at::Tensor& windows,
-    const std::function<void(std::int64_t layer, const at::Tensor& inputs)>& visit) {
+    const std::function<void(std::int64_t layer, const at::Tensor& inputs)>& visit,
+    const ConversionProgress& progress) {
   const torch::NoGradGuard no_grad;
   const TwoCopies copies(dense);
   const auto model = open_model(copies);
   const std::int64_t rows = rows_of_pass(windows);
-  for (std::int64_t row = 0; row < windows.size(0); row += rows)
+  for (std::int64_t row = 0; row < windows.size(0); row += rows) {
+    tell(progress, "routers over the text", share(row, windows));
     model->forward(
         {.tokens = windows.slice(0, row, std::min(row + rows, windows.size(0)))}, {},
         [&](std::int64_t layer, const RoutingResult& result) { visit(layer, result.hidden); });
+  }
 }
 
 }  // namespace penstock

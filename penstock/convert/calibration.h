@@ -8,8 +8,9 @@
 #include <functional>
 #include <vector>
 
+#include "penstock/convert/conversion_progress.h"
+#include "penstock/models/files/model_source.h"
 #include "penstock/models/language_model.h"
-#include "penstock/models/model_source.h"
 
 namespace penstock {
 
@@ -29,7 +30,8 @@ struct KeyOptions {
 ///         taken in f64.
 /// Throws Error for a model with normed or clipped keys. Cost: one forward pass without the head.
 std::vector<at::Tensor> mean_keys(const ModelSource& dense, const at::Tensor& windows,
-                                  const KeyOptions& options);
+                                  const KeyOptions& options,
+                                  const ConversionProgress& progress = {});
 
 /// Shows the inputs of the feed-forward layers, [B·L, d] f32 of some windows at a time, layer by
 /// layer; nothing is kept. They are seen through routers: the model with two experts that both are
@@ -37,6 +39,7 @@ std::vector<at::Tensor> mean_keys(const ModelSource& dense, const at::Tensor& wi
 /// each feed-forward twice.
 void visit_feed_forward_inputs(
     const ModelSource& dense, const at::Tensor& windows,
-    const std::function<void(std::int64_t layer, const at::Tensor& inputs)>& visit);
+    const std::function<void(std::int64_t layer, const at::Tensor& inputs)>& visit,
+    const ConversionProgress& progress = {});
 
 }  // namespace penstock

@@ -9,13 +9,13 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/convert/export/portable_source.h"
 #include "penstock/convert/model_writer.h"
-#include "penstock/convert/portable_source.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/layers/all_outputs.h"
+#include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/models/evaluation_mode.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/models/files/model_directory.h"
 
 namespace penstock {
 namespace {
@@ -209,7 +209,8 @@ void fit_and_measure(const ModelSource& source, const at::Tensor& fitted,
 
 }  // namespace
 
-HandoffReport hand_off(const HandoffOptions& options, FileSystem& fs, const std::string& out) {
+HandoffReport hand_off(const HandoffOptions& options, FileSystem& fs, const std::string& out,
+                       const ConversionProgress& progress) {
   const torch::NoGradGuard no_grad;
   PENSTOCK_CHECK(!fs.exists(out), out, ": exists already; name another place, or remove it");
   const auto source = open_model_source(options.model);
@@ -224,9 +225,11 @@ HandoffReport hand_off(const HandoffOptions& options, FileSystem& fs, const std:
   const at::Tensor fitted = windows.slice(0, 0, c10::nullopt, 2).contiguous(),
                    measured = windows.slice(0, 1, c10::nullopt, 2).contiguous();
   HandoffReport report{.measured_tokens = measured.size(0) * (measured.size(1) - 1)};
+  tell(progress, "fitting the gates", 0);
   fit_and_measure(*source, fitted, measured, k, options.gates, report);
   report.config = handed_config(source->config(), k, report.gates);
   const HandedSource result(*source, report);
+  tell(progress, "measuring", 0.5);  // the parent is measured
   report.loss = pass_over(*load_model(result), measured, nullptr).loss;
   const auto note = [&](const WrittenModel& written) {
     report.without_tokenizer = written.without_tokenizer;
@@ -240,7 +243,8 @@ HandoffReport hand_off(const HandoffOptions& options, FileSystem& fs, const std:
                        .type = result.tensor(name).scalar_type(),
                        .shape = result.shape(name),
                        .make = [&result, name] { return result.tensor(name); }});
-  write_model_of(*source, report.config, std::move(tensors), {"handoff.json", note}, fs, out);
+  write_model_of(*source, report.config, std::move(tensors), {"handoff.json", note}, fs, out,
+                 progress);
   return report;
 }
 

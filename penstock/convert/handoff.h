@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "penstock/base/file_system.h"
+#include "penstock/convert/conversion_progress.h"
 #include "penstock/convert/gate_fit.h"
-#include "penstock/models/model_source.h"
+#include "penstock/models/files/model_source.h"
 
 namespace penstock {
 
@@ -58,7 +59,8 @@ void check_can_hand_off(const ModelConfig& config);
 /// The same arguments give the same files. Memory: the parent as a model, then the result.
 /// Throws Error where `out` exists, k is no whole number of experts, the text is too short, and for
 /// everything that check_can_hand_off() and folded_gates() refuse.
-HandoffReport hand_off(const HandoffOptions& options, FileSystem& fs, const std::string& out);
+HandoffReport hand_off(const HandoffOptions& options, FileSystem& fs, const std::string& out,
+                       const ConversionProgress& progress = {});
 
 /// The report under the names of docs/export.md.
 nlohmann::ordered_json to_json(const HandoffReport& report);

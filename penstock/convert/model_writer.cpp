@@ -5,7 +5,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/models/model_directory.h"
+#include "penstock/models/files/model_directory.h"
 
 namespace penstock {
 namespace {
@@ -36,17 +36,35 @@ LazyTensor FreshBalancers::tensor(const std::string& name) const {
   assertion_failed("every balancer's state is made", name);
 }
 
+namespace {
+
+/// Tensors that tell, when they are made, which share of all was before them.
+std::vector<LazyTensor> watched(std::vector<LazyTensor> tensors,
+                                const ConversionProgress& progress) {
+  if (!progress) return tensors;
+  const auto all = static_cast<double>(tensors.size());
+  const auto made = std::make_shared<double>(0);
+  for (LazyTensor& tensor : tensors)
+    tensor.make = [make = std::move(tensor.make), made, all, &progress] {
+      tell(progress, "writing", (*made)++ / all);
+      return make();
+    };
+  return tensors;
+}
+
+}  // namespace
+
 WrittenModel write_model_of(
     const ModelSource& parent, const ModelConfig& config, std::vector<LazyTensor> tensors,
     const std::pair<std::string, std::function<std::string(const WrittenModel&)>>& note,
-    FileSystem& fs, const std::string& out) {
+    FileSystem& fs, const std::string& out, const ConversionProgress& progress) {
   PENSTOCK_ASSERT(!fs.exists(out), "refused before anything was made");
   create_directories(fs, parent_directory(out));
   clean_leftovers_of(fs, out);
   WrittenModel written;
   AtomicDirectory directory(fs, out);
   const auto file = directory.create("model.safetensors");
-  write_lazy_tensors(*file, std::move(tensors), {{"format", "pt"}});
+  write_lazy_tensors(*file, watched(std::move(tensors), progress), {{"format", "pt"}});
   file->close();
   directory.write("config.json", config_json_text(config));
   for (const auto& [name, text] : tokenizer_files(parent, written.without_tokenizer))

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "penstock/base/file_system.h"
+#include "penstock/convert/conversion_progress.h"
+#include "penstock/models/files/model_source.h"
 #include "penstock/models/formats/lazy_tensors.h"
-#include "penstock/models/model_source.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {
@@ -38,6 +39,6 @@ struct WrittenModel {
 WrittenModel write_model_of(
     const ModelSource& parent, const ModelConfig& config, std::vector<LazyTensor> tensors,
     const std::pair<std::string, std::function<std::string(const WrittenModel&)>>& note,
-    FileSystem& fs, const std::string& out);
+    FileSystem& fs, const std::string& out, const ConversionProgress& progress = {});
 
 }  // namespace penstock

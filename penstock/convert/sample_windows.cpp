@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/data/corpus.h"
-#include "penstock/models/same_tokenizer.h"
+#include "penstock/data/corpus/corpus.h"
+#include "penstock/models/files/same_tokenizer.h"
 
 namespace penstock {
 namespace {

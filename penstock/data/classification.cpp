@@ -10,7 +10,7 @@
 #include "penstock/base/file_system.h"
 #include "penstock/base/random.h"
 #include "penstock/data/classification/readers.h"
-#include "penstock/data/text_files.h"
+#include "penstock/data/prepare/text_files.h"
 
 namespace penstock {
 namespace {
@@ -18,7 +18,6 @@ namespace {
 namespace files = std::filesystem;
 using Format = ClassificationFormat;
 
-constexpr std::array<std::string_view, 4> kFormatNames = {"sst2", "sst5", "imdb", "banking77"};
 constexpr std::uint64_t kSelectionStream = 0x73656c656374;  // "select"
 
 /// DIR/NAME or the same compressed; empty where there is neither.
@@ -89,17 +88,6 @@ void check_not_empty(const ClassificationSet& set, std::string_view name, const 
 
 }  // namespace
 
-std::string_view format_name(ClassificationFormat format) {
-  return kFormatNames[static_cast<std::size_t>(format)];
-}
-
-ClassificationFormat parse_classification_format(std::string_view name) {
-  const auto found = std::ranges::find(kFormatNames, name);
-  PENSTOCK_CHECK(found != kFormatNames.end(), "unknown dataset format '", name,
-                 "'; use sst2, sst5, imdb or banking77");
-  return static_cast<Format>(found - kFormatNames.begin());
-}
-
 ClassificationData load_classification(const std::string& path) {
   PENSTOCK_CHECK(files::exists(path), "no such file or folder: '", path, "'");
   ClassificationData out = files::is_directory(path) ? from_folder(path) : from_file(path);
@@ -113,6 +101,8 @@ ClassificationSet read_classification(ClassificationFormat format, const std::st
                                       std::span<const std::string> class_names,
                                       const std::string& split) {
   switch (format) {
+    case Format::kAuto:
+      break;
     case Format::kSst2:
       return read_sst2(path);
     case Format::kSst5:
@@ -122,7 +112,7 @@ ClassificationSet read_classification(ClassificationFormat format, const std::st
     case Format::kBanking77:
       return read_banking77(path, class_names);
   }
-  PENSTOCK_ASSERT(false, "unknown format");
+  PENSTOCK_ASSERT(false, "no format to read by");
 }
 
 std::pair<ClassificationSet, ClassificationSet> split_off(const ClassificationSet& set,

@@ -2,6 +2,7 @@
 // and how a selection set is set apart. Knows nothing of tokens or models.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,12 +16,11 @@
 
 namespace penstock {
 
-enum class ClassificationFormat { kSst2, kSst5, kImdb, kBanking77 };
-
-/// "sst2", "sst5", "imdb", "banking77".
-std::string_view format_name(ClassificationFormat format);
-/// Throws Error for any other word.
-ClassificationFormat parse_classification_format(std::string_view name);
+/// What data are; kAuto: what the names of their files say.
+enum class ClassificationFormat { kAuto, kSst2, kSst5, kImdb, kBanking77 };
+constexpr std::array<std::string_view, 5> words(ClassificationFormat) {
+  return {"auto", "sst2", "sst5", "imdb", "banking77"};
+}
 
 /// What a dataset's public files hold. All sets have the same class names.
 struct ClassificationData {
@@ -50,6 +50,7 @@ ClassificationData load_classification(const std::string& path);
 
 /// One file (for IMDB: folder or archive, `split` being "train" or "test") as one set.
 /// `class_names` (BANKING77): the names to use; empty means from the files, as above.
+/// REQUIRES: format is not kAuto.
 ClassificationSet read_classification(ClassificationFormat format, const std::string& path,
                                       std::span<const std::string> class_names = {},
                                       const std::string& split = "train");

@@ -8,8 +8,8 @@
 #include <chrono>
 
 #include "penstock/base/error.h"
-#include "penstock/models/flops.h"
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/models/counts/flops.h"
+#include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/ops/machine.h"
 
 namespace penstock {
@@ -18,11 +18,6 @@ namespace {
 std::int64_t rows_of(const EvaluateOptions& options) {
   return options.streams > 0 ? std::min(options.streams, options.batch_sequences)
                              : options.batch_sequences;
-}
-
-/// Throws the selector's own Error where it does not take that k.
-void try_selector(const ModelConfig& config, std::int64_t k) {
-  selector_of(config)->select({.logits = at::zeros({1, config.total_experts()})}, {.k = k});
 }
 
 }  // namespace
@@ -48,9 +43,8 @@ void check_k_values(const ModelConfig& config, std::span<const std::int64_t> val
   PENSTOCK_CHECK(reason.empty(), "options.k: the number of experts per token cannot be set, for ",
                  reason);
   for (const std::int64_t k : values) {
-    PENSTOCK_CHECK(k >= 1 && k <= config.total_experts(), "options.k: ", k, " is not from 1 to ",
-                   config.total_experts(), ", the number of experts");
-    try_selector(config, k);
+    PENSTOCK_CHECK(takes_k(config, k), "options.k: ", k, " is not from 1 to ", most_k(config),
+                   ", the most experts that a token may ask for");
   }
 }
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "penstock/data/corpus.h"
+#include "penstock/data/corpus/corpus.h"
 #include "penstock/eval/perplexity.h"
 
 namespace penstock {

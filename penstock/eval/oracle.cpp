@@ -203,7 +203,7 @@ std::int64_t bytes_of(const Batch& batch, std::span<const std::int32_t> token_by
 
 std::string why_no_oracle(const ModelConfig& config) {
   if (const std::string reason = why_no_k(config); !reason.empty()) return reason;
-  const RouterTraits traits = resolve(config.router).traits;
+  const RouterTraits traits = config.traits();
   if (traits.drops) return "experts have a capacity, so a token's choice is not its own matter";
   if (traits.biases_choice) return "a bias moves the choice of experts";
   if (config.has_memory()) return "choices in one segment change the memory of the next";

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <map>
 
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/models/counts/tensor_shapes.h"
 
 namespace penstock {
 
 bool reads_across_texts(const ModelConfig& config, bool training) {
   if (config.moe_layers() == 0) return false;
-  const RouterTraits traits = resolve(config.router).traits;
+  const RouterTraits traits = config.traits();
   if (training && traits.keeps_thresholds) return true;
   return !traits.causal || traits.order_matters || traits.stochastic || traits.drops;
 }
@@ -37,14 +37,14 @@ std::vector<std::vector<std::size_t>> groups_of_equal_length(std::span<const std
 
 std::int64_t whole_segments(const ModelConfig& config, std::int64_t length) {
   if (config.moe_layers() == 0) return length;
-  const std::int64_t segment = selector_of(config)->segment_length();
+  const std::int64_t segment = config.traits().segment_length;
   return (length + segment - 1) / segment * segment;
 }
 
 ModelOutput hidden_pass(LanguageModel& model, ModelInput input, std::int64_t whole,
                         const RoutingContext& context, const RoutingTap& tap) {
   const std::int64_t rows = input.tokens.size(0), length = input.tokens.size(1);
-  if (resolve(model.config().router).traits.merges) {
+  if (model.traits().merges) {
     const std::int64_t missing = whole - length;
     input.tokens = torch::constant_pad_nd(input.tokens, {0, missing});
     if (input.starts) input.starts = torch::constant_pad_nd(*input.starts, {0, missing});

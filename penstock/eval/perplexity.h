@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/data/batches.h"
+#include "penstock/data/corpus/batches.h"
 #include "penstock/models/language_model.h"
 
 namespace penstock {

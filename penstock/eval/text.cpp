@@ -30,13 +30,6 @@ TokenSequence window_of(std::span<const TokenId> tokens, std::int64_t first_scor
 
 }  // namespace
 
-TextProtocol parse_text_protocol(const std::string& name) {
-  if (name == "windows") return TextProtocol::kWindows;
-  PENSTOCK_CHECK(name == "llama-perplexity", "protocol ", name,
-                 " is not known; windows and llama-perplexity are");
-  return TextProtocol::kLlamaPerplexity;
-}
-
 std::vector<TokenSequence> text_windows(std::span<const TokenId> ids, TokenId bos,
                                         std::int64_t length, TextProtocol protocol) {
   std::vector<TokenId> tokens;

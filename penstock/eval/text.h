@@ -1,6 +1,7 @@
 // Raw text that is no corpus as windows of tokens, one after another, each scored by itself.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -24,9 +25,9 @@ enum class TextProtocol {
   /// what does not fill a window is dropped. Source: llama.cpp, tools/perplexity.
   kLlamaPerplexity,
 };
-
-/// Throws Error for a name other than "windows" and "llama-perplexity".
-TextProtocol parse_text_protocol(const std::string& name);
+constexpr std::array<std::string_view, 2> words(TextProtocol) {
+  return {"windows", "llama-perplexity"};
+}
 
 /// The windows of a text's ids. `bos` begins the text, -1: nothing does. Throws Error where the
 /// text is too short to score a token.

@@ -6,8 +6,9 @@
 #include "penstock/base/error.h"
 #include "penstock/finetune/k_points.h"
 #include "penstock/finetune/pretrained.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/training_memory.h"
+#include "penstock/models/counts/training_memory.h"
+#include "penstock/models/files/model_directory.h"
+#include "penstock/routers/option_changes.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/step/objective.h"
 
@@ -105,13 +106,12 @@ std::vector<std::string> protocol_notes(const FinetuneConfig& config, const Mode
         "but what memory holds are the last positions of earlier texts alone, and distances to "
         "them do not count padding");
   }
-  if (*config.train_hypernetwork && generates_routers(model))
+  if (*config.train_hypernetwork && generates_routers(model.router))
     out.emplace_back(
         "HyperRouter's network is trained too, as the authors' fine-tuning script does");
-  if (config.auxiliary_losses && model.moe_layers() > 0 &&
-      resolve(model.router).traits.forward_passes > 1)
+  if (config.auxiliary_losses && model.moe_layers() > 0 && model.traits().forward_passes > 1)
     out.emplace_back("one pass is made over a batch: the consistency loss of two is left out");
-  if (config.auxiliary_losses && training_objective(model).distillation > 0)
+  if (config.auxiliary_losses && training_objective(model.traits()).distillation > 0)
     out.emplace_back("the divergence from a pass with all experts is left out");
   if (const std::string part = part_that_pools(model); config.auxiliary_losses && !part.empty())
     out.push_back(

@@ -13,13 +13,14 @@
 #include "penstock/finetune/score.h"
 #include "penstock/finetune/splits.h"
 #include "penstock/finetune/texts.h"
-#include "penstock/models/training_memory.h"
+#include "penstock/models/counts/training_memory.h"
 
 namespace penstock {
 
 /// config.toml of a run.
 struct FinetuneRecord {
-  std::string model, data, task = "auto", model_hash, data_hash;
+  std::string model, data, model_hash, data_hash;
+  ClassificationFormat task = ClassificationFormat::kAuto;
   FinetuneConfig finetune;
 
   template <class V>

@@ -9,10 +9,7 @@
 namespace penstock {
 
 std::int64_t largest_k(const ModelConfig& config) {
-  if (!why_no_k(config).empty()) return 0;
-  std::int64_t k = config.total_experts();
-  while (k > 1 && !takes_k(config, k)) --k;
-  return k;
+  return why_no_k(config).empty() ? most_k(config) : 0;
 }
 
 TrainingK training_k(const ModelConfig& config, const FinetuneConfig& finetune) {

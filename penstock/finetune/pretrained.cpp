@@ -10,10 +10,11 @@
 #include "penstock/base/random.h"
 #include "penstock/eval/passes.h"
 #include "penstock/io/config_json.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
-#include "penstock/models/model_directory.h"
 #include "penstock/ops/initial_draws.h"
+#include "penstock/routers/option_changes.h"
 
 namespace penstock {
 namespace {
@@ -59,15 +60,7 @@ void check_fits(const ModelConfig& config, const FinetuneConfig& finetune) {
                  "eval_memory = 0");
 }
 
-constexpr const char* kTrainNetwork = "train_network";  // an option of scorers that have one
-
 }  // namespace
-
-bool generates_routers(const ModelConfig& config) {
-  if (config.moe_layers() == 0) return false;
-  const ResolvedRouter router = resolve(config.router);
-  return router.options.at(router.scorer).find(kTrainNetwork) != nullptr;
-}
 
 PretrainedClassifier pretrained_classifier(const std::string& directory,
                                            const FinetuneConfig& finetune, std::int64_t classes,
@@ -78,8 +71,8 @@ PretrainedClassifier pretrained_classifier(const std::string& directory,
   TensorMap tensors = read_body(*source);
   PretrainedClassifier out{.model_hash = hash_of(tensors)};
   out.k = training_k(config, finetune);
-  if (*finetune.train_hypernetwork && generates_routers(config))
-    config.router.parts[resolve(config.router).scorer].set(kTrainNetwork, ConfigNode(true));
+  if (*finetune.train_hypernetwork && generates_routers(config.router))
+    train_network(config.router);
   const auto seed = static_cast<std::uint64_t>(finetune.seed);
   if (words) {
     config.vocab = *words;

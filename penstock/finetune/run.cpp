@@ -9,7 +9,7 @@
 #include "penstock/finetune/finetuner.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/training_memory.h"
+#include "penstock/models/counts/training_memory.h"
 #include "penstock/ops/machine.h"
 #include "penstock/train/run_loop.h"
 #include "penstock/train/step/product_precision.h"

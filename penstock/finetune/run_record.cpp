@@ -70,14 +70,14 @@ std::string difference(const FinetuneRecord& before, const FinetuneRecord& now) 
     const std::string old_value = toml_value(a, field.path), value = toml_value(b, field.path);
     if (old_value != value) return concat(field.path, ": ", old_value, " -> ", value);
   }
-  if (before.task != now.task) return concat("task: ", before.task, " -> ", now.task);
+  if (before.task != now.task) return concat("task: ", word(before.task), " -> ", word(now.task));
   const std::string model = hash_difference("the model", before.model_hash, now.model_hash);
   return model.empty() ? hash_difference("the data", before.data_hash, now.data_hash) : model;
 }
 
 std::string finetune_command(const FinetuneRecord& record, const std::string& run_directory) {
   std::string out = "penstock finetune " + shell_quoted(record.model) + " --data " +
-                    shell_quoted(record.data) + " --task " + record.task;
+                    shell_quoted(record.data) + " --task " + std::string(word(record.task));
   if (record.finetune.authors()) out += " --set protocol=authors";
   ConfigNode protocol;
   protocol.set("protocol", ConfigNode(std::string(word(record.finetune.protocol))));
@@ -98,7 +98,7 @@ nlohmann::ordered_json finetune_result(const FinetuneJob& job, CheckpointStore& 
   const ModelConfig& model = saved.classifier->body().config();
   const FinetuneConfig& config = job.record.finetune;
   nlohmann::ordered_json out;
-  out["task"] = job.splits.task;
+  out["task"] = word(job.splits.task);
   out["model"] = job.record.model;
   out["data"] = job.record.data;
   out["architecture"] = word(model.architecture);
@@ -157,7 +157,7 @@ nlohmann::ordered_json finetune_test(const std::string& run_directory,
   const EncodedSet test =
       load_text_encoder(directory)->encode(splits.test, longest_text(config, model));
   nlohmann::ordered_json out;
-  out["task"] = record.task;
+  out["task"] = word(record.task);
   out["model"] = directory;
   out["data"] = data;
   out["protocol"] = word(config.protocol);

@@ -20,13 +20,12 @@ std::uint64_t stream_seed(const FinetuneConfig& config, std::uint64_t stream) {
   return random_bits(static_cast<std::uint64_t>(config.seed), stream, 0);
 }
 
-ClassificationData read_task(const std::string& path, const std::string& task) {
-  if (task == "auto") return load_classification(path);
-  const ClassificationFormat format = parse_classification_format(task);
+ClassificationData read_task(const std::string& path, ClassificationFormat format) {
+  if (format == ClassificationFormat::kAuto) return load_classification(path);
   if (std::filesystem::is_regular_file(path) && format != ClassificationFormat::kImdb)
     return {.format = format, .train = read_classification(format, path)};
   ClassificationData data = load_classification(path);
-  PENSTOCK_CHECK(data.format == format, path, ": is ", format_name(data.format), ", not ", task,
+  PENSTOCK_CHECK(data.format == format, path, ": is ", word(data.format), ", not ", word(format),
                  "; leave options.task out, or give the other data");
   return data;
 }
@@ -117,12 +116,12 @@ ClassificationSet read_test_set(const std::string& path) {
   return data.test ? std::move(*data.test) : std::move(data.train);
 }
 
-FinetuneSplits load_finetune_splits(const std::string& path, const std::string& task,
+FinetuneSplits load_finetune_splits(const std::string& path, ClassificationFormat task,
                                     const FinetuneConfig& config) {
   ClassificationData data = read_task(path, task);
   if (data.test) check_classes(data.train, *data.test, "test set", path);
   if (data.validation) check_classes(data.train, *data.validation, "development set", path);
-  FinetuneSplits out{.task = std::string(format_name(data.format))};
+  FinetuneSplits out{.task = data.format};
   if (config.authors()) {
     divide_as_authors(data, path, out);
     out.train = at_most(out.train, config.most_train, stream_seed(config, kTrainStream));

@@ -9,7 +9,7 @@
 namespace penstock {
 
 struct FinetuneSplits {
-  std::string task;  ///< "sst2", ...
+  ClassificationFormat task = ClassificationFormat::kAuto;  ///< as it was found
   ClassificationSet train, selection, test;
   /// "the data set's own", or how it was made, for reports.
   std::string selection_source, test_source;
@@ -20,10 +20,10 @@ struct FinetuneSplits {
 
 /// Reads a data set and divides it. Clean: test is the data set's, selection its own or a share of
 /// the training texts, and no text is in two of them by that division. Authors: selection and test
-/// are both the development set. `task`: a format's name, or "auto".
+/// are both the development set. `task`: what they are.
 /// Throws Error where classes differ between the sets, where a class of the test has no training
 /// text, and where a set would be empty.
-FinetuneSplits load_finetune_splits(const std::string& path, const std::string& task,
+FinetuneSplits load_finetune_splits(const std::string& path, ClassificationFormat task,
                                     const FinetuneConfig& config);
 
 /// The test set of a data set, or all texts where it has no sets apart.

@@ -147,7 +147,7 @@ std::unique_ptr<RewindableSession> make_rewindable_session(std::shared_ptr<Langu
 
 bool rows_stand_alone(const ModelConfig& config) {
   if (config.moe_layers() == 0) return true;
-  const RouterTraits traits = resolve(config.router).traits;
+  const RouterTraits traits = config.traits();
   return !traits.drops && !traits.order_matters && !traits.stochastic;
 }
 

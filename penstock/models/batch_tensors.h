@@ -1,7 +1,7 @@
 // A batch of token ids as the tensors a model takes.
 #pragma once
 
-#include "penstock/data/batches.h"
+#include "penstock/data/corpus/batches.h"
 #include "penstock/models/language_model.h"
 
 namespace penstock {

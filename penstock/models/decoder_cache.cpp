@@ -10,10 +10,10 @@
 
 namespace penstock {
 
-DecoderCache::DecoderCache(const ModelConfig& unresolved, std::int64_t sequences,
-                           std::int64_t capacity, const at::TensorOptions& options)
+DecoderCache::DecoderCache(const ModelConfig& config, std::int64_t sequences, std::int64_t capacity,
+                           const at::TensorOptions& options)
     : capacity_(capacity) {
-  const ModelConfig config = unresolved.resolved();
+  PENSTOCK_ASSERT(config.is_resolved());
   PENSTOCK_CHECK(sequences > 0 && capacity > 0, "[decoder] a cache of ", sequences,
                  " sequences of ", capacity, " tokens holds nothing");
   // In floating point: sizes that nobody can have must not wrap.

@@ -20,7 +20,7 @@ struct CachePart {
 /// Sequences have lengths of their own, and begin and end apart from each other.
 class DecoderCache {
  public:
-  /// `options` are those of the model's parameters.
+  /// `options` are those of the model's parameters. REQUIRES: config is resolved.
   DecoderCache(const ModelConfig& config, std::int64_t sequences, std::int64_t capacity,
                const at::TensorOptions& options);
 

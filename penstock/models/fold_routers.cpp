@@ -7,6 +7,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/models/make_model.h"
+#include "penstock/routers/parameter_names.h"
 #include "penstock/routers/plain_router.h"
 
 namespace penstock {
@@ -58,8 +59,8 @@ std::shared_ptr<LanguageModel> fold_routers(LanguageModel& model) {
   PENSTOCK_ASSERT(plain.size() == layers.size(), "folding keeps every layer");
   for (std::size_t i = 0; i < layers.size(); ++i) {
     auto parameters = plain[i]->router().scorer().named_parameters();
-    parameters["weight"].copy_(folded[i].weight);
-    if (folded[i].bias.defined()) parameters["bias"].copy_(folded[i].bias);
+    parameters[kScorerWeight].copy_(folded[i].weight);
+    if (folded[i].bias.defined()) parameters[kScorerBias].copy_(folded[i].bias);
   }
   out->train(model.is_training());
   return out;

@@ -10,7 +10,10 @@
 namespace penstock {
 
 LanguageModel::LanguageModel(const ModelConfig& config, ModelPlace place)
-    : config_(config.resolved()), place_(std::move(place)), products_(config_) {}
+    : config_(config.resolved()),
+      place_(std::move(place)),
+      traits_(config_.traits()),
+      products_(config_) {}
 
 void LanguageModel::tie(const at::Tensor&) { PENSTOCK_ASSERT(false, "nothing is tied"); }
 
@@ -38,7 +41,7 @@ void LanguageModel::recompute(Recomputation what) {
 
 std::vector<at::Tensor> LanguageModel::parameters_read_by(const torch::nn::Module& layer) const {
   std::vector<at::Tensor> out = layer.parameters();
-  if (!moe_layers_.empty() && resolve(config_.router).traits.shared_by_layers)
+  if (!moe_layers_.empty() && traits_.shared_by_layers)
     for (const at::Tensor& parameter : moe_layers_.front()->router().parameters())
       out.push_back(parameter);
   std::vector<at::Tensor> trained;

@@ -13,11 +13,11 @@
 
 #include "penstock/layers/moe.h"
 #include "penstock/layers/routing_tap.h"
+#include "penstock/models/counts/flops.h"
+#include "penstock/models/counts/recomputation.h"
 #include "penstock/models/decoder_cache.h"
-#include "penstock/models/flops.h"
 #include "penstock/models/model_config.h"
 #include "penstock/models/model_place.h"
-#include "penstock/models/recomputation.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {
@@ -101,6 +101,8 @@ class LanguageModel : public torch::nn::Module {
   virtual at::Tensor tied() const { return {}; }
   virtual void tie(const at::Tensor& embeddings);
 
+  /// Those of its router, read once (ModelConfig::traits).
+  const RouterTraits& traits() const { return traits_; }
   /// What its passes multiply, counted once.
   const ModelProducts& products() const { return products_; }
   /// The layers with experts that it holds, in their order; empty for a dense model.
@@ -126,6 +128,7 @@ class LanguageModel : public torch::nn::Module {
  private:
   ModelConfig config_;
   ModelPlace place_;
+  RouterTraits traits_;
   ModelProducts products_;
   std::vector<std::shared_ptr<Balancer>> balancers_;
   std::vector<MoeLayer*> moe_layers_;

@@ -26,11 +26,6 @@ void check_size(const ModelConfig& c) {
   PENSTOCK_CHECK(d * static_cast<double>(c.moe.shared_width) <= 1LL << 32,
                  "model.moe.shared_width = ", c.moe.shared_width,
                  " and model.d_model = ", c.d_model, " make a matrix of above 2^32 entries");
-  // A router of this shape is built to see whether its parts fit.
-  const double scores = d * experts * static_cast<double>(c.moe.granularity);
-  PENSTOCK_CHECK(scores <= 1 << 28, "model.moe.experts = ", c.moe.experts, " times granularity ",
-                 c.moe.granularity, " and model.d_model = ", c.d_model,
-                 " make a router of above 2^28 entries");
 }
 
 /// Fills and checks what Transformer-XL has otherwise.
@@ -107,15 +102,13 @@ ModelConfig ModelConfig::resolved() const {
   PENSTOCK_CHECK(router.traits.has_k || router.traits.variable_active || c.active_experts() == 1,
                  "model.router.k = ", c.router.k, " with granularity ", c.moe.granularity,
                  ": selector '", router.selector, "' always uses one expert; leave both at 1");
-  // A router is set up below; a config from outside must not choose how much memory that takes.
+  // Who lists a model's tensors builds its scorers; a config from outside must not choose how much
+  // memory that takes.
   PENSTOCK_CHECK(static_cast<double>(c.total_experts()) * static_cast<double>(c.d_model) <= 0x1p24,
                  "model.moe.experts = ", c.moe.experts, " with granularity ", c.moe.granularity,
                  " and model.d_model = ", c.d_model,
                  " make routers of more than 2^24 numbers, the limit");
-  if (c.moe_layers() > 0) {  // what only the parts themselves can check: schedules, shapes
-    const RouterShape shape = router_shape(c.moe_options(0));
-    Router(router, shape, make_balancers(router, shape));
-  }
+  if (c.moe_layers() > 0) check_options(router, router_shape(c.moe_options(0)));
   return c;
 }
 
@@ -148,17 +141,19 @@ double ModelConfig::output_std(std::int64_t fan_in) const {
                                     : weight_std(fan_in);
 }
 
-bool ModelConfig::causal() const { return moe_layers() == 0 || resolve(router).traits.causal; }
-
-bool ModelConfig::by_thresholds() const {
-  return moe_layers() > 0 && resolve(router).traits.keeps_thresholds;
+RouterTraits ModelConfig::traits() const {
+  return moe_layers() > 0 ? resolve(router).traits : RouterTraits{};
 }
+
+bool ModelConfig::causal() const { return traits().causal; }
+
+bool ModelConfig::by_thresholds() const { return traits().keeps_thresholds; }
 
 std::string choice_note(const ModelConfig& config) {
   const std::string of_method = concat("method '", config.router.method, "' ");
   if (config.by_thresholds()) return concat(of_method, "chooses by thresholds: ", kByThresholds);
   if (config.causal()) return "";
-  const bool could = resolve(config.router).traits.takes_thresholds;
+  const bool could = config.traits().takes_thresholds;
   return concat(of_method, "is not causal: ", kNotCausal,
                 could ? "; thresholds would make it so, which this model was trained without or "
                         "which are not used"

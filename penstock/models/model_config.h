@@ -162,9 +162,12 @@ struct ModelConfig {
   /// Whether rows carry a memory from segment to segment, so that text may be longer than
   /// `context`.
   bool has_memory() const { return transformer_xl(); }
-  /// Fills what was left at 0 and checks that the numbers fit together; throws Error. Draws
-  /// nothing.
+  /// Fills what was left at 0 and checks that the numbers fit together; throws Error. Builds
+  /// nothing, and changes nothing of what is resolved.
   ModelConfig resolved() const;
+  /// Whether nothing is left at 0 that resolved() fills. Who makes a config resolves it, and who
+  /// computes with one asserts this.
+  bool is_resolved() const { return kv_heads > 0 && head_dim > 0 && d_ffn > 0; }
   /// Whether that layer is MoE.
   bool is_moe(std::int64_t layer) const;
   /// Number of MoE layers.
@@ -189,6 +192,9 @@ struct ModelConfig {
   double weight_std(std::int64_t fan_in) const;
   /// The same for a matrix whose result is added to the residual stream.
   double output_std(std::int64_t fan_in) const;
+  /// Those of its router; of a dense model those of no router. Reads the options anew: a built
+  /// model keeps them (LanguageModel::traits).
+  RouterTraits traits() const;
   /// Whether routing outside training uses nothing of later tokens; true for a dense model.
   bool causal() const;
   /// Whether it does so by thresholds in place of the choice of training (Scores::thresholds).

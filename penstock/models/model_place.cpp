@@ -106,11 +106,11 @@ void check_divides(const ModelConfig& config, const dist::Layout& layout) {
   PENSTOCK_CHECK(layout.pipeline <= config.layers, "parallel.pipeline = ", layout.pipeline,
                  " stages for ", config.layers, " layers; each needs one: set it to ",
                  config.layers, " or less");
-  PENSTOCK_CHECK(layout.pipeline == 1 || config.moe_layers() == 0 ||
-                     !resolve(config.router).traits.shared_by_layers,
-                 "parallel.pipeline = ", layout.pipeline,
-                 ": the layers' routers have parameters in common, which stages would hold several "
-                 "times; leave the router's option `share` off, or set parallel.pipeline to 1");
+  PENSTOCK_CHECK(
+      layout.pipeline == 1 || config.moe_layers() == 0 || !config.traits().shared_by_layers,
+      "parallel.pipeline = ", layout.pipeline,
+      ": the layers' routers have parameters in common, which stages would hold several "
+      "times; leave the router's option `share` off, or set parallel.pipeline to 1");
   for (const auto& [key, size] :
        {std::pair{"tensor", layout.tensor}, {"pipeline", layout.pipeline}})
     PENSTOCK_CHECK(size == 1 || !config.transformer_xl(), "parallel.", key, " = ", size,

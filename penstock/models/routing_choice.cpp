@@ -1,10 +1,9 @@
 #include "penstock/models/routing_choice.h"
 
-#include <torch/types.h>
+#include <algorithm>
 
 #include "penstock/base/error.h"
 #include "penstock/models/model_config.h"
-#include "penstock/models/tensor_shapes.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {
@@ -23,13 +22,12 @@ std::string why_no_k(const ModelConfig& config) {
 }
 
 bool takes_k(const ModelConfig& config, std::int64_t k) {
-  if (!why_no_k(config).empty() || k < 1 || k > config.total_experts()) return false;
-  try {
-    selector_of(config)->select({.logits = at::zeros({1, config.total_experts()})}, {.k = k});
-  } catch (const Error&) {
-    return false;
-  }
-  return true;
+  return why_no_k(config).empty() && k >= 1 && k <= most_k(config);
+}
+
+std::int64_t most_k(const ModelConfig& config) {
+  const std::int64_t most = config.traits().most_k, all = config.total_experts();
+  return most > 0 ? std::min(most, all) : all;
 }
 
 std::string why_no_shift(const ModelConfig& config) {

@@ -24,7 +24,10 @@ struct RoutingChoice {
 /// is, where a token asks for the experts of its k highest logits.
 std::string why_no_k(const ModelConfig& config);
 
-/// Whether the model's selector takes that k, from 1 to E.
+/// The most experts that a token may ask for. REQUIRES: why_no_k is "".
+std::int64_t most_k(const ModelConfig& config);
+
+/// Whether a token may ask for k experts; false where why_no_k says why not.
 bool takes_k(const ModelConfig& config, std::int64_t k);
 
 /// Why no shift of this model's logits sets its experts per token, without a full stop; "" where

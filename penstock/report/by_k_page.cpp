@@ -6,7 +6,7 @@
 #include "penstock/report/html.h"
 #include "penstock/report/page.h"
 #include "penstock/report/pages.h"
-#include "penstock/study/by_k_summary.h"
+#include "penstock/study/tables/by_k_summary.h"
 
 namespace penstock::report {
 

@@ -12,8 +12,8 @@
 #include "penstock/report/page.h"
 #include "penstock/report/pages.h"
 #include "penstock/report/sections.h"
-#include "penstock/study/config_hash.h"
-#include "penstock/study/statistics.h"
+#include "penstock/study/config/config_hash.h"
+#include "penstock/study/tables/statistics.h"
 #include "penstock/train/metrics_log.h"
 #include "penstock/train/run_record.h"
 
@@ -116,7 +116,7 @@ std::string finetune_page(const std::string& run_directory) {
     PENSTOCK_CHECK(result.is_object() && result.contains("by_k"), path,
                    ": is damaged; delete it and resume the run, which tests again");
   }
-  const std::string title = "Fine-tuning: " + record.task;
+  const std::string title = "Fine-tuning: " + std::string(word(record.task));
   Facts facts{{"Model", record.model},
               {"Data", record.data},
               {"Seed", fmt::to_string(record.finetune.seed)}};

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/study/run_reader.h"
+#include "penstock/study/runs/run_reader.h"
 
 namespace penstock::report {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "penstock/study/run_row.h"
+#include "penstock/study/runs/run_row.h"
 
 namespace penstock::report {
 

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "penstock/report/sections.h"
-#include "penstock/study/published_figures.h"
+#include "penstock/study/tables/published_figures.h"
 
 namespace penstock::report {
 

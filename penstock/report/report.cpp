@@ -12,10 +12,10 @@
 #include "penstock/models/model_config.h"
 #include "penstock/report/pages.h"
 #include "penstock/report/sections.h"
-#include "penstock/study/config_hash.h"
+#include "penstock/study/config/config_hash.h"
 #include "penstock/study/measurement.h"
-#include "penstock/study/results_file.h"
-#include "penstock/study/run_reader.h"
+#include "penstock/study/runs/results_file.h"
+#include "penstock/study/runs/run_reader.h"
 
 namespace penstock::report {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "penstock/report/text.h"
-#include "penstock/study/results.h"
-#include "penstock/study/text_samples.h"
+#include "penstock/study/runs/results.h"
+#include "penstock/study/tables/text_samples.h"
 
 namespace penstock::report {
 

@@ -12,9 +12,9 @@
 #include "penstock/report/page.h"
 #include "penstock/report/report.h"
 #include "penstock/report/sections.h"
-#include "penstock/study/by_k_summary.h"
-#include "penstock/study/compute.h"
-#include "penstock/study/config_hash.h"
+#include "penstock/study/config/config_hash.h"
+#include "penstock/study/tables/by_k_summary.h"
+#include "penstock/study/tables/compute.h"
 
 namespace penstock::report {
 

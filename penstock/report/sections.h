@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/study/results.h"
+#include "penstock/study/runs/results.h"
 
 namespace penstock::report {
 

@@ -6,10 +6,10 @@
 
 #include "penstock/report/result_columns.h"
 #include "penstock/report/sections.h"
-#include "penstock/study/by_k_summary.h"
-#include "penstock/study/compute.h"
-#include "penstock/study/published_figures.h"
-#include "penstock/study/stages.h"
+#include "penstock/study/runs/stages.h"
+#include "penstock/study/tables/by_k_summary.h"
+#include "penstock/study/tables/compute.h"
+#include "penstock/study/tables/published_figures.h"
 
 namespace penstock::report {
 

@@ -125,4 +125,13 @@ ResolvedRouter resolve(const RouterConfig& config) {
   return router;
 }
 
+void check_options(const ResolvedRouter& router, const RouterShape& shape) {
+  const auto check = [&](const auto& registry, const std::string& part) {
+    registry.at(part).check(shape, router.options.at(part));
+  };
+  check(scorer_registry(), router.scorer);
+  check(selector_registry(), router.selector);
+  for (const auto& balancer : router.balancers) check(balancer_registry(), balancer);
+}
+
 }  // namespace penstock

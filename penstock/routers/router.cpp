@@ -30,7 +30,6 @@ ScorerParameters Scorer::parameters_by_part() const {
 std::set<std::string> Scorer::rows_by_expert() const { return {}; }
 
 at::Tensor Selector::rows(const at::Tensor& hidden, const RoutingContext&) { return hidden; }
-std::int64_t Selector::segment_length() const { return 1; }
 bool Selector::refuses_none() const { return true; }
 
 Router::Router(const ResolvedRouter& config, const RouterShape& shape,

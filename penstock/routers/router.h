@@ -73,12 +73,9 @@ class Selector {
   virtual ~Selector() = default;
   /// The plan for all T tokens; `Plan::k` is set by the router.
   virtual Plan select(const Scores& scores, const RoutingContext& context) = 0;
-  /// Pools rows before scoring; the default hands them on. (Lory scores segment means.)
+  /// Pools the traits' segment_length rows into one before scoring; the default hands them on.
+  /// (Lory scores segment means.)
   virtual at::Tensor rows(const at::Tensor& hidden, const RoutingContext& context);
-  /// Tokens of a sequence that rows() pools into one row: 1 where it does not.
-  virtual std::int64_t segment_length() const;
-  /// Throws Error that names the key where it cannot choose in sequences of that length.
-  virtual void check_sequence_length(std::int64_t /*length*/) const {}
   /// Whether, outside training, a token gets every expert that it asks for, whatever others ask.
   virtual bool refuses_none() const;
   /// Active experts per token aimed at in this step.
@@ -124,6 +121,9 @@ struct PartEntry {
   /// Under default options; ResolvedRouter's and Router's are those under the options in use.
   typename Part::Traits traits;
   std::vector<FieldDescription> fields;
+  /// Throws Error that names the key where such options do not fit together, or not to the shape.
+  std::function<void(const RouterShape&, const ConfigNode& options)> check;
+  /// Checks, and builds the part.
   std::function<std::shared_ptr<Part>(const RouterShape&, const ConfigNode& options)> make;
   /// Checks options and fills in the defaults.
   std::function<ConfigNode(const ConfigNode& options)> complete;
@@ -187,6 +187,10 @@ struct ResolvedRouter {
 /// for options of parts not in use, and for parts that do not fit together.
 ResolvedRouter resolve(const RouterConfig& config);
 
+/// Throws Error that names the key where the options of a part in use do not fit to the shape of
+/// the layers. Builds nothing. REQUIRES: not dense.
+void check_options(const ResolvedRouter& router, const RouterShape& shape);
+
 /// Why these parts cannot work together, or "" when they can.
 std::string compatible(const std::string& scorer, const std::string& selector,
                        const std::vector<std::string>& balancers);
@@ -234,29 +238,39 @@ class Router : public torch::nn::Module {
 };
 
 /// Registers a part: `static const RegisterScorer<Linear, LinearConfig> registered{"linear", ...}`.
-/// The class is constructed from (shape, config). Where options change traits, the config says how:
-/// `void refine(ScorerTraits&) const`, or that of its kind.
+/// The class is constructed from (shape, config). What the config may say besides its keys:
+/// `void check(const RouterShape&) const` throws Error where it does not fit, and
+/// `void refine(ScorerTraits&) const`, or that of its kind, says what traits its options change.
 template <class Base, class Class, class Config>
 struct RegisterPart {
   using Traits = typename Base::Traits;
   RegisterPart(Registry<PartEntry<Base>>& registry, const std::string& name,
                const std::string& summary, const std::string& source, Traits traits) {
-    registry.add(name, {summary, source, traits, describe_config<Config>(),
-                        [name](const RouterShape& shape, const ConfigNode& options) {
-                          return std::static_pointer_cast<Base>(std::make_shared<Class>(
-                              shape, read_config<Config>(options, "model.router." + name)));
-                        },
-                        [name](const ConfigNode& options) {
-                          return write_config(read_config<Config>(options, "model.router." + name));
-                        },
-                        [name, traits](const ConfigNode& options) {
-                          Traits refined = traits;
-                          refine(read_config<Config>(options, "model.router." + name), refined);
-                          return refined;
-                        }});
+    const auto read = [name](const ConfigNode& options) {
+      return read_config<Config>(options, "model.router." + name);
+    };
+    registry.add(name,
+                 {summary, source, traits, describe_config<Config>(),
+                  [read](const RouterShape& shape, const ConfigNode& options) {
+                    check(read(options), shape);
+                  },
+                  [read](const RouterShape& shape, const ConfigNode& options) {
+                    const Config config = read(options);
+                    check(config, shape);
+                    return std::static_pointer_cast<Base>(std::make_shared<Class>(shape, config));
+                  },
+                  [read](const ConfigNode& options) { return write_config(read(options)); },
+                  [read, traits](const ConfigNode& options) {
+                    Traits refined = traits;
+                    refine(read(options), refined);
+                    return refined;
+                  }});
   }
 
  private:
+  static void check(const Config& config, const RouterShape& shape) {
+    if constexpr (requires { config.check(shape); }) config.check(shape);
+  }
   static void refine(const Config& config, Traits& traits) {
     if constexpr (requires { config.refine(traits); }) config.refine(traits);
   }

@@ -83,6 +83,8 @@ struct SelectorTraits {
   bool unit_gates = false;
   bool estimates_gradient = false;
   GateForm gates = GateForm::other;
+  std::int64_t most_k = 0;
+  std::int64_t segment_length = 1;
   std::int64_t forward_passes = 1;
   double disagreement = 0;
   double distillation = 0;
@@ -113,6 +115,9 @@ struct SelectorTraits {
       {.help = "in training it passes back an estimate, not the derivative of its gates"});
     std::string form = gate_form_name(gates);
     v("gates", form, {.help = "how the experts that a token gets are weighed"});
+    v("most_k", most_k, {.help = "the most experts that a token may ask for; 0: all"});
+    v("segment_length", segment_length,
+      {.help = "tokens of a sequence that are scored together; they divide its length"});
     v("forward_passes", forward_passes,
       {.help = "passes of a training step over a batch, each with draws of its own"});
     v("disagreement", disagreement, {.help = "weight of the disagreement of two passes"});
@@ -173,6 +178,7 @@ struct RouterTraits : SelectorTraits {
   bool biases_choice = false;
   bool keeps_thresholds = false;
   bool needs_matrix = false;
+  bool pools_step = false;
 
   template <class V>
   void visit(V& v) {
@@ -187,6 +193,7 @@ struct RouterTraits : SelectorTraits {
     v("biases_choice", biases_choice);
     v("keeps_thresholds", keeps_thresholds);
     v("needs_matrix", needs_matrix);
+    v("pools_step", pools_step);
   }
 };
 

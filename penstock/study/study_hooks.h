@@ -13,7 +13,7 @@
 #include "penstock/base/config_node.h"
 #include "penstock/dist/group.h"
 #include "penstock/study/measurement.h"
-#include "penstock/study/results.h"
+#include "penstock/study/runs/results.h"
 
 namespace penstock::study {
 

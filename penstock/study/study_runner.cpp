@@ -10,11 +10,11 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/study/closed_tables.h"
-#include "penstock/study/results_file.h"
-#include "penstock/study/run_folder.h"
-#include "penstock/study/run_plan.h"
-#include "penstock/study/run_reader.h"
+#include "penstock/study/runs/results_file.h"
+#include "penstock/study/runs/run_folder.h"
+#include "penstock/study/runs/run_plan.h"
+#include "penstock/study/runs/run_reader.h"
+#include "penstock/study/tables/closed_tables.h"
 #include "penstock/train/run_control.h"
 
 namespace penstock::study {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "penstock/study/results.h"
-#include "penstock/study/study_config.h"
+#include "penstock/study/config/study_config.h"
+#include "penstock/study/runs/results.h"
 #include "penstock/study/study_hooks.h"
 
 namespace penstock::study {

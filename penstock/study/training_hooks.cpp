@@ -5,12 +5,12 @@
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/memory.h"
-#include "penstock/data/corpus.h"
+#include "penstock/data/corpus/corpus.h"
 #include "penstock/eval/ngram.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/content_hash.h"
-#include "penstock/study/run_folder.h"
-#include "penstock/study/start_model.h"
+#include "penstock/models/files/content_hash.h"
+#include "penstock/study/runs/run_folder.h"
+#include "penstock/study/runs/start_model.h"
 #include "penstock/study/study_hooks.h"
 #include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/memory_check.h"
@@ -109,40 +109,45 @@ StudyHooks training_hooks(std::FILE* progress, bool force, const RunRanks& ranks
   TrainControl alone = control;  // what is measured is one process's
   alone.processes_here = 1;
   alone.memory = 0;
-  return {.resolve = [](const ConfigNode& node) { return write_config(read_recipe(node)); },
-          .model = [](const ConfigNode& resolved) { return read_recipe(resolved).model; },
-          .processes = [](const ConfigNode& node) { return processes_of(read_recipe(node)); },
-          .check_fits =
-              [force, ranks](const ConfigNode& recipe) {
-                naming_origins(recipe, [&] { check_layout(read_recipe(recipe), ranks.most); });
-                if (!force) check_memory(recipe, ranks);
-              },
-          .corpus_hash =
-              [](const ConfigNode& resolved) {
-                const DataConfig data = read_recipe(resolved).data;
-                return data.corpus.empty() ? std::string()
-                                           : open_text(data, /*verify=*/false).content_hash();
-              },
-          .flops_per_step = flops_per_step,
-          .ngram_baseline = ngram_bits_per_byte,
-          .begin =
-              [progress](const std::string& model, const ConfigNode& upcycle,
-                         const ConfigNode& resolved, const std::string& directory) {
-                // OUT/runs/RUN/start: the runs of a study have one folder of keys beside them.
-                const std::filesystem::path runs =
-                    std::filesystem::path(directory).parent_path().parent_path();
-                begin_with(model, upcycle, resolved, directory, runs.parent_path() / "mean-keys",
-                           progress);
-              },
-          .model_hash = model_content_hash,
-          .train =
-              [control, group = ranks.group](const ConfigNode& resolved,
-                                             const std::string& run_directory) {
-                return train_together(group, resolved, run_directory, control);
-              },
-          .check = [](const Measurement& one) { one.check(); },
-          .measure = [alone](const Measurement& one, const FinishedRun& run,
-                             const Work& work) { return one.measure(run, work, alone); }};
+  return {
+      .resolve =
+          [](const ConfigNode& node) {
+            const Recipe recipe = read_recipe(node);
+            return write_config(naming_origins(node, [&] { return with_initial_hash(recipe); }));
+          },
+      .model = [](const ConfigNode& resolved) { return read_recipe(resolved).model; },
+      .processes = [](const ConfigNode& node) { return processes_of(read_recipe(node)); },
+      .check_fits =
+          [force, ranks](const ConfigNode& recipe) {
+            naming_origins(recipe, [&] { check_layout(read_recipe(recipe), ranks.most); });
+            if (!force) check_memory(recipe, ranks);
+          },
+      .corpus_hash =
+          [](const ConfigNode& resolved) {
+            const DataConfig data = read_recipe(resolved).data;
+            return data.corpus.empty() ? std::string()
+                                       : open_text(data, /*verify=*/false).content_hash();
+          },
+      .flops_per_step = flops_per_step,
+      .ngram_baseline = ngram_bits_per_byte,
+      .begin =
+          [progress](const std::string& model, const ConfigNode& upcycle,
+                     const ConfigNode& resolved, const std::string& directory) {
+            // OUT/runs/RUN/start: the runs of a study have one folder of keys beside them.
+            const std::filesystem::path runs =
+                std::filesystem::path(directory).parent_path().parent_path();
+            begin_with(model, upcycle, resolved, directory, runs.parent_path() / "mean-keys",
+                       progress);
+          },
+      .model_hash = model_content_hash,
+      .train =
+          [control, group = ranks.group](const ConfigNode& resolved,
+                                         const std::string& run_directory) {
+            return train_together(group, resolved, run_directory, control);
+          },
+      .check = [](const Measurement& one) { one.check(); },
+      .measure = [alone](const Measurement& one, const FinishedRun& run,
+                         const Work& work) { return one.measure(run, work, alone); }};
 }
 
 }  // namespace penstock::study

@@ -97,15 +97,6 @@ bool contains(std::string_view generated, const std::vector<std::string>& known,
 
 }  // namespace
 
-AnswerRule parse_answer_rule(const std::string& name, const std::string& origin) {
-  if (name == "exact") return AnswerRule::kExact;
-  if (name == "exact-no-articles") return AnswerRule::kExactNoArticles;
-  if (name == "contains-nq") return AnswerRule::kContainsNq;
-  if (name == "contains-triviaqa") return AnswerRule::kContainsTriviaQa;
-  fail(origin, ": there is no rule '", name,
-       "'; there are exact, exact-no-articles, contains-nq and contains-triviaqa");
-}
-
 bool is_right_answer(AnswerRule rule, std::string_view generated,
                      const std::vector<std::string>& known) {
   if (rule == AnswerRule::kExact || rule == AnswerRule::kExactNoArticles)

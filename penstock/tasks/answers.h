@@ -1,6 +1,7 @@
 // Generated answers: whether one is among the known ones, by the rules of the harnesses.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,9 +15,9 @@ enum class AnswerRule {
                       ///< and articles; of the generated one its first line behind "answer is"
   kContainsTriviaQa,  ///< the same, also behind the last "a:" and "answer:"
 };
-
-/// The rule of the name, as task files have it. Throws Error that opens with `origin`.
-AnswerRule parse_answer_rule(const std::string& name, const std::string& origin);
+constexpr std::array<std::string_view, 4> words(AnswerRule) {
+  return {"exact", "exact-no-articles", "contains-nq", "contains-triviaqa"};
+}
 
 /// Whether the generated text counts as one of the known answers.
 bool is_right_answer(AnswerRule rule, std::string_view generated,

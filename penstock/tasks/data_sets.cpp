@@ -4,7 +4,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/fields.h"
-#include "penstock/data/public_datasets.h"
+#include "penstock/data/fetch/public_datasets.h"
 #include "penstock/tasks/catalogue.h"
 
 namespace penstock::tasks {

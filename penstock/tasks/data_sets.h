@@ -1,4 +1,5 @@
-// Which public data sets hold the rows of tasks; fetching them is penstock/data/fetch.h's matter.
+// Which public data sets hold the rows of tasks; fetching them is penstock/data/fetch/fetch.h's
+// matter.
 #pragma once
 
 #include <string>

@@ -29,8 +29,10 @@ ItemResult choose(const Task& task, const Item& item, const std::vector<TokenReq
     values.push_back(choice_value(task.score, requests[i], scores[i]));
   ItemResult out{.chosen = likeliest(values), .gold = item.gold};
   out.right = out.chosen == item.gold;
-  if (task.has_metric("acc_norm")) out.right_norm = likeliest(values, item.characters) == item.gold;
-  if (task.has_metric("acc_bytes")) out.right_bytes = likeliest(values, item.bytes) == item.gold;
+  if (task.has_metric(Metric::acc_norm))
+    out.right_norm = likeliest(values, item.characters) == item.gold;
+  if (task.has_metric(Metric::acc_bytes))
+    out.right_bytes = likeliest(values, item.bytes) == item.gold;
   return out;
 }
 
@@ -97,10 +99,11 @@ TaskResult summarize(const Task& task, const Items& items,
   }
   const auto n = static_cast<double>(out.n);
   out.acc = accuracy_by(out.items, &ItemResult::right);
-  if (task.has_metric("acc_norm")) out.acc_norm = accuracy_by(out.items, &ItemResult::right_norm);
-  if (task.has_metric("acc_bytes"))
+  if (task.has_metric(Metric::acc_norm))
+    out.acc_norm = accuracy_by(out.items, &ItemResult::right_norm);
+  if (task.has_metric(Metric::acc_bytes))
     out.acc_bytes = accuracy_by(out.items, &ItemResult::right_bytes);
-  if (task.has_metric("perplexity")) out.perplexity = std::exp(nats / n);
+  if (task.has_metric(Metric::perplexity)) out.perplexity = std::exp(nats / n);
   if (task.kind != Kind::kContinuation) out.guess = guess / n;
   return out;
 }

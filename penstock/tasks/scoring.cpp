@@ -82,7 +82,7 @@ class Scorer {
     std::ranges::stable_sort(chosen, {}, [&](std::size_t b) {
       return std::pair(bundles_[b].beginning.size(), bundles_[b].longest());
     });
-    const ModelConfig config = model_.config().resolved();
+    const ModelConfig& config = model_.config();
     const std::int64_t token_bytes =
         std::max<std::int64_t>(1, 2 * 4 * config.layers * config.kv_heads * config.head_dim);
     for (std::size_t begin = 0; begin < chosen.size();) {
@@ -240,7 +240,7 @@ class Scorer {
 bool can_share_prefixes(const LanguageModel& model) {
   const ModelConfig& config = model.config();
   if (!model.caches() || reads_across_texts(config)) return false;
-  return config.moe_layers() == 0 || !resolve(config.router).traits.merges;
+  return config.moe_layers() == 0 || !config.traits().merges;
 }
 
 std::vector<std::vector<RequestScore>> score_items(LanguageModel& model,

@@ -13,11 +13,14 @@ namespace {
 using Texts = std::vector<std::string>;
 
 struct TaskFields {
-  std::string name, protocol = kLmEval, version = "1.0", source, note, kind = "multiple-choice",
-                    score, labels, description, answer_rule = "exact";
+  std::string name, protocol = kLmEval, version = "1.0", source, note, labels, description;
+  Kind kind = Kind::kMultipleChoice;
+  std::optional<Score> score;
+  AnswerRule answer_rule = AnswerRule::kExact;
   std::int64_t max_tokens = 256;
   std::optional<std::string> delimiter;
-  Texts metrics, files, data_sets, until;
+  std::vector<Metric> metrics;
+  Texts files, data_sets, until;
 
   template <class V>
   void visit(V& v) {
@@ -27,15 +30,12 @@ struct TaskFields {
     v("version", version, {.help = "of the task, as the protocol's source counts"});
     v("source", source, {.help = "where the prompt was taken from"});
     v("note", note, {.help = "what a reader of its scores must know"});
-    v("kind", kind,
-      {.help = "what is asked",
-       .choices = {"multiple-choice", "multiple-context", "continuation", "generation"}});
+    v("kind", kind, {.help = "what is asked"});
     v("score", score,
-      {.help = "what is compared",
-       .choices = {"", "continuation", "whole-text", "rest", "rest-by-count"}});
+      {.help = "what is compared; not set: continuation for lm-eval, whole-text for opencompass"});
     v("delimiter", delimiter, {.help = "between context and continuation"});
     v("description", description, {.help = "opens every context"});
-    v("metrics", metrics, {.help = "acc, acc_norm, acc_bytes, perplexity, exact_match"});
+    v("metrics", metrics, {.help = "what its results say"});
     v("until", until, {.help = "texts that end a generated answer"});
     v("max_tokens", max_tokens, {.help = "of a generated answer", .min = 1});
     v("answer_rule", answer_rule, {.help = "how a generated answer is compared"});
@@ -80,21 +80,8 @@ struct FormFields {
   }
 };
 
-constexpr std::string_view kMetrics[] = {"acc", "acc_norm", "acc_bytes", "perplexity",
-                                         "exact_match"};
-
-Kind kind_of(const std::string& name) {
-  if (name == "multiple-context") return Kind::kMultipleContext;
-  if (name == "generation") return Kind::kGeneration;
-  return name == "continuation" ? Kind::kContinuation : Kind::kMultipleChoice;
-}
-
-Score score_of(const TaskFields& fields) {
-  if (fields.score == "whole-text") return Score::kWholeText;
-  if (fields.score == "rest") return Score::kRest;
-  if (fields.score == "rest-by-count") return Score::kRestByCount;
-  if (fields.score == "continuation" || fields.protocol == kLmEval) return Score::kContinuation;
-  return Score::kWholeText;
+Score usual_score(const TaskFields& fields) {
+  return fields.protocol == kLmEval ? Score::kContinuation : Score::kWholeText;
 }
 
 /// Continuations are whole in lm-eval's own tasks of that kind; OpenCompass joins by a line's end.
@@ -202,23 +189,20 @@ void check_task(const Task& task, const std::string& file) {
                  ": name = \"", task.name, "\" must be a word without commas, spaces, '@' and '/'");
   PENSTOCK_CHECK(!task.metrics.empty(), file,
                  ": metrics = [...] is missing, for example [\"acc\"]");
-  for (const std::string& metric : task.metrics) {
-    PENSTOCK_CHECK(std::ranges::find(kMetrics, metric) != std::end(kMetrics), file,
-                   ": there is no metric '", metric,
-                   "'; there are acc, acc_norm, acc_bytes, perplexity and exact_match");
-    PENSTOCK_CHECK((metric == "exact_match") == (task.kind == Kind::kGeneration), file,
+  for (const Metric metric : task.metrics) {
+    PENSTOCK_CHECK((metric == Metric::exact_match) == (task.kind == Kind::kGeneration), file,
                    ": exact_match is the metric of generation tasks, and their only one");
-    const bool normed = metric == "acc_norm" || metric == "acc_bytes";
-    PENSTOCK_CHECK(!normed || task.kind == Kind::kMultipleChoice, file, ": ", metric,
+    const bool normed = metric == Metric::acc_norm || metric == Metric::acc_bytes;
+    PENSTOCK_CHECK(!normed || task.kind == Kind::kMultipleChoice, file, ": ", word(metric),
                    " divides by the length of a choice, and only multiple-choice tasks have those");
-    PENSTOCK_CHECK(metric != "perplexity" || task.kind == Kind::kContinuation, file,
+    PENSTOCK_CHECK(metric != Metric::perplexity || task.kind == Kind::kContinuation, file,
                    ": perplexity is of tasks of the kind \"continuation\"");
   }
 }
 
 }  // namespace
 
-bool Task::has_metric(std::string_view metric) const {
+bool Task::has_metric(Metric metric) const {
   return std::ranges::find(metrics, metric) != metrics.end();
 }
 
@@ -236,8 +220,8 @@ Task parse_task(const ConfigNode& root, const std::string& file) {
            .version = fields.version,
            .source = fields.source,
            .note = fields.note,
-           .kind = kind_of(fields.kind),
-           .score = score_of(fields),
+           .kind = fields.kind,
+           .score = fields.score.value_or(usual_score(fields)),
            .description = fields.description,
            .metrics = fields.metrics,
            .files = fields.files,
@@ -246,7 +230,7 @@ Task parse_task(const ConfigNode& root, const std::string& file) {
            .origin = file,
            .until = fields.until,
            .max_tokens = fields.max_tokens,
-           .answer_rule = parse_answer_rule(fields.answer_rule, file + ": answer_rule")};
+           .answer_rule = fields.answer_rule};
   out.delimiter = fields.delimiter.value_or(usual_delimiter(fields, out.kind));
   if (has_fewshot) out.fewshot = parse_fewshot(fewshot);
   check_task(out, file);

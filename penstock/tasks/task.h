@@ -2,9 +2,11 @@
 // about, how the answers are scored. Reading of rows is rows.h, what is asked is items.h.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,9 @@ enum class Kind {
   kContinuation,     ///< one context and its continuation: is it what the model would say?
   kGeneration,       ///< one context: is what the model says one of the known answers?
 };
+constexpr std::array<std::string_view, 4> words(Kind) {
+  return {"multiple-choice", "multiple-context", "continuation", "generation"};
+}
 
 /// What of a request is summed, and by what it is divided, before the largest is chosen.
 enum class Score {
@@ -29,6 +34,15 @@ enum class Score {
   kRestByCount,   ///< OpenCompass LL, base-model wrapper: behind as many tokens as the rest has,
                   ///< ÷ the tokens that are left
 };
+constexpr std::array<std::string_view, 4> words(Score) {
+  return {"continuation", "whole-text", "rest", "rest-by-count"};
+}
+
+/// What results say of a task.
+enum class Metric { acc, acc_norm, acc_bytes, perplexity, exact_match };
+constexpr std::array<std::string_view, 5> words(Metric) {
+  return {"acc", "acc_norm", "acc_bytes", "perplexity", "exact_match"};
+}
 
 /// How rows of one form become items; a task knows a form for each way its data is published.
 struct Form {
@@ -59,7 +73,7 @@ struct Task {
   std::string delimiter;    ///< between context and continuation
   std::string description;  ///< opens every context, before few-shot examples
   std::optional<Fewshot> fewshot;
-  std::vector<std::string> metrics;
+  std::vector<Metric> metrics;
   std::vector<std::string> files;  ///< names that its data goes by, the first found is read
   std::string labels;  ///< of a file beside the data with a label a line, "{stem}" for its name
   std::vector<std::string> data_sets;  ///< that `penstock data fetch` gets its files by
@@ -70,7 +84,7 @@ struct Task {
   std::int64_t max_tokens = 0;     ///< or after so many tokens
   AnswerRule answer_rule = AnswerRule::kExact;
 
-  bool has_metric(std::string_view metric) const;
+  bool has_metric(Metric metric) const;
 };
 
 inline constexpr const char* kLmEval = "lm-eval";

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/models/parameter_count.h"
-#include "penstock/models/training_memory.h"
+#include "penstock/models/counts/parameter_count.h"
+#include "penstock/models/counts/training_memory.h"
 #include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/layouts/rank_estimate.h"
 
@@ -148,8 +148,7 @@ void check_training_memory(const Recipe& recipe, double available, const RunProc
 }
 
 std::int64_t checkpoint_bytes(const Recipe& recipe) {
-  return saved_bytes(recipe.train.optimizer.moments) *
-         count_parameters(recipe.model.resolved()).total;
+  return saved_bytes(recipe.train.optimizer.moments) * count_parameters(recipe.model).total;
 }
 
 std::int64_t checkpoint_copy_bytes(const Recipe& recipe) {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "penstock/dist/mesh.h"
-#include "penstock/models/training_memory.h"
+#include "penstock/models/counts/training_memory.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/recompute_choice.h"
 

@@ -6,8 +6,8 @@
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/eval/by_k.h"
-#include "penstock/models/content_hash.h"
-#include "penstock/models/model_directory.h"
+#include "penstock/models/files/content_hash.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/routers/coefficients.h"
 #include "penstock/train/checkpoints/chosen_checkpoint.h"
 #include "penstock/train/run_identity.h"
@@ -69,10 +69,11 @@ std::string coefficients_text(const RouterConfig& router) {
   return keys.empty() ? "" : "; of this model's keys only these may change: " + keys;
 }
 
-/// Its config, and the hash of its content. Errors name the key.
-std::pair<ModelConfig, std::string> opened_initial_model(const std::string& path) {
+/// What is read of the initial model. Errors name the key.
+template <class Read>
+auto of_initial_model(const Recipe& recipe, const Read& read) {
   try {
-    return {read_model_config(path).resolved(), model_content_hash(path)};
+    return read(recipe.train.init_from);
   } catch (const Error& error) {
     fail("train.init_from: ", error.what());
   }
@@ -86,12 +87,8 @@ void take_initial_model(Recipe& recipe, const ConfigNode& node) {
     train.init_hash.clear();
     return;
   }
-  const auto [config, hash] = opened_initial_model(train.init_from);
-  PENSTOCK_CHECK(train.init_hash.empty() || train.init_hash == hash,
-                 "train.init_from = ", train.init_from, " is another model (", hash,
-                 ") than train.init_hash = ", train.init_hash, "; put that one back");
-  train.init_hash = hash;
-  Recipe given{.model = config};
+  Recipe given{.model = of_initial_model(
+                   recipe, [](const std::string& path) { return read_model_config(path); })};
   if (const ConfigNode* model = node.find("model")) {
     ConfigNode merged = written_out(given), over;
     over.set("model", *model);
@@ -152,8 +149,8 @@ void complete(Recipe& recipe, const ConfigNode& node) {
   PENSTOCK_CHECK(reason.empty(), "train.eval_k = ", train.eval_k, ": ", reason,
                  "; leave it at 0, which validates with the model's own experts per token");
   PENSTOCK_CHECK(takes_k(recipe.model, train.eval_k), "train.eval_k = ", train.eval_k,
-                 " is not among the experts per token that this router takes, at most ",
-                 recipe.model.total_experts());
+                 " is not from 1 to ", most_k(recipe.model),
+                 ", the most experts that a token of this router may ask for");
 }
 
 }  // namespace
@@ -190,6 +187,17 @@ bool may_differ_from_initial_model(const std::string& key) {
   if (!key.starts_with(table) || end < table.size()) return false;
   const auto options = coefficients(key.substr(table.size(), end - table.size()));
   return std::ranges::find(options, key.substr(end + 1)) != options.end();
+}
+
+Recipe with_initial_hash(Recipe recipe) {
+  TrainConfig& train = recipe.train;
+  if (train.init_from.empty()) return recipe;
+  const std::string hash = of_initial_model(recipe, model_content_hash);
+  PENSTOCK_CHECK(train.init_hash.empty() || train.init_hash == hash,
+                 "train.init_from = ", train.init_from, " is another model (", hash,
+                 ") than train.init_hash = ", train.init_hash, "; put that one back");
+  train.init_hash = hash;
+  return recipe;
 }
 
 Recipe read_recipe(const ConfigNode& node) {

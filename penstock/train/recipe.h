@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "penstock/base/fields.h"
-#include "penstock/data/sampling.h"
+#include "penstock/data/corpus/sampling.h"
 #include "penstock/models/model_config.h"
 #include "penstock/ops/precision.h"
 #include "penstock/optim/optimizer_config.h"
@@ -258,7 +258,11 @@ Recipe result_settings(Recipe recipe);
 bool may_differ_from_initial_model(const std::string& key);
 
 /// Reads, completes and checks a recipe, and what is said of the model that it starts from; throws
-/// Error naming file, line and key.
+/// Error naming file, line and key. Of train.init_from it reads the config alone.
 Recipe read_recipe(const ConfigNode& node);
+
+/// Fills train.init_hash from the content of train.init_from, or checks it where it is given: what
+/// a run trains from is part of what it is. Reads the whole model.
+Recipe with_initial_hash(Recipe recipe);
 
 }  // namespace penstock

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/models/flops.h"
+#include "penstock/models/counts/flops.h"
 
 namespace penstock {
 namespace {
@@ -89,7 +89,7 @@ double bytes_of_text(const std::string& text, const std::string& key) {
 
 RecomputeChoice choose_recomputation(const Recipe& recipe, const ActivationCount& count,
                                      const RankShare& rank) {
-  const ModelConfig config = recipe.model.resolved();
+  const ModelConfig& config = recipe.model;
   const double budget = bytes_of_text(recipe.train.memory_budget, "train.memory_budget");
   const auto counted = [&](Recomputation layers) {
     const auto [of_layers, besides] = count.of(layers);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "penstock/models/activations.h"
+#include "penstock/models/counts/activations.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock {

@@ -16,7 +16,7 @@
 #include "penstock/base/nonfinite.h"
 #include "penstock/base/threads.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/model_directory.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/machine.h"
 #include "penstock/train/layouts/parallel_settings.h"
@@ -41,7 +41,7 @@ namespace fs = std::filesystem;
 /// its beginning.
 Recipe recipe_of(const ConfigNode& node, const std::string& directory, bool resume, int processes) {
   const std::string path = directory + "/config.toml";
-  Recipe recipe = read_recipe(node);
+  Recipe recipe = with_initial_hash(read_recipe(node));
   layout_of(recipe, processes);
   std::optional<Recipe> begun;
   if (resume && fs::exists(path)) begun = recorded_recipe(path);
@@ -57,7 +57,7 @@ Recipe recipe_on_ranks(const ConfigNode& node, const std::string& directory,
   Recipe recipe = on_all_ranks(group, [&] {
     return naming_origins(node, [&] {
       return group.rank() == 0 ? recipe_of(node, directory, control.resume, group.size())
-                               : read_recipe(node);
+                               : with_initial_hash(read_recipe(node));
     });
   });
   TrainConfig& train = recipe.train;

@@ -9,7 +9,7 @@
 
 #include "penstock/base/progress.h"
 #include "penstock/base/threads.h"
-#include "penstock/models/parameter_count.h"
+#include "penstock/models/counts/parameter_count.h"
 #include "penstock/ops/machine.h"
 #include "penstock/routers/router.h"
 #include "penstock/train/layouts/rank_spread.h"
@@ -127,7 +127,7 @@ WatchedStep watched_step(const nlohmann::ordered_json& line) {
 }
 
 double steered_experts(const ModelConfig& model) {
-  return resolve(model.router).traits.steers_sparsity ? model.active_experts() : 0;
+  return model.traits().steers_sparsity ? model.active_experts() : 0;
 }
 
 std::string progress_text(std::int64_t step, std::int64_t steps, const StepOutcome& outcome,
@@ -224,7 +224,7 @@ nlohmann::ordered_json finished_record(const Recipe& recipe,
   out["by_thresholds"] = recipe.model.by_thresholds();
   out["warnings"] = run_warnings(lines);
   // Only steered sparsity settles; top-k is where it is from the first step.
-  if (!sparsity.empty() && resolve(recipe.model.router).traits.steers_sparsity) {
+  if (!sparsity.empty() && recipe.model.traits().steers_sparsity) {
     const double target =
         1 - recipe.model.active_experts() / static_cast<double>(recipe.model.total_experts());
     const std::int64_t settled = settled_step(sparsity, target);

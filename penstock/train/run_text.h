@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "penstock/data/corpus.h"
-#include "penstock/data/mixture.h"
+#include "penstock/data/corpus/corpus.h"
+#include "penstock/data/corpus/mixture.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock {

@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "penstock/models/flops.h"
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/models/counts/flops.h"
+#include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {
@@ -25,7 +25,7 @@ double mean_flops_per_step(const Recipe& recipe) {
   const auto flops = [&](const ModelConfig& model) {
     return nominal_training_flops(model, train.batch_sequences, train.sequence_length);
   };
-  const ModelConfig model = recipe.model.resolved();
+  const ModelConfig& model = recipe.model;
   if (model.moe_layers() == 0) return flops(model);
   const double nominal = selector_of(model)->nominal_k({});
   double sum = 0;

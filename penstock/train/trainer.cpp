@@ -9,11 +9,11 @@
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
 #include "penstock/layers/moe.h"
+#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/same_tokenizer.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/formats/tensor_slices.h"
 #include "penstock/models/make_model.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/same_tokenizer.h"
 #include "penstock/optim/schedule.h"
 #include "penstock/train/checkpoints/moment_names.h"
 #include "penstock/train/evaluation_settings.h"
@@ -45,7 +45,7 @@ std::shared_ptr<LanguageModel> build_model(const Recipe& recipe, const dist::Mes
   check_device(recipe.run.device);
   prepare_products(recipe);
   ModelPlace place =
-      place_in(recipe.model.resolved(), mesh, static_cast<int>(recipe.parallel.pipeline_chunks));
+      place_in(recipe.model, mesh, static_cast<int>(recipe.parallel.pipeline_chunks));
   place.overlap = recipe.parallel.overlap;
   auto model = initial_model(recipe, place);
   const at::Device device(recipe.run.device);
@@ -72,6 +72,7 @@ Recipe with_vocabulary(Recipe recipe, const Corpus& corpus) {
   PENSTOCK_CHECK(recipe.model.vocab >= corpus.vocab_size(), "model.vocab = ", recipe.model.vocab,
                  " is smaller than the corpus's ", corpus.vocab_size(), " (", corpus.path(),
                  "); raise it, or set it to 0 to take the corpus's");
+  recipe.model = recipe.model.resolved();  // what is said of the vocabulary fits it
   return recipe;
 }
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "penstock/data/corpus.h"
-#include "penstock/data/prefetcher.h"
+#include "penstock/data/corpus/corpus.h"
+#include "penstock/data/corpus/prefetcher.h"
 #include "penstock/dist/mesh.h"
 #include "penstock/eval/perplexity.h"
 #include "penstock/models/language_model.h"

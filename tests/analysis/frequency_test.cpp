@@ -11,7 +11,7 @@
 #include <map>
 
 #include "penstock/analysis/measures.h"
-#include "penstock/data/prepare.h"
+#include "penstock/data/prepare/prepare.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"

@@ -12,7 +12,7 @@
 
 #include "penstock/analysis/analysis.h"
 #include "penstock/base/error.h"
-#include "penstock/data/prepare.h"
+#include "penstock/data/prepare/prepare.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"

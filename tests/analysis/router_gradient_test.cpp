@@ -10,9 +10,9 @@
 #include <fstream>
 
 #include "penstock/base/error.h"
-#include "penstock/data/prepare.h"
+#include "penstock/data/prepare/prepare.h"
 #include "penstock/models/batch_tensors.h"
-#include "penstock/models/model_directory.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/train/trainer.h"
 #include "tests/convert/upcycle_fixture.h"
 #include "tests/train/small_run.h"

@@ -8,7 +8,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/bench/machine_bench.h"
-#include "penstock/models/flops.h"
+#include "penstock/models/counts/flops.h"
 #include "penstock/ops/machine.h"
 #include "tests/bench/support.h"
 
@@ -51,7 +51,7 @@ TEST(LayerBench, UsefulFlopsAreThoseOfAllThatALayerDoes) {
   ConfigNode options;
   options.set("segment_length", ConfigNode(std::int64_t{8}));
   lory.model.router.parts["lory"] = options;
-  const double a_segment = router + 4 * expert, per_token = rows_per_token(lory.model);
+  const double a_segment = router + 4 * expert, per_token = rows_per_token(lory.model.resolved());
   EXPECT_EQ(per_token, 1.0 / 8);
   EXPECT_EQ(useful(lory), 32 * 6 * (expert + per_token * a_segment));
 }

@@ -9,7 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/bench/synthetic.h"
-#include "penstock/models/flops.h"
+#include "penstock/models/counts/flops.h"
 #include "penstock/ops/machine.h"
 #include "tests/bench/support.h"
 

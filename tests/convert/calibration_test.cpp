@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "penstock/convert/sample_windows.h"
-#include "penstock/data/prepare.h"
-#include "penstock/models/open_model.h"
+#include "penstock/data/prepare/prepare.h"
+#include "penstock/models/files/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/tiny_parent.h"
 

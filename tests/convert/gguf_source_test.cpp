@@ -7,9 +7,9 @@
 #include <cstring>
 #include <map>
 
-#include "penstock/convert/export_model.h"
+#include "penstock/convert/export/export_model.h"
 #include "penstock/io/gguf_writer.h"
-#include "penstock/models/open_model.h"
+#include "penstock/models/files/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
 

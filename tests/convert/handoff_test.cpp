@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/random.h"
-#include "penstock/convert/export_model.h"
+#include "penstock/convert/export/export_model.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/io/config_json.h"
-#include "penstock/models/open_model.h"
+#include "penstock/models/files/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
 

@@ -10,10 +10,10 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/data/tokenizers/bytes_tokenizer.h"
 #include "penstock/models/decoder.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_files.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
-#include "penstock/models/model_directory.h"
 #include "tests/base/temp_directory.h"
 
 namespace penstock::testing {
@@ -80,7 +80,7 @@ inline void write_random_model(const ModelConfig& config, const std::string& dir
   }
   auto& fs = real_file_system();
   create_directories(fs, directory);
-  write_file_atomically(fs, directory + "/config.json", config_json_text(config));
+  write_file_atomically(fs, directory + "/config.json", config_json_text(config.resolved()));
   save_tensors(fs, directory + "/model.safetensors", tensors);
   if (with_tokenizer) make_bytes_tokenizer(true)->save(directory);
 }

@@ -1,13 +1,13 @@
 // Models whose matrices stay in their file: what they say beside the same file's numbers in f32.
-#include "penstock/models/stored_model.h"
+#include "penstock/models/files/stored_model.h"
 
 #include <gtest/gtest.h>
 
 #include "penstock/base/error.h"
-#include "penstock/convert/export_model.h"
+#include "penstock/convert/export/export_model.h"
 #include "penstock/infer/pass_reader.h"
 #include "penstock/infer/session.h"
-#include "penstock/models/open_model.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/ops/dispatch.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"

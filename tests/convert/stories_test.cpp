@@ -2,9 +2,9 @@
 // rotary pairs), upcycled.
 #include <gtest/gtest.h>
 
-#include "penstock/convert/doctor.h"
-#include "penstock/convert/upcycle.h"
-#include "penstock/models/open_model.h"
+#include "penstock/convert/doctor/doctor.h"
+#include "penstock/convert/upcycle/upcycle.h"
+#include "penstock/models/files/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/tiny_parent.h"
 #include "tests/models/checkpoints.h"

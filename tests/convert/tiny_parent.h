@@ -11,10 +11,10 @@
 #include "penstock/convert/calibration.h"
 #include "penstock/data/tokenizer.h"
 #include "penstock/data/tokenizers/from_spec.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_files.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
-#include "penstock/models/model_directory.h"
 
 namespace penstock::testing {
 
@@ -49,7 +49,7 @@ inline void write_parent(const std::string& directory, const ModelConfig& config
   }
   auto& fs = real_file_system();
   create_directories(fs, directory);
-  write_file_atomically(fs, directory + "/config.json", config_json_text(config));
+  write_file_atomically(fs, directory + "/config.json", config_json_text(config.resolved()));
   save_tensors(fs, directory + "/model.safetensors", tensors);
   make_tokenizer("bytes", {})->save(directory);
 }

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "penstock/convert/upcycle.h"
-#include "penstock/models/open_model.h"
+#include "penstock/convert/upcycle/upcycle.h"
+#include "penstock/models/files/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/tiny_parent.h"
 

@@ -180,8 +180,6 @@ TEST_F(Classification, WhatIsNoDataset) {
   expect_says(error_of([&] { load_classification(folder_ / "empty"); }), {"empty", "train.tsv"});
   expect_says(error_of([&] { load_classification(folder_ / "no"); }), {"no such"});
   fails("data.json", "{}", {"data.json", ".tsv is SST-2"});
-  EXPECT_EQ(parse_classification_format("imdb"), ClassificationFormat::kImdb);
-  expect_says(error_of([] { parse_classification_format("mnli"); }), {"mnli", "banking77"});
 }
 
 ClassificationSet numbered_set(int count) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "penstock/data/prepare.h"
+#include "penstock/data/prepare/prepare.h"
 #include "tests/base/error_of.h"
 
 namespace penstock::testing {

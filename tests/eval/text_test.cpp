@@ -42,7 +42,6 @@ TEST(TextWindows, LlamaPerplexity) {
   EXPECT_EQ(windows[1].ids, (TokenIds{5, 6, 7, 8, 9}));
   EXPECT_EQ(windows[1].first_scored, 3);  // 8 and 9 are scored
   EXPECT_THROW(text_windows(first_ids(3), -1, 4, TextProtocol::kLlamaPerplexity), Error);
-  EXPECT_THROW(parse_text_protocol("llama"), Error);
 }
 
 }  // namespace

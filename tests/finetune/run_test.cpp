@@ -11,7 +11,7 @@
 #include "penstock/finetune/learned.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/training_memory.h"
+#include "penstock/models/counts/training_memory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/ops/precision.h"
 #include "penstock/train/checkpoints/checkpoints.h"
@@ -305,7 +305,7 @@ TEST_F(FinetuneRun, MemoryIsCountedForTheLargestPassAndTheModelItselfIsThere) {
     tokens = std::max(tokens, std::min<std::int64_t>(8, count) * static_cast<std::int64_t>(length));
   ModelConfig all = testing::small_body(ModelKind::decoder, "topk");
   all.router.k = 4;  // train_k = 0
-  EXPECT_EQ(memory.activation_bytes, training_memory(all, 1, tokens).activation_bytes);
+  EXPECT_EQ(memory.activation_bytes, training_memory(all.resolved(), 1, tokens).activation_bytes);
   const auto rest = static_cast<double>(memory.total() - memory.parameter_bytes);
   EXPECT_NO_THROW(check_finetune_memory(job, rest));
   try {
@@ -347,7 +347,7 @@ TEST(FinetuneCommand, RepeatsWhatDiffersFromTheProtocolQuotedForAShell) {
                   std::vector<std::string>{"lr=3e-4", "test_k=[1,2]", "lr_schedule=linear"});
   FinetuneRecord record{.model = "runs/my model",
                         .data = "sst2",
-                        .task = "sst2",
+                        .task = ClassificationFormat::kSst2,
                         .finetune = read_finetune_config(settings)};
   EXPECT_EQ(finetune_command(record, "runs/it's"),
             "penstock finetune 'runs/my model' --data sst2 --task sst2 --set lr=3e-04 "

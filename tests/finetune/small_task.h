@@ -12,10 +12,10 @@
 #include "penstock/data/tokenizer.h"
 #include "penstock/data/tokenizers/from_spec.h"
 #include "penstock/finetune/run.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_files.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
-#include "penstock/models/model_directory.h"
 
 namespace penstock::testing {
 

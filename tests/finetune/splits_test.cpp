@@ -23,7 +23,7 @@ class Splits : public ::testing::Test {
     std::ofstream(folder_.path() / name) << text;
   }
   FinetuneSplits load(const FinetuneConfig& config) const {
-    return load_finetune_splits(folder_.path().string(), "auto", config);
+    return load_finetune_splits(folder_.path().string(), ClassificationFormat::kAuto, config);
   }
   std::string error() const {
     try {
@@ -39,7 +39,7 @@ class Splits : public ::testing::Test {
 TEST_F(Splits, CleanKeepsTheTestApartAndChoosesByTrainingTexts) {
   testing::write_task(folder_.path(), 400, 50);
   const FinetuneSplits splits = load(config_of("clean"));
-  EXPECT_EQ(splits.task, "sst2");
+  EXPECT_EQ(splits.task, ClassificationFormat::kSst2);
   EXPECT_EQ(splits.train.size() + splits.selection.size(), 400u);
   EXPECT_GT(splits.selection.size(), 5u);
   EXPECT_LT(splits.selection.size(), 40u);
@@ -62,13 +62,13 @@ TEST_F(Splits, AuthorsTestOnWhatTheySelectBy) {
 
 TEST_F(Splits, ASingleFileIsDividedInThree) {
   testing::write_letters(folder_.path() / "all.tsv", 500, 4);
-  const FinetuneSplits splits =
-      load_finetune_splits((folder_.path() / "all.tsv").string(), "sst2", config_of("clean"));
+  const FinetuneSplits splits = load_finetune_splits(
+      (folder_.path() / "all.tsv").string(), ClassificationFormat::kSst2, config_of("clean"));
   EXPECT_EQ(splits.train.size() + splits.selection.size() + splits.test.size(), 500u);
   EXPECT_NEAR(static_cast<double>(splits.test.size()), 50, 25);
-  EXPECT_THROW(
-      load_finetune_splits((folder_.path() / "all.tsv").string(), "sst2", config_of("authors")),
-      Error);
+  EXPECT_THROW(load_finetune_splits((folder_.path() / "all.tsv").string(),
+                                    ClassificationFormat::kSst2, config_of("authors")),
+               Error);
 }
 
 TEST_F(Splits, FewerTextsAreDrawnBySeed) {
@@ -91,9 +91,9 @@ TEST_F(Splits, AClassThatIsNeverTrainedIsNamed) {
 
 TEST_F(Splits, AnotherTaskIsRefused) {
   testing::write_task(folder_.path(), 20, 5);
-  EXPECT_THROW(load_finetune_splits(folder_.path().string(), "banking77", config_of("clean")),
+  EXPECT_THROW(load_finetune_splits(folder_.path().string(), ClassificationFormat::kBanking77,
+                                    config_of("clean")),
                Error);
-  EXPECT_THROW(load_finetune_splits(folder_.path().string(), "mnli", config_of("clean")), Error);
 }
 
 TEST(FinetuneConfig, ProtocolsFillWhatIsLeftOpen) {
@@ -124,7 +124,8 @@ std::string public_data(const std::string& name) {
 TEST(PublicData, Banking77AndItsLargestClass) {
   const std::string path = public_data("banking77");
   if (path.empty()) GTEST_SKIP() << "missing data: no BANKING77 beside the checkout";
-  const FinetuneSplits splits = load_finetune_splits(path, "auto", config_of("clean"));
+  const FinetuneSplits splits =
+      load_finetune_splits(path, ClassificationFormat::kAuto, config_of("clean"));
   EXPECT_EQ(splits.train.classes(), 77);
   EXPECT_EQ(splits.train.size() + splits.selection.size(), 10003u);
   EXPECT_DOUBLE_EQ(majority_accuracy(splits.train, splits.test), 40.0 / 3080);
@@ -133,7 +134,8 @@ TEST(PublicData, Banking77AndItsLargestClass) {
 TEST(PublicData, Sst2AndItsLargerClass) {
   const std::string path = public_data("sst2");
   if (path.empty()) GTEST_SKIP() << "missing data: no SST-2 beside the checkout";
-  const FinetuneSplits splits = load_finetune_splits(path, "sst2", config_of("clean"));
+  const FinetuneSplits splits =
+      load_finetune_splits(path, ClassificationFormat::kSst2, config_of("clean"));
   EXPECT_EQ(splits.train.size() + splits.selection.size(), 67349u);
   EXPECT_DOUBLE_EQ(majority_accuracy(splits.train, splits.test), 444.0 / 872);
 }

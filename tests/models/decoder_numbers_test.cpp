@@ -3,10 +3,10 @@
 #include <torch/types.h>
 
 #include "penstock/base/error.h"
+#include "penstock/models/counts/flops.h"
+#include "penstock/models/counts/parameter_count.h"
 #include "penstock/models/decoder.h"
-#include "penstock/models/flops.h"
 #include "penstock/models/make_model.h"
-#include "penstock/models/parameter_count.h"
 #include "tests/models/script_numbers.h"
 
 namespace penstock {
@@ -82,14 +82,16 @@ TEST(DecoderNumbers, TheCountsAreTheirs) {
     std::int64_t parameters = 0;
     for (const auto& parameter : make_model(config, 1)->parameters())
       parameters += parameter.numel();
-    EXPECT_EQ(count_parameters(config).total, parameters);
+    EXPECT_EQ(count_parameters(config.resolved()).total, parameters);
   }
   ModelConfig without = gated();
   without.moe.shared_width = 0;
   without.moe.shared_gate = false;
   // Per layer three matrices of 3 x 8 and a gate of 8: used by each token, twice 3 FLOPs in
   // training.
-  EXPECT_EQ(count_parameters(gated()).active - count_parameters(without).active, 2 * (72 + 8));
+  EXPECT_EQ(
+      count_parameters(gated().resolved()).active - count_parameters(without.resolved()).active,
+      2 * (72 + 8));
   EXPECT_EQ(useful_training_flops(gated(), 10, 0, 0) - useful_training_flops(without, 10, 0, 0),
             6 * 10 * 2 * (72 + 8));
 }

@@ -6,12 +6,12 @@
 
 #include <cmath>
 
-#include "penstock/models/flops.h"
+#include "penstock/models/counts/flops.h"
+#include "penstock/models/counts/parameter_count.h"
+#include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/language_model.h"
 #include "penstock/models/make_model.h"
-#include "penstock/models/parameter_count.h"
-#include "penstock/models/tensor_shapes.h"
 #include "tests/models/tiny_decoder.h"
 
 namespace penstock {
@@ -38,9 +38,9 @@ TEST(InitialWeights, NothingComesFromLibtorchsGenerator) {
   for_every_model([](const ModelConfig& config) {
     const at::Tensor before = state();
     config.resolved();
-    count_parameters(config);
-    tensor_shapes(config);
-    nominal_training_flops(config, 2, 8);
+    count_parameters(config.resolved());
+    tensor_shapes(config.resolved());
+    nominal_training_flops(config.resolved(), 2, 8);
     make_model(config);
     make_model(config, 3);
     EXPECT_TRUE(torch::equal(before, state()));

@@ -63,7 +63,7 @@ void expect_the_gradients_of_one_process(const std::string& method, bool divided
   const ModelConfig config = config_of(method);
   const Pass expected = pass_of(*testing::in_f64(config), 8);
   const dist::Layout layout{.tensor = 2, .sequence = divided};
-  const auto in_shares = parameters_in_shares(backbone_tensors(config), layout);
+  const auto in_shares = parameters_in_shares(backbone_tensors(config.resolved()), layout);
   testing::on_ranks(2, [&](const dist::ProcessGroup& world) {
     const dist::Mesh mesh = dist::make_mesh(world, layout);
     const ModelPlace place = place_in(config, mesh);

@@ -12,8 +12,8 @@
 
 #include "penstock/base/file_system.h"
 #include "penstock/layers/moe.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_files.h"
-#include "penstock/models/model_directory.h"
 
 namespace penstock {
 namespace {

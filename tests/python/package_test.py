@@ -246,7 +246,7 @@ class Runs(Fixture):
         self.assertEqual(certificate["verdict"], "exact")
         with self.assertRaises(penstock.NotPortableError):
             penstock.export("run", "run.gguf", format="gguf")
-        with self.assertRaisesRegex(penstock.Error, "neither hf nor gguf"):
+        with self.assertRaisesRegex(penstock.Error, "choose from hf, gguf"):
             penstock.export(moe, "other", format="onnx")
         with self.assertRaisesRegex(penstock.Error, "did you mean 'experts'"):
             penstock.upcycle("dense", "moe-2", expert=4)

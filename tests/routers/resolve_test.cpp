@@ -1,7 +1,9 @@
 // From a recipe's table to parts and options, and the errors of a wrong one.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <set>
+#include <utility>
 
 #include "penstock/base/error.h"
 #include "penstock/routers/coefficients.h"
@@ -37,6 +39,59 @@ TEST(Resolve, AMethodNamesItsParts) {
   EXPECT_TRUE(option<bool>(remoe, "adaptive-l1", "load_balanced"));
   EXPECT_TRUE(remoe.traits.variable_active);
   EXPECT_TRUE(remoe.traits.foldable);
+}
+
+std::string refusal(const RouterConfig& config, const RouterShape& shape,
+                    const std::function<void(const ResolvedRouter&, const RouterShape&)>& judge) {
+  const ResolvedRouter router = resolve(config);
+  try {
+    judge(router, shape);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+// What does not fit the layers is refused without building a part, by the words of who builds one.
+TEST(CheckOptions, SaysWhatBuildingWouldSay) {
+  const RouterShape shape{.d_model = 8, .experts = 4, .k = 2};
+  const auto with = [](const std::string& method, const std::string& part, ConfigNode options) {
+    RouterConfig out{.method = method};
+    out.parts[part] = std::move(options);
+    return out;
+  };
+  ConfigNode steps;
+  steps.set("schedule.kind", ConfigNode(std::string("steps")));
+  const std::vector<std::pair<RouterConfig, std::string>> cases = {
+      {{.method = "topk"}, "accepted"},
+      {with("topk", "topk", steps), "schedule.kind"},
+      {with("remoe", "relu", node({{"most", std::int64_t{5}}})), "relu.most = 5"},
+      {with("remoe", "relu", node({{"most", std::int64_t{1}}})), "relu.most = 1 keeps"},
+      {with("remoe", "adaptive-l1", node({{"floor", 1.0}, {"ceiling", 0.5}})), "ceiling = 0.5"},
+      {with("router-upcycling", "mixture", node({{"keys", std::int64_t{3}}})), "keys = 3"},
+      {with("router-upcycling", "mixture",
+            node({{"pool", std::string("max")}, {"parameterisation", std::string("collapsed")}})),
+       "is no one matrix"},
+      {with("hyperrouter", "hypernetwork",
+            node({{"form", std::string("linear")}, {"dropout", 0.1}})),
+       "hypernetwork.dropout"},
+      {with("vanilla", "load-balance", node({{"scope", std::string("device")}})),
+       "load-balance.devices"}};
+  for (const auto& [config, words] : cases) {
+    const std::string said = refusal(config, shape, check_options);
+    EXPECT_NE(said.find(words), std::string::npos) << said;
+    EXPECT_EQ(said, refusal(config, shape, [](const auto& router, const auto& of) {
+                Router(router, of, make_balancers(router, of));
+              }));
+  }
+  for (const char* const selector : {"topk", "topk-capacity", "sparsemixer-v2", "gshard"}) {
+    const RouterConfig config{.method = "topk", .scorer = "linear", .selector = selector};
+    for (const double k : {1.5, 0.0, 5.0})
+      EXPECT_NE(refusal(config, {.d_model = 8, .experts = 4, .k = k}, check_options)
+                    .find("model.router.k gives"),
+                std::string::npos)
+          << selector << " " << k;
+  }
 }
 
 TEST(Coefficients, AreThoseThatThePartsMark) {

@@ -9,8 +9,8 @@
 #include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
-#include "penstock/study/by_k_summary.h"
-#include "penstock/study/results_file.h"
+#include "penstock/study/runs/results_file.h"
+#include "penstock/study/tables/by_k_summary.h"
 
 namespace penstock::study {
 namespace {

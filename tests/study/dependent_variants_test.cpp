@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/study/run_plan.h"
+#include "penstock/study/runs/run_plan.h"
 #include "penstock/study/study_runner.h"
 #include "study_runner_fixture.h"
 

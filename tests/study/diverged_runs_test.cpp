@@ -7,7 +7,7 @@
 #include <string>
 
 #include "penstock/report/report.h"
-#include "penstock/study/results_file.h"
+#include "penstock/study/runs/results_file.h"
 #include "penstock/study/study_runner.h"
 #include "study_runner_fixture.h"
 

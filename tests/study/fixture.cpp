@@ -10,8 +10,8 @@
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
 #include "penstock/report/report.h"
-#include "penstock/study/results_file.h"
-#include "penstock/study/run_folder.h"
+#include "penstock/study/runs/results_file.h"
+#include "penstock/study/runs/run_folder.h"
 #include "penstock/train/run.h"
 
 namespace penstock::study::testing {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "penstock/study/measured_k.h"
 #include "penstock/study/study_runner.h"
+#include "penstock/study/tables/measured_k.h"
 
 namespace penstock::study::testing {
 

@@ -7,9 +7,9 @@
 #include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
-#include "penstock/study/json_field.h"
-#include "penstock/study/results_file.h"
-#include "penstock/study/run_folder.h"
+#include "penstock/study/runs/json_field.h"
+#include "penstock/study/runs/results_file.h"
+#include "penstock/study/runs/run_folder.h"
 
 namespace penstock::study {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "penstock/models/parameter_count.h"
-#include "penstock/study/config_hash.h"
-#include "penstock/study/study_config.h"
+#include "penstock/models/counts/parameter_count.h"
+#include "penstock/study/config/config_hash.h"
+#include "penstock/study/config/study_config.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock::study {
@@ -132,8 +132,8 @@ TEST(ReMoEStudies, SetWhatThePaperVaries) {
     const StudyConfig study = study_of("figure6-granularity", scale);
     const ModelConfig wide = recipe_of(study, "dense-x8").model,
                       moe = recipe_of(study, "topk-g1").model;
-    EXPECT_EQ(count_parameters(wide).total,
-              count_parameters(moe).total - moe.layers * moe.d_model * 8);
+    EXPECT_EQ(count_parameters(wide.resolved()).total,
+              count_parameters(moe.resolved()).total - moe.layers * moe.d_model * 8);
   }
   const StudyConfig warmup = study_of("table13", "paper");
   for (const auto& [e, k] : std::map<int, std::string>{{8, "[6]"}, {32, "[24]"}, {128, "[96]"}}) {

@@ -7,10 +7,10 @@
 #include <map>
 #include <set>
 
-#include "penstock/convert/upcycle_options.h"
+#include "penstock/convert/upcycle/upcycle_options.h"
 #include "penstock/io/toml.h"
-#include "penstock/study/config_hash.h"
-#include "penstock/study/study_config.h"
+#include "penstock/study/config/config_hash.h"
+#include "penstock/study/config/study_config.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/run_identity.h"
 

@@ -16,9 +16,9 @@
 #include "penstock/report/html.h"
 #include "penstock/report/mean_curve.h"
 #include "penstock/report/sections.h"
-#include "penstock/study/results_file.h"
-#include "penstock/study/run_reader.h"
-#include "penstock/study/run_row_json.h"
+#include "penstock/study/runs/results_file.h"
+#include "penstock/study/runs/run_reader.h"
+#include "penstock/study/runs/run_row_json.h"
 
 namespace penstock::study {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "fixture.h"
 #include "penstock/analysis/flips.h"
-#include "penstock/models/model_directory.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/report/report.h"
-#include "penstock/study/json_field.h"
+#include "penstock/study/runs/json_field.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"
 

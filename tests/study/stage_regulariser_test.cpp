@@ -5,9 +5,9 @@
 #include "fixture.h"
 #include "penstock/report/report.h"
 #include "penstock/report/sections.h"
-#include "penstock/study/run_reader.h"
-#include "penstock/study/run_row_json.h"
-#include "penstock/study/stages.h"
+#include "penstock/study/runs/run_reader.h"
+#include "penstock/study/runs/run_row_json.h"
+#include "penstock/study/runs/stages.h"
 
 namespace penstock::study {
 namespace {

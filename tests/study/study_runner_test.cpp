@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
-#include "penstock/study/results_file.h"
+#include "penstock/study/runs/results_file.h"
 #include "study_runner_fixture.h"
 
 namespace penstock::study {

@@ -6,7 +6,7 @@
 #include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
-#include "penstock/study/results_file.h"
+#include "penstock/study/runs/results_file.h"
 #include "penstock/tasks/catalogue.h"
 #include "penstock/tasks/rows.h"
 

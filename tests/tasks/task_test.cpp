@@ -8,7 +8,7 @@
 #include <fstream>
 #include <set>
 
-#include "penstock/data/public_datasets.h"
+#include "penstock/data/fetch/public_datasets.h"
 #include "penstock/io/toml.h"
 #include "penstock/tasks/data_sets.h"
 #include "penstock/tasks/embedded_files.h"
@@ -101,7 +101,7 @@ TEST(Tasks, MistakesInAFileNameItsLine) {
   EXPECT_EQ(error_of([] { colours("{{right}}", "{{right | minus}}"); }),
             "c.toml:9: gold: the filter 'minus' has 0 arguments: minus(N): the number less N");
   EXPECT_EQ(error_of([] { colours("[\"acc\"]", "[\"f1\"]"); }),
-            "c.toml: there is no metric 'f1'; there are acc, acc_norm, acc_bytes, perplexity and "
+            "c.toml:3: metrics = 'f1' is not one of: acc | acc_norm | acc_bytes | perplexity | "
             "exact_match");
   EXPECT_EQ(error_of([] { colours("gold = \"{{right}}\"", ""); }),
             "c.toml:5: gold = \"...\" is missing: the right choice's number, from 0");

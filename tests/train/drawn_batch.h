@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "penstock/base/random.h"
-#include "penstock/data/batches.h"
+#include "penstock/data/corpus/batches.h"
 
 namespace penstock::testing {
 

@@ -85,7 +85,8 @@ using Slices = std::map<std::string, Slice>;
 /// What each rank holds; ranks that hold the same share it.
 class Holdings {
  public:
-  explicit Holdings(const PlanCase& plan) : plan_(plan), tensors_(model_tensors(config_)) {}
+  explicit Holdings(const PlanCase& plan)
+      : plan_(plan), tensors_(model_tensors(config_.resolved())) {}
   const Slices& of(int rank) {
     const dist::Coordinates at = dist::coordinates_of(plan_.layout, rank);
     const auto [place, fresh] =

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "penstock/models/model_directory.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"

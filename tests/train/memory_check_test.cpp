@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "penstock/base/error.h"
-#include "penstock/models/training_memory.h"
+#include "penstock/models/counts/training_memory.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {

@@ -5,8 +5,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/flops.h"
-#include "penstock/models/parameter_count.h"
+#include "penstock/models/counts/flops.h"
+#include "penstock/models/counts/parameter_count.h"
 #include "tests/train/recipe_text.h"
 
 namespace penstock {
@@ -26,7 +26,8 @@ void expect_opens(const std::string& text, const std::string& opening) {
 TEST(Recipe, EvalKIsOneThatTheRouterTakes) {
   EXPECT_EQ(refusal({"train.eval_k=4"}), "accepted");
   EXPECT_EQ(refusal({"train.eval_k=0", "model.router.method=remoe"}), "accepted");
-  expect_opens(refusal({"train.eval_k=5"}), "--set train.eval_k=5: train.eval_k = 5 is not among");
+  expect_opens(refusal({"train.eval_k=5"}),
+               "--set train.eval_k=5: train.eval_k = 5 is not from 1 to 4");
   EXPECT_NE(refusal({"train.eval_k=2", "model.router.method=remoe"}).find("switch on"),
             std::string::npos);
   EXPECT_NE(refusal({"train.eval_k=1", "model.router.method=dense", "model.moe.experts=0"})

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/data/prepare.h"
+#include "penstock/data/prepare/prepare.h"
 #include "penstock/io/toml.h"
 #include "tests/base/error_of.h"
 #include "tests/train/run_fixture.h"

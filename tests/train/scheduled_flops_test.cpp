@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "penstock/models/flops.h"
+#include "penstock/models/counts/flops.h"
 
 namespace penstock {
 namespace {
@@ -21,6 +21,7 @@ Recipe recipe_with(const std::string& method, double k, const ConfigNode& option
   recipe.model.router.method = method;
   recipe.model.router.k = k;
   if (!options.empty()) recipe.model.router.parts["topk"] = options;
+  recipe.model = recipe.model.resolved();
   recipe.train.steps = 10;
   recipe.train.batch_sequences = 2;
   recipe.train.sequence_length = 4;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/data/corpus.h"
+#include "penstock/data/corpus/corpus.h"
 #include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/checkpoints/moment_names.h"
 #include "penstock/train/metrics_log.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "penstock/base/random.h"
-#include "penstock/data/prepare.h"
+#include "penstock/data/prepare/prepare.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock::testing {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/stored_model.h"
+#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/stored_model.h"
 #include "penstock/routers/as_trained.h"
 #include "penstock/train/checkpoints/checkpoint_manifest.h"
 #include "penstock/train/checkpoints/chosen_checkpoint.h"

@@ -5,7 +5,7 @@
 #include "penstock/base/progress.h"
 #include "penstock/cli/info/layouts.h"
 #include "penstock/cli/info/recomputed.h"
-#include "penstock/models/flops.h"
+#include "penstock/models/counts/flops.h"
 #include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/memory_check.h"
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "penstock/models/parameter_count.h"
-#include "penstock/models/training_memory.h"
+#include "penstock/models/counts/parameter_count.h"
+#include "penstock/models/counts/training_memory.h"
 #include "penstock/train/layouts/rank_estimate.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/recompute_choice.h"

@@ -7,11 +7,11 @@
 
 #include "penstock/base/error.h"
 #include "penstock/cli/arguments/model_argument.h"
-#include "penstock/data/corpus.h"
+#include "penstock/data/corpus/corpus.h"
 #include "penstock/finetune/run_record.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/model_source.h"
+#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/model_source.h"
 
 namespace penstock {
 namespace {

@@ -8,7 +8,7 @@
 #include "penstock/base/shell_quoted.h"
 #include "penstock/cli/info/figures.h"
 #include "penstock/cli/info/recipe_of_target.h"
-#include "penstock/study/study_config.h"
+#include "penstock/study/config/study_config.h"
 
 namespace penstock {
 namespace {

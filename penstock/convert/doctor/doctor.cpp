@@ -1,4 +1,4 @@
-#include "penstock/convert/doctor.h"
+#include "penstock/convert/doctor/doctor.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/types.h>
@@ -11,8 +11,8 @@
 #include "penstock/base/error.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/io/config_json.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/stored_model.h"
+#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/stored_model.h"
 
 namespace penstock {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <string>
 
-#include "penstock/convert/diagnosis.h"
-#include "penstock/convert/expert_copies.h"
+#include "penstock/convert/doctor/diagnosis.h"
+#include "penstock/convert/upcycle/expert_copies.h"
+#include "penstock/models/files/model_source.h"
 #include "penstock/models/language_model.h"
-#include "penstock/models/model_source.h"
 
 namespace penstock {
 

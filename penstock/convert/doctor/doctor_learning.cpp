@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/convert/doctor.h"
+#include "penstock/convert/doctor/doctor.h"
 #include "penstock/layers/moe.h"
 #include "penstock/optim/adamw.h"
 

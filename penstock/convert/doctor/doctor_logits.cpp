@@ -7,7 +7,7 @@
 #include <cmath>
 #include <ranges>
 
-#include "penstock/convert/doctor.h"
+#include "penstock/convert/doctor/doctor.h"
 
 namespace penstock::doctor {
 namespace {
@@ -86,8 +86,7 @@ void judge_start(const ModelConfig& config, const View& own, const DenseView& de
       own.loss, dense.loss, off, gate_sums_text(diagnosis.layers));
   if (own.loss <= dense.loss + kWorse)
     return diagnosis.add("as configured", CheckState::ok, finding);
-  diagnosis.add("as configured", CheckState::warning, finding,
-                remedy_for_start(resolve(config.router).traits));
+  diagnosis.add("as configured", CheckState::warning, finding, remedy_for_start(config.traits()));
 }
 
 }  // namespace
@@ -100,7 +99,7 @@ DenseView view_dense(LanguageModel& dense, const at::Tensor& windows) {
 void check_logits(LanguageModel& model, const DenseView& dense, const ExpertRelation& relation,
                   const at::Tensor& windows, Diagnosis& diagnosis) {
   const ModelConfig& config = model.config();
-  const RouterTraits traits = resolve(config.router).traits;
+  const RouterTraits traits = config.traits();
   if (traits.takes_highest && traits.gates != GateForm::other) {
     const View all = view_of(model, windows.slice(0, 0, 1), config.total_experts());
     const double off = relative(all.logits, dense.logits);

@@ -1,4 +1,4 @@
-#include "penstock/convert/certificate.h"
+#include "penstock/convert/export/certificate.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>

@@ -1,7 +1,7 @@
-#include "penstock/convert/export_gates.h"
+#include "penstock/convert/export/export_gates.h"
 
-#include "penstock/convert/export_target.h"
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/convert/export/export_target.h"
+#include "penstock/models/counts/tensor_shapes.h"
 
 namespace penstock {
 namespace {

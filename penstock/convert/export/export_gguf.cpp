@@ -1,10 +1,10 @@
-#include "penstock/convert/export_gguf.h"
+#include "penstock/convert/export/export_gguf.h"
 
 #include <algorithm>
 #include <map>
 
 #include "penstock/base/error.h"
-#include "penstock/convert/gguf_types.h"
+#include "penstock/convert/export/gguf_types.h"
 #include "penstock/io/gguf_writer.h"
 #include "penstock/models/formats/gguf_layout.h"
 

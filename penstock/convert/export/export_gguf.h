@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "penstock/convert/export_hugging_face.h"
-#include "penstock/convert/export_target.h"
-#include "penstock/convert/export_tensors.h"
+#include "penstock/convert/export/export_hugging_face.h"
+#include "penstock/convert/export/export_target.h"
+#include "penstock/convert/export/export_tensors.h"
 #include "penstock/io/gguf.h"
 
 namespace penstock {

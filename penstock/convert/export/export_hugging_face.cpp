@@ -1,4 +1,4 @@
-#include "penstock/convert/export_hugging_face.h"
+#include "penstock/convert/export/export_hugging_face.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/convert/own_class.h"
+#include "penstock/convert/export/own_class.h"
 #include "penstock/data/tokenizers/hugging_face_files.h"
 #include "penstock/io/safetensors_stream.h"
 
@@ -81,8 +81,8 @@ Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
                              const ExportTarget& target, ExportDtype dtype,
                              std::uint64_t shard_bytes, const Tokenizer* tokenizer,
                              const std::filesystem::path& path) {
-  PENSTOCK_CHECK(!is_quantised(ggml_dtype(dtype)), "Hugging Face's files have no ",
-                 export_dtype_name(dtype), "; take f32, f16 or bf16, or write a GGUF file");
+  PENSTOCK_CHECK(!is_quantised(ggml_dtype(dtype)), "Hugging Face's files have no ", word(dtype),
+                 "; take f32, f16 or bf16, or write a GGUF file");
   Exported out;
   AtomicDirectory directory(fs, path);
   if (is_own_class(target)) {

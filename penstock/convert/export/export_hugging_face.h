@@ -7,8 +7,8 @@
 #include <string>
 
 #include "penstock/base/file_system.h"
-#include "penstock/convert/export_target.h"
-#include "penstock/convert/export_tensors.h"
+#include "penstock/convert/export/export_target.h"
+#include "penstock/convert/export/export_tensors.h"
 
 namespace penstock {
 

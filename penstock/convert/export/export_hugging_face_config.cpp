@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
-#include "penstock/convert/export_hugging_face.h"
+#include "penstock/convert/export/export_hugging_face.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/routers/plain_router.h"
 

@@ -1,4 +1,4 @@
-#include "penstock/convert/export_model.h"
+#include "penstock/convert/export/export_model.h"
 
 #include <torch/types.h>
 
@@ -8,15 +8,15 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/convert/export_gguf.h"
-#include "penstock/convert/export_hugging_face.h"
-#include "penstock/convert/fit_bias.h"
-#include "penstock/convert/portable_source.h"
+#include "penstock/convert/export/export_gguf.h"
+#include "penstock/convert/export/export_hugging_face.h"
+#include "penstock/convert/export/fit_bias.h"
+#include "penstock/convert/export/portable_source.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/data/vocabulary.h"
+#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/stored_model.h"
 #include "penstock/models/formats/gguf_tokenizer.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/stored_model.h"
 
 namespace penstock {
 namespace {
@@ -118,7 +118,7 @@ void check_is_new(const std::string& out) {
                  ": is there already; name another file, or remove it");
 }
 
-Certificate export_model(const ExportOptions& options) {
+Certificate export_model(const ExportOptions& options, const ConversionProgress& progress) {
   check_is_new(options.out);
   const bool gguf = options.format == ExportFormat::kGguf;
   PENSTOCK_CHECK(!gguf || options.out.ends_with(".gguf"), options.out,
@@ -130,7 +130,7 @@ Certificate export_model(const ExportOptions& options) {
   if (!gguf && dtype == ExportDtype::kF16) target.gate_of_none = 0x1p-18;  // 2^-24 and above
   Certificate out{.format = gguf ? "gguf" : "hf",
                   .architecture = std::string(target.architecture->name),
-                  .dtype = std::string(export_dtype_name(dtype)),
+                  .dtype = std::string(word(dtype)),
                   .path = options.out,
                   .routers = what_became_of_routers(source->config())};
   if (!target.note.empty()) out.notes.push_back(target.note);
@@ -139,7 +139,8 @@ Certificate export_model(const ExportOptions& options) {
   if (options.check_tokens > 0)
     tokens = tokens_to_check(options, *source, tokenizer.get(), out.tokens);
   const std::vector<at::Tensor> ones = fitted_ones(options, *source, tokens, out);
-  const PortableSource portable(*source, target, ones);
+  const PortableSource made_portable(*source, target, ones);
+  const WatchedSource portable(made_portable, "writing", progress);
   create_directories(real_file_system(), parent_directory(options.out));
   clean_leftovers_of(real_file_system(), options.out);
   if (gguf) {
@@ -157,7 +158,9 @@ Certificate export_model(const ExportOptions& options) {
   }
   if (tokens.defined()) {
     try {
+      tell(progress, "measuring", 0);
       const Observed ours = observe(*open_model(open_model_source(options.model)), tokens);
+      tell(progress, "measuring", 0.5);
       const Observed theirs = observe(*open_model(open_model_source(options.out)), tokens);
       out.agreement = compare(ours, theirs);
       check_agreement(out, dtype);

@@ -6,10 +6,11 @@
 #include <optional>
 #include <string>
 
-#include "penstock/convert/certificate.h"
-#include "penstock/convert/export_target.h"
-#include "penstock/convert/export_tensors.h"
-#include "penstock/models/model_source.h"
+#include "penstock/convert/conversion_progress.h"
+#include "penstock/convert/export/certificate.h"
+#include "penstock/convert/export/export_target.h"
+#include "penstock/convert/export/export_tensors.h"
+#include "penstock/models/files/model_source.h"
 
 namespace penstock {
 
@@ -33,7 +34,7 @@ struct ExportOptions {
 /// Memory: while writing one tensor; while measuring one model at a time, as its file has it.
 /// Throws NotPortableError where no architecture computes what the model computes, and Error for
 /// what cannot be read, stored or tokenized alike. Then nothing is left behind.
-Certificate export_model(const ExportOptions& options);
+Certificate export_model(const ExportOptions& options, const ConversionProgress& progress = {});
 
 /// Throws Error where there is something of that name, which an export never replaces.
 void check_is_new(const std::string& out);

@@ -1,11 +1,12 @@
-#include "penstock/convert/export_target.h"
+#include "penstock/convert/export/export_target.h"
 
 #include <algorithm>
 #include <array>
 #include <optional>
 
-#include "penstock/convert/export_gates.h"
-#include "penstock/convert/own_class.h"
+#include "penstock/base/error.h"
+#include "penstock/convert/export/export_gates.h"
+#include "penstock/convert/export/own_class.h"
 #include "penstock/routers/plain_router.h"
 
 namespace penstock {
@@ -191,9 +192,9 @@ std::optional<ExportTarget> target_of_table(const ModelConfig& c, ExportFormat f
 
 }  // namespace
 
-ExportTarget choose_export_target(const ModelConfig& config, ExportFormat format,
+ExportTarget choose_export_target(const ModelConfig& c, ExportFormat format,
                                   const std::string& architecture) {
-  const ModelConfig c = config.resolved();
+  PENSTOCK_ASSERT(c.is_resolved());
   const bool hugging_face = format == ExportFormat::kHuggingFace;
   if (c.transformer_xl()) fail_not_portable("no other program computes Penstock's Transformer-XL");
   if (architecture == kOwnClass) {

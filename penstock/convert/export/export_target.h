@@ -2,7 +2,9 @@
 // does. Tensors are looked at elsewhere (convert/portable_source.h).
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "penstock/base/error.h"
@@ -12,6 +14,7 @@
 namespace penstock {
 
 enum class ExportFormat { kHuggingFace, kGguf };
+constexpr std::array<std::string_view, 2> words(ExportFormat) { return {"hf", "gguf"}; }
 
 /// No file of the format computes what the model computes. what() begins with the verdict:
 /// "needs a bias: ..." or "not portable, because ...".

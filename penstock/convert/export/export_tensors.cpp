@@ -1,4 +1,4 @@
-#include "penstock/convert/export_tensors.h"
+#include "penstock/convert/export/export_tensors.h"
 
 #include <ATen/Parallel.h>
 #include <torch/types.h>
@@ -17,19 +17,18 @@ using Quantise = void (*)(std::span<const float>, std::span<std::byte>);
 
 struct ExportRow {
   ExportDtype dtype;
-  std::string_view name;
   Dtype safetensors;  // of plain numbers
   GgmlType ggml;
   at::ScalarType type;
   Quantise blocks;  // null of plain numbers
 };
 constexpr std::array<ExportRow, 6> kExportTypes = {
-    {{ExportDtype::kF32, "f32", Dtype::kF32, GgmlType::kF32, at::kFloat, nullptr},
-     {ExportDtype::kF16, "f16", Dtype::kF16, GgmlType::kF16, at::kHalf, nullptr},
-     {ExportDtype::kBF16, "bf16", Dtype::kBF16, GgmlType::kBF16, at::kBFloat16, nullptr},
-     {ExportDtype::kQ8_0, "q8_0", {}, GgmlType::kQ8_0, at::kFloat, quantise_q8_0},
-     {ExportDtype::kQ6_K, "q6_k", {}, GgmlType::kQ6_K, at::kFloat, quantise_q6_k},
-     {ExportDtype::kQ4_K, "q4_k", {}, GgmlType::kQ4_K, at::kFloat, quantise_q4_k}}};
+    {{ExportDtype::kF32, Dtype::kF32, GgmlType::kF32, at::kFloat, nullptr},
+     {ExportDtype::kF16, Dtype::kF16, GgmlType::kF16, at::kHalf, nullptr},
+     {ExportDtype::kBF16, Dtype::kBF16, GgmlType::kBF16, at::kBFloat16, nullptr},
+     {ExportDtype::kQ8_0, {}, GgmlType::kQ8_0, at::kFloat, quantise_q8_0},
+     {ExportDtype::kQ6_K, {}, GgmlType::kQ6_K, at::kFloat, quantise_q6_k},
+     {ExportDtype::kQ4_K, {}, GgmlType::kQ4_K, at::kFloat, quantise_q4_k}}};
 
 const ExportRow& export_row(ExportDtype dtype) {
   return *std::ranges::find(kExportTypes, dtype, &ExportRow::dtype);
@@ -58,15 +57,6 @@ at::Tensor blocks_of(const at::Tensor& values, const ExportRow& row, const std::
 
 }  // namespace
 
-std::string_view export_dtype_name(ExportDtype dtype) { return export_row(dtype).name; }
-
-ExportDtype parse_export_dtype(std::string_view word) {
-  const auto* const row = std::ranges::find(kExportTypes, word, &ExportRow::name);
-  PENSTOCK_CHECK(row != kExportTypes.end(), "unknown type '", word,
-                 "'; f32, f16, bf16, q8_0, q6_k and q4_k are known");
-  return row->dtype;
-}
-
 ExportDtype stored_dtype(const ModelSource& source) {
   const at::ScalarType type = source.tensor("model.embed_tokens.weight").scalar_type();
   const auto* const row = std::ranges::find(kExportTypes, type, &ExportRow::type);
@@ -83,8 +73,7 @@ ExportedNumbers::ExportedNumbers(const at::Tensor& tensor, ExportDtype dtype,
   held_ = tensor.to(export_row(dtype).type).contiguous();
   if (held_.scalar_type() == tensor.scalar_type()) return;
   PENSTOCK_CHECK(held_.isfinite().all().item<bool>(), "tensor '", name,
-                 "' has numbers that are too large for ", export_row(dtype).name,
-                 "; take bf16 or f32");
+                 "' has numbers that are too large for ", word(dtype), "; take bf16 or f32");
   rounded_ = !held_.to(at::kDouble).equal(tensor.to(at::kDouble));
 }
 

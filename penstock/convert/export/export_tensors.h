@@ -3,22 +3,23 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "penstock/base/file_system.h"
 #include "penstock/io/gguf.h"
 #include "penstock/io/safetensors.h"
-#include "penstock/models/model_source.h"
+#include "penstock/models/files/model_source.h"
 
 namespace penstock {
 
 enum class ExportDtype { kF32, kF16, kBF16, kQ8_0, kQ6_K, kQ4_K };
+constexpr std::array<std::string_view, 6> words(ExportDtype) {
+  return {"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k"};
+}
 
-/// "f32", "f16", "bf16", "q8_0", "q6_k", "q4_k".
-std::string_view export_dtype_name(ExportDtype dtype);
-/// Throws Error for another word.
-ExportDtype parse_export_dtype(std::string_view word);
 /// The type that most of a source's numbers have, by its embeddings; f32 where that is none of
 /// them.
 ExportDtype stored_dtype(const ModelSource& source);

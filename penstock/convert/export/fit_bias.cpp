@@ -1,4 +1,4 @@
-#include "penstock/convert/fit_bias.h"
+#include "penstock/convert/export/fit_bias.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "penstock/convert/portable_source.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/tensor_shapes.h"
-#include "penstock/routers/router.h"
+#include "penstock/convert/export/portable_source.h"
+#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/files/model_directory.h"
+#include "penstock/routers/option_changes.h"
 
 namespace penstock {
 namespace {
@@ -48,15 +48,6 @@ double spread(const FoldedScorer& router) {
   return router.bias.defined() ? (router.bias - router.bias[0]).abs().max().item<double>() : 0;
 }
 
-/// The option that turns the bias off, or "" where the scorer has none.
-std::string bias_option(const ModelConfig& config) {
-  const std::string scorer = resolve(config.router).scorer;
-  const auto& fields = scorer_registry().at(scorer).fields;
-  const bool known =
-      std::ranges::any_of(fields, [](const auto& field) { return field.path == "bias"; });
-  return known ? "model.router." + scorer + ".bias" : "";
-}
-
 }  // namespace
 
 std::map<std::string, at::Tensor> folded_gates(const ModelSource& from,
@@ -71,7 +62,7 @@ std::map<std::string, at::Tensor> folded_gates(const ModelSource& from,
       if (ones.empty())
         fail_needs_bias(concat("in layer ", layers[i].substr(0, layers[i].size() - 1),
                                " they differ by up to ", apart),
-                        bias_option(from.config()));
+                        bias_key(from.config().router));
       weight = weight + at::outer(routers[i].bias - routers[i].bias.mean(), ones[i]);
     }
     out[layers[i] + "mlp.gate.weight"] = weight.to(at::kFloat).contiguous();

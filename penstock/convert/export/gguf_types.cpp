@@ -1,4 +1,4 @@
-#include "penstock/convert/gguf_types.h"
+#include "penstock/convert/export/gguf_types.h"
 
 #include <algorithm>
 #include <array>
@@ -44,7 +44,7 @@ ExportDtype GgufTypes::of(std::string_view name, const std::vector<std::int64_t>
     return fills_blocks(row, ExportDtype::kQ8_0) ? ExportDtype::kQ8_0 : ExportDtype::kF16;
   }
   PENSTOCK_CHECK(fills_blocks(row, asked_), "tensor '", name, "' has rows of ", row,
-                 " numbers, and ", export_dtype_name(asked_), " wants whole blocks of ",
+                 " numbers, and ", word(asked_), " wants whole blocks of ",
                  ggml_block(ggml_dtype(asked_)).numbers, "; take f32, f16 or bf16");
   return asked_;
 }
@@ -67,8 +67,7 @@ std::string types_note(ExportDtype asked, const std::vector<ExportDtype>& types)
                                  ExportDtype::kBF16, ExportDtype::kF16, ExportDtype::kF32}) {
     const auto count = std::ranges::count(types, type);
     if (count == 0) continue;
-    out += concat(out.empty() ? "" : ", ", count, out.empty() ? " tensors are " : " ",
-                  export_dtype_name(type));
+    out += concat(out.empty() ? "" : ", ", count, out.empty() ? " tensors are " : " ", word(type));
     const bool instead = type == ExportDtype::kQ8_0 || type == ExportDtype::kF16;
     if (instead && type != asked) out += concat(" (rows that are no multiple of ", numbers, ")");
   }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/convert/export_tensors.h"
+#include "penstock/convert/export/export_tensors.h"
 #include "penstock/models/model_config.h"
 
 namespace penstock {

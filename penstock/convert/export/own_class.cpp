@@ -1,11 +1,12 @@
-#include "penstock/convert/own_class.h"
+#include "penstock/convert/export/own_class.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "penstock/convert/export_hugging_face.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/convert/export/export_hugging_face.h"
+#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/files/model_directory.h"
+#include "penstock/routers/parameter_names.h"
 #include "penstock/routers/plain_router.h"
 
 namespace penstock {
@@ -18,7 +19,7 @@ constexpr Architecture kArchitecture = {
 
 void add_experts(const ModelConfig& c, Json& out) {
   const auto shapes = tensor_shapes(c);
-  const GateForm gates = resolve(c.router).traits.gates;
+  const GateForm gates = c.traits().gates;
   out["gates"] = gate_form_name(gates);
   if (gates != GateForm::relu)
     out["num_experts_per_tok"] = static_cast<std::int64_t>(c.active_experts());
@@ -26,8 +27,10 @@ void add_experts(const ModelConfig& c, Json& out) {
   for (std::int64_t layer = 0; layer < c.layers; ++layer)
     if (c.is_moe(layer)) out["moe_layers"].push_back(layer);
   out["moe_intermediate_size"] = c.expert_width();
-  out["router_bias"] = std::ranges::any_of(
-      shapes, [](const auto& one) { return one.first.ends_with(".mlp.router.scorer.bias"); });
+  out["router_bias"] = std::ranges::any_of(shapes, [](const auto& one) {
+    const auto tensor = scorer_tensor(one.first);
+    return tensor && tensor->parameter == kScorerBias;
+  });
   out["shared_expert_intermediate_size"] = c.moe.shared_width;
   out["shared_expert_gate"] = c.moe.shared_gate;
 }
@@ -65,20 +68,19 @@ bool is_own_class(const ExportTarget& target) { return target.architecture == &k
 
 bool keeps_routers(const ModelConfig& config) {
   if (config.moe_layers() == 0) return true;
-  if (!resolve(config.router).traits.one_matrix) return false;
-  for (const auto& [name, shape] : tensor_shapes(config))
-    if (name.find(".mlp.router.") != std::string::npos && !name.ends_with(".router.scorer.bias"))
-      return false;
-  return true;
+  if (!config.traits().one_matrix) return false;
+  return std::ranges::all_of(tensor_shapes(config), [](const auto& one) {
+    const auto tensor = scorer_tensor(one.first);
+    return !tensor || tensor->parameter == kScorerWeight || tensor->parameter == kScorerBias;
+  });
 }
 
-bool own_class_computes(const ModelConfig& config) {
-  const ModelConfig c = config.resolved();
+bool own_class_computes(const ModelConfig& c) {
   return !c.transformer_xl() && (c.moe_layers() == 0 || objection_to_router(c).empty());
 }
 
 ExportTarget own_class_target(const ModelConfig& config) {
-  ModelConfig c = config.resolved();
+  ModelConfig c = config;
   if (c.transformer_xl()) fail_not_portable("no other program computes Penstock's Transformer-XL");
   if (c.moe_layers() > 0) {
     const std::string reason = objection_to_router(c);

@@ -5,13 +5,13 @@
 #include <string>
 #include <string_view>
 
-#include "penstock/convert/export_target.h"
-#include "penstock/convert/export_tensors.h"
+#include "penstock/convert/export/export_target.h"
+#include "penstock/convert/export/export_tensors.h"
 #include "penstock/data/tokenizer.h"
 
 namespace penstock {
 
-/// The Python files, whose bytes are part of the library (penstock/convert/python).
+/// The Python files, whose bytes are part of the library (penstock/convert/export/python).
 namespace own_class {
 extern const std::string_view configuration;
 extern const std::string_view modeling;

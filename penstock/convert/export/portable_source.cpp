@@ -1,12 +1,12 @@
-#include "penstock/convert/portable_source.h"
+#include "penstock/convert/export/portable_source.h"
 
 #include <torch/types.h>
 
 #include <algorithm>
 
-#include "penstock/convert/own_class.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/convert/export/own_class.h"
+#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/files/model_directory.h"
 
 namespace penstock {
 namespace {

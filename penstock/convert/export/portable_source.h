@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "penstock/convert/export_target.h"
-#include "penstock/models/model_source.h"
+#include "penstock/convert/export/export_target.h"
+#include "penstock/models/files/model_source.h"
 
 namespace penstock {
 

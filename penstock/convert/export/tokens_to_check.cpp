@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/convert/export_model.h"
+#include "penstock/convert/export/export_model.h"
 #include "penstock/convert/sample_windows.h"
 
 namespace penstock {

@@ -1,4 +1,4 @@
-#include "penstock/convert/expert_copies.h"
+#include "penstock/convert/upcycle/expert_copies.h"
 
 #include <torch/types.h>
 
@@ -6,7 +6,6 @@
 #include <cmath>
 #include <optional>
 #include <string_view>
-#include <variant>
 
 #include "penstock/base/error.h"
 
@@ -15,15 +14,13 @@ namespace {
 
 constexpr std::string_view kExperts = ".mlp.experts.", kShared = ".mlp.shared_expert.";
 
-/// Whether the chosen experts' gates sum to one; nullopt: no softmax makes them.
+/// Whether the chosen experts' gates sum to one; nullopt: they are no part of anything that does.
 std::optional<bool> gates_sum_to_one(const ModelConfig& config) {
-  const ResolvedRouter router = resolve(config.router);
-  const ConfigNode& options = router.options.at(router.selector);
-  const auto* softmax = options.find("softmax");
-  if (!softmax) return std::nullopt;
-  const auto* renormalise = options.find("renormalise");
-  return std::get<std::string>(softmax->value()) == "after" ||
-         (renormalise && std::get<bool>(renormalise->value()));
+  const RouterTraits traits = config.traits();
+  if (traits.merges) return std::nullopt;
+  if (traits.unit_gates) return true;
+  if (traits.gates == GateForm::softmax_over_all) return false;
+  return std::nullopt;
 }
 
 double part_factor(const std::string& name, double a, ShardScale scale) {

@@ -1,4 +1,4 @@
-#include "penstock/convert/head_groups.h"
+#include "penstock/convert/upcycle/head_groups.h"
 
 #include <torch/types.h>
 

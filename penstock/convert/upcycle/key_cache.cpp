@@ -1,4 +1,4 @@
-#include "penstock/convert/key_cache.h"
+#include "penstock/convert/upcycle/key_cache.h"
 
 #include <fmt/format.h>
 #include <torch/types.h>
@@ -9,7 +9,7 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
-#include "penstock/models/fingerprint.h"
+#include "penstock/models/files/fingerprint.h"
 #include "penstock/models/formats/tensor_files.h"
 
 namespace penstock {
@@ -51,11 +51,12 @@ std::optional<std::vector<at::Tensor>> kept_keys(const std::string& path,
 }  // namespace
 
 std::vector<at::Tensor> KeyCache::keys_of(const ModelSource& dense, const at::Tensor& windows,
-                                          const KeyOptions& options) const {
-  if (!fs_) return mean_keys(dense, windows, options);
+                                          const KeyOptions& options,
+                                          const ConversionProgress& progress) const {
+  if (!fs_) return mean_keys(dense, windows, options, progress);
   const std::string path = directory_ + "/" + identity(dense, windows, options) + ".safetensors";
   if (auto kept = kept_keys(path, dense.config())) return *kept;
-  const std::vector<at::Tensor> keys = mean_keys(dense, windows, options);
+  const std::vector<at::Tensor> keys = mean_keys(dense, windows, options, progress);
   TensorMap tensors;
   for (std::size_t layer = 0; layer < keys.size(); ++layer) tensors[name_of(layer)] = keys[layer];
   create_directories(*fs_, directory_);

@@ -23,7 +23,8 @@ class KeyCache {
   /// not. A file that cannot be read or does not fit is written anew.
   /// Throws Error as mean_keys() does, and where a file cannot be written.
   std::vector<at::Tensor> keys_of(const ModelSource& dense, const at::Tensor& windows,
-                                  const KeyOptions& options) const;
+                                  const KeyOptions& options,
+                                  const ConversionProgress& progress = {}) const;
 
  private:
   FileSystem* fs_ = nullptr;

@@ -1,4 +1,4 @@
-#include "penstock/convert/logit_scale.h"
+#include "penstock/convert/upcycle/logit_scale.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -11,7 +11,8 @@
 #include "penstock/convert/calibration.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/layers/moe.h"
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/routers/parameter_names.h"
 
 namespace penstock {
 namespace {
@@ -30,13 +31,16 @@ RouterTensors tensors_of(const Scorer& scorer) {
 /// Logits [T, E] of each layer over the calibration tokens.
 std::vector<at::Tensor> logits_over(
     const ModelSource& parent, const at::Tensor& windows, std::size_t layers,
-    const std::function<at::Tensor(std::size_t layer, const at::Tensor& inputs)>& score) {
+    const std::function<at::Tensor(std::size_t layer, const at::Tensor& inputs)>& score,
+    const ConversionProgress& progress) {
   std::vector<std::vector<at::Tensor>> parts(layers);
-  visit_feed_forward_inputs(parent, some_windows(windows, kMostTokens),
-                            [&](std::int64_t layer, const at::Tensor& inputs) {
-                              const auto at = static_cast<std::size_t>(layer);
-                              parts[at].push_back(score(at, inputs));
-                            });
+  visit_feed_forward_inputs(
+      parent, some_windows(windows, kMostTokens),
+      [&](std::int64_t layer, const at::Tensor& inputs) {
+        const auto at = static_cast<std::size_t>(layer);
+        parts[at].push_back(score(at, inputs));
+      },
+      progress);
   std::vector<at::Tensor> out;
   for (const auto& layer : parts) out.push_back(at::cat(layer));
   return out;
@@ -90,34 +94,40 @@ double factor_for_entropy(const at::Tensor& logits, double entropy) {
 }
 
 at::Tensor folded_logits(const RouterTensors& plain, const at::Tensor& inputs) {
-  const at::Tensor logits = inputs.matmul(plain.at("weight").t());
-  return plain.contains("bias") ? logits + plain.at("bias") : logits;
+  const at::Tensor logits = inputs.matmul(plain.at(kScorerWeight).t());
+  return plain.contains(kScorerBias) ? logits + plain.at(kScorerBias) : logits;
 }
 
 void heads_to_entropy(std::vector<RouterTensors>& heads, const ModelSource& parent,
-                      const at::Tensor& windows, double entropy) {
+                      const at::Tensor& windows, double entropy,
+                      const ConversionProgress& progress) {
   std::vector<RouterTensors> folded;
   for (const RouterTensors& layer : heads) folded.push_back(collapsed_mixture(layer));
-  const auto logits =
-      logits_over(parent, windows, heads.size(), [&](std::size_t layer, const at::Tensor& inputs) {
+  const auto logits = logits_over(
+      parent, windows, heads.size(),
+      [&](std::size_t layer, const at::Tensor& inputs) {
         return folded_logits(folded[layer], inputs);
-      });
+      },
+      progress);
   for (std::size_t layer = 0; layer < heads.size(); ++layer)
-    heads[layer].at("keys") *= factor_for_entropy(logits[layer], entropy);
+    heads[layer].at(kHeadKeys) *= factor_for_entropy(logits[layer], entropy);
 }
 
 void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& parent,
                       const ModelConfig& config, const at::Tensor& windows,
-                      const UpcycleOptions& options, UpcycleReport& report) {
+                      const UpcycleOptions& options, UpcycleReport& report,
+                      const ConversionProgress& progress) {
   const torch::NoGradGuard no_grad;
   const auto scorers = scorers_with(routers, config);
   const auto logits = logits_over(
-      parent, windows, scorers.size(), [&](std::size_t layer, const at::Tensor& inputs) {
+      parent, windows, scorers.size(),
+      [&](std::size_t layer, const at::Tensor& inputs) {
         const at::Tensor scores = scorers[layer]->score(inputs, {}).logits;
         PENSTOCK_CHECK(scores.defined(),
                        "options.start_entropy: this method's router has no logits");
         return scores;
-      });
+      },
+      progress);
   for (std::size_t layer = 0; layer < scorers.size(); ++layer) {
     const double factor = factor_for_entropy(logits[layer], options.start_entropy);
     PENSTOCK_CHECK(scorers[layer]->scale_logits(factor), "options.start_entropy: scorer '",
@@ -130,15 +140,17 @@ void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& pa
 }
 
 void measure_gate_sums(std::vector<RouterTensors>& routers, const ModelSource& parent,
-                       const ModelConfig& config, const at::Tensor& windows,
-                       UpcycleReport& report) {
+                       const ModelConfig& config, const at::Tensor& windows, UpcycleReport& report,
+                       const ConversionProgress& progress) {
   const torch::NoGradGuard no_grad;
   const ResolvedRouter router = resolve(config.router);
   const auto scorers = scorers_with(routers, config);
-  const auto logits = logits_over(parent, windows, scorers.size(),
-                                  [&](std::size_t layer, const at::Tensor& inputs) {
-                                    return scorers[layer]->score(inputs, {}).logits;
-                                  });
+  const auto logits = logits_over(
+      parent, windows, scorers.size(),
+      [&](std::size_t layer, const at::Tensor& inputs) {
+        return scorers[layer]->score(inputs, {}).logits;
+      },
+      progress);
   const auto selector = selector_of(config);
   // Shards of one feed-forward are chosen together, each with its gate.
   const auto wanted = static_cast<double>(config.moe.granularity);

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "penstock/convert/router_start.h"
+#include "penstock/convert/upcycle/router_start.h"
 
 namespace penstock {
 
@@ -30,7 +30,8 @@ at::Tensor folded_logits(const RouterTensors& plain, const at::Tensor& inputs);
 /// entropy over the calibration tokens: of a sum over the routers and a key per expert.
 /// @param heads  mixtures of attention heads, by layer, changed in place
 void heads_to_entropy(std::vector<RouterTensors>& heads, const ModelSource& parent,
-                      const at::Tensor& windows, double entropy);
+                      const at::Tensor& windows, double entropy,
+                      const ConversionProgress& progress = {});
 
 /// Multiplies each layer's router so that its softmax over the calibration tokens has the mean
 /// entropy options.start_entropy. One factor of the matrix: a folded or exported router holds it
@@ -41,7 +42,8 @@ void heads_to_entropy(std::vector<RouterTensors>& heads, const ModelSource& pare
 /// Throws Error for scorers without a parameter that scales their logits.
 void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& parent,
                       const ModelConfig& config, const at::Tensor& windows,
-                      const UpcycleOptions& options, UpcycleReport& report);
+                      const UpcycleOptions& options, UpcycleReport& report,
+                      const ConversionProgress& progress = {});
 
 /// Measures what a token's gates sum to, mean over the calibration tokens, and puts it into
 /// report.gate_sums by layer. Where the gates grow with the logits (ReLU), multiplies each layer's
@@ -50,6 +52,7 @@ void scale_to_entropy(std::vector<RouterTensors>& routers, const ModelSource& pa
 /// @param routers  by MoE layer, changed in place;  @param windows  [n, L] i64
 /// Throws Error where such gates are 0 for every token, or no parameter scales the logits.
 void measure_gate_sums(std::vector<RouterTensors>& routers, const ModelSource& parent,
-                       const ModelConfig& config, const at::Tensor& windows, UpcycleReport& report);
+                       const ModelConfig& config, const at::Tensor& windows, UpcycleReport& report,
+                       const ConversionProgress& progress = {});
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-#include "penstock/convert/router_start.h"
+#include "penstock/convert/upcycle/router_start.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -10,12 +10,13 @@
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
 #include "penstock/convert/calibration.h"
-#include "penstock/convert/logit_scale.h"
 #include "penstock/convert/sample_windows.h"
-#include "penstock/convert/spherical_means.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/convert/upcycle/logit_scale.h"
+#include "penstock/convert/upcycle/spherical_means.h"
+#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/ops/initial_draws.h"
+#include "penstock/routers/parameter_names.h"
 
 namespace penstock {
 namespace {
@@ -97,12 +98,17 @@ class HeadRouters {
         routers_(options.routers > 0 ? options.routers : options.experts),
         keys_(options.keys > 0 ? options.keys : std::max(routers_, options.experts)) {}
 
-  std::vector<RouterTensors> make(const at::Tensor& windows, const KeyCache& keys) {
-    const auto means = keys.keys_of(
-        parent_, windows, {.after_rope = options_.keys_after_rope, .bias = options_.key_bias});
+  std::vector<RouterTensors> make(const at::Tensor& windows, const KeyCache& keys,
+                                  const ConversionProgress& progress) {
+    const auto means =
+        keys.keys_of(parent_, windows,
+                     {.after_rope = options_.keys_after_rope, .bias = options_.key_bias}, progress);
+    const std::int64_t layers = parent_.config().layers;
     std::vector<RouterTensors> out;
-    for (std::int64_t layer = 0; layer < parent_.config().layers; ++layer)
+    for (std::int64_t layer = 0; layer < layers; ++layer) {
+      tell(progress, "routers of heads", static_cast<double>(layer) / static_cast<double>(layers));
       out.push_back(of_layer(layer, means[static_cast<std::size_t>(layer)]));
+    }
     return out;
   }
 
@@ -117,9 +123,9 @@ class HeadRouters {
                                 : at::Tensor();
     RouterTensors tensors =
         mixture_of_heads(groups, query_weight(parent_, options_, layer), bias, keys);
-    if (!holds_queries_) tensors.erase("queries");
+    if (!holds_queries_) tensors.erase(kHeadQueries);
     const auto draws = InitialDraws(options_.seed).of(concat("ties_", layer));
-    report_.tied.push_back(break_ties(tensors.at("keys"), draws));
+    report_.tied.push_back(break_ties(tensors.at(kHeadKeys), draws));
     report_.similarity.push_back(key_similarity(keys));
     report_.groups.push_back(std::move(groups));
     return tensors;
@@ -154,18 +160,20 @@ class Deviation {
 void set_rows(std::vector<RouterTensors>& routers, const std::vector<at::Tensor>& rows,
               std::int64_t groups) {
   for (std::size_t layer = 0; layer < routers.size(); ++layer)
-    routers[layer].at("weight") = rows[layer].to(at::kFloat).repeat({groups, 1});
+    routers[layer].at(kScorerWeight) = rows[layer].to(at::kFloat).repeat({groups, 1});
 }
 
 /// The spherical means of each layer's inputs, as long as random rows are, [E', d] each.
 std::vector<at::Tensor> mean_rows(const ModelSource& parent, const ModelConfig& config,
                                   const at::Tensor& windows, const UpcycleOptions& options,
-                                  UpcycleReport& report) {
+                                  UpcycleReport& report, const ConversionProgress& progress) {
   std::vector<std::vector<at::Tensor>> inputs(static_cast<std::size_t>(parent.config().layers));
-  visit_feed_forward_inputs(parent, some_windows(windows, kMeansTokens),
-                            [&](std::int64_t layer, const at::Tensor& rows) {
-                              inputs[static_cast<std::size_t>(layer)].push_back(rows);
-                            });
+  visit_feed_forward_inputs(
+      parent, some_windows(windows, kMeansTokens),
+      [&](std::int64_t layer, const at::Tensor& rows) {
+        inputs[static_cast<std::size_t>(layer)].push_back(rows);
+      },
+      progress);
   const double length = random_std(config) * std::sqrt(static_cast<double>(config.d_model));
   std::vector<at::Tensor> out;
   for (std::size_t layer = 0; layer < inputs.size(); ++layer) {
@@ -187,17 +195,20 @@ std::vector<RouterTensors> all_collapsed(const std::vector<RouterTensors>& heads
 /// Scales random linear routers so that a layer's logits over the calibration tokens, all experts'
 /// together, have the standard deviation of Router Upcycling's.
 void match_logit_scale(std::vector<RouterTensors>& random, const std::vector<RouterTensors>& heads,
-                       const ModelSource& parent, const at::Tensor& windows,
-                       UpcycleReport& report) {
+                       const ModelSource& parent, const at::Tensor& windows, UpcycleReport& report,
+                       const ConversionProgress& progress) {
   const std::vector<RouterTensors> collapsed = all_collapsed(heads);
   std::vector<Deviation> wanted(random.size()), found(random.size());
-  visit_feed_forward_inputs(parent, windows, [&](std::int64_t at, const at::Tensor& inputs) {
-    const auto layer = static_cast<std::size_t>(at);
-    wanted[layer].add(folded_logits(collapsed[layer], inputs));
-    found[layer].add(inputs.matmul(random[layer].at("weight").t()));
-  });
+  visit_feed_forward_inputs(
+      parent, windows,
+      [&](std::int64_t at, const at::Tensor& inputs) {
+        const auto layer = static_cast<std::size_t>(at);
+        wanted[layer].add(folded_logits(collapsed[layer], inputs));
+        found[layer].add(inputs.matmul(random[layer].at(kScorerWeight).t()));
+      },
+      progress);
   for (std::size_t layer = 0; layer < random.size(); ++layer) {
-    at::Tensor& weight = random[layer].at("weight");
+    at::Tensor& weight = random[layer].at(kScorerWeight);
     weight = weight * (wanted[layer].value() / std::max(found[layer].value(), 1e-30));
     report.logit_sd.push_back(wanted[layer].value());
   }
@@ -258,7 +269,7 @@ double mean_lr_scale(const std::vector<RouterTensors>& heads) {
 
 std::vector<at::Tensor> weights_of(const std::vector<RouterTensors>& routers) {
   std::vector<at::Tensor> out;
-  for (const RouterTensors& layer : routers) out.push_back(layer.at("weight"));
+  for (const RouterTensors& layer : routers) out.push_back(layer.at(kScorerWeight));
   return out;
 }
 
@@ -268,11 +279,11 @@ RouterTensors mixture_of_heads(const HeadGroups& groups, const at::Tensor& query
                                const at::Tensor& query_bias, const at::Tensor& keys) {
   const std::int64_t heads = keys.size(0), width = keys.size(1), d = query_weight.size(1);
   RouterTensors out;
-  out["queries"] =
+  out[kHeadQueries] =
       of_groups(query_weight.reshape({heads, width, d}), groups.queries);  // [m, d', d]
-  out["keys"] = of_groups(keys.to(at::kFloat), groups.keys);               // [keys, d']
+  out[kHeadKeys] = of_groups(keys.to(at::kFloat), groups.keys);            // [keys, d']
   if (query_bias.defined())
-    out["query_bias"] = of_groups(query_bias.reshape({heads, width}), groups.queries);  // [m, d']
+    out[kHeadQueryBias] = of_groups(query_bias.reshape({heads, width}), groups.queries);  // [m, d']
   return out;
 }
 
@@ -307,25 +318,25 @@ std::int64_t break_ties(at::Tensor& keys, const InitialDraws& draws) {
 }
 
 RouterTensors collapsed_mixture(const RouterTensors& mixture) {
-  const at::Tensor& keys = mixture.at("keys");
+  const at::Tensor& keys = mixture.at(kHeadKeys);
   const at::Tensor scaled = keys / std::sqrt(static_cast<double>(keys.size(1)));
   RouterTensors out;
-  out["weight"] = scaled.matmul(mixture.at("queries").sum(0));  // [E, d]
-  if (mixture.contains("query_bias"))
-    out["bias"] = scaled.mv(mixture.at("query_bias").sum(0));  // [E]
+  out[kScorerWeight] = scaled.matmul(mixture.at(kHeadQueries).sum(0));  // [E, d]
+  if (mixture.contains(kHeadQueryBias))
+    out[kScorerBias] = scaled.mv(mixture.at(kHeadQueryBias).sum(0));  // [E]
   return out;
 }
 
 double effective_lr_scale(const RouterTensors& mixture) {
   const auto mean_square = [](const at::Tensor& x) { return x.square().mean().item<double>(); };
-  const at::Tensor& queries = mixture.at("queries");
+  const at::Tensor& queries = mixture.at(kHeadQueries);
   const auto m = static_cast<double>(queries.size(0));
-  return std::sqrt(m * m * mean_square(mixture.at("keys")) + mean_square(queries.sum(0)));
+  return std::sqrt(m * m * mean_square(mixture.at(kHeadKeys)) + mean_square(queries.sum(0)));
 }
 
 std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelConfig& config,
                                          const UpcycleOptions& options, UpcycleReport& report,
-                                         const KeyCache& keys) {
+                                         const KeyCache& keys, const ConversionProgress& progress) {
   const torch::NoGradGuard no_grad;
   const ResolvedRouter router = resolve(config.router);
   const bool weighed = measures_gate_sums(config, options);
@@ -340,11 +351,12 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
     // Where nothing measures or changes them, they are made when they are written.
     const bool measured =
         !are_heads || options.collapsed || options.start_entropy > 0 || options.match_lr || weighed;
-    heads = HeadRouters(parent, options, measured, report).make(windows, keys);
+    heads = HeadRouters(parent, options, measured, report).make(windows, keys, progress);
     // Controls are matched to what Router Upcycling starts from, and that is scaled.
     if (options.start_entropy > 0 && matches(options))
       heads_to_entropy(heads, parent, windows,  // the groups repeat the rows of the first
-                       options.start_entropy - std::log(static_cast<double>(options.granularity)));
+                       options.start_entropy - std::log(static_cast<double>(options.granularity)),
+                       progress);
   }
   if (options.match_lr) report.lr_scale = mean_lr_scale(heads);
   std::vector<RouterTensors> out =
@@ -354,13 +366,15 @@ std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelC
   if (!are_heads && directions == RouterDirections::heads)
     set_rows(out, weights_of(all_collapsed(heads)), options.granularity);
   if (directions == RouterDirections::kmeans)
-    set_rows(out, mean_rows(parent, config, windows, options, report), options.granularity);
+    set_rows(out, mean_rows(parent, config, windows, options, report, progress),
+             options.granularity);
   // After the rows that stay are settled, for their logits are those to match.
   if (options.match_logits)
-    match_logit_scale(out, heads, parent, windows, report);
+    match_logit_scale(out, heads, parent, windows, report, progress);
   else if (options.start_entropy > 0)
-    scale_to_entropy(out, parent, config, windows, options, report);
-  if (weighed && windows.defined()) measure_gate_sums(out, parent, config, windows, report);
+    scale_to_entropy(out, parent, config, windows, options, report, progress);
+  if (weighed && windows.defined())
+    measure_gate_sums(out, parent, config, windows, report, progress);
   return out;
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/convert/upcycle.h"
+#include "penstock/convert/upcycle/upcycle.h"
 
 namespace penstock {
 
@@ -58,6 +58,7 @@ double effective_lr_scale(const RouterTensors& mixture);
 /// text is missing.
 std::vector<RouterTensors> router_starts(const ModelSource& parent, const ModelConfig& config,
                                          const UpcycleOptions& options, UpcycleReport& report,
-                                         const KeyCache& keys = {});
+                                         const KeyCache& keys = {},
+                                         const ConversionProgress& progress = {});
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-#include "penstock/convert/spherical_means.h"
+#include "penstock/convert/upcycle/spherical_means.h"
 
 #include <torch/types.h>
 

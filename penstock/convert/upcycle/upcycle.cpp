@@ -1,4 +1,4 @@
-#include "penstock/convert/upcycle.h"
+#include "penstock/convert/upcycle/upcycle.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -8,12 +8,13 @@
 
 #include "penstock/base/error.h"
 #include "penstock/convert/model_writer.h"
-#include "penstock/convert/router_start.h"
-#include "penstock/convert/upcycling_json.h"
+#include "penstock/convert/upcycle/router_start.h"
+#include "penstock/convert/upcycle/upcycling_json.h"
+#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/lazy_tensors.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/tensor_shapes.h"
 #include "penstock/ops/initial_draws.h"
+#include "penstock/routers/parameter_names.h"
 
 namespace penstock {
 namespace {
@@ -44,11 +45,11 @@ at::Tensor normal(std::uint64_t seed, const std::string& name, at::IntArrayRef s
 class Upcycler {
  public:
   Upcycler(const ModelSource& parent, const UpcycleOptions& options, UpcycleReport& report,
-           const KeyCache& keys)
+           const KeyCache& keys, const ConversionProgress& progress)
       : parent_(parent), options_(options), report_(report) {
     report_.config = upcycled_config(parent.config(), options);
     report_.lr_scale = options.lr_scale;
-    routers_ = router_starts(parent, report_.config, options, report_, keys);
+    routers_ = router_starts(parent, report_.config, options, report_, keys, progress);
     report_.config.router.lr_scale = report_.lr_scale;
     report_.shard_scale = options.scale == ShardScale::none ? 1 : shard_scale(report_.config);
     balancers_.emplace(report_.config);
@@ -71,7 +72,7 @@ class Upcycler {
   /// Type and making of one tensor of the result.
   LazyTensor source_of(const std::string& name) {
     if (name.starts_with("penstock.balancer_")) return balancers_->tensor(name);
-    if (const auto router = router_parameter(name)) return router_tensor(*router);
+    if (const auto router = scorer_tensor(name)) return router_tensor(*router);
     const bool expert = expert_of(name) >= 0;
     const bool shared = name.find(".mlp.shared_expert.") != std::string::npos;
     if (shared && !options_.shared_copy)
@@ -85,26 +86,12 @@ class Upcycler {
             }};
   }
 
-  struct RouterParameter {
-    std::int64_t layer;
-    std::string name;  // in the scorer
-  };
-  static std::optional<RouterParameter> router_parameter(const std::string& name) {
-    constexpr std::string_view layers = "model.layers.", scorer = ".mlp.router.scorer.";
-    if (!name.starts_with(layers)) return {};
-    const auto layer = [&] { return std::stoll(name.substr(layers.size())); };
-    if (name.ends_with(".mlp.gate.weight")) return RouterParameter{layer(), "weight"};
-    if (const auto at = name.find(scorer); at != std::string::npos)
-      return RouterParameter{layer(), name.substr(at + scorer.size())};
-    return {};
-  }
-
-  LazyTensor router_tensor(const RouterParameter& parameter) const {
+  LazyTensor router_tensor(const ScorerTensor& parameter) const {
     const std::size_t index = router_of_.at(parameter.layer);
     const RouterTensors& tensors = routers_.at(index);
-    if (const auto found = tensors.find(parameter.name); found != tensors.end())
+    if (const auto found = tensors.find(parameter.parameter); found != tensors.end())
       return {.type = at::kFloat, .make = [tensor = found->second] { return tensor; }};
-    PENSTOCK_ASSERT(parameter.name == "queries");
+    PENSTOCK_ASSERT(parameter.parameter == kHeadQueries);
     return {.type = at::kFloat, .make = [this, index, layer = parameter.layer] {
               return query_maps(parent_, options_, report_.groups.at(index), layer);
             }};
@@ -144,18 +131,20 @@ class Upcycler {
 }  // namespace
 
 UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& given, FileSystem& fs,
-                      const std::string& out, const KeyCache& keys) {
+                      const std::string& out, const KeyCache& keys,
+                      const ConversionProgress& progress) {
   const torch::NoGradGuard no_grad;
   const UpcycleOptions options = completed(given);
   PENSTOCK_CHECK(!fs.exists(out), out, ": exists already; name another place, or remove it");
   UpcycleReport report;
-  Upcycler upcycler(parent, options, report, keys);
+  Upcycler upcycler(parent, options, report, keys, progress);
   const auto note = [&](const WrittenModel& written) {
     report.bytes = written.bytes;
     report.without_tokenizer = written.without_tokenizer;
     return upcycling_json(parent, options, report);
   };
-  write_model_of(parent, report.config, upcycler.tensors(), {"upcycling.json", note}, fs, out);
+  write_model_of(parent, report.config, upcycler.tensors(), {"upcycling.json", note}, fs, out,
+                 progress);
   return report;
 }
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "penstock/base/file_system.h"
-#include "penstock/convert/head_groups.h"
-#include "penstock/convert/key_cache.h"
-#include "penstock/convert/upcycle_options.h"
-#include "penstock/models/model_source.h"
+#include "penstock/convert/upcycle/head_groups.h"
+#include "penstock/convert/upcycle/key_cache.h"
+#include "penstock/convert/upcycle/upcycle_options.h"
+#include "penstock/models/files/model_source.h"
 
 namespace penstock {
 
@@ -66,6 +66,7 @@ bool measures_gate_sums(const ModelConfig& config, const UpcycleOptions& options
 /// Source: Sparse Upcycling, arXiv:2212.05055; routers see router_start.h.
 /// @param keys  where mean keys are kept
 UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& options, FileSystem& fs,
-                      const std::string& out, const KeyCache& keys = {});
+                      const std::string& out, const KeyCache& keys = {},
+                      const ConversionProgress& progress = {});
 
 }  // namespace penstock

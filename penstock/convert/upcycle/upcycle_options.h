@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "penstock/base/fields.h"
-#include "penstock/convert/expert_copies.h"
-#include "penstock/convert/head_groups.h"
+#include "penstock/convert/upcycle/expert_copies.h"
+#include "penstock/convert/upcycle/head_groups.h"
 
 namespace penstock {
 

@@ -3,20 +3,13 @@
 #include <cmath>
 
 #include "penstock/base/error.h"
-#include "penstock/convert/upcycle.h"
+#include "penstock/convert/upcycle/upcycle.h"
 #include "penstock/routers/named.h"
+#include "penstock/routers/option_changes.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {
 namespace {
-
-/// Sets one option of a part, unless what is there already came from elsewhere.
-void set_option(RouterConfig& router, const std::string& part, const std::string& key,
-                ConfigNode::Value value) {
-  ConfigNode& node = router.parts[part];
-  if (node.empty()) node = ConfigNode(ConfigNode::Table{});
-  node.set(key, ConfigNode(std::move(value)));
-}
 
 void name_scorer(RouterConfig& router, const std::string& wanted) {
   if (wanted.empty()) return;
@@ -31,52 +24,19 @@ void name_scorer(RouterConfig& router, const std::string& wanted) {
     router.parts[method.scorer] = options->second;
 }
 
-/// Options of a scorer made of attention heads, by the parent's heads.
-void set_heads(RouterConfig& router, const std::string& scorer, const ModelConfig& parent,
-               const UpcycleOptions& options) {
+/// The sizes of a scorer made of attention heads, by the parent's heads.
+HeadSizes head_sizes(const ModelConfig& parent, const UpcycleOptions& options) {
   const std::int64_t routers = options.routers > 0 ? options.routers : options.experts;
   const std::int64_t keys = options.keys > 0 ? options.keys : std::max(routers, options.experts);
   const std::int64_t parts = head_parts(parent.heads, parent.head_dim, routers);
   PENSTOCK_CHECK(keys >= options.experts, "options.keys ", keys, " of ", options.experts,
                  " experts: each needs one");
-  set_option(router, scorer, "routers", routers);
-  set_option(router, scorer, "width", parent.heads * parts / routers * (parent.head_dim / parts));
-  if (keys != options.experts) set_option(router, scorer, "keys", keys * options.granularity);
-  if (options.pool) set_option(router, scorer, "pool", std::string(word(*options.pool)));
-  if (options.query_bias && parent.qkv_bias) set_option(router, scorer, "bias", true);
-  if (options.collapsed) set_option(router, scorer, "parameterisation", std::string("collapsed"));
-}
-
-bool has_option(const std::string& selector, const std::string& option) {
-  return std::ranges::any_of(selector_registry().at(selector).fields,
-                             [&](const auto& field) { return field.path == option; });
-}
-
-/// Whether a selector's gates are made by a softmax, which an option makes sum to one.
-bool renormalises(const std::string& selector) {
-  return has_option(selector, "renormalise") || has_option(selector, "softmax");
-}
-
-/// A bias that the scorer has by default is left out, unless the method asks for it by name: other
-/// programs' routers have none, and an upcycled model is made to be exported.
-void leave_out_bias(RouterConfig& router, const Method& method, const std::string& scorer) {
-  const auto& entry = scorer_registry().at(scorer);
-  if (!entry.traits.foldable || !entry.traits.trainable) return;
-  const auto says = [&](const std::map<std::string, ConfigNode>& parts) {
-    const auto part = parts.find(scorer);
-    return part != parts.end() && !part->second.empty() && part->second.find("bias");
-  };
-  if (says(router.parts) || says(method.options)) return;
-  for (const auto& field : entry.fields)
-    if (field.path == "bias" && field.default_value == "true")
-      set_option(router, scorer, "bias", false);
-}
-
-void renormalise(RouterConfig& router, const std::string& selector) {
-  PENSTOCK_CHECK(renormalises(selector), "options.renormalise: selector '", selector,
-                 "' has no gates that a softmax makes");
-  if (has_option(selector, "renormalise")) return set_option(router, selector, "renormalise", true);
-  set_option(router, selector, "softmax", std::string("after"));
+  return {.routers = routers,
+          .keys = keys != options.experts ? keys * options.granularity : 0,
+          .width = parent.heads * parts / routers * (parent.head_dim / parts),
+          .pool = options.pool ? std::string(word(*options.pool)) : "",
+          .bias = options.query_bias && parent.qkv_bias,
+          .collapsed = options.collapsed};
 }
 
 /// The scorer under the method's selection.
@@ -110,6 +70,39 @@ void check_directions(const UpcycleOptions& options, const ResolvedRouter& route
                  " experts; options.routers and options.keys must not be more");
 }
 
+/// Options of the router's parts: the sizes of attention heads, the bias, what makes gates sum to
+/// one, and what is said of each.
+void set_parts(RouterConfig& router, const Method& method, const ModelConfig& parent,
+               const UpcycleOptions& options) {
+  const std::string scorer = router.scorer.empty() ? method.scorer : router.scorer;
+  if (scorer_registry().at(scorer).traits.of_heads) {
+    set_heads(router, scorer, head_sizes(parent, options));
+  } else {
+    PENSTOCK_CHECK(!options.pool && !options.collapsed && !options.query_bias,
+                   "options.pool, options.query_bias and a collapsed router are for Router "
+                   "Upcycling; scorer '",
+                   scorer, "' has none");
+    const bool plain = options.routers == 0 && options.keys == 0 && !options.correct_gain &&
+                       options.grouping == KeyGrouping::distinct;
+    PENSTOCK_CHECK(plain || makes_heads(options),
+                   "options.routers, options.keys, options.grouping and options.norm_gain are for "
+                   "Router Upcycling; scorer '",
+                   scorer, "' has none");
+    // Other programs' routers have no bias, and an upcycled model is made to be exported.
+    const ScorerTraits& traits = scorer_registry().at(scorer).traits;
+    if (traits.foldable && traits.trainable) leave_out_default_bias(router, scorer);
+  }
+  PENSTOCK_CHECK(!options.renormalise || can_renormalise(method.selector),
+                 "options.renormalise: selector '", method.selector,
+                 "' has no gates that a softmax makes");
+  if (options.renormalise) renormalise(router, method.selector);
+  if (!options.router_options.empty()) {
+    ConfigNode node = write_config(router);
+    node.merge(options.router_options);
+    router = read_config<RouterConfig>(node, "model.router");
+  }
+}
+
 }  // namespace
 
 UpcycleOptions completed(UpcycleOptions options) {
@@ -122,7 +115,7 @@ UpcycleOptions completed(UpcycleOptions options) {
     options.k = method.k > 0 ? method.k : selector.has_k || selector.variable_active ? 2 : 1;
   if (options.start == UpcycleStart::published) return options;
   const double active = options.k * static_cast<double>(options.granularity);
-  options.renormalise = options.renormalise || (renormalises(method.selector) && active > 1);
+  options.renormalise = options.renormalise || (can_renormalise(method.selector) && active > 1);
   const bool of_heads = scorer_registry().at(scorer_under(options, method)).traits.of_heads ||
                         makes_heads(options) || options.directions == RouterDirections::kmeans;
   // An entropy is a softmax's.
@@ -151,28 +144,7 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
   router.k = options.k;
   router.lr_scale = options.lr_scale;
   name_scorer(router, options.scorer);
-  const std::string scorer = router.scorer.empty() ? method.scorer : router.scorer;
-  if (scorer_registry().at(scorer).traits.of_heads) {
-    set_heads(router, scorer, parent, options);
-  } else {
-    PENSTOCK_CHECK(!options.pool && !options.collapsed && !options.query_bias,
-                   "options.pool, options.query_bias and a collapsed router are for Router "
-                   "Upcycling; scorer '",
-                   scorer, "' has none");
-    const bool plain = options.routers == 0 && options.keys == 0 && !options.correct_gain &&
-                       options.grouping == KeyGrouping::distinct;
-    PENSTOCK_CHECK(plain || makes_heads(options),
-                   "options.routers, options.keys, options.grouping and options.norm_gain are for "
-                   "Router Upcycling; scorer '",
-                   scorer, "' has none");
-    leave_out_bias(router, method, scorer);
-  }
-  if (options.renormalise) renormalise(router, method.selector);
-  if (!options.router_options.empty()) {
-    ConfigNode node = write_config(router);
-    node.merge(options.router_options);
-    router = read_config<RouterConfig>(node, "model.router");
-  }
+  set_parts(router, method, parent, options);
   config = config.resolved();
   PENSTOCK_CHECK(
       !options.renormalise || config.active_experts() > 1,
@@ -196,12 +168,12 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
 }
 
 RouterDirections router_directions(const ModelConfig& config, const UpcycleOptions& options) {
-  const bool of_heads = resolve(config.router).traits.of_heads;
+  const bool of_heads = config.traits().of_heads;
   return options.directions.value_or(of_heads ? RouterDirections::heads : RouterDirections::random);
 }
 
 bool measures_gate_sums(const ModelConfig& config, const UpcycleOptions& options) {
-  return options.start == UpcycleStart::parent && !resolve(config.router).traits.unit_gates;
+  return options.start == UpcycleStart::parent && !config.traits().unit_gates;
 }
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-#include "penstock/convert/upcycling_json.h"
+#include "penstock/convert/upcycle/upcycling_json.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>

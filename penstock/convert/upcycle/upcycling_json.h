@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "penstock/convert/upcycle.h"
+#include "penstock/convert/upcycle/upcycle.h"
 
 namespace penstock {
 

@@ -3,7 +3,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/data/classification/readers.h"
-#include "penstock/data/text_files.h"
+#include "penstock/data/prepare/text_files.h"
 #include "penstock/data/utf8.h"
 
 namespace penstock::classification {

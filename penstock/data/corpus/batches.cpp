@@ -1,5 +1,5 @@
 // Cutting windows out of a token file.
-#include "penstock/data/batches.h"
+#include "penstock/data/corpus/batches.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -7,7 +7,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
-#include "penstock/data/permutation.h"
+#include "penstock/data/corpus/permutation.h"
 
 namespace penstock {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "penstock/data/corpus.h"
-#include "penstock/data/mixture.h"
-#include "penstock/data/sampling.h"
+#include "penstock/data/corpus/corpus.h"
+#include "penstock/data/corpus/mixture.h"
+#include "penstock/data/corpus/sampling.h"
 
 namespace penstock {
 

@@ -1,5 +1,5 @@
 // Opening a corpus and counting what is in it.
-#include "penstock/data/corpus.h"
+#include "penstock/data/corpus/corpus.h"
 
 #include <fmt/format.h>
 

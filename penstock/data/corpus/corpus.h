@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "penstock/data/split.h"
-#include "penstock/data/token_file.h"
+#include "penstock/data/corpus/split.h"
+#include "penstock/data/corpus/token_file.h"
 #include "penstock/data/tokenizer.h"
 
 namespace penstock {

@@ -1,11 +1,11 @@
-#include "penstock/data/mixture.h"
+#include "penstock/data/corpus/mixture.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "penstock/base/error.h"
-#include "penstock/data/permutation.h"
+#include "penstock/data/corpus/permutation.h"
 
 namespace penstock {
 namespace {

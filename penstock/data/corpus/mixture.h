@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "penstock/data/corpus.h"
+#include "penstock/data/corpus/corpus.h"
 
 namespace penstock {
 

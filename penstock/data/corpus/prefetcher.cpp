@@ -1,5 +1,5 @@
 // The background thread behind Prefetcher.
-#include "penstock/data/prefetcher.h"
+#include "penstock/data/corpus/prefetcher.h"
 
 #include <algorithm>
 #include <utility>

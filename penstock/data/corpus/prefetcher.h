@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "penstock/data/batches.h"
+#include "penstock/data/corpus/batches.h"
 
 namespace penstock {
 

@@ -1,4 +1,4 @@
-#include "penstock/data/protocols.h"
+#include "penstock/data/corpus/protocols.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // Opening a token file: nothing in it is believed before it has been checked.
-#include "penstock/data/token_file.h"
+#include "penstock/data/corpus/token_file.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
 #include "penstock/base/mapped_file.h"
-#include "penstock/data/token_file_format.h"
+#include "penstock/data/corpus/token_file_format.h"
 
 namespace penstock {
 

@@ -1,12 +1,12 @@
 // Laying out a token file.
-#include "penstock/data/token_file_writer.h"
+#include "penstock/data/corpus/token_file_writer.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <span>
 
 #include "penstock/base/checksum.h"
-#include "penstock/data/token_file_format.h"
+#include "penstock/data/corpus/token_file_format.h"
 
 namespace penstock {
 namespace {

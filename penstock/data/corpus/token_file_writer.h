@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "penstock/base/file_system.h"
-#include "penstock/data/token_file.h"
-#include "penstock/data/token_spool.h"
+#include "penstock/data/corpus/token_file.h"
+#include "penstock/data/corpus/token_spool.h"
 
 namespace penstock {
 

@@ -1,4 +1,4 @@
-#include "penstock/data/token_spool.h"
+#include "penstock/data/corpus/token_spool.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "penstock/data/download.h"
+#include "penstock/data/fetch/download.h"
 
 #include <curl/curl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "penstock/data/fetch.h"
+#include "penstock/data/fetch/fetch.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,9 +6,9 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
-#include "penstock/data/download.h"
-#include "penstock/data/fetched_record.h"
-#include "penstock/data/unpack_members.h"
+#include "penstock/data/fetch/download.h"
+#include "penstock/data/fetch/fetched_record.h"
+#include "penstock/data/fetch/unpack_members.h"
 
 namespace penstock {
 namespace {

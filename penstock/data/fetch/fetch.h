@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/data/public_datasets.h"
+#include "penstock/data/fetch/public_datasets.h"
 
 namespace penstock {
 

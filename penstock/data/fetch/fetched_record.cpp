@@ -1,4 +1,4 @@
-#include "penstock/data/fetched_record.h"
+#include "penstock/data/fetch/fetched_record.h"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>

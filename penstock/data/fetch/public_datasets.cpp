@@ -1,5 +1,5 @@
 // Every address, size and sum names the public page or file it was taken from.
-#include "penstock/data/public_datasets.h"
+#include "penstock/data/fetch/public_datasets.h"
 
 #include <algorithm>
 

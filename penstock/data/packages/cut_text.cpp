@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "penstock/data/text_boundary.h"
+#include "penstock/data/text/text_boundary.h"
 
 namespace penstock {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "penstock/data/documents.h"
+#include "penstock/data/prepare/documents.h"
 
 namespace penstock {
 

@@ -1,4 +1,4 @@
-#include "penstock/data/assign_splits.h"
+#include "penstock/data/prepare/assign_splits.h"
 
 #include <algorithm>
 #include <cmath>

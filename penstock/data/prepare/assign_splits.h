@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/data/split.h"
+#include "penstock/data/corpus/split.h"
 
 namespace penstock {
 

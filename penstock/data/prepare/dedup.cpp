@@ -1,5 +1,5 @@
 // Shingles of paragraphs, and which of them have been seen.
-#include "penstock/data/dedup.h"
+#include "penstock/data/prepare/dedup.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "penstock/base/random.h"
-#include "penstock/data/shingle_set.h"
+#include "penstock/data/prepare/shingle_set.h"
 
 namespace penstock {
 namespace {

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/data/documents.h"
+#include "penstock/data/prepare/documents.h"
 
 namespace penstock {
 

@@ -1,4 +1,4 @@
-#include "penstock/data/gather_text.h"
+#include "penstock/data/prepare/gather_text.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "penstock/base/error.h"
 #include "penstock/data/packages/fetch_packages.h"
 #include "penstock/data/packages/read_packages.h"
-#include "penstock/data/system_corpus.h"
+#include "penstock/data/prepare/system_corpus.h"
 
 namespace penstock {
 namespace {

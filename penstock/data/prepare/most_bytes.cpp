@@ -1,4 +1,4 @@
-#include "penstock/data/most_bytes.h"
+#include "penstock/data/prepare/most_bytes.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/data/documents.h"
+#include "penstock/data/prepare/documents.h"
 
 namespace penstock {
 

@@ -1,5 +1,5 @@
 // The stages of `penstock data prepare`.
-#include "penstock/data/prepare.h"
+#include "penstock/data/prepare/prepare.h"
 
 #include <fmt/format.h>
 
@@ -13,16 +13,16 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/data/assign_splits.h"
-#include "penstock/data/dedup.h"
-#include "penstock/data/gather_text.h"
-#include "penstock/data/most_bytes.h"
-#include "penstock/data/prepare_notes.h"
-#include "penstock/data/protocols.h"
-#include "penstock/data/stage_progress.h"
-#include "penstock/data/text_boundary.h"
-#include "penstock/data/token_file_format.h"
-#include "penstock/data/token_file_writer.h"
+#include "penstock/data/corpus/protocols.h"
+#include "penstock/data/corpus/token_file_format.h"
+#include "penstock/data/corpus/token_file_writer.h"
+#include "penstock/data/prepare/assign_splits.h"
+#include "penstock/data/prepare/dedup.h"
+#include "penstock/data/prepare/gather_text.h"
+#include "penstock/data/prepare/most_bytes.h"
+#include "penstock/data/prepare/prepare_notes.h"
+#include "penstock/data/prepare/stage_progress.h"
+#include "penstock/data/text/text_boundary.h"
 #include "penstock/data/tokenizers/from_spec.h"
 #include "penstock/data/tokenizers/tokenizer_files.h"
 

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/data/corpus.h"
-#include "penstock/data/documents.h"
+#include "penstock/data/corpus/corpus.h"
 #include "penstock/data/packages/package_use.h"
+#include "penstock/data/prepare/documents.h"
 
 namespace penstock {
 

@@ -1,10 +1,10 @@
-#include "penstock/data/prepare_notes.h"
+#include "penstock/data/prepare/prepare_notes.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "penstock/data/split.h"
+#include "penstock/data/corpus/split.h"
 
 namespace penstock {
 

@@ -1,7 +1,7 @@
 // What a preparation did, as JSON.
 #include <nlohmann/json.hpp>
 
-#include "penstock/data/prepare.h"
+#include "penstock/data/prepare/prepare.h"
 
 namespace penstock {
 namespace {

@@ -1,5 +1,5 @@
 // Where the domains live, and reading a seeded choice of their files.
-#include "penstock/data/system_corpus.h"
+#include "penstock/data/prepare/system_corpus.h"
 
 #include <algorithm>
 #include <cctype>
@@ -11,8 +11,8 @@
 #include "penstock/base/error.h"
 #include "penstock/base/file_system.h"
 #include "penstock/base/random.h"
-#include "penstock/data/text_files.h"
-#include "penstock/data/usable_text.h"
+#include "penstock/data/prepare/text_files.h"
+#include "penstock/data/prepare/usable_text.h"
 #include "penstock/data/utf8.h"
 
 namespace penstock {

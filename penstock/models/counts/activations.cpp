@@ -1,9 +1,10 @@
-#include "penstock/models/activations.h"
+#include "penstock/models/counts/activations.h"
 
 #include <algorithm>
 
-#include "penstock/models/flops.h"
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/base/error.h"
+#include "penstock/models/counts/flops.h"
+#include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -68,8 +69,8 @@ double share_of_inputs(const ModelConfig& c) {
 
 }  // namespace
 
-ActivationCount::ActivationCount(const ModelConfig& config, const TrainingPass& pass) {
-  const ModelConfig c = config.resolved();
+ActivationCount::ActivationCount(const ModelConfig& c, const TrainingPass& pass) {
+  PENSTOCK_ASSERT(c.is_resolved());
   const bool bf16 = pass.precision == ops::ProductPrecision::bf16;
   const double tensors = pass.tensors, share = pass.divided_rows ? 1 / tensors : 1;
   const auto length = static_cast<double>(pass.sequence_length);

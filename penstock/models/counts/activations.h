@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "penstock/models/counts/recomputation.h"
 #include "penstock/models/model_config.h"
-#include "penstock/models/recomputation.h"
 #include "penstock/ops/precision.h"
 
 namespace penstock {
@@ -52,7 +52,7 @@ struct TrainingPass {
 /// compares it with measured peaks.
 class ActivationCount {
  public:
-  /// `pass.recomputed` does not matter.  @param config  need not be resolved
+  /// `pass.recomputed` does not matter.  REQUIRES: config is resolved.
   ActivationCount(const ModelConfig& config, const TrainingPass& pass);
 
   Activations of(const Recomputation& recomputed) const;

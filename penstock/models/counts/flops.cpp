@@ -1,8 +1,9 @@
-#include "penstock/models/flops.h"
+#include "penstock/models/counts/flops.h"
 
 #include <utility>
 
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/base/error.h"
+#include "penstock/models/counts/tensor_shapes.h"
 
 namespace penstock {
 namespace {
@@ -35,15 +36,15 @@ ForwardFlops nominal_flops(const ModelConfig& c, std::int64_t sequences, std::in
 }  // namespace
 
 double rows_per_token(const ModelConfig& c) {
-  return 1 / static_cast<double>(selector_of(c)->segment_length());
+  return 1 / static_cast<double>(c.traits().segment_length);
 }
 
 double forward_passes(const ModelConfig& c) {
-  return c.moe_layers() > 0 ? resolve(c.router).traits.forward_passes : 1;
+  return static_cast<double>(c.traits().forward_passes);
 }
 
-double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequence_length) {
-  const ModelConfig c = config.resolved();
+double published_flops_per_sequence(const ModelConfig& c, std::int64_t sequence_length) {
+  PENSTOCK_ASSERT(c.is_resolved());
   const double s = static_cast<double>(sequence_length), layers = static_cast<double>(c.layers),
                d = static_cast<double>(c.d_model), f = static_cast<double>(c.d_ffn);
   const double moe_share = static_cast<double>(c.moe_layers()) / layers;
@@ -58,8 +59,7 @@ double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequ
           static_cast<double>(c.vocab) / (2 * layers * d));
 }
 
-ModelProducts::ModelProducts(const ModelConfig& config) {
-  const ModelConfig c = config.resolved();
+ModelProducts::ModelProducts(const ModelConfig& c) {
   const std::int64_t moe_layers = c.moe_layers();
   double experts = 0;  // one of each layer
   const std::pair<TensorRole, double*> sums[] = {
@@ -77,7 +77,7 @@ ModelProducts::ModelProducts(const ModelConfig& config) {
   expert = experts / static_cast<double>(moe_layers);
   // One scorer stands for all.
   auto of_row = static_cast<double>(scorer_of(c, 0)->products_per_token());
-  if (resolve(c.router).traits.merges) of_row += static_cast<double>(c.total_experts()) * expert;
+  if (c.traits().merges) of_row += static_cast<double>(c.total_experts()) * expert;
   routing = static_cast<double>(moe_layers) * rows_per_token(c) * of_row;
 }
 
@@ -98,19 +98,17 @@ double causal_pairs(std::int64_t sequences, std::int64_t length) {
          static_cast<double>(length + 1) / 2;
 }
 
-double nominal_training_flops(const ModelConfig& config, std::int64_t sequences,
-                              std::int64_t length) {
-  const ModelConfig c = config.resolved();
+double nominal_training_flops(const ModelConfig& c, std::int64_t sequences, std::int64_t length) {
   const ForwardFlops flops = nominal_flops(c, sequences, length, c.xl.memory, c.active_experts());
   const double trained = forward_passes(c) * (3 * flops.tokens + 2 * flops.remembered);
-  if (c.moe_layers() == 0 || resolve(c.router).traits.distillation == 0) return trained;
+  if (c.traits().distillation == 0) return trained;
   const auto all = static_cast<double>(c.total_experts());
   return trained + nominal_forward_flops(c, sequences, length, c.xl.memory, all);
 }
 
 double nominal_forward_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length,
                              std::int64_t memory, double active) {
-  const ForwardFlops flops = nominal_flops(config.resolved(), sequences, length, memory, active);
+  const ForwardFlops flops = nominal_flops(config, sequences, length, memory, active);
   return flops.tokens + flops.remembered;
 }
 

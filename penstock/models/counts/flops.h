@@ -17,7 +17,7 @@ double published_flops_per_sequence(const ModelConfig& config, std::int64_t sequ
 /// Multiply-adds of a forward pass, by what they grow with. Counting them lists a model's tensors
 /// and builds a router, so a model does it once.
 struct ModelProducts {
-  /// @param config  need not be resolved
+  /// REQUIRES: config is resolved, as all functions here do.
   ModelProducts(const ModelConfig& config);  // NOLINT(google-explicit-constructor)
 
   // Of a token, summed over layers:

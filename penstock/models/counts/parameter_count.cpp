@@ -1,15 +1,14 @@
-#include "penstock/models/parameter_count.h"
+#include "penstock/models/counts/parameter_count.h"
 
 #include <torch/types.h>
 
 #include <cmath>
 
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/models/counts/tensor_shapes.h"
 
 namespace penstock {
 
-ParameterCounts count_parameters(const ModelConfig& config) {
-  const ModelConfig c = config.resolved();
+ParameterCounts count_parameters(const ModelConfig& c) {
   std::int64_t common = 0, experts = 0;
   ParameterCounts out;
   for (const ModelTensor& tensor : backbone_tensors(c)) {

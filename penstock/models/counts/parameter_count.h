@@ -25,7 +25,7 @@ struct ParameterCounts {
 };
 
 /// Counts trained parameters, and by part all. The scorers' share is counted on a scorer built for
-/// the shape.
+/// the shape. REQUIRES: config is resolved.
 ParameterCounts count_parameters(const ModelConfig& config);
 
 }  // namespace penstock

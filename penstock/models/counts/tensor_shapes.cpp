@@ -1,14 +1,22 @@
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/models/counts/tensor_shapes.h"
 
 #include <torch/types.h>
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <numeric>
+#include <string_view>
 #include <utility>
+
+#include "penstock/base/error.h"
+#include "penstock/routers/parameter_names.h"
 
 namespace penstock {
 namespace {
+
+/// After a layer's "mlp." in files: what other programs' models have of a router, and the rest.
+constexpr std::string_view kGateTensor = "gate.weight", kScorerStem = "router.scorer.";
 
 /// Rows of a fused matrix that files hold as a tensor of their own.
 struct Rows {
@@ -159,7 +167,19 @@ std::int64_t ModelTensor::size() const {
 }
 
 std::string scorer_tensor_name(const std::string& key) {
-  return key == "weight" ? "gate.weight" : "router.scorer." + key;
+  return key == kScorerWeight ? std::string(kGateTensor) : std::string(kScorerStem) + key;
+}
+
+std::optional<ScorerTensor> scorer_tensor(const std::string& name) {
+  constexpr std::string_view layers = "model.layers.", mlp = ".mlp.";
+  const auto end = name.find(mlp);
+  if (!name.starts_with(layers) || end == std::string::npos) return {};
+  const std::string rest = name.substr(end + mlp.size());
+  const bool gate = rest == kGateTensor;
+  if (!gate && !rest.starts_with(kScorerStem)) return {};
+  ScorerTensor out{.layer = 0, .parameter = gate ? kScorerWeight : rest.substr(kScorerStem.size())};
+  std::from_chars(name.data() + layers.size(), name.data() + end, out.layer);
+  return out;
 }
 
 std::shared_ptr<Scorer> scorer_of(const ModelConfig& config, std::int64_t moe_layer) {
@@ -182,6 +202,7 @@ std::vector<std::shared_ptr<Scorer>> scorers_of(const ModelConfig& config) {
 }
 
 std::vector<ModelTensor> backbone_tensors(const ModelConfig& c) {
+  PENSTOCK_ASSERT(c.is_resolved());
   std::vector<ModelTensor> out;
   const Stem model(out, "model.", ""), head(out, "lm_head.", "");
   const std::int64_t d = c.d_model;
@@ -211,7 +232,7 @@ std::vector<ModelTensor> model_tensors(const ModelConfig& c) {
     if (c.is_moe(layer))
       layer_stem(out, layer)
           .below("mlp")
-          .add_module(**scorer++, "router.scorer.", TensorRole::router, scorer_tensor_name);
+          .add_module(**scorer++, std::string(kScorerStem), TensorRole::router, scorer_tensor_name);
   const auto balancers = make_balancers(resolve(c.router), router_shape(c.moe_options(0)));
   for (std::size_t i = 0; i < balancers.size(); ++i)
     Stem(out, "penstock.", "")
@@ -222,7 +243,7 @@ std::vector<ModelTensor> model_tensors(const ModelConfig& c) {
 
 std::map<std::string, std::vector<std::int64_t>> tensor_shapes(const ModelConfig& config) {
   std::map<std::string, std::vector<std::int64_t>> out;
-  for (const ModelTensor& tensor : model_tensors(config.resolved()))
+  for (const ModelTensor& tensor : model_tensors(config))
     for (std::int64_t e = 0; e < std::max<std::int64_t>(1, tensor.experts); ++e)
       out[tensor.name(e)] = tensor.shape;
   return out;

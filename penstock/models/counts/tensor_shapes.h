@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,10 +65,19 @@ std::vector<ModelTensor> backbone_tensors(const ModelConfig& config);
 std::vector<ModelTensor> model_tensors(const ModelConfig& config);
 
 /// Shape of every tensor of file_tensors(*make_model(config)), under the same names.
+/// REQUIRES: config is resolved.
 std::map<std::string, std::vector<std::int64_t>> tensor_shapes(const ModelConfig& config);
 
 /// The name in files of a scorer's parameter or buffer, after "model.layers.3.mlp.".
 std::string scorer_tensor_name(const std::string& key);
+
+/// Whose tensor of that name in files is.
+struct ScorerTensor {
+  std::int64_t layer;
+  std::string parameter;  ///< or buffer
+};
+/// nullopt: no scorer's.
+std::optional<ScorerTensor> scorer_tensor(const std::string& name);
 
 /// The scorer of a model's MoE layer, its parameters not drawn. REQUIRES: config is resolved.
 std::shared_ptr<Scorer> scorer_of(const ModelConfig& config, std::int64_t moe_layer);

@@ -1,8 +1,8 @@
-#include "penstock/models/training_memory.h"
+#include "penstock/models/counts/training_memory.h"
 
 #include <cmath>
 
-#include "penstock/models/parameter_count.h"
+#include "penstock/models/counts/parameter_count.h"
 
 namespace penstock {
 
@@ -19,11 +19,10 @@ TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_bat
                                std::int64_t sequence_length, bool recompute_experts,
                                ops::ProductPrecision precision) {
   return training_memory(
-      config,
-      {.micro_batch = micro_batch,
-       .sequence_length = sequence_length,
-       .recomputed = recompute_experts ? recomputed_experts(config.resolved()) : Recomputation(),
-       .precision = precision});
+      config, {.micro_batch = micro_batch,
+               .sequence_length = sequence_length,
+               .recomputed = recompute_experts ? recomputed_experts(config) : Recomputation(),
+               .precision = precision});
 }
 
 }  // namespace penstock

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "penstock/models/activations.h"
+#include "penstock/models/counts/activations.h"
 #include "penstock/models/model_config.h"
 #include "penstock/ops/precision.h"
 

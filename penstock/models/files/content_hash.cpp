@@ -1,4 +1,4 @@
-#include "penstock/models/content_hash.h"
+#include "penstock/models/files/content_hash.h"
 
 #include <fmt/format.h>
 

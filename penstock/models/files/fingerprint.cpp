@@ -1,10 +1,10 @@
-#include "penstock/models/fingerprint.h"
+#include "penstock/models/files/fingerprint.h"
 
 #include <fmt/format.h>
 
 #include "penstock/base/checksum.h"
 #include "penstock/base/file_system.h"
-#include "penstock/models/model_directory.h"
+#include "penstock/models/files/model_directory.h"
 
 namespace penstock {
 

@@ -1,4 +1,4 @@
-#include "penstock/models/model_directory.h"
+#include "penstock/models/files/model_directory.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -39,8 +39,8 @@ at::Tensor finite_tensor(const ModelSource& source, const std::string& name) {
   return tensor;
 }
 
-std::string config_json_text(const ModelConfig& config) {
-  const ModelConfig c = config.resolved();
+std::string config_json_text(const ModelConfig& c) {
+  PENSTOCK_ASSERT(c.is_resolved());
   const Architecture* const plain = plain_architecture(c);
   nlohmann::ordered_json out;
   out["architectures"] = {plain ? plain->hf.class_name : "PenstockForCausalLM"};

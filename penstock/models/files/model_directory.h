@@ -5,16 +5,16 @@
 #include <memory>
 #include <string>
 
+#include "penstock/models/files/model_source.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/models/language_model.h"
-#include "penstock/models/model_source.h"
-#include "penstock/models/open_model.h"
 
 namespace penstock {
 
 /// The text of config.json: Hugging Face's keys, and Penstock's own [model] table under "penstock".
 /// Nothing is left to a default, the options of the router's parts included. model_type is "llama"
 /// or "qwen2" for a dense decoder that those classes compute alike, and "penstock" for any other
-/// model.
+/// model. REQUIRES: config is resolved.
 std::string config_json_text(const ModelConfig& config);
 
 /// Builds the model that a source (see open_model_source) describes and reads its weights, in

@@ -1,4 +1,4 @@
-#include "penstock/models/open_model.h"
+#include "penstock/models/files/open_model.h"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "penstock/models/same_tokenizer.h"
+#include "penstock/models/files/same_tokenizer.h"
 
 #include "penstock/base/error.h"
 

@@ -1,8 +1,8 @@
 // A model reads a corpus only in its own tokens.
 #pragma once
 
-#include "penstock/data/corpus.h"
-#include "penstock/models/model_source.h"
+#include "penstock/data/corpus/corpus.h"
+#include "penstock/models/files/model_source.h"
 
 namespace penstock {
 

@@ -1,4 +1,4 @@
-#include "penstock/models/stored_model.h"
+#include "penstock/models/files/stored_model.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/tensor_shapes.h"
 #include "penstock/routers/router.h"
 
 namespace penstock {
@@ -99,9 +99,7 @@ std::set<std::string> read_in_place(LanguageModel& model, const ModelSource& sou
 }
 
 /// Whether experts are blended, which needs their weights as numbers.
-bool merges(const ModelConfig& config) {
-  return config.moe_layers() > 0 && resolve(config.router).traits.merges;
-}
+bool merges(const ModelConfig& config) { return config.traits().merges; }
 
 }  // namespace
 
@@ -115,7 +113,7 @@ std::shared_ptr<LanguageModel> open_model(const ModelSource& source) {
 
 std::shared_ptr<LanguageModel> open_model(std::shared_ptr<const ModelSource> source,
                                           const ModelConfig& config, ops::Activations activations) {
-  if (merges(config.resolved())) return load_model(*source, config);
+  if (merges(config)) return load_model(*source, config);
   struct Opened {
     std::shared_ptr<const ModelSource> source;
     std::shared_ptr<LanguageModel> model;

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/models/formats/architectures.h"
-#include "penstock/models/tensor_shapes.h"
 
 namespace penstock {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/models/model_place.h"
-#include "penstock/models/tensor_shapes.h"
 
 namespace penstock {
 

@@ -69,6 +69,11 @@ struct Config {
     hold.visit(v);
     load.visit(v);
   }
+  void check(const RouterShape& shape) const {
+    load.check("adaptive-l1", shape.experts);
+    PENSTOCK_CHECK(ceiling == 0 || ceiling >= floor, "model.router.adaptive-l1.ceiling = ", ceiling,
+                   " is below the floor ", floor);
+  }
   void refine(BalancerTraits& traits) const {
     load.refine(traits);
     traits.biases_choice = controller == Controller::hold;
@@ -93,10 +98,6 @@ class AdaptiveL1 : public Balancer {
         k_(shape.k),
         experts_(static_cast<double>(shape.experts)),
         layers_(shape.layers) {
-    config_.load.check("adaptive-l1", shape.experts);
-    PENSTOCK_CHECK(config.ceiling == 0 || config.ceiling >= config.floor,
-                   "model.router.adaptive-l1.ceiling = ", config.ceiling, " is below the floor ",
-                   config.floor);
     if (config.controller == Controller::hold) {
       hold_.emplace(shape, config.hold, *this);
       return;

@@ -16,6 +16,7 @@ struct Config {
     v("coefficient", coefficient, {.help = "factor of the loss", .min = 0, .coefficient = true});
     load.visit(v);
   }
+  void check(const RouterShape& shape) const { load.check("load-balance", shape.experts); }
   void refine(BalancerTraits& traits) const { load.refine(traits); }
 };
 
@@ -25,9 +26,7 @@ struct Config {
 /// global scope's loss is the loss of the whole step, since it is linear in P.
 class LoadBalance : public Balancer {
  public:
-  LoadBalance(const RouterShape& shape, const Config& config) : config_(config) {
-    config_.load.check("load-balance", shape.experts);
-  }
+  LoadBalance(const RouterShape&, const Config& config) : config_(config) {}
 
   BalancerOutput balance(const Scores& scores, const Plan& plan,
                          const RoutingContext& context) override {

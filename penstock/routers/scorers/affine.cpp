@@ -4,12 +4,13 @@
 #include <torch/utils.h>
 
 #include "penstock/ops/ops.h"
+#include "penstock/routers/parameter_names.h"
 
 namespace penstock {
 
 AffineScorer::AffineScorer(const RouterShape& shape, bool bias, bool frozen) {
-  weight_ = register_parameter("weight", at::empty({shape.experts, shape.d_model}), !frozen);
-  if (bias) bias_ = register_parameter("bias", at::empty({shape.experts}), !frozen);
+  weight_ = register_parameter(kScorerWeight, at::empty({shape.experts, shape.d_model}), !frozen);
+  if (bias) bias_ = register_parameter(kScorerBias, at::empty({shape.experts}), !frozen);
 }
 
 Scores AffineScorer::score(const at::Tensor& hidden, const RoutingContext&) {
@@ -22,7 +23,7 @@ FoldedScorer AffineScorer::fold() const {
 
 void AffineScorer::initialize(double std, const InitialDraws& draws) {
   torch::NoGradGuard no_grad;
-  draws.normal("weight", weight_, std);
+  draws.normal(kScorerWeight, weight_, std);
   if (bias_.defined()) bias_.zero_();
 }
 
@@ -33,7 +34,7 @@ bool AffineScorer::scale_logits(double factor) {
   return true;
 }
 
-std::set<std::string> AffineScorer::rows_by_expert() const { return {"weight", "bias"}; }
+std::set<std::string> AffineScorer::rows_by_expert() const { return {kScorerWeight, kScorerBias}; }
 
 std::int64_t AffineScorer::products_per_token() const { return weight_.numel(); }
 

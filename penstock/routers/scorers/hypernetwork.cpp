@@ -60,6 +60,11 @@ struct Config {
        .min = 0,
        .coefficient = true});
   }
+  void check(const RouterShape&) const {
+    PENSTOCK_CHECK(form == Form::relu || dropout == 0,
+                   "model.router.hypernetwork.dropout drops hidden units, of which form = "
+                   "\"linear\" has none; leave one of the two out");
+  }
   void refine(ScorerTraits& traits) const { traits.shared_by_layers = share; }
   /// What one output of the network is a sum over, h.
   std::int64_t units() const { return form == Form::relu ? hidden : embedding; }
@@ -131,9 +136,6 @@ class Hypernetwork : public Scorer {
  public:
   Hypernetwork(const RouterShape& shape, const Config& config)
       : config_(config), experts_(shape.experts), width_(shape.d_model) {
-    PENSTOCK_CHECK(config.form == Form::relu || config.dropout == 0,
-                   "model.router.hypernetwork.dropout drops hidden units, of which form = "
-                   "\"linear\" has none; leave one of the two out");
     const bool rows = config.generate == Generate::rows;
     embedding_ =
         register_parameter("embedding", at::empty({rows ? experts_ : 1, config.embedding}));

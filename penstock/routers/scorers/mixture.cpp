@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
+#include "penstock/routers/parameter_names.h"
 #include "penstock/routers/router.h"
 
 namespace penstock::mixture {
@@ -42,6 +43,15 @@ struct Config {
     v("parameterisation", parameterisation,
       {.help = "factored: query maps and keys are trained; collapsed: the one matrix that they "
                "come to is trained, a control"});
+  }
+  void check(const RouterShape& shape) const {
+    PENSTOCK_CHECK(keys == 0 || keys >= shape.experts, "model.router.mixture.keys = ", keys,
+                   " for ", shape.experts, " experts: each needs one; set it to 0, or higher");
+    PENSTOCK_CHECK(
+        parameterisation == Form::factored ||
+            (pool == Pool::sum && (keys == 0 || keys == shape.experts)),
+        "model.router.mixture.parameterisation = \"collapsed\": with max pooling or more "
+        "keys than experts a mixture is no one matrix");
   }
   void refine(ScorerTraits& traits) const { traits.foldable = pool == Pool::sum && keys == 0; }
 };
@@ -80,20 +90,14 @@ class Mixture : public Scorer {
         max_pool_(config.pool == Pool::max),
         bias_(config.bias),
         collapsed_(config.parameterisation == Form::collapsed) {
-    PENSTOCK_CHECK(key_count_ >= experts_, "model.router.mixture.keys = ", key_count_, " for ",
-                   experts_, " experts: each needs one; set it to 0, or higher");
     if (!collapsed_) {
-      queries_ = register_parameter("queries", at::empty({routers_, width_, d_model_}));
-      keys_ = register_parameter("keys", at::empty({key_count_, width_}));
-      if (bias_) query_bias_ = register_parameter("query_bias", at::empty({routers_, width_}));
+      queries_ = register_parameter(kHeadQueries, at::empty({routers_, width_, d_model_}));
+      keys_ = register_parameter(kHeadKeys, at::empty({key_count_, width_}));
+      if (bias_) query_bias_ = register_parameter(kHeadQueryBias, at::empty({routers_, width_}));
       return;
     }
-    PENSTOCK_CHECK(
-        one_matrix(),
-        "model.router.mixture.parameterisation = \"collapsed\": with max pooling or more "
-        "keys than experts a mixture is no one matrix");
-    weight_ = register_parameter("weight", at::empty({experts_, d_model_}));
-    if (bias_) folded_bias_ = register_parameter("bias", at::empty({experts_}));
+    weight_ = register_parameter(kScorerWeight, at::empty({experts_, d_model_}));
+    if (bias_) folded_bias_ = register_parameter(kScorerBias, at::empty({experts_}));
   }
 
   Scores score(const at::Tensor& hidden, const RoutingContext&) override {
@@ -123,16 +127,16 @@ class Mixture : public Scorer {
     const torch::NoGradGuard no_grad;
     const double key_std = 1 / std::sqrt(static_cast<double>(routers_));
     if (!collapsed_) {
-      draws.normal("queries", queries_, std);
-      draws.normal("keys", keys_, key_std);
+      draws.normal(kHeadQueries, queries_, std);
+      draws.normal(kHeadKeys, keys_, key_std);
       if (bias_) query_bias_.zero_();
       return;
     }
     const auto options = weight_.options().requires_grad(false);
     const at::Tensor queries = at::empty({routers_, width_, d_model_}, options),
                      keys = at::empty({key_count_, width_}, options);
-    draws.normal("queries", queries, std);
-    draws.normal("keys", keys, key_std);
+    draws.normal(kHeadQueries, queries, std);
+    draws.normal(kHeadKeys, keys, key_std);
     weight_.copy_(product(queries, keys));
     if (bias_) folded_bias_.zero_();
   }
@@ -143,7 +147,9 @@ class Mixture : public Scorer {
       if (tensor.defined()) tensor.mul_(factor);
     return true;
   }
-  std::set<std::string> rows_by_expert() const override { return {"keys", "weight", "bias"}; }
+  std::set<std::string> rows_by_expert() const override {
+    return {kHeadKeys, kScorerWeight, kScorerBias};
+  }
   std::int64_t products_per_token() const override {
     if (collapsed_) return weight_.numel();
     return (max_pool_ ? routers_ : 1) * width_ * (d_model_ + key_count_);

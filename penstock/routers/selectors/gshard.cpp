@@ -21,6 +21,11 @@ struct Config {
     v("eval_capacity", eval_capacity, {.help = "the same outside training", .min = 0});
     v("random_eval", random_eval, {.help = "draw the second expert outside training too"});
   }
+  void check(const RouterShape& shape) const {
+    PENSTOCK_CHECK((shape.k == 1 || shape.k == 2) && shape.k <= static_cast<double>(shape.experts),
+                   "model.router.k gives ", shape.k, " of ", shape.experts,
+                   " active experts; selector 'gshard' takes 1 or 2");
+  }
 };
 
 /// g₁, g₂ = softmax over the two highest logits; the first expert always asks, the second when
@@ -31,11 +36,7 @@ struct Config {
 /// refusal; HyperRouter's code counts both, and has room per expert for ⌈1.2·T⌉, which cannot bind.
 class GShard : public CapacitySelector<Config> {
  public:
-  GShard(const RouterShape& shape, const Config& config) : CapacitySelector(shape, config) {
-    PENSTOCK_CHECK((shape.k == 1 || shape.k == 2) && shape.k <= static_cast<double>(shape.experts),
-                   "model.router.k gives ", shape.k, " of ", shape.experts,
-                   " active experts; selector 'gshard' takes 1 or 2");
-  }
+  using CapacitySelector::CapacitySelector;
 
   Plan select(const Scores& scores, const RoutingContext& context) override {
     const at::Tensor& logits = scores.logits;  // [T, E]
@@ -70,6 +71,7 @@ static const RegisterSelector<GShard, Config> registered{
      .has_k = true,
      .takes_highest = true,
      .drops = true,
-     .unit_gates = true}};
+     .unit_gates = true,
+     .most_k = 2}};
 
 }  // namespace penstock::gshard

@@ -14,6 +14,7 @@ struct Config {
     v("segment_length", segment_length,
       {.help = "tokens that share one blend; divides the sequence", .min = 1, .unit = "tokens"});
   }
+  void refine(SelectorTraits& traits) const { traits.segment_length = segment_length; }
 };
 
 /// e_s = softmax of the logits of segment s's mean row; segment s uses e_{s−1} of its sequence, the
@@ -24,7 +25,9 @@ class Lory : public Selector {
 
   at::Tensor rows(const at::Tensor& hidden, const RoutingContext& context) override {
     const std::int64_t length = config_.segment_length;
-    check_sequence_length(context.sequence_length);
+    PENSTOCK_CHECK(context.sequence_length > 0 && context.sequence_length % length == 0,
+                   "model.router.lory.segment_length = ", length,
+                   " must divide the sequence length, ", context.sequence_length);
     PENSTOCK_CHECK(hidden.size(0) % context.sequence_length == 0, "[lory] ", hidden.size(0),
                    " tokens are not whole sequences of ", context.sequence_length);
     return hidden.reshape({hidden.size(0) / length, length, hidden.size(1)})
@@ -40,12 +43,6 @@ class Lory : public Selector {
     const at::Tensor used =
         at::cat({own.slice(1, 0, 1).detach(), own.slice(1, 0, per_sequence - 1)}, 1);
     return make_merge_plan(used.reshape({segments, experts}), segments * length, length);
-  }
-  std::int64_t segment_length() const override { return config_.segment_length; }
-  void check_sequence_length(std::int64_t length) const override {
-    PENSTOCK_CHECK(length > 0 && length % config_.segment_length == 0,
-                   "model.router.lory.segment_length = ", config_.segment_length,
-                   " must divide the sequence length, ", length);
   }
   double nominal_k(const RoutingContext&) const override { return k_; }
 

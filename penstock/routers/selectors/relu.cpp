@@ -29,6 +29,15 @@ struct Config {
     v("leak_tokens", leak_tokens,
       {.help = "how many tokens of a micro-batch that are, for each such expert", .min = 1});
   }
+  void check(const RouterShape& shape) const {
+    const auto k = shape.k / static_cast<double>(shape.granularity);
+    PENSTOCK_CHECK(most <= shape.experts / shape.granularity, "model.router.relu.most = ", most,
+                   " must be at most ", shape.experts / shape.granularity,
+                   ", the number of experts");
+    PENSTOCK_CHECK(most == 0 || k <= static_cast<double>(most), "model.router.relu.most = ", most,
+                   " keeps a token from the k = ", k,
+                   " experts that are aimed at; raise it, or lower model.router.k");
+  }
   void refine(SelectorTraits& traits) const {
     // Under a cap the logits of other experts decide too, which no form of the gates says.
     if (most > 0) traits.gates = GateForm::other;
@@ -49,34 +58,36 @@ class Relu : public Selector {
       : k_(shape.k),
         most_(config.most * shape.granularity),
         leak_(config.leak),
-        leak_tokens_(config.leak_tokens) {
-    PENSTOCK_CHECK(most_ <= shape.experts, "model.router.relu.most = ", config.most,
-                   " must be at most ", shape.experts / shape.granularity,
-                   ", the number of experts");
-    PENSTOCK_CHECK(most_ == 0 || k_ <= static_cast<double>(most_),
-                   "model.router.relu.most = ", config.most,
-                   " keeps a token from the k = ", k_ / static_cast<double>(shape.granularity),
-                   " experts that are aimed at; raise it, or lower model.router.k");
-  }
+        leak_tokens_(config.leak_tokens) {}
 
   Plan select(const Scores& scores, const RoutingContext& context) override {
     at::Tensor logits = scores.logits;
     if (scores.choice_bias.defined()) logits = logits + scores.choice_bias.to(logits.options());
     if (context.logit_shift != 0) logits = logits + context.logit_shift;
+    Plan plan = most_ == 0 ? make_plan(logits, ops::route_relu(logits))
+                           : make_plan(logits, taken(logits.detach()));
     const bool leaks = leak_ > 0 && context.training && logits.size(0) > 0;
-    if (most_ == 0 && !leaks) return make_plan(logits, ops::route_relu(logits));
-    const at::Tensor values = logits.detach();
-    at::Tensor taken = values.le(0).logical_not_();
-    if (most_ > 0) taken.logical_and_(ops::top_mask(values, most_));
-    return leaks ? leaking_plan(logits, taken) : make_plan(logits, taken);
+    return leaks && leaves_idle(plan) ? leaking_plan(logits) : plan;
   }
   double nominal_k(const RoutingContext&) const override { return k_; }
 
  private:
-  Plan leaking_plan(const at::Tensor& logits, const at::Tensor& taken) const {
-    const at::Tensor idle = taken.any(0).logical_not_();  // [E]
-    if (!idle.any().item<bool>()) return make_plan(logits, taken);
-    const at::Tensor values = logits.detach();
+  /// Whether an expert gets no token.
+  static bool leaves_idle(const Plan& plan) {
+    const auto* const offsets = plan.offsets.data_ptr<std::int64_t>();
+    return std::adjacent_find(offsets, offsets + plan.experts + 1) != offsets + plan.experts + 1;
+  }
+
+  /// Whether a token gets an expert, [T, E], by the values of its logits.
+  at::Tensor taken(const at::Tensor& values) const {
+    at::Tensor out = values.le(0).logical_not_();
+    if (most_ > 0) out.logical_and_(ops::top_mask(values, most_));
+    return out;
+  }
+
+  Plan leaking_plan(const at::Tensor& logits) const {
+    const at::Tensor values = logits.detach(), taken_by = taken(values);
+    const at::Tensor idle = taken_by.any(0).logical_not_();  // [E]
     const std::int64_t count = std::min(leak_tokens_, values.size(0));
     const at::Tensor nearest =  // [T, E]
         ops::top_mask(values.t().contiguous(), count)
@@ -84,7 +95,7 @@ class Relu : public Selector {
             .logical_and(idle)
             .logical_and(values.isfinite());
     const at::Tensor gates = at::where(nearest, leak_ * (logits - values), logits);
-    return make_plan(gates, taken.logical_or(nearest));
+    return make_plan(gates, taken_by.logical_or(nearest));
   }
 
   double k_;

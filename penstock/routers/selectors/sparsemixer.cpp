@@ -2,12 +2,11 @@
 // that the draw has.
 #include <torch/types.h>
 
-#include <cmath>
 #include <limits>
 
-#include "penstock/base/error.h"
 #include "penstock/ops/top_mask.h"
 #include "penstock/routers/draws.h"
+#include "penstock/routers/k_schedule.h"
 #include "penstock/routers/router.h"
 
 namespace penstock::sparsemixer {
@@ -22,6 +21,7 @@ struct Config {
                "larger of the two sizes, are out of the draw",
        .min = 0});
   }
+  void check(const RouterShape& shape) const { check_whole_k(shape, "sparsemixer-v2"); }
 };
 
 /// k times, each time without the experts taken before:
@@ -32,13 +32,7 @@ struct Config {
 /// Source: GRIN, arXiv:2409.12136, section 2; its authors' router for k and ε.
 class SparseMixer : public Selector {
  public:
-  SparseMixer(const RouterShape& shape, const Config& config) : shape_(shape), config_(config) {
-    PENSTOCK_CHECK(shape.k == std::floor(shape.k) && shape.k >= 1 &&
-                       shape.k <= static_cast<double>(shape.experts),
-                   "model.router.k gives ", shape.k,
-                   " active experts; selector 'sparsemixer-v2' needs a whole number from 1 to ",
-                   shape.experts);
-  }
+  SparseMixer(const RouterShape& shape, const Config& config) : shape_(shape), config_(config) {}
 
   Plan select(const Scores& scores, const RoutingContext& context) override {
     at::Tensor taken = at::zeros(scores.logits.sizes(), scores.logits.options().dtype(at::kBool));

@@ -1,9 +1,6 @@
 // The k experts with the highest scores, on a schedule of k. Dropless: no capacity.
 #include <torch/types.h>
 
-#include <cmath>
-
-#include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
 #include "penstock/ops/pointwise.h"
 #include "penstock/ops/top_mask.h"
@@ -35,6 +32,10 @@ struct Config {
   /// Whether the kept gates sum to one: kept probabilities over their sum are the softmax over the
   /// kept logits.
   bool over_kept() const { return softmax == Softmax::after || renormalise; }
+  void check(const RouterShape& shape) const {
+    check_whole_k(shape, "topk");
+    check_schedule(schedule, shape);
+  }
   void refine(SelectorTraits& traits) const {
     traits.unit_gates = over_kept();
     traits.distillation = distil;
@@ -50,13 +51,7 @@ struct Config {
 /// sigmoid(z); the weights know nothing of b (arXiv:2408.15664, Eq. 3).
 class TopK : public Selector {
  public:
-  TopK(const RouterShape& shape, const Config& config) : shape_(shape), config_(config) {
-    PENSTOCK_CHECK(shape.k == std::floor(shape.k) && shape.k >= 1 && shape.k <= shape.experts,
-                   "model.router.k gives ", shape.k,
-                   " active experts; selector 'topk' needs a whole number from 1 to ",
-                   shape.experts);
-    check_schedule(config.schedule, shape);
-  }
+  TopK(const RouterShape& shape, const Config& config) : shape_(shape), config_(config) {}
 
   Plan select(const Scores& scores, const RoutingContext& context) override {
     const std::int64_t k = scheduled_k(config_.schedule, shape_, context);

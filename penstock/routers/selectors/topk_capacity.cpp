@@ -2,11 +2,9 @@
 // residual alone (Switch Transformer).
 #include <torch/types.h>
 
-#include <cmath>
-
-#include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
 #include "penstock/ops/top_mask.h"
+#include "penstock/routers/k_schedule.h"
 #include "penstock/routers/selectors/capacity_selector.h"
 
 namespace penstock::topk_capacity {
@@ -28,6 +26,7 @@ struct Config {
     v("eval_capacity", eval_capacity, {.help = "the same outside training", .min = 0});
   }
   bool over_asked() const { return softmax == Softmax::after; }
+  void check(const RouterShape& shape) const { check_whole_k(shape, "topk-capacity"); }
   void refine(SelectorTraits& traits) const {
     traits.unit_gates = over_asked();
     traits.gates = over_asked() ? GateForm::softmax_over_kept : GateForm::softmax_over_all;
@@ -41,13 +40,7 @@ struct Config {
 /// was kept, and its capacity is per expert ⌈1.2·T⌉, which cannot bind.
 class TopKCapacity : public CapacitySelector<Config> {
  public:
-  TopKCapacity(const RouterShape& shape, const Config& config) : CapacitySelector(shape, config) {
-    PENSTOCK_CHECK(shape.k == std::floor(shape.k) && shape.k >= 1 &&
-                       shape.k <= static_cast<double>(shape.experts),
-                   "model.router.k gives ", shape.k,
-                   " active experts; selector 'topk-capacity' needs a whole number from 1 to ",
-                   shape.experts);
-  }
+  using CapacitySelector::CapacitySelector;
 
   Plan select(const Scores& scores, const RoutingContext& context) override {
     const at::Tensor& logits = scores.logits;  // [T, E]

@@ -1,4 +1,4 @@
-#include "penstock/study/comparison.h"
+#include "penstock/study/config/comparison.h"
 
 #include <charconv>
 

@@ -1,5 +1,5 @@
 // Canonical text and its hash.
-#include "penstock/study/config_hash.h"
+#include "penstock/study/config/config_hash.h"
 
 #include <fmt/format.h>
 

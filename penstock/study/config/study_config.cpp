@@ -1,4 +1,4 @@
-#include "penstock/study/study_config.h"
+#include "penstock/study/config/study_config.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,12 +7,12 @@
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
-#include "penstock/study/config_hash.h"
-#include "penstock/study/published_figures.h"
-#include "penstock/study/settings_table.h"
-#include "penstock/study/start_model.h"
-#include "penstock/study/study_fields.h"
-#include "penstock/study/study_tables.h"
+#include "penstock/study/config/config_hash.h"
+#include "penstock/study/config/study_fields.h"
+#include "penstock/study/runs/start_model.h"
+#include "penstock/study/tables/published_figures.h"
+#include "penstock/study/tables/settings_table.h"
+#include "penstock/study/tables/study_tables.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock::study {

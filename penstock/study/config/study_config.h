@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "penstock/base/config_node.h"
-#include "penstock/study/comparison.h"
+#include "penstock/study/config/comparison.h"
 #include "penstock/study/measurement.h"
 
 namespace penstock::study {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "penstock/base/config_node.h"
-#include "penstock/study/comparison.h"
+#include "penstock/study/config/comparison.h"
 #include "penstock/study/measurement.h"
-#include "penstock/study/run_checkpoint.h"
+#include "penstock/study/runs/run_checkpoint.h"
 
 namespace penstock::study {
 

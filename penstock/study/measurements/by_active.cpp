@@ -11,10 +11,10 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
-#include "penstock/study/by_k_summary.h"
 #include "penstock/study/measurement.h"
-#include "penstock/study/opened_checkpoint.h"
-#include "penstock/study/run_folder.h"
+#include "penstock/study/runs/opened_checkpoint.h"
+#include "penstock/study/runs/run_folder.h"
+#include "penstock/study/tables/by_k_summary.h"
 #include "penstock/train/evaluation_settings.h"
 
 namespace penstock::study::by_active {

@@ -11,10 +11,10 @@
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/models/fold_routers.h"
-#include "penstock/study/by_k_summary.h"
 #include "penstock/study/measurement.h"
-#include "penstock/study/opened_checkpoint.h"
-#include "penstock/study/run_folder.h"
+#include "penstock/study/runs/opened_checkpoint.h"
+#include "penstock/study/runs/run_folder.h"
+#include "penstock/study/tables/by_k_summary.h"
 #include "penstock/train/evaluation_settings.h"
 
 namespace penstock::study::by_k {
@@ -34,9 +34,7 @@ std::vector<std::int64_t> taken_ks(const ModelConfig& model, std::span<const std
   return out;
 }
 
-bool folds(const ModelConfig& model) {
-  return model.moe_layers() > 0 && resolve(model.router).traits.foldable;
-}
+bool folds(const ModelConfig& model) { return model.traits().foldable; }
 
 /// Evaluates the checkpoint at each of those k as the recipe's last evaluation does; 0: at the
 /// model's own number.

@@ -11,11 +11,11 @@
 #include "penstock/finetune/config.h"
 #include "penstock/finetune/run.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/study/config_hash.h"
+#include "penstock/study/config/config_hash.h"
 #include "penstock/study/measurement.h"
-#include "penstock/study/results.h"
-#include "penstock/study/run_folder.h"
-#include "penstock/study/settings_table.h"
+#include "penstock/study/runs/results.h"
+#include "penstock/study/runs/run_folder.h"
+#include "penstock/study/tables/settings_table.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock::study::finetuning {
@@ -26,17 +26,16 @@ using nlohmann::json;
 /// A [finetune.NAME] table.
 struct Task {
   std::string name, label;
-  std::string data;             // as `penstock finetune --data`; empty: left out
-  std::string format = "auto";  // as its --task
-  ConfigNode set;               // keys of `penstock finetune --set`
-  ConfigNode published;         // settings of the paper, by key
+  std::string data;  // as `penstock finetune --data`; empty: left out
+  ClassificationFormat format = ClassificationFormat::kAuto;  // as its --task
+  ConfigNode set;                                             // keys of `penstock finetune --set`
+  ConfigNode published;                                       // settings of the paper, by key
 
   template <class V>
   void visit(V& v) {
     v("label", label, {.help = "name in tables"});
     v("data", data, {.help = "data set: its folder, archive or file; empty: left out"});
-    v("task", format,
-      {.help = "its format", .choices = {"auto", "sst2", "sst5", "imdb", "banking77"}});
+    v("task", format, {.help = "its format"});
     v("set", set, {.help = "keys of `penstock finetune --set`"});
     v("published", published, {.help = "settings of the paper"});
   }
@@ -61,7 +60,8 @@ FinetuneConfig config_of(const Task& task, std::int64_t seed) {
 }
 
 std::string hash_of(const Task& task, const FinishedRun& run) {
-  return finetuning_hash(config_of(task, run.seed), task.format, std::string(word(run.checkpoint)));
+  return finetuning_hash(config_of(task, run.seed), std::string(word(task.format)),
+                         std::string(word(run.checkpoint)));
 }
 
 /// The test of one fine-tuned run, in the words of its finetune.json.

@@ -13,8 +13,8 @@
 #include "penstock/base/progress.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/study/measurement.h"
-#include "penstock/study/results.h"
-#include "penstock/study/run_folder.h"
+#include "penstock/study/runs/results.h"
+#include "penstock/study/runs/run_folder.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock::study::flips {

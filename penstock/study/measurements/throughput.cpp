@@ -6,11 +6,11 @@
 #include <algorithm>
 
 #include "penstock/eval/by_k.h"
-#include "penstock/models/model_directory.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/study/measurement.h"
-#include "penstock/study/opened_checkpoint.h"
-#include "penstock/study/results.h"
-#include "penstock/study/run_folder.h"
+#include "penstock/study/runs/opened_checkpoint.h"
+#include "penstock/study/runs/results.h"
+#include "penstock/study/runs/run_folder.h"
 #include "penstock/train/evaluation_settings.h"
 
 namespace penstock::study::throughput {

@@ -11,12 +11,12 @@
 #include "penstock/analysis/measures.h"
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
-#include "penstock/models/model_directory.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/study/measurement.h"
-#include "penstock/study/opened_checkpoint.h"
-#include "penstock/study/results.h"
-#include "penstock/study/run_folder.h"
-#include "penstock/train/recipe.h"
+#include "penstock/study/runs/opened_checkpoint.h"
+#include "penstock/study/runs/results.h"
+#include "penstock/study/runs/run_folder.h"
+#include "penstock/train/evaluation_settings.h"
 
 namespace penstock::study::token_experts {
 namespace {
@@ -141,7 +141,6 @@ std::int64_t told_apart(std::int64_t asked, std::int64_t layers) {
 
 Report measured_report(const FinishedRun& run, std::int64_t layer, std::FILE* progress) {
   const auto opened = open_checkpoint(run.recipe, run.directory, run.checkpoint);
-  const Recipe& recipe = opened.recipe;
   Report out{.checkpoint = run.checkpoint, .split = opened.split_text(), .asked_layer = layer};
   const ModelConfig config = read_model_config(opened.info.directory.string());
   out.refused =
@@ -150,18 +149,11 @@ Report measured_report(const FinishedRun& run, std::int64_t layer, std::FILE* pr
   out.layer = told_apart(layer, config.moe_layers());
   ProgressLine line(progress);
   const auto model = load_model(opened.info.directory.string());
-  fill(out,
-       analysis::count_token_experts(*model, opened.corpus,
-                                     {.split = opened.split,
-                                      .max_tokens = recipe.train.final_eval_tokens,
-                                      .sequence_length = recipe.train.sequence_length,
-                                      .progress =
-                                          [&](double done) {
-                                            if (line.due())
-                                              line.show(fmt::format("experts by token {:3.0f}%",
-                                                                    100 * done));
-                                          }})
-           .tokens,
+  EvaluateOptions reading = final_evaluation(opened.recipe, opened.split);
+  reading.progress = [&](double done, const LossTotals&) {
+    if (line.due()) line.show(fmt::format("experts by token {:3.0f}%", 100 * done));
+  };
+  fill(out, analysis::count_token_experts(*model, opened.corpus, reading).tokens,
        opened.corpus.tokenizer());
   line.finish();
   return out;

@@ -1,8 +1,8 @@
-#include "penstock/study/opened_checkpoint.h"
+#include "penstock/study/runs/opened_checkpoint.h"
 
-#include "penstock/models/model_directory.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/study/run_folder.h"
+#include "penstock/study/runs/run_folder.h"
 
 namespace penstock::study {
 

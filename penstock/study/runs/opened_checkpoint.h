@@ -5,9 +5,9 @@
 #include <string>
 
 #include "penstock/base/config_node.h"
-#include "penstock/data/corpus.h"
+#include "penstock/data/corpus/corpus.h"
 #include "penstock/models/language_model.h"
-#include "penstock/study/run_checkpoint.h"
+#include "penstock/study/runs/run_checkpoint.h"
 #include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/recipe.h"
 

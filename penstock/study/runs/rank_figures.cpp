@@ -1,4 +1,4 @@
-#include "penstock/study/rank_figures.h"
+#include "penstock/study/runs/rank_figures.h"
 
 #include <cmath>
 

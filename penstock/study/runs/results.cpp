@@ -1,4 +1,4 @@
-#include "penstock/study/results.h"
+#include "penstock/study/runs/results.h"
 
 #include <fmt/format.h>
 

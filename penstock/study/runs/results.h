@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "penstock/study/comparison.h"
-#include "penstock/study/run_row.h"
-#include "penstock/study/statistics.h"
-#include "penstock/study/table.h"
+#include "penstock/study/config/comparison.h"
+#include "penstock/study/runs/run_row.h"
+#include "penstock/study/tables/statistics.h"
+#include "penstock/study/tables/table.h"
 
 namespace penstock::study {
 

@@ -1,4 +1,4 @@
-#include "penstock/study/results_file.h"
+#include "penstock/study/runs/results_file.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,10 +9,10 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/io/json_text.h"
-#include "penstock/study/compute.h"
-#include "penstock/study/json_field.h"
 #include "penstock/study/measurement.h"
-#include "penstock/study/run_row_json.h"
+#include "penstock/study/runs/json_field.h"
+#include "penstock/study/runs/run_row_json.h"
+#include "penstock/study/tables/compute.h"
 
 namespace penstock::study {
 namespace {

@@ -1,4 +1,4 @@
-#include "penstock/study/run_folder.h"
+#include "penstock/study/runs/run_folder.h"
 
 #include <filesystem>
 #include <fstream>

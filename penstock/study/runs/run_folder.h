@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "penstock/data/corpus.h"
-#include "penstock/study/run_checkpoint.h"
+#include "penstock/data/corpus/corpus.h"
+#include "penstock/study/runs/run_checkpoint.h"
 #include "penstock/train/checkpoints/checkpoints.h"
 
 namespace penstock::study {

@@ -1,4 +1,4 @@
-#include "penstock/study/run_groups.h"
+#include "penstock/study/runs/run_groups.h"
 
 #include <fmt/format.h>
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "penstock/dist/group.h"
-#include "penstock/study/study_config.h"
+#include "penstock/study/config/study_config.h"
 #include "penstock/study/study_hooks.h"
 #include "penstock/study/study_runner.h"
 

@@ -1,4 +1,4 @@
-#include "penstock/study/run_plan.h"
+#include "penstock/study/runs/run_plan.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
-#include "penstock/study/config_hash.h"
+#include "penstock/study/config/config_hash.h"
 
 namespace penstock::study {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "penstock/study/study_config.h"
+#include "penstock/study/config/study_config.h"
 #include "penstock/study/study_hooks.h"
 
 namespace penstock::study {

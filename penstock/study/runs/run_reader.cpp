@@ -1,4 +1,4 @@
-#include "penstock/study/run_reader.h"
+#include "penstock/study/runs/run_reader.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,11 +11,11 @@
 
 #include "penstock/io/toml.h"
 #include "penstock/routers/logged_states.h"
-#include "penstock/study/config_hash.h"
+#include "penstock/study/config/config_hash.h"
 #include "penstock/study/measurement.h"
-#include "penstock/study/run_folder.h"
-#include "penstock/study/stages.h"
-#include "penstock/study/statistics.h"
+#include "penstock/study/runs/run_folder.h"
+#include "penstock/study/runs/stages.h"
+#include "penstock/study/tables/statistics.h"
 
 namespace penstock::study {
 namespace {

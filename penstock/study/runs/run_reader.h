@@ -5,7 +5,7 @@
 #include <string>
 
 #include "penstock/base/error.h"
-#include "penstock/study/run_row.h"
+#include "penstock/study/runs/run_row.h"
 
 namespace penstock::study {
 

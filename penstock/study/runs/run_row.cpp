@@ -1,4 +1,4 @@
-#include "penstock/study/run_row.h"
+#include "penstock/study/runs/run_row.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "penstock/routers/logged_states.h"
-#include "penstock/study/statistics.h"
+#include "penstock/study/tables/statistics.h"
 
 namespace penstock::study {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "penstock/study/json_field.h"
-#include "penstock/study/rank_figures.h"
+#include "penstock/study/runs/json_field.h"
+#include "penstock/study/runs/rank_figures.h"
 
 namespace penstock::study {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "penstock/study/run_row.h"
+#include "penstock/study/runs/run_row.h"
 
 namespace penstock::study {
 

@@ -1,5 +1,5 @@
 // Stage borders from trailing means.
-#include "penstock/study/stages.h"
+#include "penstock/study/runs/stages.h"
 
 #include "penstock/base/error.h"
 #include "penstock/train/run_record.h"

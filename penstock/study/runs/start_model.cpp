@@ -1,16 +1,16 @@
-#include "penstock/study/start_model.h"
+#include "penstock/study/runs/start_model.h"
 
 #include <fmt/format.h>
 
 #include <filesystem>
 
 #include "penstock/base/error.h"
-#include "penstock/convert/upcycle.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/models/model_source.h"
+#include "penstock/convert/upcycle/upcycle.h"
+#include "penstock/models/files/model_directory.h"
+#include "penstock/models/files/model_source.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/study/run_folder.h"
-#include "penstock/study/study_tables.h"
+#include "penstock/study/runs/run_folder.h"
+#include "penstock/study/tables/study_tables.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock::study {
@@ -55,9 +55,11 @@ void begin_with(const std::string& model, const ConfigNode& upcycle, const Confi
   UpcycleOptions options = read_config<UpcycleOptions>(upcycle, "upcycle");
   options.seed = static_cast<std::uint64_t>(recipe.train.seed);
   if (options.calibration.empty()) options.calibration = recipe.data.corpus;
+  ProgressLine line(progress);
   const UpcycleReport report =
       penstock::upcycle(*open_model_source(model_of(model)), options, real_file_system(), directory,
-                        KeyCache(real_file_system(), key_folder.string()));
+                        KeyCache(real_file_system(), key_folder.string()), shown_on(line));
+  line.finish();
   if (progress && report.lr_scale != 1)
     fmt::print(progress, "  learning rate of the routers x {:.4g}\n", report.lr_scale);
 }

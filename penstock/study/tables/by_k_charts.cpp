@@ -3,7 +3,7 @@
 #include <cctype>
 #include <set>
 
-#include "penstock/study/by_k_summary.h"
+#include "penstock/study/tables/by_k_summary.h"
 
 namespace penstock::study {
 namespace {

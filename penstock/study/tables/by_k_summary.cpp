@@ -1,4 +1,4 @@
-#include "penstock/study/by_k_summary.h"
+#include "penstock/study/tables/by_k_summary.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <functional>
 #include <set>
 
-#include "penstock/study/compute.h"
+#include "penstock/study/tables/compute.h"
 
 namespace penstock::study {
 namespace {

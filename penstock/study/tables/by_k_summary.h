@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "penstock/study/measured_k.h"
-#include "penstock/study/results.h"
+#include "penstock/study/runs/results.h"
+#include "penstock/study/tables/measured_k.h"
 
 namespace penstock::study {
 

@@ -1,11 +1,11 @@
-#include "penstock/study/compute.h"
+#include "penstock/study/tables/compute.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-#include "penstock/study/table.h"
+#include "penstock/study/tables/table.h"
 
 namespace penstock::study {
 namespace {

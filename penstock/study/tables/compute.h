@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "penstock/study/results.h"
+#include "penstock/study/runs/results.h"
 
 namespace penstock::study {
 

@@ -1,4 +1,4 @@
-#include "penstock/study/measured_k.h"
+#include "penstock/study/tables/measured_k.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "penstock/study/published_figures.h"
+#include "penstock/study/tables/published_figures.h"
 
 #include <algorithm>
 #include <array>

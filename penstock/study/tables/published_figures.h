@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "penstock/study/comparison.h"
-#include "penstock/study/results.h"
-#include "penstock/study/table.h"
+#include "penstock/study/config/comparison.h"
+#include "penstock/study/runs/results.h"
+#include "penstock/study/tables/table.h"
 
 namespace penstock::study {
 

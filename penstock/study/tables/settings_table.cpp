@@ -1,4 +1,4 @@
-#include "penstock/study/settings_table.h"
+#include "penstock/study/tables/settings_table.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <charconv>
 #include <optional>
 
-#include "penstock/study/config_hash.h"
+#include "penstock/study/config/config_hash.h"
 
 namespace penstock::study {
 namespace {

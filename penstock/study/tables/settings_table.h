@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/study/table.h"
+#include "penstock/study/tables/table.h"
 
 namespace penstock::study {
 

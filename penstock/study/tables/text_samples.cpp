@@ -1,15 +1,15 @@
-#include "penstock/study/text_samples.h"
+#include "penstock/study/tables/text_samples.h"
 
 #include <algorithm>
 #include <filesystem>
 
-#include "penstock/data/batches.h"
+#include "penstock/data/corpus/batches.h"
 #include "penstock/infer/generate.h"
 #include "penstock/infer/text_stream.h"
 #include "penstock/io/toml.h"
-#include "penstock/models/model_directory.h"
-#include "penstock/study/opened_checkpoint.h"
-#include "penstock/study/run_folder.h"
+#include "penstock/models/files/model_directory.h"
+#include "penstock/study/runs/opened_checkpoint.h"
+#include "penstock/study/runs/run_folder.h"
 #include "penstock/train/recipe.h"
 
 namespace penstock::study {

@@ -6,8 +6,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/threads.h"
+#include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/models/model_place.h"
-#include "penstock/models/tensor_shapes.h"
 #include "penstock/train/step/objective.h"
 
 namespace penstock {
@@ -144,7 +144,7 @@ void check_pooled(const Recipe& recipe, const dist::Layout& layout) {
 /// A pass with all experts comes before each part's own, outside the order in which stages pass
 /// parts on and layers are gathered.
 void check_distillation(const Recipe& recipe, const dist::Layout& layout) {
-  if (training_objective(recipe.model).distillation == 0) return;
+  if (training_objective(recipe.model.traits()).distillation == 0) return;
   const bool stages = layout.pipeline > 1;
   PENSTOCK_CHECK(!stages && recipe.parallel.zero < 3, "selector '",
                  resolve(recipe.model.router).selector,
@@ -171,7 +171,7 @@ void check_sequence(const Recipe& recipe) {
 /// A stage draws its own layers alone, and balancers' state is one on all ranks.
 void check_start(const Recipe& recipe, const dist::Layout& layout) {
   PENSTOCK_CHECK(
-      layout.pipeline == 1 || !resolve(recipe.model.router).traits.needs_matrix,
+      layout.pipeline == 1 || !recipe.model.traits().needs_matrix,
       "parallel.pipeline = ", layout.pipeline,
       ": model.router has a balancer that starts from the first weights of every layer's "
       "router, and a stage has its own layers' alone; set the balancer's start to "
@@ -211,16 +211,25 @@ void check_local_steps(const Recipe& recipe) {
   multiple("checkpoint_every", recipe.train.checkpoint_every);
 }
 
+/// A selector's segments divide sequences.
+void check_segments(const Recipe& recipe) {
+  if (recipe.model.moe_layers() == 0) return;
+  const ResolvedRouter router = resolve(recipe.model.router);
+  PENSTOCK_CHECK(
+      recipe.train.sequence_length % router.traits.segment_length == 0, "model.router.",
+      router.selector, " scores segments of ", router.traits.segment_length,
+      " tokens; they must divide train.sequence_length = ", recipe.train.sequence_length);
+}
+
 }  // namespace
 
 dist::Layout layout_of(const Recipe& recipe, int processes) {
   check_local_steps(recipe);
   check_sequence(recipe);
-  if (recipe.model.moe_layers() > 0)
-    selector_of(recipe.model)->check_sequence_length(recipe.train.sequence_length);
+  check_segments(recipe);
   const dist::Layout out = divided(recipe, processes);
   if (processes == 1) return out;
-  if (recipe.model.vocab > 0) check_divides(recipe.model.resolved(), out);
+  if (recipe.model.vocab > 0) check_divides(recipe.model, out);
   check_parts(recipe, out);
   check_chunks(recipe, out);
   check_pooled(recipe, out);

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "penstock/models/flops.h"
+#include "penstock/models/counts/flops.h"
+#include "penstock/models/counts/training_memory.h"
 #include "penstock/models/formats/tensor_slices.h"
-#include "penstock/models/training_memory.h"
 #include "penstock/train/layouts/rank_traffic.h"
 #include "penstock/train/layouts/sharing_bytes.h"
 #include "penstock/train/step/objective.h"
@@ -115,7 +115,7 @@ struct RankEstimator::Optimizer {
 };
 
 RankEstimator::RankEstimator(const Recipe& recipe)
-    : recipe_(recipe), config_(recipe.model.resolved()), tensors_(model_tensors(config_)) {
+    : recipe_(recipe), config_(recipe.model), tensors_(model_tensors(config_)) {
   for (const ModelTensor& tensor : tensors_) {
     if (tensor.role == TensorRole::balancer) buffers_.insert(tensor.module);
     if (tensor.experts > 0) of_experts_.insert(tensor.module);
@@ -125,7 +125,7 @@ RankEstimator::RankEstimator(const Recipe& recipe)
   const double products = static_cast<double>(train.batch_sequences * train.sequence_length) *
                           static_cast<double>(config_.d_model * config_.vocab);
   head_share_ =
-      6 * products * static_cast<double>(training_objective(recipe.model).passes) / flops_;
+      6 * products * static_cast<double>(training_objective(recipe.model.traits()).passes) / flops_;
 }
 
 RankEstimator::Shape RankEstimator::shape_of(const ParallelConfig& parallel,
@@ -141,7 +141,7 @@ RankEstimator::Shape RankEstimator::shape_of(const ParallelConfig& parallel,
           .held = layout.sequence ? rows / layout.tensor : rows,
           .layers = std::ceil(static_cast<double>(config_.layers) / stages),
           .moe_layers = std::ceil(static_cast<double>(config_.moe_layers()) / stages),
-          .passes = static_cast<double>(training_objective(recipe_.model).passes),
+          .passes = static_cast<double>(training_objective(recipe_.model.traits()).passes),
           .chunks = layout.pipeline == 1 ? 1 : static_cast<int>(parallel.pipeline_chunks)};
 }
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "penstock/dist/mesh.h"
-#include "penstock/models/tensor_shapes.h"
-#include "penstock/models/training_memory.h"
+#include "penstock/models/counts/tensor_shapes.h"
+#include "penstock/models/counts/training_memory.h"
 #include "penstock/train/layouts/machine_speeds.h"
 #include "penstock/train/recipe.h"
 #include "penstock/train/recompute_choice.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "penstock/models/batch_tensors.h"
-#include "penstock/models/flops.h"
+#include "penstock/models/counts/flops.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
@@ -51,8 +51,7 @@ LanguageWork::LanguageWork(LanguageModel& model, std::vector<Batch> micro_batche
     : model_(model),
       micro_batches_(std::move(micro_batches)),
       token_bytes_(token_bytes),
-      objective_(training_objective(model.config())),
-      pools_(!part_that_pools(model.config()).empty()) {}
+      objective_(training_objective(model.traits())) {}
 
 PartShare LanguageWork::share(std::size_t) const {
   return {.weight = 1, .divisor = static_cast<double>(micro_batches_.size())};

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "penstock/data/batches.h"
+#include "penstock/data/corpus/batches.h"
 #include "penstock/train/step/objective.h"
 #include "penstock/train/step/step.h"
 
@@ -26,7 +26,7 @@ class LanguageWork : public StepWork {
   std::size_t parts() const override { return micro_batches_.size(); }
   PartShare share(std::size_t) const override;
   int passes() const override { return objective_.passes; }
-  bool pools() const override { return pools_; }
+  bool pools() const override { return model_.traits().pools_step; }
   StreamForm stream_form(std::size_t part) const override;
   PartOutcome forward(const PartInput& part, StepReport& report) override;
   void replay(const PartInput& part, const HiddenTap& tap) override;
@@ -46,7 +46,6 @@ class LanguageWork : public StepWork {
   std::vector<Batch> micro_batches_;
   std::span<const std::int32_t> token_bytes_;
   Objective objective_;
-  bool pools_;
 };
 
 }  // namespace penstock

@@ -62,14 +62,12 @@ at::Tensor without_gradient(const LanguageModel& model, const at::Tensor& hidden
 
 }  // namespace
 
-Objective training_objective(const ModelConfig& config) {
-  if (config.moe_layers() == 0) return {};
-  const ResolvedRouter router = resolve(config.router);
-  const auto passes = static_cast<int>(router.traits.forward_passes);
+Objective training_objective(const RouterTraits& traits) {
+  const auto passes = static_cast<int>(traits.forward_passes);
   PENSTOCK_ASSERT(passes == 1 || passes == 2);
   return {.passes = passes,
-          .weight = passes == 2 ? router.traits.disagreement : 0,
-          .distillation = passes == 1 ? router.traits.distillation : 0};
+          .weight = passes == 2 ? traits.disagreement : 0,
+          .distillation = passes == 1 ? traits.distillation : 0};
 }
 
 std::string part_that_pools(const ModelConfig& config) {

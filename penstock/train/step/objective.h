@@ -19,8 +19,8 @@ struct Objective {
   double distillation = 0;  ///< weight of the divergence; 0: no such pass. Then passes is 1
 };
 
-/// The objective of a model's routing method, as its selector's traits say it.
-Objective training_objective(const ModelConfig& config);
+/// The objective of a model's routing method, as its router's traits say it.
+Objective training_objective(const RouterTraits& traits);
 
 /// The balancer of the model's router that counts over a whole step (scope = "global"); "": none.
 std::string part_that_pools(const ModelConfig& config);

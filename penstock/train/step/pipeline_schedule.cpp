@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
-#include "penstock/models/flops.h"
+#include "penstock/models/counts/flops.h"
 
 namespace penstock {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/models/flops.h"
+#include "penstock/models/counts/flops.h"
 #include "penstock/routers/step_statistics.h"
 
 namespace penstock {

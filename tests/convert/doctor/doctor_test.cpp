@@ -1,5 +1,5 @@
 // The doctor is silent on healthy upcycles of every kind, and names every seeded fault.
-#include "penstock/convert/doctor.h"
+#include "penstock/convert/doctor/doctor.h"
 
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
@@ -12,8 +12,8 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/convert/sample_windows.h"
-#include "penstock/convert/upcycle.h"
-#include "penstock/models/open_model.h"
+#include "penstock/convert/upcycle/upcycle.h"
+#include "penstock/models/files/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/tiny_parent.h"
 

@@ -1,4 +1,4 @@
-#include "penstock/convert/export_gguf.h"
+#include "penstock/convert/export/export_gguf.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "penstock/convert/export_model.h"
-#include "penstock/convert/portable_source.h"
+#include "penstock/convert/export/export_model.h"
+#include "penstock/convert/export/portable_source.h"
 #include "penstock/io/gguf_writer.h"
 #include "penstock/models/formats/gguf_source.h"
 #include "tests/base/temp_directory.h"
@@ -193,7 +193,7 @@ TEST(ExportGguf, ReadingATensorKeepsNoPagesOfTheFile) {
   const std::string model = (temp.path() / "model").string(), out = (temp.path() / "m").string();
   write_random_model(config, model, /*with_tokenizer=*/false);
   for (const auto dtype : {ExportDtype::kF32, ExportDtype::kQ8_0}) {
-    const std::string file = out + std::string(export_dtype_name(dtype)) + ".gguf";
+    const std::string file = out + std::string(word(dtype)) + ".gguf";
     export_model({.model = model,
                   .out = file,
                   .format = ExportFormat::kGguf,

@@ -1,4 +1,4 @@
-#include "penstock/convert/export_hugging_face.h"
+#include "penstock/convert/export/export_hugging_face.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "penstock/convert/export_model.h"
-#include "penstock/models/open_model.h"
+#include "penstock/convert/export/export_model.h"
+#include "penstock/models/files/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
 
@@ -181,7 +181,7 @@ TEST(ExportHuggingFace, MixtralsNames) {
 
 TEST(ExportHuggingFace, ConfigsInBothSpellings) {
   const ExportTarget target =
-      choose_export_target(small_moe(), ExportFormat::kHuggingFace, "qwen2moe");
+      choose_export_target(small_moe().resolved(), ExportFormat::kHuggingFace, "qwen2moe");
   const auto config =
       nlohmann::json::parse(hugging_face_config_text(target, ExportDtype::kBF16, nullptr));
   EXPECT_EQ(config["model_type"], "qwen2_moe");

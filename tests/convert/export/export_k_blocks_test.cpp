@@ -1,7 +1,7 @@
 // GGUF files of Q4_K and Q6_K, opened again.
 #include <gtest/gtest.h>
 
-#include "penstock/convert/export_model.h"
+#include "penstock/convert/export/export_model.h"
 #include "penstock/io/gguf.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"

@@ -1,4 +1,4 @@
-#include "penstock/convert/export_target.h"
+#include "penstock/convert/export/export_target.h"
 
 #include <gtest/gtest.h>
 
@@ -16,12 +16,12 @@ constexpr auto kHf = ExportFormat::kHuggingFace;
 constexpr auto kGgufFile = ExportFormat::kGguf;
 
 std::string chosen(const ModelConfig& config, ExportFormat format, const std::string& name = "") {
-  return std::string(choose_export_target(config, format, name).architecture->name);
+  return std::string(choose_export_target(config.resolved(), format, name).architecture->name);
 }
 
 std::string refusal(const ModelConfig& config, ExportFormat format, const std::string& name = "") {
   try {
-    choose_export_target(config, format, name);
+    choose_export_target(config.resolved(), format, name);
   } catch (const NotPortableError& error) {
     return error.what();
   }
@@ -38,7 +38,7 @@ TEST(ExportTarget, DenseModelsByTheirBiases) {
   ModelConfig config = small_dense();
   EXPECT_EQ(chosen(config, kHf), "llama");
   EXPECT_EQ(chosen(config, kGgufFile, "qwen2"), "qwen2");  // with biases of 0
-  EXPECT_TRUE(choose_export_target(config, kHf, "qwen2").config.qkv_bias);
+  EXPECT_TRUE(choose_export_target(config.resolved(), kHf, "qwen2").config.qkv_bias);
   config.qkv_bias = true;
   EXPECT_EQ(chosen(config, kHf), "qwen2");
   EXPECT_NE(refusal(config, kHf, "llama").find("biases"), std::string::npos);
@@ -55,9 +55,9 @@ TEST(ExportTarget, GatesDecideAmongTheExperts) {
             std::string::npos);
   EXPECT_NE(refusal(small_moe("after"), kGgufFile, "qwen2moe").find("does not divide"),
             std::string::npos);
-  const ExportTarget told = choose_export_target(small_moe("after"), kHf, "qwen2moe");
+  const ExportTarget told = choose_export_target(small_moe("after").resolved(), kHf, "qwen2moe");
   EXPECT_TRUE(told.renormalises);  // there the config says so
-  EXPECT_FALSE(choose_export_target(small_moe("before"), kHf, "qwen2moe").renormalises);
+  EXPECT_FALSE(choose_export_target(small_moe("before").resolved(), kHf, "qwen2moe").renormalises);
 
   ModelConfig single = small_moe("after");
   single.router.k = 1;
@@ -74,21 +74,22 @@ TEST(ExportTarget, GatesDecideAmongTheExperts) {
 }
 
 TEST(ExportTarget, WhatTheTargetHasBesides) {
-  const ExportTarget target = choose_export_target(small_moe(), kGgufFile, "");
+  const ExportTarget target = choose_export_target(small_moe().resolved(), kGgufFile, "");
   EXPECT_TRUE(target.config.qkv_bias);
   EXPECT_EQ(target.config.moe.shared_width % 32, 0);
   EXPECT_GT(target.config.moe.shared_width, 0);
   EXPECT_TRUE(target.config.moe.shared_gate);
   EXPECT_FALSE(target.config.rope_adjacent);
-  EXPECT_TRUE(choose_export_target(small_moe("after"), kGgufFile, "").config.rope_adjacent);
+  EXPECT_TRUE(
+      choose_export_target(small_moe("after").resolved(), kGgufFile, "").config.rope_adjacent);
   ModelConfig tied = small_moe();
   tied.tie_embeddings = true;
-  EXPECT_FALSE(choose_export_target(tied, kGgufFile, "").config.tie_embeddings);
-  EXPECT_TRUE(choose_export_target(tied, kHf, "").config.tie_embeddings);
+  EXPECT_FALSE(choose_export_target(tied.resolved(), kGgufFile, "").config.tie_embeddings);
+  EXPECT_TRUE(choose_export_target(tied.resolved(), kHf, "").config.tie_embeddings);
   // Granular experts come with their own numbers.
   ModelConfig granular = small_moe();
   granular.moe.granularity = 3;
-  const ModelConfig plain = choose_export_target(granular, kHf, "").config;
+  const ModelConfig plain = choose_export_target(granular.resolved(), kHf, "").config;
   EXPECT_EQ(plain.total_experts(), 12);
   EXPECT_EQ(plain.active_experts(), 6);
   EXPECT_EQ(plain.expert_width(), 32);
@@ -113,11 +114,12 @@ TEST(ExportTarget, WhatOtherProgramsIgnoreHasToBeAskedFor) {
   ModelConfig config = small_moe("before");
   config.qk_norm = true;
   config.norm_eps = 1e-5;
-  EXPECT_EQ(choose_export_target(config, kHf, "").note, "");
+  EXPECT_EQ(choose_export_target(config.resolved(), kHf, "").note, "");
   ModelConfig other = config;
   other.norm_eps = 1e-3;
   EXPECT_NE(refusal(other, kHf).find("rms_norm_eps (vLLM)"), std::string::npos);
-  EXPECT_NE(choose_export_target(other, kHf, "olmoe").note.find("rms_norm_eps"), std::string::npos);
+  EXPECT_NE(choose_export_target(other.resolved(), kHf, "olmoe").note.find("rms_norm_eps"),
+            std::string::npos);
   other = config;
   other.clip_qkv = 8;
   EXPECT_NE(refusal(other, kHf).find("clip_qkv"), std::string::npos);
@@ -125,8 +127,9 @@ TEST(ExportTarget, WhatOtherProgramsIgnoreHasToBeAskedFor) {
   other.qk_norm = true;
   other.norm_eps = 1e-5;
   EXPECT_NE(refusal(other, kHf).find("norm_topk_prob"), std::string::npos);
-  EXPECT_NE(choose_export_target(small_moe("after"), kHf, "qwen2moe").note.find("llama.cpp"),
-            std::string::npos);
+  EXPECT_NE(
+      choose_export_target(small_moe("after").resolved(), kHf, "qwen2moe").note.find("llama.cpp"),
+      std::string::npos);
 }
 
 TEST(ExportTarget, ABiasOfTheChoiceIsRefusedByItsTensor) {
@@ -151,10 +154,10 @@ TEST(ExportTarget, ABiasOfTheChoiceIsRefusedByItsTensor) {
 TEST(ExportTarget, SharedExperts) {
   ModelConfig config = small_moe();
   config.moe.shared_width = 40;
-  EXPECT_TRUE(choose_export_target(config, kHf, "").config.moe.shared_gate);  // of 1/2
+  EXPECT_TRUE(choose_export_target(config.resolved(), kHf, "").config.moe.shared_gate);  // of 1/2
   config.moe.shared_gate = true;
   EXPECT_EQ(chosen(config, kHf), "qwen2moe");
-  EXPECT_EQ(choose_export_target(config, kHf, "").config.moe.shared_width, 40);
+  EXPECT_EQ(choose_export_target(config.resolved(), kHf, "").config.moe.shared_width, 40);
   config.router.parts["topk"].set("softmax", ConfigNode(std::string("after")));
   EXPECT_NE(refusal(config, kGgufFile).find("shared expert"), std::string::npos);
 }
@@ -162,7 +165,7 @@ TEST(ExportTarget, SharedExperts) {
 TEST(ExportTarget, NormsOfEachHeadAreQwen3s) {
   EXPECT_EQ(chosen(small_qwen3(), kHf), "qwen3moe");
   EXPECT_EQ(chosen(small_qwen3(), kGgufFile), "qwen3moe");
-  EXPECT_EQ(choose_export_target(small_qwen3(), kHf, "").note, "");
+  EXPECT_EQ(choose_export_target(small_qwen3().resolved(), kHf, "").note, "");
   EXPECT_NE(refusal(small_qwen3(), kHf, "olmoe").find("all heads of q and k together"),
             std::string::npos);
   EXPECT_NE(refusal(small_moe(), kHf, "qwen3moe").find("norms q and k"), std::string::npos);
@@ -173,7 +176,7 @@ TEST(ExportTarget, NormsOfEachHeadAreQwen3s) {
   ModelConfig probabilities = small_moe();
   probabilities.qk_norm_per_head = true;
   EXPECT_NE(refusal(probabilities, kGgufFile).find("by their sum there"), std::string::npos);
-  EXPECT_NE(choose_export_target(probabilities, kHf, "").note.find("norm_topk_prob"),
+  EXPECT_NE(choose_export_target(probabilities.resolved(), kHf, "").note.find("norm_topk_prob"),
             std::string::npos);
   ModelConfig dense = small_dense();
   dense.qk_norm_per_head = true;
@@ -183,7 +186,9 @@ TEST(ExportTarget, NormsOfEachHeadAreQwen3s) {
 TEST(ExportTarget, FirstLayersWithoutExpertsAndPlainSharedOnesAreDeepseeks) {
   EXPECT_EQ(chosen(small_deepseek(), kGgufFile), "deepseek");
   EXPECT_EQ(chosen(small_deepseek(), kHf, "deepseek"), "deepseek");
-  EXPECT_EQ(choose_export_target(small_deepseek(), kHf, "deepseek").config.moe.dense_width, 160);
+  EXPECT_EQ(
+      choose_export_target(small_deepseek().resolved(), kHf, "deepseek").config.moe.dense_width,
+      160);
   ModelConfig other = small_deepseek();
   other.moe.shared_width += 1;
   EXPECT_NE(refusal(other, kHf, "deepseek").find("as wide as others"), std::string::npos);
@@ -219,7 +224,7 @@ TEST(ExportTarget, RefusesWhatNoProgramComputes) {
   xl.architecture = ModelKind::transformer_xl;
   xl.kv_heads = 0;
   EXPECT_NE(refusal(xl, kHf).find("Transformer-XL"), std::string::npos);
-  EXPECT_THROW(choose_export_target(small_dense(), kHf, "gpt"), Error);
+  EXPECT_THROW(choose_export_target(small_dense().resolved(), kHf, "gpt"), Error);
 }
 
 TEST(ExportTarget, RoomThatCannotRunOutIsNoObstacle) {

@@ -1,11 +1,11 @@
-#include "penstock/convert/fit_bias.h"
+#include "penstock/convert/export/fit_bias.h"
 
 #include <gtest/gtest.h>
 
-#include "penstock/convert/export_hugging_face.h"
-#include "penstock/convert/export_model.h"
-#include "penstock/convert/portable_source.h"
-#include "penstock/models/open_model.h"
+#include "penstock/convert/export/export_hugging_face.h"
+#include "penstock/convert/export/export_model.h"
+#include "penstock/convert/export/portable_source.h"
+#include "penstock/models/files/open_model.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
 

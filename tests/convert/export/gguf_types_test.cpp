@@ -1,4 +1,4 @@
-#include "penstock/convert/gguf_types.h"
+#include "penstock/convert/export/gguf_types.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // Penstock's class for transformers: what it computes, in Python, against our own logits, and what
 // it is not written for.
-#include "penstock/convert/own_class.h"
+#include "penstock/convert/export/own_class.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "penstock/convert/export_model.h"
+#include "penstock/convert/export/export_model.h"
 #include "penstock/io/config_json.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"
@@ -103,8 +103,8 @@ TEST(OwnClass, ComputesOurLogits) {
 
 TEST(OwnClass, IsTakenWhereNoOtherFits) {
   const auto name = [](const ModelConfig& config, const std::string& asked = "") {
-    return std::string(
-        choose_export_target(config, ExportFormat::kHuggingFace, asked).architecture->name);
+    return std::string(choose_export_target(config.resolved(), ExportFormat::kHuggingFace, asked)
+                           .architecture->name);
   };
   EXPECT_EQ(name(small_relu()), "penstock");
   EXPECT_EQ(name(small_moe("after")), "mixtral");
@@ -132,7 +132,7 @@ TEST(OwnClass, RefusesOtherGatesAndFiles) {
   const auto refused = [](const ModelConfig& config, ExportFormat format, const std::string& asked,
                           const char* part) {
     try {
-      choose_export_target(config, format, asked);
+      choose_export_target(config.resolved(), format, asked);
       ADD_FAILURE() << "accepted: " << part;
     } catch (const NotPortableError& error) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();

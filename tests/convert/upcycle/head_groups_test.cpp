@@ -1,6 +1,6 @@
 // Grouping attention heads, worked by hand: pairs, larger groups, fewer and more routers than
 // experts, heads that share a key, and what cannot be grouped.
-#include "penstock/convert/head_groups.h"
+#include "penstock/convert/upcycle/head_groups.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

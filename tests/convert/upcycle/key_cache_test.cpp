@@ -1,6 +1,6 @@
 // Mean keys kept between upcyclings: the same bits, told apart by what they are of, and no harm
 // from a damaged file.
-#include "penstock/convert/key_cache.h"
+#include "penstock/convert/upcycle/key_cache.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -1,5 +1,5 @@
 // The factor of a router's logits for a wanted entropy, by hand, and what cannot be reached.
-#include "penstock/convert/logit_scale.h"
+#include "penstock/convert/upcycle/logit_scale.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -1,6 +1,6 @@
 // Routers made of attention heads, by hand: which rows go where, ties, the folded form, and the
 // estimate of its learning rate.
-#include "penstock/convert/router_start.h"
+#include "penstock/convert/upcycle/router_start.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

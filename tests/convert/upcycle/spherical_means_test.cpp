@@ -1,5 +1,5 @@
 // Spherical k-means: by hand in the plane, its conditions on random vectors, and what it refuses.
-#include "penstock/convert/spherical_means.h"
+#include "penstock/convert/upcycle/spherical_means.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -8,9 +8,9 @@
 #include "penstock/base/error.h"
 #include "penstock/convert/calibration.h"
 #include "penstock/convert/sample_windows.h"
-#include "penstock/convert/upcycle.h"
+#include "penstock/convert/upcycle/upcycle.h"
 #include "penstock/io/config_json.h"
-#include "penstock/models/open_model.h"
+#include "penstock/models/files/open_model.h"
 #include "tests/convert/upcycle_fixture.h"
 
 namespace penstock {

@@ -1,6 +1,6 @@
 // Upcycling small dense models every way: what the experts are, what the result computes, and that
 // it trains.
-#include "penstock/convert/upcycle.h"
+#include "penstock/convert/upcycle/upcycle.h"
 
 #include <gtest/gtest.h>
 
@@ -9,14 +9,14 @@
 
 #include "penstock/base/error.h"
 #include "penstock/convert/calibration.h"
-#include "penstock/convert/export_model.h"
-#include "penstock/convert/router_start.h"
+#include "penstock/convert/export/export_model.h"
 #include "penstock/convert/sample_windows.h"
+#include "penstock/convert/upcycle/router_start.h"
 #include "penstock/data/tokenizers/from_files.h"
 #include "penstock/io/config_json.h"
 #include "penstock/layers/moe.h"
+#include "penstock/models/files/open_model.h"
 #include "penstock/models/fold_routers.h"
-#include "penstock/models/open_model.h"
 #include "penstock/optim/adamw.h"
 #include "tests/convert/upcycle_fixture.h"
 

@@ -1,12 +1,12 @@
-#include "penstock/data/batches.h"
+#include "penstock/data/corpus/batches.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <set>
 
-#include "penstock/data/permutation.h"
-#include "support.h"
+#include "penstock/data/corpus/permutation.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

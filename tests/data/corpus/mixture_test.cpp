@@ -1,4 +1,4 @@
-#include "penstock/data/mixture.h"
+#include "penstock/data/corpus/mixture.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "penstock/data/batches.h"
-#include "support.h"
+#include "penstock/data/corpus/batches.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

@@ -1,9 +1,9 @@
-#include "penstock/data/prefetcher.h"
+#include "penstock/data/corpus/prefetcher.h"
 
 #include <atomic>
 #include <stdexcept>
 
-#include "support.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

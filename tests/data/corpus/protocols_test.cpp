@@ -1,13 +1,13 @@
 // Tokenizers and splits of published protocols. The counts of real files are protocol_numbers.py's.
-#include "penstock/data/protocols.h"
+#include "penstock/data/corpus/protocols.h"
 
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "penstock/data/text_files.h"
+#include "penstock/data/prepare/text_files.h"
 #include "penstock/data/tokenizers/from_files.h"
 #include "penstock/data/tokenizers/from_spec.h"
-#include "support.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

@@ -1,10 +1,10 @@
-#include "penstock/data/token_file.h"
+#include "penstock/data/corpus/token_file.h"
 
 #include <vector>
 
 #include "penstock/base/atomic_files.h"
-#include "penstock/data/token_file_writer.h"
-#include "support.h"
+#include "penstock/data/corpus/token_file_writer.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

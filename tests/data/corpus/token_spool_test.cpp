@@ -1,8 +1,8 @@
-#include "penstock/data/token_spool.h"
+#include "penstock/data/corpus/token_spool.h"
 
 #include <cstring>
 
-#include "support.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

@@ -1,11 +1,11 @@
 // The sums and the table; downloading itself is tested from outside, against a server
 // (tests/cli/fetch_test.py).
-#include "penstock/data/fetch.h"
+#include "penstock/data/fetch/fetch.h"
 
 #include <set>
 
 #include "penstock/base/file_system.h"
-#include "support.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

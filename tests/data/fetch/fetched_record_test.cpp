@@ -1,10 +1,10 @@
 // Records of what was fetched: compared with the files, and refused where they are damaged.
-#include "penstock/data/fetched_record.h"
+#include "penstock/data/fetch/fetched_record.h"
 
 #include <gtest/gtest.h>
 
-#include "penstock/data/unpack_members.h"
-#include "support.h"
+#include "penstock/data/fetch/unpack_members.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

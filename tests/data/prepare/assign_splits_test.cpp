@@ -1,10 +1,10 @@
-#include "penstock/data/assign_splits.h"
+#include "penstock/data/prepare/assign_splits.h"
 
 #include <array>
 #include <numeric>
 #include <vector>
 
-#include "support.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

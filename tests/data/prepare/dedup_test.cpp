@@ -1,10 +1,10 @@
-#include "penstock/data/dedup.h"
+#include "penstock/data/prepare/dedup.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "support.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

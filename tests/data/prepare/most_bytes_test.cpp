@@ -1,9 +1,9 @@
-#include "penstock/data/most_bytes.h"
+#include "penstock/data/prepare/most_bytes.h"
 
 #include <algorithm>
 #include <set>
 
-#include "support.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "penstock/data/prepare.h"
+#include "penstock/data/prepare/prepare.h"
 #include "tests/data/packages/made_up_deb.h"
 #include "tests/data/support.h"
 

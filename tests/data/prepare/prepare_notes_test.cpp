@@ -1,10 +1,10 @@
 // Inputs that would make another corpus than the user thinks: said or refused.
-#include "penstock/data/prepare_notes.h"
+#include "penstock/data/prepare/prepare_notes.h"
 
 #include <gtest/gtest.h>
 
-#include "penstock/data/prepare.h"
-#include "support.h"
+#include "penstock/data/prepare/prepare.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

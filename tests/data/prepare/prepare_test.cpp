@@ -1,10 +1,10 @@
-#include "penstock/data/prepare.h"
+#include "penstock/data/prepare/prepare.h"
 
 #include <nlohmann/json.hpp>
 
 #include "penstock/data/tokenizers/from_spec.h"
-#include "support.h"
 #include "tests/data/sentencepiece_usable.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

@@ -1,4 +1,4 @@
-#include "penstock/data/shingle_set.h"
+#include "penstock/data/prepare/shingle_set.h"
 
 #include <gtest/gtest.h>
 

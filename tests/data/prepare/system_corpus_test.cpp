@@ -1,11 +1,11 @@
-#include "penstock/data/system_corpus.h"
+#include "penstock/data/prepare/system_corpus.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "support.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

@@ -1,13 +1,13 @@
-#include "penstock/data/text_files.h"
+#include "penstock/data/prepare/text_files.h"
 
 #include <archive.h>
 #include <archive_entry.h>
 
 #include <map>
 
-#include "penstock/data/documents.h"
+#include "penstock/data/prepare/documents.h"
 #include "penstock/data/utf8.h"
-#include "support.h"
+#include "tests/data/support.h"
 
 namespace penstock {
 namespace {

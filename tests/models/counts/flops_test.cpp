@@ -1,6 +1,6 @@
 // FLOPs against the papers' tables and against sums by hand.
 
-#include "penstock/models/flops.h"
+#include "penstock/models/counts/flops.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -11,13 +11,17 @@ namespace penstock {
 namespace {
 
 TEST(Flops, ReproducesThePublishedFlops) {
-  EXPECT_NEAR(published_flops_per_sequence(published(12, 768, 12), 1024) / 1e9, 995.36, 0.01);
-  EXPECT_NEAR(published_flops_per_sequence(published(24, 1024, 16), 1024) / 1e9, 2873.3, 0.05);
-  EXPECT_NEAR(published_flops_per_sequence(published(24, 1536, 16), 1024) / 1e9, 5991.5, 0.05);
+  EXPECT_NEAR(published_flops_per_sequence(published(12, 768, 12).resolved(), 1024) / 1e9, 995.36,
+              0.01);
+  EXPECT_NEAR(published_flops_per_sequence(published(24, 1024, 16).resolved(), 1024) / 1e9, 2873.3,
+              0.05);
+  EXPECT_NEAR(published_flops_per_sequence(published(24, 1536, 16).resolved(), 1024) / 1e9, 5991.5,
+              0.05);
   // Routing to one expert of eight costs what the dense layer does.
-  EXPECT_NEAR(
-      published_flops_per_sequence(with_experts(published(12, 768, 12), 8, "topk"), 1024) / 1e9,
-      995.36, 0.01);
+  EXPECT_NEAR(published_flops_per_sequence(
+                  with_experts(published(12, 768, 12), 8, "topk").resolved(), 1024) /
+                  1e9,
+              995.36, 0.01);
 }
 
 /// Six FLOPs a multiply-add, counted matrix by matrix: heads of another width than d / heads, and a
@@ -33,19 +37,19 @@ TEST(Flops, ThePublishedFlopsKnowHeadWidthsAndSharedExperts) {
   const double s = 16, d = 64, q = 4 * 32, kv = 2 * 32;
   const double attention = 2 * d * q + 2 * d * kv + 2 * s * q;  // unmasked
   const double products = 2 * (attention + 3 * d * 256) + 3 * d * 24 + d * 100;
-  EXPECT_DOUBLE_EQ(published_flops_per_sequence(config, 16), 6 * s * products);
+  EXPECT_DOUBLE_EQ(published_flops_per_sequence(config.resolved(), 16), 6 * s * products);
 }
 
 /// Lory: a router row for each segment, and each segment's blend of 8 experts of three matrices.
 TEST(Flops, CountsARouterPerSegmentAndTheBlend) {
   ModelConfig config = with_experts(published(2, 64, 4), 8, "topk");
   config.d_ffn = 256;
-  const double topk = useful_training_flops(config, 512, 0, 0);
+  const double topk = useful_training_flops(config.resolved(), 512, 0, 0);
   config.router.method = "lory";
   config.router.parts["lory"] = ConfigNode(ConfigNode::Table{});
   config.router.parts["lory"].set("segment_length", ConfigNode(std::int64_t{128}));
   const double logits = 64.0 * 8, blend = 8 * 3 * 64.0 * 256, segments = 4;
-  EXPECT_DOUBLE_EQ(useful_training_flops(config, 512, 0, 0) - topk,
+  EXPECT_DOUBLE_EQ(useful_training_flops(config.resolved(), 512, 0, 0) - topk,
                    6 * 2 * (segments * (logits + blend) - 512 * logits));
 }
 
@@ -75,7 +79,8 @@ TEST(Flops, TransformerXlsFlopsByHand) {
   // Per token: qkvo 4·16 = 64, FFN 2·4·8 = 64, head 40 -> 168 products; attention 3 products of
   // width 4 for 12 pairs: 144. Remembered: keys and values 2·16 for 2 positions, 16 for each of 5
   // distances, without the input's gradient: 144 products.
-  EXPECT_DOUBLE_EQ(nominal_training_flops(config, 1, 3), 3 * (2 * 3 * 168 + 2 * 144) + 2 * 2 * 144);
+  EXPECT_DOUBLE_EQ(nominal_training_flops(config.resolved(), 1, 3),
+                   3 * (2 * 3 * 168 + 2 * 144) + 2 * 2 * 144);
 }
 
 TEST(Flops, ForwardFlopsByHand) {
@@ -87,14 +92,16 @@ TEST(Flops, ForwardFlopsByHand) {
   config.layers = 1;
   config.heads = 2;
   config.d_ffn = 8;
-  EXPECT_DOUBLE_EQ(nominal_forward_flops(config, 1, 3, 2, 0), 2 * 3 * 168 + 2 * 144 + 2 * 144);
+  EXPECT_DOUBLE_EQ(nominal_forward_flops(config.resolved(), 1, 3, 2, 0),
+                   2 * 3 * 168 + 2 * 144 + 2 * 144);
   // Two rows project the five distances once: 80 products fewer than twice the above.
-  EXPECT_DOUBLE_EQ(nominal_forward_flops(config, 2, 3, 2, 0), 2 * (2 * 3 * 168 + 288 + 288) - 160);
+  EXPECT_DOUBLE_EQ(nominal_forward_flops(config.resolved(), 2, 3, 2, 0),
+                   2 * (2 * 3 * 168 + 288 + 288) - 160);
   // Four experts in place of the network: a router of 16 products and 64 for each active expert.
   config.moe.experts = 4;
   config.router.method = "topk";
   for (const double k : {1.0, 3.0, 4.0})
-    EXPECT_DOUBLE_EQ(nominal_forward_flops(config, 1, 3, 2, k),
+    EXPECT_DOUBLE_EQ(nominal_forward_flops(config.resolved(), 1, 3, 2, k),
                      2 * 3 * (104 + 16 + 64 * k) + 288 + 288);
 }
 
@@ -107,9 +114,9 @@ TEST(Flops, ForwardFlopsByKAreThePublishedOnes) {
   const double attention = 2.0 * 3 * 4 * 512 * pairs, head = 2.0 * 1280 * 256 * 204;
   const double queries_of_memory = 2.0 * 4 * 256 * 512 * 8960;
   for (const double k : {1, 2, 4, 8, 16})
-    EXPECT_NEAR(
-        nominal_forward_flops(config, 10, 128, 896, k) - attention - head + queries_of_memory,
-        (3.4670 + 0.26844 * k) * 1e10, 1e6 * (1 + k))
+    EXPECT_NEAR(nominal_forward_flops(config.resolved(), 10, 128, 896, k) - attention - head +
+                    queries_of_memory,
+                (3.4670 + 0.26844 * k) * 1e10, 1e6 * (1 + k))
         << k;
 }
 

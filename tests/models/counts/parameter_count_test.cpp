@@ -1,13 +1,13 @@
 // Published counts: ReMoE (arXiv:2412.14711) Table 1, and parameters derived by hand from its
 // configurations.
 
-#include "penstock/models/parameter_count.h"
+#include "penstock/models/counts/parameter_count.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "penstock/models/counts/flops.h"
 #include "penstock/models/decoder.h"
-#include "penstock/models/flops.h"
 #include "penstock/models/transformer_xl.h"
 #include "tests/models/published_models.h"
 
@@ -17,19 +17,19 @@ namespace {
 TEST(ParameterCount, ReproducesThePublishedCounts) {
   const ModelConfig small = published(12, 768, 12), medium = published(24, 1024, 16),
                     large = published(24, 1536, 16);
-  EXPECT_EQ(count_parameters(small).total, 182471424);
-  EXPECT_EQ(count_parameters(medium).total, 469812224);
-  EXPECT_EQ(count_parameters(large).total, 978396672);
+  EXPECT_EQ(count_parameters(small.resolved()).total, 182471424);
+  EXPECT_EQ(count_parameters(medium.resolved()).total, 469812224);
+  EXPECT_EQ(count_parameters(large.resolved()).total, 978396672);
   for (const char* method : {"topk", "remoe"}) {
-    EXPECT_EQ(count_parameters(with_experts(small, 8, method)).total, 777087744);
-    EXPECT_EQ(count_parameters(with_experts(medium, 8, method)).total, 2583938048);
-    EXPECT_EQ(count_parameters(with_experts(large, 8, method)).total, 5735032320);
+    EXPECT_EQ(count_parameters(with_experts(small, 8, method).resolved()).total, 777087744);
+    EXPECT_EQ(count_parameters(with_experts(medium, 8, method).resolved()).total, 2583938048);
+    EXPECT_EQ(count_parameters(with_experts(large, 8, method).resolved()).total, 5735032320);
   }
 }
 
 TEST(ParameterCount, CountsTrainedScorerParametersOnly) {
   const auto router = [](const std::string& method) {
-    return count_parameters(with_experts(published(4, 256, 4), 16, method)).router;
+    return count_parameters(with_experts(published(4, 256, 4), 16, method).resolved()).router;
   };
   EXPECT_EQ(router("hyperrouter"), 1024);
   EXPECT_EQ(router("smoe-dropout"), 0);
@@ -55,7 +55,7 @@ TEST(ParameterCount, CountsWhatTheBuiltModelHas) {
       Decoder model(config);
       std::int64_t built = 0;
       for (const auto& parameter : model.parameters()) built += parameter.numel();
-      EXPECT_EQ(count_parameters(config).total, built) << method << tied;
+      EXPECT_EQ(count_parameters(config.resolved()).total, built) << method << tied;
     }
   }
 }
@@ -63,7 +63,7 @@ TEST(ParameterCount, CountsWhatTheBuiltModelHas) {
 TEST(ParameterCount, ReproducesTransformerXlsPublishedCounts) {
   // HyperRouter (EMNLP 2023) Table A4: 19,505,35x and 16,448.
   ModelConfig config = transformer_xl_small();
-  const ParameterCounts counts = count_parameters(config);
+  const ParameterCounts counts = count_parameters(config.resolved());
   EXPECT_EQ(counts.by_part.backbone, 19505356);
   EXPECT_EQ(counts.by_part.router, 16448);
   EXPECT_EQ(counts.by_part.hypernetwork, 0);
@@ -71,13 +71,13 @@ TEST(ParameterCount, ReproducesTransformerXlsPublishedCounts) {
   EXPECT_EQ(counts.router, 16448);
   // A frozen router is not trained, but counted by part.
   config.router.parts["linear"].set("frozen", ConfigNode(true));
-  EXPECT_EQ(count_parameters(config).by_part.router, 16448);
-  EXPECT_EQ(count_parameters(config).router, 0);
+  EXPECT_EQ(count_parameters(config.resolved()).by_part.router, 16448);
+  EXPECT_EQ(count_parameters(config.resolved()).router, 0);
   // The dense model of the same width, one network of 8192: 15 fewer biases of 256 per layer.
   config = transformer_xl_small();
   config.d_ffn = 8192;
   config.router = {.method = "dense"};
-  EXPECT_EQ(count_parameters(config).total, 19505356 - 4 * 15 * 256);
+  EXPECT_EQ(count_parameters(config.resolved()).total, 19505356 - 4 * 15 * 256);
 }
 
 TEST(ParameterCount, CountsWhatTheBuiltTransformerXlHas) {
@@ -94,7 +94,7 @@ TEST(ParameterCount, CountsWhatTheBuiltTransformerXlHas) {
       TransformerXl model(config);
       std::int64_t built = 0;
       for (const auto& parameter : model.parameters()) built += parameter.numel();
-      EXPECT_EQ(count_parameters(config).total, built) << first << apart;
+      EXPECT_EQ(count_parameters(config.resolved()).total, built) << first << apart;
     }
 }
 
@@ -102,10 +102,12 @@ TEST(ParameterCount, GranularityKeepsActiveSizeAndTotal) {
   ModelConfig plain = with_experts(published(12, 768, 12), 8, "topk"), fine = plain;
   fine.moe.granularity = 4;
   const std::int64_t routers = 12 * 768 * 8;
-  EXPECT_EQ(count_parameters(fine).total - count_parameters(plain).total, 3 * routers);
-  EXPECT_EQ(count_parameters(fine).active - count_parameters(plain).active, 3 * routers);
-  EXPECT_DOUBLE_EQ(published_flops_per_sequence(fine, 1024),
-                   published_flops_per_sequence(plain, 1024));
+  EXPECT_EQ(count_parameters(fine.resolved()).total - count_parameters(plain.resolved()).total,
+            3 * routers);
+  EXPECT_EQ(count_parameters(fine.resolved()).active - count_parameters(plain.resolved()).active,
+            3 * routers);
+  EXPECT_DOUBLE_EQ(published_flops_per_sequence(fine.resolved(), 1024),
+                   published_flops_per_sequence(plain.resolved(), 1024));
 }
 
 }  // namespace

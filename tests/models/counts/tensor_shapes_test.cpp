@@ -1,4 +1,4 @@
-#include "penstock/models/tensor_shapes.h"
+#include "penstock/models/counts/tensor_shapes.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -8,6 +8,21 @@
 
 namespace penstock {
 namespace {
+
+TEST(ScorerTensor, IsKnownByItsNameInFiles) {
+  const auto gate = scorer_tensor("model.layers.11.mlp.gate.weight");
+  ASSERT_TRUE(gate);
+  EXPECT_EQ(gate->layer, 11);
+  EXPECT_EQ(gate->parameter, "weight");
+  const auto network = scorer_tensor("model.layers.0.mlp.router.scorer.network.w1");
+  ASSERT_TRUE(network);
+  EXPECT_EQ(network->layer, 0);
+  EXPECT_EQ(network->parameter, "network.w1");
+  for (const char* const other :
+       {"model.layers.1.mlp.gate_proj.weight", "model.layers.1.mlp.shared_expert_gate.weight",
+        "model.layers.1.self_attn.q_proj.weight", "lm_head.weight", "mlp.gate.weight", ""})
+    EXPECT_FALSE(scorer_tensor(other)) << other;
+}
 
 using NamedShapes = std::map<std::string, std::vector<std::int64_t>>;
 
@@ -39,19 +54,19 @@ TEST(TensorShapes, AreThoseOfTheModelForEveryMethod) {
     config.router.method = method;
     // Some methods choose a fixed number of experts, which granularity would multiply.
     if (method != "topk" && method != "remoe") config.moe.granularity = 1;
-    EXPECT_EQ(tensor_shapes(config), built(config)) << method;
+    EXPECT_EQ(tensor_shapes(config.resolved()), built(config)) << method;
   }
 }
 
 TEST(TensorShapes, AreThoseOfTheModelForEveryArchitecture) {
   ModelConfig plain = with_everything();
   plain.qkv_bias = plain.qk_norm = plain.tie_embeddings = false;
-  EXPECT_EQ(tensor_shapes(plain), built(plain));
+  EXPECT_EQ(tensor_shapes(plain.resolved()), built(plain));
   plain.qk_norm_per_head = true;
   plain.moe.dense_layers = 1;
   plain.moe.dense_width = 9;
   plain.router.method = "topk";
-  EXPECT_EQ(tensor_shapes(plain), built(plain));
+  EXPECT_EQ(tensor_shapes(plain.resolved()), built(plain));
   EXPECT_EQ(built(plain).at("model.layers.2.mlp.up_proj.weight").front(), 9);
   EXPECT_EQ(built(plain).at("model.layers.1.self_attn.k_norm.weight").front(), 2);
   plain.qk_norm_per_head = false;
@@ -59,13 +74,13 @@ TEST(TensorShapes, AreThoseOfTheModelForEveryArchitecture) {
   plain.kv_heads = plain.heads;
   plain.moe = {.experts = 3, .every = 2};
   plain.xl.cutoffs = {4, 7};
-  EXPECT_EQ(tensor_shapes(plain), built(plain));
+  EXPECT_EQ(tensor_shapes(plain.resolved()), built(plain));
 }
 
 TEST(TensorShapes, NameTheSharedExpertAsQwen2MoeDoes) {
   ModelConfig config = with_everything();
   config.router.method = "topk";
-  const NamedShapes shapes = tensor_shapes(config);
+  const NamedShapes shapes = tensor_shapes(config.resolved());
   const std::string mlp = "model.layers.2.mlp.";
   EXPECT_EQ(shapes.at(mlp + "shared_expert.gate_proj.weight"), (std::vector<std::int64_t>{7, 12}));
   EXPECT_EQ(shapes.at(mlp + "shared_expert.down_proj.weight"), (std::vector<std::int64_t>{12, 7}));

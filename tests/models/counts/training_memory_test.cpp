@@ -1,6 +1,6 @@
 // Activations, weights and moments against sums by hand.
 
-#include "penstock/models/training_memory.h"
+#include "penstock/models/counts/training_memory.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -11,7 +11,7 @@ namespace penstock {
 namespace {
 
 std::int64_t activations(const ModelConfig& config, bool recompute = false) {
-  return training_memory(config, 2, 3, recompute).activation_bytes;  // 6 tokens
+  return training_memory(config.resolved(), 2, 3, recompute).activation_bytes;  // 6 tokens
 }
 
 TEST(TrainingMemory, ActivationsByHand) {
@@ -39,7 +39,7 @@ TEST(TrainingMemory, ActivationsByHand) {
   EXPECT_EQ(activations(topk), bytes(28 + 27 + 2 * (28 + 24) + 12, 60));
   // Lory blends 3·4·8 weights for each segment of 256 tokens.
   const ModelConfig lory = tiny("lory", 4);
-  EXPECT_EQ(training_memory(lory, 2, 256).activation_bytes,
+  EXPECT_EQ(training_memory(lory.resolved(), 2, 256).activation_bytes,
             4 * (512 * (3 * (28 + 24) + 12) + 3 * 2 * 96 + 512 * 10));
 }
 
@@ -48,7 +48,7 @@ TEST(TrainingMemory, LayersComputedAgainByHand) {
   const auto of = [](const char* method, const Recomputation& recomputed) {
     const ModelConfig config = tiny(method, std::string(method) == "dense" ? 0 : 4);
     const TrainingPass pass{.micro_batch = 2, .sequence_length = 3, .recomputed = recomputed};
-    return training_memory(config, pass).activation_bytes;
+    return training_memory(config.resolved(), pass).activation_bytes;
   };
   const auto bytes = [](std::int64_t per_token) { return 4 * (6 * per_token + 60); };
   // A layer's input is 8; what is computed again is there beside the gradients within the layer.
@@ -63,7 +63,8 @@ TEST(TrainingMemory, LayersComputedAgainByHand) {
 
 TEST(TrainingMemory, ProductsInBf16ByHand) {
   const auto more = [](const ModelConfig& config, bool recompute = false) {
-    return training_memory(config, 2, 3, recompute, ops::ProductPrecision::bf16).activation_bytes -
+    return training_memory(config.resolved(), 2, 3, recompute, ops::ProductPrecision::bf16)
+               .activation_bytes -
            activations(config, recompute);
   };
   const auto bytes = [](std::int64_t per_token, std::int64_t packed) {
@@ -84,7 +85,8 @@ TEST(TrainingMemory, LogitsTakeAChunkAtMost) {
   const auto growth = [](std::int64_t vocab, std::int64_t tokens) {
     ModelConfig config = tiny("dense", 0);
     config.vocab = vocab;
-    return training_memory(config, 1, tokens).activation_bytes - 4 * tokens * (3 * 52 + 12);
+    return training_memory(config.resolved(), 1, tokens).activation_bytes -
+           4 * tokens * (3 * 52 + 12);
   };
   EXPECT_EQ(growth(1 << 20, 3), 3 * (4 << 20));
   EXPECT_EQ(growth(1 << 20, 1000), 32 << 20);
@@ -93,7 +95,7 @@ TEST(TrainingMemory, LogitsTakeAChunkAtMost) {
 
 TEST(TrainingMemory, WeightsGradientsAndMoments) {
   const ModelConfig config = published(12, 768, 12);
-  const TrainingMemory memory = training_memory(config, 1, 1);
+  const TrainingMemory memory = training_memory(config.resolved(), 1, 1);
   EXPECT_EQ(memory.parameter_bytes, 4 * 182471424LL);
   EXPECT_EQ(memory.gradient_bytes, memory.parameter_bytes);
   EXPECT_EQ(memory.optimizer_bytes, 2 * memory.parameter_bytes);

@@ -1,5 +1,5 @@
 // Fingerprints: the same for the same model elsewhere, another for any other.
-#include "penstock/models/fingerprint.h"
+#include "penstock/models/files/fingerprint.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -7,9 +7,9 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/models/decoder.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_files.h"
 #include "penstock/models/formats/tensor_names.h"
-#include "penstock/models/model_directory.h"
 #include "tests/base/temp_directory.h"
 
 namespace penstock {
@@ -29,7 +29,8 @@ ModelConfig config_of_context(std::int64_t context) {
 std::string fingerprint_of(const ModelConfig& config, const TensorMap& tensors) {
   const testing::TempDirectory folder;
   const std::string path = folder.path().string();
-  write_file_atomically(real_file_system(), path + "/config.json", config_json_text(config));
+  write_file_atomically(real_file_system(), path + "/config.json",
+                        config_json_text(config.resolved()));
   save_tensors(real_file_system(), path + "/model.safetensors", tensors);
   return fingerprint(*open_model_source(path));
 }

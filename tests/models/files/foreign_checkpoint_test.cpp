@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "penstock/models/model_directory.h"
+#include "penstock/models/files/model_directory.h"
 #include "tests/models/checkpoints.h"
 
 namespace penstock {

@@ -1,4 +1,4 @@
-#include "penstock/models/model_directory.h"
+#include "penstock/models/files/model_directory.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -33,7 +33,7 @@ ModelConfig small() {
 
 void write_model(const std::string& directory, const TensorMap& tensors) {
   auto& fs = real_file_system();
-  write_file_atomically(fs, directory + "/config.json", config_json_text(small()));
+  write_file_atomically(fs, directory + "/config.json", config_json_text(small().resolved()));
   save_tensors(fs, directory + "/model.safetensors", tensors);
 }
 
@@ -63,7 +63,7 @@ TEST(ModelDirectory, GivesBackConfigAndEveryTensor) {
 
 TEST(ModelDirectory, ConfigJsonLeavesNoOptionToADefault) {
   const auto router =
-      nlohmann::json::parse(config_json_text(small()))["penstock"]["model"]["router"];
+      nlohmann::json::parse(config_json_text(small().resolved()))["penstock"]["model"]["router"];
   EXPECT_EQ(router["scorer"], "linear");
   EXPECT_EQ(router["selector"], "relu");
   EXPECT_EQ(router["balancers"], nlohmann::json::array({"adaptive-l1"}));
@@ -82,7 +82,7 @@ TEST(ModelDirectory, GivesBackATransformerXl) {
   TransformerXl model(config);
   model.initialize(InitialDraws(1));
   auto& fs = real_file_system();
-  write_file_atomically(fs, temp.path() / "config.json", config_json_text(config));
+  write_file_atomically(fs, temp.path() / "config.json", config_json_text(config.resolved()));
   save_tensors(fs, temp.path() / "model.safetensors", file_tensors(model));
   const auto loaded = load_model(temp.path().string());
   config.router = written_out(config.router);

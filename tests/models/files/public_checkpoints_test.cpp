@@ -4,7 +4,7 @@
 #include <torch/utils.h>
 
 #include "penstock/layers/moe.h"
-#include "penstock/models/model_directory.h"
+#include "penstock/models/files/model_directory.h"
 #include "tests/models/checkpoints.h"
 
 namespace penstock {

@@ -6,9 +6,9 @@
 #include <fstream>
 
 #include "penstock/models/decoder.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/models/make_model.h"
-#include "penstock/models/model_directory.h"
 #include "tests/models/checkpoints.h"
 
 namespace penstock {
@@ -257,7 +257,7 @@ TEST(HfDirectory, PenstocksOwnTableWins) {
   own.heads = 2;
   own.d_ffn = 6;
   own.rope_adjacent = true;
-  json config = json::parse(config_json_text(own));
+  json config = json::parse(config_json_text(own.resolved()));
   config["hidden_size"] = 4096;
   CheckpointFolder folder;
   folder.write_config(config);
@@ -272,14 +272,14 @@ TEST(HfDirectory, PenstocksOwnTableWins) {
 TEST(HfDirectory, ADenseModelThatNoClassComputesIsNotCalledLlama) {
   ModelConfig config;
   config.vocab = 11;
-  EXPECT_EQ(json::parse(config_json_text(config))["model_type"], "llama");
+  EXPECT_EQ(json::parse(config_json_text(config.resolved()))["model_type"], "llama");
   for (const auto& change :
        {+[](ModelConfig& c) { c.rope_adjacent = true; }, +[](ModelConfig& c) { c.qk_norm = true; },
         +[](ModelConfig& c) { c.qk_norm_per_head = true; },
         +[](ModelConfig& c) { c.clip_qkv = 8; }}) {
     ModelConfig other = config;
     change(other);
-    EXPECT_EQ(json::parse(config_json_text(other))["model_type"], "penstock");
+    EXPECT_EQ(json::parse(config_json_text(other.resolved()))["model_type"], "penstock");
   }
 }
 

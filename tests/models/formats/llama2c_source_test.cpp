@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "penstock/models/decoder.h"
+#include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_names.h"
-#include "penstock/models/model_directory.h"
 #include "tests/models/checkpoints.h"
 
 namespace penstock {

@@ -68,7 +68,7 @@ TEST(TensorSlices, NameHeadsNeuronsExpertsAndLayers) {
 /// Numbered tensors: what a part holds of each lies in its parameters where file_parts() says.
 TEST(TensorSlices, LieBehindEachOtherInWhatARankHolds) {
   const ModelConfig c = config("topk");
-  const auto tensors = model_tensors(c);
+  const auto tensors = model_tensors(c.resolved());
   std::map<std::string, at::Tensor> whole;
   std::int64_t next = 0;
   for (const auto& [name, slice] : model_slices(c, {})) {

@@ -1,5 +1,5 @@
 // What tells one fine-tuning of a study from another; hashes of recipes are in study_config_test.
-#include "penstock/study/config_hash.h"
+#include "penstock/study/config/config_hash.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Study files: overrides, order, and errors that name file and line.
-#include "penstock/study/study_config.h"
+#include "penstock/study/config/study_config.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <map>
 
-#include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
-#include "penstock/study/config_hash.h"
+#include "penstock/study/config/config_hash.h"
 #include "penstock/train/recipe.h"
+#include "tests/study/fixture.h"
 
 namespace penstock::study {
 namespace {

@@ -1,14 +1,14 @@
 // What a run's log says of its processes, and its page.
-#include "penstock/study/rank_figures.h"
+#include "penstock/study/runs/rank_figures.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
+#include "tests/study/fixture.h"
 
 namespace penstock::study {
 namespace {

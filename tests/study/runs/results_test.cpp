@@ -1,18 +1,18 @@
 // Rows and results on disk; files that are not what they should be.
-#include "penstock/study/results.h"
+#include "penstock/study/runs/results.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
-#include "penstock/study/measured_k.h"
-#include "penstock/study/results_file.h"
-#include "penstock/study/run_reader.h"
-#include "penstock/study/run_row_json.h"
+#include "penstock/study/runs/results_file.h"
+#include "penstock/study/runs/run_reader.h"
+#include "penstock/study/runs/run_row_json.h"
+#include "penstock/study/tables/measured_k.h"
+#include "tests/study/fixture.h"
 
 namespace penstock::study {
 namespace {

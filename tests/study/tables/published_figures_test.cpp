@@ -1,13 +1,13 @@
 // A paper's losses, settling and hours beside a study's; variants and tasks of one scale alone.
-#include "penstock/study/published_figures.h"
+#include "penstock/study/tables/published_figures.h"
 
 #include <gtest/gtest.h>
 
-#include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/report/report.h"
-#include "penstock/study/results_file.h"
-#include "penstock/study/study_config.h"
+#include "penstock/study/config/study_config.h"
+#include "penstock/study/runs/results_file.h"
+#include "tests/study/fixture.h"
 
 namespace penstock::study {
 namespace {

@@ -1,12 +1,12 @@
 // Statistics against numbers worked out by hand.
-#include "penstock/study/statistics.h"
+#include "penstock/study/tables/statistics.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
-#include "penstock/study/stages.h"
+#include "penstock/study/runs/stages.h"
 
 namespace penstock::study {
 namespace {

@@ -1,10 +1,10 @@
-#include "penstock/study/text_samples.h"
+#include "penstock/study/tables/text_samples.h"
 
 #include <gtest/gtest.h>
 
-#include "fixture.h"
 #include "penstock/base/error.h"
 #include "penstock/train/run.h"
+#include "tests/study/fixture.h"
 #include "tests/train/small_run.h"
 
 namespace penstock::study {

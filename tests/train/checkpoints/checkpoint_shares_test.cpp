@@ -30,7 +30,7 @@ ModelConfig model(std::int64_t layers = 4) {
 std::vector<ParameterSize> trained(const ModelConfig& config, const dist::Layout& layout,
                                    int stage) {
   std::set<std::string> buffers;
-  for (const ModelTensor& tensor : model_tensors(config))
+  for (const ModelTensor& tensor : model_tensors(config.resolved()))
     if (tensor.role == TensorRole::balancer) buffers.insert(tensor.module);
   std::vector<ParameterSize> out;
   const ModelPart part = part_of_rank(config, layout, rank_at(layout, {.pipeline = stage}));
@@ -63,14 +63,14 @@ TEST(CheckpointShares, HaveEveryTensorOnce) {
       for (int stage = 0; stage < layout.pipeline; ++stage)
         for (const TensorShare& share : shares_of(config, layout, zero, stage))
           EXPECT_TRUE(found.emplace(share.name, share.shape).second) << share.name;
-      EXPECT_EQ(found, tensor_shapes(config));
+      EXPECT_EQ(found, tensor_shapes(config.resolved()));
     }
 }
 
 /// Counts how often each number of a tensor is sent, and looks whether the sender has it.
 TEST(CheckpointShares, ComeFromRanksThatHoldThem) {
   const ModelConfig config = model(2);
-  const auto tensors = model_tensors(config);
+  const auto tensors = model_tensors(config.resolved());
   std::size_t most = 0;
   for (const dist::Layout& layout : kLayouts)
     for (int stage = 0; stage < layout.pipeline; ++stage)

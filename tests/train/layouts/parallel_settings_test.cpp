@@ -34,7 +34,8 @@ TEST(ParallelSettings, RefuseSequencesThatASelectorCannotDivide) {
   };
   EXPECT_EQ(lory("train.sequence_length=64"), "accepted");
   EXPECT_EQ(lory("train.sequence_length=40"),
-            "model.router.lory.segment_length = 16 must divide the sequence length, 40");
+            "model.router.lory scores segments of 16 tokens; they must divide "
+            "train.sequence_length = 40");
 }
 
 TEST(ParallelSettings, NeedAMicroBatchForEachProcess) {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "penstock/base/error.h"
-#include "penstock/models/training_memory.h"
+#include "penstock/models/counts/training_memory.h"
 #include "penstock/train/layouts/sharing_bytes.h"
 #include "penstock/train/ranks/parameter_units.h"
 #include "tests/train/recipe_text.h"
@@ -34,7 +34,8 @@ double rows_bytes(const Recipe& r) {
 TEST(RankEstimate, OfOneProcessIsTheMemoryOfTraining) {
   const Recipe r = counted_recipe();
   const RankEstimate one = estimate_rank(r, {});
-  const TrainingMemory whole = training_memory(r.model, 1, r.train.sequence_length, false);
+  const TrainingMemory whole =
+      training_memory(r.model.resolved(), 1, r.train.sequence_length, false);
   EXPECT_EQ(one.memory.parameter_bytes, whole.parameter_bytes);
   EXPECT_EQ(one.memory.optimizer_bytes, whole.optimizer_bytes);
   EXPECT_EQ(one.memory.activation_bytes, whole.activation_bytes);

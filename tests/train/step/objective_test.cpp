@@ -12,9 +12,9 @@
 #include "penstock/base/error.h"
 #include "penstock/base/random.h"
 #include "penstock/models/batch_tensors.h"
-#include "penstock/models/flops.h"
+#include "penstock/models/counts/flops.h"
+#include "penstock/models/counts/training_memory.h"
 #include "penstock/models/make_model.h"
-#include "penstock/models/training_memory.h"
 #include "penstock/train/step/language_work.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
@@ -95,18 +95,18 @@ ModelConfig thor_config(ModelKind architecture) {
 
 TEST(TrainingObjective, IsTheMethods) {
   ModelConfig config = thor_config(ModelKind::decoder);
-  EXPECT_EQ(training_objective(config).passes, 2);
-  EXPECT_EQ(training_objective(config).weight, 5);  // of the released code
+  EXPECT_EQ(training_objective(config.traits()).passes, 2);
+  EXPECT_EQ(training_objective(config.traits()).weight, 5);  // of the released code
   config.router.parts["thor"].set("consistency", ConfigNode(0.5));
-  EXPECT_EQ(training_objective(config).weight, 0.5);
+  EXPECT_EQ(training_objective(config.traits()).weight, 0.5);
   config.moe.first_layers = 0;
-  EXPECT_EQ(training_objective(config).passes, 1);
+  EXPECT_EQ(training_objective(config.traits()).passes, 1);
   for (const auto& [name, method] : method_registry().entries()) {
     if (name == "thor") continue;
     ModelConfig other = thor_config(ModelKind::decoder);
     other.router.method = name;
-    EXPECT_EQ(training_objective(other).passes, 1) << name;
-    EXPECT_EQ(training_objective(other).weight, 0) << name;
+    EXPECT_EQ(training_objective(other.traits()).passes, 1) << name;
+    EXPECT_EQ(training_objective(other.traits()).weight, 0) << name;
   }
 }
 
@@ -214,9 +214,10 @@ TEST(TrainingTwoPasses, CountsTokensOnceFlopsTwiceAndMeansOverPasses) {
   const ModelConfig thor = thor_config(ModelKind::decoder);
   ModelConfig hash = thor;  // one expert per token too, no router's products, one pass
   hash.router.method = "hash";
-  EXPECT_DOUBLE_EQ(nominal_training_flops(thor, 4, 12), 2 * nominal_training_flops(hash, 4, 12));
-  EXPECT_GT(training_memory(thor, 4, 12).activation_bytes,
-            training_memory(hash, 4, 12).activation_bytes * 3 / 2);
+  EXPECT_DOUBLE_EQ(nominal_training_flops(thor.resolved(), 4, 12),
+                   2 * nominal_training_flops(hash.resolved(), 4, 12));
+  EXPECT_GT(training_memory(thor.resolved(), 4, 12).activation_bytes,
+            training_memory(hash.resolved(), 4, 12).activation_bytes * 3 / 2);
   const auto model = make_model(thor, 1);
   RoutingContext context;
   context.training = true;
@@ -226,7 +227,7 @@ TEST(TrainingTwoPasses, CountsTokensOnceFlopsTwiceAndMeansOverPasses) {
   const StepReport report = accumulate(two, context, 3, memory);
   EXPECT_EQ(report.tokens, 48);
   EXPECT_EQ(report.bytes, 48);
-  EXPECT_DOUBLE_EQ(report.flops, nominal_training_flops(thor, 4, 12));
+  EXPECT_DOUBLE_EQ(report.flops, nominal_training_flops(thor.resolved(), 4, 12));
   EXPECT_EQ(report.active_experts, 1);
   EXPECT_EQ(report.sparsity, 0.75);
   for (const auto& layer : report.load) {
@@ -259,8 +260,8 @@ class Distilled : public TwoPasses {
 };
 
 TEST_F(Distilled, AStepsGradientIsThatOfTheObjectiveByHand) {
-  EXPECT_EQ(training_objective(config(0.7)).distillation, 0.7);
-  EXPECT_EQ(training_objective(config(0.7)).passes, 1);
+  EXPECT_EQ(training_objective(config(0.7).traits()).distillation, 0.7);
+  EXPECT_EQ(training_objective(config(0.7).traits()).passes, 1);
   std::vector<Batch> batches = {seeded_batch(2, 8, 1), seeded_batch(2, 8, 2)};
   std::vector<ModelMemory> memory;
   step(batches, memory);
@@ -300,8 +301,9 @@ TEST_F(Distilled, AStepsGradientIsThatOfTheObjectiveByHand) {
 
 TEST_F(Distilled, CostsAForwardPassWithAllExperts) {
   ModelConfig distilled = config(0.7), plain = config(0);
-  EXPECT_DOUBLE_EQ(nominal_training_flops(distilled, 2, 8),
-                   nominal_training_flops(plain, 2, 8) + nominal_forward_flops(plain, 2, 8, 12, 4));
+  EXPECT_DOUBLE_EQ(nominal_training_flops(distilled.resolved(), 2, 8),
+                   nominal_training_flops(plain.resolved(), 2, 8) +
+                       nominal_forward_flops(plain.resolved(), 2, 8, 12, 4));
   std::vector<Batch> batches = {seeded_batch(2, 8, 1)};
   std::vector<ModelMemory> memory;
   const double with = step(batches, memory).flops;
@@ -311,7 +313,8 @@ TEST_F(Distilled, CostsAForwardPassWithAllExperts) {
   const StepReport without = step(batches, memory);
   EXPECT_FALSE(without.consistency);
   // Nothing was remembered yet.
-  EXPECT_NEAR(with, without.flops + nominal_forward_flops(plain, 2, 8, 0, 4), 1e-6 * with);
+  EXPECT_NEAR(with, without.flops + nominal_forward_flops(plain.resolved(), 2, 8, 0, 4),
+              1e-6 * with);
 }
 
 TEST_F(Distilled, ChunksOfRowsChangeNothing) {
