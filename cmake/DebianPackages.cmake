@@ -57,7 +57,7 @@ endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/ARCHITECTURE.md
         DESTINATION share/doc/penstock COMPONENT program)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION share/doc/penstock COMPONENT program
-        FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "*.svg")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/recipes DESTINATION share/doc/penstock/examples
         COMPONENT program FILES_MATCHING PATTERN "*.toml")
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/own_model

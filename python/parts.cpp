@@ -198,6 +198,7 @@ PartEntry<Part> entry(const std::string& name, const std::string& summary,
         {.path = key, .type = type_word(value), .default_value = line.substr(4, line.size() - 5)});
   }
   const auto traits = out.traits;
+  out.check = [](const RouterShape&, const ConfigNode&) {};  // the class itself refuses
   out.make = [registered, traits](const RouterShape& shape, const ConfigNode& options) {
     const py::gil_scoped_acquire gil;
     return wrapped((*registered->factory)(shape, **py::dict(to_python(options))), traits);

@@ -1,5 +1,6 @@
 """Figures of the pages in docs/results/: of each variant every run as a dot, the mean as a bar, and the 95 % interval of
-the mean where there are two runs or more. SVG as text; what is drawn is what the tables beside it say.
+the mean where there are three runs or more (of two, Student's t makes it wider than anything else in the figure). SVG
+as text. The runs are those of the table above it; the table's intervals are of differences, by pairs of seeds.
 """
 import math
 import statistics
@@ -10,9 +11,7 @@ ROW, PLOT, RIGHT, TOP, BOTTOM, LETTER = 24, 500, 24, 50, 44, 6.9  # pixels
 
 
 def half_interval(values):
-    """Of the mean, 95 %; 0 of a single value."""
-    if len(values) < 2:
-        return 0
+    """Of the mean of two values or more, 95 %."""
     return STUDENT[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
 
 
@@ -27,20 +26,17 @@ def steps_between(low, high):
 
 def dots(title, unit, variants, lines=()):
     """variants: [(label, [value of each run])], from the top; lines: [(label, value)], dashed from top to bottom."""
+    halves = [half_interval(values) if len(values) > 2 else 0 for _, values in variants]
     seen = [value for _, values in variants for value in values] + [value for _, value in lines]
-    reach = [mean + sign * half for _, values in variants for mean, half in
-             [(statistics.mean(values), half_interval(values))] for sign in (-1, 1)]
-    # An interval of two runs may be wider than all runs together; it is cut at the border then.
-    low, high = min(seen), max(seen)
-    margin = 0.35 * (high - low) or 0.01
-    low, high = max(min(seen + reach), low - margin), min(max(seen + reach), high + margin)
-    low, high = low - 0.04 * (high - low), high + 0.04 * (high - low)
+    seen += [statistics.mean(values) + sign * half for (_, values), half in zip(variants, halves) for sign in (-1, 1)]
+    margin = 0.04 * (max(seen) - min(seen)) or 0.01
+    low, high = min(seen) - margin, max(seen) + margin
     bottom = TOP + ROW * len(variants)
     left = 24 + LETTER * max(len(label) for label, _ in variants)
     width = round(left + PLOT + RIGHT)
 
     def x(value):
-        return left + PLOT * (min(max(value, low), high) - low) / (high - low)
+        return left + PLOT * (value - low) / (high - low)
 
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {bottom + BOTTOM}" role="img" '
            f'aria-label="{escape(title)}" font-family="sans-serif" font-size="13" fill="#222">',
@@ -55,7 +51,7 @@ def dots(title, unit, variants, lines=()):
         out.append(f'<path d="M{x(value):.1f} {TOP}V{bottom}" stroke="#b3261e" stroke-dasharray="5 4"/>'
                    f'<text x="{x(value):.1f}" y="{TOP - 5}" text-anchor="middle" fill="#b3261e">{escape(label)}</text>')
     for i, (label, values) in enumerate(variants):
-        y, mean, half = TOP + ROW * i + ROW / 2, statistics.mean(values), half_interval(values)
+        y, mean, half = TOP + ROW * i + ROW / 2, statistics.mean(values), halves[i]
         out.append(f'<text x="{left - 12:.1f}" y="{y + 4.5:.1f}" text-anchor="end">{escape(label)}</text>')
         if half:
             out.append(f'<path d="M{x(mean - half):.1f} {y:.1f}H{x(mean + half):.1f}" stroke="#7a9cc6" stroke-width="3"/>')

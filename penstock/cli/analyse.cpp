@@ -128,7 +128,7 @@ class Analyst {
 
   /// The run's model before its first step, which its seed gives again.
   void add_initial() {
-    Recipe recipe = read_recipe(read_toml(options_.model + "/config.toml"));
+    Recipe recipe = with_initial_hash(read_recipe(read_toml(options_.model + "/config.toml")));
     recipe.model = out_.config;  // with the corpus's vocabulary
     const auto model = initial_model(recipe);
     add(*model, 0, false);

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/atomic_files.h"
-#include "penstock/base/error.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"

@@ -118,7 +118,7 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
       command->add_option("--data", options->data, "data set: its folder, archive or file");
   add_word_option(*command, "--task", options->task,
                   "what the data are: sst2, sst5, imdb, banking77 or auto")
-      ->default_str("auto");
+      ->default_str(std::string(word(options->task)));
   auto* out = command->add_option("--out", options->out, "run directory");
   add_overrides(*command, options->overrides, "override a key: --set epochs=1");
   command

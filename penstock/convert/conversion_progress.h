@@ -18,10 +18,13 @@ namespace penstock {
 /// throws abandons the conversion.
 using ConversionProgress = std::function<void(std::string_view what, double done)>;
 
-/// On a progress line, which outlives what is returned.
+/// On a progress line, which outlives what is returned. A stage's beginning is always shown: what
+/// takes long may be told once.
 inline ConversionProgress shown_on(ProgressLine& line) {
-  return [&line](std::string_view what, double done) {
-    if (line.due()) line.show(fmt::format("{} {:3.0f}%", what, 100 * done));
+  return [&line, stage = std::string()](std::string_view what, double done) mutable {
+    if (what == stage && !line.due()) return;
+    stage = what;
+    line.show(fmt::format("{} {:3.0f}%", what, 100 * done));
   };
 }
 

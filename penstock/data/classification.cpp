@@ -2,7 +2,6 @@
 #include "penstock/data/classification.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 
 #include "penstock/base/checksum.h"

@@ -1,15 +1,12 @@
 // k by k: checks, the measurement, its cost.
 #include "penstock/eval/by_k.h"
 
-#include <torch/types.h>
-
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 
 #include "penstock/base/error.h"
 #include "penstock/models/counts/flops.h"
-#include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/ops/machine.h"
 
 namespace penstock {

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "penstock/models/counts/tensor_shapes.h"
-
 namespace penstock {
 
 bool reads_across_texts(const ModelConfig& config, bool training) {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "penstock/base/error.h"
+#include "penstock/base/json_error.h"
 
 namespace penstock {
 namespace {
@@ -71,9 +72,7 @@ nlohmann::json read_json(const std::string& path) {
           return true;
         });
   } catch (const nlohmann::json::exception& error) {
-    // "[json.exception.parse_error.101] parse error at line 2, ...": the name is the library's.
-    const std::string_view what = error.what();
-    fail(path, ": not valid JSON; ", what.substr(what.find("] ") + 2));
+    fail(path, ": not valid JSON; ", json_error_text(error));
   }
 }
 

@@ -165,9 +165,11 @@ struct ModelConfig {
   /// Fills what was left at 0 and checks that the numbers fit together; throws Error. Builds
   /// nothing, and changes nothing of what is resolved.
   ModelConfig resolved() const;
-  /// Whether nothing is left at 0 that resolved() fills. Who makes a config resolves it, and who
-  /// computes with one asserts this.
-  bool is_resolved() const { return kv_heads > 0 && head_dim > 0 && d_ffn > 0; }
+  /// Whether nothing is left open that resolved() fills; whether all fits is not asked again. Who
+  /// makes a config resolves it, and who computes with one asserts this.
+  bool is_resolved() const {
+    return kv_heads > 0 && head_dim > 0 && d_ffn > 0 && (!transformer_xl() || xl.memory >= 0);
+  }
   /// Whether that layer is MoE.
   bool is_moe(std::int64_t layer) const;
   /// Number of MoE layers.

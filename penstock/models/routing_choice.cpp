@@ -43,7 +43,8 @@ void check_choice(const ModelConfig& config, const RoutingChoice& choice) {
     const std::string reason = why_no_k(config);
     PENSTOCK_CHECK(reason.empty(), "experts_per_token cannot be set: ", reason);
     PENSTOCK_CHECK(takes_k(config, choice.k), "experts_per_token = ", choice.k,
-                   " is none that the model takes, of its ", config.total_experts(), " experts");
+                   " is not from 1 to ", most_k(config),
+                   ", the most experts that a token may ask for");
   }
   if (choice.logit_shift != 0) {
     const std::string reason = why_no_shift(config);

@@ -1,6 +1,6 @@
 // Matrices of inference in the types of files: their rows lie where a file was mapped, and products
 // read them as they are. No gradient, no other device than the CPU; who maps files and finds rows
-// in them is elsewhere (models/stored_model.h).
+// in them is elsewhere (models/files/stored_model.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>

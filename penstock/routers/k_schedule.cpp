@@ -50,13 +50,6 @@ std::int64_t grown(const KSchedule& schedule, std::int64_t k, std::int64_t at_st
 
 }  // namespace
 
-void check_whole_k(const RouterShape& shape, std::string_view selector) {
-  PENSTOCK_CHECK(shape.k == std::floor(shape.k) && shape.k >= 1 &&
-                     shape.k <= static_cast<double>(shape.experts),
-                 "model.router.k gives ", shape.k, " active experts; selector '", selector,
-                 "' needs a whole number from 1 to ", shape.experts);
-}
-
 void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
   PENSTOCK_CHECK(schedule.kind == KCourse::constant || std::fmod(shape.k, shape.granularity) == 0,
                  "model.router.topk.schedule: the final k = ",

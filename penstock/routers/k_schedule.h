@@ -45,9 +45,6 @@ struct KSchedule {
   }
 };
 
-/// Throws Error unless the layers' k is a whole number of their experts. `selector` is named.
-void check_whole_k(const RouterShape& shape, std::string_view selector);
-
 /// Throws Error where the schedule's fields contradict each other or exceed `experts`.
 void check_schedule(const KSchedule& schedule, const RouterShape& shape);
 

@@ -1,14 +1,23 @@
-// Builds plans. What is selected, and with which gate, is the selectors' matter.
+// Builds plans, and checks what layers ask for. What is selected, and with which gate, is the
+// selectors' matter.
 #include "penstock/routers/routing.h"
 
 #include <torch/types.h>
 
+#include <cmath>
 #include <vector>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/ops.h"
 
 namespace penstock {
+
+void check_whole_k(const RouterShape& shape, std::string_view selector) {
+  PENSTOCK_CHECK(shape.k == std::floor(shape.k) && shape.k >= 1 &&
+                     shape.k <= static_cast<double>(shape.experts),
+                 "model.router.k gives ", shape.k, " active experts; selector '", selector,
+                 "' needs a whole number from 1 to ", shape.experts);
+}
 
 Plan make_plan(const at::Tensor& gates, const at::Tensor& mask) {
   return make_plan(gates, ops::route_mask(gates, mask));

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "penstock/ops/slice.h"
@@ -30,6 +31,9 @@ struct RouterShape {
   std::int64_t layer = 0;        ///< index of the layer, for per-layer seeds
   std::int64_t layers = 1;       ///< MoE layers in the model
 };
+
+/// Throws Error unless the layers' k is a whole number of their experts. `selector` is named.
+void check_whole_k(const RouterShape& shape, std::string_view selector);
 
 /// What surrounds one pass through one layer's router.
 struct RoutingContext {

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "penstock/base/json_error.h"
+
 namespace penstock::serve {
 
 using nlohmann::json;
@@ -18,7 +20,7 @@ json parse_object(std::string_view body, int depth) {
   try {
     out = json::parse(body, watch);
   } catch (const json::exception& error) {
-    throw RequestError(400, fmt::format("the body is not JSON: {}", error.what()));
+    throw RequestError(400, fmt::format("the body is not JSON: {}", json_error_text(error)));
   }
   if (!out.is_object()) throw RequestError(400, "the body must be a JSON object");
   return out;

@@ -6,6 +6,7 @@
 
 #include "penstock/base/checksum.h"
 #include "penstock/base/error.h"
+#include "penstock/base/json_error.h"
 
 namespace penstock::tasks {
 namespace {
@@ -108,7 +109,7 @@ void AnswerLog::take(const Row& line, const std::string& where) {
     answers_[{line.at("asked").get<std::size_t>(), line.at("item").get<std::size_t>()}] =
         std::move(answer);
   } catch (const nlohmann::json::exception& error) {
-    fail(where, ": is no answer (", error.what(), "); remove the file to begin anew");
+    fail(where, ": is no answer (", json_error_text(error), "); remove the file to begin anew");
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "penstock/base/error.h"
 #include "penstock/data/text/unicode.h"
 #include "penstock/tasks/text.h"
 

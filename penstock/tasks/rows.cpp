@@ -4,6 +4,7 @@
 #include <span>
 
 #include "penstock/base/error.h"
+#include "penstock/base/json_error.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/data/classification/readers.h"
 #include "penstock/data/prepare/text_files.h"
@@ -39,7 +40,8 @@ Row parse_json(std::string_view text, const std::string& where) {
   try {
     return Row::parse(text, check_depth);
   } catch (const nlohmann::json::exception& error) {
-    fail(where, ": this is no JSON (", error.what(), "); the file is to hold one object a line");
+    fail(where, ": this is no JSON (", json_error_text(error),
+         "); the file is to hold one object a line");
   }
 }
 

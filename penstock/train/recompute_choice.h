@@ -1,5 +1,5 @@
 // Which layers a training computes again in its backward pass so that it stays within
-// train.memory_budget. How a layer is computed again is models' (models/recomputation.h).
+// train.memory_budget. How a layer is computed again is models' (models/counts/recomputation.h).
 #pragma once
 
 #include <cstdint>

@@ -89,6 +89,8 @@ def mistakes(shell):
     shell.mistake(1, ["no such folder"], "export", "nowhere", "--format", "hf", "--out", "new")
     shell.mistake(1, ["q8_0"], "export", "topk", "--format", "hf", "--dtype", "q8_0", "--out", "new")
     shell.mistake(1, ["q4_k"], "export", "topk", "--format", "hf", "--dtype", "q4_k", "--out", "new")
+    shell.mistake(2, ["--dtype", "q4_k"], "export", "topk", "--format", "gguf", "--dtype", "q3_k", "--out", "new.gguf")
+    shell.mistake(2, ["--format", "gguf"], "export", "topk", "--format", "onnx", "--out", "new")
     shell.mistake(1, ["llama"], "export", "topk", "--format", "hf", "--architecture", "llama", "--out", "new")
     shell.expect("nothing is left", not os.path.exists(os.path.join(shell.directory, "new")))
 

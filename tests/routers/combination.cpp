@@ -126,6 +126,27 @@ std::string reads_no_statistics(Combination& parts) {
   return reads <= 1 ? "" : std::to_string(reads) + " numbers were read";
 }
 
+std::string chooses_as_traits_say(Combination& parts, const RouterTraits& traits) {
+  const Output out = parts.run(parts.random_input(3));
+  const at::Tensor& logits = out.routing.scores.logits;
+  const std::int64_t tokens = parts.size().tokens(), experts = parts.size().experts;
+  if (logits.defined() && logits.size(0) * traits.segment_length != tokens)
+    return std::to_string(logits.size(0)) + " rows are scored";
+  if (!traits.takes_highest) return "";
+  const std::int64_t most = traits.most_k > 0 ? traits.most_k : experts;
+  const auto selector = make_selector(parts.resolved(), {.experts = experts, .k = parts.size().k});
+  for (std::int64_t k = 1; k <= experts; ++k) {
+    bool taken = true;
+    try {
+      selector->select({.logits = at::zeros({2, experts})}, {.k = k});
+    } catch (const Error&) {
+      taken = false;
+    }
+    if (taken != (k <= most)) return "k = " + std::to_string(k) + (taken ? " taken" : " refused");
+  }
+  return "";
+}
+
 std::string plan_is_valid(const Plan& plan) {
   if (plan.merges()) {
     if (plan.merge_weights.size(0) * plan.segment_length != plan.tokens)

@@ -65,6 +65,9 @@ class Combination {
   std::shared_ptr<Experts> experts_;
 };
 
+/// As many rows are scored as the traits' segments say; where tokens ask for their highest logits,
+/// a selector takes every k up to the traits' most_k and refuses one more.
+std::string chooses_as_traits_say(Combination& parts, const RouterTraits& traits);
 /// Indices in range, sorted, unique, both indexes consistent, weights finite.
 std::string plan_is_valid(const Plan& plan);
 /// The same seed gives the same plan; another seed another one exactly when stochastic.

@@ -42,6 +42,7 @@ void expect_conforming(const std::string& scorer, const std::string& selector,
     EXPECT_EQ(check(parts), "") << what;
   };
   expect("seeds", [&](Combination& parts) { return seeds_decide(parts, traits); });
+  expect("traits", [&](Combination& parts) { return chooses_as_traits_say(parts, traits); });
   expect("permutation", [&](Combination& parts) { return permutes(parts, traits); });
   expect("causality", [&](Combination& parts) { return respects_time(parts, traits); });
   expect("no tokens", [&](Combination& parts) { return accepts_no_tokens(parts); });

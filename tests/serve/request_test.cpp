@@ -91,6 +91,12 @@ TEST(Request, WhatIsNoJsonIsRefused) {
   std::string deep = R"({"prompt": "a", "metadata": )";
   for (int i = 0; i < 100000; ++i) deep += '[';
   expect_refused(parse_completion, deep, "");
+  try {
+    parse_completion("{\"prompt\": ", {});
+  } catch (const RequestError& error) {
+    EXPECT_EQ(std::string(error.what()).rfind("the body is not JSON: parse error at line 1", 0), 0u)
+        << error.what();
+  }
   expect_refused(
       parse_completion,
       R"({"prompt": "a", "metadata": )" + std::string(40, '[') + std::string(40, ']') + "}", "");

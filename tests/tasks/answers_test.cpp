@@ -4,21 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <stdexcept>
-
 #include "penstock/io/config_json.h"
 #include "tests/tasks/support.h"
 
 namespace penstock::tasks {
 namespace {
 
-AnswerRule rule_of(const std::string& name) {
-  const auto names = words(AnswerRule());
-  const auto found = std::ranges::find(names, name);
-  if (found == names.end()) throw std::out_of_range(name);
-  return static_cast<AnswerRule>(found - names.begin());
-}
+AnswerRule rule_of(const std::string& name) { return of_word<AnswerRule>(name).value(); }
 
 TEST(AnswerRules, JudgeAsTheHarnessesDo) {
   const auto fixture =

@@ -191,11 +191,11 @@ TEST_F(RowFiles, MistakesNameFileAndLine) {
     const std::string path = write("a.jsonl", text);
     return error_of([&] { read_rows(path); }).substr(directory_.path().string().size() + 1);
   };
-  EXPECT_EQ(error("{\"x\": 1}\n{\"x\": }\n").substr(0, 30), "a.jsonl:2: this is no JSON ([j");
+  EXPECT_EQ(error("{\"x\": 1}\n{\"x\": }\n").substr(0, 30), "a.jsonl:2: this is no JSON (pa");
   EXPECT_EQ(error("{\"x\": 1}\n3\n"), "a.jsonl:2: is no JSON object");
   EXPECT_EQ(error("{\"x\": " + std::string(100000, '[')).substr(0, 51),
             "a.jsonl:1: its lists and tables are nested deeper t");
-  EXPECT_EQ(error("{\"x\": 7777E7775}").substr(0, 29), "a.jsonl:1: this is no JSON ([");
+  EXPECT_EQ(error("{\"x\": 7777E7775}").substr(0, 29), "a.jsonl:1: this is no JSON (n");
   EXPECT_EQ(error("\n"), "a.jsonl: holds no rows");
   EXPECT_EQ(error("[1]"), "a.jsonl, item 1: is no JSON object");
   const std::string rows = write("a.jsonl", "{\"x\": 1}\n"), labels = write("l.lst", "1\n0\n");

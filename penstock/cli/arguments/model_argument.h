@@ -34,8 +34,8 @@ auto with_model(const std::string& path, Use use) {
   return using_what_is_there([&] { return model_argument(path); }, use, note_removed);
 }
 
-/// How a model's weights are held: where its file has them (models/stored_model.h), the same and
-/// multiplied with 8-bit activations where they are blocks of integers, or as f32, for whoever
+/// How a model's weights are held: where its file has them (models/files/stored_model.h), the same
+/// and multiplied with 8-bit activations where they are blocks of integers, or as f32, for whoever
 /// changes them.
 enum class Weights { in_place, in_place_int8, as_f32 };
 

@@ -12,7 +12,7 @@ namespace penstock {
 nlohmann::ordered_json finetuning_json(const std::string& run_directory) {
   const FinetuneRecord record = read_finetune_record(run_directory);
   nlohmann::ordered_json out = {
-      {"task", record.task}, {"pretrained_model", record.model}, {"data", record.data}};
+      {"task", word(record.task)}, {"pretrained_model", record.model}, {"data", record.data}};
   const std::string result = run_directory + "/" + kFinetuneResult;
   if (!std::filesystem::exists(result)) return out;
   const auto finished = nlohmann::ordered_json::parse(real_file_system().read(result));

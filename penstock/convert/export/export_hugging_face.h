@@ -20,10 +20,9 @@ struct Exported {
 
 /// Writes config.json (with the spellings of transformers 4 and 5), the weights, one tensor per
 /// expert, in shards of at most `shard_bytes` each (one tensor may exceed it), and the tokenizer's
-/// files where there is one; for Penstock's own class (convert/own_class.h) its Python files too.
-/// The directory is complete or absent.
-/// Memory: one tensor.
-/// Throws Error for a type that safetensors lacks.
+/// files where there is one; for Penstock's own class (convert/export/own_class.h) its Python files
+/// too. The directory is complete or absent. Memory: one tensor. Throws Error for a type that
+/// safetensors lacks.
 Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
                              const ExportTarget& target, ExportDtype dtype,
                              std::uint64_t shard_bytes, const Tokenizer* tokenizer,

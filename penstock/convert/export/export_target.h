@@ -1,5 +1,5 @@
 // Which of the architectures that other programs know computes what a model computes, and why none
-// does. Tensors are looked at elsewhere (convert/portable_source.h).
+// does. Tensors are looked at elsewhere (convert/export/portable_source.h).
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ template <class... Parts>
 /// An architecture to export as.
 struct ExportTarget {
   ExportFormat format = ExportFormat::kHuggingFace;
-  /// Of the table, or Penstock's own class (convert/own_class.h); never null once chosen.
+  /// Of the table, or Penstock's own class (convert/export/own_class.h); never null once chosen.
   const Architecture* architecture = nullptr;
   /// Of what the file holds: plain linear routers, granularity applied, and what the architecture
   /// has whether the model needs it or not: biases of q, k and v, a shared expert, a head of its

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::string_view kExperts = ".mlp.experts.", kShared = ".mlp.shared_expert.";
 
-/// Whether the chosen experts' gates sum to one; nullopt: they are no part of anything that does.
+/// Whether the chosen experts' gates sum to one, or all experts' do (false); nullopt: what gates
+/// sum to differs from token to token.
 std::optional<bool> gates_sum_to_one(const ModelConfig& config) {
   const RouterTraits traits = config.traits();
   if (traits.merges) return std::nullopt;

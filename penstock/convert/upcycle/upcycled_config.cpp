@@ -70,8 +70,8 @@ void check_directions(const UpcycleOptions& options, const ResolvedRouter& route
                  " experts; options.routers and options.keys must not be more");
 }
 
-/// Options of the router's parts: the sizes of attention heads, the bias, what makes gates sum to
-/// one, and what is said of each.
+/// Sets the options of the router's parts: sizes by the parent's heads, the bias, what makes gates
+/// sum to one, and options.router_options over all of them.
 void set_parts(RouterConfig& router, const Method& method, const ModelConfig& parent,
                const UpcycleOptions& options) {
   const std::string scorer = router.scorer.empty() ? method.scorer : router.scorer;

@@ -5,6 +5,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/json_error.h"
 #include "penstock/data/sha.h"
 
 namespace penstock {
@@ -29,7 +30,8 @@ FetchedRecord::FetchedRecord(const std::string& download, std::vector<std::strin
     bytes_ = record.at("bytes").get<std::uint64_t>();
     sha256_ = record.at("sha256").get<std::string>();
   } catch (const nlohmann::json::exception& error) {
-    fail("'", path_, "' is damaged (", error.what(), "); remove it and the files that it is of");
+    fail("'", path_, "' is damaged (", json_error_text(error),
+         "); remove it and the files that it is of");
   }
 }
 

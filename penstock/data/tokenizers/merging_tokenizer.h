@@ -1,5 +1,5 @@
 // Byte-pair encoding by ranked merges, over bytes or over characters, with the steps before it that
-// a tokenizer.json describes. Who reads files is elsewhere (data/tokenizer_json.h).
+// a tokenizer.json describes. Who reads files is elsewhere (data/tokenizers/tokenizer_json.h).
 #pragma once
 
 #include <map>

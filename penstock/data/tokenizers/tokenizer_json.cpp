@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "penstock/base/error.h"
+#include "penstock/base/json_error.h"
 #include "penstock/data/text/byte_pieces.h"
 #include "penstock/data/text/json_steps.h"
 #include "penstock/data/text/pre_tokenizers.h"
@@ -239,7 +240,7 @@ std::shared_ptr<const Tokenizer> with_name(const std::string& name, Read read) {
   try {
     return read();
   } catch (const json::exception& error) {
-    fail("'", name, "' is not a tokenizer that can be read: ", error.what());
+    fail("'", name, "' is not a tokenizer that can be read: ", json_error_text(error));
   } catch (const Error& error) {
     if (std::string(error.what()).find(name) != std::string::npos) throw;
     fail("'", name, "': ", error.what());

@@ -71,12 +71,12 @@ std::map<std::string, std::vector<std::int64_t>> tensor_shapes(const ModelConfig
 /// The name in files of a scorer's parameter or buffer, after "model.layers.3.mlp.".
 std::string scorer_tensor_name(const std::string& key);
 
-/// Whose tensor of that name in files is.
+/// A scorer's parameter or buffer: of which layer, and its name in the scorer.
 struct ScorerTensor {
   std::int64_t layer;
-  std::string parameter;  ///< or buffer
+  std::string parameter;
 };
-/// nullopt: no scorer's.
+/// What a tensor of that name in files is; nullopt: no scorer's.
 std::optional<ScorerTensor> scorer_tensor(const std::string& name);
 
 /// The scorer of a model's MoE layer, its parameters not drawn. REQUIRES: config is resolved.

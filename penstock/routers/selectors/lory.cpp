@@ -55,6 +55,10 @@ static const RegisterSelector<Lory, Config> registered{
     "lory",
     "blends expert weights per segment by the segment before",
     "Lory, arXiv:2405.03133, Eq. 3-5",
-    {.causal = false, .order_matters = true, .merges = true, .unit_gates = true}};
+    {.causal = false,
+     .order_matters = true,
+     .merges = true,
+     .unit_gates = true,
+     .segment_length = Config().segment_length}};
 
 }  // namespace penstock::lory

@@ -6,7 +6,6 @@
 
 #include "penstock/ops/top_mask.h"
 #include "penstock/routers/draws.h"
-#include "penstock/routers/k_schedule.h"
 #include "penstock/routers/router.h"
 
 namespace penstock::sparsemixer {

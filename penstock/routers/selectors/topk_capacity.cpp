@@ -4,7 +4,6 @@
 
 #include "penstock/ops/ops.h"
 #include "penstock/ops/top_mask.h"
-#include "penstock/routers/k_schedule.h"
 #include "penstock/routers/selectors/capacity_selector.h"
 
 namespace penstock::topk_capacity {

@@ -24,7 +24,8 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFile = "token_experts.json";
-constexpr std::size_t kShownTokens = 8;  // of an expert, and of each end of the order
+constexpr const char* kReading = "as evaluated";  // how the split is read
+constexpr std::size_t kShownTokens = 8;           // of an expert, and of each end of the order
 
 /// Tokens that occur from `least` to below 2·`least` times.
 struct FrequencyBin {
@@ -51,7 +52,7 @@ struct ShownToken {
 
 struct Report {
   RunCheckpoint checkpoint = RunCheckpoint::final;
-  std::string split, refused;
+  std::string split, refused, reading;  // reading: kReading, or of an older way
   std::int64_t tokens = 0, layer = 0, asked_layer = -1;
   double correlation = 0;  // of log frequency and active experts, over tokens that occur often
   std::vector<FrequencyBin> bins;
@@ -62,6 +63,7 @@ struct Report {
     v("checkpoint", checkpoint);
     v("split", split);
     v("refused", refused, Presence::if_filled);
+    v("reading", reading, Presence::if_filled);
     v("tokens", tokens);
     v("layer", layer);
     v("asked_layer", asked_layer);
@@ -141,7 +143,10 @@ std::int64_t told_apart(std::int64_t asked, std::int64_t layers) {
 
 Report measured_report(const FinishedRun& run, std::int64_t layer, std::FILE* progress) {
   const auto opened = open_checkpoint(run.recipe, run.directory, run.checkpoint);
-  Report out{.checkpoint = run.checkpoint, .split = opened.split_text(), .asked_layer = layer};
+  Report out{.checkpoint = run.checkpoint,
+             .split = opened.split_text(),
+             .reading = kReading,
+             .asked_layer = layer};
   const ModelConfig config = read_model_config(opened.info.directory.string());
   out.refused =
       config.moe_layers() == 0 ? "a dense model has no experts" : analysis::refusals(config).load;
@@ -228,7 +233,8 @@ class TokenExpertsReport : public Measurement {
 
   std::vector<Work> missing(const FinishedRun& run, const RunRow& row) const override {
     const auto have = report_of(row);
-    if (!asked_ || (have && have->checkpoint == run.checkpoint && have->asked_layer == layer_))
+    if (!asked_ || (have && have->checkpoint == run.checkpoint && have->reading == kReading &&
+                    have->asked_layer == layer_))
       return {};
     return {{.what = fmt::format("counting experts by token with the {} checkpoint",
                                  word(run.checkpoint))}};

@@ -6,7 +6,6 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/threads.h"
-#include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/models/model_place.h"
 #include "penstock/train/step/objective.h"
 
@@ -211,14 +210,13 @@ void check_local_steps(const Recipe& recipe) {
   multiple("checkpoint_every", recipe.train.checkpoint_every);
 }
 
-/// A selector's segments divide sequences.
+/// A selector's segments divide sequences. (Its option is called as the trait is.)
 void check_segments(const Recipe& recipe) {
   if (recipe.model.moe_layers() == 0) return;
   const ResolvedRouter router = resolve(recipe.model.router);
-  PENSTOCK_CHECK(
-      recipe.train.sequence_length % router.traits.segment_length == 0, "model.router.",
-      router.selector, " scores segments of ", router.traits.segment_length,
-      " tokens; they must divide train.sequence_length = ", recipe.train.sequence_length);
+  const std::int64_t segment = router.traits.segment_length, length = recipe.train.sequence_length;
+  PENSTOCK_CHECK(length % segment == 0, "model.router.", router.selector,
+                 ".segment_length = ", segment, " must divide train.sequence_length = ", length);
 }
 
 }  // namespace

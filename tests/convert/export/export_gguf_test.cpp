@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 
 #include "penstock/convert/export/export_model.h"
 #include "penstock/convert/export/portable_source.h"
@@ -37,6 +40,24 @@ Certificate exported(const TempDirectory& temp, const ModelConfig& config,
                        .architecture = architecture,
                        .dtype = dtype,
                        .check_tokens = 64});
+}
+
+TEST(ExportGguf, TellsHowFarItIs) {
+  const TempDirectory temp;
+  const std::string model = (temp.path() / "model").string();
+  write_random_model(small_moe(), model);
+  std::vector<std::pair<std::string, double>> told;
+  export_model({.model = model,
+                .out = (temp.path() / "m.gguf").string(),
+                .format = ExportFormat::kGguf,
+                .check_tokens = 64},
+               [&](std::string_view what, double done) { told.emplace_back(what, done); });
+  ASSERT_GT(told.size(), 10u);
+  EXPECT_TRUE(std::ranges::is_sorted(told.begin(), told.end() - 2, {},
+                                     &std::pair<std::string, double>::second));
+  EXPECT_EQ(told[0].first, "writing");
+  EXPECT_EQ(told[told.size() - 3], std::pair(std::string("writing"), 1.0));
+  EXPECT_EQ(told.back(), std::pair(std::string("measuring"), 0.5));
 }
 
 /// Largest difference of logits between the model and the file, over the largest logit.

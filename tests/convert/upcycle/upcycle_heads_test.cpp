@@ -4,7 +4,9 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "penstock/base/error.h"
 #include "penstock/convert/calibration.h"
@@ -55,6 +57,36 @@ TEST_F(UpcycleHeads, KeysOfDuplicatedHeadsWhereReadLiterally) {
   how = options("vanilla");
   how.grouping = KeyGrouping::literal;
   EXPECT_THROW(make(how, "none"), Error);
+}
+
+/// What is told on the way: each stage once begun goes on from 0, and an exception leaves nothing.
+TEST_F(UpcycleHeads, TellHowFarTheyAre) {
+  UpcycleOptions how = options("router-upcycling");
+  how.start = UpcycleStart::parent;
+  std::vector<std::string> stages;
+  double before = 0;
+  const auto told = [&](std::string_view what, double done) {
+    if (stages.empty() || stages.back() != what) {
+      stages.emplace_back(what);
+      EXPECT_EQ(done, 0) << what;
+    } else {
+      EXPECT_GT(done, before) << what;
+    }
+    EXPECT_LT(done, 1) << what;
+    before = done;
+  };
+  const auto dense = open_model_source(path("dense"));
+  upcycle(*dense, how, real_file_system(), path("out"), {}, told);
+  ASSERT_GE(stages.size(), 3u);
+  EXPECT_EQ(stages.front(), "keys over the text");
+  EXPECT_EQ(stages[1], "routers of heads");
+  EXPECT_EQ(stages.back(), "writing");
+  struct Stop {};
+  const auto stop = [](std::string_view what, double done) {
+    if (what == "writing" && done > 0.5) throw Stop();
+  };
+  EXPECT_THROW(upcycle(*dense, how, real_file_system(), path("stopped"), {}, stop), Stop);
+  EXPECT_FALSE(std::filesystem::exists(path("stopped")));
 }
 
 }  // namespace

@@ -34,8 +34,7 @@ TEST(ParallelSettings, RefuseSequencesThatASelectorCannotDivide) {
   };
   EXPECT_EQ(lory("train.sequence_length=64"), "accepted");
   EXPECT_EQ(lory("train.sequence_length=40"),
-            "model.router.lory scores segments of 16 tokens; they must divide "
-            "train.sequence_length = 40");
+            "model.router.lory.segment_length = 16 must divide train.sequence_length = 40");
 }
 
 TEST(ParallelSettings, NeedAMicroBatchForEachProcess) {
