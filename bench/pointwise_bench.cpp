@@ -96,18 +96,26 @@ BENCHMARK(embedding)
 
 void adamw_step(benchmark::State& state) {
   ops::set_threads(0);
+  const bool bf16 = state.range(0) != 0;  // the moments
+  const at::ScalarType moments = bf16 ? at::kBFloat16 : at::kFloat;
   std::vector<at::Tensor> w, g, m, v;
   for (int i = 0; i < 16; ++i) {
     w.push_back(torch::randn({256, 1024}));
     g.push_back(torch::randn({256, 1024}));
-    m.push_back(torch::zeros({256, 1024}));
-    v.push_back(torch::zeros({256, 1024}));
+    m.push_back(torch::zeros({256, 1024}, moments));
+    v.push_back(torch::zeros({256, 1024}, moments));
   }
   const std::vector<double> decay(16, 0.1);
   for (auto _ : state) ops::adamw_step(w, g, m, v, decay, {.lr = 1e-3, .step = 10});
-  state.SetBytesProcessed(state.iterations() * 16 * 256 * 1024 * 7 * 4);
+  // Weight, gradient and moments are read, all but the gradient written.
+  state.SetBytesProcessed(state.iterations() * 16 * 256 * 1024 * (3 * 4 + 4 * (bf16 ? 2 : 4)));
 }
-BENCHMARK(adamw_step)->UseRealTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(adamw_step)
+    ->ArgName("bf16")
+    ->Arg(0)
+    ->Arg(1)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
 
 void global_norm(benchmark::State& state) {
   ops::set_threads(0);
