@@ -9,6 +9,7 @@
 #include <ostream>
 
 #include "penstock/base/fields.h"
+#include "penstock/ops/cached_attention.h"
 #include "penstock/ops/ops.h"
 #include "penstock/ops/precision.h"
 #include "penstock/ops/product_unit.h"
@@ -54,6 +55,17 @@ at::Tensor sum_of(const ops::Route& route) { return route.weight; }
 
 TestPlan plan() {
   return make_test_plan(9, 4, [](std::int64_t e, std::int64_t t) { return (e + t) % 3 == 0; });
+}
+
+/// Of an operator without a gradient: the inputs' gradients are 0.
+at::Tensor constant(const at::Tensor& value, const std::vector<at::Tensor>& x) {
+  return value + 0 * x[0].sum();
+}
+
+std::vector<at::Tensor> detached(const std::vector<at::Tensor>& x) {
+  std::vector<at::Tensor> out;
+  for (const at::Tensor& each : x) out.push_back(each.detach().clone());
+  return out;
 }
 
 const std::vector<Operator>& operators() {
@@ -105,6 +117,50 @@ const std::vector<Operator>& operators() {
          return std::vector{normal({30, 16}), normal({40, 16}), torch::arange(30)};
        },
        {1, 2, 2}},
+      {"linear_cross_entropy_rows",
+       [](const auto& x) {
+         const auto in = detached(x);
+         return constant(ops::linear_cross_entropy_rows(in[0], in[1], in[2]), x);
+       },
+       [] {
+         return std::vector{normal({30, 16}), normal({40, 16}), torch::arange(30)};
+       },
+       {1}},
+      {"cached_attention",
+       [](const auto& x) {
+         const auto in = detached(x);  // which sequences, and how long they are, is on the CPU
+         const at::Tensor y =
+             ops::cached_attention(in[0], in[1], in[2], in[3].cpu(), in[4].cpu(), 0.3,
+                                   ops::rotation_table(20, 8, 1e4, in[0].options()));
+         return constant(at::cat({y.flatten(), in[1].flatten(), in[2].flatten()}), x);
+       },
+       [] {
+         return std::vector{normal({2, 3, 64}), normal({3, 20, 2, 8}), normal({3, 20, 2, 8}),
+                            torch::tensor({2, 0}, at::kLong), torch::tensor({5, 4}, at::kLong)};
+       }},
+      {"adamw_step",
+       [](const auto& x) {
+         const auto in = detached(x);
+         ops::adamw_step({in[0]}, {in[1]}, {in[2]}, {in[3]}, {0.1},
+                         {.lr = 0.01, .grad_scale = 0.5, .step = 3});
+         return constant(at::cat({in[0], in[2], in[3]}), x);
+       },
+       [] {
+         return std::vector{normal({9, 24}), normal({9, 24}), normal({9, 24}),
+                            normal({9, 24}).square()};
+       }},
+      {"global_norm",
+       [](const auto& x) {
+         return constant(at::full({}, ops::global_norm(detached(x)), x[0].options()), x);
+       },
+       [] {
+         return std::vector{normal({9, 24}), normal({300})};
+       }},
+      {"route_mask",
+       [](const auto& x) { return sum_of(ops::route_mask(x[0], x[1].to(at::kBool))); },
+       [] {
+         return std::vector{normal({9, 8}), torch::arange(72).remainder(3).view({9, 8})};
+       }},
       {"route_topk", [](const auto& x) { return sum_of(ops::route_topk(x[0], 2, true)); },
        [] {
          return std::vector{normal({9, 8})};
