@@ -21,6 +21,8 @@ class ProgressLine {
 
   /// Whether nothing is ever shown.
   bool silent() const { return !out_; }
+  /// Whether a line takes the place of the one before.
+  bool in_place() const { return terminal_; }
   /// Whether enough time has passed since the last line for another; lets callers skip formatting.
   bool due() const;
   /// Room for the text: a terminal's width, a large number elsewhere.

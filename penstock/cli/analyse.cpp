@@ -128,7 +128,13 @@ class Analyst {
 
   /// The run's model before its first step, which its seed gives again.
   void add_initial() {
-    Recipe recipe = with_initial_hash(read_recipe(read_toml(options_.model + "/config.toml")));
+    Recipe recipe = read_recipe(read_toml(options_.model + "/config.toml"));
+    try {
+      recipe = with_initial_hash(std::move(recipe));
+    } catch (const Error& error) {
+      fmt::print(stderr, "note: step 0 is left out: {}\n", error.what());
+      return;
+    }
     recipe.model = out_.config;  // with the corpus's vocabulary
     const auto model = initial_model(recipe);
     add(*model, 0, false);
@@ -280,8 +286,10 @@ void add_analyse_command(CLI::App& app) {
       ->check(whole_number(1, 256));
   command->add_flag("--only-best", options->only_best,
                     "of a run, step 0 and the best checkpoint alone");
-  command->add_option("--tables", options->tables,
-                      "HyperRouter's A3 (FLOPs) or A4 (parameters), with the paper's own cells");
+  command
+      ->add_option("--tables", options->tables,
+                   "HyperRouter's A3 (FLOPs) or A4 (parameters), with the paper's own cells")
+      ->delimiter(',');
   add_threads(*command, options->threads);
   command->add_option("--html", options->html, "write a page with charts to this file");
   add_json(*command, options->json, "one JSON object; of --tables an array");

@@ -105,8 +105,9 @@ void check_calibration_is_read(const CLI::App& command, const UpcycleOptions& op
     return;
   for (const char* name : {"--calibration", "--calibration-tokens", "--calibration-window",
                            "--key-rope", "--key-bias"})
-    PENSTOCK_CHECK(command.count(name) == 0, name, " is for Router Upcycling; scorer '",
-                   router.scorer, "' reads no text: leave it out");
+    PENSTOCK_CHECK(command.count(name) == 0, name, ": with these options no text is read, scorer '",
+                   router.scorer,
+                   "' begins at random; leave it out, or give --directions or --start-entropy");
 }
 
 /// Options that would change nothing, or say two things at once.

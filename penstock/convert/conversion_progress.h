@@ -18,13 +18,13 @@ namespace penstock {
 /// throws abandons the conversion.
 using ConversionProgress = std::function<void(std::string_view what, double done)>;
 
-/// On a progress line, which outlives what is returned. A stage's beginning is always shown: what
-/// takes long may be told once.
+/// On a progress line, which outlives what is returned. A terminal shows each stage from its
+/// beginning: what takes long may be told once.
 inline ConversionProgress shown_on(ProgressLine& line) {
   return [&line, stage = std::string()](std::string_view what, double done) mutable {
-    if (what == stage && !line.due()) return;
+    const bool begins = line.in_place() && what != stage;
     stage = what;
-    line.show(fmt::format("{} {:3.0f}%", what, 100 * done));
+    if (begins || line.due()) line.show(fmt::format("{} {:3.0f}%", what, 100 * done));
   };
 }
 

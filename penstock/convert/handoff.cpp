@@ -220,8 +220,9 @@ HandoffReport hand_off(const HandoffOptions& options, FileSystem& fs, const std:
   const at::Tensor windows =
       sample_windows(options.calibration, *source, {.tokens = options.calibration_tokens});
   PENSTOCK_CHECK(windows.size(0) >= 2 && windows.size(1) >= 2, options.calibration,
-                 ": is too short to fit on one part of it and to measure on another; give more "
-                 "text");
+                 ": options.calibration_tokens ", options.calibration_tokens,
+                 ", or what the text has, is too little to fit on one part of it and to measure on "
+                 "another; give more");
   const at::Tensor fitted = windows.slice(0, 0, c10::nullopt, 2).contiguous(),
                    measured = windows.slice(0, 1, c10::nullopt, 2).contiguous();
   HandoffReport report{.measured_tokens = measured.size(0) * (measured.size(1) - 1)};

@@ -45,7 +45,8 @@ void write_safetensors_stream(OutputFile& file, std::vector<StreamedTensor> tens
     const auto width_a = dtype_bytes(a.dtype), width_b = dtype_bytes(b.dtype);
     return width_a != width_b ? width_a > width_b : a.name < b.name;
   });
-  // An ordered object: the header lists the tensors as they lie.
+  // An ordered object: the header lists the tensors as they lie. It looks through all keys for one
+  // that it is asked for, so the tensors, whose names differ, are put behind each other.
   auto header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::set<std::string_view> names = {"__metadata__"};
@@ -53,9 +54,10 @@ void write_safetensors_stream(OutputFile& file, std::vector<StreamedTensor> tens
   for (const auto& tensor : tensors) {
     PENSTOCK_ASSERT(names.insert(tensor.name).second, "two tensors named ", tensor.name);
     const std::uint64_t end = offset + bytes_needed(tensor);
-    header[tensor.name] = {{"dtype", dtype_name(tensor.dtype)},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {offset, end}}};
+    header.get_ref<nlohmann::ordered_json::object_t&>().push_back(
+        {tensor.name, nlohmann::ordered_json{{"dtype", dtype_name(tensor.dtype)},
+                                             {"shape", tensor.shape},
+                                             {"data_offsets", {offset, end}}}});
     offset = end;
   }
   std::string text = header.dump();

@@ -5,6 +5,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "penstock/base/error.h"
 #include "penstock/ops/precision.h"
@@ -124,7 +125,14 @@ void Router::add_losses(RoutingResult& result, const RoutingContext& context) {
 }
 
 std::shared_ptr<Scorer> make_scorer(const ResolvedRouter& router, const RouterShape& shape) {
-  return scorer_registry().at(router.scorer).make(shape, router.options.at(router.scorer));
+  try {
+    return scorer_registry().at(router.scorer).make(shape, router.options.at(router.scorer));
+  } catch (const c10::Error& error) {
+    if (std::string_view(error.what()).find("allocate") == std::string_view::npos) throw;
+    fail("model.router.", router.scorer,
+         ": the parameters of this scorer, under these options and ", shape.experts,
+         " experts, do not fit into memory; make them smaller");
+  }
 }
 
 std::shared_ptr<Selector> make_selector(const ResolvedRouter& router, const RouterShape& shape) {

@@ -58,6 +58,8 @@ class Scorer : public torch::nn::Module {
   virtual void share(Scorer& first);
   /// Multiply-adds that the logits of one token take in training.
   virtual std::int64_t products_per_token() const = 0;
+  /// Numbers that a training pass keeps of a token besides its vector and its logits.
+  virtual std::int64_t kept_per_token() const { return 0; }
   /// Numbers of parameters; all are the router's unless the scorer says otherwise.
   virtual ScorerParameters parameters_by_part() const;
   /// Names of the parameters whose first dimension goes over experts, a row (or an equal number of

@@ -1,6 +1,7 @@
 #include "penstock/train/longer_run.h"
 
 #include "penstock/base/error.h"
+#include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/routers/router.h"
 #include "penstock/train/run_identity.h"
 
@@ -10,14 +11,12 @@ namespace {
 /// Whether the experts per token, at every step of the shorter run, are those of the longer one.
 bool same_course(const ModelConfig& model, std::int64_t shorter, std::int64_t longer) {
   if (model.moe_layers() == 0) return true;
-  const ResolvedRouter parts = resolve(model.router);
-  const RouterShape shape = router_shape(model.moe_options(0));
-  const Router router(parts, shape, make_balancers(parts, shape));
+  const auto selector = selector_of(model);
   for (std::int64_t step = 0; step < shorter; ++step) {
     RoutingContext context{.step = step, .total_steps = shorter, .training = true};
-    const double before = router.selector().nominal_k(context);
+    const double before = selector->nominal_k(context);
     context.total_steps = longer;
-    if (router.selector().nominal_k(context) != before) return false;
+    if (selector->nominal_k(context) != before) return false;
   }
   return true;
 }
@@ -49,6 +48,11 @@ std::int64_t check_continues(const std::string& directory, const Recipe& before,
                              const Recipe& now) {
   const std::string other = difference(before, now);
   if (other.empty()) return 0;
+  const std::string &began = before.train.init_hash, &given = now.train.init_hash;
+  PENSTOCK_CHECK(began.empty() || given.empty() || began == given, directory,
+                 ": began with the model of hash ", began,
+                 ", and train.init_from = ", now.train.init_from, " has ", given,
+                 ": put that model back, or choose another folder");
   Recipe longer = before;
   longer.train.steps = now.train.steps;
   const bool only_longer = now.train.steps > before.train.steps && difference(longer, now).empty();

@@ -9,6 +9,7 @@
 #include "penstock/base/error.h"
 #include "penstock/models/counts/parameter_count.h"
 #include "penstock/models/counts/training_memory.h"
+#include "penstock/routers/router.h"
 #include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/layouts/rank_estimate.h"
 
@@ -125,6 +126,23 @@ double bytes_of_process(const Recipe& recipe, const RunProcesses& processes) {
          (processes.first ? of_first / processes.here : 0);
 }
 
+namespace {
+
+/// The keys of what most of a model's numbers are.
+std::string largest_part(const ModelConfig& model) {
+  const ParameterCounts counts = count_parameters(model);
+  const std::int64_t half = (counts.total + counts.frozen) / 2,
+                     scorers = counts.router + counts.frozen;
+  const std::int64_t idle = counts.total - counts.active;  // experts that a token does not use
+  if (scorers > half) return concat("model.router.", resolve(model.router).scorer);
+  if (counts.embedding > half) return concat("model.vocab = ", model.vocab);
+  if (idle > half)
+    return concat("model.moe.experts = ", model.moe.experts, ", model.d_ffn = ", model.d_ffn);
+  return concat("model.d_model = ", model.d_model, ", model.layers = ", model.layers);
+}
+
+}  // namespace
+
 void check_training_memory(const Recipe& recipe, double available, const RunProcesses& processes) {
   const double bytes = bytes_of_process(recipe, processes);
   if (bytes <= available) return;
@@ -133,8 +151,7 @@ void check_training_memory(const Recipe& recipe, double available, const RunProc
   // What does not depend on the tokens of a pass.
   const bool model = bytes - static_cast<double>(memory.activation_bytes) > available;
   const std::string keys =
-      model ? fmt::format("model.d_model = {}, model.layers = {}", recipe.model.d_model,
-                          recipe.model.layers)
+      model ? largest_part(recipe.model)
             : fmt::format("train.sequence_length = {}, train.micro_batch = {}",
                           recipe.train.sequence_length, recipe.train.micro_batch);
   const std::string of_process = processes.all == 1 ? "" : " of each process";

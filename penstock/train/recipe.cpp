@@ -1,6 +1,7 @@
 #include "penstock/train/recipe.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "penstock/base/config_origin.h"
@@ -87,6 +88,11 @@ void take_initial_model(Recipe& recipe, const ConfigNode& node) {
     train.init_hash.clear();
     return;
   }
+  // A recorded recipe says all of the model; what that began with need not be there any more.
+  const ConfigNode* const said = node.find("model");
+  if (!train.init_hash.empty() && said && said->find("d_model") &&
+      !std::filesystem::exists(train.init_from))
+    return;
   Recipe given{.model = of_initial_model(
                    recipe, [](const std::string& path) { return read_model_config(path); })};
   if (const ConfigNode* model = node.find("model")) {

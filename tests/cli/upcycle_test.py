@@ -102,13 +102,13 @@ def mistakes(shell):
     shell.mistake(1, ["--noise"], *vanilla, "--noise", "nan", "--out", "new")
     shell.mistake(1, ["exists already"], *vanilla, "--out", "moe")
     shell.mistake(1, ["--calibration"], "upcycle", "dense", "--out", "new")
-    shell.mistake(1, ["--calibration is for Router Upcycling"], *vanilla, "--calibration", "text.txt",
+    shell.mistake(1, ["--calibration: with these options no text is read"], *vanilla, "--calibration", "text.txt",
                   "--out", "new")
     shell.mistake(1, ["'relu'", "give --calibration", "--start published"], "upcycle", "dense", "--method", "remoe",
                   "--out", "new")
     shell.mistake(1, ["--start-entropy: selector 'relu'", "leave it out"], "upcycle", "dense", "--method", "remoe",
                   "--calibration", "text.txt", "--start-entropy", "1", "--out", "new")
-    shell.mistake(1, ["--key-rope is for Router Upcycling"], *vanilla, "--key-rope", "post", "--out", "new")
+    shell.mistake(1, ["--key-rope: with these options no text is read"], *vanilla, "--key-rope", "post", "--out", "new")
     shell.mistake(1, ["did you mean 'vanilla'"], "upcycle", "dense", "--method", "vanila", "--out", "new")
     shell.mistake(1, ["divisor of 4"], "upcycle", "dense", "--routers", "3", "--calibration", "text.txt",
                   "--out", "new")

@@ -207,7 +207,7 @@ TEST_F(Handoff, RefusesOthers) {
   refused(relu(), "options.k 5", {.k = 5});
   refused(relu(), "options.k 1.5", {.k = 1.5});
   std::ofstream(path("text")) << "short";
-  refused(relu(), "too short");
+  refused(relu(), "too little");
 }
 
 }  // namespace

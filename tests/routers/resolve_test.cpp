@@ -94,6 +94,15 @@ TEST(CheckOptions, SaysWhatBuildingWouldSay) {
   }
 }
 
+TEST(MakeScorer, NamesThePartThatDoesNotFitIntoMemory) {
+  RouterConfig config{.method = "router-upcycling"};
+  config.parts["mixture"] =
+      node({{"routers", std::int64_t{65536}}, {"width", std::int64_t{65536}}});
+  EXPECT_NE(refusal(config, {.d_model = 65536, .experts = 4, .k = 2}, make_scorer)
+                .find("model.router.mixture: the parameters of this scorer"),
+            std::string::npos);
+}
+
 TEST(Coefficients, AreThoseThatThePartsMark) {
   EXPECT_EQ(coefficient_keys({.method = "vanilla"}),
             (Names{"model.router.load-balance.coefficient", "model.router.z-loss.coefficient"}));

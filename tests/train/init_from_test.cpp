@@ -223,6 +223,17 @@ TEST_F(InitFrom, ARunStandsForItsBestCheckpoint) {
   EXPECT_EQ(read_recipe(read_toml((folder / "child/config.toml").string())).train.init_from, best);
 }
 
+TEST_F(InitFrom, ARecordedRecipeIsReadWithoutTheModelThatItBeganWith) {
+  run(continued(4), "child");
+  const std::string config = (folder / "child/config.toml").string();
+  const Recipe with = read_recipe(read_toml(config));
+  fs::rename(model, folder / "away");
+  const Recipe without = read_recipe(read_toml(config));
+  EXPECT_EQ(difference(with, without), "");
+  EXPECT_THROW(with_initial_hash(without), Error);
+  EXPECT_THROW(read_recipe(continued(4)), Error);  // which says nothing of the model itself
+}
+
 TEST_F(InitFrom, ARunWithoutACheckpointIsAnErrorThatNamesIt) {
   fs::create_directories(folder / "empty/checkpoints");
   ConfigNode node = continued(4);

@@ -156,8 +156,10 @@ at::Tensor split_heads(const at::Tensor& keys, std::int64_t parts) {
 std::int64_t head_parts(std::int64_t heads, std::int64_t width, std::int64_t routers) {
   if (routers > 0 && heads % routers == 0) return 1;
   PENSTOCK_CHECK(routers > 0 && routers % heads == 0 && width % (routers / heads) == 0,
-                 "options.routers ", routers, ": the model has ", heads, " heads of width ", width,
-                 "; take a divisor of ", heads, ", or a multiple that cuts each head evenly");
+                 "options.routers ", routers,
+                 " (options.experts, where it is not given): the model has ", heads,
+                 " heads of width ", width, "; take a divisor of ", heads,
+                 ", or a multiple that cuts each head evenly");
   return routers / heads;
 }
 

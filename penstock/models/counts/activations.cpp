@@ -47,8 +47,8 @@ KeptByMoe kept_by_moe(const ModelConfig& c, const ResolvedRouter& router, double
   if (router.traits.merges)  // the blended weights of each segment
     return {.kept = 3 * width + shared + rows_per_token(c) * parameters_of_expert(c) / tensors};
   const double active = most_active(c, router);
-  return {.kept = static_cast<double>(c.total_experts()) + 7 * active + shared,
-          .inner = active * 2 * width};
+  const auto scored = static_cast<double>(c.total_experts() + scorer_of(c, 0)->kept_per_token());
+  return {.kept = scored + 7 * active + shared, .inner = active * 2 * width};
 }
 
 /// Floats per token of a layer that products in bf16 keep more than f32 ones, or less: what enters

@@ -17,7 +17,7 @@ ParameterCounts count_parameters(const ModelConfig& c) {
   }
   for (const auto& scorer : scorers_of(c)) {
     for (const at::Tensor& parameter : scorer->parameters())
-      if (parameter.requires_grad()) out.router += parameter.numel();
+      (parameter.requires_grad() ? out.router : out.frozen) += parameter.numel();
     const ScorerParameters parts_of_scorer = scorer->parameters_by_part();
     out.by_part.router += parts_of_scorer.router;
     out.by_part.router_embedding += parts_of_scorer.embedding;

@@ -21,6 +21,7 @@ struct ParameterCounts {
   std::int64_t active = 0;
   std::int64_t embedding = 0;  ///< input embedding, and the head where untied
   std::int64_t router = 0;     ///< trained parameters of all scorers
+  std::int64_t frozen = 0;     ///< parameters of scorers that are not trained; not in total
   PartCounts by_part;
 };
 

@@ -7,9 +7,10 @@
 namespace penstock {
 
 TrainingMemory training_memory(const ModelConfig& config, const TrainingPass& pass) {
-  const std::int64_t parameters = count_parameters(config).total;
+  const ParameterCounts counts = count_parameters(config);
+  const std::int64_t parameters = counts.total;
   const auto [layers, besides] = activations(config, pass);
-  return {.parameter_bytes = 4 * parameters,
+  return {.parameter_bytes = 4 * (parameters + counts.frozen),
           .gradient_bytes = 4 * parameters,
           .optimizer_bytes = 2 * pass.moment_bytes * parameters,
           .activation_bytes = std::llround(layers + besides)};

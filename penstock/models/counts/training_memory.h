@@ -19,7 +19,7 @@ struct TrainingMemory {
   }
 };
 
-/// Memory of a training step: 8 bytes a parameter, two moments, and activations().
+/// Memory of a training step: 8 bytes a parameter (4 a frozen one), two moments, and activations().
 TrainingMemory training_memory(const ModelConfig& config, const TrainingPass& pass);
 /// The same of one process; with recompute_experts every layer's experts are recomputed.
 TrainingMemory training_memory(const ModelConfig& config, std::int64_t micro_batch,

@@ -147,6 +147,13 @@ class Mixture : public Scorer {
       if (tensor.defined()) tensor.mul_(factor);
     return true;
   }
+  /// Queries and, where experts take the highest of several scores, these and their places.
+  std::int64_t kept_per_token() const override {
+    if (collapsed_) return 0;
+    const std::int64_t sets = max_pool_ ? routers_ : 1;
+    const bool highest = max_pool_ || key_count_ > experts_;
+    return sets * (width_ + (highest ? 2 * key_count_ : 0));
+  }
   std::set<std::string> rows_by_expert() const override {
     return {kHeadKeys, kScorerWeight, kScorerBias};
   }

@@ -73,6 +73,7 @@ TEST(ParameterCount, ReproducesTransformerXlsPublishedCounts) {
   config.router.parts["linear"].set("frozen", ConfigNode(true));
   EXPECT_EQ(count_parameters(config.resolved()).by_part.router, 16448);
   EXPECT_EQ(count_parameters(config.resolved()).router, 0);
+  EXPECT_EQ(count_parameters(config.resolved()).frozen, 16448);
   // The dense model of the same width, one network of 8192: 15 fewer biases of 256 per layer.
   config = transformer_xl_small();
   config.d_ffn = 8192;
