@@ -3,8 +3,8 @@
 
     bench/quantised_parts.py MODEL CORPUS [--penstock PROGRAM] [--tokens N] [--json]
 
-MODEL is what `penstock export` takes, and what GGUF knows (docs/export.md); CORPUS is of its tokenizer. The split that is
-measured is test. Types: files of `--format gguf --dtype ...`. Kinds of tensors: the numbers of the q4_k file for that kind,
+MODEL is what `penstock export` takes, and what GGUF knows (docs/export.md); CORPUS is of its tokenizer. Losses are of its
+test split, the shares of equal choices of its training split, which `penstock export --data` reads. Types: files of `--format gguf --dtype ...`. Kinds of tensors: the numbers of the q4_k file for that kind,
 those of the f32 file for all others; routers, which no file has in fewer bits, are rounded here, in blocks of 32 between
 the least and the largest number. Files are made in a folder of their own that is removed at the end.
 """
@@ -54,6 +54,8 @@ def write_tensors(path, tensors):
 
 def rounded(tensor, bits=4, block=32):
     """In blocks of a row, between the block's least and largest number."""
+    if tensor.shape[1] % block:
+        sys.exit(f"rows of {tensor.shape[1]} numbers are no blocks of {block}")
     blocks = tensor.reshape(-1, block)
     low, high = blocks.min(1, keepdims=True), blocks.max(1, keepdims=True)
     step = numpy.maximum((high - low) / (2**bits - 1), 1e-30)
@@ -127,7 +129,7 @@ def main():
     for row in types:
         print(f"{row['type']:20} {row['bytes'] / 1e6:8.1f} {row['loss']:9.4f} {row['loss'] - exact:+9.4f} "
               f"{row['bits_per_byte']:10.4f} {row['same_top_token']:9.4f} {row['same_experts']:13.4f}")
-    print(f"{'in 4 bits alone':20} {'M':>8} {'loss':>9} {'more':>9}")
+    print(f"{'as in q4_k alone':20} {'M':>8} {'loss':>9} {'more':>9}")
     for row in kinds:
         print(f"{row['kind']:20} {row['numbers'] / 1e6:8.2f} {row['loss']:9.4f} {row['loss'] - exact:+9.4f}")
 

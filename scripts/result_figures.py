@@ -1,5 +1,5 @@
 """Figures of the pages in docs/results/: of each variant every run as a dot, the mean as a bar, and the 95 % interval of
-the mean where there are three runs or more (of two, Student's t makes it wider than anything else in the figure). SVG
+the mean where there are three runs or more (of two, Student's t often makes it wider than all runs together). SVG
 as text. The runs are those of the table above it; the table's intervals are of differences, by pairs of seeds.
 """
 import math

@@ -128,9 +128,9 @@ class Analyst {
 
   /// The run's model before its first step, which its seed gives again.
   void add_initial() {
-    Recipe recipe = read_recipe(read_toml(options_.model + "/config.toml"));
+    Recipe recipe;
     try {
-      recipe = with_initial_hash(std::move(recipe));
+      recipe = with_initial_hash(read_recipe(read_toml(options_.model + "/config.toml")));
     } catch (const Error& error) {
       fmt::print(stderr, "note: step 0 is left out: {}\n", error.what());
       return;

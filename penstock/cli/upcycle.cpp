@@ -106,8 +106,7 @@ void check_calibration_is_read(const CLI::App& command, const UpcycleOptions& op
   for (const char* name : {"--calibration", "--calibration-tokens", "--calibration-window",
                            "--key-rope", "--key-bias"})
     PENSTOCK_CHECK(command.count(name) == 0, name, ": with these options no text is read, scorer '",
-                   router.scorer,
-                   "' begins at random; leave it out, or give --directions or --start-entropy");
+                   router.scorer, "' begins at random; leave it out");
 }
 
 /// Options that would change nothing, or say two things at once.

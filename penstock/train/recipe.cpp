@@ -90,8 +90,9 @@ void take_initial_model(Recipe& recipe, const ConfigNode& node) {
   }
   // A recorded recipe says all of the model; what that began with need not be there any more.
   const ConfigNode* const said = node.find("model");
+  std::error_code unreadable;
   if (!train.init_hash.empty() && said && said->find("d_model") &&
-      !std::filesystem::exists(train.init_from))
+      !std::filesystem::exists(train.init_from, unreadable))
     return;
   Recipe given{.model = of_initial_model(
                    recipe, [](const std::string& path) { return read_model_config(path); })};

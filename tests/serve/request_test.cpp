@@ -93,6 +93,7 @@ TEST(Request, WhatIsNoJsonIsRefused) {
   expect_refused(parse_completion, deep, "");
   try {
     parse_completion("{\"prompt\": ", {});
+    ADD_FAILURE() << "taken";
   } catch (const RequestError& error) {
     EXPECT_EQ(std::string(error.what()).rfind("the body is not JSON: parse error at line 1", 0), 0u)
         << error.what();
