@@ -11,7 +11,7 @@ ROW, PLOT, RIGHT, TOP, BOTTOM, LETTER = 24, 500, 24, 50, 44, 6.9  # pixels
 
 
 def half_interval(values):
-    """Of the mean of two values or more, 95 %."""
+    """Of the mean of two to five values, 95 %."""
     return STUDENT[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
 
 

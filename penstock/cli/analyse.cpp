@@ -128,11 +128,13 @@ class Analyst {
 
   /// The run's model before its first step, which its seed gives again.
   void add_initial() {
-    Recipe recipe;
+    if (!said_) return;
+    Recipe recipe = *said_;
     try {
-      recipe = with_initial_hash(read_recipe(read_toml(options_.model + "/config.toml")));
+      recipe = with_initial_hash(std::move(recipe));
     } catch (const Error& error) {
-      fmt::print(stderr, "note: step 0 is left out: {}\n", error.what());
+      without_first_ = concat("step 0 is left out: ", error.what());
+      fmt::print(stderr, "note: {}\n", without_first_);
       return;
     }
     recipe.model = out_.config;  // with the corpus's vocabulary
@@ -185,7 +187,8 @@ class Analyst {
       out_.no_flips =
           "flips are between the checkpoints of a run; give the run directory, not one model";
     else if (out_.flips.empty())
-      out_.no_flips = "the run has one checkpoint, of step 0; train on";
+      out_.no_flips = without_first_.empty() ? "the run has one checkpoint, of step 0; train on"
+                                             : without_first_;
     if (out_.here().measures.domains.size() < 2)
       out_.one_domain =
           "the text that was read is of one domain; penstock data prepare makes one of each input, "
@@ -212,6 +215,7 @@ class Analyst {
   std::int64_t active_step_ = 0;
   Corpus corpus_;
   ProgressLine progress_;
+  std::string without_first_;  // why step 0 is not looked at
   analysis::Analysis out_;
 };
 

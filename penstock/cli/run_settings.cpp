@@ -13,8 +13,7 @@ std::optional<Recipe> run_settings(const std::string& model_directory) {
       checkpoint.has_filename() ? checkpoint.parent_path() : checkpoint.parent_path().parent_path();
   const fs::path config = checkpoints.parent_path() / "config.toml";
   if (checkpoints.filename() != "checkpoints" || !fs::exists(config)) return std::nullopt;
-  // Not read_recipe: what the run began with need not be there any more.
-  return read_config<Recipe>(read_toml(config.string()));
+  return read_recorded_recipe(read_toml(config.string()));
 }
 
 }  // namespace penstock

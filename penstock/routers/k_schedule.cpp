@@ -42,7 +42,7 @@ std::int64_t grown(const KSchedule& schedule, std::int64_t k, std::int64_t at_st
                    std::int64_t length) {
   const auto step = static_cast<double>(std::min(at_step, length));
   const auto change = static_cast<double>(k - schedule.start);
-  if (schedule.kind == KCourse::linear)
+  if (schedule.kind == KScheduleKind::linear)
     return schedule.start + round_half_even(change * step / static_cast<double>(length));
   const double angle = std::numbers::pi * step / (2 * static_cast<double>(length));
   return round_half_even(static_cast<double>(k) - change * std::cos(angle));
@@ -51,21 +51,22 @@ std::int64_t grown(const KSchedule& schedule, std::int64_t k, std::int64_t at_st
 }  // namespace
 
 void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
-  PENSTOCK_CHECK(schedule.kind == KCourse::constant || std::fmod(shape.k, shape.granularity) == 0,
-                 "model.router.topk.schedule: the final k = ",
-                 shape.k / static_cast<double>(shape.granularity), " must be a whole number");
+  PENSTOCK_CHECK(
+      schedule.kind == KScheduleKind::constant || std::fmod(shape.k, shape.granularity) == 0,
+      "model.router.topk.schedule: the final k = ",
+      shape.k / static_cast<double>(shape.granularity), " must be a whole number");
   const auto most = shape.experts / shape.granularity;
   const auto check_value = [&](const char* key, std::int64_t value) {
     PENSTOCK_CHECK(value >= 1 && value <= most, "model.router.topk.schedule.", key, ": k = ", value,
                    " must be from 1 to ", most, ", the number of experts");
   };
-  if (schedule.kind == KCourse::linear || schedule.kind == KCourse::cosine)
+  if (schedule.kind == KScheduleKind::linear || schedule.kind == KScheduleKind::cosine)
     check_value("start", schedule.start);
-  const bool drawn = schedule.kind == KCourse::drawn;
-  PENSTOCK_CHECK(schedule.kind == KCourse::steps || schedule.at.empty(),
+  const bool drawn = schedule.kind == KScheduleKind::drawn;
+  PENSTOCK_CHECK(schedule.kind == KScheduleKind::steps || schedule.at.empty(),
                  "model.router.topk.schedule.kind = \"", word(schedule.kind),
                  "\" takes no at, which belongs to \"steps\"");
-  if (schedule.kind != KCourse::steps && !drawn) {
+  if (schedule.kind != KScheduleKind::steps && !drawn) {
     PENSTOCK_CHECK(schedule.values.empty(), "model.router.topk.schedule.kind = \"",
                    word(schedule.kind),
                    "\" takes no values, which belong to \"steps\" and \"drawn\"");
@@ -87,12 +88,12 @@ std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,
                          const RoutingContext& context) {
   if (context.k > 0) return context.k;
   const auto final_k = static_cast<std::int64_t>(shape.k);
-  if (!context.training || schedule.kind == KCourse::constant) return final_k;
+  if (!context.training || schedule.kind == KScheduleKind::constant) return final_k;
   const std::int64_t nominal = final_k / shape.granularity;
   std::int64_t k = nominal;
-  if (schedule.kind == KCourse::steps) {
+  if (schedule.kind == KScheduleKind::steps) {
     k = stepped(schedule, nominal, context);
-  } else if (schedule.kind == KCourse::drawn) {
+  } else if (schedule.kind == KScheduleKind::drawn) {
     k = drawn(schedule, context.step);
   } else {
     const std::int64_t length = schedule.over > 0 ? schedule.over : context.total_steps;

@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-enum class KCourse { constant, steps, linear, cosine, drawn };
-constexpr std::array<std::string_view, 5> words(KCourse) {
+enum class KScheduleKind { constant, steps, linear, cosine, drawn };
+constexpr std::array<std::string_view, 5> words(KScheduleKind) {
   return {"constant", "steps", "linear", "cosine", "drawn"};
 }
 
@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 5> words(KCourse) {
 /// with T = `over` or the run's steps, and halves rounded to even. Outside training k is nominal.
 /// Source: SMoE-Dropout (arXiv:2303.01610) and HyperRouter (arXiv:2312.07035), authors' code.
 struct KSchedule {
-  KCourse kind = KCourse::constant;
+  KScheduleKind kind = KScheduleKind::constant;
   std::int64_t start = 1;
   std::int64_t over = 0;
   std::vector<std::int64_t> values;

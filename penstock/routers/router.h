@@ -58,7 +58,8 @@ class Scorer : public torch::nn::Module {
   virtual void share(Scorer& first);
   /// Multiply-adds that the logits of one token take in training.
   virtual std::int64_t products_per_token() const = 0;
-  /// Numbers that a training pass keeps of a token besides its vector and its logits.
+  /// Numbers that a training pass keeps of a token besides its vector and its logits, where these
+  /// may be many more than d; else 0, which leaves them uncounted.
   virtual std::int64_t kept_per_token() const { return 0; }
   /// Numbers of parameters; all are the router's unless the scorer says otherwise.
   virtual ScorerParameters parameters_by_part() const;

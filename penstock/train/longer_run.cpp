@@ -9,7 +9,7 @@ namespace penstock {
 namespace {
 
 /// Whether the experts per token, at every step of the shorter run, are those of the longer one.
-bool same_course(const ModelConfig& model, std::int64_t shorter, std::int64_t longer) {
+bool same_schedule_of_k(const ModelConfig& model, std::int64_t shorter, std::int64_t longer) {
   if (model.moe_layers() == 0) return true;
   const auto selector = selector_of(model);
   for (std::int64_t step = 0; step < shorter; ++step) {
@@ -39,7 +39,7 @@ std::string why_not_longer(const Recipe& before, std::int64_t steps) {
     return concat("train.lr_schedule = \"", word(train.optimizer.lr_schedule),
                   "\" is laid over train.steps = ", train.steps,
                   ", so its learning rates were not those of a longer run");
-  if (!same_course(before.model, train.steps, steps))
+  if (!same_schedule_of_k(before.model, train.steps, steps))
     return concat("the schedule of its experts per token is laid over train.steps = ", train.steps);
   return "";
 }

@@ -90,7 +90,7 @@ CountedTraining count_training(const Recipe& recipe, const dist::Layout& layout)
                           .moment_bytes = moment_bytes(train.optimizer.moments)};
   CountedTraining out{training_memory(recipe.model, pass)};
   // Outer steps keep weights and momentum of their own.
-  if (recipe.parallel.local_steps > 1) out.memory.optimizer_bytes += 2 * out.memory.parameter_bytes;
+  if (recipe.parallel.local_steps > 1) out.memory.optimizer_bytes += 2 * out.memory.gradient_bytes;
   out.memory.activation_bytes = 0;
   out.recomputation = choose_recomputation(recipe, ActivationCount(recipe.model, pass),
                                            {.others = static_cast<double>(out.memory.total())});
@@ -165,7 +165,8 @@ void check_training_memory(const Recipe& recipe, double available, const RunProc
 }
 
 std::int64_t checkpoint_bytes(const Recipe& recipe) {
-  return saved_bytes(recipe.train.optimizer.moments) * count_parameters(recipe.model).total;
+  const ParameterCounts counts = count_parameters(recipe.model);
+  return saved_bytes(recipe.train.optimizer.moments) * counts.total + 4 * counts.frozen;
 }
 
 std::int64_t checkpoint_copy_bytes(const Recipe& recipe) {

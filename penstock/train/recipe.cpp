@@ -1,7 +1,6 @@
 #include "penstock/train/recipe.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "penstock/base/config_origin.h"
@@ -88,12 +87,6 @@ void take_initial_model(Recipe& recipe, const ConfigNode& node) {
     train.init_hash.clear();
     return;
   }
-  // A recorded recipe says all of the model; what that began with need not be there any more.
-  const ConfigNode* const said = node.find("model");
-  std::error_code unreadable;
-  if (!train.init_hash.empty() && said && said->find("d_model") &&
-      !std::filesystem::exists(train.init_from, unreadable))
-    return;
   Recipe given{.model = of_initial_model(
                    recipe, [](const std::string& path) { return read_model_config(path); })};
   if (const ConfigNode* model = node.find("model")) {
@@ -129,8 +122,6 @@ void complete(Recipe& recipe, const ConfigNode& node) {
   TrainConfig& train = recipe.train;
   if (recipe.data.corpus.empty() && !recipe.data.corpora.empty())
     recipe.data.corpus = recipe.data.corpora.front().path;
-  take_checkpoint_of_run(recipe);
-  take_initial_model(recipe, node);
   if (train.micro_batch == 0) train.micro_batch = train.batch_sequences;
   PENSTOCK_CHECK(train.batch_sequences % train.micro_batch == 0,
                  "train.batch_sequences = ", train.batch_sequences,
@@ -207,10 +198,18 @@ Recipe with_initial_hash(Recipe recipe) {
   return recipe;
 }
 
-Recipe read_recipe(const ConfigNode& node) {
+namespace {
+
+enum class Kind { asked, recorded };
+
+Recipe read_recipe(const ConfigNode& node, Kind kind) {
   const Recipe asked = read_config<Recipe>(node);
   Recipe recipe = asked;
   naming_origins(node, [&] {
+    if (kind == Kind::asked) {
+      take_checkpoint_of_run(recipe);
+      take_initial_model(recipe, node);
+    }
     complete(recipe, node);
     check_layers_with_experts(recipe.model);
   });
@@ -218,5 +217,11 @@ Recipe read_recipe(const ConfigNode& node) {
   for (auto& note : recipe.notes) note = with_origins(node, note);
   return recipe;
 }
+
+}  // namespace
+
+Recipe read_recipe(const ConfigNode& node) { return read_recipe(node, Kind::asked); }
+
+Recipe read_recorded_recipe(const ConfigNode& node) { return read_recipe(node, Kind::recorded); }
 
 }  // namespace penstock

@@ -261,6 +261,10 @@ bool may_differ_from_initial_model(const std::string& key);
 /// Error naming file, line and key. Of train.init_from it reads the config alone.
 Recipe read_recipe(const ConfigNode& node);
 
+/// The same of what a run wrote down, which says all of its model: the model that it began with is
+/// not opened, and need not be there any more.
+Recipe read_recorded_recipe(const ConfigNode& node);
+
 /// Fills train.init_hash from the content of train.init_from, or checks it where it is given: what
 /// a run trains from is part of what it is. Reads the whole model.
 Recipe with_initial_hash(Recipe recipe);

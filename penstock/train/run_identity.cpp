@@ -49,7 +49,7 @@ ConfigNode written_out(const Recipe& recipe) {
 
 Recipe recorded_recipe(const std::string& path) {
   try {
-    return read_recipe(read_toml(path));
+    return read_recorded_recipe(read_toml(path));
   } catch (const Error& error) {
     fail(error.what(), " (damaged since the run wrote it? put it back, or choose another folder)");
   }

@@ -228,10 +228,25 @@ TEST_F(InitFrom, ARecordedRecipeIsReadWithoutTheModelThatItBeganWith) {
   const std::string config = (folder / "child/config.toml").string();
   const Recipe with = read_recipe(read_toml(config));
   fs::rename(model, folder / "away");
-  const Recipe without = read_recipe(read_toml(config));
+  const Recipe without = read_recorded_recipe(read_toml(config));
   EXPECT_EQ(difference(with, without), "");
   EXPECT_THROW(with_initial_hash(without), Error);
   EXPECT_THROW(read_recipe(continued(4)), Error);  // which says nothing of the model itself
+}
+
+TEST_F(InitFrom, ARunIsNotTakenUpWithAnotherModelInItsPlace) {
+  run(continued(4), "child");
+  std::fstream file(model / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-1, std::ios::end).put('\1');
+  file.close();
+  try {
+    run(continued(4), "child");
+    FAIL() << "taken up";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("child: began with the model of hash "),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(InitFrom, ARunWithoutACheckpointIsAnErrorThatNamesIt) {

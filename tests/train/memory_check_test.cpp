@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "penstock/base/error.h"
+#include "penstock/models/counts/parameter_count.h"
 #include "penstock/models/counts/training_memory.h"
 #include "tests/train/small_run.h"
 
@@ -75,6 +76,41 @@ TEST(TrainingMemoryCheck, NamesTheModelWhereItsStateIsTooLarge) {
   const std::string said = refusal(recipe, 1000);
   EXPECT_TRUE(said.starts_with("model.d_model = 32, model.layers = 2: ")) << said;
   EXPECT_NE(said.find("make the model smaller"), std::string::npos) << said;
+}
+
+TEST(TrainingMemoryCheck, NamesTheLargestPartOfTheModel) {
+  Recipe words = recipe_of("dense", 1, 16), experts = recipe_of("topk", 1, 16),
+         network = recipe_of("hyperrouter", 1, 16);
+  words.model.vocab = 100000;
+  EXPECT_TRUE(refusal(words, 1000).starts_with("model.vocab = 100000: "));
+  experts.model.moe.experts = 500;
+  EXPECT_TRUE(refusal(experts, 1000).starts_with("model.moe.experts = 500, model.d_ffn = "));
+  network.model.router.parts["hypernetwork"] = ConfigNode(ConfigNode::Table{});
+  network.model.router.parts["hypernetwork"].set("hidden", ConfigNode(std::int64_t{60000}));
+  EXPECT_TRUE(refusal(network, 1000).starts_with("model.router.hypernetwork: "))
+      << refusal(network, 1000);
+}
+
+/// HyperRouter's network is held, and has no gradient and no moments, on one process or on two.
+TEST(TrainingMemoryCheck, FrozenParametersAreWeightsAlone) {
+  const auto with = [](std::int64_t hidden) {
+    Recipe out = recipe_of("hyperrouter", 4, 16);
+    out.train.micro_batch = 1;
+    out.model.router.parts["hypernetwork"] = ConfigNode(ConfigNode::Table{});
+    out.model.router.parts["hypernetwork"].set("hidden", ConfigNode(hidden));
+    return out;
+  };
+  const std::int64_t more =
+      count_parameters(with(512).model).frozen - count_parameters(with(256).model).frozen;
+  EXPECT_GT(more, 10000);
+  for (const int processes : {1, 2}) {
+    const TrainingMemory small = memory_of_training(with(256), processes),
+                         large = memory_of_training(with(512), processes);
+    EXPECT_EQ(large.parameter_bytes - small.parameter_bytes, 4 * more) << processes;
+    EXPECT_EQ(large.gradient_bytes, small.gradient_bytes) << processes;
+    EXPECT_EQ(large.optimizer_bytes, small.optimizer_bytes) << processes;
+  }
+  EXPECT_EQ(checkpoint_bytes(with(512)) - checkpoint_bytes(with(256)), 4 * more);
 }
 
 TEST(TrainingMemoryCheck, RankZeroNeedsMoreToEvaluateWhatIsDivided) {

@@ -57,7 +57,7 @@ Recipe recipe_of_model(const std::string& target) {
   Recipe recipe;
   const bool trained =
       directory != target && std::filesystem::exists(run) && !is_finetuning(target);
-  if (trained) recipe = read_recipe(read_toml(run));
+  if (trained) recipe = read_recorded_recipe(read_toml(run));
   recipe.model = read_model_config(directory);
   if (!trained) {
     recipe.train.sequence_length = recipe.model.context;

@@ -20,9 +20,8 @@ namespace penstock {
 class PortableSource : public ModelSource {
  public:
   /// `from` must outlive it. Folds the routers.
-  /// @param ones  by MoE layer a direction v [d] of which x · v is about 1
-  /// (convert/export/fit_bias.h), by
-  ///              which a bias becomes part of the matrix; empty: it may not be there
+  /// @param ones  by MoE layer a direction v [d] of which x · v is about 1, by which a bias becomes
+  ///              part of the matrix (convert/export/fit_bias.h); empty: it may not be there
   /// Throws NotPortableError for routers that add a bias which differs between experts, and for a
   /// shared expert's gate of zeros in GGUF.
   PortableSource(const ModelSource& from, const ExportTarget& target,

@@ -100,8 +100,10 @@ class Stem {
   void add_module(const torch::nn::Module& part, const std::string& module, TensorRole role,
                   const std::function<std::string(const std::string&)>& named) const {
     for (const auto& tensors : {part.named_parameters(), part.named_buffers()})
-      for (const auto& item : tensors)
+      for (const auto& item : tensors) {
         add(named(item.key()), module + item.key(), item.value().sizes().vec(), role);
+        out_.back().trained = item.value().requires_grad();
+      }
   }
 
  private:

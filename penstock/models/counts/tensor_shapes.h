@@ -49,6 +49,7 @@ struct ModelTensor {
   std::int64_t experts = 0;    ///< how many there are of it; 0: one, which is no expert's
   std::string module;          ///< parameter or buffer of the model: "layer_3.mlp.experts.gate_up"
   std::int64_t first_row = 0;  ///< where it begins in that, or in an expert's part of it
+  bool trained = true;         ///< else a frozen parameter, or a buffer
 
   std::string name(std::int64_t expert = 0) const {
     return experts == 0 ? stem + rest : stem + std::to_string(expert) + rest;

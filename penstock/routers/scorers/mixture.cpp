@@ -147,7 +147,7 @@ class Mixture : public Scorer {
       if (tensor.defined()) tensor.mul_(factor);
     return true;
   }
-  /// Queries and, where experts take the highest of several scores, these and their places.
+  /// Queries and, where experts take the highest of several scores, these, and which was highest.
   std::int64_t kept_per_token() const override {
     if (collapsed_) return 0;
     const std::int64_t sets = max_pool_ ? routers_ : 1;

@@ -102,7 +102,7 @@ std::vector<ParameterSize> parameter_sizes(const ModelConfig& config) {
   std::vector<ParameterSize> out;
   std::map<std::string, std::size_t> places;
   for (const ModelTensor& tensor : model_tensors(config)) {
-    if (tensor.role == TensorRole::balancer) continue;
+    if (!tensor.trained) continue;
     const auto [place, fresh] = places.try_emplace(tensor.module, out.size());
     if (fresh) out.push_back({.name = tensor.module});
     out[place->second].elements += tensor.size() * std::max<std::int64_t>(1, tensor.experts);

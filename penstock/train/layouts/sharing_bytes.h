@@ -38,7 +38,7 @@ struct SharingBytes {
 };
 SharingBytes sharing_bytes(const std::vector<ParameterSize>& parameters, const SharedSteps& steps);
 
-/// The parameters of a model, frozen ones too. REQUIRES: config is resolved.
+/// The trained parameters of a model. REQUIRES: config is resolved.
 std::vector<ParameterSize> parameter_sizes(const ModelConfig& config);
 
 }  // namespace penstock
