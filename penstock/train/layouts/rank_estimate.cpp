@@ -116,8 +116,10 @@ struct RankEstimator::Optimizer {
 
 RankEstimator::RankEstimator(const Recipe& recipe)
     : recipe_(recipe), config_(recipe.model), tensors_(model_tensors(config_)) {
+  // What balancers keep is a few numbers, which no other estimate counts.
+  std::erase_if(tensors_, [](const auto& tensor) { return tensor.role == TensorRole::balancer; });
   for (const ModelTensor& tensor : tensors_) {
-    if (!tensor.trained) untrained_.insert(tensor.module);
+    if (!tensor.trained) frozen_.insert(tensor.module);
     if (tensor.experts > 0) of_experts_.insert(tensor.module);
   }
   const TrainConfig& train = recipe.train;
@@ -153,11 +155,11 @@ RankEstimator::Optimizer RankEstimator::optimizer_of(const ParallelConfig& paral
   const auto slices =
       model_slices(tensors_, config_, part_of_rank(config_, layout, rank, shape.chunks));
   std::vector<ParameterSize> dense, experts;
-  std::int64_t untrained = 0;  // held, and nothing else
+  std::int64_t frozen = 0;  // held, and nothing else
   for (const auto& [name, slice] : slices) {
     const bool apart = layout.divides_experts() && of_experts_.contains(name);
-    if (untrained_.contains(name))
-      untrained += elements(slice);
+    if (frozen_.contains(name))
+      frozen += elements(slice);
     else
       (apart ? experts : dense).push_back({.name = name, .elements = elements(slice)});
   }
@@ -167,10 +169,10 @@ RankEstimator::Optimizer RankEstimator::optimizer_of(const ParallelConfig& paral
                     .passes = static_cast<int>(shape.passes),
                     .moment_bytes = moment_bytes(recipe_.train.optimizer.moments)};
   Optimizer out;
-  const std::int64_t untrained_bytes = static_cast<std::int64_t>(kBytes) * untrained;
+  const std::int64_t frozen_bytes = static_cast<std::int64_t>(kBytes) * frozen;
   if (parallel.local_steps > 1) {
     out.add_apart(dense, steps, shape.layers, static_cast<double>(parallel.local_steps), speeds);
-    out.memory.parameter_bytes += untrained_bytes;
+    out.memory.parameter_bytes += frozen_bytes;
     return out;
   }
   out.add(dense, steps, shape.layers, true, layout.tensor, speeds);
@@ -187,7 +189,7 @@ RankEstimator::Optimizer RankEstimator::optimizer_of(const ParallelConfig& paral
   // first chunk is through: those of all chunks but that one.
   out.memory.gradient_bytes +=
       out.memory.parameter_bytes * layout.pipeline * (shape.chunks - 1) / shape.chunks;
-  out.memory.parameter_bytes += untrained_bytes;
+  out.memory.parameter_bytes += frozen_bytes;
   return out;
 }
 

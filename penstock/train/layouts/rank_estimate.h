@@ -106,7 +106,7 @@ class RankEstimator {
   Recipe recipe_;
   ModelConfig config_;  // resolved
   std::vector<ModelTensor> tensors_;
-  std::set<std::string> untrained_, of_experts_;
+  std::set<std::string> frozen_, of_experts_;
   double flops_ = 0, head_share_ = 0;  // of a step; of these in the head
 };
 
