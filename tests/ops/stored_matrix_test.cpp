@@ -40,7 +40,7 @@ TEST(StoredMatrix, FewRowsHaveTheBitsOfTheNumbersInF32) {
       const StoredMatrix matrix{.depth = depth, .pieces = {first.stored, second.stored}};
       const auto w = torch::cat({first.values, second.values}).to(torch::kFloat);
       const auto b = torch::randn({columns + 6});
-      for (const std::int64_t rows : {1, 2, 3, 7, 16}) {
+      for (const std::int64_t rows : {1, 2, 3, 5, 6, 7, 10, 12, 16}) {
         const auto x = torch::randn({rows, depth});
         reset_dispatch_counts();
         EXPECT_TRUE(ops::linear(x, matrix, b).equal(ops::linear(x, w, b)))

@@ -22,36 +22,41 @@ PENSTOCK_INLINE void expand_of(const std::byte* w, std::int64_t numbers, float* 
     for (; i < numbers; ++i, w += Reader::kBytes / kLanes) y[i] = Reader::one(w);
 }
 
+constexpr int kTallest = 4, kTallestOfAvx512 = 6;
+
 // Clones cannot be templates' (g++ 12), so each type has its two functions.
-#define PENSTOCK_ROW_TYPE(name, target, ...)                                           \
+#define PENSTOCK_ROW_TYPE(name, target, tallest, ...)                                  \
   target void dot_##name(const DotOperands& o, std::int64_t rows, std::int64_t cols) { \
-    dot_rows_of<__VA_ARGS__>(o, rows, cols);                                           \
+    dot_rows_of<__VA_ARGS__, tallest>(o, rows, cols);                                  \
   }                                                                                    \
   target void expand_##name(const std::byte* w, std::int64_t numbers, float* y) {      \
     expand_of<__VA_ARGS__>(w, numbers, y);                                             \
   }
-PENSTOCK_ROW_TYPE(f32, PENSTOCK_PER_CPU, ReadF32)
-PENSTOCK_ROW_TYPE(f16, PENSTOCK_PER_CPU, ReadF16)
-PENSTOCK_ROW_TYPE(bf16, PENSTOCK_PER_CPU, ReadBf16)
-PENSTOCK_ROW_TYPE(q8_0, PENSTOCK_PER_CPU, ReadQ80<WidenPortably>)
-PENSTOCK_ROW_TYPE(q4_0, PENSTOCK_PER_CPU, ReadQ40<WidenPortably>)
-PENSTOCK_ROW_TYPE(q4_1, PENSTOCK_PER_CPU, ReadQ41<WidenPortably>)
-PENSTOCK_ROW_TYPE(q5_0, PENSTOCK_PER_CPU, ReadQ50<WidenPortably>)
-PENSTOCK_ROW_TYPE(q5_1, PENSTOCK_PER_CPU, ReadQ51<WidenPortably>)
-PENSTOCK_ROW_TYPE(q4_k, PENSTOCK_PER_CPU, ReadQ4K<WidenPortably>)
-PENSTOCK_ROW_TYPE(q5_k, PENSTOCK_PER_CPU, ReadQ5K<WidenPortably>)
-PENSTOCK_ROW_TYPE(q6_k, PENSTOCK_PER_CPU, ReadQ6K<WidenPortably>)
+PENSTOCK_ROW_TYPE(f32, PENSTOCK_PER_CPU, kTallest, ReadF32)
+PENSTOCK_ROW_TYPE(f16, PENSTOCK_PER_CPU, kTallest, ReadF16<WidenPortably>)
+PENSTOCK_ROW_TYPE(bf16, PENSTOCK_PER_CPU, kTallest, ReadBf16<WidenPortably>)
+PENSTOCK_ROW_TYPE(q8_0, PENSTOCK_PER_CPU, kTallest, ReadQ80<WidenPortably>)
+PENSTOCK_ROW_TYPE(q4_0, PENSTOCK_PER_CPU, kTallest, ReadQ40<WidenPortably>)
+PENSTOCK_ROW_TYPE(q4_1, PENSTOCK_PER_CPU, kTallest, ReadQ41<WidenPortably>)
+PENSTOCK_ROW_TYPE(q5_0, PENSTOCK_PER_CPU, kTallest, ReadQ50<WidenPortably>)
+PENSTOCK_ROW_TYPE(q5_1, PENSTOCK_PER_CPU, kTallest, ReadQ51<WidenPortably>)
+PENSTOCK_ROW_TYPE(q4_k, PENSTOCK_PER_CPU, kTallest, ReadQ4K<WidenPortably>)
+PENSTOCK_ROW_TYPE(q5_k, PENSTOCK_PER_CPU, kTallest, ReadQ5K<WidenPortably>)
+PENSTOCK_ROW_TYPE(q6_k, PENSTOCK_PER_CPU, kTallest, ReadQ6K<WidenPortably>)
 // Where there are no clones, f32 is summed without fused instructions, and so are these.
 #if defined(PENSTOCK_HAS_CLONES)
 #define PENSTOCK_AVX512 __attribute__((target("arch=x86-64-v4")))
-PENSTOCK_ROW_TYPE(q8_0_avx512, PENSTOCK_AVX512, ReadQ80<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(q4_0_avx512, PENSTOCK_AVX512, ReadQ40<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(q4_1_avx512, PENSTOCK_AVX512, ReadQ41<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(q5_0_avx512, PENSTOCK_AVX512, ReadQ50<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(q5_1_avx512, PENSTOCK_AVX512, ReadQ51<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(q4_k_avx512, PENSTOCK_AVX512, ReadQ4K<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(q5_k_avx512, PENSTOCK_AVX512, ReadQ5K<WidenByAvx512>)
-PENSTOCK_ROW_TYPE(q6_k_avx512, PENSTOCK_AVX512, ReadQ6K<WidenByAvx512>)
+PENSTOCK_ROW_TYPE(f32_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadF32)
+PENSTOCK_ROW_TYPE(f16_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadF16<WidenByAvx512>)
+PENSTOCK_ROW_TYPE(bf16_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadBf16<WidenByAvx512>)
+PENSTOCK_ROW_TYPE(q8_0_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ80<WidenByAvx512>)
+PENSTOCK_ROW_TYPE(q4_0_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ40<WidenByAvx512>)
+PENSTOCK_ROW_TYPE(q4_1_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ41<WidenByAvx512>)
+PENSTOCK_ROW_TYPE(q5_0_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ50<WidenByAvx512>)
+PENSTOCK_ROW_TYPE(q5_1_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ51<WidenByAvx512>)
+PENSTOCK_ROW_TYPE(q4_k_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ4K<WidenByAvx512>)
+PENSTOCK_ROW_TYPE(q5_k_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ5K<WidenByAvx512>)
+PENSTOCK_ROW_TYPE(q6_k_avx512, PENSTOCK_AVX512, kTallestOfAvx512, ReadQ6K<WidenByAvx512>)
 #undef PENSTOCK_AVX512
 #endif
 #undef PENSTOCK_ROW_TYPE
@@ -64,6 +69,12 @@ struct RowFunctions {
 RowFunctions functions_of(RowType type) {
 #if defined(PENSTOCK_HAS_CLONES)
   if (__builtin_cpu_supports("x86-64-v4")) switch (type) {
+      case RowType::f32:
+        return {dot_f32_avx512, expand_f32_avx512};
+      case RowType::f16:
+        return {dot_f16_avx512, expand_f16_avx512};
+      case RowType::bf16:
+        return {dot_bf16_avx512, expand_bf16_avx512};
       case RowType::q8_0:
         return {dot_q8_0_avx512, expand_q8_0_avx512};
       case RowType::q4_0:
@@ -80,8 +91,6 @@ RowFunctions functions_of(RowType type) {
         return {dot_q5_k_avx512, expand_q5_k_avx512};
       case RowType::q6_k:
         return {dot_q6_k_avx512, expand_q6_k_avx512};
-      default:
-        break;
     }
 #endif
   switch (type) {

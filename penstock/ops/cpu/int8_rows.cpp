@@ -18,19 +18,16 @@ PENSTOCK_INLINE UInt16 lanes_at(const void* from) {
 
 /// y[r, j] = x_r · w_j for R rows from `first` on and J columns.
 template <class Reader, class Dot, int R, int J>
-PENSTOCK_INLINE void int8_tile(const Int8Operands& o, std::int64_t first) {
+PENSTOCK_INLINE void int8_tile(const Int8Operands& o, std::int64_t first, const Fetch& fetch) {
   Vec16 sums[R * J]{};
   const std::byte* w = o.w;
-  const std::int64_t ahead = bytes_ahead(J, o.w_stride);
   for (std::int64_t i = 0; i < o.x.depth(); i += kGroup, w += Reader::kBytes) {
+    fetch.begin<Reader::kBytes>(w - o.w);
     Reader blocks[J];
     Vec16 parts[R * J];
 #pragma GCC unroll 8
     for (int j = 0; j < J; ++j) {
       blocks[j].begin(w + j * o.w_stride);
-#pragma GCC unroll 8
-      for (std::int64_t line = 0; line < Reader::kBytes; line += 64)
-        __builtin_prefetch(w + j * o.w_stride + ahead + line);
 #pragma GCC unroll 2
       for (int r = 0; r < R; ++r)
         parts[r * J + j] = blocks[j].parts(o.x.scales(first + r, i), sums[r * J + j]);
@@ -54,16 +51,23 @@ PENSTOCK_INLINE void int8_tile(const Int8Operands& o, std::int64_t first) {
       }
     }
   }
+  float totals[R * J];
+  store_sums<R * J>(sums, totals);
   for (int r = 0; r < R; ++r)
-    for (int j = 0; j < J; ++j)
-      o.y[(first - o.first_row + r) * o.y_stride + j] = sum(sums[r * J + j]);
+    for (int j = 0; j < J; ++j) o.y[(first - o.first_row + r) * o.y_stride + j] = totals[r * J + j];
 }
 
 template <class Reader, class Dot, int J>
 PENSTOCK_INLINE void int8_columns(const Int8Operands& o, std::int64_t rows) {
-  std::int64_t r = 0;
-  for (; r + 2 <= rows; r += 2) int8_tile<Reader, Dot, 2, J>(o, o.first_row + r);
-  if (r < rows) int8_tile<Reader, Dot, 1, J>(o, o.first_row + r);
+  const std::int64_t tiles = (rows + 1) / 2;
+  for (std::int64_t tile = 0; tile < tiles; ++tile) {
+    const std::int64_t first = o.first_row + 2 * tile;
+    const Fetch fetch = share_of_next(o.w, o.w_stride, J, tile, tiles);
+    if (2 * tile + 1 < rows)
+      int8_tile<Reader, Dot, 2, J>(o, first, fetch);
+    else
+      int8_tile<Reader, Dot, 1, J>(o, first, fetch);
+  }
 }
 
 template <class Reader, class Dot>

@@ -26,8 +26,8 @@ PENSTOCK_INLINE Value bytes_at(const std::byte* from) {
   return out;
 }
 
-/// Sixteen bytes as integers of 32 bits. In two steps, which g++ 12 leaves in vectors; one it takes
-/// apart byte by byte.
+/// Sixteen bytes as integers of 32 bits, in two steps, which g++ 12 leaves in vectors (one it takes
+/// apart byte by byte); sixteen integers of 16 bits likewise, and sixteen numbers of f16.
 struct WidenPortably {
   using Halves = std::int16_t __attribute__((vector_size(32)));
   PENSTOCK_INLINE static Int16 plain(const std::byte* at) {
@@ -36,6 +36,19 @@ struct WidenPortably {
   PENSTOCK_INLINE static Int16 with_sign(const std::byte* at) {
     return __builtin_convertvector(__builtin_convertvector(bytes_at<SignedByte16>(at), Halves),
                                    Int16);
+  }
+  PENSTOCK_INLINE static UInt16 shorts(const std::byte* at) {
+    return __builtin_convertvector(bytes_at<Short16>(at), UInt16);
+  }
+  PENSTOCK_INLINE static Vec16 halves(const std::byte* at) {
+    const UInt16 half = shorts(at);
+    const UInt16 size = half & 0x7fffu;
+    // Below 2^-14 the bits count units of 2^-24; above 2^15 there are infinities and NaNs.
+    const Vec16 small = __builtin_convertvector(std::bit_cast<Int16>(size), Vec16) * 0x1p-24f;
+    UInt16 bits = (size << 13) + (112u << 23);
+    bits = size >= 0x7c00u ? bits + (112u << 23) : bits;
+    bits = size < 0x400u ? std::bit_cast<UInt16>(small) : bits;
+    return std::bit_cast<Vec16>(bits | (half & 0x8000u) << 16);
   }
   /// An f16 in every lane.
   PENSTOCK_INLINE static Vec16 half(const std::byte* at) {
@@ -55,6 +68,16 @@ struct WidenByAvx512 {
   PENSTOCK_INLINE static Int16 with_sign(const std::byte* at) {
     Int16 out;
     asm("vpmovsxbd %1, %0" : "=v"(out) : "m"(*reinterpret_cast<const std::byte(*)[16]>(at)));
+    return out;
+  }
+  PENSTOCK_INLINE static UInt16 shorts(const std::byte* at) {
+    UInt16 out;
+    asm("vpmovzxwd %1, %0" : "=v"(out) : "m"(*reinterpret_cast<const std::byte(*)[32]>(at)));
+    return out;
+  }
+  PENSTOCK_INLINE static Vec16 halves(const std::byte* at) {
+    Vec16 out;
+    asm("vcvtph2ps %1, %0" : "=v"(out) : "m"(*reinterpret_cast<const std::byte(*)[32]>(at)));
     return out;
   }
   PENSTOCK_INLINE static Vec16 half(const std::byte* at) {
@@ -80,34 +103,27 @@ struct ReadF32 {
   PENSTOCK_INLINE static float one(const std::byte* at) { return bytes_at<float>(at); }
 };
 
+template <class Widen>
 struct ReadBf16 {
   static constexpr std::int64_t kNumbers = 16, kBytes = 32;
   static constexpr int kParts = 1, kVectors = 1, kAlone = 8;
   const std::byte* block;
   PENSTOCK_INLINE void begin(const std::byte* at) { block = at; }
   PENSTOCK_INLINE Vec16 lanes(int, int) const {
-    return std::bit_cast<Vec16>(__builtin_convertvector(bytes_at<Short16>(block), UInt16) << 16);
+    return std::bit_cast<Vec16>(Widen::shorts(block) << 16);
   }
   PENSTOCK_INLINE static float one(const std::byte* at) {
     return std::bit_cast<float>(std::uint32_t{bytes_at<std::uint16_t>(at)} << 16);
   }
 };
 
+template <class Widen>
 struct ReadF16 {
   static constexpr std::int64_t kNumbers = 16, kBytes = 32;
   static constexpr int kParts = 1, kVectors = 1, kAlone = 4;
   const std::byte* block;
   PENSTOCK_INLINE void begin(const std::byte* at) { block = at; }
-  PENSTOCK_INLINE Vec16 lanes(int, int) const {
-    const UInt16 half = __builtin_convertvector(bytes_at<Short16>(block), UInt16);
-    const UInt16 size = half & 0x7fffu;
-    // Below 2^-14 the bits count units of 2^-24; above 2^15 there are infinities and NaNs.
-    const Vec16 small = __builtin_convertvector(std::bit_cast<Int16>(size), Vec16) * 0x1p-24f;
-    UInt16 bits = (size << 13) + (112u << 23);
-    bits = size >= 0x7c00u ? bits + (112u << 23) : bits;
-    bits = size < 0x400u ? std::bit_cast<UInt16>(small) : bits;
-    return std::bit_cast<Vec16>(bits | (half & 0x8000u) << 16);
-  }
+  PENSTOCK_INLINE Vec16 lanes(int, int) const { return Widen::halves(block); }
   PENSTOCK_INLINE static float one(const std::byte* at) {
     return f16_to_f32(bytes_at<std::uint16_t>(at));
   }

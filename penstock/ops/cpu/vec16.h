@@ -107,6 +107,54 @@ PENSTOCK_INLINE float sum(const Vec16& from) {
   return x[0] + x[1];
 }
 
+/// Lane i: the sum of the lanes of from[i], added in the order of sum().
+PENSTOCK_INLINE Vec16 sums_of_16(const Vec16* from) {
+  Vec16 halves[8], quarters[4], pairs[2];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i)
+    halves[i] =
+        __builtin_shuffle(from[i], from[i + 8],
+                          Int16{0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23}) +
+        __builtin_shuffle(from[i], from[i + 8],
+                          Int16{8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31});
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i)
+    quarters[i] =
+        __builtin_shuffle(halves[i], halves[i + 4],
+                          Int16{0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27}) +
+        __builtin_shuffle(halves[i], halves[i + 4],
+                          Int16{4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31});
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i)
+    pairs[i] = __builtin_shuffle(quarters[i], quarters[i + 2],
+                                 Int16{0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29}) +
+               __builtin_shuffle(quarters[i], quarters[i + 2],
+                                 Int16{2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31});
+  return __builtin_shuffle(pairs[0], pairs[1],
+                           Int16{0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30}) +
+         __builtin_shuffle(pairs[0], pairs[1],
+                           Int16{1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31});
+}
+
+/// to[i] = sum(from[i]) for N vectors, with its bits: sixteen of them take the shuffles of four.
+template <int N>
+PENSTOCK_INLINE void store_sums(const Vec16* from, float* to) {
+  if constexpr (N >= 16) {
+    store(to, sums_of_16(from));
+    store_sums<N - 16>(from + 16, to + 16);
+  } else if constexpr (N >= 8) {
+    Vec16 padded[16]{};
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) padded[i] = from[i];
+    float sums[16];
+    store(sums, sums_of_16(padded));
+    std::copy_n(sums, N, to);
+  } else {
+#pragma GCC unroll 8
+    for (int i = 0; i < N; ++i) to[i] = sum(from[i]);
+  }
+}
+
 /// The largest lane.
 PENSTOCK_INLINE float largest(const Vec16& from) {
   Vec16 x = from;
