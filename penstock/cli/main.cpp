@@ -11,6 +11,7 @@
 #include <string>
 
 #include "penstock/base/error.h"
+#include "penstock/base/failure_text.h"
 #include "penstock/cli/analyse.h"
 #include "penstock/cli/bench.h"
 #include "penstock/cli/completions/manual.h"
@@ -90,12 +91,10 @@ int end_of_parsing(const CLI::App& app, const CLI::ParseError& error) {
 
 /// Of an exception that is no Error: memory that is not there, or a bug.
 void tell_unexpected(const std::exception& error) {
-  // libtorch adds a stack trace from the second line on.
-  const std::string what = error.what();
-  const std::string line = what.substr(0, what.find('\n'));
-  const bool memory = what.find("alloc_cpu") != std::string::npos;
-  std::fprintf(stderr, "penstock: %s: %s\n", memory ? "not enough memory" : "internal error",
-               line.c_str());
+  const bool memory = penstock::memory_ran_out(error);
+  std::fprintf(stderr, "penstock: %s%s%s\n",
+               memory ? "" : "internal error: ", penstock::failure_text(error).c_str(),
+               memory ? "; `penstock info RECIPE` says how much training takes" : "");
 }
 
 int run(int argc, char** argv) {
@@ -120,11 +119,6 @@ int run(int argc, char** argv) {
     const std::string text = penstock::error_text(
         error.what(), app, std::span<const char* const>(argv, static_cast<std::size_t>(argc)));
     std::fprintf(stderr, "penstock: %s\n", text.c_str());
-    return 1;
-  } catch (const std::bad_alloc&) {
-    std::fprintf(stderr,
-                 "penstock: not enough memory; `penstock info RECIPE` says how much training "
-                 "takes\n");
     return 1;
   } catch (const std::filesystem::filesystem_error& error) {
     std::fprintf(stderr, "penstock: %s: cannot be read or written there: %s\n",

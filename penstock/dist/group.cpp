@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "penstock/base/checksum.h"
+#include "penstock/base/failure_text.h"
 #include "penstock/base/file_system.h"
 #include "penstock/dist/collectives.h"
 #include "penstock/dist/group_state.h"
@@ -54,14 +55,11 @@ at::Tensor framed(const std::string& text, std::int64_t capacity) {
   return out;
 }
 
-/// Without the stack that libtorch adds.
-std::string first_line(const std::string& message) { return message.substr(0, message.find('\n')); }
-
 }  // namespace
 
 FailedRank::FailedRank(const std::string& name, const std::exception& error)
-    : LostRank(concat(
-          name, " failed in the middle of work with other ranks: ", first_line(error.what()))) {}
+    : LostRank(
+          concat(name, " failed in the middle of work with other ranks: ", failure_text(error))) {}
 
 ProcessGroup::ProcessGroup() : state_(std::make_shared<State>()) {}
 
@@ -93,7 +91,7 @@ void ProcessGroup::operate(const char* what, const at::Tensor& values, const Act
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    lose(what, first_line(error.what()));
+    lose(what, failure_text(error));
   }
   const double taken = std::chrono::duration<double>(Clock::now() - start).count();
   *state_->seconds += taken;

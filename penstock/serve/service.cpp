@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/failure_text.h"
 #include "penstock/serve/request_error.h"
 
 namespace penstock::serve {
@@ -68,9 +69,7 @@ void Service::run() {
     try {
       batcher_.step();
     } catch (const std::exception& error) {
-      // libtorch adds a stack trace from the second line on.
-      const std::string what = error.what();
-      batcher_.fail_all(what.substr(0, what.find('\n')));
+      batcher_.fail_all(failure_text(error));
     }
   }
   batcher_.cancel_all();

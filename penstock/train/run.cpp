@@ -347,6 +347,8 @@ RunOutcome train_run(const ConfigNode& node, const std::string& run_directory,
     const RunOutcome outcome = run_task(*task, run_directory, control);
     task->leader().end(outcome);
     return outcome;
+  } catch (const FailureOfRank& failed) {
+    throw FailureOfRank(concat(failed.what(), "; the last complete step was ", task->step()));
   } catch (const dist::FailedRank& failed) {
     throw dist::FailedRank(failed, concat("; the last complete step was ", task->step()));
   } catch (const dist::LostRank& lost) {

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -31,9 +32,13 @@ def command(trial, run, processes, *more):
     return [trial.program, "train", trial.recipe, "--out", run, "--resume", *count, *more]
 
 
-def start(trial, run, processes, *more, **how):
-    # A shell has its background jobs ignore SIGINT, and a process inherits that.
-    how["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+def start(trial, run, processes, *more, address_space=None, **how):
+    def prepare():
+        # A shell has its background jobs ignore SIGINT, and a process inherits that.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if address_space:
+            resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
+    how["preexec_fn"] = prepare
     return subprocess.Popen(command(trial, run, processes, *more), stdout=subprocess.DEVNULL,
                             stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **how)
 
@@ -88,10 +93,10 @@ def alive(pids):
     return [pid for pid in pids if runs(pid)]
 
 
-def start_by_hand(trial, run, *of_second, ranks=(0, 1), **variables):
+def start_by_hand(trial, run, *of_second, ranks=(0, 1), address_spaces=(None, None), **variables):
     """As torchrun, Kubernetes or a person would start them."""
     port = str(random.SystemRandom().randrange(21000, 29000))
-    return [start(trial, run, 1, *(of_second if rank else ()), env={
+    return [start(trial, run, 1, *(of_second if rank else ()), address_space=address_spaces[rank], env={
                 **os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
                 "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **variables})
             for rank in ranks]

@@ -7,6 +7,7 @@ ends, what is said, and that the run goes on to the end that it would have had.
 
 import os
 import random
+import re
 import signal
 import sys
 import time
@@ -108,6 +109,47 @@ def test_silent_rank(trial):
     print("a silent rank is named where no launcher sees it; ranks that all were stopped go on")
 
 
+def most_address_space(process):
+    """Bytes, read until the process ends."""
+    most = 0
+    while process.poll() is None:
+        try:
+            with open(f"/proc/{process.pid}/status") as file:
+                lines = [line.split() for line in file if line.startswith("VmPeak:")]
+            most = max([most, *(1024 * int(line[1]) for line in lines)])
+        except OSError:
+            pass
+        time.sleep(0.01)
+    return most
+
+
+def test_memory_that_runs_out(trial):
+    """One rank gets three quarters of what a large model takes beyond a small one: both end, and one line says
+    which rank, what and where."""
+    short, large, most = ["--set", "train.steps=2", "--set", "train.eval_every=2"], "model.d_ffn=20000", []
+    for more in (short, [*short, "--set", large]):
+        # Without the addresses for large pages, of which there are as many as the machine has memory.
+        process = start(trial, trial.new_run(), 1, *more, address_space=4 << 30)
+        most.append(most_address_space(process))
+        if process.wait() != 0:
+            fail("ended with", process.returncode, process.communicate()[1])
+    with open(trial.recipe) as file:
+        small = file.read()
+    with open(trial.recipe, "w") as file:
+        file.write(re.sub("(?m)^(steps|eval_every) = .*$", r"\1 = 2",
+                          re.sub("(?m)^d_ffn = .*$", "d_ffn = 20000", small)))
+    begun = time.monotonic()
+    ranks = start_by_hand(trial, trial.new_run(), address_spaces=(None, (most[0] + 3 * most[1]) // 4))
+    ends = [rank.communicate(timeout=60)[1] for rank in ranks]
+    lines = [line for end in ends for line in end.splitlines() if line.startswith("penstock: ")]
+    with open(trial.recipe, "w") as file:
+        file.write(small)
+    told = [line for line in lines if "rank 1 on " in line and "memory ran out" in line]
+    if [rank.returncode for rank in ranks] != [1, 1] or len(told) != 1 or time.monotonic() - begun > 30:
+        fail("a rank without memory ended with", [rank.returncode for rank in ranks], ends)
+    print("a rank whose memory runs out ends all, and one line says so")
+
+
 def test_local_steps(trial, rng):
     """Ranks that train apart: the same layout ends with the same bits, however it was stopped."""
     four = ["--set", "parallel.local_steps=4", "--set", "train.checkpoint_every=8"]
@@ -203,6 +245,7 @@ def main():
         test_stuck_rank(trial)
         test_death_of_the_launcher(trial)
         test_silent_rank(trial)
+        test_memory_that_runs_out(trial)
         test_local_steps(trial, random.Random(seed))
         test_kills(trial, reference, kills, random.Random(seed))
 

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "penstock/base/checksum.h"
+#include "penstock/base/failure_text.h"
 #include "penstock/base/mapped_file.h"
 #include "penstock/io/toml.h"
 #include "penstock/ops/machine.h"
@@ -18,16 +19,6 @@
 
 namespace penstock {
 namespace {
-
-std::string what_of(const std::exception_ptr& thrown) {
-  if (!thrown) return "";
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const std::exception& error) {
-    const std::string what = error.what();  // libtorch's go on with a stack trace
-    return what.empty() ? "failed" : what.substr(0, what.find('\n'));
-  }
-}
 
 /// The files of Penstock's libraries in this process.
 std::set<std::string> library_files() {
@@ -88,12 +79,12 @@ void throw_first_failure(const dist::ProcessGroup& group, const std::vector<std:
     group.fail_together();
     if (group.rank() > 0) throw ReportedByRankZero(failures[rank]);
     if (rank == 0) std::rethrow_exception(thrown);
-    fail(group.name(static_cast<int>(rank)), ": ", failures[rank]);
+    throw FailureOfRank(concat(group.name(static_cast<int>(rank)), ": ", failures[rank]));
   }
 }
 
 void check_none_failed(const dist::ProcessGroup& group, const std::exception_ptr& thrown) {
-  throw_first_failure(group, group.gather(what_of(thrown)), thrown);
+  throw_first_failure(group, group.gather(thrown ? failure_text(thrown) : ""), thrown);
 }
 
 void check_same_layout(const dist::ProcessGroup& group, const dist::Layout& layout,

@@ -27,8 +27,14 @@ class ReportedByRankZero : public Error {
   using Error::Error;
 };
 
-/// Throws where one of the failures, by rank, is not "": on rank 0 what it threw itself, or Error
-/// that names the rank; the others ReportedByRankZero.
+/// What rank 0 throws where another rank failed; it names that one.
+class FailureOfRank : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Throws where one of the failures, by rank, is not "": on rank 0 what it threw itself, or
+/// FailureOfRank; the others ReportedByRankZero.
 /// @param thrown  what this rank's part of the work threw, or null
 void throw_first_failure(const dist::ProcessGroup& group, const std::vector<std::string>& failures,
                          const std::exception_ptr& thrown);

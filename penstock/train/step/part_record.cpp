@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/failure_text.h"
 #include "penstock/train/ranks/agreement.h"
 #include "penstock/train/step/step_place.h"
 
@@ -108,8 +109,7 @@ RankRecord record_of_failure(const std::exception_ptr& thrown) {
   } catch (const StepStopped& stopped) {
     return {.signal = stopped.signal()};
   } catch (const std::exception& error) {
-    const std::string what = error.what();
-    return {.failure = what.substr(0, what.find('\n'))};
+    return {.failure = failure_text(error)};
   }
 }
 
