@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
-#include "penstock/io/gguf_types.h"
+#include "penstock/io/gguf_layout.h"
 
 namespace penstock {
 namespace {

@@ -1,10 +1,9 @@
-// Values of GGUF metadata.
+#include "penstock/io/gguf_value.h"
+
 #include <cstring>
 #include <limits>
 
 #include "penstock/base/error.h"
-#include "penstock/io/gguf.h"
-#include "penstock/io/gguf_types.h"
 
 namespace penstock {
 namespace {

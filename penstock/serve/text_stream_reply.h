@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "penstock/serve/api.h"
+#include "penstock/serve/metrics.h"
+#include "penstock/serve/reply.h"
+#include "penstock/serve/reply_json.h"
+#include "penstock/serve/service.h"
 
 namespace penstock::serve {
 
