@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/infer/generate.h"
+#include "penstock/infer/completion.h"
 #include "penstock/infer/pass_reader.h"
 #include "penstock/infer/token_routing.h"
 #include "penstock/infer/writing.h"

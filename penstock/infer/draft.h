@@ -28,15 +28,6 @@ class Draft {
   std::vector<TokenId> read_;  ///< and those it has read
 };
 
-/// Throws Error where `options.draft` cannot draft for the model: a vocabulary that is smaller than
-/// the tokenizer's, a router that is not causal or, of the model, one that looks at how many tokens
-/// a pass has, Transformer-XL.
-void check_draft(const ModelConfig& model, const Tokenizer& tokenizer,
-                 const GenerateOptions& options);
-
-/// Throws Error unless both stand for the same bytes with every id, and end documents alike.
-void check_same_ids(const Tokenizer& model, const Tokenizer& draft);
-
 /// Writes a text with the help of a draft; false where the listener wants no more.
 /// The n-th token is a function of the model's logits before it and of draw n alone (sampler.h),
 /// and up to kFewTokens logits are the same bits in one pass: the text is that without a draft,

@@ -93,22 +93,6 @@ Generation write_all(const std::shared_ptr<LanguageModel>& model, const Job& job
 
 }  // namespace
 
-std::string_view name(Finish finish) {
-  switch (finish) {
-    case Finish::end_of_document:
-      return "end-of-document";
-    case Finish::length:
-      return "length";
-    case Finish::context:
-      return "context";
-    case Finish::stop:
-      return "stop";
-    case Finish::interrupted:
-      break;
-  }
-  return "interrupted";
-}
-
 std::vector<TokenId> prompt_tokens(const Tokenizer& tokenizer, std::string_view text) {
   const std::size_t invalid = find_invalid_utf8(text);
   PENSTOCK_CHECK(invalid == std::string_view::npos, "the prompt is not UTF-8 at byte ", invalid);

@@ -4,7 +4,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/data/vocabulary.h"
-#include "penstock/infer/draft.h"
+#include "penstock/infer/draft_check.h"
 
 namespace penstock {
 namespace {

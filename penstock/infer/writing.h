@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "penstock/infer/generate.h"
+#include "penstock/infer/completion.h"
 #include "penstock/infer/text_stream.h"
 
 namespace penstock {

@@ -1,6 +1,7 @@
 #include "penstock/serve/served_model.h"
 
 #include "penstock/base/error.h"
+#include "penstock/infer/generate.h"
 #include "penstock/serve/request_error.h"
 
 namespace penstock::serve {

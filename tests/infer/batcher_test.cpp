@@ -11,6 +11,7 @@
 #include <span>
 
 #include "penstock/base/error.h"
+#include "penstock/infer/generate.h"
 #include "penstock/infer/session.h"
 #include "tests/infer/batcher_texts.h"
 

@@ -7,6 +7,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/data/tokenizers/from_spec.h"
+#include "penstock/infer/draft_check.h"
+#include "penstock/infer/generate.h"
 #include "penstock/models/make_model.h"
 #include "tests/infer/support.h"
 
