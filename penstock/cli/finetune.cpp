@@ -23,6 +23,7 @@
 #include "penstock/cli/processes/one_process.h"
 #include "penstock/finetune/learned.h"
 #include "penstock/finetune/run.h"
+#include "penstock/finetune/test_result.h"
 #include "penstock/io/toml.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/report/report.h"

@@ -5,7 +5,9 @@
 
 #include "penstock/base/error.h"
 #include "penstock/finetune/k_points.h"
+#include "penstock/finetune/model_encoder.h"
 #include "penstock/finetune/pretrained.h"
+#include "penstock/finetune/words.h"
 #include "penstock/models/counts/training_memory.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/routers/option_changes.h"

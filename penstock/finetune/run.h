@@ -1,17 +1,12 @@
 // One fine-tuning in a run directory, from a pretrained model to finetune.json; resumable.
 #pragma once
 
-#include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
 #include "penstock/finetune/job.h"
 #include "penstock/train/run_control.h"
 
 namespace penstock {
-
-inline constexpr const char* kFinetuneResult = "finetune.json";
 
 /// Fine-tunes `record.model` (a model folder) on `record.data`, or continues it, in that run
 /// directory: config.toml, metrics.jsonl, TensorBoard events, checkpoints/step-N/
@@ -24,16 +19,5 @@ inline constexpr const char* kFinetuneResult = "finetune.json";
 /// last good step).
 RunOutcome finetune_run(const FinetuneRecord& record, const std::string& run_directory,
                         const TrainControl& control);
-
-struct FinetuneTestOptions {
-  std::string data;             ///< other data of the same classes (their test set, or all where
-                                ///< they have none); empty: the run's
-  std::vector<std::int64_t> k;  ///< none: as the run's test
-};
-
-/// Tests a run's best checkpoint again: what finetune.json says of the test, from the files.
-/// Throws Error where the data's classes are not the classifier's, or the run's data changed.
-nlohmann::ordered_json finetune_test(const std::string& run_directory,
-                                     const FinetuneTestOptions& options);
 
 }  // namespace penstock

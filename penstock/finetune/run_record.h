@@ -1,19 +1,12 @@
-// What a fine-tuning says of itself: its config.toml read back, the command that repeats it, the
-// result.
+// What a fine-tuning says of itself: its config.toml read back, and the command that repeats it.
+// What came of it is test_result.h's.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "penstock/finetune/job.h"
-#include "penstock/train/checkpoints/checkpoints.h"
 
 namespace penstock {
-
-/// The value, or null for 0.
-nlohmann::ordered_json or_null(std::int64_t value);
 
 /// Whether the folder is a fine-tuning's, by its config.toml.
 bool is_finetuning(const std::string& run_directory);
@@ -27,10 +20,5 @@ std::string difference(const FinetuneRecord& before, const FinetuneRecord& now);
 
 /// The command that makes the run again in another folder, its words quoted for a shell.
 std::string finetune_command(const FinetuneRecord& record, const std::string& run_directory);
-
-/// finetune.json but for "warnings" and "seconds": tests the best checkpoint of the store on the
-/// job's test set.
-nlohmann::ordered_json finetune_result(const FinetuneJob& job, CheckpointStore& store,
-                                       const std::function<ScoreOptions(std::int64_t k)>& options);
 
 }  // namespace penstock

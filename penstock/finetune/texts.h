@@ -1,4 +1,5 @@
-// Texts as token ids with borders, by the model's tokenizer or by words, and the sets of them.
+// Texts as token ids, and the sets of them. What encodes them is model_encoder.h's (a model's
+// tokenizer) or words.h's.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,6 @@
 #include <vector>
 
 #include "penstock/data/classification.h"
-#include "penstock/data/tokenizer.h"
 
 namespace penstock {
 
@@ -37,19 +37,5 @@ class TextEncoder {
                                            EncodedSet& totals) const = 0;
   EncodedSet encode(const ClassificationSet& set, std::int64_t most) const;
 };
-
-/// A border, the text's ids, a border. The border is the id that ends documents; where the corpus
-/// had none, a line break or else a space. A text that is too long loses its end, not its border.
-/// Characters that the tokenizer cannot represent are left out.
-/// Throws Error where the tokenizer has nothing that could be a border.
-std::shared_ptr<const TextEncoder> tokenizer_encoder(std::shared_ptr<const Tokenizer> tokenizer);
-
-/// The authors' encoding: `<CLS> words <S>`, words being what white space separates, ASCII letters
-/// in lower case. Ids: <pad> 0, <unk> 1, <CLS> 2, <S> 3, then the words of `sets` by falling count,
-/// equals by their bytes. Source: HyperRouter's fine-tuning code, whose <unk> no text needs.
-std::shared_ptr<const TextEncoder> word_encoder(const std::vector<const ClassificationSet*>& sets);
-
-/// The encoder whose files are in a directory: words.json where there is one, or a tokenizer's.
-std::shared_ptr<const TextEncoder> load_text_encoder(const std::string& directory);
 
 }  // namespace penstock

@@ -6,8 +6,8 @@
 
 #include "penstock/base/error.h"
 #include "penstock/finetune/learned.h"
-#include "penstock/finetune/run.h"
 #include "penstock/finetune/run_record.h"
+#include "penstock/finetune/test_result.h"
 #include "penstock/report/html.h"
 #include "penstock/report/page.h"
 #include "penstock/report/pages.h"

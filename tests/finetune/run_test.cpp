@@ -10,6 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/finetune/learned.h"
 #include "penstock/finetune/run_record.h"
+#include "penstock/finetune/test_result.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/counts/training_memory.h"
 #include "penstock/ops/dispatch.h"

@@ -7,8 +7,10 @@
 #include "penstock/base/error.h"
 #include "penstock/data/tokenizers/from_spec.h"
 #include "penstock/eval/passes.h"
+#include "penstock/finetune/model_encoder.h"
 #include "penstock/finetune/score.h"
 #include "penstock/finetune/text_order.h"
+#include "penstock/finetune/words.h"
 #include "tests/base/temp_directory.h"
 
 namespace penstock {

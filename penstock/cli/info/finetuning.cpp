@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "penstock/finetune/run.h"
 #include "penstock/finetune/run_record.h"
+#include "penstock/finetune/test_result.h"
 
 namespace penstock {
 
