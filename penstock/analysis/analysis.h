@@ -10,6 +10,7 @@
 
 #include "penstock/analysis/jacobian.h"
 #include "penstock/analysis/measures.h"
+#include "penstock/analysis/refusals.h"
 #include "penstock/analysis/span_growth.h"
 
 namespace penstock::analysis {

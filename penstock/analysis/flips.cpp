@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "penstock/analysis/measures.h"
+#include "penstock/analysis/refusals.h"
 #include "penstock/base/error.h"
 #include "penstock/data/corpus/batches.h"
 #include "penstock/models/batch_tensors.h"

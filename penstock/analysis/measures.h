@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "penstock/analysis/domains.h"
@@ -40,11 +39,6 @@ struct LayerMeasures {
   at::Tensor router, router_bias;
 };
 
-/// Why a part is not defined for a model's router; "" where it is.
-struct Refusals {
-  std::string entropy, load, samples, jacobian, gradient;
-};
-
 struct ModelMeasures {
   double loss = 0;  ///< nats per token of what was read
   std::int64_t tokens = 0;
@@ -55,9 +49,6 @@ struct ModelMeasures {
   std::optional<FrequencyReport> by_frequency;
   Probe probe;
 };
-
-/// Throws Error for a model without MoE layers.
-Refusals refusals(const ModelConfig& config);
 
 /// One evaluation of the split, and the probe, in evaluation mode; and, where asked for, the
 /// routers' gradients.

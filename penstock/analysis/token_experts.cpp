@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "penstock/analysis/domain_routing.h"
-#include "penstock/analysis/measures.h"
+#include "penstock/analysis/refusals.h"
 #include "penstock/base/error.h"
 #include "penstock/eval/perplexity.h"
 

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "penstock/analysis/analysis.h"
+#include "penstock/analysis/refusals.h"
 #include "penstock/base/error.h"
 #include "penstock/data/prepare/prepare.h"
 #include "penstock/train/trainer.h"

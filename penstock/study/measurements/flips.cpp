@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <set>
 
-#include "penstock/analysis/measures.h"
+#include "penstock/analysis/refusals.h"
 #include "penstock/base/progress.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/study/measurement.h"

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "penstock/analysis/analysis.h"
+#include "penstock/analysis/refusals.h"
 #include "penstock/base/progress.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/study/measurement.h"

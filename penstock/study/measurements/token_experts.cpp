@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "penstock/analysis/measures.h"
+#include "penstock/analysis/refusals.h"
 #include "penstock/base/error.h"
 #include "penstock/base/progress.h"
 #include "penstock/models/files/model_directory.h"
