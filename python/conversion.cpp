@@ -8,6 +8,7 @@
 #include "penstock/cli/processes/one_process.h"
 #include "penstock/convert/export/export_model.h"
 #include "penstock/convert/upcycle/upcycle.h"
+#include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/models/files/open_model.h"
 #include "python/bindings.h"
 

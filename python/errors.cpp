@@ -2,7 +2,7 @@
 #include <c10/util/Exception.h>
 
 #include "penstock/base/error.h"
-#include "penstock/convert/export/export_target.h"
+#include "penstock/convert/export/not_portable.h"
 #include "penstock/train/run_control.h"
 #include "python/bindings.h"
 

@@ -13,6 +13,7 @@
 #include "penstock/cli/arguments/whole_number.h"
 #include "penstock/cli/arguments/word_option.h"
 #include "penstock/cli/processes/end_on_signal.h"
+#include "penstock/convert/export/export_choice.h"
 #include "penstock/convert/export/export_model.h"
 #include "penstock/ops/dispatch.h"
 

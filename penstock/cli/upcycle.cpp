@@ -20,6 +20,7 @@
 #include "penstock/cli/processes/end_on_signal.h"
 #include "penstock/cli/processes/one_process.h"
 #include "penstock/convert/upcycle/upcycle.h"
+#include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/counts/parameter_count.h"
 #include "penstock/models/files/open_model.h"

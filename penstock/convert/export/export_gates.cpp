@@ -1,6 +1,6 @@
 #include "penstock/convert/export/export_gates.h"
 
-#include "penstock/convert/export/export_target.h"
+#include "penstock/convert/export/not_portable.h"
 #include "penstock/models/counts/tensor_shapes.h"
 
 namespace penstock {

@@ -7,6 +7,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/convert/export/export_hugging_face_config.h"
 #include "penstock/convert/export/own_class.h"
 #include "penstock/data/tokenizers/hugging_face_files.h"
 #include "penstock/io/safetensors_stream.h"

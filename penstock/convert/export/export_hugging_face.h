@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "penstock/base/file_system.h"
 #include "penstock/convert/export/export_target.h"
@@ -27,12 +27,5 @@ Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
                              const ExportTarget& target, ExportDtype dtype,
                              std::uint64_t shard_bytes, const Tokenizer* tokenizer,
                              const std::filesystem::path& path);
-
-/// The text of config.json, of a class of transformers.
-std::string hugging_face_config_text(const ExportTarget& target, ExportDtype dtype,
-                                     const Tokenizer* tokenizer);
-/// Keys of any config.json: ids of special tokens, null where there is none.
-void add_token_ids(const Tokenizer* tokenizer, nlohmann::ordered_json& out);
-const char* torch_dtype_name(ExportDtype dtype);
 
 }  // namespace penstock

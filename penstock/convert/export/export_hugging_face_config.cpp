@@ -1,8 +1,8 @@
-// config.json of an export.
+#include "penstock/convert/export/export_hugging_face_config.h"
+
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/error.h"
-#include "penstock/convert/export/export_hugging_face.h"
 #include "penstock/data/vocabulary.h"
 #include "penstock/routers/plain_router.h"
 

@@ -8,6 +8,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/convert/export/export_choice.h"
 #include "penstock/convert/export/export_gguf.h"
 #include "penstock/convert/export/export_hugging_face.h"
 #include "penstock/convert/export/fit_bias.h"

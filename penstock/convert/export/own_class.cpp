@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "penstock/convert/export/export_hugging_face.h"
+#include "penstock/convert/export/export_hugging_face_config.h"
+#include "penstock/convert/export/not_portable.h"
 #include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/routers/parameter_names.h"

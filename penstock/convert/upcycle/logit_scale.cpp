@@ -10,6 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/convert/calibration.h"
 #include "penstock/convert/sample_windows.h"
+#include "penstock/convert/upcycle/head_mixture.h"
 #include "penstock/layers/moe.h"
 #include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/routers/parameter_names.h"

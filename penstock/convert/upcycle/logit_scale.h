@@ -6,7 +6,11 @@
 
 #include <vector>
 
-#include "penstock/convert/upcycle/router_start.h"
+#include "penstock/convert/conversion_progress.h"
+#include "penstock/convert/upcycle/router_tensors.h"
+#include "penstock/convert/upcycle/upcycle_options.h"
+#include "penstock/convert/upcycle/upcycle_report.h"
+#include "penstock/models/files/model_source.h"
 
 namespace penstock {
 

@@ -8,7 +8,9 @@
 
 #include "penstock/base/error.h"
 #include "penstock/convert/model_writer.h"
+#include "penstock/convert/upcycle/head_mixture.h"
 #include "penstock/convert/upcycle/router_start.h"
+#include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/convert/upcycle/upcycling_json.h"
 #include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/models/files/model_directory.h"

@@ -1,9 +1,10 @@
 // The config of an upcycled model: the parent's, with experts and a router.
+#include "penstock/convert/upcycle/upcycled_config.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "penstock/base/error.h"
-#include "penstock/convert/upcycle/upcycle.h"
 #include "penstock/routers/named.h"
 #include "penstock/routers/option_changes.h"
 #include "penstock/routers/router.h"

@@ -3,7 +3,9 @@
 
 #include <string>
 
-#include "penstock/convert/upcycle/upcycle.h"
+#include "penstock/convert/upcycle/upcycle_options.h"
+#include "penstock/convert/upcycle/upcycle_report.h"
+#include "penstock/models/files/model_source.h"
 
 namespace penstock {
 

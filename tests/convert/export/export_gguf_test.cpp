@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "penstock/convert/export/export_model.h"
+#include "penstock/convert/export/not_portable.h"
 #include "penstock/convert/export/portable_source.h"
 #include "penstock/io/gguf_writer.h"
 #include "penstock/models/formats/gguf_source.h"

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "penstock/convert/export/export_choice.h"
+#include "penstock/convert/export/export_hugging_face_config.h"
 #include "penstock/convert/export/export_model.h"
 #include "penstock/models/files/open_model.h"
 #include "tests/base/temp_directory.h"

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "penstock/convert/export/export_choice.h"
 #include "penstock/convert/export/export_hugging_face.h"
 #include "penstock/convert/export/export_model.h"
+#include "penstock/convert/export/not_portable.h"
 #include "penstock/convert/export/portable_source.h"
 #include "penstock/models/files/open_model.h"
 #include "tests/base/temp_directory.h"

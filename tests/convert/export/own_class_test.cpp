@@ -7,7 +7,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "penstock/convert/export/export_choice.h"
 #include "penstock/convert/export/export_model.h"
+#include "penstock/convert/export/not_portable.h"
 #include "penstock/io/config_json.h"
 #include "tests/base/temp_directory.h"
 #include "tests/convert/small_models.h"

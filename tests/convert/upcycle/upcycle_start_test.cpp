@@ -9,6 +9,7 @@
 #include "penstock/convert/calibration.h"
 #include "penstock/convert/sample_windows.h"
 #include "penstock/convert/upcycle/upcycle.h"
+#include "penstock/convert/upcycle/upcycled_config.h"
 #include "penstock/io/config_json.h"
 #include "penstock/models/files/open_model.h"
 #include "tests/convert/upcycle_fixture.h"

@@ -1,6 +1,6 @@
 // Routers made of attention heads, by hand: which rows go where, ties, the folded form, and the
 // estimate of its learning rate.
-#include "penstock/convert/upcycle/router_start.h"
+#include "penstock/convert/upcycle/head_mixture.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -20,7 +20,7 @@ const HeadGroups kPairs{.queries = {{0, 3}, {1, 2}}, .keys = {{0, 3}, {1, 2}, {0
 at::Tensor query_rows() { return numbers({0, 1, 10, 11, 20, 21, 30, 31}, {8, 1}); }
 at::Tensor keys() { return numbers({0, 0, 1, -1, 2, -2, 3, -3}, {4, 2}); }
 
-TEST(RouterStart, HeadsAreJoinedInTheSameOrder) {
+TEST(HeadMixture, HeadsAreJoinedInTheSameOrder) {
   const RouterTensors mixture =
       mixture_of_heads(kPairs, query_rows(), query_rows().view({8}), keys());
   EXPECT_TRUE(mixture.at("queries").equal(numbers({0, 1, 30, 31, 10, 11, 20, 21}, {2, 4, 1})));
@@ -30,7 +30,7 @@ TEST(RouterStart, HeadsAreJoinedInTheSameOrder) {
 }
 
 /// Cut in two, heads 0 and 1 are four of width 1: rows 0, 1, 10, 11.
-TEST(RouterStart, ACutHeadIsTwo) {
+TEST(HeadMixture, ACutHeadIsTwo) {
   const HeadGroups groups{
       .parts = 2, .queries = {{0}, {1}, {2}, {3}}, .keys = {{0}, {1}, {2}, {3}}};
   const RouterTensors mixture = mixture_of_heads(groups, numbers({0, 1, 10, 11}, {4, 1}), {},
@@ -41,7 +41,7 @@ TEST(RouterStart, ACutHeadIsTwo) {
 }
 
 /// Σ_j W^j = (10, 12, 50, 52), √d' = 2.
-TEST(RouterStart, CollapsesIntoOneMatrix) {
+TEST(HeadMixture, CollapsesIntoOneMatrix) {
   const RouterTensors mixture =
       mixture_of_heads({.queries = kPairs.queries, .keys = kPairs.queries}, query_rows(),
                        query_rows().view({8}) * 2, keys());
@@ -54,7 +54,7 @@ TEST(RouterStart, CollapsesIntoOneMatrix) {
 /// Rows (1, 2, 3) and (4, 5, 6), gains (2, 1, 3) and (4, 0.5, 0): columns times (0.5, 2, 0). What
 /// the experts' norm gives for n = (1, 1, 1) then has the query (4.5, 12) − its third feature's
 /// share.
-TEST(RouterStart, QueriesReadTheExpertsInputAsTheyDidAttentions) {
+TEST(HeadMixture, QueriesReadTheExpertsInputAsTheyDidAttentions) {
   const at::Tensor weight = numbers({1, 2, 3, 4, 5, 6}, {2, 3});
   const at::Tensor of_experts = numbers({4, 0.5, 0}, {3});
   const at::Tensor made = with_corrected_gain(weight, numbers({2, 1, 3}, {3}), of_experts);
@@ -63,7 +63,7 @@ TEST(RouterStart, QueriesReadTheExpertsInputAsTheyDidAttentions) {
   EXPECT_TRUE(made.mv(of_experts).equal(numbers({4, 13}, {2})));
 }
 
-TEST(RouterStart, EqualKeysAreToldApart) {
+TEST(HeadMixture, EqualKeysAreToldApart) {
   at::Tensor some = numbers({3, 4, 1, 2, 3, 4, 3, 4}, {4, 2});
   const at::Tensor before = some.clone();
   EXPECT_EQ(break_ties(some, InitialDraws(7)), 2);
@@ -81,7 +81,7 @@ TEST(RouterStart, EqualKeysAreToldApart) {
 }
 
 /// One step of ±h on every entry: the RMS change of the folded matrix's entries over h, by drawing.
-TEST(RouterStart, TheLearningRatesFactorIsWhatAStepOfRandomSignsDoes) {
+TEST(HeadMixture, TheLearningRatesFactorIsWhatAStepOfRandomSignsDoes) {
   torch::manual_seed(2);
   const std::int64_t m = 4, width = 64, d = 96, experts = 8;
   const RouterTensors mixture{{"queries", torch::randn({m, width, d}) * 0.3},

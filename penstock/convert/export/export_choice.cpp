@@ -1,4 +1,4 @@
-#include "penstock/convert/export/export_target.h"
+#include "penstock/convert/export/export_choice.h"
 
 #include <algorithm>
 #include <array>
@@ -6,6 +6,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/convert/export/export_gates.h"
+#include "penstock/convert/export/not_portable.h"
 #include "penstock/convert/export/own_class.h"
 #include "penstock/routers/plain_router.h"
 
@@ -135,14 +136,6 @@ ExportTarget target_of(const ModelConfig& c, const Architecture& target, ExportF
 }
 
 }  // namespace
-
-void fail_needs_bias(const std::string& detail, const std::string& option) {
-  throw NotPortableError(concat(
-      "needs a bias: the router adds a number to each expert's logit, and no router of other "
-      "programs does (",
-      detail, "); train ", option.empty() ? "without it" : concat("with ", option, " = false"),
-      ", or put it into the matrix as well as a text allows (options.fit_bias)"));
-}
 
 const std::vector<std::string>& export_architectures() {
   static const std::vector<std::string> names = [] {

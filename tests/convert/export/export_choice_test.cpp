@@ -1,7 +1,8 @@
-#include "penstock/convert/export/export_target.h"
+#include "penstock/convert/export/export_choice.h"
 
 #include <gtest/gtest.h>
 
+#include "penstock/convert/export/not_portable.h"
 #include "tests/convert/small_models.h"
 
 namespace penstock {

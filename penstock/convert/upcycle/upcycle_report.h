@@ -1,0 +1,41 @@
+// What an upcycling did.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "penstock/convert/upcycle/head_groups.h"
+#include "penstock/models/model_config.h"
+
+namespace penstock {
+
+/// How a router's logits were scaled.
+struct LogitScale {
+  double entropy_before = 0;  ///< nats, mean over calibration tokens
+  double factor = 1;
+};
+
+/// What was done, for people and for upcycling.json.
+struct UpcycleReport {
+  ModelConfig config;
+  std::vector<HeadGroups> groups;      ///< per layer; empty where no heads were grouped
+  std::vector<at::Tensor> similarity;  ///< per layer [H, H] f64
+  std::vector<std::int64_t> tied;      ///< per layer, keys equal to another's, told apart by noise
+  /// Per layer [E] i64, calibration tokens nearest to each expert's row, where rows are means.
+  std::vector<at::Tensor> cluster_sizes;
+  std::vector<double> logit_sd;          ///< per layer, where logits were matched
+  std::vector<LogitScale> logit_scales;  ///< per layer, where options.start_entropy asked for it
+  /// Per layer, what a token's gates summed to in the mean before they were scaled, if they were;
+  /// where measures_gate_sums() and there was a text.
+  std::vector<double> gate_sums;
+  double lr_scale = 1;
+  double shard_scale = 1;  ///< a
+  std::int64_t calibration_tokens = 0, calibration_window = 0;
+  std::string without_tokenizer;  ///< why none was copied; "": it was
+  std::uint64_t bytes = 0;
+};
+
+}  // namespace penstock
