@@ -13,7 +13,7 @@
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/study_runner.h"
 #include "penstock/study/tables/text_samples.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/run.h"
 #include "python/bindings.h"
 

@@ -18,7 +18,7 @@
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/fold_routers.h"
 #include "penstock/ops/dispatch.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 
 namespace penstock {
 namespace {

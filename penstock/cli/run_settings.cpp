@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "penstock/io/toml.h"
+#include "penstock/train/read_recipe.h"
 
 namespace penstock {
 

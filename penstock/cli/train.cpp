@@ -21,7 +21,7 @@
 #include "penstock/report/report.h"
 #include "penstock/study/tables/text_samples.h"
 #include "penstock/train/layouts/parallel_settings.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/recipe_template.h"
 #include "penstock/train/run.h"
 

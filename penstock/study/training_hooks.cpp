@@ -15,7 +15,7 @@
 #include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/memory_check.h"
 #include "penstock/train/ranks/agreement.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/run.h"
 #include "penstock/train/run_text.h"
 #include "penstock/train/scheduled_flops.h"

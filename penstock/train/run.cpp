@@ -26,6 +26,7 @@
 #include "penstock/train/ranks/follow.h"
 #include "penstock/train/ranks/orders.h"
 #include "penstock/train/ranks/shared_files.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/run_loop.h"
 #include "penstock/train/run_record.h"

@@ -47,14 +47,6 @@ ConfigNode written_out(const Recipe& recipe) {
   return write_config(whole);
 }
 
-Recipe recorded_recipe(const std::string& path) {
-  try {
-    return read_recorded_recipe(read_toml(path));
-  } catch (const Error& error) {
-    fail(error.what(), " (damaged since the run wrote it? put it back, or choose another folder)");
-  }
-}
-
 std::string difference(const Recipe& before, const Recipe& now) {
   const Settings old_settings = settings_of_run(before), new_settings = settings_of_run(now);
   std::set<std::string> keys;

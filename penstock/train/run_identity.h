@@ -1,5 +1,5 @@
-// Which recipe a run directory is of: what its config.toml says, and in which keys another recipe
-// differs from it.
+// Which run a recipe is of: what config.toml says of it, and in which keys another recipe differs
+// from it.
 #pragma once
 
 #include <string>
@@ -11,9 +11,6 @@ namespace penstock {
 
 /// The recipe with every key, the options of its router's parts included: what config.toml holds.
 ConfigNode written_out(const Recipe& recipe);
-
-/// The recipe of the run whose config.toml is `path`. Throws Error where that is damaged.
-Recipe recorded_recipe(const std::string& path);
 
 /// The first key whose value differs, "train.lr: 0.0005 -> 0.5", and how many more do; "" for
 /// recipes of the same run. Options left to their defaults are equal to those named. What may

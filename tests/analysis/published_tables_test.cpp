@@ -9,7 +9,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/models/counts/evaluation_flops.h"
 #include "penstock/models/counts/parameter_count.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 
 namespace penstock::analysis {
 namespace {

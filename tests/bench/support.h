@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 
 namespace penstock::testing {
 

@@ -15,6 +15,7 @@
 #include "penstock/study/runs/results_file.h"
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/train/evaluation_settings.h"
+#include "penstock/train/read_recipe.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"
 

@@ -8,7 +8,7 @@
 #include "penstock/models/counts/parameter_count.h"
 #include "penstock/study/config/config_hash.h"
 #include "penstock/study/config/study_config.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 
 namespace penstock::study {
 namespace {

@@ -11,7 +11,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/study/config/config_hash.h"
 #include "penstock/study/config/study_config.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/run_identity.h"
 
 namespace penstock::study {

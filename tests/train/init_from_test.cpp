@@ -12,6 +12,7 @@
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/formats/tensor_names.h"
 #include "penstock/train/checkpoints/checkpoints.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/run.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/trainer.h"

@@ -10,6 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/metrics_log.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/run.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"

@@ -1,5 +1,5 @@
 // The recipes at published settings against the papers' tables, value by value. Sizes and FLOPs are
-// recipe_test.cpp's.
+// read_recipe_test.cpp's.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -8,7 +8,7 @@
 
 #include "penstock/io/toml.h"
 #include "penstock/routers/router.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 
 namespace penstock {
 namespace {

@@ -10,6 +10,7 @@
 #include "penstock/models/formats/tensor_files.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/memory_check.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/base/test_names.h"

@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/run_identity.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"

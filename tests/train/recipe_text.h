@@ -6,7 +6,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 
 namespace penstock::testing {
 

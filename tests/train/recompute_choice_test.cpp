@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "penstock/base/error.h"
+#include "penstock/train/read_recipe.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {

@@ -9,6 +9,7 @@
 
 #include "penstock/data/prepare/prepare.h"
 #include "penstock/io/toml.h"
+#include "penstock/train/read_recipe.h"
 #include "tests/base/error_of.h"
 #include "tests/train/run_fixture.h"
 

@@ -12,6 +12,7 @@
 #include "penstock/train/checkpoints/checkpoints.h"
 #include "penstock/train/checkpoints/moment_names.h"
 #include "penstock/train/metrics_log.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/run.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/forwarding_file_system.h"

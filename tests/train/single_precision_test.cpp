@@ -9,6 +9,7 @@
 
 #include "penstock/dist/transport.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/base/test_names.h"

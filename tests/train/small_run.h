@@ -7,7 +7,7 @@
 
 #include "penstock/base/random.h"
 #include "penstock/data/prepare/prepare.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 
 namespace penstock::testing {
 

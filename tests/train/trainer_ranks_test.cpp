@@ -8,6 +8,7 @@
 
 #include "penstock/models/formats/tensor_files.h"
 #include "penstock/train/ranks/agreement.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/dist/ranks.h"

@@ -11,6 +11,7 @@
 
 #include "penstock/base/processor_share.h"
 #include "penstock/ops/dispatch.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/run_record.h"
 #include "penstock/train/step/language_work.h"
 #include "tests/base/temp_directory.h"

@@ -5,6 +5,7 @@
 #include "penstock/base/error.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/train/memory_check.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/ops/allocated_bytes.h"

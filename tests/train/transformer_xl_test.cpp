@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "penstock/ops/dispatch.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/train/small_run.h"

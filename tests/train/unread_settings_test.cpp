@@ -8,6 +8,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/run_identity.h"
 #include "tests/train/recipe_text.h"
 

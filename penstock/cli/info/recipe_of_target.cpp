@@ -12,6 +12,7 @@
 #include "penstock/io/toml.h"
 #include "penstock/models/files/model_directory.h"
 #include "penstock/models/files/model_source.h"
+#include "penstock/train/read_recipe.h"
 
 namespace penstock {
 namespace {

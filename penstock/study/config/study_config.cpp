@@ -13,7 +13,7 @@
 #include "penstock/study/tables/published_figures.h"
 #include "penstock/study/tables/settings_table.h"
 #include "penstock/study/tables/study_tables.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 
 namespace penstock::study {
 namespace {

@@ -17,7 +17,7 @@
 #include "penstock/study/runs/results.h"
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/study/tables/settings_table.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 
 namespace penstock::study::finetuning {
 namespace {

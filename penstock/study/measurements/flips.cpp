@@ -15,6 +15,7 @@
 #include "penstock/study/measurement.h"
 #include "penstock/study/runs/results.h"
 #include "penstock/study/runs/run_folder.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
 
 namespace penstock::study::flips {

@@ -16,7 +16,7 @@
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/tasks/catalogue.h"
 #include "penstock/tasks/evaluate.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 
 namespace penstock::study::zero_shot {
 namespace {

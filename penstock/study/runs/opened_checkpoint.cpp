@@ -3,6 +3,7 @@
 #include "penstock/models/files/model_directory.h"
 #include "penstock/ops/dispatch.h"
 #include "penstock/study/runs/run_folder.h"
+#include "penstock/train/read_recipe.h"
 
 namespace penstock::study {
 

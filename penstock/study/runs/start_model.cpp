@@ -11,7 +11,7 @@
 #include "penstock/ops/dispatch.h"
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/study/tables/study_tables.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 
 namespace penstock::study {
 namespace {

@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "penstock/train/step/accumulate.h"
+#include "penstock/train/step/part_sharing.h"
+#include "penstock/train/step/step_work.h"
 
 namespace penstock {
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "penstock/train/step/accumulate.h"
 #include "penstock/train/step/part_record.h"
+#include "penstock/train/step/part_sharing.h"
 #include "penstock/train/step/pipeline_link.h"
 #include "penstock/train/step/pipeline_schedule.h"
 #include "penstock/train/step/step_place.h"

@@ -10,7 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/io/toml.h"
 #include "penstock/study/config/config_hash.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 #include "tests/study/fixture.h"
 
 namespace penstock::study {

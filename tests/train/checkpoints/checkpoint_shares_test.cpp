@@ -12,7 +12,7 @@
 
 #include "penstock/models/formats/tensor_slices.h"
 #include "penstock/train/layouts/sharing_bytes.h"
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 #include "tests/train/small_run.h"
 
 namespace penstock {

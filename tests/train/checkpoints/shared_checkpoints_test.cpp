@@ -15,6 +15,7 @@
 #include "penstock/train/layouts/parallel_settings.h"
 #include "penstock/train/ranks/agreement.h"
 #include "penstock/train/ranks/shared_files.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/forwarding_file_system.h"
 #include "tests/base/temp_directory.h"

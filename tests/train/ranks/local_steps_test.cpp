@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "penstock/dist/transport.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
 #include "tests/dist/ranks.h"
 #include "tests/train/run_fixture.h"

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "penstock/dist/transport.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/run_record.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"

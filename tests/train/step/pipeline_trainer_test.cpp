@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "penstock/models/formats/tensor_files.h"
+#include "penstock/train/read_recipe.h"
 #include "penstock/train/trainer.h"
 #include "tests/base/temp_directory.h"
 #include "tests/dist/ranks.h"

@@ -1,5 +1,5 @@
 // Recipes whose values are each allowed but do not go together: the error names file, line and key.
-#include "penstock/train/recipe.h"
+#include "penstock/train/read_recipe.h"
 
 #include <gtest/gtest.h>
 
