@@ -1,7 +1,7 @@
 // Checks of the expert feed-forward's arguments.
 #pragma once
 
-#include "penstock/ops/expert_ffn.h"
+#include "penstock/ops/expert_problem.h"
 
 namespace penstock::ops {
 

@@ -1,7 +1,7 @@
 // What a pass through the experts needs at the least, for profiles.
 #pragma once
 
-#include "penstock/ops/expert_ffn.h"
+#include "penstock/ops/expert_problem.h"
 #include "penstock/ops/profile.h"
 
 namespace penstock::ops {

@@ -15,11 +15,6 @@
 
 namespace penstock::ops {
 
-std::string describe(const ExpertProblem& problem) {
-  return concat(describe(problem.hidden), ", A ", problem.assignments(), ", E ", problem.experts(),
-                ", f ", problem.inner());
-}
-
 Activation parse_activation(const std::string& name) {
   if (name == "swiglu") return Activation::swiglu;
   if (name == "relu") return Activation::relu;

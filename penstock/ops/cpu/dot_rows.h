@@ -9,7 +9,7 @@
 #include <cstddef>
 
 #include "penstock/ops/cpu/row_readers.h"
-#include "penstock/ops/stored_matrix.h"
+#include "penstock/ops/stored_rows.h"
 
 namespace penstock::ops::cpu {
 

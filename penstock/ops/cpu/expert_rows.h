@@ -1,10 +1,10 @@
-// The expert feed-forward for a few tokens, of weights in any type (stored_matrix.h).
+// The expert feed-forward for a few tokens, of weights in any type (stored_rows.h).
 #pragma once
 
 #include <functional>
 
 #include "penstock/ops/ops.h"
-#include "penstock/ops/stored_matrix.h"
+#include "penstock/ops/stored_rows.h"
 
 namespace penstock::ops::cpu {
 

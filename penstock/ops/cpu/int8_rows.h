@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "penstock/ops/stored_matrix.h"
+#include "penstock/ops/stored_rows.h"
 
 namespace penstock::ops::cpu {
 

@@ -1,7 +1,9 @@
-// The linear operator for a few rows of x, of weights in any type (stored_matrix.h).
+// The linear operator for a few rows of x, of weights in any type (stored_rows.h).
 #pragma once
 
-#include "penstock/ops/stored_matrix.h"
+#include <ATen/core/Tensor.h>
+
+#include "penstock/ops/stored_rows.h"
 
 namespace penstock::ops::cpu {
 

@@ -1,7 +1,7 @@
 // Products by AMX (Intel since Sapphire Rapids).
 #pragma once
 
-#include "penstock/ops/cpu/bf16/product.h"
+#include "penstock/ops/cpu/bf16/pair_product.h"
 
 namespace penstock::ops::bf16 {
 

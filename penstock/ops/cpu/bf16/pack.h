@@ -1,4 +1,4 @@
-// Matrices as the bf16 products read them: rounded, and in panels of pairs (product.h).
+// Matrices as the bf16 products read them: rounded, and in panels of pairs (pair_product.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,7 +1,7 @@
 // The innermost loops of the bf16 products: one panel of b, in registers' tiles.
 #pragma once
 
-#include "penstock/ops/cpu/bf16/product.h"
+#include "penstock/ops/cpu/bf16/pair_product.h"
 
 namespace penstock::ops::bf16 {
 
