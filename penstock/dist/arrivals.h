@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "penstock/dist/group.h"
+#include "penstock/dist/group_options.h"
 #include "penstock/dist/group_table.h"
 
 namespace penstock::dist {

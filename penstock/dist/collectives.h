@@ -2,6 +2,7 @@
 // operations too, but a rank that waits in one of them cannot be told that another rank is lost.
 #pragma once
 
+#include "penstock/dist/reduction.h"
 #include "penstock/dist/transport.h"
 
 namespace penstock::dist {

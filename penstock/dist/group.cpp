@@ -57,11 +57,7 @@ at::Tensor framed(const std::string& text, std::int64_t capacity) {
 
 }  // namespace
 
-FailedRank::FailedRank(const std::string& name, const std::exception& error)
-    : LostRank(
-          concat(name, " failed in the middle of work with other ranks: ", failure_text(error))) {}
-
-ProcessGroup::ProcessGroup() : state_(std::make_shared<State>()) {}
+ProcessGroup::ProcessGroup() : state_(std::make_shared<GroupState>()) {}
 
 int ProcessGroup::rank() const { return state_->rank; }
 int ProcessGroup::size() const { return state_->size; }

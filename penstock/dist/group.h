@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,50 +13,18 @@
 #include <string>
 #include <vector>
 
-#include "penstock/base/error.h"
+#include "penstock/dist/group_options.h"
 #include "penstock/dist/identity.h"
+#include "penstock/dist/lost_rank.h"
+#include "penstock/dist/pieces.h"
+#include "penstock/dist/reduction.h"
 
 namespace penstock::dist {
 
 class Arrivals;
+struct GroupState;
 class GroupTable;
 class KeyClient;
-
-/// The connection to another rank is gone, or it did not come in time. The group cannot be used any
-/// more; what the message names is this rank and the operation.
-class LostRank : public Error {
- public:
-  using Error::Error;
-};
-
-/// This rank itself failed in the middle of operations that others wait in, who lose it. The
-/// message names it and says why.
-class FailedRank : public LostRank {
- public:
-  FailedRank(const std::string& name, const std::exception& error);
-  FailedRank(const FailedRank& failed, const std::string& more) : LostRank(failed.what() + more) {}
-};
-
-/// There is no mean: whoever wants one divides by a number that all ranks know.
-enum class Reduction { sum, max };
-
-/// Contiguous tensors on the CPU, one after the other: what one rank has for another.
-using Pieces = std::vector<at::Tensor>;
-
-struct GroupOptions {
-  std::chrono::seconds start_timeout{120};  ///< for all ranks to arrive
-  std::chrono::seconds timeout{1800};       ///< for a rank that is late in an operation
-  /// After which a rank that says nothing counts as lost, also between operations: it is stopped,
-  /// or its machine is. 0: never.
-  std::chrono::seconds silence{25};
-  /// Told while ranks are waited for at the start, on rank 0 and, where that one is missing, on
-  /// rank 1; and how long until the first time and between.
-  std::function<void(const std::string& missing)> waiting = nullptr;
-  std::chrono::milliseconds waiting_after{5000}, waiting_every{30000};
-  /// Compares kinds, types and shapes of all ranks before each operation, which takes another one:
-  /// ranks that differ get an Error that names them, where otherwise the process would be ended.
-  bool check = false;
-};
 
 /// Every rank calls the same operations in the same order, from one thread at a time. With one
 /// process they return at once. They work on contiguous tensors on the CPU. Each throws LostRank
@@ -146,7 +113,6 @@ class ProcessGroup {
   std::string broadcast_bytes(const std::string& mine, int root = 0) const;
 
  private:
-  struct State;
   void meet(const Identity& identity, const GroupOptions& options);
   void connect(const std::shared_ptr<KeyClient>& table);
   void learn_names(Arrivals& arrivals, const Identity& identity);
@@ -162,7 +128,7 @@ class ProcessGroup {
   void gather_into(const at::Tensor& alike, const std::vector<Pieces>& received,
                    const Pieces& mine) const;
 
-  std::shared_ptr<State> state_;
+  std::shared_ptr<GroupState> state_;
 };
 
 }  // namespace penstock::dist

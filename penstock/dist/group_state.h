@@ -7,13 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "penstock/dist/group.h"
+#include "penstock/base/error.h"
+#include "penstock/dist/group_options.h"
 #include "penstock/dist/group_table.h"
+#include "penstock/dist/identity.h"
 #include "penstock/dist/transport.h"
 
 namespace penstock::dist {
 
-struct ProcessGroup::State {
+struct GroupState {
   int rank = 0, size = 1;
   bool lost = false, failed_together = false;
   bool under_way = false;  // a start_all_to_all() that nobody has waited for

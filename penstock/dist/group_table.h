@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "penstock/dist/group.h"
+#include "penstock/dist/group_options.h"
 #include "penstock/dist/heartbeat.h"
 #include "penstock/dist/identity.h"
 #include "penstock/dist/key_server.h"
 #include "penstock/dist/links.h"
+#include "penstock/dist/lost_rank.h"
 
 namespace penstock::dist {
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "penstock/dist/arrivals.h"
+#include "penstock/dist/group.h"
 #include "penstock/dist/group_state.h"
 #include "penstock/dist/key_server.h"
 #include "penstock/dist/shared_memory.h"
@@ -48,7 +49,7 @@ void ProcessGroup::leave() const {
 }
 
 void ProcessGroup::meet(const Identity& identity, const GroupOptions& options) {
-  State& state = *state_;
+  GroupState& state = *state_;
   state.rank = identity.rank;
   state.size = identity.size;
   state.options = options;
@@ -77,7 +78,7 @@ void ProcessGroup::meet(const Identity& identity, const GroupOptions& options) {
 }
 
 void ProcessGroup::learn_names(Arrivals& arrivals, const Identity& identity) {
-  State& state = *state_;
+  GroupState& state = *state_;
   std::string missing;
   state.names.clear();
   for (int rank = 0; rank < state.size; ++rank) {
@@ -102,7 +103,7 @@ ProcessGroup ProcessGroup::split(const std::string& axis, int color,
   if (size() == 1) return *this;
   const at::Tensor colors = all_gather(at::full({1}, color, at::kLong));
   ProcessGroup out;
-  State& state = *out.state_;
+  GroupState& state = *out.state_;
   state.options = state_->options;
   state.options.timeout = timeout.value_or(state.options.timeout);
   state.seconds = state_->seconds;

@@ -1,12 +1,16 @@
 // Bytes that lie in several tensors, put together and taken apart. Nothing is sent here.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstddef>
 #include <cstdint>
-
-#include "penstock/dist/group.h"
+#include <vector>
 
 namespace penstock::dist {
+
+/// Contiguous tensors on the CPU, one after the other: what one rank has for another.
+using Pieces = std::vector<at::Tensor>;
 
 std::int64_t total_bytes(const Pieces& pieces);
 

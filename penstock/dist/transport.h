@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
-#include "penstock/dist/group.h"
 #include "penstock/dist/group_table.h"
 #include "penstock/dist/key_server.h"
+#include "penstock/dist/pieces.h"
 
 namespace penstock::dist {
 

@@ -1,0 +1,25 @@
+// How patient the ranks of a group are with each other, and what they check.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace penstock::dist {
+
+struct GroupOptions {
+  std::chrono::seconds start_timeout{120};  ///< for all ranks to arrive
+  std::chrono::seconds timeout{1800};       ///< for a rank that is late in an operation
+  /// After which a rank that says nothing counts as lost, also between operations: it is stopped,
+  /// or its machine is. 0: never.
+  std::chrono::seconds silence{25};
+  /// Told while ranks are waited for at the start, on rank 0 and, where that one is missing, on
+  /// rank 1; and how long until the first time and between.
+  std::function<void(const std::string& missing)> waiting = nullptr;
+  std::chrono::milliseconds waiting_after{5000}, waiting_every{30000};
+  /// Compares kinds, types and shapes of all ranks before each operation, which takes another one:
+  /// ranks that differ get an Error that names them, where otherwise the process would be ended.
+  bool check = false;
+};
+
+}  // namespace penstock::dist
