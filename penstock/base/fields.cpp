@@ -7,6 +7,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/home.h"
+#include "penstock/base/number_text.h"
 
 namespace penstock {
 namespace {
@@ -22,13 +23,6 @@ std::string origin_of(const ConfigNode& node) {
 std::string where(const ConfigNode& node, const std::string& path) {
   const std::string origin = origin_of(node);
   return (origin.empty() ? "" : origin + ": ") + path;
-}
-
-/// Whole numbers with all their digits.
-std::string number_text(double value) {
-  return value == std::floor(value) && std::fabs(value) < 1e15
-             ? std::to_string(static_cast<std::int64_t>(value))
-             : concat(value);
 }
 
 [[noreturn]] void wrong_type(const ConfigNode& node, const std::string& path, const char* wanted) {
@@ -59,8 +53,8 @@ std::string range_text(const FieldInfo& info) {
 void check_range(const ConfigNode& node, const std::string& path, double value,
                  const FieldInfo& info) {
   PENSTOCK_CHECK(std::isfinite(value), where(node, path), " = ", value, " is not a finite number");
-  PENSTOCK_CHECK(value >= info.min && value <= info.max, where(node, path), " = ", value,
-                 " is out of range; it must be ", range_text(info));
+  PENSTOCK_CHECK(value >= info.min && value <= info.max, where(node, path), " = ",
+                 number_text(value), " is out of range; it must be ", range_text(info));
 }
 
 /// Edits between two words: a character more, less or other, or two neighbours exchanged (optimal
@@ -96,11 +90,14 @@ std::pair<std::size_t, std::size_t> distance_of(std::string_view word, std::stri
 }  // namespace
 
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
+  // A third of the letters may be wrong; another word is no misspelling.
+  const std::size_t most = std::max<std::size_t>(1, word.size() / 3);
   std::string best;
-  std::pair<std::size_t, std::size_t> best_distance = {word.size() / 2 + 2, 0};
+  std::pair<std::size_t, std::size_t> best_distance;
   for (const auto& candidate : candidates) {
     const auto distance = distance_of(word, candidate);
-    if (distance < best_distance) {
+    const bool alike = distance.first <= most || distance.first < distance.second;
+    if (alike && (best.empty() || distance < best_distance)) {
       best_distance = distance;
       best = candidate;
     }

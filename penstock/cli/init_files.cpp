@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/base/memory.h"
+#include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/base/shell_quoted.h"
 #include "penstock/bench/starting_point.h"

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "penstock/base/error.h"
+#include "penstock/base/number_text.h"
 #include "penstock/finetune/k_points.h"
 #include "penstock/finetune/model_encoder.h"
 #include "penstock/finetune/pretrained.h"

@@ -20,17 +20,19 @@ bool meant_as_number(const std::string& text) {
   return std::regex_match(text, number);
 }
 
-ConfigNode convert(const toml::node& node, const std::string& name) {
-  const std::string origin = concat(name, ":", node.source().begin.line);
+/// @param origin_of  of the text that the node stands in
+template <class OriginOf>
+ConfigNode convert(const toml::node& node, const OriginOf& origin_of) {
+  const std::string origin = origin_of(node);
   if (const auto* table = node.as_table()) {
     ConfigNode::Table entries;
     for (const auto& [key, value] : *table)
-      entries.emplace(std::string(key.str()), convert(value, name));
+      entries.emplace(std::string(key.str()), convert(value, origin_of));
     return ConfigNode(std::move(entries), origin);
   }
   if (const auto* array = node.as_array()) {
     ConfigNode::Array items;
-    for (const auto& item : *array) items.push_back(convert(item, name));
+    for (const auto& item : *array) items.push_back(convert(item, origin_of));
     return ConfigNode(std::move(items), origin);
   }
   if (const auto* value = node.as_boolean()) return ConfigNode(value->get(), origin);
@@ -44,7 +46,9 @@ ConfigNode convert(const toml::node& node, const std::string& name) {
 
 ConfigNode parse_toml(const std::string& text, const std::string& name) {
   try {
-    return convert(toml::parse(text, name), name);
+    return convert(toml::parse(text, name), [&](const toml::node& node) {
+      return concat(name, ":", node.source().begin.line);
+    });
   } catch (const toml::parse_error& error) {
     fail(name, ":", error.source().begin.line, ": ", error.description());
   }
@@ -61,14 +65,16 @@ void apply_overrides(ConfigNode& root, std::span<const std::string> overrides) {
   for (const auto& override_text : overrides) {
     const std::string origin = "--set " + override_text;
     const auto equals = override_text.find('=');
-    PENSTOCK_CHECK(equals != std::string::npos && equals > 0, origin,
-                   ": write it as key=value, for example --set train.steps=100");
+    // A key never begins with "-": "--set --set a=1" has the option twice.
+    PENSTOCK_CHECK(equals != std::string::npos && equals > 0 && override_text[0] != '-', "--set '",
+                   override_text, "': write it as key=value, for example --set train.steps=100");
     const std::string key = override_text.substr(0, equals);
     const std::string text = override_text.substr(equals + 1);
     ConfigNode value(text, origin);
     try {  // a TOML value where it parses as one, otherwise the bare string
       const auto parsed = toml::parse("v = " + text);
-      if (parsed.size() == 1) value = ConfigNode(convert(*parsed.get("v"), origin).value(), origin);
+      if (parsed.size() == 1)
+        value = convert(*parsed.get("v"), [&](const auto&) { return origin; });
     } catch (const toml::parse_error& error) {
       PENSTOCK_CHECK(!meant_as_number(text), origin, ": ", error.description());
     }

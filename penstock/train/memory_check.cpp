@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/number_text.h"
 #include "penstock/models/counts/parameter_count.h"
 #include "penstock/models/counts/training_memory.h"
 #include "penstock/routers/router.h"
@@ -60,11 +61,6 @@ std::string remedy(Recipe recipe, double available, const RunProcesses& processe
 }
 
 }  // namespace
-
-std::string size_text(double bytes) {
-  return bytes < kGibibyte ? fmt::format("{:.0f} MiB", bytes / kMebibyte)
-                           : fmt::format("{:.1f} GiB", bytes / kGibibyte);
-}
 
 std::string memory_text(const TrainingMemory& memory) {
   const auto total = static_cast<double>(memory.total());

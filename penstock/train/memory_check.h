@@ -14,8 +14,6 @@ namespace penstock {
 /// "78.2 GiB (weights 1.2, gradients 1.2, AdamW 2.4, activations about 73.4)", in MiB below one
 /// GiB.
 std::string memory_text(const TrainingMemory& memory);
-/// "21.3 GiB", "512 MiB".
-std::string size_text(double bytes);
 
 struct CountedTraining {
   TrainingMemory memory;

@@ -10,6 +10,7 @@
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
 #include "penstock/base/file_lock.h"
+#include "penstock/base/number_text.h"
 #include "penstock/base/progress.h"
 #include "penstock/train/interrupt.h"
 #include "penstock/train/memory_check.h"

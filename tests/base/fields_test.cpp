@@ -8,6 +8,7 @@
 
 #include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
+#include "penstock/base/number_text.h"
 
 namespace penstock {
 namespace {
@@ -96,6 +97,27 @@ TEST(Fields, RefuseWhatDoesNotFitAndSayWhere) {
             "r.toml:7: train.table: expected a table, found an integer");
   EXPECT_EQ(refusal("setps", std::int64_t{1}),
             "r.toml:7: train.setps: unknown key; did you mean 'steps'?");
+}
+
+TEST(Fields, AnotherWordIsNoMisspelling) {
+  const std::vector<std::string> names{"name", "label", "train", "batch_sequences", "moments"};
+  for (const char* const word : {"base", "model", "variants", "data", "dropouts"})
+    EXPECT_EQ(nearest_name(word, names), "") << word;
+  EXPECT_EQ(nearest_name("tain", names), "train");
+  EXPECT_EQ(nearest_name("lable", names), "label");
+  EXPECT_EQ(nearest_name("momnets", names), "moments");
+  EXPECT_EQ(nearest_name("batch", names), "batch_sequences");
+  EXPECT_EQ(nearest_name("batch_rows", names), "batch_sequences");
+}
+
+TEST(Numbers, AreWrittenWhole) {
+  EXPECT_EQ(number_text(1048577), "1048577");
+  EXPECT_EQ(number_text(-3), "-3");
+  EXPECT_EQ(number_text(0.25), "0.25");
+  EXPECT_EQ(number_text(1e-8), "1e-08");
+  EXPECT_EQ(number_text(1e300), "1e+300");
+  EXPECT_EQ(size_text(3.5 * (1 << 30)), "3.5 GiB");
+  EXPECT_EQ(size_text(512 << 20), "512 MiB");
 }
 
 TEST(Fields, WrittenConfigReadsBack) {
