@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "penstock/base/links.h"
+
 namespace penstock {
 namespace {
 
@@ -72,12 +74,12 @@ bool another_running_process(int pid) {
 }  // namespace
 
 std::filesystem::path temporary_path(const std::filesystem::path& path) {
-  return aside(path, ".tmp-");
+  return aside(followed(path), ".tmp-");
 }
 
 AtomicFile::AtomicFile(FileSystem& fs, std::filesystem::path path, std::uint64_t expected_bytes)
     : fs_(fs),
-      path_(std::move(path)),
+      path_(followed(path)),
       temporary_(temporary_path(path_)),
       expected_bytes_(expected_bytes) {
   check_folder(fs_, path_);
@@ -136,7 +138,7 @@ std::unique_ptr<OutputFile> digested(std::unique_ptr<OutputFile> file, FileDiges
 }
 
 AtomicDirectory::AtomicDirectory(FileSystem& fs, std::filesystem::path path)
-    : fs_(fs), path_(std::move(path)), temporary_(temporary_path(path_)) {
+    : fs_(fs), path_(followed(path)), temporary_(temporary_path(path_)) {
   check_folder(fs_, path_);
   fs_.remove_all(temporary_);
   fs_.create_directory(temporary_);
@@ -231,7 +233,8 @@ void clean_leftovers(FileSystem& fs, const std::filesystem::path& directory) {
 }
 
 void clean_leftovers_of(FileSystem& fs, const std::filesystem::path& path) {
-  clean(fs, parent_directory(path), path.filename().string());
+  const auto place = followed(path);
+  clean(fs, parent_directory(place), place.filename().string());
 }
 
 }  // namespace penstock

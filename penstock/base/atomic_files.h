@@ -1,5 +1,5 @@
-// Files and directories that are complete or absent, whatever happens while they are written: made
-// aside under a temporary name, synced, renamed. Not a transaction over several targets.
+// Files and directories, complete or absent whatever happens: made aside, synced, renamed. A link
+// (links.h) stays, and what it leads to is written. Not a transaction over several targets.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +80,7 @@ class AtomicDirectory {
   bool committed_ = false;
 };
 
-/// Where `path` is made: `.NAME.tmp-PID` beside it.
+/// Where `path` is made: `.NAME.tmp-PID` beside it, or beside what it links to.
 std::filesystem::path temporary_path(const std::filesystem::path& path);
 
 /// Removes what writers that no longer run left in `directory` (`.NAME.tmp-PID`), and puts back an

@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "penstock/base/links.h"
+
 namespace penstock {
 namespace {
 
@@ -149,9 +151,10 @@ std::filesystem::path parent_directory(const std::filesystem::path& path) {
   return parent.empty() ? std::filesystem::path(".") : parent;
 }
 
-void create_directories(FileSystem& fs, const std::filesystem::path& path) {
-  if (path.empty() || fs.exists(path)) return;
-  if (!path.has_filename()) return create_directories(fs, path.parent_path());  // "a/b/"
+void create_directories(FileSystem& fs, const std::filesystem::path& given) {
+  if (given.empty() || fs.exists(given)) return;
+  if (!given.has_filename()) return create_directories(fs, given.parent_path());  // "a/b/"
+  const auto path = followed(given);
   const auto parent = parent_directory(path);
   create_directories(fs, parent);
   if (fs.create_directory(path)) fs.sync_directory(parent);

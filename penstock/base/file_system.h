@@ -67,7 +67,7 @@ class FileSystem {
 /// The operating system's files.
 FileSystem& real_file_system();
 
-/// Creates the directory and its missing parents and makes each new entry durable.
+/// Creates the directory, where a link leads too, and missing parents; each entry is durable.
 void create_directories(FileSystem& fs, const std::filesystem::path& path);
 
 /// The directory that holds `path` ("." for a bare name).

@@ -19,6 +19,8 @@ using testing::FaultyFileSystem;
 using testing::TempDirectory;
 using testing::Unsynced;
 
+namespace stdfs = std::filesystem;
+
 void write_directory(FileSystem& fs, const std::filesystem::path& path,
                      const std::string& content) {
   AtomicDirectory directory(fs, path);
@@ -211,6 +213,58 @@ TEST(CleanLeftovers, SparesOthersAndTheLiving) {
                                            ".d.tmp-0", ".d.tmp-" + parent, "e-1"};
   std::ranges::sort(expected);
   EXPECT_EQ(fs.list(temp.path()), expected);
+}
+
+TEST(AtomicFile, WritesWhereALinkLeadsAndKeepsTheLink) {
+  const TempDirectory temp;
+  FileSystem& fs = real_file_system();
+  const auto at = [&](const char* name) { return temp.path() / name; };
+  fs.create_directory(at("elsewhere"));
+  write_file_atomically(fs, at("elsewhere/old"), "old");
+  stdfs::create_symlink("elsewhere/old", at("link"));
+  stdfs::create_symlink("link", at("twice"));
+  stdfs::create_symlink(at("elsewhere/new"), at("dangling"));
+  stdfs::create_directory_symlink("elsewhere", at("folder"));
+  write_file_atomically(fs, at("twice"), "first");
+  EXPECT_EQ(fs.read(at("elsewhere/old")), "first");
+  write_file_atomically(fs, at("dangling"), "second");
+  EXPECT_EQ(fs.read(at("elsewhere/new")), "second");
+  write_file_atomically(fs, at("folder/third"), "third");
+  EXPECT_EQ(fs.list(at("elsewhere")), (std::vector<std::string>{"new", "old", "third"}));
+  for (const char* const name : {"link", "twice", "dangling", "folder"})
+    EXPECT_TRUE(stdfs::is_symlink(at(name))) << name;
+}
+
+TEST(AtomicFile, RefusesLinksInACircle) {
+  const TempDirectory temp;
+  const auto one = temp.path() / "one", two = temp.path() / "two";
+  stdfs::create_symlink("two", one);
+  stdfs::create_symlink("one", two);
+  try {
+    write_file_atomically(real_file_system(), one, "text");
+    FAIL() << "written";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              concat(one.string(),
+                     ": is a symbolic link that leads back to itself; name another "
+                     "place, or remove the link"));
+  }
+}
+
+TEST(AtomicDirectory, IsMadeWhereALinkLeads) {
+  const TempDirectory temp;
+  FileSystem& fs = real_file_system();
+  const auto real = temp.path() / "real", link = temp.path() / "link";
+  stdfs::create_directory_symlink("real", link);
+  for (const char* const content : {"first", "second"}) {  // what the link leads to comes, and goes
+    write_directory(fs, link, content);
+    EXPECT_EQ(read_directory(fs, real), content);
+    EXPECT_TRUE(stdfs::is_symlink(link));
+  }
+  EXPECT_EQ(fs.list(temp.path()), (std::vector<std::string>{"link", "real"}));
+  stdfs::create_directory_symlink("made/here", temp.path() / "dangling");
+  create_directories(fs, temp.path() / "dangling");
+  EXPECT_TRUE(stdfs::is_directory(temp.path() / "made/here"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/links.h"
 
 namespace penstock {
 
@@ -49,6 +50,7 @@ void try_to_write(const std::filesystem::path& file, const std::string& path) {
 void check_can_write(const std::string& path) {
   if (path.empty()) return;
   check_no_home_sign(path);
+  followed(path);  // throws for a circle, of which the checks below say less
   std::error_code none;
   PENSTOCK_CHECK(!std::filesystem::is_directory(path, none), path,
                  ": is a folder; name a file in it");
@@ -61,7 +63,7 @@ void check_can_write(const std::string& path) {
 void check_can_make(const std::string& path) {
   namespace fs = std::filesystem;
   check_no_home_sign(path);
-  fs::path folder = path;
+  fs::path folder = followed(path);
   while (!fs::exists(folder)) folder = parent_directory(folder);
   PENSTOCK_CHECK(fs::is_directory(folder), path, ": ", folder.string(),
                  " is a file, not a folder; name another place");

@@ -13,6 +13,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/links.h"
 #include "penstock/data/corpus/protocols.h"
 #include "penstock/data/corpus/token_file_format.h"
 #include "penstock/data/corpus/token_file_writer.h"
@@ -100,11 +101,12 @@ class Preparation {
     // Without a trailing slash, which would leave the last component without a name.
     target_ = files::absolute(options_.out).lexically_normal();
     if (!target_.has_filename()) target_ = target_.parent_path();
+    target_ = followed(target_);
     result_.path = options_.out;
     clean_leftovers_of(real_file_system(), target_);
-    if (!files::exists(files::symlink_status(target_))) return;
+    if (!files::exists(target_)) return;
     const bool replaceable =
-        files::is_directory(target_) && !files::is_symlink(target_) &&
+        files::is_directory(target_) &&
         (files::is_empty(target_) || (files::is_regular_file(target_ / kTokensFile) &&
                                       files::is_regular_file(target_ / kManifestFile)));
     PENSTOCK_CHECK(replaceable, "'", options_.out,
