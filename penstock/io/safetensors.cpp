@@ -8,12 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "penstock/io/safetensors_stream.h"
+
 namespace penstock {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kLargestHeader = 100'000'000;  // the format's own limit
 constexpr std::size_t kLargestRank = 64;
 
 struct DtypeRow {

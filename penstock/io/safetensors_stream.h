@@ -12,6 +12,9 @@
 
 namespace penstock {
 
+/// Bytes of a header, which names every tensor; the format's own limit.
+inline constexpr std::uint64_t kLargestHeader = 100'000'000;
+
 /// A tensor that is made when its turn comes.
 struct StreamedTensor {
   std::string name;
@@ -22,7 +25,7 @@ struct StreamedTensor {
 
 /// Writes the tensors in the order that write_safetensors has, each asked for once. Neither syncs
 /// nor closes. REQUIRES: names differ, sizes do not overflow, and each `write` writes its bytes
-/// (asserted).
+/// (asserted). Throws Error, before anything is written, where the header is above kLargestHeader.
 void write_safetensors_stream(OutputFile& file, std::vector<StreamedTensor> tensors,
                               const Metadata& metadata);
 

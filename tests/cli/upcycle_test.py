@@ -114,10 +114,16 @@ def mistakes(shell):
                   "--out", "new")
     shell.mistake(1, ["model.layers"], *vanilla, "--set", "model.layers=3", "--out", "new")
     shell.mistake(1, ["or `copy`"], *vanilla, "--shared-expert", "foo", "--out", "new")
-    shell.mistake(1, ["2^32 entries"], *vanilla, "--shared-expert", "4000000000000", "--out", "new")
+    shell.mistake(1, ["penstock: --shared-expert = 4000000000000 is out of range"], *vanilla, "--shared-expert", "4000000000000", "--out", "new")
     shell.mistake(1, ["must be 0 to 1000"], *vanilla, "--noise", "1e38", "--out", "new")
     shell.mistake(1, ["--noise 1e400", "finite"], *vanilla, "--noise", "1e400", "--out", "new")
     shell.mistake(1, ["--experts 1", "2 or more"], *vanilla, "--experts", "1", "--out", "new")
+    shell.mistake(1, ["penstock: --k = 9 is above --experts = 8\n"], *vanilla, "--k", "9", "--out", "new")
+    shell.mistake(1, [" is not a multiple of --granularity = 7\n"], *vanilla, "--granularity", "7", "--out", "new")
+    shell.mistake(1, ["penstock: --experts = 70000 is out of range; it must be 0 to 65536\n"], *vanilla, "--experts",
+                  "70000", "--out", "new")
+    shell.mistake(1, ["model.router.k = 9 is above --experts = 8\n"], *vanilla, "--set", "model.router.k=9", "--out",
+                  "new")
     shell.mistake(1, ["--scale is for shards"], *vanilla, "--scale", "exact", "--out", "new")
     shell.mistake(1, ["give one"], *vanilla, "--k", "2", "--set", "model.router.k=3", "--out", "new")
     shell.mistake(1, ["every gate 1"], "upcycle", "dense", "--method", "switch", "--renormalise", "--out", "new")

@@ -119,6 +119,20 @@ struct Refused {
   std::string header, data, reason;
 };
 
+TEST(Safetensors, AHeaderThatNoReaderTakesIsNotWritten) {
+  const testing::TempDirectory temp;
+  const auto file = real_file_system().open(temp.path() / "file", OpenMode::kTruncate);
+  try {
+    write_safetensors(*file, {}, {{"note", std::string(100'000'000, 'a')}});
+    FAIL() << "written";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("in 100000000 bytes at most, and these 0 take"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(real_file_system().size(temp.path() / "file"), 0u);
+}
+
 TEST(Safetensors, RefusesWhatDoesNotAddUp) {
   const auto entry = [](const std::string& dtype, const std::string& shape,
                         const std::string& offsets) {

@@ -10,7 +10,9 @@
 #include "penstock/convert/model_writer.h"
 #include "penstock/convert/upcycle/head_mixture.h"
 #include "penstock/convert/upcycle/router_start.h"
+#include "penstock/convert/upcycle/tensor_origins.h"
 #include "penstock/convert/upcycle/upcycled_config.h"
+#include "penstock/convert/upcycle/upcycled_size.h"
 #include "penstock/convert/upcycle/upcycling_json.h"
 #include "penstock/models/counts/tensor_shapes.h"
 #include "penstock/models/files/model_directory.h"
@@ -23,18 +25,6 @@ namespace {
 
 constexpr double kSharedStd = 0.02;
 
-at::ScalarType scalar_type(UpcycleDtype dtype) {
-  switch (dtype) {
-    case UpcycleDtype::f32:
-      return at::kFloat;
-    case UpcycleDtype::f16:
-      return at::kHalf;
-    case UpcycleDtype::bf16:
-      break;
-  }
-  return at::kBFloat16;
-}
-
 /// N(0, std²) that depends on the seed and the tensor's name alone, so that the order of writing
 /// does not matter.
 at::Tensor normal(std::uint64_t seed, const std::string& name, at::IntArrayRef shape, double std) {
@@ -46,10 +36,10 @@ at::Tensor normal(std::uint64_t seed, const std::string& name, at::IntArrayRef s
 /// Makes each tensor of the result.
 class Upcycler {
  public:
-  Upcycler(const ModelSource& parent, const UpcycleOptions& options, UpcycleReport& report,
-           const KeyCache& keys, const ConversionProgress& progress)
-      : parent_(parent), options_(options), report_(report) {
-    report_.config = upcycled_config(parent.config(), options);
+  /// @param report  with the config
+  Upcycler(const ModelSource& parent, const UpcycleOptions& options, TensorOrigins& origins,
+           UpcycleReport& report, const KeyCache& keys, const ConversionProgress& progress)
+      : parent_(parent), options_(options), origins_(origins), report_(report) {
     report_.lr_scale = options.lr_scale;
     routers_ = router_starts(parent, report_.config, options, report_, keys, progress);
     report_.config.router.lr_scale = report_.lr_scale;
@@ -78,12 +68,9 @@ class Upcycler {
     const bool expert = expert_of(name) >= 0;
     const bool shared = name.find(".mlp.shared_expert.") != std::string::npos;
     if (shared && !options_.shared_copy)
-      return {.type = type_of(parent_name(name)), .make = [this, name] { return fresh(name); }};
-    const std::string from = options_.untie && name == "lm_head.weight"
-                                 ? "model.embed_tokens.weight"
-                                 : parent_name(name);
-    return {.type = type_of(from), .make = [this, name, from, expert] {
-              const at::Tensor tensor = finite_tensor(parent_, from);
+      return {.type = origins_.type_of(name), .make = [this, name] { return fresh(name); }};
+    return {.type = origins_.type_of(name), .make = [this, name, expert] {
+              const at::Tensor tensor = finite_tensor(parent_, origins_.parent_of(name));
               return expert ? made_expert(name, tensor) : tensor;
             }};
   }
@@ -113,21 +100,13 @@ class Upcycler {
     return normal(options_.seed, name, {f, d}, kSharedStd);
   }
 
-  /// In the parent, or as the options say.
-  at::ScalarType type_of(const std::string& parent_tensor) {
-    if (options_.dtype) return scalar_type(*options_.dtype);
-    const auto [found, is_new] = types_.try_emplace(parent_tensor, at::kFloat);
-    if (is_new) found->second = parent_.tensor(parent_tensor).scalar_type();
-    return found->second;
-  }
-
   const ModelSource& parent_;
   const UpcycleOptions& options_;
+  TensorOrigins& origins_;
   UpcycleReport& report_;
   std::vector<RouterTensors> routers_;             // by MoE layer
   std::map<std::int64_t, std::size_t> router_of_;  // MoE layer by layer
   std::optional<FreshBalancers> balancers_;
-  std::map<std::string, at::ScalarType> types_;  // of the parent's tensors, as far as asked
 };
 
 }  // namespace
@@ -138,8 +117,11 @@ UpcycleReport upcycle(const ModelSource& parent, const UpcycleOptions& given, Fi
   const torch::NoGradGuard no_grad;
   const UpcycleOptions options = completed(given);
   PENSTOCK_CHECK(!fs.exists(out), out, ": exists already; name another place, or remove it");
-  UpcycleReport report;
-  Upcycler upcycler(parent, options, report, keys, progress);
+  UpcycleReport report{.config = upcycled_config(parent.config(), options)};
+  TensorOrigins origins(parent, options);
+  check_upcycled_size(upcycled_size(report.config, origins), room_for_upcycling(out), report.config,
+                      out);
+  Upcycler upcycler(parent, options, origins, report, keys, progress);
   const auto note = [&](const WrittenModel& written) {
     report.bytes = written.bytes;
     report.without_tokenizer = written.without_tokenizer;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 
 #include "penstock/base/error.h"
 #include "penstock/routers/named.h"
@@ -69,6 +70,24 @@ void check_directions(const UpcycleOptions& options, const ResolvedRouter& route
   PENSTOCK_CHECK(!heads || std::max(options.routers, options.keys) <= options.experts,
                  "options.directions heads: one matrix has a row for each of ", options.experts,
                  " experts; options.routers and options.keys must not be more");
+}
+
+/// The config with its defaults. What it refuses is told by the options that gave its keys.
+ModelConfig resolved_for(const ModelConfig& config, const UpcycleOptions& options) {
+  try {
+    read_config<ModelConfig>(write_config(config), "model");  // that what is written will be read
+    return config.resolved();
+  } catch (const Error& error) {
+    std::string message = error.what();
+    const auto rename = [&](const char* key, const char* option) {
+      message = std::regex_replace(message, std::regex(key), option);
+    };
+    rename(R"(\bmodel\.moe\.experts\b)", "options.experts");
+    rename(R"(\bmodel\.moe\.granularity\b)", "options.granularity");
+    rename(R"(\bmodel\.moe\.shared_width\b)", "options.shared_expert");
+    if (!options.router_options.find("k")) rename(R"(\bmodel\.router\.k(?![\w.]))", "options.k");
+    throw Error(message);
+  }
 }
 
 /// Sets the options of the router's parts: sizes by the parent's heads, the bias, what makes gates
@@ -146,7 +165,7 @@ ModelConfig upcycled_config(const ModelConfig& parent, const UpcycleOptions& giv
   router.lr_scale = options.lr_scale;
   name_scorer(router, options.scorer);
   set_parts(router, method, parent, options);
-  config = config.resolved();
+  config = resolved_for(config, options);
   PENSTOCK_CHECK(
       !options.renormalise || config.active_experts() > 1,
       "options.renormalise with one expert per token makes every gate 1, of which the router "

@@ -1,0 +1,86 @@
+// What an upcycling takes is told before it begins, and is what it then takes.
+#include "penstock/convert/upcycle/upcycled_size.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "penstock/base/error.h"
+#include "tests/convert/upcycle_fixture.h"
+
+namespace penstock {
+namespace {
+
+using UpcycledSizeTest = testing::UpcycleTest;
+
+constexpr double kMebibyte = 1 << 20, kPlenty = 1e18;
+
+std::string refusal(const UpcycledSize& size, const UpcyclingRoom& room,
+                    const ModelConfig& config) {
+  try {
+    check_upcycled_size(size, room, config, "moe");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(UpcycledSizeTest, IsThatOfTheFile) {
+  const auto parent = open_model_source(path("dense"));
+  for (const std::string& method : testing::kUpcycleMethods)
+    for (const auto dtype : {std::optional<UpcycleDtype>(), std::optional(UpcycleDtype::bf16)}) {
+      UpcycleOptions how = completed(options(method));
+      how.dtype = dtype;
+      how.shared_width = 8;
+      TensorOrigins origins(*parent, how);
+      const UpcycledSize size = upcycled_size(upcycled_config(parent->config(), how), origins);
+      std::filesystem::remove_all(path("out"));
+      make(how);
+      const auto file = static_cast<double>(report_.bytes);  // its header too
+      EXPECT_LE(size.file_bytes, file) << method;
+      EXPECT_GT(size.file_bytes, 0.8 * file) << method;
+      EXPECT_EQ(size.tensors, open_model_source(path("out"))->names().size()) << method;
+    }
+}
+
+TEST_F(UpcycledSizeTest, IsRefusedWhereThereIsNoRoom) {
+  ModelConfig config;
+  config.moe.experts = 65536;
+  const UpcycledSize size{
+      .file_bytes = 600 * kMebibyte, .memory_bytes = 3000 * kMebibyte, .tensors = 1572864};
+  EXPECT_EQ(refusal(size, {.memory = kPlenty, .disk = kPlenty}, config), "");
+  EXPECT_EQ(
+      refusal(size, {.memory = kPlenty, .disk = 500 * kMebibyte}, config),
+      "options.experts = 65536: the model takes 600 MiB and the disk of moe has 500 MiB free; "
+      "ask for fewer experts, or write it to another disk");
+  config.moe.granularity = 2;
+  EXPECT_EQ(refusal(size, {.memory = 1024 * kMebibyte, .disk = kPlenty}, config),
+            "options.experts = 65536, options.granularity = 2: writing the model's 1572864 tensors "
+            "takes about 2.9 GiB of memory and this machine has 1.0 GiB free; ask for fewer "
+            "experts");
+}
+
+TEST_F(UpcycledSizeTest, WhatDoesNotFitIsToldByTheOptionsThatGaveIt) {
+  const auto error = [&](auto change) {
+    UpcycleOptions how = options("vanilla");
+    change(how);
+    try {
+      make(how);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("made");
+  };
+  EXPECT_EQ(error([](UpcycleOptions& how) { how.k = 9; }),
+            "options.k = 9 is above options.experts = 8");
+  EXPECT_EQ(error([](UpcycleOptions& how) { how.granularity = 7; }),
+            "model.d_ffn = 24 is not a multiple of options.granularity = 7");
+  EXPECT_EQ(error([](UpcycleOptions& how) { how.experts = 65537; }),
+            "options.experts = 65537 is out of range; it must be 0 to 65536");
+  EXPECT_EQ(
+      error([](UpcycleOptions& how) { how.router_options.set("k", ConfigNode(std::int64_t{9})); }),
+      "model.router.k = 9 is above options.experts = 8");
+}
+
+}  // namespace
+}  // namespace penstock
