@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/atomic_files.h"
+#include "penstock/base/links.h"
 #include "penstock/cli/arguments/common_options.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/cli/arguments/output_path.h"
@@ -29,8 +30,9 @@ struct ExportArguments {
 };
 
 void print_certificate(const Certificate& certificate) {
-  fmt::print("{}: {} as {}, {}\n", certificate.path, certificate.format, certificate.architecture,
-             certificate.dtype);
+  const std::string& asked = certificate.asked_dtype;
+  fmt::print("{}: {} as {}, {}{}\n", certificate.path, certificate.format, certificate.architecture,
+             certificate.dtype, asked.empty() ? "" : ": no tensor could be of " + asked);
   fmt::print("certificate: {}{}\n", certificate.verdict,
              certificate.rounded ? ", but for weights rounded to " + certificate.dtype : "");
   fmt::print("  routers: {}\n", certificate.routers);
@@ -54,7 +56,7 @@ void run_export(ExportArguments arguments) {
   ops::set_threads(static_cast<int>(arguments.threads));
   // The file is there before it is measured; without a certificate it is not finished.
   EndOnSignal guard("interrupted; what was not finished is removed",
-                    {temporary_path(options.out), options.out});
+                    {temporary_path(options.out), followed(options.out)});
   options.model = model_argument(options.model).path;
   if (!arguments.text.empty()) options.sample = arguments.text;
   options.with_tokenizer = arguments.tokenizer == "own";

@@ -36,6 +36,10 @@ def exports(shell):
         shell.expect(f"{name}: log-probability", off < (1e-2 if rounded else 1e-6), off)
     said = shell.ok("export", "topk", "--format", "gguf", "--dtype", "q4_k", "--out", "mixed.gguf")
     shell.expect("rows of 32 are q8_0", "q8_0 (rows that are no multiple of 256)" in said, said)
+    shell.expect("and so is the file", ", q8_0: no tensor could be of q4_k\n" in said and
+                 "but for weights rounded to q8_0\n" in said, said)
+    certificate = json.load(open(os.path.join(shell.directory, "mixed.gguf.certificate.json")))
+    shell.expect("its certificate", (certificate["dtype"], certificate["asked_dtype"]) == ("q8_0", "q4_k"), certificate)
     off = abs(log_probability(shell, "mixed.gguf") / wanted - 1)
     shell.expect("mixed.gguf: log-probability", off < 1e-2, off)
     printed = shell.ok("export", "topk", "--format", "hf", "--architecture", "qwen2moe", "--out", "again")

@@ -73,6 +73,7 @@ nlohmann::ordered_json to_json(const Certificate& certificate) {
                                 {"verdict", certificate.verdict},
                                 {"routers", certificate.routers},
                                 {"weights_rounded", certificate.rounded}};
+  if (!certificate.asked_dtype.empty()) out["asked_dtype"] = certificate.asked_dtype;
   const Agreement& agreement = certificate.agreement;
   if (agreement.tokens > 0)
     out["measured"] = {{"tokens", agreement.tokens},

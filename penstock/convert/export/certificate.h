@@ -39,6 +39,7 @@ Agreement compare(const Observed& ours, const Observed& theirs);
 
 struct Certificate {
   std::string format, architecture, dtype, path;
+  std::string asked_dtype;  ///< where the file could not be of it and `dtype` is another; else ""
   /// "exact": the file computes the same function. "fitted": it does but for routers' biases, which
   /// are in their matrices as well as a text allowed.
   std::string verdict = "exact";

@@ -91,16 +91,16 @@ Exported export_gguf(FileSystem& fs, const ModelSource& portable, const ExportTa
                      ExportDtype dtype, const GgufMetadata& tokenizer,
                      const std::filesystem::path& path) {
   const auto tensors = plan_tensors(portable, {dtype, portable.config()});
-  GgufMetadata metadata = model_keys(target, dtype, path.stem().string());
-  metadata.insert(metadata.end(), tokenizer.begin(), tokenizer.end());
   std::vector<GgufPlanned> planned;
   std::vector<ExportDtype> types;
   for (const Stacked& tensor : tensors) {
     planned.push_back(tensor.planned);
     types.push_back(tensor.dtype);
   }
+  Exported out{.dtype = gguf_file_dtype(dtype, types)};
+  GgufMetadata metadata = model_keys(target, out.dtype, path.stem().string());
+  metadata.insert(metadata.end(), tokenizer.begin(), tokenizer.end());
   GgufWriter writer(fs, path, metadata, std::move(planned));
-  Exported out;
   if (is_quantised(ggml_dtype(dtype))) out.notes.push_back(types_note(dtype, types));
   for (const Stacked& tensor : tensors)
     for (const std::string& part : tensor.parts) {

@@ -84,7 +84,7 @@ Exported export_hugging_face(FileSystem& fs, const ModelSource& portable,
                              const std::filesystem::path& path) {
   PENSTOCK_CHECK(!is_quantised(ggml_dtype(dtype)), "Hugging Face's files have no ", word(dtype),
                  "; take f32, f16 or bf16, or write a GGUF file");
-  Exported out;
+  Exported out{.dtype = dtype};
   AtomicDirectory directory(fs, path);
   if (is_own_class(target)) {
     directory.write("config.json", own_class_config_text(target, dtype, tokenizer));

@@ -14,8 +14,9 @@ namespace penstock {
 
 /// How a file came out.
 struct Exported {
-  bool rounded = false;            ///< some number is not stored as it was
-  std::vector<std::string> notes;  ///< of the certificate
+  ExportDtype dtype = ExportDtype::kF32;  ///< what it is called, of all its tensors
+  bool rounded = false;                   ///< some number is not stored as it was
+  std::vector<std::string> notes;         ///< of the certificate
 };
 
 /// Writes config.json (with the spellings of transformers 4 and 5), the weights, one tensor per

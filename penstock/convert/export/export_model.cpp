@@ -8,6 +8,7 @@
 
 #include "penstock/base/atomic_files.h"
 #include "penstock/base/error.h"
+#include "penstock/base/links.h"
 #include "penstock/convert/export/export_choice.h"
 #include "penstock/convert/export/export_gguf.h"
 #include "penstock/convert/export/export_hugging_face.h"
@@ -115,7 +116,8 @@ void check_agreement(const Certificate& certificate, ExportDtype dtype) {
 }  // namespace
 
 void check_is_new(const std::string& out) {
-  PENSTOCK_CHECK(!std::filesystem::exists(out), out,
+  std::error_code none;  // what cannot be looked at is not there yet
+  PENSTOCK_CHECK(!std::filesystem::exists(out, none), out,
                  ": is there already; name another file, or remove it");
 }
 
@@ -131,7 +133,6 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
   if (!gguf && dtype == ExportDtype::kF16) target.gate_of_none = 0x1p-18;  // 2^-24 and above
   Certificate out{.format = gguf ? "gguf" : "hf",
                   .architecture = std::string(target.architecture->name),
-                  .dtype = std::string(word(dtype)),
                   .path = options.out,
                   .routers = what_became_of_routers(source->config())};
   if (!target.note.empty()) out.notes.push_back(target.note);
@@ -144,19 +145,20 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
   const WatchedSource portable(made_portable, "writing", progress);
   create_directories(real_file_system(), parent_directory(options.out));
   clean_leftovers_of(real_file_system(), options.out);
+  Exported written;
   if (gguf) {
     const GgufTokenizer keys = gguf_keys(tokenizer.get(), target);
     out.notes.insert(out.notes.end(), keys.notes.begin(), keys.notes.end());
-    const Exported written =
-        export_gguf(real_file_system(), portable, target, dtype, keys.metadata, options.out);
-    out.rounded = written.rounded;
-    out.notes.insert(out.notes.end(), written.notes.begin(), written.notes.end());
+    written = export_gguf(real_file_system(), portable, target, dtype, keys.metadata, options.out);
   } else {
-    out.rounded = export_hugging_face(real_file_system(), portable, target, dtype,
-                                      options.shard_bytes, tokenizer.get(), options.out)
-                      .rounded;
+    written = export_hugging_face(real_file_system(), portable, target, dtype, options.shard_bytes,
+                                  tokenizer.get(), options.out);
     note_hugging_face_tokenizer(tokenizer.get(), out.notes);
   }
+  out.dtype = word(written.dtype);
+  if (written.dtype != dtype) out.asked_dtype = word(dtype);
+  out.rounded = written.rounded;
+  out.notes.insert(out.notes.end(), written.notes.begin(), written.notes.end());
   if (tokens.defined()) {
     try {
       tell(progress, "measuring", 0);
@@ -164,9 +166,9 @@ Certificate export_model(const ExportOptions& options, const ConversionProgress&
       tell(progress, "measuring", 0.5);
       const Observed theirs = observe(*open_model(open_model_source(options.out)), tokens);
       out.agreement = compare(ours, theirs);
-      check_agreement(out, dtype);
+      check_agreement(out, written.dtype);
     } catch (...) {  // what could not be measured is not left behind as if it had been
-      std::filesystem::remove_all(options.out);
+      std::filesystem::remove_all(followed(options.out));
       throw;
     }
   }

@@ -49,6 +49,14 @@ ExportDtype GgufTypes::of(std::string_view name, const std::vector<std::int64_t>
   return asked_;
 }
 
+ExportDtype gguf_file_dtype(ExportDtype asked, const std::vector<ExportDtype>& types) {
+  if (std::ranges::find(types, asked) != types.end()) return asked;
+  const auto count = [&](ExportDtype type) {
+    return type == ExportDtype::kF32 ? 0 : std::ranges::count(types, type);
+  };
+  return types.empty() ? asked : std::ranges::max(types, {}, count);
+}
+
 std::uint32_t gguf_file_type(ExportDtype dtype) {
   constexpr std::array<std::pair<ExportDtype, std::uint32_t>, 6> kNumbers = {
       {{ExportDtype::kF32, 0},

@@ -34,7 +34,12 @@ class GgufTypes {
   bool tied_;
 };
 
-/// `general.file_type`: what most tensors are, as llama.cpp numbers it.
+/// What a file is called that was asked for as `asked` and has tensors of these types: that, where
+/// any tensor is of it; else, as no row of q4_k or q6_k may have been whole blocks, the type of
+/// most tensors that are neither vectors nor routers.
+ExportDtype gguf_file_dtype(ExportDtype asked, const std::vector<ExportDtype>& types);
+
+/// `general.file_type`: that type, as llama.cpp numbers it.
 std::uint32_t gguf_file_type(ExportDtype dtype);
 
 /// How many tensors have which type: "13 tensors are q4_k, 3 q6_k, 2 q8_0 (rows that are no

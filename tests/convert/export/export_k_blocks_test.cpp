@@ -1,6 +1,8 @@
 // GGUF files of Q4_K and Q6_K, opened again.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "penstock/convert/export/export_model.h"
 #include "penstock/io/gguf.h"
 #include "tests/base/temp_directory.h"
@@ -45,6 +47,8 @@ TEST(ExportKBlocks, FilesMixTypesAndSaySo) {
     const TempDirectory temp;
     const Certificate certificate = exported_wide(temp, width, ExportDtype::kQ4_K);
     EXPECT_TRUE(certificate.rounded);
+    EXPECT_EQ(certificate.dtype, "q4_k");
+    EXPECT_EQ(certificate.asked_dtype, "");
     const double off = difference_from_model(temp);
     EXPECT_GT(off, 1e-3);
     EXPECT_LT(off, 0.3) << width;
@@ -63,6 +67,24 @@ TEST(ExportKBlocks, FilesMixTypesAndSaySo) {
               width == 256 ? "13 tensors are q4_k, 3 q6_k, 7 f32"
                            : "12 tensors are q4_k, 2 q6_k, 2 q8_0 (rows that are no multiple of "
                              "256), 7 f32");
+  }
+}
+
+TEST(ExportKBlocks, AFileWithoutAnySuchBlockIsNotCalledSo) {
+  for (const ExportDtype asked : {ExportDtype::kQ4_K, ExportDtype::kQ6_K}) {
+    const TempDirectory temp;
+    const std::string model = (temp.path() / "model").string();
+    testing::write_random_model(testing::small_moe("after"), model);  // rows of 32
+    const Certificate certificate = export_model({.model = model,
+                                                  .out = (temp.path() / "m.gguf").string(),
+                                                  .format = ExportFormat::kGguf,
+                                                  .dtype = asked,
+                                                  .check_tokens = 0});
+    EXPECT_EQ(certificate.dtype, "q8_0");
+    EXPECT_EQ(certificate.asked_dtype, word(asked));
+    EXPECT_EQ(to_json(certificate)["asked_dtype"], word(asked));
+    const GgufFile file(temp.path() / "m.gguf");
+    EXPECT_EQ(file.value("general.file_type")->as_integer(), 7);  // Q8_0
   }
 }
 
