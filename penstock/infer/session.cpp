@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/models/writing_check.h"
 
 namespace penstock {
 namespace {
@@ -125,22 +126,18 @@ class MemorySession : public Session {
   at::Device device_;
 };
 
-void check_causal(const ModelConfig& config) {
-  PENSTOCK_CHECK(config.causal(), choice_note(config));
-}
-
 }  // namespace
 
 std::unique_ptr<Session> make_session(std::shared_ptr<LanguageModel> model,
                                       const SessionOptions& options) {
-  check_causal(model->config());
+  check_writes(model->config().router.method, model->config().traits());
   if (model->caches()) return std::make_unique<CacheSession>(std::move(model), options);
   return std::make_unique<MemorySession>(std::move(model), options);
 }
 
 std::unique_ptr<RewindableSession> make_rewindable_session(std::shared_ptr<LanguageModel> model,
                                                            const SessionOptions& options) {
-  check_causal(model->config());
+  check_writes(model->config().router.method, model->config().traits());
   PENSTOCK_CHECK(model->caches(), "Transformer-XL's memory cannot take back what it has read");
   return std::make_unique<CacheSession>(std::move(model), options);
 }

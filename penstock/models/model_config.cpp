@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "penstock/base/error.h"
+#include "penstock/models/writing_check.h"
 
 namespace penstock {
 
@@ -150,14 +151,10 @@ bool ModelConfig::causal() const { return traits().causal; }
 bool ModelConfig::by_thresholds() const { return traits().keeps_thresholds; }
 
 std::string choice_note(const ModelConfig& config) {
-  const std::string of_method = concat("method '", config.router.method, "' ");
-  if (config.by_thresholds()) return concat(of_method, "chooses by thresholds: ", kByThresholds);
+  if (config.by_thresholds())
+    return concat("method '", config.router.method, "' chooses by thresholds: ", kByThresholds);
   if (config.causal()) return "";
-  const bool could = config.traits().takes_thresholds;
-  return concat(of_method, "is not causal: ", kNotCausal,
-                could ? "; thresholds would make it so, which this model was trained without or "
-                        "which are not used"
-                      : "");
+  return not_causal_text(config.router.method, config.traits(), kNotCausal);
 }
 
 MoeOptions ModelConfig::moe_options(std::int64_t index) const {

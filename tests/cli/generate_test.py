@@ -71,7 +71,9 @@ def mistakes(shell):
     shell.ok("generate", "expert-choice", "--prompt", "a", "--tokens", "4")  # by its thresholds
     shell.ok("train", "recipe.toml", "--set", "model.router.method=expert-choice", "--set",
              "model.router.balancers=[]", "--out", "without", "--quiet")
-    shell.mistake(1, ["not causal", "thresholds would make it so"], "generate", "without", "--prompt", "a")
+    for command in (("generate", "without", "--prompt", "a"), ("serve", "without", "--port", "0")):
+        shell.mistake(1, ["not causal: where a token goes depends on tokens after it, which a text that is being "
+                          "written does not have yet; thresholds would make it so"], *command)
     shell.mistake(2, ["1 or more"], "generate", "run", "--tokens", "0")
     shell.mistake(2, ["whole number"], "generate", "run", "--seed", "x")
     shell.mistake(2, ["MODEL"], "generate")

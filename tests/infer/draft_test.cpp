@@ -151,7 +151,9 @@ TEST(Draft, WhatCannotDraftIsRefused) {
   expect_refused(model, {.draft = drafting_model(testing::tiny_xl(12), 1)}, "Transformer-XL");
   expect_refused(drafting_model(testing::tiny_xl(12), 1), {.draft = model}, "Transformer-XL");
   expect_refused(drafting_model(tiny("switch"), 1), {.draft = model}, "what else is in a pass");
-  expect_refused(model, {.draft = drafting_model(tiny("lory"), 1)}, "is not causal");
+  expect_refused(model, {.draft = drafting_model(tiny("lory"), 1)},
+                 "is not causal: where a token goes depends on tokens after it, which a text that "
+                 "is being written does not have yet");
 }
 
 TEST(Draft, AnotherTokenizerIsRefused) {

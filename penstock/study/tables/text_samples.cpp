@@ -8,6 +8,7 @@
 #include "penstock/infer/text_stream.h"
 #include "penstock/io/toml.h"
 #include "penstock/models/files/model_directory.h"
+#include "penstock/models/writing_check.h"
 #include "penstock/study/runs/opened_checkpoint.h"
 #include "penstock/study/runs/run_folder.h"
 #include "penstock/train/recipe.h"
@@ -49,7 +50,7 @@ void write_text_samples(const std::string& run_directory) {
   TextSamples out{.split = opened.split_text()};
   auto model = load_model(opened.info.directory.string());
   if (!model->config().causal()) {
-    out.refused = kNotCausal;
+    out.refused = kNeedsLaterTokens;
   } else if (corpus.count(opened.split).tokens > 1) {
     // Half the length that the model was trained with, or can read, is left to what it writes.
     std::int64_t reach = recipe.train.sequence_length;
