@@ -80,6 +80,20 @@ struct FormFields {
   }
 };
 
+/// Refuses keys that a task of this kind reads nothing of.
+void check_keys_count(const ConfigNode& top, const TaskFields& fields) {
+  const bool generating = fields.kind == Kind::kGeneration;
+  const auto refuse = [&](const char* key, const char* reason) {
+    if (const ConfigNode* const given = top.find(key))
+      fail(given->origin(), ": ", key, " has no effect: ", reason, "; leave it out",
+           generating ? "" : ", or set kind = \"generation\"");
+  };
+  if (generating)
+    refuse("score", "a generation task compares the model's own words with the known answers");
+  for (const char* const key : {"until", "max_tokens", "answer_rule"})
+    if (!generating) refuse(key, "only a generation task has the model write an answer");
+}
+
 Score usual_score(const TaskFields& fields) {
   return fields.protocol == kLmEval ? Score::kContinuation : Score::kWholeText;
 }
@@ -214,7 +228,9 @@ Task parse_task(const ConfigNode& root, const std::string& file) {
   const auto* forms = std::get_if<ConfigNode::Array>(&form_list.value());
   PENSTOCK_CHECK(forms && !forms->empty(), file,
                  ": a task needs at least one [[form]]: how its rows are read");
-  const auto fields = read_config<TaskFields>(ConfigNode(std::move(top), file));
+  const ConfigNode keys(std::move(top), file);
+  const auto fields = read_config<TaskFields>(keys);
+  check_keys_count(keys, fields);
   Task out{.name = fields.name,
            .protocol = fields.protocol,
            .version = fields.version,

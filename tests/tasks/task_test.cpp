@@ -113,6 +113,24 @@ TEST(Tasks, MistakesInAFileNameItsLine) {
             "c.toml:6: prepare: there is no preparation 'ma");
 }
 
+TEST(Tasks, KeysThatAnotherKindReadsAreRefused) {
+  for (const char* key : {"answer_rule = \"exact\"", "until = [\"x\"]", "max_tokens = 5"}) {
+    const std::string name(key, std::string(key).find(' '));
+    EXPECT_EQ(error_of([&] { colours("files", concat(key, "\nfiles")); }),
+              concat("c.toml:4: ", name,
+                     " has no effect: only a generation task has the model write an answer; leave "
+                     "it out, or set kind = \"generation\""));
+  }
+  EXPECT_EQ(error_of([] {
+              parse_task(parse_toml("name = \"a\"\nkind = \"generation\"\nscore = \"rest\"\n"
+                                    "metrics = [\"exact_match\"]\n[[form]]\nhas = [\"q\"]\n",
+                                    "c.toml"),
+                         "c.toml");
+            }),
+            "c.toml:3: score has no effect: a generation task compares the model's own words with "
+            "the known answers; leave it out");
+}
+
 TEST(Items, AreContextsAndContinuationsWithTheAnswer) {
   const auto made = make_items(
       colours(), rows_of({R"({"thing": "grass", "options": ["green", "rosé"], "right": "0"})"}));
