@@ -30,6 +30,11 @@ std::int64_t stepped(const KSchedule& schedule, std::int64_t k, const RoutingCon
 }
 
 constexpr std::uint64_t kDrawStream = 0x6b;  // "k"
+constexpr const char* kTable = "model.router.topk.schedule.";
+
+bool grows(const KSchedule& schedule) {
+  return schedule.kind == KScheduleKind::linear || schedule.kind == KScheduleKind::cosine;
+}
 
 std::int64_t drawn(const KSchedule& schedule, std::int64_t step) {
   const std::uint64_t bits = random_bits(static_cast<std::uint64_t>(schedule.seed), kDrawStream,
@@ -60,8 +65,7 @@ void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
     PENSTOCK_CHECK(value >= 1 && value <= most, "model.router.topk.schedule.", key, ": k = ", value,
                    " must be from 1 to ", most, ", the number of experts");
   };
-  if (schedule.kind == KScheduleKind::linear || schedule.kind == KScheduleKind::cosine)
-    check_value("start", schedule.start);
+  if (grows(schedule)) check_value("start", schedule.start);
   const bool drawn = schedule.kind == KScheduleKind::drawn;
   PENSTOCK_CHECK(schedule.kind == KScheduleKind::steps || schedule.at.empty(),
                  "model.router.topk.schedule.kind = \"", word(schedule.kind),
@@ -82,6 +86,36 @@ void check_schedule(const KSchedule& schedule, const RouterShape& shape) {
                  schedule.values.size(), " values need as many");
   PENSTOCK_CHECK(std::is_sorted(schedule.at.begin(), schedule.at.end()),
                  "model.router.topk.schedule.at must not decrease");
+}
+
+std::vector<OptionNote> schedule_notes(const KSchedule& schedule, const RouterShape& shape,
+                                       std::int64_t steps) {
+  const KSchedule usual;
+  std::vector<OptionNote> out;
+  const auto unread = [&](const char* key, std::int64_t value, const char* readers) {
+    out.push_back(
+        {concat("schedule.", key), nothing_reads(concat(kTable, key, " = ", value),
+                                                 concat(kTable, "kind = \"", word(schedule.kind),
+                                                        "\"; ", readers, " read it"))});
+  };
+  if (!grows(schedule) && schedule.start != usual.start)
+    unread("start", schedule.start, "\"linear\" and \"cosine\"");
+  if (!grows(schedule) && schedule.over != usual.over)
+    unread("over", schedule.over, "\"linear\" and \"cosine\"");
+  if (schedule.kind != KScheduleKind::drawn && schedule.seed != usual.seed)
+    unread("seed", schedule.seed, "\"drawn\" schedules");
+  const auto final_k = static_cast<std::int64_t>(shape.k) / shape.granularity;
+  if (grows(schedule) && schedule.over > steps)
+    out.push_back({"schedule.over",
+                   concat(kTable, "over = ", schedule.over, " is above train.steps = ", steps,
+                          ": k ends at ", grown(schedule, final_k, steps - 1, schedule.over),
+                          ", on the way to model.router.k = ", final_k)});
+  if (!schedule.at.empty() && schedule.at.back() >= steps)
+    out.push_back(
+        {"schedule.at",
+         concat(kTable, "at ends at step ", schedule.at.back(), ", which train.steps = ", steps,
+                " does not come to: training never uses model.router.k = ", final_k)});
+  return out;
 }
 
 std::int64_t scheduled_k(const KSchedule& schedule, const RouterShape& shape,

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "penstock/routers/option_notes.h"
 #include "penstock/routers/routing.h"
 
 namespace penstock {
@@ -47,6 +48,11 @@ struct KSchedule {
 
 /// Throws Error where the schedule's fields contradict each other or exceed `experts`.
 void check_schedule(const KSchedule& schedule, const RouterShape& shape);
+
+/// Fields that another kind of schedule reads, and changes of k that a run of so many steps does
+/// not come to; keys begin with "schedule.".
+std::vector<OptionNote> schedule_notes(const KSchedule& schedule, const RouterShape& shape,
+                                       std::int64_t steps);
 
 /// k at that step, or the one that the context asks for, granularity applied; in [1, E] for a
 /// checked schedule.

@@ -1,9 +1,12 @@
 #include "penstock/train/unread_settings.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "penstock/base/error.h"
+#include "penstock/base/number_text.h"
 #include "penstock/optim/schedule.h"
+#include "penstock/routers/option_notes.h"
 
 namespace penstock {
 namespace {
@@ -52,6 +55,7 @@ class Unread {
       look_at_experts();
       look_at_layers_with_experts();
       look_at_architecture();
+      look_at_router();
     }
     look_at_schedule();
     look_at_precision();
@@ -64,7 +68,7 @@ class Unread {
 
  private:
   void say(const std::string& settings, const std::string& reason) {
-    if (!settings.empty()) notes_.push_back(settings + ": nothing reads this, because " + reason);
+    if (!settings.empty()) notes_.push_back(nothing_reads(settings, reason));
   }
 
   void look_at_experts() {
@@ -99,12 +103,21 @@ class Unread {
     }
     const ModelConfig usual;
     std::string rotary;
-    if (model.rope_base != usual.rope_base) rotary = concat("model.rope_base = ", model.rope_base);
+    if (model.rope_base != usual.rope_base)
+      rotary = concat("model.rope_base = ", number_text(model.rope_base));
     if (model.rope_adjacent) rotary = both(rotary, "model.rope_adjacent = true");
     say(rotary, "transformer-xl has relative positions, not rotary ones");
     if (complete_.model.moe_layers() == complete_.model.layers && model.xl.ffn_block_dropout > 0)
       say(concat("model.transformer_xl.ffn_block_dropout = ", model.xl.ffn_block_dropout),
           "it is for layers without experts, and every layer has experts");
+  }
+
+  void look_at_router() {
+    const ModelConfig& model = complete_.model;
+    if (model.moe_layers() == 0) return;
+    const RouterShape shape = router_shape(model.moe_options(0));
+    std::ranges::copy(option_notes(asked_.model.router, shape, complete_.train.steps),
+                      std::back_inserter(notes_));
   }
 
   void look_at_schedule() {

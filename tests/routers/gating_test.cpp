@@ -3,6 +3,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "penstock/base/error.h"
 #include "penstock/routers/selectors/capacity.h"
 #include "tests/routers/gating_expected.h"
@@ -43,9 +45,10 @@ void expect_gradient(const at::Tensor& objective, const at::Tensor& leaf,
 void expect_case(const std::string& name, const CapacityCase& expected, Options options,
                  bool training) {
   SCOPED_TRACE(concat(name, " k = ", expected.k, ", capacity ", expected.capacity));
-  const double elsewhere = 100;  // what the other mode would use
-  options["capacity"] = training ? expected.capacity : elsewhere;
-  options["eval_capacity"] = training ? elsewhere : expected.capacity;
+  const double elsewhere = 100;                            // what the other mode would use
+  const double room = std::max(expected.capacity, 1e-12);  // 0 is refused
+  options["capacity"] = training ? room : elsewhere;
+  options["eval_capacity"] = training ? elsewhere : room;
   const at::Tensor logits = table(kLogits).requires_grad_();
   const Plan plan = plan_of(name, static_cast<double>(expected.k), logits, options, training);
   EXPECT_LT((dense_weights(plan) - table(expected.weights)).abs().max().item<double>(), 1e-12)
@@ -139,7 +142,7 @@ TEST(Router, SaysHowManyAssignmentsFoundNoRoom) {
       resolve({.scorer = "linear",
                .selector = "topk-capacity",
                .balancers = std::vector<std::string>{},
-               .parts = {{"topk-capacity", node({{"capacity", 0.0}})}}});
+               .parts = {{"topk-capacity", node({{"capacity", 1e-12}})}}});
   Router router(resolved, shape(2), {});
   const RoutingResult none = router.route(torch::randn({8, 4}), {.training = true});
   EXPECT_EQ(none.statistics.at("overflow").item<double>(), 2);  // assignments per token

@@ -7,6 +7,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/routers/coefficients.h"
+#include "penstock/routers/option_notes.h"
 #include "tests/routers/parts.h"
 
 namespace penstock {
@@ -92,6 +93,57 @@ TEST(CheckOptions, SaysWhatBuildingWouldSay) {
                 std::string::npos)
           << selector << " " << k;
   }
+}
+
+TEST(CheckOptions, RefusesExpertsWithoutRoom) {
+  for (const char* const selector : {"topk-capacity", "gshard"})
+    for (const char* const key : {"capacity", "eval_capacity"}) {
+      RouterConfig config{.method = "topk", .scorer = "linear", .selector = selector};
+      config.parts[selector] = node({{key, 0.0}});
+      EXPECT_EQ(refusal(config, {.d_model = 8, .experts = 4, .k = 1}, check_options),
+                concat("model.router.", selector, ".", key,
+                       " = 0 leaves experts no room, so that none computes anything; set it above "
+                       "0, for example to 1.25"));
+    }
+}
+
+TEST(OptionNotes, AreOfWhatTheConfigItselfGives) {
+  const RouterShape shape{.d_model = 8, .experts = 4, .k = 4};
+  ConfigNode constant;
+  constant.set("schedule.kind", ConfigNode(std::string("constant")));
+  RouterConfig config{.method = "hyperrouter"};  // whose own schedule starts at 2
+  config.parts["topk"] = constant;
+  EXPECT_EQ(option_notes(config, shape, 100), Names());
+  config.parts["topk"].set("schedule.start", ConfigNode(std::int64_t{2}));
+  EXPECT_EQ(option_notes(config, shape, 100),
+            Names{"model.router.topk.schedule.start = 2: nothing reads this, because "
+                  "model.router.topk.schedule.kind = \"constant\"; \"linear\" and \"cosine\" read "
+                  "it"});
+  config.parts["hypernetwork"] =
+      node({{"form", std::string("linear")}, {"hidden", std::int64_t{64}}});
+  EXPECT_EQ(option_notes(config, shape, 100).front(),
+            "model.router.hypernetwork.hidden = 64: nothing reads this, because form = \"linear\" "
+            "has no hidden layer");
+}
+
+TEST(OptionNotes, SayWhereAScheduleGoesOnBeyondTheRun) {
+  const RouterShape shape{.d_model = 8, .experts = 4, .k = 4};
+  RouterConfig config{.method = "topk", .k = 4};
+  ConfigNode& options = config.parts["topk"];
+  options.set("schedule.kind", ConfigNode(std::string("linear")));
+  options.set("schedule.over", ConfigNode(std::int64_t{100}));
+  EXPECT_EQ(option_notes(config, shape, 100), Names());
+  EXPECT_EQ(option_notes(config, shape, 51),
+            Names{"model.router.topk.schedule.over = 100 is above train.steps = 51: k ends at 3, "
+                  "on the way to model.router.k = 4"});
+  options = ConfigNode();
+  options.set("schedule.kind", ConfigNode(std::string("steps")));
+  options.set("schedule.values", ConfigNode(ConfigNode::Array{ConfigNode(std::int64_t{2})}));
+  options.set("schedule.at", ConfigNode(ConfigNode::Array{ConfigNode(std::int64_t{50})}));
+  EXPECT_EQ(option_notes(config, shape, 51), Names());
+  EXPECT_EQ(option_notes(config, shape, 50),
+            Names{"model.router.topk.schedule.at ends at step 50, which train.steps = 50 does not "
+                  "come to: training never uses model.router.k = 4"});
 }
 
 TEST(MakeScorer, NamesThePartThatDoesNotFitIntoMemory) {

@@ -87,6 +87,20 @@ TEST(UnreadSettings, OfScheduleAndEvaluationAreSaid) {
   expect_note({"train.eval_memory=64"}, "--set train.eval_memory=64: ", "transformer-xl alone");
 }
 
+TEST(UnreadSettings, OfTheRoutersPartsAreSaid) {
+  expect_note({"model.router.topk.schedule.start=2"},
+              "--set model.router.topk.schedule.start=2: model.router.topk.schedule.start = 2",
+              "kind = \"constant\"");
+  expect_note({"model.router.topk.schedule.kind=linear", "model.router.topk.schedule.over=900",
+               "model.router.k=2", "train.steps=10"},
+              "--set model.router.topk.schedule.over=900: model.router.topk.schedule.over = 900",
+              "is above train.steps = 10");
+  expect_note({"model.router.method=hyperrouter", "model.router.hypernetwork.form=linear",
+               "model.router.hypernetwork.hidden=64", "model.router.k=4"},
+              "--set model.router.hypernetwork.hidden=64: model.router.hypernetwork.hidden = 64",
+              "no hidden layer");
+}
+
 TEST(UnreadSettings, OfLayersThatAreNotThereAreSaid) {
   expect_note({"model.moe.first_layers=3"},
               "--set model.moe.first_layers=3: model.moe.first_layers = 3: nothing reads this",

@@ -6,12 +6,24 @@
 #include <limits>
 #include <numeric>
 
+#include "penstock/base/error.h"
+
 namespace penstock {
 
 std::int64_t expert_capacity(double factor, double k, std::int64_t tokens, std::int64_t experts) {
   // Rounding in the product must not open or close a place: 1.1·10 / 1 is 11, not 12.
   const double places = factor * k * static_cast<double>(tokens) / static_cast<double>(experts);
   return static_cast<std::int64_t>(std::ceil(places - 1e-9));
+}
+
+void check_capacity(const char* selector, double capacity, double eval_capacity) {
+  const auto check = [&](const char* key, double value) {
+    PENSTOCK_CHECK(value > 0, "model.router.", selector, ".", key, " = ", value,
+                   " leaves experts no room, so that none computes anything; set it above 0, for "
+                   "example to 1.25");
+  };
+  check("capacity", capacity);
+  check("eval_capacity", eval_capacity);
 }
 
 bool never_full(double factor, double k, std::int64_t experts) {

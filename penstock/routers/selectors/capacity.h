@@ -10,6 +10,10 @@ namespace penstock {
 /// ⌈factor·k·T/E⌉, the room of one expert where `factor` times the even share is allowed.
 std::int64_t expert_capacity(double factor, double k, std::int64_t tokens, std::int64_t experts);
 
+/// Throws Error for a `capacity` or `eval_capacity` of the selector's options that leaves experts
+/// without any room.
+void check_capacity(const char* selector, double capacity, double eval_capacity);
+
 /// Whether an expert has room for all tokens at once, of whom each asks for it once at most.
 bool never_full(double factor, double k, std::int64_t experts);
 

@@ -25,6 +25,7 @@ struct Config {
     PENSTOCK_CHECK((shape.k == 1 || shape.k == 2) && shape.k <= static_cast<double>(shape.experts),
                    "model.router.k gives ", shape.k, " of ", shape.experts,
                    " active experts; selector 'gshard' takes 1 or 2");
+    check_capacity("gshard", capacity, eval_capacity);
   }
 };
 

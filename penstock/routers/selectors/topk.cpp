@@ -36,6 +36,9 @@ struct Config {
     check_whole_k(shape, "topk");
     check_schedule(schedule, shape);
   }
+  std::vector<OptionNote> notes(const RouterShape& shape, std::int64_t steps) const {
+    return schedule_notes(schedule, shape, steps);
+  }
   void refine(SelectorTraits& traits) const {
     traits.unit_gates = over_kept();
     traits.distillation = distil;
@@ -87,5 +90,6 @@ static const RegisterSelector<TopK, Config> registered{
     "the k experts of highest logit, weighted by softmax before or after the choice",
     "Shazeer et al., arXiv:1701.06538; dropless as MegaBlocks, arXiv:2211.15841",
     {.has_k = true, .takes_highest = true, .takes_bias = true}};
+static const RegisterOptionNotes<Config> notes{"topk"};
 
 }  // namespace penstock::topk

@@ -25,7 +25,10 @@ struct Config {
     v("eval_capacity", eval_capacity, {.help = "the same outside training", .min = 0});
   }
   bool over_asked() const { return softmax == Softmax::after; }
-  void check(const RouterShape& shape) const { check_whole_k(shape, "topk-capacity"); }
+  void check(const RouterShape& shape) const {
+    check_whole_k(shape, "topk-capacity");
+    check_capacity("topk-capacity", capacity, eval_capacity);
+  }
   void refine(SelectorTraits& traits) const {
     traits.unit_gates = over_asked();
     traits.gates = over_asked() ? GateForm::softmax_over_kept : GateForm::softmax_over_all;
