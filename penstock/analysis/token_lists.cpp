@@ -17,6 +17,14 @@ std::string printable(const std::string& text) {
   return out;
 }
 
+/// The token as a table shows it; one without text by what it is.
+std::string shown(TokenId id, const Tokenizer& tokenizer) {
+  if (id == tokenizer.end_of_document()) return "<end of document>";
+  std::string text;
+  tokenizer.decode(id, text);
+  return text.empty() ? fmt::format("<control {}>", id) : printable(text);
+}
+
 }  // namespace
 
 std::vector<std::size_t> frequent_ids(const TokenExperts& counted) {
@@ -38,14 +46,11 @@ std::vector<ListedToken> listed_tokens(const TokenExperts& counted, const Tokeni
   const auto end = ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), most));
   std::partial_sort(ids.begin(), end, ids.end(), order);
   std::vector<ListedToken> out;
-  for (auto it = ids.begin(); it != end; ++it) {
-    std::string text;
-    tokenizer.decode(static_cast<TokenId>(*it), text);
+  for (auto it = ids.begin(); it != end; ++it)
     out.push_back({.id = static_cast<std::int64_t>(*it),
-                   .text = printable(text),
+                   .text = shown(static_cast<TokenId>(*it), tokenizer),
                    .count = counted.count[*it],
                    .value = value(*it)});
-  }
   return out;
 }
 

@@ -100,6 +100,17 @@ TEST_F(TokenExpertsTest, ListsGoBySharesOfTheTokenAndOfTheExpert) {
   EXPECT_EQ(commonest[0].text, "e");  // 101; more often than a, i, m and u
 }
 
+TEST_F(TokenExpertsTest, AListNamesATokenWithoutText) {
+  const auto counted = count_token_experts(*model("hash"), corpus_,
+                                           {.split = Split::kValidation, .sequence_length = 16})
+                           .tokens;
+  const TokenId end = corpus_.tokenizer().end_of_document();
+  const auto listed = listed_tokens(counted, corpus_.tokenizer(), {static_cast<std::size_t>(end)},
+                                    1, [](std::size_t) { return 1.0; });
+  ASSERT_EQ(listed.size(), 1u);
+  EXPECT_EQ(listed[0].text, "<end of document>");
+}
+
 TEST_F(TokenExpertsTest, ATop1SwitchTurnsTwoStates) {
   const auto top1 = model("topk");
   const CalibrationOptions options{.tokens = 64, .sequence_length = 16};
