@@ -46,6 +46,16 @@ def check_settings_and_names(shell):
                  "note: recipe.toml:10: model.moe.experts = 4: nothing reads this" in done.stderr, done.stderr)
     info = json.loads(shell.ok("info", "recipe.toml", "--set", "model.router.method=dense", "--json"))
     shell.expect("info", len(info["notes"]) == 1, info)
+    shell.mistake(1, ["penstock: --set '--set train.steps=1': write it as key=value"], "train", "recipe.toml", "--set",
+                  "--set train.steps=1", "--out", "other")
+    shell.mistake(1, ["--set parallel.data=1048577: parallel.data = 1048577 is out of range; it must be 0 to 1048576"], "train",
+                  "recipe.toml", "--set", "parallel.data=1048577", "--out", "other")
+    done = shell.run("train", "recipe.toml", *SMALL, "--set", "model.router.method=topk", "--set",
+                     "model.router.topk.schedule.start=2", "--out", "unread")
+    shell.expect("a part's unread option", done.returncode == 0 and "schedule.start = 2: nothing reads this" in
+                 done.stderr, done.stderr)
+    shell.mistake(1, ["model.router.gshard.capacity = 0 leaves experts no room"], "train", "recipe.toml", "--set",
+                  "model.router.method=gshard", "--set", "model.router.gshard.capacity=0", "--out", "other")
     shell.mistake(1, ["'relu' is a selector: write model.router.selector = \"relu\""], "train", "recipe.toml",
                   "--set", "model.router.method=relu", "--out", "other")
     shell.mistake(1, ["data.corpus = moved: there is no such folder", "name its place as data.corpus"], "train",
@@ -78,6 +88,10 @@ def check_runs_that_go_on(shell):
     begun = shell.run("train", "recipe.toml", "--set", "train.init_from=run", "--out", "child")
     shell.expect("init_from a run", begun.returncode == 0 and "train.init_from = run is a run; training begins with "
                  "its best checkpoint, run/checkpoints/step-" in begun.stderr, begun.stderr)
+    begin = ("--set", "train.init_from=run", "--set", "train.init_hash=0123456789abcdef")
+    for command in (("train", "recipe.toml", "--out", "other"), ("info", "recipe.toml")):
+        shell.mistake(1, ["is another model (", ") than train.init_hash = 0123456789abcdef; put that one back"],
+                      *command, *begin)
     longer = ("train", "recipe.toml", "--out", "run", "--resume", "--set", "train.steps=7")
     shell.mistake(1, ["train.steps: 6 -> 7", "train.init_from = run"], *longer)
     constant = ["train", "recipe.toml", "--set", "train.lr_schedule=constant", "--out", "constant", "--resume"]
@@ -146,6 +160,31 @@ def check_output_paths(shell):
                  shell.ok("eval", "run", "--data", "corpus"))
 
 
+def check_links(shell):
+    """What a link names is written where the link leads, and the link stays."""
+    at = lambda name: os.path.join(shell.directory, name)
+    os.makedirs(at("elsewhere/folder"))
+    write(shell, "elsewhere/page.html", "old")
+    for link, target in {"page.html": "elsewhere/page.html", "m.gguf": "elsewhere/m.gguf", "folder": "elsewhere/folder",
+                         "moved": "elsewhere/moved", "circle": "circle", "lost": "nothing/here"}.items():
+        os.symlink(target, at(link))
+    shell.ok("analyse", "run", "--data", "corpus", "--html", "page.html")
+    shell.expect("a page", "<html" in open(at("elsewhere/page.html")).read(1000) and os.path.islink(at("page.html")))
+    shell.ok("export", "dense", "--format", "gguf", "--out", "m.gguf", "--check-tokens", "0")
+    shell.expect("a dangling link", os.path.isfile(at("elsewhere/m.gguf")) and os.path.islink(at("m.gguf")))
+    for folder in ("folder", "moved"):
+        shell.ok("data", "prepare", "text.txt", "--out", folder)
+        shell.expect(folder, os.path.isfile(at(f"elsewhere/{folder}/corpus.json")) and os.path.islink(at(folder)))
+    shell.ok("train", "recipe.toml", *SMALL, "--out", "lost", "--quiet")
+    shell.expect("a run", os.path.isfile(at("nothing/here/finished.json")) and os.path.islink(at("lost")))
+    for command in (("analyse", "run", "--data", "corpus", "--html"), ("data", "prepare", "text.txt", "--out"),
+                    ("export", "dense", "--format", "gguf", "--out"), ("upcycle", "dense", "--out")):
+        shell.mistake(1, ["penstock: circle: is a symbolic link that leads back to itself; name another place, or "
+                          "remove the link\n"], *command, "circle")
+    shell.expect("nothing is aside", not [name for name in os.listdir(at("elsewhere")) + os.listdir(shell.directory)
+                                          if "tmp-" in name])
+
+
 def check_interrupted_evaluation(shell):
     write(shell, "long.txt", "the gate decides how much water each turbine gets\n" * 400000)
     process = subprocess.Popen([shell.program, "eval", "run", "--text", "long.txt", "--threads", "1"],
@@ -181,6 +220,7 @@ def main():
         check_settings_and_names(shell)
         check_runs_that_go_on(shell)
         check_output_paths(shell)
+        check_links(shell)
         check_interrupted_evaluation(shell)
         check_finetuned_run(shell)
         return finish(shell)

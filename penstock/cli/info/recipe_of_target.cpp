@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "penstock/base/config_origin.h"
 #include "penstock/base/error.h"
 #include "penstock/cli/arguments/model_argument.h"
 #include "penstock/data/corpus/corpus.h"
@@ -39,6 +40,9 @@ std::string why_weights_do_not_fit(const std::string& directory) {
 
 CountableRecipe countable(const ConfigNode& node) {
   CountableRecipe out{.recipe = read_recipe(node)};
+  // Without it the recipe takes any model, and the figures are those of its config.
+  if (!out.recipe.train.init_hash.empty())
+    out.recipe = naming_origins(node, [&] { return with_initial_hash(std::move(out.recipe)); });
   std::int64_t& vocab = out.recipe.model.vocab;
   if (vocab > 0) return out;
   std::error_code none;
